@@ -14,8 +14,8 @@ PACKAGE = Path(__file__).parents[1] / "python" / "knee"
 ROOMS = (
     "_core",
     "errors",
-    "own",
     "system",
+    "own",
     "scenario",
     "figures",
     "results",

@@ -45,7 +45,8 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from knee._core import Ack, Control
-from knee.errors import Refused, in_a_line
+from knee.errors import Refused, RunError, in_a_line
+from knee.system import sudo, trust
 
 #: Prefix of the names that scenarios and results use for classes.
 OWN = "python:"
@@ -210,6 +211,13 @@ def _run(path: Path, known: _File | None) -> _File:
     where = path.resolve()
     if known is not None and known.path != where:
         raise Refused(f"two files are called {path.name}: {known.path} and {where}", "expected different names")
+    try:
+        # Behind sudo, the caller's files are the caller's own code.
+        caller = sudo.caller()
+        trust.trusted(path, "copy it to a folder of root's", () if caller is None else caller[:1])
+    except RunError as error:
+        found, _, mend = str(error).rstrip(".").partition("; ")
+        raise Refused(f'"{path}"{found.removeprefix(str(path))}', mend) from None
     try:
         if path.stat().st_size > _MOST_SOURCE:
             raise Refused(f'"{path}" has more than {_MOST_SOURCE} bytes', "expected a Python file")
