@@ -12,7 +12,7 @@ from knee.results.folder import check_target
 from knee.results.result import Result
 from knee.scenario import Scenario
 from knee.scenario.units import shown
-from knee.study import batch
+from knee.study import batch, notebook
 from knee.system import forked
 
 #: The largest seed of a scenario.
@@ -95,7 +95,8 @@ def run(
         workers: how many runs at once; default: one per core.
         report: whether that folder gets the report.
         png: whether it gets the figures as PNG files.
-        progress: called some 20 times a second with the fraction of simulated time that has passed.
+        progress: called some 20 times a second with the fraction of simulated time that has passed; by default a
+            notebook shows a bar.
         command: the command line that asks for the run, for the manifest.
         capture: whether the folder also gets the packets at the senders, as ``packets.pcapng``.
         qlog: whether it gets what senders do, as qlog files.
@@ -121,6 +122,7 @@ def run(
         scenario, ground, out, changes=changes, report=report, png=png, capture=capture, qlog=qlog,
         max_memory=max_memory, allow_programs=allow_programs, allow_code=allow_code,
     )  # fmt: skip
+    progress = notebook.progress(prepared.scenario.name, progress)
     if seeds is None:
         return prepared.run(progress, command, check=check)
     jobs = [
