@@ -286,6 +286,21 @@ def test_a_run_fits_a_terminal_of_eighty_columns(tiny: Path) -> None:
     assert sum("flow 1" in line or "flow 2" in line for line in lines) == 2
 
 
+def test_a_run_with_finite_flows_fits_a_terminal_of_eighty_columns(tiny: Path) -> None:
+    """They have a column more, for the time at which they were done."""
+    (tiny / "finite.toml").write_text(TINY.replace("count = 2", 'count = 2, bytes = "300 kB"'))
+    assert main(["run", "finite.toml", "--no-report"]) == 0
+    summary = json.loads((tiny / "results" / "finite" / "summary.json").read_text())
+    for seconds in (0.4567, 12.345, 123.456):
+        for flow in summary["flows"]:
+            flow["completion_s"] = seconds
+        shown = io.StringIO()
+        tables.show_summary(Console(file=shown, width=80), summary)
+        lines = shown.getvalue().splitlines()
+        assert max(map(len, lines[:-1])) <= 80
+        assert sum("flow 1" in line or "flow 2" in line for line in lines) == 2
+
+
 def test_the_benchmark_of_starts_measures_each_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "start", "--json", "--runs", "1"]) == 0
     start = json.loads(capsys.readouterr().out)["start"]

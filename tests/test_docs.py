@@ -21,7 +21,7 @@ from knee.study.searches import searchfile
 from knee.study.sweeps import sweepfile
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "lab").glob("*.md")]
 LINK: dict[str, Any] = {"rate": "1 Mbit/s"}
 FLOW: dict[str, Any] = {"cc": "reno", "rtt": "1 ms"}
 

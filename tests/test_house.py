@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +15,8 @@ PACKAGE = Path(__file__).parents[1] / "python" / "knee"
 ROOMS = (
     "_core",
     "errors",
-    "own",
     "system",
+    "own",
     "scenario",
     "figures",
     "results",
@@ -77,6 +78,30 @@ def test_rooms_import_only_from_rooms_below_them() -> None:
 def test_each_room_is_in_the_list_and_nothing_else_is() -> None:
     there = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
     assert there - {"__init__"} == set(ROOMS) - {"_core"}
+
+
+def answers() -> list[tuple[str, str]]:
+    """Files of the package that the ten questions of docs/architecture.md name, each with a name in it, or none."""
+    text = (PACKAGE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = text.partition("**Ten questions")[2].partition("**Two ways")[0]
+    rows = "\n".join(line for line in table.splitlines() if line.startswith("|"))
+    return re.findall(r"`([a-z_/]+\.(?:py|csv))(?:: (\w+))?`", rows)
+
+
+def test_each_of_the_ten_questions_is_answered_by_what_is_there() -> None:
+    text = (PACKAGE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert len(re.findall(r"^\| [^|]+\? \|", text, re.M)) == 10
+    assert len(answers()) >= 14
+    for file, name in answers():
+        path = PACKAGE / file
+        assert path.is_file(), file
+        if name:
+            defined = {
+                getattr(node, "name", None) or getattr(target, "id", None)
+                for node in ast.parse(path.read_text(encoding="utf-8")).body
+                for target in (getattr(node, "targets", None) or [getattr(node, "target", node)])
+            }
+            assert name in defined, f"{file} has no {name}"
 
 
 def test_what_draws_itself_really_does() -> None:

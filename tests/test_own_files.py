@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -164,3 +165,22 @@ def test_a_result_is_read_without_its_classes_and_not_run(files: Path, tmp_path:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     found = r"ScenarioError: one: flows\[0\]\.cc: the Python class .* of this result is not here; expected --allow-code"
     assert re.search(found, done.stderr), done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root trusts less than it can read")
+def test_root_runs_no_file_that_another_user_can_change(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = next(files.glob("*.py"))
+    os.chown(source, 12345, 54321)
+    ran = files / "ran"
+    source.write_text(source.read_text() + f"\nopen({str(ran)!r}, 'w').close()\n")
+    assert main(["run", str(files / "one.toml"), "--allow-code", "--no-report"]) == 2
+    said = capsys.readouterr().err
+    assert f'"{source}" is not used as root, because user 12345 can change' in said
+    assert not ran.exists()
+    # Behind sudo it is the caller's own file.
+    monkeypatch.setenv("SUDO_UID", "12345")
+    monkeypatch.setenv("SUDO_GID", "54321")
+    assert main(["run", str(files / "one.toml"), "--allow-code", "--no-report"]) == 0
+    assert ran.exists()

@@ -18,18 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from knee.errors import FolderError, InputError, KneeError, RunError, ScenarioError
-    from knee.grounds.runner import run
     from knee.own import CongestionControl
     from knee.results.result import Result
     from knee.scenario import Scenario, load
+    from knee.scenario.declared import Param
     from knee.study.api import compare, matrix, open_search, open_sweep, search, sweep
     from knee.study.opening import open  # noqa: A004 - always called knee.open
+    from knee.study.seeds import run
 
 __all__ = [
     "CongestionControl",
     "FolderError",
     "InputError",
     "KneeError",
+    "Param",
     "Result",
     "RunError",
     "Scenario",
@@ -49,8 +51,9 @@ __all__ = [
 _HOME = {
     **dict.fromkeys(["FolderError", "InputError", "KneeError", "RunError", "ScenarioError"], "knee.errors"),
     "CongestionControl": "knee.own",
+    "Param": "knee.scenario.declared",
     "Result": "knee.results.result",
-    "run": "knee.grounds.runner",
+    "run": "knee.study.seeds",
     "Scenario": "knee.scenario",
     "load": "knee.scenario",
     **dict.fromkeys(["compare", "matrix", "open_search", "open_sweep", "search", "sweep"], "knee.study.api"),

@@ -21,6 +21,8 @@ Subclass :class:`CongestionControl` and use the class as ``cc`` of a flow, in a 
 A scenario file names a class of a Python file: ``cc = "mine.py:Gentle"``. The file is run only where
 :func:`code_allowed` says so.
 
+A class may declare parameters (:mod:`knee.scenario.declared`), which flows set in ``cc_params``.
+
 Each flow gets its own instance. Methods change ``control`` in place: ``cwnd`` and ``ssthresh`` in packets, and
 ``pacing_rate`` in bit/s of payload (None for the sender's own rate, 1.2 times ``cwnd / srtt``). The sender does loss
 recovery: it reduces the window to ``ssthresh`` in proportion to what is delivered.
@@ -43,7 +45,8 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from knee._core import Ack, Control
-from knee.errors import Refused, in_a_line
+from knee.errors import Refused, RunError, in_a_line
+from knee.system import sudo, trust
 
 #: Prefix of the names that scenarios and results use for classes.
 OWN = "python:"
@@ -53,8 +56,15 @@ IN_FILE = re.compile(r"(?P<file>[^\n]*\.py):(?P<name>[A-Za-z_]\w*)")
 _MOST_SOURCE = 1 << 20
 
 
+class Declared:
+    """What a class declares as a parameter: :class:`knee.Param`."""
+
+
 class CongestionControl:
     """Base class of congestion controls written in Python. Without overrides it is Reno (RFC 5681)."""
+
+    #: The parameters, by name (:class:`knee.Param`), which methods read as attributes.
+    cc_params: ClassVar[dict[str, Any]] = {}
 
     #: Whether the sender paces its packets.
     pacing: ClassVar[bool] = False
@@ -94,6 +104,9 @@ class CongestionControl:
 #: The methods that the engine calls.
 _HOOKS = ("on_measure", "on_ack", "on_loss", "on_state", "on_undo")
 
+#: What parameters cannot be called: they are attributes of the class.
+_TAKEN = ("cc_params", "pacing", "full_control", *_HOOKS)
+
 #: Classes used in scenarios, by their names there.
 _classes: dict[str, type[CongestionControl]] = {}
 
@@ -124,6 +137,22 @@ def _check(value: type) -> None:
                 f"the method {hook} of the class {value.__name__} is {kind}, so calling it does nothing",
                 "expected a method that is run when it is called, without async and yield",
             )
+
+    if not isinstance(value.cc_params, dict):
+        found = f"cc_params of the class {value.__name__} is no dict"
+        raise Refused(found, 'expected names with parameters, such as {"gain": knee.Param(0.5, 0, 1)}')
+    for name, param in value.cc_params.items():
+        if not isinstance(param, Declared):
+            found = f"the parameter {name!r} of the class {value.__name__} is {shown_type(param)}"
+            raise Refused(found, "expected a declaration such as knee.Param(0.5, 0, 1)")
+        if not isinstance(name, str) or not name.isidentifier() or name in _TAKEN or name.startswith("_"):
+            found = f"the class {value.__name__} has a parameter called {name!r}"
+            raise Refused(found, f"expected a name of Python other than {', '.join(_TAKEN)}")
+
+
+def shown_type(value: object) -> str:
+    """A value by its type, for an error message."""
+    return f"a value of type {type(value).__name__}"
 
 
 @dataclass(frozen=True)
@@ -182,6 +211,13 @@ def _run(path: Path, known: _File | None) -> _File:
     where = path.resolve()
     if known is not None and known.path != where:
         raise Refused(f"two files are called {path.name}: {known.path} and {where}", "expected different names")
+    try:
+        # Behind sudo, the caller's files are the caller's own code.
+        caller = sudo.caller()
+        trust.trusted(path, "copy it to a folder of root's", () if caller is None else caller[:1])
+    except RunError as error:
+        found, _, mend = str(error).rstrip(".").partition("; ")
+        raise Refused(f'"{path}"{found.removeprefix(str(path))}', mend) from None
     try:
         if path.stat().st_size > _MOST_SOURCE:
             raise Refused(f'"{path}" has more than {_MOST_SOURCE} bytes', "expected a Python file")

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from knee.bench import cases as benchmark
-from knee.cli import complete
+from knee.cli import complete, options
 from knee.cli.console import out
+from knee.cli.options import option
 from knee.cli.tables import number, table
 from knee.cli.terminal import write_json
 from knee.errors import InputError
@@ -24,14 +25,20 @@ def bench(
             autocompletion=complete.cases,
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print only JSON.")] = False,
     runs: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Run each case N times and take the median; default: 1, or 5 for start."),
+        option(
+            options.RUNNING,
+            "--runs",
+            metavar="N",
+            min=1,
+            help="Run each case N times and take the median; default: 1, or 5 for start.",
+        ),
     ] = None,
     host: Annotated[
-        bool, typer.Option("--host", help="Measure the switch of the ground host instead; needs root.")
+        bool, option(options.RUNNING, "--host", help="Measure the switch of the ground host instead; needs root.")
     ] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Measure how fast this machine simulates.
 

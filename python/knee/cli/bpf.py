@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from knee.cli.console import out
+from knee.cli.options import INPUT, RUNNING, Json, option
 from knee.cli.tables import number, table
+from knee.cli.terminal import write_json
 from knee.errors import InputError
 from knee.kernel import bpf
 from knee.kernel.bpf import build
@@ -26,9 +29,9 @@ def load(
     name: _Name,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A parameter, such as q_target=5ms; repeatable."),
+        option(INPUT, "--set", metavar="KEY=VALUE", help="A parameter, such as q_target=5ms; repeatable."),
     ] = None,
-    default: Annotated[bool, typer.Option("--default", help="Make it the default for new connections.")] = False,
+    default: Annotated[bool, option(RUNNING, "--default", help="Make it the default for new connections.")] = False,
 ) -> None:
     """Load a congestion control into the running kernel, as BPF.
 
@@ -55,14 +58,19 @@ def unload(name: _Name) -> None:
         out().print(_remains(name, namespaces))
 
 
-def status() -> None:
+def status(as_json: Json = False) -> None:
     """Show what is loaded, with which settings, and which connections use it."""
-    out().print(_status())
+    if as_json:
+        write_json({"loaded": [asdict(each) for each in bpf.loaded()], "remaining": bpf.remaining()})
+    else:
+        out().print(_status())
 
 
 def top(
-    interval: Annotated[float, typer.Option(metavar="SECONDS", help="Time between updates.", min=0.05, max=3600)] = 1.0,
-    count: Annotated[int | None, typer.Option(metavar="N", help="Stop after N updates.", min=1)] = None,
+    interval: Annotated[
+        float, option(RUNNING, "--interval", metavar="SECONDS", help="Time between updates.", min=0.05, max=3600)
+    ] = 1.0,
+    count: Annotated[int | None, option(RUNNING, "--count", metavar="N", help="Stop after N updates.", min=1)] = None,
 ) -> None:
     """Watch the connections of loaded algorithms: phase, queueing delay, queued data, rounds. Ctrl-C stops it."""
     from rich.live import Live

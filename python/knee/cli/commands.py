@@ -1,8 +1,7 @@
-"""typer's commands and groups, with help texts that are never cut, and imported only when called."""
+"""typer's commands and groups, whose help has options in groups, and which are imported only when called."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -13,40 +12,69 @@ from typer.core import TyperCommand, TyperGroup
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-#: The type of an argument and the range of a number as typer shows them; they mean something only to programmers.
-_TYPE = re.compile(r" <[^>]*>$|(?<=\S) <[^ ]*>(?= |$)")
-_RANGE = re.compile(r"(; )?-?[\d.]*(<=)?x[<>]=?[\d.]+")
-
 
 class Command(TyperCommand):
-    """A command whose help names arguments as the documentation does."""
+    """A command whose help has its options in groups, as their ``rich_help_panel`` says, and no types of Python."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """``FILE`` for a required argument, not ``{FILE}``."""
-        return [re.sub(r"^\{(.+)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+        """The arguments as the documentation names them: ``FILE``, or ``[FILE]...``."""
+        arguments = [param for param in self.get_params(ctx) if param.param_type_name == "argument"]
+        return [str(self.options_metavar), *map(_usage, arguments)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Writes arguments and options without Python's types and ranges."""
-        for title, kind in (("Arguments", "argument"), ("Options", "option")):
-            params = [param for param in self.get_params(ctx) if param.param_type_name == kind]
-            records = [_plain(record) for param in params if (record := param.get_help_record(ctx)) is not None]
-            if records:
-                with formatter.section(title):
-                    formatter.write_dl(records)
+        """Writes the arguments and each group of options."""
+        write_options(self.get_params(ctx), formatter)
 
 
-def _plain(record: tuple[str, str]) -> tuple[str, str]:
-    name, text = record
-    return _TYPE.sub("", name), _RANGE.sub("", text).replace("[required]", "").replace("[]", "").strip()
+def write_options(params: list[Any], formatter: Any) -> None:
+    """Writes arguments and options, a section for each group, in the order of the first of each."""
+    groups: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+    for param in params:
+        if not param.hidden:
+            title = "Arguments" if param.param_type_name == "argument" else panel(param)
+            groups.setdefault(title, []).append((_name(param), _help(param)))
+    for title, lines in groups.items():
+        if lines:
+            with formatter.section(title):
+                formatter.write_dl(lines)
+
+
+def panel(param: Any) -> str:
+    """The group of an option; those of every command are in the last one."""
+    return getattr(param, "rich_help_panel", None) or "Options"
+
+
+def _usage(argument: Any) -> str:
+    name = argument.metavar if argument.required else f"[{argument.metavar}]"
+    return name + ("..." if argument.nargs != 1 else "")
+
+
+def _name(param: Any) -> str:
+    if param.param_type_name == "argument":
+        return str(param.metavar)
+    names = ", ".join(sorted(param.opts, key=len))
+    if param.is_flag:
+        return " / ".join([names, *param.secondary_opts])
+    return f"{names} {param.metavar}"
+
+
+def _help(param: Any) -> str:
+    """The option's help, with its default where that is a value."""
+    text, default = str(param.help or ""), param.default
+    if getattr(param, "is_flag", False):
+        default = param.opts[0] if default and param.secondary_opts else None
+    return text if default in (None, "") else f"{text.rstrip('.')}; default: {default}."
 
 
 class Commands(TyperGroup):
     """A group that lists each command with the whole first sentence of its help."""
 
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        for command in self.commands.values():
-            command.short_help = command.short_help or first_line(command.help)
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes the options and the commands."""
+        write_options(self.get_params(ctx), formatter)
+        lines = [(name, command.short_help or first_line(command.help)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(lines)
 
 
 def first_line(text: str | None) -> str:
@@ -91,6 +119,7 @@ def loaded_later(commands: dict[str, Later]) -> type[Commands]:
                 self.add_command(TyperCommand(name, short_help=command.about))
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            """Puts the command that is called, or whose options the shell completes, in the place of its name."""
             if args and args[0] in commands:
                 self.add_command(commands[args[0]].load(args[0]))
             return super().resolve_command(ctx, args)

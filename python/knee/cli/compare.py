@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from knee.cli import options
 from knee.cli.console import complain, out
+from knee.cli.options import option
 from knee.cli.tables import number, table
+from knee.cli.terminal import write_json
 from knee.errors import InputError
+
+if TYPE_CHECKING:
+    from knee.results.result import Result
 
 PAGE = "compare.html"
 
@@ -18,8 +24,14 @@ def compare(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Result folders of knee run.")],
     folder: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help=f"Also write {PAGE} there: what differs, and all series."),
+        option(
+            options.OUTPUT,
+            "--out",
+            metavar="DIR",
+            help=f"Also write {PAGE} there: what differs, and all series.",
+        ),
     ] = None,
+    as_json: options.Json = False,
 ) -> None:
     """Show the figures of results side by side.
 
@@ -39,20 +51,38 @@ def compare(
         if not result.verified:
             complain(f"{each} was written by a version without digests, so damage to it cannot be detected.")
     values = [figures(result.summary) for result in results]
-    rows = table("Results side by side", ["figure", *(str(each) for each in folders)])
-    for key in ("name", "ground", "seed"):
-        rows.add_row(key, *(str(result.summary[key]) for result in results))
-    rows.add_row("algorithms", *(", ".join(dict.fromkeys(f["cc"] for f in r.summary["flows"])) for r in results))
-    for figure in dict.fromkeys(name for run in values for name in run):
-        rows.add_row(figure, *(number(run.get(figure), 3) for run in values))
-    out().print(rows)
+    if as_json:
+        write_json([_plain(*each) for each in zip(folders, results, values, strict=True)])
+    else:
+        _show(folders, results, values)
     if folder is not None:
+        from knee.system.sudo import make_folder
         from knee.view.compare.page import page
 
         text = page(results, [str(each) for each in folders])
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         except OSError as error:
             raise files.unwritable(folder, error) from None
         files.write(folder / PAGE, text)
-        out().print(f"The page: {folder / PAGE}", soft_wrap=True)
+        if not as_json:
+            out().print(f"The page: {folder / PAGE}", soft_wrap=True)
+
+
+def _algorithms(result: Result) -> list[str]:
+    return list(dict.fromkeys(flow["cc"] for flow in result.summary["flows"]))
+
+
+def _plain(folder: Path, result: Result, values: dict[str, float | int | None]) -> dict[str, Any]:
+    named = {key: result.summary[key] for key in ("name", "ground", "seed")}
+    return {"folder": str(folder), **named, "algorithms": _algorithms(result), "figures": values}
+
+
+def _show(folders: list[Path], results: list[Result], values: list[dict[str, float | int | None]]) -> None:
+    rows = table("Results side by side", ["figure", *(str(each) for each in folders)])
+    for key in ("name", "ground", "seed"):
+        rows.add_row(key, *(str(result.summary[key]) for result in results))
+    rows.add_row("algorithms", *(", ".join(_algorithms(result)) for result in results))
+    for figure in dict.fromkeys(name for run in values for name in run):
+        rows.add_row(figure, *(number(run.get(figure), 3) for run in values))
+    out().print(rows)

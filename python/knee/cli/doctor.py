@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from knee.cli import options
 from knee.cli.console import out
+from knee.cli.options import option
 from knee.cli.tables import table
+from knee.cli.terminal import write_json
 from knee.errors import RunError
 
 if TYPE_CHECKING:
@@ -16,8 +19,10 @@ if TYPE_CHECKING:
 
 def doctor(
     clean: Annotated[
-        bool, typer.Option("--clean", help="Remove what killed runs and killed loads left behind; needs root.")
+        bool,
+        option(options.RUNNING, "--clean", help="Remove what killed runs and killed loads left behind; needs root."),
     ] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show which grounds work here, and how to fix the others."""
     from knee import grounds
@@ -26,15 +31,20 @@ def doctor(
 
     if clean:
         removed = [*owned.sweep(), *(f"loading {name}" for name in bpf.sweep())]
-        out().print(f"Removed the remains of {', '.join(removed)}." if removed else "There is nothing to remove.")
+        if as_json:
+            write_json({"removed": removed})
+        else:
+            out().print(f"Removed the remains of {', '.join(removed)}." if removed else "There is nothing to remove.")
         return
-    rows = table("Grounds", ["ground", "works", "remark"], text=3)
-    works = {}
-    for name, ground in grounds.GROUNDS.items():
-        works[name], remark = _try(ground)
-        rows.add_row(name, "yes" if works[name] else "no", remark)
-    out().print(rows)
-    if not works["sim"]:
+    tried = {name: _try(ground) for name, ground in grounds.GROUNDS.items()}
+    if as_json:
+        write_json([{"ground": name, "works": works, "remark": remark} for name, (works, remark) in tried.items()])
+    else:
+        rows = table("Grounds", ["ground", "works", "remark"], text=3)
+        for name, (works, remark) in tried.items():
+            rows.add_row(name, "yes" if works else "no", remark)
+        out().print(rows)
+    if not tried["sim"][0]:
         raise typer.Exit(1)
 
 

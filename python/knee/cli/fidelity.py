@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from knee.cli import complete
+from knee.cli import complete, options
 from knee.cli.console import Bar, complain, out
+from knee.cli.options import option
 from knee.cli.tables import number, table
 from knee.cli.terminal import write_json
 from knee.errors import InputError
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from knee.study.fidelity import Report
+
+
+#: The page that --out writes.
+PAGE = "fidelity.html"
 
 
 def fidelity(
@@ -29,38 +34,34 @@ def fidelity(
             autocompletion=complete.references,
         ),
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Also write a report with a figure per case.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print only JSON.")] = False,
     patterns: Annotated[
         list[str] | None,
-        typer.Option("--case", metavar="PATTERN", help="Run only the matching cases, such as 'single-*'."),
+        option(options.INPUT, "--case", metavar="PATTERN", help="Run only the matching cases, such as 'single-*'."),
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Number of parallel runs; default: one per core.")
-    ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if too few cases pass.")] = False,
-    ground: Annotated[str, typer.Option(metavar="G", help="Where to run the cases.")] = "sim",
+    ground: options.Ground = None,
+    kernel: options.Kernel = None,
     make: Annotated[
-        bool, typer.Option("--make", help="Run the public cases on a kernel (ground uml) and write FILE.csv.")
+        bool,
+        option(options.RUNNING, "--make", help="Run the public cases on a kernel (ground uml) and write FILE.csv."),
     ] = False,
     of: Annotated[
         str | None,
-        typer.Option(
+        option(
+            options.RUNNING,
+            "--of",
             metavar="FILE-or-NAME",
             help="With --make: run the cases of this recording instead of the public ones.",
             autocompletion=complete.references,
         ),
     ] = None,
-    kernel: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="The kernel of the ground uml, such as 7.2; default: the one built last.",
-            autocompletion=complete.built_kernels,
-        ),
+    jobs: options.Jobs = None,
+    folder: Annotated[
+        Path | None,
+        option(options.OUTPUT, "--out", metavar="DIR", help=f"Also write {PAGE} there, with a figure per case."),
     ] = None,
+    html: Annotated[Path | None, option(options.OUTPUT, "--html", metavar="FILE", hidden=True)] = None,
+    as_json: options.Json = False,
+    check: Annotated[bool, option(options.OUTPUT, "--check", help="Exit with 1 if too few cases pass.")] = False,
 ) -> None:
     """Compare the simulator with recordings of real kernels.
 
@@ -81,6 +82,10 @@ def fidelity(
     from knee.study.fidelity.shipped import find
     from knee.system import files
 
+    ground = ground or "sim"
+    if folder is not None and html is not None:
+        raise InputError("--out and --html both say where the page goes; leave --html out.")
+    html = folder / PAGE if folder is not None else html
     if make:
         if sources and len(sources) > 1:
             raise InputError("--make writes one file; name one.")

@@ -45,7 +45,7 @@ def compare(
     if len(sources) > 1:
         raise InputError(f"Applications and probes are compared by themselves, and there are {len(sources)} sources.")
     if html is not None:
-        raise InputError("--html has no page for applications and probes; leave it out.")
+        raise InputError("There is no page for applications and probes; leave --out out.")
     grounds.ready(ground)
     paths = [*traffic.RECORDINGS.values()] if sources[0] == NAME else [Path(sources[0])]
     recordings = {path: traffic.read(path) for path in paths}

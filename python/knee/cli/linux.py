@@ -11,6 +11,7 @@ import typer
 from knee.cli import bpf, complete
 from knee.cli.commands import command, group
 from knee.cli.console import Bar, out
+from knee.cli.options import DEVICE, KERNEL, OUTPUT, RUNNING, option
 from knee.cli.tables import number, table
 from knee.errors import InputError, Refused
 from knee.scenario.registry import Param
@@ -28,10 +29,12 @@ _OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 _Device = Annotated[str, typer.Argument(metavar="DEV", help="The device.")]
 _Kind = Annotated[str, typer.Argument(metavar="cocoa", help="The queue discipline.")]
-_Parent = Annotated[str, typer.Option(metavar="CLASS", help="A class such as 1:1, or root.")]
-_Handle = Annotated[str, typer.Option(metavar="HANDLE", help="A handle such as 10:; default: the kernel chooses.")]
-_Replace = Annotated[bool, typer.Option("--replace", help="Replace the existing queue discipline.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON, in base units: ns, bit/s, bytes.")]
+_Parent = Annotated[str, option(DEVICE, "--parent", metavar="CLASS", help="A class such as 1:1, or root.")]
+_Handle = Annotated[
+    str, option(DEVICE, "--handle", metavar="HANDLE", help="A handle such as 10:; default: the kernel chooses.")
+]
+_Replace = Annotated[bool, option(DEVICE, "--replace", help="Replace the existing queue discipline.")]
+_Json = Annotated[bool, option(OUTPUT, "--json", help="Print only JSON, in base units: ns, bit/s, bytes.")]
 
 
 @command(app, "build")
@@ -46,20 +49,24 @@ def build(
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option(metavar="DIR|PACKAGE", help="A kernel tree, or a package such as linux-source-6.1."),
+        option(KERNEL, "--source", metavar="DIR|PACKAGE", help="A kernel tree, or a package such as linux-source-6.1."),
     ] = None,
     suite: Annotated[
         str | None,
-        typer.Option(
+        option(
+            KERNEL,
+            "--suite",
             metavar="NAME",
             help="The suite of Debian to fetch the source from, such as trixie-backports; default: this machine's.",
         ),
     ] = None,
     tick: Annotated[
-        str, typer.Option(metavar="TIME", help="The kernel's clock tick, like [tcp] tick: 10 ms, 4 ms or 1 ms.")
+        str,
+        option(KERNEL, "--tick", metavar="TIME", help="The kernel's clock tick, like [tcp] tick: 10 ms, 4 ms or 1 ms."),
     ] = "4 ms",
     jobs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Number of parallel compilers; default: one per core.")
+        int | None,
+        option(RUNNING, "--jobs", metavar="N", min=1, help="Number of parallel compilers; default: one per core."),
     ] = None,
 ) -> None:
     """Build the parts of the ground uml: a kernel, our modules, a traffic program.

@@ -5,13 +5,15 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from knee.cli import complete
 from knee.cli.console import out
+from knee.cli.options import Json
 from knee.cli.tables import table
+from knee.cli.terminal import write_json
 from knee.errors import InputError, Refused
 from knee.scenario import registry
 from knee.scenario.registry import Entry, Param
@@ -38,6 +40,7 @@ def list_(
         str | None,
         typer.Argument(metavar="NAME", help="Show only this one, with its parameters.", autocompletion=complete.listed),
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """List what there is: scenarios, congestion controls, queue disciplines, models of links, sweeps and searches.
 
@@ -46,11 +49,15 @@ def list_(
     """
     if what is not None and what not in _PARTS:
         raise InputError(f"There is no list {shown(what)}; {near(what, _PARTS)}.")
+    parts = [what] if what else _PARTS
+    if as_json:
+        write_json(plain_one(str(what), name) if name is not None else {part: plain(part) for part in parts})
+        return
     console = out()
     if name is not None:
         _one(console, str(what), name)
         return
-    for part in [what] if what else _PARTS:
+    for part in parts:
         if part in _FILES:
             _files(console, part)
         else:
@@ -117,21 +124,69 @@ def _origin(entry: Entry, against: Mapping[str, str]) -> str:
 
 def _one(console: Console, what: str, name: str) -> None:
     if what in _FILES:
-        kind, there = _FILES[what]
-        if name not in there():
-            raise InputError(f"No {kind} is named {shown(name)}; {near(name, list(there()))}.")
-        console.print(there()[name].read_text(encoding="utf-8"), markup=False, soft_wrap=True)
-        return
+        console.print(_file(what, name).read_text(encoding="utf-8"), markup=False, soft_wrap=True)
+    else:
+        _details(console, _entry(what, name), what)
+
+
+def _file(what: str, name: str) -> Path:
+    kind, there = _FILES[what]
+    if name not in there():
+        raise InputError(f"No {kind} is named {shown(name)}; {near(name, list(there()))}.")
+    return there()[name]
+
+
+def _entry(what: str, name: str) -> Entry:
     kind, known = {
         "cc": ("congestion control", registry.flow_controls()),
         "queues": ("queue discipline", registry.queues()),
         "links": ("link model", {name: entry for models in _LINK_KEYS.values() for name, entry in models().items()}),
     }[what]
     try:
-        entry = registry.find(kind, name, known)
+        return registry.find(kind, name, known)
     except Refused as refused:
         raise InputError(f"{refused.found[0].upper()}{refused.found[1:]}; {refused.accepted}.") from None
-    _details(console, entry, what)
+
+
+def plain(part: str) -> list[dict[str, Any]]:
+    """A list as JSON has it."""
+    if part in _FILES:
+        return [
+            {"name": name, "title": tomllib.loads(path.read_text(encoding="utf-8")).get("title", ""), "file": str(path)}
+            for name, path in _FILES[part][1]().items()
+        ]
+    if part == "links":
+        return [{"key": key, **_brief(entry)} for key, models in _LINK_KEYS.items() for entry in models().values()]
+    entries = registry.flow_controls() if part == "cc" else registry.queues()
+    return [_brief(entry) for entry in entries.values()]
+
+
+def _brief(entry: Entry) -> dict[str, Any]:
+    family = {"family": entry.family} if entry.family else {}
+    return {"name": entry.name, **family, "about": entry.about, "source": entry.source}
+
+
+def plain_one(what: str, name: str) -> dict[str, Any]:
+    """One entry of a list as JSON has it: a file's tables, or the declared parameters in a scenario's words."""
+    if what in _FILES:
+        path = _file(what, name)
+        return {"name": name, "file": str(path), "tables": tomllib.loads(path.read_text(encoding="utf-8"))}
+    entry = _entry(what, name)
+    params = [
+        {
+            "name": param.name,
+            "about": param.about,
+            "default": param.plain(param.default),
+            "accepts": _accepts(param),
+            "source": param.source,
+        }
+        for param in entry.params.values()
+    ]
+    return {**_brief(entry), "phases": list(entry.phases), "params": params}
+
+
+def _accepts(param: Param) -> str:
+    return {"choice": ", ".join(param.words), "bool": "true or false"}.get(param.kind, param.span)
 
 
 def _details(console: Console, entry: Entry, what: str) -> None:
@@ -158,10 +213,9 @@ def _parameter(console: Console, param: Param) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    span = {"choice": ", ".join(param.words), "bool": "true or false"}.get(param.kind, param.span)
     console.print()
     console.print(Text.assemble((param.name, "bold"), f" = {param.text(param.default)}"))
     ours = param.source.removeprefix("ours")
     source = f"Default from {param.source}." if ours == param.source else f"Default chosen for knee{ours}."
-    for line in (param.about, f"Accepts {span}.", source):
+    for line in (param.about, f"Accepts {_accepts(param)}.", source):
         console.print(Padding(Text(line[0].upper() + line[1:].rstrip(".") + "."), (0, 0, 0, 4), expand=False))

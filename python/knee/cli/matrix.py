@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from knee.cli import complete
+from knee.cli import complete, options
 from knee.cli.console import Bar, complain, out
-from knee.cli.options import Again, AllowCode, Dask, Jobs
+from knee.cli.options import option
 from knee.cli.tables import number, table
+from knee.cli.terminal import write_json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,7 +24,8 @@ def matrix(
     context: typer.Context,
     cc: Annotated[
         str | None,
-        typer.Option(
+        option(
+            options.INPUT,
             "--cc",
             metavar="A,B,...",
             help="Run only these algorithms; default: all that knee list cc shows.",
@@ -32,20 +34,36 @@ def matrix(
     ] = None,
     queue: Annotated[
         str | None,
-        typer.Option(metavar="Q", help="The queue discipline; default: pfifo.", autocompletion=complete.queues),
+        option(
+            options.INPUT,
+            "--queue",
+            metavar="Q",
+            help="The queue discipline; default: pfifo.",
+            autocompletion=complete.queues,
+        ),
     ] = None,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change the scenario matrix, such as link.limit='20 ms'."),
+        option(
+            options.INPUT,
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change the scenario matrix, such as link.limit='20 ms'.",
+        ),
     ] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Run each pair with N seeds and show the means.")] = 1,
-    folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the page and the results.")] = Path(
-        "results/matrix"
-    ),
-    workers: Jobs = None,
-    dask: Dask = None,
-    again: Again = False,
-    allow_code: AllowCode = False,
+    seeds: options.Seeds = None,
+    workers: options.Jobs = None,
+    dask: options.Dask = None,
+    max_memory: options.MaxMemory = None,
+    dry_run: options.DryRun = False,
+    again: options.Again = False,
+    folder: Annotated[
+        Path, option(options.OUTPUT, "--out", metavar="DIR", help="Folder for the page and the results.")
+    ] = Path("results/matrix"),
+    as_json: Annotated[
+        bool, option(options.OUTPUT, "--json", help="Print only JSON: the figures of all pairs, means over seeds.")
+    ] = False,
+    allow_code: options.AllowCode = False,
 ) -> None:
     """Run every algorithm against every other.
 
@@ -54,19 +72,28 @@ def matrix(
     loss, the same maps as matrix.png, matrix.parquet, and the data set of a sweep. Finished runs are kept, so an
     interrupted command continues where it stopped. knee run --from DIR ROW makes a run again in full.
     """
+    from knee.cli.sweep import estimated
     from knee.own import code_allowed
     from knee.study import matrices
+    from knee.study.matrices.table import means
 
+    seeds = seeds or 1
     with code_allowed(allow_code):
         names = matrices.algorithms(None if cc is None else [name.strip() for name in cc.split(",")])
     asked = [*(changes or ()), *([] if queue is None else [f"link.queue={queue}"])]
     for remark in matrices.remarks(names, asked):
         complain(remark)
+    if dry_run:
+        estimated(matrices.definition(names, asked, seeds), workers)
+        return
     with Bar("matrix", folder) as bar:
         frame = matrices.run(
             names, folder, changes=asked, seeds=seeds, workers=workers, dask=dask, again=again, progress=bar,
-            command=context.obj,
+            command=context.obj, max_memory=max_memory,
         )  # fmt: skip
+    if as_json:
+        write_json({"folder": str(folder), "seeds": seeds, "pairs": means(frame).to_dicts()})
+        return
     _show(frame, names)
     out().print(f"The page: {folder / 'matrix.html'}", soft_wrap=True)
 

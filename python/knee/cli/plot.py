@@ -3,43 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from knee.cli import complete
+from knee.cli import complete, options
 from knee.cli.console import out
+from knee.cli.options import choice, option
+from knee.cli.terminal import write_json
 from knee.errors import InputError
 
 if TYPE_CHECKING:
     from knee.view.figure import Figure
 
 
-class Kind(StrEnum):
-    """What can be drawn of a sweep."""
-
-    lines = "lines"
-    bar = "bar"
-    box = "box"
-    ecdf = "ecdf"
-    heat = "heat"
-    pareto = "pareto"
+#: What can be drawn of a sweep, as :mod:`knee.view.sweep.pictures` has it, which is slow to import.
+KINDS = ("lines", "bar", "box", "ecdf", "heat", "pareto")
 
 
 def plot(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run, sweep, matrix or search.")],
     kind: Annotated[
-        Kind | None,
-        typer.Option(
+        str | None,
+        choice(
+            options.FIGURE,
+            KINDS,
+            "--kind",
             help="Of a sweep: lines or bar (means, with 95 % confidence intervals over seeds), box (over seeds), "
             "ecdf (over all runs), heat (a heat map) or pareto; default: lines.",
         ),
     ] = None,
     figure: Annotated[
         str | None,
-        typer.Option(
+        option(
+            options.FIGURE,
+            "--figure",
             metavar="FIGURE",
             help="The figure to draw: of a sweep such as jain, default queue_delay_mean_ms (pareto: "
             "utilization); of a run such as rtt, default overview.",
@@ -48,29 +47,45 @@ def plot(
     ] = None,
     over: Annotated[
         str | None,
-        typer.Option(metavar="KEY", help="The key on the horizontal axis; with --kind pareto, the figure there."),
+        option(
+            options.FIGURE,
+            "--over",
+            metavar="KEY",
+            help="The key on the horizontal axis; with --kind pareto, the figure there.",
+        ),
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(metavar="KEY", help="The key of the lines, bars, boxes or colours, or of the rows of a heat map."),
+        option(
+            options.FIGURE,
+            "--by",
+            metavar="KEY",
+            help="The key of the lines, bars, boxes or colours, or of the rows of a heat map.",
+        ),
     ] = None,
-    panels: Annotated[str | None, typer.Option(metavar="KEY", help="Draw a panel for each value of this key.")] = None,
+    panels: Annotated[
+        str | None, option(options.FIGURE, "--panels", metavar="KEY", help="Draw a panel for each value of this key.")
+    ] = None,
     at: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Hold another key at this value; default: its first."),
+        option(options.FIGURE, "--at", metavar="KEY=VALUE", help="Hold another key at this value; default: its first."),
     ] = None,
     path: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            options.OUTPUT,
             "--out",
-            metavar="FILE",
-            help="The file, .pdf, .svg, .png or .html; default: DIR/KIND-FIGURE.png, of a run FIGURE.png here.",
+            metavar="DIR",
+            help="Folder for the figure, or its file: .pdf, .svg, .png or .html; default: of a sweep "
+            "KIND-FIGURE.png in its folder, of a run FIGURE.png here.",
         ),
     ] = None,
+    as_json: Annotated[bool, option(options.OUTPUT, "--json", help="Print only JSON: the file.")] = False,
     width: Annotated[
-        str, typer.Option(metavar="WIDTH", help="column (3.5 in), page (7 in), or a number of inches.")
+        str,
+        option(options.OUTPUT, "--width", metavar="WIDTH", help="column (3.5 in), page (7 in), or a number of inches."),
     ] = "page",
-    font_size: Annotated[float, typer.Option(metavar="PT", help="Font size in points.")] = 9.0,
+    font_size: Annotated[float, option(options.OUTPUT, "--font-size", metavar="PT", help="Font size in points.")] = 9.0,
 ) -> None:
     """Draw a figure of a run, sweep, matrix or search, as PDF, SVG, PNG or HTML."""
     from knee.results.folder import manifest_of
@@ -82,17 +97,37 @@ def plot(
         given = {"--kind": kind, "--over": over, "--by": by, "--panels": panels, "--at": at}
         if wrong := [name for name, value in given.items() if value]:
             raise InputError(f"{folder} is the result of a run; {wrong[0]} is for sweeps. Expected --figure and --out.")
-        path = path or Path(f"{figure or 'overview'}.png")
+        path = _file(path, Path(f"{figure or 'overview'}.png"))
         files.check_output(path)
         made = _of_run(folder, figure or "overview")
     else:
-        kind = kind or Kind.lines
-        figure = figure or ("utilization" if kind is Kind.pareto else "queue_delay_mean_ms")
-        path = path or folder / f"{kind}-{figure}.png"
+        kind = kind or "lines"
+        figure = figure or ("utilization" if kind == "pareto" else "queue_delay_mean_ms")
+        path = _file(path, folder / f"{kind}-{figure}.png")
         files.check_output(path)
         made = _of_sweep(folder, kind, figure, over, by, panels, at or ())
     made.save(path, width=width, font_size=font_size)
-    out().print(f"The figure: {path}", soft_wrap=True)
+    if as_json:
+        write_json({"figure": str(path)})
+    else:
+        out().print(f"The figure: {path}", soft_wrap=True)
+
+
+def _file(given: Path | None, default: Path) -> Path:
+    """The file to write: the one given, or one of the default name in the folder given, which is made."""
+    from knee.system import files
+    from knee.system.sudo import make_folder
+    from knee.view.drawing import FORMATS
+
+    if given is None:
+        return default
+    if given.suffix in (*FORMATS, ".html") or (given.suffix and not given.is_dir()):
+        return given
+    try:
+        make_folder(given)
+    except OSError as error:
+        raise files.unwritable(given, error) from None
+    return given / default.name
 
 
 def _of_run(folder: Path, figure: str) -> Figure:
@@ -102,7 +137,7 @@ def _of_run(folder: Path, figure: str) -> Figure:
 
 
 def _of_sweep(
-    folder: Path, kind: Kind, figure: str, over: str | None, by: str | None, panels: str | None, at: Sequence[str]
+    folder: Path, kind: str, figure: str, over: str | None, by: str | None, panels: str | None, at: Sequence[str]
 ) -> Figure:
     from knee.scenario.overrides import parse_value
     from knee.study.sweeps import open_sweep
@@ -113,4 +148,4 @@ def _of_sweep(
         if not equals or not key:
             raise InputError(f"--at: {text!r} is not a key with a value; expected such as link.rate='10 Mbit/s'.")
         held[key] = parse_value(value)
-    return open_sweep(folder).plot(kind=str(kind), figure=figure, over=over, by=by, panels=panels, at=held)
+    return open_sweep(folder).plot(kind=kind, figure=figure, over=over, by=by, panels=panels, at=held)

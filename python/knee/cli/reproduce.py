@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from knee.cli import complete
+from knee.cli import complete, options
 from knee.cli.console import Bar, out
+from knee.cli.options import option
 from knee.cli.tables import table
+from knee.cli.terminal import write_json
 from knee.papers import recipes as known
 
 if TYPE_CHECKING:
@@ -27,14 +29,24 @@ def reproduce(
             metavar="PAPER", help=f"{', '.join(known.NAMES)}; default: all.", autocompletion=complete.papers
         ),
     ] = None,
-    ground: Annotated[str, typer.Option(metavar="G", help="Where to run.", autocompletion=complete.grounds)] = "sim",
+    ground: options.Ground = None,
+    quick: Annotated[
+        bool, option(options.INPUT, "--quick", help="Use the short form: shorter runs, fewer seeds.")
+    ] = False,
+    jobs: options.Jobs = None,
+    again: options.Again = False,
     folder: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the pages and the results.")
+        Path | None,
+        option(
+            options.OUTPUT,
+            "--out",
+            metavar="DIR",
+            help="Folder for the pages and the results; default: results/reproduce.",
+        ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Use the short form: shorter runs, fewer seeds.")] = False,
-    jobs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Number of parallel runs; default: one per core.")
-    ] = None,
+    as_json: Annotated[
+        bool, option(options.OUTPUT, "--json", help="Print only JSON: reproduce.json, with these papers.")
+    ] = False,
 ) -> None:
     """Rerun the figures and tables of papers.
 
@@ -43,16 +55,24 @@ def reproduce(
     continues where it stopped.
     """
     from knee import grounds
+    from knee.papers.run import plain
     from knee.papers.run import reproduce as run_papers
 
+    ground = ground or "sim"
     chosen = [known.paper(name) for name in dict.fromkeys(papers or known.NAMES)]
     grounds.ready(ground)
     if folder is None:
         parts = ["reproduce", *(["quick"] if quick else []), *([ground] if ground != "sim" else [])]
         folder = Path("results") / "-".join(parts)
     with Bar("reproduce") as bar:
-        done = run_papers(chosen, folder, ground=ground, short=quick, workers=jobs, progress=bar, command=context.obj)
-    _show(out(), [rows for rows in done if rows.key in {one.key for one in chosen}])
+        done = run_papers(
+            chosen, folder, ground=ground, short=quick, workers=jobs, again=again, progress=bar, command=context.obj
+        )
+    done = [rows for rows in done if rows.key in {one.key for one in chosen}]
+    if as_json:
+        write_json(plain(ground, quick, done))
+        return
+    _show(out(), done)
     out().print(f"The report: {folder / 'report.html'}", soft_wrap=True)
 
 

@@ -13,6 +13,7 @@ import typer
 
 from knee.cli import complete, options, tables
 from knee.cli.console import Bar, complain, out
+from knee.cli.options import option
 from knee.cli.terminal import write_json
 from knee.errors import InputError, ProgramError
 
@@ -34,65 +35,61 @@ def run(
             autocompletion=complete.scenarios,
         ),
     ],
-    ground: Annotated[
-        str | None,
-        typer.Option(
-            metavar="G",
-            help="Where to run: sim, uml or host; default: the file's ground, else sim.",
-            autocompletion=complete.grounds,
-        ),
-    ] = None,
-    kernel: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="The kernel of the ground uml, such as 7.2; default: the one built last.",
-            autocompletion=complete.built_kernels,
-        ),
-    ] = None,
-    out_folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DIR", help="The result folder; with several runs, the folder that contains theirs."
-        ),
-    ] = None,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change the scenario: link.rate='5 Gbit/s', flows.0.cc=reno."),
-    ] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Run N seeds, starting at the scenario's.")] = 1,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print only summary.json; with several runs, a list.")
-    ] = False,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
-    png: Annotated[bool, typer.Option("--png", help="Also draw the figures as PNG files.")] = False,
-    capture: Annotated[
-        bool, typer.Option("--pcap", help="Also capture the packets at the senders, to packets.pcapng.")
-    ] = False,
-    qlog: Annotated[bool, typer.Option("--qlog", help="Also log what each sender does, to qlog/flow-N.sqlog.")] = False,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check", help="Exit with 1 if a figure is physically impossible, such as a rate above a link's."
-        ),
-    ] = False,
-    max_memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE", help="Refuse a run that needs more memory, such as '8 GB'; default: the available memory."
-        ),
-    ] = None,
-    allow_programs: Annotated[
-        bool, typer.Option("--allow-programs", help="Let flows be programs, which run on this machine.")
-    ] = False,
-    allow_code: options.AllowCode = False,
-    unconfined: Annotated[
-        bool, typer.Option("--unconfined-programs", help="Run them without confinement, on a machine that has none.")
-    ] = False,
+    ground: options.Ground = None,
+    kernel: options.Kernel = None,
+    changes: options.Set = None,
+    seeds: options.Seeds = None,
     sweep: Annotated[
         Path | None,
-        typer.Option("--from", metavar="DIR", help="Run rows of a sweep again in full: knee run --from DIR ROW..."),
+        option(
+            options.INPUT,
+            "--from",
+            metavar="DIR",
+            help="Run rows of a sweep again in full: knee run --from DIR ROW...",
+        ),
     ] = None,
+    workers: options.Jobs = None,
+    max_memory: options.MaxMemory = None,
+    out_folder: Annotated[
+        Path | None,
+        option(
+            options.OUTPUT,
+            "--out",
+            metavar="DIR",
+            help="The result folder; with several runs, the folder that contains theirs.",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, option(options.OUTPUT, "--json", help="Print only summary.json; with several runs, a list.")
+    ] = False,
+    report: Annotated[bool, option(options.OUTPUT, "--report/--no-report", help="Write report.html.")] = True,
+    png: Annotated[bool, option(options.OUTPUT, "--png", help="Also draw the figures as PNG files.")] = False,
+    capture: Annotated[
+        bool, option(options.OUTPUT, "--pcap", help="Also capture the packets at the senders, to packets.pcapng.")
+    ] = False,
+    qlog: Annotated[
+        bool, option(options.OUTPUT, "--qlog", help="Also log what each sender does, to qlog/flow-N.sqlog.")
+    ] = False,
+    check: Annotated[
+        bool,
+        option(
+            options.OUTPUT,
+            "--check",
+            help="Exit with 1 if a figure is physically impossible, such as a rate above a link's.",
+        ),
+    ] = False,
+    allow_programs: Annotated[
+        bool, option(options.CODE, "--allow-programs", help="Let flows be programs, which run on this machine.")
+    ] = False,
+    unconfined: Annotated[
+        bool,
+        option(
+            options.CODE,
+            "--unconfined-programs",
+            help="Run them without confinement, on a machine that has none.",
+        ),
+    ] = False,
+    allow_code: options.AllowCode = False,
 ) -> None:
     """Run scenarios and write their results.
 
@@ -108,6 +105,7 @@ def run(
         os.environ[programs.UNCONFINED] = "1"
     if sweep is not None:
         scenarios = list(dict.fromkeys(scenarios))
+    seeds = seeds or 1
     changes = [*(changes or ()), *([f"run.kernel={kernel}"] if kernel is not None else ())]
     asked: dict[str, Any] = {"report": report, "png": png, "capture": capture, "qlog": qlog}
     asked |= {"max_memory": max_memory, "allow_programs": allow_programs, "allow_code": allow_code}
@@ -121,7 +119,11 @@ def run(
     # in real time wants the machine for itself.
     apart = capture or qlog or any(grounds.find(job.ground).real_time for job in jobs)
     beside = not apart and (seeds > 1 or (len(jobs) > 1 and all(job.ground == "uml" for job in jobs)))
-    runs = _side_by_side(jobs, context.obj, max_memory, allow_programs) if beside else _one_by_one(jobs, context.obj)
+    runs = (
+        _side_by_side(jobs, context.obj, workers, max_memory, allow_programs)
+        if beside
+        else _one_by_one(jobs, context.obj)
+    )
     failed: list[str] = []
     summaries: list[dict[str, Any]] = []
     for job, summary in runs:
@@ -164,7 +166,7 @@ def _one_by_one(jobs: list[Prepared], command: str | None) -> Iterator[tuple[Pre
 
 
 def _side_by_side(
-    jobs: list[Prepared], command: str | None, max_memory: str | None, allow_programs: bool
+    jobs: list[Prepared], command: str | None, workers: int | None, max_memory: str | None, allow_programs: bool
 ) -> Iterator[tuple[Prepared, dict[str, Any]]]:
     """On all cores. The folders get their reports afterwards, since drawing is for one thread."""
     from knee.results.result import Result
@@ -177,6 +179,7 @@ def _side_by_side(
             batch.run(
                 several,
                 around,
+                workers=workers,
                 progress=bar,
                 again=True,
                 command=command,

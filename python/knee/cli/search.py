@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from knee.cli import complete
+from knee.cli import complete, options
 from knee.cli.console import Bar, complain, out
-from knee.cli.options import Again, AllowCode, Dask, Derive, DryRun, Jobs
+from knee.cli.options import choice, option
 from knee.cli.tables import number, table
+from knee.cli.terminal import write_json
 from knee.errors import RunError
 
 if TYPE_CHECKING:
@@ -33,80 +34,123 @@ def search(
     ],
     over: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY=BOUNDS",
+        option(
+            options.AXES,
+            "--over",
+            metavar="KEY=VALUES",
             help="A key to choose, and its bounds: link.rate='loguniform(1 Mbit/s, 1 Gbit/s)', "
             "flows.0.rtt='uniform(5 ms, 50 ms)', flows.1.cc='loss-based,bbr*'.",
         ),
     ] = None,
+    across: Annotated[
+        list[str] | None,
+        option(
+            options.AXES,
+            "--across",
+            metavar="KEY=VALUES",
+            help="Run each choice across all of these, as in knee sweep --over.",
+        ),
+    ] = None,
+    zips: options.Zip = None,
+    derive: options.Derive = None,
     figure: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            options.FIGURE,
+            "--figure",
             metavar="FIGURE",
             help="The figure, such as queue_delay_p95_ms or jain; give two for a Pareto front.",
             autocompletion=complete.figures,
         ),
     ] = None,
     goal: Annotated[
-        list[str] | None, typer.Option(metavar="max|min", help="Make it largest or smallest; one for each figure.")
+        list[str] | None,
+        choice(options.FIGURE, ("max", "min"), "--goal", help="Make it largest or smallest; one for each figure."),
     ] = None,
     exceeds: Annotated[
-        float | None, typer.Option(metavar="VALUE", help="Report only what exceeds this, with --goal max.")
+        float | None,
+        option(options.FIGURE, "--exceeds", metavar="VALUE", help="Report only what exceeds this, with --goal max."),
     ] = None,
     below: Annotated[
-        float | None, typer.Option(metavar="VALUE", help="Report only what is below this, with --goal min.")
+        float | None,
+        option(options.FIGURE, "--below", metavar="VALUE", help="Report only what is below this, with --goal min."),
     ] = None,
     against: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE", help="Compare the figure with that of this variant, same seed: link.queue=fq."
+        option(
+            options.FIGURE,
+            "--against",
+            metavar="KEY=VALUE",
+            help="Compare the figure with that of this variant, same seed: link.queue=fq.",
         ),
     ] = None,
     compare: Annotated[
-        str | None, typer.Option(metavar="HOW", help="How to compare: ratio (the default) or difference.")
-    ] = None,
-    across: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=V1,V2,...", help="Run each choice across all of these, as in knee sweep --over."),
+        str | None,
+        choice(options.FIGURE, ("ratio", "difference"), "--compare", help="How to compare; default: ratio."),
     ] = None,
     summarize: Annotated[
-        str | None, typer.Option(metavar="HOW", help="The value across them: mean (the default) or worst.")
+        str | None,
+        choice(options.FIGURE, ("mean", "worst"), "--summarize", help="The value across them; default: mean."),
     ] = None,
-    zips: Annotated[
-        list[str] | None,
-        typer.Option("--zip", metavar="KEY,KEY", help="Choose lists of values together, step by step."),
+    changes: options.Set = None,
+    seeds: options.Seeds = None,
+    trials: Annotated[
+        int | None, option(options.RUNNING, "--trials", metavar="N", help="Try N choices; default: 100.")
     ] = None,
-    derive: Derive = None,
-    changes: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the scenario in every trial.")
+    batch: Annotated[
+        int | None, option(options.RUNNING, "--batch", metavar="N", help="Propose N choices at a time; default: 10.")
     ] = None,
-    trials: Annotated[int | None, typer.Option(metavar="N", help="Try N choices; default: 100.")] = None,
-    seeds: Annotated[int | None, typer.Option(metavar="N", help="Run each with N seeds, and take the mean.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the search; default: 1.")] = None,
-    batch: Annotated[int | None, typer.Option(metavar="N", help="Propose N choices at a time; default: 10.")] = None,
     sampler: Annotated[
-        str | None, typer.Option(metavar="HOW", help="How to propose: tpe (the default), nsga2 or random.")
+        str | None,
+        choice(options.RUNNING, ("tpe", "nsga2", "random"), "--sampler", help="How to propose; default: tpe."),
     ] = None,
+    seed: Annotated[
+        int | None, option(options.RUNNING, "--search-seed", metavar="N", help="Seed of the search; default: 1.")
+    ] = None,
+    old_seed: Annotated[int | None, option(options.RUNNING, "--seed", metavar="N", hidden=True)] = None,
+    workers: options.Jobs = None,
+    dask: options.Dask = None,
+    max_memory: options.MaxMemory = None,
+    dry_run: options.DryRun = False,
+    again: options.Again = False,
+    folder: Annotated[
+        Path | None,
+        option(
+            options.OUTPUT,
+            "--out",
+            metavar="DIR",
+            help="Folder for the page and the data; default: results/search-NAME.",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, option(options.OUTPUT, "--json", help="Print only JSON: the trials that count and the findings.")
+    ] = False,
     findings: Annotated[
-        int | None, typer.Option(metavar="N", help="Save the N most extreme scenarios that differ; default: 3.")
+        int | None,
+        option(
+            options.OUTPUT,
+            "--findings",
+            metavar="N",
+            help="Save the N most extreme scenarios that differ; default: 3.",
+        ),
+    ] = None,
+    shrink: Annotated[
+        bool | None, option(options.OUTPUT, "--shrink/--no-shrink", help="Simplify findings before saving them.")
     ] = None,
     keep: Annotated[
-        list[str] | None, typer.Option(metavar="KEY", help="Leave this key alone too when a finding is shrunk.")
+        list[str] | None,
+        option(options.OUTPUT, "--keep", metavar="KEY", help="Leave this key alone too when a finding is shrunk."),
     ] = None,
     free: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY", help="Let duration, warmup or a searched key change too when a finding is shrunk."),
+        option(
+            options.OUTPUT,
+            "--free",
+            metavar="KEY",
+            help="Let duration, warmup or a searched key change too when a finding is shrunk.",
+        ),
     ] = None,
-    no_shrink: Annotated[bool, typer.Option("--no-shrink", help="Save findings as they were found.")] = False,
-    folder: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder for the page and the data; default: results/search-NAME."),
-    ] = None,
-    workers: Jobs = None,
-    dask: Dask = None,
-    dry_run: DryRun = False,
-    again: Again = False,
-    allow_code: AllowCode = False,
+    allow_code: options.AllowCode = False,
 ) -> None:
     """Find the scenario, within bounds, that is worst or best for a figure.
 
@@ -136,13 +180,13 @@ def search(
             summarize=summarize,
             trials=trials,
             seeds=seeds,
-            search_seed=seed,
+            search_seed=old_seed if seed is None else seed,
             batch=batch,
             sampler=sampler,
             findings=findings,
             keep=keep or None,
             free=free or None,
-            shrink=False if no_shrink else None,
+            shrink=shrink,
         )
     name = str(plan.base.get("name", plan.name))
     if dry_run:
@@ -150,13 +194,48 @@ def search(
         return
     folder = folder or Path("results") / f"search-{name}"
     with Bar(f"search of {name}", folder) as bar:
-        made = searches.run(plan, folder, workers=workers, dask=dask, again=again, progress=bar, command=context.obj)
+        made = searches.run(
+            plan, folder, workers=workers, dask=dask, again=again, progress=bar, command=context.obj,
+            max_memory=max_memory,
+        )  # fmt: skip
         made.write_page()
-    show(made)
+    if as_json:
+        write_json(plain(made))
+    else:
+        show(made)
     if made.aside is not None:
         complain(f"{folder} had another search, or one by another build of knee; it is in {made.aside} now.")
-    out().print(f"The page: {folder / place.SEARCH_PAGE}", soft_wrap=True)
+    if not as_json:
+        out().print(f"The page: {folder / place.SEARCH_PAGE}", soft_wrap=True)
     _check_failed(made)
+
+
+def plain(made: Search) -> dict[str, Any]:
+    """A search as JSON has it: its goals, the trials that count, and the findings."""
+    goals = [{"figure": goal.figure, "goal": goal.sense, "threshold": goal.threshold} for goal in made.plan.goals]
+    trials = [
+        {
+            "trial": trial,
+            "run": run,
+            "values": made.sweep.definition.point(run).values,
+            "found": list(found),
+            "finding": finding,
+        }
+        for trial, run, found, finding in made.qualified
+    ]
+    findings = [
+        {"file": str(made.folder / one.file), "trial": one.trial, "found": list(one.found), "values": list(one.values)}
+        for one in made.findings
+    ]
+    count, failed = made.trials.height, made.failed.height
+    return {
+        "folder": str(made.folder),
+        "goals": goals,
+        "trials": count,
+        "failed": failed,
+        "qualified": trials,
+        "findings": findings,
+    }
 
 
 def show(made: Search) -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from knee.cli import complete
+from knee.cli import complete, options
 from knee.cli.console import Bar, complain, out
-from knee.cli.options import Again, AllowCode, Dask, Derive, DryRun, Jobs
+from knee.cli.options import choice, option
 from knee.cli.tables import number, table
+from knee.cli.terminal import write_json
 from knee.errors import InputError, RunError
 from knee.system.text import decapitalised
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from knee.study.sweeps import Sweep
     from knee.study.sweeps.definition import Definition
 
+#: How samples are drawn, as :mod:`knee.study.sweeps.sweepfile` has it, which is slow to import.
+SAMPLING = ("latin", "random", "sobol")
 #: Points that the terminal shows, unless --rows says otherwise.
 _ROWS = 30
 #: Different remarks on runs that it shows.
@@ -41,49 +44,70 @@ def sweep(
     ],
     over: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY=V1,V2,...",
+        option(
+            options.AXES,
+            "--over",
+            metavar="KEY=VALUES",
             help="An axis: link.limit='50 packets,100 packets', link.rate='log(1 Mbit/s, 1 Gbit/s, 7)', "
             "flows.0.cc='bbr*,delay-based', or sampled: flows.0.rtt='uniform(5 ms, 50 ms)'.",
         ),
     ] = None,
-    zips: Annotated[
-        list[str] | None, typer.Option("--zip", metavar="KEY,KEY", help="Let axes go together, step by step.")
-    ] = None,
-    derive: Derive = None,
-    changes: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the scenario at every point.")
-    ] = None,
-    seeds: Annotated[int | None, typer.Option(metavar="N", min=1, help="Run each point with N seeds.")] = None,
-    vary: Annotated[
-        bool,
-        typer.Option(
-            "--vary", help="Give links without jitter one of less than the time of a packet, so that seeds differ."
-        ),
-    ] = False,
+    zips: options.Zip = None,
+    derive: options.Derive = None,
     samples: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Take N samples of all sampled axes together.")
+        int | None,
+        option(options.AXES, "--samples", metavar="N", min=1, help="Take N samples of all sampled axes together."),
     ] = None,
     sampling: Annotated[
-        str | None, typer.Option(metavar="HOW", help="How to sample: latin (a Latin hypercube), random or sobol.")
+        str | None,
+        choice(options.AXES, SAMPLING, "--sampling", help="How to sample; default: latin, a Latin hypercube."),
     ] = None,
+    sampling_seed: Annotated[
+        int | None, option(options.AXES, "--sampling-seed", metavar="N", help="Seed of the samples; default: 1.")
+    ] = None,
+    changes: options.Set = None,
+    seeds: options.Seeds = None,
+    vary: Annotated[
+        bool,
+        option(
+            options.INPUT,
+            "--vary",
+            help="Give links without jitter one of less than the time of a packet, so that seeds differ.",
+        ),
+    ] = False,
+    workers: options.Jobs = None,
+    dask: options.Dask = None,
+    max_memory: options.MaxMemory = None,
+    dry_run: options.DryRun = False,
+    again: options.Again = False,
     folder: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder for the page and the data; default: results/sweep-NAME."),
+        option(
+            options.OUTPUT,
+            "--out",
+            metavar="DIR",
+            help="Folder for the page and the data; default: results/sweep-NAME.",
+        ),
     ] = None,
-    workers: Jobs = None,
-    dask: Dask = None,
-    series: Annotated[bool, typer.Option("--series", help="Also write the time series of all runs.")] = False,
-    save_runs: Annotated[
-        bool, typer.Option("--save-runs", help="Also write a result folder for each run, in DIR/runs.")
+    as_json: Annotated[
+        bool, option(options.OUTPUT, "--json", help="Print only JSON: the figures of all points, means over seeds.")
     ] = False,
-    dry_run: DryRun = False,
-    again: Again = False,
-    allow_code: AllowCode = False,
+    series: Annotated[bool, option(options.OUTPUT, "--series", help="Also write the time series of all runs.")] = False,
+    save_runs: Annotated[
+        bool, option(options.OUTPUT, "--save-runs", help="Also write a result folder for each run, in DIR/runs.")
+    ] = False,
     sort: Annotated[
-        str | None, typer.Option(metavar="FIGURE", help="Show the best points for a figure first, such as jain.")
+        str | None,
+        option(
+            options.OUTPUT,
+            "--sort",
+            metavar="FIGURE",
+            help="Show the best points for a figure first, such as jain.",
+            autocompletion=complete.figures,
+        ),
     ] = None,
-    rows: Annotated[int, typer.Option(metavar="N", min=0, help="Show N points.")] = _ROWS,
+    rows: Annotated[int, option(options.OUTPUT, "--rows", metavar="N", min=0, help="Show N points.")] = _ROWS,
+    allow_code: options.AllowCode = False,
 ) -> None:
     """Run a grid of scenarios over any keys.
 
@@ -107,21 +131,25 @@ def sweep(
             seeds=seeds,
             samples=samples,
             sampling=sampling,
+            sampling_seed=sampling_seed,
             vary=vary,
         )
     name = str(definition.base.get("name", definition.name))
     folder = folder or Path("results") / f"sweep-{name}"
     if dry_run:
-        _estimate(definition, workers)
+        estimated(definition, workers)
         return
     with Bar(f"sweep of {name}", folder) as bar:
         made = sweeps.run(
             definition, folder, workers=workers, dask=dask, series=series, save_runs=save_runs, again=again,
-            progress=bar, command=context.obj,
+            progress=bar, command=context.obj, max_memory=max_memory,
         )  # fmt: skip
         made.write_page()
-    show(made, sort, rows)
-    if definition.seeds > 1:
+    if as_json:
+        write_json(plain(made, sort))
+    else:
+        show(made, sort, rows)
+    if definition.seeds > 1 and not as_json:
         out().print(f"Means over {definition.seeds} seeds; the page has confidence intervals.\n", soft_wrap=True)
     from knee.study.sweeps.points import remarks, same_seeds
 
@@ -132,7 +160,8 @@ def sweep(
         complain(f"{same}{mend}.")
     if made.aside is not None:
         complain(f"{folder} had runs of another sweep or another build of knee; they are in {made.aside} now.")
-    out().print(f"The page: {folder / 'sweep.html'}", soft_wrap=True)
+    if not as_json:
+        out().print(f"The page: {folder / 'sweep.html'}", soft_wrap=True)
     check_failed(made)
 
 
@@ -158,7 +187,7 @@ def check_failed(made: Sweep) -> None:
         raise RunError(said)
 
 
-def _estimate(definition: Definition, workers: int | None) -> None:
+def estimated(definition: Definition, workers: int | None) -> None:
     """Prints how large a sweep is."""
     from knee.study.sweeps import sweepfile
 
@@ -191,6 +220,31 @@ def estimate(runs: int, mean_packets: float, workers: int | None) -> None:
         f"{'core' if cores == 1 else 'cores'}, where knee bench reno2 simulates {speed / 1e6:.1f} million packets/s.",
         soft_wrap=True,
     )
+
+
+def plain(made: Sweep, sort: str | None = None) -> dict[str, Any]:
+    """A sweep as JSON has it: the values and figures of all points, figures as means over the seeds."""
+    from knee.figures.register import RUN
+    from knee.study.sweeps.points import averaged
+
+    points = averaged(made, made.runs.collect())
+    if sort is not None:
+        points = points.sort(sort, descending=RUN[sort].better != "less", nulls_last=True, maintain_order=True)
+    figures = points.select("run", "seeds", *RUN)
+    return {
+        "folder": str(made.folder),
+        "runs": len(made),
+        "failed": made.failed.height,
+        "points": [
+            {
+                "run": row["run"],
+                "seeds": row["seeds"],
+                "values": made.definition.point(row["run"]).values,
+                "figures": {name: row[name] for name in RUN},
+            }
+            for row in figures.iter_rows(named=True)
+        ],
+    }
 
 
 def show(made: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:

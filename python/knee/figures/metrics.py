@@ -87,10 +87,10 @@ def share(summary: Mapping[str, Any], number: int, what: str = "delivered_bytes"
 
 
 def lowest_jain(fairness: Mapping[str, Any], name: str = "jain") -> float | None:
-    """Jain's index of a run; where flows share several bottlenecks, the lowest of these; None if there is none."""
-    if fairness[name] is not None:
-        return float(fairness[name])
-    shared = [link[name] for link in fairness.get("links", ()) if len(link["flows"]) > 1]
+    """Jain's index of a run; where flows share several bottlenecks, the lowest of these; None where none is shared."""
+    # Earlier versions had one index for all flows.
+    links = fairness.get("links", [{name: fairness[name], "flows": (1, 2)}])
+    shared = [link[name] for link in links if len(link["flows"]) > 1]
     return min((float(index) for index in shared if index is not None), default=None)
 
 

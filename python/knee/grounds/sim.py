@@ -17,6 +17,7 @@ from knee.errors import RunError, ScenarioError
 from knee.grounds.ground import Progress
 from knee.own import IN_FILE, CongestionControl, classes, described, sources
 from knee.scenario import Scenario, from_dict
+from knee.scenario.declared import name_with, with_values
 from knee.scenario.spec import spec
 from knee.scenario.traffic import NO_CC
 from knee.system.missing import Missing
@@ -148,7 +149,7 @@ def simulate(
             told,
             None if spool is None else str(spool),
             progress,
-            _own(scenario),
+            _own_with_values(scenario),
             None if capture is None else str(capture),
             None if qlog is None else str(qlog),
         )
@@ -201,3 +202,10 @@ def _own_remark(own: Sequence[dict[str, Any]]) -> list[str]:
 def _own(scenario: Scenario) -> list[tuple[str, type[CongestionControl]]]:
     named = {flow.cc for flow in scenario.flows}
     return [(name, own) for name, own in classes().items() if name in named]
+
+
+def _own_with_values(scenario: Scenario) -> list[tuple[str, type[CongestionControl]]]:
+    """The classes as the core takes them: once for each set of values of their parameters."""
+    own = dict(_own(scenario))
+    used = {name_with(flow.cc, flow.cc_params): flow for flow in scenario.flows if flow.cc in own}
+    return [(name, with_values(own[flow.cc], flow.cc_params)) for name, flow in used.items()]

@@ -33,12 +33,13 @@ def reproduce(
     ground: str = "sim",
     short: bool = False,
     workers: int | None = None,
+    again: bool = False,
     progress: Callable[[float], None] | None = None,
     command: str | None = None,
 ) -> list[PaperRows]:
     """Runs papers into ``out`` and writes their pages; returns the lines of all papers in ``out``.
 
-    Existing results of the same program are reused.
+    Existing results of the same program are reused, unless `again` asks for all runs.
 
     Raises:
         InputError: ``out`` contains something else, or there is no such ground.
@@ -51,6 +52,7 @@ def reproduce(
         jobs,
         out / "runs",
         workers=workers,
+        again=again,
         progress=progress,
         refused=None if ground == "sim" else lambda job, error: refusals.update({job.name: str(error)}),
         command=command,
@@ -167,7 +169,12 @@ def _rows(paper: dict[str, Any]) -> PaperRows:
 
 
 def _keep(out: Path, ground: str, short: bool, papers: Sequence[PaperRows]) -> None:
-    data: dict[str, Any] = {
+    files.write(out / MARK, json.dumps(plain(ground, short, papers), indent=1, ensure_ascii=False) + "\n")
+
+
+def plain(ground: str, short: bool, papers: Sequence[PaperRows]) -> dict[str, Any]:
+    """What :data:`MARK` says of these papers."""
+    return {
         "format": FORMAT,
         "program": PROGRAM,
         "version": _core.version(),
@@ -176,4 +183,3 @@ def _keep(out: Path, ground: str, short: bool, papers: Sequence[PaperRows]) -> N
         "quick": short,
         "papers": [asdict(paper) for paper in papers],
     }
-    files.write(out / MARK, json.dumps(data, indent=1, ensure_ascii=False) + "\n")

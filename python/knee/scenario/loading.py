@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from knee.errors import Refused, ScenarioError, key_of
+from knee.errors import Refused, ScenarioError
 from knee.own import IN_FILE, code_allowed
 from knee.scenario import shipped, traces
 from knee.scenario.model import Scenario
 from knee.scenario.overrides import apply, blamed
+from knee.scenario.rejection import refused, table_at
 from knee.scenario.traffic import KINDS
-from knee.scenario.units import near, shown
+from knee.scenario.units import shown
 from knee.system import files
 
 #: Changes that need more characters than this in a title are counted instead of listed.
@@ -25,18 +26,6 @@ _CHANGES_SHOWN = 100
 MAX_FILE = 8 << 20
 #: Most tables and lists inside each other; a scenario has some six.
 _MOST_DEPTH = 100
-#: Our words for pydantic's kinds of errors.
-_KINDS = {
-    "string_type": "expected text in quotes",
-    "bool_type": "expected true or false",
-    "int_type": "expected a whole number without unit",
-    "int_from_float": "expected a whole number without unit",
-    "float_type": "expected a plain number such as 0.01",
-    "list_type": "expected a list",
-    "dict_type": "expected a table",
-    "model_type": "expected a table",
-    "model_attributes_type": "expected a table",
-}
 
 
 def load(source: str | Path, overrides: Sequence[str] = (), *, allow_code: bool = False) -> Scenario:
@@ -182,64 +171,9 @@ def _changed(data: dict[str, Any], overrides: Sequence[str], where: str) -> dict
 
 
 def _scenario_error(where: str, error: ValidationError, *, short: bool) -> ScenarioError:
-    errors = error.errors(include_url=False)
-    # An unknown key explains more than the missing key it was meant to be.
-    first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
-    key = key_of(_without_kinds(first["loc"]))
-    refused = first.get("ctx", {}).get("error")
-    if isinstance(refused, Refused):
-        key = ".".join(part for part in (key, refused.key) if part)
-        found, accepted = refused.found, refused.accepted
-    else:
-        found, accepted = _in_words(first)
-    if short:
-        key = re.sub(r"^links\[0\]", "link", key)
-    return ScenarioError(where, key, found, accepted)
-
-
-def _in_words(error: Any) -> tuple[str, str]:
-    """What was found and what is accepted, for one of pydantic's own errors."""
-    kind, value, table = error["type"], error["input"], _table(error["loc"][:-1])
-    fields = table.model_fields if table else {}
-    name = str(error["loc"][-1]) if error["loc"] else ""
-    about = fields[name].description if name in fields else None
-    if kind == "extra_forbidden":
-        return "unknown key", near(name, [*fields, *(["link"] if table is Scenario else [])])
-    if kind == "missing":
-        return "it is missing", f"expected {about}" if about else "this key is required"
-    if kind == "union_tag_not_found":
-        return "it has no kind", f"expected kind = one of {', '.join(KINDS)}"
-    if kind == "union_tag_invalid":
-        return f"{shown(error['ctx']['tag'])} is not a kind of traffic", near(error["ctx"]["tag"], list(KINDS))
-    if kind == "literal_error":
-        python = {"True": "true", "False": "false"}
-        words = [word.strip("'") for word in re.split(", | or ", error["ctx"]["expected"])]
-        words = [python.get(word, word) for word in words]
-        return f"{shown(value)} is not known", near(str(value), words)
-    found = f"{shown(value)} has the wrong type" if kind in _KINDS else f"{shown(value)} is out of range"
-    return found, _KINDS.get(kind) or (f"expected {about}" if about else str(error["msg"]))
-
-
-def _without_kinds(loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """A place without the kind of traffic, which pydantic puts behind the key ``traffic``."""
-    return tuple(part for i, part in enumerate(loc) if not (i and loc[i - 1] == "traffic" and part in KINDS))
-
-
-def _table(loc: tuple[int | str, ...]) -> type[BaseModel] | None:
-    """The model of the table at ``loc``."""
-    table: type[BaseModel] = Scenario
-    for i, part in enumerate(loc):
-        if isinstance(part, int):
-            continue
-        if i and loc[i - 1] == "traffic" and part in KINDS:
-            table = KINDS[part]
-            continue
-        field = table.model_fields.get(part)
-        inner = _model_in(field.annotation) if field else None
-        if inner is None:
-            return None
-        table = inner
-    return table
+    found = refused(error, Scenario)
+    key = re.sub(r"^links\[0\]", "link", found.key) if short else found.key
+    return ScenarioError(where, key, found.found, found.accepted)
 
 
 def takes_fractions(key: str) -> bool:
@@ -247,16 +181,10 @@ def takes_fractions(key: str) -> bool:
     parts = key.split(".")
     places = ("links" if parts[0] == "link" else parts[0], *(part for part in parts[1:] if part != "*"))
     loc = tuple(int(part) if part.isdigit() else part for part in places)
-    tables = [_table(loc[:-1])] if "traffic" not in loc else list(KINDS.values())
+    tables = [table_at(Scenario, loc[:-1])] if "traffic" not in loc else list(KINDS.values())
     fields = [table.model_fields[parts[-1]] for table in tables if table and parts[-1] in table.model_fields]
     return any(_has_float(field.annotation) for field in fields)
 
 
 def _has_float(annotation: Any) -> bool:
     return annotation is float or any(_has_float(arg) for arg in get_args(annotation))
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((model for arg in get_args(annotation) if (model := _model_in(arg))), None)

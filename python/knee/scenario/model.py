@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -384,6 +384,9 @@ class Run(Table):
 
 class Scenario(Table):
     """One experiment, every default filled in."""
+
+    #: Keys that stand for others in files.
+    SHORT: ClassVar[tuple[str, ...]] = ("link",)
 
     name: Annotated[Name, AfterValidator(_folder_name)] = Field("scenario", description="a name for the results")
     title: Text = Field("", description="one line that describes the scenario")

@@ -121,7 +121,10 @@ def index_of(elements: list[Any], part: str, here: str) -> int:
         accepted = f"their indexes are {', '.join(map(str, found))}"
         raise Refused(f"{len(found)} elements are named {shown(part)}", accepted, key=here)
     if not found:
-        accepted = f"expected 0 to {len(elements) - 1}" if elements else "the list is empty"
+        last = len(elements) - 1
+        accepted = (
+            "the list is empty" if last < 0 else f"expected 0 to {last}" if last else "expected 0, its only element"
+        )
         known = [name for name in names if name is not None]
         accepted += f", or a name: {near(part, known)}" if known else ""
         raise Refused(f"the list has no element {shown(part)}", accepted, key=here)

@@ -9,7 +9,7 @@ from typing import Any
 
 from knee import _core
 from knee.errors import Refused
-from knee.own import OWN, CongestionControl, classes
+from knee.own import OWN, CongestionControl, classes, is_absent
 from knee.scenario.units import (
     MAX_BYTES,
     MAX_PACKETS,
@@ -129,9 +129,14 @@ class Entry:
 
     def resolve(self, given: dict[str, Value]) -> dict[str, Value]:
         """Values of all parameters in base units: those given, and defaults for the others."""
+        if self.family == "own" and is_absent(self.name):
+            # Read from a result, and never run.
+            return dict(given)
         values = {name: param.default for name, param in self.params.items()}
         for name, value in given.items():
             param = self.params.get(name)
+            if param is None and not self.params:
+                raise Refused(f"{self.name} has no parameters", "leave it out", key=name)
             if param is None:
                 raise Refused(f"{self.name} has no such parameter", near(name, list(self.params)), key=name)
             try:
@@ -142,7 +147,9 @@ class Entry:
 
     def plain(self, values: dict[str, Value]) -> dict[str, Value]:
         """Resolved values as scenario files write them."""
-        return {name: self.params[name].plain(value) for name, value in values.items()}
+        return {
+            name: self.params[name].plain(value) if name in self.params else value for name, value in values.items()
+        }
 
     def tagged(self, values: dict[str, Value]) -> dict[str, dict[str, Value]]:
         """Resolved values in the core's form, each tagged with its kind."""
@@ -177,7 +184,8 @@ def flow_controls() -> dict[str, Entry]:
 def _own_entry(name: str, own: type[CongestionControl]) -> Entry:
     about = (own.__doc__ or "").partition("\n")[0]
     needs = {"pacing": own.pacing, "full_control": own.full_control, "ecn": "classic"}
-    return Entry(name, about, "Python", {}, family="own", phases=("running",), needs=needs)
+    params = {key: param.named(key) for key, param in own.cc_params.items()}
+    return Entry(name, about, "Python", params, family="own", phases=("running",), needs=needs)
 
 
 def queues() -> dict[str, Entry]:

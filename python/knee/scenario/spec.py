@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from knee.errors import Refused, ScenarioError
 from knee.own import is_absent
 from knee.scenario import offered, registry, traces
+from knee.scenario.declared import name_with
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.traffic import NO_CC, Probe
 from knee.scenario.units import Limit, shown
@@ -117,9 +118,18 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
             raise Refused(found, 'expected ground "uml", as with --ground uml', key=f"flows[{i}].program")
         if flow.transport == "quic":
             _check_quic(flow, f"flows[{i}]")
+        cc = flow.cc
+        params: dict[str, Any] = {}
+        if cc != NO_CC:
+            entry = registry.flow_controls()[cc]
+            # The core knows a class with its values, not its parameters.
+            if entry.family == "own":
+                cc = name_with(cc, flow.cc_params)
+            else:
+                params = entry.tagged(flow.cc_params)
         shared = {
-            "cc": flow.cc,
-            "cc_params": {} if flow.cc == NO_CC else registry.flow_controls()[flow.cc].tagged(flow.cc_params),
+            "cc": cc,
+            "cc_params": params,
             "rtt": flow.rtt,
             "bytes": flow.bytes,
             "path": [numbers[name] for name in flow.path or []],

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from knee.errors import InputError
 from knee.own import CongestionControl, code_allowed
+from knee.study import notebook
 from knee.study.searches import Search, open_search
 from knee.study.sweeps import Sweep, open_sweep
 
@@ -74,7 +75,7 @@ def sweep(
         save_runs: whether to write a result folder for each run too.
         again: whether to start anew and drop the runs that are in ``out``.
         page: whether to write ``sweep.html`` and ``sweep.parquet``.
-        progress: called now and then with the fraction that is done.
+        progress: called now and then with the fraction that is done; by default a notebook shows a bar.
         max_memory: what a run may need, as of :func:`knee.run`.
         allow_code: whether Python files of congestion controls may be run, as of :func:`knee.run`.
 
@@ -107,7 +108,7 @@ def sweep(
         series=series,
         save_runs=save_runs,
         again=again,
-        progress=progress,
+        progress=notebook.progress("sweep", progress),
         max_memory=max_memory,
     )
     if page:
@@ -183,7 +184,7 @@ def search(
         dask: the address of a Dask scheduler, or a ``distributed.Client``, to do the runs instead.
         again: whether to start anew and drop the runs that are in ``out``.
         page: whether to write ``search.html`` and ``search.parquet``.
-        progress: called now and then with the fraction that is done.
+        progress: called now and then with the fraction that is done; by default a notebook shows a bar.
         max_memory: what a run may need, as of :func:`knee.run`.
         allow_code: whether Python files of congestion controls may be run, as of :func:`knee.run`.
 
@@ -209,7 +210,7 @@ def search(
         executor=executor,
         dask=dask,
         again=again,
-        progress=progress,
+        progress=notebook.progress("search", progress),
         max_memory=max_memory,
     )
     if page:
@@ -243,7 +244,7 @@ def matrix(
         executor: any ``concurrent.futures.Executor`` to do the runs instead.
         dask: the address of a Dask scheduler, or a ``distributed.Client``, to do the runs instead.
         again: whether to start anew and drop the runs that are in ``out``.
-        progress: called now and then with the fraction that is done.
+        progress: called now and then with the fraction that is done; by default a notebook shows a bar.
         allow_code: whether Python files of congestion controls may be run, as of :func:`knee.run`.
 
     Raises:
@@ -264,7 +265,7 @@ def matrix(
         executor=executor,
         dask=dask,
         again=again,
-        progress=progress,
+        progress=notebook.progress("matrix", progress),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -11,6 +12,21 @@ from knee.view.chart import Chart
 
 #: Height in px of a row of panels in a notebook, and of what stands around them.
 _ROW_PX, _AROUND_PX = 230, 150
+
+
+def snippet(name: str, headline: str, draw: Callable[[], Figure]) -> str:
+    """A study as a few lines of HTML for a notebook: what it is, and its figure, if it has one, as a picture."""
+    from base64 import b64encode
+
+    from knee.view import drawing, pages
+
+    try:
+        chart = draw().chart
+    except InputError:
+        # There is nothing to draw over, as over seeds alone.
+        return pages.render("view/pages/study.html", name=name, headline=headline, picture="", title="")
+    picture = b64encode(drawing.image(chart)).decode()
+    return pages.render("view/pages/study.html", name=name, headline=headline, picture=picture, title=chart.title)
 
 
 @dataclass(frozen=True)

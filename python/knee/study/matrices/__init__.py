@@ -21,6 +21,8 @@ from knee.system import files
 if TYPE_CHECKING:
     import polars as pl
 
+    from knee.study.sweeps.definition import Definition
+
 SCENARIO = "matrix"
 
 
@@ -71,6 +73,14 @@ def remarks(names: Sequence[str], changes: Sequence[str] = ()) -> list[str]:
     return list(dict.fromkeys(told))
 
 
+def definition(names: Sequence[str], changes: Sequence[str] = (), seeds: int = 1) -> Definition:
+    """A matrix as a sweep over the two algorithms."""
+    from knee.study.sweeps import sweepfile
+
+    axes = {"flows.0.cc": list(names), "flows.1.cc": list(names)}
+    return sweepfile.read(SCENARIO, axes, changes=changes, seeds=seeds)
+
+
 def run(
     names: Sequence[str],
     out: Path,
@@ -83,6 +93,7 @@ def run(
     again: bool = False,
     progress: Callable[[float], None] | None = None,
     command: str | None = None,
+    max_memory: int | str | None = None,
 ) -> pl.DataFrame:
     """Runs a matrix into ``out`` and returns its table, a row per ordered pair and seed.
 
@@ -95,16 +106,14 @@ def run(
     """
     from knee.study import sweeps
     from knee.study.matrices import table
-    from knee.study.sweeps import sweepfile
     from knee.view import drawing
     from knee.view.matrix import page, picture
 
     first = scenario(names[0], names[0], changes)
-    axes = {"flows.0.cc": list(names), "flows.1.cc": list(names)}
-    definition = sweepfile.read(SCENARIO, axes, changes=changes, seeds=seeds)
     made = sweeps.run(
-        definition, out, workers=workers, executor=executor, dask=dask, again=again, progress=progress, command=command
-    )
+        definition(names, changes, seeds), out, workers=workers, executor=executor, dask=dask, again=again,
+        progress=progress, command=command, max_memory=max_memory,
+    )  # fmt: skip
     failed = made.failed
     if not failed.is_empty():
         row = failed.row(0, named=True)

@@ -120,6 +120,13 @@ class Search:
         keys = ", ".join(self.plan.keys)
         return f"<knee search {self.folder}: {self.trials.height} trials over {keys}, {len(self.findings)} findings>"
 
+    def _repr_html_(self) -> str:
+        """What was found, with a figure of the trials, in a notebook; loads nothing from elsewhere."""
+        from knee.view.figure import snippet
+        from knee.view.search.page import headline
+
+        return snippet(f"Search {self.folder}", headline(self), self.plot)
+
 
 def open_search(folder: str | Path) -> Search:
     """The finished search in a folder.

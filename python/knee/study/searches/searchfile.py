@@ -28,9 +28,8 @@ Everything is checked before anything runs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from knee.errors import InputError, Refused, ScenarioError
 from knee.figures.register import RUN
@@ -40,50 +39,18 @@ from knee.scenario.loading import beside, tables
 from knee.scenario.overrides import by_index, parse_value
 from knee.scenario.units import near, shown
 from knee.study.searches.plan import Axis, Goal, Plan
+from knee.study.sections import Sampler, Search, checked, said
 from knee.study.shipped import SEARCHES
 from knee.study.sweeps.definition import Group, stated
-from knee.study.sweeps.sweepfile import axes_of, base_of, check_keys, check_variables, derived_of, flat, groups_of
+from knee.study.sweeps.sweepfile import axes_of, base_of, check_keys, check_variables, derived_of, groups_of
 from knee.study.sweeps.values import Sampled, check_once, values
 
 #: How proposals are made: tree-structured Parzen estimators, at random, or by a genetic algorithm.
-SAMPLERS = ("tpe", "random", "nsga2")
-#: Most choices that are tried, and most that are proposed together.
-MOST_TRIALS, MOST_BATCH = 100_000, 1000
-_SENSES, _SUMMARIES, _COMPARISONS = ("max", "min"), ("mean", "worst"), ("ratio", "difference")
-
-#: The keys of ``[search]``: Python's types of their values, and what an error says is expected.
-_KEYS: dict[str, tuple[tuple[type, ...], str]] = {
-    "figure": ((str, list), 'the name of a figure such as "jain", or a list of two'),
-    "goal": ((str, list), '"max" or "min", or a list of two'),
-    "exceeds": ((int, float), "a number"),
-    "below": ((int, float), "a number"),
-    "over": ((dict,), "a table of keys with their bounds"),
-    "zip": ((list,), "a list of lists of keys"),
-    "derive": ((dict,), "a table of keys with expressions"),
-    "across": ((dict,), "a table of keys with their values"),
-    "summarize": ((str,), '"mean" or "worst"'),
-    "against": ((dict,), "a table of keys with the values of the other variant"),
-    "compare": ((str,), '"ratio" or "difference"'),
-    "seeds": ((int,), "a whole number"),
-    "trials": ((int,), "a whole number"),
-    "batch": ((int,), "a whole number"),
-    "search_seed": ((int,), "a whole number"),
-    "sampler": ((str,), f"one of {', '.join(SAMPLERS)}"),
-    "findings": ((int,), "a whole number"),
-    "shrink": ((bool,), "true or false"),
-    "tolerance": ((int, float), "a number from 0 to 1"),
-    "keep": ((list,), "a list of keys"),
-    "free": ((list,), "a list of keys"),
-}
-_WORDS = {"goal": _SENSES, "summarize": _SUMMARIES, "compare": _COMPARISONS, "sampler": SAMPLERS}
-_RANGES: dict[str, tuple[float, float]] = {
-    "seeds": (1, 1000),
-    "trials": (1, MOST_TRIALS),
-    "batch": (1, MOST_BATCH),
-    "search_seed": (0, 2**32 - 1),
-    "findings": (0, 100),
-    "tolerance": (0, 1),
-}
+SAMPLERS = get_args(Sampler)
+#: Options of a plan that the table has by the same names.
+_PLAIN = (
+    "summarize", "compare", "seeds", "trials", "batch", "search_seed", "sampler", "findings", "shrink", "tolerance",
+)  # fmt: skip
 
 
 def read(
@@ -119,10 +86,11 @@ def read(
         data, path = tables(SEARCHES.get(str(source), source))
         where, name = str(path), path.stem
     try:
-        table = _table(data.pop("search", {}))
+        table = said(checked(Search, data.pop("search", {}), "search"))
         if "sweep" in data:
             raise Refused("the file is a sweep", "run it with knee sweep, or write [search]", key="sweep")
-        table |= {key: value for key, value in _checked(given).items() if value is not None}
+        asked = {key: value for key, value in given.items() if value is not None}
+        table |= said(checked(Search, asked, "search"))
     except Refused as refused:
         raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
     given_over, given_across, given_against = axes_of(over), axes_of(across, "--across"), _variant(against)
@@ -140,41 +108,6 @@ def read(
         return _plan(base, table, where, name)
     except Refused as refused:
         raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
-
-
-def _table(table: Any) -> dict[str, Any]:
-    if not isinstance(table, dict):
-        raise Refused(f"{shown(table)} is not a table", "expected [search] with a table over", key="search")
-    made = _checked(table)
-    for key in ("over", "derive", "across", "against"):
-        if key in made:
-            made[key] = flat(made[key])
-    return made
-
-
-def _checked(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of ``[search]``, with values of the right types and in their ranges; None passes."""
-    for key, value in table.items():
-        if key not in _KEYS:
-            raise Refused("unknown key", near(key, list(_KEYS)), key=f"search.{key}")
-        if value is None:
-            continue
-        kinds: Any
-        kinds, accepted = _KEYS[key]
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise Refused(f"{shown(value)} has the wrong type", f"expected {accepted}", key=f"search.{key}")
-        words: list[Any] = value if isinstance(value, list) else [value]
-        for word in words:
-            if key in _WORDS and word not in _WORDS[key]:
-                raise Refused(f"{shown(word)} is not known", near(str(word), list(_WORDS[key])), key=f"search.{key}")
-        low, high = _RANGES.get(key, (0, 0))
-        if key in _RANGES and not low <= value <= high:
-            raise Refused(f"{value} is out of range", f"expected {low:g} to {high:.10g}", key=f"search.{key}")
-        if key == "zip" and not all(isinstance(keys, list) for keys in value):
-            raise Refused(
-                "it is not a list of lists of keys", 'such as [["link.rate", "link.limit"]]', key="search.zip"
-            )
-    return dict(table)
 
 
 def _variant(against: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
@@ -197,7 +130,7 @@ def _numbered(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
     }
     for which in ("keep", "free"):
         if table.get(which):
-            made[which] = [by_index(base, key) if isinstance(key, str) else key for key in table[which]]
+            made[which] = [by_index(base, key) for key in table[which]]
     if table.get("zip"):
         made["zip"] = [[by_index(base, key) for key in keys] for keys in table["zip"]]
     return table | made
@@ -211,8 +144,6 @@ def _plan(base: dict[str, Any], table: dict[str, Any], where: str, name: str) ->
     for key, text in table["derive"].items():
         if key in table["over"] or key in table["across"]:
             raise Refused("it has values and an expression", "expected one of them", key=key)
-        if not isinstance(text, str):
-            raise Refused(f"{shown(text)} is not an expression", "expected text in quotes", key=f"search.derive.{key}")
         try:
             expressions.parse(text)
         except Refused as refused:
@@ -223,10 +154,6 @@ def _plan(base: dict[str, Any], table: dict[str, Any], where: str, name: str) ->
     chosen = [key for axis in axes for key in axis.keys]
     if table.get("seeds", 1) > 1 and "seed" in chosen:
         raise Refused("the key seed and seeds both set the seed", "use one of them", key="search.seeds")
-    for which in ("keep", "free"):
-        for key in table.get(which, ()):
-            if not isinstance(key, str):
-                raise Refused(f"{shown(key)} is not a key", 'expected such as "duration"', key=f"search.{which}")
     both = next((key for key in table.get("free", ()) if key in table.get("keep", ())), None)
     if both is not None:
         raise Refused(f"{shown(both)} is also in keep", "expected it in one of them", key="search.free")
@@ -234,8 +161,7 @@ def _plan(base: dict[str, Any], table: dict[str, Any], where: str, name: str) ->
     groups = [*(axis.rows for axis in axes), *(group.rows for group in across), against.rows if against else ()]
     named |= {value for rows in groups for row in rows for value in row if isinstance(value, str)}
     own = {key: of for key, of in classes().items() if key in named}
-    plain = {field.name for field in fields(Plan)} & {*_RANGES, "summarize", "compare", "sampler", "shrink"}
-    options = {key: table[key] for key in plain if key in table}
+    options = {key: table[key] for key in _PLAIN if key in table}
     derived = tuple(table["derive"].items())
     keep, free = tuple(table.get("keep", ())), tuple(table.get("free", ()))
     over = {key: str(given) if isinstance(given, Sampled) else given for key, given in table["over"].items()}

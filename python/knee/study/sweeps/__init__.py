@@ -183,7 +183,16 @@ class Sweep:
 
     def __repr__(self) -> str:
         """Where it is and what varies."""
-        return f"<knee sweep {self.folder}: {len(self)} runs over {', '.join(self.definition.keys) or 'seeds'}>"
+        return f"<knee sweep {self.folder}: {self._headline()}>"
+
+    def _repr_html_(self) -> str:
+        """The same with a figure, in a notebook; loads nothing from elsewhere."""
+        from knee.view.figure import snippet
+
+        return snippet(f"Sweep {self.folder}", self._headline(), self.plot)
+
+    def _headline(self) -> str:
+        return f"{len(self)} runs over {', '.join(self.definition.keys) or 'seeds'}"
 
 
 def open_sweep(folder: str | Path) -> Sweep:

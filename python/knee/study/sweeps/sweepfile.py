@@ -23,11 +23,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from knee import grounds
 from knee.errors import InputError, Refused, ScenarioError
@@ -36,46 +36,21 @@ from knee.own import classes, name_of
 from knee.scenario import Scenario, expressions, from_dict
 from knee.scenario.loading import beside, tables
 from knee.scenario.overrides import apply, blamed, by_index, undoes
-from knee.scenario.units import near, shown
 from knee.study.engine import packets as estimated_packets
+from knee.study.sections import Sampling, checked, said
+from knee.study.sections import Sweep as Section
 from knee.study.shipped import SWEEPS
 from knee.study.sweeps.definition import VARIABLE, Definition, Group
 from knee.study.sweeps.values import Sampled, check_once, split, texts, values
 
 #: Most runs of a sweep; a larger one is assumed to be a mistake.
 MOST = 10_000_000
-#: Most samples: drawing as many takes a few seconds.
-MOST_SAMPLES = 100_000
 #: Points that are checked before the first run, beside each value of each axis; all, if there are no more.
 CHECKED = 5_000
 #: How samples are drawn, as scipy.stats.qmc does it.
-SAMPLING = ("latin", "random", "sobol")
+SAMPLING = get_args(Sampling)
 #: What a link transmits in the jitter that makes seeds differ: less than a packet, and 100 us at 100 Mbit/s.
 JITTER = "'1250 B'"
-_KEYS = ("over", "zip", "derive", "seeds", "samples", "sampling", "sampling_seed")
-
-
-@dataclass
-class Options:
-    """What is said beside a scenario.
-
-    Attributes:
-        over: the axes: keys, and their values as :func:`knee.study.sweeps.values.values` takes them.
-        zip: lists of keys that go together.
-        derive: keys and their expressions.
-        seeds: runs of each point.
-        samples: number of samples of all sampled axes together; None where none is sampled.
-        sampling: one of :data:`SAMPLING`.
-        sampling_seed: seed of the samples.
-    """
-
-    over: dict[str, Any] = field(default_factory=dict)
-    zip: list[list[str]] = field(default_factory=list)
-    derive: dict[str, str] = field(default_factory=dict)
-    seeds: int = 1
-    samples: int | None = None
-    sampling: str = "latin"
-    sampling_seed: int = 1
 
 
 @dataclass(frozen=True)
@@ -136,32 +111,26 @@ def read(
         where, name = str(path), path.stem
     if "search" in data:
         raise ScenarioError(where, "search", "the file is a search, not a sweep", "run it with knee search")
+    asked = {"seeds": seeds, "samples": samples, "sampling": sampling, "sampling_seed": sampling_seed}
     try:
-        options = _options(data.pop("sweep", {}))
+        section = checked(Section, data.pop("sweep", {}), "sweep")
+        given = checked(Section, {key: value for key, value in asked.items() if value is not None})
     except Refused as refused:
         raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
-    options.over |= axes_of(over) if path is None else beside(axes_of(over), path)
-    options.derive |= derived_of(derive)
-    options.zip += [list(keys) for keys in zips]
-    for key, value in (
-        ("seeds", seeds),
-        ("samples", samples),
-        ("sampling", sampling),
-        ("sampling_seed", sampling_seed),
-    ):
-        if value is not None:
-            kind = str if key == "sampling" else int
-            if not isinstance(value, kind) or isinstance(value, bool):
-                accepted = "text" if kind is str else "a whole number"
-                raise ScenarioError(where, key, f"{shown(value)} has the wrong type", f"expected {accepted}")
-            setattr(options, key, value)
+    mine = axes_of(over) if path is None else beside(axes_of(over), path)
+    added = {
+        "over": section.over | mine,
+        "derive": section.derive | derived_of(derive),
+        "zip": [*section.zip, *(list(keys) for keys in zips)],
+    }
+    options = section.model_copy(update=said(given) | added)
     base = base_of(data, changes, where, name)
     if vary:
-        options.derive |= _varied(base, options)
+        options = options.model_copy(update={"derive": options.derive | _varied(base, options)})
     return _defined(base, options, where, name)
 
 
-def _varied(base: Mapping[str, Any], options: Options) -> dict[str, str]:
+def _varied(base: Mapping[str, Any], options: Section) -> dict[str, str]:
     """The jitter of each link that has a rate and none yet, as expressions."""
     links: dict[str, Any] = {f"links.{i}": link for i, link in enumerate(base.get("links", ()))}
     if "link" in base:
@@ -208,49 +177,6 @@ def named(data: Any) -> Any:
         return name_of(data)
     except Refused as refused:
         raise InputError(f"The sweep: {refused.found}; {refused.accepted}.") from None
-
-
-def _options(table: Any) -> Options:
-    if not isinstance(table, dict):
-        raise Refused(f"{shown(table)} is not a table", "expected [sweep] with a table over", key="sweep")
-    for key in table:
-        if key not in _KEYS:
-            raise Refused("unknown key", near(key, list(_KEYS)), key=f"sweep.{key}")
-    kinds = {
-        "over": dict,
-        "derive": dict,
-        "zip": list,
-        "seeds": int,
-        "samples": int,
-        "sampling": str,
-        "sampling_seed": int,
-    }
-    words = {dict: "a table", list: "a list of lists of keys", int: "a whole number", str: "text in quotes"}
-    for key, value in table.items():
-        if not isinstance(value, kinds[key]) or isinstance(value, bool):
-            raise Refused(f"{shown(value)} has the wrong type", f"expected {words[kinds[key]]}", key=f"sweep.{key}")
-    for keys in table.get("zip", ()):
-        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-            accepted = 'expected lists of keys, such as [["link.rate", "link.limit"]]'
-            raise Refused(f"{shown(keys)} is not a list of keys", accepted, key="sweep.zip")
-    given = dict(table)
-    given["over"] = flat(table.get("over", {}))
-    given["derive"] = flat(table.get("derive", {}))
-    for key, text in given["derive"].items():
-        if not isinstance(text, str):
-            raise Refused(f"{shown(text)} is not an expression", "expected text in quotes", key=f"sweep.derive.{key}")
-    return Options(**given)
-
-
-def flat(table: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Nested tables as one with dotted keys, since TOML takes ``link.rate = ...`` for a table in a table."""
-    made: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            made |= flat(value, f"{before}{key}.")
-        else:
-            made[f"{before}{key}"] = value
-    return made
 
 
 def axes_of(over: Mapping[str, Any] | Sequence[str], option: str = "--over") -> dict[str, Any]:
@@ -303,7 +229,7 @@ def derived_of(derive: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
     return made
 
 
-def _defined(base: dict[str, Any], options: Options, where: str, name: str) -> Definition:
+def _defined(base: dict[str, Any], options: Section, where: str, name: str) -> Definition:
     axes: dict[str, list[Any]] = {}
     sampled: dict[str, Sampled] = {}
     try:
@@ -402,14 +328,12 @@ def check_variables(keys: Sequence[str], derive: Mapping[str, str]) -> None:
         raise Refused("no expression uses this variable, so it has no effect", accepted, key=unused)
 
 
-def _check_seeds(options: Options, axes: Mapping[str, list[Any]]) -> None:
-    if options.seeds < 1:
-        raise Refused(f"{options.seeds} is too few", "expected 1 or more", key="seeds")
+def _check_seeds(options: Section, axes: Mapping[str, list[Any]]) -> None:
     if options.seeds > 1 and "seed" in axes:
         raise Refused("the axis seed and seeds both set the seed", "use one of them", key="seeds")
 
 
-def _samples(sampled: Mapping[str, Sampled], options: Options) -> Group:
+def _samples(sampled: Mapping[str, Sampled], options: Section) -> Group:
     number = options.samples
     if not sampled:
         raise Refused(
@@ -418,10 +342,6 @@ def _samples(sampled: Mapping[str, Sampled], options: Options) -> Group:
     if number is None:
         found = f"{next(iter(sampled))} is sampled, and the number of samples is missing"
         raise Refused(found, "expected samples = 100, or --samples 100", key="samples")
-    if not 1 <= number <= MOST_SAMPLES:
-        raise Refused(f"{number} is out of range", f"expected 1 to {MOST_SAMPLES}", key="samples")
-    if options.sampling not in SAMPLING:
-        raise Refused(f"{shown(options.sampling)} is not known", near(options.sampling, list(SAMPLING)), key="sampling")
     if any(key in keys for key in sampled for keys in options.zip):
         raise Refused("a sampled axis is tied", "sampled axes go together anyway", key="zip")
     drawn = _draw(options.sampling, len(sampled), number, options.sampling_seed)
@@ -448,7 +368,7 @@ def _draw(sampling: str, dimensions: int, number: int, seed: int) -> list[list[f
     return sequence
 
 
-def _check_derived(key: str, text: str, options: Options) -> None:
+def _check_derived(key: str, text: str, options: Section) -> None:
     if key in options.over:
         raise Refused("it has values and an expression", "expected one of them", key=key)
     try:

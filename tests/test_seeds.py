@@ -1,0 +1,91 @@
+"""``knee.run(seeds=...)``: one scenario with several seeds, as ``knee run --seeds``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import knee
+from knee.cli import main
+from knee.errors import InputError
+from knee.study.sweeps import table
+
+TINY = """
+duration = "1 s"
+seed = 5
+link = { rate = "10 Mbit/s", limit = "50 packets", loss = 0.01 }
+flows = [{ cc = "reno", rtt = "20 ms", count = 2 }]
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.toml").write_text(TINY)
+    return tmp_path
+
+
+def test_a_number_of_seeds_counts_up_from_the_scenarios(tiny: Path) -> None:
+    results = knee.run("tiny.toml", seeds=3)
+    assert [result.summary["seed"] for result in results] == [5, 6, 7]
+    alone = knee.run("tiny.toml", changes=["seed=6"])
+    assert results[1].samples.equals(alone.samples)
+    assert not results[0].samples.equals(alone.samples)
+    assert list(tiny.iterdir()) == [tiny / "tiny.toml"]
+
+
+def test_a_list_names_the_seeds(tiny: Path) -> None:
+    assert [result.summary["seed"] for result in knee.run("tiny.toml", seeds=[9, 2])] == [9, 2]
+    assert [result.summary["seed"] for result in knee.run("tiny.toml", seeds=range(2))] == [0, 1]
+
+
+def test_folders_are_those_of_the_command(tiny: Path) -> None:
+    results = knee.run("tiny.toml", seeds=2, out="py", png=True)
+    assert main(["run", "tiny.toml", "--seeds", "2", "--out", "cli", "--png"]) == 0
+    names = sorted(str(path.relative_to("py")) for path in Path("py").rglob("*"))
+    assert names == sorted(str(path.relative_to("cli")) for path in Path("cli").rglob("*"))
+    assert {"tiny-seed5/report.html", "tiny-seed6/summary.json"} <= set(names)
+    assert knee.open("py/tiny-seed6").samples.equals(results[1].samples)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "words"),
+    [
+        (0, "seeds: 0 is out of range; expected 1 or more, or a list of seeds"),
+        ([], "seeds: the list is empty"),
+        ([1, 1], "seeds: 1 is there twice"),
+        ([-1], "seeds: -1 is no seed; expected whole numbers from 0 to 9223372036854775807"),
+        (["1"], 'seeds: "1" is no seed'),
+        (True, "seeds: true has the wrong type"),
+        (2.5, "seeds: 2.5 has the wrong type"),
+    ],
+)
+def test_what_are_no_seeds_is_refused(tiny: Path, seeds: Any, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        knee.run("tiny.toml", seeds=seeds, out="never")
+    assert words in str(caught.value)
+    assert not Path("never").exists()
+
+
+def test_a_class_runs_with_several_seeds(tiny: Path) -> None:
+    class Mine(knee.CongestionControl):
+        """Reno."""
+
+    link = {"rate": "10 Mbit/s", "limit": "50 packets", "loss": 0.01}
+    data = {"duration": "1 s", "link": link, "flows": [{"cc": Mine, "rtt": "20 ms"}]}
+    assert [result.summary["seed"] for result in knee.run(data, seeds=2)] == [1, 2]
+
+
+@pytest.mark.parametrize(("count", "wanted"), [(1, None), (2, pytest.approx(1, abs=0.5))])
+def test_a_flow_alone_has_no_index_of_fairness_in_a_sweep(tiny: Path, count: int, wanted: Any) -> None:
+    """Nothing is shared, so 1.000 would be a claim about nothing."""
+    summary = knee.run("tiny.toml", changes=[f"flows.0.count={count}"]).summary
+    assert table.figures(summary)["jain"] == wanted
+    assert table.figures(summary)["jain_interval_mean"] == wanted
+
+
+def test_a_list_of_one_element_is_called_so(tiny: Path) -> None:
+    with pytest.raises(InputError, match=r'the list has no element "7"; expected 0, its only element'):
+        knee.run("tiny.toml", changes=["flows.7.rtt=5 ms"])
