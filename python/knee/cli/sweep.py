@@ -38,7 +38,7 @@ def sweep(
         str,
         typer.Argument(
             metavar="FILE-or-NAME",
-            help="A sweep or scenario file, or a name from knee list scenarios.",
+            help="A sweep or scenario file, or a name from knee list sweeps or scenarios.",
             autocompletion=complete.sweeps,
         ),
     ],
