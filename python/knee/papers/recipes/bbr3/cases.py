@@ -100,8 +100,8 @@ LATE = Experiment(
     key="late",
     title="How phases end by time",
     about="The link loses bandwidth as the flow enters drain, and as it enters ProbeBW_DOWN. In drain the flow sends "
-    "at half its estimate, so that the 10 % of the draft's case only take it 10 ms longer; here the link keeps 45 of 100 "
-    "Mbit/s. In the other run it keeps 90, as in the draft, and ProbeRTT is put off.",
+    "at half its estimate, so that the 10 % of the draft's case only take it 10 ms longer; here the link keeps 45 of "
+    "100 Mbit/s. In the other run it keeps 90, as in the draft, and ProbeRTT is put off.",
     runs=[
         _run("late-drain", "3 s", changes=[{"at": f"{_DRAIN_S} s", "link": "bottleneck", "rate": "45 Mbit/s"}]),
         _run(
