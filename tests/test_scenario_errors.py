@@ -26,6 +26,10 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"link": LINK | {"queue_params": {"x": 1}}}, "link.queue_params.x", "pfifo has no parameters"),
     ({"flows": [FLOW | {"cc_params": {"x": 1}}]}, "flows[0].cc_params.x", "reno has no parameters"),
     ({"link": LINK | {"model_params": {"\n": 1}}}, "link.model_params.\\n", "wire has no parameters"),
+    # Thresholds that contradict each other, also where one of the two is a default.
+    ({"flows": [FLOW | {"cc": "lola", "cc_params": {"q_low": "6 ms"}}]}, "flows[0].cc_params.q_low", "q_target"),
+    ({"flows": [FLOW | {"cc": "vegas", "cc_params": {"beta": 1}}]}, "flows[0].cc_params.beta", "2 or more"),
+    ({"link": LINK | {"queue": "red", "queue_params": {"max": "9 kB"}}}, "link.queue_params.max", "30 kB or more"),
     ({"flows": [FLOW | {"path": ["botleneck"]}]}, "flows[0].path[0]", "did you mean bottleneck"),
     ({"flows": [FLOW | {"transport": "udp"}]}, "flows[0].transport", "tcp, quic"),
     ({"run": {"ground": "moon"}}, "run.ground", "sim, uml, host"),

@@ -109,6 +109,15 @@ class Param:
         return str(plain).lower() if isinstance(plain, bool) else str(plain)
 
 
+#: Pairs of thresholds of which the first may not exceed the second, by the name of their entry.
+_ORDERED = {
+    "lola": (("q_low", "q_target"),),
+    "red": (("min", "max"),),
+    "timely": (("t_low", "t_high"), ("min_rate", "max_rate")),
+    "vegas": (("alpha", "beta"),),
+}
+
+
 @dataclass(frozen=True)
 class Entry:
     """A congestion control, a queue discipline or a model of a link.
@@ -143,7 +152,17 @@ class Entry:
                 values[name] = param.parse(value)
             except Refused as refused:
                 raise Refused(refused.found, refused.accepted, key=name) from None
+        self._check_order(values, given)
         return values
+
+    def _check_order(self, values: dict[str, Value], given: dict[str, Value]) -> None:
+        for lower, upper in _ORDERED.get(self.name, ()):
+            if values[lower] <= values[upper]:  # type: ignore[operator]
+                continue
+            low, high = (self.params[name].text(values[name]) for name in (lower, upper))
+            if upper in given:
+                raise Refused(f"{high} is below {lower}, which is {low}", f"expected {low} or more", key=upper)
+            raise Refused(f"{low} is above {upper}, which is {high}", f"expected {high} or less", key=lower)
 
     def plain(self, values: dict[str, Value]) -> dict[str, Value]:
         """Resolved values as scenario files write them."""

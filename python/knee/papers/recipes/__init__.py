@@ -24,6 +24,7 @@ NAMES = (
     "quic",
     "l4s",
     "pam2025",
+    "imc2021",
     "links",
     "search",
 )

@@ -1,4 +1,4 @@
-"""BBRv3: the example test cases and goals of its draft (draft-ietf-ccwg-bbr-06)."""
+"""Goals of BBRv3 and its first cases: startup, probing, steps of the bandwidth, small BDPs, losses."""
 
 from __future__ import annotations
 
@@ -8,58 +8,30 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
+from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
+from knee.papers.recipes.bbr3.common import BBR, FLOW, MARGIN_OFF, PANELS, PAYLOAD, cruising, number, states
 from knee.papers.recipes.common import goodputs, one_link, plot
 
 if TYPE_CHECKING:
     from knee.papers.items import Value
-    from knee.results.result import Result
-
-_FLOW = {"cc": "bbr3", "rtt": "40 ms"}
-#: Of a packet on the wire (1514 bytes), and what pacing leaves (5.6.2): rates here are of payload.
-_PAYLOAD, _MARGIN = 1448 / 1514, 0.99
-_PANELS = {"throughput_mbps": "Throughput (Mbit/s)", "cwnd_packets": "cwnd (packets)"}
-_STATES = ("startup", "drain", "probe_bw_down", "probe_bw_cruise", "probe_bw_refill", "probe_bw_up", "probe_rtt")
-
-
-_BBR = Negative("BBR version 1", ["flows.0.cc=bbr"])
-_MARGIN_OFF = Negative("a pacing margin of 5 %", ["flows.0.cc_params.pacing_margin_percent=5"])
-
-
-def _states(result: Result) -> list[tuple[float, str]]:
-    """When the flow entered which state."""
-    events = result.events.filter((pl.col("flow") == 1) & pl.col("event").is_in(_STATES)).sort("t_s")
-    return [(float(at), str(state)) for at, state in events.select("t_s", "event").iter_rows()]
-
-
-def _number(value: object) -> float:
-    """A figure of a column; NaN if there was nothing in it."""
-    return math.nan if value is None else float(value)  # type: ignore[arg-type]
-
-
-def _cruising(result: Result, rate_mbps: float, start_s: float = 0.0) -> float:
-    """The largest relative error of the bandwidth that a cruising flow paces by, against the link's."""
-    cruise = result.samples.filter((pl.col("state") == "probe_bw_cruise") & (pl.col("t_s") > start_s))
-    error = (cruise["pacing_rate_mbps"] / (_MARGIN * _PAYLOAD * rate_mbps) - 1).abs().max()
-    return _number(error)
 
 
 def _measure_steady(results: Results) -> dict[str, Value]:
     result = results["steady"]
-    states = _states(result)
-    names = [state for _, state in states]
-    visits = [(at, left) for (at, state), (left, _) in pairwise(states) if state == "probe_rtt"]
+    entered = states(result)
+    names = [state for _, state in entered]
+    visits = [(at, left) for (at, state), (left, _) in pairwise(entered) if state == "probe_rtt"]
     inside = result.samples.filter(pl.col("state") == "probe_rtt")["cwnd_packets"]
     bdp = 100e6 / 8 / 1514 * 0.040
     gaps = [later - left for (_, left), (later, _) in pairwise(visits)]
     up = [state for state, follows in pairwise(names) if follows == "probe_bw_up"]
     return {
-        "bandwidth_error": _cruising(result, 100),
+        "bandwidth_error": cruising(result, 100),
         "path": names[:3] == ["startup", "drain", "probe_bw_cruise"],
         "probe_after_refill": bool(up) and set(up) == {"probe_bw_refill"},
         "least_visit_ms": 1000 * min((left - at for at, left in visits), default=math.nan),
         "least_gap_s": min(gaps, default=math.nan),
-        "window_of_bdp": _number(inside.min()) / bdp,
+        "window_of_bdp": number(inside.min()) / bdp,
         "utilization": float(result.summary["links"][0]["utilization"]),
     }
 
@@ -69,16 +41,16 @@ STEADY = Experiment(
     title="Startup, drain, and probing",
     about="A flow alone on 100 Mbit/s with an RTT of 40 ms and a deep buffer, for half a minute: the cases of leaving "
     "startup on a plateau, leaving drain, probing, and visiting ProbeRTT.",
-    runs=[Run("steady", one_link([_FLOW], "30 s", {"rate": "100 Mbit/s", "limit": "1000 packets"}))],
+    runs=[Run("steady", one_link([FLOW], "30 s", {"rate": "100 Mbit/s", "limit": "1000 packets"}))],
     measure=_measure_steady,
     negatives={
-        "bbr": _BBR,
-        "margin": _MARGIN_OFF,
+        "bbr": BBR,
+        "margin": MARGIN_OFF,
         "short": Negative("visits half as long", ["flows.0.cc_params.probe_rtt_duration=100 ms"]),
         "soon": Negative("visits after 2 s", ["flows.0.cc_params.probe_rtt_interval=2 s"]),
         "full": Negative("a whole BDP in flight in ProbeRTT", ["flows.0.cc_params.probe_rtt_cwnd_gain=1.0"]),
     },
-    drawings=[Drawing("Throughput and window.", lambda results: plot(results["steady"], _PANELS))],
+    drawings=[Drawing("Throughput and window.", lambda results: plot(results["steady"], PANELS))],
 )
 
 #: When the rate changes, s.
@@ -88,11 +60,11 @@ _CHANGE_S = 15.0
 def _measure_steps(results: Results) -> dict[str, Value]:
     up, down = results["up"], results["down"]
     fast = up.samples.filter((pl.col("t_s") > _CHANGE_S) & (pl.col("throughput_mbps") > 90))["t_s"].min()
-    probe = next((at for at, state in _states(up) if state == "probe_bw_up" and at > _CHANGE_S), math.nan)
-    ends = [at for at, state in _states(down) if state == "probe_bw_down" and at > _CHANGE_S]
+    probe = next((at for at, state in states(up) if state == "probe_bw_up" and at > _CHANGE_S), math.nan)
+    ends = [at for at, state in states(down) if state == "probe_bw_down" and at > _CHANGE_S]
     return {
         "rounds_to_full": None if fast is None else (float(fast) - probe) / 0.040,  # type: ignore[arg-type]
-        "error_after_two_cycles": _cruising(down, 10, ends[1] + 1) if len(ends) > 1 else None,
+        "error_after_two_cycles": cruising(down, 10, ends[1] + 1) if len(ends) > 1 else None,
     }
 
 
@@ -109,7 +81,7 @@ STEPS = Experiment(
         Run(
             name,
             one_link(
-                [_FLOW],
+                [FLOW],
                 "45 s",
                 {"rate": before, "limit": limit},
                 changes=[{"at": "15 s", "link": "bottleneck", "rate": after}],
@@ -121,10 +93,10 @@ STEPS = Experiment(
         )
     ],
     measure=_measure_steps,
-    negatives={"bbr": _BBR, "margin": _MARGIN_OFF},
+    negatives={"bbr": BBR, "margin": MARGIN_OFF},
     drawings=[
-        Drawing("To 100 Mbit/s.", lambda results: plot(results["up"], _PANELS)),
-        Drawing("To 10 Mbit/s.", lambda results: plot(results["down"], _PANELS)),
+        Drawing("To 100 Mbit/s.", lambda results: plot(results["up"], PANELS)),
+        Drawing("To 10 Mbit/s.", lambda results: plot(results["down"], PANELS)),
     ],
 )
 
@@ -133,9 +105,9 @@ def _measure_small(results: Results) -> dict[str, Value]:
     result = results["small"]
     probing = result.samples.filter((pl.col("t_s") > 5) & (pl.col("state") != "probe_rtt"))
     return {
-        "least_window": _number(probing["cwnd_packets"].min()),
+        "least_window": number(probing["cwnd_packets"].min()),
         "utilization": float(result.summary["links"][0]["utilization"]),
-        "bandwidth_error": _cruising(result, 1),
+        "bandwidth_error": cruising(result, 1),
     }
 
 
@@ -148,21 +120,21 @@ SMALL = Experiment(
     runs=[
         Run(
             "small",
-            one_link([{**_FLOW, "rtt": "1 ms"}], "30 s", {"rate": "1 Mbit/s", "limit": "50 packets"}, warmup="5 s"),
+            one_link([{**FLOW, "rtt": "1 ms"}], "30 s", {"rate": "1 Mbit/s", "limit": "50 packets"}, warmup="5 s"),
         )
     ],
     measure=_measure_small,
     negatives={
-        "margin": _MARGIN_OFF,
+        "margin": MARGIN_OFF,
         "vegas": Negative("Vegas, which keeps two to four packets in the queue", ["flows.0.cc=vegas"]),
     },
-    drawings=[Drawing("Throughput and window.", lambda results: plot(results["small"], _PANELS))],
+    drawings=[Drawing("Throughput and window.", lambda results: plot(results["small"], PANELS))],
 )
 
 
 def _measure_loss(results: Results) -> dict[str, Value]:
     shallow = results["shallow"].summary["flows"][0]
-    shares = [goodputs(result)[0] / (100 * _PAYLOAD) for result in results.each("random")]
+    shares = [goodputs(result)[0] / (100 * PAYLOAD) for result in results.each("random")]
     return {
         "share_at_one_percent": sum(shares) / len(shares),
         "lost_share": float(shallow["lost_packets"]) / float(shallow["sent_packets"]),
@@ -180,26 +152,13 @@ LOSS = Experiment(
     runs=[
         Run(
             "random",
-            one_link([_FLOW], "60 s", {"rate": "100 Mbit/s", "limit": "1000 packets", "loss": 0.01}, warmup="10 s"),
+            one_link([FLOW], "60 s", {"rate": "100 Mbit/s", "limit": "1000 packets", "loss": 0.01}, warmup="10 s"),
             seeds=3,
             quick_seeds=2,
         ),
-        Run("shallow", one_link([_FLOW], "40 s", {"rate": "100 Mbit/s", "limit": "20 packets"}, warmup="10 s")),
+        Run("shallow", one_link([FLOW], "40 s", {"rate": "100 Mbit/s", "limit": "20 packets"}, warmup="10 s")),
     ],
     measure=_measure_loss,
-    negatives={"reno": Negative("Reno", ["flows.0.cc=reno"]), "bbr": _BBR},
-    drawings=[Drawing("1 % of random loss.", lambda results: plot(results["random"], _PANELS))],
-)
-
-PAPER = Paper(
-    key="bbr3",
-    title="BBRv3",
-    source="Cardwell, Swett, Beshay: BBR Congestion Control, draft-ietf-ccwg-bbr-06, IETF CCWG, 2026",
-    address="https://datatracker.ietf.org/doc/draft-ietf-ccwg-bbr/06/",
-    about="The draft has no figures. These are its example test cases (Appendix A) that a network can show, and two "
-    "goals; "
-    "the cases of single functions are tests beside the code. The draft's functions are held against ours one by one "
-    "in "
-    "docs/bbr3.md.",
-    experiments=[STEADY, STEPS, SMALL, LOSS],
+    negatives={"reno": Negative("Reno", ["flows.0.cc=reno"]), "bbr": BBR},
+    drawings=[Drawing("1 % of random loss.", lambda results: plot(results["random"], PANELS))],
 )

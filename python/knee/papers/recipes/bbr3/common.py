@@ -1,0 +1,40 @@
+"""What the experiments on BBRv3 share: its flow, its states, and how far off its estimate of the bandwidth is."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from knee.papers.paper import Negative
+
+if TYPE_CHECKING:
+    from knee.results.result import Result
+
+FLOW = {"cc": "bbr3", "rtt": "40 ms"}
+#: Of a packet on the wire (1514 bytes), and what pacing leaves (5.6.2): rates here are of payload.
+PAYLOAD, MARGIN = 1448 / 1514, 0.99
+PANELS = {"throughput_mbps": "Throughput (Mbit/s)", "cwnd_packets": "cwnd (packets)"}
+STATES = ("startup", "drain", "probe_bw_down", "probe_bw_cruise", "probe_bw_refill", "probe_bw_up", "probe_rtt")
+
+BBR = Negative("BBR version 1", ["flows.0.cc=bbr"])
+MARGIN_OFF = Negative("a pacing margin of 5 %", ["flows.0.cc_params.pacing_margin_percent=5"])
+
+
+def states(result: Result) -> list[tuple[float, str]]:
+    """When the flow entered which state."""
+    events = result.events.filter((pl.col("flow") == 1) & pl.col("event").is_in(STATES)).sort("t_s")
+    return [(float(at), str(state)) for at, state in events.select("t_s", "event").iter_rows()]
+
+
+def number(value: object) -> float:
+    """A figure of a column; NaN if there was nothing in it."""
+    return math.nan if value is None else float(value)  # type: ignore[arg-type]
+
+
+def cruising(result: Result, rate_mbps: float, start_s: float = 0.0) -> float:
+    """The largest relative error of the bandwidth that a cruising flow paces by, against the link's."""
+    cruise = result.samples.filter((pl.col("state") == "probe_bw_cruise") & (pl.col("t_s") > start_s))
+    error = (cruise["pacing_rate_mbps"] / (MARGIN * PAYLOAD * rate_mbps) - 1).abs().max()
+    return number(error)
