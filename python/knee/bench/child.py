@@ -28,7 +28,7 @@ def _peak_rss_mib() -> float:
     """The most memory this process has held. Linux counts it anew for each program; getrusage() does not."""
     status = Path("/proc/self/status")
     if status.exists():
-        match = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE)
+        match = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(encoding="utf-8"), re.MULTILINE)
         if match:
             return int(match[1]) / 1024
     import resource

@@ -22,7 +22,8 @@ from knee.results.manifest import manifest
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec
-from knee.system.missing import Missing
+from knee.system import abilities
+from knee.system.missing import Missing, linux
 
 
 class Host:
@@ -36,10 +37,10 @@ class Host:
 
     def missing(self) -> Sequence[Missing]:
         """What is missing: root, devices, namespaces, the switch."""
-        lacks = []
-        if platform.system() != "Linux":
-            return [Missing(f"this is {platform.system()}", "this ground needs Linux")]
-        if os.geteuid() != 0:
+        lacks = linux()
+        if lacks:
+            return lacks
+        if not abilities.is_root():
             lacks.append(Missing("not root", "sudo knee run ... --ground host"))
         if not Path("/dev/net/tun").exists():
             lacks.append(Missing("no /dev/net/tun", "sudo modprobe tun, or use a kernel with CONFIG_TUN"))
@@ -63,8 +64,9 @@ class Host:
         )
 
     def refuse(self, scenario: Scenario, where: str | None = None) -> None:
-        """Rejects what the running kernel and the switch cannot do."""
-        refuse.check(scenario, where)
+        """Rejects what the running kernel and the switch cannot do; without Linux, :meth:`missing` says all."""
+        if not linux():
+            refuse.check(scenario, where)
 
     def run(
         self,
