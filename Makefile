@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help demo setup test check check-rust build lint lint-rust lint-python types test-rust test-python test-kernel \
-  test-tools soak fuzz mutants miri audit fmt clean
+  test-tools soak fuzz mutants miri audit fmt clean dist lock floors
 
 # Tools that only the targets fuzz, mutants and audit use; each is installed when it is first wanted.
 TOOLS := $(CURDIR)/.venv/cargo-tools
@@ -149,7 +149,7 @@ $(STAMPS)/maturin: $(STAMPS)/venv
 # The package itself is imported from python/: a change to Python needs no build.
 $(STAMPS)/core: $(STAMPS)/maturin pyproject.toml $(RUST_SOURCES)
 	@echo "Building the core and installing the package: some minutes the first time"
-	@. $(BIN)/activate && PIP_QUIET=1 maturin develop --release
+	@. $(BIN)/activate && PIP_QUIET=1 maturin develop --release --extras all
 	@touch $@
 
 # The switch of the ground host. Built here, not by that ground: it runs as root, and root builds nothing. The programs are

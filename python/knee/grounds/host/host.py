@@ -22,7 +22,7 @@ from knee.results.manifest import manifest
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec
-from knee.system import abilities
+from knee.system import abilities, extras
 from knee.system.missing import Missing, linux
 
 
@@ -48,7 +48,7 @@ class Host:
             lacks.append(Missing("no network namespaces", "use a kernel with CONFIG_NET_NS"))
         if not os.access(switch_program(), os.X_OK):
             lacks.append(Missing("no program knee-switch", "make setup"))
-        return lacks
+        return [*lacks, *extras.missing("pyroute2")]
 
     def trial(self) -> str:
         """Runs one flow for a tenth of a second."""
