@@ -65,7 +65,7 @@ def test_runs_sweeps_and_pages_need_no_extra(tmp_path: Path) -> None:
     ("arguments", "package"),
     [
         ("run hello --png --out made", "matplotlib"),
-        ("matrix --algorithms reno,cubic --out made", "matplotlib"),
+        ("matrix --cc reno,cubic --out made", "matplotlib"),
         ("reproduce timely --quick --out made", "matplotlib"),
         ("search lola-fairness --trials 2 --out made", "optuna"),
         ("sweep hello --over 'flows.*.rtt=uniform(5 ms, 9 ms)' --samples 4 --out made", "scipy"),
