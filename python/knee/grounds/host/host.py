@@ -47,7 +47,7 @@ class Host:
         if not Path("/proc/self/ns/net").exists():
             lacks.append(Missing("no network namespaces", "use a kernel with CONFIG_NET_NS"))
         if not os.access(switch_program(), os.X_OK):
-            lacks.append(Missing("no program knee-switch", "make setup"))
+            lacks.append(Missing("no program knee-switch", "make setup, or a wheel for Linux"))
         return [*lacks, *extras.missing("pyroute2")]
 
     def trial(self) -> str:
