@@ -195,7 +195,7 @@ def main() -> None:
     env = tools()
     if not given.no_sdist:
         if not given.no_build:
-            run(["maturin", "sdist", "--quiet", "--out", OUT], env)
+            run(["maturin", "sdist", "--out", OUT], env)
         sdist = next(OUT.glob("knee-*.tar.gz"))
         check_sdist(sdist)
         checked.append(sdist.name)
