@@ -147,7 +147,7 @@ def check_emulated(wheel: Path, root: Path) -> None:
         tags = ["manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"]
         platforms = [word for tag in tags for word in ("--platform", tag)]
         fixed = ["--only-binary", ":all:", "--python-version", version, "--target", place / "packages", *platforms]
-        run([sys.executable, "-m", "pip", "install", "--quiet", *fixed, f"{wheel}[plot]"])
+        run([TOOLS / "bin" / "python", "-m", "pip", "install", "--quiet", *fixed, f"{wheel}[plot]"])
         env = {"PATH": os.environ["PATH"], "HOME": folder, "PYTHONPATH": str(place / "packages")}
         for _, command in CHECKS:
             run(["qemu-aarch64-static", "-L", root, python, "-m", "knee", *command.split()], env, place)
