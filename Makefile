@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help demo setup test check check-rust build lint lint-rust lint-python types test-rust test-python test-kernel \
-  test-tools soak fuzz mutants miri audit fmt clean
+  test-tools soak fuzz mutants miri audit fmt clean dist lock floors
 
 # Tools that only the targets fuzz, mutants and audit use; each is installed when it is first wanted.
 TOOLS := $(CURDIR)/.venv/cargo-tools
@@ -35,6 +35,9 @@ help:
 	@echo "make mutants CRATE=knee-core: find changes to a crate that its tests miss, a random tenth"
 	@echo "make miri    test knee-core under Miri"
 	@echo "make audit   check licences, sources, versions and advisories of all dependencies"
+	@echo "make dist    build the source distribution and wheels into dist, and check what this machine can (docs/release.md)"
+	@echo "make floors  test with the lowest versions of dependencies that pyproject.toml accepts"
+	@echo "make lock    write requirements.lock, the versions that are tested, anew"
 	@echo "make fmt     format Rust and Python"
 	@echo "make clean   remove .venv, target and results"
 
@@ -121,6 +124,28 @@ audit: $(TOOLS)/bin/cargo-deny $(STAMPS)/core
 	$(TOOL_PATH) cargo deny check advisories || echo "Advisories of Rust crates need the network: not checked" >&2
 	$(BIN)/python -m pip check
 
+# What is left out or named here: python scripts/dist.py --help.
+DIST ?=
+dist:
+	$(PYTHON) scripts/dist.py $(DIST)
+
+$(BIN)/uv: $(STAMPS)/venv
+	@$(PIP) install uv
+
+lock: $(BIN)/uv
+	@{ sed '/^[^#]/,$$d' requirements.lock; $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev \
+	  --no-annotate --no-header --no-emit-index-url --upgrade pyproject.toml; } > requirements.new
+	@mv requirements.new requirements.lock
+
+# The core is the one of make setup.
+FLOORS := $(VENV)/floors
+FLOOR_TESTS := $(addprefix tests/test_,charts.py dependencies.py figures.py run.py scenario.py search.py sweep.py units.py)
+floors: $(STAMPS)/core $(BIN)/uv
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(FLOORS)
+	@$(BIN)/uv pip compile --quiet --resolution lowest-direct --extra dev --no-header pyproject.toml > $(FLOORS)/floors.txt
+	@$(BIN)/uv pip install --quiet --python $(FLOORS)/bin/python -r $(FLOORS)/floors.txt
+	PYTHONPATH=python $(FLOORS)/bin/python -m pytest --quiet $(FLOOR_TESTS)
+
 fmt: $(STAMPS)/dev
 	cargo fmt --all
 	$(BIN)/ruff format --quiet .
@@ -149,7 +174,7 @@ $(STAMPS)/maturin: $(STAMPS)/venv
 # The package itself is imported from python/: a change to Python needs no build.
 $(STAMPS)/core: $(STAMPS)/maturin pyproject.toml $(RUST_SOURCES)
 	@echo "Building the core and installing the package: some minutes the first time"
-	@. $(BIN)/activate && PIP_QUIET=1 maturin develop --release
+	@. $(BIN)/activate && PIP_QUIET=1 maturin develop --release --extras all
 	@touch $@
 
 # The switch of the ground host. Built here, not by that ground: it runs as root, and root builds nothing. The programs are

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -216,6 +215,8 @@ def case(name: str, runs: int = 1) -> dict[str, Any]:
 
 def _measure_kernel(scenario: Scenario) -> dict[str, Any]:
     """A run on the ground uml, whose kernel is a process of its own anyway."""
+    import resource
+
     from knee.grounds.runner import run
 
     summary = run(scenario, report=False).summary
@@ -225,7 +226,9 @@ def _measure_kernel(scenario: Scenario) -> dict[str, Any]:
 
 
 def _measure(name: str, told: str) -> dict[str, Any]:
-    child = subprocess.run([sys.executable, "-m", "knee.bench.child"], input=told, capture_output=True, text=True)
+    child = subprocess.run(
+        [sys.executable, "-m", "knee.bench.child"], input=told, capture_output=True, encoding="utf-8"
+    )
     if child.returncode != 0:
         reason = child.stderr.strip().splitlines()[-1:] or [f"exit code {child.returncode}"]
         raise RunError(f"The case {name} failed: {reason[0]}")

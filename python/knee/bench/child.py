@@ -24,15 +24,20 @@ class CountingReno(CongestionControl):
         super().on_ack(ack, control)
 
 
-def _peak_rss_mib() -> float:
-    """The most memory this process has held. Linux counts it anew for each program; getrusage() does not."""
+def _peak_rss_mib() -> float | None:
+    """The most memory this process has held; None where the system does not say.
+
+    Linux counts it anew for each program; getrusage() does not.
+    """
     status = Path("/proc/self/status")
     if status.exists():
-        match = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE)
+        match = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(encoding="utf-8"), re.MULTILINE)
         if match:
             return int(match[1]) / 1024
-    import resource
-
+    try:
+        import resource
+    except ImportError:
+        return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
 

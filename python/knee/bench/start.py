@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -61,7 +60,7 @@ def _run(name: str, arguments: list[str], code: int, folder: str) -> tuple[float
     environment["PYTHONPYCACHEPREFIX"] = str(Path(folder) / "bytecode")
     before, begin = _processor_s(), time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "knee", *arguments], capture_output=True, text=True, cwd=folder, env=environment
+        [sys.executable, "-m", "knee", *arguments], capture_output=True, encoding="utf-8", cwd=folder, env=environment
     )
     wall, processor = time.perf_counter() - begin, _processor_s() - before
     if done.returncode != code:
@@ -71,5 +70,9 @@ def _run(name: str, arguments: list[str], code: int, folder: str) -> tuple[float
 
 
 def _processor_s() -> float:
+    try:
+        import resource
+    except ImportError:
+        raise RunError("This system does not measure the processor time of commands.") from None
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime

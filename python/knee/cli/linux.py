@@ -15,6 +15,7 @@ from knee.cli.options import DEVICE, KERNEL, OUTPUT, RUNNING, option
 from knee.cli.tables import number, table
 from knee.errors import InputError, Refused
 from knee.scenario.registry import Param
+from knee.system import extras
 
 app = group(about="Build, load and watch the kernel parts.")
 qdisc = group(about="Add, change and show cocoa on a device.")
@@ -134,6 +135,7 @@ def show(
     as_json: _Json = False,
 ) -> None:
     """Show each cocoa with its options, statistics and flows."""
+    extras.need("knee linux qdisc", "pyroute2")
     from knee.kernel.qdisc import parameters
     from knee.kernel.qdisc import show as find
 
@@ -148,6 +150,7 @@ def show(
 
 
 def _put(context: typer.Context, device: str, kind: str, command: Any, parent: str, handle: str) -> None:
+    extras.need("knee linux qdisc", "pyroute2")
     from knee.kernel.qdisc import parameters, parse, put
 
     if kind != "cocoa":

@@ -46,7 +46,7 @@ def program() -> Path:
 
 def missing() -> list[Missing]:
     """What a run with applications lacks."""
-    return [] if program().is_file() else [Missing("no program knee-endpoint", "make setup")]
+    return [] if program().is_file() else [Missing("no program knee-endpoint", "make setup, or a wheel for Linux")]
 
 
 def flows(scenario: Scenario) -> list[tuple[Flow, int]]:

@@ -8,7 +8,6 @@ algorithm.
 from __future__ import annotations
 
 import contextlib
-import resource
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -169,7 +168,7 @@ def available() -> int | None:
 
 def _meminfo(name: str) -> int | None:
     with contextlib.suppress(OSError, ValueError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
+        for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
             key, _, rest = line.partition(":")
             if key == name:
                 return int(rest.split()[0]) * 1024
@@ -178,11 +177,15 @@ def _meminfo(name: str) -> int | None:
 
 def _left_of_limit() -> int | None:
     """What ``ulimit -v`` leaves this process, bytes; None if there is no such limit."""
+    try:
+        import resource
+    except ImportError:
+        return None
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         return None
     with contextlib.suppress(OSError, ValueError, IndexError):
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
         return max(limit - pages * resource.getpagesize() - _ADDRESSES, 0)
     return limit
 
@@ -191,7 +194,7 @@ def _left_in_group() -> int | None:
     """What the limits of this process's control groups leave it, bytes; None if there are none."""
     least: int | None = None
     with contextlib.suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
+        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
             _, kinds, below = line.split(":", 2)
             if kinds == "":
                 root, names = Path("/sys/fs/cgroup"), ("memory.max", "memory.current", "inactive_file")
@@ -211,8 +214,14 @@ def _left_in_group() -> int | None:
 
 def _left(group: Path, limit: str, usage: str, cache: str) -> int:
     """What a control group has left, bytes; reclaimable file cache counts as free."""
-    free = [int(line.split()[1]) for line in (group / "memory.stat").read_text().splitlines() if line.startswith(cache)]
-    return int((group / limit).read_text()) - int((group / usage).read_text()) + sum(free)
+    free = [
+        int(line.split()[1])
+        for line in (group / "memory.stat").read_text(encoding="utf-8").splitlines()
+        if line.startswith(cache)
+    ]
+    return (
+        int((group / limit).read_text(encoding="utf-8")) - int((group / usage).read_text(encoding="utf-8")) + sum(free)
+    )
 
 
 def check(

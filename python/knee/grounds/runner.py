@@ -18,7 +18,7 @@ from knee.results.owned import writing
 from knee.scenario import Scenario, from_dict, load, marks
 from knee.scenario.overrides import blamed
 from knee.scenario.remarks import remarks
-from knee.system import files, forked
+from knee.system import extras, files, forked
 
 if TYPE_CHECKING:
     from knee.results.result import Result
@@ -163,6 +163,8 @@ def prepare(
     if qlog:
         warned.append(logs.check(scenario, name, out, where))
     grounds.ready(name)
+    if png:
+        extras.need("A figure as PNG", "matplotlib")
     target = None if out is None else Path(out)
     return Prepared(scenario, name, target, report, png, capture, qlog, tuple(each for each in warned if each))
 

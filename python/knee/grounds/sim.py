@@ -20,6 +20,7 @@ from knee.scenario import Scenario, from_dict
 from knee.scenario.declared import name_with, with_values
 from knee.scenario.spec import spec
 from knee.scenario.traffic import NO_CC
+from knee.system import abilities
 from knee.system.missing import Missing
 
 if TYPE_CHECKING:
@@ -72,12 +73,14 @@ class Sim:
         from knee.results.manifest import manifest
         from knee.results.result import Result
 
-        spool = folder / _SPOOL
+        # Where a mapped file cannot be removed, rows stay in memory.
+        spool = folder / _SPOOL if abilities.REMOVES_OPEN_FILES else None
         started = datetime.now(UTC).isoformat(timespec="seconds")
         raw = simulate(scenario, progress, spool=spool, capture=capture, qlog=qlog)
         own = [described(name, of) for name, of in _own(scenario)]
         samples = rows.samples(rows.from_bytes(raw.tables["samples"], rows.SAMPLE, spool), scenario.labels, raw.ccs)
-        spool.unlink(missing_ok=True)
+        if spool is not None:
+            spool.unlink(missing_ok=True)
         tables = Tables.of(scenario, raw.tables, raw.link_names)
         told = summary(scenario, self.name, raw.output, samples, raw.wall_s, tables)
         return Result(

@@ -113,7 +113,7 @@ def current(hz: int, number: str | None = None) -> Lab | None:
 
 def _read(place: Path) -> Lab | None:
     try:
-        told = Lab(**json.loads(place.read_text()))
+        told = Lab(**json.loads(place.read_text(encoding="utf-8")))
         # The parts are in this cache, wherever it was when they were built.
         folder, kernel = place.parent / Path(told.folder).name, place.parent / Path(told.kernel).parent.name / "linux"
     except (OSError, ValueError, TypeError):

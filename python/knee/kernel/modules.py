@@ -29,7 +29,7 @@ def module_ccs() -> tuple[str, ...]:
 @cache
 def kernel_ccs() -> tuple[str, ...]:
     """Linux's congestion controls that are built in, by their names in the registry and in its order."""
-    options = re.findall(r"^CONFIG_TCP_CONG_(\w+)=y$", CONFIG.read_text(), re.MULTILINE)
+    options = re.findall(r"^CONFIG_TCP_CONG_(\w+)=y$", CONFIG.read_text(encoding="utf-8"), re.MULTILINE)
     # Reno has no option; ADVANCED only makes the others selectable.
     built = {"reno"} | {_NAMES.get(option.lower(), option.lower()) for option in options} - {"advanced"}
     return tuple(name for name in congestion_controls() if name in built)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from knee.errors import FolderError
-from knee.system import files
+from knee.system import abilities, files
 from knee.system.files import partial as partial  # the name of a folder that is being written
 from knee.system.sudo import give_to_caller
 
@@ -136,9 +136,9 @@ def _inside(folder: Path) -> set[str]:
         at = Path(here)
         empty = not below and not names and at != folder
         links = [name for name in below if (at / name).is_symlink()]
-        found.update(str((at / name).relative_to(folder)) for name in [*names, *links])
+        found.update((at / name).relative_to(folder).as_posix() for name in [*names, *links])
         if empty:
-            found.add(f"{at.relative_to(folder)}/")
+            found.add(f"{at.relative_to(folder).as_posix()}/")
     return found
 
 
@@ -248,7 +248,7 @@ def clear(partial: Path) -> None:
         if is_result(old) and not os.path.lexists(target):
             old.rename(target)
         for left in (partial, old):
-            if left.is_dir() and not left.is_symlink() and left.stat().st_uid == os.geteuid():
+            if left.is_dir() and not left.is_symlink() and left.stat().st_uid == abilities.user_id():
                 shutil.rmtree(left, ignore_errors=True)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from knee.errors import RunError
 from knee.results import folder as folders
-from knee.system import files, locks, trust
+from knee.system import abilities, files, locks, trust
 
 #: The folder of the records. Like namespaces, it does not survive a restart.
 RECORDS = Path("/run/knee")
@@ -184,7 +184,7 @@ def writing(target: Path) -> Iterator[Path]:
     Raises:
         FolderError: ``target`` is something else or cannot be created; raised before anything is yielded.
     """
-    if os.geteuid() != 0:
+    if not abilities.is_root():
         with folders.writing(target) as folder:
             yield folder
         return
@@ -207,7 +207,7 @@ def sweep() -> list[str]:
     """
     if not RECORDS.is_dir():
         return []
-    if os.geteuid() != 0:
+    if not abilities.is_root():
         raise RunError("Cleaning up needs root: sudo knee doctor --clean.")
     removed = []
     with locked(RECORDS):

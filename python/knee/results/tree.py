@@ -11,7 +11,6 @@ import contextlib
 import io
 import os
 import re
-import shutil
 import stat
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +21,9 @@ from typing import Union
 
 from knee.errors import FolderError
 from knee.results import folder as folders
-from knee.system import files
+from knee.system import abilities, files
+from knee.system.folders import Folder
+from knee.system.folders import opened as opened_folder
 from knee.system.sudo import give_open, make_folder
 
 
@@ -42,7 +43,6 @@ FILE, RESULT = Kind.FILE, Kind.RESULT
 Layout = Mapping[str, Union[Kind, "Layout"]]
 
 _UNFINISHED = re.compile(r"\.(.+)\.[0-9a-f]{8}\.(partial|old)", re.DOTALL)
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FOREIGN, _LINK = "was not written by knee", "is a link"
 
 
@@ -72,8 +72,8 @@ def refuse_foreign(folder: Path, layout: Layout) -> None:
     if not os.path.lexists(folder):
         return
     try:
-        with opened(folder) as handle:
-            found = dict(_foreign(handle, layout, "", {os.geteuid(), os.fstat(handle).st_uid}))
+        with opened_folder(folder) as handle:
+            found = dict(_foreign(handle, layout, "", {abilities.user_id(), handle.owner()}))
     except OSError as error:
         raise FolderError(f"{folder} cannot be read ({error.strerror}); name another with --out.") from None
     if found:
@@ -83,12 +83,12 @@ def refuse_foreign(folder: Path, layout: Layout) -> None:
         )
 
 
-def _foreign(handle: int, layout: Layout, place: str, owners: set[int]) -> Iterator[tuple[str, str]]:
+def _foreign(handle: Folder, layout: Layout, place: str, owners: set[int]) -> Iterator[tuple[str, str]]:
     """Everything in an open folder that is not as its layout says, with what is wrong."""
-    for name in sorted(os.listdir(handle)):
+    for name in sorted(handle.names()):
         path, kind = f"{place}{name}", known(layout, name)
         try:
-            found = os.stat(name, dir_fd=handle, follow_symlinks=False)
+            found = handle.stat(name)
         except FileNotFoundError:
             continue
         if kind is None:
@@ -106,13 +106,13 @@ def _foreign(handle: int, layout: Layout, place: str, owners: set[int]) -> Itera
         elif found.st_uid not in owners:
             yield path, "belongs to another user"
         elif isinstance(kind, Mapping):
-            with _inside(name, handle) as inner:
+            with handle.inside(name) as inner:
                 yield from _foreign(inner, kind, f"{path}/", owners)
 
 
 @contextmanager
-def opened(folder: Path, *below: str, make: bool = False) -> Iterator[int]:
-    """The descriptor of a folder, or of one some levels below it.
+def opened(folder: Path, *below: str, make: bool = False) -> Iterator[Folder]:
+    """Opens a folder, or one some levels below it.
 
     Args:
         folder: the folder, whose own name may be a link.
@@ -125,47 +125,29 @@ def opened(folder: Path, *below: str, make: bool = False) -> Iterator[int]:
     with contextlib.ExitStack() as stack:
         if make:
             make_folder(folder)
-        handle = os.open(folder, _FOLDER)
-        stack.callback(os.close, handle)
+        handle = stack.enter_context(opened_folder(folder))
         for name in below:
-            new = False
-            if make:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(name, dir_fd=handle)
-                    new = True
-            handle = stack.enter_context(_inside(name, handle))
-            if new:
-                give_open(handle)
+            handle = stack.enter_context(handle.inside(name, make=make))
         yield handle
 
 
 @contextmanager
-def _inside(name: str, handle: int) -> Iterator[int]:
-    inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
-    try:
-        yield inner
-    finally:
-        os.close(inner)
-
-
-@contextmanager
-def replacing(handle: int, name: str) -> Iterator[io.FileIO]:
+def replacing(handle: Folder, name: str) -> Iterator[io.FileIO]:
     """Yields a new file that gets its name in an open folder at the end; on any error it is removed.
 
     Raises:
         OSError: it cannot be written.
     """
     beside = f".{name}.{uuid.uuid4().hex[:8]}.partial"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with io.FileIO(os.open(beside, flags, 0o666, dir_fd=handle), "wb") as file:
+        with handle.create(beside) as file:
             yield file
             give_open(file.fileno())
             os.fsync(file.fileno())
-        os.replace(beside, name, src_dir_fd=handle, dst_dir_fd=handle)
+        handle.replace(beside, name)
     finally:
         with contextlib.suppress(OSError):
-            os.unlink(beside, dir_fd=handle)
+            handle.unlink(beside)
 
 
 def remove(folder: Path, paths: Iterable[str], layout: Layout) -> None:
@@ -186,33 +168,29 @@ def remove_unfinished(folder: Path, layout: Layout) -> None:
         _remove_unfinished(handle, layout)
 
 
-def _remove_unfinished(handle: int, layout: Layout) -> None:
-    for name in os.listdir(handle):
+def _remove_unfinished(handle: Folder, layout: Layout) -> None:
+    for name in handle.names():
         kind = known(layout, name)
         with contextlib.suppress(OSError):
-            if kind is Kind.UNFINISHED and stat.S_ISREG(_mode(handle, name)):
-                os.unlink(name, dir_fd=handle)
+            if kind is Kind.UNFINISHED and stat.S_ISREG(handle.stat(name).st_mode):
+                handle.unlink(name)
             elif isinstance(kind, Mapping):
-                with _inside(name, handle) as inner:
+                with handle.inside(name) as inner:
                     _remove_unfinished(inner, kind)
 
 
-def _mode(handle: int, name: str) -> int:
-    return os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode
-
-
-def _remove(handle: int, name: str, kind: Kind | Layout | None, folder: Path) -> None:
+def _remove(handle: Folder, name: str, kind: Kind | Layout | None, folder: Path) -> None:
     with contextlib.suppress(OSError):
-        mode = _mode(handle, name)
+        mode = handle.stat(name).st_mode
         if isinstance(kind, Mapping):
-            with _inside(name, handle) as inner:
-                for each in os.listdir(inner):  # noqa: PTH208 - an open folder
+            with handle.inside(name) as inner:
+                for each in inner.names():
                     _remove(inner, each, known(kind, each), folder / name)
-            os.rmdir(name, dir_fd=handle)
+            handle.rmdir(name)
         elif stat.S_ISREG(mode) and kind in (FILE, Kind.UNFINISHED):
-            os.unlink(name, dir_fd=handle)
+            handle.unlink(name)
         elif stat.S_ISDIR(mode) and kind is RESULT and folders.is_result(folder / name):
             if not any(what != folders.MISSING for what in folders.problems(folder / name).values()):
-                shutil.rmtree(name, dir_fd=handle)
+                handle.remove_tree(name)
         elif stat.S_ISDIR(mode) and kind is Kind.UNFINISHED:
             folders.clear(files.absolute(folder) / name)

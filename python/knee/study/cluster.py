@@ -12,6 +12,7 @@ from typing import Any
 from knee.errors import InputError, RunError, in_a_line
 from knee.study.sweeps import work
 from knee.study.sweeps.work import OtherProgramError
+from knee.system import extras
 
 #: How long a scheduler may take to answer, s, and its workers to appear, at the start and after all have gone.
 CONNECT_S, WORKERS_S = 10.0, 60.0
@@ -33,10 +34,9 @@ def connected(where: Any) -> Iterator[tuple[Executor, Callable[[], int]]]:
         RunError: Dask is not installed, the scheduler does not answer or has no workers, or a worker has another
             version of the program.
     """
-    try:
-        from distributed import Client
-    except ImportError:
-        raise RunError("Dask is not installed here; install it with pip install 'knee[dask]'.") from None
+    extras.need("A cluster (--dask)", "distributed")
+    from distributed import Client
+
     client: Any = where
     if isinstance(where, str):
         _require_scheduler(where)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import fcntl
 import hashlib
 import io
 import os
 import select
 import stat
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from knee.errors import FolderError, KneeError, RunError
+from knee.system import abilities, locks
 from knee.system.sudo import caller, give_open
 
 if TYPE_CHECKING:
@@ -155,7 +156,11 @@ class _Keeping(io.RawIOBase):
 
 def sync(path: Path) -> None:
     """Flushes a file or folder to disk, so that deferred write errors appear before the old version is replaced."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    if path.is_dir() and not abilities.OPENS_FOLDERS:
+        return
+    # Windows flushes only what is open for writing.
+    way = os.O_RDONLY if abilities.OPENS_FOLDERS else os.O_RDWR
+    handle = os.open(path, way | abilities.NOFOLLOW)
     try:
         os.fsync(handle)
     finally:
@@ -178,13 +183,14 @@ def read(path: Path, most: int) -> bytes:
 
 def _without_waiting(path: str, flags: int) -> int:
     # Opening a named pipe that has no writer would block forever.
-    return os.open(path, flags | os.O_NONBLOCK)
+    return os.open(path, flags | abilities.NONBLOCK)
 
 
 def _content(file: io.FileIO, most: int) -> bytes:
     """What a file or pipe has, up to ``most`` bytes."""
-    piped = stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
-    os.set_blocking(file.fileno(), not piped)
+    piped = bool(abilities.NONBLOCK) and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
+    if abilities.NONBLOCK:
+        os.set_blocking(file.fileno(), not piped)
     content = bytearray()
     while len(content) < most:
         if piped and not select.select([file], [], [], _PIPE_PATIENCE_S)[0]:
@@ -203,7 +209,7 @@ def digest(path: Path) -> str:
         OSError: it cannot be read, or is not a regular file.
     """
     # Opening a named pipe would block forever.
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    handle = os.open(path, abilities.READING)
     with open(handle, "rb") as file:  # noqa: PTH123 - it is open already
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -214,7 +220,7 @@ def exchange(one: Path, other: Path) -> bool:
     Raises:
         OSError: the names could not be swapped.
     """
-    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    call = getattr(abilities.c_library(), "renameat2", None)
     if call is None:
         return False
     if call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
@@ -229,7 +235,8 @@ def exchange(one: Path, other: Path) -> bool:
 def held(folder: Path, *, wait: bool = False) -> Iterator[bool]:
     """Holds a folder's lock. Yields False if that fails: another process holds it, or removed the folder meanwhile.
 
-    The lock is on the folder itself and is released when the process ends, however it ends.
+    The lock is released when the process ends, however it ends. It is on the folder itself; where folders cannot be
+    opened, it is on a file in the folder for temporary files.
 
     Args:
         folder: the folder.
@@ -237,9 +244,13 @@ def held(folder: Path, *, wait: bool = False) -> Iterator[bool]:
     """
     handle = None
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        got = os.path.samestat(os.fstat(handle), folder.lstat())
+        if abilities.OPENS_FOLDERS:
+            handle = os.open(folder, os.O_RDONLY | abilities.DIRECTORY | abilities.NOFOLLOW)
+            got = locks.take(handle, wait=wait) and os.path.samestat(os.fstat(handle), folder.lstat())
+        else:
+            name = f"knee-{hashlib.sha256(os.fsencode(absolute(folder))).hexdigest()[:32]}.lock"
+            handle = os.open(Path(tempfile.gettempdir()) / name, os.O_RDWR | os.O_CREAT, 0o600)
+            got = locks.take(handle, wait=wait) and folder.is_dir()
     except OSError:
         got = False
     try:

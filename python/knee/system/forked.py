@@ -23,7 +23,7 @@ _state = {"threads": False, "orphan": False}
 def _before() -> None:
     _state["threads"] = False
     with contextlib.suppress(OSError):
-        names = [(task / "comm").read_text() for task in _TASKS.iterdir()]
+        names = [(task / "comm").read_text(encoding="utf-8") for task in _TASKS.iterdir()]
         _state["threads"] = any(_WORKER.match(name) for name in names)
 
 
@@ -31,7 +31,8 @@ def _in_child() -> None:
     _state["orphan"] = _state["orphan"] or _state["threads"]
 
 
-os.register_at_fork(before=_before, after_in_child=_in_child)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_child=_in_child)
 
 
 def check() -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
 from knee.errors import RunError
+from knee.system import abilities
 from knee.system.text import visible
 
 #: Time between two attempts, s.
@@ -31,14 +32,14 @@ def locked(file: Path, patience_s: float, *, at: int | None = None) -> Iterator[
     Raises:
         RunError: another process held it all that time; names it. Or the file is another user's.
     """
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_CREAT | abilities.NOFOLLOW | abilities.CLOEXEC
     try:
         handle = os.open(file if at is None else file.name, flags, 0o600, dir_fd=at)
     except OSError as error:
         raise RunError(f"The lock {file} cannot be opened ({error.strerror}); remove it.") from None
     try:
         found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != abilities.user_id() or found.st_nlink != 1:
             raise RunError(f"The lock {file} is not a file of this user's own; remove it.")
         # Earlier versions let everybody read it, which is enough to hold it.
         os.fchmod(handle, 0o600)
@@ -59,13 +60,35 @@ def _hold(handle: int, file: Path, patience_s: float) -> None:
         time.sleep(_PAUSE_S)
 
 
-def take(handle: int) -> bool:
-    """Takes the lock on an open file if nobody holds it."""
+def take(handle: int, *, wait: bool = False) -> bool:
+    """Takes the lock on an open file or folder; without ``wait`` only if nobody holds it.
+
+    Raises:
+        OSError: the file system has no locks.
+    """
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        import fcntl
+    except ImportError:
+        return _take_byte(handle, wait)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
+
+
+def _take_byte(handle: int, wait: bool) -> bool:
+    """As :func:`take`, on Windows: locks the first byte of a file."""
+    windows = import_module("msvcrt")
+    while True:
+        try:
+            windows.locking(handle, windows.LK_NBLCK, 1)
+        except PermissionError:
+            if not wait:
+                return False
+            time.sleep(_PAUSE_S)
+        else:
+            return True
 
 
 def _holder(handle: int) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from knee.system import abilities
+
 
 @dataclass(frozen=True)
 class Missing:
@@ -16,3 +18,9 @@ class Missing:
 
     what: str
     mend: str
+
+
+def linux() -> list[Missing]:
+    """What a ground that runs Linux's kernel or its programs lacks on another system."""
+    name = abilities.system()
+    return [] if name == "Linux" else [Missing(f"this is {name}", "this ground needs Linux")]

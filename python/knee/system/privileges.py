@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import pwd
-import sys
 from pathlib import Path
 
 from knee.errors import RunError
+from knee.system import abilities
 
 #: Ids that no distribution assigns (systemd.io/UIDS-GIDS): large ones, one for each process id; and the few of 16 bits
 #: that are left to containers with small ranges.
@@ -19,8 +17,9 @@ _MAP = Path("/proc/self/uid_map")
 
 def gain_none() -> None:
     """Makes sure that nothing started from here gains rights by a set-user-id program or a file's capabilities."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    prctl = getattr(abilities.c_library(), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
 def unused_user() -> int:
@@ -44,6 +43,8 @@ def is_mapped(uid: int) -> bool:
 
 
 def _taken(uid: int) -> bool:
+    import pwd
+
     try:
         pwd.getpwuid(uid)
     except KeyError:

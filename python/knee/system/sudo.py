@@ -6,11 +6,13 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from knee.system import abilities
+
 
 def caller() -> tuple[int, int] | None:
     """User and group id of the user who called ``sudo``; None without sudo."""
     user, group = (os.environ.get(name, "") for name in ("SUDO_UID", "SUDO_GID"))
-    if os.geteuid() != 0 or not (user.isdecimal() and group.isdecimal()) or int(user) == 0:
+    if not abilities.is_root() or not (user.isdecimal() and group.isdecimal()) or int(user) == 0:
         return None
     return int(user), int(group)
 

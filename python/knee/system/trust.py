@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import errno
-import grp
 import os
-import pwd
 import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from knee.errors import RunError
-from knee.system import privileges
+from knee.system import abilities, privileges
 
 #: In a user namespace, the owner of what belongs to users outside of it, the machine's root among them.
 _UNMAPPED = 65_534
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | abilities.DIRECTORY | abilities.NOFOLLOW | abilities.CLOEXEC
 
 
 def trusted(path: Path, mend: str, owners: Collection[int] = ()) -> Path:
@@ -33,7 +31,7 @@ def trusted(path: Path, mend: str, owners: Collection[int] = ()) -> Path:
     Raises:
         RunError: names the part that somebody else can change, and who.
     """
-    if os.geteuid() != 0:
+    if not abilities.is_root():
         return path
     real = path.resolve()
     _check([*reversed(real.parents)], path, mend, owners, above=True)
@@ -69,6 +67,9 @@ def _others(found: os.stat_result, owners: Collection[int], *, above: bool) -> s
 
 def _of_one(found: os.stat_result) -> bool:
     """Whether a file's group has its owner as only member, as the groups that adduser makes."""
+    import grp
+    import pwd
+
     try:
         owner, group = pwd.getpwuid(found.st_uid), grp.getgrgid(found.st_gid)
     except KeyError:
@@ -78,6 +79,8 @@ def _of_one(found: os.stat_result) -> bool:
 
 def user(uid: int) -> str:
     """A user, for a sentence."""
+    import pwd
+
     try:
         return f"the user {pwd.getpwuid(uid).pw_name}"
     except KeyError:
@@ -85,6 +88,8 @@ def user(uid: int) -> str:
 
 
 def _group(gid: int) -> str:
+    import grp
+
     try:
         return grp.getgrgid(gid).gr_name
     except KeyError:
@@ -108,7 +113,7 @@ def private(folder: Path, *, make: int | None = None, anywhere: bool = False) ->
         FileNotFoundError: it does not exist.
     """
     mend = f"remove {folder}"
-    if os.geteuid() == 0 and not anywhere:
+    if abilities.is_root() and not anywhere:
         around = folder.parent.resolve()
         _check([*reversed(around.parents), around], folder, mend, above=True)
     if make is not None:
@@ -122,7 +127,9 @@ def private(folder: Path, *, make: int | None = None, anywhere: bool = False) ->
         raise RunError(f"{folder} is a link or a file, and knee expects a folder of its own there; {mend}.") from None
     try:
         found = os.fstat(handle)
-        who = user(found.st_uid) if found.st_uid != os.geteuid() else _others(found, (found.st_uid,), above=False)
+        who = (
+            user(found.st_uid) if found.st_uid != abilities.user_id() else _others(found, (found.st_uid,), above=False)
+        )
         if who is not None:
             raise RunError(f"{folder} is not used, because {who} can change it; {mend}.")
         yield handle

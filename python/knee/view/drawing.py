@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knee.errors import InputError
+from knee.system import extras
 from knee.view.chart import Chart, Heat, Line, Panel, XAxis
 from knee.view.palette import GRID, INK, MUTED
 
@@ -119,7 +120,12 @@ def check_format(path: Path) -> str:
 
 
 def image(chart: Chart, kind: str = "png", at: Size | None = None) -> bytes:
-    """The chart as the bytes of a file of that format."""
+    """The chart as the bytes of a file of that format.
+
+    Raises:
+        RunError: matplotlib is not installed.
+    """
+    extras.need("A figure as PDF, SVG or PNG", "matplotlib")
     from matplotlib import rc_context
 
     at = at or Size()

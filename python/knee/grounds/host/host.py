@@ -22,7 +22,8 @@ from knee.results.manifest import manifest
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec
-from knee.system.missing import Missing
+from knee.system import abilities, extras
+from knee.system.missing import Missing, linux
 
 
 class Host:
@@ -36,18 +37,18 @@ class Host:
 
     def missing(self) -> Sequence[Missing]:
         """What is missing: root, devices, namespaces, the switch."""
-        lacks = []
-        if platform.system() != "Linux":
-            return [Missing(f"this is {platform.system()}", "this ground needs Linux")]
-        if os.geteuid() != 0:
+        lacks = linux()
+        if lacks:
+            return lacks
+        if not abilities.is_root():
             lacks.append(Missing("not root", "sudo knee run ... --ground host"))
         if not Path("/dev/net/tun").exists():
             lacks.append(Missing("no /dev/net/tun", "sudo modprobe tun, or use a kernel with CONFIG_TUN"))
         if not Path("/proc/self/ns/net").exists():
             lacks.append(Missing("no network namespaces", "use a kernel with CONFIG_NET_NS"))
         if not os.access(switch_program(), os.X_OK):
-            lacks.append(Missing("no program knee-switch", "make setup"))
-        return lacks
+            lacks.append(Missing("no program knee-switch", "make setup, or a wheel for Linux"))
+        return [*lacks, *extras.missing("pyroute2")]
 
     def trial(self) -> str:
         """Runs one flow for a tenth of a second."""
@@ -63,8 +64,9 @@ class Host:
         )
 
     def refuse(self, scenario: Scenario, where: str | None = None) -> None:
-        """Rejects what the running kernel and the switch cannot do."""
-        refuse.check(scenario, where)
+        """Rejects what the running kernel and the switch cannot do; without Linux, :meth:`missing` says all."""
+        if not linux():
+            refuse.check(scenario, where)
 
     def run(
         self,

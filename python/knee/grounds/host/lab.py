@@ -16,8 +16,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pyroute2 import IPRoute, netns
-
 from knee.errors import RunError
 from knee.grounds import applications
 from knee.grounds.host import traffic
@@ -138,6 +136,8 @@ class Lab:
             capture: the file to which the switch writes packets, if any.
             qlog: the folder for the qlog files of QUIC flows, if any.
         """
+        from pyroute2 import netns
+
         user = privileges.unused_user()
         places = [str(NAMESPACES / name) for name in self._owned.namespaces]
         for name, side in zip(self._owned.namespaces, sides, strict=True):
@@ -268,6 +268,8 @@ def _sysctls_of_applications(tasks: list[dict[str, Any]]) -> dict[str, int | str
 
 def _configure(namespace: str, here: int, tcp: Tcp) -> None:
     """Configures a side's device: addresses, queue and routes to the other side."""
+    from pyroute2 import IPRoute, netns
+
     netns.setns(namespace, flags=0, fork=False)
     with IPRoute() as net:
         (device,) = net.link_lookup(ifname=DEVICES[here])

@@ -27,7 +27,7 @@ from knee.results.manifest import manifest
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.scenario.units import format_time
-from knee.system.missing import Missing
+from knee.system.missing import Missing, linux
 
 #: The folder within that of a run that is the guest's root.
 _ROOT = ".guest"
@@ -44,6 +44,8 @@ class Uml:
 
     def missing(self) -> Sequence[Missing]:
         """The tools that build, where there is no kernel yet; and the kernel."""
+        if other := linux():
+            return other
         try:
             built = cache.built()
         except RunError as refused:

@@ -14,6 +14,7 @@ from knee.errors import Refused
 from knee.grounds.uml.netlink import attribute, qdisc, tclass, u32, u64
 from knee.scenario.registry import Value, queues
 from knee.scenario.units import Limit
+from knee.system import extras
 
 # linux/pkt_sched.h
 TCA_HTB_PARMS, TCA_HTB_INIT, TCA_HTB_RATE64, TCA_HTB_CEIL64 = 1, 2, 6, 7
@@ -227,6 +228,7 @@ def _idle_decay(weight_log: int, average: int, rate_bps: int) -> tuple[int, byte
 
 
 def _cocoa(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
+    extras.need("cocoa on the ground uml", "pyroute2")
     from knee.kernel import cocoa, qdisc
 
     given: Params = dict(params)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pwd
 import shutil
 import stat
 import subprocess
@@ -18,10 +17,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from knee.errors import RunError
-from knee.system import files, trust
+from knee.system import abilities, files, trust
 from knee.system.missing import Missing
+
+if TYPE_CHECKING:
+    from pwd import struct_passwd
 
 #: The sources.
 HERE = Path(__file__).resolve().parents[1] / "sources" / "bpf"
@@ -51,7 +54,7 @@ def missing() -> list[Missing]:
 
 def privileges() -> list[Missing]:
     """What is missing unless the process is root, which loading and reading need."""
-    return [] if os.geteuid() == 0 else [Missing("not root", "run the command with sudo")]
+    return [] if abilities.is_root() else [Missing("not root", "run the command with sudo")]
 
 
 def kernel() -> list[Missing]:
@@ -187,8 +190,10 @@ def _digest(sources: Sequence[Path], words: Sequence[str]) -> str:
 
 
 @cache
-def _owner() -> pwd.struct_passwd:
+def _owner() -> struct_passwd:
     """The user who runs the command; under sudo, the one who called it."""
+    import pwd
+
     uid = os.environ.get("SUDO_UID", "")
     return pwd.getpwuid(int(uid) if os.geteuid() == 0 and uid.isdecimal() else os.geteuid())
 

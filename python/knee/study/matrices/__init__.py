@@ -16,7 +16,7 @@ from knee.errors import InputError, Refused, RunError
 from knee.own import CongestionControl, name_of
 from knee.scenario import Scenario, load, registry
 from knee.scenario.remarks import remarks as of_scenario
-from knee.system import files
+from knee.system import extras, files
 
 if TYPE_CHECKING:
     import polars as pl
@@ -109,6 +109,7 @@ def run(
     from knee.view import drawing
     from knee.view.matrix import page, picture
 
+    extras.need("The picture of a matrix", "matplotlib")
     first = scenario(names[0], names[0], changes)
     made = sweeps.run(
         definition(names, changes, seeds), out, workers=workers, executor=executor, dask=dask, again=again,

@@ -199,8 +199,9 @@ def run(
     """
     from knee.study.searches.evaluate import Evaluator
     from knee.study.sweeps import dataset
-    from knee.system import forked
+    from knee.system import extras, forked
 
+    extras.need("knee search", "optuna")
     forked.check()
     out = Path(out)
     corners = plan.corners()

@@ -247,7 +247,7 @@ def tidy(folder: Path) -> None:
     counted = set(_parts(folder / DATA))
     left = [path for table in place.TABLES for path in (folder / DATA / table).glob("part-*.parquet")]
     parts = [path for path in left if path.name[5:-8] not in counted]
-    tree.remove(folder, [str(path.relative_to(folder)) for path in parts], LAYOUT)
+    tree.remove(folder, [path.relative_to(folder).as_posix() for path in parts], LAYOUT)
     tree.remove(folder, (NEW, OLD), LAYOUT)
 
 

@@ -358,6 +358,9 @@ def _draw(sampling: str, dimensions: int, number: int, seed: int) -> list[list[f
     if sampling == "random":
         drawn: list[list[float]] = np.random.default_rng(seed).random((number, dimensions)).tolist()
         return drawn
+    from knee.system import extras
+
+    extras.need(f'sampling = "{sampling}"', "scipy")
     from scipy.stats import qmc
 
     engine = (qmc.LatinHypercube if sampling == "latin" else qmc.Sobol)(dimensions, rng=seed)

@@ -43,6 +43,7 @@ def snippet(result: Result) -> str:
     """A run as a few lines of self-contained HTML: the outcome, an overview picture and the table of flows."""
     from base64 import b64encode
 
+    from knee.system import extras
     from knee.view import drawing, pages
     from knee.view.report.tables import flow_tables
 
@@ -51,7 +52,7 @@ def snippet(result: Result) -> str:
         "view/report/snippet.html",
         name=result.summary["name"],
         headline=headline(result.summary),
-        picture=b64encode(drawing.image(plot(result).chart)).decode(),
+        picture=b64encode(drawing.image(plot(result).chart)).decode() if extras.there("matplotlib") else None,
         flows=flow_tables(flows, [str(flow["label"]) for flow in flows]),
     )
 

@@ -1,0 +1,220 @@
+"""Builds what a release has, a source distribution and wheels, and checks what this machine can run: ``make dist``.
+
+Each wheel is installed into a fresh environment whose PATH has no compiler, and has to run a scenario, a sweep and a
+reproduction there. Wheels of another C library or processor need a Python of theirs; what is not checked is printed by
+name. ``.github/workflows/wheels.yml`` builds and checks all of them, and those for macOS and Windows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import venv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+OUT = ROOT / "dist"
+BUILD = ROOT / "target" / "dist"
+TOOLS = BUILD / "tools"
+#: Programs of the grounds host and uml. They are linked statically, so that one serves both C libraries.
+PROGRAMS = ("knee-switch", "knee-endpoint")
+#: What every wheel has to do, with exit code 0, and the extra that it needs.
+CHECKS = (
+    ("", "--version"),
+    ("", "run hello --out out/hello"),
+    ("", "sweep hello --set duration=1s --over flows.0.cc=reno,cubic --out out/sweep"),
+    ("plot", "reproduce timely --quick --out out/reproduce"),
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A kind of machine that a wheel is for.
+
+    Attributes:
+        rust: Rust's name of it.
+        policy: the tag of the wheel: which C library of which age it needs.
+    """
+
+    rust: str
+    policy: str
+
+    @property
+    def machine(self) -> str:
+        """The processor."""
+        return self.rust.partition("-")[0]
+
+    @property
+    def name(self) -> str:
+        """The tag of the wheel with the processor."""
+        return f"{self.policy}_{self.machine}"
+
+
+TARGETS = [
+    Target(f"{machine}-unknown-linux-{libc}", policy)
+    for machine in ("x86_64", "aarch64")
+    for libc, policy in (("gnu", "manylinux2014"), ("musl", "musllinux_1_2"))
+]
+
+
+def run(command: Sequence[object], env: Mapping[str, str] | None = None, cwd: Path = ROOT) -> None:
+    """Runs a command; a failure ends this program with the command's name."""
+    done = subprocess.run([str(word) for word in command], env=None if env is None else dict(env), cwd=cwd, check=False)
+    if done.returncode != 0:
+        sys.exit(f"dist: failed with exit code {done.returncode}: {' '.join(map(str, command))}")
+
+
+def tools() -> dict[str, str]:
+    """Installs what builds into an environment of its own; returns the variables under which it is used."""
+    if not (TOOLS / "bin" / "maturin").exists():
+        venv.create(TOOLS, with_pip=True, clear=True)
+        packages = ["maturin>=1.9,<2", "ziglang", "cargo-zigbuild", "wheel"]
+        run([TOOLS / "bin" / "python", "-m", "pip", "install", "--quiet", *packages])
+    return {
+        **os.environ,
+        "PATH": f"{TOOLS / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "CARGO_TARGET_DIR": str(BUILD),
+        # Wheels are stripped; line tables would only take time.
+        "CARGO_PROFILE_RELEASE_DEBUG": "false",
+    }
+
+
+def build_wheel(target: Target, env: Mapping[str, str]) -> Path:
+    """Builds the wheel of a target, with the programs in it."""
+    if shutil.which("rustup") is not None:
+        run(["rustup", "target", "add", target.rust, f"{target.machine}-unknown-linux-musl"])
+    place = BUILD / "wheels" / target.name
+    shutil.rmtree(place, ignore_errors=True)
+    maturin = ["maturin", "build", "--quiet", "--locked", "--release", "--strip", "--zig"]
+    run([*maturin, "--target", target.rust, "--compatibility", target.policy, "--out", place], env)
+    static = f"{target.machine}-unknown-linux-musl"
+    packages = [word for program in PROGRAMS for word in ("-p", program)]
+    strip = {"CARGO_PROFILE_RELEASE_STRIP": "symbols"}
+    run(["cargo", "zigbuild", "--quiet", "--locked", "--release", "--target", static, *packages], {**env, **strip})
+    return add_programs(next(place.glob("*.whl")), BUILD / static / "release", env)
+
+
+def add_programs(wheel: Path, programs: Path, env: Mapping[str, str]) -> Path:
+    """Puts the programs into a wheel as scripts, which pip installs beside ``knee``; returns the wheel in ``dist``."""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        run(["python", "-m", "wheel", "unpack", "--dest", folder, wheel], env)
+        (content,) = Path(folder).iterdir()
+        scripts = content / f"{content.name}.data" / "scripts"
+        scripts.mkdir(parents=True, exist_ok=True)
+        for program in PROGRAMS:
+            shutil.copy(programs / program, scripts / program)
+            (scripts / program).chmod(0o755)
+        OUT.mkdir(exist_ok=True)
+        run(["python", "-m", "wheel", "pack", "--dest-dir", OUT, content], env)
+    return OUT / wheel.name
+
+
+def check_wheel(wheel: Path) -> None:
+    """Installs a wheel of this machine into a fresh environment and uses it."""
+    with tempfile.TemporaryDirectory(prefix="knee-dist-") as folder:
+        place = Path(folder)
+        venv.create(place / "env", with_pip=True)
+        programs = place / "env" / "bin"
+        # No compiler, and nothing of this checkout.
+        env = {"PATH": str(programs), "HOME": folder, **{k: v for k, v in os.environ.items() if k.startswith("PIP_")}}
+        for extra, command in CHECKS:
+            what = f"{wheel}[{extra}]" if extra else str(wheel)
+            pip = [programs / "python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
+            run([*pip, what], env, place)
+            run([programs / "knee", *command.split()], env, place)
+        for program in PROGRAMS:
+            if not os.access(programs / program, os.X_OK):
+                sys.exit(f"dist: {wheel.name} has no program {program}")
+
+
+def check_emulated(wheel: Path, root: Path) -> None:
+    """Uses a wheel for 64-bit ARM in qemu's user mode, with the Python of a Debian root folder.
+
+    A run and a sweep start no other program, so nothing of the kernel has to know of ARM.
+    """
+    with tempfile.TemporaryDirectory(prefix="knee-dist-") as folder:
+        place = Path(folder)
+        python = next(root.glob("usr/bin/python3.[0-9]*"))
+        version = python.name.removeprefix("python")
+        tags = ["manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"]
+        platforms = [word for tag in tags for word in ("--platform", tag)]
+        fixed = ["--only-binary", ":all:", "--python-version", version, "--target", place / "packages", *platforms]
+        run([TOOLS / "bin" / "python", "-m", "pip", "install", "--quiet", *fixed, f"{wheel}[plot]"])
+        env = {"PATH": os.environ["PATH"], "HOME": folder, "PYTHONPATH": str(place / "packages")}
+        for _, command in CHECKS:
+            run(["qemu-aarch64-static", "-L", root, python, "-m", "knee", *command.split()], env, place)
+
+
+def check_sdist(sdist: Path) -> None:
+    """Builds the source distribution in a fresh folder, without optimising, and runs what comes out."""
+    with tempfile.TemporaryDirectory(prefix="knee-dist-") as folder:
+        place = Path(folder)
+        with tarfile.open(sdist) as archive:
+            archive.extractall(place, filter="data")
+        venv.create(place / "env", with_pip=True)
+        fast = {"OPT_LEVEL": "1", "LTO": "off", "CODEGEN_UNITS": "16", "DEBUG": "false"}
+        env = {**os.environ, **{f"CARGO_PROFILE_RELEASE_{name}": value for name, value in fast.items()}}
+        (source,) = place.glob("knee-*")
+        run([place / "env" / "bin" / "python", "-m", "pip", "install", "--quiet", source], env, place)
+        run([place / "env" / "bin" / "knee", *CHECKS[1][1].split()], env, place)
+
+
+def cannot_check(target: Target, arm: Path | None) -> str | None:
+    """Why the wheel of a target cannot be used here; None if it can."""
+    libc = "gnu" if platform.libc_ver()[0] == "glibc" else "musl"
+    if target.machine == platform.machine() and target.rust.endswith(libc):
+        return None
+    if target.machine == "aarch64" and target.rust.endswith("gnu"):
+        if shutil.which("qemu-aarch64-static") is None:
+            return "no program qemu-aarch64-static: apt-get install qemu-user-static"
+        return None if arm is not None else "no root folder of Debian for ARM: --arm-root, docs/release.md"
+    return f"no Python for {target.rust} on this machine"
+
+
+def main() -> None:
+    """Builds and checks."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    names = [target.name for target in TARGETS]
+    parser.add_argument("--targets", default=",".join(names), help="which wheels, separated by commas; default: all")
+    parser.add_argument("--no-build", action="store_true", help="check the wheels that are in dist/ already")
+    parser.add_argument("--no-sdist", action="store_true", help="leave the source distribution out")
+    parser.add_argument("--arm-root", type=Path, help="a root folder of Debian for 64-bit ARM with Python")
+    given = parser.parse_args()
+    wanted = [name for name in given.targets.split(",") if name]
+    if unknown := set(wanted) - set(names):
+        parser.error(f"there is no target {', '.join(sorted(unknown))}; expected some of {', '.join(names)}")
+    checked, unchecked = [], []
+    env = tools()
+    if not given.no_sdist:
+        if not given.no_build:
+            run(["maturin", "sdist", "--out", OUT], env)
+        sdist = next(OUT.glob("knee-*.tar.gz"))
+        check_sdist(sdist)
+        checked.append(sdist.name)
+    for target in TARGETS:
+        if target.name not in wanted:
+            continue
+        wheel = next(OUT.glob(f"*{target.name}*.whl"), None) if given.no_build else build_wheel(target, env)
+        if wheel is None:
+            unchecked.append(f"{target.name} (not built)")
+        elif (why := cannot_check(target, given.arm_root)) is not None:
+            unchecked.append(f"{wheel.name} ({why})")
+        else:
+            native = target.machine == platform.machine()
+            check_wheel(wheel) if native else check_emulated(wheel, given.arm_root)
+            checked.append(wheel.name)
+    print("Checked:", *checked, sep="\n  ")
+    if unchecked:
+        print("Not checked here, only by .github/workflows/wheels.yml:", *unchecked, sep="\n  ")
+
+
+if __name__ == "__main__":
+    main()
