@@ -97,6 +97,7 @@ def test_there_is_no_band_where_all_seeds_give_the_same(tmp_path: Path, capsys: 
     command = ["sweep", str(path), "--over", "link.rate=10 Mbit/s,20 Mbit/s", "--seeds", "3", "--out"]
     assert main([*command, str(tmp_path / "same")]) == 0
     said = capsys.readouterr().err
+    assert "confidence intervals" not in said, "there are none"
     assert "All seeds gave the same figures: only loss, jitter and randomised algorithms depend on the seed" in said
     assert "--vary" in said
     same = sweeps.open_sweep(tmp_path / "same")

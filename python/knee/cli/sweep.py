@@ -149,13 +149,14 @@ def sweep(
         write_json(plain(made, sort))
     else:
         show(made, sort, rows)
-    if definition.seeds > 1 and not as_json:
-        out().print(f"Means over {definition.seeds} seeds; the page has confidence intervals.\n", soft_wrap=True)
     from knee.study.sweeps.points import remarks, same_seeds
 
+    same = same_seeds(made)
+    if definition.seeds > 1 and not as_json and same is None:
+        out().print(f"Means over {definition.seeds} seeds; the page has confidence intervals.\n", soft_wrap=True)
     for remark in remarks(made, _REMARKS):
         complain(remark)
-    if (same := same_seeds(made)) is not None:
+    if same is not None:
         mend = "" if vary else "; --vary gives each link a jitter of less than the time of a packet"
         complain(f"{same}{mend}.")
     if made.aside is not None:
