@@ -256,7 +256,7 @@ def test_the_terminal_says_that_figures_are_means_over_seeds(tiny: Path, capsys:
 def test_the_time_that_finite_flows_take_is_a_figure(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """100 kB and 10 MB over 10 Mbit/s for 2 s: the second does not finish, so there is no time for it."""
     assert main(["sweep", "tiny.toml", "--over", "flows.0.bytes=100 kB,10 MB"]) == 0
-    assert "done\n" in capsys.readouterr().out.replace(" ", "")
+    assert "losttook\n" in capsys.readouterr().out.replace(" ", "")
     times = pl.read_parquet("results/sweep-tiny/sweep.parquet")["completion_s"].to_list()
     # Two flows of 69.06 segments of 1514 bytes.
     assert times[0] > 2 * 100e3 * 8 / 10e6

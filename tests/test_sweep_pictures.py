@@ -96,8 +96,8 @@ def test_there_is_no_band_where_all_seeds_give_the_same(tmp_path: Path, capsys: 
     path.write_text(dumps(BASE | {"link": {"rate": "10 Mbit/s", "limit": "20 packets"}}))
     command = ["sweep", str(path), "--over", "link.rate=10 Mbit/s,20 Mbit/s", "--seeds", "3", "--out"]
     assert main([*command, str(tmp_path / "same")]) == 0
-    said = capsys.readouterr().err
-    assert "confidence intervals" not in said, "there are none"
+    out, said = capsys.readouterr()
+    assert "confidence intervals" not in out, "there are none"
     assert "All seeds gave the same figures: only loss, jitter and randomised algorithms depend on the seed" in said
     assert "--vary" in said
     same = sweeps.open_sweep(tmp_path / "same")
@@ -153,7 +153,7 @@ def test_the_command_writes_each_format(
     ("arguments", "words"),
     [
         (["--figure", "jane"], "did you mean jain"),
-        (["--kind", "lime"], "is not one of 'lines', 'bar', 'box', 'ecdf', 'heat', 'pareto'"),
+        (["--kind", "lime"], "did you mean lines? There are: lines, bar, box, ecdf, heat, pareto"),
         (["--width", "wide"], "'wide' is no width; expected column (3.5 in), page (7 in), or inches from 1.5 to 30"),
         (["--width", "0.5"], "is no width"),
         (["--font-size", "0"], "expected 4 to 24"),
