@@ -53,7 +53,11 @@ def flow(**changed: Any) -> dict[str, Any]:
         (flow(cc="bbr3"), "flows[0].cc", "the kernel has no bbr3"),
         (flow(transport="quic"), "flows[0].transport", "quic"),
         (flow(cc_params={"hystart": False}), "flows[0].cc_params.hystart", "built into the kernel"),
-        (flow(cc="lola", cc_params={"q_target": "1500 ns"}), "flows[0].cc_params.q_target", "microseconds"),
+        (
+            flow(cc="lola", cc_params={"q_low": "1 us", "q_target": "1500 ns"}),
+            "flows[0].cc_params.q_target",
+            "microseconds",
+        ),
         (flow(count=50_001), "flows", "50000"),
         (scenario(tcp={"tick": "0 s"}), "tcp.tick", "10 ms"),
         (scenario(tcp={"rto_min": "201 ms"}), "tcp.rto_min", "multiple of 4 ms"),
