@@ -46,7 +46,7 @@ from typing import Any, ClassVar
 
 from knee._core import Ack, Control
 from knee.errors import Refused, RunError, in_a_line
-from knee.system import sudo, trust
+from knee.system import sudo, syntax, trust
 
 #: Prefix of the names that scenarios and results use for classes.
 OWN = "python:"
@@ -272,7 +272,7 @@ def is_absent(name: str) -> bool:
 def described(name: str, own: type[CongestionControl]) -> dict[str, Any]:
     """A class as manifests describe it: its module, file and source digest; None for what cannot be read."""
     try:
-        source, file = inspect.getsource(own), inspect.getsourcefile(own)
+        source, file = syntax.source(own), inspect.getsourcefile(own)
     except (OSError, TypeError):
         source, file = None, None
     digest = None if source is None else hashlib.sha256(source.encode()).hexdigest()

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from knee.errors import Refused
 from knee.scenario.units import Quantity, quantity, shown
+from knee.system import syntax
 
 #: Longest expression, characters; and most digits of a number on the way.
 LONGEST, MOST_DIGITS = 500, 400
@@ -109,7 +110,7 @@ def parse(text: str) -> Expression:
         at = quoted.end()
     source = "".join([*parts, _KEY.sub(name, text[at:])])
     try:
-        tree = ast.parse(source.strip(), mode="eval").body
+        tree = syntax.expression(source.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise Refused(f"{shown(text)} is not an expression", _ACCEPTED) from None
     _check(tree, {f"k{i}" for i in range(len(keys))}, text)
