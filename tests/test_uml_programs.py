@@ -20,7 +20,7 @@ from knee.figures import physics
 from knee.grounds.uml import process
 from test_uml_ends import guests, wait_for
 from test_uml_runs import bits
-from uml import kernel, reachable, scenario
+from uml import NEWER, kernel, newer_kernel, reachable, scenario
 
 CUBIC = {"cc": "cubic", "rtt": "20 ms", "label": "beside"}
 #: What the transport of the tests counts as a packet's payload and headers on the link, bytes.
@@ -173,6 +173,13 @@ def test_a_program_that_misbehaves_is_named_and_the_others_go_on(
     text, _ = failed(misbehaving(send.replace("{transport}", str(transport)), receive))
     for word in words:
         assert word in text
+
+
+def test_the_cycle_counter_is_trapped_in_a_newer_kernel_too(transport: Path) -> None:
+    # From Linux 6.13, a process of the guest begins as a thread of the kernel's and becomes a stub by execve().
+    newer_kernel()
+    text, _ = failed(misbehaving(f"{transport} cycles", run={"kernel": NEWER}))
+    assert "rdtsc at 0x" in text
 
 
 def test_a_program_reaches_nobody_but_its_partner(transport: Path) -> None:

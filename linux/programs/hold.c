@@ -91,10 +91,13 @@ static int begin_held(void *unused)
 	return held.function(held.argument);
 }
 
-/* It has its own memory, so it is the guest's first process, from which all others descend. */
+/*
+ * A guest's process has memory of its own: from the start, or from the stub it becomes, until which its parent waits
+ * (from Linux 6.13). What else the kernel starts are its own threads and helpers.
+ */
 int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
 {
-	if (flags & CLONE_VM)
+	if ((flags & CLONE_VM) && !(flags & CLONE_VFORK))
 		return real_clone(function, stack, flags, argument);
 	held.function = function;
 	held.argument = argument;
