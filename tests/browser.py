@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +151,7 @@ class Tab:
             self.call(f"{name}.enable")
         size = {"width": width, "height": HEIGHT.get(width, 900), "deviceScaleFactor": 1}
         self.call("Emulation.setDeviceMetricsOverride", mobile=phone, **size)
-        self.call("Emulation.setTouchEmulationEnabled", enabled=phone)
+        self.call("Emulation.setTouchEmulationEnabled", enabled=phone, maxTouchPoints=2)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=scheme)
         self.call("Page.navigate", url=page.resolve().as_uri())
@@ -197,6 +197,15 @@ class Tab:
 
     def tap(self, selector: str) -> None:
         """Touches the middle of an element (of its first line), which is brought into view first."""
+        self.touch(selector, [[(0.5, 0.5)]])
+
+    def touch(self, selector: str, moves: Sequence[Sequence[tuple[float, float]]]) -> None:
+        """Puts fingers on an element, which is brought into view first, moves them, and lifts them.
+
+        Args:
+            selector: of the element.
+            moves: where the fingers are at each moment, as parts of the element's width and height (of its first line).
+        """
         # Chromium drops touches before a page has been painted, which on a busy machine is well after it was loaded.
         # A chart that is drawn as it comes near may move what is touched.
         painted = "new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)))"
@@ -205,10 +214,15 @@ class Tab:
           const found = document.querySelector({json.dumps(selector)});
           found.scrollIntoView({{ block: "center", inline: "center", behavior: "instant" }});
           const [box] = found.getClientRects();
-          return {{ x: box.x + box.width / 2, y: box.y + box.height / 2 }};
+          return {{ x: box.x, y: box.y, width: box.width, height: box.height }};
         }})()"""
-        at = self.evaluate(place)
-        self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[at])
+        box = self.evaluate(place)
+        for i, fingers in enumerate(moves):
+            points = [
+                {"x": box["x"] + x * box["width"], "y": box["y"] + y * box["height"], "id": finger}
+                for finger, (x, y) in enumerate(fingers)
+            ]
+            self.call("Input.dispatchTouchEvent", type="touchMove" if i else "touchStart", touchPoints=points)
         self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
 
     def screenshot(self, path: Path, whole: bool = True) -> None:

@@ -26,7 +26,9 @@ _POLICY = (
     "base-uri 'none'; form-action 'none'"
 )
 #: The scripts that draw a page's charts, in order.
-CHARTS = tuple(f"view/pages/{name}" for name in ("uplot/uPlot.iife.min.js", "svg.js", "draw.js", "charts.js"))
+CHARTS = tuple(
+    f"view/pages/{name}" for name in ("uplot/uPlot.iife.min.js", "svg.js", "draw.js", "touch.js", "charts.js")
+)
 _CHART_STYLE = "view/pages/uplot/uPlot.min.css"
 
 

@@ -266,6 +266,7 @@ const charts = (() => {
     u.over.addEventListener("dblclick", () => zoom(element, u, null));
     u.over.addEventListener("mousemove", (event) => hover(u, tip, event));
     u.over.addEventListener("mouseleave", () => { tip.hidden = true; });
+    touch.attach(u, (range) => zoom(element, u, range));
     // uPlot stops clicks at the end of their way; a drag is none.
     let down = null;
     u.root.addEventListener("mousedown", (event) => { down = event.clientX; }, true);
