@@ -257,6 +257,27 @@ def test_a_pointer_is_answered_with_values_and_units(tmp_path: Path) -> None:
 
 
 @needs_chromium
+def test_a_title_that_is_cut_keeps_its_unit(tmp_path: Path) -> None:
+    """Where panels were low, "Mean queueing delay of the slowest…" had lost its "ms"."""
+    long = "a title of an axis that is much longer than the axis is high, as one of many panels is"
+    panels = [
+        Panel(f"{long} (ms)", [line(1.0, 2.0)], unit="ms"),
+        Panel(f"{long}, Mbit/s", [line(1.0, 2.0)], unit="Mbit/s"),
+        Panel(long, [line(1.0, 2.0)]),
+    ]
+    path = Figure(chart(*panels)).save(tmp_path / "figure.html")
+    probe = """
+    await drawAllCharts();
+    return charts.of(document.querySelector(".chart")).plots.map((u) => u.axes[1].label);
+    """
+    labels = look(path, probe=probe)["probe"]
+    assert labels[0].endswith("… (ms)")
+    assert labels[1].endswith("…, Mbit/s")
+    assert labels[2].endswith("…")
+    assert all(len(label) < 60 for label in labels)
+
+
+@needs_chromium
 def test_a_million_points_are_drawn_with_few_strokes_that_keep_the_extremes(tmp_path: Path) -> None:
     """Each column of pixels has its first, lowest, highest and last point; so one spike in a million is there."""
     path = Figure(chart(Panel("y", [Line("a", np.arange(2.0), np.arange(2.0), "#0072B2")]))).save(

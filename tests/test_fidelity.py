@@ -542,6 +542,17 @@ def test_names_from_the_file_cannot_inject_markup(tmp_path: Path) -> None:
     assert "<b>why" not in html
 
 
+def test_the_headline_counts_nothing_that_is_not_there(tmp_path: Path) -> None:
+    """The recording of PCC Vivace has two flows: "0 of 0 with one flow and no AQM" said nothing."""
+    reno, pair = fidelity.read(reference(tmp_path, RENO, PAIR))
+    good = judged((95, 50), (95, 50))
+    one, two = Report([CaseResult(reno, 1, (good,))], []), Report([CaseResult(pair, 1, (good, good))], [])
+    texts = [page.page({tmp_path / "x": report}) for report in (one, two)]
+    assert "1 of 1 with one flow and no AQM" in texts[0]
+    assert "with one flow and no AQM" not in texts[1]
+    assert "1 of 1 cases pass. Median error" in texts[1]
+
+
 def test_a_damaged_time_series_is_refused(tmp_path: Path) -> None:
     (tmp_path / "series").mkdir()
     (tmp_path / "series" / "one.csv.gz").write_bytes(b"no gzip")

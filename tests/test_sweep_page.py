@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from browser import DESKTOP, PHONE, check_layout, look, needs_chromium
+from browser import DESKTOP, PHONE, Tab, check_layout, look, needs_chromium
 from knee.figures.register import RUN
 from knee.scenario.shipped import PACKAGE, called
 from knee.study import sweeps
@@ -110,6 +110,34 @@ def test_a_click_leads_to_the_run_and_heads_sort(page: Path) -> None:
     assert said.endswith("knee run --from " + str(page.parent) + " 7")
     assert order[:4] == ["5", "6", "7", "8"], "the faster link first"
     assert best
+
+
+@needs_chromium
+def test_on_a_phone_the_touched_run_is_named_in_sight_of_what_was_touched(tiny: Path) -> None:
+    """Three panels below each other are higher than a phone."""
+    sweep = _frame(tiny, {"link.rate": ["5 Mbit/s", "10 Mbit/s"], "flows.0.cc": ["reno", "cubic"], "seed": [1, 2, 3]})
+    sweep.write_page()
+    tab = Tab(tiny / "s" / "sweep.html", PHONE)
+    tab.evaluate("""(() => {
+      for (const [id, value] of [["over", "0"], ["by", "1"], ["panels", "2"]]) {
+        const select = document.getElementById(id);
+        select.value = value;
+        select.dispatchEvent(new Event("change"));
+      }
+    })()""")
+    first = "#chart .uplot:first-child .u-over"
+    tab.tap(first)
+    at = tab.evaluate("""(() => {
+      const [u] = charts.of(document.getElementById("chart")).plots;
+      const [{ x, y }] = u.knee.panel.items.filter(({ kind }) => kind === "line");
+      return [u.valToPos(x[0], "x") / u.over.clientWidth, u.valToPos(y[0], "y") / u.over.clientHeight];
+    })()""")
+    tab.touch(first, [[(at[0], at[1])]])
+    tab.until("document.getElementById('chosen').textContent.startsWith('Run ')")
+    box = "document.getElementById('chosen').getBoundingClientRect()"
+    top, bottom, height = tab.evaluate(f"(({{ top, bottom }}) => [top, bottom, innerHeight])({box})")
+    assert 0 <= top < bottom <= height
+    tab.close()
 
 
 @needs_chromium

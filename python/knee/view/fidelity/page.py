@@ -118,7 +118,9 @@ def _headline(totals: Totals) -> str:
     words = f"{totals.held} of {totals.cases} cases pass"
     if totals.skipped:
         words += f", {totals.skipped} were skipped"
-    words += f"; {totals.simple_held} of {totals.simple} with one flow and no AQM."
+    if totals.simple:
+        words += f"; {totals.simple_held} of {totals.simple} with one flow and no AQM"
+    words += "."
     if totals.median_points is not None and totals.median_percent is not None:
         words += f" Median error: {totals.median_points:.2f} points and {totals.median_percent:.2f} %."
     return words

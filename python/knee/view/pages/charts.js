@@ -115,18 +115,20 @@ const charts = (() => {
     };
   }
 
-  /** A title on one line, cut where it is longer than the axis. */
-  function fitted(title, length) {
+  /** A title on one line, cut where it is longer than the axis; its unit is kept. */
+  function fitted(title, unit, length) {
     const most = Math.max(Math.floor(length / 6.4), 4);
     const line = title.replaceAll("\n", " ");
-    return line.length <= most ? line : `${line.slice(0, most - 1)}…`;
+    if (line.length <= most) return line;
+    const end = unit && [` (${unit})`, `, ${unit}`].find((each) => line.endsWith(each) && each.length < most - 4);
+    return `${line.slice(0, most - 1 - (end ? end.length : 0))}…${end || ""}`;
   }
 
   function vertical(panel, where, narrow, wide, height) {
     const rows = panel.rows;
     return {
       scale: "y", stroke: themed("ink", where), font: `11px ${FONT}`, labelFont: `12px ${FONT}`, gap: 4,
-      label: fitted(panel.label, height), labelSize: panel.label ? 20 : 0, labelGap: 0, size: wide ?? (narrow ? 42 : 50), space: 26,
+      label: fitted(panel.label, panel.unit, height), labelSize: panel.label ? 20 : 0, labelGap: 0, size: wide ?? (narrow ? 42 : 50), space: 26,
       grid: { stroke: themed("grid", where), width: 1, show: !rows }, ticks: { show: false },
       border: { show: true, stroke: themed("muted", where), width: 1 },
       values: (_, ticks) => ticks.map((tick) => (rows ? (rows[Math.round(tick)] ?? "").slice(0, 18) : shortened(tick, 6))),
