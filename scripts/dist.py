@@ -1,8 +1,8 @@
 """Builds what a release has, a source distribution and wheels, and checks what this machine can run: ``make dist``.
 
 Each wheel is installed into a fresh environment whose PATH has no compiler, and has to run a scenario, a sweep and a
-reproduction there. Wheels of another C library or processor need a Python of theirs; what is not checked is printed by
-name. ``.github/workflows/wheels.yml`` builds and checks all of them, and those for macOS and Windows.
+reproduction there. Wheels of another processor are used in an emulator (``dist_roots.py``); what is not checked is
+printed by name. ``.github/workflows/wheels.yml`` builds and checks all of them, and those for macOS and Windows.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import venv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import dist_roots
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "dist"
@@ -51,6 +53,11 @@ class Target:
     def machine(self) -> str:
         """The processor."""
         return self.rust.partition("-")[0]
+
+    @property
+    def libc(self) -> str:
+        """The C library: gnu or musl."""
+        return self.rust.rpartition("-")[2]
 
     @property
     def name(self) -> str:
@@ -135,22 +142,27 @@ def check_wheel(wheel: Path) -> None:
                 sys.exit(f"dist: {wheel.name} has no program {program}")
 
 
-def check_emulated(wheel: Path, root: Path) -> None:
-    """Uses a wheel for 64-bit ARM in qemu's user mode, with the Python of a Debian root folder.
+def platforms(target: Target) -> list[str]:
+    """What pip calls the machine of a root folder, the most specific first. Debian's glibc is 2.36."""
+    return [f"manylinux{tag}_{target.machine}" for tag in ("_2_28", "_2_27", "_2_17", "2014")]
 
-    A run and a sweep start no other program, so nothing of the kernel has to know of ARM.
+
+def check_emulated(wheel: Path, target: Target, root: Path) -> None:
+    """Uses a wheel of another processor in qemu's user mode, with the Python of a root folder.
+
+    A run and a sweep start no other program, so nothing of the kernel has to know of that processor.
     """
     with tempfile.TemporaryDirectory(prefix="knee-dist-") as folder:
         place = Path(folder)
-        python = next(root.glob("usr/bin/python3.[0-9]*"))
+        python = dist_roots.interpreter(root)
         version = python.name.removeprefix("python")
-        tags = ["manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"]
-        platforms = [word for tag in tags for word in ("--platform", tag)]
-        fixed = ["--only-binary", ":all:", "--python-version", version, "--target", place / "packages", *platforms]
+        fixed = ["--only-binary", ":all:", "--python-version", version, "--target", place / "packages"]
+        fixed += [word for tag in platforms(target) for word in ("--platform", tag)]
         run([TOOLS / "bin" / "python", "-m", "pip", "install", "--quiet", *fixed, f"{wheel}[plot]"])
-        env = {"PATH": os.environ["PATH"], "HOME": folder, "PYTHONPATH": str(place / "packages")}
+        # Without a PATH there is no compiler, and nothing of this checkout.
+        env = {"PATH": "", "HOME": folder, "PYTHONPATH": str(place / "packages")}
         for _, command in CHECKS:
-            run(["qemu-aarch64-static", "-L", root, python, "-m", "knee", *command.split()], env, place)
+            run([shutil.which(emulator(target)), "-L", root, python, "-m", "knee", *command.split()], env, place)
 
 
 def check_sdist(sdist: Path) -> None:
@@ -167,16 +179,31 @@ def check_sdist(sdist: Path) -> None:
         run([place / "env" / "bin" / "knee", *CHECKS[1][1].split()], env, place)
 
 
-def cannot_check(target: Target, arm: Path | None) -> str | None:
-    """Why the wheel of a target cannot be used here; None if it can."""
+def native(target: Target) -> bool:
+    """Whether this machine's own Python can use the wheel of a target."""
     libc = "gnu" if platform.libc_ver()[0] == "glibc" else "musl"
-    if target.machine == platform.machine() and target.rust.endswith(libc):
-        return None
-    if target.machine == "aarch64" and target.rust.endswith("gnu"):
-        if shutil.which("qemu-aarch64-static") is None:
-            return "no program qemu-aarch64-static: apt-get install qemu-user-static"
-        return None if arm is not None else "no root folder of Debian for ARM: --arm-root, docs/release.md"
-    return f"no Python for {target.rust} on this machine"
+    return (target.machine, target.libc) == (platform.machine(), libc)
+
+
+def emulator(target: Target) -> str:
+    """The program of qemu's user mode for a processor."""
+    return f"qemu-{target.machine}-static"
+
+
+def check(wheel: Path, target: Target) -> None:
+    """Uses a wheel with this machine's Python, or in an emulator.
+
+    Raises:
+        dist_roots.CannotMakeError: it cannot be used here.
+    """
+    if native(target):
+        check_wheel(wheel)
+        return
+    if target.machine != platform.machine() and shutil.which(emulator(target)) is None:
+        raise dist_roots.CannotMakeError(f"no program {emulator(target)}, docs/release.md")
+    root = BUILD / "roots" / target.name
+    dist_roots.make(root, target.machine, target.libc)
+    check_emulated(wheel, target, root)
 
 
 def main() -> None:
@@ -186,7 +213,6 @@ def main() -> None:
     parser.add_argument("--targets", default=",".join(names), help="which wheels, separated by commas; default: all")
     parser.add_argument("--no-build", action="store_true", help="check the wheels that are in dist/ already")
     parser.add_argument("--no-sdist", action="store_true", help="leave the source distribution out")
-    parser.add_argument("--arm-root", type=Path, help="a root folder of Debian for 64-bit ARM with Python")
     given = parser.parse_args()
     wanted = [name for name in given.targets.split(",") if name]
     if unknown := set(wanted) - set(names):
@@ -205,12 +231,13 @@ def main() -> None:
         wheel = next(OUT.glob(f"*{target.name}*.whl"), None) if given.no_build else build_wheel(target, env)
         if wheel is None:
             unchecked.append(f"{target.name} (not built)")
-        elif (why := cannot_check(target, given.arm_root)) is not None:
-            unchecked.append(f"{wheel.name} ({why})")
         else:
-            native = target.machine == platform.machine()
-            check_wheel(wheel) if native else check_emulated(wheel, given.arm_root)
-            checked.append(wheel.name)
+            try:
+                check(wheel, target)
+            except dist_roots.CannotMakeError as error:
+                unchecked.append(f"{wheel.name} ({error})")
+            else:
+                checked.append(wheel.name)
     print("Checked:", *checked, sep="\n  ")
     if unchecked:
         print("Not checked here, only by .github/workflows/wheels.yml:", *unchecked, sep="\n  ")
