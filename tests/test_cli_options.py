@@ -24,7 +24,11 @@ link = { rate = "10 Mbit/s", limit = "50 packets" }
 flows = [{ cc = "reno", rtt = "20 ms", count = 2 }]
 """
 #: Options whose value is another thing in one command, and why.
-OTHERWISE = {("plot", "--over"): "the axis of a sweep to draw over, without its values"}
+OTHERWISE = {
+    ("plot", "--over"): "the axis of a sweep to draw over, without its values",
+    ("evaluate", "--against"): "the algorithms to compare with, of which search has a key",
+    ("evaluate", "--compare"): "two evaluations, of which search has a way to compare",
+}
 #: Commands that change something and answer with a sentence.
 NO_ANSWER = {"linux load", "linux unload", "linux top", "linux build", "linux qdisc add", "linux qdisc change"}
 #: Commands that answer and write no file.

@@ -25,6 +25,7 @@ ROOMS = (
     "study",
     "view",
     "papers",
+    "evaluate",
     "bench",
     "cli",
     "__main__",

@@ -131,3 +131,10 @@ PARTS: dict[str, Callable[[str], list[str]]] = {
 
 def _from(names: Iterable[str], incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
+
+
+def criteria(incomplete: str) -> list[str]:
+    """Criteria of ``knee evaluate``."""
+    from knee.evaluate.criteria import load
+
+    return _from([criterion.key for criterion in load().criterion], incomplete)

@@ -53,7 +53,7 @@ class _Outcome(Generic[Used]):
 
     index: int
     used: Used | None = None
-    error: InputError | ProgramError | None = None
+    error: Exception | None = None
 
 
 def run(
@@ -63,6 +63,7 @@ def run(
     workers: int | None = None,
     progress: Callable[[float], None] | None = None,
     refused: Callable[[Job, InputError], None] | None = None,
+    failed: Callable[[Job, Exception], None] | None = None,
     again: bool = False,
     command: str | None = None,
     max_memory: int | str | None = None,
@@ -79,6 +80,8 @@ def run(
         progress: called now and then with the fraction of the work that is done.
         refused: called with a job whose ground refused it, and the refusal; its folder is None. By default a refusal
             ends the batch.
+        failed: called with a job that failed, and the error, such as what a congestion control written in Python
+            raised; its folder is None. By default a failure ends the batch.
         again: run also what is there already.
         command: the command line that asks for the runs, for their manifests.
         max_memory: what a run may need, as of :func:`knee.run`; only as many run at once as fit the machine together.
@@ -103,6 +106,7 @@ def run(
         workers=workers,
         progress=progress,
         refused=refused,
+        failed=failed,
         command=command,
         max_memory=max_memory,
         allow_programs=allow_programs,
@@ -119,6 +123,7 @@ def each(
     workers: int | None = None,
     progress: Callable[[float], None] | None = None,
     refused: Callable[[Job, InputError], None] | None = None,
+    failed: Callable[[Job, Exception], None] | None = None,
     command: str | None = None,
     max_memory: int | str | None = None,
     allow_programs: bool = False,
@@ -132,6 +137,7 @@ def each(
         workers: as of :func:`run`, and so are all that follow.
         progress: called now and then with the fraction of the work that is done.
         refused: called with a job whose ground refused it, whose place in the list has None.
+        failed: called with a job that failed, whose place has None too.
         command: the command line that asks for the runs.
         max_memory: what a run may need.
         allow_programs: whether flows may be programs.
@@ -170,6 +176,12 @@ def each(
             # Its figures are in the folder; here they would only take memory until all runs are made.
             error.result = None
             return _Outcome(i, error=error)
+        except MemoryError:
+            raise
+        except Exception as error:
+            if failed is None:
+                raise
+            return _Outcome(i, error=error)
         return _Outcome(i, use(job, result))
 
     weights = [engine.packets(job.scenario) for job in jobs]
@@ -186,6 +198,8 @@ def each(
     for i, outcome in sorted(outcomes.items()):
         if isinstance(outcome.error, InputError) and refused is not None:
             refused(jobs[i], outcome.error)
+        elif outcome.error is not None and not isinstance(outcome.error, ProgramError) and failed is not None:
+            failed(jobs[i], outcome.error)
     for _, outcome in sorted(outcomes.items()):
         if isinstance(outcome.error, ProgramError):
             raise outcome.error

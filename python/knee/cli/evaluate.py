@@ -1,0 +1,232 @@
+"""``knee evaluate``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from knee.cli import complete, options
+from knee.cli.console import Bar, complain, out
+from knee.cli.options import option
+from knee.cli.tables import table
+from knee.cli.terminal import write_json
+from knee.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from knee.evaluate.compare import Change, Comparison
+    from knee.evaluate.outcome import Evaluation
+
+#: Most regressions that an error lists.
+_MOST = 5
+
+
+def evaluate(
+    context: typer.Context,
+    cc: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="X",
+            help="A congestion control of knee list cc, or a class of a Python file: mine.py:Mine.",
+            autocompletion=complete.ccs,
+        ),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        option(
+            options.INPUT,
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change X's flows: cc_params.q_target='10 ms', transport=quic.",
+        ),
+    ] = None,
+    against: Annotated[
+        str,
+        option(
+            options.INPUT,
+            "--against",
+            metavar="A,B,...",
+            help="The deployed algorithms that come in X's place",
+            autocompletion=complete.several_ccs,
+        ),
+    ] = "cubic,bbr3,reno",
+    quick: Annotated[
+        bool, option(options.INPUT, "--quick", help="Run the most important scenarios only, with fewer seeds.")
+    ] = False,
+    only: Annotated[
+        list[str] | None,
+        option(
+            options.INPUT,
+            "--only",
+            metavar="CRITERION",
+            help="Evaluate only this criterion; may be repeated.",
+            autocompletion=complete.criteria,
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        option(
+            options.INPUT,
+            "--seeds",
+            metavar="N",
+            min=1,
+            help="Run each scenario with N seeds; default: 3, and 2 with --quick.",
+        ),
+    ] = None,
+    workers: options.Jobs = None,
+    max_memory: options.MaxMemory = None,
+    again: options.Again = False,
+    folder: Annotated[
+        Path | None,
+        option(
+            options.OUTPUT,
+            "--out",
+            metavar="DIR",
+            help="Folder for the page and the data; default: results/evaluate-X.",
+        ),
+    ] = None,
+    as_json: options.Json = False,
+    baseline: Annotated[
+        Path | None,
+        option(
+            options.OUTPUT,
+            "--baseline",
+            metavar="FILE",
+            help="Exit with 1 if a verdict is worse than in this evaluate.json.",
+        ),
+    ] = None,
+    compared: Annotated[
+        tuple[Path, Path] | None,
+        option(
+            options.OUTPUT,
+            "--compare",
+            metavar="FILE FILE",
+            help="Run nothing; show what is better and worse in the second evaluate.json.",
+        ),
+    ] = None,
+    allow_code: options.AllowCode = False,
+) -> None:
+    """Evaluate a congestion control by the criteria of RFC 9743.
+
+    X and the deployed algorithms run in the same simulated scenarios. Each figure has a threshold with its source, and
+    a verdict: passes, must be looked at, worse than every deployed one, not applicable, does not run. Writes
+    evaluate.html, evaluate.json, badge.svg, and the scenarios, which knee run takes. Finished runs are kept, so an
+    interrupted command continues where it stopped.
+    """
+    from knee.evaluate.outcome import read
+
+    if compared is not None:
+        if cc is not None:
+            raise InputError("--compare takes two evaluations and runs nothing; leave X away.")
+        _show_comparison(read(compared[0]), read(compared[1]), as_json)
+        return
+    if cc is None:
+        raise InputError("There is nothing to evaluate; name a congestion control, such as knee evaluate lola.")
+    from knee.evaluate import criteria, run, subject
+    from knee.own import code_allowed
+
+    before = None if baseline is None else read(baseline)
+    chosen = criteria.chosen(only)
+    with code_allowed(allow_code):
+        one, others = subject.subject(cc, changes or ()), subject.deployed(against.split(","))
+        where = folder or Path("results") / f"evaluate-{one.folder}{'-quick' if quick else ''}"
+        with Bar("evaluate", where) as bar:
+            done = run.evaluate(
+                one, others, chosen, where, quick=quick, seeds=seeds, workers=workers, again=again, progress=bar,
+                command=context.obj, max_memory=max_memory,
+            )  # fmt: skip
+    if as_json:
+        write_json(done.plain())
+    else:
+        _show(out(), done)
+        out().print(f"The page: {where / 'evaluate.html'}", soft_wrap=True)
+    if before is not None:
+        _hold(before, done, baseline)
+
+
+def _show(console: Console, done: Evaluation) -> None:
+    from knee.evaluate import words
+
+    rows = table(f"{done.name} by the criteria of RFC 9743", ["criterion", "section", "figures", "verdict"], text=4)
+    for found in done.criteria:
+        text = found.verdict.value
+        loud = words.kind(found.verdict) == "no"
+        rows.add_row(found.title, found.section, words.passed(found), text.upper() if loud else text)
+    console.print(rows)
+    for found in done.criteria:
+        if told := words.sentences(found):
+            console.print(f"{found.title}", style="bold")
+            for sentence in told:
+                console.print(f"  {sentence}")
+    console.print(words.totals(done))
+    left = ", ".join(f"{each['title'].lower()} ({each['section']})" for each in done.untested)
+    console.print(f"Not tested: {left}.")
+
+
+def _show_comparison(first: Evaluation, second: Evaluation, as_json: bool) -> None:
+    from knee.evaluate.compare import compare
+
+    found = compare(first, second)
+    if as_json:
+        write_json(_plain(found))
+        return
+    console = out()
+    for title, wanted in (
+        ("Worse", lambda change: not change.better),
+        ("Better", lambda change: change.better),
+    ):
+        _changes(console, title, found, wanted)
+    console.print(f"{len(found.changes)} figures differ, {found.same} do not.")
+    for names, which in ((found.missing, "first"), (found.new, "second")):
+        if names:
+            console.print(f"{len(names)} only in the {which}, such as {names[0]}.")
+
+
+def _changes(console: Console, title: str, found: Comparison, wanted: Callable[[Change], bool]) -> None:
+    from knee.evaluate import words
+
+    rows = table(title, ["figure", "before", "after", "verdict before", "after"], text=5)
+    for change in filter(wanted, found.changes):
+        figures = (words.with_unit(each, words.mean(each.values)) for each in (change.before, change.after))
+        verdicts = (change.before.verdict.value, change.after.verdict.value if change.verdict else "the same")
+        rows.add_row(change.before.key, *figures, *verdicts)
+    if rows.row_count:
+        console.print(rows)
+
+
+def _plain(found: Comparison) -> dict[str, Any]:
+    changes = [
+        {
+            "key": change.before.key,
+            "better": change.better,
+            "regression": change.regression,
+            "verdicts": [change.before.verdict.value, change.after.verdict.value],
+            "values": [change.before.values, change.after.values],
+        }
+        for change in found.changes
+    ]
+    return {"changes": changes, "same": found.same, "only_first": found.missing, "only_second": found.new}
+
+
+def _hold(before: Evaluation, done: Evaluation, baseline: Path | None) -> None:
+    """Ends with 1 where a verdict is worse than in the baseline."""
+    from knee.evaluate.compare import compare
+
+    found = compare(before, done)
+    if not found.same and not found.changes:
+        raise InputError(f"{baseline} has no figure in common with this evaluation; make one with the same options.")
+    worse = found.regressions
+    if worse:
+        told = "; ".join(_said(change) for change in worse[:_MOST])
+        rest = f"; and {len(worse) - _MOST} more" if len(worse) > _MOST else ""
+        verdicts = "verdict is" if len(worse) == 1 else "verdicts are"
+        complain(f"{len(worse)} {verdicts} worse than in {baseline}: {told}{rest}.")
+        raise typer.Exit(1)
+
+
+def _said(change: Change) -> str:
+    return f"{change.before.key} was {change.before.verdict.value}, now {change.after.verdict.value}"

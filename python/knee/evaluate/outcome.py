@@ -1,0 +1,160 @@
+"""What an evaluation found, as plain data: ``evaluate.json``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from knee.errors import InputError
+from knee.evaluate.verdict import Verdict, worst
+from knee.figures.register import RUN, Figure
+from knee.system import files
+
+#: The file that identifies the folder of an evaluation.
+MARK = "evaluate.json"
+FORMAT = 1
+#: Largest such file that is read, bytes.
+_MOST = 32 << 20
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdict on a figure of a scenario.
+
+    Attributes:
+        key: the criterion, the scenario and the check, ``bufferbloat/one-flow/utilization``.
+        scenario: the scenario's file without ``.toml``.
+        about: what the scenario is.
+        figure, of, as_: those of the check.
+        bound: ``at_most``, ``at_least`` or ``no_worse``.
+        threshold: what that is in numbers, None where no deployed algorithm has the figure.
+        less: whether less is better.
+        source: where the threshold comes from.
+        values: the figure of each seed.
+        deployed: the same of each deployed algorithm.
+        verdict: the verdict.
+        reason: why it does not run or does not apply.
+    """
+
+    key: str
+    scenario: str
+    about: str
+    figure: str
+    of: str
+    as_: str
+    bound: str
+    threshold: float | None
+    less: bool
+    source: str
+    values: list[float | None]
+    deployed: dict[str, list[float | None]]
+    verdict: Verdict
+    reason: str = ""
+
+    @property
+    def known(self) -> Figure:
+        """The figure in the register."""
+        return RUN[self.figure]
+
+
+@dataclass(frozen=True)
+class Found:
+    """The verdict on a criterion."""
+
+    key: str
+    title: str
+    section: str
+    question: str
+    checks: list[Judged]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of its figures'."""
+        return worst([check.verdict for check in self.checks])
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An evaluation: whose, how, and what was found.
+
+    Attributes:
+        name: the algorithm.
+        flow: the keys of its flows.
+        against: the deployed algorithms.
+        seeds: runs of each scenario.
+        quick: whether only the quick scenarios ran.
+        criteria: what was found.
+        untested: sections of RFC 9743 that no criterion covers: ``section``, ``title``, ``why``.
+        made: the program that made it: ``program``, ``version``, ``commit``.
+    """
+
+    name: str
+    flow: dict[str, Any]
+    against: list[str]
+    seeds: int
+    quick: bool
+    criteria: list[Found]
+    untested: list[dict[str, str]] = field(default_factory=list)
+    made: dict[str, str | None] = field(default_factory=dict)
+
+    def count(self, verdict: Verdict) -> int:
+        """Criteria with a verdict."""
+        return sum(found.verdict is verdict for found in self.criteria)
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        head = {"format": FORMAT, **self.made, "cc": self.name, "flow": self.flow, "against": self.against}
+        criteria = []
+        for found in self.criteria:
+            checks = []
+            for check in found.checks:
+                data = asdict(check)
+                checks.append(
+                    {**{("as" if k == "as_" else k): v for k, v in data.items()}, "verdict": check.verdict.value}
+                )
+            about = {"key": found.key, "title": found.title, "section": found.section, "question": found.question}
+            criteria.append({**about, "verdict": found.verdict.value, "checks": checks})
+        totals = {verdict.value: self.count(verdict) for verdict in Verdict}
+        how = {"seeds": self.seeds, "quick": self.quick, "totals": totals}
+        return {**head, **how, "criteria": criteria, "untested": self.untested}
+
+
+def read(path: Path) -> Evaluation:
+    """An evaluation that was written before; of a folder, the one in it.
+
+    Raises:
+        InputError: it cannot be read, or is none of this format.
+    """
+    path = path / MARK if path.is_dir() else path
+    try:
+        data = json.loads(files.read(path, _MOST))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror or error}); expected an {MARK}.") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is no {MARK} ({error}); expected what knee evaluate wrote.") from None
+    if not isinstance(data, dict) or "criteria" not in data:
+        raise InputError(f"{path} has no criteria; expected an {MARK} that knee evaluate wrote.")
+    if data.get("format") != FORMAT:
+        raise InputError(f"{path}: format is {data.get('format')!r}; this version reads {FORMAT}.")
+    try:
+        return _of(data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        what = type(error).__name__
+        raise InputError(f"{path} is damaged ({what}: {error}); run the evaluation again.") from None
+
+
+def _of(data: dict[str, Any]) -> Evaluation:
+    criteria = []
+    for found in data["criteria"]:
+        checks = []
+        for check in found["checks"]:
+            told = {("as_" if k == "as" else k): v for k, v in check.items()}
+            checks.append(Judged(**{**told, "verdict": Verdict(check["verdict"])}))
+            RUN[check["figure"]]
+        criteria.append(Found(found["key"], found["title"], found["section"], found["question"], checks))
+    made = {key: data.get(key) for key in ("program", "version", "commit")}
+    return Evaluation(
+        data["cc"], data["flow"], data["against"], data["seeds"], data["quick"], criteria, data["untested"], made
+    )

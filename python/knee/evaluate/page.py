@@ -1,0 +1,168 @@
+"""The page of an evaluation: a table of the criteria, then each with its figures beside those of the deployed ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from knee.evaluate import words
+from knee.evaluate.outcome import Evaluation, Found, Judged
+from knee.evaluate.verdict import Verdict
+from knee.view import pages
+from knee.view.chart import Chart, Line, Panel, by_name
+from knee.view.pages import figures
+from knee.view.pages.figures import Figure
+from knee.view.pages.table import Cell, Head, Row, Table
+from knee.view.palette import INK, MARKERS, OKABE_ITO
+
+#: How far the marks of one scenario are spread over its place, of 1.
+_ACROSS = 0.5
+
+
+@dataclass(frozen=True)
+class Section:
+    """A criterion for the template."""
+
+    found: Found
+    kind: str
+    figure: Figure | None
+    table: Table
+    #: Why some scenarios have no figures.
+    reasons: list[str]
+    #: The thresholds, each with its source.
+    sources: list[tuple[str, str]]
+
+
+def page(done: Evaluation) -> str:
+    """The page, as HTML."""
+    count = sum(len(check.values) for found in done.criteria for check in found.checks[:1])
+    facts = [
+        f"beside {', '.join(done.against)}",
+        f"{done.seeds} {'seed' if done.seeds == 1 else 'seeds'}",
+        "quick: a part of the scenarios" if done.quick else "",
+        "simulated",
+        f"knee {done.made.get('version')}",
+    ]
+    return pages.page(
+        "evaluate/evaluate.html",
+        scripts=pages.CHARTS if count else (),
+        styles=("evaluate/evaluate.css",),
+        title=f"{done.name} by the criteria of RFC 9743",
+        facts=facts,
+        totals=[(done.count(verdict), verdict.value) for verdict in Verdict if done.count(verdict)],
+        criteria=_criteria(done),
+        sections=[_section(done, found) for found in done.criteria],
+        untested=Table(
+            [Head("section"), Head("what"), Head("why")],
+            [
+                Row(Head(each["section"]), [Cell(each["title"], kind="words"), Cell(each["why"], kind="words")])
+                for each in done.untested
+            ],
+        ),
+    )
+
+
+def _criteria(done: Evaluation) -> Table:
+    rows = [
+        Row(
+            Head(found.title, link=f"#{found.key}"),
+            [_verdict(found.verdict), Cell(words.passed(found)), Cell(found.section)],
+        )
+        for found in done.criteria
+    ]
+    return Table([Head("criterion"), Head("verdict"), Head("figures that pass"), Head("section")], rows)
+
+
+def _verdict(verdict: Verdict) -> Cell:
+    return Cell(verdict.value, kind=f"words {words.kind(verdict)}")
+
+
+def _section(done: Evaluation, found: Found) -> Section:
+    made = _chart(done, found)
+    return Section(
+        found=found,
+        kind=words.kind(found.verdict),
+        figure=None if made is None else figures.prepared(made),
+        table=_table(done, found),
+        reasons=list(dict.fromkeys(words.sentence(check) for check in found.checks if check.reason)),
+        sources=list(dict.fromkeys((words.asked(check), check.source) for check in found.checks)),
+    )
+
+
+def _table(done: Evaluation, found: Found) -> Table:
+    heads = ["scenario", "verdict", "figure", done.name, "threshold", *(f"with {name}" for name in done.against)]
+    rows = [
+        Row(
+            Head(check.about, link=f"scenarios/{check.scenario}.toml"),
+            [
+                _verdict(check.verdict),
+                Cell(words.named(check), kind="words"),
+                _values(check, check.values),
+                Cell(words.bound(check)),
+                *(_values(check, check.deployed.get(name, [])) for name in done.against),
+            ],
+        )
+        for check in found.checks
+    ]
+    return Table([Head(head) for head in heads], rows)
+
+
+def _values(check: Judged, values: Sequence[float | None]) -> Cell:
+    middle = words.mean(values)
+    exact = None if middle is None else repr(words.shown(check, middle))
+    return Cell(words.number(check, middle), check.figure, exact=exact, note=words.spread(check, values))
+
+
+def _chart(done: Evaluation, found: Found) -> Chart | None:
+    """A panel for each figure: its scenarios on the horizontal axis, a mark for each algorithm."""
+    groups: dict[tuple[str, str, str, str], list[Judged]] = {}
+    for check in found.checks:
+        if check.values:
+            groups.setdefault((check.figure, check.of, check.as_, check.bound), []).append(check)
+    panels = [_panel(done, found, checks) for checks in groups.values()]
+    if not panels:
+        return None
+    return Chart(
+        f"chart-of-{found.key}",
+        "",
+        panels,
+        ["A mark is in the middle of the range over the seeds; dashed lines are thresholds."],
+        by_name("", [""]),
+        columns=2 if len(panels) > 1 else 1,
+    )
+
+
+def _panel(done: Evaluation, found: Found, checks: Sequence[Judged]) -> Panel:
+    names = [check.scenario.removeprefix(f"{found.key}-") for check in checks]
+    places = np.arange(len(checks), dtype=np.float64)
+    who = [done.name, *(name for name in done.against if name != done.name)]
+    lines = []
+    for k, name in enumerate(who):
+        each = [check.values if name == done.name else check.deployed.get(name, []) for check in checks]
+        shift = _ACROSS * ((k + 0.5) / len(who) - 0.5)
+        ranges = [_range(check, values) for check, values in zip(checks, each, strict=True)]
+        y = np.array([(low + high) / 2 for low, high in ranges])
+        half = np.array([(high - low) / 2 for low, high in ranges])
+        look: dict[str, Any] = {"colour": OKABE_ITO[k % len(OKABE_ITO)], "marker": MARKERS[k % len(MARKERS)]}
+        lines.append(Line(name, places + shift, y, width=0, half=half, **look))
+    bound = np.array([_number(check, check.threshold) for check in checks])
+    for i, value in enumerate(bound):
+        if not math.isnan(value):
+            ends = np.array([i - 0.42, i + 0.42])
+            lines.append(Line("threshold", ends, np.array([value, value]), INK, dash="dash"))
+    title, unit = words.title(checks[0]), words.unit(checks[0])
+    return Panel(unit, lines, title=title, unit=unit, headroom=0.08, x=by_name("", names))
+
+
+def _number(check: Judged, value: float | None) -> float:
+    amount = words.shown(check, value)
+    return math.nan if amount is None else amount
+
+
+def _range(check: Judged, values: Sequence[float | None]) -> tuple[float, float]:
+    known = [_number(check, value) for value in values if value is not None]
+    return (min(known), max(known)) if known else (math.nan, math.nan)

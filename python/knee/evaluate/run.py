@@ -1,0 +1,253 @@
+"""Runs the scenarios of criteria with an algorithm and with deployed ones, judges, and writes the outcome."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tomli_w import dumps
+
+from knee import _core
+from knee.errors import FolderError, InputError, KneeError, ScenarioError, in_a_line
+from knee.evaluate import badge, page
+from knee.evaluate.criteria import PLACE, Case, Check, Criterion, load
+from knee.evaluate.outcome import MARK, Evaluation, Found, Judged
+from knee.evaluate.subject import Subject, absent
+from knee.evaluate.verdict import Values, Verdict, judge, measure, sent_nothing, threshold
+from knee.results import tree
+from knee.results.manifest import PROGRAM, commit
+from knee.scenario import from_dict
+from knee.study import batch
+from knee.system import files
+from knee.system.sudo import make_folder
+
+#: The runs without the algorithm, among the folders of runs.
+_ALONE = "without"
+#: Runs of each scenario, by default and with ``--quick``.
+SEEDS, QUICK_SEEDS = 3, 2
+_LAYOUT: tree.Layout = {
+    r"evaluate\.(json|html)|badge\.svg": tree.FILE,
+    "scenarios": {r"[\w.-]+\.toml": tree.FILE},
+    "runs": {r"[\w.-]+": {r"[\w.-]+": tree.RESULT}},
+}
+
+
+@dataclass(eq=False)
+class _Runs:
+    """The runs of an evaluation: summaries by scenario, algorithm and seed, and why there is none."""
+
+    folders: dict[tuple[str, str, int], Path] = field(default_factory=dict)
+    refused: dict[tuple[str, str], str] = field(default_factory=dict)
+    failed: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    @cache  # noqa: B019 - it lives as long as an evaluation
+    def of(self, scenario: str, who: str) -> list[dict[str, Any]]:
+        """The summaries of a scenario with an algorithm, by seed; none where one was refused or failed."""
+        if (scenario, who) in self.failed or (scenario, who) in self.refused:
+            return []
+        return [
+            json.loads((folder / "summary.json").read_bytes())
+            for (name, whose, _), folder in sorted(self.folders.items())
+            if (name, whose) == (scenario, who)
+        ]
+
+
+def evaluate(
+    one: Subject,
+    against: Sequence[Subject],
+    criteria: Sequence[Criterion],
+    out: Path,
+    *,
+    quick: bool = False,
+    seeds: int | None = None,
+    workers: int | None = None,
+    again: bool = False,
+    progress: Callable[[float], None] | None = None,
+    command: str | None = None,
+    max_memory: int | str | None = None,
+) -> Evaluation:
+    """Evaluates an algorithm into ``out``; finished runs of the same program are reused.
+
+    ``out`` gets ``evaluate.json``, ``evaluate.html``, ``badge.svg``, the scenarios with the algorithm in them, and the
+    results of all runs.
+
+    Args:
+        one: the algorithm.
+        against: the deployed ones that it is compared with.
+        criteria: what is asked; with ``quick`` only scenarios that are marked so.
+        out: the folder.
+        quick: run a part of the scenarios, once each.
+        seeds: runs of each scenario; default: 3, or 2 with ``quick``.
+        workers: how many runs at once.
+        again: run also what is there already.
+        progress: called with the fraction that is done.
+        command: the command line, for the manifests of the runs.
+        max_memory: what a run may need.
+
+    Raises:
+        InputError: ``out`` has something else, or a run needs too much memory.
+        RunError: a deployed algorithm failed.
+    """
+    _open(out)
+    count = seeds or (QUICK_SEEDS if quick else SEEDS)
+    cases = [(criterion, case) for criterion in criteria for case in criterion.scenario if case.quick or not quick]
+    runs = _run(one, against, cases, out, count, workers, again, progress, command, max_memory)
+    found = []
+    for criterion in criteria:
+        judged = [
+            _judged(criterion, case, check, one, against, runs)
+            for mine, case in cases
+            if mine is criterion
+            for check in criterion.checks(case)
+        ]
+        if judged:
+            about = (criterion.key, criterion.title, criterion.section, criterion.question)
+            found.append(Found(*about, judged))
+    made = {"program": PROGRAM, "version": _core.version(), "commit": commit()}
+    untested = [{key: str(value) for key, value in each.model_dump().items()} for each in load().untested]
+    names = [other.name for other in against]
+    done = Evaluation(one.name, one.flow, names, count, quick, found, untested, made)
+    files.write(out / MARK, as_json(done))
+    files.write(out / "badge.svg", badge.svg(done))
+    files.write(out / "evaluate.html", page.page(done))
+    return done
+
+
+def as_json(done: Evaluation) -> str:
+    """The text of ``evaluate.json``."""
+    return json.dumps(done.plain(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _open(out: Path) -> None:
+    """Creates or reuses the folder."""
+    # An interrupted evaluation has runs and no verdict.
+    begun = (out / MARK).is_file() or all((out / name).is_dir() for name in ("runs", "scenarios"))
+    if out.exists() and not begun and (not out.is_dir() or any(out.iterdir())):
+        found = f"{out} was not written by knee evaluate, so it is not replaced"
+        raise FolderError(f"{found}; name another folder with --out, or remove it.")
+    tree.refuse_foreign(out, _LAYOUT)
+    try:
+        for folder in (out, out / "runs", out / "scenarios"):
+            make_folder(folder)
+    except OSError as error:
+        raise FolderError(f"The folder {out} cannot be made ({error.strerror}); name another with --out.") from None
+
+
+def _run(
+    one: Subject,
+    against: Sequence[Subject],
+    cases: Sequence[tuple[Criterion, Case]],
+    out: Path,
+    count: int,
+    workers: int | None,
+    again: bool,
+    progress: Callable[[float], None] | None,
+    command: str | None,
+    max_memory: int | str | None,
+) -> _Runs:
+    runs, jobs = _Runs(), list[batch.Job]()
+    places: dict[str, tuple[str, str, int]] = {}
+    for criterion, case in cases:
+        name, data = criterion.name(case), criterion.data(case)
+        files.write(out / "scenarios" / f"{name}.toml", _file(criterion, case, one, data))
+        whose = {other.folder: other.placed(data) for other in (*against, one)}
+        if any(check.as_ == "harm" for check in criterion.checks(case)):
+            whose[_ALONE] = absent(data)
+        for who, made in whose.items():
+            for seed in range(1, count + 1):
+                try:
+                    scenario = from_dict({**made, "seed": seed}, where=f"scenarios/{name}.toml", name=name)
+                except ScenarioError as error:
+                    runs.refused[name, who] = f"{error.key}: {error.found}; {error.accepted}."
+                    break
+                jobs.append(batch.Job(f"{name}/{who}-seed{seed}", scenario, "sim"))
+                places[jobs[-1].name] = (name, who, seed)
+
+    def refused(job: batch.Job, error: InputError) -> None:
+        runs.refused[places[job.name][:2]] = str(error)
+
+    def failed(job: batch.Job, error: Exception) -> None:
+        name, who, _ = places[job.name]
+        if who != one.folder:
+            raise error
+        notes = ", ".join(getattr(error, "__notes__", []))
+        said = str(error) if isinstance(error, KneeError) else in_a_line(error) + (f", {notes}" if notes else "")
+        runs.failed.setdefault((name, who), said)
+
+    folders = batch.run(
+        jobs, out / "runs", workers=workers, progress=progress, refused=refused, failed=failed, again=again,
+        command=command, max_memory=max_memory,
+    )  # fmt: skip
+    runs.folders = {places[job.name]: folder for job, folder in zip(jobs, folders, strict=True) if folder is not None}
+    return runs
+
+
+def _file(criterion: Criterion, case: Case, one: Subject, data: dict[str, Any]) -> str:
+    """The scenario's file, with the algorithm in it and a comment on what is asked."""
+    name = criterion.name(case)
+    places = [i for i, flow in enumerate(data["flows"]) if flow.get("cc") == PLACE]
+    other = " ".join(f"--set flows.{i}.cc=cubic" for i in places)
+    own = " --allow-code" if ".py:" in str(one.flow["cc"]) else ""
+    lines = [
+        f"RFC 9743, section {criterion.section}: {criterion.question}",
+        f"knee run {shlex.quote(name)}.toml{own} --seeds 3",
+    ]
+    if set(one.flow) <= {"cc"}:
+        lines.append(f"knee run {shlex.quote(name)}.toml {other} --seeds 3")
+    return "".join(f"# {line}\n" for line in lines) + "\n" + dumps(one.placed(data))
+
+
+def _judged(
+    criterion: Criterion,
+    case: Case,
+    check: Check,
+    one: Subject,
+    against: Sequence[Subject],
+    runs: _Runs,
+) -> Judged:
+    name = criterion.name(case)
+    labels = {flow["label"] for flow in criterion.data(case)["flows"] if flow.get("cc") == PLACE}
+
+    def values(who: str) -> list[float | None]:
+        without = runs.of(name, _ALONE)
+        return [
+            measure(check, summary, without[i] if without else None) for i, summary in enumerate(runs.of(name, who))
+        ]
+
+    others: Mapping[str, Values] = {other.name: found for other in against if (found := values(other.folder))}
+    verdict, reason, mine = Verdict.DOES_NOT_RUN, "", list[float | None]()
+    if (name, one.folder) in runs.refused:
+        verdict, reason = Verdict.NOT_APPLICABLE, runs.refused[name, one.folder]
+    elif (name, one.folder) in runs.failed:
+        reason = runs.failed[name, one.folder]
+    elif any(sent_nothing(summary, labels) for summary in runs.of(name, one.folder)):
+        reason = "Its flows delivered nothing."
+    else:
+        mine = values(one.folder)
+        if others:
+            verdict = judge(check, mine, others)
+        else:
+            verdict, reason = Verdict.NOT_APPLICABLE, "No deployed algorithm ran."
+    bound = next(word for word in ("at_most", "at_least", "no_worse") if getattr(check, word) is not None)
+    limit = threshold(check, others) if others or bound != "no_worse" else None
+    return Judged(
+        key=f"{criterion.key}/{case.name}/{check.key}",
+        scenario=name,
+        about=case.about,
+        figure=check.figure,
+        of=check.of,
+        as_=check.as_,
+        bound=bound,
+        threshold=limit if limit is not None and abs(limit) != float("inf") else None,
+        less=check.less,
+        source=check.source,
+        values=mine,
+        deployed={who: list(found) for who, found in others.items()},
+        verdict=verdict,
+        reason=reason,
+    )

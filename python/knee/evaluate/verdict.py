@@ -1,0 +1,109 @@
+"""Figures of runs, and the verdict on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from knee.evaluate.criteria import Check
+from knee.study.sweeps import table
+
+#: A figure over the seeds; None where a run has no such value, such as the time of a transfer that did not end.
+Values = Sequence[float | None]
+
+#: A difference smaller than this part of a figure is none: 1000 ms are not worse than 999.
+_MARGIN = 0.05
+
+
+class Verdict(StrEnum):
+    """A verdict, from the best to the worst; the text is what people read."""
+
+    PASSES = "passes"
+    NOT_APPLICABLE = "not applicable"
+    LOOK = "must be looked at"
+    WORSE = "worse than every deployed one"
+    DOES_NOT_RUN = "does not run"
+
+    @property
+    def rank(self) -> int:
+        """Its place in the order; a greater one is worse."""
+        return list(Verdict).index(self)
+
+
+def worst(verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict on several things together; what does not apply counts where nothing else does."""
+    told = [verdict for verdict in verdicts if verdict is not Verdict.NOT_APPLICABLE]
+    return max(told, key=lambda verdict: verdict.rank, default=Verdict.NOT_APPLICABLE)
+
+
+def measure(check: Check, summary: dict[str, Any], alone: dict[str, Any] | None) -> float | None:
+    """The value of a check in a run, with the run without the algorithm for harm."""
+    value = _figure(check, summary, check.of)
+    if check.as_ == "value" or value is None:
+        return value
+    if check.as_ == "share":
+        whole = _figure(check, summary, "")
+        return value / whole if whole else None
+    without = None if alone is None else _figure(check, alone, check.of)
+    if not without:
+        return None
+    return 1 - value / without if check.known.better == "more" else 1 - without / value if value else None
+
+
+def _figure(check: Check, summary: dict[str, Any], label: str) -> float | None:
+    if label:
+        mine = [flow for flow in summary["flows"] if _has(flow["label"], label)]
+        summary = {**summary, "flows": mine}
+    value = table.figures(summary)[check.figure]
+    return None if value is None else float(value)
+
+
+def _has(label: str, wanted: str) -> bool:
+    """Whether a flow is one of those with a label; several identical ones are numbered."""
+    return label == wanted or (label.startswith(f"{wanted} ") and label[len(wanted) + 1 :].isdigit())
+
+
+def sent_nothing(summary: dict[str, Any], labels: set[str]) -> bool:
+    """Whether none of the flows with these labels delivered anything."""
+    mine = [flow for flow in summary["flows"] if any(_has(flow["label"], label) for label in labels)]
+    return bool(mine) and not any(flow["delivered_bytes"] for flow in mine)
+
+
+def threshold(check: Check, deployed: Mapping[str, Values]) -> float:
+    """The bound: as it stands, or from the worst deployed algorithm; infinite where that has no value."""
+    if check.at_most is not None:
+        return check.at_most
+    if check.at_least is not None:
+        return check.at_least
+    assert check.no_worse is not None
+    cost = max(_mean([_cost(check, value) for value in values]) for values in deployed.values())
+    return cost * check.no_worse if check.less else -cost / check.no_worse
+
+
+def judge(check: Check, mine: Values, deployed: Mapping[str, Values]) -> Verdict:
+    """The verdict on a figure.
+
+    It passes where its mean over the seeds meets the threshold. Where it does not, it is worse than every deployed one
+    if its best seed is worse than the worst seed of each of them, by a twentieth; otherwise a deployed one does no
+    better, or the spread over the seeds leaves it open.
+    """
+    costs = [_cost(check, value) for value in mine]
+    bound = _cost(check, threshold(check, deployed))
+    if _mean(costs) <= bound:
+        return Verdict.PASSES
+    others = [_cost(check, value) for values in deployed.values() for value in values]
+    worst_of_others = max(others, default=math.inf)
+    return Verdict.WORSE if min(costs) > worst_of_others + _MARGIN * abs(worst_of_others) else Verdict.LOOK
+
+
+def _cost(check: Check, value: float | None) -> float:
+    """The value as a cost, of which less is better; what there is no value of is worst."""
+    if value is None:
+        return math.inf
+    return value if check.less else -value
+
+
+def _mean(costs: Sequence[float]) -> float:
+    return sum(costs) / len(costs)

@@ -1,0 +1,132 @@
+"""Figures, thresholds and verdicts in words, for the terminal and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from knee.evaluate.outcome import Evaluation, Found, Judged
+from knee.evaluate.verdict import Verdict
+from knee.figures.register import FLOW, LINK
+from knee.system.text import decapitalised
+from knee.view.numbers import NONE, decimals_for, fixed
+
+#: Verdicts as the end of a sentence; the others are predicates as they are.
+_PREDICATES = {Verdict.WORSE: "is worse than with every deployed one", Verdict.NOT_APPLICABLE: "is not applicable"}
+
+
+def title(check: Judged) -> str:
+    """What the figure is, and whose."""
+    registers = (FLOW,) if check.of else (LINK, FLOW)
+    known = next((each[check.figure].title for each in registers if check.figure in each), check.known.title)
+    others = check.of == "other"
+    if check.as_ == "value":
+        return f"{known}, of the others" if others else known
+    inside = known.partition(",")[0]
+    plain = inside if inside.isupper() else decapitalised(inside)
+    if check.as_ == "share":
+        whose = (
+            "The others'"
+            if others
+            else f"The {inner} flow's"
+            if (inner := check.of.removeprefix("x").strip())
+            else "Its"
+        )
+        return f"{whose} share of the {plain}"
+    return f"Harm to the others' {plain}"
+
+
+def unit(check: Judged) -> str:
+    """The unit in which the figure is shown."""
+    return "%" if check.as_ != "value" or check.known.quantity == "part" else check.known.unit
+
+
+def named(check: Judged) -> str:
+    """What the figure is, with its unit."""
+    return f"{title(check)}, {unit(check)}" if unit(check) else title(check)
+
+
+def asked(check: Judged) -> str:
+    """What is asked of the figure, whatever the deployed ones reach."""
+    if check.bound != "no_worse":
+        return f"{title(check)}, {bound(check)}"
+    return f"{title(check)}, beside the worst deployed one"
+
+
+def shown(check: Judged, value: float | None) -> float | None:
+    """A value in the unit in which it is shown."""
+    return 100 * value if value is not None and unit(check) == "%" else value
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """The mean over the seeds; None where one has no value."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
+
+
+def number(check: Judged, value: float | None) -> str:
+    """A value with as many decimals as tell it apart from the threshold."""
+    amount = shown(check, value)
+    return NONE if amount is None else fixed(amount, min(decimals_for([amount], 3), 4))
+
+
+def with_unit(check: Judged, value: float | None) -> str:
+    """A value with its unit."""
+    if value is None:
+        return "no value"
+    return f"{number(check, value)} {unit(check)}".strip()
+
+
+def spread(check: Judged, values: Sequence[float | None]) -> str:
+    """The range over the seeds, where there is one."""
+    known = [value for value in values if value is not None]
+    if len(values) < 2 or len(known) < len(values):
+        return f"{len(known)} of {len(values)} runs" if known and len(known) < len(values) else ""
+    low, high = number(check, min(known)), number(check, max(known))
+    return "" if low == high else f"{low} to {high}"
+
+
+def bound(check: Judged) -> str:
+    """The threshold: ``at most 100 ms``."""
+    if check.threshold is None:
+        return "none: no deployed one has the figure"
+    return f"at {'most' if check.less else 'least'} {with_unit(check, check.threshold)}"
+
+
+def kind(verdict: Verdict) -> str:
+    """The style of a verdict on pages."""
+    styles = {Verdict.PASSES: "yes", Verdict.NOT_APPLICABLE: "idle", Verdict.LOOK: "look"}
+    return styles.get(verdict, "no")
+
+
+def passed(found: Found) -> str:
+    """How many figures of a criterion pass."""
+    return f"{sum(check.verdict is Verdict.PASSES for check in found.checks)} of {len(found.checks)}"
+
+
+def sentence(check: Judged) -> str:
+    """What is wrong with a figure."""
+    place = f"{check.scenario} ({check.about}) {_PREDICATES.get(check.verdict, check.verdict.value)}"
+    if check.reason:
+        return f"{place}: {check.reason}"
+    others = ", ".join(f"{who} {with_unit(check, mean(values))}" for who, values in check.deployed.items())
+    said = f"{decapitalised(title(check))} {with_unit(check, mean(check.values))}, expected {bound(check)}"
+    return f"{place}: {said}; {others}."
+
+
+def sentences(found: Found) -> list[str]:
+    """What is wrong with a criterion: a sentence for each figure that does not pass, once for what does not run."""
+    wrong = [check for check in found.checks if check.verdict is not Verdict.PASSES]
+    return list(dict.fromkeys(sentence(check) for check in wrong))
+
+
+def totals(done: Evaluation) -> str:
+    """How many criteria have which verdict."""
+    words = {
+        Verdict.PASSES: ("passes", "pass"),
+        Verdict.LOOK: ("must be looked at", "must be looked at"),
+        Verdict.WORSE: ("is worse than with every deployed one", "are worse than with every deployed one"),
+        Verdict.NOT_APPLICABLE: ("is not applicable", "are not applicable"),
+        Verdict.DOES_NOT_RUN: ("does not run", "do not run"),
+    }
+    told = [f"{count} {words[verdict][count != 1]}" for verdict in Verdict if (count := done.count(verdict))]
+    return f"{len(done.criteria)} {'criterion' if len(done.criteria) == 1 else 'criteria'}: {', '.join(told)}."
