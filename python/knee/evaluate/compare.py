@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knee.evaluate.outcome import Evaluation, Judged
-from knee.evaluate.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -70,18 +69,13 @@ def compare(first: Evaluation, second: Evaluation) -> Comparison:
 
 def _change(before: Judged, after: Judged) -> Change | None:
     if before.verdict is not after.verdict:
-        return Change(before, after, better=_rank(after) < _rank(before), verdict=True)
+        return Change(before, after, better=after.verdict.rank < before.verdict.rank, verdict=True)
     old, new = _costs(before), _costs(after)
     if not old or not new:
         return None
     if max(new) < min(old):
         return Change(before, after, better=True, verdict=False)
     return Change(before, after, better=False, verdict=False) if min(new) > max(old) else None
-
-
-def _rank(check: Judged) -> int:
-    """What does not apply is as good as what passes: it is no regression, and no progress to it either."""
-    return check.verdict.rank if check.verdict is not Verdict.NOT_APPLICABLE else Verdict.LOOK.rank - 1
 
 
 def _costs(check: Judged) -> Sequence[float]:

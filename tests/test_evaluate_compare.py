@@ -1,0 +1,152 @@
+"""Evaluations as JSON: written, read again, compared, and held against a baseline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knee.cli import main
+from knee.evaluate.compare import compare
+from knee.evaluate.outcome import Evaluation, Found, Judged, read
+from knee.evaluate.run import as_json
+from knee.evaluate.verdict import Verdict
+
+ONE = Judged(
+    key="bufferbloat/one-flow/queue_delay_p95_ms", scenario="bufferbloat-one-flow", about="one flow",
+    figure="queue_delay_p95_ms", of="", as_="value", bound="at_most", threshold=100.0, less=True, source="a source",
+    values=[90.0, 95.0], deployed={"cubic": [900.0, 950.0]}, verdict=Verdict.PASSES,
+)  # fmt: skip
+USE = replace(
+    ONE, key="bufferbloat/one-flow/utilization", figure="utilization", bound="at_least", threshold=0.75, less=False,
+    values=[0.8, 0.9], deployed={"cubic": [1.0, None]},
+)  # fmt: skip
+
+
+def evaluation(*checks: Judged) -> Evaluation:
+    found = Found("bufferbloat", "Bufferbloat", "5.1.2", "How long?", list(checks))
+    return Evaluation(
+        "lola", {"cc": "lola"}, ["cubic"], 2, True, [found], [], {"program": "knee", "version": "0", "commit": None}
+    )
+
+
+def saved(path: Path, *checks: Judged) -> Path:
+    path.write_text(as_json(evaluation(*checks)))
+    return path
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    path = saved(
+        tmp_path / "evaluate.json", ONE, replace(USE, verdict=Verdict.DOES_NOT_RUN, values=[], reason="Broken.")
+    )
+    again = read(path)
+    assert again.criteria == read(tmp_path).criteria
+    assert as_json(again) == path.read_text()
+    assert again.criteria[0].verdict is Verdict.DOES_NOT_RUN
+    assert json.loads(path.read_text())["format"] == 1
+
+
+def test_the_same_twice_has_no_change() -> None:
+    found = compare(evaluation(ONE, USE), evaluation(ONE, USE))
+    assert (found.changes, found.same, found.missing, found.new) == ([], 2, [], [])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "better", "regression"),
+    [
+        (ONE, replace(ONE, verdict=Verdict.LOOK), False, True),
+        (replace(ONE, verdict=Verdict.WORSE), replace(ONE, verdict=Verdict.LOOK), True, False),
+        (ONE, replace(ONE, verdict=Verdict.DOES_NOT_RUN, values=[]), False, True),
+        (ONE, replace(ONE, values=[80.0, 89.0]), True, False),
+        (ONE, replace(ONE, values=[96.0, 97.0]), False, False),
+        (ONE, replace(ONE, values=[94.0, 97.0]), None, False),
+        (USE, replace(USE, values=[0.91, 0.92]), True, False),
+        (USE, replace(USE, values=[0.1, None]), False, False),
+        (ONE, replace(ONE, verdict=Verdict.NOT_APPLICABLE, values=[]), False, True),
+    ],
+)
+def test_changes_by_hand(before: Judged, after: Judged, better: bool | None, regression: bool) -> None:
+    found = compare(evaluation(before), evaluation(after))
+    assert [change.better for change in found.changes] == ([] if better is None else [better])
+    assert bool(found.regressions) is regression
+
+
+def test_what_only_one_has_is_named() -> None:
+    found = compare(evaluation(ONE), evaluation(USE))
+    assert (found.missing, found.new, found.same) == ([ONE.key], [USE.key], 0)
+
+
+def test_the_command_says_what_is_better_and_worse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = str(saved(tmp_path / "a.json", ONE, replace(USE, verdict=Verdict.LOOK)))
+    after = str(saved(tmp_path / "b.json", replace(ONE, verdict=Verdict.WORSE, values=[300.0, 310.0]), USE))
+    assert main(["evaluate", "--compare", before, after]) == 0
+    said = capsys.readouterr().out
+    worse, _, better = said.partition("Better")
+    assert "305 ms" in worse
+    assert "worse than every deployed one" in worse
+    assert USE.key in better
+    assert "2 figures differ, 0 do not." in said
+    assert main(["evaluate", "--compare", before, after, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [(change["key"], change["better"], change["regression"]) for change in told["changes"]] == [
+        (ONE.key, False, True), (USE.key, True, False),
+    ]  # fmt: skip
+
+
+def test_a_baseline_fails_where_a_verdict_is_worse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = ["evaluate", "reno", "--against", "cubic", "--quick", "--seeds", "1", "--only", "wired", "--out", "one"]
+    assert main([*asked, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    (tmp_path / "base.json").write_text(json.dumps(data))
+    assert main([*asked, "--baseline", "base.json"]) == 0
+    assert capsys.readouterr().err == ""
+    (tmp_path / "slow.py").write_text(SLOW)
+    slow = ["slow.py:Slow", "--allow-code", "--baseline", "base.json"]
+    assert main(["evaluate", *slow, *asked[2:]]) == 1
+    said = capsys.readouterr().err
+    assert "wired/two-flows/utilization was passes, now worse than every deployed one" in said
+
+
+SLOW = """
+import knee
+
+
+class Slow(knee.CongestionControl):
+    def on_ack(self, ack, control):
+        control.cwnd = 10
+"""
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda data: data.pop("criteria"), "has no criteria"),
+        (lambda data: data.update(format=2), "format is 2; this version reads 1"),
+        (lambda data: data["criteria"][0]["checks"][0].update(verdict="fine"), "is damaged"),
+        (lambda data: data["criteria"][0]["checks"][0].update(figure="speed"), "is damaged"),
+        (lambda data: data["criteria"][0]["checks"][0].pop("values"), "is damaged"),
+        (lambda data: data.update(criteria=3), "is damaged"),
+        (None, "is no evaluate.json"),
+    ],
+)
+def test_a_file_that_is_none_is_refused(
+    damage: Callable[[dict[str, Any]], object] | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = saved(tmp_path / "good.json", ONE)
+    data = json.loads(good.read_text())
+    bad = tmp_path / "bad.json"
+    bad.write_text("{")
+    if damage is not None:
+        damage(data)
+        bad.write_text(json.dumps(data))
+    assert main(["evaluate", "--compare", str(good), str(bad)]) == 2
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert "bad.json" in shown
