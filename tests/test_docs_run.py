@@ -41,6 +41,7 @@ SHORTER = {
     "run": ["--set", "duration=2 s", "--set", "warmup=0 s"],
     "sweep": ["--set", "duration=2 s"],
     "search": ["--set", "duration=1 s", "--trials", "4"],
+    "evaluate": ["--quick", "--seeds", "1", "--only", "wired"],
     "matrix": ["--cc", "reno,vegas", "--set", "duration=6 s"],
 }
 #: Commands that a test of their own runs in a short form, since there is none here that takes seconds only.

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from browser import DESKTOP, PHONE, check_layout, needs_chromium
 from knee import own
 from knee.cli import main
 from knee.evaluate import criteria, run, subject
@@ -60,6 +61,29 @@ def test_every_scenario_is_one_with_any_algorithm_and_without(key: str) -> None:
         if any(each.as_ == "harm" for each in criterion.checks(case)):
             without = from_dict(subject.absent(data))
             assert {flow.label for flow in without.flows} == {"other"}
+
+
+def test_the_page_has_every_criterion_and_what_is_not_tested() -> None:
+    text = (BAD.parents[1] / "docs" / "evaluate.md").read_text(encoding="utf-8")
+    known = criteria.load()
+    for each in known.criterion:
+        count = f"{len(each.scenario)} ({sum(case.quick for case in each.scenario)})"
+        assert f"| {each.title}: `{each.key}` | {each.section} | {each.question} | {count} |" in text
+    for left in known.untested:
+        assert f"| {left.section} | {left.title} | {left.why} |" in text
+    every = [case for each in known.criterion for case in each.scenario]
+    assert f"{sum(case.quick for case in every)} of the {len(every)} scenarios" in text
+    assert f"for {len(known.criterion)} of its criteria" in text
+
+
+@pytest.mark.parametrize("percent", [5, 10, 20])
+def test_the_bounds_at_high_loss_are_ten_times_tcps_equation(percent: int) -> None:
+    """RFC 5348, section 3.1, with b = 1 and t_RTO = 4 R, in packets of 1448 bytes that take 1514 on the link."""
+    (criterion,) = criteria.chosen(["high-loss"])
+    (bound,) = (each for each in criterion.check if each.only == (f"loss-{percent}",))
+    p, rtt, flows, rate = percent / 100, 0.04, 4, 50e6
+    slow = rtt * math.sqrt(2 * p / 3) + 4 * rtt * 3 * math.sqrt(3 * p / 8) * p * (1 + 32 * p**2)
+    assert bound.at_most == pytest.approx(10 * flows * 1514 * 8 / slow / rate, abs=0.005)
 
 
 # Figures and verdicts, by hand.
@@ -192,9 +216,10 @@ def test_deployed_ones_fail_nothing(cc: str, folder: Path) -> None:
     ("cc", "asked", "fails"),
     [
         ("Aggressive", ("wired", "self-fairness"), set()),
-        ("Aggressive", ("high-loss",), {"high-loss/shallow/loss"}),
+        # It gives so little back that it hardly slows down at any loss rate.
+        ("Aggressive", ("high-loss",), {"high-loss/shallow/loss", "high-loss/loss-20/utilization"}),
         ("FavoursShortRtts", ASKED, {"self-fairness/rtts/goodput_mbps-share-x far"}),
-        ("Deaf", ("high-loss",), {"high-loss/shallow/loss"}),
+        ("Deaf", ("high-loss",), {"high-loss/shallow/loss", "high-loss/loss-20/utilization"}),
         ("Unstable", ("wired",), {"wired/two-flows/utilization", "wired/two-flows/loss"}),
         ("NoHooks", ("wired", "high-loss"), set()),
     ],
@@ -358,3 +383,11 @@ def test_the_terminal_has_a_table_and_what_failed_in_sentences(here: Path, capsy
     assert 'href="scenarios/self-fairness-rtts.toml"' in page
     assert "RFC 5348" in page
     assert "0 of 1 pass, 1 fail" in badge
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_the_page_at_both_widths(width: int, folder: Path) -> None:
+    evaluated("vegas", folder, "wired", "self-fairness")
+    told = check_layout(folder / "evaluate.html", width, tallest=6000)
+    assert told["charts"] == 2

@@ -40,6 +40,21 @@ COMMANDS = {
     "matrix": ["matrix", "--cc", "reno", "--set", "duration=6 s", "--out", "out"],
     "matrix again": ["matrix", "--cc", "reno", "--set", "duration=6 s", "--out", "out", "--again"],
     "reproduce": ["reproduce", "--quick", "--out", "out"],
+    "evaluate": [
+        *(
+            "evaluate",
+            "reno",
+            "--against",
+            "cubic",
+            "--quick",
+            "--seeds",
+            "1",
+            "--only",
+            "short-and-long",
+            "--out",
+            "out",
+        )
+    ],
 }
 #: What somebody may put into a place; ``there`` is outside of the folder.
 INTRUDERS: dict[str, Callable[[Path, Path], None]] = {
@@ -101,7 +116,7 @@ def test_what_stands_in_the_place_of_something_is_refused_by_name(
 ) -> None:
     origin = made(name) / "out"
     paths = [str(path.relative_to(origin)) for path in sorted(origin.rglob("*"))]
-    if name in ("reproduce", "sweep with runs"):
+    if name in ("reproduce", "evaluate", "sweep with runs"):
         # A finished run is not made again, so nothing is written to its folder.
         paths = [path for path in paths if not path.startswith("runs/")]
     assert len(paths) >= 4
@@ -133,7 +148,11 @@ def test_what_lies_beside_it_stays(
     origin = made(name) / "out"
     folders = ["", *(f"{path.relative_to(origin)}/" for path in sorted(origin.rglob("*")) if path.is_dir())]
     for folder in folders:
-        if name in ("reproduce", "sweep with runs") and folder.count("/") >= 2 and folder.startswith("runs/"):
+        if (
+            name in ("reproduce", "evaluate", "sweep with runs")
+            and folder.count("/") >= 2
+            and folder.startswith("runs/")
+        ):
             continue
         for inside in ("notes.txt", "part-1.parquet", ".notes.txt.partial", "mydir/f"):
             shutil.rmtree(here / "out", ignore_errors=True)
@@ -154,7 +173,7 @@ def test_what_lies_beside_it_stays(
                 assert code == 0, (path, said)
 
 
-@pytest.mark.parametrize("name", ["sweep", "search", "matrix", "reproduce"])
+@pytest.mark.parametrize("name", ["sweep", "search", "matrix", "reproduce", "evaluate"])
 @pytest.mark.usefixtures("tiny_paper")
 def test_a_link_in_place_of_the_folder_is_refused(name: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for target in ("there", "nowhere"):

@@ -18,6 +18,9 @@ def title(check: Judged) -> str:
     """What the figure is, and whose."""
     registers = (FLOW,) if check.of else (LINK, FLOW)
     known = next((each[check.figure].title for each in registers if check.figure in each), check.known.title)
+    if check.of:
+        # There is one such flow.
+        known = known.removesuffix(", slowest flow").removesuffix(", worst flow").removesuffix(", worst call")
     others = check.of == "other"
     if check.as_ == "value":
         return f"{known}, of the others" if others else known
