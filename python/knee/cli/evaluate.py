@@ -151,7 +151,9 @@ def evaluate(
 def _show(console: Console, done: Evaluation) -> None:
     from knee.evaluate import words
 
-    rows = table(f"{done.name} by the criteria of RFC 9743", ["criterion", "section", "figures", "verdict"], text=4)
+    # The title of a table is no wider than that.
+    console.print(f"{done.name} by the criteria of RFC 9743", style="bold", soft_wrap=True)
+    rows = table(None, ["criterion", "section", "figures", "verdict"], text=4)
     for found in done.criteria:
         text = found.verdict.value
         loud = words.kind(found.verdict) == "no"

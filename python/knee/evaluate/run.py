@@ -81,7 +81,7 @@ def evaluate(
         against: the deployed ones that it is compared with.
         criteria: what is asked; with ``quick`` only scenarios that are marked so.
         out: the folder.
-        quick: run a part of the scenarios, once each.
+        quick: run a part of the scenarios, with fewer seeds.
         seeds: runs of each scenario; default: 3, or 2 with ``quick``.
         workers: how many runs at once.
         again: run also what is there already.
