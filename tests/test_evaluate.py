@@ -369,7 +369,10 @@ def test_a_class_of_a_file_whose_scenarios_run_elsewhere(here: Path, capsys: pyt
     assert main(["run", str(moved), "--allow-code", "--no-report", "--set", "duration=15 s"]) == 0
 
 
-def test_the_terminal_has_a_table_and_what_failed_in_sentences(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_terminal_has_a_table_and_what_failed_in_sentences(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
     asked = ["--only", "self-fairness", "--quick", "--seeds", "1", "--allow-code", "--out", "one"]
     assert main(["evaluate", f"{BAD}:FavoursShortRtts", *asked]) == 0
     said = capsys.readouterr().out

@@ -61,10 +61,13 @@ def test_the_same_twice_has_no_change() -> None:
         (ONE, replace(ONE, verdict=Verdict.LOOK), False, True),
         (replace(ONE, verdict=Verdict.WORSE), replace(ONE, verdict=Verdict.LOOK), True, False),
         (ONE, replace(ONE, verdict=Verdict.DOES_NOT_RUN, values=[]), False, True),
-        (ONE, replace(ONE, values=[80.0, 89.0]), True, False),
-        (ONE, replace(ONE, values=[96.0, 97.0]), False, False),
+        (ONE, replace(ONE, values=[80.0, 85.0]), True, False),
+        (ONE, replace(ONE, values=[101.0, 104.0]), False, False),
+        # The ranges do not overlap, and are less than 5 % apart.
+        (ONE, replace(ONE, values=[80.0, 89.0]), None, False),
+        (ONE, replace(ONE, values=[96.0, 97.0]), None, False),
         (ONE, replace(ONE, values=[94.0, 97.0]), None, False),
-        (USE, replace(USE, values=[0.91, 0.92]), True, False),
+        (USE, replace(USE, values=[0.95, 0.96]), True, False),
         (USE, replace(USE, values=[0.1, None]), False, False),
         (ONE, replace(ONE, verdict=Verdict.NOT_APPLICABLE, values=[]), False, True),
     ],
@@ -80,7 +83,10 @@ def test_what_only_one_has_is_named() -> None:
     assert (found.missing, found.new, found.same) == ([ONE.key], [USE.key], 0)
 
 
-def test_the_command_says_what_is_better_and_worse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_is_better_and_worse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     before = str(saved(tmp_path / "a.json", ONE, replace(USE, verdict=Verdict.LOOK)))
     after = str(saved(tmp_path / "b.json", replace(ONE, verdict=Verdict.WORSE, values=[300.0, 310.0]), USE))
     assert main(["evaluate", "--compare", before, after]) == 0
@@ -88,7 +94,8 @@ def test_the_command_says_what_is_better_and_worse(tmp_path: Path, capsys: pytes
     worse, _, better = said.partition("Better")
     assert "305 ms" in worse
     assert "worse than every deployed one" in worse
-    assert USE.key in better
+    assert "bufferbloat/one-flow" in better
+    assert "utilization" in better
     assert "2 figures differ, 0 do not." in said
     assert main(["evaluate", "--compare", before, after, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -163,10 +165,18 @@ def _show(console: Console, done: Evaluation) -> None:
         if told := words.sentences(found):
             console.print(f"{found.title}", style="bold")
             for sentence in told:
-                console.print(f"  {sentence}")
-    console.print(words.totals(done))
+                _paragraph(console, sentence, "  ")
+    _paragraph(console, words.totals(done))
     left = ", ".join(f"{each['title'].lower()} ({each['section']})" for each in done.untested)
-    console.print(f"Not tested: {left}.")
+    _paragraph(console, f"Not tested: {left}.")
+
+
+def _paragraph(console: Console, text: str, indent: str = "") -> None:
+    """Prints a paragraph whose lines do not break within a number or between it and its unit, as rich's do."""
+    whole = re.sub(r"(?<=\d) (?=[%A-Za-z])", "\N{NO-BREAK SPACE}", text)
+    how: dict[str, Any] = {"initial_indent": indent, "subsequent_indent": indent, "break_long_words": False}
+    lines = "\n".join(textwrap.wrap(whole, console.width - 1, **how))
+    console.print(lines.replace("\N{NO-BREAK SPACE}", " "), soft_wrap=True)
 
 
 def _show_comparison(first: Evaluation, second: Evaluation, as_json: bool) -> None:
@@ -195,7 +205,8 @@ def _changes(console: Console, title: str, found: Comparison, wanted: Callable[[
     for change in filter(wanted, found.changes):
         figures = (words.with_unit(each, words.mean(each.values)) for each in (change.before, change.after))
         verdicts = (change.before.verdict.value, change.after.verdict.value if change.verdict else "the same")
-        rows.add_row(change.before.key, *figures, *verdicts)
+        place, _, figure = change.before.key.rpartition("/")
+        rows.add_row(f"{place}\n{figure}", *figures, *verdicts)
     if rows.row_count:
         console.print(rows)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knee.evaluate.outcome import Evaluation, Judged
+from knee.evaluate.verdict import MARGIN
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def compare(first: Evaluation, second: Evaluation) -> Comparison:
     """Compares two evaluations by the figures that both have.
 
     A verdict that differs is a change. So is a figure all of whose seeds are better, or all worse, than all those of
-    the other evaluation; it is no regression by itself.
+    the other evaluation, if the nearest two differ by more than a twentieth; it is no regression by itself.
     """
     before, after = ({check.key: check for found in one.criteria for check in found.checks} for one in (first, second))
     changes = [change for key in before if key in after and (change := _change(before[key], after[key])) is not None]
@@ -73,9 +74,14 @@ def _change(before: Judged, after: Judged) -> Change | None:
     old, new = _costs(before), _costs(after)
     if not old or not new:
         return None
-    if max(new) < min(old):
+    if _clearly_less(max(new), min(old)):
         return Change(before, after, better=True, verdict=False)
-    return Change(before, after, better=False, verdict=False) if min(new) > max(old) else None
+    return Change(before, after, better=False, verdict=False) if _clearly_less(max(old), min(new)) else None
+
+
+def _clearly_less(one: float, other: float) -> bool:
+    """Whether a cost is less than another by more than a twentieth."""
+    return one < other and (math.isinf(other) or other - one > MARGIN * max(abs(one), abs(other)))
 
 
 def _costs(check: Judged) -> Sequence[float]:

@@ -14,7 +14,7 @@ from knee.study.sweeps import table
 Values = Sequence[float | None]
 
 #: A difference smaller than this part of a figure is none: 1000 ms are not worse than 999.
-_MARGIN = 0.05
+MARGIN = 0.05
 
 
 class Verdict(StrEnum):
@@ -95,7 +95,7 @@ def judge(check: Check, mine: Values, deployed: Mapping[str, Values]) -> Verdict
         return Verdict.PASSES
     others = [_cost(check, value) for values in deployed.values() for value in values]
     worst_of_others = max(others, default=math.inf)
-    return Verdict.WORSE if min(costs) > worst_of_others + _MARGIN * abs(worst_of_others) else Verdict.LOOK
+    return Verdict.WORSE if min(costs) > worst_of_others + MARGIN * abs(worst_of_others) else Verdict.LOOK
 
 
 def _cost(check: Check, value: float | None) -> float:
