@@ -105,6 +105,16 @@ def test_a_file_of_authors_programs_is_read_as_what_they_printed(tmp_path: Path)
     assert (cubic.goodput_mbps, cubic.srtt_ms) == (12.9, 89.8)
 
 
+def test_a_program_may_be_recorded_behind_any_queue(tmp_path: Path) -> None:
+    # UDP Prague's rate is what was received on the wire; its packets are as long as the simulator's.
+    head = PROGRAMS + ",qdisc,ecn"
+    prague = case(tmp_path, 'p,1,prague,20,0,40,10000,40,25.6,"on the wire",21,1,0,dualpi2,l4s', head)
+    told = fidelity.scenario(prague)
+    assert (told["link"]["queue"], told["flows"][0]["ecn"]) == ("dualpi2", "l4s")
+    assert prague.flows[0].rate_is == "wire"
+    assert from_dict(told).links[0].rate == 40_000_000
+
+
 def test_programs_run_in_their_own_form_packet_by_packet(tmp_path: Path) -> None:
     told = fidelity.scenario(case(tmp_path, VIVACE, PROGRAMS))
     assert [flow.get("cc_params") for flow in told["flows"]] == [{"form": "program"}, None]

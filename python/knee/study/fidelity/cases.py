@@ -17,7 +17,8 @@ of that size, and ``fct_s`` the seconds from its start until all of it is acknow
 all of these but ``bytes``.
 
 A file with the column ``mbps_is`` is of authors' own programs over UDP: it has ``rate_mbps`` and ``limit_packets`` for
-the link, and ``mbps`` and ``rtt_mean_ms`` for the figures. What a rate counts depends on who printed it (`FIGURES`).
+the link, and ``mbps`` and ``rtt_mean_ms`` for the figures; without ``qdisc`` the link has a FIFO of that limit. What a
+rate counts depends on who printed it (`FIGURES`).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ PROGRAMS = (
 )
 #: What the rate of an authors' program counts: received on the wire over the whole life, or payload sent over the last
 #: two thirds. Kernel flows beside them: goodput.
-FIGURES: dict[str, Literal["wire", "sent"]] = {"copa": "wire", "vivace": "sent"}
+FIGURES: dict[str, Literal["wire", "sent"]] = {"copa": "wire", "prague": "wire", "vivace": "sent"}
 
 #: Words of the column ``ecn``, and the key of a flow that they stand for.
 _ECN: dict[str, bool | str] = {"0": False, "1": True, "accurate": "accurate", "l4s": "l4s"}
@@ -219,7 +220,7 @@ def _of_program(row: dict[str, str]) -> dict[str, str]:
     """A row of a file of authors' programs in the other files' columns."""
     return row | {
         "rate": f"{row['rate_mbps']}mbit",
-        "qdisc": f"pfifo,limit,{row['limit_packets']}",
+        "qdisc": row.get("qdisc") or f"pfifo,limit,{row['limit_packets']}",
         "goodput_mbps": row["mbps"],
         "srtt_mean_ms": row["rtt_mean_ms"],
     }

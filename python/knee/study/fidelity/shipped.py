@@ -55,6 +55,10 @@ RECORDINGS = {
         "the Vivace authors' program beside CUBIC on Linux 6.1, 20 runs",
         {"vivace": "its authors' program", "cubic": "Linux 6.1"},
     ),
+    "prague-reference": Recording(
+        "UDP Prague, by Prague's authors, beside flows of Linux 7.2 on the ground uml",
+        {"prague": "its authors' program"},
+    ),
     "libutp-reference": Recording("libutp's LEDBAT over a FIFO in virtual time", {"ledbat": "libutp"}),
 }
 
