@@ -2,10 +2,10 @@
 
     python scripts/prague_reference.py FOLDER FILE.csv
 
-FOLDER has ``udp_prague_sender`` and ``udp_prague_receiver`` (docs/l4s.md says how they are built). It takes the kernel of
-Linux 7.2 (``knee linux build 7.2``) and runs each case with three starts of the second flow, since one run is one phase.
-Prague's rate is what was received on the wire, with 14 bytes for Ethernet; the other flow's is its goodput over the last
-two thirds of its life.
+FOLDER has ``udp_prague_sender`` and ``udp_prague_receiver`` (docs/l4s.md says how they are built). It takes the kernel
+of Linux 7.2 (``knee linux build 7.2``) and runs each case with three starts of the second flow, since one run is one
+phase. Prague's rate is what was received on the wire, with 14 bytes for Ethernet, the other flow's its goodput. Figures
+begin at 14 s, after a third of the second flow's life: UDP Prague and TCP's slow start begin differently.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ import polars as pl
 import knee
 
 DURATION_S = 40
+FROM_S = 14
 SHIFTS_MS = (0, 7, 13)
-#: Case, rate in Mbit/s, RTT in ms, discipline as tc writes it, limit in packets, and the other flow's algorithm and ECN.
+#: Case, rate in Mbit/s, RTT in ms, discipline as tc writes it, limit in packets; the other flow's algorithm and ECN.
 CASES = (
     ("prague-dualpi2-alone", 40, 20, "dualpi2", 10000, None, "0"),
     ("prague-dualpi2-cubic", 40, 20, "dualpi2", 10000, "cubic", "0"),
@@ -34,8 +35,20 @@ CASES = (
     ("prague-pfifo-cubic", 20, 20, "pfifo,limit,60", 60, "cubic", "0"),
 )
 HEAD = (
-    *("case", "flow", "cc", "base_rtt_ms", "start_s", "rate_mbps", "limit_packets", "qdisc", "ecn", "T", "mbps"),
-    *("mbps_is", "rtt_mean_ms", "utilization", "drops", "goodput_spread", "srtt_spread", "runs"),
+    *(
+        "case",
+        "flow",
+        "cc",
+        "base_rtt_ms",
+        "start_s",
+        "rate_mbps",
+        "limit_packets",
+        "qdisc",
+        "ecn",
+        "T",
+        "window_from_s",
+    ),
+    *("mbps", "mbps_is", "rtt_mean_ms", "utilization", "drops", "goodput_spread", "srtt_spread", "runs"),
 )
 
 
@@ -47,13 +60,17 @@ def scenario(folder: Path, rate: int, rtt: int, qdisc: str, limit: int, other: s
     }
     flows: list[dict[str, Any]] = [{"label": "prague", "rtt": f"{rtt} ms", "program": ends}]
     if other is not None:
-        flows.append({"label": other, "cc": other, "rtt": f"{rtt} ms", "start": f"{1000 + shift} ms", "ecn": ecn == "1"})
+        flows.append(
+            {"label": other, "cc": other, "rtt": f"{rtt} ms", "start": f"{1000 + shift} ms", "ecn": ecn == "1"}
+        )
     name = qdisc.split(",")[0]
-    link = {"rate": f"{rate} Mbit/s", "overhead": "14 B", "burst": "1600 B", "queue": name, "limit": f"{limit} packets"}
+    link: dict[str, Any] = {"rate": f"{rate} Mbit/s", "overhead": "14 B", "burst": "1600 B"}
+    link |= {"queue": name, "limit": f"{limit} packets"}
     if "ecn" in qdisc.split(",") and name == "codel":
         link["queue_params"] = {"ecn": True}
     return {
         "duration": f"{DURATION_S} s",
+        "warmup": f"{FROM_S} s",
         "interval": "20 ms",
         "run": {"ground": "uml", "kernel": "7.2"},
         "link": link,
@@ -65,13 +82,11 @@ def measured(result: knee.Result) -> list[tuple[float, float]]:
     """Rate in Mbit/s and mean RTT in ms of each flow."""
     found = []
     for flow in result.summary["flows"]:
-        rows = result.samples.filter(pl.col("flow") == flow["flow"])
+        late = result.samples.filter((pl.col("flow") == flow["flow"]) & (pl.col("t_s") > FROM_S))
         if flow["label"] == "prague":
-            rate = fmean(rows["throughput_mbps"])
+            rate = fmean(late["throughput_mbps"])
             rtt = flow["base_rtt_ms"] + flow["queue_delay_mean_ms"]
         else:
-            start = flow["start_s"]
-            late = rows.filter(pl.col("t_s") > start + (DURATION_S - start) / 3)
             rate, rtt = fmean(late["goodput_mbps"]), fmean(value for value in late["srtt_ms"] if value is not None)
         found.append((rate, rtt))
     return found
@@ -93,8 +108,7 @@ def main(folder: Path, file: Path) -> None:
             rows.append(
                 (
                     *(name, i + 1, "prague" if prague else other, rtt, i, rate, limit, qdisc, "l4s" if prague else ecn),
-                    *(DURATION_S, f"{fmean(rates):.3f}"),
-                    "whole life, on the wire" if prague else "last two thirds, payload",
+                    *(DURATION_S, FROM_S, f"{fmean(rates):.3f}", "on the wire" if prague else "payload"),
                     *(f"{fmean(rtts):.2f}", f"{fmean(each['utilization'] for each in link):.4f}"),
                     *(round(fmean(each["drops"] for each in link)), f"{(max(rates) - min(rates)) / 2:.3f}"),
                     *(f"{(max(rtts) - min(rtts)) / 2:.2f}", len(runs)),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from knee.evaluate.compare import Change, Comparison
+    from knee.evaluate.field import Field
     from knee.evaluate.outcome import Evaluation
 
 #: Most regressions that an error lists.
@@ -37,6 +38,9 @@ def evaluate(
             autocompletion=complete.ccs,
         ),
     ] = None,
+    everyone: Annotated[
+        bool, option(options.INPUT, "--all", help="Evaluate all of knee list cc, and make a table of them.")
+    ] = False,
     changes: Annotated[
         list[str] | None,
         option(
@@ -122,32 +126,45 @@ def evaluate(
     from knee.evaluate.outcome import read
 
     if compared is not None:
-        if cc is not None:
-            raise InputError("--compare takes two evaluations and runs nothing; leave X away.")
+        if cc is not None or everyone:
+            raise InputError("--compare takes two evaluations and runs nothing; leave X and --all away.")
         _show_comparison(read(compared[0]), read(compared[1]), as_json)
         return
-    if cc is None:
+    if everyone:
+        if cc is not None or changes or baseline is not None:
+            raise InputError("--all evaluates every algorithm as it is; leave X, --set and --baseline away.")
+    elif cc is None:
         raise InputError("There is nothing to evaluate; name a congestion control, such as knee evaluate lola.")
-    from knee.evaluate import criteria, run, subject
+    from knee.evaluate import criteria, field, run, subject
     from knee.own import code_allowed
 
     before = None if baseline is None else read(baseline)
     chosen = criteria.chosen(only)
     with code_allowed(allow_code):
-        one, others = subject.subject(cc, changes or ()), subject.deployed(against.split(","))
-        where = folder or Path("results") / f"evaluate-{one.folder}{'-quick' if quick else ''}"
+        others = subject.deployed(against.split(","))
+        one = None if cc is None else subject.subject(cc, changes or ())
+        name = f"evaluate-{one.folder if one else 'all'}{'-quick' if quick else ''}"
+        where = folder or Path("results") / name
         with Bar("evaluate", where) as bar:
-            done = run.evaluate(
-                one, others, chosen, where, quick=quick, seeds=seeds, workers=workers, again=again, progress=bar,
-                command=context.obj, max_memory=max_memory,
-            )  # fmt: skip
+            how: dict[str, Any] = {
+                "quick": quick, "seeds": seeds, "workers": workers, "again": again, "progress": bar,
+                "command": context.obj, "max_memory": max_memory,
+            }  # fmt: skip
+            made = (
+                field.evaluate_all(subject.registered(), others, chosen, where, **how)
+                if one is None
+                else run.evaluate(one, others, chosen, where, **how)
+            )
     if as_json:
-        write_json(done.plain())
+        write_json(made.plain())
+    elif isinstance(made, field.Field):
+        _show_field(out(), made)
+        out().print(f"The page: {where / 'field.html'}", soft_wrap=True)
     else:
-        _show(out(), done)
+        _show(out(), made)
         out().print(f"The page: {where / 'evaluate.html'}", soft_wrap=True)
-    if before is not None:
-        _hold(before, done, baseline)
+    if before is not None and not isinstance(made, field.Field):
+        _hold(before, made, baseline)
 
 
 def _show(console: Console, done: Evaluation) -> None:
@@ -169,6 +186,17 @@ def _show(console: Console, done: Evaluation) -> None:
     _paragraph(console, words.totals(done))
     left = ", ".join(f"{each['title'].lower()} ({each['section']})" for each in done.untested)
     _paragraph(console, f"Not tested: {left}.")
+
+
+def _show_field(console: Console, made: Field) -> None:
+    from knee.evaluate.verdict import Verdict
+
+    rows = table(None, ["algorithm", "passes", "look at", "fails", "criteria that it fails"], text=5)
+    for member in made.members:
+        counts = (member.evaluation.count(verdict) for verdict in (Verdict.PASSES, Verdict.LOOK))
+        failed = ", ".join(member.failed)
+        rows.add_row(member.evaluation.name, *map(str, counts), str(len(member.failed)), failed)
+    console.print(rows)
 
 
 def _paragraph(console: Console, text: str, indent: str = "") -> None:

@@ -40,19 +40,12 @@ class Section:
 def page(done: Evaluation) -> str:
     """The page, as HTML."""
     count = sum(len(check.values) for found in done.criteria for check in found.checks[:1])
-    facts = [
-        f"beside {', '.join(done.against)}",
-        f"{done.seeds} {'seed' if done.seeds == 1 else 'seeds'}",
-        "quick: a part of the scenarios" if done.quick else "",
-        "simulated",
-        f"knee {done.made.get('version')}",
-    ]
     return pages.page(
         "evaluate/evaluate.html",
         scripts=pages.CHARTS if count else (),
         styles=("evaluate/evaluate.css",),
         title=f"{done.name} by the criteria of RFC 9743",
-        facts=facts,
+        facts=facts(done),
         totals=[(done.count(verdict), verdict.value) for verdict in Verdict if done.count(verdict)],
         criteria=_criteria(done),
         sections=[_section(done, found) for found in done.criteria],
@@ -64,6 +57,17 @@ def page(done: Evaluation) -> str:
             ],
         ),
     )
+
+
+def facts(done: Evaluation) -> list[str]:
+    """How an evaluation was made, for the head of a page."""
+    return [
+        f"beside {', '.join(done.against)}",
+        f"{done.seeds} {'seed' if done.seeds == 1 else 'seeds'}",
+        "quick: a part of the scenarios" if done.quick else "",
+        "simulated",
+        f"knee {done.made.get('version')}",
+    ]
 
 
 def _criteria(done: Evaluation) -> Table:

@@ -30,10 +30,10 @@ from knee.system.sudo import make_folder
 _ALONE = "without"
 #: Runs of each scenario, by default and with ``--quick``.
 SEEDS, QUICK_SEEDS = 3, 2
-_LAYOUT: tree.Layout = {
+RUNS: tree.Layout = {r"[\w.-]+": {r"[\w.-]+": tree.RESULT}}
+LAYOUT: tree.Layout = {
     r"evaluate\.(json|html)|badge\.svg": tree.FILE,
     "scenarios": {r"[\w.-]+\.toml": tree.FILE},
-    "runs": {r"[\w.-]+": {r"[\w.-]+": tree.RESULT}},
 }
 
 
@@ -63,6 +63,7 @@ def evaluate(
     criteria: Sequence[Criterion],
     out: Path,
     *,
+    runs: Path | None = None,
     quick: bool = False,
     seeds: int | None = None,
     workers: int | None = None,
@@ -81,6 +82,7 @@ def evaluate(
         against: the deployed ones that it is compared with.
         criteria: what is asked; with ``quick`` only scenarios that are marked so.
         out: the folder.
+        runs: where the results of the runs are kept, if not in ``out``; it has been checked.
         quick: run a part of the scenarios, with fewer seeds.
         seeds: runs of each scenario; default: 3, or 2 with ``quick``.
         workers: how many runs at once.
@@ -93,14 +95,18 @@ def evaluate(
         InputError: ``out`` has something else, or a run needs too much memory.
         RunError: a deployed algorithm failed.
     """
-    _open(out)
+    if runs is None:
+        open_folder(out, MARK, {**LAYOUT, "runs": RUNS}, "runs", "scenarios")
+    else:
+        open_folder(out, MARK, LAYOUT, "scenarios")
     count = seeds or (QUICK_SEEDS if quick else SEEDS)
     cases = [(criterion, case) for criterion in criteria for case in criterion.scenario if case.quick or not quick]
-    runs = _run(one, against, cases, out, count, workers, again, progress, command, max_memory)
+    kept = runs or out / "runs"
+    ran = _run(one, against, cases, out / "scenarios", kept, count, workers, again, progress, command, max_memory)
     found = []
     for criterion in criteria:
         judged = [
-            _judged(criterion, case, check, one, against, runs)
+            _judged(criterion, case, check, one, against, ran)
             for mine, case in cases
             if mine is criterion
             for check in criterion.checks(case)
@@ -123,16 +129,20 @@ def as_json(done: Evaluation) -> str:
     return json.dumps(done.plain(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _open(out: Path) -> None:
-    """Creates or reuses the folder."""
+def open_folder(out: Path, mark: str, layout: tree.Layout, *below: str) -> None:
+    """Creates or reuses a folder and those ``below`` it.
+
+    Raises:
+        FolderError: it has something else, or cannot be made.
+    """
     # An interrupted evaluation has runs and no verdict.
-    begun = (out / MARK).is_file() or all((out / name).is_dir() for name in ("runs", "scenarios"))
+    begun = (out / mark).is_file() or all((out / name).is_dir() for name in below)
     if out.exists() and not begun and (not out.is_dir() or any(out.iterdir())):
         found = f"{out} was not written by knee evaluate, so it is not replaced"
         raise FolderError(f"{found}; name another folder with --out, or remove it.")
-    tree.refuse_foreign(out, _LAYOUT)
+    tree.refuse_foreign(out, layout)
     try:
-        for folder in (out, out / "runs", out / "scenarios"):
+        for folder in (out, *(out / name for name in below)):
             make_folder(folder)
     except OSError as error:
         raise FolderError(f"The folder {out} cannot be made ({error.strerror}); name another with --out.") from None
@@ -142,7 +152,8 @@ def _run(
     one: Subject,
     against: Sequence[Subject],
     cases: Sequence[tuple[Criterion, Case]],
-    out: Path,
+    scenarios: Path,
+    kept: Path,
     count: int,
     workers: int | None,
     again: bool,
@@ -154,7 +165,7 @@ def _run(
     places: dict[str, tuple[str, str, int]] = {}
     for criterion, case in cases:
         name, data = criterion.name(case), criterion.data(case)
-        files.write(out / "scenarios" / f"{name}.toml", _file(criterion, case, one, data))
+        files.write(scenarios / f"{name}.toml", _file(criterion, case, one, data))
         whose = {other.folder: other.placed(data) for other in (*against, one)}
         if any(check.as_ == "harm" for check in criterion.checks(case)):
             whose[_ALONE] = absent(data)
@@ -180,7 +191,7 @@ def _run(
         runs.failed.setdefault((name, who), said)
 
     folders = batch.run(
-        jobs, out / "runs", workers=workers, progress=progress, refused=refused, failed=failed, again=again,
+        jobs, kept, workers=workers, progress=progress, refused=refused, failed=failed, again=again,
         command=command, max_memory=max_memory,
     )  # fmt: skip
     runs.folders = {places[job.name]: folder for job, folder in zip(jobs, folders, strict=True) if folder is not None}

@@ -13,7 +13,7 @@ from typing import Any
 from knee.errors import InputError, Refused, ScenarioError
 from knee.evaluate.criteria import PLACE
 from knee.own import IN_FILE, name_of
-from knee.scenario import from_dict
+from knee.scenario import from_dict, registry
 from knee.scenario.overrides import apply
 
 #: The deployed algorithms in whose company a verdict is reached by default: Linux's two of long standing, and BBRv3.
@@ -100,6 +100,11 @@ def _accepted(cc: str, flow: dict[str, Any]) -> None:
         key = error.key.replace("flows[0].", "").replace("flows[0]", "flow")
         found = f"{cc}: {error.found}" if key == "cc" else f"{cc}: {key}: {error.found}"
         raise InputError(f"{found}; {error.accepted}.") from None
+
+
+def registered() -> list[Subject]:
+    """All algorithms of ``knee list cc``."""
+    return [subject(name) for name in registry.flow_controls()]
 
 
 def deployed(names: Sequence[str]) -> list[Subject]:

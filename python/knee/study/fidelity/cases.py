@@ -43,8 +43,8 @@ PROGRAMS = (
     *("case", "flow", "cc", "base_rtt_ms", "start_s", "rate_mbps", "limit_packets", "T"),
     *("mbps", "mbps_is", "rtt_mean_ms"),
 )
-#: What the rate of an authors' program counts: received on the wire over the whole life, or payload sent over the last
-#: two thirds. Kernel flows beside them: goodput.
+#: What the rate of an authors' program counts: received on the wire, by default over the whole life, or payload sent
+#: over the last two thirds. Kernel flows beside them: goodput.
 FIGURES: dict[str, Literal["wire", "sent"]] = {"copa": "wire", "prague": "wire", "vivace": "sent"}
 
 #: Words of the column ``ecn``, and the key of a flow that they stand for.
@@ -75,9 +75,9 @@ class KernelFlow:
         srtt_ms: mean of the smoothed RTT, over the window.
         goodput_spread_mbps: half the range over the kernel's runs; 0 where there was one.
         srtt_spread_ms: the same of the smoothed RTT.
-        rate_is: what ``goodput_mbps`` is: payload acknowledged, payload sent, or what was received on the wire over the
-            whole life (then ``srtt_ms`` is the mean of all RTTs), or a transfer's size over its completion time (then
-            ``srtt_ms`` is that time).
+        rate_is: what ``goodput_mbps`` is: payload acknowledged, payload sent, or what was received on the wire (then
+            ``srtt_ms`` is the mean of all RTTs, and the window the whole life unless the file has another), or a
+            transfer's size over its completion time (then ``srtt_ms`` is that time).
         beside_program: whether it was recorded in a run of authors' programs.
         reverse: whether its data go through the link's reverse direction.
         transfer_bytes: the payload of a finite transfer.
@@ -131,7 +131,7 @@ class Case:
         """From when to when the figures of ``flow`` count, in seconds since it was connected, ``late_s`` late."""
         start = flow.start_s + late_s
         life = self.duration_s - start
-        if flow.rate_is == "wire":
+        if flow.rate_is == "wire" and self.window_from_s is None:
             return 0.0, life
         begin = life / 3 if self.window_from_s is None else self.window_from_s - start
         return begin, life

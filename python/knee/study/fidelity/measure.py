@@ -123,7 +123,7 @@ def _measure(life: Life, scale: float) -> _Measured:
         return _Measured(life.flow.transfer_bytes * 8 / seconds / 1e6, seconds * 1000, curve)
     return _Measured(
         goodput_mbps=float(np.mean(life.within(_RATES[rate_is]))) * (PAYLOAD if rate_is == "sent" else 1.0) / scale,
-        srtt_ms=life.summary["rtt_mean_ms"] if rate_is == "wire" else float(np.nanmean(life.looked("srtt_ms"))),
+        srtt_ms=life.rtt_mean_ms() if rate_is == "wire" else float(np.nanmean(life.looked("srtt_ms"))),
         cwnd=life.curve("cwnd_packets"),
     )
 
@@ -159,6 +159,12 @@ class Life:
     def looked(self, column: str) -> Floats:
         """A column's values in the window at the times when the kernel's were looked at."""
         return self.within(column)[::EVERY]
+
+    def rtt_mean_ms(self) -> float:
+        """The mean RTT: of all packets, or over the intervals of a window that begins later."""
+        if self.begin_s == 0:
+            return float(self.summary["rtt_mean_ms"])
+        return float(np.nanmean(self.within("rtt_mean_ms")))
 
     def curve(self, column: str, until_s: float | None = None) -> Curve:
         """A column over the flow's life, or up to another time: times and values."""

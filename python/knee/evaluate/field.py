@@ -1,0 +1,140 @@
+"""Every algorithm by the same criteria: the table of which fails what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from knee.evaluate import run, words
+from knee.evaluate.criteria import Criterion
+from knee.evaluate.outcome import FORMAT, MARK, Evaluation
+from knee.evaluate.page import facts
+from knee.evaluate.subject import Subject
+from knee.evaluate.verdict import Verdict
+from knee.results import tree
+from knee.system import files
+from knee.view import pages
+from knee.view.numbers import NONE
+from knee.view.pages.table import Cell, Head, Row, Table
+
+#: The file that identifies the folder of such a table.
+FIELD_MARK = "field.json"
+_LAYOUT: tree.Layout = {
+    r"field\.(json|html)": tree.FILE,
+    "runs": run.RUNS,
+    r"(?!runs$)[\w.-]+": run.LAYOUT,
+}
+
+
+@dataclass(frozen=True)
+class Member:
+    """An algorithm of the table, and the folder of its evaluation."""
+
+    folder: str
+    evaluation: Evaluation
+
+    @property
+    def failed(self) -> list[str]:
+        """The keys of the criteria that it fails: worse than every deployed algorithm, or it does not run."""
+        bad = (Verdict.WORSE, Verdict.DOES_NOT_RUN)
+        return [found.key for found in self.evaluation.criteria if found.verdict in bad]
+
+
+@dataclass(frozen=True)
+class Field:
+    """Algorithms, evaluated by the same criteria in the same way."""
+
+    members: list[Member]
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it: each algorithm's verdicts by criterion, and how many of its figures pass."""
+        first = self.members[0].evaluation
+        algorithms = []
+        for member in self.members:
+            done = member.evaluation
+            about = {
+                "cc": done.name,
+                "evaluation": f"{member.folder}/{MARK}",
+                "totals": {verdict.value: done.count(verdict) for verdict in Verdict},
+                "verdicts": {found.key: found.verdict.value for found in done.criteria},
+                "figures": {found.key: words.passed(found) for found in done.criteria},
+            }
+            algorithms.append(about)
+        how = {"against": first.against, "seeds": first.seeds, "quick": first.quick}
+        criteria = [{"key": found.key, "title": found.title, "section": found.section} for found in first.criteria]
+        return {"format": FORMAT, **first.made, **how, "criteria": criteria, "algorithms": algorithms}
+
+
+def evaluate_all(
+    subjects: Sequence[Subject],
+    against: Sequence[Subject],
+    criteria: Sequence[Criterion],
+    out: Path,
+    *,
+    progress: Callable[[float], None] | None = None,
+    **options: Any,
+) -> Field:
+    """Evaluates several algorithms into ``out``, where they share the runs of the deployed ones.
+
+    ``out`` gets ``field.html``, ``field.json``, the runs, and a folder for each algorithm, with all that an evaluation
+    has but its runs.
+
+    Args:
+        subjects: the algorithms.
+        against: the deployed ones.
+        criteria: what is asked.
+        out: the folder.
+        progress: called with the fraction that is done.
+        options: ``quick``, ``seeds``, ``workers``, ``again``, ``command`` and ``max_memory``, as of
+            :func:`knee.evaluate.run.evaluate`.
+
+    Raises:
+        InputError: ``out`` has something else, or a run needs too much memory.
+        RunError: a deployed algorithm failed.
+    """
+    run.open_folder(out, FIELD_MARK, _LAYOUT, "runs")
+    made = []
+    for i, one in enumerate(subjects):
+
+        def partly(fraction: float, i: int = i) -> None:
+            if progress is not None:
+                progress((i + fraction) / len(subjects))
+
+        where = out / one.folder
+        done = run.evaluate(one, against, criteria, where, runs=out / "runs", progress=partly, **options)
+        made.append(Member(one.folder, done))
+    whole = Field(made)
+    files.write(out / FIELD_MARK, json.dumps(whole.plain(), indent=1, ensure_ascii=False) + "\n")
+    files.write(out / "field.html", page(whole))
+    return whole
+
+
+def page(made: Field) -> str:
+    """The page: a row for each algorithm, a column for each criterion."""
+    first = made.members[0].evaluation
+    return pages.page(
+        "evaluate/field.html",
+        styles=("evaluate/evaluate.css",),
+        title=f"{len(made.members)} congestion controls by the criteria of RFC 9743",
+        facts=facts(first),
+        table=_table(made),
+        criteria=[(found.title, found.section, found.question) for found in first.criteria],
+    )
+
+
+def _table(made: Field) -> Table:
+    heads = [Head("algorithm"), Head("passes")]
+    heads += [Head(found.title) for found in made.members[0].evaluation.criteria]
+    rows = []
+    for member in made.members:
+        done = member.evaluation
+        cells = [Cell(str(done.count(Verdict.PASSES)))]
+        for found in done.criteria:
+            applies = found.verdict is not Verdict.NOT_APPLICABLE
+            shown = words.passed(found).replace(" of ", "/") if applies else NONE
+            cells.append(Cell(shown, key=found.verdict.value, kind=words.kind(found.verdict)))
+        rows.append(Row(Head(done.name, link=f"{member.folder}/evaluate.html"), cells))
+    return Table(heads, rows)
