@@ -30,17 +30,19 @@ class Subject:
 
     Attributes:
         name: what tables call it.
-        flow: the keys of its flows: ``cc`` and what ``--set`` gave.
+        flow: the keys of its flows: ``cc`` and what ``--set`` gave, and the transport of a QUIC stack's own controller.
+        changed: whether ``--set`` gave something.
     """
 
     name: str
     flow: dict[str, Any]
+    changed: bool = False
 
     @property
     def folder(self) -> str:
         """A folder's name for its runs, which depends on its parameters."""
         plain = _PLAIN.sub("-", self.name.rpartition("/")[2]).strip("-.")[:60] or "own"
-        if set(self.flow) <= {"cc"}:
+        if not self.changed:
             return plain
         return f"{plain}-{hashlib.sha256(json.dumps(self.flow, sort_keys=True).encode()).hexdigest()[:8]}"
 
@@ -88,7 +90,7 @@ def subject(cc: str, changes: Sequence[str] = ()) -> Subject:
 
         flow["cc"] = f"{Path(file['file']).resolve()}:{file['name']}"
     settings = ", ".join(sorted(change.strip().removeprefix("cc_params.") for change in changes))
-    return Subject(f"{named} ({settings})" if settings else named, flow)
+    return Subject(f"{named} ({settings})" if settings else named, flow, bool(changes))
 
 
 def _accepted(cc: str, flow: dict[str, Any]) -> None:

@@ -37,8 +37,8 @@ def commit() -> str | None:
 
 
 #: Rooms of the package that no figure of a result depends on: the command line, pages and drawings, and
-#: what ``knee reproduce`` computes from results anew each time.
-_APART = {"cli", "papers", "view"}
+#: what ``knee reproduce`` and ``knee evaluate`` compute from results anew each time.
+_APART = {"cli", "evaluate", "papers", "view"}
 
 
 def sources(package: Path) -> list[Path]:
