@@ -330,7 +330,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ([f"{BAD}:Missing", "--allow-code"], "has no class Missing"),
         (["missing.py:Mine", "--allow-code"], "cannot be read"),
         (["--compare", "taken", "none.json"], "cannot be read"),
-        (["lola", "--compare", "a.json", "b.json"], "leave X away"),
+        (["lola", "--compare", "a.json", "b.json"], "leave X and --all away"),
     ],
 )
 def test_bad_input_is_refused_before_anything_runs(
