@@ -21,6 +21,9 @@
 //! Departure from the module: there the reduction comes as the connection enters its state CWR, which lasts a round trip. A
 //! flow of 20 ms so reduces its window every 40 ms, where every 25 ms are meant; here the virtual RTT alone counts, unless
 //! `reduce_on_cwr` asks for the module's way.
+//! In slow start the module lets the packets without a mark that an ACK also covers set the window anew, so that a mark
+//! ends slow start only where all packets of an ACK have one; behind CoDel, which marks one at a time, that takes seconds. Here
+//! every mark ends it.
 //! And where the rate rules, the module grows only if the window limits the sender, which it does not below two packets per
 //! RTT: the rate then never leaves its least value. Here it grows unless the application limits it.
 //! Departures from both: packets do not get smaller where the rate is below two packets per virtual RTT; the ECN feedback is always
@@ -209,8 +212,13 @@ impl Prague {
 
     /// Takes up what an ACK delivered, `marked` packets of it with a mark.
     fn grow(&mut self, ack: &Ack, marked: u64, control: &mut Control) {
-        if marked > 0 && !std::mem::replace(&mut self.marked_before, true) {
-            self.window = self.window.div_ceil(2);
+        if marked > 0 {
+            if !std::mem::replace(&mut self.marked_before, true) {
+                self.window = self.window.div_ceil(2);
+            }
+            if control.in_slow_start() {
+                control.ssthresh = control.cwnd;
+            }
         }
         let mut clean = u64::from(ack.delivered).saturating_sub(marked);
         // Where the rate rules it is what limits the sender, unless there is nothing to send.
@@ -494,6 +502,19 @@ mod tests {
         cc.on_ack(&ack(&view, 1), &mut control);
         assert_eq!(cc.window, 50 * ONE);
         assert!(!control.in_slow_start());
+        assert_eq!(control.cwnd, 99);
+    }
+
+    #[test]
+    fn a_mark_ends_slow_start_though_its_ack_covers_packets_without_one() {
+        let (mut cc, _) = prague(100);
+        let mut control = Control::initial(100);
+        (cc.marked_before, cc.rounds) = (false, 0);
+        let view =
+            View { now: RTT, srtt: RTT, snd_una: 10, snd_nxt: 110, delivered: 10, delivered_ce: 1, ..View::INITIAL };
+        cc.on_ack(&ack(&view, 2), &mut control);
+        assert!(!control.in_slow_start());
+        assert!(cc.window < 51 * ONE);
         assert_eq!(control.cwnd, 99);
     }
 

@@ -27,8 +27,10 @@ UNNAMED = ("pfifo", "100 MB")
 #: later.
 SHIFTS_MS = (0, 3, 7, 11, 13)
 
-#: Authors' programs send packet by packet and acknowledge each.
-PROGRAM_TCP = {"tso": False, "delayed_ack": "0 s", "window_growth": "100 GB"}
+#: Authors' programs send packet by packet and acknowledge each. `[tcp]` is of all flows: with UDP Prague, which hardly
+#: notices, ACKs are delayed as the kernel's flows beside it have them.
+PROGRAM_TCP: dict[str, Any] = {"tso": False, "delayed_ack": "0 s", "window_growth": "100 GB"}
+TCP_BESIDE: dict[str, dict[str, Any]] = {"prague": {"tso": False}}
 #: Parameters of the programs' forms that come from the rig. Copa polls without waiting, which was made a wait of 50 us
 #: there, and Linux ends a wait up to 50 us late (timer slack): 75 us on average.
 RIG_PARAMS = {"copa": {"timer": "75 us"}}
@@ -103,8 +105,9 @@ def scenario(case: Case, shift_ms: int = 0, seed: int = 1, kernel: str | None = 
     for flow in case.flows:
         if flow.cc not in known:
             raise Skipped(f"no congestion control {flow.cc}")
-    paced = case.window_from_s is not None
     program = any(flow.beside_program for flow in case.flows)
+    paced = case.window_from_s is not None and not program
+    tcp = next((TCP_BESIDE[flow.cc] for flow in case.flows if flow.cc in TCP_BESIDE), PROGRAM_TCP) if program else {}
     flows = [
         {
             "cc": flow.cc,
@@ -131,7 +134,7 @@ def scenario(case: Case, shift_ms: int = 0, seed: int = 1, kernel: str | None = 
         "seed": seed,
         "interval": format_time(INTERVAL_NS),
         "run": {} if kernel is None else {"kernel": kernel},
-        "tcp": {"tick": TICK} | (PROGRAM_TCP if program else {}),
+        "tcp": {"tick": TICK} | tcp,
         "link": {
             "rate": format_rate(round(case.rate_bps * scale(case))),
             "overhead": OVERHEAD,
