@@ -23,7 +23,7 @@
 //! `reduce_on_cwr` asks for the module's way.
 //! In slow start the module lets the packets without a mark that an ACK also covers set the window anew, so that a mark
 //! ends slow start only where all packets of an ACK have one; behind CoDel, which marks one at a time, that takes seconds. Here
-//! every mark ends it.
+//! every mark ends it (version 00 of the draft, Sec. 2.4.5).
 //! And where the rate rules, the module grows only if the window limits the sender, which it does not below two packets per
 //! RTT: the rate then never leaves its least value. Here it grows unless the application limits it.
 //! Departures from both: packets do not get smaller where the rate is below two packets per virtual RTT; the ECN feedback is always
