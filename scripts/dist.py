@@ -124,6 +124,14 @@ def add_programs(wheel: Path, programs: Path, env: Mapping[str, str]) -> Path:
     return OUT / wheel.name
 
 
+def use(knee: Sequence[object], command: str, env: Mapping[str, str], place: Path) -> None:
+    """Runs a command of knee, and ends this program if its page is missing: knee run exits with 0 without one too."""
+    run([*knee, *command.split()], env, place)
+    _, writes, folder = command.partition(" --out ")
+    if writes and not any((place / folder).glob("*.html")):
+        sys.exit(f"dist: no page was written: knee {command}")
+
+
 def check_wheel(wheel: Path) -> None:
     """Installs a wheel of this machine into a fresh environment and uses it."""
     with tempfile.TemporaryDirectory(prefix="knee-dist-") as folder:
@@ -136,7 +144,7 @@ def check_wheel(wheel: Path) -> None:
             what = f"{wheel}[{extra}]" if extra else str(wheel)
             pip = [programs / "python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
             run([*pip, what], env, place)
-            run([programs / "knee", *command.split()], env, place)
+            use([programs / "knee"], command, env, place)
         for program in PROGRAMS:
             if not os.access(programs / program, os.X_OK):
                 sys.exit(f"dist: {wheel.name} has no program {program}")
@@ -162,7 +170,7 @@ def check_emulated(wheel: Path, target: Target, root: Path) -> None:
         # Without a PATH there is no compiler, and nothing of this checkout.
         env = {"PATH": "", "HOME": folder, "PYTHONPATH": str(place / "packages")}
         for _, command in CHECKS:
-            run([shutil.which(emulator(target)), "-L", root, python, "-m", "knee", *command.split()], env, place)
+            use([shutil.which(emulator(target)), "-L", root, python, "-m", "knee"], command, env, place)
 
 
 def check_sdist(sdist: Path) -> None:
@@ -176,7 +184,7 @@ def check_sdist(sdist: Path) -> None:
         env = {**os.environ, **{f"CARGO_PROFILE_RELEASE_{name}": value for name, value in fast.items()}}
         (source,) = place.glob("knee-*")
         run([place / "env" / "bin" / "python", "-m", "pip", "install", "--quiet", source], env, place)
-        run([place / "env" / "bin" / "knee", *CHECKS[1][1].split()], env, place)
+        use([place / "env" / "bin" / "knee"], CHECKS[1][1], env, place)
 
 
 def native(target: Target) -> bool:

@@ -25,6 +25,19 @@ def test_pip_is_asked_for_the_machine_that_the_wheel_is_for() -> None:
     assert sum(dist.native(target) for target in dist.TARGETS) <= 1
 
 
+def test_a_run_without_a_page_is_no_success(tmp_path: Path) -> None:
+    """A Python without zlib cannot draw the report; knee run writes the rest, and exits with 0."""
+    import dist
+
+    page = tmp_path / "out" / "report.html"
+    page.parent.mkdir()
+    dist.use(["true"], "--version", {}, tmp_path)
+    with pytest.raises(SystemExit, match="no page was written: knee run hello --out out"):
+        dist.use(["true"], "run hello --out out", {}, tmp_path)
+    page.touch()
+    dist.use(["true"], "run hello --out out", {}, tmp_path)
+
+
 def test_a_root_folder_that_cannot_be_made_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import dist_roots
 
