@@ -1,8 +1,9 @@
 """Builds what a release has, a source distribution and wheels, and checks what this machine can run: ``make dist``.
 
 Each wheel is installed into a fresh environment whose PATH has no compiler, and has to run a scenario, a sweep and a
-reproduction there. Wheels of another processor are used in an emulator (``dist_roots.py``); what is not checked is
-printed by name. ``.github/workflows/wheels.yml`` builds and checks all of them, and those for macOS and Windows.
+reproduction there. Wheels for another processor or C library are used with a Python for it (``dist_roots.py``), in an
+emulator if need be; what is not checked is printed by name. ``.github/workflows/wheels.yml`` builds and checks all of
+them, and those for macOS and Windows.
 """
 
 from __future__ import annotations
@@ -63,6 +64,11 @@ class Target:
     def name(self) -> str:
         """The tag of the wheel with the processor."""
         return f"{self.policy}_{self.machine}"
+
+    @property
+    def plots(self) -> bool:
+        """Whether the extra plot can be installed without a compiler: matplotlib has no wheel for ARM and musl."""
+        return (self.machine, self.libc) != ("aarch64", "musl")
 
 
 TARGETS = [
@@ -151,26 +157,54 @@ def check_wheel(wheel: Path) -> None:
 
 
 def platforms(target: Target) -> list[str]:
-    """What pip calls the machine of a root folder, the most specific first. Debian's glibc is 2.36."""
-    return [f"manylinux{tag}_{target.machine}" for tag in ("_2_28", "_2_27", "_2_17", "2014")]
+    """What pip calls the machine of a root folder, the most specific first. Debian's glibc is 2.36, its musl 1.2.5."""
+    tags = ["musllinux_1_2", "musllinux_1_1"]
+    if target.libc == "gnu":
+        tags = ["manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014"]
+    return [f"{tag}_{target.machine}" for tag in tags]
 
 
-def check_emulated(wheel: Path, target: Target, root: Path) -> None:
-    """Uses a wheel of another processor in qemu's user mode, with the Python of a root folder.
+def starter(target: Target, root: Path) -> list[object]:
+    """What starts the programs of a root folder: the C library's loader if the processor is this one, else an emulator.
+
+    Raises:
+        dist_roots.CannotMakeError: the emulator is missing.
+    """
+    if target.libc == "musl" and target.machine == platform.machine():
+        return [root / "lib" / f"ld-musl-{target.machine}.so.1"]
+    emulator = f"qemu-{target.machine}-static"
+    if shutil.which(emulator) is None:
+        raise dist_roots.CannotMakeError(f"no program {emulator}, docs/release.md")
+    return [shutil.which(emulator), "-L", root]
+
+
+def check_foreign(wheel: Path, target: Target) -> None:
+    """Uses a wheel for another processor or C library, with the Python of a root folder.
 
     A run and a sweep start no other program, so nothing of the kernel has to know of that processor.
+
+    Raises:
+        dist_roots.CannotMakeError: there is no such Python here.
     """
+    root = BUILD / "roots" / target.name
+    start = starter(target, root)
+    (zig,) = TOOLS.glob("lib/python3.*/site-packages/ziglang/zig")
+    dist_roots.make(root, target.machine, target.libc, zig)
+    python = dist_roots.interpreter(root)
     with tempfile.TemporaryDirectory(prefix="knee-dist-") as folder:
         place = Path(folder)
-        python = dist_roots.interpreter(root)
         version = python.name.removeprefix("python")
         fixed = ["--only-binary", ":all:", "--python-version", version, "--target", place / "packages"]
         fixed += [word for tag in platforms(target) for word in ("--platform", tag)]
-        run([TOOLS / "bin" / "python", "-m", "pip", "install", "--quiet", *fixed, f"{wheel}[plot]"])
+        what = f"{wheel}[plot]" if target.plots else wheel
+        run([TOOLS / "bin" / "python", "-m", "pip", "install", "--quiet", *fixed, what])
         # Without a PATH there is no compiler, and nothing of this checkout.
         env = {"PATH": "", "HOME": folder, "PYTHONPATH": str(place / "packages")}
-        for _, command in CHECKS:
-            use([shutil.which(emulator(target)), "-L", root, python, "-m", "knee"], command, env, place)
+        # The loader of musl looks for libraries in this machine's folders.
+        env["LD_LIBRARY_PATH"] = str(root / "usr" / "lib")
+        for extra, command in CHECKS:
+            if target.plots or extra != "plot":
+                use([*start, python, "-m", "knee"], command, env, place)
 
 
 def check_sdist(sdist: Path) -> None:
@@ -193,25 +227,16 @@ def native(target: Target) -> bool:
     return (target.machine, target.libc) == (platform.machine(), libc)
 
 
-def emulator(target: Target) -> str:
-    """The program of qemu's user mode for a processor."""
-    return f"qemu-{target.machine}-static"
-
-
 def check(wheel: Path, target: Target) -> None:
-    """Uses a wheel with this machine's Python, or in an emulator.
+    """Uses a wheel with this machine's Python, or with that of a root folder.
 
     Raises:
         dist_roots.CannotMakeError: it cannot be used here.
     """
     if native(target):
         check_wheel(wheel)
-        return
-    if target.machine != platform.machine() and shutil.which(emulator(target)) is None:
-        raise dist_roots.CannotMakeError(f"no program {emulator(target)}, docs/release.md")
-    root = BUILD / "roots" / target.name
-    dist_roots.make(root, target.machine, target.libc)
-    check_emulated(wheel, target, root)
+    else:
+        check_foreign(wheel, target)
 
 
 def main() -> None:
@@ -245,7 +270,7 @@ def main() -> None:
             except dist_roots.CannotMakeError as error:
                 unchecked.append(f"{wheel.name} ({error})")
             else:
-                checked.append(wheel.name)
+                checked.append(wheel.name if target.plots else f"{wheel.name} (without {CHECKS[-1][1]})")
     print("Checked:", *checked, sep="\n  ")
     if unchecked:
         print("Not checked here, only by .github/workflows/wheels.yml:", *unchecked, sep="\n  ")

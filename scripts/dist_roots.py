@@ -1,15 +1,35 @@
-"""Root folders with a Python for another processor, in which ``scripts/dist.py`` uses wheels."""
+"""Root folders with a Python for another processor or C library, in which ``scripts/dist.py`` uses wheels.
+
+They are made of Debian's packages, nothing of which is run: the kernel need not know of the processor. Debian has no
+Python for musl. There its C library comes from Debian, and zig compiles CPython from Debian's sources.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
+import tarfile
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TextIO
 
-#: Debian's release, and its names of processors.
-RELEASE = "bookworm"
+#: Debian's names of processors.
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
+#: Debian's release, and its packages in the root folder of a C library. Wheels for musl have libraries with relative
+#: relocations (DT_RELR), which musl understands since 1.2.4: bookworm's is older.
+PACKAGES = {"gnu": ("bookworm", "python3,libstdc++6"), "musl": ("trixie", "musl")}
+#: Python's source package; what it is compiled with must be a Python of the same version.
+PYTHON = "python3.11"
+#: Sources in the order of compiling, and how to configure them. Wheels may take zlib for granted, as Alpine has it;
+#: ctypes needs libffi.
+SOURCES: dict[str, list[str]] = {
+    "zlib": [],
+    "libffi": ["--disable-shared", "--disable-docs", "--disable-exec-static-tramp"],
+    PYTHON: [f"--with-build-python={PYTHON}", "--without-ensurepip", "--disable-test-modules", "--disable-ipv6"],
+}
 
 
 class CannotMakeError(Exception):
@@ -21,32 +41,97 @@ def interpreter(root: Path) -> Path:
     return next(root.glob("usr/bin/python3.[0-9][0-9]"))
 
 
-def make(place: Path, machine: str, libc: str) -> None:
+def make(place: Path, machine: str, libc: str, zig: Path) -> None:
     """Makes the root folder `place` unless it is there.
-
-    Nothing of the packages is run: the kernel need not know of the processor.
 
     Args:
         place: a folder, complete if it exists.
         machine: the processor.
         libc: gnu or musl.
+        zig: the compiler for musl.
 
     Raises:
-        CannotMakeError: Debian has no such Python, mmdebstrap is missing, or it failed.
+        CannotMakeError: a program is missing, or one failed.
     """
-    if libc == "musl":
-        raise CannotMakeError("Debian has no Python for musl")
     if place.exists():
         return
-    if shutil.which("mmdebstrap") is None:
-        raise CannotMakeError("no program mmdebstrap, docs/release.md")
+    needed = ["mmdebstrap", *(["apt-get", "make", PYTHON, "readelf"] if libc == "musl" else [])]
+    if missing := [name for name in needed if shutil.which(name) is None]:
+        raise CannotMakeError(f"no program {', '.join(missing)}, docs/release.md")
     place.parent.mkdir(parents=True, exist_ok=True)
     log = place.with_name(f"{place.name}.log")
     with tempfile.TemporaryDirectory(dir=place.parent) as folder, log.open("w", encoding="utf-8") as output:
         root = Path(folder) / "root"
-        options = ["--variant=extract", "--skip=check/qemu", "--include=python3,libstdc++6"]
-        command = ["mmdebstrap", f"--architectures={DEBIAN[machine]}", *options, RELEASE, str(root)]
-        done = subprocess.run(command, stdout=output, stderr=output, check=False)
-        if done.returncode != 0:
-            raise CannotMakeError(f"mmdebstrap failed with exit code {done.returncode}: {log}")
+        release, packages = PACKAGES[libc]
+        options = ["--variant=extract", "--skip=check/qemu", f"--include={packages}"]
+        try:
+            _run(["mmdebstrap", f"--architectures={DEBIAN[machine]}", *options, release, root], output)
+            if libc == "musl":
+                (root / "lib").symlink_to("usr/lib")
+                _fetch(Path(folder), output)
+                _compile(Path(folder), root, machine, zig, output)
+        except subprocess.CalledProcessError as error:
+            program = Path(error.cmd[0]).name
+            raise CannotMakeError(f"{program} failed with exit code {error.returncode}: {log}") from error
         root.rename(place)
+
+
+def _run(
+    command: Sequence[object], output: TextIO, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> None:
+    words = [str(word) for word in command]
+    print("$", *words, file=output, flush=True)
+    subprocess.run(words, cwd=cwd, env=env, stdout=output, stderr=output, check=True)
+
+
+def _fetch(folder: Path, output: TextIO) -> None:
+    """Downloads the sources, from the places that this machine has its packages from."""
+    lists = folder / "lists"
+    parts = folder / "sources"
+    (lists / "partial").mkdir(parents=True)
+    parts.mkdir()
+    etc = Path("/etc/apt")
+    for number, path in enumerate([etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]):
+        if path.suffix in (".list", ".sources") and path.is_file():
+            text = re.sub(r"(?m)^(Types: )?deb\b", r"\1deb-src", path.read_text(encoding="utf-8"))
+            (parts / f"{number}{path.suffix}").write_text(text, encoding="utf-8")
+    places = {"Dir::Etc::sourcelist": "/dev/null", "Dir::Etc::sourceparts": parts, "Dir::State::lists": lists}
+    apt = ["apt-get", "--quiet", *(f"--option={name}={value}" for name, value in places.items())]
+    _run([*apt, "update"], output)
+    _run([*apt, "source", "--tar-only", "--download-only", *SOURCES], output, cwd=folder)
+
+
+def _compile(folder: Path, root: Path, machine: str, zig: Path, output: TextIO) -> None:
+    """Compiles the sources in `folder` for musl, and installs Python into `root`.
+
+    zig brings the headers of musl, so that none of this machine's are found.
+    """
+    prefix = root / "usr"
+    env = {
+        **os.environ,
+        # zlib's configure links with a list of versions of functions that its trial does not have.
+        "CC": f"{zig} cc -target {machine}-linux-musl -dynamic -nostdinc -Wl,--undefined-version",
+        "AR": f"{zig} ar",
+        "RANLIB": f"{zig} ranlib",
+        "READELF": shutil.which("readelf") or "",
+        "CFLAGS": "-O1 -g0 -fPIC -Wno-date-time",
+        "CPPFLAGS": f"-I{prefix}/include",
+        "LDFLAGS": f"-L{prefix}/lib",
+        # The libraries of this machine are for another C library.
+        "PKG_CONFIG": "false",
+        # zlib's name for --host.
+        "CHOST": f"{machine}-linux-musl",
+        # What configure cannot find out without running a program.
+        "ac_cv_file__dev_ptmx": "yes",
+        "ac_cv_file__dev_ptc": "no",
+    }
+    # CPython names its modules after the C library of the building machine: it has to be another one, with musl.
+    cross = [f"--host={machine}-linux-musl", f"--build={os.uname().machine}-other-linux-musl"]
+    for package, options in SOURCES.items():
+        (archive,) = folder.glob(f"{package}_*.orig.tar.*")
+        with tarfile.open(archive) as content:
+            content.extractall(folder / package, filter="data")
+        (source,) = (folder / package).iterdir()
+        words = options if package == "zlib" else [*cross, *options]
+        _run(["./configure", *words, f"--prefix={prefix}"], output, source, env)
+        _run(["make", "install"], output, source, env)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -19,8 +21,7 @@ def test_pip_is_asked_for_the_machine_that_the_wheel_is_for() -> None:
     import dist
 
     for target in dist.TARGETS:
-        if target.libc == "gnu":
-            assert target.name in dist.platforms(target)
+        assert target.name in dist.platforms(target)
         assert all(platform.endswith(target.machine) for platform in dist.platforms(target))
     assert sum(dist.native(target) for target in dist.TARGETS) <= 1
 
@@ -38,15 +39,78 @@ def test_a_run_without_a_page_is_no_success(tmp_path: Path) -> None:
     dist.use(["true"], "run hello --out out", {}, tmp_path)
 
 
+def test_the_loader_or_an_emulator_starts_a_foreign_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import dist
+    import dist_roots
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for target in dist.TARGETS:
+        if (target.machine, target.libc) == (platform.machine(), "musl"):
+            assert dist.starter(target, tmp_path) == [tmp_path / f"lib/ld-musl-{target.machine}.so.1"]
+            continue
+        emulator = tmp_path / f"qemu-{target.machine}-static"
+        with pytest.raises(dist_roots.CannotMakeError, match=f"no program {emulator.name}"):
+            dist.starter(target, tmp_path)
+        program(emulator, "")
+        assert dist.starter(target, tmp_path) == [str(emulator), "-L", tmp_path]
+        emulator.unlink()
+
+
+def program(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
 def test_a_root_folder_that_cannot_be_made_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import dist_roots
 
-    with pytest.raises(dist_roots.CannotMakeError, match="Debian has no Python for musl"):
-        dist_roots.make(tmp_path / "root", "aarch64", "musl")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(dist_roots.CannotMakeError, match="no program mmdebstrap"):
-        dist_roots.make(tmp_path / "root", "aarch64", "gnu")
+    for libc, missing in (("gnu", "mmdebstrap"), ("musl", "mmdebstrap, apt-get, make, python3.11, readelf")):
+        with pytest.raises(dist_roots.CannotMakeError, match=rf"no program {missing}, docs/release\.md"):
+            dist_roots.make(tmp_path / "root", "aarch64", libc, Path("zig"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_python_for_musl_is_compiled_by_zig_as_for_another_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CPython takes headers of the machine's own C library, and names its modules after it, unless it is cross compiled
+    on a machine with musl; what fails leaves only the log."""
+    import dist_roots
+
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    source = tmp_path / "source-1.0"
+    source.mkdir()
+    program(source / "configure", f'echo "${{PWD##*/}}: $CC: $*" >> {tmp_path}/configured')
+    with tarfile.open(tmp_path / "source.tar.gz", "w:gz") as archive:
+        archive.add(source, arcname=source.name)
+    download = (
+        f"for name in {' '.join(dist_roots.SOURCES)}; do cp {tmp_path}/source.tar.gz ${{name}}_1.orig.tar.gz; done"
+    )
+    program(programs / "apt-get", f'case "$*" in *" source "*) {download}; esac')
+    program(programs / "mmdebstrap", 'for root; do :; done; mkdir -p "$root/usr/bin"')
+    program(programs / "python3.11", "exit 9")
+    program(programs / "readelf", "exit 9")
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    place = tmp_path / "roots" / "musllinux_1_2_x86_64"
+
+    program(programs / "make", "exit 2")
+    with pytest.raises(dist_roots.CannotMakeError, match=rf"make failed with exit code 2: {place}\.log"):
+        dist_roots.make(place, "x86_64", "musl", Path("/tools/zig"))
+    assert [path.name for path in place.parent.iterdir()] == [f"{place.name}.log"]
+
+    (tmp_path / "configured").unlink()
+    program(programs / "make", "touch ../../root/usr/bin/python3.11")
+    dist_roots.make(place, "x86_64", "musl", Path("/tools/zig"))
+    assert dist_roots.interpreter(place) == place / "usr/bin/python3.11"
+    zlib, libffi, python = (tmp_path / "configured").read_text(encoding="utf-8").splitlines()
+    for line in (zlib, libffi, python):
+        assert "/tools/zig cc -target x86_64-linux-musl -dynamic -nostdinc" in line
+    for line in (libffi, python):
+        host, build = (line.partition(f"--{name}=")[2].split()[0] for name in ("host", "build"))
+        assert host == "x86_64-linux-musl" != build
+        assert build.endswith("-linux-musl")
 
 
 def test_a_root_folder_is_there_only_if_it_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,15 +124,14 @@ def test_a_root_folder_is_there_only_if_it_is_complete(tmp_path: Path, monkeypat
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     place = tmp_path / "roots" / "manylinux2014_aarch64"
     for status in (3, 0):
-        fake.write_text(f"#!/bin/sh\n{unpack}; echo broken; exit {status}\n", encoding="utf-8")
-        fake.chmod(0o755)
+        program(fake, f"{unpack}; echo broken; exit {status}")
         if status:
             with pytest.raises(dist_roots.CannotMakeError, match=rf"mmdebstrap failed with exit code 3: {place}\.log"):
-                dist_roots.make(place, "aarch64", "gnu")
-            assert place.with_name(f"{place.name}.log").read_text(encoding="utf-8") == "broken\n"
+                dist_roots.make(place, "aarch64", "gnu", Path("zig"))
+            assert place.with_name(f"{place.name}.log").read_text(encoding="utf-8").endswith("broken\n")
             assert [path.name for path in place.parent.iterdir()] == [f"{place.name}.log"]
         else:
-            dist_roots.make(place, "aarch64", "gnu")
+            dist_roots.make(place, "aarch64", "gnu", Path("zig"))
     assert dist_roots.interpreter(place) == place / "usr/bin/python3.11"
     fake.unlink()
-    dist_roots.make(place, "aarch64", "gnu")
+    dist_roots.make(place, "aarch64", "gnu", Path("zig"))
