@@ -7,7 +7,6 @@ Python for musl. There its C library comes from Debian, and zig compiles CPython
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import tarfile
@@ -21,8 +20,10 @@ DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 #: Debian's release, and its packages in the root folder of a C library. Wheels for musl have libraries with relative
 #: relocations (DT_RELR), which musl understands since 1.2.4: bookworm's is older.
 PACKAGES = {"gnu": ("bookworm", "python3,libstdc++6"), "musl": ("trixie", "musl")}
-#: Python's source package; what it is compiled with must be a Python of the same version.
+#: Python's source package, and the release that has it. What it is compiled with must be a Python of the same version.
 PYTHON = "python3.11"
+PYTHON_RELEASE = "bookworm"
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 #: Sources in the order of compiling, and how to configure them. Wheels may take zlib for granted, as Alpine has it;
 #: ctypes needs libffi.
 SOURCES: dict[str, list[str]] = {
@@ -85,18 +86,18 @@ def _run(
 
 
 def _fetch(folder: Path, output: TextIO) -> None:
-    """Downloads the sources, from the places that this machine has its packages from."""
-    lists = folder / "lists"
-    parts = folder / "sources"
-    (lists / "partial").mkdir(parents=True)
-    parts.mkdir()
-    etc = Path("/etc/apt")
-    for number, path in enumerate([etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]):
-        if path.suffix in (".list", ".sources") and path.is_file():
-            text = re.sub(r"(?m)^(Types: )?deb\b", r"\1deb-src", path.read_text(encoding="utf-8"))
-            (parts / f"{number}{path.suffix}").write_text(text, encoding="utf-8")
-    places = {"Dir::Etc::sourcelist": "/dev/null", "Dir::Etc::sourceparts": parts, "Dir::State::lists": lists}
-    apt = ["apt-get", "--quiet", *(f"--option={name}={value}" for name, value in places.items())]
+    """Downloads the sources, from where mmdebstrap has its packages, whatever this machine's own places are."""
+    (folder / "lists" / "partial").mkdir(parents=True)
+    archive = f"deb-src [signed-by={KEYRING}] http://deb.debian.org/debian {PYTHON_RELEASE} main\n"
+    (folder / "sources.list").write_text(archive, encoding="utf-8")
+    own = {
+        "Dir::Etc::sourcelist": folder / "sources.list",
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::State::lists": folder / "lists",
+        "Dir::Cache::pkgcache": "",
+        "Dir::Cache::srcpkgcache": "",
+    }
+    apt = ["apt-get", "--quiet", *(f"--option={name}={value}" for name, value in own.items())]
     _run([*apt, "update"], output)
     _run([*apt, "source", "--tar-only", "--download-only", *SOURCES], output, cwd=folder)
 
@@ -109,7 +110,7 @@ def _compile(folder: Path, root: Path, machine: str, zig: Path, output: TextIO) 
     prefix = root / "usr"
     env = {
         **os.environ,
-        # zlib's configure links with a list of versions of functions that its trial does not have.
+        # zlib links its first trial with a version script, which names functions that are not in the trial.
         "CC": f"{zig} cc -target {machine}-linux-musl -dynamic -nostdinc -Wl,--undefined-version",
         "AR": f"{zig} ar",
         "RANLIB": f"{zig} ranlib",
