@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from pathlib import Path
 
 import pytest
@@ -107,3 +109,14 @@ def test_what_somebody_else_put_there_stays(place: str, tmp_path: Path) -> None:
 def test_the_page_at_both_widths(width: int, made: Field, folder: Path) -> None:
     assert made.members
     check_layout(folder / "field.html", width, tallest=3000)
+
+
+def test_an_evaluation_keeps_nothing_once_it_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # With --all, thirty follow one another; at 100 MB each they would not fit many machines.
+    kept = []
+    monkeypatch.setattr(run, "_Runs", lambda made=run._Runs: kept.append(weakref.ref(one := made())) or one)
+    one, against = subject.subject("vegas"), subject.deployed(["reno"])
+    run.evaluate(one, against, criteria.chosen(["bufferbloat"]), tmp_path / "one", quick=True, seeds=1)
+    gc.collect()
+    assert len(kept) == 1
+    assert kept[0]() is None

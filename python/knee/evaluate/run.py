@@ -6,7 +6,6 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,17 +43,20 @@ class _Runs:
     folders: dict[tuple[str, str, int], Path] = field(default_factory=dict)
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
     failed: dict[tuple[str, str], str] = field(default_factory=dict)
+    #: What has been read.
+    summaries: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
 
-    @cache  # noqa: B019 - it lives as long as an evaluation
     def of(self, scenario: str, who: str) -> list[dict[str, Any]]:
         """The summaries of a scenario with an algorithm, by seed; none where one was refused or failed."""
         if (scenario, who) in self.failed or (scenario, who) in self.refused:
             return []
-        return [
-            json.loads((folder / "summary.json").read_bytes())
-            for (name, whose, _), folder in sorted(self.folders.items())
-            if (name, whose) == (scenario, who)
-        ]
+        if (scenario, who) not in self.summaries:
+            self.summaries[scenario, who] = [
+                json.loads((folder / "summary.json").read_bytes())
+                for (name, whose, _), folder in sorted(self.folders.items())
+                if (name, whose) == (scenario, who)
+            ]
+        return self.summaries[scenario, who]
 
 
 def evaluate(
