@@ -39,7 +39,7 @@ def evaluate(
         ),
     ] = None,
     everyone: Annotated[
-        bool, option(options.INPUT, "--all", help="Evaluate all of knee list cc, and make a table of them.")
+        bool, option(options.INPUT, "--all", help="Evaluate all of knee list cc but quinn's, and make a table.")
     ] = False,
     changes: Annotated[
         list[str] | None,
