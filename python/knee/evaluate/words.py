@@ -112,7 +112,7 @@ def sentence(check: Judged) -> str:
     if check.reason:
         return f"{place}: {check.reason}"
     others = ", ".join(f"{who} {with_unit(check, mean(values))}" for who, values in check.deployed.items())
-    said = f"{decapitalised(title(check))} {with_unit(check, mean(check.values))}, expected {bound(check)}"
+    said = f"{decapitalised(title(check))} is {with_unit(check, mean(check.values))}, expected {bound(check)}"
     return f"{place}: {said}; {others}."
 
 
