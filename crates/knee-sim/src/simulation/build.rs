@@ -37,11 +37,17 @@ pub struct Own {
 /// Makes the congestion control of a flow.
 #[derive(Clone)]
 pub enum OwnMake {
-    /// An algorithm, from its parameters, what the connection gives it, and the flow's index.
-    Algorithm(Arc<dyn Fn(&Params, &Init, usize) -> Box<dyn DynCongestionControl> + Send + Sync>),
-    /// A controller of quinn's interface, from the flow's index; only flows over QUIC can have it.
-    Quinn(Arc<dyn Fn(usize) -> Arc<dyn ControllerFactory + Send + Sync> + Send + Sync>),
+    /// An algorithm.
+    Algorithm(MakeAlgorithm),
+    /// A controller of quinn's interface; only flows over QUIC can have it.
+    Quinn(MakeFactory),
 }
+
+/// Makes an algorithm from its parameters, what the connection gives it, and the flow's index.
+pub type MakeAlgorithm = Arc<dyn Fn(&Params, &Init, usize) -> Box<dyn DynCongestionControl> + Send + Sync>;
+
+/// Makes the factory of a flow's controllers from the flow's index.
+pub type MakeFactory = Arc<dyn Fn(usize) -> Arc<dyn ControllerFactory + Send + Sync> + Send + Sync>;
 
 /// So many flows stay in a second-level cache.
 const CACHED_FLOWS: usize = 256;
