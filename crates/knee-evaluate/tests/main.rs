@@ -6,3 +6,4 @@
 mod bad;
 mod python;
 mod stacks;
+mod window;
