@@ -200,11 +200,11 @@ impl Display for Report {
         let runs = if self.seeds == 1 { "1 run".into() } else { format!("{} runs", self.seeds) };
         writeln!(f, "{} by the criteria of RFC 9743, beside {}, {runs} of each scenario\n", self.name, self.names())?;
         let width = self.criteria.iter().map(|found| found.title.len()).max().unwrap_or(0).max("criterion".len());
-        writeln!(f, "{:width$}  section  figures  verdict", "criterion")?;
+        writeln!(f, "{:width$}  section  figures   verdict", "criterion")?;
         for found in &self.criteria {
             let passed = found.figures.iter().filter(|figure| figure.verdict == Verdict::Passes).count();
             let passed = format!("{passed} of {}", found.figures.len());
-            writeln!(f, "{:width$}  {:7}  {passed:7}  {}", found.title, found.section, found.verdict().text())?;
+            writeln!(f, "{:width$}  {:7}  {passed:8}  {}", found.title, found.section, found.verdict().text())?;
         }
         for found in &self.criteria {
             let sentences = sentences(found.figures.iter(), |verdict| verdict != Verdict::Passes);

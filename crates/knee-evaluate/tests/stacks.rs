@@ -36,3 +36,13 @@ fn a_deployed_algorithm_is_no_worse_than_itself() {
     let cubic = algorithm(knee_cc::find("cubic").unwrap());
     cubic.only("wired").only("aqm").against(Deployed::Cubic).run().unwrap().assert_no_worse();
 }
+
+/// The reports of which docs/evaluate-rust.md has the verdicts.
+#[test]
+#[ignore = "takes minutes"]
+fn quinns_controllers_by_all_criteria() {
+    let (cubic, reno) = (quinn(|| Arc::new(CubicConfig::default())), quinn(|| Arc::new(NewRenoConfig::default())));
+    for evaluation in [cubic, reno, quinn(|| Arc::new(BbrConfig::default()))] {
+        println!("{}\n", evaluation.run().unwrap());
+    }
+}
