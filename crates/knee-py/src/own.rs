@@ -8,7 +8,7 @@ use knee_cc::{
     Signal, StateChange, StateEvent, Undo, View,
 };
 use knee_core::Rate;
-use knee_sim::Own;
+use knee_sim::{Own, OwnMake};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex};
 
@@ -353,5 +353,5 @@ fn algorithm(class: &Bound<'_, PyAny>, name: &str, raised: &Raised) -> PyResult<
         let raised = raised.clone();
         Box::new(PyCongestionControl { flow, object, control, fraction: 0.0, raised, measures, hears_state, undoes })
     };
-    Ok(Own { name: name.to_owned(), entry, make: Arc::new(make) })
+    Ok(Own { name: name.to_owned(), entry, make: OwnMake::Algorithm(Arc::new(make)) })
 }

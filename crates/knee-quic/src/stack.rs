@@ -1,4 +1,4 @@
-//! quinn's own controllers, by name and under watch, to hold knee's beside them.
+//! quinn's own controllers, by name and under watch, to hold knee's beside them; and any other of quinn's interface.
 //!
 //! Scenario files call them `quinn:cubic`, `quinn:reno` and `quinn:bbr`. They are used as they are: what
 //! [`Watched`] adds is only that their window and RTT samples can be seen. quinn's BBR sets a pacing rate that
@@ -54,6 +54,15 @@ const BBR: Entry = Entry {
     ..CUBIC
 };
 
+/// Any other controller of quinn's interface. No name finds it: a program hands it over ([`StackControl::new`]).
+pub static OTHER: Entry = Entry {
+    name: "quinn:other",
+    family: Family::Hybrid,
+    about: "a controller of quinn's interface; for flows over QUIC",
+    source: "the program that brings it",
+    ..CUBIC
+};
+
 /// quinn's controllers, with the names that scenario files give them.
 pub static ENTRIES: [Entry; 3] = [CUBIC, RENO, BBR];
 
@@ -75,6 +84,11 @@ pub struct StackControl {
 }
 
 impl StackControl {
+    /// The controllers that `factory` makes, as quinn itself would use them: a pacing rate of theirs is not followed.
+    pub const fn new(factory: Arc<dyn ControllerFactory + Send + Sync>, watch: Arc<Watch>) -> Self {
+        Self { factory, paced: false, watch }
+    }
+
     /// The controller of an entry of [`ENTRIES`], with its parameters; none for any other entry.
     pub fn of(entry: &Entry, params: &Params, watch: Arc<Watch>) -> Option<Self> {
         let (factory, paced): (Arc<dyn ControllerFactory + Send + Sync>, bool) = match entry.name {

@@ -6,7 +6,7 @@
 
 use knee_cc::{Ack, Congestion, CongestionControl, Control, Entry, Family, Needs};
 use knee_core::Param;
-use knee_sim::{Own, Simulation, Spec};
+use knee_sim::{Own, OwnMake, Simulation, Spec};
 use std::error::Error;
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let own = Own {
         name: ENTRY.name.into(),
         entry: &ENTRY,
-        make: Arc::new(|params, init, _flow| (ENTRY.make)(params, init)),
+        make: OwnMake::Algorithm(Arc::new(|params, init, _flow| (ENTRY.make)(params, init))),
     };
     let (output, _) = Simulation::with_own(&spec, &[own])?.run()?;
     for (flow, figures) in spec.flows.iter().zip(&output.flows) {

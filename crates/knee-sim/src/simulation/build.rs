@@ -30,12 +30,24 @@ pub struct Own {
     pub name: String,
     /// What it asks of the sender, its parameters and phases; its `make` is not used.
     pub entry: &'static Entry,
-    /// Makes one for a flow: its parameters, what the connection gives it, and the flow's index.
+    /// Makes one for a flow.
     pub make: OwnMake,
 }
 
-/// Makes an algorithm for a flow.
-pub type OwnMake = Arc<dyn Fn(&Params, &Init, usize) -> Box<dyn DynCongestionControl> + Send + Sync>;
+/// Makes the congestion control of a flow.
+#[derive(Clone)]
+pub enum OwnMake {
+    /// An algorithm.
+    Algorithm(MakeAlgorithm),
+    /// A controller of quinn's interface; only flows over QUIC can have it.
+    Quinn(MakeFactory),
+}
+
+/// Makes an algorithm from its parameters, what the connection gives it, and the flow's index.
+pub type MakeAlgorithm = Arc<dyn Fn(&Params, &Init, usize) -> Box<dyn DynCongestionControl> + Send + Sync>;
+
+/// Makes the factory of a flow's controllers from the flow's index.
+pub type MakeFactory = Arc<dyn Fn(usize) -> Arc<dyn ControllerFactory + Send + Sync> + Send + Sync>;
 
 /// So many flows stay in a second-level cache.
 const CACHED_FLOWS: usize = 256;
@@ -234,20 +246,23 @@ impl Algorithm {
         if let Some(control) = StackControl::of(self.entry, &self.params, watch.clone()) {
             return Arc::new(control);
         }
+        if let Some(OwnMake::Quinn(factory)) = &self.make {
+            return Arc::new(StackControl::new(factory(i), watch));
+        }
         let control = knee_quic::Control::of(self.entry, self.params.clone()).seeded(seed).watched(watch);
-        match &self.make {
-            Some(make) => {
-                let make = make.clone();
+        match self.make.clone() {
+            Some(OwnMake::Algorithm(make)) => {
                 Arc::new(control.made_by(Arc::new(move |params, init| make(params, init, i))))
             }
-            None => Arc::new(control),
+            _ => Arc::new(control),
         }
     }
 }
 
 /// The algorithm a flow asks for.
 fn algorithm(flow: &FlowSpec, own: &[Own]) -> Result<Algorithm, SpecError> {
-    let own = own.iter().find(|own| own.name == flow.cc);
+    let fits = |own: &Own| flow.transport == Transport::Quic || matches!(own.make, OwnMake::Algorithm(_));
+    let own = own.iter().find(|own| own.name == flow.cc && fits(own));
     let entry = own
         .map(|own| own.entry)
         .or_else(|| knee_cc::find(&flow.cc))

@@ -1,5 +1,6 @@
 //! What receivers and senders do when a packet, an ACK or a timer comes, whichever scheduler brings it.
 
+use super::build::OwnMake;
 use super::connections::Action;
 use super::world::{Algorithm, Outbox, World, blocks};
 use crate::network::FlowPath;
@@ -186,8 +187,9 @@ impl World {
         let flow = &mut self.flows[i as usize];
         let Algorithm { entry, make, params } = &self.algorithms[flow.algorithm as usize];
         let cc: Box<dyn DynCongestionControl> = match make {
-            Some(make) => make(params, &init, self.connections.owner(i) as usize),
-            None => (entry.make)(params, &init),
+            Some(OwnMake::Algorithm(make)) => make(params, &init, self.connections.owner(i) as usize),
+            // A controller of quinn's never gets here: it is for flows over QUIC.
+            Some(OwnMake::Quinn(_)) | None => (entry.make)(params, &init),
         };
         sender.adopt(cc, now);
         sender.send(now, &self.sender_config, &mut self.departures);

@@ -208,7 +208,7 @@ pub fn check(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulation::Own;
+    use crate::simulation::{Own, OwnMake};
     use knee_cc::{Ack, Congestion, CongestionControl, Control, DynCongestionControl, Entry, Needs};
     use knee_core::Rate;
     use knee_core::testing::corpus;
@@ -254,7 +254,7 @@ mod tests {
         let entry: &'static Entry = Box::leak(Box::new(Entry { needs, ..knee_cc::registry()[0] }));
         let spec = one_packet_of_buffer("runaway", 1);
         let make = Arc::new(|_: &_, _: &_, _| Box::new(Runaway(Rate::from_mbps(1))) as Box<dyn DynCongestionControl>);
-        let own = Own { name: "runaway".into(), entry, make };
+        let own = Own { name: "runaway".into(), entry, make: OwnMake::Algorithm(make) };
         check_run(&spec, Simulation::with_own(&spec, &[own]).unwrap());
     }
 

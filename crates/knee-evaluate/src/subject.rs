@@ -1,0 +1,89 @@
+//! The algorithm under evaluation, and those it is compared with.
+
+use crate::guard::{Guard, GuardedAlgorithm, GuardedFactory};
+use crate::scenario::PLACE;
+use knee_cc::Entry;
+use knee_quic::proto::congestion::ControllerFactory;
+use knee_quic::stack;
+use knee_sim::spec::Transport;
+use knee_sim::{Own, OwnMake};
+use std::fmt;
+use std::sync::Arc;
+
+/// An algorithm that is deployed; it runs over TCP, as in Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deployed {
+    /// CUBIC (RFC 9438).
+    Cubic,
+    /// BBR, version 3 (draft-ietf-ccwg-bbr).
+    Bbr3,
+    /// Reno (RFC 5681).
+    Reno,
+}
+
+impl Deployed {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Cubic, Self::Bbr3, Self::Reno];
+
+    /// Its name in scenarios.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::Bbr3 => "bbr3",
+            Self::Reno => "reno",
+        }
+    }
+}
+
+impl fmt::Display for Deployed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl AsRef<[Self]> for Deployed {
+    fn as_ref(&self) -> &[Self] {
+        std::slice::from_ref(self)
+    }
+}
+
+/// Makes a factory of quinn's interface, anew for each flow.
+pub(crate) type MakeFactory = Arc<dyn Fn() -> Arc<dyn ControllerFactory + Send + Sync> + Send + Sync>;
+
+/// The algorithm under evaluation.
+#[derive(Clone)]
+pub(crate) enum Subject {
+    /// A controller of quinn's interface; its flows go over QUIC.
+    Quinn(MakeFactory),
+    /// An algorithm of knee's interface; its flows go over TCP.
+    Algorithm(&'static Entry),
+}
+
+impl Subject {
+    pub(crate) const fn transport(&self) -> Transport {
+        match self {
+            Self::Quinn(_) => Transport::Quic,
+            Self::Algorithm(_) => Transport::Tcp,
+        }
+    }
+
+    /// The algorithm under watch, as a simulation takes it.
+    pub(crate) fn own(&self, guard: &Guard) -> Own {
+        let guard = guard.clone();
+        let (entry, make) = match self.clone() {
+            Self::Quinn(make) => {
+                let make = move |_| -> Arc<dyn ControllerFactory + Send + Sync> {
+                    Arc::new(GuardedFactory { inner: make(), guard: guard.clone() })
+                };
+                (&stack::OTHER, OwnMake::Quinn(Arc::new(make)))
+            }
+            Self::Algorithm(entry) => {
+                let make = OwnMake::Algorithm(Arc::new(move |params, init, _| {
+                    Box::new(GuardedAlgorithm::new((entry.make)(params, init), guard.clone()))
+                }));
+                (entry, make)
+            }
+        };
+        Own { name: PLACE.into(), entry, make }
+    }
+}

@@ -1,0 +1,112 @@
+//! A small interface to which controllers of other stacks can be fitted by hand.
+
+use knee_quic::proto::RttEstimator;
+use knee_quic::proto::congestion::{Controller, ControllerFactory};
+use std::any::Any;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A controller that computes a window. Sizes are in bytes of UDP payload, times count from the start of the connection.
+///
+/// It runs in quinn's connection, which finds losses and paces at 1.25 windows per smoothed RTT.
+pub trait Window: Clone + Send + Sync + 'static {
+    /// A packet was acknowledged.
+    fn on_ack(&mut self, ack: &Acked);
+
+    /// Packets were found lost. It is called for each loss, not once per round trip.
+    fn on_loss(&mut self, loss: &Lost);
+
+    /// A packet of so many bytes left.
+    fn on_sent(&mut self, _now: Duration, _bytes: u64) {}
+
+    /// Bytes that may be in flight.
+    fn window(&self) -> u64;
+}
+
+/// A packet that was acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub struct Acked {
+    /// Now.
+    pub now: Duration,
+    /// When the packet left.
+    pub sent: Duration,
+    /// Its size, bytes.
+    pub bytes: u64,
+    /// Smoothed RTT.
+    pub rtt: Duration,
+    /// Least RTT so far.
+    pub min_rtt: Duration,
+    /// Whether the application, and not the window, limited sending.
+    pub app_limited: bool,
+}
+
+/// Packets that were found lost at one time.
+#[derive(Clone, Copy, Debug)]
+pub struct Lost {
+    /// Now.
+    pub now: Duration,
+    /// When the newest of them left.
+    pub sent: Duration,
+    /// Their size, bytes; 0 where packets were marked by ECN and not lost.
+    pub bytes: u64,
+    /// Whether all packets of a long span were lost (persistent congestion: RFC 9002, 7.6).
+    pub persistent: bool,
+}
+
+/// Makes controllers from windows.
+pub(crate) struct Windows<F>(pub(crate) Arc<F>);
+
+impl<W: Window, F: Fn(u16) -> W + Send + Sync> ControllerFactory for Windows<F> {
+    fn build(self: Arc<Self>, now: Instant, mtu: u16) -> Box<dyn Controller> {
+        let window = (self.0)(mtu);
+        Box::new(Fitted { initial: window.window(), window, start: now })
+    }
+}
+
+#[derive(Clone)]
+struct Fitted<W> {
+    window: W,
+    /// The window at the start, bytes.
+    initial: u64,
+    start: Instant,
+}
+
+impl<W> Fitted<W> {
+    fn since(&self, at: Instant) -> Duration {
+        at.saturating_duration_since(self.start)
+    }
+}
+
+impl<W: Window> Controller for Fitted<W> {
+    fn on_sent(&mut self, now: Instant, bytes: u64, _: u64) {
+        self.window.on_sent(self.since(now), bytes);
+    }
+
+    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &RttEstimator) {
+        let (now, sent) = (self.since(now), self.since(sent));
+        self.window.on_ack(&Acked { now, sent, bytes, rtt: rtt.get(), min_rtt: rtt.min(), app_limited });
+    }
+
+    fn on_congestion_event(&mut self, now: Instant, sent: Instant, persistent: bool, bytes: u64) {
+        let (now, sent) = (self.since(now), self.since(sent));
+        self.window.on_loss(&Lost { now, sent, bytes, persistent });
+    }
+
+    fn on_mtu_update(&mut self, _: u16) {}
+
+    fn window(&self) -> u64 {
+        self.window.window()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.initial
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

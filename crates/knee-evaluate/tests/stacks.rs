@@ -1,0 +1,48 @@
+//! quinn's own controllers.
+
+use knee_evaluate::quinn_proto::congestion::{BbrConfig, CubicConfig, NewRenoConfig};
+use knee_evaluate::{Deployed, Verdict, algorithm, knee_cc, quinn};
+use std::sync::Arc;
+
+#[test]
+fn quinns_reno_is_no_worse_on_a_wired_path() {
+    let reno = quinn(|| Arc::new(NewRenoConfig::default()));
+    let report = reno.only("wired").only("tail-drop").against(Deployed::Reno).seeds(1).run().unwrap();
+    report.assert_no_worse();
+    assert_eq!(report.verdict("wired"), Some(Verdict::Passes), "{report}");
+}
+
+#[test]
+fn quinns_bbr_is_found_to_harm_cubic() {
+    let bbr = quinn(|| Arc::new(BbrConfig::default())).named("quinn's BBR");
+    let report = bbr.only("beside-deployed").against([Deployed::Cubic, Deployed::Reno]).seeds(1).run().unwrap();
+    let worse: Vec<_> = report.with(Verdict::WorseThanEveryDeployed).map(|figure| figure.key.as_str()).collect();
+    assert!(worse.contains(&"beside-deployed/cubic/goodput_mbps-harm-other"), "{report}");
+}
+
+/// The same seeds give the same report, on whatever thread each run went.
+#[test]
+fn reports_repeat() {
+    let report = || {
+        let cubic = quinn(|| Arc::new(CubicConfig::default()));
+        cubic.only("wired").against(Deployed::Cubic).run().unwrap().to_string()
+    };
+    assert_eq!(report(), report());
+}
+
+/// An algorithm beside itself is never worse: of itself the best seed is no worse than the worst.
+#[test]
+fn a_deployed_algorithm_is_no_worse_than_itself() {
+    let cubic = algorithm(knee_cc::find("cubic").unwrap());
+    cubic.only("wired").only("aqm").against(Deployed::Cubic).run().unwrap().assert_no_worse();
+}
+
+/// The reports of which docs/evaluate-rust.md has the verdicts.
+#[test]
+#[ignore = "takes minutes"]
+fn quinns_controllers_by_all_criteria() {
+    let (cubic, reno) = (quinn(|| Arc::new(CubicConfig::default())), quinn(|| Arc::new(NewRenoConfig::default())));
+    for evaluation in [cubic, reno, quinn(|| Arc::new(BbrConfig::default()))] {
+        println!("{}\n", evaluation.run().unwrap());
+    }
+}
