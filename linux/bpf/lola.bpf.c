@@ -51,6 +51,21 @@ void BPF_PROG(lola_release, struct sock *sk)
 	no_longer_shown(sk);
 }
 
+/*
+ * A copy on the stack. By eight bytes it would be one of registers, of which the verifier of Linux 6.18.15 finds the rest
+ * unreadable once a part was written at a variable offset.
+ */
+static inline void copy_by_words(struct knee_lola *to, const struct knee_lola *from)
+{
+	volatile __u32 *words = (volatile __u32 *)to;
+	int i;
+
+	_Static_assert(sizeof(*to) % sizeof(*words) == 0, "whole words");
+#pragma unroll
+	for (i = 0; i < sizeof(*to) / sizeof(*words); i++)
+		words[i] = ((const __u32 *)from)[i];
+}
+
 SEC("struct_ops")
 void BPF_PROG(lola_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
@@ -59,7 +74,7 @@ void BPF_PROG(lola_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	if (sample->rtt_us < 0)
 		return;
 	/* The filter's ring is indexed, which the verifier allows only on the stack. */
-	copy = *l;
+	copy_by_words(&copy, l);
 	knee_lola_sample(&copy, PARAMS, tcp_sk(sk)->tcp_mstamp, sample->rtt_us);
 	*l = copy;
 }
