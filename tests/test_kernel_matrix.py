@@ -1,48 +1,76 @@
-"""scripts/kernel_matrix.py: what it reads on the consoles of guests; booting kernels is not tested here."""
+"""knee linux matrix: what it reads on the consoles of guests; booting kernels is not tested here."""
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-TREE = Path(__file__).parent.parent
-SPEC = importlib.util.spec_from_file_location("kernel_matrix", TREE / "scripts/kernel_matrix.py")
-assert SPEC is not None
-assert SPEC.loader is not None
-matrix = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(matrix)
+from knee.cli import app
+from knee.errors import InputError
+from knee.kernel import matrix
 
+SOURCES = sorted((Path(__file__).parent.parent / "linux/matrix").glob("*.c"))
 CONSOLE = """\
 [    0.1] Booting
 knee guest kernel 6.12.117+deb12-cloud-amd64\r
-knee lola said libbpf: load bpf program failed
-knee lola load refused\r
-knee vegas load ok\r
-knee vegas user Operation not permitted\r
-knee vegas transfer ok\r
-knee vegas restarts 4 of 5\r
-knee vegas unload ok\r
+knee lola.bpf said libbpf: load bpf program failed
+knee lola.bpf said invalid read from stack
+knee lola.bpf load refused\r
+knee vegas.bpf load ok\r
+knee vegas.bpf user Operation not permitted\r
+knee vegas.bpf transfer ok\r
+knee vegas.bpf restarts 4 of 5\r
+knee vegas.bpf unload ok\r
+knee lola.ko load ok\r
+knee lola.ko parameters q_low\r
+knee guest sch_qfq No such file or directory\r
+knee cocoa load ok\r
+knee cocoa/htb plain 18.6 Mbit/s, 145 kB, 1514 B\r
+knee cocoa/htb gso 18.6 Mbit/s, 715 kB, 24020 B\r
+knee cocoa/htb remove ok\r
+knee cocoa/qfq plain failed: tc qdisc add dev lo parent 1:1 handle 2: qfq\r
+knee cocoa unload ok\r
 """
 
 
-def test_results_are_read_by_algorithm_and_step() -> None:
-    release, steps, ended = matrix.read(CONSOLE)
-    assert release == "6.12.117+deb12-cloud-amd64"
-    assert steps == {
-        "lola": {"load": "refused"},
-        "vegas": {
-            "load": "ok",
-            "user": "Operation not permitted",
-            "transfer": "ok",
-            "restarts": "4 of 5",
-            "unload": "ok",
-        },
-    }
-    assert not ended
-    assert matrix.read(CONSOLE + "knee guest end ok\r\n")[2]
+def test_results_are_read_by_part_and_step() -> None:
+    outcome = matrix.read(CONSOLE + "knee guest end ok\r\n")
+    assert outcome.release == "6.12.117+deb12-cloud-amd64"
+    assert outcome.parts["lola.bpf"] == {"load": "refused"}
+    # What it had to reach and did not is there.
+    assert outcome.parts["lola.ko"] == {"load": "ok", "parameters": "q_low", "user": "", "transfer": "", "unload": ""}
+    assert outcome.wrong() == [
+        "lola.bpf load: refused",
+        "vegas.bpf user: Operation not permitted",
+        "vegas.bpf restarts: 4 of 5",
+        "lola.ko parameters: q_low",
+        "lola.ko user: no result",
+        "lola.ko transfer: no result",
+        "lola.ko unload: no result",
+        "cocoa/htb gso: 18.6 Mbit/s, 715 kB, 24020 B",
+        "cocoa/qfq plain: failed: tc qdisc add dev lo parent 1:1 handle 2: qfq",
+        "cocoa/qfq gso: no result",
+        "cocoa/qfq remove: no result",
+    ]
+    assert any("invalid read from stack" in said for said in outcome.said)
+    assert any("sch_qfq: No such file" in said for said in outcome.said)
+
+
+def test_a_guest_that_does_not_come_to_its_end_failed() -> None:
+    outcome = matrix.read(CONSOLE)
+    assert "guest end: not reached" in outcome.wrong()
+    assert any("knee cocoa unload ok" in said for said in outcome.said)
+
+
+def test_bpf_is_not_expected_before_linux_6_4() -> None:
+    old = "knee guest kernel 6.1.0-56\nknee lola.bpf said failed to create: -EINVAL\nknee lola.bpf load refused\n"
+    outcome = matrix.read(f"{old}knee guest end ok\n")
+    assert outcome.parts == {"lola.bpf": {"load": "needs 6.4"}}
+    assert outcome.wrong() == []
+    assert outcome.said == []
 
 
 @pytest.mark.parametrize(
@@ -56,6 +84,13 @@ def test_results_are_read_by_algorithm_and_step() -> None:
         # htcp has no such hook.
         ("restarts", "-", False),
         ("restarts", "", True),
+        ("plain", "16.0 Mbit/s, 60 kB, 1514 B", False),
+        ("plain", "15.9 Mbit/s, 60 kB, 1514 B", True),
+        ("gso", "18.6 Mbit/s, 60 kB, 1530 B", False),
+        # A packet that was not split.
+        ("gso", "18.6 Mbit/s, 60 kB, 1531 B", True),
+        ("gso", "", True),
+        ("remove", "the transfer stopped", True),
     ],
 )
 def test_what_counts_as_failed(step: str, result: str, wrong: bool) -> None:
@@ -63,9 +98,27 @@ def test_what_counts_as_failed(step: str, result: str, wrong: bool) -> None:
 
 
 def test_the_steps_are_those_of_the_guest(tmp_path: Path) -> None:
-    source = TREE / "linux/matrix/guest.c"
-    text = source.read_text()
+    text = "".join(source.read_text() for source in SOURCES)
     for step in matrix.STEPS:
-        assert f"knee %s {step} " in text
-    command = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-c", "-o", tmp_path / "guest.o", source]
+        assert f" {step} " in text
+    for step in matrix.COCOA_STEPS:
+        assert f'"{step}"' in text or f"knee cocoa/%s {step} " in text
+    command: list[str | Path] = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", tmp_path / "init", *SOURCES]
     subprocess.run(command, check=True)
+
+
+def test_a_folder_has_one_kernel(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no kernel; expected one boot/vmlinuz"):
+        matrix.kernel(tmp_path)
+    (tmp_path / "boot").mkdir()
+    (tmp_path / "boot/vmlinuz-6.1.0-1").touch()
+    assert matrix.kernel(tmp_path) == matrix.Kernel(tmp_path, "6.1.0-1", tmp_path / "boot/vmlinuz-6.1.0-1", None)
+    (tmp_path / "boot/vmlinuz-6.1.0-2").touch()
+    with pytest.raises(InputError, match=r"has the kernels 6\.1\.0-1, 6\.1\.0-2"):
+        matrix.kernel(tmp_path)
+
+
+def test_what_is_no_kernel_is_refused() -> None:
+    done = CliRunner().invoke(app, ["linux", "matrix", "6.1.0-56"])
+    assert isinstance(done.exception, InputError)
+    assert "6.1.0-56 is neither the number of a kernel, such as 6.12, nor a folder" in str(done.exception)

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * The init of a guest of scripts/kernel_matrix.py: tries each BPF object of /objects on the kernel that booted, and writes a
- * line per step to the console, "knee ALGORITHM STEP RESULT". The result is "ok", a number, or what went wrong.
+ * The init of a guest of "knee linux matrix": tries the kernel parts on the kernel that booted, and writes a line per step to
+ * the console, "knee PART STEP RESULT". A PART is an algorithm as BPF (lola.bpf) or as a module (lola.ko), or cocoa below
+ * another queue discipline (cocoa/htb). The result is "ok", figures, or what went wrong.
  *
- * load      the verifier accepts the program and the kernel registers the algorithm
- * user      an ordinary user may select it
- * transfer  a connection on the loopback device carries TRANSFER bytes
- * restarts  number of calls of the program's hook for sending after idle time, out of RESTARTS such sends
- * unload    the algorithm is no longer available
+ * load        the kernel takes the program or module, and has the algorithm
+ * user        an ordinary user may select it
+ * transfer    a connection on the loopback device carries TRANSFER bytes
+ * restarts    BPF: number of calls of the hook for sending after idle time, out of RESTARTS such sends
+ * parameters  modules: each is read and written, and none takes nonsense
+ * unload      the algorithm is no longer available; a module stays while a connection has it
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -33,11 +35,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "guest.h"
+
 #define OBJECTS		"/objects"
 #define BPFFS		"/sys/fs/bpf"
 #define LOADER		"/knee-bpf"
 #define AVAILABLE	"/proc/sys/net/ipv4/tcp_available_congestion_control"
-#define TRANSFER	(4 << 20)
 #define RESTARTS	5
 #define ORDINARY	65534
 
@@ -68,7 +71,7 @@ static void loopback_up(void)
 	close(socket_);
 }
 
-/* Runs the loader; what it writes to standard error follows on the console, a line "knee NAME said ..." each. */
+/* Runs the loader; what it writes to standard error follows on the console, a line "knee PART said ..." each. */
 static bool loader(const char *name, char *const arguments[])
 {
 	char line[512];
@@ -88,14 +91,14 @@ static bool loader(const char *name, char *const arguments[])
 	close(ends[1]);
 	said = fdopen(ends[0], "r");
 	while (said && fgets(line, sizeof(line), said))
-		printf("knee %s said %s", name, line);
+		printf("knee %s.bpf said %s", name, line);
 	if (said)
 		fclose(said);
 	return waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
 /* Whether the kernel has an algorithm of that name. */
-static bool is_available(const char *name)
+bool is_available(const char *name)
 {
 	char names[512] = "", *word;
 	FILE *file = fopen(AVAILABLE, "r");
@@ -110,7 +113,7 @@ static bool is_available(const char *name)
 }
 
 /* 0, or why an ordinary user may not select the algorithm. */
-static int select_as_user(const char *name)
+int select_as_user(const char *name)
 {
 	int status;
 	pid_t child = fork();
@@ -159,7 +162,7 @@ static long calls(const char *name)
 }
 
 /* A connection with the algorithm on the loopback device; its two ends. */
-static bool connected(const char *name, int ends[2])
+bool connected(const char *name, int ends[2])
 {
 	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t length = sizeof(address);
@@ -177,8 +180,8 @@ static bool connected(const char *name, int ends[2])
 	return ends[1] >= 0;
 }
 
-/* Sends `bytes` and returns when all are acknowledged. */
-static bool sent(int ends[2], size_t bytes)
+/* Sends `bytes` and returns when all are acknowledged; calls `look`, unless it is NULL, each time it waits. */
+bool sent(int ends[2], size_t bytes, void (*look)(void))
 {
 	static char data[1 << 16];
 	size_t received = 0, left = bytes;
@@ -195,8 +198,11 @@ static bool sent(int ends[2], size_t bytes)
 			return false;
 		received += done > 0 ? done : 0;
 		/* Paced packets and delayed ACKs need time to pass, which it does only while all sleep. */
-		if (done < 0)
+		if (done < 0) {
 			usleep(200);
+			if (look)
+				look();
+		}
 	}
 	do {
 		usleep(1000);
@@ -204,54 +210,83 @@ static bool sent(int ends[2], size_t bytes)
 	return true;
 }
 
-static void transfer(const char *name)
+static void try_restarts(const char *name)
 {
 	long before;
 	int ends[2], i;
 
-	if (!connected(name, ends) || !sent(ends, TRANSFER)) {
-		printf("knee %s transfer %s\n", name, strerror(errno));
+	if (!connected(name, ends) || !sent(ends, 1000, NULL)) {
+		printf("knee %s.bpf restarts %s\n", name, strerror(errno));
 		return;
 	}
-	printf("knee %s transfer ok\n", name);
 	before = calls(name);
 	for (i = 0; i < RESTARTS; i++) {
 		usleep(100000);
-		sent(ends, 1000);
+		sent(ends, 1000, NULL);
 	}
 	if (before < 0)
-		printf("knee %s restarts -\n", name);
+		printf("knee %s.bpf restarts -\n", name);
 	else
-		printf("knee %s restarts %ld of %d\n", name, calls(name) - before, RESTARTS);
+		printf("knee %s.bpf restarts %ld of %d\n", name, calls(name) - before, RESTARTS);
 	close(ends[0]);
 	close(ends[1]);
 }
 
-static void try_algorithm(const char *name, const char *object)
+void try_selected(const char *part, const char *name)
 {
-	char pin[320];
-	int why;
+	int ends[2], why = select_as_user(name);
 
-	snprintf(pin, sizeof(pin), BPFFS "/%s", name);
-	if (!loader(name, (char *const[]){ LOADER, "load", (char *)object, pin, NULL })) {
-		printf("knee %s load refused\n", name);
+	printf("knee %s user %s\n", part, why ? strerror(why) : "ok");
+	if (!connected(name, ends) || !sent(ends, TRANSFER, NULL)) {
+		printf("knee %s transfer %s\n", part, strerror(errno));
 		return;
 	}
-	printf("knee %s load ok\n", name);
-	why = select_as_user(name);
-	printf("knee %s user %s\n", name, why ? strerror(why) : "ok");
-	transfer(name);
+	printf("knee %s transfer ok\n", part);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void try_object(const char *name)
+{
+	char object[320], part[64], pin[320];
+
+	snprintf(object, sizeof(object), OBJECTS "/%s.o", name);
+	snprintf(part, sizeof(part), "%s.bpf", name);
+	snprintf(pin, sizeof(pin), BPFFS "/%s", name);
+	if (!loader(name, (char *const[]){ LOADER, "load", object, pin, NULL })) {
+		printf("knee %s load refused\n", part);
+		return;
+	}
+	printf("knee %s load ok\n", part);
+	try_selected(part, name);
+	try_restarts(name);
 	if (!loader(name, (char *const[]){ LOADER, "unload", pin, NULL }))
-		printf("knee %s unload failed\n", name);
+		printf("knee %s unload failed\n", part);
 	else
-		printf("knee %s unload %s\n", name, is_available(name) ? "still there" : "ok");
+		printf("knee %s unload %s\n", part, is_available(name) ? "still there" : "ok");
+}
+
+void each_file(const char *folder, const char *suffix, void (*try)(const char *name))
+{
+	struct dirent **found;
+	int i, count = scandir(folder, &found, NULL, alphasort);
+
+	for (i = 0; i < count; i++) {
+		char name[256], *dot;
+
+		snprintf(name, sizeof(name), "%s", found[i]->d_name);
+		dot = strrchr(name, '.');
+		if (dot && !strcmp(dot, suffix)) {
+			*dot = 0;
+			try(name);
+			fflush(stdout);
+		}
+	}
 }
 
 int main(void)
 {
-	struct dirent **found;
 	struct utsname kernel;
-	int i, count;
 
 	mounted("proc", "/proc");
 	mounted("sysfs", "/sys");
@@ -262,19 +297,9 @@ int main(void)
 	write_file("/proc/sys/kernel/printk", "1");
 	uname(&kernel);
 	printf("\nknee guest kernel %s\n", kernel.release);
-	count = scandir(OBJECTS, &found, NULL, alphasort);
-	for (i = 0; i < count; i++) {
-		char name[256], path[320], *dot;
-
-		snprintf(name, sizeof(name), "%s", found[i]->d_name);
-		snprintf(path, sizeof(path), OBJECTS "/%s", found[i]->d_name);
-		dot = strrchr(name, '.');
-		if (!dot || strcmp(dot, ".o"))
-			continue;
-		*dot = 0;
-		try_algorithm(name, path);
-		fflush(stdout);
-	}
+	each_file(OBJECTS, ".o", try_object);
+	each_file(MODULES, ".ko", try_module);
+	try_cocoa();
 	printf("knee guest end ok\n");
 	fflush(stdout);
 	sync();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -101,6 +102,73 @@ def build(
     others = [other.release for other in built() if other.hz == hz and other.number != lab.number]
     if others:
         out().print(f"Also built: Linux {', '.join(others)}; --kernel NUMBER chooses.", soft_wrap=True)
+
+
+@command(app, "matrix")
+def matrix(
+    kernels: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NUMBER|DIR]...",
+            help="Debian's newest kernel of a number, such as 6.12, or a folder with an unpacked kernel; "
+            "default: 6.1, 6.12 and 7.2.",
+        ),
+    ] = None,
+    suite: Annotated[
+        str | None,
+        option(KERNEL, "--suite", metavar="NAME", help="The suite of Debian to fetch from, such as trixie-backports."),
+    ] = None,
+    as_json: Annotated[bool, option(OUTPUT, "--json", help="Print only JSON.")] = False,
+) -> None:
+    """Try the kernel parts on other kernels, each booted in a guest of qemu.
+
+    The BPF programs and the modules are built, loaded, used and unloaded; cocoa is used below other queue disciplines.
+    Nothing is loaded here, and root is not needed. A kernel takes some minutes; fetched ones are kept in
+    ~/.cache/knee/kernels (0.4 GB each). Exit code 1: a step failed.
+    """
+    from pathlib import Path
+
+    from knee.kernel import matrix as kernels_tried
+    from knee.kernel.bpf.build import require
+
+    wanted = kernels or list(kernels_tried.DEFAULT)
+    folders = [name for name in wanted if Path(name).is_dir()]
+    unknown = [name for name in wanted if name not in folders and not re.fullmatch(r"\d+\.\d+", name)]
+    if unknown:
+        raise InputError(f"{unknown[0]} is neither the number of a kernel, such as 6.12, nor a folder.")
+    require(kernels_tried.missing(fetches=len(folders) < len(wanted)), "Kernels cannot be tried here")
+    outcomes = []
+    for name in wanted:
+        if sys.stderr.isatty():
+            print(f"Linux {name}: some minutes ...", file=sys.stderr)
+        kernel = kernels_tried.kernel(Path(name)) if name in folders else kernels_tried.fetch(name, suite)
+        outcomes.append(kernels_tried.attempt(kernel))
+        if not as_json:
+            _print_outcome(outcomes[-1])
+    if as_json:
+        print(json.dumps([{**vars(each), "wrong": each.wrong()} for each in outcomes], indent=2))
+    if any(each.wrong() for each in outcomes):
+        raise typer.Exit(1)
+
+
+def _print_outcome(outcome: Any) -> None:
+    from knee.kernel.matrix import COCOA_STEPS, STEPS
+
+    ours = {part: results for part, results in outcome.parts.items() if part.endswith((".bpf", ".ko"))}
+    below = {part: results for part, results in outcome.parts.items() if part.startswith("cocoa/")}
+    rows = table(f"Congestion controls on Linux {outcome.release}", ["part", *STEPS])
+    for part, results in ours.items():
+        rows.add_row(part, *(results.get(step, "") for step in STEPS))
+    out().print(rows)
+    if below:
+        rows = table(f"cocoa on Linux {outcome.release}", ["below", "without GSO", "with GSO", "removed in use"])
+        for part, results in below.items():
+            rows.add_row(part.partition("/")[2], *(results[step] for step in COCOA_STEPS))
+        out().print(rows)
+    for said in outcome.said:
+        out().print(said, soft_wrap=True)
+    wrong = outcome.wrong()
+    out().print(f"Failed: {'; '.join(wrong)}." if wrong else "Nothing failed.", soft_wrap=True)
 
 
 @command(qdisc, "add", context_settings=_OPTIONS)

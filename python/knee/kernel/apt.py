@@ -44,9 +44,13 @@ class Apt:
 
     def numbers(self) -> list[str]:
         """The kernels whose source there is, such as 6.1, in ascending order."""
-        known = {match[1] for name in self._said("pkgnames", "linux-source-") if (match := PACKAGE.fullmatch(name))}
+        known = {match[1] for name in self.names("linux-source-") if (match := PACKAGE.fullmatch(name))}
         # pkgnames also gives names that other packages only mention.
         return sorted((number for number in known if self.version(package(number))), key=order)
+
+    def names(self, start: str) -> list[str]:
+        """The names of packages that begin with ``start``, also of such that are only mentioned."""
+        return self._said("pkgnames", start)
 
     def version(self, name: str) -> str | None:
         """The version of a package that apt would install."""
@@ -99,7 +103,7 @@ def lists(suite: str | None) -> Iterator[Apt]:
             (folder / part).mkdir(parents=True)
         (folder / "status").touch()
         signed = f"[signed-by={_KEYS}] " if _KEYS.is_file() else ""
-        (folder / "sources.list").write_text(f"deb {signed}{_archive()} {suite} main\n")
+        (folder / "sources.list").write_text(f"deb {signed}{archive()} {suite} main\n")
         options = _options(folder)
         tools.run(["apt-get", *options, "update"], f"Getting the list of packages of {suite}")
         yield Apt(options, suite)
@@ -123,7 +127,7 @@ def _options(folder: Path) -> tuple[str, ...]:
     return tuple(word for key, value in values.items() for word in ("-o", f"{key}={value}"))
 
 
-def _archive() -> str:
+def archive() -> str:
     """The address of Debian's archive that the machine's configuration has."""
     words = ["apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)", "Identifier: Packages"]
     said = subprocess.run(words, capture_output=True, text=True, check=False).stdout

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What the parts of the guest's init share; guest.c says what the init does. */
+#ifndef KNEE_MATRIX_GUEST_H
+#define KNEE_MATRIX_GUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The modules of congestion controls; the folder is empty where the guest's kernel came without headers. */
+#define MODULES		"/modules"
+/* cocoa, and the queue disciplines and classifiers that it is tried with. */
+#define SCHEDULERS	"/schedulers"
+#define TRANSFER	(4 << 20)
+
+bool connected(const char *name, int ends[2]);
+bool sent(int ends[2], size_t bytes, void (*look)(void));
+bool is_available(const char *name);
+int select_as_user(const char *name);
+/* The steps "user" and "transfer" of an algorithm that is there. */
+void try_selected(const char *part, const char *name);
+/* Calls `try` with the name, less the suffix, of each file in a folder. */
+void each_file(const char *folder, const char *suffix, void (*try)(const char *name));
+
+/* 0 or an errno. */
+int insert_module(const char *path);
+int remove_module(const char *name);
+void try_module(const char *name);
+void try_cocoa(void);
+
+#endif

@@ -1,0 +1,309 @@
+"""``knee linux matrix``: tries the kernel parts on other kernels, each booted in a guest of qemu.
+
+A kernel is a root folder with its packages, and with a compiler if modules are to be built. :func:`fetch` makes one of
+Debian's. The guest's init is ``linux/matrix``, which says what the steps are. Time in a guest is virtual, so that a
+busy machine changes nothing.
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from knee.errors import InputError, RunError
+from knee.kernel import apt, cache, tools
+from knee.kernel.bpf import build as bpf
+from knee.system.missing import Missing
+
+#: The kernels that are tried by default: Debian's of its last three suites with one.
+DEFAULT = ("6.1", "6.12", "7.2")
+#: The suite of Debian that has a kernel; newer ones are where the last one is.
+_SUITES = {"6.1": "bookworm", "6.12": "trixie"}
+_NEWEST = "trixie-backports"
+#: What building a module needs besides the kernel's headers.
+_BUILDS = "base-files,coreutils,dash,diffutils,findutils,gawk,gcc,grep,make,sed"
+#: Programs, and the Debian packages that have them.
+_PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "cpio": "cpio", "gcc": "gcc", "ldd": "libc-bin", "tc": "iproute2"}
+_FETCHES = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux"}
+#: What cocoa is tried below, and the kernel's modules that it takes.
+_SCHEDULERS = ("sch_htb", "sch_tbf", "sch_hfsc", "sch_drr", "sch_qfq", "sch_netem", "cls_matchall")
+#: The steps of a congestion control as BPF or module, and of cocoa below a queue discipline.
+STEPS = ("load", "user", "transfer", "restarts", "parameters", "unload")
+COCOA_STEPS = ("plain", "gso", "remove")
+#: Not of every part: modules count no restarts, and BPF's parameters are set as it is loaded.
+_OF = {"bpf": tuple(step for step in STEPS if step != "parameters"), "ko": tuple(s for s in STEPS if s != "restarts")}
+#: What guests are given, real seconds.
+_PATIENCE_S = 1200
+#: BPF congestion controls may write the window since this kernel.
+_BPF_SINCE = (6, 4)
+#: Rate of the link above cocoa in a guest, Mbit/s, and the least part of it that a transfer has to get.
+_RATE_MBPS, _LEAST_PART = 20.0, 0.8
+#: The longest packet that cocoa may hold, bytes: a full one, and the rounding of tc. Merged packets are split.
+_LONGEST = 1514 + 16
+_LINE = re.compile(r"^knee (\S+) (\S+) (.+?)\s*$", re.MULTILINE)
+_FIGURES = re.compile(r"([\d.]+) Mbit/s, (\d+) kB, (\d+) B")
+_QEMU = (
+    *("qemu-system-x86_64", "-M", "pc", "-cpu", "max", "-m", "1024", "-icount", "shift=0,sleep=off"),
+    *("-display", "none", "-nodefaults", "-no-reboot", "-serial", "stdio", "-monitor", "none"),
+)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel to try.
+
+    Attributes:
+        root: the root folder with its packages.
+        release: the output of ``uname -r``.
+        image: what boots.
+        headers: what modules are built with, as the root folder's programs see it; None where they are not in it.
+    """
+
+    root: Path
+    release: str
+    image: Path
+    headers: str | None
+
+
+@dataclass
+class Outcome:
+    """What a kernel did.
+
+    Attributes:
+        release: the output of ``uname -r``.
+        parts: the result of each step, by part: ``lola.bpf``, ``lola.ko``, ``cocoa``, ``cocoa/htb``.
+        said: what went wrong, for people.
+    """
+
+    release: str
+    parts: dict[str, dict[str, str]] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+
+    def wrong(self) -> list[str]:
+        """The steps that failed, as ``lola.ko unload: still there``."""
+        return [
+            f"{part} {step}: {result or 'no result'}"
+            for part, results in self.parts.items()
+            for step, result in results.items()
+            if failed(step, result)
+        ]
+
+
+def missing(*, fetches: bool) -> list[Missing]:
+    """What this machine lacks; with ``fetches``, also for :func:`fetch`."""
+    if not tools.suits():
+        return tools.missing()
+    programs = {**_PROGRAMS, **(_FETCHES if fetches else {})}
+    lacking = [package for program, package in programs.items() if shutil.which(program, path=_path()) is None]
+    here = [Missing(f"no {', '.join(lacking)}", tools.install_command(lacking))] if lacking else []
+    return [*here, *bpf.compilers()]
+
+
+def _path() -> str:
+    return f"{os.environ.get('PATH', os.defpath)}{os.pathsep}/usr/sbin{os.pathsep}/sbin"
+
+
+def kernel(root: Path) -> Kernel:
+    """The kernel in a root folder, such as one made by ``dpkg-deb -x``.
+
+    Raises:
+        InputError: it has none, or several.
+    """
+    images = {path.name.removeprefix("vmlinuz-"): path for path in root.glob("boot/vmlinuz-*")}
+    images |= {path.parent.name: path for path in root.glob("usr/lib/modules/*/vmlinuz")}
+    if len(images) != 1:
+        found = f"{root} has {'the kernels ' + ', '.join(sorted(images)) if images else 'no kernel'}"
+        raise InputError(f"{found}; expected one boot/vmlinuz-* or usr/lib/modules/*/vmlinuz.")
+    ((release, image),) = images.items()
+    headers = f"/usr/src/linux-headers-{release}"
+    builds = (root / headers[1:]).is_dir() and (root / "usr/bin/make").exists()
+    return Kernel(root, release, image, headers if builds else None)
+
+
+def fetch(number: str, suite: str | None = None) -> Kernel:
+    """Debian's newest kernel of a number, with what building modules needs; it is kept in the cache.
+
+    Raises:
+        InputError: the suite has no such kernel.
+        RunError: it cannot be had.
+    """
+    suite = suite or _SUITES.get(number, _NEWEST)
+    with apt.lists(suite) as lists:
+        named = re.compile(rf"linux-headers-({re.escape(number)}[.\d]*[-+\w.]*-cloud-amd64)")
+        releases = [match[1] for name in lists.names("linux-headers-") if (match := named.fullmatch(name))]
+        if not releases:
+            raise InputError(f"Debian's suite {suite} has no linux-headers-{number}.*-cloud-amd64; name another suite.")
+        release = max(releases, key=lambda name: [int(part) for part in re.findall(r"\d+", name)])
+    place = cache.root().parent / "kernels" / release
+    with cache.locked(f"kernel-{release}"):
+        if not place.is_dir():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with cache.making(place) as folder:
+                _unpack(release, suite, folder)
+    return kernel(place)
+
+
+def _unpack(release: str, suite: str, folder: Path) -> None:
+    """Fills a folder with a kernel and a compiler from a suite, without running anything of theirs."""
+    base = suite.removesuffix("-backports")
+    archive = apt.archive()
+    sources = [f"deb {archive} {name} main" for name in dict.fromkeys((base, suite))]
+    packages = f"{_BUILDS},linux-headers-{release},linux-image-{release}"
+    options = ["--variant=extract", f"--include={packages}", f'--aptopt=APT::Default-Release "{suite}"']
+    with tempfile.TemporaryDirectory(prefix="knee-") as name:
+        packed = Path(name) / "root.tar"
+        tools.run(["mmdebstrap", *options, base, packed, *sources], f"Getting Linux {release}")
+        unpack: list[str | Path] = ["tar", "-x", "-f", packed, "-C", folder, "--no-same-owner", "--exclude=./dev/*"]
+        tools.run(unpack, f"Unpacking Linux {release}")
+    (folder / "usr/bin/awk").symlink_to("gawk")
+
+
+def modules(of: Kernel) -> list[Path]:
+    """The modules, built for a kernel with the compiler in its root folder; none where that has no headers.
+
+    Raises:
+        RunError: they do not compile.
+    """
+    if of.headers is None:
+        return []
+    place = of.root / "knee"
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(cache.SOURCES, place)
+    # Kernel builds read /dev/null and /proc. The namespaces end with the command.
+    script = 'for each in dev proc; do mount --rbind "/$each" "$0/$each"; done; exec chroot "$0" "$@"'
+    make = ["/usr/bin/make", "-C", "/knee/modules", f"KDIR={of.headers}", "modules"]
+    shell: list[str | Path] = ["unshare", "--map-root-user", "--mount", "sh", "-ec", script, of.root]
+    tools.run([*shell, *make], f"Building the modules for Linux {of.release}")
+    return sorted((place / "modules").glob("*.ko"))
+
+
+def fill(root: Path, of: Kernel, built: Sequence[Path]) -> None:
+    """Fills a folder with the guest's root: its init, the programs with their libraries, objects and modules."""
+    sources = sorted((cache.SOURCES / "matrix").glob("*.c"))
+    tools.run(["gcc", "-O2", "-static", "-o", root / "init", *sources], "Building the guest's init")
+    for name in ("objects", "modules", "schedulers"):
+        (root / name).mkdir()
+    for name in bpf.algorithms():
+        shutil.copy(bpf.program(name), root / "objects" / f"{name}.o")
+    for module in built:
+        shutil.copy(module, root / ("schedulers" if module.stem.startswith("sch_") else "modules"))
+    for name in _SCHEDULERS if built else ():
+        # Debian 12 has them below /lib, Debian 13 below /usr/lib.
+        where = f"lib/modules/{of.release}/kernel/net/sched/{name}.ko*"
+        for found in (*of.root.glob(where), *of.root.glob(f"usr/{where}")):
+            data = found.read_bytes()
+            # Decompressed, since a kernel need not be able to.
+            (root / f"schedulers/{name}.ko").write_bytes(lzma.decompress(data) if found.suffix == ".xz" else data)
+    _with_libraries(bpf.loader(), root / "knee-bpf", root)
+    _with_libraries(Path(shutil.which("tc", path=_path()) or "tc"), root / "tc", root)
+
+
+def _with_libraries(program: Path, place: Path, root: Path) -> None:
+    shutil.copy(program, place)
+    for library in re.findall(r"(/\S+) \(", tools.run(["ldd", program], f"Looking for {program.name}'s libraries")):
+        copy = root / library[1:]
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(library, copy)
+
+
+def boot(image: Path, root: Path) -> str:
+    """What a guest with this root folder writes to its console."""
+    names = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
+    with tempfile.NamedTemporaryFile(prefix="knee-") as packed:
+        pack = ["cpio", "--create", "--format=newc", "--quiet"]
+        subprocess.run(pack, cwd=root, input=names.encode(), stdout=packed, check=True)
+        command: list[str | Path] = [
+            *_QEMU,
+            "-kernel",
+            image,
+            "-initrd",
+            packed.name,
+            "-append",
+            "console=ttyS0 quiet panic=-1",
+        ]
+        try:
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False,
+                timeout=_PATIENCE_S,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as late:
+            return (late.stdout or b"").decode(errors="replace")
+    return done.stdout + done.stderr
+
+
+def attempt(of: Kernel) -> Outcome:
+    """Builds the modules for a kernel, boots it, and returns what happened.
+
+    Raises:
+        RunError: what the guest needs does not build here.
+    """
+    said, built = [], list[Path]()
+    try:
+        built = modules(of)
+    except RunError as error:
+        said.append(str(error))
+    if of.headers is None:
+        said.append(f"{of.root} has no headers of the kernel, or no make: the modules were not tried.")
+    with tempfile.TemporaryDirectory(prefix="knee-") as folder:
+        fill(Path(folder), of, built)
+        outcome = read(boot(of.image, Path(folder)))
+    outcome.said = said + outcome.said
+    for module in built:
+        part = "cocoa" if module.stem == "sch_cocoa" else f"{module.stem.removeprefix('tcp_')}.ko"
+        outcome.parts.setdefault(part, {})["load"] = outcome.parts.get(part, {}).get("load", "")
+    if of.headers is not None and not built:
+        outcome.parts["modules"] = {"build": "failed"}
+    return outcome
+
+
+def read(console: str) -> Outcome:
+    """The results on a guest's console. Steps that an algorithm had to reach and did not are there, and empty."""
+    release = re.search(r"^knee guest kernel (\S+)", console, re.MULTILINE)
+    outcome = Outcome(release[1] if release else "unknown")
+    refusals: dict[str, list[str]] = {}
+    for part, step, result in _LINE.findall(console):
+        if step == "said":
+            refusals.setdefault(part, []).append(result)
+        elif part != "guest":
+            outcome.parts.setdefault(part, {})[step] = result
+        elif step not in ("kernel", "end"):
+            outcome.said.append(f"In the guest, {step}: {result}.")
+    for part, results in outcome.parts.items():
+        kind = part.rpartition(".")[2]
+        if kind in _OF and results.get("load") == "ok":
+            results |= {step: results.get(step, "") for step in _OF[kind]}
+        elif part.startswith("cocoa/"):
+            results |= {step: results.get(step, "") for step in COCOA_STEPS}
+        elif kind == "bpf" and _number(outcome.release) < _BPF_SINCE:
+            results["load"] = "needs 6.4"
+        elif part in refusals:
+            # A verifier's reason is near the end of a long log.
+            outcome.said.append(f"{part} was refused: {'; '.join(refusals[part][-6:])}.")
+    if "knee guest end ok" not in console:
+        last = "; ".join(line.strip() for line in console.splitlines()[-5:] if line.strip())
+        outcome.said.append(f"The guest did not come to its end; its last lines: {last or 'none'}.")
+        outcome.parts.setdefault("guest", {})["end"] = "not reached"
+    return outcome
+
+
+def _number(release: str) -> tuple[int, ...]:
+    found = re.match(r"(\d+)\.(\d+)", release)
+    return (int(found[1]), int(found[2])) if found else (0,)
+
+
+def failed(step: str, result: str) -> bool:
+    """Whether a result is a failure. Restarts are counted where the algorithm hears of them; each has to be heard."""
+    if step == "restarts":
+        heard, _, of = result.partition(" of ")
+        return result != "-" and (not of or heard != of)
+    if step in ("plain", "gso"):
+        figures = _FIGURES.fullmatch(result)
+        return figures is None or float(figures[1]) < _LEAST_PART * _RATE_MBPS or int(figures[3]) > _LONGEST
+    return result not in ("ok", "needs 6.4")
