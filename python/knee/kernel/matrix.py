@@ -156,7 +156,13 @@ def _unpack(release: str, suite: str, folder: Path) -> None:
     archive = apt.archive()
     sources = [f"deb {archive} {name} main" for name in dict.fromkeys((base, suite))]
     packages = f"{_BUILDS},linux-headers-{release},linux-image-{release}"
-    options = ["--variant=extract", f"--include={packages}", f'--aptopt=APT::Default-Release "{suite}"']
+    # Nothing of the packages is run, so no mode is needed that only root has.
+    options = [
+        "--mode=chrootless",
+        "--variant=extract",
+        f"--include={packages}",
+        f'--aptopt=APT::Default-Release "{suite}"',
+    ]
     with tempfile.TemporaryDirectory(prefix="knee-") as name:
         packed = Path(name) / "root.tar"
         tools.run(["mmdebstrap", *options, base, packed, *sources], f"Getting Linux {release}")
