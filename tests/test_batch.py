@@ -153,6 +153,30 @@ def test_a_failed_program_ends_a_batch_or_is_taken_note_of_and_its_result_stays(
     assert told["failed_programs"] == ["The programs of flow 1 failed. It said nothing."]
 
 
+class _Built(Sim):
+    """A ground with a kernel that is built anew at times."""
+
+    key = "one"
+
+    def build(self, scenario: Scenario) -> str | None:
+        return self.key
+
+    def run(self, *arguments: Any, **more: Any) -> knee.Result:
+        result = super().run(*arguments, **more)
+        result.manifest["kernel_build"] = self.key
+        return result
+
+
+def test_another_build_of_a_kernel_runs_again(scenario: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ground = _Built()
+    monkeypatch.setitem(grounds.GROUNDS, "sim", ground)
+    jobs = _jobs(scenario, 1)
+    for key, again in (("one", True), ("one", False), ("two", True), ("two", False)):
+        ground.key = key
+        assert batch.is_done(jobs[0], tmp_path / jobs[0].name) is not again
+        batch.run(jobs, tmp_path)
+
+
 class _Now(Sim):
     """A ground in real time, which notes how many runs there are at once."""
 

@@ -5,8 +5,8 @@
     jobs = [batch.Job(f"seed{k}", scenario.model_copy(update={"seed": k})) for k in range(1, 11)]
     folders = batch.run(jobs, Path("results/many"))
 
-An existing folder is kept if the same program made it from the same scenario on the same ground, and the files of
-programs that are its flows have not changed.
+An existing folder is kept if the same program made it from the same scenario on the same ground, and neither the kernel
+and modules that ran there nor the files of programs that are its flows have changed.
 """
 
 from __future__ import annotations
@@ -235,7 +235,8 @@ def is_done(job: Job, folder: Path) -> bool:
     same = all(_text(folder / name) == source for name, source in code.items())
     if scenario != dumps(job.scenario.plain()) or not same or problems(folder, [*DATA, *code]):
         return False
-    return not programs.changed(manifest.get("programs", ()))
+    build = grounds.find(_ground(job)).build(job.scenario)
+    return manifest.get("kernel_build") == build and not programs.changed(manifest.get("programs", ()))
 
 
 def _text(path: Path) -> str | None:
