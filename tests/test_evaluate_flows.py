@@ -116,6 +116,12 @@ def test_a_file_that_is_no_flow_is_refused(
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.parametrize("name", ["mine.ko", "folder/tcp_mine.ko", "mine.bpf.o"])
+def test_a_kernel_object_is_refused_by_name(name: str) -> None:
+    with pytest.raises(InputError, match=rf"^{name}: kernel modules and BPF objects are not evaluated from files yet"):
+        subject.subject(name, place=KERNEL)
+
+
 def test_a_program_runs_only_where_that_is_allowed(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(PROGRAM)
     with pytest.raises(InputError, match=r'mine.toml: program: it would run "sleep .*; expected --allow-programs'):

@@ -24,6 +24,8 @@ from knee.scenario.overrides import apply
 _KEYS = ("cc_params", "transport", "pacing", "ecn", "tls", "program")
 #: How the name of a file ends that has the keys of a flow.
 _FILE = ".toml"
+#: And those of kernel modules and BPF objects.
+_OBJECTS = (".ko", ".o")
 #: What of a name may be in a file's.
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -88,6 +90,9 @@ def subject(name: str, changes: Sequence[str] = (), place: Place = SIM, *, allow
         InputError: there is no such algorithm or flow, it cannot run there, a change is not one, or a file or program
             may not be run.
     """
+    if name.endswith(_OBJECTS):
+        found = f"{name}: kernel modules and BPF objects are not evaluated from files yet"
+        raise InputError(f"{found}; expected an algorithm that the ground has, such as lola --ground uml.")
     flow = _flow_in(Path(name)) if name.endswith(_FILE) else {"cc": name}
     if str(flow.get("cc")).startswith("quinn:"):
         flow.setdefault("transport", "quic")
