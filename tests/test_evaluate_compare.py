@@ -128,7 +128,7 @@ def test_what_differs_between_two_grounds_is_no_regression(
     assert main(["evaluate", "--compare", *paths]) == 0
     said = capsys.readouterr().out
     assert "The first ran in the simulator, the second in Linux 6.1.192 in virtual time" in said
-    assert "The verdict is the same on 1 of the 2 figures that apply on both grounds; 1 do not apply on both." in said
+    assert "The verdict is the same on 1 of the 2 figures that apply on both grounds; 1 does not apply on both." in said
     assert main(["evaluate", "--compare", *paths, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [change["regression"] for change in told["changes"]] == [False]

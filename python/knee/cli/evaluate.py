@@ -243,7 +243,7 @@ def _show_comparison(first: Evaluation, second: Evaluation, as_json: bool) -> No
     if not found.one_ground:
         both = found.same + len(found.changes)
         said = f"The verdict is the same on {found.agreed} of the {both} figures that apply on both grounds"
-        _paragraph(console, f"{said}; {found.apart} do not apply on both.")
+        _paragraph(console, f"{said}; {found.apart} {'does' if found.apart == 1 else 'do'} not apply on both.")
     for names, which in ((found.missing, "first"), (found.new, "second")):
         if names:
             console.print(f"{len(names)} only in the {which}, such as {names[0]}.")
