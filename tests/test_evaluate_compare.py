@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from knee.cli import main
+from knee.cli.evaluate import _hold
 from knee.evaluate.compare import compare
 from knee.evaluate.outcome import Evaluation, Found, Judged, read
 from knee.evaluate.run import as_json
@@ -142,6 +144,15 @@ def test_a_baseline_of_another_ground_is_refused_before_anything_runs(
     assert main(["evaluate", "reno", "--baseline", "base.json"]) == 2
     assert "base.json is an evaluation on uml, and this one is on sim; expected one on sim" in capsys.readouterr().err
     assert not (tmp_path / "results").exists()
+
+
+def test_a_verdict_that_is_worse_than_on_another_kernel_names_that_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+    before = replace(evaluation(ONE), **ON_LINUX)
+    after = replace(evaluation(replace(ONE, verdict=Verdict.LOOK)), ground="uml", kernel="7.2.12")
+    with pytest.raises(typer.Exit):
+        _hold(before, after, Path("base.json"))
+    said = capsys.readouterr().err
+    assert "1 verdict is worse than in base.json, which ran in Linux 6.1.192 in virtual time: bufferbloat/" in said
 
 
 def test_an_evaluation_of_before_there_were_grounds_is_of_the_simulator(tmp_path: Path) -> None:

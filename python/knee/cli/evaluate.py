@@ -290,7 +290,8 @@ def _hold(before: Evaluation, done: Evaluation, baseline: Path | None) -> None:
         told = "; ".join(_said(change) for change in worse[:_MOST])
         rest = f"; and {len(worse) - _MOST} more" if len(worse) > _MOST else ""
         verdicts = "verdict is" if len(worse) == 1 else "verdicts are"
-        complain(f"{len(worse)} {verdicts} worse than in {baseline}: {told}{rest}.")
+        elsewhere = "" if before.place == done.place else f", which ran in {before.place}"
+        complain(f"{len(worse)} {verdicts} worse than in {baseline}{elsewhere}: {told}{rest}.")
         raise typer.Exit(1)
 
 
