@@ -12,6 +12,7 @@ import pytest
 
 import knee
 from knee import grounds
+from knee.errors import ProgramError
 from knee.grounds.sim import Sim
 from knee.scenario import Scenario, from_dict
 from knee.study import batch, engine
@@ -123,6 +124,57 @@ def test_work_grows_with_rate_and_duration(scenario: Make) -> None:
     # 10 Mbit/s for 3 s in packets of 1500 bytes.
     assert engine.packets(of()) == 2500
     assert engine.packets(of(duration="6 s")) == 5000
+
+
+class _Failing(Sim):
+    """A ground on which a program fails, as ``uml`` tells of it."""
+
+    def run(self, *arguments: Any, **more: Any) -> knee.Result:
+        result = super().run(*arguments, **more)
+        result.summary["failed_programs"] = ["The programs of flow 1 failed. It said nothing."]
+        return result
+
+
+def test_a_failed_program_ends_a_batch_or_is_taken_note_of_and_its_result_stays(
+    scenario: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(grounds.GROUNDS, "failing", _Failing())
+    good, bad = _jobs(scenario, 2)
+    bad = batch.Job(bad.name, bad.scenario, "failing")
+    with pytest.raises(ProgramError, match="It said nothing"):
+        batch.run([bad, good], tmp_path / "strict")
+    assert batch.is_done(good, tmp_path / "strict" / good.name)
+    failed: list[str] = []
+    folders = batch.run([good, bad], tmp_path / "lenient", failed=lambda job, error: failed.append(str(error)))
+    assert len(failed) == 1
+    assert "It said nothing" in failed[0]
+    assert folders == [tmp_path / "lenient" / job.name for job in (good, bad)]
+    told = json.loads((tmp_path / "lenient" / bad.name / "summary.json").read_bytes())
+    assert told["failed_programs"] == ["The programs of flow 1 failed. It said nothing."]
+
+
+class _Built(Sim):
+    """A ground with a kernel that is built anew at times."""
+
+    key = "one"
+
+    def build(self, scenario: Scenario) -> str | None:
+        return self.key
+
+    def run(self, *arguments: Any, **more: Any) -> knee.Result:
+        result = super().run(*arguments, **more)
+        result.manifest["kernel_build"] = self.key
+        return result
+
+
+def test_another_build_of_a_kernel_runs_again(scenario: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ground = _Built()
+    monkeypatch.setitem(grounds.GROUNDS, "sim", ground)
+    jobs = _jobs(scenario, 1)
+    for key, again in (("one", True), ("one", False), ("two", True), ("two", False)):
+        ground.key = key
+        assert batch.is_done(jobs[0], tmp_path / jobs[0].name) is not again
+        batch.run(jobs, tmp_path)
 
 
 class _Now(Sim):

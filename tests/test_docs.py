@@ -78,7 +78,7 @@ def test_examples_of_scenarios_are_scenarios(document: Path) -> None:
             sweepfile.check(sweepfile.read(tomllib.loads(block)))
         elif "[search" in block:
             sweepfile.check(searchfile.read(tomllib.loads(block)).corners(), most=50)
-        elif "duration" in block:
+        elif re.search(r"^duration =", block, re.M):
             from_toml(block)
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from knee.cli import COMMANDS, main
 from knee.papers.items import Items
-from knee.scenario import from_toml
+from knee.scenario import from_dict, from_toml
 from knee.scenario.shipped import shipped
 from knee.study.fidelity import read
 from knee.study.fidelity.shipped import find
@@ -146,6 +146,9 @@ def test_scenarios_are_read(block: Block) -> None:
         sweepfile.check(sweepfile.read(told))
     elif "search" in told:
         sweepfile.check(searchfile.read(told).corners(), most=50)
+    elif "program" in told:
+        # A flow that knee evaluate puts into its scenarios.
+        from_dict({"duration": "1 s", "link": {"rate": "1 Mbit/s"}, "flows": [{"rtt": "1 ms", **told}]})
     else:
         from_toml(block.text)
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from knee.cli import main
+from knee.cli.evaluate import _hold
 from knee.evaluate.compare import compare
 from knee.evaluate.outcome import Evaluation, Found, Judged, read
 from knee.evaluate.run import as_json
@@ -102,6 +104,62 @@ def test_the_command_says_what_is_better_and_worse(
     assert [(change["key"], change["better"], change["regression"]) for change in told["changes"]] == [
         (ONE.key, False, True), (USE.key, True, False),
     ]  # fmt: skip
+
+
+ON_LINUX = {"ground": "uml", "kernel": "6.1.192"}
+
+
+def test_what_differs_between_two_grounds_is_no_regression(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    other = replace(ONE, key="aqm/pie/utilization")
+    refused = replace(other, verdict=Verdict.NOT_APPLICABLE, values=[], reason="link.queue: none.")
+    first = evaluation(ONE, USE, other)
+    second = replace(evaluation(replace(ONE, verdict=Verdict.WORSE, values=[300.0, 310.0]), USE, refused), **ON_LINUX)
+    found = compare(first, second)
+    assert [change.regression for change in found.changes] == [True]
+    assert found.regressions == []
+    assert (found.agreed, found.same, found.apart) == (1, 1, 1)
+    # On one ground, that it no longer runs is a regression.
+    assert len(compare(replace(first, **ON_LINUX), second).regressions) == 2
+    for name, each in (("a.json", first), ("b.json", second)):
+        (tmp_path / name).write_text(as_json(each))
+        assert read(tmp_path / name) == each
+    paths = [str(tmp_path / name) for name in ("a.json", "b.json")]
+    assert main(["evaluate", "--compare", *paths]) == 0
+    said = capsys.readouterr().out
+    assert "The first ran in the simulator, the second in Linux 6.1.192 in virtual time" in said
+    assert "The verdict is the same on 1 of the 2 figures that apply on both grounds; 1 does not apply on both." in said
+    assert main(["evaluate", "--compare", *paths, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [change["regression"] for change in told["changes"]] == [False]
+
+
+def test_a_baseline_of_another_ground_is_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "base.json").write_text(as_json(replace(evaluation(ONE), **ON_LINUX)))
+    assert main(["evaluate", "reno", "--baseline", "base.json"]) == 2
+    assert "base.json is an evaluation on uml, and this one is on sim; expected one on sim" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_verdict_that_is_worse_than_on_another_kernel_names_that_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+    before = replace(evaluation(ONE), **ON_LINUX)
+    after = replace(evaluation(replace(ONE, verdict=Verdict.LOOK)), ground="uml", kernel="7.2.12")
+    with pytest.raises(typer.Exit):
+        _hold(before, after, Path("base.json"))
+    said = capsys.readouterr().err
+    assert "1 verdict is worse than in base.json, which ran in Linux 6.1.192 in virtual time: bufferbloat/" in said
+
+
+def test_an_evaluation_of_before_there_were_grounds_is_of_the_simulator(tmp_path: Path) -> None:
+    data = json.loads(as_json(evaluation(ONE)))
+    del data["ground"], data["kernel"]
+    (tmp_path / "old.json").write_text(json.dumps(data))
+    assert read(tmp_path / "old.json") == evaluation(ONE)
 
 
 def test_a_baseline_fails_where_a_verdict_is_worse(

@@ -72,7 +72,7 @@ def test_every_algorithm_but_the_quic_stacks_is_one_of_them() -> None:
 def test_the_command_names_what_each_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(subject, "registered", lambda: subject.deployed(["reno", "bbr"]))
+    monkeypatch.setattr(subject, "registered", lambda place: subject.deployed(["reno", "bbr"], place))
     monkeypatch.setenv("COLUMNS", "120")
     asked = ["evaluate", "--all", "--quick", "--seeds", "1", "--only", "high-loss", "--out", str(tmp_path / "all")]
     assert main(asked) == 0

@@ -94,6 +94,20 @@ def test_a_program_runs_only_where_that_is_allowed(tmp_path: Path, capfd: pytest
     assert not (tmp_path / "out").exists()
 
 
+def test_a_manifest_tells_whether_a_program_is_still_the_same(tmp_path: Path) -> None:
+    script = tmp_path / "send"
+    script.write_text("#!/bin/sh\nsleep 1\n")
+    script.chmod(0o755)
+    made = from_dict(program(send=str(script))).flows[0].program
+    assert made is not None
+    told = [programs.about(made, role, programs.locate(made, role)) for role in programs.ROLES]
+    assert not programs.changed(told)
+    script.write_text("#!/bin/sh\nsleep 2\n")
+    assert programs.changed(told)
+    script.unlink()
+    assert programs.changed(told)
+
+
 def test_what_is_no_program_is_refused_before_anything_starts(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("hello\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from collections.abc import Callable
@@ -34,7 +35,8 @@ def evaluate(
         str | None,
         typer.Argument(
             metavar="X",
-            help="A congestion control of knee list cc, or a class of a Python file: mine.py:Mine.",
+            help="A congestion control of knee list cc, a class of a Python file (mine.py:Mine), or a TOML file with "
+            "the keys of a flow, such as program.",
             autocompletion=complete.ccs,
         ),
     ] = None,
@@ -50,16 +52,18 @@ def evaluate(
             help="Change X's flows: cc_params.q_target='10 ms', transport=quic.",
         ),
     ] = None,
+    ground: options.Ground = None,
+    kernel: options.Kernel = None,
     against: Annotated[
-        str,
+        str | None,
         option(
             options.INPUT,
             "--against",
             metavar="A,B,...",
-            help="The deployed algorithms that come in X's place",
+            help="The deployed algorithms that come in X's place; default: cubic,bbr3,reno, on uml cubic,bbr,reno.",
             autocompletion=complete.several_ccs,
         ),
-    ] = "cubic,bbr3,reno",
+    ] = None,
     quick: Annotated[
         bool, option(options.INPUT, "--quick", help="Run the most important scenarios only, with fewer seeds.")
     ] = False,
@@ -114,14 +118,16 @@ def evaluate(
             help="Run nothing; show what is better and worse in the second evaluate.json.",
         ),
     ] = None,
+    allow_programs: options.AllowPrograms = False,
+    unconfined: options.Unconfined = False,
     allow_code: options.AllowCode = False,
 ) -> None:
     """Evaluate a congestion control by the criteria of RFC 9743.
 
-    X and the deployed algorithms run in the same simulated scenarios. Each figure has a threshold with its source, and
-    a verdict: passes, must be looked at, worse than every deployed one, not applicable, does not run. Writes
-    evaluate.html, evaluate.json, badge.svg, and the scenarios, which knee run takes. Finished runs are kept, so an
-    interrupted command continues where it stopped.
+    X and the deployed algorithms run in the same scenarios, by default simulated. Each figure has a threshold with its
+    source, and a verdict: passes, must be looked at, worse than every deployed one, not applicable, does not run.
+    Writes evaluate.html, evaluate.json, badge.svg, and the scenarios, which knee run takes. Finished runs are kept, so
+    an interrupted command continues where it stopped.
     """
     from knee.evaluate.outcome import read
 
@@ -135,23 +141,32 @@ def evaluate(
             raise InputError("--all evaluates every algorithm as it is; leave X, --set and --baseline away.")
     elif cc is None:
         raise InputError("There is nothing to evaluate; name a congestion control, such as knee evaluate lola.")
-    from knee.evaluate import criteria, field, run, subject
+    from knee.evaluate import criteria, field, place, run, subject
+    from knee.grounds import programs
     from knee.own import code_allowed
 
+    if unconfined:
+        os.environ[programs.UNCONFINED] = "1"
     before = None if baseline is None else read(baseline)
     chosen = criteria.chosen(only)
+    here = place.chosen(ground, kernel)
+    if before is not None and before.ground != here.ground:
+        raise InputError(
+            f"{baseline} is an evaluation on {before.ground}, and this one is on {here.ground}; expected one on "
+            f"{here.ground}. To compare the two grounds, use --compare."
+        )
     with code_allowed(allow_code):
-        others = subject.deployed(against.split(","))
-        one = None if cc is None else subject.subject(cc, changes or ())
-        name = f"evaluate-{one.folder if one else 'all'}{'-quick' if quick else ''}"
+        others = subject.deployed(place.DEPLOYED[here.ground] if against is None else against.split(","), here)
+        one = None if cc is None else subject.subject(cc, changes or (), here, allow_programs=allow_programs)
+        name = f"evaluate-{one.folder if one else 'all'}{here.suffix}{'-quick' if quick else ''}"
         where = folder or Path("results") / name
         with Bar("evaluate", where) as bar:
             how: dict[str, Any] = {
-                "quick": quick, "seeds": seeds, "workers": workers, "again": again, "progress": bar,
-                "command": context.obj, "max_memory": max_memory,
+                "place": here, "quick": quick, "seeds": seeds, "workers": workers, "again": again, "progress": bar,
+                "command": context.obj, "max_memory": max_memory, "allow_programs": allow_programs,
             }  # fmt: skip
             made = (
-                field.evaluate_all(subject.registered(), others, chosen, where, **how)
+                field.evaluate_all(subject.registered(here), others, chosen, where, **how)
                 if one is None
                 else run.evaluate(one, others, chosen, where, **how)
             )
@@ -171,7 +186,8 @@ def _show(console: Console, done: Evaluation) -> None:
     from knee.evaluate import words
 
     # The title of a table is no wider than that.
-    console.print(f"{done.name} by the criteria of RFC 9743", style="bold", soft_wrap=True)
+    where = "" if done.ground == "sim" else f", on {done.place}"
+    console.print(f"{done.name} by the criteria of RFC 9743{where}", style="bold", soft_wrap=True)
     rows = table(None, ["criterion", "section", "figures", "verdict"], text=4)
     for found in done.criteria:
         text = found.verdict.value
@@ -215,12 +231,19 @@ def _show_comparison(first: Evaluation, second: Evaluation, as_json: bool) -> No
         write_json(_plain(found))
         return
     console = out()
+    if found.places[0] != found.places[1]:
+        said = f"The first ran in {found.places[0]}, the second in {found.places[1]}"
+        _paragraph(console, f"{said}: not everything that differs is a change of the algorithm.")
     for title, wanted in (
         ("Worse", lambda change: not change.better),
         ("Better", lambda change: change.better),
     ):
         _changes(console, title, found, wanted)
     console.print(f"{len(found.changes)} figures differ, {found.same} do not.")
+    if not found.one_ground:
+        both = found.same + len(found.changes)
+        said = f"The verdict is the same on {found.agreed} of the {both} figures that apply on both grounds"
+        _paragraph(console, f"{said}; {found.apart} {'does' if found.apart == 1 else 'do'} not apply on both.")
     for names, which in ((found.missing, "first"), (found.new, "second")):
         if names:
             console.print(f"{len(names)} only in the {which}, such as {names[0]}.")
@@ -244,13 +267,15 @@ def _plain(found: Comparison) -> dict[str, Any]:
         {
             "key": change.before.key,
             "better": change.better,
-            "regression": change.regression,
+            "regression": change in found.regressions,
             "verdicts": [change.before.verdict.value, change.after.verdict.value],
             "values": [change.before.values, change.after.values],
         }
         for change in found.changes
     ]
-    return {"changes": changes, "same": found.same, "only_first": found.missing, "only_second": found.new}
+    counts = {"same": found.same, "same_verdict": found.agreed, "not_compared": found.apart}
+    places = {"places": found.places, "one_ground": found.one_ground}
+    return {**places, "changes": changes, **counts, "only_first": found.missing, "only_second": found.new}
 
 
 def _hold(before: Evaluation, done: Evaluation, baseline: Path | None) -> None:
@@ -265,7 +290,8 @@ def _hold(before: Evaluation, done: Evaluation, baseline: Path | None) -> None:
         told = "; ".join(_said(change) for change in worse[:_MOST])
         rest = f"; and {len(worse) - _MOST} more" if len(worse) > _MOST else ""
         verdicts = "verdict is" if len(worse) == 1 else "verdicts are"
-        complain(f"{len(worse)} {verdicts} worse than in {baseline}: {told}{rest}.")
+        elsewhere = "" if before.place == done.place else f", which ran in {before.place}"
+        complain(f"{len(worse)} {verdicts} worse than in {baseline}{elsewhere}: {told}{rest}.")
         raise typer.Exit(1)
 
 

@@ -93,3 +93,9 @@ Check = Annotated[bool, option(OUTPUT, "--check", help="Exit with 1 if the figur
 AllowCode = Annotated[
     bool, option(CODE, "--allow-code", help='Run Python files that the scenario names: cc = "mine.py:Mine".')
 ]
+AllowPrograms = Annotated[
+    bool, option(CODE, "--allow-programs", help="Let flows be programs, which run on this machine.")
+]
+Unconfined = Annotated[
+    bool, option(CODE, "--unconfined-programs", help="Run them without confinement, on a machine that has none.")
+]

@@ -78,17 +78,8 @@ def run(
             help="Exit with 1 if a figure is physically impossible, such as a rate above a link's.",
         ),
     ] = False,
-    allow_programs: Annotated[
-        bool, option(options.CODE, "--allow-programs", help="Let flows be programs, which run on this machine.")
-    ] = False,
-    unconfined: Annotated[
-        bool,
-        option(
-            options.CODE,
-            "--unconfined-programs",
-            help="Run them without confinement, on a machine that has none.",
-        ),
-    ] = False,
+    allow_programs: options.AllowPrograms = False,
+    unconfined: options.Unconfined = False,
     allow_code: options.AllowCode = False,
 ) -> None:
     """Run scenarios and write their results.

@@ -1,6 +1,6 @@
 """``knee evaluate``: a verdict on a congestion control by the criteria of RFC 9743.
 
 ``criteria.toml`` has the criteria: scenarios, figures, thresholds and their sources. ``run.py`` runs them with the
-algorithm and with deployed ones in its place, ``verdict.py`` judges, ``page.py`` and ``badge.py`` show the outcome, and
-``compare.py`` compares two of them.
+algorithm (``subject.py``) and with deployed ones in its place, on a ground (``place.py``), ``verdict.py`` judges,
+``page.py`` and ``badge.py`` show the outcome, and ``compare.py`` compares two of them.
 """

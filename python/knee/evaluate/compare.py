@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knee.evaluate.outcome import Evaluation, Judged
-from knee.evaluate.verdict import MARGIN
+from knee.evaluate.verdict import MARGIN, Verdict
 
 
 @dataclass(frozen=True)
@@ -36,36 +36,60 @@ class Comparison:
     """Two evaluations, figure by figure.
 
     Attributes:
+        places: where the runs of both were, in words.
+        one_ground: whether that is the same ground.
         changes: the figures that differ, verdicts first.
         same: the number of figures whose verdict is the same and whose values overlap.
+        apart: the number of figures that are not compared, since they apply on one of two grounds or on none.
         missing: figures that only the first has.
         new: figures that only the second has.
     """
 
+    places: tuple[str, str]
+    one_ground: bool
     changes: list[Change]
     same: int
+    apart: int
     missing: list[str]
     new: list[str]
 
     @property
     def regressions(self) -> list[Change]:
-        """The changes for which a baseline fails."""
-        return [change for change in self.changes if change.regression]
+        """The changes for which a baseline fails; what differs between two grounds is no change of the algorithm."""
+        return [change for change in self.changes if change.regression and self.one_ground]
+
+    @property
+    def agreed(self) -> int:
+        """The number of figures with the same verdict."""
+        return self.same + sum(not change.verdict for change in self.changes)
 
 
 def compare(first: Evaluation, second: Evaluation) -> Comparison:
     """Compares two evaluations by the figures that both have.
 
     A verdict that differs is a change. So is a figure all of whose seeds are better, or all worse, than all those of
-    the other evaluation, if the nearest two differ by more than a twentieth; it is no regression by itself.
+    the other evaluation, if the nearest two differ by more than a twentieth; it is no regression by itself. Of
+    evaluations on two grounds, only figures that apply on both are compared.
     """
     before, after = ({check.key: check for found in one.criteria for check in found.checks} for one in (first, second))
-    changes = [change for key in before if key in after and (change := _change(before[key], after[key])) is not None]
+    both = [key for key in before if key in after]
+    one_ground = first.ground == second.ground
+    kept = both if one_ground else [key for key in both if _applies(before[key]) and _applies(after[key])]
+    changes = [change for key in kept if (change := _change(before[key], after[key])) is not None]
     changes.sort(key=lambda change: (not change.verdict, change.better))
-    same = sum(key in after for key in before) - len(changes)
     return Comparison(
-        changes, same, [key for key in before if key not in after], [key for key in after if key not in before]
+        (first.place, second.place),
+        one_ground,
+        changes,
+        len(kept) - len(changes),
+        len(both) - len(kept),
+        [key for key in before if key not in after],
+        [key for key in after if key not in before],
     )
+
+
+def _applies(check: Judged) -> bool:
+    return check.verdict is not Verdict.NOT_APPLICABLE
 
 
 def _change(before: Judged, after: Judged) -> Change | None:

@@ -63,9 +63,10 @@ class Field:
                 "figures": {found.key: words.passed(found) for found in done.criteria},
             }
             algorithms.append(about)
+        where = {"ground": first.ground, "kernel": first.kernel}
         how = {"against": first.against, "seeds": first.seeds, "quick": first.quick}
         criteria = [{"key": found.key, "title": found.title, "section": found.section} for found in first.criteria]
-        return {"format": FORMAT, **first.made, **how, "criteria": criteria, "algorithms": algorithms}
+        return {"format": FORMAT, **first.made, **where, **how, "criteria": criteria, "algorithms": algorithms}
 
 
 def evaluate_all(
@@ -88,7 +89,7 @@ def evaluate_all(
         criteria: what is asked.
         out: the folder.
         progress: called with the fraction that is done.
-        options: ``quick``, ``seeds``, ``workers``, ``again``, ``command`` and ``max_memory``, as of
+        options: ``place``, ``quick``, ``seeds``, ``workers``, ``again``, ``command`` and ``max_memory``, as of
             :func:`knee.evaluate.run.evaluate`.
 
     Raises:

@@ -88,6 +88,8 @@ class Evaluation:
         criteria: what was found.
         untested: sections of RFC 9743 that no criterion covers: ``section``, ``title``, ``why``.
         made: the program that made it: ``program``, ``version``, ``commit``.
+        ground: where all runs were.
+        kernel: the release of the kernel that ran; None in the simulator.
     """
 
     name: str
@@ -98,6 +100,13 @@ class Evaluation:
     criteria: list[Found]
     untested: list[dict[str, str]] = field(default_factory=list)
     made: dict[str, str | None] = field(default_factory=dict)
+    ground: str = "sim"
+    kernel: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Where all runs were, in words."""
+        return "the simulator" if self.ground == "sim" else f"Linux {self.kernel} in virtual time"
 
     def count(self, verdict: Verdict) -> int:
         """Criteria with a verdict."""
@@ -105,7 +114,8 @@ class Evaluation:
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
-        head = {"format": FORMAT, **self.made, "cc": self.name, "flow": self.flow, "against": self.against}
+        where = {"ground": self.ground, "kernel": self.kernel}
+        head = {"format": FORMAT, **self.made, **where, "cc": self.name, "flow": self.flow, "against": self.against}
         criteria = []
         for found in self.criteria:
             checks = []
@@ -156,5 +166,15 @@ def _of(data: dict[str, Any]) -> Evaluation:
         criteria.append(Found(found["key"], found["title"], found["section"], found["question"], checks))
     made = {key: data.get(key) for key in ("program", "version", "commit")}
     return Evaluation(
-        data["cc"], data["flow"], data["against"], data["seeds"], data["quick"], criteria, data["untested"], made
+        data["cc"],
+        data["flow"],
+        data["against"],
+        data["seeds"],
+        data["quick"],
+        criteria,
+        data["untested"],
+        made,
+        # Before evaluations had a ground, all were in the simulator.
+        data.get("ground", "sim"),
+        data.get("kernel"),
     )

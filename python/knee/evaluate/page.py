@@ -65,7 +65,7 @@ def facts(done: Evaluation) -> list[str]:
         f"beside {', '.join(done.against)}",
         f"{done.seeds} {'seed' if done.seeds == 1 else 'seeds'}",
         "quick: a part of the scenarios" if done.quick else "",
-        "simulated",
+        "simulated" if done.ground == "sim" else done.place,
         f"knee {done.made.get('version')}",
     ]
 

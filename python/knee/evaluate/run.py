@@ -12,10 +12,11 @@ from typing import Any
 from tomli_w import dumps
 
 from knee import _core
-from knee.errors import FolderError, InputError, KneeError, ScenarioError, in_a_line
+from knee.errors import FolderError, InputError, KneeError, ProgramError, ScenarioError, in_a_line
 from knee.evaluate import badge, page
 from knee.evaluate.criteria import PLACE, Case, Check, Criterion, load
 from knee.evaluate.outcome import MARK, Evaluation, Found, Judged
+from knee.evaluate.place import SIM, Place
 from knee.evaluate.subject import Subject, absent
 from knee.evaluate.verdict import Values, Verdict, judge, measure, sent_nothing, threshold
 from knee.results import tree
@@ -58,6 +59,11 @@ class _Runs:
             ]
         return self.summaries[scenario, who]
 
+    def kernel(self) -> str | None:
+        """The release of the kernel that ran; of several, since runs were kept from before, all."""
+        told = (json.loads((folder / "manifest.json").read_bytes())["kernel"] for folder in self.folders.values())
+        return ", ".join(sorted({kernel for kernel in told if kernel is not None})) or None
+
 
 def evaluate(
     one: Subject,
@@ -65,6 +71,7 @@ def evaluate(
     criteria: Sequence[Criterion],
     out: Path,
     *,
+    place: Place = SIM,
     runs: Path | None = None,
     quick: bool = False,
     seeds: int | None = None,
@@ -73,6 +80,7 @@ def evaluate(
     progress: Callable[[float], None] | None = None,
     command: str | None = None,
     max_memory: int | str | None = None,
+    allow_programs: bool = False,
 ) -> Evaluation:
     """Evaluates an algorithm into ``out``; finished runs of the same program are reused.
 
@@ -84,6 +92,7 @@ def evaluate(
         against: the deployed ones that it is compared with.
         criteria: what is asked; with ``quick`` only scenarios that are marked so.
         out: the folder.
+        place: where everything runs.
         runs: where the results of the runs are kept, if not in ``out``; it has been checked.
         quick: run a part of the scenarios, with fewer seeds.
         seeds: runs of each scenario; default: 3, or 2 with ``quick``.
@@ -92,6 +101,7 @@ def evaluate(
         progress: called with the fraction that is done.
         command: the command line, for the manifests of the runs.
         max_memory: what a run may need.
+        allow_programs: whether the flows may be programs, which run on this machine.
 
     Raises:
         InputError: ``out`` has something else, or a run needs too much memory.
@@ -104,7 +114,10 @@ def evaluate(
     count = seeds or (QUICK_SEEDS if quick else SEEDS)
     cases = [(criterion, case) for criterion in criteria for case in criterion.scenario if case.quick or not quick]
     kept = runs or out / "runs"
-    ran = _run(one, against, cases, out / "scenarios", kept, count, workers, again, progress, command, max_memory)
+    ran = _run(
+        one, against, cases, place, out / "scenarios", kept, count, workers=workers, again=again, progress=progress,
+        command=command, max_memory=max_memory, allow_programs=allow_programs,
+    )  # fmt: skip
     found = []
     for criterion in criteria:
         judged = [
@@ -119,7 +132,8 @@ def evaluate(
     made = {"program": PROGRAM, "version": _core.version(), "commit": commit()}
     untested = [{key: str(value) for key, value in each.model_dump().items()} for each in load().untested]
     names = [other.name for other in against]
-    done = Evaluation(one.name, one.flow, names, count, quick, found, untested, made)
+    where = (place.ground, ran.kernel() or place.kernel)
+    done = Evaluation(one.name, one.flow, names, count, quick, found, untested, made, *where)
     files.write(out / MARK, as_json(done))
     files.write(out / "badge.svg", badge.svg(done))
     files.write(out / "evaluate.html", page.page(done))
@@ -154,19 +168,17 @@ def _run(
     one: Subject,
     against: Sequence[Subject],
     cases: Sequence[tuple[Criterion, Case]],
+    place: Place,
     scenarios: Path,
     kept: Path,
     count: int,
-    workers: int | None,
-    again: bool,
-    progress: Callable[[float], None] | None,
-    command: str | None,
-    max_memory: int | str | None,
+    **options: Any,
 ) -> _Runs:
+    """Writes the scenarios and runs them; ``options`` are those of :func:`knee.study.batch.run`."""
     runs, jobs = _Runs(), list[batch.Job]()
     places: dict[str, tuple[str, str, int]] = {}
     for criterion, case in cases:
-        name, data = criterion.name(case), criterion.data(case)
+        name, data = criterion.name(case), place.adapted(criterion.data(case))
         files.write(scenarios / f"{name}.toml", _file(criterion, case, one, data))
         whose = {other.folder: other.placed(data) for other in (*against, one)}
         if any(check.as_ == "harm" for check in criterion.checks(case)):
@@ -176,28 +188,33 @@ def _run(
                 try:
                     scenario = from_dict({**made, "seed": seed}, where=f"scenarios/{name}.toml", name=name)
                 except ScenarioError as error:
-                    runs.refused[name, who] = f"{error.key}: {error.found}; {error.accepted}."
+                    runs.refused[name, who] = _why(error)
                     break
-                jobs.append(batch.Job(f"{name}/{who}-seed{seed}", scenario, "sim"))
+                jobs.append(batch.Job(f"{name}/{who}{place.suffix}-seed{seed}", scenario, place.ground))
                 places[jobs[-1].name] = (name, who, seed)
 
     def refused(job: batch.Job, error: InputError) -> None:
-        runs.refused[places[job.name][:2]] = str(error)
+        runs.refused[places[job.name][:2]] = _why(error)
 
     def failed(job: batch.Job, error: Exception) -> None:
         name, who, _ = places[job.name]
         if who != one.folder:
             raise error
-        notes = ", ".join(getattr(error, "__notes__", []))
-        said = str(error) if isinstance(error, KneeError) else in_a_line(error) + (f", {notes}" if notes else "")
-        runs.failed.setdefault((name, who), said)
+        # What a program failed with stays in its result, where it is read also when the run is not made again.
+        if not isinstance(error, ProgramError):
+            runs.failed.setdefault((name, who), _why(error))
 
-    folders = batch.run(
-        jobs, kept, workers=workers, progress=progress, refused=refused, failed=failed, again=again,
-        command=command, max_memory=max_memory,
-    )  # fmt: skip
+    folders = batch.run(jobs, kept, refused=refused, failed=failed, **options)
     runs.folders = {places[job.name]: folder for job, folder in zip(jobs, folders, strict=True) if folder is not None}
     return runs
+
+
+def _why(error: Exception) -> str:
+    """Why a run was refused or failed; the scenario is named beside it."""
+    if isinstance(error, ScenarioError):
+        return f"{error.key}: {error.found}; {error.accepted}."
+    notes = ", ".join(getattr(error, "__notes__", []))
+    return str(error) if isinstance(error, KneeError) else in_a_line(error) + (f", {notes}" if notes else "")
 
 
 def _file(criterion: Criterion, case: Case, one: Subject, data: dict[str, Any]) -> str:
@@ -205,7 +222,7 @@ def _file(criterion: Criterion, case: Case, one: Subject, data: dict[str, Any]) 
     name = criterion.name(case)
     places = [i for i, flow in enumerate(data["flows"]) if flow.get("cc") == PLACE]
     other = " ".join(f"--set flows.{i}.cc=cubic" for i in places)
-    own = " --allow-code" if ".py:" in str(one.flow["cc"]) else ""
+    own = " --allow-programs" if one.is_program else " --allow-code" if ".py:" in str(one.flow["cc"]) else ""
     lines = [
         f"RFC 9743, section {criterion.section}: {criterion.question}",
         f"knee run {shlex.quote(name)}.toml{own} --seeds 3",
@@ -238,8 +255,12 @@ def _judged(
         verdict, reason = Verdict.NOT_APPLICABLE, runs.refused[name, one.folder]
     elif (name, one.folder) in runs.failed:
         reason = runs.failed[name, one.folder]
+    elif told := [said for summary in runs.of(name, one.folder) for said in summary.get("failed_programs", ())]:
+        reason = told[0]
     elif any(sent_nothing(summary, labels) for summary in runs.of(name, one.folder)):
         reason = "Its flows delivered nothing."
+    elif one.is_program and not any(value is not None for value in values(one.folder)):
+        verdict, reason = Verdict.NOT_APPLICABLE, f"{check.known.title}: of programs only packets are seen."
     else:
         mine = values(one.folder)
         if others:

@@ -8,29 +8,36 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from knee.errors import InputError, Refused, ScenarioError
 from knee.evaluate.criteria import PLACE
+from knee.evaluate.place import SIM, Place
+from knee.grounds import programs
 from knee.own import IN_FILE, name_of
 from knee.scenario import from_dict, registry
+from knee.scenario.loading import tables
 from knee.scenario.overrides import apply
 
-#: The deployed algorithms in whose company a verdict is reached by default: Linux's two of long standing, and BBRv3.
-DEPLOYED = ("cubic", "bbr3", "reno")
 #: The keys of a flow that ``--set`` may change.
-_KEYS = ("cc_params", "transport", "pacing", "ecn", "tls")
+_KEYS = ("cc_params", "transport", "pacing", "ecn", "tls", "program")
+#: How the name of a file ends that has the keys of a flow.
+_FILE = ".toml"
+#: And those of kernel modules and BPF objects.
+_OBJECTS = (".ko", ".o")
 #: What of a name may be in a file's.
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """An algorithm, as it comes in the place of :data:`PLACE`.
+    """An algorithm or a pair of programs, as it comes in the place of :data:`PLACE`.
 
     Attributes:
         name: what tables call it.
-        flow: the keys of its flows: ``cc`` and what ``--set`` gave, and the transport of a QUIC stack's own controller.
+        flow: the keys of its flows: ``cc`` or ``program``, what a file or ``--set`` gave, and the transport of a QUIC
+            stack's own controller.
         changed: whether ``--set`` gave something.
     """
 
@@ -46,10 +53,21 @@ class Subject:
             return plain
         return f"{plain}-{hashlib.sha256(json.dumps(self.flow, sort_keys=True).encode()).hexdigest()[:8]}"
 
+    @property
+    def is_program(self) -> bool:
+        """Whether its flows are programs, of which only packets are seen."""
+        return "program" in self.flow
+
     def placed(self, data: dict[str, Any]) -> dict[str, Any]:
         """A criterion's scenario with this algorithm in its place."""
         made = copy.deepcopy(data)
-        made["flows"] = [{**flow, **self.flow} if flow.get("cc") == PLACE else flow for flow in made["flows"]]
+        made["flows"] = [self._in(flow) if flow.get("cc") == PLACE else flow for flow in made["flows"]]
+        return made
+
+    def _in(self, flow: dict[str, Any]) -> dict[str, Any]:
+        made = {**flow, **copy.deepcopy(self.flow)}
+        if self.is_program:
+            del made["cc"]
         return made
 
 
@@ -59,17 +77,25 @@ def absent(data: dict[str, Any]) -> dict[str, Any]:
     return {**copy.deepcopy(data), "flows": copy.deepcopy(flows)}
 
 
-def subject(cc: str, changes: Sequence[str] = ()) -> Subject:
-    """An algorithm by name, or a class of a Python file as ``mine.py:Mine``, with changes to its flows.
+def subject(name: str, changes: Sequence[str] = (), place: Place = SIM, *, allow_programs: bool = False) -> Subject:
+    """An algorithm by name, a class of a Python file as ``mine.py:Mine``, or a flow in a TOML file, with changes.
 
     Args:
-        cc: the name; the stack's own controllers, such as ``quinn:bbr``, run over QUIC.
+        name: the name, class or file; the stack's own controllers, such as ``quinn:bbr``, run over QUIC.
         changes: keys of its flows, as ``cc_params.q_target=10 ms``.
+        place: where it is to run.
+        allow_programs: whether it may be programs, which run on this machine.
 
     Raises:
-        InputError: there is no such algorithm, a change is not one, or a file may not be run.
+        InputError: there is no such algorithm or flow, it cannot run there, a change is not one, or a file or program
+            may not be run.
     """
-    flow: dict[str, Any] = {"cc": cc, **({"transport": "quic"} if cc.startswith("quinn:") else {})}
+    if name.endswith(_OBJECTS):
+        found = f"{name}: kernel modules and BPF objects are not evaluated from files yet"
+        raise InputError(f"{found}; expected an algorithm that the ground has, such as lola --ground uml.")
+    flow = _flow_in(Path(name)) if name.endswith(_FILE) else {"cc": name}
+    if str(flow.get("cc")).startswith("quinn:"):
+        flow.setdefault("transport", "quic")
     for change in changes:
         key = change.partition("=")[0].strip()
         if key.partition(".")[0] not in _KEYS:
@@ -80,40 +106,67 @@ def subject(cc: str, changes: Sequence[str] = ()) -> Subject:
     except Refused as refused:
         raise InputError(f"--set: {refused.found}; {refused.accepted}.") from None
     try:
-        named = str(name_of(cc))
+        named = Path(name).name if name.endswith(_FILE) else str(name_of(name))
     except Refused as refused:
-        raise InputError(f"{cc}: {refused.found}; {refused.accepted}.") from None
-    _accepted(cc, flow)
-    if (file := IN_FILE.fullmatch(cc)) is not None:
+        raise InputError(f"{name}: {refused.found}; {refused.accepted}.") from None
+    _accepted(name, flow, place, allow_programs)
+    if (file := IN_FILE.fullmatch(str(flow.get("cc")))) is not None:
         # A scenario that is written elsewhere finds the file by its whole path.
-        from pathlib import Path
-
         flow["cc"] = f"{Path(file['file']).resolve()}:{file['name']}"
     settings = ", ".join(sorted(change.strip().removeprefix("cc_params.") for change in changes))
     return Subject(f"{named} ({settings})" if settings else named, flow, bool(changes))
 
 
-def _accepted(cc: str, flow: dict[str, Any]) -> None:
-    """Rejects what no scenario would take."""
+def _flow_in(path: Path) -> dict[str, Any]:
+    """The keys of a flow in a TOML file: what it is, while the criteria say where and when it runs.
+
+    Raises:
+        InputError: it cannot be read, or has other keys.
+    """
+    keys = f"expected the keys of one flow: cc or program, {', '.join(key for key in _KEYS if key != 'program')}"
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file; {keys}.")
+    flow, _ = tables(path)
+    other = next((key for key in flow if key not in ("cc", *_KEYS)), None)
+    if other is not None:
+        found = "it is a scenario, and the criteria have their own" if "flows" in flow else "the criteria set that"
+        raise InputError(f"{path}: {other}: {found}; {keys}.")
+    if not {"cc", "program"} & set(flow):
+        raise InputError(f"{path}: it has neither cc nor program; {keys}.")
+    return flow
+
+
+def _accepted(name: str, flow: dict[str, Any], place: Place, allow_programs: bool) -> None:
+    """Rejects what no scenario would take there."""
     plain = {"duration": "1 s", "link": {"rate": "10 Mbit/s"}, "flows": [{"rtt": "20 ms", **flow}]}
     try:
-        from_dict(plain, where=cc)
+        scenario = from_dict(place.adapted(plain), where=name)
+        place.refuse(scenario, name)
+        programs.check_allowed(scenario, allow_programs, name)
     except ScenarioError as error:
         key = error.key.replace("flows[0].", "").replace("flows[0]", "flow")
-        found = f"{cc}: {error.found}" if key == "cc" else f"{cc}: {key}: {error.found}"
+        found = f"{name}: {error.found}" if key == "cc" else f"{name}: {key}: {error.found}"
         raise InputError(f"{found}; {error.accepted}.") from None
 
 
-def registered() -> list[Subject]:
-    """All algorithms of ``knee list cc`` but the QUIC stack's own, some of which take hours."""
-    return [subject(name) for name in registry.congestion_controls()]
+def registered(place: Place = SIM) -> list[Subject]:
+    """All algorithms of ``knee list cc`` that run there but the QUIC stack's own, some of which take hours."""
+    found = []
+    for name in registry.congestion_controls():
+        try:
+            found.append(subject(name, place=place))
+        except InputError:
+            # Of those, each runs in the simulator.
+            if place == SIM:
+                raise
+    return found
 
 
-def deployed(names: Sequence[str]) -> list[Subject]:
+def deployed(names: Sequence[str], place: Place = SIM) -> list[Subject]:
     """The algorithms of ``--against``.
 
     Raises:
-        InputError: there is none, one is unknown, or one is named twice.
+        InputError: there is none, one is unknown or does not run there, or one is named twice.
     """
     names = [name.strip() for name in names if name.strip()]
     if not names:
@@ -121,4 +174,10 @@ def deployed(names: Sequence[str]) -> list[Subject]:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"--against names {twice} twice; name it once.")
-    return [subject(name) for name in names]
+    file = next((name for name in names if name.endswith(_FILE)), None)
+    if file is not None:
+        raise InputError(f"--against: {file} is a file; expected names of algorithms, such as cubic,bbr3,reno.")
+    try:
+        return [subject(name, place=place) for name in names]
+    except InputError as error:
+        raise InputError(f"--against: {error}") from None

@@ -66,9 +66,10 @@ def _has(label: str, wanted: str) -> bool:
 
 
 def sent_nothing(summary: dict[str, Any], labels: set[str]) -> bool:
-    """Whether none of the flows with these labels delivered anything."""
+    """Whether none of the flows with these labels delivered anything; of programs, only packets tell."""
     mine = [flow for flow in summary["flows"] if any(_has(flow["label"], label) for label in labels)]
-    return bool(mine) and not any(flow["delivered_bytes"] for flow in mine)
+    known = (flow["received_bytes"] if flow["delivered_bytes"] is None else flow["delivered_bytes"] for flow in mine)
+    return bool(mine) and not any(known)
 
 
 def threshold(check: Check, deployed: Mapping[str, Values]) -> float:

@@ -60,6 +60,12 @@ class Ground(Protocol):
             ScenarioError: names the key, the value found and what is accepted.
         """
 
+    def build(self, scenario: Scenario) -> str | None:
+        """Which build of a kernel and its modules would run the scenario, as ``kernel_build`` in the manifest has it.
+
+        None where there is none. A result of another build is not what a run would give now.
+        """
+
     def run(
         self,
         scenario: Scenario,

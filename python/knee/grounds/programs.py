@@ -6,7 +6,7 @@ import hashlib
 import os
 import stat
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,7 +56,7 @@ def check_allowed(scenario: Scenario, allowed: bool, where: str | None = None) -
             found = (
                 f"it would run {shown(flow.program.send)} on this machine, and programs run only where that is allowed"
             )
-            accepted = "expected knee run --allow-programs, or allow_programs=True in Python, once you have read them"
+            accepted = "expected --allow-programs, or allow_programs=True in Python, once you have read them"
             raise ScenarioError(where or scenario.name, f"flows[{i}].program", found, accepted)
 
 
@@ -136,6 +136,11 @@ def about(program: Program, role: str, executable: Executable) -> dict[str, Any]
     files = [executable.named, *executable.words]
     digests = {path: digest for path in dict.fromkeys(files) if (digest := _digest(program.root, path)) is not None}
     return {"role": role, "root": program.root, "command": list(executable.words), "sha256": digests}
+
+
+def changed(told: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a file of programs that a manifest tells of (:func:`about`) is no longer what it was."""
+    return any(_digest(part["root"], path) != digest for part in told for path, digest in part["sha256"].items())
 
 
 def _digest(root: str, path: str) -> str | None:

@@ -56,6 +56,10 @@ class Sim:
         """Rejects what the simulator cannot do."""
         spec(scenario, where)
 
+    def build(self, scenario: Scenario) -> str | None:
+        """None: no kernel."""
+        return None
+
     def run(
         self,
         scenario: Scenario,

@@ -5,7 +5,8 @@
     jobs = [batch.Job(f"seed{k}", scenario.model_copy(update={"seed": k})) for k in range(1, 11)]
     folders = batch.run(jobs, Path("results/many"))
 
-An existing folder is kept if the same program made it from the same scenario on the same ground.
+An existing folder is kept if the same program made it from the same scenario on the same ground, and neither the kernel
+and modules that ran there nor the files of programs that are its flows have changed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tomli_w import dumps
 
 from knee import grounds
 from knee.errors import InputError, ProgramError
-from knee.grounds import memory, runner
+from knee.grounds import memory, programs, runner
 from knee.own import IN_FILE, classes, sources
 from knee.results.folder import DATA, check_target, manifest_of, problems, recover
 from knee.results.manifest import fingerprint
@@ -81,7 +82,7 @@ def run(
         refused: called with a job whose ground refused it, and the refusal; its folder is None. By default a refusal
             ends the batch.
         failed: called with a job that failed, and the error, such as what a congestion control written in Python
-            raised; its folder is None. By default a failure ends the batch.
+            raised; its folder is None, unless only a program of it failed. By default a failure ends the batch.
         again: run also what is there already.
         command: the command line that asks for the runs, for their manifests.
         max_memory: what a run may need, as of :func:`knee.run`; only as many run at once as fit the machine together.
@@ -90,7 +91,7 @@ def run(
     Raises:
         InputError: a job was refused, or two have one name, or something else is in a folder's place.
         RunError: a run failed.
-        ProgramError: a program of a run failed; all runs were made and saved.
+        ProgramError: a program of a run failed, and there is no ``failed``; all runs were made and saved.
     """
     folders = [Path(folder) / job.name for job in jobs]
     _check(jobs, folders)
@@ -137,7 +138,7 @@ def each(
         workers: as of :func:`run`, and so are all that follow.
         progress: called now and then with the fraction of the work that is done.
         refused: called with a job whose ground refused it, whose place in the list has None.
-        failed: called with a job that failed, whose place has None too.
+        failed: called with a job that failed, whose place has None too, unless only a program of it failed.
         command: the command line that asks for the runs.
         max_memory: what a run may need.
         allow_programs: whether flows may be programs.
@@ -145,7 +146,7 @@ def each(
     Raises:
         InputError: a job was refused.
         RunError: a run failed.
-        ProgramError: a program of a run failed; all runs were made.
+        ProgramError: a program of a run failed, and there is no ``failed``; all runs were made.
     """
     if not jobs:
         return []
@@ -173,9 +174,10 @@ def each(
                 raise
             return _Outcome(i, error=error)
         except ProgramError as error:
+            used = None if failed is None else use(job, error.result)
             # Its figures are in the folder; here they would only take memory until all runs are made.
             error.result = None
-            return _Outcome(i, error=error)
+            return _Outcome(i, used, error)
         except MemoryError:
             raise
         except Exception as error:
@@ -198,10 +200,10 @@ def each(
     for i, outcome in sorted(outcomes.items()):
         if isinstance(outcome.error, InputError) and refused is not None:
             refused(jobs[i], outcome.error)
-        elif outcome.error is not None and not isinstance(outcome.error, ProgramError) and failed is not None:
+        elif outcome.error is not None and failed is not None:
             failed(jobs[i], outcome.error)
     for _, outcome in sorted(outcomes.items()):
-        if isinstance(outcome.error, ProgramError):
+        if isinstance(outcome.error, ProgramError) and failed is None:
             raise outcome.error
     return [outcomes[i].used for i in range(len(jobs))]
 
@@ -221,7 +223,7 @@ def _check(jobs: Sequence[Job], folders: Sequence[Path]) -> None:
 
 
 def is_done(job: Job, folder: Path) -> bool:
-    """Whether ``folder`` holds, whole, what ``job`` would give: same scenario, same ground, same program."""
+    """Whether ``folder`` holds, whole, what ``job`` would give: same scenario, same ground, same programs."""
     manifest = manifest_of(folder)
     if manifest is None or (manifest.get("fingerprint"), manifest.get("ground")) != (fingerprint(), _ground(job)):
         return False
@@ -231,7 +233,10 @@ def is_done(job: Job, folder: Path) -> bool:
         return False
     code = sources(flow.cc for flow in job.scenario.flows)
     same = all(_text(folder / name) == source for name, source in code.items())
-    return scenario == dumps(job.scenario.plain()) and same and not problems(folder, [*DATA, *code])
+    if scenario != dumps(job.scenario.plain()) or not same or problems(folder, [*DATA, *code]):
+        return False
+    build = grounds.find(_ground(job)).build(job.scenario)
+    return manifest.get("kernel_build") == build and not programs.changed(manifest.get("programs", ()))
 
 
 def _text(path: Path) -> str | None:

@@ -68,6 +68,10 @@ class Host:
         if not linux():
             refuse.check(scenario, where)
 
+    def build(self, scenario: Scenario) -> str | None:
+        """None: the running kernel is not one of knee's."""
+        return None
+
     def run(
         self,
         scenario: Scenario,

@@ -79,6 +79,11 @@ class Uml:
         """Refuses what a kernel in virtual time cannot do."""
         refuse.check(scenario, where)
 
+    def build(self, scenario: Scenario) -> str | None:
+        """The key of the kernel and modules; empty where they are not built, or older than their sources."""
+        lab = cache.current(refuse.TICKS[scenario.tcp.tick], scenario.run.kernel)
+        return lab.key if lab is not None and lab.sources == cache.sources_digest() else ""
+
     def run(
         self,
         scenario: Scenario,
