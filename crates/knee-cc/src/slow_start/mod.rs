@@ -18,6 +18,7 @@
 //! start): after a timeout the window grows by the algorithm's own slow start.
 
 mod hystart;
+mod hystart_pp;
 
 pub use hystart::{HyStart, Params as HyStartParams, Sample};
 
@@ -55,7 +56,7 @@ macro_rules! params {
     ($($own:expr),* $(,)?) => {
         &[
             $($own,)*
-            $crate::slow_start::choice(&["standard", "hystart"]),
+            $crate::slow_start::choice(&["standard", "hystart", "hystart++"]),
         ]
     };
 }
@@ -70,6 +71,7 @@ pub const fn choice(words: &'static [&'static str]) -> Param {
 pub fn with<C: CongestionControl + 'static>(cc: C, params: &Params, init: &Init) -> Box<dyn DynCongestionControl> {
     match params.choice("slow_start") {
         "hystart" => Starting::boxed(cc, hystart::Linux::new(init)),
+        "hystart++" => Starting::boxed(cc, hystart_pp::HyStartPlusPlus::new(init)),
         // RFC 5681's, as the algorithm has it.
         _ => Box::new(cc),
     }
@@ -199,7 +201,7 @@ mod tests {
     fn it_is_a_parameter_of_algorithms_with_the_standards_phases_and_no_rate_of_their_own() {
         let mut with = Vec::new();
         for entry in registry() {
-            let has = |param: &Param| param.name == "slow_start" && param.accepted().contains("hystart");
+            let has = |param: &Param| param.name == "slow_start" && param.accepted().contains("hystart++");
             if entry.params.iter().any(has) {
                 with.push(entry.name);
                 assert_eq!((entry.phases, entry.edges), (increase::CLASSIC_PHASES, increase::CLASSIC_EDGES));
