@@ -53,7 +53,7 @@ pub const ENTRY: Entry = Entry {
             SOURCE,
             "longest gap between ACKs of a train, in us",
         ),
-        slow_start::choice(&["hystart", "standard", "hystart++"]),
+        slow_start::choice(&["hystart", "standard", "hystart++", "search"]),
     ],
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,

@@ -19,6 +19,7 @@
 
 mod hystart;
 mod hystart_pp;
+mod search;
 
 pub use hystart::{HyStart, Params as HyStartParams, Sample};
 
@@ -56,7 +57,7 @@ macro_rules! params {
     ($($own:expr),* $(,)?) => {
         &[
             $($own,)*
-            $crate::slow_start::choice(&["standard", "hystart", "hystart++"]),
+            $crate::slow_start::choice(&["standard", "hystart", "hystart++", "search"]),
         ]
     };
 }
@@ -72,6 +73,7 @@ pub fn with<C: CongestionControl + 'static>(cc: C, params: &Params, init: &Init)
     match params.choice("slow_start") {
         "hystart" => Starting::boxed(cc, hystart::Linux::new(init)),
         "hystart++" => Starting::boxed(cc, hystart_pp::HyStartPlusPlus::new(init)),
+        "search" => Starting::boxed(cc, search::Search::new(init)),
         // RFC 5681's, as the algorithm has it.
         _ => Box::new(cc),
     }
