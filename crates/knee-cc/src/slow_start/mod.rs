@@ -17,6 +17,7 @@
 //! Only the first slow start is the part's (RFC 9406, Sec. 4.3, asks for that; the other texts speak of a connection's
 //! start): after a timeout the window grows by the algorithm's own slow start.
 
+mod careful_resume;
 mod hystart;
 mod hystart_pp;
 mod search;
@@ -27,7 +28,7 @@ use crate::{
     Ack, Congestion, CongestionControl, Control, DynCongestionControl, Init, Signal, StateChange, StateEvent, Undo,
     increase,
 };
-use knee_core::{Param, Params};
+use knee_core::{Kind, Param, Params, Time};
 
 /// The first slow start of a connection.
 pub trait SlowStart: Send {
@@ -57,15 +58,38 @@ macro_rules! params {
     ($($own:expr),* $(,)?) => {
         &[
             $($own,)*
-            $crate::slow_start::choice(&["standard", "hystart", "hystart++", "search"]),
+            $crate::slow_start::choice(&["standard", "hystart", "hystart++", "search", "careful_resume"]),
+            $crate::slow_start::SAVED_CWND,
+            $crate::slow_start::SAVED_RTT,
         ]
     };
 }
 pub(crate) use params;
 
+const RESUME: &str = "draft-ietf-tsvwg-careful-resume-24";
+
+/// The window that `careful_resume` remembers.
+pub const SAVED_CWND: Param =
+    Param::count("saved_cwnd", 0, (0, 1 << 30), RESUME, "window remembered for careful_resume, in packets; 0: none");
+/// The least RTT that it remembers.
+pub const SAVED_RTT: Param = Param::time(
+    "saved_rtt",
+    Time::from_millis(100),
+    (Time::from_micros(1), Time::from_secs(100)),
+    RESUME,
+    "least RTT remembered for careful_resume",
+);
+
 /// The parameter `slow_start`, the algorithm's own first.
 pub const fn choice(words: &'static [&'static str]) -> Param {
     Param::choice("slow_start", words, "docs/slow-start.md", "the connection's first slow start")
+}
+
+/// Whether the first slow start that `params` ask for needs a sender that paces. `declared`: those that the algorithm has.
+pub fn paces(declared: &[Param], params: &Params) -> bool {
+    let has = |param: &Param| matches!(param.kind, Kind::Choice(words) if words.contains(&"careful_resume"));
+    declared.iter().any(|param| param.name == "slow_start" && has(param))
+        && params.choice("slow_start") == "careful_resume"
 }
 
 /// The algorithm `cc` with the first slow start that `params` ask for.
@@ -74,6 +98,7 @@ pub fn with<C: CongestionControl + 'static>(cc: C, params: &Params, init: &Init)
         "hystart" => Starting::boxed(cc, hystart::Linux::new(init)),
         "hystart++" => Starting::boxed(cc, hystart_pp::HyStartPlusPlus::new(init)),
         "search" => Starting::boxed(cc, search::Search::new(init)),
+        "careful_resume" => Starting::boxed(cc, careful_resume::CarefulResume::new(params, init)),
         // RFC 5681's, as the algorithm has it.
         _ => Box::new(cc),
     }
@@ -181,7 +206,7 @@ impl<C: CongestionControl, S: SlowStart> CongestionControl for Starting<C, S> {
 mod tests {
     use super::*;
     use crate::{INFINITE_SSTHRESH, Needs, cubic, increase, registry, reno, testing};
-    use knee_core::{Time, Value};
+    use knee_core::Value;
 
     fn reno_with(kind: &'static str) -> Box<dyn DynCongestionControl> {
         testing::make_with(&reno::ENTRY, &[("slow_start", Value::Choice(kind))])
@@ -251,5 +276,18 @@ mod tests {
         c = Control { cwnd: 18, ssthresh: 100, ..c };
         delayed(&mut *cc, &mut c, 2_000);
         assert_eq!((c.cwnd, c.ssthresh), (38, 100));
+    }
+
+    #[test]
+    fn only_what_starts_faster_than_slow_start_makes_a_sender_pace() {
+        let paces = |kind| {
+            let params = Params::resolve(reno::ENTRY.params, [("slow_start", Value::Choice(kind))]).unwrap();
+            reno::ENTRY.needs_with(&params).pacing
+        };
+        let kinds = ["standard", "hystart", "hystart++", "search", "careful_resume"];
+        assert_eq!(kinds.map(paces), [false, false, false, false, true]);
+        for entry in registry() {
+            assert_eq!(entry.needs_with(&Params::defaults(entry.params)).pacing, entry.needs.pacing, "{}", entry.name);
+        }
     }
 }
