@@ -53,7 +53,7 @@ pub const ENTRY: Entry = Entry {
             SOURCE,
             "longest gap between ACKs of a train, in us",
         ),
-        slow_start::choice(&["hystart", "standard", "hystart++", "search", "careful_resume"]),
+        slow_start::choice(&["hystart", "standard", "hystart++", "search", "careful_resume", "rapid_start"]),
         slow_start::SAVED_CWND,
         slow_start::SAVED_RTT,
     ],

@@ -20,6 +20,7 @@
 mod careful_resume;
 mod hystart;
 mod hystart_pp;
+mod rapid_start;
 mod search;
 
 pub use hystart::{HyStart, Params as HyStartParams, Sample};
@@ -58,7 +59,9 @@ macro_rules! params {
     ($($own:expr),* $(,)?) => {
         &[
             $($own,)*
-            $crate::slow_start::choice(&["standard", "hystart", "hystart++", "search", "careful_resume"]),
+            $crate::slow_start::choice(&[
+                "standard", "hystart", "hystart++", "search", "careful_resume", "rapid_start",
+            ]),
             $crate::slow_start::SAVED_CWND,
             $crate::slow_start::SAVED_RTT,
         ]
@@ -87,9 +90,9 @@ pub const fn choice(words: &'static [&'static str]) -> Param {
 
 /// Whether the first slow start that `params` ask for needs a sender that paces. `declared`: those that the algorithm has.
 pub fn paces(declared: &[Param], params: &Params) -> bool {
-    let has = |param: &Param| matches!(param.kind, Kind::Choice(words) if words.contains(&"careful_resume"));
+    let has = |param: &Param| matches!(param.kind, Kind::Choice(words) if words.contains(&"rapid_start"));
     declared.iter().any(|param| param.name == "slow_start" && has(param))
-        && params.choice("slow_start") == "careful_resume"
+        && matches!(params.choice("slow_start"), "careful_resume" | "rapid_start")
 }
 
 /// The algorithm `cc` with the first slow start that `params` ask for.
@@ -99,6 +102,7 @@ pub fn with<C: CongestionControl + 'static>(cc: C, params: &Params, init: &Init)
         "hystart++" => Starting::boxed(cc, hystart_pp::HyStartPlusPlus::new(init)),
         "search" => Starting::boxed(cc, search::Search::new(init)),
         "careful_resume" => Starting::boxed(cc, careful_resume::CarefulResume::new(params, init)),
+        "rapid_start" => Starting::boxed(cc, rapid_start::RapidStart::new(init)),
         // RFC 5681's, as the algorithm has it.
         _ => Box::new(cc),
     }
@@ -205,7 +209,7 @@ impl<C: CongestionControl, S: SlowStart> CongestionControl for Starting<C, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{INFINITE_SSTHRESH, Needs, cubic, increase, registry, reno, testing};
+    use crate::{INFINITE_SSTHRESH, Needs, bic, cubic, increase, registry, reno, testing};
     use knee_core::Value;
 
     fn reno_with(kind: &'static str) -> Box<dyn DynCongestionControl> {
@@ -279,13 +283,51 @@ mod tests {
     }
 
     #[test]
+    fn a_reduction_that_is_undone_lets_it_go_on_and_one_that_is_complete_does_not() {
+        let grown = |undone| {
+            let mut cc = reno_with("rapid_start");
+            let mut c = Control::initial(40);
+            cc.on_congestion(&testing::loss_at(Time::from_secs(1)), &mut c);
+            if undone {
+                cc.on_undo(&Undo { view: &testing::view(), prior_cwnd: 40 }, &mut c);
+                c.ssthresh = INFINITE_SSTHRESH;
+            } else {
+                cc.on_state(&testing::change_at(Time::from_secs(2), StateEvent::ReductionDone), &mut c);
+                c = Control { cwnd: 10, ssthresh: 100, ..c };
+            }
+            let before = c.cwnd;
+            for ms in [0, 1] {
+                let ack = testing::ack_at(Time::from_millis(3_000 + ms), 2, Some(Time::from_millis(40)));
+                cc.on_measure(&ack, &mut c);
+                cc.on_ack(&ack, &mut c);
+            }
+            c.cwnd - before
+        };
+        assert_eq!((grown(true), grown(false)), (8, 4));
+    }
+
+    #[test]
+    fn the_rate_of_a_slow_start_ends_with_it() {
+        let given = [("slow_start", Value::Choice("rapid_start")), ("initial_ssthresh", Value::Count(12))];
+        let mut cc = testing::make_with(&bic::ENTRY, &given);
+        let mut c = Control::initial(10);
+        let rates = [0, 1].map(|ms| {
+            let ack = testing::ack_at(Time::from_millis(1_000 + ms), 2, Some(Time::from_millis(40)));
+            cc.on_measure(&ack, &mut c);
+            cc.on_ack(&ack, &mut c);
+            c.pacing_rate.is_some()
+        });
+        assert_eq!((rates, c.ssthresh), ([true, false], 12));
+    }
+
+    #[test]
     fn only_what_starts_faster_than_slow_start_makes_a_sender_pace() {
         let paces = |kind| {
             let params = Params::resolve(reno::ENTRY.params, [("slow_start", Value::Choice(kind))]).unwrap();
             reno::ENTRY.needs_with(&params).pacing
         };
-        let kinds = ["standard", "hystart", "hystart++", "search", "careful_resume"];
-        assert_eq!(kinds.map(paces), [false, false, false, false, true]);
+        let kinds = ["standard", "hystart", "hystart++", "search", "careful_resume", "rapid_start"];
+        assert_eq!(kinds.map(paces), [false, false, false, false, true, true]);
         for entry in registry() {
             assert_eq!(entry.needs_with(&Params::defaults(entry.params)).pacing, entry.needs.pacing, "{}", entry.name);
         }
