@@ -67,7 +67,7 @@ def test_every_key_stands_in_the_page_with_its_default(section: str) -> None:
         elif field.default is None:
             assert not said[key].startswith("`") or key == "label", f"{key} has no fixed default"
         else:
-            wanted = "{}" if plain[key] == {} else dumps({key: plain[key]}).partition(" = ")[2].strip()
+            wanted = "{}" if field.default == {} else dumps({key: plain[key]}).partition(" = ")[2].strip()
             assert said[key] == f"`{wanted}`", key
 
 

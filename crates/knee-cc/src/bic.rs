@@ -23,6 +23,7 @@ use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::jiffies::Jiffies;
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, View, increase, reno,
+    slow_start,
 };
 use knee_core::Param;
 
@@ -32,7 +33,7 @@ pub const ENTRY: Entry = Entry {
     family: Family::LossBased,
     about: "binary search for the window of the last loss, then probing beyond it",
     source: "Xu, Harfoush, Rhee, BIC, INFOCOM 2004; Linux net/ipv4/tcp_bic.c",
-    params: &[
+    params: slow_start::params![
         Param::switch(
             "fast_convergence",
             true,
@@ -67,7 +68,7 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| Box::new(Bic::new(Params::read(params), init)),
+    make: |params, init| slow_start::with(Bic::new(Params::read(params), init), params, init),
 };
 
 /// Unit of `beta`.

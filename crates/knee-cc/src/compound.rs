@@ -18,7 +18,7 @@
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::window::Fractional;
-use crate::{Ack, Congestion, CongestionControl, Control, Needs, Signal, Undo, increase};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs, Signal, Undo, increase, slow_start};
 use knee_core::Param;
 
 /// Compound's registry entry.
@@ -27,7 +27,7 @@ pub const ENTRY: Entry = Entry {
     family: Family::Hybrid,
     about: "Reno's window plus a delay-based one that shrinks when a queue grows",
     source: "Tan et al.: Compound TCP, INFOCOM 2006; draft-sridharan-tcpm-ctcp-02",
-    params: &[
+    params: slow_start::params![
         Param::ratio("alpha", 0.125, (0.0, 1.0), "draft-sridharan-tcpm-ctcp-02", "factor of the increase alpha win^k"),
         Param::ratio("beta", 0.5, (0.01, 0.99), "draft-sridharan-tcpm-ctcp-02", "fraction of win given up on a loss"),
         Param::ratio("k", 0.75, (0.0, 1.0), "draft-sridharan-tcpm-ctcp-02", "exponent of the increase alpha win^k"),
@@ -45,7 +45,7 @@ pub const ENTRY: Entry = Entry {
     min_cwnd: 1,
     needs: Needs::NONE,
     make: |params, init| {
-        Box::new(Compound {
+        let cc = Compound {
             params: Params {
                 alpha: params.ratio("alpha"),
                 beta: params.ratio("beta"),
@@ -60,7 +60,8 @@ pub const ENTRY: Entry = Entry {
             rtt_sum: 0.0,
             rtt_count: 0,
             round_end: 0,
-        })
+        };
+        slow_start::with(cc, params, init)
     },
 };
 

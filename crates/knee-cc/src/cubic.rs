@@ -9,14 +9,14 @@
 //! - a loss: `ssthresh = beta · cwnd` (4.6), `W_max = cwnd`, or `cwnd (1 + beta) / 2` where the window had not reached
 //!   its former maximum (fast convergence, 4.7)
 //! - at least as fast as Reno with `beta` (Reno-friendly region, 4.3)
-//! - slow start ends by [`hystart`]
+//! - slow start ends by HyStart ([`crate::slow_start`]), where `hystart` is on and `slow_start` asks for no other
 //!
 //! Differences from Linux: the cube root is exact; time since the last transmission is derived from the newest RTT
 //! sample. Where Linux's 32-bit products would wrap (windows beyond some 10^6 packets), these do not.
 
 use crate::entry::{Entry, Family};
-use crate::hystart::{self, HyStart};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
+use crate::slow_start::{self, HyStart, HyStartParams, Sample};
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, INFINITE_SSTHRESH, Init, Needs, StateChange, StateEvent,
     View, cubic_fn, increase,
@@ -34,10 +34,16 @@ pub const ENTRY: Entry = Entry {
     params: &[
         Param::switch("fast_convergence", true, SOURCE, "release bandwidth faster if the maximum window shrinks"),
         Param::count("beta", 717, (1, 1023), SOURCE, "fraction of the window kept after a loss, in 1/1024"),
-        Param::count("initial_ssthresh", 0, (0, 1 << 30), SOURCE, "first ssthresh in packets, used without HyStart"),
+        Param::count(
+            "initial_ssthresh",
+            0,
+            (0, 1 << 30),
+            SOURCE,
+            "first ssthresh in packets, used with standard slow start",
+        ),
         Param::count("bic_scale", 41, (1, 1024), SOURCE, "C in 1/1024 per 100 ms of RTT (41: C = 0.4)"),
         Param::switch("tcp_friendliness", true, SOURCE, "grow at least as fast as Reno would"),
-        Param::switch("hystart", true, SOURCE, "leave slow start by HyStart"),
+        Param::switch("hystart", true, SOURCE, "off: slow_start = \"hystart\" means standard"),
         Param::choice("hystart_detect", &["both", "ack_train", "delay"], SOURCE, "what ends slow start in HyStart"),
         Param::count("hystart_low_window", 16, (0, 1 << 30), SOURCE, "minimum window for HyStart, in packets"),
         Param::count(
@@ -47,12 +53,19 @@ pub const ENTRY: Entry = Entry {
             SOURCE,
             "longest gap between ACKs of a train, in us",
         ),
+        slow_start::choice(&["hystart", "standard", "hystart++", "search", "careful_resume", "rapid_start"]),
+        slow_start::SAVED_CWND,
+        slow_start::SAVED_RTT,
     ],
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| Box::new(Cubic::new(params, init)),
+    make: |params, init| {
+        let cubic = Cubic::new(params, init);
+        // Its own HyStart has parameters, and looks again after a timeout.
+        if params.choice("slow_start") == "hystart" { Box::new(cubic) } else { slow_start::with(cubic, params, init) }
+    },
 };
 
 /// The reaction to loss, shared with algorithms that react as CUBIC does.
@@ -91,17 +104,19 @@ struct Params {
     reno_scale: u32,
     tcp_friendliness: bool,
     hystart: bool,
-    /// Initial `ssthresh`; 0 for none, so that HyStart finds it.
+    /// Initial `ssthresh`; 0 for none, so that HyStart or another slow start finds it.
     initial_ssthresh: u32,
     decrease: Decrease,
 }
 
 impl Params {
     fn read(params: &knee_core::Params) -> Self {
-        let (beta, hystart) = (count(params, "beta"), params.switch("hystart"));
+        let (beta, kind) = (count(params, "beta"), params.choice("slow_start"));
+        let hystart = kind == "hystart" && params.switch("hystart");
+        let standard = kind == "standard" || kind == "hystart" && !hystart;
         Self {
             decrease: Decrease { beta, fast_convergence: params.switch("fast_convergence") },
-            initial_ssthresh: if hystart { 0 } else { count(params, "initial_ssthresh") },
+            initial_ssthresh: if standard { count(params, "initial_ssthresh") } else { 0 },
             scale: count(params, "bic_scale").saturating_mul(10),
             reno_scale: reno_scale(beta),
             tcp_friendliness: params.switch("tcp_friendliness"),
@@ -114,9 +129,9 @@ fn count(params: &knee_core::Params, name: &str) -> u32 {
     params.count(name).min(u64::from(u32::MAX)) as u32
 }
 
-fn detect(params: &knee_core::Params, init: &Init) -> hystart::Params {
+fn detect(params: &knee_core::Params, init: &Init) -> HyStartParams {
     let detect = params.choice("hystart_detect");
-    hystart::Params {
+    HyStartParams {
         ack_train: detect != "delay",
         delay: detect != "ack_train",
         low_window: count(params, "hystart_low_window"),
@@ -284,7 +299,7 @@ impl Cubic {
 
     /// Whether HyStart wants slow start to end at this ACK.
     fn slow_start_ends(&mut self, view: &View, rtt_us: u64, control: &Control) -> bool {
-        self.hystart.update(&hystart::Sample {
+        self.hystart.update(&Sample {
             now_us: view.now.as_micros(),
             snd_una: view.snd_una,
             snd_nxt: view.snd_nxt,
@@ -504,9 +519,12 @@ mod tests {
     }
 
     #[test]
-    fn initial_ssthresh_holds_only_without_hystart() {
-        for (hystart, ssthresh) in [(true, INFINITE_SSTHRESH), (false, 12)] {
-            let given = [("hystart", Value::Bool(hystart)), ("initial_ssthresh", Value::Count(12))];
+    fn initial_ssthresh_holds_only_with_standard_slow_start() {
+        let (on, off) = (Value::Bool(true), Value::Bool(false));
+        let cases = [("hystart", on, INFINITE_SSTHRESH), ("hystart", off, 12), ("standard", on, 12)];
+        for (kind, hystart, ssthresh) in cases {
+            let kind = ("slow_start", Value::Choice(kind));
+            let given = [kind, ("hystart", hystart), ("initial_ssthresh", Value::Count(12))];
             let mut l = Loop::new(&given, 10, Time::from_millis(100));
             l.ack();
             assert_eq!((l.control.cwnd, l.control.ssthresh), (12, ssthresh));

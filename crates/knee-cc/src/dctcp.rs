@@ -18,7 +18,7 @@ use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Ecn, Needs, Signal, StateChange, StateEvent, Undo, increase,
-    reno,
+    reno, slow_start,
 };
 use knee_core::{Param, Params};
 
@@ -28,7 +28,7 @@ pub const ENTRY: Entry = Entry {
     family: Family::EcnBased,
     about: "cuts the window in proportion to the fraction of marked packets",
     source: "RFC 8257; Linux net/ipv4/tcp_dctcp.c",
-    params: &[
+    params: slow_start::params![
         Param::count(
             "dctcp_shift_g",
             4,
@@ -42,7 +42,13 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs { ecn: Ecn::PerPacket, ..Needs::NONE },
-    make: |params, _| Box::new(Dctcp { shift_g: params.count("dctcp_shift_g") as u32, state: DctcpState::new(params) }),
+    make: |params, init| {
+        slow_start::with(
+            Dctcp { shift_g: params.count("dctcp_shift_g") as u32, state: DctcpState::new(params) },
+            params,
+            init,
+        )
+    },
 };
 
 /// An alpha of one, in units of 1/1024 (Linux's `DCTCP_MAX_ALPHA`).

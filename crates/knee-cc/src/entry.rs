@@ -1,6 +1,6 @@
 //! An algorithm's entry in the registry.
 
-use crate::{DynCongestionControl, Init};
+use crate::{DynCongestionControl, Init, slow_start};
 use knee_core::{Param, Params};
 
 /// Family of a congestion control by the signal it follows (Interactions, Fig. 1).
@@ -47,10 +47,17 @@ pub struct Entry {
     pub edges: &'static [(u8, u8)],
     /// The smallest window that it may set, in packets.
     pub min_cwnd: u32,
-    /// What it asks of the sender.
+    /// What it asks of the sender; [`Entry::needs_with`] adds what parameters ask for.
     pub needs: Needs,
     /// Creates an instance.
     pub make: Make,
+}
+
+impl Entry {
+    /// What the algorithm with these parameters requires of the sender.
+    pub fn needs_with(&self, params: &Params) -> Needs {
+        Needs { pacing: self.needs.pacing || slow_start::paces(self.params, params), ..self.needs }
+    }
 }
 
 /// Builds [`Entry::edges`] from an enum whose variants have the order of [`Entry::phases`]:

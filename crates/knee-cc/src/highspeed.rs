@@ -17,7 +17,7 @@
 
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
-use crate::{Ack, Congestion, CongestionControl, Control, Needs, increase};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs, increase, slow_start};
 
 /// HighSpeed TCP's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -25,12 +25,12 @@ pub const ENTRY: Entry = Entry {
     family: Family::LossBased,
     about: "Reno with larger increases and smaller decreases at larger windows",
     source: "RFC 3649; Linux net/ipv4/tcp_highspeed.c",
-    params: &[],
+    params: slow_start::params![],
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |_, _| Box::new(HighSpeed::default()),
+    make: |params, init| slow_start::with(HighSpeed::default(), params, init),
 };
 
 /// RFC 3649, Appendix B: row `i` holds up to this many packets, and there `a` is `i + 1`.

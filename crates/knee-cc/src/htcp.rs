@@ -27,6 +27,7 @@ use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::jiffies::Jiffies;
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, Undo, increase,
+    slow_start,
 };
 use knee_core::{Param, Time};
 
@@ -36,7 +37,7 @@ pub const ENTRY: Entry = Entry {
     family: Family::LossBased,
     about: "increase that grows with the time since the last loss, backoff to an empty queue",
     source: "Leith, Shorten, H-TCP, PFLDnet 2004; Linux net/ipv4/tcp_htcp.c",
-    params: &[
+    params: slow_start::params![
         Param::switch("use_rtt_scaling", true, "tcp_htcp.c", "scale growth to that of a flow with an RTT of 100 ms"),
         Param::switch(
             "use_bandwidth_switch",
@@ -49,7 +50,7 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| Box::new(Htcp::new(Params::read(params), init)),
+    make: |params, init| slow_start::with(Htcp::new(Params::read(params), init), params, init),
 };
 
 /// 1 in the unit of alpha and beta.

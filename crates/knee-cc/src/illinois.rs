@@ -17,7 +17,9 @@
 
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
-use crate::{Ack, CaState, Congestion, CongestionControl, Control, Needs, StateChange, StateEvent, View, increase};
+use crate::{
+    Ack, CaState, Congestion, CongestionControl, Control, Needs, StateChange, StateEvent, View, increase, slow_start,
+};
 use knee_core::Param;
 
 /// Illinois' registry entry.
@@ -26,7 +28,7 @@ pub const ENTRY: Entry = Entry {
     family: Family::Hybrid,
     about: "additive increase and multiplicative decrease whose factors follow the queueing delay",
     source: "Liu, Basar, Srikant, TCP-Illinois, Perform. Eval. 65 2008; Linux net/ipv4/tcp_illinois.c",
-    params: &[
+    params: slow_start::params![
         Param::count(
             "win_thresh",
             15,
@@ -46,7 +48,7 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, _| Box::new(Illinois::new(Params::read(params))),
+    make: |params, init| slow_start::with(Illinois::new(Params::read(params)), params, init),
 };
 
 /// alpha of Reno, 1.

@@ -28,7 +28,6 @@ mod filter;
 mod highspeed;
 mod htcp;
 mod hybla;
-mod hystart;
 mod illinois;
 mod jiffies;
 mod ledbat;
@@ -39,6 +38,7 @@ mod nv;
 mod prague;
 mod reno;
 mod scalable;
+pub mod slow_start;
 #[cfg(test)]
 mod testing;
 mod timely;

@@ -11,7 +11,7 @@
 
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
-use crate::{Ack, Congestion, CongestionControl, Control, Needs, increase};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs, increase, slow_start};
 
 /// Reno's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -19,12 +19,12 @@ pub const ENTRY: Entry = Entry {
     family: Family::LossBased,
     about: "additive increase by one packet per round trip, multiplicative decrease by half",
     source: "RFC 5681; Linux net/ipv4/tcp_cong.c",
-    params: &[],
+    params: slow_start::params![],
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |_, _| Box::new(Reno),
+    make: |params, init| slow_start::with(Reno, params, init),
 };
 
 /// Reno has no state beyond the window.

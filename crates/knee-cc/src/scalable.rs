@@ -13,7 +13,7 @@
 
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
-use crate::{Ack, Congestion, CongestionControl, Control, Needs, increase};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs, increase, slow_start};
 use knee_core::Param;
 
 /// Scalable TCP's registry entry.
@@ -22,7 +22,7 @@ pub const ENTRY: Entry = Entry {
     family: Family::LossBased,
     about: "increase by 1 % of what is acknowledged, decrease by an eighth",
     source: "Kelly, Scalable TCP, ACM CCR 33(2) 2003; Linux net/ipv4/tcp_scalable.c",
-    params: &[
+    params: slow_start::params![
         Param::count(
             "ai_cnt",
             100,
@@ -42,7 +42,7 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, _| Box::new(Scalable { p: Params::read(params) }),
+    make: |params, init| slow_start::with(Scalable { p: Params::read(params) }, params, init),
 };
 
 /// What can be tuned.

@@ -14,7 +14,9 @@
 
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
-use crate::{Ack, CaState, Congestion, CongestionControl, Control, Needs, StateChange, StateEvent, increase, reno};
+use crate::{
+    Ack, CaState, Congestion, CongestionControl, Control, Needs, StateChange, StateEvent, increase, reno, slow_start,
+};
 use knee_core::Param;
 
 /// Veno's registry entry.
@@ -23,7 +25,7 @@ pub const ENTRY: Entry = Entry {
     family: Family::Hybrid,
     about: "Reno that reduces by only a fifth if the backlog indicates a random loss",
     source: "Fu, Liew, TCP Veno, IEEE JSAC 21(2) 2003; Linux net/ipv4/tcp_veno.c",
-    params: &[Param::count(
+    params: slow_start::params![Param::count(
         "beta",
         3,
         (1, 1_000_000),
@@ -34,7 +36,7 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, _| Box::new(Veno::new(Params::read(params))),
+    make: |params, init| slow_start::with(Veno::new(Params::read(params)), params, init),
 };
 
 /// No RTT seen, in microseconds.

@@ -22,7 +22,9 @@
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::jiffies::Jiffies;
-use crate::{Ack, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, increase, reno};
+use crate::{
+    Ack, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, increase, reno, slow_start,
+};
 use knee_core::Time;
 
 /// Westwood+'s registry entry.
@@ -31,12 +33,12 @@ pub const ENTRY: Entry = Entry {
     family: Family::LossBased,
     about: "Reno that on a loss reduces the window to the measured bandwidth times the minimum RTT",
     source: "Grieco, Mascolo, Westwood+, ACM CCR 34(2) 2004; Linux net/ipv4/tcp_westwood.c",
-    params: &[],
+    params: slow_start::params![],
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |_, init| Box::new(Westwood::new(init)),
+    make: |params, init| slow_start::with(Westwood::new(init), params, init),
 };
 
 /// The RTT assumed before the first sample (`TCP_WESTWOOD_INIT_RTT`).

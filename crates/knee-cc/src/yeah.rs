@@ -17,7 +17,7 @@
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::vegas_rtt::VegasRtt;
-use crate::{Ack, Congestion, CongestionControl, Control, Needs, StateChange, increase};
+use crate::{Ack, Congestion, CongestionControl, Control, Needs, StateChange, increase, slow_start};
 use knee_core::Param;
 
 const SOURCE: &str = "Baiocchi et al., YeAH-TCP, PFLDnet 2007; Linux net/ipv4/tcp_yeah.c";
@@ -28,7 +28,7 @@ pub const ENTRY: Entry = Entry {
     family: Family::Hybrid,
     about: "scalable growth with a short queue, early decongestion and Reno's pace with a long one",
     source: SOURCE,
-    params: &[
+    params: slow_start::params![
         Param::count("alpha", 80, (0, 1_000_000), SOURCE, "queued packets of the flow at which it empties the queue"),
         Param::count("gamma", 1, (1, 1000), SOURCE, "the queue is reduced by its gamma-th part per round trip"),
         Param::count(
@@ -65,7 +65,7 @@ pub const ENTRY: Entry = Entry {
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, _| Box::new(Yeah { params: Params::new(params), state: YeahState::new() }),
+    make: |params, init| slow_start::with(Yeah { params: Params::new(params), state: YeahState::new() }, params, init),
 };
 
 /// In fast mode the window grows by one packet per this many acknowledged (Scalable TCP; Linux's

@@ -1,6 +1,6 @@
 //! Whole connections over a bottleneck: a wire behind a drop-tail buffer, in virtual time.
 
-use knee_core::Time;
+use knee_core::{Time, Value};
 use knee_quic::proto::congestion;
 use knee_quic::{Control, Datagram, Peer, Settings};
 use std::collections::VecDeque;
@@ -104,7 +104,11 @@ fn paths() -> (Path, Path) {
 }
 
 fn transfer(cc: &str, bytes: Option<u64>, duration: Time) -> Outcome {
-    let control = Arc::new(Control::named(cc).unwrap());
+    transfer_with(Control::named(cc).unwrap(), bytes, duration)
+}
+
+fn transfer_with(control: Control, bytes: Option<u64>, duration: Time) -> Outcome {
+    let control = Arc::new(control);
     let (there, back) = paths();
     let sender = Peer::connect(control, bytes, &settings(1), Time::ZERO);
     run(sender, Peer::receiver(&settings(2)), there, back, duration)
@@ -134,6 +138,25 @@ fn each_algorithm_moves_data_and_the_same_way_twice() {
         // Half of the link, from the handshake and slow start on; thresholds of a data centre keep the rate low here.
         let least = if entry.needs.lossless { 1_000_000 } else { 12_000_000 };
         assert!(first.received > least, "{}: {} bytes in 10 s", entry.name, first.received);
+    }
+}
+
+#[test]
+fn slow_starts_that_watch_the_delay_lose_less_and_faster_ones_end_sooner_than_the_standard() {
+    let outcome = |kind| {
+        let saved = [("saved_cwnd", Value::Count(80)), ("saved_rtt", Value::Time(Time::from_millis(40)))];
+        let given = [("slow_start", Value::Choice(kind)), saved[0], saved[1]];
+        let outcome = transfer_with(Control::with("cubic", given).unwrap(), Some(2_000_000), Time::from_secs(10));
+        println!("{kind}: {} dropped, {}", outcome.dropped, outcome.ended_at);
+        assert_eq!(outcome.received, 2_000_000, "{kind}");
+        outcome
+    };
+    let standard = outcome("standard");
+    for kind in ["hystart", "hystart++"] {
+        assert!(outcome(kind).dropped < standard.dropped / 2, "{kind}");
+    }
+    for kind in ["careful_resume", "rapid_start"] {
+        assert!(outcome(kind).ended_at < standard.ended_at, "{kind}");
     }
 }
 

@@ -153,6 +153,9 @@ class Entry:
             except Refused as refused:
                 raise Refused(refused.found, refused.accepted, key=name) from None
         self._check_order(values, given)
+        if values.get("slow_start") == "careful_resume" and not values["saved_cwnd"]:
+            found = 'slow_start = "careful_resume" has no window to resume'
+            raise Refused(found, "expected the window of an earlier connection, in packets", key="saved_cwnd")
         return values
 
     def _check_order(self, values: dict[str, Value], given: dict[str, Value]) -> None:

@@ -119,7 +119,7 @@ impl World {
     /// Adds a flow with the last of the algorithms.
     fn add_flow(&mut self, flow: &FlowSpec, spec: &Spec) {
         let algorithm = self.algorithms.len() - 1;
-        let needs = self.algorithms[algorithm].entry.needs;
+        let needs = self.algorithms[algorithm].needs();
         let ecn = Ecn::new(flow.ecn, needs.ecn);
         let i = self.senders.len();
         self.add_endpoints(flow, spec, algorithm as u32, needs);

@@ -8,7 +8,7 @@ use crate::observe::{Histogram, Record, Spread};
 use crate::receiver::{self, Blocks, Receiver};
 use crate::sender::{self, Departure, Sender};
 use crate::spec::ChangeSpec;
-use knee_cc::{CaState, Entry};
+use knee_cc::{CaState, Entry, Needs};
 use knee_core::{Packet, Params, Time};
 use knee_qlog::Log;
 use knee_quic::Datagram;
@@ -72,6 +72,13 @@ pub(super) struct Algorithm {
     /// Makes it where it is not the registry's.
     pub(super) make: Option<OwnMake>,
     pub(super) params: Params,
+}
+
+impl Algorithm {
+    /// What it requires of a sender.
+    pub(super) fn needs(&self) -> Needs {
+        self.entry.needs_with(&self.params)
+    }
 }
 
 /// What the engine knows of a flow beside its endpoints. The first cache line has what every ACK needs.

@@ -23,8 +23,8 @@ impl World {
         let free = running.take_free(now);
         let one_way = away && !running.pulls;
         let (paced, ecn) = (running.paced, running.ecn);
-        let entry = self.algorithms[self.flows[flow as usize].algorithm as usize].entry;
-        let init = SenderInit { needs: entry.needs, paced, ecn, bytes: None };
+        let needs = self.algorithms[self.flows[flow as usize].algorithm as usize].needs();
+        let init = SenderInit { needs, paced, ecn, bytes: None };
         let mut sender = Sender::new(&init, &self.sender_config);
         sender.open_stream();
         let way = self.network.ways[flow as usize];

@@ -13,6 +13,8 @@
 //! packets may add ([`ack_delay_us`]), and where the sender is paced the train has to last for all of the least RTT,
 //! since pacing alone may spread a window over half of it.
 
+use super::SlowStart;
+use crate::{Ack, Control, Init};
 use knee_core::Time;
 
 /// RTT samples that a round needs before their minimum counts (`HYSTART_MIN_SAMPLES`).
@@ -145,6 +147,43 @@ impl HyStart {
             return false;
         }
         self.rtt_us > sample.rtt_min_us.saturating_add(delay_threshold_us(sample.rtt_min_us))
+    }
+}
+
+/// HyStart before an algorithm other than CUBIC, with the defaults of Linux's module parameters.
+pub(super) struct Linux {
+    hystart: HyStart,
+    mss: u32,
+    rtt_min_us: u64,
+}
+
+impl Linux {
+    pub fn new(init: &Init) -> Self {
+        let params = Params { ack_train: true, delay: true, low_window: 16, ack_delta_us: 2_000, paced: init.paced };
+        Self { hystart: HyStart::new(params, init.now.as_micros(), 0), mss: init.mss, rtt_min_us: u64::MAX }
+    }
+}
+
+impl SlowStart for Linux {
+    fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
+        let Some(rtt) = ack.rtt else { return };
+        let rtt_us = rtt.as_micros().max(1);
+        self.rtt_min_us = self.rtt_min_us.min(rtt_us);
+        let view = ack.view;
+        let ends = self.hystart.update(&Sample {
+            now_us: view.now.as_micros(),
+            snd_una: view.snd_una,
+            snd_nxt: view.snd_nxt,
+            cwnd: control.cwnd,
+            ssthresh: control.ssthresh,
+            mss: self.mss,
+            srtt: view.srtt,
+            rtt_us,
+            rtt_min_us: self.rtt_min_us,
+        });
+        if ends {
+            control.ssthresh = control.cwnd;
+        }
     }
 }
 
