@@ -299,17 +299,7 @@ impl Cubic {
 
     /// Whether HyStart wants slow start to end at this ACK.
     fn slow_start_ends(&mut self, view: &View, rtt_us: u64, control: &Control) -> bool {
-        self.hystart.update(&Sample {
-            now_us: view.now.as_micros(),
-            snd_una: view.snd_una,
-            snd_nxt: view.snd_nxt,
-            cwnd: control.cwnd,
-            ssthresh: control.ssthresh,
-            mss: self.mss,
-            srtt: view.srtt,
-            rtt_us,
-            rtt_min_us: self.epoch.delay_min_us.into(),
-        })
+        self.hystart.update(&Sample::new(view, control, self.mss, rtt_us, self.epoch.delay_min_us.into()))
     }
 }
 

@@ -14,7 +14,7 @@
 //! since pacing alone may spread a window over half of it.
 
 use super::SlowStart;
-use crate::{Ack, Control, Init};
+use crate::{Ack, Control, Init, View};
 use knee_core::Time;
 
 /// RTT samples that a round needs before their minimum counts (`HYSTART_MIN_SAMPLES`).
@@ -61,6 +61,23 @@ pub struct Sample {
     pub rtt_us: u64,
     /// Least RTT so far.
     pub rtt_min_us: u64,
+}
+
+impl Sample {
+    /// An ACK with this sample, after it changed the sender; `rtt_min_us` is the least RTT so far.
+    pub const fn new(view: &View, control: &Control, mss: u32, rtt_us: u64, rtt_min_us: u64) -> Self {
+        Self {
+            now_us: view.now.as_micros(),
+            snd_una: view.snd_una,
+            snd_nxt: view.snd_nxt,
+            cwnd: control.cwnd,
+            ssthresh: control.ssthresh,
+            mss,
+            srtt: view.srtt,
+            rtt_us,
+            rtt_min_us,
+        }
+    }
 }
 
 /// The state of the current round.
@@ -169,19 +186,7 @@ impl SlowStart for Linux {
         let Some(rtt) = ack.rtt else { return };
         let rtt_us = rtt.as_micros().max(1);
         self.rtt_min_us = self.rtt_min_us.min(rtt_us);
-        let view = ack.view;
-        let ends = self.hystart.update(&Sample {
-            now_us: view.now.as_micros(),
-            snd_una: view.snd_una,
-            snd_nxt: view.snd_nxt,
-            cwnd: control.cwnd,
-            ssthresh: control.ssthresh,
-            mss: self.mss,
-            srtt: view.srtt,
-            rtt_us,
-            rtt_min_us: self.rtt_min_us,
-        });
-        if ends {
+        if self.hystart.update(&Sample::new(ack.view, control, self.mss, rtt_us, self.rtt_min_us)) {
             control.ssthresh = control.cwnd;
         }
     }
