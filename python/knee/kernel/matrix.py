@@ -263,7 +263,7 @@ def attempt(of: Kernel) -> Outcome:
     outcome.said = said + outcome.said
     for module in built:
         part = "cocoa" if module.stem == "sch_cocoa" else f"{module.stem.removeprefix('tcp_')}.ko"
-        outcome.parts.setdefault(part, {})["load"] = outcome.parts.get(part, {}).get("load", "")
+        outcome.parts.setdefault(part, {}).setdefault("load", "")
     if of.headers is not None and not built:
         outcome.parts["modules"] = {"build": "failed"}
     return outcome
