@@ -52,8 +52,8 @@ void BPF_PROG(lola_release, struct sock *sk)
 }
 
 /*
- * A copy on the stack. By eight bytes it would be one of registers, of which the verifier of Linux 6.18.15 finds the rest
- * unreadable once a part was written at a variable offset.
+ * Copies to the stack four bytes at a time. Eight would be a spilled register, the rest of which the verifier of Linux
+ * 6.18.15 refuses to read after a write to a part of it at a variable offset.
  */
 static inline void copy_by_words(struct knee_lola *to, const struct knee_lola *from)
 {

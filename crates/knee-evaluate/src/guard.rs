@@ -51,7 +51,7 @@ impl Guard {
         allowed
     }
 
-    /// Whether a flow may have sent so many bytes by `at_s`.
+    /// Whether a flow may have sent this many bytes by `at_s`.
     fn allows_sent(&self, bytes: u64, at_s: f64) -> bool {
         let carried = self.rate as f64 / 8.0 * at_s;
         let allowed = bytes <= SPARE_BYTES || (bytes - SPARE_BYTES) as f64 <= MAX_EXCESS * carried;

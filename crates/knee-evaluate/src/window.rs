@@ -16,7 +16,7 @@ pub trait Window: Clone + Send + Sync + 'static {
     /// Packets were found lost. It is called for each loss, not once per round trip.
     fn on_loss(&mut self, loss: &Lost);
 
-    /// A packet of so many bytes left.
+    /// A packet of this many bytes left.
     fn on_sent(&mut self, _now: Duration, _bytes: u64) {}
 
     /// Bytes that may be in flight.

@@ -30,7 +30,7 @@ use super::SlowStart;
 use crate::{Ack, Congestion, Control, Init, View};
 use knee_core::{Bytes, Params, Rate, Time};
 
-/// An RTT of so many times the one remembered is that of another path.
+/// An RTT more than this many times the one remembered is that of another path.
 const GREATEST_RTT: u64 = 10;
 
 /// Where the connection is.
