@@ -44,7 +44,8 @@ type Turn = (Key, u64);
 pub(crate) struct Arrival<'a> {
     pub(crate) at: Time,
     pub(crate) burst: &'a Burst,
-    /// Whether it goes before a packet that leaves the link at the same time.
+    /// Whether it goes before what the link does at the same time: it is of a lower turn, or comes together with the burst
+    /// before it, of the same turn.
     pub(crate) first: bool,
 }
 
@@ -101,9 +102,15 @@ impl Arrivals {
             if let Some(later) = self.sorted.get(place + AHEAD) {
                 fetch(&self.bursts[later.index()]);
             }
-            let (at, first) = (self.from + key.after(), key.0 & Key::BEHIND == 0);
-            Arrival { at, burst: &self.bursts[key.index()], first }
+            let first = key.0 & Key::BEHIND == 0 || place > 0 && self.together(self.sorted[place - 1], *key);
+            Arrival { at: self.from + key.after(), burst: &self.bursts[key.index()], first }
         })
+    }
+
+    /// Whether two bursts are of one time and turn.
+    #[inline]
+    fn together(&self, before: Key, key: Key) -> bool {
+        before.after() == key.after() && self.turns[before.index()].1 == self.turns[key.index()].1
     }
 
     #[inline(never)]
@@ -172,6 +179,20 @@ mod tests {
     use knee_core::Packet;
     use proptest::prelude::*;
 
+    /// What one event sends, in two bursts, is there before the link acts again; what the next event sends is not.
+    #[test]
+    fn bursts_of_one_turn_come_together() {
+        let mut arrivals = Arrivals::default();
+        arrivals.clear(Time::ZERO);
+        for (seq, turn) in [(0, 9), (1, 9), (2, 10)] {
+            let first = Packet { seq, enqueued: Time::from_nanos(5), ..Packet::default() };
+            arrivals.push(Burst { first, count: 1 }, turn, false);
+        }
+        arrivals.sort(Time::from_nanos(10));
+        let found: Vec<_> = arrivals.iter().map(|arrival| (arrival.burst.first.seq, arrival.first)).collect();
+        assert_eq!(found, [(0, false), (1, true), (2, false)]);
+    }
+
     proptest! {
         #[test]
         fn bursts_are_sorted_by_time_then_turn_then_place(
@@ -196,7 +217,10 @@ mod tests {
                 arrivals.sort(Time::from_nanos(from + span));
             }
             let seen: Vec<_> = arrivals.iter().map(|a| (a.burst.first.seq as usize, a.at, a.first)).collect();
-            let expected: Vec<_> = expected.into_iter().map(|i| (i, times[i], things[i].1 < 2)).collect();
+            let key = |i: usize| (times[i], things[i].1);
+            let together = |place: usize| place > 0 && key(expected[place - 1]) == key(expected[place]);
+            let first = |(place, &i): (usize, &usize)| (i, times[i], things[i].1 < 2 || together(place));
+            let expected: Vec<_> = expected.iter().enumerate().map(first).collect();
             prop_assert_eq!(seen, expected);
         }
     }
