@@ -25,6 +25,7 @@ NAMES = (
     "l4s",
     "pam2025",
     "imc2021",
+    "shares",
     "links",
     "search",
 )

@@ -1,0 +1,420 @@
+"""What BBR takes from CUBIC and from itself: a testbed's shares, two models, and starvation by jitter.
+
+The testbed's are of Srivastava, Fund, Panwar: Some of the Internet may be heading towards BBR dominance, CNERT 2023,
+which repeats Fig. 9 of Mishra, Tiu, Leong: Are we heading towards a BBR-dominant Internet?, IMC 2022. The model is
+that of Ware et al.: Modeling BBR's Interactions with Loss-Based Congestion Control, IMC 2019. Starvation is Arun,
+Alizadeh, Balakrishnan: Starvation in End-to-End Congestion Control, SIGCOMM 2022.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from knee.papers import drawing
+from knee.papers.items import Quantities, Value, load
+from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run, Table
+from knee.papers.recipes.common import goodputs, one_link
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from knee.results.result import Result
+
+
+def _share(result: Result) -> float:
+    """Of the first group of flows, in percent of all that was delivered."""
+    each = goodputs(result)
+    first = result.summary["flows"][0]["cc"]
+    label = [flow["cc"] == first for flow in result.summary["flows"]]
+    return 100 * sum(rate for rate, of in zip(each, label, strict=True) if of) / sum(each)
+
+
+# 50 flows, some of them BBR: the testbed's shares.
+
+_FLOWS = 50
+#: Mbit/s.
+_RATE = 100
+#: Buffers as multiples of the BDP by RTT, and how many of the flows are BBR: some of the testbed's 7 and 51.
+_BUFFERS = {40: ("0.5", "5", "10", "20", "50"), 20: ("0.5", "10", "50")}
+_BBR = (1, 5, 10, 25, 40, 49)
+#: Starts of BBR and of CUBIC, s. Each group was one iperf3, started after "sleep 1" over a connection of its own.
+_STARTS = {"bbr-first": (0, 1), "together": (0, 0), "cubic-first": (1, 0)}
+#: One packet's time on the link. Without it, what an ACK clocks arrives at a full queue just as a place gets free, and
+#: what is paced does not (Floyd, Jacobson: On Traffic Phase Effects, 1992).
+_PACKET = "120 us"
+#: Of the testbed's Linux: half of the largest receive buffer, tcp_rmem's 6 MiB.
+_WINDOW = "3145728 B"
+
+
+#: Whose runs stand in for those of a number of BBR flows, to show that their shares would not do.
+_OTHER = {1: 25, 5: 40, 10: 49, 25: 40, 40: 5, 49: 10}
+#: With 50 BDP, shares of 5 and of 40 flows overlap.
+_OTHER_DEEP = {**_OTHER, 40: 49}
+
+
+def _cell(rtt_ms: int, buffer: str, bbr: int, start: str) -> str:
+    return f"share-{rtt_ms}-{buffer}-{bbr}-{start}"
+
+
+def _shared(rtt_ms: int, buffer: str, bbr: int, start: str) -> Run:
+    starts = dict(zip(("bbr", "cubic"), _STARTS[start], strict=True))
+    flows = [
+        {"cc": cc, "rtt": f"{rtt_ms} ms", "count": count, "start": f"{starts[cc]} s", "stagger": "1 ms"}
+        for cc, count in (("bbr", bbr), ("cubic", _FLOWS - bbr))
+    ]
+    limit = round(1000 * float(buffer) * _RATE * rtt_ms / 8)
+    link = {"rate": f"{_RATE} Mbit/s", "queue": "bfifo", "limit": f"{limit} B", "jitter": _PACKET}
+    scenario = one_link(flows, "120 s", link, interval="10 s", tcp={"receive_window": _WINDOW})
+    return Run(_cell(rtt_ms, buffer, bbr, start), scenario)
+
+
+def _range(results: Results, rtt_ms: int, buffer: str, bbr: int) -> tuple[float, float]:
+    """BBR's least and greatest share over the orders of start."""
+    each = [_share(results[_cell(rtt_ms, buffer, bbr, start)]) for start in _STARTS]
+    return min(each), max(each)
+
+
+def _measured(rtt_ms: int) -> dict[str, float]:
+    return {item.computed: item.value for item in load("shares").item if item.experiment == f"testbed-{rtt_ms}"}
+
+
+def _quantity(rtt_ms: int, buffer: str, bbr: int) -> str:
+    return f"rtt{rtt_ms}_bdp{buffer.replace('.', '')}_bbr{bbr}_share"
+
+
+def _measure_testbed(rtt_ms: int) -> Any:
+    def measure(results: Results) -> dict[str, Value]:
+        """Of each share that was measured, the one nearest to it that an order of start could have given."""
+        there = _measured(rtt_ms)
+        made: dict[str, Value] = {}
+        for buffer in _BUFFERS[rtt_ms]:
+            for bbr in _BBR:
+                least, greatest = _range(results, rtt_ms, buffer, bbr)
+                name = _quantity(rtt_ms, buffer, bbr)
+                made[name] = min(max(there[name], least), greatest)
+        return made
+
+    return measure
+
+
+def _table_testbed(rtt_ms: int) -> Any:
+    def tables(results: Results, _: Quantities) -> list[Table]:
+        there = _measured(rtt_ms)
+        rows = []
+        for buffer in _BUFFERS[rtt_ms]:
+            for bbr in _BBR:
+                each = [_share(results[_cell(rtt_ms, buffer, bbr, start)]) for start in _STARTS]
+                measured = there[_quantity(rtt_ms, buffer, bbr)]
+                rows.append([f"{buffer} BDP, {bbr} BBR", f"{measured:.1f}", *(f"{share:.1f}" for share in each)])
+        head = ["", "testbed", "BBR 1 s first", "together", "CUBIC 1 s first"]
+        return [Table("BBR's share of the link in percent, by which group of flows starts first.", head, rows)]
+
+    return tables
+
+
+def _draw_testbed(rtt_ms: int) -> Drawing:
+    def figure(results: Results) -> Figure:
+        there = _measured(rtt_ms)
+        drawn, (axes,) = drawing.panels(1)
+        for buffer in _BUFFERS[rtt_ms]:
+            ranges = [_range(results, rtt_ms, buffer, bbr) for bbr in _BBR]
+            shares = [there[_quantity(rtt_ms, buffer, bbr)] for bbr in _BBR]
+            (line,) = axes.plot(_BBR, shares, "o-", label=f"{buffer} BDP")
+            axes.fill_between(_BBR, [r[0] for r in ranges], [r[1] for r in ranges], color=line.get_color(), alpha=0.2)
+        axes.plot([0, _FLOWS], [0, 100], ":", color="gray", label="fair")
+        axes.set(xlabel=f"BBR flows of {_FLOWS}", ylabel="BBR's share (%)", ylim=(0, 100), xlim=(0, _FLOWS))
+        drawing.legend(axes)
+        return drawn
+
+    return Drawing("BBR's share: points are the testbed's, bands what the orders of start give here.", figure)
+
+
+def _testbed(rtt_ms: int) -> Experiment:
+    return Experiment(
+        key=f"testbed-{rtt_ms}",
+        title=f"50 flows with an RTT of {rtt_ms} ms: BBR's share beside CUBIC",
+        about=f"50 flows share {_RATE} Mbit/s for 120 s; 1 to 49 of them are BBR (version 1), the others CUBIC, with "
+        "buffers from half a BDP to 50. The testbed started each group over a connection of its own, in an order that "
+        "its data do not tell. In deep buffers a second decides: whoever comes later finds a full queue, and BBR takes "
+        "it for the path's RTT. So each setting is run with BBR first by a second, together, and with CUBIC first; "
+        "a measured share is held against the range of the three.",
+        runs=[_shared(rtt_ms, buffer, bbr, start) for buffer in _BUFFERS[rtt_ms] for bbr in _BBR for start in _STARTS],
+        measure=_measure_testbed(rtt_ms),
+        tables=_table_testbed(rtt_ms),
+        drawings=[_draw_testbed(rtt_ms)],
+        negatives={
+            "number": Negative(
+                "another number of BBR flows, such as 25 for 1",
+                swap={
+                    _cell(rtt_ms, buffer, bbr, start): _cell(
+                        rtt_ms, buffer, (_OTHER_DEEP if buffer == "50" else _OTHER)[bbr], start
+                    )
+                    for buffer in _BUFFERS[rtt_ms]
+                    for bbr in _BBR
+                    for start in _STARTS
+                },
+            ),
+        },
+    )
+
+
+# How many flows of each there are where none gains by a change: the mixed equilibrium.
+
+
+def _equilibrium(shares: list[float]) -> float | None:
+    """The number of CUBIC flows where BBR's share is a fair one, between the settings on either side of it."""
+    over = [share - 100 * bbr / _FLOWS for share, bbr in zip(shares, _BBR, strict=True)]
+    for k in range(len(_BBR) - 1):
+        if over[k] > 0 >= over[k + 1]:
+            part = over[k] / (over[k] - over[k + 1])
+            return _FLOWS - (_BBR[k] + part * (_BBR[k + 1] - _BBR[k]))
+    return None
+
+
+_MIXED = ("5", "10", "20")
+
+
+def _measure_equilibrium(results: Results) -> dict[str, Value]:
+    there = {item.computed: item.value for item in load("shares").item if item.experiment == "equilibrium"}
+    made: dict[str, Value] = {}
+    together: list[float | None] = []
+    for buffer in _MIXED:
+        orders = {
+            start: _equilibrium([_share(results[_cell(40, buffer, bbr, start)]) for bbr in _BBR]) for start in _STARTS
+        }
+        found = [number for number in orders.values() if number is not None]
+        name = f"cubic_{buffer}"
+        made[name] = min(max(there[name], min(found)), max(found)) if found else None
+        together.append(orders["together"])
+    numbers = [number for number in together if number is not None]
+    made["deeper_has_more"] = len(numbers) == len(_MIXED) and numbers == sorted(numbers)
+    made["diminishes"] = all(
+        _share(results[_cell(40, buffer, few, "together")]) / few
+        > _share(results[_cell(40, buffer, many, "together")]) / many
+        for buffer in _MIXED
+        for few, many in ((5, 25), (10, 40), (25, 49))
+    )
+    return made
+
+
+def _table_equilibrium(results: Results, _: Quantities) -> list[Table]:
+    rows = []
+    for buffer in _MIXED:
+        orders = [_equilibrium([_share(results[_cell(40, buffer, bbr, start)]) for bbr in _BBR]) for start in _STARTS]
+        rows.append([f"{buffer} BDP", *("none" if number is None else f"{number:.1f}" for number in orders)])
+    head = ["", "BBR 1 s first", "together", "CUBIC 1 s first"]
+    return [Table(f"CUBIC flows of {_FLOWS} at the equilibrium, by which group starts first.", head, rows)]
+
+
+EQUILIBRIUM = Experiment(
+    key="equilibrium",
+    title="The mixed equilibrium of BBR and CUBIC",
+    about="Where BBR's share equals its part of the flows, nobody gains by changing to the other algorithm: Mishra et "
+    "al. predict that both remain. The testbed's number of CUBIC flows there is read from its shares in the same way, "
+    "by straight lines between 1, 5, 10, 25, 40 and 49 BBR flows, and held against the range that the orders of start "
+    "give here. The claims are those of the runs in which all start together.",
+    runs=[_shared(40, buffer, bbr, start) for buffer in _MIXED for bbr in _BBR for start in _STARTS],
+    measure=_measure_equilibrium,
+    tables=_table_equilibrium,
+    negatives={"reno": Negative("Reno in place of BBR", ["flows.0.cc=reno"])},
+)
+
+# Ware's model: 1 to 8 BBR flows beside one or more others.
+
+_QUEUES = (2, 4, 8, 16, 32, 64)
+_COUNTS = (1, 2, 4, 8)
+_OTHERS = (1, 2, 4, 8, 16)
+_PATH = (10, 40)
+
+
+def _packets(queue: int) -> int:
+    rate_mbps, rtt_ms = _PATH
+    return round(queue * rate_mbps * 1e6 / 12_000 * rtt_ms / 1000)
+
+
+def _model(queue: int, bbr: int) -> float:
+    """BBR's share in percent: equations 9 to 11, for a queue in BDP and the number of BBR flows."""
+    rate_mbps, rtt_ms = _PATH
+    packets_s = rate_mbps * 1e6 / 12_000
+    base_s = rtt_ms / 1000
+    held = queue * packets_s * base_s
+    others = max(0.0, 0.5 - 1 / (2 * queue) - 4 * bbr / held)
+    probing = (held / packets_s + 0.2 + base_s) / 10
+    return 100 * (1 - others) * (1 - probing)
+
+
+def _beside(queue: int, bbr: int, other: str, count: int) -> Run:
+    rate_mbps, rtt_ms = _PATH
+    flows = [
+        {"cc": cc, "rtt": f"{rtt_ms} ms", "count": n, "stagger": "10 ms"} for cc, n in (("bbr", bbr), (other, count))
+    ]
+    link = {"rate": f"{rate_mbps} Mbit/s", "limit": f"{_packets(queue)} packets", "jitter": "1200 us"}
+    scenario = one_link(flows, "460 s", link, warmup="60 s", interval="1 s")
+    return Run(f"ware-{queue}-{bbr}-{other}-{count}", scenario, seeds=3)
+
+
+def _of(results: Results, queue: int, bbr: int, other: str, count: int) -> float:
+    return results.mean(f"ware-{queue}-{bbr}-{other}-{count}", _share)
+
+
+def _measure_ware(results: Results) -> dict[str, Value]:
+    errors = [abs(_of(results, queue, bbr, "cubic", 1) - _model(queue, bbr)) for queue in _QUEUES for bbr in _COUNTS]
+    reno = [_of(results, 32, 1, "reno", count) for count in _OTHERS]
+    cubic = [_of(results, 32, 1, "cubic", count) for count in _OTHERS]
+    return {
+        "median_error": median(errors),
+        "beside_reno": reno[0],
+        "beside_8_reno": reno[3],
+        "beside_16_cubic": cubic[-1],
+    }
+
+
+def _table_ware(results: Results, _: Quantities) -> list[Table]:
+    rows = [
+        [
+            f"{queue} BDP",
+            *(f"{_model(queue, bbr):.0f} / {_of(results, queue, bbr, 'cubic', 1):.0f}" for bbr in _COUNTS),
+        ]
+        for queue in _QUEUES
+    ]
+    head = ["model / here", *(f"{bbr} BBR" for bbr in _COUNTS)]
+    others = [[cc, *(f"{_of(results, 32, 1, cc, count):.0f}" for count in _OTHERS)] for cc in ("reno", "cubic")]
+    return [
+        Table("BBR's share beside one CUBIC flow, in percent.", head, rows),
+        Table("One BBR flow's share beside others, queue of 32 BDP, in percent.", ["", *map(str, _OTHERS)], others),
+    ]
+
+
+def _draw_ware(results: Results) -> Figure:
+    drawn, (axes,) = drawing.panels(1)
+    for bbr in _COUNTS:
+        (line,) = axes.plot(
+            _QUEUES, [_of(results, queue, bbr, "cubic", 1) for queue in _QUEUES], "o-", label=f"{bbr} BBR"
+        )
+        axes.plot(_QUEUES, [_model(queue, bbr) for queue in _QUEUES], "--", color=line.get_color())
+    axes.set(xlabel="Queue (BDP)", ylabel="BBR's share (%)", ylim=(0, 100), xscale="log")
+    axes.set_xticks(_QUEUES, [str(queue) for queue in _QUEUES])
+    drawing.legend(axes)
+    return drawn
+
+
+WARE = Experiment(
+    key="model",
+    title="The model of BBR's share",
+    about="1 to 8 BBR flows beside one CUBIC flow on 10 Mbit/s with 40 ms and queues of 2 to 64 BDP, and one BBR flow "
+    "beside 1 to 16 flows of Reno or CUBIC with a queue of 32 BDP, measured from 60 s to 460 s. The model says that "
+    "two BDPs in flight, by an RTT measured over the others' queue, limit BBR, whatever the number of the others; and "
+    "that it sends nothing while it probes for the RTT, every 10 s.",
+    runs=[
+        *(_beside(queue, bbr, "cubic", 1) for queue in _QUEUES for bbr in _COUNTS),
+        *(_beside(32, 1, cc, count) for cc in ("cubic", "reno") for count in _OTHERS if (cc, count) != ("cubic", 1)),
+    ],
+    measure=_measure_ware,
+    tables=_table_ware,
+    drawings=[Drawing("BBR's share beside one CUBIC flow; dashed: the model.", _draw_ware)],
+    negatives={
+        "bbr3": Negative("BBRv3", ["flows.0.cc=bbr3"]),
+        "cubic": Negative("CUBIC in place of Reno", swap={"ware-32-1-reno-8": "ware-32-1-cubic-8"}),
+    },
+)
+
+# Starvation.
+
+
+def _ratio(result: Result) -> float:
+    first, second = goodputs(result)
+    return max(first, second) / max(min(first, second), 1e-9)
+
+
+_JITTERS_MS = (0, 4, 30)
+
+
+def _jittered(cc: str, jitter_ms: int) -> Run:
+    """Two flows alike, but that one crosses a second link whose delay varies."""
+    links = [
+        {"name": "shared", "rate": "120 Mbit/s", "limit": "4000 packets"},
+        {"name": "varying", "rate": "10 Gbit/s", "limit": "100000 packets", "jitter": f"{jitter_ms} ms"},
+    ]
+    paths = (["shared"], ["shared", "varying"])
+    flows = [{"cc": cc, "rtt": "60 ms", "path": path} for path in paths]
+    scenario = {"duration": "120 s", "warmup": "20 s", "links": links, "flows": flows}
+    return Run(f"jitter-{cc}-{jitter_ms}", scenario, seeds=3, quick_seeds=2)
+
+
+def _pair(results: Results, cc: str, jitter_ms: int) -> tuple[float, float]:
+    """Mean goodputs of the flow without jitter and of the one with it, Mbit/s."""
+    pairs = [goodputs(result) for result in results.each(f"jitter-{cc}-{jitter_ms}")]
+    steady, varying = (sum(pair[k] for pair in pairs) / len(pairs) for k in (0, 1))
+    return steady, varying
+
+
+def _rtts(cc: str) -> Run:
+    flows = [{"cc": cc, "rtt": rtt} for rtt in ("40 ms", "80 ms")]
+    link = {"rate": "120 Mbit/s", "limit": "10000 packets"}
+    return Run(f"rtts-{cc}", one_link(flows, "100 s", link, warmup="20 s"), seeds=3, quick_seeds=2)
+
+
+def _measure_starvation(results: Results) -> dict[str, Value]:
+    near, far = goodputs(results["rtts-bbr"])
+    steady, varying = _pair(results, "vegas", _JITTERS_MS[-1])
+    return {
+        "bbr_ratio": results.mean("rtts-bbr", _ratio),
+        "bbr_far_wins": far > near,
+        "vegas_ratio": steady / max(varying, 1e-9),
+    }
+
+
+def _table_starvation(results: Results, _: Quantities) -> list[Table]:
+    rows = [
+        [cc, *(" / ".join(f"{rate:.1f}" for rate in _pair(results, cc, jitter)) for jitter in _JITTERS_MS)]
+        for cc in ("vegas", "copa", "fast", "cubic")
+    ]
+    head = ["", *(f"{jitter} ms" for jitter in _JITTERS_MS)]
+    return [Table("Goodput of the flow without jitter and of the one with it, Mbit/s, by the jitter.", head, rows)]
+
+
+def _draw_starvation(results: Results) -> Figure:
+    drawn, (axes,) = drawing.panels(1)
+    for cc in ("vegas", "copa", "fast", "cubic"):
+        pairs = [_pair(results, cc, jitter) for jitter in _JITTERS_MS]
+        axes.plot(_JITTERS_MS, [steady / max(varying, 1e-9) for steady, varying in pairs], "o-", label=cc)
+    axes.set(xlabel="Jitter on the path of one flow (ms)", ylabel="Rate without jitter over rate with it", yscale="log")
+    drawing.legend(axes)
+    return drawn
+
+
+STARVATION = Experiment(
+    key="starvation",
+    title="Starvation by RTT and by jitter",
+    about="Two flows on 120 Mbit/s. Two of BBR have RTTs of 40 and 80 ms and a deep buffer. Of two with 60 ms, one "
+    "crosses a link whose delay varies by up to 30 ms for reasons other than congestion: what converges to a small "
+    "range of delays takes the jitter for a queue.",
+    runs=[
+        _rtts("bbr"),
+        *(_jittered(cc, jitter) for cc in ("vegas", "copa", "fast", "cubic") for jitter in _JITTERS_MS),
+    ],
+    measure=_measure_starvation,
+    tables=_table_starvation,
+    drawings=[Drawing("How unequal two flows are by the jitter of one.", _draw_starvation)],
+    negatives={
+        "bbr3": Negative("BBRv3", ["flows.*.cc=bbr3"], only=["rtts-bbr"]),
+        "cubic": Negative(
+            "CUBIC",
+            swap={f"jitter-vegas-{jitter}": f"jitter-cubic-{jitter}" for jitter in _JITTERS_MS},
+        ),
+    },
+)
+
+PAPER = Paper(
+    key="shares",
+    title="What BBR takes, and starvation",
+    source="Mishra, Tiu, Leong: Are we heading towards a BBR-dominant Internet?, IMC 2022, with the data of "
+    "Srivastava, Fund, Panwar, CNERT 2023; Ware et al.: Modeling BBR's Interactions with Loss-Based Congestion "
+    "Control, IMC 2019; Arun, Alizadeh, Balakrishnan: Starvation in End-to-End Congestion Control, SIGCOMM 2022",
+    address="https://doi.org/10.1145/3517745.3561429",
+    about="What was published on BBR (version 1) beside CUBIC, by measurement and by models, and on flows that starve. "
+    "Senders have windows of at most 3 MiB in the testbed's settings, and a packet's time of jitter keeps ACK clocks "
+    "out of step with the queue, as the random times of hosts do.",
+    experiments=[_testbed(40), _testbed(20), EQUILIBRIUM, WARE, STARVATION],
+)
