@@ -6,6 +6,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 
+# STACKS=1: with QUIC stacks beside quinn (docs/quic.md). What was built otherwise is built anew.
+STACKS ?=
+FEATURES := $(if $(STACKS),--features stacks)
+BUILT := $(STAMPS)/built-with$(if $(STACKS),,out)-stacks
+
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -30,7 +35,7 @@ help:
 	@echo "make demo    build, run the scenario lola-fig4a and print the path of its report"
 	@echo "make test    set up, then run all checks and tests, as CI does (make check is the same)"
 	@echo "make soak    run N=1000 random scenarios, and hold them against laws"
-	@echo "make setup   create .venv with the package, the release build of the core and the tools"
+	@echo "make setup   create .venv with the package, the release build of the core and the tools; STACKS=1: and noq's QUIC"
 	@echo "make fuzz    MINUTES=5: fuzz specifications, senders, queues and algorithms, this long each"
 	@echo "make mutants CRATE=knee-core: find changes to a crate that its tests miss, a random tenth"
 	@echo "make miri    test knee-core under Miri"
@@ -171,17 +176,21 @@ $(STAMPS)/maturin: $(STAMPS)/venv
 	@$(PIP) install 'maturin>=1.9,<2'
 	@touch $@
 
+$(BUILT): $(STAMPS)/venv
+	@rm -f $(STAMPS)/built-*
+	@touch $@
+
 # The package itself is imported from python/: a change to Python needs no build.
-$(STAMPS)/core: $(STAMPS)/maturin pyproject.toml $(RUST_SOURCES)
+$(STAMPS)/core: $(STAMPS)/maturin $(BUILT) pyproject.toml $(RUST_SOURCES)
 	@echo "Building the core and installing the package: some minutes the first time"
-	@. $(BIN)/activate && PIP_QUIET=1 maturin develop --release --extras all
+	@. $(BIN)/activate && PIP_QUIET=1 maturin develop --release --extras all $(FEATURES)
 	@touch $@
 
 # The switch of the ground host. Built here, not by that ground: it runs as root, and root builds nothing. The programs are
 # built where the core was, and share what they depend on with it.
 $(STAMPS)/switch: $(STAMPS)/core
 	@echo "Building the switch of the ground host"
-	@cargo build --quiet --locked --release --target-dir target -p knee-switch --bin knee-switch
+	@cargo build --quiet --locked --release --target-dir target -p knee-switch --bin knee-switch $(FEATURES)
 	@install target/release/knee-switch $(BIN)/knee-switch
 	@touch $@
 

@@ -109,7 +109,7 @@ impl Tap for Simulated {
         let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let left = (ack.enqueued.as_nanos() / 1_000_000) as u32;
         let stream = inside.connection(id).stream(id);
-        (stream.echo, stream.acked) = (left, stream.acked.max(ack.seq));
+        (stream.echo, stream.acked) = (left, stream.acked.max(Packet::part(ack.seq).0));
         inside.write(at, id, ack, [left, ack.stamp], blocks);
     }
 }
@@ -140,7 +140,7 @@ impl Inside {
         let (syn, is_ack) = (packet.has(Packet::SYN), packet.has(Packet::ACK));
         let (seq, ack) = match (syn, is_ack) {
             (true, _) => (0, u32::from(is_ack)),
-            (false, true) => (other.place(other.sent), stream.place(packet.seq)),
+            (false, true) => (other.place(other.sent), stream.place_of_ack(packet.seq)),
             (false, false) => (stream.place(packet.seq), other.place(other.acked)),
         };
         // RFC 7323, 2.2: the window of a SYN is not shifted.
@@ -209,6 +209,12 @@ impl Stream {
         if packet.size < MTU && last < Some(packet.seq) {
             self.short.push((packet.seq, missing + u64::from(MTU - packet.size)));
         }
+    }
+
+    /// The number that an ACK carries.
+    fn place_of_ack(&self, ack: u64) -> u32 {
+        let (segment, bytes) = Packet::part(ack);
+        self.place(segment).wrapping_add(u32::from(bytes))
     }
 
     /// The sequence number of the first byte of a segment, or of the end of those sent.
@@ -318,6 +324,13 @@ mod tests {
         let blocks = [7241u32, 8689, 2897, 5793].map(u32::to_be_bytes).concat();
         assert_eq!((&bytes[52..56], &bytes[56..]), (&[1, 1, 5, 18][..], blocks.as_slice()));
         assert_eq!((bytes.len(), bytes[32] >> 4), (72, 13));
+    }
+
+    #[test]
+    fn an_ack_of_a_part_of_a_segment_has_the_number_of_the_byte_behind_it() {
+        let packet = Packet { seq: Packet::with_part(1, 362), flags: Packet::ACK, size: 52, ..Packet::default() };
+        let bytes = inside(1 << 20, 5).headers(ConnectionId::of_flow(0), &packet, [8, 9], &[]);
+        assert_eq!(bytes[28..32], (1 + 1448 + 362u32).to_be_bytes());
     }
 
     #[test]

@@ -319,6 +319,7 @@ impl<'a> Sender<'a> {
             lost,
             prior_in_flight: prior.in_flight,
             prior_una: prior.snd_una,
+            part: delivered == 0 && rtt.is_none(),
             cwnd_limited: step.cwnd_limited,
             ece: step.ece,
             rate: if self.rates { &rate } else { &RateSample::NONE },

@@ -223,6 +223,8 @@ pub struct Ack<'a> {
     pub prior_in_flight: u32,
     /// First unacknowledged segment before this ACK.
     pub prior_una: u64,
+    /// Whether it acknowledges a part of a segment and no whole one: it is no duplicate, although `snd_una` stays.
+    pub part: bool,
     /// Whether the window recently limited sending; if not, it should not grow (RFC 7661; Linux's `tcp_is_cwnd_limited`).
     pub cwnd_limited: bool,
     /// Whether the ACK carries an ECN echo.

@@ -411,6 +411,7 @@ mod tests {
             lost: 0,
             prior_in_flight,
             prior_una,
+            part: false,
             cwnd_limited: true,
             ece: false,
             rate,

@@ -159,7 +159,9 @@ impl CongestionControl for Westwood {
             self.rtt = self.clock.covering(rtt);
         }
         self.update_window(self.clock.at(ack.view.now));
-        self.bytes = self.bytes.saturating_add(self.acked.take(ack.view.snd_una).saturating_mul(self.mss));
+        // The parts of a segment are counted when all of it is acknowledged; Linux counts their bytes as they come.
+        let segments = if ack.part { 0 } else { self.acked.take(ack.view.snd_una) };
+        self.bytes = self.bytes.saturating_add(segments.saturating_mul(self.mss));
         let reset = std::mem::take(&mut self.reset_rtt_min);
         self.rtt_min = if reset { self.rtt } else { self.rtt_min.min(self.rtt) };
     }
@@ -195,13 +197,29 @@ impl CongestionControl for Westwood {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ack_at, avoiding, change_at, init};
+    use crate::View;
+    use crate::testing::{ack_at, ack_of_nothing, avoiding, change_at, init};
 
     #[test]
     fn the_path_holds_bandwidth_times_rtt() {
         // 100 Mbit/s is 125000 bytes per jiffy of 10 ms; 40 ms of it are 500000 bytes.
         assert_eq!(path_holds(125_000, 4, 1448), 345);
         assert_eq!(path_holds(0, 4, 1448), 2);
+    }
+
+    #[test]
+    fn the_parts_of_a_segment_count_once_and_duplicates_each() {
+        let counted = |acks: &[(u64, bool)]| {
+            let mut westwood = Westwood::new(&init());
+            westwood.acked.una = Some(10);
+            for &(snd_una, part) in acks {
+                let view = View { snd_una, now: Time::from_millis(1), ..View::INITIAL };
+                westwood.on_measure(&Ack { view: &view, part, ..ack_of_nothing() }, &mut avoiding(20));
+            }
+            westwood.bytes / westwood.mss
+        };
+        assert_eq!(counted(&[(10, true), (10, true), (10, true), (11, false)]), 1);
+        assert_eq!(counted(&[(10, false), (10, false), (10, false), (11, false)]), 4);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use knee_core::packet::MSS;
 use knee_core::{Rate, Time};
 
 /// No window grows beyond this many packets (12 Gbit/s over 1000 s; far from where `u32` ends).
-const LARGEST: f64 = 1e9;
+pub const LARGEST: f64 = 1e9;
 
 /// A window with a fraction, kept beside the whole packets the sender knows.
 ///

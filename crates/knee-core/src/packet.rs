@@ -10,6 +10,10 @@ pub const MSS: u16 = 1448;
 /// IP packet size of a pure ACK: IP, TCP and the timestamp option.
 pub const ACK_SIZE: u16 = 52;
 
+/// Where in an ACK's number the bytes begin that are acknowledged of a segment: 2^48 segments are 400 PB, more than any run
+/// sends.
+const PART_SHIFT: u32 = 48;
+
 /// A packet on its way through links and pipes.
 ///
 /// Segments are counted, not bytes: segment `seq` of a flow carries [`MSS`] bytes at the most; the last one of a transfer, or
@@ -18,7 +22,7 @@ pub const ACK_SIZE: u16 = 52;
 pub struct Packet {
     /// When it entered the queue it is in, or entered last.
     pub enqueued: Time,
-    /// Data: its segment. ACK: the next segment expected (cumulative).
+    /// Data: its segment. ACK: the next segment expected (cumulative), perhaps with a part of it ([`Packet::with_part`]).
     pub seq: u64,
     /// Index of its flow.
     pub flow: u32,
@@ -79,6 +83,18 @@ impl Packet {
         }
     }
 
+    /// The cumulative acknowledgement of all segments before `seq`, and of so many bytes of it. Only receivers that divide ACKs
+    /// acknowledge a part of a segment; it lies above all segment numbers, so that who expects none sees a segment that was
+    /// never sent.
+    pub const fn with_part(seq: u64, bytes: u16) -> u64 {
+        seq | (bytes as u64) << PART_SHIFT
+    }
+
+    /// The segment and the bytes of it that make such an acknowledgement.
+    pub const fn part(ack: u64) -> (u64, u16) {
+        (ack & ((1 << PART_SHIFT) - 1), (ack >> PART_SHIFT) as u16)
+    }
+
     /// Whether `flag` is set.
     pub const fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
@@ -125,6 +141,15 @@ mod tests {
         for count in 0..=u8::MAX {
             assert_eq!(Packet::ace(count) & !Packet::ACE, 0);
             assert_eq!(Packet::ace_count(Packet::ace(count) | !Packet::ACE), count % 8);
+        }
+    }
+
+    #[test]
+    fn an_ack_of_a_part_is_beyond_all_segments_and_comes_apart_again() {
+        for (seq, bytes) in [(0, 1), (7, 0), (7, 362), ((1 << 48) - 1, MSS)] {
+            let ack = Packet::with_part(seq, bytes);
+            assert_eq!(Packet::part(ack), (seq, bytes));
+            assert_eq!(ack >= 1 << 48, bytes > 0);
         }
     }
 

@@ -4,16 +4,20 @@ use knee_cc::Ecn;
 use knee_core::{Kind, Param, Value};
 use serde_json::{Value as Json, json};
 
-/// The registries of algorithms, of queue disciplines, of the models of links, of their loss and of their delay, and of the QUIC
-/// stack's own controllers. Times in ns, rates in bit/s, sizes in bytes.
+/// The registries of algorithms, of queue disciplines, of the models of links, of their loss and of their delay, of the QUIC
+/// stacks' own controllers, and of receivers. Times in ns, rates in bit/s, sizes in bytes.
 pub fn registry() -> Json {
     let cc: Vec<Json> = knee_cc::registry().iter().map(algorithm).collect();
     let queues: Vec<Json> = knee_queue::registry().iter().map(discipline).collect();
-    let stack: Vec<Json> = knee_quic::stack::ENTRIES.iter().map(algorithm).collect();
+    let stacks: Vec<Json> = knee_sim::stacks::entries().map(algorithm).collect();
     let links: Vec<Json> = knee_link::registry::models().iter().map(|model| choice(&model.choice)).collect();
     let losses: Vec<Json> = knee_link::registry::losses().iter().map(choice).collect();
     let delays: Vec<Json> = knee_link::registry::delays().iter().map(choice).collect();
-    json!({ "cc": cc, "queues": queues, "quic": stack, "links": links, "losses": losses, "delays": delays })
+    let receivers: Vec<Json> = knee_sim::receiver::ENTRIES.iter().map(receiver).collect();
+    json!({
+        "cc": cc, "queues": queues, "quic": stacks, "links": links, "losses": losses, "delays": delays,
+        "receivers": receivers,
+    })
 }
 
 /// What of a link model's parameters contradicts each other or the rate: the parameter, what was found and what would do.
@@ -39,6 +43,16 @@ fn choice(choice: &knee_link::registry::Choice) -> Json {
         "about": choice.about,
         "source": choice.source,
         "params": choice.params.iter().map(param).collect::<Vec<_>>(),
+    })
+}
+
+fn receiver(entry: &knee_sim::receiver::Entry) -> Json {
+    json!({
+        "name": entry.name,
+        "about": entry.about,
+        "source": entry.source,
+        "params": entry.params.iter().map(param).collect::<Vec<_>>(),
+        "needs": { "receive_window": entry.conceals_losses },
     })
 }
 

@@ -10,7 +10,7 @@
 use knee_core::Time;
 use knee_quic::proto::RttEstimator;
 use knee_quic::proto::congestion::{Controller, ControllerFactory, CubicConfig};
-use knee_quic::{Control, Peer, Settings};
+use knee_quic::{Control, Peer, Quinn, Settings};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::error::Error;
@@ -118,9 +118,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // A connection of which the first ACK is enough.
     let settings = |seed| Settings { receive_window: 1 << 20, seed, tls: false, pacing_credit: Time::ZERO, log: None };
-    let bench = Arc::new(Bench(cases.clone()));
-    let mut client = Peer::connect(bench, Some(1), &settings(1), Time::ZERO);
-    let mut server = Peer::receiver(&settings(2));
+    let bench = Quinn(Arc::new(Bench(cases.clone())));
+    let mut client = Peer::connect(&bench, Some(1), &settings(1), Time::ZERO);
+    let mut server = Peer::receiver(&bench, &settings(2));
     for ms in 0..100 {
         let now = Time::from_millis(ms);
         while let Some(datagram) = client.transmit(now) {

@@ -342,6 +342,7 @@ impl QuicController for Controller {
                 lost,
                 prior_in_flight,
                 prior_una,
+                part: false,
                 cwnd_limited: !app_limited,
                 ece: false,
                 rate: &rate,

@@ -14,20 +14,26 @@
 //! Linux kernel: RTT and delivery-rate samples, ACKs, reductions, recovery. `docs/quic.md` lists what differs.
 
 mod acks;
+pub mod connection;
 mod controller;
 mod factory;
 mod flight;
+pub mod flights;
+pub mod observed;
 mod peer;
 mod plain;
+mod quinn;
 mod rtt;
 pub mod stack;
-mod tls;
+pub mod tls;
 mod watch;
 
+pub use connection::{Datagram, Ended, Settings, Stack};
 pub use controller::Controller;
 pub use factory::{Control, ControlError, Make};
 pub use knee_core::params::Value;
-pub use peer::{Datagram, Ended, Peer, Settings};
+pub use peer::{LEAST_BUFFER, Peer};
 pub use plain::Plain;
+pub use quinn::{Quinn, endpoint_seed};
 pub use quinn_proto as proto;
 pub use watch::{Seen, Watch};

@@ -1,9 +1,6 @@
-//! A handshake and packet protection that protect nothing, for connections inside a simulation: QUIC's packets have the
-//! sizes and times that TLS 1.3 gives them, the same bits in each run, and cost no encryption.
-//!
-//! The handshake has TLS's flights: the client's hello, the server's hello, its certificate and finish, the client's
-//! finish. They carry transport parameters and padding, and packets have room for an authentication tag.
+//! quinn's connections without encryption: what [`crate::flights`] has, as quinn's interface for cryptography.
 
+use crate::flights::{Flights, Malformed, TAG, open, seal};
 use bytes::BytesMut;
 use quinn_proto::crypto::{
     AeadKey, ClientConfig, CryptoError, ExportKeyingMaterialError, HandshakeTokenKey, HeaderKey, HmacKey, KeyPair,
@@ -14,85 +11,21 @@ use quinn_proto::{ConnectError, ConnectionId, Side, TransportError, TransportErr
 use std::any::Any;
 use std::sync::Arc;
 
-/// Bytes that AES-GCM and ChaCha20-Poly1305 add to a packet (RFC 9001, 5.3).
-const TAG: usize = 16;
-/// Bytes of the flights of [`crate::tls`], without the transport parameters that some carry: hellos of the client and the
-/// server, the server's certificate and finish, the client's finish. A test holds them against it.
-const CLIENT_HELLO: usize = 178;
-const SERVER_HELLO: usize = 90;
-const SERVER_FLIGHT: usize = 416;
-const FINISHED: usize = 52;
-/// Of a flight: what is in it and its length.
-const FLIGHT_HEADER: usize = 3;
-
 /// Starts sessions without encryption, at either end.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
 
-/// Which flight is next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    WriteClientHello,
-    ReadServerHello,
-    TakeHandshakeKeys,
-    ReadServerFlight,
-    WriteClientFinished,
-    ReadClientHello,
-    WriteServerHello,
-    WriteServerFlight,
-    ReadClientFinished,
-    Done,
-}
-
 struct PlainSession {
     side: Side,
-    step: Step,
-    local: Vec<u8>,
+    flights: Flights,
     remote: Option<TransportParameters>,
-    /// Handshake bytes of a flight that is not complete.
-    partial: Vec<u8>,
 }
 
 impl PlainSession {
     fn new(side: Side, params: &TransportParameters) -> Self {
         let mut local = Vec::new();
         params.write(&mut local);
-        let step = if side.is_client() { Step::WriteClientHello } else { Step::ReadClientHello };
-        Self { side, step, local, remote: None, partial: Vec::new() }
-    }
-
-    /// A flight of `size` bytes, and the transport parameters where it carries them.
-    fn write_flight(&self, size: usize, with_parameters: bool, out: &mut Vec<u8>) {
-        let parameters: &[u8] = if with_parameters { &self.local } else { &[] };
-        let size = size + parameters.len();
-        let start = out.len();
-        out.push(1);
-        out.extend(((size - FLIGHT_HEADER) as u16).to_be_bytes());
-        out.extend((parameters.len() as u16).to_be_bytes());
-        out.extend(parameters);
-        out.resize(start + size, 0);
-    }
-
-    /// Takes a flight from what has come, and the transport parameters in it; false: it is not whole yet.
-    fn read_flight(&mut self) -> Result<bool, TransportError> {
-        let [_, high, low, ..] = self.partial[..] else { return Ok(false) };
-        let end = FLIGHT_HEADER + usize::from(u16::from_be_bytes([high, low]));
-        if self.partial.len() < end {
-            return Ok(false);
-        }
-        let flight: Vec<u8> = self.partial.drain(..end).skip(FLIGHT_HEADER).collect();
-        let malformed = || TransportError {
-            code: TransportErrorCode::PROTOCOL_VIOLATION,
-            frame: None,
-            reason: "a malformed handshake".into(),
-        };
-        let [high, low, ref rest @ ..] = flight[..] else { return Err(malformed()) };
-        let parameters = rest.get(..usize::from(u16::from_be_bytes([high, low]))).ok_or_else(malformed)?;
-        if !parameters.is_empty() {
-            let read = TransportParameters::read(self.side, &mut &parameters[..]).map_err(TransportError::from)?;
-            self.remote = Some(read);
-        }
-        Ok(true)
+        Self { side, flights: Flights::new(side.is_client(), local), remote: None }
     }
 }
 
@@ -118,20 +51,17 @@ impl Session for PlainSession {
     }
 
     fn is_handshaking(&self) -> bool {
-        self.step != Step::Done
+        !self.flights.are_done()
     }
 
     fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError> {
-        self.partial.extend(buf);
-        let next = match self.step {
-            Step::ReadServerHello => Step::TakeHandshakeKeys,
-            Step::ReadServerFlight => Step::WriteClientFinished,
-            Step::ReadClientHello => Step::WriteServerHello,
-            Step::ReadClientFinished => Step::Done,
-            _ => return Ok(false),
-        };
-        if self.read_flight()? {
-            self.step = next;
+        let read = self.flights.read(buf).map_err(|Malformed| TransportError {
+            code: TransportErrorCode::PROTOCOL_VIOLATION,
+            frame: None,
+            reason: "a malformed handshake".into(),
+        })?;
+        if let Some(parameters) = read {
+            self.remote = Some(TransportParameters::read(self.side, &mut &parameters[..])?);
         }
         Ok(false)
     }
@@ -141,19 +71,7 @@ impl Session for PlainSession {
     }
 
     fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<Keys> {
-        let (flight, new_keys, next) = match self.step {
-            Step::WriteClientHello => (Some((CLIENT_HELLO, true)), false, Step::ReadServerHello),
-            Step::TakeHandshakeKeys => (None, true, Step::ReadServerFlight),
-            Step::WriteClientFinished => (Some((FINISHED, false)), true, Step::Done),
-            Step::WriteServerHello => (Some((SERVER_HELLO, false)), true, Step::WriteServerFlight),
-            Step::WriteServerFlight => (Some((SERVER_FLIGHT, true)), true, Step::ReadClientFinished),
-            _ => return None,
-        };
-        if let Some((size, with_parameters)) = flight {
-            self.write_flight(size, with_parameters, out);
-        }
-        self.step = next;
-        new_keys.then(keys)
+        self.flights.write(out).then(keys)
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
@@ -202,12 +120,12 @@ fn keys() -> Keys {
 }
 
 impl PacketKey for Plain {
-    fn encrypt(&self, _: u64, _: &mut [u8], _: usize) {}
+    fn encrypt(&self, number: u64, packet: &mut [u8], _: usize) {
+        seal(number, packet);
+    }
 
-    fn decrypt(&self, _: u64, _: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
-        let length = payload.len().checked_sub(TAG).ok_or(CryptoError)?;
-        payload.truncate(length);
-        Ok(())
+    fn decrypt(&self, number: u64, _: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
+        if open(number, payload) { Ok(()) } else { Err(CryptoError) }
     }
 
     fn tag_len(&self) -> usize {

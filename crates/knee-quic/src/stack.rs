@@ -4,10 +4,10 @@
 //! [`Watched`] adds is only that their window and RTT samples can be seen. quinn's BBR sets a pacing rate that
 //! quinn does not follow, so by default nobody does.
 
-use crate::rtt::Sampler;
+use crate::observed::{Metrics, Observed};
 use crate::watch::Watch;
-use knee_cc::{CaState, Control, DynCongestionControl, Entry, Family, INFINITE_SSTHRESH, Init, Needs, View};
-use knee_core::{Param, Params, Rate, Time};
+use knee_cc::{DynCongestionControl, Entry, Family, Init, Needs};
+use knee_core::{Param, Params};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{
     BbrConfig, Controller as QuicController, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig,
@@ -106,14 +106,7 @@ impl ControllerFactory for StackControl {
         Box::new(Watched {
             inner: self.factory.clone().build(now, current_mtu),
             paced: self.paced,
-            watch: Some(self.watch.clone()),
-            base: now,
-            mtu: current_mtu.max(1),
-            in_flight: 0,
-            newest: None,
-            recovery_start: None,
-            rtt: Sampler::default(),
-            view: View::INITIAL,
+            seen: Observed::new(self.watch.clone(), now, current_mtu),
         })
     }
 }
@@ -122,84 +115,40 @@ impl ControllerFactory for StackControl {
 struct Watched {
     inner: Box<dyn QuicController>,
     paced: bool,
-    watch: Option<Arc<Watch>>,
-    /// Time zero.
-    base: Instant,
-    mtu: u16,
-    /// Bytes in flight.
-    in_flight: u64,
-    /// When the newest packet left that the ACK being taken acknowledges.
-    newest: Option<Time>,
-    /// The latest reduction, of what was sent until then, began then.
-    recovery_start: Option<Time>,
-    rtt: Sampler,
-    view: View,
+    seen: Observed,
 }
 
 impl Watched {
-    fn time(&self, at: Instant) -> Time {
-        Time::from_nanos(at.saturating_duration_since(self.base).as_nanos() as u64)
-    }
-
-    fn packets(&self, bytes: u64) -> u32 {
-        (bytes / u64::from(self.mtu)).min(u64::from(INFINITE_SSTHRESH)) as u32
-    }
-
-    /// Shows who watches what has become of this event, and the RTT sample it gave.
-    fn show(&mut self, rtt: Option<Time>) {
-        let Some(watch) = &self.watch else { return };
-        self.view.in_flight = self.packets(self.in_flight);
-        let metrics = self.metrics();
-        let control = Control {
-            ssthresh: metrics.ssthresh.map_or(INFINITE_SSTHRESH, |bytes| self.packets(bytes)),
-            pacing_rate: metrics.pacing_rate.map(Rate::from_bps),
-            ..Control::initial(self.packets(metrics.congestion_window))
-        };
-        watch.note(control, &self.view, rtt);
+    fn now(&self) -> Metrics {
+        let ControllerMetrics { congestion_window, ssthresh, pacing_rate, .. } = self.metrics();
+        Metrics { window: congestion_window, ssthresh, pacing_rate }
     }
 }
 
 impl QuicController for Watched {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
         self.inner.on_sent(now, bytes, last_packet_number);
-        self.in_flight = self.in_flight.saturating_add(bytes);
-        self.show(None);
+        self.seen.on_sent(bytes, self.now());
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &RttEstimator) {
         self.inner.on_ack(now, sent, bytes, app_limited, rtt);
-        self.newest = self.newest.max(Some(self.time(sent)));
+        self.seen.on_ack(sent);
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest_packet_num_acked: Option<u64>) {
         self.inner.on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
-        self.view.now = self.time(now);
-        self.in_flight = in_flight;
-        let newest = self.newest.take();
-        if newest > self.recovery_start {
-            self.view.ca = CaState::Open;
-        }
-        let rtt = newest.and_then(|sent| self.rtt.sample(sent, &mut self.view));
-        self.show(rtt);
+        self.seen.on_end_acks(now, in_flight, self.now());
     }
 
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent_congestion: bool, lost_bytes: u64) {
         self.inner.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
-        self.view.now = self.time(now);
-        self.in_flight = self.in_flight.saturating_sub(lost_bytes);
-        if is_persistent_congestion && let Some(watch) = &self.watch {
-            watch.note_persistent_congestion();
-        }
-        if self.recovery_start.is_none_or(|start| self.time(sent) > start) {
-            self.recovery_start = Some(self.view.now);
-            self.view.ca = if lost_bytes > 0 { CaState::Recovery } else { CaState::Cwr };
-        }
-        self.show(None);
+        self.seen.on_congestion(now, sent, is_persistent_congestion, lost_bytes, self.now());
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
         self.inner.on_mtu_update(new_mtu);
-        self.mtu = new_mtu.max(1);
+        self.seen.on_mtu_update(new_mtu);
     }
 
     fn window(&self) -> u64 {
@@ -214,7 +163,7 @@ impl QuicController for Watched {
     }
 
     fn clone_box(&self) -> Box<dyn QuicController> {
-        Box::new(Self { inner: self.inner.clone_box(), watch: None, ..*self })
+        Box::new(Self { inner: self.inner.clone_box(), paced: self.paced, seen: self.seen.unwatched() })
     }
 
     fn initial_window(&self) -> u64 {

@@ -14,18 +14,31 @@ use std::sync::{Arc, LazyLock};
 pub const NAME: &str = "knee";
 
 /// Both ends' configurations.
-pub struct Tls {
+#[derive(Clone)]
+pub struct Configs {
     /// Trusts the server's certificate.
-    pub client: Arc<QuicClientConfig>,
+    pub client: ClientConfig,
     /// Has the certificate and its key.
-    pub server: Arc<QuicServerConfig>,
+    pub server: ServerConfig,
 }
 
 /// The same for all connections of this process.
-pub static TLS: LazyLock<Tls> =
+pub static CONFIGS: LazyLock<Configs> =
     LazyLock::new(|| make().expect("rustls takes the certificate and the TLS version that are made for it"));
 
-fn make() -> Result<Tls, Box<dyn Error>> {
+/// The configurations as quinn takes them.
+pub(crate) struct Tls {
+    pub client: Arc<QuicClientConfig>,
+    pub server: Arc<QuicServerConfig>,
+}
+
+pub(crate) static TLS: LazyLock<Tls> = LazyLock::new(|| {
+    let Configs { client, server } = CONFIGS.clone();
+    let wrong = "quinn takes the TLS version that is chosen for it";
+    Tls { client: Arc::new(client.try_into().expect(wrong)), server: Arc::new(server.try_into().expect(wrong)) }
+});
+
+fn make() -> Result<Configs, Box<dyn Error>> {
     let key = KeyPair::generate_for(&PKCS_ED25519)?;
     let mut params = CertificateParams::new([NAME.into()])?;
     params.serial_number = Some(SerialNumber::from(1));
@@ -44,5 +57,5 @@ fn make() -> Result<Tls, Box<dyn Error>> {
         .with_no_client_auth()
         .with_single_cert(vec![certificate], PrivatePkcs8KeyDer::from(key.serialize_der()).into())?;
     server.send_tls13_tickets = 0;
-    Ok(Tls { client: Arc::new(client.try_into()?), server: Arc::new(server.try_into()?) })
+    Ok(Configs { client, server })
 }

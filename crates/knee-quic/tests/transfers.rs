@@ -2,7 +2,7 @@
 
 use knee_core::{Time, Value};
 use knee_quic::proto::congestion;
-use knee_quic::{Control, Datagram, Peer, Settings};
+use knee_quic::{Control, Datagram, Peer, Quinn, Settings};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ fn run(mut sender: Peer, mut receiver: Peer, mut there: Path, mut back: Path, du
         sender.fire(now);
         receiver.fire(now);
     }
-    let srtt = Time::from_nanos(sender.connection().unwrap().rtt().as_nanos() as u64);
+    let srtt = sender.stats().unwrap().srtt;
     Outcome { ended_at: now, received: receiver.received(), packets: there.carried, dropped: there.dropped, srtt }
 }
 
@@ -108,10 +108,10 @@ fn transfer(cc: &str, bytes: Option<u64>, duration: Time) -> Outcome {
 }
 
 fn transfer_with(control: Control, bytes: Option<u64>, duration: Time) -> Outcome {
-    let control = Arc::new(control);
+    let stack = Quinn(Arc::new(control));
     let (there, back) = paths();
-    let sender = Peer::connect(control, bytes, &settings(1), Time::ZERO);
-    run(sender, Peer::receiver(&settings(2)), there, back, duration)
+    let sender = Peer::connect(&stack, bytes, &settings(1), Time::ZERO);
+    run(sender, Peer::receiver(&stack, &settings(2)), there, back, duration)
 }
 
 #[test]
@@ -165,9 +165,9 @@ fn slow_starts_that_watch_the_delay_lose_less_and_faster_ones_end_sooner_than_th
 fn cubic_is_about_as_fast_as_quinns_own() {
     let own = transfer("cubic", None, Time::from_secs(20));
     let (there, back) = paths();
-    let quinns = Arc::new(congestion::CubicConfig::default());
-    let sender = Peer::connect(quinns, None, &settings(1), Time::ZERO);
-    let theirs = run(sender, Peer::receiver(&settings(2)), there, back, Time::from_secs(20));
+    let quinns = Quinn(Arc::new(congestion::CubicConfig::default()));
+    let sender = Peer::connect(&quinns, None, &settings(1), Time::ZERO);
+    let theirs = run(sender, Peer::receiver(&quinns, &settings(2)), there, back, Time::from_secs(20));
     println!("{} {} {} {}", own.received, own.dropped, theirs.received, theirs.dropped);
     let ratio = own.received as f64 / theirs.received as f64;
     assert!((0.9..1.1).contains(&ratio), "{ratio}");

@@ -13,6 +13,7 @@ pub mod receiver;
 pub mod sender;
 pub mod simulation;
 pub mod spec;
+pub mod stacks;
 pub mod timer;
 
 pub use network::SpecError;

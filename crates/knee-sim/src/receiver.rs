@@ -9,8 +9,10 @@
 //! tcp_output.c (`tcp_send_delayed_ack`); RFC 2018, RFC 2883, RFC 5681 4.2.
 
 mod disorder;
+mod misbehaviour;
 
 pub use disorder::{Blocks, Disorder, Range};
+pub use misbehaviour::{ENTRIES, Entry, Misbehaviour, find};
 
 use crate::ecn::{Ecn, FIRST_COUNT, Feedback};
 use crate::timer::{Clock, Timer};
@@ -126,6 +128,11 @@ impl Receiver {
         }
     }
 
+    /// Misbehaves from now on, before anything has arrived.
+    pub fn misbehave(&mut self, how: Misbehaviour) {
+        self.disorder.get_or_insert_default().misbehaviour = Some(Box::new(how));
+    }
+
     /// How its connection uses ECN.
     pub const fn ecn(&self) -> Ecn {
         self.ecn
@@ -134,6 +141,12 @@ impl Receiver {
     /// Segments received in order so far.
     pub fn in_order(&self) -> u64 {
         self.rcv_nxt
+    }
+
+    /// Next segment expected as its ACKs have said at the most, which is what has arrived unless it misbehaves.
+    pub fn claimed(&self) -> u64 {
+        let claimed = self.disorder.as_ref().and_then(|disorder| disorder.misbehaviour.as_ref()?.claimed().into());
+        claimed.unwrap_or(0).max(self.rcv_nxt)
     }
 
     /// Payload of the segments that arrived, each counted once, as it arrived first.
@@ -174,11 +187,20 @@ impl Receiver {
         false
     }
 
-    /// A packet that is not the next one, or the next one where later ones are there already.
+    /// A packet that is not the next one, or the next one where later ones are there already or the receiver misbehaves.
     #[cold]
     fn on_disorder(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time) -> bool {
         let seq = packet.seq;
         let mut disorder = self.disorder.take().unwrap_or_default();
+        if let Some(misbehaviour) = &mut disorder.misbehaviour {
+            misbehaviour.note(packet);
+            if let Some(is_new) = misbehaviour.take(seq, &mut self.rcv_nxt) {
+                self.duplicate_bytes += if is_new { 0 } else { u64::from(packet.size) - HEADERS };
+                self.ts_recent = packet.stamp;
+                self.disorder = Some(disorder);
+                return true;
+            }
+        }
         let is_new = match seq.cmp(&self.rcv_nxt) {
             Ordering::Equal => {
                 self.rcv_nxt = disorder.close_gap(seq + 1);
@@ -335,6 +357,20 @@ impl Receiver {
     pub fn ack(&mut self, flow: u32, now: Time) -> Packet {
         let Reply { seq, stamp, flags } = self.reply();
         Packet { enqueued: now, seq, flow, stamp, extra: 0, size: ACK_SIZE, flags, hop: 0 }
+    }
+
+    /// Whether something is to be done beside sending the ACK: it carries SACK blocks, or the receiver misbehaves.
+    #[inline]
+    pub const fn is_disturbed(&self) -> bool {
+        self.disorder.is_some()
+    }
+
+    /// Sends what goes in place of the ACK `honest` where it misbehaves, otherwise that.
+    pub fn answer(&mut self, honest: Packet, mut send: impl FnMut(Packet)) {
+        match self.disorder.as_mut().and_then(|disorder| disorder.misbehaviour.as_mut()) {
+            Some(misbehaviour) => misbehaviour.answer(honest, send),
+            None => send(honest),
+        }
     }
 
     /// Whether the ACK carries SACK blocks.

@@ -309,6 +309,9 @@ pub struct FlowSpec {
     /// What it carries; none: an endless stream, or the transfer of `bytes`.
     #[serde(default)]
     pub traffic: Option<TrafficSpec>,
+    /// How its receiver misbehaves; none: it is honest.
+    #[serde(default)]
+    pub receiver: Option<ModelSpec>,
 }
 
 /// What carries a flow's data.

@@ -11,3 +11,4 @@ mod laws;
 mod networks;
 mod observing;
 mod packets;
+mod receivers;

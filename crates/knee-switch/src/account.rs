@@ -52,14 +52,14 @@ impl Account {
     }
 
     /// Notes what sender and receiver have come to at `now`.
-    pub(crate) fn note(&self, sender: &Peer, receiver: &Peer, now: Time) {
+    pub(crate) fn note(&self, sender: &mut Peer, receiver: &Peer, now: Time) {
         let (control, ca, timeouts) =
             self.watch.look(|seen| (seen.control, seen.view.map_or(CaState::Open, |view| view.ca), seen.persistent));
-        let stats = sender.connection().map(knee_quic::proto::Connection::stats);
+        let stats = sender.stats();
         self.look(|figures| {
             figures.received = receiver.received();
             if let Some(stats) = stats {
-                (figures.lost, figures.mtu) = (stats.path.lost_packets, stats.path.current_mtu);
+                (figures.lost, figures.mtu) = (stats.lost_packets, stats.mtu);
             }
             let Some(control) = control else { return };
             figures.advance(now, control.cwnd);

@@ -9,8 +9,7 @@ use crate::late::{Late, LateFigures};
 use crate::socket::{Buffers, Socket};
 use knee_core::Time;
 use knee_qlog::Log;
-use knee_quic::proto::congestion::ControllerFactory;
-use knee_quic::{Datagram, Peer, Settings, Watch};
+use knee_quic::{Datagram, Peer, Settings, Stack, Watch};
 use knee_sim::SpecError;
 use knee_sim::observe::open_logs;
 use knee_sim::simulation::{QuicSetup, quic_setup};
@@ -59,7 +58,7 @@ struct End {
 
 /// A QUIC flow.
 struct Flow {
-    control: Arc<dyn ControllerFactory + Send + Sync>,
+    stack: Arc<dyn Stack>,
     account: Arc<Account>,
     bytes: Option<u64>,
     ecn: bool,
@@ -206,12 +205,12 @@ impl Flow {
     fn new(config: &Config, i: usize, ends: [Socket; 2], to: SocketAddr, log: Option<Log>) -> Result<Self, SpecError> {
         let spec = &config.spec.flows[i];
         let watch = Arc::new(Watch::default());
-        let QuicSetup { entry, control, seed, ecn } = quic_setup(&config.spec, i, watch.clone())?;
+        let QuicSetup { entry, stack, seed, ecn } = quic_setup(&config.spec, i, watch.clone())?;
         let start = Time::from_nanos(spec.start);
         let account = Arc::new(Account::new(entry, watch, start, log));
         let [sender, receiver] = ends;
         Ok(Self {
-            control,
+            stack,
             account,
             bytes: spec.bytes,
             ecn,
@@ -235,8 +234,8 @@ impl Flow {
                 log,
             };
             let log = self.account.log.clone();
-            let sender = Peer::connect(self.control.clone(), self.bytes, &settings(0, log), now);
-            let receiver = Peer::receiver(&settings(1, None));
+            let sender = Peer::connect(&*self.stack, self.bytes, &settings(0, log), now);
+            let receiver = Peer::receiver(&*self.stack, &settings(1, None));
             (self.ends[0].peer, self.ends[1].peer) = (Some(sender), Some(receiver));
         }
         for peer in self.ends.iter_mut().filter_map(|end| end.peer.as_mut()) {

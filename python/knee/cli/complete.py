@@ -51,6 +51,13 @@ def links(incomplete: str) -> list[str]:
     return _from([*registry.link_models(), *registry.loss_models(), *registry.delay_models()], incomplete)
 
 
+def receivers(incomplete: str) -> list[str]:
+    """Receivers."""
+    from knee.scenario import registry
+
+    return _from(registry.receivers(), incomplete)
+
+
 def several_ccs(incomplete: str) -> list[str]:
     """Congestion controls in a list: ``cubic,re`` becomes ``cubic,reno``."""
     before, comma, last = incomplete.rpartition(",")
@@ -124,6 +131,7 @@ PARTS: dict[str, Callable[[str], list[str]]] = {
     "cc": ccs,
     "queues": queues,
     "links": links,
+    "receivers": receivers,
     "sweeps": lambda incomplete: _from(SWEEPS, incomplete),
     "searches": lambda incomplete: _from(SEARCHES, incomplete),
 }

@@ -24,7 +24,7 @@ from knee.study.shipped import SEARCHES, SWEEPS
 if TYPE_CHECKING:
     from rich.console import Console
 
-_PARTS = ["scenarios", "cc", "queues", "links", "sweeps", "searches"]
+_PARTS = ["scenarios", "cc", "queues", "links", "receivers", "sweeps", "searches"]
 
 
 def list_(
@@ -32,7 +32,7 @@ def list_(
         str | None,
         typer.Argument(
             metavar="PART",
-            help="scenarios, cc, queues, links, sweeps or searches; default: all.",
+            help="scenarios, cc, queues, links, receivers, sweeps or searches; default: all.",
             autocompletion=complete.parts,
         ),
     ] = None,
@@ -42,7 +42,7 @@ def list_(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List what there is: scenarios, congestion controls, queue disciplines, models of links, sweeps and searches.
+    """List what there is: scenarios, congestion controls, queues, models of links, receivers, sweeps and searches.
 
     With a name, such as knee list cc lola, shows its parameters: the effect, default and range of each, and the source
     of the default. Of a scenario, sweep or search it shows the file.
@@ -61,7 +61,7 @@ def list_(
         if part in _FILES:
             _files(console, part)
         else:
-            {"cc": _ccs, "queues": _queues, "links": _links}[part](console)
+            {"cc": _ccs, "queues": _queues, "links": _links, "receivers": _receivers}[part](console)
 
 
 #: The lists of files: what one of them is called, and all of them by name.
@@ -117,6 +117,13 @@ def _links(console: Console) -> None:
     console.print(rows)
 
 
+def _receivers(console: Console) -> None:
+    rows = table("Receivers", ["name", "what", "source"], text=3)
+    for entry in registry.receivers().values():
+        rows.add_row(entry.name, entry.about, entry.source)
+    console.print(rows)
+
+
 def _origin(entry: Entry, against: Mapping[str, str]) -> str:
     """What it follows, and below that what it was held against; a class written in Python has only itself."""
     return entry.source + (f"\nHeld against: {against[entry.name]}" if entry.name in against else "")
@@ -141,6 +148,7 @@ def _entry(what: str, name: str) -> Entry:
         "cc": ("congestion control", registry.flow_controls()),
         "queues": ("queue discipline", registry.queues()),
         "links": ("link model", {name: entry for models in _LINK_KEYS.values() for name, entry in models().items()}),
+        "receivers": ("receiver", registry.receivers()),
     }[what]
     try:
         return registry.find(kind, name, known)
@@ -157,7 +165,7 @@ def plain(part: str) -> list[dict[str, Any]]:
         ]
     if part == "links":
         return [{"key": key, **_brief(entry)} for key, models in _LINK_KEYS.items() for entry in models().values()]
-    entries = registry.flow_controls() if part == "cc" else registry.queues()
+    entries = {"cc": registry.flow_controls, "queues": registry.queues, "receivers": registry.receivers}[part]()
     return [_brief(entry) for entry in entries.values()]
 
 
@@ -192,7 +200,7 @@ def _accepts(param: Param) -> str:
 def _details(console: Console, entry: Entry, what: str) -> None:
     family = f" ({entry.family})" if entry.family else ""
     console.print(f"{entry.name}{family}: {entry.about}\nSource: {entry.source}", soft_wrap=True)
-    if what != "links":
+    if what in ("cc", "queues"):
         from knee.study.fidelity import standing
 
         rows = standing.congestion_controls() if what == "cc" else standing.queues()

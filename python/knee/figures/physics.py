@@ -186,6 +186,9 @@ class Paths:
         """The smallest base RTT that a flow (counted from 0) has during the run, ms."""
         label = self.scenario.labels[number]
         flow = [flow for flow in self.scenario.flows for _ in range(flow.count)][number]
+        if flow.receiver_params.get("ahead"):
+            # It is acknowledged what has not arrived.
+            return 0.0
         changed = [change.rtt for change in self.scenario.changes if change.flow == label and change.rtt is not None]
         names = flow.path or [link.name for link in self.scenario.links]
         links = sum(link.delay for link in self.scenario.links if link.name in names)

@@ -10,7 +10,7 @@ from pathlib import Path
 from knee import grounds
 from knee.errors import InputError, ScenarioError
 from knee.grounds import memory
-from knee.scenario import Scenario
+from knee.scenario import Scenario, registry
 from knee.scenario.rates import slowest
 from knee.scenario.spec import span
 
@@ -34,7 +34,7 @@ def check(scenario: Scenario, ground: str, out: str | Path | None, where: str | 
 
     Raises:
         InputError: there is no folder for them.
-        ScenarioError: the ground cannot log any of the flows, or there are too many.
+        ScenarioError: the ground cannot log any of the flows, a stack cannot log its own, or there are too many.
     """
     if out is None:
         raise InputError("qlog files are written to a result folder; name one with out.")
@@ -44,6 +44,10 @@ def check(scenario: Scenario, ground: str, out: str | Path | None, where: str | 
         able = [other for other, it in grounds.GROUNDS.items() if {flow.transport for flow in scenario.flows} & it.logs]
         found = f"--qlog cannot log these senders on ground {ground}, where they are a kernel's"
         raise ScenarioError(name, "flows", found, f"expected ground {' or '.join(able)}, or no --qlog")
+    for i, flow in enumerate(scenario.flows):
+        if (stack := registry.stack(flow.cc)) is not None:
+            found = f"--qlog does not log connections of {stack}, which writes qlog in a form of its own"
+            raise ScenarioError(name, f"flows[{i}].cc", found, "expected another congestion control, or no --qlog")
     count = sum(flow.count for flow in scenario.flows if flow.transport in logged)
     if count > MAX_FLOWS:
         found = f"--qlog opens a file for each of {count} flows"

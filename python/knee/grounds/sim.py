@@ -171,7 +171,8 @@ def simulate(
 
 #: Controllers whose figures differ from run to run.
 _RANDOM = {
-    "quinn:bbr": "quinn's BBR draws random numbers from the system: another run of this scenario gives other figures."
+    "quinn:bbr": "quinn's BBR draws random numbers from the system: another run of this scenario gives other figures.",
+    "noq:bbr3": "noq's BBRv3 draws random numbers from the system: another run of this scenario gives other figures.",
 }
 
 

@@ -71,11 +71,26 @@ def _check_flows(scenario: Scenario, links: dict[str, Link]) -> None:
         try:
             _check_path(flow, links)
             _check_span(scenario, flow)
+            _check_receiver(scenario, flow)
         except Refused as refused:
             raise Refused(refused.found, refused.accepted, key=f"flows[{i}].{refused.key}") from None
     labels = scenario.labels
     if len(set(labels)) != len(labels):
         _refuse_twins(scenario, labels)
+
+
+def _check_receiver(scenario: Scenario, flow: Flow) -> None:
+    if flow.receiver == registry.HONEST:
+        return
+    if flow.transport == "quic":
+        found = "the receiver of a QUIC flow is that of the QUIC stack, which is honest"
+        raise Refused(found, 'expected transport = "tcp", or no such key', key="receiver")
+    if flow.traffic is not None:
+        found = f"only the receivers of endless flows and single transfers misbehave, not those of {flow.traffic.kind}"
+        raise Refused(found, "expected no traffic, or no such key", key="receiver")
+    if registry.receivers()[flow.receiver].needs["receive_window"] and scenario.tcp.receive_window is None:
+        found = "its sender hears of no loss, so that nothing limits its window"
+        raise Refused(found, 'expected a limit in [tcp], such as receive_window = "1 MB"', key="receiver")
 
 
 def _refuse_twins(scenario: Scenario, labels: list[str]) -> None:

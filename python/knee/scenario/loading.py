@@ -11,7 +11,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from knee.errors import Refused, ScenarioError
-from knee.own import IN_FILE, code_allowed
+from knee.own import IN_FILE, IN_SOURCE, code_allowed
 from knee.scenario import shipped, traces
 from knee.scenario.model import Scenario
 from knee.scenario.overrides import apply, blamed
@@ -104,6 +104,9 @@ def _with_paths(data: Any, folder: Path, key: str = "") -> Any:
     if isinstance(data, str) and key.rpartition(".")[2] == "cc" and (named := IN_FILE.fullmatch(data)) is not None:
         here = folder / named["file"]
         return f"{here.resolve()}:{named['name']}" if here.is_file() else data
+    if isinstance(data, str) and key.rpartition(".")[2] == "cc" and IN_SOURCE.fullmatch(data) is not None:
+        here = folder / data
+        return str(here.resolve()) if here.is_file() else data
     if isinstance(data, str) and data.isprintable() and key.rpartition(".")[2] in traces.FILE_KEYS:
         return str((folder / data).resolve()) if traces.exists(folder / data) else data
     return data

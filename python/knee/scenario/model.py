@@ -253,6 +253,10 @@ class Flow(Table):
     direction: Literal["forward", "reverse"] = Field("forward", description='"forward" or "reverse"')
     pacing: Literal["auto", "on"] = Field("auto", description='"auto" or "on"')
     ecn: Ecn = Field(None, validate_default=True, description='true or false, "accurate" or "l4s"')
+    receiver: str = Field(registry.HONEST, description="the name of a receiver")
+    receiver_params: dict[str, Any] = Field(
+        {}, validate_default=True, description="a table of the receiver's own parameters"
+    )
 
     @field_validator("cc")
     @classmethod
@@ -289,6 +293,20 @@ class Flow(Table):
             raise Refused(f"{cc} needs ECN", f"expected {enough}, or no such key")
         return asked
 
+    @field_validator("receiver")
+    @classmethod
+    def _receiver_is_known(cls, name: str) -> str:
+        return registry.find("receiver", name, registry.receivers()).name
+
+    @field_validator("receiver_params")
+    @classmethod
+    def _receiver_params_are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
+        return registry.receivers()[info.data["receiver"]].resolve(given) if "receiver" in info.data else {}
+
+    @field_serializer("receiver_params")
+    def _plain_receiver_params(self, values: dict[str, Value]) -> dict[str, Value]:
+        return registry.receivers()[self.receiver].plain(values)
+
     @model_validator(mode="after")
     def _program_brings_its_own(self) -> Flow:
         if self.program is None:
@@ -300,6 +318,7 @@ class Flow(Table):
         if self.cc != PROGRAM_CC:
             raise Refused("a program has a congestion control of its own", "expected one of cc and program", key="cc")
         usual = {"transport": "tcp", "tls": False, "bytes": None, "pacing": "auto", "ecn": False, "traffic": None}
+        usual["receiver"] = registry.HONEST
         for key, value in usual.items():
             if getattr(self, key) != value:
                 raise Refused("this is the program's own business", "leave it out", key=key)
@@ -339,8 +358,8 @@ class Flow(Table):
         if self.tls:
             raise Refused("TCP flows are not encrypted", 'expected transport = "quic", or no such key', key="tls")
         if self.cc in registry.quic_controllers():
-            algorithm = self.cc.partition(":")[2]
-            found = f"{units.shown(self.cc)} is a controller of the QUIC stack"
+            stack, _, algorithm = self.cc.partition(":")
+            found = f"{units.shown(self.cc)} is a controller of the QUIC stack {stack}"
             raise Refused(found, f'expected transport = "quic", or cc = "{algorithm}"', key="cc")
         return self
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from knee import _core
 from knee.errors import Refused
-from knee.own import OWN, CongestionControl, classes, is_absent
+from knee.own import OWN, CongestionControl, KernelSource, classes, is_absent
 from knee.scenario.units import (
     MAX_BYTES,
     MAX_PACKETS,
@@ -25,6 +25,9 @@ from knee.scenario.units import (
     parse_time,
     shown,
 )
+
+#: The receiver that acknowledges what has arrived, and nothing else.
+HONEST = "honest"
 
 #: A parameter's value in base units: ns, bit/s, bytes, a count, a number, a switch or a word.
 Value = int | float | bool | str
@@ -120,12 +123,13 @@ _ORDERED = {
 
 @dataclass(frozen=True)
 class Entry:
-    """A congestion control, a queue discipline or a model of a link.
+    """A congestion control, a queue discipline, a model of a link or a receiver.
 
     Attributes:
         family: of a congestion control; empty for all others.
         phases: names of a congestion control's phases, by number.
-        needs: what a congestion control requires of the sender: ``pacing``, ``full_control``, ``ecn``.
+        needs: what a congestion control requires of the sender: ``pacing``, ``full_control``, ``ecn``; and a receiver
+            of the scenario: ``receive_window``.
     """
 
     name: str
@@ -193,13 +197,22 @@ def congestion_controls() -> dict[str, Entry]:
     return _registry()["cc"] | {name: _own_entry(name, own) for name, own in classes().items()}
 
 
+#: QUIC stacks that knee can be built with (docs/quic.md).
+STACKS = ("noq",)
+
+
 def quic_controllers() -> dict[str, Entry]:
-    """The controllers that the QUIC stack brings itself, by name; only flows over QUIC can have them."""
+    """The controllers that QUIC stacks bring themselves, by name; only flows over QUIC can have them."""
     return _registry()["quic"]
 
 
+def stack(name: str) -> str | None:
+    """The stack beside quinn, one of STACKS, that a controller of this name is of."""
+    return next((each for each in STACKS if name.startswith(f"{each}:")), None)
+
+
 def flow_controls() -> dict[str, Entry]:
-    """All that a flow's ``cc`` can name: congestion controls, then the QUIC stack's own controllers."""
+    """All that a flow's ``cc`` can name: congestion controls, then the QUIC stacks' own controllers."""
     return congestion_controls() | quic_controllers()
 
 
@@ -207,6 +220,9 @@ def _own_entry(name: str, own: type[CongestionControl]) -> Entry:
     about = (own.__doc__ or "").partition("\n")[0]
     needs = {"pacing": own.pacing, "full_control": own.full_control, "ecn": "classic"}
     params = {key: param.named(key) for key, param in own.cc_params.items()}
+    if issubclass(own, KernelSource):
+        # Of a module only the window tells the phase, as of Reno.
+        return Entry(name, about, "C", params, family="own", phases=_registry()["cc"]["reno"].phases, needs=needs)
     return Entry(name, about, "Python", params, family="own", phases=("running",), needs=needs)
 
 
@@ -228,6 +244,11 @@ def loss_models() -> dict[str, Entry]:
 def delay_models() -> dict[str, Entry]:
     """Distributions of the extra delay behind a link, by name."""
     return _registry()["delays"]
+
+
+def receivers() -> dict[str, Entry]:
+    """How a flow's receiver acknowledges, by name, the honest one first."""
+    return _registry()["receivers"]
 
 
 def check_link_model(name: str, values: dict[str, Value], rate: int) -> None:
@@ -259,6 +280,9 @@ def find(kind: str, name: object, known: dict[str, Entry]) -> Entry:
     if entry is None and name.startswith(OWN):
         found = f"{shown(name)} is a Python class, which a file cannot name"
         raise Refused(found, f"in Python, give knee.run the class {shown(name.removeprefix(OWN))} itself as cc")
+    if entry is None and (of := stack(name)) and not any(stack(each) == of for each in known):
+        found = f"{shown(name)} is of the QUIC stack {of}, with which this knee is not built"
+        raise Refused(found, "expected a name of knee list cc, or a build from a checkout by make setup STACKS=1")
     if entry is None:
         raise Refused(f"no {kind} is called {shown(name)}", near(name, list(known)))
     return entry

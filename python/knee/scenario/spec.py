@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from knee.errors import Refused, ScenarioError
-from knee.own import is_absent
+from knee.own import IN_SOURCE, is_absent, kernel_source
 from knee.scenario import offered, registry, traces
 from knee.scenario.declared import name_with
 from knee.scenario.defaults import DEFAULT_LINK
@@ -110,9 +110,13 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
     flows = []
     for i, flow in enumerate(scenario.flows):
         if is_absent(flow.cc):
-            found = f"the Python class {shown(flow.cc)} of this result is not here"
+            what = "C source" if IN_SOURCE.fullmatch(flow.cc) else "Python class"
+            found = f"the {what} {shown(flow.cc)} of this result is not here"
             accepted = "expected --allow-code and the result's scenario.toml, or in Python the class itself as cc"
             raise Refused(found, accepted, key=f"flows[{i}].cc")
+        if kernel_source(flow.cc) is not None:
+            found = f"{shown(flow.cc)} is the source of a kernel module, which only a guest's kernel loads"
+            raise Refused(found, 'expected ground "uml", as with --ground uml', key=f"flows[{i}].cc")
         if flow.program is not None:
             found = "neither the simulator nor the running kernel runs programs as flows"
             raise Refused(found, 'expected ground "uml", as with --ground uml', key=f"flows[{i}].program")
@@ -145,6 +149,9 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
             raise Refused(refused.found, refused.accepted, key=f"flows[{i}].{refused.key}") from None
         if traffic is not None:
             shared["traffic"] = traffic
+        if flow.receiver != registry.HONEST:
+            entry = registry.receivers()[flow.receiver]
+            shared["receiver"] = {"name": entry.name, "params": entry.tagged(flow.receiver_params)}
         for j in range(flow.count):
             start, stop = span(scenario, flow, j)
             flows.append(shared | {"label": next(labels), "start": start, "stop": stop})

@@ -80,6 +80,7 @@ pub fn ack_of_nothing() -> Ack<'static> {
         lost: 0,
         prior_in_flight: 0,
         prior_una: 0,
+        part: false,
         cwnd_limited: true,
         ece: false,
         rate: &RateSample::NONE,

@@ -190,6 +190,7 @@ impl Flow {
             lost,
             prior_in_flight,
             prior_una,
+            part: false,
             cwnd_limited: prior_una <= self.limited_until || slow_start_limited,
             ece: ce,
             rate: &rate,

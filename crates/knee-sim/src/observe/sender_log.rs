@@ -150,7 +150,7 @@ impl FlowLog {
     fn on_received(&mut self, at: Time, ack: &Packet, blocks: &[Range]) {
         let number = self.acks;
         self.acks += 1;
-        let open = self.open.split_off(&ack.seq);
+        let open = self.open.split_off(&Packet::part(ack.seq).0);
         let mut acked: Vec<u64> =
             std::mem::replace(&mut self.open, open).into_values().map(|sent| sent.number).collect();
         for &(start, end) in blocks.iter().filter(|(start, end)| start < end) {

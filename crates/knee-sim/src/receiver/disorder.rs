@@ -2,6 +2,7 @@
 //!
 //! Few flows have a gap at any time, so this is kept apart from the receiver.
 
+use super::misbehaviour::Misbehaviour;
 use smallvec::SmallVec;
 
 /// SACK blocks that fit beside the timestamp option.
@@ -62,6 +63,8 @@ pub struct Disorder {
     dup_acks: u32,
     /// The segment that was expected while they were counted.
     dup_acks_at: u64,
+    /// What the receiver does beside what an honest one does. It is here since honest receivers do not look here.
+    pub(super) misbehaviour: Option<Box<Misbehaviour>>,
 }
 
 const _: () = assert!(size_of::<Disorder>() == 192);
@@ -74,7 +77,7 @@ impl Disorder {
 
     /// Whether there is nothing to remember.
     pub(super) fn is_over(&self) -> bool {
-        !self.has_gap() && self.dsack.is_none()
+        !self.has_gap() && self.dsack.is_none() && self.misbehaviour.is_none()
     }
 
     /// Whether there is something to report.

@@ -9,7 +9,7 @@ use knee_core::{Packet, Time};
 /// What is found out while an ACK is taken apart (Linux's flags and `tcp_sacktag_state`).
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// The cumulative acknowledgement moved.
+    /// The cumulative acknowledgement moved, perhaps by a part of a segment only (FLAG_SND_UNA_ADVANCED).
     pub advanced: bool,
     /// Segments never retransmitted, at or before `high_seq`, were delivered.
     pub original_delivered: bool,
@@ -61,6 +61,7 @@ pub(super) struct Told<'a> {
     pub rtt: Option<Time>,
     pub acked: u32,
     pub delivered: u32,
+    pub part: bool,
     pub prior: &'a Prior,
     pub cwnd_limited: bool,
     pub ece: bool,
@@ -99,26 +100,32 @@ impl Sender {
         out: &mut Vec<Departure>,
     ) -> Option<Time> {
         let View { snd_una: una, snd_nxt: nxt, delivered, lost, .. } = self.view;
-        if ack.seq > nxt || (ack.seq < una && ack.blocks.is_empty()) {
+        let (seq, part) = Packet::part(ack.seq);
+        let (ack, reached) = (&AckInfo { seq, ..*ack }, self.reached.max((una, 0)));
+        if (seq, part) > (nxt, 0) || ((seq, part) < reached && ack.blocks.is_empty()) {
             return None;
         }
         let stamp = Micros::of(now);
         let prior = Prior { una, delivered, lost, in_flight: self.in_flight() };
         let accurate = self.ecn.is_accurate();
-        let mut found = Findings { advanced: ack.seq > una, ece: !accurate && ack.ece(), ..Findings::default() };
+        let advanced = (seq, part) > reached;
+        let mut found = Findings { advanced, ece: !accurate && ack.ece(), ..Findings::default() };
+        if part > 0 && advanced {
+            self.reached = (seq, part);
+        }
         let newer = ack.tsecr > self.tsecr;
         self.take_in(ack, stamp, &mut found);
-        if accurate && (found.advanced || found.sacked || newer) {
+        if accurate && (found.acked > 0 || found.sacked || newer) {
             self.count_marks(ack, &mut found);
         }
         let rtt = self.sample_rtt(&mut found, stamp).map(Micros::time);
         let mut resend = Resend::None;
         let mut timer_waits = false;
         if nxt > una {
-            (resend, timer_waits) = self.react(ack.seq, rtt, &prior, &mut found, now, config);
+            (resend, timer_waits) = self.react((seq, part), rtt, &prior, &mut found, now, config);
         }
-        if self.rtx.tracking() && (found.advanced || self.sacked_out == 0) {
-            self.tidy(found.advanced);
+        if self.rtx.tracking() && (found.acked > 0 || self.sacked_out == 0) {
+            self.tidy(found.acked > 0);
         }
         self.send_after_ack(resend, now, config, out);
         // What is sent sets the timer anyway.
@@ -132,7 +139,7 @@ impl Sender {
     #[inline]
     fn take_in(&mut self, ack: &AckInfo, stamp: Micros, found: &mut Findings) {
         let una = self.view.snd_una;
-        let fack = if found.advanced && self.rtx.tracking() { self.rtx.highest_sacked(una) } else { una };
+        let fack = if ack.seq > una && self.rtx.tracking() { self.rtx.highest_sacked(una) } else { una };
         if ack.seq >= una {
             self.tsecr = ack.tsecr;
         }
@@ -143,7 +150,7 @@ impl Sender {
             self.tag_sacks(ack, stamp, found);
             self.check_sack_reordering(found);
         }
-        if found.advanced {
+        if ack.seq > una {
             self.take_acknowledged(ack.seq, fack, stamp, found);
         }
     }
@@ -163,7 +170,7 @@ impl Sender {
     #[inline]
     fn react(
         &mut self,
-        ack_seq: u64,
+        reach: (u64, u16),
         rtt: Option<Time>,
         prior: &Prior,
         found: &mut Findings,
@@ -175,7 +182,8 @@ impl Sender {
         let sampled = self.needs.rate.then(|| self.rate_sample(found, prior.delivered, stamp));
         let rate = sampled.as_ref().unwrap_or(&RateSample::NONE);
         let (acked, ece, cwnd_limited) = (found.acked, found.ece, self.is_cwnd_limited());
-        let mut told = Told { rtt, acked, delivered, prior, cwnd_limited, ece, rate };
+        let part = found.advanced && acked == 0;
+        let mut told = Told { rtt, acked, delivered, part, prior, cwnd_limited, ece, rate };
         self.tell_ack(&told, now, |cc, ack, control| cc.on_measure(ack, control));
         if self.widened
             && let Some(newest) = &found.rate
@@ -183,7 +191,7 @@ impl Sender {
             self.update_reordering_window(newest.delivered);
         }
         if self.probing {
-            self.check_probe(ack_seq, found, now);
+            self.check_probe(reach, found, now);
         }
         let dubious = self.is_dubious(found);
         let mut resend = Resend::None;
@@ -223,10 +231,10 @@ impl Sender {
         !found.advanced || found.sacked || found.ece || found.dsack || !matches!(self.view.ca, CaState::Open)
     }
 
-    /// Whether the window may grow outside of reductions: RFC 5681 grows on new data only; where reordering is common, on
-    /// every delivery.
+    /// Whether the window may grow outside of reductions (tcp_may_raise_cwnd): RFC 5681 grows on new data only, which Linux counts
+    /// in whole segments; where reordering is common, on every delivery.
     const fn grows(&self, found: &Findings) -> bool {
-        found.advanced || found.sacked && self.reordering > 3
+        found.acked > 0 || found.sacked && self.reordering > 3
     }
 
     /// Tells the algorithm of an ACK by `call`.
@@ -236,11 +244,12 @@ impl Sender {
         now: Time,
         call: impl FnOnce(&mut dyn DynCongestionControl, &Ack, &mut Control),
     ) {
-        let &Told { rtt, acked, delivered, prior, cwnd_limited, ece, rate } = told;
+        let &Told { rtt, acked, delivered, part, prior, cwnd_limited, ece, rate } = told;
         let &Prior { una: prior_una, lost: prior_lost, in_flight: prior_in_flight, .. } = prior;
         self.ask(now, |cc, view, control| {
             let lost = (view.lost - prior_lost) as u32;
-            let ack = Ack { view, rtt, acked, delivered, lost, prior_in_flight, prior_una, cwnd_limited, ece, rate };
+            let ack =
+                Ack { view, rtt, acked, delivered, lost, prior_in_flight, prior_una, part, cwnd_limited, ece, rate };
             call(cc, &ack, control);
         });
     }

@@ -62,7 +62,9 @@ impl Sender {
         };
         self.ask_with(self.packets_out(), now, |cc, view, control| {
             let (delivered, lost, ece) = (acked, 0, false);
-            let ack = Ack { view, rtt, acked, delivered, lost, prior_in_flight, prior_una, cwnd_limited, ece, rate };
+            let part = false;
+            let ack =
+                Ack { view, rtt, acked, delivered, lost, prior_in_flight, prior_una, part, cwnd_limited, ece, rate };
             cc.on_fast_ack(&ack, control);
         });
         if self.widened {

@@ -122,7 +122,7 @@ pub struct Departure {
 /// An ACK as the sender sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct AckInfo<'a> {
-    /// Next segment the receiver expects.
+    /// Next segment the receiver expects, perhaps with a part of it ([`Packet::with_part`]).
     pub seq: u64,
     /// SACK blocks.
     pub blocks: &'a [(u64, u64)],
@@ -224,6 +224,8 @@ pub struct Sender {
     least_rtts: LeastRtts,
     app_limited_until: u64,
     tlp_end: u64,
+    /// The farthest part of a segment that was acknowledged by itself, which says nothing once the whole is.
+    reached: (u64, u16),
     /// Payload of the last segment of a finite transfer.
     last_payload: u32,
     dsack_segments: u32,

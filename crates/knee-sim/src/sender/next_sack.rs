@@ -50,6 +50,7 @@ impl Sender {
             rtt,
             acked: 0,
             delivered: 1,
+            part: false,
             prior: &prior,
             cwnd_limited: self.is_cwnd_limited(),
             ece: false,

@@ -65,15 +65,15 @@ impl Sender {
         self.probing = end != 0;
     }
 
-    /// What an ACK says of the tail loss probe (tcp_process_tlp_ack).
+    /// What an ACK up to this segment, and so many bytes of it, says of the tail loss probe (tcp_process_tlp_ack).
     #[cold]
-    pub(super) fn check_probe(&mut self, ack_seq: u64, found: &Findings, now: Time) {
-        if ack_seq < self.tlp_end {
+    pub(super) fn check_probe(&mut self, reach: (u64, u16), found: &Findings, now: Time) {
+        if reach.0 < self.tlp_end {
             return;
         }
         if !self.tlp_retransmitted || found.dsack_of_probe {
             self.set_probe_end(0);
-        } else if ack_seq > self.tlp_end {
+        } else if reach > (self.tlp_end, 0) {
             // The probe repaired a loss that nothing else saw.
             self.begin_reduction(Signal::Loss, now);
             self.set_state(CaState::Cwr, now);

@@ -241,14 +241,14 @@ impl Sender {
             smooth = smooth.or(Some(span(first)));
             newest = Some(span(last));
         }
-        if smooth.is_none() && found.advanced && self.tsecr != 0 {
+        if smooth.is_none() && found.acked > 0 && self.tsecr != 0 {
             smooth = Some(self.rtt_by_timestamp(stamp));
             newest = smooth;
         }
         let (Some(smooth), Some(newest)) = (smooth, newest) else { return None };
         self.sample_rtts(smooth, newest, stamp);
         // Do not put off the timeout for SACKs of what was sent before the oldest segment was sent last.
-        if !found.advanced && self.packets_out() > 0 {
+        if found.acked == 0 && self.packets_out() > 0 {
             let head = self.rtx.burst_of(self.view.snd_una).sent();
             found.set_timer |= found.sack_sent.is_some_and(|(first, _)| first < head);
         }

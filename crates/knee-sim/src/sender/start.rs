@@ -70,6 +70,7 @@ impl Sender {
             short_bytes: 0,
             rack: Rack { reorder_steps: 1, ..Rack::default() },
             tlp_end: 0,
+            reached: (0, 0),
             cwnd_usage_end: 0,
             cwnd_stamp: Time::ZERO,
             cwnd_used: 0,

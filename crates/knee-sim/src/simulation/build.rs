@@ -10,16 +10,17 @@ use crate::ecn::Ecn;
 use crate::events::{Event, Events};
 use crate::network::{Network, params};
 use crate::observe::{Histogram, Record, Spread};
-use crate::receiver::{self, Receiver};
+use crate::receiver::{self, Misbehaviour, Receiver};
 use crate::sender::{self, Sender, SenderInit};
 use crate::spec::{FlowSpec, ParamsSpec, Spec, Transport};
+use crate::stacks;
 use crate::timer::Clock;
 use knee_cc::{CaState, DynCongestionControl, Ecn as Reaction, Entry, Init, Needs};
 use knee_core::packet::MSS;
 use knee_core::{Params, Rng, Time};
-use knee_quic::Watch;
 use knee_quic::proto::congestion::ControllerFactory;
-use knee_quic::stack::{self, StackControl};
+use knee_quic::stack::StackControl;
+use knee_quic::{Quinn, Stack, Watch};
 use slab::Slab;
 use std::sync::Arc;
 
@@ -112,6 +113,10 @@ impl World {
             }
             before = Some(flow);
             world.add_flow(flow, spec);
+            let how = misbehaviour(flow)?;
+            if let (Some(how), Some(receiver)) = (how, world.receivers.last_mut()) {
+                receiver.misbehave(how);
+            }
         }
         Ok(world)
     }
@@ -132,8 +137,8 @@ impl World {
                 start: Time::from_nanos(flow.start),
             };
             let watch = Arc::new(Watch::default());
-            let control = self.algorithms[algorithm].control(i, told.seed, watch.clone());
-            self.add_non_tcp(NonTcp::Quic(QuicFlow::new(control, watch, told)));
+            let stack = self.algorithms[algorithm].stack(i, told.seed, watch.clone());
+            self.add_non_tcp(NonTcp::Quic(QuicFlow::new(stack, watch, told)));
         }
     }
 
@@ -217,8 +222,8 @@ pub fn agenda(spec: &Spec) -> Events {
 pub struct QuicSetup {
     /// Its algorithm, as the registry describes it.
     pub entry: &'static Entry,
-    /// Makes its controllers.
-    pub control: Arc<dyn ControllerFactory + Send + Sync>,
+    /// Opens it, under its algorithm.
+    pub stack: Arc<dyn Stack>,
     /// Names its random numbers.
     pub seed: u64,
     /// Whether its packets are ECN-capable.
@@ -233,7 +238,7 @@ pub fn quic_setup(spec: &Spec, i: usize, watch: Arc<Watch>) -> Result<QuicSetup,
     let (flow, seed) = (&spec.flows[i], quic_seed(spec, i));
     let algorithm = algorithm(flow, &[])?;
     let ecn = Ecn::new(flow.ecn, algorithm.entry.needs.ecn).is_on();
-    Ok(QuicSetup { entry: algorithm.entry, control: algorithm.control(i, seed, watch), seed, ecn })
+    Ok(QuicSetup { entry: algorithm.entry, stack: algorithm.stack(i, seed, watch), seed, ecn })
 }
 
 fn quic_seed(spec: &Spec, i: usize) -> u64 {
@@ -241,22 +246,33 @@ fn quic_seed(spec: &Spec, i: usize) -> u64 {
 }
 
 impl Algorithm {
-    /// What makes it for the QUIC connection of flow `i`; `watch` sees its controllers.
-    fn control(&self, i: usize, seed: u64, watch: Arc<Watch>) -> Arc<dyn ControllerFactory + Send + Sync> {
-        if let Some(control) = StackControl::of(self.entry, &self.params, watch.clone()) {
-            return Arc::new(control);
+    /// Opens the QUIC connection of flow `i` under it; `watch` sees its controllers.
+    fn stack(&self, i: usize, seed: u64, watch: Arc<Watch>) -> Arc<dyn Stack> {
+        if let Some(stack) = stacks::of(self.entry, &self.params, &watch) {
+            return stack;
         }
-        if let Some(OwnMake::Quinn(factory)) = &self.make {
-            return Arc::new(StackControl::new(factory(i), watch));
-        }
-        let control = knee_quic::Control::of(self.entry, self.params.clone()).seeded(seed).watched(watch);
-        match self.make.clone() {
-            Some(OwnMake::Algorithm(make)) => {
-                Arc::new(control.made_by(Arc::new(move |params, init| make(params, init, i))))
+        let control: Arc<dyn ControllerFactory + Send + Sync> = if let Some(OwnMake::Quinn(factory)) = &self.make {
+            Arc::new(StackControl::new(factory(i), watch))
+        } else {
+            let control = knee_quic::Control::of(self.entry, self.params.clone()).seeded(seed).watched(watch);
+            match self.make.clone() {
+                Some(OwnMake::Algorithm(make)) => {
+                    Arc::new(control.made_by(Arc::new(move |params, init| make(params, init, i))))
+                }
+                _ => Arc::new(control),
             }
-            _ => Arc::new(control),
-        }
+        };
+        Arc::new(Quinn(control))
     }
+}
+
+/// How the receiver of a flow misbehaves; none: it is honest.
+fn misbehaviour(flow: &FlowSpec) -> Result<Option<Misbehaviour>, SpecError> {
+    let Some((model, entry)) = flow.receiver.as_ref().and_then(|model| Some((model, receiver::find(&model.name)?)))
+    else {
+        return Ok(None);
+    };
+    Ok(entry.make(&params(entry.params, &model.params, &format!("the receiver of flow `{}`", flow.label))?))
 }
 
 /// The algorithm a flow asks for.
@@ -266,7 +282,7 @@ fn algorithm(flow: &FlowSpec, own: &[Own]) -> Result<Algorithm, SpecError> {
     let entry = own
         .map(|own| own.entry)
         .or_else(|| knee_cc::find(&flow.cc))
-        .or_else(|| if flow.transport == Transport::Quic { stack::find(&flow.cc) } else { None })
+        .or_else(|| if flow.transport == Transport::Quic { stacks::find(&flow.cc) } else { None })
         .ok_or_else(|| SpecError::UnknownCc { flow: flow.label.clone(), name: flow.cc.clone() })?;
     let owner = format!("flow `{}`", flow.label);
     let given = flow.cc_params.as_ref().map(|raw| serde_json::from_str(raw.get())).transpose();

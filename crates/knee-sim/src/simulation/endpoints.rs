@@ -17,6 +17,7 @@ const SYN_SIZE: u16 = 60;
 /// An ACK that is home.
 #[derive(Clone, Copy)]
 pub(super) struct Ack {
+    /// As [`Packet`] has it.
     pub(super) seq: u64,
     /// Timestamp echo.
     pub(super) stamp: u32,
@@ -63,12 +64,21 @@ impl World {
     fn reply(&mut self, i: u32, way: &FlowPath, out: &mut impl Outbox) {
         let receiver = &mut self.receivers[i as usize];
         let ack = receiver.ack(i, self.now);
-        let (extra, size) = if receiver.has_blocks() { self.put_blocks(i) } else { (0, 0) };
-        out.ack(Packet { extra, size: ack.size + size, ..ack }, self.now, way);
+        if receiver.is_disturbed() {
+            return self.reply_disturbed(i, ack, way, out);
+        }
+        out.ack(ack, self.now, way);
+    }
+
+    /// The same where the receiver has SACK blocks to send, or misbehaves.
+    #[inline(never)]
+    fn reply_disturbed(&mut self, i: u32, ack: Packet, way: &FlowPath, out: &mut impl Outbox) {
+        let (extra, size) = if self.receivers[i as usize].has_blocks() { self.put_blocks(i) } else { (0, 0) };
+        let (receiver, now) = (&mut self.receivers[i as usize], self.now);
+        receiver.answer(Packet { extra, size: ack.size + size, ..ack }, |ack| out.ack(ack, now, way));
     }
 
     /// Stores the SACK blocks of a receiver. Gives their handle, and what they add to the ACK's size.
-    #[inline(never)]
     fn put_blocks(&mut self, i: u32) -> (u32, u16) {
         let blocks = self.receivers[i as usize].blocks();
         // RFC 2018: an option of two bytes and eight for each block, padded to words.

@@ -10,8 +10,7 @@ use crate::sender::Counters;
 use knee_cc::{CaState, Control};
 use knee_core::{Packet, Time};
 use knee_quic::proto::EcnCodepoint;
-use knee_quic::proto::congestion::ControllerFactory;
-use knee_quic::{Datagram, Peer, Settings, Watch};
+use knee_quic::{Datagram, Peer, Settings, Stack, Watch};
 use std::sync::Arc;
 
 /// Bytes of the IPv4 and UDP headers.
@@ -21,8 +20,8 @@ const RECEIVE_WINDOW: u64 = 1 << 30;
 
 /// Both ends of a QUIC flow.
 pub(super) struct QuicFlow {
-    /// What its controller is made from, which `watch` sees.
-    control: Arc<dyn ControllerFactory + Send + Sync>,
+    /// Opens its connection, whose controller `watch` sees.
+    stack: Arc<dyn Stack>,
     watch: Arc<Watch>,
     told: Told,
     /// Sender and receiver, from its start on.
@@ -48,9 +47,9 @@ pub(super) struct Told {
 
 impl QuicFlow {
     /// A flow that has not begun, with controllers that `watch` sees.
-    pub(super) fn new(control: Arc<dyn ControllerFactory + Send + Sync>, watch: Arc<Watch>, told: Told) -> Self {
+    pub(super) fn new(stack: Arc<dyn Stack>, watch: Arc<Watch>, told: Told) -> Self {
         let cwnd_integral = (0, told.start, 0);
-        Self { control, watch, told, ends: None, sent: 0, sent_bytes: 0, cwnd_integral }
+        Self { stack, watch, told, ends: None, sent: 0, sent_bytes: 0, cwnd_integral }
     }
 
     /// Datagrams that left the sender.
@@ -90,10 +89,10 @@ impl QuicFlow {
         let (control, view) = self.watch.look(|seen| (seen.control, seen.view));
         let persistent = self.watch.look(|seen| seen.persistent);
         let received = self.ends.as_ref().map_or(0, |ends| ends.1.received());
-        let stats = self.ends.as_ref().and_then(|ends| ends.0.connection()).map(knee_quic::proto::Connection::stats);
-        let lost = stats.map_or(0, |stats| stats.path.lost_packets);
+        let stats = self.ends.as_mut().and_then(|ends| ends.0.stats());
+        let lost = stats.map_or(0, |stats| stats.lost_packets);
         let in_flight = view.map_or(0, |view| view.in_flight);
-        let mtu = stats.map_or(0, |stats| stats.path.current_mtu);
+        let mtu = stats.map_or(0, |stats| stats.mtu);
         SenderFigures {
             counters: Counters {
                 sent: self.sent,
@@ -139,8 +138,8 @@ impl World {
                 pacing_credit: Time::ZERO,
                 log,
             };
-            let sender = Peer::connect(flow.control.clone(), bytes, &settings(0, log), now);
-            flow.ends = Some(Box::new((sender, Peer::receiver(&settings(1, None)))));
+            let sender = Peer::connect(&*flow.stack, bytes, &settings(0, log), now);
+            flow.ends = Some(Box::new((sender, Peer::receiver(&*flow.stack, &settings(1, None)))));
         }
         self.transmit_quic(i, out);
     }

@@ -162,8 +162,8 @@ impl World {
             if u64::from(sacked) + u64::from(lost) > out || u64::from(retransmitted) > out {
                 return Err(format!("flow {i}: {sacked} SACKed, {lost} lost, {retransmitted} again of {out} out"));
             }
-            if receiver.in_order() < sender.snd_una() || receiver.in_order() > sender.snd_nxt() {
-                return Err(format!("flow {i}: {} in order, not {}", receiver.in_order(), sender.snd_una()));
+            if receiver.claimed() < sender.snd_una() || receiver.in_order() > sender.snd_nxt() {
+                return Err(format!("flow {i}: {} in order, not {}", receiver.claimed(), sender.snd_una()));
             }
         }
         let mut inside = between_links;

@@ -163,6 +163,10 @@ fn crosses(spec: &Value, flow: usize, link: usize, reverse: bool) -> bool {
 
 /// The least base RTT a flow ever has, ms.
 pub fn base_rtt(spec: &Value, flow: usize) -> f64 {
+    if spec["flows"][flow]["receiver"]["params"]["ahead"]["count"].as_u64() > Some(0) {
+        // What has not arrived was acknowledged.
+        return 0.0;
+    }
     let path = spec["flows"][flow]["path"].as_array().into_iter().flatten().filter_map(Value::as_u64);
     let links: u64 = path.filter_map(|l| spec["links"][l as usize]["delay"].as_u64()).sum();
     let changed = spec["changes"].as_array().into_iter().flatten().map(|change| &change["what"]["rtt"]);

@@ -12,7 +12,7 @@ from knee.kernel import bpf
 from knee.kernel.bpf import build
 from knee.own import classes
 from knee.scenario.model import Flow, Scenario, Tcp
-from knee.scenario.registry import congestion_controls
+from knee.scenario.registry import HONEST, congestion_controls
 from knee.scenario.spec import spec
 
 #: The algorithms of this kernel, including those loaded as BPF.
@@ -91,6 +91,9 @@ def _flow(flow: Flow) -> None:
             raise Refused("applications are paced as their algorithm asks", "leave it out", key="pacing")
     if flow.transport == "udp":
         return
+    if flow.receiver != HONEST:
+        found = f'the receiver is the kernel, which does not do "{flow.receiver}"'
+        raise Refused(found, "expected the ground sim, or no such key", key="receiver")
     if flow.transport == "quic":
         # Its algorithms are the simulator's, but those in Python need an interpreter that keeps up with packets.
         if flow.cc in classes():

@@ -78,6 +78,7 @@ impl Reference {
                 lost: 0,
                 prior_in_flight,
                 prior_una: una,
+                part: false,
                 cwnd_limited: self.is_cwnd_limited(),
                 ece: found.ece,
                 rate: &rate,

@@ -1,0 +1,127 @@
+//! What a QUIC stack does for a flow: its connections, whose datagrams, clock and random numbers come from outside.
+
+use bytes::{Bytes, BytesMut};
+use knee_core::Time;
+use knee_qlog::Log;
+use quinn_proto::EcnCodepoint;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// Bytes of connection identifiers, as quinn's own generator makes them.
+pub const CID_BYTES: usize = 8;
+/// Where datagrams seem to come from and go to.
+pub const REMOTE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 443);
+/// QUIC's clock is an instant that cannot be made from a number: time zero of all simulations.
+#[allow(clippy::disallowed_methods, reason = "only differences to it are used")]
+static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// The instant that stacks have for a time.
+pub fn instant(now: Time) -> Instant {
+    *EPOCH + Duration::from_nanos(now.as_nanos())
+}
+
+/// The time of a stack's instant.
+pub fn time(at: Instant) -> Time {
+    Time::from_nanos(at.saturating_duration_since(*EPOCH).as_nanos() as u64)
+}
+
+/// Settings of a connection's end.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Bytes of stream data that may be under way to this end before it is read.
+    pub receive_window: u64,
+    /// Names the random numbers and identifiers of this end.
+    pub seed: u64,
+    /// Whether packets are encrypted: both ends alike. What is encrypted differs from run to run; its size does not.
+    pub tls: bool,
+    /// What a paced end that is called late makes up for by a burst, at the most. Zero where calls are never late.
+    pub pacing_credit: Time,
+    /// Where what this end does is logged.
+    pub log: Option<Log>,
+}
+
+/// Why a connection ended.
+#[derive(Clone, Debug, Error)]
+#[error("the QUIC connection ended: {0}")]
+pub struct Ended(pub String);
+
+/// A datagram that leaves.
+#[derive(Debug)]
+pub struct Datagram {
+    /// UDP payload.
+    pub bytes: BytesMut,
+    /// ECN codepoint of its IP header: ECT(0), ECT(1) or CE; none: not ECN-capable.
+    pub ecn: Option<EcnCodepoint>,
+}
+
+/// Opens the connections of a flow.
+pub trait Stack: Send + Sync {
+    /// The end that connects at `now` and sends, under the flow's congestion control.
+    fn connect(&self, settings: &Settings, now: Time) -> Box<dyn Connection>;
+
+    /// The end that waits for a connection and reads what it is sent.
+    fn listen(&self, settings: &Settings) -> Box<dyn Connection>;
+}
+
+/// One end of a stack's connection, which has one stream. [`crate::Peer`] drives it.
+pub trait Connection: Send {
+    /// A datagram of the other end has come.
+    fn receive(&mut self, now: Time, datagram: Datagram);
+
+    /// The next datagram that the stack lets go now.
+    fn transmit(&mut self, now: Time) -> Option<Datagram>;
+
+    /// When the stack wants to be called next; `None`: nothing will happen by itself.
+    fn deadline(&mut self) -> Option<Time>;
+
+    /// The stack's timers that are due at `now` fire.
+    fn fire(&mut self, now: Time);
+
+    /// What has become of the connection since this was last called.
+    fn take_news(&mut self) -> News;
+
+    /// Writes the first bytes of `data` to the stream, which it opens if there is none: how many. At most `buffer` bytes are
+    /// written and not acknowledged. `None`: the stream takes no more.
+    fn write(&mut self, data: Bytes, buffer: u64) -> Option<usize>;
+
+    /// The stream ends after what was written.
+    fn finish(&mut self);
+
+    /// The stream ends at once: nothing is sent from now on, nor sent again.
+    fn reset(&mut self);
+
+    /// Window of the sender's congestion control, bytes.
+    fn window(&self) -> u64;
+
+    /// Rate in bit/s at which whoever drives the connection spaces its datagrams, where the stack does not by itself.
+    fn pacing_rate(&self) -> Option<u64>;
+
+    /// Its figures; `None` before it began.
+    fn stats(&mut self) -> Option<Stats>;
+}
+
+/// What has become of a connection.
+#[derive(Debug, Default)]
+pub struct News {
+    /// The handshake is over.
+    pub connected: bool,
+    /// All that was written has been acknowledged.
+    pub finished: bool,
+    /// It ended before that.
+    pub ended: Option<Ended>,
+    /// Bytes of stream data that came, in any order.
+    pub received: u64,
+}
+
+/// Figures that a stack keeps of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Stats {
+    /// Packets that it declared lost.
+    pub lost_packets: u64,
+    /// Bytes of UDP payload of a full datagram.
+    pub mtu: u16,
+    /// Smoothed RTT.
+    pub srtt: Time,
+}
