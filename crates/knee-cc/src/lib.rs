@@ -16,6 +16,7 @@ mod bandwidth;
 mod bbr;
 mod bbr3;
 mod bic;
+mod c4;
 mod cdg;
 mod compound;
 mod copa;

@@ -1,8 +1,8 @@
 //! The list of all algorithms. To add one: write its file, declare the module, add its `ENTRY` here.
 
 use crate::{
-    Entry, bbr, bbr3, bic, cdg, compound, copa, cubic, daimd, dctcp, fast, highspeed, htcp, hybla, illinois, ledbat,
-    lola, lp, nv, prague, reno, scalable, timely, vegas, veno, vivace, westwood, yeah,
+    Entry, bbr, bbr3, bic, c4, cdg, compound, copa, cubic, daimd, dctcp, fast, highspeed, htcp, hybla, illinois,
+    ledbat, lola, lp, nv, prague, reno, scalable, timely, vegas, veno, vivace, westwood, yeah,
 };
 
 static REGISTRY: &[Entry] = &[
@@ -33,6 +33,7 @@ static REGISTRY: &[Entry] = &[
     compound::ENTRY,
     bbr::ENTRY,
     bbr3::ENTRY,
+    c4::ENTRY,
     vivace::ENTRY,
     // ECN-based
     dctcp::ENTRY,
