@@ -132,6 +132,7 @@ mod report;
 mod run;
 mod scenario;
 mod subject;
+mod svg;
 mod verdict;
 mod window;
 

@@ -111,15 +111,24 @@ impl Judged {
         }
         let others: Vec<String> =
             self.deployed.iter().map(|(who, values)| format!("{who} {}", self.shown(mean_of(values)))).collect();
-        let bound = match self.threshold {
-            Some(bound) => format!("at {} {}", if self.less { "most" } else { "least" }, self.shown(Some(bound))),
-            None => "a figure that no deployed one has".into(),
-        };
-        let value = self.shown(mean_of(&self.values));
-        format!("{place}: {} {value}, expected {bound}; {}.", self.title(), others.join(", "))
+        let (title, value, bound) = (self.title(), self.mean_shown(), self.bound_shown());
+        format!("{place}: {title} {value}, expected {bound}; {}.", others.join(", "))
     }
 
-    fn title(&self) -> String {
+    /// The mean over the seeds, in words.
+    pub(crate) fn mean_shown(&self) -> String {
+        self.shown(mean_of(&self.values))
+    }
+
+    /// The threshold in words.
+    pub(crate) fn bound_shown(&self) -> String {
+        match self.threshold {
+            Some(bound) => format!("at {} {}", if self.less { "most" } else { "least" }, self.shown(Some(bound))),
+            None => "a figure that no deployed one has".into(),
+        }
+    }
+
+    pub(crate) fn title(&self) -> String {
         let title = self.figure.title();
         let whole = title.split_once(',').map_or(title, |(whole, _)| whole);
         match (self.form, self.of.as_str()) {

@@ -141,6 +141,10 @@ fn choose<'a>(criteria: &'a Criteria, evaluation: &Evaluation) -> Result<(Vec<Ch
     for criterion in criteria.criterion.iter().filter(|each| only.is_empty() || only.contains(&each.key)) {
         for case in criterion.scenario.iter().filter(|case| case.quick || !evaluation.quick) {
             match criterion.read(case) {
+                Ok((scenario, _)) if scenario.misbehaves() && evaluation.subject.transport() == Transport::Quic => {
+                    let why = "a receiver that misbehaves, where that of the QUIC stack is honest".into();
+                    left_out.push(LeftOut { scenario: criterion.name(case), why });
+                }
                 Ok((scenario, checks)) => chosen.push(Chosen { criterion, case, scenario, checks }),
                 Err(why) => left_out.push(LeftOut { scenario: criterion.name(case), why }),
             }

@@ -1,12 +1,12 @@
 //! Scenarios of the criteria: the part of scenario files that this crate takes, and the specification of a run.
 //!
-//! It takes one link that is a wire, and flows that are endless streams or transfers. Any other key is rejected by name,
+//! It takes one link that is a wire, and flows that are endless streams or transfers, whose receivers may misbehave. Any other key is rejected by name,
 //! so that a scenario is either run as `knee evaluate` runs it, or not at all.
 
 use crate::quantity::{BitsPerSecond, Limit, Nanos, Size};
 use knee_sim::Spec;
 use knee_sim::ecn::EcnSpec;
-use knee_sim::spec::{Capacity, Change, ChangeSpec, FlowSpec, LinkSpec, ModelSpec, TcpSpec, Transport};
+use knee_sim::spec::{Capacity, Change, ChangeSpec, FlowSpec, LinkSpec, ModelSpec, TcpSpec, Transport, ValueSpec};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::{Table, Value};
@@ -30,10 +30,19 @@ pub(crate) struct Scenario {
     duration: Nanos,
     #[serde(default)]
     warmup: Nanos,
+    #[serde(default)]
+    tcp: Tcp,
     link: Link,
     flows: Vec<Flow>,
     #[serde(default)]
     changes: Vec<RawChange>,
+}
+
+/// Settings of the TCP endpoints.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tcp {
+    receive_window: Option<Size>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -69,6 +78,10 @@ struct Flow {
     count: u64,
     #[serde(default)]
     stagger: Nanos,
+    receiver: Option<String>,
+    /// Counts, since receivers have no other parameters.
+    #[serde(default)]
+    receiver_params: BTreeMap<String, u64>,
 }
 
 const fn one() -> u64 {
@@ -100,6 +113,11 @@ impl Scenario {
         self.flows.iter().filter(|flow| flow.cc == PLACE).map(|flow| flow.label.as_str())
     }
 
+    /// Whether receivers of the algorithm's flows misbehave, which only those over TCP can.
+    pub(crate) fn misbehaves(&self) -> bool {
+        self.flows.iter().any(|flow| flow.cc == PLACE && flow.receiver.is_some())
+    }
+
     /// The greatest rate that the link has in the course of time, bit/s.
     pub(crate) fn greatest_rate(&self) -> u64 {
         let changed = self.changes.iter().filter_map(|change| change.rate);
@@ -121,12 +139,13 @@ impl Scenario {
             flows.extend((0..flow.count).map(|i| self.flow(flow, i, cc, transport)));
         }
         let changes = self.changes.iter().map(|change| change.read(&flows)).collect::<Result<_, _>>()?;
+        let window = self.tcp.receive_window.as_ref().map_or(RECEIVE_WINDOW, |size| size.0);
         Ok(Spec {
             duration: self.duration.0,
             seed,
             warmup: self.warmup.0,
             interval: INTERVAL,
-            tcp: TcpSpec { receive_window: Some(RECEIVE_WINDOW), ..TcpSpec::default() },
+            tcp: TcpSpec { receive_window: Some(window), ..TcpSpec::default() },
             links: vec![self.link.spec()],
             flows,
             changes,
@@ -150,7 +169,15 @@ impl Scenario {
             transport,
             tls: false,
             traffic: None,
+            receiver: flow.receiver(),
         }
+    }
+}
+
+impl Flow {
+    fn receiver(&self) -> Option<ModelSpec> {
+        let params = self.receiver_params.iter().map(|(name, count)| (name.clone(), ValueSpec::Count(*count)));
+        self.receiver.clone().map(|name| ModelSpec { name, params: params.collect() })
     }
 }
 

@@ -6,4 +6,5 @@
 mod bad;
 mod python;
 mod stacks;
+mod svg;
 mod window;
