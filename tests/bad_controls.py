@@ -84,3 +84,20 @@ class Raises(knee.CongestionControl):
 
 class Other:
     """No congestion control."""
+
+
+class CountsAcks(_Renoish):
+    """Reno as it was before RFC 3465: every ACK lets the window grow, whatever that acknowledges."""
+
+    growing = True
+
+    def on_measure(self, ack: knee.Ack, control: knee.Control) -> None:
+        if self.growing and ack.cwnd_limited:
+            control.cwnd += 1 if control.in_slow_start else 1 / control.cwnd
+
+    def on_ack(self, ack: knee.Ack, control: knee.Control) -> None:
+        pass
+
+    def on_state(self, event: str, now: float, control: knee.Control) -> None:
+        if event in ("open", "cwr", "recovery", "loss"):
+            self.growing = event in ("open", "loss")

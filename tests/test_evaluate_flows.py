@@ -116,9 +116,16 @@ def test_a_file_that_is_no_flow_is_refused(
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize("name", ["mine.ko", "folder/tcp_mine.ko", "mine.bpf.o"])
-def test_a_kernel_object_is_refused_by_name(name: str) -> None:
-    with pytest.raises(InputError, match=rf"^{name}: kernel modules and BPF objects are not evaluated from files yet"):
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("mine.ko", '"mine.ko" cannot be read'),
+        ("folder/tcp_mine.ko", '"folder/tcp_mine.ko" cannot be read'),
+        ("mine.bpf.o", '"mine.bpf.o" is a BPF object, and the kernels of the ground uml have no BPF'),
+    ],
+)
+def test_a_kernel_object_is_refused_by_name(name: str, reason: str) -> None:
+    with pytest.raises(InputError, match=rf"^{name}: {reason}.*; expected the C source of a "):
         subject.subject(name, place=KERNEL)
 
 

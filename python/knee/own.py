@@ -19,7 +19,7 @@ Subclass :class:`CongestionControl` and use the class as ``cc`` of a flow, in a 
     })
 
 A scenario file names a class of a Python file: ``cc = "mine.py:Gentle"``. The file is run only where
-:func:`code_allowed` says so.
+:func:`code_allowed` says so. ``cc = "tcp_mine.c"`` names the C source of a kernel module (:class:`KernelSource`).
 
 A class may declare parameters (:mod:`knee.scenario.declared`), which flows set in ``cc_params``.
 
@@ -52,6 +52,13 @@ from knee.system import sudo, syntax, trust
 OWN = "python:"
 #: A class of a Python file, as scenarios name it.
 IN_FILE = re.compile(r"(?P<file>[^\n]*\.py):(?P<name>[A-Za-z_]\w*)")
+#: The C source of a kernel module that is a congestion control, as scenarios name it.
+IN_SOURCE = re.compile(r"(?P<file>[^\n]*\.c)")
+#: What else may hold one, which no scenario takes: a built module, a BPF object.
+_BUILT = re.compile(r"[^\n]*\.k?o")
+#: What a module registers: the initializer of a ``struct tcp_congestion_ops``, and the name in it.
+_OPS = re.compile(r"struct\s+tcp_congestion_ops\s+\w+[^=;{}]*=\s*\{(?P<inside>.*?)\n\s*\};", re.DOTALL)
+_OPS_NAME = re.compile(r'\.name\s*=\s*"(?P<name>[^"\\\s]{1,15})"')
 #: Largest such file, bytes.
 _MOST_SOURCE = 1 << 20
 
@@ -115,6 +122,10 @@ def name_of(value: object) -> object:
     """The name of a class in scenarios, under which it is registered; any other value is returned unchanged."""
     if isinstance(value, str) and (named := IN_FILE.fullmatch(value)) is not None:
         return _from_file(named["file"], named["name"])
+    if isinstance(value, str) and IN_SOURCE.fullmatch(value) is not None:
+        return _from_source(value)
+    if isinstance(value, str) and _BUILT.fullmatch(value) is not None:
+        raise _built(Path(value))
     if not isinstance(value, type):
         return value
     _check(value)
@@ -206,11 +217,82 @@ def _is_own(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, CongestionControl) and value is not CongestionControl
 
 
-def _run(path: Path, known: _File | None) -> _File:
-    """The file at a path, run; not again while it is what it was."""
+class KernelSource(CongestionControl):
+    """Stands where a scenario names the C source of a kernel module, which runs in the guest of the ground ``uml``."""
+
+    #: Where the file is, its name, its text, what the module is called, and the congestion control that it registers.
+    path: ClassVar[Path]
+    file: ClassVar[str]
+    text: ClassVar[str]
+    module: ClassVar[str]
+    registers: ClassVar[str]
+
+
+def kernel_source(name: str) -> type[KernelSource] | None:
+    """The source of a kernel module that a scenario names; None for any other congestion control."""
+    found = _classes.get(name)
+    return found if isinstance(found, type) and issubclass(found, KernelSource) else None
+
+
+def kernel_name(cc: str) -> str:
+    """What a kernel calls a congestion control that a scenario names."""
+    source = kernel_source(cc)
+    return cc if source is None else source.registers
+
+
+def _from_source(file: str) -> str:
+    """The name in scenarios of a C file, which is read; it is built and loaded where it runs."""
+    path = Path(file)
+    if not _allowed.get():
+        if file == path.name and kernel_source(file) is not None:
+            return file
+        raise Refused(
+            f'it would build the kernel module "{file}" and load it in a guest, and files run only where that is '
+            "allowed",
+            "expected --allow-code, or allow_code=True in Python, once you have read it",
+        )
+    known = kernel_source(path.name)
+    if known is not None and file == path.name and not path.is_file():
+        return file
     where = path.resolve()
     if known is not None and known.path != where:
         raise Refused(f"two files are called {path.name}: {known.path} and {where}", "expected different names")
+    text = _read(path, "a C file")
+    if known is not None and known.text == text:
+        return path.name
+    if re.fullmatch(r"[A-Za-z_][\w-]*\.c", path.name) is None:
+        raise Refused(f'"{path.name}" is no name of a module', 'expected letters, digits, "_" and "-": tcp_mine.c')
+    names = [found["name"] for ops in _OPS.finditer(text) for found in _OPS_NAME.finditer(ops["inside"])]
+    if len(names) != 1:
+        found = f"it registers {', '.join(names)}" if names else "it registers no congestion control"
+        accepted = 'expected one struct tcp_congestion_ops with a .name = "..." of up to 15 characters'
+        raise Refused(f'"{file}": {found}', accepted)
+    keys: dict[str, Any] = {"path": where, "file": path.name, "text": text, "module": path.stem, "registers": names[0]}
+    keys["__doc__"] = f"The congestion control {names[0]} of a kernel module."
+    register(path.name, type(path.stem, (KernelSource,), keys))
+    return path.name
+
+
+def _built(path: Path) -> Refused:
+    """Why a built module or BPF object is not taken."""
+    if path.suffix == ".o":
+        return Refused(
+            f'"{path}" is a BPF object, and the kernels of the ground uml have no BPF',
+            "expected the C source of a kernel module, such as tcp_mine.c, or a Python class, such as mine.py:Mine",
+        )
+    try:
+        found = re.search(rb"\0vermagic=([^\0]+)\0", path.read_bytes())
+    except OSError as error:
+        return Refused(f'"{path}" cannot be read ({error.strerror})', "expected the C source of a module: tcp_mine.c")
+    made = f"was built for Linux {found[1].decode(errors='replace').strip()}" if found else "says no kernel"
+    return Refused(
+        f'"{path}" {made}, and a built module runs in that kernel alone',
+        f"expected its C source, such as {path.stem}.c, which is built for the kernel that runs it",
+    )
+
+
+def _read(path: Path, what: str) -> str:
+    """The text of a file that is going to run."""
     try:
         # Behind sudo, the caller's files are the caller's own code.
         caller = sudo.caller()
@@ -220,11 +302,19 @@ def _run(path: Path, known: _File | None) -> _File:
         raise Refused(f'"{path}"{found.removeprefix(str(path))}', mend) from None
     try:
         if path.stat().st_size > _MOST_SOURCE:
-            raise Refused(f'"{path}" has more than {_MOST_SOURCE} bytes', "expected a Python file")
-        source = path.read_text(encoding="utf-8")
+            raise Refused(f'"{path}" has more than {_MOST_SOURCE} bytes', f"expected {what}")
+        return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise Refused(f'"{path}" cannot be read ({reason})', "expected a Python file") from None
+        raise Refused(f'"{path}" cannot be read ({reason})', f"expected {what}") from None
+
+
+def _run(path: Path, known: _File | None) -> _File:
+    """The file at a path, run; not again while it is what it was."""
+    where = path.resolve()
+    if known is not None and known.path != where:
+        raise Refused(f"two files are called {path.name}: {known.path} and {where}", "expected different names")
+    source = _read(path, "a Python file")
     if known is not None and known.source == source:
         return known
     linecache.checkcache(str(where))
@@ -244,9 +334,11 @@ def _run(path: Path, known: _File | None) -> _File:
 
 
 def sources(names: Iterable[str]) -> dict[str, str]:
-    """The sources of the files that have these congestion controls, by the file's name."""
+    """The sources of the files, in Python or C, that have these congestion controls, by the file's name."""
+    names = list(names)
     named = (IN_FILE.fullmatch(name) for name in names)
-    return {each["file"]: _files[each["file"]].source for each in named if each and each["file"] in _files}
+    found = {each["file"]: _files[each["file"]].source for each in named if each and each["file"] in _files}
+    return found | {name: of.text for name in names if (of := kernel_source(name)) is not None}
 
 
 def register(name: str, own: type[CongestionControl]) -> None:
@@ -270,7 +362,10 @@ def is_absent(name: str) -> bool:
 
 
 def described(name: str, own: type[CongestionControl]) -> dict[str, Any]:
-    """A class as manifests describe it: its module, file and source digest; None for what cannot be read."""
+    """A class or kernel module as manifests describe it: its file and source digest; None for what cannot be read."""
+    if issubclass(own, KernelSource):
+        told = hashlib.sha256(own.text.encode()).hexdigest()
+        return {"name": name, "module": own.module, "registers": own.registers, "source_sha256": told}
     try:
         source, file = syntax.source(own), inspect.getsourcefile(own)
     except (OSError, TypeError):

@@ -35,8 +35,8 @@ def evaluate(
         str | None,
         typer.Argument(
             metavar="X",
-            help="A congestion control of knee list cc, a class of a Python file (mine.py:Mine), or a TOML file with "
-            "the keys of a flow, such as program.",
+            help="A congestion control of knee list cc, a class of a Python file (mine.py:Mine), the C source of a "
+            "kernel module (tcp_mine.c, on uml), or a TOML file with the keys of a flow, such as program.",
             autocompletion=complete.ccs,
         ),
     ] = None,
@@ -87,6 +87,24 @@ def evaluate(
             help="Run each scenario with N seeds; default: 3, and 2 with --quick.",
         ),
     ] = None,
+    worst: Annotated[
+        bool,
+        option(
+            options.INPUT,
+            "--worst",
+            help="Also search, for each criterion, for the network in which X is furthest behind the deployed ones.",
+        ),
+    ] = False,
+    budget: Annotated[
+        int | None,
+        option(
+            options.INPUT,
+            "--budget",
+            metavar="N",
+            min=1,
+            help="Networks that each search of --worst tries; default: 40, and 10 with --quick.",
+        ),
+    ] = None,
     workers: options.Jobs = None,
     max_memory: options.MaxMemory = None,
     again: options.Again = False,
@@ -126,7 +144,8 @@ def evaluate(
 
     X and the deployed algorithms run in the same scenarios, by default simulated. Each figure has a threshold with its
     source, and a verdict: passes, must be looked at, worse than every deployed one, not applicable, does not run.
-    Writes evaluate.html, evaluate.json, badge.svg, and the scenarios, which knee run takes. Finished runs are kept, so
+    Writes evaluate.html, evaluate.json, badge.svg, and the scenarios, which knee run takes. --worst adds the networks
+    in which X is furthest behind. Finished runs are kept, so
     an interrupted command continues where it stopped.
     """
     from knee.evaluate.outcome import read
@@ -141,15 +160,26 @@ def evaluate(
             raise InputError("--all evaluates every algorithm as it is; leave X, --set and --baseline away.")
     elif cc is None:
         raise InputError("There is nothing to evaluate; name a congestion control, such as knee evaluate lola.")
+    if budget is not None and not worst:
+        raise InputError("--budget is that of a search for worst networks; give --worst too.")
+    if everyone and worst:
+        raise InputError("--worst searches for the networks of one algorithm; leave --all away, and name it.")
     from knee.evaluate import criteria, field, place, run, subject
+    from knee.evaluate.worst import BUDGET, QUICK_BUDGET
     from knee.grounds import programs
     from knee.own import code_allowed
+    from knee.system import extras
 
     if unconfined:
         os.environ[programs.UNCONFINED] = "1"
     before = None if baseline is None else read(baseline)
     chosen = criteria.chosen(only)
     here = place.chosen(ground, kernel)
+    if worst and here != place.SIM:
+        raise InputError(f"--worst searches in the simulator, and this evaluation is on {here.ground}; leave one away.")
+    if worst:
+        extras.need("knee evaluate --worst", "optuna")
+        budget = budget or (QUICK_BUDGET if quick else BUDGET)
     if before is not None and before.ground != here.ground:
         raise InputError(
             f"{baseline} is an evaluation on {before.ground}, and this one is on {here.ground}; expected one on "
@@ -168,7 +198,7 @@ def evaluate(
             made = (
                 field.evaluate_all(subject.registered(here), others, chosen, where, **how)
                 if one is None
-                else run.evaluate(one, others, chosen, where, **how)
+                else run.evaluate(one, others, chosen, where, budget=budget, **how)
             )
     if as_json:
         write_json(made.plain())
@@ -200,6 +230,10 @@ def _show(console: Console, done: Evaluation) -> None:
             for sentence in told:
                 _paragraph(console, sentence, "  ")
     _paragraph(console, words.totals(done))
+    if done.worst:
+        console.print("The worst network of each criterion: no verdict", style="bold")
+        for each in done.worst:
+            _paragraph(console, words.worst_sentence(done, each), "  ")
     left = ", ".join(f"{each['title'].lower()} ({each['section']})" for each in done.untested)
     _paragraph(console, f"Not tested: {left}.")
 

@@ -114,8 +114,8 @@ class Criterion(_Table):
         return self
 
     def name(self, case: Case) -> str:
-        """The name of a scenario among those of all criteria."""
-        return f"{self.key}-{case.name}"
+        """The name of a scenario among those of all criteria; one without a name is the only one of its criterion."""
+        return f"{self.key}-{case.name}" if case.name else self.key
 
     def data(self, case: Case) -> dict[str, Any]:
         """A scenario as plain data, with :data:`PLACE` where the algorithm comes."""

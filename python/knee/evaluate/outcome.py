@@ -76,6 +76,44 @@ class Found:
 
 
 @dataclass(frozen=True)
+class Worst:
+    """The worst network that a search found (:mod:`knee.evaluate.worst`); no verdict.
+
+    Attributes:
+        criterion: the key of the criterion whose figures it is about.
+        about: what the networks are.
+        source: why these ranges.
+        tried: how many networks were tried, that of the criterion included.
+        behind: the part by which the figure is worse than the laxer of its threshold and the worst deployed algorithm's
+            (:func:`knee.evaluate.verdict.behind`); None where no network has it.
+        own: the same in the network that the search started from.
+        changed: the keys in which the network differs from that one, what it has, and what this one has.
+        check: the key of the check whose figure that is.
+        checks: the figures there.
+    """
+
+    criterion: str
+    about: str
+    source: str
+    tried: int
+    behind: float | None
+    own: float | None
+    changed: list[tuple[str, Any, Any]]
+    check: str
+    checks: list[Judged]
+
+    @property
+    def judged(self) -> Judged:
+        """The figure that is worst."""
+        return next(check for check in self.checks if check.key == self.check)
+
+    @property
+    def scenario(self) -> str:
+        """The scenario's file without ``.toml``."""
+        return self.judged.scenario
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """An evaluation: whose, how, and what was found.
 
@@ -90,6 +128,7 @@ class Evaluation:
         made: the program that made it: ``program``, ``version``, ``commit``.
         ground: where all runs were.
         kernel: the release of the kernel that ran; None in the simulator.
+        worst: the worst networks, where they were searched for.
     """
 
     name: str
@@ -102,6 +141,7 @@ class Evaluation:
     made: dict[str, str | None] = field(default_factory=dict)
     ground: str = "sim"
     kernel: str | None = None
+    worst: list[Worst] = field(default_factory=list)
 
     @property
     def place(self) -> str:
@@ -118,17 +158,23 @@ class Evaluation:
         head = {"format": FORMAT, **self.made, **where, "cc": self.name, "flow": self.flow, "against": self.against}
         criteria = []
         for found in self.criteria:
-            checks = []
-            for check in found.checks:
-                data = asdict(check)
-                checks.append(
-                    {**{("as" if k == "as_" else k): v for k, v in data.items()}, "verdict": check.verdict.value}
-                )
+            checks = [_plain(check) for check in found.checks]
             about = {"key": found.key, "title": found.title, "section": found.section, "question": found.question}
             criteria.append({**about, "verdict": found.verdict.value, "checks": checks})
         totals = {verdict.value: self.count(verdict) for verdict in Verdict}
         how = {"seeds": self.seeds, "quick": self.quick, "totals": totals}
-        return {**head, **how, "criteria": criteria, "untested": self.untested}
+        told = {**head, **how, "criteria": criteria, "untested": self.untested}
+        if self.worst:
+            told["worst"] = [
+                {**asdict(each), "scenario": each.scenario, "checks": [_plain(check) for check in each.checks]}
+                for each in self.worst
+            ]
+        return told
+
+
+def _plain(check: Judged) -> dict[str, Any]:
+    data = {("as" if key == "as_" else key): value for key, value in asdict(check).items()}
+    return {**data, "verdict": check.verdict.value}
 
 
 def read(path: Path) -> Evaluation:
@@ -158,11 +204,7 @@ def read(path: Path) -> Evaluation:
 def _of(data: dict[str, Any]) -> Evaluation:
     criteria = []
     for found in data["criteria"]:
-        checks = []
-        for check in found["checks"]:
-            told = {("as_" if k == "as" else k): v for k, v in check.items()}
-            checks.append(Judged(**{**told, "verdict": Verdict(check["verdict"])}))
-            RUN[check["figure"]]
+        checks = [_judged(check) for check in found["checks"]]
         criteria.append(Found(found["key"], found["title"], found["section"], found["question"], checks))
     made = {key: data.get(key) for key in ("program", "version", "commit")}
     return Evaluation(
@@ -177,4 +219,17 @@ def _of(data: dict[str, Any]) -> Evaluation:
         # Before evaluations had a ground, all were in the simulator.
         data.get("ground", "sim"),
         data.get("kernel"),
+        [_worst(each) for each in data.get("worst", ())],
     )
+
+
+def _judged(data: dict[str, Any]) -> Judged:
+    RUN[data["figure"]]
+    told = {("as_" if key == "as" else key): value for key, value in data.items()}
+    return Judged(**{**told, "verdict": Verdict(data["verdict"])})
+
+
+def _worst(data: dict[str, Any]) -> Worst:
+    told = {key: value for key, value in data.items() if key != "scenario"}
+    changed = [(key, before, after) for key, before, after in data["changed"]]
+    return Worst(**{**told, "changed": changed, "checks": [_judged(check) for check in data["checks"]]})

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from knee.evaluate import words
-from knee.evaluate.outcome import Evaluation, Found, Judged
+from knee.evaluate.outcome import Evaluation, Found, Judged, Worst
 from knee.evaluate.verdict import Verdict
 from knee.view import pages
 from knee.view.chart import Chart, Line, Panel, by_name
@@ -49,6 +49,9 @@ def page(done: Evaluation) -> str:
         totals=[(done.count(verdict), verdict.value) for verdict in Verdict if done.count(verdict)],
         criteria=_criteria(done),
         sections=[_section(done, found) for found in done.criteria],
+        ranges=list(dict.fromkeys((_criterion(done, each), each.source) for each in done.worst)),
+        worst=_worst(done) if done.worst else None,
+        tried=max((each.tried for each in done.worst), default=0),
         untested=Table(
             [Head("section"), Head("what"), Head("why")],
             [
@@ -79,6 +82,29 @@ def _criteria(done: Evaluation) -> Table:
         for found in done.criteria
     ]
     return Table([Head("criterion"), Head("verdict"), Head("figures that pass"), Head("section")], rows)
+
+
+def _worst(done: Evaluation) -> Table:
+    heads = ["criterion", "network", "figure", "behind", done.name, "threshold"]
+    heads += [f"with {name}" for name in done.against]
+    rows = []
+    for each in done.worst:
+        check = each.judged
+        found = None if each.behind is None else repr(each.behind)
+        cells = [
+            Cell(f"{each.about}; {words.changes(each)}", kind="words", note=check.reason),
+            Cell(words.named(check), kind="words"),
+            Cell(words.part(each.behind), exact=found, note=f"start: {words.part(each.own)}"),
+            _values(check, check.values),
+            Cell(words.bound(check)),
+            *(_values(check, check.deployed.get(name, [])) for name in done.against),
+        ]
+        rows.append(Row(Head(_criterion(done, each), link=f"scenarios/{each.scenario}.toml"), cells))
+    return Table([Head(head) for head in heads], rows)
+
+
+def _criterion(done: Evaluation, worst: Worst) -> str:
+    return next(found.title for found in done.criteria if found.key == worst.criterion)
 
 
 def _verdict(verdict: Verdict) -> Cell:

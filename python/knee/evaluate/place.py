@@ -8,8 +8,9 @@ from typing import Any
 
 from knee import grounds
 from knee.errors import InputError, RunError
-from knee.kernel import cache
+from knee.kernel import cache, given
 from knee.kernel.build import HZ
+from knee.own import KernelSource
 from knee.scenario import Scenario
 from knee.scenario.units import parse_time
 
@@ -51,6 +52,19 @@ class Place:
     def refuse(self, scenario: Scenario, where: str) -> None:
         """Rejects a scenario that does not run here, as a ground does (:class:`knee.grounds.Ground`)."""
         grounds.find(self.ground).refuse(scenario, where)
+
+    def compile(self, source: type[KernelSource]) -> None:
+        """Builds a module for the kernel here, as its first run would.
+
+        Raises:
+            InputError: it does not compile.
+        """
+        lab = cache.current(HZ, self.kernel)
+        assert lab is not None
+        try:
+            given.built(lab, source)
+        except given.CompileError as error:
+            raise InputError(str(error)) from None
 
 
 #: The default.

@@ -13,12 +13,13 @@ from tomli_w import dumps
 
 from knee import _core
 from knee.errors import FolderError, InputError, KneeError, ProgramError, ScenarioError, in_a_line
-from knee.evaluate import badge, page
+from knee.evaluate import badge, page, worst
 from knee.evaluate.criteria import PLACE, Case, Check, Criterion, load
-from knee.evaluate.outcome import MARK, Evaluation, Found, Judged
+from knee.evaluate.outcome import MARK, Evaluation, Found, Judged, Worst
 from knee.evaluate.place import SIM, Place
 from knee.evaluate.subject import Subject, absent
 from knee.evaluate.verdict import Values, Verdict, judge, measure, sent_nothing, threshold
+from knee.own import IN_FILE, IN_SOURCE
 from knee.results import tree
 from knee.results.manifest import PROGRAM, commit
 from knee.scenario import from_dict
@@ -28,11 +29,15 @@ from knee.system.sudo import make_folder
 
 #: The runs without the algorithm, among the folders of runs.
 _ALONE = "without"
+#: The file of the runs that a search for the worst networks made.
+TRIED = "tried.json"
+#: The part of the progress that the criteria's own scenarios are, where worst networks are searched for too.
+_CRITERIA = 0.2
 #: Runs of each scenario, by default and with ``--quick``.
 SEEDS, QUICK_SEEDS = 3, 2
 RUNS: tree.Layout = {r"[\w.-]+": {r"[\w.-]+": tree.RESULT}}
 LAYOUT: tree.Layout = {
-    r"evaluate\.(json|html)|badge\.svg": tree.FILE,
+    r"evaluate\.(json|html)|badge\.svg|tried\.json": tree.FILE,
     "scenarios": {r"[\w.-]+\.toml": tree.FILE},
 }
 
@@ -75,6 +80,7 @@ def evaluate(
     runs: Path | None = None,
     quick: bool = False,
     seeds: int | None = None,
+    budget: int | None = None,
     workers: int | None = None,
     again: bool = False,
     progress: Callable[[float], None] | None = None,
@@ -96,6 +102,7 @@ def evaluate(
         runs: where the results of the runs are kept, if not in ``out``; it has been checked.
         quick: run a part of the scenarios, with fewer seeds.
         seeds: runs of each scenario; default: 3, or 2 with ``quick``.
+        budget: networks that each search for a worst one tries (:mod:`knee.evaluate.worst`); default: no search.
         workers: how many runs at once.
         again: run also what is there already.
         progress: called with the fraction that is done.
@@ -114,30 +121,89 @@ def evaluate(
     count = seeds or (QUICK_SEEDS if quick else SEEDS)
     cases = [(criterion, case) for criterion in criteria for case in criterion.scenario if case.quick or not quick]
     kept = runs or out / "runs"
+    how: dict[str, Any] = {
+        "workers": workers, "command": command, "max_memory": max_memory, "allow_programs": allow_programs,
+    }  # fmt: skip
+    part = 1.0 if budget is None else _CRITERIA
     ran = _run(
-        one, against, cases, place, out / "scenarios", kept, count, workers=workers, again=again, progress=progress,
-        command=command, max_memory=max_memory, allow_programs=allow_programs,
-    )  # fmt: skip
+        one,
+        against,
+        cases,
+        place,
+        out / "scenarios",
+        kept,
+        count,
+        again=again,
+        progress=_from(progress, 0, part),
+        **how,
+    )
     found = []
     for criterion in criteria:
-        judged = [
-            _judged(criterion, case, check, one, against, ran)
-            for mine, case in cases
-            if mine is criterion
-            for check in criterion.checks(case)
-        ]
-        if judged:
+        if judged := _all_judged([each for each in cases if each[0] is criterion], one, against, ran):
             about = (criterion.key, criterion.title, criterion.section, criterion.question)
             found.append(Found(*about, judged))
+    networks = []
+    if budget is not None:
+        networks = _worst(
+            one, against, criteria, place, out, kept, count, budget, again, _from(progress, part, 1.0), how
+        )
     made = {"program": PROGRAM, "version": _core.version(), "commit": commit()}
     untested = [{key: str(value) for key, value in each.model_dump().items()} for each in load().untested]
     names = [other.name for other in against]
     where = (place.ground, ran.kernel() or place.kernel)
-    done = Evaluation(one.name, one.flow, names, count, quick, found, untested, made, *where)
+    done = Evaluation(one.name, one.flow, names, count, quick, found, untested, made, *where, networks)
     files.write(out / MARK, as_json(done))
     files.write(out / "badge.svg", badge.svg(done))
     files.write(out / "evaluate.html", page.page(done))
     return done
+
+
+def _from(progress: Callable[[float], None] | None, begin: float, end: float) -> Callable[[float], None] | None:
+    """Tells the progress of a part of the work as that of the whole."""
+    return None if progress is None else lambda fraction: progress(begin + (end - begin) * fraction)
+
+
+def _worst(
+    one: Subject,
+    against: Sequence[Subject],
+    criteria: Sequence[Criterion],
+    place: Place,
+    out: Path,
+    kept: Path,
+    count: int,
+    budget: int,
+    again: bool,
+    progress: Callable[[float], None] | None,
+    how: Mapping[str, Any],
+) -> list[Worst]:
+    """Searches for the worst network of each criterion, and runs it as the scenarios of criteria are run."""
+    if place != SIM:
+        raise InputError(
+            f"--worst searches in the simulator, and this evaluation is on {place.ground}; leave one away."
+        )
+    found = worst.find(
+        one, against, criteria, out / TRIED, seeds=count, budget=budget, again=again, progress=progress, **how
+    )
+    shown = [each.criterion(criterion) for criterion, each in found]
+    cases = [(criterion, case) for criterion in shown for case in criterion.scenario]
+    ran = _run(one, against, cases, place, out / "scenarios", kept, count, again=again, **how)
+    made = []
+    for (criterion, each), (own, case) in zip(found, cases, strict=True):
+        judged = _all_judged([(own, case)], one, against, ran)
+        key = f"{own.key}/{case.name}/{each.check.key}"
+        about = (criterion.key, case.about, each.networks.source)
+        made.append(Worst(*about, each.tried, each.behind, each.own, each.changed, key, judged))
+    return made
+
+
+def _all_judged(
+    cases: Sequence[tuple[Criterion, Case]], one: Subject, against: Sequence[Subject], ran: _Runs
+) -> list[Judged]:
+    return [
+        _judged(criterion, case, check, one, against, ran)
+        for criterion, case in cases
+        for check in criterion.checks(case)
+    ]
 
 
 def as_json(done: Evaluation) -> str:
@@ -222,7 +288,7 @@ def _file(criterion: Criterion, case: Case, one: Subject, data: dict[str, Any]) 
     name = criterion.name(case)
     places = [i for i, flow in enumerate(data["flows"]) if flow.get("cc") == PLACE]
     other = " ".join(f"--set flows.{i}.cc=cubic" for i in places)
-    own = " --allow-programs" if one.is_program else " --allow-code" if ".py:" in str(one.flow["cc"]) else ""
+    own = " --allow-programs" if one.is_program else " --allow-code" if _is_code(str(one.flow["cc"])) else ""
     lines = [
         f"RFC 9743, section {criterion.section}: {criterion.question}",
         f"knee run {shlex.quote(name)}.toml{own} --seeds 3",
@@ -230,6 +296,10 @@ def _file(criterion: Criterion, case: Case, one: Subject, data: dict[str, Any]) 
     if set(one.flow) <= {"cc"}:
         lines.append(f"knee run {shlex.quote(name)}.toml {other} --seeds 3")
     return "".join(f"# {line}\n" for line in lines) + "\n" + dumps(one.placed(data))
+
+
+def _is_code(cc: str) -> bool:
+    return any(pattern.fullmatch(cc) for pattern in (IN_FILE, IN_SOURCE))
 
 
 def _judged(

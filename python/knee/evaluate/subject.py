@@ -15,7 +15,7 @@ from knee.errors import InputError, Refused, ScenarioError
 from knee.evaluate.criteria import PLACE
 from knee.evaluate.place import SIM, Place
 from knee.grounds import programs
-from knee.own import IN_FILE, name_of
+from knee.own import IN_FILE, IN_SOURCE, kernel_source, name_of
 from knee.scenario import from_dict, registry
 from knee.scenario.loading import tables
 from knee.scenario.overrides import apply
@@ -24,8 +24,6 @@ from knee.scenario.overrides import apply
 _KEYS = ("cc_params", "transport", "pacing", "ecn", "tls", "program")
 #: How the name of a file ends that has the keys of a flow.
 _FILE = ".toml"
-#: And those of kernel modules and BPF objects.
-_OBJECTS = (".ko", ".o")
 #: What of a name may be in a file's.
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -78,23 +76,21 @@ def absent(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def subject(name: str, changes: Sequence[str] = (), place: Place = SIM, *, allow_programs: bool = False) -> Subject:
-    """An algorithm by name, a class of a Python file as ``mine.py:Mine``, or a flow in a TOML file, with changes.
+    """An algorithm by name or file, with changes: ``mine.py:Mine``, ``tcp_mine.c``, or a flow in a TOML file.
 
     Args:
-        name: the name, class or file; the stack's own controllers, such as ``quinn:bbr``, run over QUIC.
+        name: the name, class or file; the C source of a kernel module is compiled. A stack's own controllers, such as
+            ``quinn:bbr``, run over QUIC.
         changes: keys of its flows, as ``cc_params.q_target=10 ms``.
         place: where it is to run.
         allow_programs: whether it may be programs, which run on this machine.
 
     Raises:
-        InputError: there is no such algorithm or flow, it cannot run there, a change is not one, or a file or program
-            may not be run.
+        InputError: there is no such algorithm or flow, it cannot run there, a change is not one, a file or program may
+            not be run, or a source does not compile.
     """
-    if name.endswith(_OBJECTS):
-        found = f"{name}: kernel modules and BPF objects are not evaluated from files yet"
-        raise InputError(f"{found}; expected an algorithm that the ground has, such as lola --ground uml.")
     flow = _flow_in(Path(name)) if name.endswith(_FILE) else {"cc": name}
-    if str(flow.get("cc")).startswith("quinn:"):
+    if flow.get("cc") in registry.quic_controllers():
         flow.setdefault("transport", "quic")
     for change in changes:
         key = change.partition("=")[0].strip()
@@ -113,6 +109,11 @@ def subject(name: str, changes: Sequence[str] = (), place: Place = SIM, *, allow
     if (file := IN_FILE.fullmatch(str(flow.get("cc")))) is not None:
         # A scenario that is written elsewhere finds the file by its whole path.
         flow["cc"] = f"{Path(file['file']).resolve()}:{file['name']}"
+    elif IN_SOURCE.fullmatch(str(flow.get("cc"))) is not None:
+        source = kernel_source(Path(flow["cc"]).name)
+        assert source is not None
+        flow["cc"] = str(source.path)
+        place.compile(source)
     settings = ", ".join(sorted(change.strip().removeprefix("cc_params.") for change in changes))
     return Subject(f"{named} ({settings})" if settings else named, flow, bool(changes))
 

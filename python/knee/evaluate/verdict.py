@@ -13,6 +13,9 @@ from knee.study.sweeps import table
 #: A figure over the seeds; None where a run has no such value, such as the time of a transfer that did not end.
 Values = Sequence[float | None]
 
+#: What a check needs of a run (:func:`parts`).
+Parts = tuple[float | None, float | None]
+
 #: A difference smaller than this part of a figure is none: 1000 ms are not worse than 999.
 MARGIN = 0.05
 
@@ -40,13 +43,22 @@ def worst(verdicts: Sequence[Verdict]) -> Verdict:
 
 def measure(check: Check, summary: dict[str, Any], alone: dict[str, Any] | None) -> float | None:
     """The value of a check in a run, with the run without the algorithm for harm."""
-    value = _figure(check, summary, check.of)
+    return combined(check, parts(check, summary), None if alone is None else parts(check, alone))
+
+
+def parts(check: Check, summary: dict[str, Any]) -> Parts:
+    """What a check needs of a run: its figure over the flows that it is of, and over all flows."""
+    return _figure(check, summary, check.of), _figure(check, summary, "") if check.as_ == "share" else None
+
+
+def combined(check: Check, own: Parts, alone: Parts | None) -> float | None:
+    """The value of a check from what it needs of a run, and of the run without the algorithm."""
+    value, whole = own
     if check.as_ == "value" or value is None:
         return value
     if check.as_ == "share":
-        whole = _figure(check, summary, "")
         return value / whole if whole else None
-    without = None if alone is None else _figure(check, alone, check.of)
+    without = None if alone is None else alone[0]
     if not without:
         return None
     return 1 - value / without if check.known.better == "more" else 1 - without / value if value else None
@@ -55,6 +67,8 @@ def measure(check: Check, summary: dict[str, Any], alone: dict[str, Any] | None)
 def _figure(check: Check, summary: dict[str, Any], label: str) -> float | None:
     if label:
         mine = [flow for flow in summary["flows"] if _has(flow["label"], label)]
+        if not mine:
+            return None
         summary = {**summary, "flows": mine}
     value = table.figures(summary)[check.figure]
     return None if value is None else float(value)
@@ -97,6 +111,34 @@ def judge(check: Check, mine: Values, deployed: Mapping[str, Values]) -> Verdict
     others = [_cost(check, value) for values in deployed.values() for value in values]
     worst_of_others = max(others, default=math.inf)
     return Verdict.WORSE if min(costs) > worst_of_others + MARGIN * abs(worst_of_others) else Verdict.LOOK
+
+
+def behind(check: Check, mine: Values, deployed: Mapping[str, Values], slight: float = 0.0) -> float | None:
+    """The part by which a figure is worse than the laxer of its threshold and the worst deployed algorithm's.
+
+    Means over the seeds count. It is above 0 where the figure misses the threshold and every deployed one has a better
+    one, 1 where nothing is left of it or there is no value, and not above 0 otherwise. None where a deployed algorithm
+    has no value, or all have none of something: such a network says nothing.
+
+    Args:
+        check: the figure and its threshold.
+        mine: the algorithm's values.
+        deployed: those of each deployed algorithm.
+        slight: a figure that less of is better of is no matter up to this.
+    """
+    costs = [_mean([_cost(check, value) for value in values]) for values in deployed.values()]
+    own = _mean([_cost(check, value) for value in mine])
+    if not costs or not all(map(math.isfinite, costs)):
+        return None
+    if math.isinf(own):
+        return 1.0
+    bound = max(_cost(check, threshold(check, deployed)), *costs)
+    more, less = (own, max(bound, slight)) if check.less else (-bound, -own)
+    # Both are amounts that cannot be negative but for harm, where less than nothing is nothing.
+    more, less = max(more, 0.0), max(less, 0.0)
+    if more == less:
+        return 0.0
+    return 1 - less / more if more > less else more / less - 1
 
 
 def _cost(check: Check, value: float | None) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from knee.evaluate.outcome import Evaluation, Found, Judged
+from knee.evaluate.outcome import Evaluation, Found, Judged, Worst
 from knee.evaluate.verdict import Verdict
 from knee.figures.register import FLOW, LINK
 from knee.system.text import decapitalised
@@ -133,3 +133,30 @@ def totals(done: Evaluation) -> str:
     }
     told = [f"{count} {words[verdict][count != 1]}" for verdict in Verdict if (count := done.count(verdict))]
     return f"{len(done.criteria)} {'criterion' if len(done.criteria) == 1 else 'criteria'}: {', '.join(told)}."
+
+
+def part(behind: float | None) -> str:
+    """How far behind a figure is, of a value of :func:`knee.evaluate.verdict.behind`."""
+    if behind is None:
+        return NONE
+    # Only where nothing is left it is all.
+    return f"{min(round(100 * behind), 99 if behind < 1 else 100)} %" if behind > 0 else "none"
+
+
+def changes(worst: Worst) -> str:
+    """In what a worst network differs from the one that the search began with, which is in brackets."""
+    told = [f"{key} = {value}" + (f" ({before})" if before is not None else "") for key, before, value in worst.changed]
+    return f"with {', '.join(told)}" if told else "where the search began"
+
+
+def worst_sentence(done: Evaluation, worst: Worst) -> str:
+    """What a search for the worst network found."""
+    check = worst.judged
+    head = f"{worst.scenario} ({worst.tried} networks)"
+    if worst.behind is None or check.reason:
+        return f"{head}: {check.reason or 'nothing could be compared.'}"
+    if worst.behind <= 0:
+        return f"{head}: in none is {done.name} behind threshold and all deployed ones."
+    others = ", ".join(f"{who} {with_unit(check, mean(values))}" for who, values in check.deployed.items())
+    said = f"{decapitalised(title(check))} is {with_unit(check, mean(check.values))}, {part(worst.behind)} behind"
+    return f"{head}: {said}; {others}; {changes(worst)}."

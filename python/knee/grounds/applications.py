@@ -17,6 +17,7 @@ import numpy as np
 
 from knee.errors import Refused, RunError
 from knee.figures.rows import COMPLETION
+from knee.own import kernel_name
 from knee.scenario import offered
 from knee.scenario.model import Flow, Scenario
 from knee.scenario.spec import span
@@ -107,7 +108,7 @@ def tasks(scenario: Scenario, number: int, where: dict[str, Any]) -> tuple[dict[
         "flow": number,
         "traffic": traffic,
         "seed": scenario.seed,
-        "cc": flow.cc,
+        "cc": kernel_name(flow.cc),
         "ecn": _ECT_1 if flow.ecn == "l4s" else _ECT_0 if flow.ecn else 0,
         "start": start,
         "stop": stop,

@@ -14,7 +14,7 @@ import polars as pl
 from knee.errors import FolderError, RunError
 from knee.figures import FORMAT
 from knee.figures.applications.figures import Tables
-from knee.own import IN_FILE, name_absent
+from knee.own import IN_FILE, IN_SOURCE, name_absent
 from knee.results.folder import (
     DATA,
     EXTRA,
@@ -68,7 +68,8 @@ class Result:
     @cached_property
     def scenario(self) -> Scenario:
         """The resolved scenario; it can be run where the Python classes that it names are."""
-        name_absent(str(each.get("name")) for each in self.manifest.get("python_classes") or ())
+        for kind in ("python_classes", "kernel_sources"):
+            name_absent(str(each.get("name")) for each in self.manifest.get(kind) or ())
         return from_toml(self.scenario_toml, where="scenario.toml", name=self.summary["name"])
 
     @property
@@ -213,9 +214,10 @@ class Result:
 
 
 def _code_files(manifest: Mapping[str, Any]) -> list[str]:
-    """The Python files of a result that flows' congestion controls come from."""
+    """The Python and C files of a result that flows' congestion controls come from."""
     named = (IN_FILE.fullmatch(str(each.get("name"))) for each in manifest.get("python_classes") or ())
-    return sorted({each["file"] for each in named if each and "/" not in each["file"]})
+    given = (IN_SOURCE.fullmatch(str(each.get("name"))) for each in manifest.get("kernel_sources") or ())
+    return sorted({each["file"] for each in (*named, *given) if each and "/" not in each["file"]})
 
 
 def no_report(error: Exception, folder: Path) -> RunError:

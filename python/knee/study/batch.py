@@ -22,7 +22,7 @@ from tomli_w import dumps
 from knee import grounds
 from knee.errors import InputError, ProgramError
 from knee.grounds import memory, programs, runner
-from knee.own import IN_FILE, classes, sources
+from knee.own import IN_FILE, classes, kernel_source, sources
 from knee.results.folder import DATA, check_target, manifest_of, problems, recover
 from knee.results.manifest import fingerprint
 from knee.results.result import Result
@@ -216,7 +216,8 @@ def _check(jobs: Sequence[Job], folders: Sequence[Path]) -> None:
         if job.name in seen:
             raise InputError(f"Two runs would write to {folder}; give each its own name.")
         seen.add(job.name)
-        mine = sorted(name for name in own & {flow.cc for flow in job.scenario.flows} if not IN_FILE.fullmatch(name))
+        named = own & {flow.cc for flow in job.scenario.flows}
+        mine = sorted(name for name in named if not IN_FILE.fullmatch(name) and kernel_source(name) is None)
         if mine:
             found = f"The congestion control {mine[0]} is a Python class, and a batch cannot detect changes to it"
             raise InputError(f"{found}; knee.run runs it, a batch does not.")

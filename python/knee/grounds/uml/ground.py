@@ -23,6 +23,8 @@ from knee.grounds.uml.topology import Topology, program_process
 from knee.grounds.uml.words import Words
 from knee.kernel import cache, modules, tools
 from knee.kernel.build import HZ, renew
+from knee.kernel.given import built
+from knee.own import KernelSource, described, kernel_source, sources
 from knee.results.manifest import manifest
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict
@@ -106,12 +108,16 @@ class Uml:
         if lacks:
             raise RunError(f"The run of {scenario.name} failed: {lacks[0].what}; {lacks[0].mend}.")
         ran = {"programs": _programs(topology)} if topology.programs else {}
+        given = {flow.cc: source for flow in scenario.flows if (source := kernel_source(flow.cc)) is not None}
+        if given:
+            ran["kernel_sources"] = [described(name, source) for name, source in given.items()]
         root = folder / _ROOT
         root.mkdir()
         try:
             begin = time.perf_counter()
             count = len(topology.programs) * len(programs.ROLES)
-            process.prepare(root, lab, topology.plan.pack(), _modules(scenario), count, topology.tasks)
+            wanted = _modules(scenario) | {built(lab, source): "" for source in given.values()}
+            process.prepare(root, lab, topology.plan.pack(), wanted, count, topology.tasks)
             held = confine.Confinement(tuple(sorted(topology.readable)), count) if count else None
             spun = process.run(lab, root, folder, topology.memory(), progress, held=held)
             wall_s = time.perf_counter() - begin
@@ -123,7 +129,8 @@ class Uml:
                 raise RunError(f"{' '.join(told['failed_programs'])} Nothing had been measured by then.")
             told |= {"duration_s": rows.ended_ns / 1e9} if spun else {}
         except RunError as error:
-            raise RunError(f"The run of {scenario.name} failed. {error}") from error
+            silent = "".join(_unregistered(source, str(error)) for source in given.values())
+            raise RunError(f"The run of {scenario.name} failed. {silent}{error}") from error
         finally:
             shutil.rmtree(root, ignore_errors=True)
         output = figures.output(scenario, topology, rows, said, seen)
@@ -135,6 +142,7 @@ class Uml:
             tables=others,
             manifest=about | {"kernel": lab.release, "kernel_build": lab.key} | ran,
             scenario_toml=dumps(scenario.plain()),
+            code=sources(given),
             samples=samples,
             links=figures.links(scenario, topology, rows),
             events=figures.events(scenario, topology, rows),
@@ -148,6 +156,13 @@ def _no_kernel(scenario: Scenario) -> str:
     named = "kernel" if number is None else f"Linux {number}"
     there = ", ".join(f"{lab.release} ({1000 // lab.hz} ms)" for lab in cache.built())
     return f"There is no {named} with a tick of {tick}; {told} builds it. Built: {there or 'none'}."
+
+
+def _unregistered(source: type[KernelSource], error: str) -> str:
+    """That a module does not register what its source names, where that is why a run failed."""
+    if f"cannot set {source.registers}: " not in error and f"does not allow {source.registers} " not in error:
+        return ""
+    return f'{source.file} has .name = "{source.registers}" and did not register it. '
 
 
 def _programs(topology: Topology) -> list[dict[str, Any]]:
@@ -172,9 +187,9 @@ def _seen(topology: Topology, root: Path) -> dict[int, applications.Seen]:
     return found
 
 
-def _modules(scenario: Scenario) -> dict[str, str]:
+def _modules(scenario: Scenario) -> dict[str | Path, str]:
     """The modules that a scenario needs, with their parameters."""
-    wanted = {"knee_probe.ko": ""}
+    wanted: dict[str | Path, str] = {"knee_probe.ko": ""}
     queues = {part.queue for link in scenario.links for part in (link, link.reverse) if part is not None}
     if "cocoa" in queues:
         wanted["sch_cocoa.ko"] = ""

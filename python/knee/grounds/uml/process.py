@@ -44,7 +44,7 @@ def prepare(
     folder: Path,
     lab: Lab,
     plan: bytes,
-    modules: Mapping[str, str],
+    modules: Mapping[str | Path, str],
     programs: int = 0,
     tasks: Mapping[int, dict[str, Any]] | None = None,
 ) -> None:
@@ -54,7 +54,7 @@ def prepare(
         folder: it.
         lab: what runs there.
         plan: what happens.
-        modules: the parameters of each module, by its file's name.
+        modules: the parameters of each module, by the name of the lab's file, or by the path of another.
         programs: how many processes of flows that are programs there are.
         tasks: what each end of an application's flow does, by the number of its process.
     """
@@ -71,9 +71,9 @@ def prepare(
     for name in ("dev", "proc"):
         (folder / name).mkdir()
     (folder / "plan").write_bytes(plan)
-    for name in ("init", *modules):
-        shutil.copy(lab.part(name), folder / name)
-    lines = [f"/{name} {parameters}".rstrip() for name, parameters in modules.items()]
+    for part in ("init", *modules):
+        shutil.copy(part if isinstance(part, Path) else lab.part(part), folder / Path(part).name)
+    lines = [f"/{Path(part).name} {parameters}".rstrip() for part, parameters in modules.items()]
     (folder / "modules").write_text("\n".join(lines) + "\n")
 
 

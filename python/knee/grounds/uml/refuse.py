@@ -9,9 +9,10 @@ from knee.grounds import applications, programs
 from knee.grounds.uml import queues
 from knee.kernel import cache, modules
 from knee.kernel.apt import order
+from knee.own import kernel_source
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.model import Flow, Link, Scenario, Tcp
-from knee.scenario.registry import congestion_controls
+from knee.scenario.registry import HONEST, congestion_controls
 from knee.scenario.units import format_time
 
 #: Flows are told apart by their ports.
@@ -154,9 +155,17 @@ def _flow(flow: Flow) -> None:
         return
     if flow.transport == "udp":
         return
+    if flow.receiver != HONEST:
+        found = f'the receiver is the kernel, which does not do "{flow.receiver}"'
+        raise Refused(found, "expected the ground sim, or no such key", key="receiver")
     if flow.transport != "tcp":
         raise Refused(f'the kernel does not support "{flow.transport}"', 'expected transport = "tcp"', key="transport")
     known = (*modules.kernel_ccs(), *modules.module_ccs())
+    if (given := kernel_source(flow.cc)) is not None:
+        if given.registers in modules.kernel_ccs():
+            found = f"{flow.cc} registers {given.registers}, which the kernel has already"
+            raise Refused(found, "expected another .name in its struct tcp_congestion_ops", key="cc")
+        return
     if flow.cc not in known:
         raise Refused(f"the kernel has no {flow.cc}", f"expected one of {', '.join(known)}", key="cc")
     if flow.cc in modules.module_ccs():

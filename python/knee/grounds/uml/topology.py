@@ -16,6 +16,7 @@ from typing import Any
 from knee.grounds import applications, programs
 from knee.grounds.uml import confine, netlink, plan, queues
 from knee.kernel import modules
+from knee.own import kernel_name
 from knee.scenario import commands
 from knee.scenario.commands import FIELDS
 from knee.scenario.model import Change, Flow, Link, Reverse, Scenario
@@ -274,7 +275,9 @@ class Topology:
             ends = self._ends[names[0]].number, self._ends[names[-1]].number
             self.plan.first(plan.WATCH, 0, plan.watch(number, k, *ends))
             if number in self.connections:
-                self.plan.first(plan.CONNECTIONS, number, plan.connections(flow.cc, ect1=flow.ecn == "l4s"))
+                self.plan.first(
+                    plan.CONNECTIONS, number, plan.connections(kernel_name(flow.cc), ect1=flow.ecn == "l4s")
+                )
             source, destination = self._addresses(number)
             near = (SENDER, RECEIVER) if flow.direction == "forward" else (RECEIVER, SENDER)
             for role, (own, other, around) in enumerate(
@@ -396,7 +399,7 @@ class Topology:
             ect1=flow.ecn == "l4s",
             # Feedback per packet is the receiver's algorithm's; accurate ECN brings its own.
             same_at_receiver=per_packet and not accurate,
-            cc=flow.cc,
+            cc=kernel_name(flow.cc),
         )
 
     def _sizes(self, flow: Flow) -> tuple[int, int]:

@@ -1,0 +1,408 @@
+"""``knee evaluate --worst``: the network, within bounds, in which an algorithm is furthest behind the deployed ones.
+
+``worst.toml`` says where a search looks. It starts from a scenario of a criterion; :mod:`knee.study.searches.proposals`
+proposes others, :mod:`knee.study.batch` runs the algorithm and each deployed one in them with the seeds of the
+evaluation, and :func:`knee.evaluate.verdict.behind` says how far behind it is. What was found is brought back towards
+the start, key by key, where it stays about as bad: the keys that are left are what it takes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from tomli_w import dumps
+
+from knee.errors import InputError, KneeError, Refused, RunError, ScenarioError, in_a_line
+from knee.evaluate.criteria import PLACE, Case, Check, Criterion, load
+from knee.evaluate.place import SIM
+from knee.evaluate.subject import Subject, absent
+from knee.evaluate.verdict import Parts, behind, combined, parts, sent_nothing
+from knee.own import sources
+from knee.results.manifest import fingerprint
+from knee.results.result import Result
+from knee.scenario import from_dict
+from knee.scenario.overrides import put
+from knee.study import batch
+from knee.study.searches.plan import Axis, Goal, Plan
+from knee.study.sweeps.definition import stated
+from knee.system import files
+
+#: Networks that each search tries, by default and with ``--quick``.
+BUDGET, QUICK_BUDGET = 40, 10
+#: Networks that are proposed before the figures of others are known.
+_BATCH = 10
+#: How far what was found may fall back towards the start when it is made simpler, as a part of the way.
+_TOLERANCE = 0.1
+#: What scenarios have that do not say it.
+_UNSAID = {"count": 1, "jitter": "0 s", "loss": 0.0}
+#: Largest file of runs that were made, bytes.
+_MOST = 256 << 20
+
+
+class Networks(BaseModel):
+    """Where a search looks.
+
+    Attributes:
+        criterion: the criterion whose figures it is about.
+        name: its name among those of the criterion; by default it is the only one.
+        scenario: the scenario of the criterion that it starts from.
+        text, about: the scenario that it starts from where that is none of the criterion's, and what it is.
+        over: the keys that vary, with their values.
+        check: what is asked; by default what the criterion asks of the scenario.
+        slight: figures, with values up to which they are no matter, whatever the deployed algorithms have.
+        source: why these networks.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    criterion: str
+    name: str = ""
+    scenario: str = ""
+    text: str = ""
+    about: str = ""
+    over: dict[str, tuple[Any, ...]] = Field(min_length=1)
+    check: tuple[Check, ...] = ()
+    slight: dict[str, float] = Field(default_factory=dict)
+    source: str = Field(min_length=10)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Networks:
+        if bool(self.scenario) == bool(self.text) or bool(self.text) != bool(self.about):
+            raise ValueError(f"{self.criterion}: expected either scenario, or text and about")
+        if self.text and not self.check:
+            raise ValueError(f"{self.criterion}: {self.name} needs checks of its own")
+        if any(len(values) < 2 for values in self.over.values()):
+            raise ValueError(f"{self.criterion}: each key needs two values or more")
+        return self
+
+    @property
+    def key(self) -> str:
+        """Its name among all searches, and that of its scenario's file."""
+        return f"worst-{self.criterion}{f'-{self.name}' if self.name else ''}"
+
+    def start(self, criterion: Criterion) -> dict[str, Any]:
+        """The scenario that it starts from, as plain data."""
+        if self.text:
+            return {"title": f"{criterion.title}: {self.about}", **tomllib.loads(self.text)}
+        return criterion.data(self._case(criterion))
+
+    def told(self, criterion: Criterion) -> str:
+        """What its networks are."""
+        return self.about or f"like {self._case(criterion).about}"
+
+    def checks(self, criterion: Criterion) -> list[Check]:
+        """What is asked of the figures there."""
+        return list(self.check or criterion.checks(self._case(criterion)))
+
+    def _case(self, criterion: Criterion) -> Case:
+        return next(case for case in criterion.scenario if case.name == self.scenario)
+
+    def axes(self) -> list[Axis]:
+        """What is proposed."""
+        return [Axis((key,), [[value] for value in values]) for key, values in self.over.items()]
+
+
+@cache
+def searches() -> tuple[Networks, ...]:
+    """All searches, in the order of the criteria."""
+    text = resources.files(__package__).joinpath("worst.toml").read_text(encoding="utf-8")
+    made = tuple(Networks.model_validate(each) for each in tomllib.loads(text)["networks"])
+    order = [criterion.key for criterion in load().criterion]
+    return tuple(sorted(made, key=lambda networks: order.index(networks.criterion)))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found.
+
+    Attributes:
+        networks: where it looked.
+        data: the worst network's scenario, as plain data with :data:`PLACE` in it.
+        tried: how many networks were tried, the start included.
+        behind: how far behind the algorithm is there; None where nothing could be compared anywhere.
+        own: the same at the start.
+        check: the check of which that is true.
+        changed: the keys that differ from the start, with both values.
+    """
+
+    networks: Networks
+    data: dict[str, Any]
+    tried: int
+    behind: float | None
+    own: float | None
+    check: Check
+    changed: list[tuple[str, Any, Any]]
+
+    def criterion(self, of: Criterion) -> Criterion:
+        """The criterion with the network as its only scenario, whose name is :attr:`Networks.key`."""
+        checks = [check.model_copy(update={"only": ()}) for check in self.networks.checks(of)]
+        case = Case(name="", about=self.networks.told(of), text=dumps(self.data))
+        # The title is in the text.
+        return of.model_copy(update={"key": self.networks.key, "scenario": (case,), "check": tuple(checks)})
+
+
+class Runs:
+    """Runs networks, each once, and keeps what the checks need of each run in a file."""
+
+    def __init__(self, path: Path, *, again: bool = False, **options: Any) -> None:
+        """Takes what an interrupted search left in the file; ``options`` are those of :func:`knee.study.batch.each`."""
+        self._path, self._options = path, options
+        self._known: dict[str, Any] = {} if again else _read(path)
+
+    def outcomes(
+        self,
+        wanted: Mapping[str, dict[str, Any]],
+        checks: Sequence[Check],
+        labels: set[str],
+        progress: Callable[[float], None],
+    ) -> dict[str, dict[str, Any]]:
+        """What the checks need of some scenarios: ``parts`` and ``silent``; or why not, as ``refused`` or ``failed``.
+
+        Args:
+            wanted: scenarios as plain data, by names.
+            checks: the checks.
+            labels: the flows that deliver something, unless they are silent.
+            progress: called with the part of the runs that are done.
+        """
+        asked = json.dumps([[check.figure, check.of, check.as_] for check in checks])
+        told: dict[str, dict[str, Any]] = {}
+        keys: dict[str, str] = {}
+        jobs: dict[str, batch.Job] = {}
+        for name, data in wanted.items():
+            try:
+                scenario = from_dict(data, where=name, name="network")
+            except ScenarioError as error:
+                told[name] = {"refused": str(error)}
+                continue
+            keys[name] = _digest(scenario.plain(), [flow.cc for flow in scenario.flows], asked)
+            if keys[name] not in self._known:
+                jobs[keys[name]] = batch.Job(keys[name], scenario, SIM.ground)
+        if jobs:
+            self._run(jobs, checks, labels, progress)
+        return told | {name: self._known[key] for name, key in keys.items()}
+
+    def _run(
+        self,
+        jobs: Mapping[str, batch.Job],
+        checks: Sequence[Check],
+        labels: set[str],
+        progress: Callable[[float], None],
+    ) -> None:
+        def use(job: batch.Job, result: Result) -> dict[str, Any]:
+            made = [parts(check, result.summary) for check in checks]
+            return {"parts": made, "silent": sent_nothing(result.summary, labels)}
+
+        def refused(job: batch.Job, error: InputError) -> None:
+            self._known[job.name] = {"refused": str(error)}
+
+        def failed(job: batch.Job, error: Exception) -> None:
+            self._known[job.name] = {"failed": str(error) if isinstance(error, KneeError) else in_a_line(error)}
+
+        made = batch.each(list(jobs.values()), use, refused=refused, failed=failed, progress=progress, **self._options)
+        self._known |= {key: each for key, each in zip(jobs, made, strict=True) if each is not None}
+        told = {"fingerprint": fingerprint(), "runs": self._known}
+        files.write(self._path, json.dumps(told, allow_nan=False) + "\n")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        read = json.loads(files.read(path, _MOST))
+    except (OSError, ValueError):
+        # It only saves runs.
+        return {}
+    # Those of another program are of no use.
+    same = isinstance(read, dict) and read.get("fingerprint") == fingerprint()
+    return dict(read["runs"]) if same else {}
+
+
+def _digest(plain: Mapping[str, Any], ccs: Sequence[str], asked: str) -> str:
+    """What a run is known by: the scenario, the Python files of algorithms, what is asked of it."""
+    told = {key: value for key, value in plain.items() if key not in ("name", "title")}
+    text = json.dumps([told, sources(ccs), asked], sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+@dataclass(eq=False)
+class _Search:
+    """A search while it is made."""
+
+    networks: Networks
+    criterion: Criterion
+    one: Subject
+    against: Sequence[Subject]
+    seeds: int
+    runs: Runs
+    #: How far behind the algorithm is in each network, and in which check.
+    values: dict[str, tuple[float, Check] | None] = field(default_factory=dict)
+
+    def changed(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The scenario with some values in place of the start's."""
+        data = self.networks.start(self.criterion)
+        for key, value in row.items():
+            put(data, key, value)
+        return data
+
+    def measure(
+        self, rows: Sequence[Mapping[str, Any]], progress: Callable[[float], None] = lambda part: None
+    ) -> list[tuple[float, Check] | None]:
+        """How far behind the algorithm is in some networks, and in which check; None where nothing is to compare."""
+        checks = self.networks.checks(self.criterion)
+        harm = any(check.as_ == "harm" for check in checks)
+        wanted: dict[str, dict[str, Any]] = {}
+        for i, row in enumerate(rows):
+            data = self.changed(row)
+            whose = [*(other.placed(data) for other in (self.one, *self.against)), *([absent(data)] if harm else [])]
+            for k, made in enumerate(whose):
+                for seed in range(1, self.seeds + 1):
+                    wanted[f"{i}/{k}/{seed}"] = {**made, "seed": seed}
+        labels = {flow["label"] for flow in self.changed({})["flows"] if flow.get("cc") == PLACE}
+        told = self.runs.outcomes(wanted, checks, labels, progress)
+        found = []
+        for i, row in enumerate(rows):
+            count = 1 + len(self.against) + harm
+            each = [[told[f"{i}/{k}/{seed}"] for seed in range(1, self.seeds + 1)] for k in range(count)]
+            value = self._value(checks, each[0], each[1 : 1 + len(self.against)], each[-1] if harm else None)
+            self.values[json.dumps(row, sort_keys=True)] = value
+            found.append(value)
+        return found
+
+    def _value(
+        self,
+        checks: Sequence[Check],
+        mine: Sequence[Mapping[str, Any]],
+        deployed: Sequence[Sequence[Mapping[str, Any]]],
+        alone: Sequence[Mapping[str, Any]] | None,
+    ) -> tuple[float, Check] | None:
+        """The check in which the algorithm is furthest behind."""
+        for each in deployed:
+            if told := next((run["failed"] for run in each if "failed" in run), None):
+                raise RunError(told)
+        others = [each for each in deployed if not any("refused" in run for run in each)]
+        if any("refused" in run for run in mine) or not others:
+            return None
+        if alone is not None and not all("parts" in run for run in alone):
+            return None
+        if any("failed" in run or run["silent"] for run in mine):
+            return 1.0, checks[0]
+        made: list[tuple[float, Check]] = []
+        for i, check in enumerate(checks):
+
+            def values(runs: Sequence[Mapping[str, Any]], i: int = i, check: Check = check) -> list[float | None]:
+                without: Sequence[Parts | None] = (
+                    [None] * len(runs) if alone is None else [tuple(run["parts"][i]) for run in alone]
+                )
+                return [
+                    combined(check, tuple(run["parts"][i]), other) for run, other in zip(runs, without, strict=True)
+                ]
+
+            named = {str(k): values(runs) for k, runs in enumerate(others)}
+            value = behind(check, values(mine), named, self.networks.slight.get(check.figure, 0.0))
+            if value is not None:
+                made.append((value, check))
+        return max(made, key=lambda each: each[0], default=None)
+
+    def find(self, budget: int, progress: Callable[[float], None]) -> Found:
+        """Tries networks, the start among them, and makes the worst one simpler."""
+        from knee.study.searches.proposals import Proposals
+
+        # Of the goal only its sense counts: values are those of :func:`behind`.
+        goal = Goal(self.networks.checks(self.criterion)[0].figure, "max")
+        plan = Plan(self.networks.key, self.networks.key, {}, (goal,), tuple(self.networks.axes()), batch=_BATCH)
+        proposals = Proposals(plan)
+        start = self.networks.start(self.criterion)
+        own = {key: _own(start, key) for key in self.networks.over}
+        (at_start,) = self.measure([{}])
+        tried = 1
+        worst: tuple[float, dict[str, Any]] = (at_start[0] if at_start else -math.inf, {})
+        while tried < budget:
+            asked = proposals.ask()[: budget - tried]
+            if not asked:
+                break
+            rows = [dict(zip(plan.keys, proposal.row, strict=True)) for proposal in asked]
+
+            def partly(part: float, before: int = tried, count: int = len(asked)) -> None:
+                progress((before + part * count) / budget)
+
+            for proposal, row, value in zip(asked, rows, self.measure(rows, partly), strict=True):
+                proposals.tell(proposal, None if value is None else (value[0],))
+                if value is not None and value[0] > worst[0]:
+                    worst = value[0], {key: of for key, of in row.items() if of != own[key]}
+            tried += len(asked)
+        row = self._simpler(*worst, at_start)
+        value = self.values[json.dumps(row, sort_keys=True)]
+        check = value[1] if value else self.networks.checks(self.criterion)[0]
+        changed = [(key, own[key], of) for key, of in row.items()]
+        found, before = (None if each is None else each[0] for each in (value, at_start))
+        return Found(self.networks, self.changed(row), tried, found, before, check, changed)
+
+    def _simpler(self, value: float, row: dict[str, Any], at_start: tuple[float, Check] | None) -> dict[str, Any]:
+        """The values without those that make little difference."""
+        floor = max(at_start[0], 0.0) if at_start else 0.0
+        least = value - _TOLERANCE * max(value - floor, 0.0)
+        self.measure([row])
+        for key in list(row):
+            fewer = {other: of for other, of in row.items() if other != key}
+            (found,) = self.measure([fewer])
+            if found is not None and found[0] >= least:
+                row = fewer
+        return row
+
+
+def _own(data: Mapping[str, Any], key: str) -> Any:
+    """What the start has at a key, its default where it does not say."""
+    try:
+        return stated(data, key.replace("*", "0"))
+    except Refused:
+        return _UNSAID.get(key.rpartition(".")[2])
+
+
+def find(
+    one: Subject,
+    against: Sequence[Subject],
+    criteria: Sequence[Criterion],
+    path: Path,
+    *,
+    seeds: int,
+    budget: int,
+    again: bool = False,
+    progress: Callable[[float], None] | None = None,
+    **options: Any,
+) -> list[tuple[Criterion, Found]]:
+    """The worst networks of criteria, in the simulator.
+
+    Args:
+        one: the algorithm.
+        against: the deployed ones that it is compared with.
+        criteria: whose networks.
+        path: the file of what is known of runs, which an interrupted search goes on with.
+        seeds: runs of each.
+        budget: networks that each search tries.
+        again: make all runs anew.
+        progress: called with the fraction that is done.
+        options: those of :func:`knee.study.batch.each`.
+
+    Raises:
+        InputError: a run needs too much memory.
+        RunError: a deployed algorithm failed.
+    """
+    runs = Runs(path, again=again, **options)
+    asked = [(criterion, each) for criterion in criteria for each in searches() if each.criterion == criterion.key]
+    found = []
+    for i, (criterion, networks) in enumerate(asked):
+
+        def partly(fraction: float, i: int = i) -> None:
+            if progress is not None:
+                progress((i + fraction) / len(asked))
+
+        found.append((criterion, _Search(networks, criterion, one, against, seeds, runs).find(budget, partly)))
+    return found
