@@ -31,6 +31,9 @@ REFUSED = {
     "reordering-40-ms": "link.jitter",
     "wireless-wifi": "link.model",
     "wireless-lte": "link.model",
+    "misbehaving-ack-division": "flows[1].receiver",
+    "misbehaving-dup-acks": "flows[1].receiver",
+    "misbehaving-optimistic-acks": "flows[1].receiver",
 }
 
 
