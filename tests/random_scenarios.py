@@ -184,7 +184,15 @@ def _flow(dice: random.Random, links: Sequence[Table], duration_ms: int) -> Tabl
         made["transport"] = "quic"
         if made["cc"] in _NOT_OVER_QUIC or dice.random() < 0.2:
             made["cc"] = dice.choice(_QUIC)
+    elif dice.random() < 0.1:
+        made |= _receiver(dice)
     return made
+
+
+def _receiver(dice: random.Random) -> Table:
+    entry = dice.choice(list(registry.receivers().values()))
+    given = {param.name: _param(dice, param) for param in entry.params.values() if dice.random() < 0.5}
+    return {"receiver": entry.name, "receiver_params": given}
 
 
 def _way(dice: random.Random, links: Sequence[Table]) -> Table:
@@ -212,6 +220,7 @@ def _datagrams(dice: random.Random) -> Table:
         traffic = {"kind": "udp", "rate": f"{int(10 ** dice.uniform(1.5, 4))} kbit/s", "packet_size": size}
     if traffic["kind"] == "udp" and dice.random() < 0.3:
         traffic |= {"on": f"{dice.randrange(5, 500)} ms", "off": f"{dice.randrange(5, 500)} ms"}
+        traffic |= {"pauses": "constant"} if dice.random() < 0.3 else {}
     return {"traffic": traffic} | ({"ecn": dice.choice([True, "l4s"])} if dice.random() < 0.3 else {})
 
 

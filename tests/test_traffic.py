@@ -47,6 +47,14 @@ EVERY: list[dict[str, Any]] = [
     },
     {"kind": "app_limited", "rate": "2 Mbit/s"},
     {"kind": "udp", "rate": "1 Mbit/s", "packet_size": "500 B", "on": "1 s", "off": "1.5 s"},
+    {
+        "kind": "udp",
+        "rate": "1 Mbit/s",
+        "packet_size": "500 B",
+        "on": "0.1 s",
+        "off": "0.9 s",
+        "pauses": "constant",
+    },
     *({"kind": "udp", "preset": preset} for preset in UDP),
     *({"kind": "requests", "preset": preset} for preset in REQUESTS),
     {"kind": "requests", "preset": "web-page", "per_second": 0.5, "objects": {"mean": 20.0}},
@@ -207,6 +215,11 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ),
     (scenario({"kind": "udp", "rate": "1 Mbit/s"}), "flows[0].traffic.packet_size", "a preset, or a trace"),
     (scenario({"kind": "udp", "preset": "voip-opus", "on": "1 s"}), "flows[0].traffic.off", "on and off"),
+    (
+        scenario({"kind": "udp", "preset": "voip-opus", "pauses": "constant"}),
+        "flows[0].traffic.pauses",
+        "on and off too",
+    ),
     (scenario({"kind": "video", "ladder": ["2 Mbit/s", "1 Mbit/s"]}), "flows[0].traffic.ladder", "ascending"),
     (scenario({"kind": "rtc", "start_rate": "9 Mbit/s"}), "flows[0].traffic.start_rate", "ascending"),
     (

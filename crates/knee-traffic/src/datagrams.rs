@@ -59,10 +59,11 @@ pub trait Source: Send {
 pub fn source(spec: &TrafficSpec, l4s: bool, rng: Rng) -> Option<Box<dyn Source>> {
     let span = |ns: u64| Time::from_nanos(ns);
     Some(match spec {
-        TrafficSpec::Udp { packet, interval, on_off: None } | TrafficSpec::Probe { packet, interval } => {
+        TrafficSpec::Udp { packet, interval, on_off: None, .. } | TrafficSpec::Probe { packet, interval } => {
             Box::new(Periodic::new(*packet, span(*interval)))
         }
-        TrafficSpec::Udp { packet, interval, on_off: Some((on, off)) } => {
+        TrafficSpec::Udp { packet, interval, on_off: Some((on, off)), constant } => {
+            let rng = (!constant).then_some(rng);
             Box::new(Periodic::new(*packet, span(*interval)).with_pauses(span(*on), span(*off), rng))
         }
         TrafficSpec::UdpTrace { packets, repeat } => Box::new(Recorded::new(packets, *repeat)),
@@ -77,7 +78,7 @@ pub fn source(spec: &TrafficSpec, l4s: bool, rng: Rng) -> Option<Box<dyn Source>
 /// What is wrong, as a sentence with its flow as the subject would say it.
 pub fn check(spec: &TrafficSpec) -> Result<(), String> {
     match spec {
-        TrafficSpec::Udp { packet, interval, on_off } => {
+        TrafficSpec::Udp { packet, interval, on_off, .. } => {
             check_size(*packet)?;
             check_span("interval", *interval)?;
             if let Some((on, off)) = on_off {
@@ -153,9 +154,9 @@ mod tests {
         let fault = |spec: TrafficSpec| check(&spec).expect_err("it is refused");
         let said = fault(TrafficSpec::Probe { packet: 27, interval: 1 });
         assert_eq!(said, "a packet of 27 bytes is not between 28, the IP and UDP headers, and 1500");
-        let said = fault(TrafficSpec::Udp { packet: 200, interval: 0, on_off: None });
+        let said = fault(TrafficSpec::Udp { packet: 200, interval: 0, on_off: None, constant: false });
         assert_eq!(said, "its interval of 0 ns is not from 1 to 100000000000000000");
-        let said = fault(TrafficSpec::Udp { packet: 200, interval: 5, on_off: Some((1, 0)) });
+        let said = fault(TrafficSpec::Udp { packet: 200, interval: 5, on_off: Some((1, 0)), constant: false });
         assert_eq!(said, "its mean time of silence of 0 ns is not from 1 to 100000000000000000");
         let trace = |packets: &[(u64, u16)], repeat| TrafficSpec::UdpTrace { packets: packets.to_vec(), repeat };
         assert_eq!(fault(trace(&[], false)), "its record has no packet");

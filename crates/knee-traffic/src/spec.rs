@@ -75,6 +75,9 @@ pub enum TrafficSpec {
         interval: u64,
         /// Mean times of talking and silence, both exponential, ns; none: always on.
         on_off: Option<(u64, u64)>,
+        /// Both times are always the mean.
+        #[serde(default)]
+        constant: bool,
     },
     /// Datagrams as recorded.
     UdpTrace {

@@ -77,6 +77,8 @@ def _spec(traffic: Transfers | AppLimited | Requests | Video | Udp | Rtc) -> dic
             size, rate = traffic.packet_size or 0, traffic.rate or 1
             pauses = None if traffic.on is None else (traffic.on, traffic.off)
             told |= {"packet": size, "interval": max(1, round(size * 8e9 / rate)), "on_off": pauses}
+            if traffic.pauses == "constant":
+                told["constant"] = True
     return told
 
 

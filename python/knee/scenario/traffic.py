@@ -350,6 +350,9 @@ class Udp(Table):
     packet_size: Packet | None = Field(None, description='the size of an IP packet, "36 B" to "1500 B"')
     on: SomeTime | None = Field(None, description='the mean time of talking, such as "1 s"')
     off: SomeTime | None = Field(None, description='the mean time of silence, such as "1.5 s"')
+    pauses: Literal["exponential", "constant"] | None = Field(
+        None, description='how long on and off are each time: "exponential" or "constant"'
+    )
     trace: Text | None = Field(None, description="a file with seconds and bytes of an IP packet per line")
     repeat: bool | None = Field(None, description="whether the trace repeats: true or false")
 
@@ -365,7 +368,7 @@ class Udp(Table):
     @model_validator(mode="after")
     def _check(self) -> Udp:
         if self.trace is not None:
-            for key in ("preset", "rate", "packet_size", "on", "off"):
+            for key in ("preset", "rate", "packet_size", "on", "off", "pauses"):
                 if getattr(self, key) is not None:
                     raise Refused("the trace has sizes and times", "leave it out", key=key)
             return self
@@ -376,6 +379,8 @@ class Udp(Table):
                 raise Refused("it is missing", "expected rate and packet_size, a preset, or a trace", key=key)
         if (self.on is None) != (self.off is None):
             raise Refused("it is missing", "expected on and off, or neither", key="off" if self.off is None else "on")
+        if self.pauses is not None and self.on is None:
+            raise Refused("there are no pauses", "expected on and off too", key="pauses")
         return self
 
 

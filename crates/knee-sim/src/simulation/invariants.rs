@@ -145,7 +145,7 @@ pub fn network(bytes: &[u8]) -> Value {
         }
         1 => json!({
             "kind": "udp", "packet": source.range(28, 1501), "interval": 1_000_000 + time(source),
-            "on_off": [time(source), time(source)],
+            "on_off": [time(source), time(source)], "constant": source.below(2) == 1,
         }),
         2 => json!({"kind": "probe", "packet": source.range(28, 1501), "interval": 1_000_000 + time(source)}),
         _ => {

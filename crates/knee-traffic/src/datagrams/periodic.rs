@@ -2,7 +2,7 @@
 //!
 //! A talkspurt and the silence after it last exponentially distributed times (the on-off model of a voice with silence
 //! suppression: Brady, "A Model for Generating On-Off Speech Patterns in Two-Way Conversation", 1969, in its simplest
-//! form). The first datagram leaves as the talkspurt begins. So a talkspurt of mean length a at intervals d has
+//! form), or constant ones, as the bursts of a low-rate attack (Kuzmanovic and Knightly, SIGCOMM 2003). The first datagram leaves as the talkspurt begins. So a talkspurt of mean length a at intervals d has
 //! 1 / (1 - exp(-d/a)) datagrams on average, which is a/d + 1/2 where a is much longer than d.
 
 use super::{Next, Source};
@@ -24,7 +24,24 @@ struct Pauses {
     off: Time,
     /// When the talkspurt ends.
     until: Time,
-    rng: Rng,
+    /// Draws the lengths; none: they are the mean.
+    rng: Option<Rng>,
+}
+
+impl Pauses {
+    /// The end of a talkspurt that begins at `from`.
+    fn talk(&mut self, from: Time) -> Time {
+        from.saturating_add(Self::length(self.on, &mut self.rng))
+    }
+
+    /// The end of a silence that begins at `from`.
+    fn rest(&mut self, from: Time) -> Time {
+        from.saturating_add(Self::length(self.off, &mut self.rng))
+    }
+
+    fn length(mean: Time, rng: &mut Option<Rng>) -> Time {
+        rng.as_mut().map_or(mean, |rng| exponential(mean, rng))
+    }
 }
 
 impl Periodic {
@@ -33,9 +50,10 @@ impl Periodic {
         Self { packet, interval, next: None, pauses: None }
     }
 
-    /// The same with talkspurts of `on` and silences of `off` on average, beginning with a talkspurt.
+    /// The same with talkspurts of `on` and silences of `off`, beginning with a talkspurt: on average, or without `rng`
+    /// each time.
     #[must_use]
-    pub fn with_pauses(self, on: Time, off: Time, rng: Rng) -> Self {
+    pub fn with_pauses(self, on: Time, off: Time, rng: Option<Rng>) -> Self {
         Self { pauses: Some(Pauses { on, off, until: Time::ZERO, rng }), ..self }
     }
 
@@ -44,8 +62,8 @@ impl Periodic {
         let next = at.saturating_add(self.interval);
         match &mut self.pauses {
             Some(pauses) if next >= pauses.until => {
-                let begins = pauses.until.saturating_add(exponential(pauses.off, &mut pauses.rng)).max(at + NS);
-                pauses.until = begins.saturating_add(exponential(pauses.on, &mut pauses.rng));
+                let begins = pauses.rest(pauses.until).max(at + NS);
+                pauses.until = pauses.talk(begins);
                 begins
             }
             _ => next,
@@ -58,7 +76,7 @@ const NS: Time = Time::from_nanos(1);
 impl Source for Periodic {
     fn next(&mut self, now: Time) -> Next {
         if let (None, Some(pauses)) = (self.next, &mut self.pauses) {
-            pauses.until = now.saturating_add(exponential(pauses.on, &mut pauses.rng));
+            pauses.until = pauses.talk(now);
         }
         let at = self.next.unwrap_or(now);
         if at > now {
@@ -105,7 +123,7 @@ mod tests {
     #[test]
     fn an_on_off_source_has_its_mean_rate() {
         let (on, off, interval) = (Time::from_millis(400), Time::from_millis(600), Time::from_millis(20));
-        let source = Periodic::new(200, interval).with_pauses(on, off, Rng::stream(1, "voice"));
+        let source = Periodic::new(200, interval).with_pauses(on, off, Some(Rng::stream(1, "voice")));
         let cycles = 20_000;
         let sent = times(source, Time::ZERO, Time::from_secs(cycles));
         // Talkspurts have geometric numbers of datagrams: by the law of large numbers, with four standard deviations of
@@ -115,5 +133,14 @@ mod tests {
         assert!((sent.len() as f64 / expected - 1.0).abs() < 0.03, "{} {expected}", sent.len());
         let spurts = 1 + sent.windows(2).filter(|pair| pair[1] - pair[0] != interval).count();
         assert!((spurts as f64 / cycles as f64 - 1.0).abs() < 0.03, "{spurts}");
+    }
+
+    #[test]
+    fn bursts_of_constant_length_begin_at_equal_times() {
+        let (on, off, interval) = (Time::from_millis(50), Time::from_millis(950), Time::from_millis(10));
+        let source = Periodic::new(200, interval).with_pauses(on, off, None);
+        let sent = times(source, Time::from_millis(7), Time::from_millis(3007));
+        let bursts = (0..3).flat_map(|second| (0..5).map(move |k| Time::from_millis(7 + 1000 * second + 10 * k)));
+        assert!(sent.into_iter().eq(bursts));
     }
 }
