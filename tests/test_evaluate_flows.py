@@ -11,6 +11,7 @@ from knee.cli import main
 from knee.errors import InputError, ScenarioError
 from knee.evaluate import criteria, place, run, subject
 from knee.evaluate.place import Place
+from knee.evaluate.verdict import Verdict
 from knee.grounds import GROUNDS
 from knee.scenario import from_dict
 
@@ -85,7 +86,7 @@ def test_what_the_kernel_lacks_is_refused_before_anything_runs() -> None:
 @pytest.mark.parametrize(
     ("text", "options", "said"),
     [
-        ("", [], "it has neither cc nor program; expected the keys of one flow: cc or program, cc_params"),
+        ("", [], "it has neither cc nor program nor traffic; expected the keys of one flow: cc, program or traffic, cc_params"),
         ('cc = "lola"\nrtt = "20 ms"\n', [], "mine.toml: rtt: the criteria set that"),
         (
             'duration = "1 s"\nflows = []\n',
@@ -97,6 +98,8 @@ def test_what_the_kernel_lacks_is_refused_before_anything_runs() -> None:
         ("cc = \n", [], "mine.toml: it is not valid TOML"),
         (PROGRAM + 'cc = "lola"\n', [], "expected one of cc and program"),
         (PROGRAM, ["--allow-programs"], 'expected ground "uml"'),
+        ('traffic = { kind = "video" }\n', [], 'traffic: the criteria set what is carried; expected kind = "rtc"'),
+        ('traffic = { kind = "rtc", max_rate = "1 kbit/s" }\n', [], "start_rate"),
         ('cc = "lola"\n', ["--against", "mine.toml"], "--against: mine.toml is a file"),
         (None, [], "mine.toml: there is no such file"),
     ],
@@ -168,3 +171,28 @@ def test_a_file_is_evaluated_as_what_it_says(tmp_path: Path) -> None:
     same = subject.subject("lola", ["cc_params.q_target=20 ms"])
     one, other = (run.evaluate(each, against, asked, tmp_path / "out", quick=True, seeds=1) for each in (file, same))
     assert one.criteria == other.criteria
+
+
+def test_real_time_video_is_judged_by_what_datagrams_have(tmp_path: Path) -> None:
+    video = subject.subject("gcc", ["traffic.max_rate=20 Mbit/s"])
+    assert video.flow["traffic"]["max_rate"] == "20 Mbit/s"
+    chosen = criteria.chosen(["bufferbloat", "short-flows", "self-fairness"])
+    done = run.evaluate(video, subject.deployed(["reno"]), chosen, tmp_path / "made", quick=True, seeds=1)
+    told = {check.key: check for found in done.criteria for check in found.checks}
+    # An encoder fills no queue, and its flows carry no transfers.
+    assert told["bufferbloat/one-flow/queue_delay_p95_ms"].verdict is Verdict.PASSES
+    for key, check in told.items():
+        if key.startswith("short-flows"):
+            assert check.verdict is Verdict.NOT_APPLICABLE
+            assert "real-time video, which carries nothing else" in check.reason
+        if check.figure == "jain":
+            assert (check.verdict, check.reason) == (
+                Verdict.NOT_APPLICABLE, "Jain's index: datagrams have no such figure."
+            )  # fmt: skip
+    assert not (tmp_path / "made" / "scenarios" / "short-flows-alone.toml").exists()
+    assert (tmp_path / "made" / "scenarios" / "bufferbloat-one-flow.toml").is_file()
+
+
+def test_only_a_congestion_control_is_evaluated_with_other_traffic() -> None:
+    with pytest.raises(InputError, match=r"^reno: traffic: the criteria set what is carried"):
+        subject.subject("reno", ["traffic.kind=app_limited"])

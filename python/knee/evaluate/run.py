@@ -245,8 +245,14 @@ def _run(
     places: dict[str, tuple[str, str, int]] = {}
     for criterion, case in cases:
         name, data = criterion.name(case), place.adapted(criterion.data(case))
-        files.write(scenarios / f"{name}.toml", _file(criterion, case, one, data))
-        whose = {other.folder: other.placed(data) for other in (*against, one)}
+        whose: dict[str, dict[str, Any]] = {}
+        for other in (*against, one):
+            try:
+                whose[other.folder] = other.placed(data)
+            except ScenarioError as error:
+                runs.refused[name, other.folder] = _why(error)
+        if one.folder in whose:
+            files.write(scenarios / f"{name}.toml", _file(criterion, case, one, data))
         if any(check.as_ == "harm" for check in criterion.checks(case)):
             whose[_ALONE] = absent(data)
         for who, made in whose.items():
@@ -288,7 +294,7 @@ def _file(criterion: Criterion, case: Case, one: Subject, data: dict[str, Any]) 
     name = criterion.name(case)
     places = [i for i, flow in enumerate(data["flows"]) if flow.get("cc") == PLACE]
     other = " ".join(f"--set flows.{i}.cc=cubic" for i in places)
-    own = " --allow-programs" if one.is_program else " --allow-code" if _is_code(str(one.flow["cc"])) else ""
+    own = " --allow-programs" if one.is_program else " --allow-code" if _is_code(str(one.flow.get("cc"))) else ""
     lines = [
         f"RFC 9743, section {criterion.section}: {criterion.question}",
         f"knee run {shlex.quote(name)}.toml{own} --seeds 3",
@@ -329,8 +335,8 @@ def _judged(
         reason = told[0]
     elif any(sent_nothing(summary, labels) for summary in runs.of(name, one.folder)):
         reason = "Its flows delivered nothing."
-    elif one.is_program and not any(value is not None for value in values(one.folder)):
-        verdict, reason = Verdict.NOT_APPLICABLE, f"{check.known.title}: of programs only packets are seen."
+    elif one.unseen and not any(value is not None for value in values(one.folder)):
+        verdict, reason = Verdict.NOT_APPLICABLE, f"{check.known.title}: {one.unseen}."
     else:
         mine = values(one.folder)
         if others:

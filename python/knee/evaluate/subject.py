@@ -21,7 +21,9 @@ from knee.scenario.loading import tables
 from knee.scenario.overrides import apply
 
 #: The keys of a flow that ``--set`` may change.
-_KEYS = ("cc_params", "transport", "pacing", "ecn", "tls", "program")
+_KEYS = ("cc_params", "transport", "pacing", "ecn", "tls", "program", "traffic")
+#: Real-time video by its controller's name. The encoder's highest rate is above that of most links, as a bulk sender's is.
+VIDEO = {name: {"kind": "rtc", "controller": name, "max_rate": "100 Mbit/s"} for name in ("gcc", "scream")}
 #: How the name of a file ends that has the keys of a flow.
 _FILE = ".toml"
 #: What of a name may be in a file's.
@@ -30,11 +32,11 @@ _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 @dataclass(frozen=True)
 class Subject:
-    """An algorithm or a pair of programs, as it comes in the place of :data:`PLACE`.
+    """An algorithm, a pair of programs, or real-time video, as it comes in the place of :data:`PLACE`.
 
     Attributes:
         name: what tables call it.
-        flow: the keys of its flows: ``cc`` or ``program``, what a file or ``--set`` gave, and the transport of a QUIC
+        flow: the keys of its flows: ``cc``, ``program`` or ``traffic``, what a file or ``--set`` gave, and the transport of a QUIC
             stack's own controller.
         changed: whether ``--set`` gave something.
     """
@@ -56,16 +58,35 @@ class Subject:
         """Whether its flows are programs, of which only packets are seen."""
         return "program" in self.flow
 
-    def placed(self, data: dict[str, Any]) -> dict[str, Any]:
-        """A criterion's scenario with this algorithm in its place."""
-        made = copy.deepcopy(data)
-        made["flows"] = [self._in(flow) if flow.get("cc") == PLACE else flow for flow in made["flows"]]
-        return made
-
-    def _in(self, flow: dict[str, Any]) -> dict[str, Any]:
-        made = {**flow, **copy.deepcopy(self.flow)}
+    @property
+    def unseen(self) -> str:
+        """Why its flows may have no value of a figure; empty: a congestion control's have all."""
         if self.is_program:
-            del made["cc"]
+            return "of programs only packets are seen"
+        return "datagrams have no such figure" if self.is_video else ""
+
+    @property
+    def is_video(self) -> bool:
+        """Whether its flows are real-time video in datagrams."""
+        return "traffic" in self.flow
+
+    def placed(self, data: dict[str, Any]) -> dict[str, Any]:
+        """A criterion's scenario with this algorithm in its place.
+
+        Raises:
+            ScenarioError: it is video, where the criterion asks for something else that is carried.
+        """
+        made = copy.deepcopy(data)
+        for i, flow in enumerate(made["flows"]):
+            if flow.get("cc") != PLACE:
+                continue
+            other = next((key for key in ("traffic", "bytes") if key in flow and self.is_video), None)
+            if other is not None:
+                found = f"{self.name} is real-time video, which carries nothing else"
+                raise ScenarioError("", f"flows[{i}].{other}", found, "expected a congestion control")
+            made["flows"][i] = {**flow, **copy.deepcopy(self.flow)}
+            if "cc" not in self.flow:
+                del made["flows"][i]["cc"]
         return made
 
 
@@ -80,7 +101,7 @@ def subject(name: str, changes: Sequence[str] = (), place: Place = SIM, *, allow
 
     Args:
         name: the name, class or file; the C source of a kernel module is compiled. A stack's own controllers, such as
-            ``quinn:bbr``, run over QUIC.
+            ``quinn:bbr``, run over QUIC. ``gcc`` and ``scream`` are real-time video.
         changes: keys of its flows, as ``cc_params.q_target=10 ms``.
         place: where it is to run.
         allow_programs: whether it may be programs, which run on this machine.
@@ -89,7 +110,7 @@ def subject(name: str, changes: Sequence[str] = (), place: Place = SIM, *, allow
         InputError: there is no such algorithm or flow, it cannot run there, a change is not one, a file or program may
             not be run, or a source does not compile.
     """
-    flow = _flow_in(Path(name)) if name.endswith(_FILE) else {"cc": name}
+    flow = _flow_in(Path(name)) if name.endswith(_FILE) else _flow_of(name)
     if flow.get("cc") in registry.quic_controllers():
         flow.setdefault("transport", "quic")
     for change in changes:
@@ -118,13 +139,18 @@ def subject(name: str, changes: Sequence[str] = (), place: Place = SIM, *, allow
     return Subject(f"{named} ({settings})" if settings else named, flow, bool(changes))
 
 
+def _flow_of(name: str) -> dict[str, Any]:
+    return {"traffic": dict(VIDEO[name])} if name in VIDEO else {"cc": name}
+
+
 def _flow_in(path: Path) -> dict[str, Any]:
     """The keys of a flow in a TOML file: what it is, while the criteria say where and when it runs.
 
     Raises:
         InputError: it cannot be read, or has other keys.
     """
-    keys = f"expected the keys of one flow: cc or program, {', '.join(key for key in _KEYS if key != 'program')}"
+    kinds = ("program", "traffic")
+    keys = f"expected the keys of one flow: cc, program or traffic, {', '.join(key for key in _KEYS if key not in kinds)}"
     if not path.is_file():
         raise InputError(f"{path}: there is no such file; {keys}.")
     flow, _ = tables(path)
@@ -132,13 +158,16 @@ def _flow_in(path: Path) -> dict[str, Any]:
     if other is not None:
         found = "it is a scenario, and the criteria have their own" if "flows" in flow else "the criteria set that"
         raise InputError(f"{path}: {other}: {found}; {keys}.")
-    if not {"cc", "program"} & set(flow):
-        raise InputError(f"{path}: it has neither cc nor program; {keys}.")
+    if not {"cc", *kinds} & set(flow):
+        raise InputError(f"{path}: it has neither cc nor program nor traffic; {keys}.")
     return flow
 
 
 def _accepted(name: str, flow: dict[str, Any], place: Place, allow_programs: bool) -> None:
     """Rejects what no scenario would take there."""
+    traffic = flow.get("traffic")
+    if traffic is not None and not (isinstance(traffic, dict) and traffic.get("kind") == "rtc"):
+        raise InputError(f'{name}: traffic: the criteria set what is carried; expected kind = "rtc", or no traffic.')
     plain = {"duration": "1 s", "link": {"rate": "10 Mbit/s"}, "flows": [{"rtt": "20 ms", **flow}]}
     try:
         scenario = from_dict(place.adapted(plain), where=name)
@@ -151,9 +180,9 @@ def _accepted(name: str, flow: dict[str, Any], place: Place, allow_programs: boo
 
 
 def registered(place: Place = SIM) -> list[Subject]:
-    """All algorithms of ``knee list cc`` that run there but the QUIC stack's own, some of which take hours."""
+    """All that ``knee list cc`` has and runs there but the QUIC stack's own, some of which take hours; and video."""
     found = []
-    for name in registry.congestion_controls():
+    for name in (*registry.congestion_controls(), *VIDEO):
         try:
             found.append(subject(name, place=place))
         except InputError:

@@ -261,7 +261,11 @@ class _Search:
         wanted: dict[str, dict[str, Any]] = {}
         for i, row in enumerate(rows):
             data = self.changed(row)
-            whose = [*(other.placed(data) for other in (self.one, *self.against)), *([absent(data)] if harm else [])]
+            try:
+                placed = [other.placed(data) for other in (self.one, *self.against)]
+            except ScenarioError:
+                return [None] * len(rows)
+            whose = [*placed, *([absent(data)] if harm else [])]
             for k, made in enumerate(whose):
                 for seed in range(1, self.seeds + 1):
                     wanted[f"{i}/{k}/{seed}"] = {**made, "seed": seed}
