@@ -86,7 +86,11 @@ def test_what_the_kernel_lacks_is_refused_before_anything_runs() -> None:
 @pytest.mark.parametrize(
     ("text", "options", "said"),
     [
-        ("", [], "it has neither cc nor program nor traffic; expected the keys of one flow: cc, program or traffic, cc_params"),
+        (
+            "",
+            [],
+            "neither cc nor program nor traffic; expected the keys of one flow: cc, program or traffic, cc_params",
+        ),
         ('cc = "lola"\nrtt = "20 ms"\n', [], "mine.toml: rtt: the criteria set that"),
         (
             'duration = "1 s"\nflows = []\n',

@@ -8,7 +8,7 @@ import knee
 
 
 def goodput(cc: str, period: int) -> float:
-    """Of a flow on 10 Mbit/s beside bursts of 150 ms at 20 Mbit/s every ``period`` ms, in Mbit/s; the least timeout is 1 s."""
+    """In Mbit/s, on 10, beside bursts of 150 ms at 20 Mbit/s every ``period`` ms; the least timeout is 1 s."""
     bursts = {"kind": "udp", "rate": "20 Mbit/s", "packet_size": "1000 B", "pauses": "constant"}
     run = knee.run(
         {

@@ -36,8 +36,8 @@ def evaluate(
         typer.Argument(
             metavar="X",
             help="A congestion control of knee list cc, a class of a Python file (mine.py:Mine), the C source of a "
-            "kernel module (tcp_mine.c, on uml), real-time video (gcc, scream), or a TOML file with the keys of a flow, "
-            "such as program.",
+            "kernel module (tcp_mine.c, on uml), real-time video (gcc, scream), or a TOML file with the keys of a "
+            "flow, such as program.",
             autocompletion=complete.ccs,
         ),
     ] = None,

@@ -22,7 +22,8 @@ from knee.scenario.overrides import apply
 
 #: The keys of a flow that ``--set`` may change.
 _KEYS = ("cc_params", "transport", "pacing", "ecn", "tls", "program", "traffic")
-#: Real-time video by its controller's name. The encoder's highest rate is above that of most links, as a bulk sender's is.
+#: Real-time video by its controller's name. The encoder's highest rate is above that of most links, as a bulk
+#: sender's is.
 VIDEO = {name: {"kind": "rtc", "controller": name, "max_rate": "100 Mbit/s"} for name in ("gcc", "scream")}
 #: How the name of a file ends that has the keys of a flow.
 _FILE = ".toml"
@@ -36,8 +37,8 @@ class Subject:
 
     Attributes:
         name: what tables call it.
-        flow: the keys of its flows: ``cc``, ``program`` or ``traffic``, what a file or ``--set`` gave, and the transport of a QUIC
-            stack's own controller.
+        flow: the keys of its flows: ``cc``, ``program`` or ``traffic``, what a file or ``--set`` gave, and the
+            transport of a QUIC stack's own controller.
         changed: whether ``--set`` gave something.
     """
 
@@ -150,7 +151,8 @@ def _flow_in(path: Path) -> dict[str, Any]:
         InputError: it cannot be read, or has other keys.
     """
     kinds = ("program", "traffic")
-    keys = f"expected the keys of one flow: cc, program or traffic, {', '.join(key for key in _KEYS if key not in kinds)}"
+    rest = ", ".join(key for key in _KEYS if key not in kinds)
+    keys = f"expected the keys of one flow: cc, program or traffic, {rest}"
     if not path.is_file():
         raise InputError(f"{path}: there is no such file; {keys}.")
     flow, _ = tables(path)
