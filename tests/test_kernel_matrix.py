@@ -28,6 +28,7 @@ knee lola.ko load ok\r
 knee lola.ko parameters q_low\r
 knee guest sch_qfq No such file or directory\r
 knee cocoa load ok\r
+knee cocoa tc does not show quantum 1514b\r
 knee cocoa/htb plain 18.6 Mbit/s, 145 kB, 1514 B\r
 knee cocoa/htb gso 18.6 Mbit/s, 715 kB, 24020 B\r
 knee cocoa/htb remove ok\r
@@ -50,6 +51,7 @@ def test_results_are_read_by_part_and_step() -> None:
         "lola.ko user: no result",
         "lola.ko transfer: no result",
         "lola.ko unload: no result",
+        "cocoa tc: does not show quantum 1514b",
         "cocoa/htb gso: 18.6 Mbit/s, 715 kB, 24020 B",
         "cocoa/qfq plain: failed: tc qdisc add dev lo parent 1:1 handle 2: qfq",
         "cocoa/qfq gso: no result",

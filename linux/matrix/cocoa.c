@@ -6,6 +6,7 @@
  *
  * plain, gso  "18.9 Mbit/s, 60 kB, 1514 B"
  * remove      the discipline is deleted while a connection sends
+ * tc          the plugin of tc sets options, and shows them and the statistics
  * unload      at the end, the module; it stays while a device has the discipline
  */
 #include <errno.h>
@@ -24,6 +25,7 @@
 #include "guest.h"
 
 #define TC		"/tc"
+#define PLUGINS		"/plugins"
 #define RATE		"20mbit"
 #define WORDS		32
 #define MTU		1500
@@ -32,6 +34,10 @@
 
 #define TBF		"qdisc add dev lo root handle 1: tbf rate " RATE " burst 20k limit 10m"
 #define FILTER		"filter add dev lo parent 2: protocol all matchall classid 2:1"
+
+/* Options as tc shows them, which is as it takes them. */
+#define OPTIONS		"limit 5000 multiplier 0.5 max_guard_interval 500ms learn_initial on quantum 1514b " \
+			"flow_max_rate 20Mbit low_rate_threshold 550Kbit ce_threshold 2ms orphan_mask 255"
 
 /* What cocoa is tried below, and the commands of tc that set it up. */
 static const struct {
@@ -251,6 +257,36 @@ static void insert_other(const char *name)
 		printf("knee guest %s %s\n", name, strerror(why));
 }
 
+/* The words of OPTIONS are pairs, and tc shows them in another order. */
+static void try_options(void)
+{
+	char shown[4096] = "", given[] = OPTIONS, pair[64];
+	const char *missing = NULL;
+	size_t length = 0, read;
+	FILE *output;
+	pid_t child;
+
+	if (!is_done(start("qdisc add dev lo root handle 9: cocoa " OPTIONS, NULL))) {
+		printf("knee cocoa tc refused\n");
+		return;
+	}
+	child = start("qdisc show dev lo", &output);
+	while (output && (read = fread(shown + length, 1, sizeof(shown) - 1 - length, output)))
+		length += read;
+	if (output)
+		fclose(output);
+	is_done(child);
+	for (char *name = strtok(given, " "), *value; !missing && name; name = strtok(NULL, " ")) {
+		value = strtok(NULL, " ");
+		snprintf(pair, sizeof(pair), " %s %s ", name, value);
+		missing = strstr(shown, pair) ? NULL : pair;
+	}
+	if (!missing && !strstr(shown, "enlargements 0"))
+		missing = " enlargements";
+	printf("knee cocoa tc %s%s\n", missing ? "does not show" : "ok", missing ? missing : "");
+	is_done(start("qdisc del dev lo root", NULL));
+}
+
 void try_cocoa(void)
 {
 	int why = insert_module(SCHEDULERS "/sch_cocoa.ko");
@@ -258,6 +294,7 @@ void try_cocoa(void)
 	if (why == ENOENT)
 		return;
 	printf("knee cocoa load %s\n", why ? strerror(why) : "ok");
+	setenv("TC_LIB_DIR", PLUGINS, 1);
 	each_file(SCHEDULERS, ".ko", insert_other);
 	set_mtu(MTU);
 	for (int i = 0; !why && i < (int)(sizeof(PARENTS) / sizeof(PARENTS[0])); i++) {
@@ -274,6 +311,8 @@ void try_cocoa(void)
 		is_done(start("qdisc del dev lo root", NULL));
 		fflush(stdout);
 	}
+	if (!why)
+		try_options();
 	why = remove_module("sch_cocoa");
 	printf("knee cocoa unload %s\n", why ? strerror(why) : "ok");
 }

@@ -194,7 +194,7 @@ def fill(root: Path, of: Kernel, built: Sequence[Path]) -> None:
     """Fills a folder with the guest's root: its init, the programs with their libraries, objects and modules."""
     sources = sorted((cache.SOURCES / "matrix").glob("*.c"))
     tools.run(["gcc", "-O2", "-static", "-o", root / "init", *sources], "Building the guest's init")
-    for name in ("objects", "modules", "schedulers"):
+    for name in ("objects", "modules", "schedulers", "plugins"):
         (root / name).mkdir()
     for name in bpf.algorithms():
         shutil.copy(bpf.program(name), root / "objects" / f"{name}.o")
@@ -209,6 +209,9 @@ def fill(root: Path, of: Kernel, built: Sequence[Path]) -> None:
             (root / f"schedulers/{name}.ko").write_bytes(lzma.decompress(data) if found.suffix == ".xz" else data)
     _with_libraries(bpf.loader(), root / "knee-bpf", root)
     _with_libraries(Path(shutil.which("tc", path=_path()) or "tc"), root / "tc", root)
+    plugin = root / "plugins" / "q_cocoa.so"
+    source = cache.SOURCES / "tc" / "q_cocoa.c"
+    tools.run(["gcc", "-O2", "-fPIC", "-shared", "-o", plugin, source], "Building tc's plugin for cocoa")
 
 
 def _with_libraries(program: Path, place: Path, root: Path) -> None:
@@ -285,6 +288,8 @@ def read(console: str) -> Outcome:
         kind = part.rpartition(".")[2]
         if kind in _OF and results.get("load") == "ok":
             results |= {step: results.get(step, "") for step in _OF[kind]}
+        elif part == "cocoa" and results.get("load") == "ok":
+            results.setdefault("tc", "")
         elif part.startswith("cocoa/"):
             results |= {step: results.get(step, "") for step in COCOA_STEPS}
         elif kind == "bpf" and _number(outcome.release) < _BPF_SINCE:
