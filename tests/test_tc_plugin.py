@@ -1,4 +1,4 @@
-"""``linux/tc/q_cocoa.c``: what tc sends with it is what ``knee linux qdisc`` sends. Guests of the matrix try the rest."""
+"""``linux/tc/q_cocoa.c``: with it tc sends what ``knee linux qdisc`` sends. Guests of the matrix try the rest."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyroute2.netlink import NLA_F_NESTED
 
 from knee.kernel import cache, cocoa, qdisc
 
@@ -88,10 +89,12 @@ def sent(message: bytes) -> dict[str, Any]:
     found, at = {}, 16 + 20
     while at < len(message):
         length, kind = (int.from_bytes(message[at + i : at + i + 2], "little") for i in (0, 2))
-        found[kind & 0x3FFF] = message[at + 4 : at + length]
+        found[kind] = message[at + 4 : at + length]
         at += (length + 3) & ~3
     assert found[1] == b"cocoa\0"
-    read = cocoa.options(data=len(found[2]).to_bytes(2, "little") + b"\0\0" + found[2])
+    # The kernel refuses nested attributes without the flag.
+    options = found[2 | NLA_F_NESTED]
+    read = cocoa.options(data=len(options).to_bytes(2, "little") + b"\0\0" + options)
     read.decode()
     return dict(read["attrs"])
 

@@ -101,7 +101,7 @@ static int parse_value(enum kind kind, const char *text, void *value)
 static int cocoa_parse_qopt(const struct qdisc_util *util, int argc, char **argv, struct nlmsghdr *message,
 			    const char *device)
 {
-	struct rtattr *nest = addattr_nest(message, MAX_MSG, TCA_OPTIONS);
+	struct rtattr *nest = addattr_nest(message, MAX_MSG, TCA_OPTIONS | NLA_F_NESTED);
 	bool given[OPTION_COUNT] = {};
 
 	for (; argc > 0; argc -= 2, argv += 2) {
