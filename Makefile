@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help demo setup test check check-rust build lint lint-rust lint-python types test-rust test-python test-kernel \
-  test-tools soak fuzz mutants miri audit fmt clean dist lock floors
+  test-tools soak fuzz mutants miri audit fmt clean dist packages lock floors
 
 # Tools that only the targets fuzz, mutants and audit use; each is installed when it is first wanted.
 TOOLS := $(CURDIR)/.venv/cargo-tools
@@ -41,6 +41,7 @@ help:
 	@echo "make miri    test knee-core under Miri"
 	@echo "make audit   check licences, sources, versions and advisories of all dependencies"
 	@echo "make dist    build the source distribution and wheels into dist, and check what this machine can (docs/release.md)"
+	@echo "make packages  build the kernel parts as Debian packages, and BPF as a tar, into dist/packages (docs/deploy.md)"
 	@echo "make floors  test with the lowest versions of dependencies that pyproject.toml accepts"
 	@echo "make lock    write requirements.lock, the versions that are tested, anew"
 	@echo "make fmt     format Rust and Python"
@@ -141,6 +142,9 @@ lock: $(BIN)/uv
 	@{ sed '/^[^#]/,$$d' requirements.lock; $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev \
 	  --no-annotate --no-header --no-emit-index-url --upgrade pyproject.toml; } > requirements.new
 	@mv requirements.new requirements.lock
+
+packages: $(STAMPS)/core
+	$(BIN)/python scripts/packages.py
 
 # The core is the one of make setup.
 FLOORS := $(VENV)/floors

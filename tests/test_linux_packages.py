@@ -1,0 +1,62 @@
+"""The packages of ``make packages``: what can be held without building them, which takes minutes and Rust."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from knee.kernel import cache
+
+LINUX = cache.SOURCES
+DKMS = (LINUX / "dkms.conf").read_text()
+
+
+def value(key: str) -> str:
+    (found,) = re.findall(rf"^{re.escape(key)}=(.*)$", DKMS, re.MULTILINE)
+    return shlex.split(found)[0]
+
+
+@pytest.mark.parametrize(
+    ("release", "builds"),
+    [
+        ("5.10.0-32-amd64", False),
+        ("5.4.0-generic", False),
+        ("6.0.12-amd64", False),
+        ("6.1.0-50-cloud-amd64", True),
+        ("6.12.117+deb13-cloud-amd64", True),
+        ("6.18.15+deb13-amd64", True),
+        ("7.2.12-amd64", True),
+    ],
+)
+def test_dkms_builds_for_the_kernels_that_the_modules_take(release: str, builds: bool) -> None:
+    assert (re.search(value("BUILD_EXCLUSIVE_KERNEL"), release) is not None) == builds
+
+
+def test_dkms_builds_each_module_that_there_is() -> None:
+    modules = {path.stem for path in (LINUX / "modules").glob("*.c")}
+    assert {value(f"BUILT_MODULE_NAME[{i}]") for i in range(len(modules))} == modules
+    options = value("BUILD_EXCLUSIVE_CONFIG").split()
+    assert options == ["CONFIG_TCP_CONG_ADVANCED", "CONFIG_NET_SCHED"]
+
+
+def test_the_unit_loads_what_the_package_has() -> None:
+    unit = (LINUX / "debian" / "knee-bpf.knee-bpf@.service").read_text()
+    rules = (LINUX / "debian" / "rules").read_text()
+    for place in ("usr/lib/knee-bpf", "usr/sbin/knee-bpf"):
+        assert f"debian/knee-bpf/{place}" in rules
+        assert f"/{place}" in unit
+    start, stop = (re.search(rf"^Exec{word}=(.*)$", unit, re.MULTILINE) for word in ("Start", "Stop"))
+    assert start is not None
+    assert stop is not None
+    # knee linux removes what it does not know from its own folder, so this one is another.
+    assert start[1].split()[3] == stop[1].split()[2] == "/sys/fs/bpf/knee-bpf/%i"
+
+
+def test_the_plugin_is_installed_where_tc_looks(tmp_path: Path) -> None:
+    command = ["make", "-s", "-C", str(LINUX / "tc"), "install", f"DESTDIR={tmp_path}", "TC_LIB_DIR=/usr/lib/tc/"]
+    subprocess.run(command, check=True, capture_output=True)
+    assert (tmp_path / "usr" / "lib" / "tc" / "q_cocoa.so").is_file()
