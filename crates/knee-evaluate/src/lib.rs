@@ -173,7 +173,7 @@ where
 pub fn window<W: Window>(make: impl Fn(u16) -> W + Send + Sync + 'static) -> Evaluation {
     let make = Arc::new(make);
     let factory = move || -> Arc<dyn ControllerFactory + Send + Sync> { Arc::new(Windows(make.clone())) };
-    Evaluation::new(std::any::type_name::<W>(), Subject::Quinn(Arc::new(factory)))
+    Evaluation::new(std::any::type_name::<W>(), Subject::Window(Arc::new(factory)))
 }
 
 /// Evaluates an algorithm of knee's interface, with the defaults of its parameters. Its flows go over TCP.
