@@ -127,6 +127,7 @@
 mod criteria;
 mod figures;
 mod guard;
+mod in_flight;
 mod quantity;
 mod report;
 mod run;
@@ -138,6 +139,7 @@ mod window;
 
 pub use criteria::{Bound, Form, Untested};
 pub use figures::Figure;
+pub use in_flight::{InFlight, Packet};
 pub use knee_cc;
 pub use knee_core;
 pub use knee_quic::proto as quinn_proto;
