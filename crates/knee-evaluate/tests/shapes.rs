@@ -75,7 +75,8 @@ impl Window for Straight {
     }
 }
 
-/// What neqo's trait `CongestionController` asks, without its types: packets come in batches.
+/// What neqo's trait `CongestionController` asks, without its types: packets come in batches, acknowledged ones with the
+/// newest first.
 trait Neqo: Clone + Send + Sync + 'static {
     fn on_packet_sent(&mut self, packet: &Packet<()>, now: Duration);
     fn on_packets_acked(&mut self, acked: &[Packet<()>], min_rtt: Duration, now: Duration);
@@ -106,6 +107,7 @@ impl<C: Neqo> Window for OfNeqo<C> {
     }
 
     fn on_end_acks(&mut self, now: Duration, in_flight: u64) {
+        self.acked.reverse();
         self.controller.on_packets_acked(&self.acked, self.min_rtt, now);
         self.acked.clear();
         self.flight.on_end_acks(in_flight);
@@ -134,8 +136,9 @@ impl Neqo for Aimd {
     }
 
     fn on_packets_acked(&mut self, acked: &[Packet<()>], min_rtt: Duration, now: Duration) {
+        assert!(acked.is_sorted_by(|newer, older| newer.number > older.number));
         for packet in acked {
-            assert!(now - packet.sent >= min_rtt.min(Duration::from_millis(40)));
+            assert!(now > packet.sent && min_rtt > Duration::ZERO);
             self.grow(packet.bytes as usize);
         }
     }
