@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Packets in flight in the order in which they left, each with what a controller keeps of it.
 ///
 /// Many stacks hand a controller packets, where quinn tells of times and sizes. This finds the packets again: an
-/// acknowledged one by its time; lost ones as all that are left up to the newest of them, since a packet is not found lost
+/// acknowledged one by its time; lost ones as all that are left up to the newest of them, since no packet is found lost
 /// before those that left earlier. Call each method in the method of [`Window`](crate::Window) of the same name.
 #[derive(Clone, Debug)]
 pub struct InFlight<T> {
@@ -60,8 +60,8 @@ impl<T: Copy> InFlight<T> {
         Some(self.take(i, packet.bytes.min(ack.bytes)))
     }
 
-    /// The packets that were found lost, the oldest one first. None where packets were marked by ECN, or where it was a probe
-    /// of the MTU, which is no sign of congestion (RFC 9000, 14.4).
+    /// The packets that were found lost, the oldest one first. None where packets were marked by ECN, or where it was a
+    /// probe of the MTU, which is no sign of congestion (RFC 9000, 14.4).
     pub fn on_loss(&mut self, loss: &Lost) -> Vec<Packet<T>> {
         let (mut left, mut lost) = (loss.bytes, Vec::new());
         while left > 0
@@ -74,8 +74,8 @@ impl<T: Copy> InFlight<T> {
         lost
     }
 
-    /// Forgets what is not in flight after all: datagrams of ACKs alone, which are the smallest, and what belonged to keys
-    /// that are discarded, which is the oldest. How many bytes that were.
+    /// Forgets what is not in flight after all: datagrams of ACKs alone, which are the smallest, and what belonged to
+    /// keys that are discarded, which is the oldest. How many bytes that were.
     pub fn on_end_acks(&mut self, in_flight: u64) -> u64 {
         let excess = self.bytes.saturating_sub(in_flight);
         while self.bytes > in_flight {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 ///
 /// It runs in quinn's connection, which finds losses and paces at 1.25 windows per smoothed RTT. For an ACK that shows
 /// losses it calls [`on_ack`](Self::on_ack) for each packet, [`on_end_acks`](Self::on_end_acks) and
-/// [`on_loss`](Self::on_loss), in this order. [`InFlight`](crate::InFlight) keeps what a controller notes of each packet.
+/// [`on_loss`](Self::on_loss), in this order. [`InFlight`](crate::InFlight) keeps what a controller notes of a packet.
 pub trait Window: Clone + Send + Sync + 'static {
     /// A packet was acknowledged.
     fn on_ack(&mut self, ack: &Acked);

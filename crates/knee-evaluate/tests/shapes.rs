@@ -1,5 +1,5 @@
-//! Controllers written as neqo's trait and as quiche's struct of functions ask, fitted to [`Window`]. Both do what the same
-//! controller does that is fitted straight. Their own controllers have no public name: `docs/evaluate-rust.md`.
+//! Controllers written as neqo's trait and as quiche's struct of functions ask, fitted to [`Window`]. Both do what the
+//! same controller does that is fitted straight. Their own controllers have no public name: `docs/evaluate-rust.md`.
 
 use knee_evaluate::{Acked, Deployed, Evaluation, InFlight, Lost, Packet, Report, Verdict, Window, window};
 use std::time::Duration;
@@ -75,8 +75,8 @@ impl Window for Straight {
     }
 }
 
-/// What neqo's trait `CongestionController` asks, without its types: packets come in batches, acknowledged ones with the
-/// newest first.
+/// What neqo's trait `CongestionController` asks, without its types: packets come in batches, acknowledged ones with
+/// the newest first.
 trait Neqo: Clone + Send + Sync + 'static {
     fn on_packet_sent(&mut self, packet: &Packet<()>, now: Duration);
     fn on_packets_acked(&mut self, acked: &[Packet<()>], min_rtt: Duration, now: Duration);
