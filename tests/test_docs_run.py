@@ -12,6 +12,7 @@ import shlex
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -154,11 +155,15 @@ def test_scenarios_are_read(block: Block) -> None:
 
 
 def test_rust_is_that_of_a_doc_test() -> None:
-    """``cargo test`` runs the examples in the heads of crates."""
+    """``cargo test`` runs the examples in the heads of crates, and tests; readers compile those in ``examples``."""
     run = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("crates/*/src/lib.rs"))
+    patterns = ("crates/*/tests/*.rs", "examples/*/src/*.rs", "examples/*/tests/*.rs")
+    compiled = [path.read_text(encoding="utf-8") for pattern in patterns for path in ROOT.glob(pattern)]
     for block in BLOCKS:
         if block.language == "rust":
-            assert all(f"//! {line}" in run for line in block.text.splitlines() if line), block
+            in_head = all(f"//! {line}" in run for line in block.text.splitlines() if line)
+            forms = (block.text, indent(block.text, "    "))
+            assert in_head or any(form in text for form in forms for text in compiled), block
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

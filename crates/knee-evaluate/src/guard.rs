@@ -123,6 +123,8 @@ impl CongestionControl for GuardedAlgorithm {
 pub(crate) struct GuardedFactory {
     pub(crate) inner: Arc<dyn ControllerFactory + Send + Sync>,
     pub(crate) guard: Guard,
+    /// Whether a pacing rate is followed.
+    pub(crate) paced: bool,
 }
 
 impl ControllerFactory for GuardedFactory {
@@ -131,6 +133,7 @@ impl ControllerFactory for GuardedFactory {
         Box::new(GuardedController {
             inner,
             guard: self.guard.clone(),
+            paced: self.paced,
             mtu: mtu.max(1),
             start: now,
             now,
@@ -143,6 +146,8 @@ impl ControllerFactory for GuardedFactory {
 struct GuardedController {
     inner: Box<dyn Controller>,
     guard: Guard,
+    /// Whether its pacing rate is followed.
+    paced: bool,
     /// Bytes of a full datagram.
     mtu: u16,
     /// When its connection began.
@@ -200,7 +205,9 @@ impl Controller for GuardedController {
     }
 
     fn metrics(&self) -> ControllerMetrics {
-        self.inner.metrics()
+        let mut metrics = self.inner.metrics();
+        metrics.pacing_rate = metrics.pacing_rate.filter(|_| self.paced);
+        metrics
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {

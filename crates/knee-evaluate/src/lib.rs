@@ -127,6 +127,7 @@
 mod criteria;
 mod figures;
 mod guard;
+mod in_flight;
 mod quantity;
 mod report;
 mod run;
@@ -138,6 +139,7 @@ mod window;
 
 pub use criteria::{Bound, Form, Untested};
 pub use figures::Figure;
+pub use in_flight::{InFlight, Packet};
 pub use knee_cc;
 pub use knee_core;
 pub use knee_quic::proto as quinn_proto;
@@ -173,7 +175,7 @@ where
 pub fn window<W: Window>(make: impl Fn(u16) -> W + Send + Sync + 'static) -> Evaluation {
     let make = Arc::new(make);
     let factory = move || -> Arc<dyn ControllerFactory + Send + Sync> { Arc::new(Windows(make.clone())) };
-    Evaluation::new(std::any::type_name::<W>(), Subject::Quinn(Arc::new(factory)))
+    Evaluation::new(std::any::type_name::<W>(), Subject::Window(Arc::new(factory)))
 }
 
 /// Evaluates an algorithm of knee's interface, with the defaults of its parameters. Its flows go over TCP.

@@ -95,8 +95,9 @@ pub(crate) fn run(evaluation: &Evaluation) -> Result<Report, Error> {
     let mut done =
         in_parallel(&seeded, |((i, who), seed)| simulate(&chosen[*i].scenario, *who, &evaluation.subject, *seed))
             .into_iter();
-    let outcomes: Vec<((usize, Who), Runs)> =
-        jobs.iter().map(|job| (*job, done.by_ref().take(evaluation.seeds as usize).collect())).collect();
+    let mut of_a_job = || -> Vec<_> { done.by_ref().take(evaluation.seeds as usize).collect() };
+    // All seeds of a job are taken, also where the first one failed.
+    let outcomes: Vec<((usize, Who), Runs)> = jobs.iter().map(|job| (*job, of_a_job().into_iter().collect())).collect();
     let outcome = |i, who| outcomes.iter().find(|(job, _)| *job == (i, who)).map(|(_, runs)| runs);
 
     let mut found: Vec<Found> = Vec::new();

@@ -55,6 +55,8 @@ pub(crate) type MakeFactory = Arc<dyn Fn() -> Arc<dyn ControllerFactory + Send +
 pub(crate) enum Subject {
     /// A controller of quinn's interface; its flows go over QUIC.
     Quinn(MakeFactory),
+    /// A controller of another stack, fitted to quinn's interface; its flows go over QUIC.
+    Window(MakeFactory),
     /// An algorithm of knee's interface; its flows go over TCP.
     Algorithm(&'static Entry),
 }
@@ -62,7 +64,7 @@ pub(crate) enum Subject {
 impl Subject {
     pub(crate) const fn transport(&self) -> Transport {
         match self {
-            Self::Quinn(_) => Transport::Quic,
+            Self::Quinn(_) | Self::Window(_) => Transport::Quic,
             Self::Algorithm(_) => Transport::Tcp,
         }
     }
@@ -70,10 +72,12 @@ impl Subject {
     /// The algorithm under watch, as a simulation takes it.
     pub(crate) fn own(&self, guard: &Guard) -> Own {
         let guard = guard.clone();
+        // quinn does not follow a pacing rate.
+        let paced = matches!(self, Self::Window(_));
         let (entry, make) = match self.clone() {
-            Self::Quinn(make) => {
+            Self::Quinn(make) | Self::Window(make) => {
                 let make = move |_| -> Arc<dyn ControllerFactory + Send + Sync> {
-                    Arc::new(GuardedFactory { inner: make(), guard: guard.clone() })
+                    Arc::new(GuardedFactory { inner: make(), guard: guard.clone(), paced })
                 };
                 (&stack::OTHER, OwnMake::Quinn(Arc::new(make)))
             }

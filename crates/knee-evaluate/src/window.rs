@@ -1,14 +1,16 @@
 //! A small interface to which controllers of other stacks can be fitted by hand.
 
 use knee_quic::proto::RttEstimator;
-use knee_quic::proto::congestion::{Controller, ControllerFactory};
+use knee_quic::proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A controller that computes a window. Sizes are in bytes of UDP payload, times count from the start of the connection.
 ///
-/// It runs in quinn's connection, which finds losses and paces at 1.25 windows per smoothed RTT.
+/// It runs in quinn's connection, which finds losses and paces at 1.25 windows per smoothed RTT. For an ACK that shows
+/// losses it calls [`on_ack`](Self::on_ack) for each packet, [`on_end_acks`](Self::on_end_acks) and
+/// [`on_loss`](Self::on_loss), in this order. [`InFlight`](crate::InFlight) keeps what a controller notes of a packet.
 pub trait Window: Clone + Send + Sync + 'static {
     /// A packet was acknowledged.
     fn on_ack(&mut self, ack: &Acked);
@@ -16,11 +18,23 @@ pub trait Window: Clone + Send + Sync + 'static {
     /// Packets were found lost. It is called for each loss, not once per round trip.
     fn on_loss(&mut self, loss: &Lost);
 
-    /// A packet of this many bytes left.
-    fn on_sent(&mut self, _now: Duration, _bytes: u64) {}
-
     /// Bytes that may be in flight.
     fn window(&self) -> u64;
+
+    /// A datagram of this many bytes left. It may have ACKs alone, which count as nothing in flight.
+    fn on_sent(&mut self, _now: Duration, _bytes: u64) {}
+
+    /// All packets that an ACK acknowledges have been told of; this many bytes are left in flight, with those that
+    /// are found lost next.
+    fn on_end_acks(&mut self, _now: Duration, _in_flight: u64) {}
+
+    /// A full datagram has this many bytes from now on.
+    fn on_mtu_update(&mut self, _mtu: u16) {}
+
+    /// Rate at which datagrams are spaced, beside quinn's pacing, bit/s; `None`: that alone.
+    fn pacing_rate(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A packet that was acknowledged.
@@ -32,9 +46,9 @@ pub struct Acked {
     pub sent: Duration,
     /// Its size, bytes.
     pub bytes: u64,
-    /// Smoothed RTT.
+    /// Smoothed RTT, before this ACK: its own sample is `now - sent` of the newest packet.
     pub rtt: Duration,
-    /// Least RTT so far.
+    /// Least RTT so far, before this ACK.
     pub min_rtt: Duration,
     /// Whether the application, and not the window, limited sending.
     pub app_limited: bool,
@@ -92,10 +106,23 @@ impl<W: Window> Controller for Fitted<W> {
         self.window.on_loss(&Lost { now, sent, bytes, persistent });
     }
 
-    fn on_mtu_update(&mut self, _: u16) {}
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, _: bool, _: Option<u64>) {
+        self.window.on_end_acks(self.since(now), in_flight);
+    }
+
+    fn on_mtu_update(&mut self, mtu: u16) {
+        self.window.on_mtu_update(mtu);
+    }
 
     fn window(&self) -> u64 {
         self.window.window()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = self.window.window();
+        metrics.pacing_rate = self.window.pacing_rate();
+        metrics
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {

@@ -168,6 +168,15 @@ fn an_aggressive_algorithm_fails_on_loss_and_harm_and_uses_the_link() {
     assert!(!worse.iter().any(|key| key.contains("utilization") || key.contains("share")), "{report}");
 }
 
+#[test]
+fn each_seed_may_fail_and_the_deployed_ones_have_their_own_figures() {
+    let figures = |entry| {
+        let report = algorithm(entry).only("wired").against(Deployed::Reno).seeds(2).run().unwrap();
+        report.criteria[0].figures.iter().map(|figure| figure.deployed.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(figures(&PANICS), figures(&TIMID));
+}
+
 /// Panics where the link is deep, and is Reno elsewhere.
 #[test]
 fn other_scenarios_go_on() {

@@ -5,6 +5,7 @@
 
 mod bad;
 mod python;
+mod shapes;
 mod stacks;
 mod svg;
 mod window;

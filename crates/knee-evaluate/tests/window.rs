@@ -1,8 +1,8 @@
-//! A controller fitted to [`Window`] does what the same controller of quinn's interface does.
+//! A controller fitted to [`Window`] does what the same controller of quinn's interface does, but for a pacing rate.
 
 use knee_evaluate::quinn_proto::RttEstimator;
-use knee_evaluate::quinn_proto::congestion::{Controller, ControllerFactory};
-use knee_evaluate::{Acked, Evaluation, Lost, Report, Window, quinn, window};
+use knee_evaluate::quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use knee_evaluate::{Acked, Deployed, Evaluation, Lost, Report, Verdict, Window, quinn, window};
 use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -98,5 +98,78 @@ fn a_fitted_controller_gives_the_figures_of_one_of_quinns_interface() {
         Aimd::<Duration>::new()
     }));
     assert_eq!(fitted.to_string(), run(quinn(|| Arc::new(AimdConfig))).to_string());
-    assert!(fitted.with(knee_evaluate::Verdict::DoesNotRun).next().is_none(), "{fitted}");
+    assert!(fitted.with(Verdict::DoesNotRun).next().is_none(), "{fitted}");
+}
+
+/// A window that never changes, and a pacing rate: a fifth of a flow's share of 50 Mbit/s.
+#[derive(Clone)]
+struct Paced;
+
+const FIXED: u64 = 200_000;
+const RATE: u64 = 5_000_000;
+
+impl Window for Paced {
+    fn on_ack(&mut self, _: &Acked) {}
+
+    fn on_loss(&mut self, _: &Lost) {}
+
+    fn window(&self) -> u64 {
+        FIXED
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        Some(RATE)
+    }
+}
+
+struct PacedConfig;
+
+impl ControllerFactory for PacedConfig {
+    fn build(self: Arc<Self>, _: Instant, _: u16) -> Box<dyn Controller> {
+        Box::new(Paced)
+    }
+}
+
+impl Controller for Paced {
+    fn on_congestion_event(&mut self, _: Instant, _: Instant, _: bool, _: u64) {}
+
+    fn on_mtu_update(&mut self, _: u16) {}
+
+    fn window(&self) -> u64 {
+        FIXED
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut metrics = ControllerMetrics::default();
+        metrics.pacing_rate = Some(RATE);
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+
+    fn initial_window(&self) -> u64 {
+        FIXED
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// How much of the link two flows use on a wired path.
+fn utilization(evaluation: Evaluation) -> f64 {
+    let report = evaluation.only("wired").against(Deployed::Reno).seeds(1).run().unwrap();
+    assert!(report.with(Verdict::DoesNotRun).next().is_none(), "{report}");
+    let figures = &report.criteria[0].figures;
+    figures.iter().find(|figure| figure.key == "wired/two-flows/utilization").unwrap().values[0].unwrap()
+}
+
+#[test]
+fn the_pacing_rate_of_a_fitted_controller_is_followed_and_that_of_quinns_interface_is_not() {
+    let followed = utilization(window(|_| Paced));
+    assert!((0.19..0.22).contains(&followed), "{followed}");
+    let not = utilization(quinn(|| Arc::new(PacedConfig)));
+    assert!(not > 0.95, "{not}");
 }

@@ -84,9 +84,9 @@ pub struct StackControl {
 }
 
 impl StackControl {
-    /// The controllers that `factory` makes, as quinn itself would use them: a pacing rate of theirs is not followed.
+    /// The controllers that `factory` makes. A pacing rate in their metrics is followed, which quinn itself does not do.
     pub const fn new(factory: Arc<dyn ControllerFactory + Send + Sync>, watch: Arc<Watch>) -> Self {
-        Self { factory, paced: false, watch }
+        Self { factory, paced: true, watch }
     }
 
     /// The controller of an entry of [`ENTRIES`], with its parameters; none for any other entry.
