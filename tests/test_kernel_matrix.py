@@ -124,3 +124,13 @@ def test_what_is_no_kernel_is_refused() -> None:
     done = CliRunner().invoke(app, ["linux", "matrix", "6.1.0-56"])
     assert isinstance(done.exception, InputError)
     assert "6.1.0-56 is neither the number of a kernel, such as 6.12, nor a folder" in str(done.exception)
+
+
+def test_counts_of_instructions_are_figures_and_their_absence_a_failure() -> None:
+    console = (
+        "knee cost/ack cubic 120\r\nknee cost/ack lola 170\r\nknee cost/packet-10 fq 334\r\n"
+        "knee cost/packet-10 cocoa refused\r\nknee cost/packet-100 measure No such device\r\nknee guest end ok\r\n"
+    )
+    outcome = matrix.read(console)
+    assert outcome.parts["cost/ack"] == {"cubic": "120", "lola": "170"}
+    assert outcome.wrong() == ["cost/packet-10 cocoa: refused", "cost/packet-100 measure: No such device"]

@@ -11,6 +11,7 @@
 #include <linux/module.h>
 #include <linux/netdevice.h>
 #include <linux/sort.h>
+#include <linux/version.h>
 #include <linux/vmalloc.h>
 #include <net/sch_generic.h>
 #include <net/tcp.h>
@@ -140,6 +141,25 @@ static void lose(struct sock *sk)
 		ops->set_state(sk, TCP_CA_Open);
 }
 
+/* Of an algorithm that sets rate and window by itself, as BBR: a round trip has delivered a window. */
+static void control(struct sock *sk, u32 cwnd, u32 rtt)
+{
+	const struct tcp_congestion_ops *ops = inet_csk(sk)->icsk_ca_ops;
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct rate_sample rate = {
+		.delivered = cwnd, .interval_us = rtt, .rtt_us = rtt, .acked_sacked = 2, .prior_in_flight = cwnd,
+	};
+
+	tp->delivered += 2;
+	tp->delivered_mstamp = tp->tcp_mstamp;
+	rate.prior_delivered = tp->delivered - cwnd;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
+	ops->cong_control(sk, tp->snd_una, 0, &rate);
+#else
+	ops->cong_control(sk, &rate);
+#endif
+}
+
 /* Every second packet is acknowledged, as receivers do. */
 static u64 ack_batch(struct link *link)
 {
@@ -160,7 +180,10 @@ static u64 ack_batch(struct link *link)
 		tp->is_cwnd_limited = 1;
 		if (ops->pkts_acked)
 			ops->pkts_acked(sk, &sample);
-		ops->cong_avoid(sk, tp->snd_una, 2);
+		if (ops->cong_control)
+			control(sk, cwnd, rtt);
+		else
+			ops->cong_avoid(sk, tp->snd_una, 2);
 		if (unlikely(tcp_snd_cwnd(tp) > MOST_PACKETS))
 			lose(sk);
 	}

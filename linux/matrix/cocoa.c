@@ -111,6 +111,11 @@ static bool is_done(pid_t child)
 	return waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
+bool run_tc(const char *command)
+{
+	return is_done(start(command, NULL));
+}
+
 /* Notes cocoa's backlog, every INTERVAL. */
 static void look(void)
 {

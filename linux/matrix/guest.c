@@ -300,6 +300,7 @@ int main(void)
 	each_file(OBJECTS, ".o", try_object);
 	each_file(MODULES, ".ko", try_module);
 	try_cocoa();
+	try_costs();
 	printf("knee guest end ok\n");
 	fflush(stdout);
 	sync();

@@ -23,8 +23,12 @@ void each_file(const char *folder, const char *suffix, void (*try)(const char *n
 
 /* 0 or an errno. */
 int insert_module(const char *path);
+int insert_module_with(const char *path, const char *parameters);
 int remove_module(const char *name);
 void try_module(const char *name);
 void try_cocoa(void);
+/* Whether a command of tc succeeded. */
+bool run_tc(const char *command);
+void try_costs(void);
 
 #endif

@@ -17,9 +17,14 @@
 
 int insert_module(const char *path)
 {
+	return insert_module_with(path, "");
+}
+
+int insert_module_with(const char *path, const char *parameters)
+{
 	int file = open(path, O_RDONLY | O_CLOEXEC), why = 0;
 
-	if (file < 0 || syscall(SYS_finit_module, file, "", 0))
+	if (file < 0 || syscall(SYS_finit_module, file, parameters, 0))
 		why = errno;
 	if (file >= 0)
 		close(file);

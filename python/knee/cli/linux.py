@@ -122,7 +122,8 @@ def matrix(
 ) -> None:
     """Try the kernel parts on other kernels, each booted in a guest of qemu.
 
-    The BPF programs and the modules are built, loaded, used and unloaded; cocoa is used below other queue disciplines.
+    The BPF programs and the modules are built, loaded, used and unloaded; cocoa is used below other queue disciplines;
+    the instructions per ACK and per packet are counted beside those of the kernel's own.
     Nothing is loaded here, and root is not needed. A kernel takes some minutes; fetched ones are kept in
     ~/.cache/knee/kernels (0.4 GB each). Exit code 1: a step failed.
     """
@@ -152,7 +153,7 @@ def matrix(
 
 
 def _print_outcome(outcome: Any) -> None:
-    from knee.kernel.matrix import COCOA_STEPS, STEPS
+    from knee.kernel.matrix import COCOA_STEPS, COST, LIKE, STEPS
 
     ours = {part: results for part, results in outcome.parts.items() if part.endswith((".bpf", ".ko"))}
     below = {part: results for part, results in outcome.parts.items() if part.startswith("cocoa/")}
@@ -164,6 +165,15 @@ def _print_outcome(outcome: Any) -> None:
         rows = table(f"cocoa on Linux {outcome.release}", ["below", "without GSO", "with GSO", "removed in use"])
         for part, results in below.items():
             rows.add_row(part.partition("/")[2], *(results[step] for step in COCOA_STEPS))
+        out().print(rows)
+    costs = {part.removeprefix(COST): results for part, results in outcome.parts.items() if part.startswith(COST)}
+    if costs:
+        rows = table(f"Instructions on Linux {outcome.release}", ["per", "of", "instructions", "times cubic or fq"], text=2)
+        for per, results in costs.items():
+            for name, counted in results.items():
+                other = results.get(LIKE.get(name, ""), "")
+                compared = f"{int(counted) / int(other):.2f}" if counted.isdecimal() and other.isdecimal() else ""
+                rows.add_row(per.replace("packet-", "packet, flows: "), name, counted, compared)
         out().print(rows)
     for said in outcome.said:
         out().print(said, soft_wrap=True)

@@ -34,6 +34,11 @@ _PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "cpio": "cpio", "gcc": "gc
 _FETCHES = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux"}
 #: What cocoa is tried below, and the kernel's modules that it takes.
 _SCHEDULERS = ("sch_htb", "sch_tbf", "sch_hfsc", "sch_drr", "sch_qfq", "sch_netem", "cls_matchall")
+#: The same, and what costs are compared with.
+_OTHERS = (*_SCHEDULERS, "sch_fq", "sch_fq_codel", "sch_cake", "tcp_bbr")
+#: Where a kernel has those that are no queue disciplines, and where guests have modules by what their names begin with.
+_FOLDERS = {"tcp_bbr": "ipv4"}
+_PLACES = {"sch": "schedulers", "knee": "cost"}
 #: The steps of a congestion control as BPF or module, and of cocoa below a queue discipline.
 STEPS = ("load", "user", "transfer", "restarts", "parameters", "unload")
 COCOA_STEPS = ("plain", "gso", "remove")
@@ -47,6 +52,9 @@ _BPF_SINCE = (6, 4)
 _RATE_MBPS, _LEAST_PART = 20.0, 0.8
 #: The longest packet that cocoa may hold, bytes: a full one, and the rounding of tc. Merged packets are split.
 _LONGEST = 1514 + 16
+#: What counts of instructions begin with, and what each is compared with.
+COST = "cost/"
+LIKE = {"bbr": "cubic", "lola": "cubic", "daimd": "cubic", "fq_codel": "fq", "cake": "fq", "cocoa": "fq"}
 _LINE = re.compile(r"^knee (\S+) (\S+) (.+?)\s*$", re.MULTILINE)
 _FIGURES = re.compile(r"([\d.]+) Mbit/s, (\d+) kB, (\d+) B")
 _QEMU = (
@@ -78,7 +86,8 @@ class Outcome:
 
     Attributes:
         release: the output of ``uname -r``.
-        parts: the result of each step, by part: ``lola.bpf``, ``lola.ko``, ``cocoa``, ``cocoa/htb``.
+        parts: the result of each step, by part: ``lola.bpf``, ``lola.ko``, ``cocoa``, ``cocoa/htb``; and the
+            instructions of each algorithm, by ``cost/ack`` and ``cost/packet-1``, with one flow.
         said: what went wrong, for people.
     """
 
@@ -92,7 +101,7 @@ class Outcome:
             f"{part} {step}: {result or 'no result'}"
             for part, results in self.parts.items()
             for step, result in results.items()
-            if failed(step, result)
+            if (not result.isdecimal() if part.startswith(COST) else failed(step, result))
         ]
 
 
@@ -184,25 +193,26 @@ def modules(of: Kernel) -> list[Path]:
     shutil.copytree(cache.SOURCES, place)
     # Kernel builds read /dev/null and /proc. The namespaces end with the command.
     script = 'for each in dev proc; do mount --rbind "/$each" "$0/$each"; done; exec chroot "$0" "$@"'
-    make = ["/usr/bin/make", "-C", "/knee/modules", f"KDIR={of.headers}", "modules"]
     shell: list[str | Path] = ["unshare", "--map-root-user", "--mount", "sh", "-ec", script, of.root]
-    tools.run([*shell, *make], f"Building the modules for Linux {of.release}")
-    return sorted((place / "modules").glob("*.ko"))
+    for folder in ("modules", "bench"):
+        make = ["/usr/bin/make", "-C", f"/knee/{folder}", f"KDIR={of.headers}", "modules"]
+        tools.run([*shell, *make], f"Building the modules for Linux {of.release}")
+    return sorted([*place.glob("modules/*.ko"), *place.glob("bench/*.ko")])
 
 
 def fill(root: Path, of: Kernel, built: Sequence[Path]) -> None:
     """Fills a folder with the guest's root: its init, the programs with their libraries, objects and modules."""
     sources = sorted((cache.SOURCES / "matrix").glob("*.c"))
     tools.run(["gcc", "-O2", "-static", "-o", root / "init", *sources], "Building the guest's init")
-    for name in ("objects", "modules", "schedulers", "plugins"):
+    for name in ("objects", "modules", "schedulers", "plugins", "cost"):
         (root / name).mkdir()
     for name in bpf.algorithms():
         shutil.copy(bpf.program(name), root / "objects" / f"{name}.o")
     for module in built:
-        shutil.copy(module, root / ("schedulers" if module.stem.startswith("sch_") else "modules"))
-    for name in _SCHEDULERS if built else ():
+        shutil.copy(module, root / _PLACES.get(module.stem.partition("_")[0], "modules"))
+    for name in _OTHERS if built else ():
         # Debian 12 has them below /lib, Debian 13 below /usr/lib.
-        where = f"lib/modules/{of.release}/kernel/net/sched/{name}.ko*"
+        where = f"lib/modules/{of.release}/kernel/net/{_FOLDERS.get(name, 'sched')}/{name}.ko*"
         for found in (*of.root.glob(where), *of.root.glob(f"usr/{where}")):
             data = found.read_bytes()
             # Decompressed, since a kernel need not be able to.
@@ -265,6 +275,8 @@ def attempt(of: Kernel) -> Outcome:
         outcome = read(boot(of.image, Path(folder)))
     outcome.said = said + outcome.said
     for module in built:
+        if module.stem.startswith("knee_"):
+            continue
         part = "cocoa" if module.stem == "sch_cocoa" else f"{module.stem.removeprefix('tcp_')}.ko"
         outcome.parts.setdefault(part, {}).setdefault("load", "")
     if of.headers is not None and not built:

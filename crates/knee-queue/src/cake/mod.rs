@@ -21,6 +21,8 @@
 //!
 //! Source: Linux net/sched/sch_cake.c (6.12); Hoeiland-Joergensen, Taht and Morton, Piece of CAKE, 2018. One tin
 //! (besteffort), no ACK filter, no overhead beyond the link's, no ingress mode, no estimate of the bandwidth.
+//! CAKE-MQ (Linux 7.0) has one of these on each transmit queue of a device, which share the bandwidth by how many of
+//! them are busy: links here have one transmit queue, where it is `cake`.
 //!
 //! Hosts are not modelled: flow f comes from host f / `flows_per_source` and goes to host f / `flows_per_destination`,
 //! rounded down; its ACKs go the other way.

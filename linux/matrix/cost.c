@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * What congestion controls cost per ACK and queue disciplines per packet in and out, in instructions: the guest's virtual
+ * time is counted in them (qemu's -icount shift=0), and so is the time stamp counter that knee_cost reads. A PART is
+ * cost/ack, or cost/packet-N with N flows; a step is an algorithm, its result the instructions.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/klog.h>
+
+#include "guest.h"
+
+#define MEASURES	"/cost/knee_cost.ko"
+/* After fewer, flows are not yet as they stay; the count is the same each time. */
+#define BATCHES		100
+/* Of the kernel's log. */
+#define CLEAR		5
+#define READ_ALL	3
+
+static void measure(const char *part, const char *parameters)
+{
+	static char log[1 << 16];
+	char name[64], all[256];
+	double cost;
+	int length, why;
+
+	klogctl(CLEAR, NULL, 0);
+	snprintf(all, sizeof(all), "batches=%d %s", BATCHES, parameters);
+	why = insert_module_with(MEASURES, all);
+	/* It has measured, and does not stay. */
+	if (why != ECANCELED)
+		printf("knee cost/%s measure %s\n", part, strerror(why));
+	length = klogctl(READ_ALL, log, sizeof(log) - 1);
+	log[length > 0 ? length : 0] = 0;
+	for (char *line = strtok(log, "\n"); line; line = strtok(NULL, "\n")) {
+		char *told = strstr(line, "per ");
+
+		if (told && sscanf(told, "per %*s %63[^:]: %lf cycles", name, &cost) == 2)
+			printf("knee cost/%s %s %.0f\n", part, name, cost);
+	}
+	fflush(stdout);
+}
+
+static void measure_discipline(const char *name, int flows)
+{
+	char command[64], part[32], parameters[64];
+
+	snprintf(command, sizeof(command), "qdisc add dev lo root %s", name);
+	snprintf(part, sizeof(part), "packet-%d", flows);
+	snprintf(parameters, sizeof(parameters), "devices=lo flows=%d", flows);
+	if (run_tc(command))
+		measure(part, parameters);
+	else
+		printf("knee cost/%s %s refused\n", part, name);
+	run_tc("qdisc del dev lo root");
+}
+
+void try_costs(void)
+{
+	/* As the defaults of drivers and distributions have them, but that fq paces nothing here. */
+	static const char *const DISCIPLINES[] = { "fq nopacing", "fq_codel", "cake unlimited", "cocoa" };
+
+	if (insert_module(MODULES "/tcp_lola.ko") || insert_module(MODULES "/tcp_daimd.ko") ||
+	    insert_module(SCHEDULERS "/sch_cocoa.ko"))
+		return;
+	measure("ack", "cc=cubic,bbr,lola,daimd");
+	for (int flows = 1; flows <= 100; flows *= 10)
+		for (size_t i = 0; i < sizeof(DISCIPLINES) / sizeof(DISCIPLINES[0]); i++)
+			measure_discipline(DISCIPLINES[i], flows);
+}
