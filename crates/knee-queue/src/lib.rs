@@ -22,6 +22,7 @@ mod fq_codel;
 mod hash;
 mod pfifo;
 mod pie;
+mod pie_law;
 mod pool;
 mod red;
 #[cfg(test)]

@@ -1,0 +1,311 @@
+//! PIE's control law, a part that serves every discipline with a PIE in it: one [`PieParams`] for all queues, one
+//! [`PieState`] per queue.
+//!
+//! The delay of the last packet that left is held against a target; every `tupdate` the probability p moves by
+//!
+//! ```text
+//! p += s · (alpha/16 Hz · (qdelay - target) + beta/16 Hz · (qdelay - qdelay_old))
+//! s = 1 for p >= 10 %, 1/2 for p >= 1 %, and a quarter of that for each power of ten below, down to 1/2048
+//! ```
+//!
+//! by at most 2 % where p >= 10 %, and by 2 % more where qdelay > 250 ms. With two updates in a row without delay p
+//! loses 1/64. After a time without congestion bursts of up to `max_burst` pass untouched.
+//!
+//! An arrival is let in without a draw while it is part of a burst, while the delay is below half the target and
+//! p < 20 %, or while less than two full frames wait. Draws are made more regular: probabilities are summed up since
+//! the last drop; below 0.85 nothing is dropped, from 8.5 on everything.
+//!
+//! Source: RFC 8033 as Linux net/sched/sch_pie.c has it (delay from timestamps, no estimate of the drain rate): its
+//! integer arithmetic, p in units of 2^-56, time in ticks of 64 ns.
+//!
+//! A queue has no timer: at each call the updates that have come due are made up for, each with the state that the
+//! timer would have found; nothing that they read changes between two calls.
+//!
+//! Linux counts `tupdate` in clock ticks, rounded up, and its timer wheel adds one more, so that a timer is never
+//! early: with 100 ticks a second 15 ms are 30 ms. `tick` brings this about; by default the time is exact.
+//!
+//! Departures: p ends at 1 as in the RFC, where Linux's runs beyond; the estimator of the drain rate (off in Linux) is
+//! left out.
+
+use knee_core::convert::{clamped, index_u32};
+use knee_core::{Packet, Param, Params, Rng, Time};
+
+const LINUX: &str = "RFC 8033, 4 and 5; Linux include/net/pie.h";
+
+/// The parameters that all disciplines with a PIE share.
+pub(crate) const TARGET: Param = Param::time(
+    "target",
+    Time::from_millis(15),
+    (Time::from_micros(1), Time::from_secs(10)),
+    LINUX,
+    "delay to steer to",
+);
+/// See [`TARGET`].
+pub(crate) const TUPDATE: Param = Param::time(
+    "tupdate",
+    Time::from_millis(15),
+    (Time::from_millis(1), Time::from_secs(10)),
+    LINUX,
+    "time between updates of the probability",
+);
+/// See [`TARGET`].
+pub(crate) const TICK: Param = Param::time(
+    "tick",
+    Time::ZERO,
+    (Time::ZERO, Time::from_millis(10)),
+    "Linux usecs_to_jiffies and calc_index; 10 ms with HZ=100",
+    "clock tick of the Linux to be like: updates come after whole ticks and one more; 0: exactly",
+);
+/// See [`TARGET`].
+pub(crate) const ALPHA: Param =
+    Param::count("alpha", 2, (0, 32), LINUX, "weight of the distance from the target, in 1/16 Hz");
+/// See [`TARGET`].
+pub(crate) const BETA: Param =
+    Param::count("beta", 20, (0, 32), LINUX, "weight of the change since the last update, in 1/16 Hz");
+/// See [`TARGET`].
+pub(crate) const MAX_BURST: Param = Param::time(
+    "max_burst",
+    Time::from_millis(150),
+    (Time::ZERO, Time::from_secs(10)),
+    LINUX,
+    "burst that passes untouched after a time without congestion",
+);
+/// See [`TARGET`].
+pub(crate) const BYTEMODE: Param =
+    Param::switch("bytemode", false, LINUX, "scale the probability with the packet's size");
+
+/// A probability of one, in units of 2^-56.
+pub(crate) const ONE: u64 = u64::MAX >> 8;
+/// Ticks of 64 ns in a second.
+const TICKS_PER_SEC: u64 = 1_000_000_000 >> TICK_SHIFT;
+const TICK_SHIFT: u32 = 6;
+/// Above this delay p rises by 2 % more at each update (RFC 8033, 5.2).
+const HIGH_DELAY: u64 = ticks(Time::from_millis(250));
+
+/// `time` in ticks, rounded down.
+pub(crate) const fn ticks(time: Time) -> u64 {
+    time.as_nanos() >> TICK_SHIFT
+}
+
+/// What becomes of `span` on a clock of `tick`s.
+pub(crate) fn in_ticks(span: Time, tick: Time) -> Time {
+    if tick == Time::ZERO { span } else { span.ceil_to(tick) + tick }
+}
+
+/// What is set; times in ticks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PieParams {
+    target: u64,
+    alpha: u64,
+    beta: u64,
+    max_burst: u64,
+    bytemode: bool,
+    /// Size of a full frame, bytes.
+    mtu: u64,
+    /// ECN-capable packets are marked, and not dropped, up to this probability; none: never.
+    mark_up_to: Option<u64>,
+}
+
+/// What a queue's PIE knows; times in ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PieState {
+    /// Delay of the packet that left last; 0 if it left the queue empty.
+    pub(crate) qdelay: u64,
+    /// `qdelay` at the last update.
+    pub(crate) qdelay_old: u64,
+    /// What is left of the burst that passes untouched.
+    pub(crate) burst: u64,
+    /// When a packet left last, in the current cycle.
+    left_at: Option<u64>,
+    /// Drop probability, in units of 2^-56.
+    pub(crate) prob: u64,
+    /// Sum of the probabilities of the arrivals since the last drop, same units.
+    pub(crate) accumulated: u64,
+}
+
+/// When the updates of a queue are due: first, and how long after each the next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Updates {
+    /// The next one.
+    pub(crate) next: Time,
+    /// From one to the next.
+    pub(crate) period: Time,
+}
+
+impl PieParams {
+    /// From the declared parameters and the size of a full frame.
+    pub(crate) fn new(params: &Params, mtu: u64, mark_up_to: Option<u64>) -> Self {
+        Self {
+            target: ticks(params.time("target")),
+            alpha: params.count("alpha"),
+            beta: params.count("beta"),
+            max_burst: ticks(params.time("max_burst")),
+            bytemode: params.switch("bytemode"),
+            mtu,
+            mark_up_to,
+        }
+    }
+
+    /// A queue's state before its first packet.
+    pub(crate) const fn start(&self) -> PieState {
+        PieState { qdelay: 0, qdelay_old: 0, burst: self.max_burst, left_at: None, prob: 0, accumulated: 0 }
+    }
+
+    /// `p` after an update with these delays.
+    pub(crate) fn next_prob(&self, p: u64, qdelay: u64, qdelay_old: u64) -> u64 {
+        let gain = |weight: u64| i128::from(((weight * (ONE / TICKS_PER_SEC)) >> 4) >> scale_shift(p));
+        let (delay, old, target) = (i128::from(qdelay), i128::from(qdelay_old), i128::from(self.target));
+        let mut delta = gain(self.alpha) * (delay - target) + gain(self.beta) * (delay - old);
+        if p >= ONE / 10 {
+            delta = delta.min(i128::from(ONE / 100 * 2));
+        }
+        if qdelay > HIGH_DELAY {
+            delta += i128::from(ONE / 50);
+        }
+        clamped(i128::from(p) + delta, ONE)
+    }
+
+    /// One update, with `backlog` bytes waiting.
+    pub(crate) fn update(&self, state: &mut PieState, backlog: u64) {
+        state.prob = self.next_prob(state.prob, state.qdelay, state.qdelay_old);
+        // No delay with packets waiting means that none has left yet: no reason to take p back.
+        if state.qdelay == 0 && state.qdelay_old == 0 && backlog == 0 {
+            state.prob -= state.prob / 64;
+        }
+        let calm = self.target / 2;
+        if state.qdelay < calm && state.qdelay_old < calm && state.prob == 0 {
+            *state = PieState { burst: self.max_burst, left_at: None, accumulated: 0, ..*state };
+        }
+        state.qdelay_old = state.qdelay;
+    }
+
+    /// Makes up for the updates due by `now`, with `backlog` bytes waiting at each.
+    #[inline]
+    pub(crate) fn catch_up(&self, state: &mut PieState, due: &mut Updates, backlog: u64, now: Time) {
+        if now >= due.next {
+            self.make_updates(state, due, backlog, now);
+        }
+    }
+
+    fn make_updates(&self, state: &mut PieState, due: &mut Updates, backlog: u64, now: Time) {
+        while now >= due.next {
+            let before = *state;
+            self.update(state, backlog);
+            if *state == before {
+                // The same input gives the same again: the others change nothing either.
+                due.next += (now - due.next).floor_to(due.period);
+            }
+            due.next += due.period;
+        }
+    }
+
+    /// Whether a packet of `size` bytes that finds `backlog` bytes is to be dropped or marked.
+    pub(crate) fn strikes(&self, state: &mut PieState, backlog: u64, size: u64, rng: &mut Rng) -> bool {
+        if state.burst > 0 || (state.qdelay < self.target / 2 && state.prob < ONE / 5) || backlog < 2 * self.mtu {
+            return false;
+        }
+        let scaled = self.bytemode && size <= self.mtu;
+        let prob = if scaled { size * (state.prob / self.mtu) } else { state.prob };
+        state.accumulated = if prob == 0 { 0 } else { state.accumulated.saturating_add(prob) };
+        if state.accumulated < ONE / 100 * 85 {
+            return false;
+        }
+        if state.accumulated >= ONE / 2 * 17 {
+            return true;
+        }
+        let hit = rng.next_u64() >> 8 < prob;
+        if hit {
+            state.accumulated = 0;
+        }
+        hit
+    }
+
+    /// Whether a packet that is struck is marked where it is ECN-capable.
+    pub(crate) fn may_mark(&self, state: &PieState) -> bool {
+        self.mark_up_to.is_some_and(|most| state.prob <= most)
+    }
+
+    /// Notes the delay of `packet`, which leaves `backlog` bytes behind at `now`.
+    pub(crate) fn note_delay(&self, state: &mut PieState, packet: &Packet, backlog: u64, now: Time) {
+        let now = ticks(now);
+        state.qdelay = if backlog > 0 { now - ticks(packet.enqueued) } else { 0 };
+        let since_last = state.left_at.map_or(0, |at| now - at);
+        state.left_at = Some(now);
+        state.burst = state.burst.saturating_sub(since_last);
+    }
+}
+
+/// log2 of 1/s in the header.
+fn scale_shift(p: u64) -> u32 {
+    let thresholds = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
+    match index_u32(thresholds.iter().take_while(|&&n| p < ONE / n).count()) {
+        0 => 0,
+        n => 2 * n - 1,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::pie::ENTRY;
+    use crate::testing::params;
+    use knee_core::Value;
+
+    pub(crate) fn share(p: u64) -> f64 {
+        p as f64 / ONE as f64
+    }
+
+    pub(crate) fn fixed(p: f64) -> u64 {
+        (p * ONE as f64) as u64
+    }
+
+    pub(crate) const fn ms(ms: u64) -> u64 {
+        ticks(Time::from_millis(ms))
+    }
+
+    fn law(given: &[(&str, Value)]) -> PieParams {
+        PieParams::new(&params(&ENTRY, given), 1514, None)
+    }
+
+    #[test]
+    fn the_probability_moves_by_the_worked_steps() {
+        let law = law(&[]);
+        // 10 ms above the target and 5 ms more than last time: 2/16 · 0.010 + 20/16 · 0.005 = 0.0075, scaled by s.
+        for (p, s) in [(0.2, 1.0), (0.05, 2.0), (0.005, 8.0), (5e-4, 32.0), (5e-5, 128.0), (5e-6, 512.0), (0.0, 2048.0)]
+        {
+            let next = share(law.next_prob(fixed(p), ms(25), ms(20)));
+            assert!((next - p - 0.0075 / s).abs() < 1e-8, "from {p}: {next}");
+        }
+        // 5 ms below the target and falling by 2 ms: -(0.125 · 0.005 + 1.25 · 0.002) = -0.003125.
+        let next = share(law.next_prob(fixed(0.5), ms(10), ms(12)));
+        assert!((next - 0.496_875).abs() < 1e-8, "{next}");
+    }
+
+    #[test]
+    fn steps_are_bounded_and_the_probability_stays_within_0_and_1() {
+        let law = law(&[]);
+        let next = |p, qdelay, old| share(law.next_prob(fixed(p), ms(qdelay), ms(old)));
+        // 0.125 · 0.185 + 1.25 · 0.2 = 0.27 is cut to 2 %; from 250 ms on come 2 % more.
+        assert!((next(0.2, 200, 0) - 0.22).abs() < 1e-8);
+        assert!((next(0.2, 251, 0) - 0.24).abs() < 1e-8);
+        assert_eq!((next(0.99, 300, 0), next(0.001, 0, 200)), (1.0, 0.0));
+    }
+
+    #[test]
+    fn on_a_clock_of_ticks_updates_come_after_whole_ticks_and_one_more() {
+        let ms = Time::from_millis;
+        for (tick, span) in [(0, 15), (1, 16), (4, 20), (10, 30)] {
+            assert_eq!(in_ticks(ms(15), ms(tick)), ms(span), "tick {tick} ms");
+        }
+    }
+
+    #[test]
+    fn two_updates_without_delay_take_a_64th() {
+        let law = law(&[("alpha", Value::Count(0))]);
+        let mut state = PieState { burst: 0, prob: 64_000, ..law.start() };
+        law.update(&mut state, 0);
+        assert_eq!(state.prob, 63_000);
+        law.update(&mut state, 1514);
+        assert_eq!(state.prob, 63_000, "not while packets wait");
+    }
+}
