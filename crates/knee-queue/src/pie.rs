@@ -8,7 +8,8 @@
 use crate::bound::Bound;
 use crate::fifo::Fifo;
 use crate::pie_law::{
-    ALPHA, BETA, BYTEMODE, MAX_BURST, ONE, PieParams, PieState, TARGET, TICK, TUPDATE, Updates, in_ticks,
+    ALPHA, BETA, BYTEMODE, DQ_RATE_ESTIMATOR, MAX_BURST, ONE, PieParams, PieState, TARGET, TICK, TUPDATE, Updates,
+    in_ticks,
 };
 use crate::registry::Entry;
 use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
@@ -33,6 +34,7 @@ pub const ENTRY: Entry = Entry {
             "mark ECN-capable packets rather than drop them, up to p = 10 %",
         ),
         BYTEMODE,
+        DQ_RATE_ESTIMATOR,
     ],
     make: |params, init| Box::new(Pie::new(params, init)),
 };
@@ -98,7 +100,7 @@ impl Queue for Pie {
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
         self.catch_up(cx.now);
         let packet = self.fifo.pop()?;
-        self.law.note_delay(&mut self.state, &packet, self.fifo.bytes(), cx.now);
+        self.law.depart(&mut self.state, &packet, self.fifo.wire_size(&packet), self.fifo.bytes(), cx.now);
         Some(packet)
     }
 

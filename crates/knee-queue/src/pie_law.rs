@@ -15,8 +15,12 @@
 //! p < 20 %, or while less than two full frames wait. Draws are made more regular: probabilities are summed up since
 //! the last drop; below 0.85 nothing is dropped, from 8.5 on everything.
 //!
-//! Source: RFC 8033 as Linux net/sched/sch_pie.c has it (delay from timestamps, no estimate of the drain rate): its
-//! integer arithmetic, p in units of 2^-56, time in ticks of 64 ns.
+//! With `dq_rate_estimator` the delay is what waits over an estimate of the drain rate: while at least 16 KiB wait, the
+//! time in which 16 KiB leave gives a sample of the rate, and the estimate moves by an eighth towards each. In Linux's
+//! units a rate below 0.49 Mbit/s is 0, which counts as unknown: no delay.
+//!
+//! Source: RFC 8033 as Linux net/sched/sch_pie.c (7.2) has it: its integer arithmetic, p in units of 2^-56, time in
+//! ticks of 64 ns, rates in 1/256 of a byte per tick. By default the delay is that of timestamps.
 //!
 //! A queue has no timer: at each call the updates that have come due are made up for, each with the state that the
 //! timer would have found; nothing that they read changes between two calls.
@@ -24,8 +28,7 @@
 //! Linux counts `tupdate` in clock ticks, rounded up, and its timer wheel adds one more, so that a timer is never
 //! early: with 100 ticks a second 15 ms are 30 ms. `tick` brings this about; by default the time is exact.
 //!
-//! Departures: p ends at 1 as in the RFC, where Linux's runs beyond; the estimator of the drain rate (off in Linux) is
-//! left out.
+//! Departures: p ends at 1 as in the RFC, where Linux's runs beyond; times and bytes are 64 bits wide and do not wrap.
 
 use knee_core::convert::{clamped, index_u32};
 use knee_core::{Packet, Param, Params, Rng, Time};
@@ -74,6 +77,14 @@ pub(crate) const MAX_BURST: Param = Param::time(
 pub(crate) const BYTEMODE: Param =
     Param::switch("bytemode", false, LINUX, "scale the probability with the packet's size");
 
+/// See [`TARGET`].
+pub(crate) const DQ_RATE_ESTIMATOR: Param = Param::switch(
+    "dq_rate_estimator",
+    false,
+    "RFC 8033, 4.3; Linux include/net/pie.h",
+    "take the delay from the backlog and an estimate of the drain rate, not from timestamps",
+);
+
 /// A probability of one, in units of 2^-56.
 pub(crate) const ONE: u64 = u64::MAX >> 8;
 /// Ticks of 64 ns in a second.
@@ -81,6 +92,10 @@ const TICKS_PER_SEC: u64 = 1_000_000_000 >> TICK_SHIFT;
 const TICK_SHIFT: u32 = 6;
 /// Above this delay p rises by 2 % more at each update (RFC 8033, 5.2).
 const HIGH_DELAY: u64 = ticks(Time::from_millis(250));
+/// Bytes that must wait for the drain rate to be measured, and that leave during a measurement (Linux QUEUE_THRESHOLD).
+const THRESHOLD: u64 = 1 << 14;
+/// log2 of the units of rates in a byte per tick (Linux PIE_SCALE).
+const RATE_SHIFT: u32 = 8;
 
 /// `time` in ticks, rounded down.
 pub(crate) const fn ticks(time: Time) -> u64 {
@@ -100,6 +115,8 @@ pub(crate) struct PieParams {
     beta: u64,
     max_burst: u64,
     bytemode: bool,
+    /// Whether the delay comes from the drain rate.
+    estimates: bool,
     /// Size of a full frame, bytes.
     mtu: u64,
     /// ECN-capable packets are marked, and not dropped, up to this probability; none: never.
@@ -109,7 +126,7 @@ pub(crate) struct PieParams {
 /// What a queue's PIE knows; times in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PieState {
-    /// Delay of the packet that left last; 0 if it left the queue empty.
+    /// Delay of the packet that left last, 0 if it left the queue empty; by the drain rate: at the last update.
     pub(crate) qdelay: u64,
     /// `qdelay` at the last update.
     pub(crate) qdelay_old: u64,
@@ -117,6 +134,10 @@ pub(crate) struct PieState {
     pub(crate) burst: u64,
     /// When a packet left last, in the current cycle.
     left_at: Option<u64>,
+    /// The measurement of the drain rate that is under way: when it began, and the bytes that left since.
+    measured: Option<(u64, u64)>,
+    /// Estimate of the drain rate, in 1/256 of a byte per tick; 0: none yet.
+    drain_rate: u64,
     /// Drop probability, in units of 2^-56.
     pub(crate) prob: u64,
     /// Sum of the probabilities of the arrivals since the last drop, same units.
@@ -141,6 +162,7 @@ impl PieParams {
             beta: params.count("beta"),
             max_burst: ticks(params.time("max_burst")),
             bytemode: params.switch("bytemode"),
+            estimates: params.switch("dq_rate_estimator"),
             mtu,
             mark_up_to,
         }
@@ -148,7 +170,16 @@ impl PieParams {
 
     /// A queue's state before its first packet.
     pub(crate) const fn start(&self) -> PieState {
-        PieState { qdelay: 0, qdelay_old: 0, burst: self.max_burst, left_at: None, prob: 0, accumulated: 0 }
+        PieState {
+            qdelay: 0,
+            qdelay_old: 0,
+            burst: self.max_burst,
+            left_at: None,
+            measured: None,
+            drain_rate: 0,
+            prob: 0,
+            accumulated: 0,
+        }
     }
 
     /// `p` after an update with these delays.
@@ -167,16 +198,23 @@ impl PieParams {
 
     /// One update, with `backlog` bytes waiting.
     pub(crate) fn update(&self, state: &mut PieState, backlog: u64) {
+        if self.estimates {
+            state.qdelay_old = state.qdelay;
+            state.qdelay = (backlog << RATE_SHIFT).checked_div(state.drain_rate).unwrap_or(0);
+        }
         state.prob = self.next_prob(state.prob, state.qdelay, state.qdelay_old);
         // No delay with packets waiting means that none has left yet: no reason to take p back.
         if state.qdelay == 0 && state.qdelay_old == 0 && backlog == 0 {
             state.prob -= state.prob / 64;
         }
         let calm = self.target / 2;
-        if state.qdelay < calm && state.qdelay_old < calm && state.prob == 0 {
-            *state = PieState { burst: self.max_burst, left_at: None, accumulated: 0, ..*state };
+        let knows = !self.estimates || state.drain_rate > 0;
+        if state.qdelay < calm && state.qdelay_old < calm && state.prob == 0 && knows {
+            *state = PieState { qdelay: state.qdelay, qdelay_old: state.qdelay_old, ..self.start() };
         }
-        state.qdelay_old = state.qdelay;
+        if !self.estimates {
+            state.qdelay_old = state.qdelay;
+        }
     }
 
     /// Makes up for the updates due by `now`, with `backlog` bytes waiting at each.
@@ -225,13 +263,38 @@ impl PieParams {
         self.mark_up_to.is_some_and(|most| state.prob <= most)
     }
 
-    /// Notes the delay of `packet`, which leaves `backlog` bytes behind at `now`.
-    pub(crate) fn note_delay(&self, state: &mut PieState, packet: &Packet, backlog: u64, now: Time) {
+    /// Notes that `packet`, of `size` bytes, leaves at `now` and leaves `backlog` bytes behind.
+    pub(crate) fn depart(&self, state: &mut PieState, packet: &Packet, size: u64, backlog: u64, now: Time) {
         let now = ticks(now);
-        state.qdelay = if backlog > 0 { now - ticks(packet.enqueued) } else { 0 };
-        let since_last = state.left_at.map_or(0, |at| now - at);
-        state.left_at = Some(now);
-        state.burst = state.burst.saturating_sub(since_last);
+        let passed = if self.estimates {
+            state.measure(size, backlog, now)
+        } else {
+            state.qdelay = if backlog > 0 { now - ticks(packet.enqueued) } else { 0 };
+            let since_last = state.left_at.map_or(0, |at| now - at);
+            state.left_at = Some(now);
+            since_last
+        };
+        state.burst = state.burst.saturating_sub(passed);
+    }
+}
+
+impl PieState {
+    /// Measures the drain rate; gives the time that a measurement took, which ends with this packet, or 0.
+    fn measure(&mut self, size: u64, backlog: u64, now: u64) -> u64 {
+        if self.measured.is_none() && backlog >= THRESHOLD {
+            self.measured = Some((now, 0));
+        }
+        let Some((since, bytes)) = &mut self.measured else { return 0 };
+        *bytes += size;
+        let took = now - *since;
+        if *bytes < THRESHOLD || took == 0 {
+            return 0;
+        }
+        let sample = (*bytes << RATE_SHIFT) / took;
+        let old = self.drain_rate;
+        self.drain_rate = if old == 0 { sample } else { old - (old >> 3) + (sample >> 3) };
+        self.measured = (backlog >= THRESHOLD).then_some((now, 0));
+        took
     }
 }
 
@@ -307,5 +370,55 @@ pub(crate) mod tests {
         assert_eq!(state.prob, 63_000);
         law.update(&mut state, 1514);
         assert_eq!(state.prob, 63_000, "not while packets wait");
+    }
+
+    /// Packets of 1024 bytes leave 100 us apart, the first `wait` bytes before the queue would be empty.
+    fn drained(law: &PieParams, mut wait: u64) -> PieState {
+        let mut state = law.start();
+        let mut now = Time::ZERO;
+        while wait > 0 {
+            wait -= 1024;
+            law.depart(&mut state, &crate::testing::FULL, 1024, wait, now);
+            now += Time::from_micros(100);
+        }
+        state
+    }
+
+    #[test]
+    fn the_drain_rate_is_measured_over_16_kib_while_as_much_waits() {
+        let law = law(&[("dq_rate_estimator", Value::Bool(true))]);
+        assert_eq!(drained(&law, 1 << 14).drain_rate, 0, "the first packet leaves less than 16 KiB behind");
+        // 32 KiB: the first packet begins a measurement, and 15 intervals later 16 KiB have left: in 1500 us, which are
+        // 23,437 ticks, so that the rate is 16,384 · 256 / 23,437 = 178.9, and the burst has that much less left. What
+        // waits is still 16 KiB: another measurement begins, and takes 16 intervals, 25,000 ticks: a sample of 167.
+        let state = drained(&law, 1 << 15);
+        assert_eq!(state.drain_rate, 178 - 22 + 20);
+        assert_eq!(state.burst, ms(150) - 23_437 - 25_000);
+        assert_eq!(state.measured, None, "nothing waits any more");
+    }
+
+    #[test]
+    fn with_the_estimator_the_delay_is_the_backlog_over_the_rate_at_each_update() {
+        let law = law(&[("dq_rate_estimator", Value::Bool(true))]);
+        let mut state = PieState { drain_rate: 256, burst: 0, ..law.start() };
+        // A byte per tick of 64 ns: 400,000 bytes are 25.6 ms.
+        law.update(&mut state, 400_000);
+        assert_eq!((state.qdelay, state.qdelay_old), (400_000, 0));
+        assert_eq!(state.prob, law.next_prob(0, 400_000, 0));
+        law.update(&mut state, 300_000);
+        assert_eq!((state.qdelay, state.qdelay_old), (300_000, 400_000));
+        // Without a rate nothing is known of the delay; and nothing begins anew.
+        let mut unknown = PieState { burst: 5, ..law.start() };
+        law.update(&mut unknown, 400_000);
+        assert_eq!((unknown.qdelay, unknown.prob, unknown.burst), (0, 0, 5));
+    }
+
+    #[test]
+    fn a_calm_queue_begins_anew() {
+        // After two updates below half the target with p = 0: a whole burst, and no rate.
+        let law = law(&[("dq_rate_estimator", Value::Bool(true))]);
+        let mut state = PieState { drain_rate: 256, burst: 0, accumulated: 9, ..law.start() };
+        law.update(&mut state, 0);
+        assert_eq!(state, law.start());
     }
 }

@@ -24,7 +24,7 @@ TCA_FQ_CODEL_FLOWS, TCA_FQ_CODEL_QUANTUM, TCA_FQ_CODEL_CE_THRESHOLD = 5, 6, 7
 TCA_FQ_CODEL_DROP_BATCH_SIZE, TCA_FQ_CODEL_MEMORY_LIMIT = 8, 9
 TCA_FQ_CODEL_CE_THRESHOLD_SELECTOR, TCA_FQ_CODEL_CE_THRESHOLD_MASK = 10, 11
 TCA_PIE_TARGET, TCA_PIE_LIMIT, TCA_PIE_TUPDATE, TCA_PIE_ALPHA, TCA_PIE_BETA = 1, 2, 3, 4, 5
-TCA_PIE_ECN, TCA_PIE_BYTEMODE = 6, 7
+TCA_PIE_ECN, TCA_PIE_BYTEMODE, TCA_PIE_DQ_RATE_ESTIMATOR = 6, 7, 8
 TCA_FQ_PLIMIT, TCA_FQ_FLOW_PLIMIT, TCA_FQ_QUANTUM, TCA_FQ_INITIAL_QUANTUM = 1, 2, 3, 4
 TCA_FQ_RATE_ENABLE, TCA_FQ_FLOW_MAX_RATE, TCA_FQ_FLOW_REFILL_DELAY, TCA_FQ_ORPHAN_MASK = 5, 7, 9, 10
 TCA_FQ_LOW_RATE_THRESHOLD, TCA_FQ_CE_THRESHOLD = 11, 12
@@ -178,7 +178,8 @@ def _pie(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     options = u32(TCA_PIE_TARGET, _us(params, "target")) + _packets(limit, TCA_PIE_LIMIT)
     options += u32(TCA_PIE_TUPDATE, _us(params, "tupdate"))
     options += u32(TCA_PIE_ALPHA, int(params["alpha"])) + u32(TCA_PIE_BETA, int(params["beta"]))
-    return options + u32(TCA_PIE_ECN, int(params["ecn"])) + u32(TCA_PIE_BYTEMODE, int(params["bytemode"]))
+    options += u32(TCA_PIE_ECN, int(params["ecn"])) + u32(TCA_PIE_BYTEMODE, int(params["bytemode"]))
+    return options + u32(TCA_PIE_DQ_RATE_ESTIMATOR, int(params["dq_rate_estimator"]))
 
 
 def _fq(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
