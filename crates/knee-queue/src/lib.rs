@@ -19,6 +19,7 @@ mod fifo;
 mod flow_table;
 mod fq;
 mod fq_codel;
+mod fq_pie;
 mod hash;
 mod pfifo;
 mod pie;
