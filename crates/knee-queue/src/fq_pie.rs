@@ -114,7 +114,7 @@ impl FqPie {
     fn new(params: &Params, init: &Init) -> Self {
         let overhead = u64::from(init.overhead);
         let mark_up_to = params.switch("ecn").then_some(ONE / 100 * params.count("ecn_prob"));
-        let law = PieParams::new(params, u64::from(MTU) + overhead, mark_up_to);
+        let law = PieParams::new(params, u64::from(MTU) + overhead, mark_up_to).beyond_one();
         let n = index(params.count("flows"));
         let (first, tick) = (in_ticks(params.time("tupdate"), params.time("tick")), params.time("tick"));
         let later = |rounds: usize| tick * u64::from(index_u32(rounds));

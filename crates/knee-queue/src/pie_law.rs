@@ -28,7 +28,10 @@
 //! Linux counts `tupdate` in clock ticks, rounded up, and its timer wheel adds one more, so that a timer is never
 //! early: with 100 ticks a second 15 ms are 30 ms. `tick` brings this about; by default the time is exact.
 //!
-//! Departures: p ends at 1 as in the RFC, where Linux's runs beyond; times and bytes are 64 bits wide and do not wrap.
+//! In Linux p runs beyond 1, up to 256, from where it comes back as slowly as it went, and falls back to 1 where its 64
+//! bits overflow; a discipline chooses this or the RFC's p, which ends at 1.
+//!
+//! Departure: times and bytes are 64 bits wide and do not wrap.
 
 use knee_core::convert::{clamped, index_u32};
 use knee_core::{Packet, Param, Params, Rng, Time};
@@ -115,6 +118,8 @@ pub(crate) struct PieParams {
     beta: u64,
     max_burst: u64,
     bytemode: bool,
+    /// Whether p runs beyond 1.
+    beyond_one: bool,
     /// Whether the delay comes from the drain rate.
     estimates: bool,
     /// Size of a full frame, bytes.
@@ -162,10 +167,16 @@ impl PieParams {
             beta: params.count("beta"),
             max_burst: ticks(params.time("max_burst")),
             bytemode: params.switch("bytemode"),
+            beyond_one: false,
             estimates: params.switch("dq_rate_estimator"),
             mtu,
             mark_up_to,
         }
+    }
+
+    /// The same with a p that runs beyond 1, as in Linux.
+    pub(crate) const fn beyond_one(self) -> Self {
+        Self { beyond_one: true, ..self }
     }
 
     /// A queue's state before its first packet.
@@ -193,7 +204,8 @@ impl PieParams {
         if qdelay > HIGH_DELAY {
             delta += i128::from(ONE / 50);
         }
-        clamped(i128::from(p) + delta, ONE)
+        let next = i128::from(p) + delta;
+        if self.beyond_one && next <= i128::from(u64::MAX) { clamped(next, u64::MAX) } else { clamped(next, ONE) }
     }
 
     /// One update, with `backlog` bytes waiting.
@@ -234,7 +246,28 @@ impl PieParams {
                 due.next += (now - due.next).floor_to(due.period);
             }
             due.next += due.period;
+            if self.beyond_one && state.qdelay > 0 && now >= due.next {
+                let more = (now - due.next).as_nanos() / due.period.as_nanos();
+                due.next += due.period * Self::repeat(state, &before, more);
+            }
         }
+    }
+
+    /// From p = 10 % on, with the same delay again, p moves by the same at each update: repeats the last one, at most so
+    /// many times and not beyond the range in which that holds. Gives how many times.
+    fn repeat(state: &mut PieState, before: &PieState, most: u64) -> u64 {
+        let steady = PieState { prob: before.prob, ..*state } == *before;
+        let (up, down) = (state.prob.saturating_sub(before.prob), before.prob.saturating_sub(state.prob));
+        if !steady || before.prob < ONE / 10 || state.prob < ONE / 10 {
+            return 0;
+        }
+        let times = match (up, down) {
+            (0, 0) => 0,
+            (0, _) => most.min((state.prob - ONE / 10) / down),
+            _ => most.min((u64::MAX - state.prob) / up),
+        };
+        state.prob = state.prob + up * times - down * times;
+        times
     }
 
     /// Whether a packet of `size` bytes that finds `backlog` bytes is to be dropped or marked.
@@ -244,7 +277,7 @@ impl PieParams {
         }
         let scaled = self.bytemode && size <= self.mtu;
         let prob = if scaled { size * (state.prob / self.mtu) } else { state.prob };
-        state.accumulated = if prob == 0 { 0 } else { state.accumulated.saturating_add(prob) };
+        state.accumulated = if prob == 0 { 0 } else { state.accumulated.wrapping_add(prob) };
         if state.accumulated < ONE / 100 * 85 {
             return false;
         }
@@ -355,6 +388,15 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn in_linux_the_probability_runs_beyond_1_until_its_64_bits_overflow() {
+        let law = law(&[]).beyond_one();
+        let next = |p, qdelay, old| share(law.next_prob(fixed(p), ms(qdelay), ms(old)));
+        assert!((next(0.99, 300, 0) - 1.03).abs() < 1e-8);
+        assert!((next(7.0, 25, 25) - 7.001_25).abs() < 1e-8);
+        assert_eq!((next(255.99, 300, 0), next(0.001, 0, 200)), (1.0, 0.0));
+    }
+
+    #[test]
     fn on_a_clock_of_ticks_updates_come_after_whole_ticks_and_one_more() {
         let ms = Time::from_millis;
         for (tick, span) in [(0, 15), (1, 16), (4, 20), (10, 30)] {
@@ -370,6 +412,25 @@ pub(crate) mod tests {
         assert_eq!(state.prob, 63_000);
         law.update(&mut state, 1514);
         assert_eq!(state.prob, 63_000, "not while packets wait");
+    }
+
+    #[test]
+    fn updates_repeated_or_made_one_by_one_come_to_the_same() {
+        // From below 10 % up, from far above 1 down to 10 %, and through the overflow, with a delay that stands.
+        for (target, p, delay, backlog) in [(5, 0.0, 20, 1), (500, 90.0, 1, 1), (1, 255.5, 400, 1), (5, 40.0, 0, 0)] {
+            let law = law(&[("target", Value::Time(Time::from_millis(target)))]).beyond_one();
+            let state = PieState { qdelay: ms(delay), prob: fixed(p), burst: 0, ..law.start() };
+            let (mut one_by_one, mut made_up) = (state, state);
+            let mut due = Updates { next: Time::from_millis(15), period: Time::from_millis(15) };
+            for updates in 1..20_000 {
+                law.update(&mut one_by_one, backlog);
+                if updates % 7_001 == 0 {
+                    law.catch_up(&mut made_up, &mut due, backlog, Time::from_millis(15) * updates);
+                    assert_eq!(made_up, one_by_one, "{updates} updates from p = {p}");
+                    assert_eq!(due.next, Time::from_millis(15) * (updates + 1));
+                }
+            }
+        }
     }
 
     /// Packets of 1024 bytes leave 100 us apart, the first `wait` bytes before the queue would be empty.
