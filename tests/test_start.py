@@ -159,7 +159,7 @@ def completed(words: str, folder: Path) -> list[str]:
         ("knee reproduce lo", ["lola"]),
         ("knee search lola-t", ["lola-tuning"]),
         ("knee bench ren", ["reno2"]),
-        ("knee fidelity lin", ["linux-7.2", "linux-7.2-more", "linux-7.2-l4s"]),
+        ("knee fidelity lin", ["linux-7.2", "linux-7.2-more", "linux-7.2-l4s", "linux-7.2-fq_pie"]),
         ("knee linux sta", ["status"]),
     ],
 )
