@@ -203,6 +203,7 @@ LINUX: dict[str, set[str]] = {
     "linux-7.2": set(),
     "linux-7.2-more": set(),
     "linux-7.2-l4s": {"dualpi2-overload", "dualpi2-transfers"},
+    "linux-7.2-fq_pie": set(),
 }
 
 

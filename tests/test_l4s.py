@@ -81,6 +81,8 @@ def test_a_short_rtt_beside_a_long_one_shares_like_the_virtual_rtt_says() -> Non
         ({"queue": "pfifo"}, "drops packets of prague and marks none"),
         ({"queue": "codel", "queue_params": {"ecn": True}}, "marks prague as seldom as classic traffic"),
         ({"queue": "fq_codel"}, "its parameter ce_threshold"),
+        ({"queue": "fq_pie"}, "drops packets of prague and marks none"),
+        ({"queue": "fq_pie", "queue_params": {"ecn": True}}, "marks prague as seldom as classic traffic"),
         ({"queue": "cake"}, "dualpi2 would do"),
         ({"queue": "fq_codel", "queue_params": {"ce_threshold": "1 ms"}}, None),
         ({"queue": "dualpi2"}, None),

@@ -151,7 +151,7 @@ def completed(words: str, folder: Path) -> list[str]:
         ("knee sweep lola-fig4a --over x --set y --se", ["--set", "--seeds", "--series"]),
         ("knee list q", ["queues"]),
         ("knee list cc bbr", ["bbr", "bbr3"]),
-        ("knee list queues fq", ["fq", "fq_codel"]),
+        ("knee list queues fq", ["fq", "fq_codel", "fq_pie"]),
         ("knee list scenarios hel", ["hello"]),
         ("knee matrix --cc reno,cub", ["reno,cubic"]),
         ("knee matrix --queue ca", ["cake"]),
@@ -159,7 +159,7 @@ def completed(words: str, folder: Path) -> list[str]:
         ("knee reproduce lo", ["lola"]),
         ("knee search lola-t", ["lola-tuning"]),
         ("knee bench ren", ["reno2"]),
-        ("knee fidelity lin", ["linux-7.2", "linux-7.2-more", "linux-7.2-l4s"]),
+        ("knee fidelity lin", ["linux-7.2", "linux-7.2-more", "linux-7.2-l4s", "linux-7.2-fq_pie"]),
         ("knee linux sta", ["status"]),
     ],
 )

@@ -66,17 +66,34 @@ def test_codel_and_fq_codel_are_told_what_the_scenario_says() -> None:
     assert told.get_attr("TCA_FQ_CODEL_LIMIT") is None
 
 
+def by_number(name: str, limit: Limit | None = None, **changed: Any) -> dict[int, int]:
+    """Attributes of a discipline's options that pyroute2 does not know."""
+    packed = queues.leaf(name, defaults(name, **changed), limit, 100_000_000).options
+    assert packed is not None
+    found, at = {}, 0
+    while at < len(packed):
+        size, kind = struct.unpack_from("=HH", packed, at)
+        found[kind] = int.from_bytes(packed[at + 4 : at + size], "little")
+        at += -(-size // 4) * 4
+    return found
+
+
+def test_pie_and_fq_pie_are_told_what_the_scenario_says() -> None:
+    # Linux's own defaults (pie_params_init, fq_pie_init): 15 and 15 ms, 2 and 20 in 1/16 Hz; 1024 flows, a full frame,
+    # 32 MiB, 10 %, and all switches off. Without a limit Linux has its own.
+    usual = [by_number("pie").get(kind) for kind in range(1, 9)]
+    assert usual == [15_000, None, 15_000, 2, 20, 0, 0, 0]
+    usual = [by_number("fq_pie").get(kind) for kind in range(1, 13)]
+    assert usual == [None, 1024, 15_000, 15_000, 2, 20, 1514, 32 << 20, 10, 0, 0, 0]
+    told = by_number("fq_pie", Limit("packets", 250), ecn=True, ecn_prob=40, quantum="300 B", dq_rate_estimator=True)
+    assert (told[queues.TCA_FQ_PIE_LIMIT], told[queues.TCA_FQ_PIE_QUANTUM]) == (250, 300)
+    assert (told[queues.TCA_FQ_PIE_ECN], told[queues.TCA_FQ_PIE_ECN_PROB]) == (1, 40)
+    assert (told[queues.TCA_FQ_PIE_BYTEMODE], told[queues.TCA_FQ_PIE_DQ_RATE_ESTIMATOR]) == (0, 1)
+
+
 def test_dualpi2_is_told_what_the_scenario_says() -> None:
     def told(limit: Limit | None = None, **changed: Any) -> dict[int, int]:
-        """Attributes of its options by number; pyroute2 does not know them."""
-        packed = queues.leaf("dualpi2", defaults("dualpi2", **changed), limit, 100_000_000).options
-        assert packed is not None
-        found, at = {}, 0
-        while at < len(packed):
-            size, kind = struct.unpack_from("=HH", packed, at)
-            found[kind] = int.from_bytes(packed[at + 4 : at + size], "little")
-            at += -(-size // 4) * 4
-        return found
+        return by_number("dualpi2", limit, **changed)
 
     usual = told()
     # Linux's own defaults (dualpi2_reset_default): 15 and 16 ms, 41/256 and 819/256 Hz, 1 ms, k = 2, 10 %, ECT(1).

@@ -198,7 +198,7 @@ def test_several_links_and_both_directions() -> None:
     assert uml.summary["flows"][2]["goodput_mbps"] < 5
 
 
-@pytest.mark.parametrize("queue", ["bfifo", "codel", "fq_codel", "fq", "pie", "red", "cake", "cocoa"])
+@pytest.mark.parametrize("queue", ["bfifo", "codel", "fq_codel", "fq", "pie", "fq_pie", "red", "cake", "cocoa"])
 def test_every_discipline_does_what_its_model_does(queue: str) -> None:
     flows = [{"cc": "cubic", "rtt": "20 ms", "count": 2}]
     sim, uml = both(scenario(duration="8 s", link={"rate": "20 Mbit/s", "queue": queue}, flows=flows))

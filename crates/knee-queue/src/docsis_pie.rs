@@ -25,7 +25,7 @@
 //! Left out: the modem's token bucket with its peak rate, which the link models do not have (its tokens shorten the
 //! estimate by what may go at once); a service flow without a rate; a target of the operator per service flow, beside
 //! `target`. Packets are never marked, as in the RFC. The first update is at 16 ms, all at whole multiples of that, made up
-//! for as in `pie`.
+//! for as in `pie_law`.
 
 use crate::bound::Bound;
 use crate::fifo::Fifo;

@@ -19,9 +19,11 @@ mod fifo;
 mod flow_table;
 mod fq;
 mod fq_codel;
+mod fq_pie;
 mod hash;
 mod pfifo;
 mod pie;
+mod pie_law;
 mod pool;
 mod red;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The list of all queue disciplines. To add one: write its file, declare the module, add its `ENTRY` here.
 
-use crate::{Make, cake, cocoa, codel, docsis_lld, docsis_pie, dualpi2, fq, fq_codel, pfifo, pie, red};
+use crate::{Make, cake, cocoa, codel, docsis_lld, docsis_pie, dualpi2, fq, fq_codel, fq_pie, pfifo, pie, red};
 use knee_core::Param;
 
 /// Everything there is to know about a queue discipline before it runs.
@@ -27,6 +27,7 @@ static REGISTRY: &[Entry] = &[
     red::ENTRY,
     fq::ENTRY,
     fq_codel::ENTRY,
+    fq_pie::ENTRY,
     cake::ENTRY,
     dualpi2::ENTRY,
     docsis_lld::ENTRY,

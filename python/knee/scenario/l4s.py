@@ -23,7 +23,7 @@ WITHOUT_CC = (PROGRAM_CC, NO_CC)
 #: Disciplines with a queue for L4S traffic, which is coupled to the one for all other traffic.
 _DUAL = ("dualpi2", "docsis-lld")
 #: Disciplines that mark only if told to.
-_SWITCHED = ("codel", "fq_codel", "pie", "red")
+_SWITCHED = ("codel", "fq_codel", "pie", "fq_pie", "red")
 
 
 def is_scalable(flow: Flow) -> bool:

@@ -24,7 +24,10 @@ TCA_FQ_CODEL_FLOWS, TCA_FQ_CODEL_QUANTUM, TCA_FQ_CODEL_CE_THRESHOLD = 5, 6, 7
 TCA_FQ_CODEL_DROP_BATCH_SIZE, TCA_FQ_CODEL_MEMORY_LIMIT = 8, 9
 TCA_FQ_CODEL_CE_THRESHOLD_SELECTOR, TCA_FQ_CODEL_CE_THRESHOLD_MASK = 10, 11
 TCA_PIE_TARGET, TCA_PIE_LIMIT, TCA_PIE_TUPDATE, TCA_PIE_ALPHA, TCA_PIE_BETA = 1, 2, 3, 4, 5
-TCA_PIE_ECN, TCA_PIE_BYTEMODE = 6, 7
+TCA_PIE_ECN, TCA_PIE_BYTEMODE, TCA_PIE_DQ_RATE_ESTIMATOR = 6, 7, 8
+TCA_FQ_PIE_LIMIT, TCA_FQ_PIE_FLOWS, TCA_FQ_PIE_TARGET, TCA_FQ_PIE_TUPDATE, TCA_FQ_PIE_ALPHA = 1, 2, 3, 4, 5
+TCA_FQ_PIE_BETA, TCA_FQ_PIE_QUANTUM, TCA_FQ_PIE_MEMORY_LIMIT, TCA_FQ_PIE_ECN_PROB, TCA_FQ_PIE_ECN = 6, 7, 8, 9, 10
+TCA_FQ_PIE_BYTEMODE, TCA_FQ_PIE_DQ_RATE_ESTIMATOR = 11, 12
 TCA_FQ_PLIMIT, TCA_FQ_FLOW_PLIMIT, TCA_FQ_QUANTUM, TCA_FQ_INITIAL_QUANTUM = 1, 2, 3, 4
 TCA_FQ_RATE_ENABLE, TCA_FQ_FLOW_MAX_RATE, TCA_FQ_FLOW_REFILL_DELAY, TCA_FQ_ORPHAN_MASK = 5, 7, 9, 10
 TCA_FQ_LOW_RATE_THRESHOLD, TCA_FQ_CE_THRESHOLD = 11, 12
@@ -178,7 +181,27 @@ def _pie(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     options = u32(TCA_PIE_TARGET, _us(params, "target")) + _packets(limit, TCA_PIE_LIMIT)
     options += u32(TCA_PIE_TUPDATE, _us(params, "tupdate"))
     options += u32(TCA_PIE_ALPHA, int(params["alpha"])) + u32(TCA_PIE_BETA, int(params["beta"]))
-    return options + u32(TCA_PIE_ECN, int(params["ecn"])) + u32(TCA_PIE_BYTEMODE, int(params["bytemode"]))
+    options += u32(TCA_PIE_ECN, int(params["ecn"])) + u32(TCA_PIE_BYTEMODE, int(params["bytemode"]))
+    return options + u32(TCA_PIE_DQ_RATE_ESTIMATOR, int(params["dq_rate_estimator"]))
+
+
+def _fq_pie(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
+    # The tick is the kernel's own.
+    _default_only("fq_pie", params, "max_burst")
+    options = u32(TCA_FQ_PIE_TARGET, _us(params, "target")) + _packets(limit, TCA_FQ_PIE_LIMIT)
+    options += u32(TCA_FQ_PIE_TUPDATE, _us(params, "tupdate"))
+    values = {
+        TCA_FQ_PIE_FLOWS: params["flows"],
+        TCA_FQ_PIE_ALPHA: params["alpha"],
+        TCA_FQ_PIE_BETA: params["beta"],
+        TCA_FQ_PIE_QUANTUM: params["quantum"],
+        TCA_FQ_PIE_MEMORY_LIMIT: params["memory_limit"],
+        TCA_FQ_PIE_ECN_PROB: params["ecn_prob"],
+        TCA_FQ_PIE_ECN: params["ecn"],
+        TCA_FQ_PIE_BYTEMODE: params["bytemode"],
+        TCA_FQ_PIE_DQ_RATE_ESTIMATOR: params["dq_rate_estimator"],
+    }
+    return options + b"".join(u32(kind, _fits(int(value))) for kind, value in values.items())
 
 
 def _fq(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
@@ -289,6 +312,7 @@ def _dualpi2(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
 _BUILDERS: dict[str, Callable[[Params, Limit | None, int], bytes]] = {
     "codel": _codel,
     "fq_codel": _fq_codel,
+    "fq_pie": _fq_pie,
     "fq": _fq,
     "pie": _pie,
     "red": _red,

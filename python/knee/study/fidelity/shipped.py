@@ -43,6 +43,7 @@ RECORDINGS = {
     "linux-7.2": Recording("Linux 7.2: its congestion controls and queue disciplines"),
     "linux-7.2-more": Recording("Linux 7.2: ECN, transfers, both directions, gigabits, many flows, pacing"),
     "linux-7.2-l4s": Recording("Linux 7.2 on the ground uml: dualpi2, accurate ECN, DCTCP as L4S traffic"),
+    "linux-7.2-fq_pie": Recording("Linux 7.2 on the ground uml: fq_pie"),
     "cocoa-reference": Recording(
         "the cocoa authors' queue discipline on Linux 7.2", {"cocoa": "its authors' discipline"}
     ),
