@@ -66,7 +66,7 @@ struct Flow<'a> {
     stamps: Vec<u32>,
     sent: u64,
     repeated: u64,
-    /// There was a reason to reduce the window since the last CWR: an ECE or a loss.
+    /// There was a reason to reduce the window since the last CWR: an ECE, or a loss that was repaired or reported.
     may_reduce: bool,
 }
 
@@ -176,7 +176,8 @@ impl<'a> Flow<'a> {
         assert!(blocks.iter().skip(1).all(|&(start, _)| start > ack.seq), "{} {blocks:?}", ack.seq);
         let option = if blocks.is_empty() { 0 } else { 4 + 8 * blocks.len() as u16 };
         assert_eq!(ack.size, ACK_SIZE + option, "{} blocks", blocks.len());
-        self.may_reduce |= ack.has(Packet::ECE);
+        // A hole is a loss, also while the window holds its retransmission back.
+        self.may_reduce |= ack.has(Packet::ECE) || !blocks.is_empty();
     }
 }
 
