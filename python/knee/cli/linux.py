@@ -168,7 +168,8 @@ def _print_outcome(outcome: Any) -> None:
         out().print(rows)
     costs = {part.removeprefix(COST): results for part, results in outcome.parts.items() if part.startswith(COST)}
     if costs:
-        rows = table(f"Instructions on Linux {outcome.release}", ["per", "of", "instructions", "times cubic or fq"], text=2)
+        heads = ["per", "of", "instructions", "times cubic or fq"]
+        rows = table(f"Instructions on Linux {outcome.release}", heads, text=2)
         for per, results in costs.items():
             for name, counted in results.items():
                 other = results.get(LIKE.get(name, ""), "")
