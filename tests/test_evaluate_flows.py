@@ -9,7 +9,7 @@ import pytest
 
 from knee.cli import main
 from knee.errors import InputError, ScenarioError
-from knee.evaluate import criteria, place, run, subject
+from knee.evaluate import criteria, place, run, subject, words
 from knee.evaluate.place import Place
 from knee.evaluate.verdict import Verdict
 from knee.grounds import GROUNDS
@@ -193,6 +193,11 @@ def test_real_time_video_is_judged_by_what_datagrams_have(tmp_path: Path) -> Non
             assert (check.verdict, check.reason) == (
                 Verdict.NOT_APPLICABLE, "Jain's index: datagrams have no such figure."
             )  # fmt: skip
+    whole = {found.key: words.passed(found) for found in done.criteria}
+    assert whole["bufferbloat"].endswith(" of 4")
+    # Of four quick figures, three are indices of datagrams' senders.
+    assert whole["self-fairness"].endswith(" of 1")
+    assert whole["short-flows"] == "0 of 0"
     assert not (tmp_path / "made" / "scenarios" / "short-flows-alone.toml").exists()
     assert (tmp_path / "made" / "scenarios" / "bufferbloat-one-flow.toml").is_file()
 

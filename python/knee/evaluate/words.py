@@ -102,8 +102,9 @@ def kind(verdict: Verdict) -> str:
 
 
 def passed(found: Found) -> str:
-    """How many figures of a criterion pass."""
-    return f"{sum(check.verdict is Verdict.PASSES for check in found.checks)} of {len(found.checks)}"
+    """How many figures of a criterion pass, of those that apply."""
+    applying = [check for check in found.checks if check.verdict is not Verdict.NOT_APPLICABLE]
+    return f"{sum(check.verdict is Verdict.PASSES for check in applying)} of {len(applying)}"
 
 
 def sentence(check: Judged) -> str:
