@@ -53,6 +53,9 @@ def scenario(number: int) -> Table:
     # A file whose flows are all of QUIC has no table [tcp].
     if dice.random() < 0.15 and any(flow.get("transport") != "quic" for flow in flows):
         made["tcp"] = {"tick": dice.choice(["1 ms", "10 ms", "0 s"]), "sack_delay": dice.choice(["0 s", "1 ms"])}
+    if any(flow.get("receiver") == "optimistic-acks" for flow in flows):
+        # Nothing else limits the window of its sender.
+        made["tcp"] = {**made.get("tcp", {}), "receive_window": f"{dice.randrange(20, 2000)} kB"}
     return made
 
 

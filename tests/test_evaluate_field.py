@@ -66,7 +66,7 @@ def test_the_data_and_the_page_have_every_verdict(made: Field, folder: Path) -> 
 
 
 def test_every_algorithm_but_the_quic_stacks_is_one_of_them() -> None:
-    assert [one.name for one in subject.registered()] == list(registry.congestion_controls())
+    assert [one.name for one in subject.registered()] == [*registry.congestion_controls(), *subject.VIDEO]
 
 
 def test_the_command_names_what_each_fails(
