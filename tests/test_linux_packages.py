@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from knee.kernel import cache
+from knee.kernel import cache, cocoa, qdisc
 
 LINUX = cache.SOURCES
 DKMS = (LINUX / "dkms.conf").read_text()
@@ -63,3 +63,31 @@ def test_the_plugin_is_installed_where_tc_looks(tmp_path: Path) -> None:
     command = ["make", "-s", "-C", str(tmp_path / "tc"), "install", f"DESTDIR={tmp_path}", "TC_LIB_DIR=/usr/lib/tc/"]
     subprocess.run(command, check=True, capture_output=True)
     assert (tmp_path / "usr" / "lib" / "tc" / "q_cocoa.so").is_file()
+    assert (tmp_path / "usr" / "share" / "man" / "man8" / "tc-cocoa.8").is_file()
+
+
+def test_the_manual_page_has_all_options_with_their_defaults() -> None:
+    page = (LINUX / "tc" / "tc-cocoa.8").read_text()
+    told = _defaults(page)
+    assert told.keys() == qdisc.parameters().keys()
+    for name, param in qdisc.parameters().items():
+        # tc and knee write the units of quantities differently, and give the same values.
+        known = param.text(param.default).removesuffix("/s").replace("packets", "").replace(" ", "")
+        assert told[name] in (known, known.removesuffix("B"), known.removesuffix(".0"), _OTHERS.get(name)), name
+
+
+#: Defaults that the manual page has in other words.
+_OTHERS = {"memory_limit": "32 MiB", "learn_initial": "off", "flow_max_rate": "0", "ce_threshold": "0"}
+
+
+def _defaults(page: str) -> dict[str, str]:
+    found = {}
+    for option in page.split("\n.BI ")[1:]:
+        (default,) = re.findall(r"Default: ([\w. ]*\w)", option.partition("\n.S")[0])
+        found[option.split()[0]] = default.removesuffix(", which is off")
+    return found
+
+
+def test_the_manual_page_names_all_statistics() -> None:
+    page = (LINUX / "tc" / "tc-cocoa.8").read_text()
+    assert {name for name, _ in cocoa.XSTATS} <= set(re.findall(r"\w+", page))
