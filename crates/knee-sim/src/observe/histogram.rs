@@ -140,8 +140,7 @@ impl Histogram {
 
     /// The mean in ms.
     pub fn mean_ms(&self) -> Option<f64> {
-        let total = &self.total;
-        (total.count > 0).then(|| total.sum as f64 / total.count as f64 / 1e6)
+        self.total.mean().map(|ns| ns / 1e6)
     }
 
     /// The least value in ms.

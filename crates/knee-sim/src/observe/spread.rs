@@ -5,7 +5,8 @@ use knee_core::Time;
 /// Sum, count and range of spans over an interval.
 #[derive(Clone, Copy)]
 pub struct Spread {
-    pub(super) sum: u64,
+    /// Spans of 584 years together, and more: no mean is told.
+    sum: u64,
     pub(super) count: u64,
     pub(super) min: u64,
     pub(super) max: u64,
@@ -25,7 +26,7 @@ impl Spread {
     #[inline]
     pub fn add(&mut self, span: Time) {
         let ns = span.as_nanos();
-        self.sum += ns;
+        self.sum = self.sum.saturating_add(ns);
         self.count += 1;
         self.min = self.min.min(ns);
         self.max = self.max.max(ns);
@@ -33,10 +34,15 @@ impl Spread {
 
     /// Adds the spans of another.
     pub fn merge(&mut self, other: &Self) {
-        self.sum += other.sum;
+        self.sum = self.sum.saturating_add(other.sum);
         self.count += other.count;
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
+    }
+
+    /// Mean, ns; none where there are no spans, or their sum does not fit.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0 && self.sum < u64::MAX).then(|| self.sum as f64 / self.count as f64)
     }
 
     /// Mean, least and greatest in ms; NaN where there is none.
@@ -45,6 +51,6 @@ impl Spread {
             return (f32::NAN, f32::NAN, f32::NAN);
         }
         let ms = |ns: f64| (ns / 1e6) as f32;
-        (ms(self.sum as f64 / self.count as f64), ms(self.min as f64), ms(self.max as f64))
+        (self.mean().map_or(f32::NAN, ms), ms(self.min as f64), ms(self.max as f64))
     }
 }
