@@ -17,7 +17,7 @@ from knee.scenario.model import Tcp
 from knee.scenario.spec import spec
 
 CRATES = Path(__file__).parents[1] / "crates"
-SOURCES = [CRATES / "knee-sim" / "src" / "output.rs", CRATES / "knee-traffic" / "src" / "completion.rs"]
+SOURCES = [CRATES / "knee-net" / "src" / "output.rs", CRATES / "knee-traffic" / "src" / "completion.rs"]
 TYPES = {"f64": "<f8", "f32": "<f4", "u64": "<u8", "u32": "<u4", "i32": "<i4"}
 
 

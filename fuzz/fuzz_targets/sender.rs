@@ -3,7 +3,7 @@
 #![no_main]
 
 use knee_cc::{Entry, registry};
-use knee_sim::sender::invariants;
+use knee_tcp::sender::invariants;
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 

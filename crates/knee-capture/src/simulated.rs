@@ -8,7 +8,7 @@ use crate::Capture;
 use knee_core::packet::{MSS, MTU};
 use knee_core::{ConnectionId, Packet, Time};
 use knee_sim::Tap;
-use knee_sim::receiver::Range;
+use knee_tcp::receiver::Range;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,7 +1,7 @@
 //! Figures of a run, defined as `knee evaluate` defines them (`python/knee/study/sweeps/table.py` and
 //! `python/knee/figures/metrics.py`); a test compares the two.
 
-use knee_sim::output::FlowFigures;
+use knee_net::output::FlowFigures;
 use knee_sim::{Output, SampleRow};
 
 /// Half the least interval there can be, s: room for the rounding of times.

@@ -1,6 +1,6 @@
 //! Quantities of scenario files: text with a unit, to whole base units.
 
-use knee_sim::spec::LimitSpec;
+use knee_net::spec::LimitSpec;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 

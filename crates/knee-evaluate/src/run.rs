@@ -8,7 +8,7 @@ use crate::report::{Found, Judged, LeftOut, Report};
 use crate::scenario::{PLACE, Placed, Scenario};
 use crate::subject::{Deployed, Subject};
 use crate::verdict::{Verdict, judge, measure, threshold};
-use knee_sim::spec::Transport;
+use knee_net::spec::Transport;
 use knee_sim::{Own, Simulation, Spec};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

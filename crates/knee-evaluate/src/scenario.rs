@@ -4,9 +4,9 @@
 //! so that a scenario is either run as `knee evaluate` runs it, or not at all.
 
 use crate::quantity::{BitsPerSecond, Limit, Nanos, Size};
+use knee_net::spec::EcnSpec;
+use knee_net::spec::{Capacity, Change, ChangeSpec, FlowSpec, LinkSpec, ModelSpec, TcpSpec, Transport, ValueSpec};
 use knee_sim::Spec;
-use knee_sim::ecn::EcnSpec;
-use knee_sim::spec::{Capacity, Change, ChangeSpec, FlowSpec, LinkSpec, ModelSpec, TcpSpec, Transport, ValueSpec};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::{Table, Value};

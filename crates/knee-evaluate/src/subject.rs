@@ -3,9 +3,9 @@
 use crate::guard::{Guard, GuardedAlgorithm, GuardedFactory};
 use crate::scenario::PLACE;
 use knee_cc::Entry;
+use knee_net::spec::Transport;
 use knee_quic::proto::congestion::ControllerFactory;
 use knee_quic::stack;
-use knee_sim::spec::Transport;
 use knee_sim::{Own, OwnMake};
 use std::fmt;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ pub fn registry() -> Json {
     let links: Vec<Json> = knee_link::registry::models().iter().map(|model| choice(&model.choice)).collect();
     let losses: Vec<Json> = knee_link::registry::losses().iter().map(choice).collect();
     let delays: Vec<Json> = knee_link::registry::delays().iter().map(choice).collect();
-    let receivers: Vec<Json> = knee_sim::receiver::ENTRIES.iter().map(receiver).collect();
+    let receivers: Vec<Json> = knee_tcp::receiver::ENTRIES.iter().map(receiver).collect();
     json!({
         "cc": cc, "queues": queues, "quic": stacks, "links": links, "losses": losses, "delays": delays,
         "receivers": receivers,
@@ -23,8 +23,8 @@ pub fn registry() -> Json {
 /// What of a link model's parameters contradicts each other or the rate: the parameter, what was found and what would do.
 pub fn conflict(name: &str, params: &str, rate: u64) -> Result<Option<(String, String, String)>, String> {
     let model = knee_link::registry::find(name).ok_or_else(|| format!("no link model `{name}`"))?;
-    let given: knee_sim::spec::ParamsSpec = serde_json::from_str(params).map_err(|error| error.to_string())?;
-    let params = knee_sim::network::params(model.choice.params, &given, name).map_err(|error| error.to_string())?;
+    let given: knee_net::spec::ParamsSpec = serde_json::from_str(params).map_err(|error| error.to_string())?;
+    let params = knee_net::network::params(model.choice.params, &given, name).map_err(|error| error.to_string())?;
     let conflict = (model.check)(&params, knee_core::Rate::from_bps(rate)).err();
     Ok(conflict.map(|conflict| (conflict.key.into(), conflict.found, conflict.accepted)))
 }
@@ -32,8 +32,8 @@ pub fn conflict(name: &str, params: &str, rate: u64) -> Result<Option<(String, S
 /// How long a packet may have to wait at a link of this model and rate without any queue, ns.
 pub fn access(name: &str, params: &str, rate: u64) -> Result<u64, String> {
     let model = knee_link::registry::find(name).ok_or_else(|| format!("no link model `{name}`"))?;
-    let given: knee_sim::spec::ParamsSpec = serde_json::from_str(params).map_err(|error| error.to_string())?;
-    let params = knee_sim::network::params(model.choice.params, &given, name).map_err(|error| error.to_string())?;
+    let given: knee_net::spec::ParamsSpec = serde_json::from_str(params).map_err(|error| error.to_string())?;
+    let params = knee_net::network::params(model.choice.params, &given, name).map_err(|error| error.to_string())?;
     Ok((model.access)(&params, knee_core::Rate::from_bps(rate)).as_nanos())
 }
 
@@ -46,7 +46,7 @@ fn choice(choice: &knee_link::registry::Choice) -> Json {
     })
 }
 
-fn receiver(entry: &knee_sim::receiver::Entry) -> Json {
+fn receiver(entry: &knee_tcp::receiver::Entry) -> Json {
     json!({
         "name": entry.name,
         "about": entry.about,

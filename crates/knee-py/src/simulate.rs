@@ -3,7 +3,7 @@
 use crate::error::Failure;
 use crate::own::Raised;
 use knee_capture::{Capture, Simulated};
-use knee_sim::observe::open_logs;
+use knee_sim::sender_log::open_logs;
 use knee_sim::{Own, Rows, Simulation, Spec};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::types::PyAnyMethods;
@@ -148,7 +148,7 @@ fn drive(spec: &str, classes: &Classes, files: Files, shared: &Shared) -> Outcom
     }
     let logs = files
         .qlog
-        .map(|folder| open_logs(&folder, &spec, "sim", |flow| !flow.sends_datagrams()))
+        .map(|folder| open_logs(&spec, "sim", |flow| !flow.sends_datagrams(), |name| File::create(folder.join(name))))
         .transpose()
         .map_err(Failure::Qlog)?;
     if let Some(logs) = &logs {

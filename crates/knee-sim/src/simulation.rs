@@ -25,17 +25,20 @@ mod report;
 mod stages;
 mod world;
 
-use crate::observe::{Rows, SenderLogs, Tap};
-use crate::output::Output;
-use crate::spec::Spec;
+use crate::Tap;
+use crate::sender_log::SenderLogs;
 use knee_core::Time;
+use knee_net::Rows;
+use knee_net::events::agenda;
+use knee_net::output::Output;
+use knee_net::spec::Spec;
 use knee_qlog::Log;
 
 use batch_scheduler::BatchScheduler;
 use event_scheduler::EventScheduler;
 use world::World;
 
-pub use build::{Own, OwnMake, QuicSetup, agenda, quic_setup};
+pub use build::{Own, OwnMake, QuicSetup, quic_setup};
 
 /// A running simulation.
 pub struct Simulation {
@@ -56,7 +59,7 @@ impl Simulation {
     ///
     /// # Errors
     /// If the specification contradicts itself or names what does not exist.
-    pub fn new(spec: &Spec) -> Result<Self, crate::SpecError> {
+    pub fn new(spec: &Spec) -> Result<Self, knee_net::SpecError> {
         Self::with_own(spec, &[])
     }
 
@@ -64,7 +67,7 @@ impl Simulation {
     ///
     /// # Errors
     /// If the specification contradicts itself or names what does not exist.
-    pub fn with_own(spec: &Spec, own: &[Own]) -> Result<Self, crate::SpecError> {
+    pub fn with_own(spec: &Spec, own: &[Own]) -> Result<Self, knee_net::SpecError> {
         let world = World::new(spec, own)?;
         let agenda = agenda(spec);
         let scheduler = match BatchScheduler::stages(&world) {

@@ -2,7 +2,7 @@
 
 use crate::laws;
 use crate::networks::{MS, S, flow, link, spec};
-use knee_sim::output::DatagramFigures;
+use knee_net::output::DatagramFigures;
 use knee_sim::{Output, Rows, Simulation, Spec};
 use serde_json::{Value, json};
 
@@ -111,7 +111,7 @@ fn what_is_counted_as_lost_is_what_the_link_dropped() {
     assert!(drops > 330, "{drops}");
     assert_eq!((figures.sent, figures.lost, figures.received), (2500, drops, 2500 - drops));
     let sum =
-        |of: fn(&knee_sim::output::DelayRow) -> u32| rows.delays.iter().map(|row| u64::from(of(row))).sum::<u64>();
+        |of: fn(&knee_net::output::DelayRow) -> u32| rows.delays.iter().map(|row| u64::from(of(row))).sum::<u64>();
     assert_eq!((sum(|row| row.sent), sum(|row| row.lost), sum(|row| row.received)), (2500, drops, 2500 - drops));
     let lost: u64 = rows.samples.iter().map(|row| u64::from(row.lost_packets)).sum();
     assert_eq!((lost, output.flows[0].lost_packets), (drops, drops));

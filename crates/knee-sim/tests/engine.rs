@@ -4,8 +4,8 @@
 use crate::laws;
 use crate::networks::{MS, S, any_chain, any_dumbbell, any_network, any_transfers, flow, link, spec};
 use knee_core::{ConnectionId, Packet, Time};
-use knee_sim::receiver::Range;
 use knee_sim::{Output, Rows, Simulation, Spec, Tap};
+use knee_tcp::receiver::Range;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};

@@ -6,8 +6,8 @@ use crate::networks::{MS, S, any_chain, any_dumbbell, any_network, flow, link, s
 use knee_cc::Ecn;
 use knee_core::packet::{ACK_SIZE, MSS, MTU};
 use knee_core::{ConnectionId, Packet, Time};
-use knee_sim::receiver::Range;
 use knee_sim::{Output, Rows, Simulation, Spec, Tap};
+use knee_tcp::receiver::Range;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,6 @@
 //! noq's controllers on a link of 20 Mbit/s with an RTT of 40 ms.
 
-use knee_sim::output::FlowFigures;
+use knee_net::output::FlowFigures;
 use knee_sim::{Simulation, Spec, stacks};
 use serde_json::{Value, json};
 

@@ -3,10 +3,10 @@
 
 use knee_cc::{CaState, Entry};
 use knee_core::Time;
+use knee_net::observe::{FlowCounts, States};
+use knee_net::output::SenderState;
 use knee_qlog::Log;
 use knee_quic::{Peer, Watch};
-use knee_sim::observe::{FlowCounts, States};
-use knee_sim::output::SenderState;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 

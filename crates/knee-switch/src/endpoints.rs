@@ -8,16 +8,17 @@ use crate::ferry::{self, FORCED_SLEEP, MAX_BUSY};
 use crate::late::{Late, LateFigures};
 use crate::socket::{Buffers, Socket};
 use knee_core::Time;
+use knee_net::spec::{FlowSpec, Transport};
 use knee_qlog::Log;
 use knee_quic::{Datagram, Peer, Settings, Stack, Watch};
 use knee_sim::SpecError;
-use knee_sim::observe::open_logs;
+use knee_sim::sender_log::open_logs;
 use knee_sim::simulation::{QuicSetup, quic_setup};
-use knee_sim::spec::{FlowSpec, Transport};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use serde::Serialize;
+use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -121,10 +122,10 @@ impl Endpoints {
         config: &Config,
         sockets: [Sockets; 2],
     ) -> Result<(Option<Self>, Vec<Option<Arc<Account>>>), SetupError> {
-        let logs = config
-            .qlog
-            .as_ref()
-            .map(|folder| open_logs(folder, &config.spec, "host", |flow| flow.transport == Transport::Quic));
+        let logs = config.qlog.as_ref().map(|folder| {
+            let wanted = |flow: &FlowSpec| flow.transport == Transport::Quic;
+            open_logs(&config.spec, "host", wanted, |name| File::create(folder.join(name)))
+        });
         let mut logs = logs.transpose().map_err(SetupError::Log)?.unwrap_or_default().into_iter();
         let ready = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
         let (mut flows, mut accounts): (Vec<Flow>, Vec<_>) = (Vec::new(), Vec::new());

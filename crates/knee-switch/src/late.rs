@@ -1,7 +1,7 @@
 //! How late packets went out: the difference between the moment the kernel got one and the moment it was due.
 
 use knee_core::Time;
-use knee_sim::observe::{Histogram, Spread};
+use knee_net::observe::{Histogram, Spread};
 use serde::Serialize;
 
 /// A departure later than this is one that the machine could not carry.

@@ -9,13 +9,13 @@ use crate::header::Header;
 use crate::store::Store;
 use knee_capture::Capture;
 use knee_core::{Packet, Time};
-use knee_queue::{Burst, Note};
-use knee_sim::SpecError;
-use knee_sim::events::{Event, Events};
-use knee_sim::network::Network as Paths;
-use knee_sim::observe::{Histogram, Record};
-use knee_sim::simulation::agenda;
-use knee_sim::spec::{Change, ChangeSpec, FlowSpec, Spec, Transport};
+use knee_net::SpecError;
+use knee_net::driver::{Driver, Step};
+use knee_net::events::{Event, agenda};
+use knee_net::network::Network as Paths;
+use knee_net::observe::{Histogram, Record};
+use knee_net::spec::{Change, ChangeSpec, FlowSpec, Spec, Transport};
+use knee_queue::Note;
 use std::sync::Arc;
 
 /// A packet that is due at a device.
@@ -27,14 +27,6 @@ pub struct Departure {
     pub side: usize,
     /// When.
     pub due: Time,
-}
-
-/// Something with a time of its own.
-#[derive(Clone, Copy)]
-enum Due {
-    Link(usize),
-    Pipe(usize),
-    Agenda,
 }
 
 /// What is known of a flow beside its account.
@@ -67,8 +59,8 @@ pub struct Network {
     pub(crate) flows: Vec<Flow>,
     pub(crate) books: Vec<Book>,
     pub(crate) record: Record,
-    /// What happens at times known from the start, and the end of the interval.
-    pub(crate) agenda: Events,
+    /// Moves packets through it, and knows what happens at times known from the start.
+    pub(crate) driver: Driver,
     pub(crate) interval: Time,
     pub(crate) changes: Vec<ChangeSpec>,
     /// The bytes of the packets inside.
@@ -109,7 +101,7 @@ impl Network {
             flows: spec.flows.iter().map(flow).collect(),
             books: spec.flows.iter().map(|_| Book::default()).collect(),
             record: Record::new(spec),
-            agenda,
+            driver: Driver::new(agenda),
             interval: Time::from_nanos(spec.interval),
             changes: spec.changes.clone(),
             store: Store::default(),
@@ -151,7 +143,8 @@ impl Network {
                 capture.packet(flow, now, self.store.bytes(&packet));
             }
         }
-        self.go_on(packet);
+        self.driver.send(&mut self.paths, packet, 1, now);
+        self.book_network_news();
     }
 
     /// The flow of a packet that a side sent, and whether it goes against the flow's data. Ports that the kernel chooses are
@@ -172,68 +165,18 @@ impl Network {
 
     /// When something is due next.
     pub fn next(&self) -> Time {
-        self.head().0
-    }
-
-    fn head(&self) -> (Time, Due) {
-        let mut head = (self.agenda.next(), Due::Agenda);
-        for (i, direction) in self.paths.links.iter().enumerate() {
-            if direction.link.due() < head.0 {
-                head = (direction.link.due(), Due::Link(i));
-            }
-        }
-        for (i, pipe) in self.paths.pipes.iter().enumerate() {
-            if let Some(at) = pipe.next().filter(|at| *at < head.0) {
-                head = (at, Due::Pipe(i));
-            }
-        }
-        head
+        self.driver.next()
     }
 
     /// Does what is due next.
     pub fn step(&mut self) {
-        let (at, due) = self.head();
+        let Some((at, step)) = self.driver.step(&mut self.paths) else { return };
         self.now = at;
-        match due {
-            Due::Link(i) => self.serve(i),
-            Due::Pipe(i) => self.deliver(i),
-            Due::Agenda => {
-                if let Some((_, event)) = self.agenda.pop() {
-                    self.on_agenda(event);
-                }
-            }
-        }
-    }
-
-    fn serve(&mut self, i: usize) {
-        let packet = self.paths.links[i].serve(self.now);
-        self.book_news(i);
-        let Some(packet) = packet else { return };
-        if self.paths.propagate(i as u32, packet, self.now).is_none() {
-            self.cross(packet);
-        }
-    }
-
-    fn deliver(&mut self, i: usize) {
-        let Some(packet) = self.paths.pipes[i].pop(self.now) else { return };
-        if self.paths.ends_at_sender(i as u32) { self.leave(packet) } else { self.cross(packet) }
-    }
-
-    /// A packet has crossed a link.
-    fn cross(&mut self, mut packet: Packet) {
-        packet.hop += 1;
-        self.go_on(packet);
-    }
-
-    /// Into the next link of its way, or, where it has crossed all, on to its endpoint.
-    fn go_on(&mut self, packet: Packet) {
-        let way = self.paths.ways[packet.flow as usize];
-        match self.paths.next_link(&packet) {
-            Some(link) => self.arrive(link as usize, packet),
-            None if packet.has(Packet::ACK) => {
-                self.paths.pipes[way.ack_pipe as usize].push(self.now + way.ack_delay, packet);
-            }
-            None => self.leave(packet),
+        self.book_network_news();
+        match step {
+            Step::Moved => {}
+            Step::Data(packet) | Step::Ack(packet) => self.leave(packet),
+            Step::Due(event) => self.on_agenda(event),
         }
     }
 
@@ -243,11 +186,11 @@ impl Network {
         self.out.push(Departure { packet, side, due: self.now });
     }
 
-    fn arrive(&mut self, i: usize, mut first: Packet) {
-        first.enqueued = self.now;
-        let direction = &mut self.paths.links[i];
-        direction.link.arrive(&Burst { first, count: 1 }, self.now, &mut direction.outcome);
-        self.book_news(i);
+    /// Books what links have dropped and their queues have noted as packets moved.
+    fn book_network_news(&mut self) {
+        let mut news = std::mem::take(&mut self.paths.news);
+        news.drain(..).for_each(|link| self.book_news(link as usize));
+        self.paths.news = news;
     }
 
     /// Books what a link has dropped and its queue has noted.

@@ -5,9 +5,9 @@ use crate::endpoints::Effort;
 use crate::late::LateFigures;
 use crate::network::Network;
 use knee_core::Time;
-use knee_sim::events::Event;
-use knee_sim::observe::{FlowCounts, Rows, Spread};
-use knee_sim::output::Output;
+use knee_net::events::Event;
+use knee_net::observe::{FlowCounts, Rows, Spread};
+use knee_net::output::Output;
 use serde::Serialize;
 
 /// How the machine did.
@@ -63,7 +63,7 @@ impl Network {
             Event::CommonEnd => self.end_common(now),
             Event::Sample => {
                 self.sample();
-                self.agenda.push(now + self.interval, Event::Sample);
+                self.driver.events.push(now + self.interval, Event::Sample);
             }
             // What packets and endpoints do is not on the agenda.
             _ => {}

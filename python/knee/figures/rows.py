@@ -1,6 +1,6 @@
 """The core's rows of raw memory as polars frames with the columns of the result format.
 
-The record types mirror the ``#[repr(C)]`` structs of ``crates/knee-sim/src/output.rs`` and of
+The record types mirror the ``#[repr(C)]`` structs of ``crates/knee-net/src/output.rs`` and of
 ``crates/knee-traffic/src/completion.rs``, which a test compares field by field.
 """
 

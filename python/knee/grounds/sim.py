@@ -110,7 +110,7 @@ class Raw:
     """What the core gives for a scenario.
 
     Attributes:
-        output: the figures, in the form of ``crates/knee-sim/src/output.rs``.
+        output: the figures, in the form of ``crates/knee-net/src/output.rs``.
         tables: rows as memory by their kind, for :func:`knee.figures.rows.from_bytes`.
         ccs: the congestion control of every flow; none of applications, whose connections have no common state.
         wall_s: how long the simulation took.

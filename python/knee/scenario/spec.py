@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def spec(scenario: Scenario, where: str | None = None) -> dict[str, Any]:
-    """The specification of a scenario, in the form of ``crates/knee-sim/src/spec.rs``; nobody changes it.
+    """The specification of a scenario, in the form of ``crates/knee-net/src/spec.rs``; nobody changes it.
 
     Args:
         scenario: the scenario.

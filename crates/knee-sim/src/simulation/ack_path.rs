@@ -2,8 +2,8 @@
 
 use super::endpoints::Ack;
 use super::stages::turn_of_ack;
-use crate::network::FlowPath;
 use knee_core::{Packet, Time};
+use knee_net::network::FlowPath;
 
 /// What is under way beside a flow between two visits.
 #[derive(Default)]

@@ -3,10 +3,10 @@
 //! An endpoint sets a timer with nearly every packet, and hardly one ever fires. So the heap holds at most one event per
 //! timer, for a time at which it may be due; when that comes and the timer is due later by now, a new event is made.
 
-use crate::events::{Event, Events};
-use crate::receiver::Receiver;
-use crate::sender::Sender;
 use knee_core::Time;
+use knee_net::events::{Event, Events};
+use knee_tcp::receiver::Receiver;
+use knee_tcp::sender::Sender;
 
 /// For when the heap holds an event for each of a flow's timers; `Time::MAX`: it holds none.
 #[derive(Clone, Copy)]

@@ -19,11 +19,11 @@ use super::ack_path::Parked;
 use super::landings::Landings;
 use super::stages::{START, Stages, landed_before};
 use super::world::World;
-use crate::events::{Event, Events};
-use crate::observe::Interval;
-use crate::spec::Change;
 use knee_core::Time;
 use knee_core::cache::{fetch, fetch_first};
+use knee_net::events::{Event, Events};
+use knee_net::observe::Interval;
+use knee_net::spec::Change;
 use outbox::BatchOutbox;
 
 /// Batches pay where at least one flow in 16 is active in each.

@@ -1,10 +1,10 @@
 //! Tests of the audit: what was sent and has not ended is in the network, to the packet.
 
 use super::{EventScheduler, Scheduler, Simulation, World};
-use crate::events::Events;
-use crate::observe::Tap;
-use crate::receiver::Range;
+use crate::Tap;
 use knee_core::{ConnectionId, Packet, Time};
+use knee_net::events::Events;
+use knee_tcp::receiver::Range;
 use serde_json::{Value, json};
 
 const MS: u64 = 1_000_000;

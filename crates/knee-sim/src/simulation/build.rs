@@ -5,22 +5,21 @@ use super::datagrams::DatagramFlow;
 use super::non_tcp::NonTcp;
 use super::quic::{QuicFlow, Told};
 use super::world::{Algorithm, Flow, MANY_FLOWS, World};
-use crate::SpecError;
-use crate::ecn::Ecn;
-use crate::events::{Event, Events};
-use crate::network::{Network, params};
-use crate::observe::{Histogram, Record, Spread};
-use crate::receiver::{self, Misbehaviour, Receiver};
-use crate::sender::{self, Sender, SenderInit};
-use crate::spec::{FlowSpec, ParamsSpec, Spec, Transport};
 use crate::stacks;
-use crate::timer::Clock;
 use knee_cc::{CaState, DynCongestionControl, Ecn as Reaction, Entry, Init, Needs};
 use knee_core::packet::MSS;
 use knee_core::{Params, Rng, Time};
+use knee_net::SpecError;
+use knee_net::network::{Network, params};
+use knee_net::observe::{Histogram, Record, Spread};
+use knee_net::spec::{EcnSpec, FlowSpec, ParamsSpec, Spec, Transport};
 use knee_quic::proto::congestion::ControllerFactory;
 use knee_quic::stack::StackControl;
 use knee_quic::{Quinn, Stack, Watch};
+use knee_tcp::ecn::Ecn;
+use knee_tcp::receiver::{self, Misbehaviour, Receiver};
+use knee_tcp::sender::{self, Sender, SenderInit};
+use knee_tcp::timer::Clock;
 use slab::Slab;
 use std::sync::Arc;
 
@@ -104,6 +103,7 @@ impl World {
         };
         let mut before: Option<&FlowSpec> = None;
         for flow in &spec.flows {
+            let how = misbehaviour(flow, spec)?;
             if flow.sends_datagrams() {
                 world.add_datagrams(flow, spec);
                 continue;
@@ -113,7 +113,6 @@ impl World {
             }
             before = Some(flow);
             world.add_flow(flow, spec);
-            let how = misbehaviour(flow)?;
             if let (Some(how), Some(receiver)) = (how, world.receivers.last_mut()) {
                 receiver.misbehave(how);
             }
@@ -125,7 +124,7 @@ impl World {
     fn add_flow(&mut self, flow: &FlowSpec, spec: &Spec) {
         let algorithm = self.algorithms.len() - 1;
         let needs = self.algorithms[algorithm].needs();
-        let ecn = Ecn::new(flow.ecn, needs.ecn);
+        let ecn = ecn(flow.ecn, needs.ecn);
         let i = self.senders.len();
         self.add_endpoints(flow, spec, algorithm as u32, needs);
         if flow.transport == Transport::Quic {
@@ -148,7 +147,7 @@ impl World {
         self.add_endpoints(flow, spec, u32::MAX, Needs::NONE);
         let delays = self.network.data_links(i).map(|link| link.delay);
         let links_delay = delays.fold(Time::ZERO, |sum, delay| sum + delay);
-        let codepoint = Ecn::new(flow.ecn, Reaction::Classic).codepoint;
+        let codepoint = ecn(flow.ecn, Reaction::Classic).codepoint;
         let bits = histogram_bits(spec.flows.len());
         if let Some(flow) = DatagramFlow::new(flow, i, spec.seed, links_delay, codepoint, bits) {
             self.add_non_tcp(NonTcp::Datagrams(flow));
@@ -163,7 +162,7 @@ impl World {
 
     /// Adds the endpoints of a flow, and what is kept of it.
     fn add_endpoints(&mut self, flow: &FlowSpec, spec: &Spec, algorithm: u32, needs: Needs) {
-        let ecn = Ecn::new(flow.ecn, needs.ecn);
+        let ecn = ecn(flow.ecn, needs.ecn);
         let init = SenderInit { needs, paced: flow.pacing, ecn, bytes: flow.bytes };
         let mut sender = Sender::new(&init, &self.sender_config);
         sender.cwnd_integral.1 = Time::from_nanos(flow.start);
@@ -186,38 +185,6 @@ impl World {
     }
 }
 
-/// What concerns the whole run, beside flows' starts. Where there is no warm-up, a flow's figures begin with its start.
-pub fn agenda(spec: &Spec) -> Events {
-    let mut agenda = Events::default();
-    let warmup = Time::from_nanos(spec.warmup);
-    let duration = Time::from_nanos(spec.duration);
-    for (i, change) in spec.changes.iter().enumerate() {
-        agenda.push(Time::from_nanos(change.at), Event::Change(i as u32));
-    }
-    let starts = spec.flows.iter().map(|f| Time::from_nanos(f.start));
-    let (first, last) = (starts.clone().min(), starts.max());
-    // Before the first flow starts, so that its first packet counts.
-    agenda.push(first.unwrap_or(Time::ZERO) + warmup, Event::MeasureLinks);
-    for (i, flow) in spec.flows.iter().enumerate() {
-        if warmup > Time::ZERO {
-            agenda.push(Time::from_nanos(flow.start) + warmup, Event::Measure(i as u32));
-        }
-        if flow.stop < spec.duration {
-            agenda.push(Time::from_nanos(flow.stop), Event::Stop(i as u32));
-        }
-    }
-    let stop = spec.flows.iter().map(|f| Time::from_nanos(f.stop)).min().unwrap_or(duration).min(duration);
-    let from = last.unwrap_or(Time::ZERO) + warmup;
-    if from < stop {
-        agenda.push(from, Event::CommonStart);
-        if stop < duration {
-            agenda.push(stop, Event::CommonEnd);
-        }
-    }
-    agenda.push(Time::from_nanos(spec.interval), Event::Sample);
-    agenda
-}
-
 /// A QUIC connection that runs outside a simulation: what the same flow has inside one.
 pub struct QuicSetup {
     /// Its algorithm, as the registry describes it.
@@ -237,7 +204,7 @@ pub struct QuicSetup {
 pub fn quic_setup(spec: &Spec, i: usize, watch: Arc<Watch>) -> Result<QuicSetup, SpecError> {
     let (flow, seed) = (&spec.flows[i], quic_seed(spec, i));
     let algorithm = algorithm(flow, &[])?;
-    let ecn = Ecn::new(flow.ecn, algorithm.entry.needs.ecn).is_on();
+    let ecn = ecn(flow.ecn, algorithm.entry.needs.ecn).is_on();
     Ok(QuicSetup { entry: algorithm.entry, stack: algorithm.stack(i, seed, watch), seed, ecn })
 }
 
@@ -266,13 +233,38 @@ impl Algorithm {
     }
 }
 
+/// How a flow that asks for this uses ECN, under an algorithm with this reaction.
+const fn ecn(asked: EcnSpec, reaction: Reaction) -> Ecn {
+    match (reaction, asked) {
+        (Reaction::Scalable, _) | (_, EcnSpec::L4s) => Ecn::L4S,
+        (_, EcnSpec::Accurate) => Ecn::ACCURATE,
+        (Reaction::PerPacket, _) => Ecn::PER_PACKET,
+        (Reaction::Classic, EcnSpec::On) => Ecn::CLASSIC,
+        (Reaction::Classic, EcnSpec::Off) => Ecn::OFF,
+    }
+}
+
 /// How the receiver of a flow misbehaves; none: it is honest.
-fn misbehaviour(flow: &FlowSpec) -> Result<Option<Misbehaviour>, SpecError> {
-    let Some((model, entry)) = flow.receiver.as_ref().and_then(|model| Some((model, receiver::find(&model.name)?)))
-    else {
-        return Ok(None);
-    };
+fn misbehaviour(flow: &FlowSpec, spec: &Spec) -> Result<Option<Misbehaviour>, SpecError> {
+    let Some(model) = &flow.receiver else { return Ok(None) };
+    let entry = receiver(&model.name, flow, spec).map_err(|fault| SpecError::Receiver {
+        flow: flow.label.clone(),
+        name: model.name.clone(),
+        fault,
+    })?;
     Ok(entry.make(&params(entry.params, &model.params, &format!("the receiver of flow `{}`", flow.label))?))
+}
+
+/// The receiver of this name, if a flow can have it.
+fn receiver(name: &str, flow: &FlowSpec, spec: &Spec) -> Result<&'static receiver::Entry, &'static str> {
+    let entry = receiver::find(name).ok_or("there is no such receiver")?;
+    if !flow.is_tcp() || flow.traffic.is_some() {
+        return Err("only those of endless flows and single transfers over TCP misbehave");
+    }
+    if entry.conceals_losses && spec.tcp.receive_window.is_none() {
+        return Err("nothing limits a sender that hears of no loss, unless TCP has a receive window");
+    }
+    Ok(entry)
 }
 
 /// The algorithm a flow asks for.

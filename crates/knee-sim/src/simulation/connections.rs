@@ -18,10 +18,10 @@
 mod calls;
 mod halves;
 
-use crate::ecn::Ecn;
-use crate::observe::FlowCounts;
-use crate::spec::{FlowSpec, Spec};
 use knee_core::{ConnectionId, Rng, Time};
+use knee_net::observe::FlowCounts;
+use knee_net::spec::{FlowSpec, Spec};
+use knee_tcp::ecn::Ecn;
 use knee_traffic::{Application, Conn, Exchange};
 use slab::Slab;
 use std::collections::VecDeque;

@@ -5,18 +5,18 @@
 //! [`Feedback::under_way`].
 //!
 //! **One-way delay.** In the simulator the part of a base RTT that no link of the path has lies behind the last link of
-//! the way back ([`crate::network`]). A path is as long in one direction as in the other unless its links say otherwise:
+//! the way back ([`knee_net::network`]). A path is as long in one direction as in the other unless its links say otherwise:
 //! the one-way delay is the time across the links, and what these lack of half the base RTT.
 
 use super::non_tcp::{NonTcp, SenderFigures};
 use super::world::{Outbox, World};
-use crate::network::FlowPath;
-use crate::observe::{DatagramCounts, DatagramWatch};
-use crate::receiver::Receiver;
-use crate::sender::Counters;
-use crate::spec::FlowSpec;
 use knee_cc::CaState;
 use knee_core::{Packet, Rng, Time};
+use knee_net::network::FlowPath;
+use knee_net::observe::{DatagramCounts, DatagramWatch};
+use knee_net::spec::FlowSpec;
+use knee_tcp::receiver::Receiver;
+use knee_tcp::sender::Counters;
 use knee_traffic::TrafficSpec;
 use knee_traffic::datagrams::{Arrival, HEADERS, Next, Reception, Source, source};
 use slab::Slab;

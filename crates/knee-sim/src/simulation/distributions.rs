@@ -2,8 +2,8 @@
 
 use super::non_tcp::NonTcp;
 use super::world::{MANY_FLOWS, World};
-use crate::observe::Histogram;
-use crate::output::{DistributionRow, Quantity};
+use knee_net::observe::Histogram;
+use knee_net::output::{DistributionRow, Quantity};
 
 /// Buckets per octave of the rows, as a power of two: values within 0.8 %.
 const BITS: u8 = 6;

@@ -3,13 +3,13 @@
 use super::build::OwnMake;
 use super::connections::Action;
 use super::world::{Algorithm, Outbox, World, blocks};
-use crate::network::FlowPath;
-use crate::observe::States;
-use crate::sender::{AckInfo, Departure, Sender};
-use crate::timer::Timer;
 use knee_cc::{CaState, Control, DynCongestionControl, Init};
 use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Rng, Time};
+use knee_net::network::FlowPath;
+use knee_net::observe::States;
+use knee_tcp::sender::{AckInfo, Departure, Sender};
+use knee_tcp::timer::Timer;
 
 /// Size of SYN and SYN-ACK as IP packets: IP and TCP headers with 20 bytes of options.
 const SYN_SIZE: u16 = 60;

@@ -1,23 +1,22 @@
 //! Event by event: takes any network.
 //!
-//! Links, pipes and timers have one event each in the heap that counts. The link or pipe that is next goes on as long as
-//! nothing else is due before its next packet.
+//! A [`Driver`] moves packets through the network; what comes to an end of a flow, and what endpoints send for it, is here.
 
 use super::alarms::Alarms;
 use super::connections::Action;
 use super::endpoints::Ack;
 use super::world::{Outbox, World, blocks};
-use crate::events::{Event, Events};
-use crate::network::FlowPath;
-use crate::observe::Tap;
+use crate::Tap;
 use knee_core::cache::{fetch, fetch_first};
 use knee_core::{Packet, Time};
-use knee_link::Link;
+use knee_net::driver::{Driver, Step, Upcoming};
+use knee_net::events::{Event, Events};
+use knee_net::network::FlowPath;
 use knee_queue::Burst;
 
 /// Lets time pass from event to event.
 pub(super) struct EventScheduler {
-    events: Events,
+    driver: Driver,
     /// By flow.
     alarms: Vec<Alarms>,
     /// What the endpoint at work has sent.
@@ -58,7 +57,12 @@ impl EventScheduler {
         for i in 0..world.flows.len() {
             events.push(world.record.start(i), Event::Start(i as u32));
         }
-        Self { events, alarms: vec![Alarms::NONE; world.flows.len()], sent: Sent::default(), taps: Vec::new() }
+        Self {
+            driver: Driver::new(events),
+            alarms: vec![Alarms::NONE; world.flows.len()],
+            sent: Sent::default(),
+            taps: Vec::new(),
+        }
     }
 
     /// Lets `tap` see the packets at the senders.
@@ -68,30 +72,31 @@ impl EventScheduler {
 
     /// Checks that an event is there for each link and pipe at the time at which it is due.
     pub(super) fn audit(&self, world: &World) -> Result<(), String> {
-        let links = world.network.links.iter().map(|direction| &direction.link);
-        let links = (0..).zip(links).map(|(i, link)| (link.due(), event_of(link, i)));
-        let pipes = (0..).zip(&world.network.pipes).map(|(i, pipe)| (pipe.next().unwrap_or(Time::MAX), Event::Pipe(i)));
-        match links.chain(pipes).find(|&(at, event)| at < Time::MAX && !self.events.contains(at, event)) {
-            Some((at, event)) => Err(format!("no event for {event:?} at {at}")),
-            None => Ok(()),
-        }
+        self.driver.audit(&world.network)
     }
 
     /// Lets the next event happen. Gives how many that are: 1.
     pub(super) fn step(&mut self, world: &mut World) -> u64 {
-        if self.events.next() >= world.end {
+        if self.driver.next() >= world.end {
             world.reach_end();
-        } else if let Some((at, event)) = self.events.pop() {
+        } else if let Some((at, step)) = self.driver.step(&mut world.network) {
             world.now = at;
-            self.dispatch(world, event);
+            if world.prefetches {
+                fetch_ahead(world, self.driver.upcoming(&world.network));
+            }
+            world.book_network_news();
+            match step {
+                Step::Moved => {}
+                Step::Data(packet) => self.deliver_data(world, &packet),
+                Step::Ack(packet) => self.deliver_ack(world, &packet),
+                Step::Due(event) => self.dispatch(world, event),
+            }
         }
         1
     }
 
     fn dispatch(&mut self, world: &mut World, event: Event) {
         match event {
-            Event::Wire(i) | Event::Link(i) => self.on_link(world, i, event),
-            Event::Pipe(i) => self.on_pipe(world, i),
             Event::Retransmit(i) | Event::Pace(i) | Event::DelayedAck(i) | Event::CompressedSack(i) => {
                 self.on_timer(world, event, i);
             }
@@ -116,7 +121,7 @@ impl EventScheduler {
                 world.on_agenda(event);
                 self.serve_applications(world);
                 if event == Event::Sample {
-                    self.events.push(world.now + world.interval, Event::Sample);
+                    self.driver.events.push(world.now + world.interval, Event::Sample);
                 }
             }
         }
@@ -126,8 +131,8 @@ impl EventScheduler {
     fn serve_applications(&mut self, world: &mut World) {
         while let Some((flow, action)) = world.connections.next_action() {
             match action {
-                Action::WakeAt(at) => self.events.push(at.max(world.now), Event::Wake(flow)),
-                Action::Prepare(half, at) => self.events.push(at, Event::Answer(half)),
+                Action::WakeAt(at) => self.driver.events.push(at.max(world.now), Event::Wake(flow)),
+                Action::Prepare(half, at) => self.driver.events.push(at, Event::Answer(half)),
                 _ => {
                     let sender = world.carry_out(flow, action, &mut self.sent);
                     self.alarms.resize(world.senders.len(), Alarms::NONE);
@@ -161,81 +166,6 @@ impl EventScheduler {
         }
     }
 
-    /// A link serves, unless its time has changed since the event was made.
-    fn on_link(&mut self, world: &mut World, i: u32, event: Event) {
-        while world.network.links[i as usize].link.due() == world.now {
-            let direction = &mut world.network.links[i as usize];
-            let packet = direction.serve(world.now);
-            let next = direction.link.due();
-            if world.prefetches
-                && let Some(on_wire) = direction.link.on_wire()
-            {
-                fetch(&world.receivers[on_wire.packet.flow as usize]);
-                fetch(&world.network.ways[on_wire.packet.flow as usize]);
-            }
-            world.book_news(i);
-            if let Some(packet) = packet {
-                self.leave(world, i, packet);
-            }
-            // Where the link has been given another time meanwhile, there is an event for that.
-            if next == Time::MAX || world.network.links[i as usize].link.due() != next {
-                return;
-            }
-            if next >= self.events.next().min(world.end) {
-                return self.events.push(next, event);
-            }
-            world.now = next;
-        }
-    }
-
-    /// A packet leaves a link, perhaps into a pipe.
-    fn leave(&mut self, world: &mut World, link: u32, packet: Packet) {
-        match world.network.propagate(link, packet, world.now) {
-            None => self.cross(world, packet),
-            Some((pipe, Some(at))) => self.events.push(at, Event::Pipe(pipe)),
-            Some((_, None)) => {}
-        }
-    }
-
-    /// A pipe delivers.
-    fn on_pipe(&mut self, world: &mut World, i: u32) {
-        let brings_acks = world.network.ends_at_sender(i);
-        loop {
-            if world.prefetches && brings_acks {
-                fetch_behind_head(world, i);
-            }
-            // None: an event that another packet overtook.
-            let Some(packet) = world.network.pipes[i as usize].pop(world.now) else { return };
-            if brings_acks && packet.has(Packet::ACK) {
-                self.deliver_ack(world, &packet);
-            } else if brings_acks {
-                self.deliver_data(world, &packet);
-            } else {
-                self.cross(world, packet);
-            }
-            match world.network.pipes[i as usize].next() {
-                Some(at) if at < self.events.next().min(world.end) => world.now = at,
-                Some(at) => return self.events.push(at, Event::Pipe(i)),
-                None => return,
-            }
-        }
-    }
-
-    /// A packet has crossed a link: it comes to the next one of its way, or to its end.
-    fn cross(&mut self, world: &mut World, mut packet: Packet) {
-        packet.hop += 1;
-        if packet.has(Packet::ACK) {
-            return self.forward_ack(world, packet);
-        }
-        if let Some(next) = world.network.next_link(&packet) {
-            return self.arrive(world, next, packet, 1);
-        }
-        if world.connections.is_half(packet.flow) && world.network.ways[packet.flow as usize].mirrored {
-            return self.push_end_pipe(world, packet);
-        }
-        self.deliver_data(world, &packet);
-    }
-
     /// Data arrives at its receiver.
     fn deliver_data(&mut self, world: &mut World, packet: &Packet) {
         let i = packet.flow;
@@ -257,26 +187,7 @@ impl EventScheduler {
         }
     }
 
-    /// A packet enters the pipe at the end of its way.
-    fn push_end_pipe(&mut self, world: &mut World, packet: Packet) {
-        let FlowPath { ack_pipe, ack_delay, .. } = world.network.ways[packet.flow as usize];
-        let head = world.network.pipes[ack_pipe as usize].push(world.now + ack_delay, packet);
-        if let Some(at) = head {
-            self.events.push(at, Event::Pipe(ack_pipe));
-        }
-    }
-
-    /// An ACK comes to the next link of its way, or to the pipe at its end.
-    fn forward_ack(&mut self, world: &mut World, packet: Packet) {
-        if let Some(next) = world.network.next_link(&packet) {
-            return self.arrive(world, next, packet, 1);
-        }
-        if world.network.ways[packet.flow as usize].mirrored {
-            return self.deliver_ack(world, &packet);
-        }
-        self.push_end_pipe(world, packet);
-    }
-
+    /// An ACK comes home to its sender.
     fn deliver_ack(&mut self, world: &mut World, packet: &Packet) {
         world.acks -= 1;
         if world.is_non_tcp(packet.flow) {
@@ -299,19 +210,11 @@ impl EventScheduler {
         }
     }
 
-    /// `count` packets like `first` arrive at a link now.
+    /// `count` packets like `first` leave their endpoint now.
     #[inline]
-    fn arrive(&mut self, world: &mut World, i: u32, mut first: Packet, count: u32) {
-        first.enqueued = world.now;
-        let direction = &mut world.network.links[i as usize];
-        let before = direction.link.due();
-        direction.link.arrive(&Burst { first, count }, world.now, &mut direction.outcome);
-        // An event at another time that the heap still holds for the link is void from now on.
-        let due = direction.link.due();
-        if due != before && due < Time::MAX {
-            self.events.push(due, event_of(&direction.link, i));
-        }
-        world.book_news(i);
+    fn send(&mut self, world: &mut World, first: Packet, count: u32) {
+        self.driver.send(&mut world.network, first, count, world.now);
+        world.book_network_news();
     }
 
     /// What both ends of a flow that is not TCP's have sent leaves, and their timers are armed.
@@ -320,7 +223,7 @@ impl EventScheduler {
         self.send_acks(world);
         let now = world.now;
         if let Some(flow) = world.non_tcp(i) {
-            self.alarms[i as usize].arm_non_tcp(i, flow.due(now), &mut self.events);
+            self.alarms[i as usize].arm_non_tcp(i, flow.due(now), &mut self.driver.events);
         }
     }
 
@@ -331,12 +234,11 @@ impl EventScheduler {
             tap.updated(world.now, world.connections.id(i), &world.senders[i as usize]);
         }
         self.send_data(world, i);
-        self.alarms[i as usize].arm_sender(i, &world.senders[i as usize], &mut self.events);
+        self.alarms[i as usize].arm_sender(i, &world.senders[i as usize], &mut self.driver.events);
     }
 
     #[inline]
     fn send_data(&mut self, world: &mut World, i: u32) {
-        let first = world.network.first_link(i);
         let is_half = world.connections.is_half(i);
         for k in 0..self.sent.data.len() {
             let Burst { first: packet, count } = self.sent.data[k];
@@ -347,13 +249,7 @@ impl EventScheduler {
             if is_half {
                 world.connections.note_sent(i, count, world.now);
             }
-            match first {
-                Some(link) => self.arrive(world, link, packet, count),
-                // The way against a flow's data may have no links.
-                None => (0..u64::from(count)).for_each(|k| {
-                    self.push_end_pipe(world, Packet { seq: packet.seq + k, ..packet });
-                }),
-            }
+            self.send(world, packet, count);
         }
         self.sent.data.clear();
         if let Some(i) = self.sent.completed.take() {
@@ -365,7 +261,7 @@ impl EventScheduler {
     #[inline]
     fn after_receiver(&mut self, world: &mut World, i: u32) {
         self.send_acks(world);
-        self.alarms[i as usize].arm_receiver(i, &world.receivers[i as usize], &mut self.events);
+        self.alarms[i as usize].arm_receiver(i, &world.receivers[i as usize], &mut self.driver.events);
     }
 
     #[inline]
@@ -376,29 +272,31 @@ impl EventScheduler {
             if world.connections.is_half(ack.flow) {
                 world.connections.count(ack.flow, 1, world.now);
             }
-            self.forward_ack(world, ack);
+            self.send(world, ack, 1);
         }
         self.sent.acks.clear();
     }
 }
 
-/// What is due when the link at an index acts next.
-const fn event_of(link: &Link, i: u32) -> Event {
-    if link.is_wire() { Event::Wire(i) } else { Event::Link(i) }
-}
-
-/// Fetches what the ACKs behind the head of their pipe will need.
+/// Fetches what the ends of the packets that are expected next will need.
 #[inline]
-fn fetch_behind_head(world: &World, pipe: u32) {
-    let pipe = &world.network.pipes[pipe as usize];
-    if let Some(packet) = pipe.peek(2) {
+fn fetch_ahead(world: &World, upcoming: Upcoming) {
+    let pipe = match upcoming {
+        Upcoming::Nothing => return,
+        Upcoming::Departure(packet) => {
+            fetch(&world.receivers[packet.flow as usize]);
+            return fetch(&world.network.ways[packet.flow as usize]);
+        }
+        Upcoming::Arrivals(pipe) => pipe,
+    };
+    if let Some(packet) = pipe.peek(1) {
         world.senders[packet.flow as usize].fetch();
         fetch_first(&world.flows[packet.flow as usize], 1);
         if let Some(blocks) = (packet.extra as usize).checked_sub(1).and_then(|key| world.sacks.get(key)) {
             fetch(blocks);
         }
     }
-    if let Some(packet) = pipe.peek(1) {
+    if let Some(packet) = pipe.peek(0) {
         world.senders[packet.flow as usize].fetch_behind();
         world.flows[packet.flow as usize].rtt_histogram.fetch_counts();
     }

@@ -8,10 +8,10 @@
 //! Each run is cut off after some work.
 
 use super::Simulation;
-use crate::sender::Sender;
-use crate::spec::{Capacity, Spec};
 use knee_core::Time;
 use knee_core::testing::Source;
+use knee_net::spec::{Capacity, Spec};
+use knee_tcp::sender::Sender;
 use serde_json::{Value, json};
 
 /// Work after which a run is cut off, and that between two looks at the books.

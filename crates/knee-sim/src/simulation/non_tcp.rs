@@ -3,9 +3,9 @@
 use super::datagrams::DatagramFlow;
 use super::quic::QuicFlow;
 use super::world::{Outbox, World};
-use crate::sender::Counters;
 use knee_cc::CaState;
 use knee_core::{Packet, Rate, Time};
+use knee_tcp::sender::Counters;
 
 /// Both ends of a flow that is no TCP connection.
 #[expect(clippy::large_enum_variant, reason = "each is in a box of its own")]

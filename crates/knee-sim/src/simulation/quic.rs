@@ -6,11 +6,11 @@
 
 use super::non_tcp::{NonTcp, SenderFigures};
 use super::world::{Outbox, World};
-use crate::sender::Counters;
 use knee_cc::{CaState, Control};
 use knee_core::{Packet, Time};
 use knee_quic::proto::EcnCodepoint;
 use knee_quic::{Datagram, Peer, Settings, Stack, Watch};
+use knee_tcp::sender::Counters;
 use std::sync::Arc;
 
 /// Bytes of the IPv4 and UDP headers.

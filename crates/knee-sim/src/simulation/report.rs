@@ -3,13 +3,13 @@
 use super::connections::Action;
 use super::non_tcp::SenderFigures;
 use super::world::{Flow, World};
-use crate::events::Event;
-use crate::observe::{FlowCounts, Interval, Rows};
-use crate::output::{Output, SenderState};
-use crate::receiver::Receiver;
 use knee_core::cache::fetch;
 use knee_core::{Packet, Time};
+use knee_net::events::Event;
+use knee_net::observe::{FlowCounts, Interval, Rows};
+use knee_net::output::{Output, SenderState};
 use knee_queue::Note;
+use knee_tcp::receiver::Receiver;
 
 /// Flows whose state is fetched before it is sampled.
 const FLOWS_AHEAD: usize = 4;
@@ -179,6 +179,17 @@ impl World {
     /// Puts on record what happens now.
     pub(super) fn record(&mut self, flow: Option<u32>, link: Option<u32>, event: &str, value: f64) {
         self.record.rows.record(self.now, flow, link, event, value);
+    }
+
+    /// Books what links have dropped and their queues have noted as packets moved.
+    #[inline]
+    pub(super) fn book_network_news(&mut self) {
+        if self.network.news.is_empty() {
+            return;
+        }
+        let mut news = std::mem::take(&mut self.network.news);
+        news.drain(..).for_each(|link| self.book_news(link));
+        self.network.news = news;
     }
 
     /// Books what a link has dropped and its queue has noted.

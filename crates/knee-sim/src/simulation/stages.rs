@@ -2,10 +2,10 @@
 //! arrives at later ones.
 
 use super::world::World;
-use crate::network::{Direction, Network};
 use knee_core::packet::MTU;
 use knee_core::{Packet, Time};
 use knee_link::Arrivals;
+use knee_net::network::{Direction, Network};
 use knee_queue::Burst;
 
 /// Packets that leave a link in a batch, about, at the most: what is noted of them has a bound.
@@ -27,7 +27,7 @@ const FROM_MEDIUM: u16 = 2 << RANK_BITS;
 pub(super) const DELAYED_ACK: u16 = 3 << RANK_BITS;
 pub(super) const COMPRESSED_SACK: u16 = 4 << RANK_BITS;
 
-/// The order of what is due at one time, as [`crate::events::Event`] has it: packets that come from wires first, by link,
+/// The order of what is due at one time, as [`knee_net::events::Event`] has it: packets that come from wires first, by link,
 /// then what comes out of pipes, then packets that come from media, by link, then what flows do, by flow.
 const PIPE: u64 = 1 << TURN_BITS;
 const MEDIUM: u64 = 2 << TURN_BITS;
@@ -284,7 +284,7 @@ fn topological_order(links: usize, paths: &[&[u32]]) -> Option<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::Event;
+    use knee_net::events::Event;
     use proptest::prelude::*;
 
     /// What is due at one time, as events and as turns.

@@ -3,15 +3,15 @@
 use super::build::OwnMake;
 use super::connections::Connections;
 use super::non_tcp::NonTcp;
-use crate::network::{FlowPath, Network};
-use crate::observe::{Histogram, Record, Spread};
-use crate::receiver::{self, Blocks, Receiver};
-use crate::sender::{self, Departure, Sender};
-use crate::spec::ChangeSpec;
 use knee_cc::{CaState, Entry, Needs};
 use knee_core::{Packet, Params, Time};
+use knee_net::network::{FlowPath, Network};
+use knee_net::observe::{Histogram, Record, Spread};
+use knee_net::spec::ChangeSpec;
 use knee_qlog::Log;
 use knee_quic::Datagram;
+use knee_tcp::receiver::{self, Blocks, Receiver};
+use knee_tcp::sender::{self, Departure, Sender};
 use slab::Slab;
 
 /// Where there are more flows than this, their histograms are coarser, and only their sum is among the rows.

@@ -1,6 +1,6 @@
 //! What no figure of any run may be, whatever was run: a rate beyond the links, a ratio beyond 1, an RTT below the path.
 
-use knee_sim::output::FlowFigures;
+use knee_net::output::FlowFigures;
 use knee_sim::{Output, Rows};
 use serde_json::Value;
 

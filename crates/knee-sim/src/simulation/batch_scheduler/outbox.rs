@@ -1,12 +1,12 @@
 //! What the flow at work sends where time passes in batches, and its timers.
 
 use super::applications::DueActions;
-use crate::network::FlowPath;
 use crate::simulation::ack_path::AckPath;
 use crate::simulation::stages::{COMPRESSED_SACK, DELAYED_ACK, PACE, RETRANSMIT, Stages};
 use crate::simulation::world::{Outbox, World};
-use crate::timer::Timer;
 use knee_core::{Packet, Time};
+use knee_net::network::FlowPath;
+use knee_tcp::timer::Timer;
 
 /// Takes what the flow at work sends.
 pub(super) struct BatchOutbox {

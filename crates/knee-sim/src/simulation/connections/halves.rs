@@ -1,14 +1,14 @@
 //! The endpoints that carry connections: taken as one opens, given back once nothing of it is in the network.
 
 use super::{Action, Half};
-use crate::observe::{FlowCounts, Histogram, Spread};
-use crate::receiver::Receiver;
-use crate::sender::{Sender, SenderInit};
 use crate::simulation::world::{Flow, Outbox, World};
-use crate::timer::Timer;
 use knee_cc::CaState;
 use knee_core::packet::MTU;
 use knee_core::{ConnectionId, Packet, Time};
+use knee_net::observe::{FlowCounts, Histogram, Spread};
+use knee_tcp::receiver::Receiver;
+use knee_tcp::sender::{Sender, SenderInit};
+use knee_tcp::timer::Timer;
 use knee_traffic::Conn;
 use std::collections::VecDeque;
 

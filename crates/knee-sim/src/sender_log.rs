@@ -5,43 +5,42 @@
 //! Of a flow that runs an application, each connection's sender of the flow's data is a group of events (`group_id`) in the
 //! flow's file.
 
-use super::Tap;
-use crate::receiver::Range;
-use crate::sender::Sender;
-use crate::spec::{FlowSpec, Spec, Transport};
+use crate::Tap;
 use knee_core::packet::MSS;
 use knee_core::{ConnectionId, Packet, Time};
+use knee_net::spec::{FlowSpec, Spec, Transport};
 use knee_qlog::events::quic::{
     AckedRanges, MetricsUpdated, PacketHeader, PacketLost, PacketReceived, PacketSent, PacketType, QuicFrame,
 };
 use knee_qlog::events::{EventData, RawInfo};
 use knee_qlog::{About, Log};
+use knee_tcp::receiver::Range;
+use knee_tcp::sender::Sender;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io;
-use std::path::Path;
+use std::io::{self, Write};
 
-/// Opens a file in `folder` for each flow that is `wanted`: `flow-1.sqlog` for the first one. `ground` is where they run.
+/// Begins a log for each flow that is `wanted`, in the file that `open` gives for its name: `flow-1.sqlog` for the first one.
+/// `ground` is where the flows run.
 ///
 /// # Errors
-/// If a file cannot be made.
-pub fn open_logs(
-    folder: &Path,
+/// If a file cannot be opened.
+pub fn open_logs<File: Write + Send + 'static>(
     spec: &Spec,
     ground: &str,
     wanted: impl Fn(&FlowSpec) -> bool,
+    open: impl Fn(&str) -> io::Result<File>,
 ) -> io::Result<Vec<Option<Log>>> {
-    let open = |(i, flow): (usize, &FlowSpec)| {
+    let begin = |(i, flow): (usize, &FlowSpec)| {
         let protocol = match flow.transport {
             Transport::Tcp => "TCP",
             Transport::Quic => "QUIC",
         };
         let description = format!("{} over {protocol}, ground {ground}", flow.cc);
         let about = About { title: &flow.label, description: &description, protocol };
-        let file = wanted(flow).then(|| File::create(folder.join(format!("flow-{}.sqlog", i + 1)))).transpose()?;
+        let file = wanted(flow).then(|| open(&format!("flow-{}.sqlog", i + 1))).transpose()?;
         Ok(file.map(|file| Log::new(file, about)))
     };
-    spec.flows.iter().enumerate().map(open).collect()
+    spec.flows.iter().enumerate().map(begin).collect()
 }
 
 /// Writes qlog events of the senders of TCP flows.

@@ -76,6 +76,9 @@ pub struct Network {
     pub routes: Vec<Route>,
     /// By flow.
     pub ways: Vec<FlowPath>,
+    /// Links in whose outcomes are drops or notes that a [`crate::driver::Driver`] has brought about, in the order in which it
+    /// did; whoever books them empties it.
+    pub news: Vec<u32>,
 }
 
 impl Network {
@@ -95,7 +98,8 @@ impl Network {
         }
         let hop_pipes = pipes.len() as u32;
         let ways = Vec::with_capacity(spec.flows.len());
-        let mut network = Self { links, pipes, hop_pipes, ack_pipes: Vec::new(), routes: Vec::new(), ways };
+        let mut network =
+            Self { links, pipes, hop_pipes, ack_pipes: Vec::new(), routes: Vec::new(), ways, news: Vec::new() };
         for flow in &spec.flows {
             let forward: Vec<u32> = flow.path.iter().map(|&l| l as u32).collect();
             let backward: Vec<u32> = flow.path.iter().rev().filter_map(|&l| reverse[l]).collect();
@@ -143,12 +147,6 @@ impl Network {
     /// Whether a pipe ends at senders, and not at a link or a receiver.
     pub const fn ends_at_sender(&self, pipe: u32) -> bool {
         pipe >= self.hop_pipes
-    }
-
-    /// The first link that a flow's data crosses.
-    #[inline]
-    pub fn first_link(&self, flow: u32) -> Option<u32> {
-        self.routes[self.ways[flow as usize].route as usize].data.first().copied()
     }
 
     /// The links that a flow's data crosses.

@@ -6,6 +6,7 @@
 //! pipes, so that an ACK goes before the timer it would stop; then timers and what else flows do. Of one kind, the lower
 //! number goes first.
 
+use crate::spec::Spec;
 use knee_core::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -104,6 +105,38 @@ impl Events {
         self.taken = next.is_some();
         next
     }
+}
+
+/// What concerns the whole run, beside flows' starts. Where there is no warm-up, a flow's figures begin with its start.
+pub fn agenda(spec: &Spec) -> Events {
+    let mut agenda = Events::default();
+    let warmup = Time::from_nanos(spec.warmup);
+    let duration = Time::from_nanos(spec.duration);
+    for (i, change) in spec.changes.iter().enumerate() {
+        agenda.push(Time::from_nanos(change.at), Event::Change(i as u32));
+    }
+    let starts = spec.flows.iter().map(|f| Time::from_nanos(f.start));
+    let (first, last) = (starts.clone().min(), starts.max());
+    // Before the first flow starts, so that its first packet counts.
+    agenda.push(first.unwrap_or(Time::ZERO) + warmup, Event::MeasureLinks);
+    for (i, flow) in spec.flows.iter().enumerate() {
+        if warmup > Time::ZERO {
+            agenda.push(Time::from_nanos(flow.start) + warmup, Event::Measure(i as u32));
+        }
+        if flow.stop < spec.duration {
+            agenda.push(Time::from_nanos(flow.stop), Event::Stop(i as u32));
+        }
+    }
+    let stop = spec.flows.iter().map(|f| Time::from_nanos(f.stop)).min().unwrap_or(duration).min(duration);
+    let from = last.unwrap_or(Time::ZERO) + warmup;
+    if from < stop {
+        agenda.push(from, Event::CommonStart);
+        if stop < duration {
+            agenda.push(stop, Event::CommonEnd);
+        }
+    }
+    agenda.push(Time::from_nanos(spec.interval), Event::Sample);
+    agenda
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! What a specification must fulfil.
 
 use super::sizes::check_sizes;
-use crate::receiver;
-use crate::spec::{Capacity, Change, FlowSpec, Spec};
+use crate::spec::{Capacity, Change, Spec};
 use knee_core::{ParamError, Time};
 use thiserror::Error;
 
@@ -177,13 +176,6 @@ pub fn check(spec: &Spec) -> Result<(), SpecError> {
             let fault = |fault| SpecError::Traffic { flow: flow.label.clone(), fault };
             traffic.check().map_err(fault)?;
         }
-        if let Some(receiver) = &flow.receiver {
-            check_receiver(&receiver.name, flow, spec).map_err(|fault| SpecError::Receiver {
-                flow: flow.label.clone(),
-                name: receiver.name.clone(),
-                fault,
-            })?;
-        }
         if flow.reverse
             && let Some(&link) = flow.path.iter().find(|&&l| spec.links[l].reverse.is_none())
         {
@@ -191,17 +183,6 @@ pub fn check(spec: &Spec) -> Result<(), SpecError> {
         }
     }
     check_changes(spec)
-}
-
-fn check_receiver(name: &str, flow: &FlowSpec, spec: &Spec) -> Result<(), &'static str> {
-    let entry = receiver::find(name).ok_or("there is no such receiver")?;
-    if !flow.is_tcp() || flow.traffic.is_some() {
-        return Err("only those of endless flows and single transfers over TCP misbehave");
-    }
-    if entry.conceals_losses && spec.tcp.receive_window.is_none() {
-        return Err("nothing limits a sender that hears of no loss, unless TCP has a receive window");
-    }
-    Ok(())
 }
 
 fn check_changes(spec: &Spec) -> Result<(), SpecError> {

@@ -11,9 +11,9 @@
 //!   other timers in proportion to what is sent.
 
 use super::{AckInfo, Config, Departure, Sender, SenderInit};
-use crate::ecn::{Ecn, EcnSpec, FIRST_COUNT};
+use crate::ecn::{Ecn, FIRST_COUNT};
 use crate::timer::Clock;
-use knee_cc::{DynCongestionControl, Entry, Init, Make};
+use knee_cc::{DynCongestionControl, Ecn as Reaction, Entry, Init, Make};
 use knee_core::testing::{Source, params};
 use knee_core::{Packet, Params, Rate, Rng, Time};
 use std::collections::BTreeSet;
@@ -40,9 +40,12 @@ impl Case {
     pub fn draw(entry: &Entry, source: &mut Source) -> Self {
         let config = config(source);
         let (bytes, paced) = (source.maybe(|source| source.log_uniform(24)), source.chance(64));
-        let asked =
-            source.one_of(&[EcnSpec::Off, EcnSpec::Off, EcnSpec::Off, EcnSpec::On, EcnSpec::Accurate, EcnSpec::L4s]);
-        let ecn = Ecn::new(asked, entry.needs.ecn);
+        let (off, on, accurate) = match entry.needs.ecn {
+            Reaction::Classic => (Ecn::OFF, Ecn::CLASSIC, Ecn::ACCURATE),
+            Reaction::PerPacket => (Ecn::PER_PACKET, Ecn::PER_PACKET, Ecn::ACCURATE),
+            Reaction::Scalable => (Ecn::L4S, Ecn::L4S, Ecn::L4S),
+        };
+        let ecn = source.one_of(&[off, off, off, on, accurate, Ecn::L4S]);
         // 1 us to 17 s.
         let rtt = Time::from_micros(source.log_uniform(24));
         let now = rtt + Time::from_millis(source.below(100));

@@ -1,7 +1,6 @@
 //! What a simulation is told: a scenario with every default written out and every quantity in base units (times in
 //! nanoseconds, rates in bits per second, sizes in bytes), as the Python package hands it over in JSON.
 
-use crate::ecn::EcnSpec;
 use knee_core::{Bytes, Kind, Param, Rate, Time, Value};
 use knee_traffic::TrafficSpec;
 use serde::Deserialize;
@@ -312,6 +311,21 @@ pub struct FlowSpec {
     /// How its receiver misbehaves; none: it is honest.
     #[serde(default)]
     pub receiver: Option<ModelSpec>,
+}
+
+/// How a flow is to use ECN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EcnSpec {
+    /// ECN only if the algorithm needs it.
+    #[default]
+    Off,
+    /// ECT(0), with the feedback that the algorithm asks for.
+    On,
+    /// The same with accurate feedback.
+    Accurate,
+    /// ECT(1) (RFC 9331) and accurate feedback.
+    L4s,
 }
 
 /// What carries a flow's data.

@@ -1,8 +1,6 @@
 //! How a connection uses ECN: the codepoint of its packets, and what its receiver tells of CE marks.
 
-use knee_cc::Ecn as Reaction;
 use knee_core::Packet;
-use serde::Deserialize;
 
 /// What a receiver tells of CE marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,21 +11,6 @@ pub enum Feedback {
     PerPacket,
     /// ACKs count the marked packets in three bits (accurate ECN: RFC 9768).
     Accurate,
-}
-
-/// What a scenario asks of a flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EcnSpec {
-    /// ECN only if the algorithm needs it.
-    #[default]
-    Off,
-    /// ECT(0), with the feedback that the algorithm asks for.
-    On,
-    /// The same with accurate feedback.
-    Accurate,
-    /// ECT(1) (RFC 9331) and accurate feedback.
-    L4s,
 }
 
 /// How a connection uses ECN.
@@ -44,19 +27,12 @@ impl Ecn {
     pub const OFF: Self = Self { codepoint: 0, feedback: Feedback::Classic };
     /// As RFC 3168 has it.
     pub const CLASSIC: Self = Self { codepoint: Packet::ECT, feedback: Feedback::Classic };
+    /// As DCTCP has it (RFC 8257, 3.2).
+    pub const PER_PACKET: Self = Self { codepoint: Packet::ECT, feedback: Feedback::PerPacket };
+    /// ECT(0) with accurate feedback (RFC 9768).
+    pub const ACCURATE: Self = Self { codepoint: Packet::ECT, feedback: Feedback::Accurate };
     /// As L4S requires (RFC 9331, 4.1 and 4.2).
     pub const L4S: Self = Self { codepoint: Packet::ECT | Packet::L4S, feedback: Feedback::Accurate };
-
-    /// That of a flow whose algorithm has this reaction.
-    pub const fn new(asked: EcnSpec, reaction: Reaction) -> Self {
-        match (reaction, asked) {
-            (Reaction::Scalable, _) | (_, EcnSpec::L4s) => Self::L4S,
-            (_, EcnSpec::Accurate) => Self { codepoint: Packet::ECT, feedback: Feedback::Accurate },
-            (Reaction::PerPacket, _) => Self { codepoint: Packet::ECT, feedback: Feedback::PerPacket },
-            (Reaction::Classic, EcnSpec::On) => Self::CLASSIC,
-            (Reaction::Classic, EcnSpec::Off) => Self::OFF,
-        }
-    }
 
     /// Whether data packets are ECN-capable.
     pub const fn is_on(self) -> bool {

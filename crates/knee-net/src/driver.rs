@@ -1,0 +1,207 @@
+//! Moves packets through a network, from event to event.
+//!
+//! A packet that sets out ([`Driver::send`]) comes to the first link of its path. The link serves it when it is due; the packet
+//! goes through the pipe behind the link, if there is one, to the next link, and at last to an end: data to its receiver, an
+//! ACK through the pipe at the end of the path to its sender. There [`Driver::step`] gives it to whoever runs the network.
+
+use crate::events::{Event, Events};
+use crate::network::{FlowPath, Network};
+use knee_core::{Packet, Time};
+use knee_link::Link;
+use knee_queue::Burst;
+
+/// What has happened.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// A packet moved within the network, or nothing did.
+    Moved,
+    /// Data came to its receiver.
+    Data(Packet),
+    /// An ACK came to its sender.
+    Ack(Packet),
+    /// An event of others is due.
+    Due(Event),
+}
+
+/// Lets time pass in a network.
+pub struct Driver {
+    /// An event for each link and pipe that has something to do, and what others schedule.
+    pub events: Events,
+    /// The link or pipe that acted last, with the time of its next packet: as long as nothing else is due before, it goes on
+    /// without the heap.
+    last: (Time, Event),
+}
+
+const NOBODY: (Time, Event) = (Time::MAX, Event::Sample);
+
+impl Driver {
+    /// For a network in which nothing has happened yet, with the events of others.
+    pub const fn new(events: Events) -> Self {
+        Self { events, last: NOBODY }
+    }
+
+    /// When something is due next; `Time::MAX`: nothing is.
+    #[inline]
+    pub fn next(&self) -> Time {
+        self.events.next().min(self.last.0)
+    }
+
+    /// Lets the next event happen, and gives its time; none: there is none. Links that dropped packets or left notes are in
+    /// [`Network::news`] then.
+    #[inline]
+    pub fn step(&mut self, network: &mut Network) -> Option<(Time, Step)> {
+        let last = std::mem::replace(&mut self.last, NOBODY);
+        let (now, event) = if last.0 < self.events.next() {
+            last
+        } else {
+            if last.0 < Time::MAX {
+                self.events.push(last.0, last.1);
+            }
+            self.events.pop()?
+        };
+        let step = match event {
+            Event::Wire(i) | Event::Link(i) => self.serve(network, i, event, now),
+            Event::Pipe(i) => self.deliver(network, i, now),
+            _ => Step::Due(event),
+        };
+        Some((now, step))
+    }
+
+    /// `count` packets that differ only by their segments set out now, on a path that has a link or a pipe.
+    #[inline]
+    pub fn send(&mut self, network: &mut Network, first: Packet, count: u32, now: Time) {
+        match network.next_link(&first) {
+            Some(link) => self.arrive(network, link, first, count, now),
+            // The path against a flow's data may have no links.
+            None => (0..u64::from(count))
+                .for_each(|k| self.enter_end_pipe(network, Packet { seq: first.seq + k, ..first }, now)),
+        }
+    }
+
+    /// The packet behind whose departure or arrival another is expected, if one is: what its end needs can be fetched.
+    #[inline]
+    pub fn upcoming<'a>(&self, network: &'a Network) -> Upcoming<'a> {
+        match self.last.1 {
+            _ if self.last.0 == Time::MAX => Upcoming::Nothing,
+            Event::Wire(i) | Event::Link(i) => {
+                let on_wire = network.links[i as usize].link.on_wire();
+                on_wire.map_or(Upcoming::Nothing, |departure| Upcoming::Departure(&departure.packet))
+            }
+            Event::Pipe(i) if network.ends_at_sender(i) => Upcoming::Arrivals(&network.pipes[i as usize]),
+            _ => Upcoming::Nothing,
+        }
+    }
+
+    /// Checks that an event is there for each link and pipe at the time at which it is due.
+    ///
+    /// # Errors
+    /// If one is missing.
+    pub fn audit(&self, network: &Network) -> Result<(), String> {
+        let links = network.links.iter().map(|direction| &direction.link);
+        let links = (0..).zip(links).map(|(i, link)| (link.due(), event_of(link, i)));
+        let pipes = (0..).zip(&network.pipes).map(|(i, pipe)| (pipe.next().unwrap_or(Time::MAX), Event::Pipe(i)));
+        let known = |at, event| self.last == (at, event) || self.events.contains(at, event);
+        match links.chain(pipes).find(|&(at, event)| at < Time::MAX && !known(at, event)) {
+            Some((at, event)) => Err(format!("no event for {event:?} at {at}")),
+            None => Ok(()),
+        }
+    }
+
+    /// A link serves.
+    #[inline]
+    fn serve(&mut self, network: &mut Network, i: u32, event: Event, now: Time) -> Step {
+        let direction = &mut network.links[i as usize];
+        // Its time may have changed since the event was made; there is another event then.
+        if direction.link.due() != now {
+            return Step::Moved;
+        }
+        let packet = direction.serve(now);
+        self.last = (direction.link.due(), event);
+        if direction.outcome.has_news() {
+            network.news.push(i);
+        }
+        let Some(packet) = packet else { return Step::Moved };
+        match network.propagate(i, packet, now) {
+            None => self.cross(network, packet, now),
+            Some((pipe, head)) => {
+                if let Some(at) = head {
+                    self.events.push(at, Event::Pipe(pipe));
+                }
+                Step::Moved
+            }
+        }
+    }
+
+    /// A pipe delivers.
+    #[inline]
+    fn deliver(&mut self, network: &mut Network, i: u32, now: Time) -> Step {
+        let pipe = &mut network.pipes[i as usize];
+        // None: the event of a packet that another one overtook.
+        let Some(packet) = pipe.pop(now) else { return Step::Moved };
+        if let Some(at) = pipe.next() {
+            self.last = (at, Event::Pipe(i));
+        }
+        if network.ends_at_sender(i) { at_end(packet) } else { self.cross(network, packet, now) }
+    }
+
+    /// A packet has crossed a link: it comes to the next one of its path, to the pipe at the end, or to its end.
+    #[inline]
+    fn cross(&mut self, network: &mut Network, mut packet: Packet, now: Time) -> Step {
+        packet.hop += 1;
+        if let Some(next) = network.next_link(&packet) {
+            self.arrive(network, next, packet, 1, now);
+        } else if packet.has(Packet::ACK) == network.ways[packet.flow as usize].mirrored {
+            return at_end(packet);
+        } else {
+            self.enter_end_pipe(network, packet, now);
+        }
+        Step::Moved
+    }
+
+    /// A packet enters the pipe at the end of its path.
+    #[inline]
+    fn enter_end_pipe(&mut self, network: &mut Network, packet: Packet, now: Time) {
+        let FlowPath { ack_pipe, ack_delay, .. } = network.ways[packet.flow as usize];
+        if let Some(at) = network.pipes[ack_pipe as usize].push(now + ack_delay, packet) {
+            self.events.push(at, Event::Pipe(ack_pipe));
+        }
+    }
+
+    /// `count` packets like `first` arrive at a link now.
+    #[inline]
+    fn arrive(&mut self, network: &mut Network, i: u32, mut first: Packet, count: u32, now: Time) {
+        first.enqueued = now;
+        let direction = &mut network.links[i as usize];
+        let before = direction.link.due();
+        direction.link.arrive(&Burst { first, count }, now, &mut direction.outcome);
+        // An event at another time that the heap still holds for the link is void from now on.
+        let due = direction.link.due();
+        if due != before && due < Time::MAX {
+            self.events.push(due, event_of(&direction.link, i));
+        }
+        if direction.outcome.has_news() {
+            network.news.push(i);
+        }
+    }
+}
+
+/// What is to be expected of the link or pipe that acted last.
+#[derive(Clone, Copy)]
+pub enum Upcoming<'a> {
+    /// Nothing.
+    Nothing,
+    /// This packet leaves a link next.
+    Departure(&'a Packet),
+    /// Packets arrive at senders out of this pipe.
+    Arrivals(&'a crate::pipe::Pipe),
+}
+
+/// A packet is at its end.
+const fn at_end(packet: Packet) -> Step {
+    if packet.has(Packet::ACK) { Step::Ack(packet) } else { Step::Data(packet) }
+}
+
+/// What is due when the link at an index acts next.
+const fn event_of(link: &Link, i: u32) -> Event {
+    if link.is_wire() { Event::Wire(i) } else { Event::Link(i) }
+}

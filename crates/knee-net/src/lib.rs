@@ -1,0 +1,18 @@
+//! A network by itself: what a specification says of it, links and pipes, the order of events, observers.
+//!
+//! [`Spec`] says what there is, [`network::Network`] is that at rest, a [`driver::Driver`] moves packets through it, [`Output`]
+//! and [`Rows`] are what comes out of a run. What is at the ends of flows is another's part: the simulator's, or the switch's
+//! between real kernels. Times are whole nanoseconds.
+
+pub mod driver;
+pub mod events;
+pub mod network;
+pub mod observe;
+pub mod output;
+pub mod pipe;
+pub mod spec;
+
+pub use network::SpecError;
+pub use observe::Rows;
+pub use output::{EventRow, LinkRow, Output, SampleRow};
+pub use spec::Spec;

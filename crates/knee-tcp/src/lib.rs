@@ -1,0 +1,9 @@
+//! TCP endpoints that behave as Linux's, in segments and nanoseconds. They know nothing of what lies between them.
+//!
+//! A [`sender::Sender`] takes ACKs and timers and gives what leaves; a [`receiver::Receiver`] takes data and gives ACKs. Their
+//! [`timer::Timer`]s fire on a kernel's clock of ticks.
+
+pub mod ecn;
+pub mod receiver;
+pub mod sender;
+pub mod timer;
