@@ -4,14 +4,17 @@
 //! A [`Log`] is a file that takes events at times of any clock. quinn writes its own events into it through
 //! [`Log::quinn`]; what it cannot know, and what senders other than quinn do, is written with [`Log::event`].
 
+#[cfg(feature = "quinn")]
 mod from_quinn;
 
 pub use qlog::events;
 
+#[cfg(feature = "quinn")]
 use from_quinn::FromQuinn;
 use knee_core::Time;
 use qlog::events::EventData;
 use qlog::events::quic::CongestionStateUpdated;
+#[cfg(feature = "quinn")]
 use quinn_proto::{QlogConfig, QlogStream};
 use serde::Serialize;
 use serde_json::json;
@@ -120,6 +123,7 @@ impl Log {
         self.inside(|inside| inside.acked = acked);
     }
 
+    #[cfg(feature = "quinn")]
     pub(crate) fn take_acked(&self) -> Option<Vec<(u64, u64)>> {
         self.inside(|inside| inside.acked.take())
     }
@@ -147,6 +151,7 @@ impl Log {
 
     /// What quinn writes its events into, for `TransportConfig::qlog_stream`. They get the time that
     /// [`Log::set_time`] has said.
+    #[cfg(feature = "quinn")]
     pub fn quinn(&self) -> Option<QlogStream> {
         let mut config = QlogConfig::default();
         config.writer(Box::new(FromQuinn::new(self.clone())));
@@ -154,6 +159,7 @@ impl Log {
     }
 
     /// An event of quinn's, now.
+    #[cfg(feature = "quinn")]
     pub(crate) fn raw(&self, event: &from_quinn::Event) {
         self.inside(|inside| inside.record(event, self.group));
     }
@@ -247,6 +253,7 @@ mod tests {
         assert_eq!((&records[1]["time"], &records[2]["time"]), (&json!(150_000.000_001), &json!(150_000.000_001)));
     }
 
+    #[cfg(feature = "quinn")]
     #[test]
     fn quinns_events_are_brought_to_the_form_of_the_drafts() {
         let (log, sink) = log();

@@ -5,6 +5,7 @@
 
 pub mod sender_log;
 pub mod simulation;
+#[cfg(feature = "quic")]
 pub mod stacks;
 pub mod tap;
 

@@ -19,10 +19,12 @@ mod event_scheduler;
 #[cfg(any(test, feature = "testing"))]
 pub mod invariants;
 mod landings;
-mod non_tcp;
+mod obstacle;
+#[cfg(feature = "quic")]
 mod quic;
 mod report;
 mod stages;
+mod udp;
 mod world;
 
 use crate::Tap;
@@ -38,7 +40,10 @@ use batch_scheduler::BatchScheduler;
 use event_scheduler::EventScheduler;
 use world::World;
 
-pub use build::{Own, OwnMake, QuicSetup, quic_setup};
+pub use build::{Own, OwnMake};
+pub use obstacle::Obstacle;
+#[cfg(feature = "quic")]
+pub use quic::{MakeFactory, QuicSetup, quic_setup};
 
 /// A running simulation.
 pub struct Simulation {
@@ -50,7 +55,7 @@ pub struct Simulation {
 
 /// How time passes.
 enum Scheduler {
-    Events(Box<EventScheduler>),
+    Events(Box<EventScheduler>, Obstacle),
     Batches(Box<BatchScheduler>),
 }
 
@@ -71,8 +76,8 @@ impl Simulation {
         let world = World::new(spec, own)?;
         let agenda = agenda(spec);
         let scheduler = match BatchScheduler::stages(&world) {
-            Some(stages) => Scheduler::Batches(Box::new(BatchScheduler::new(&world, stages, agenda))),
-            None => Scheduler::Events(Box::new(EventScheduler::new(&world, agenda))),
+            Ok(stages) => Scheduler::Batches(Box::new(BatchScheduler::new(&world, stages, agenda))),
+            Err(obstacle) => Scheduler::Events(Box::new(EventScheduler::new(&world, agenda)), obstacle),
         };
         Ok(Self { world, scheduler, work: 0 })
     }
@@ -90,9 +95,10 @@ impl Simulation {
     /// Lets `tap` see the packets at the senders. Must be called before the first step. With it time passes event by event.
     pub fn tap(&mut self, tap: Box<dyn Tap>) {
         if let Scheduler::Batches(batches) = &mut self.scheduler {
-            self.scheduler = Scheduler::Events(Box::new(EventScheduler::new(&self.world, batches.take_agenda())));
+            let events = Box::new(EventScheduler::new(&self.world, batches.take_agenda()));
+            self.scheduler = Scheduler::Events(events, Obstacle::Observed);
         }
-        if let Scheduler::Events(events) = &mut self.scheduler {
+        if let Scheduler::Events(events, _) = &mut self.scheduler {
             events.tap(tap);
         }
     }
@@ -100,15 +106,18 @@ impl Simulation {
     /// Writes what senders do into `logs`, by flow. Must be called before the first step. With it time passes event by
     /// event.
     pub fn log(&mut self, logs: Vec<Option<Log>>) {
-        let tcp = logs.iter().enumerate().map(|(i, log)| log.clone().filter(|_| !self.world.is_non_tcp(i as u32)));
+        let tcp = logs.iter().enumerate().map(|(i, log)| log.clone().filter(|_| !self.world.is_udp(i as u32)));
         let grouped = (0..logs.len()).map(|i| self.world.connections.runs(i as u32));
         self.tap(Box::new(SenderLogs::new(tcp.collect(), grouped.collect())));
         self.world.logs = logs;
     }
 
-    /// Whether time passes in batches.
-    pub const fn goes_in_batches(&self) -> bool {
-        matches!(self.scheduler, Scheduler::Batches(_))
+    /// Why time passes event by event; none: it passes in batches.
+    pub const fn obstacle(&self) -> Option<Obstacle> {
+        match self.scheduler {
+            Scheduler::Events(_, obstacle) => Some(obstacle),
+            Scheduler::Batches(_) => None,
+        }
     }
 
     /// What has been done so far, in steps: events, or, where time passes in batches, these, visits of flows and packets. A
@@ -123,7 +132,7 @@ impl Simulation {
         let until = work.saturating_add(steps);
         while *work < until && !world.finished {
             *work += match scheduler {
-                Scheduler::Events(scheduler) => scheduler.step(world),
+                Scheduler::Events(scheduler, _) => scheduler.step(world),
                 Scheduler::Batches(scheduler) => scheduler.step(world),
             };
         }
@@ -149,7 +158,9 @@ impl Simulation {
     /// # Errors
     /// If the spool could not be written.
     pub fn finish(self) -> std::io::Result<(Output, Rows)> {
-        self.world.finish()
+        let event_by_event = self.obstacle().map(|obstacle| obstacle.to_string());
+        let (output, rows) = self.world.finish()?;
+        Ok((Output { event_by_event, ..output }, rows))
     }
 
     /// How many endpoints there are: one for each flow, and as many as connections of applications were open at a time.
@@ -163,7 +174,7 @@ impl Simulation {
     /// What does not add up.
     pub fn audit(&self) -> Result<(), String> {
         let (between_links, acks) = match &self.scheduler {
-            Scheduler::Events(scheduler) => {
+            Scheduler::Events(scheduler, _) => {
                 scheduler.audit(&self.world)?;
                 (self.world.network.pipes.iter().map(|pipe| pipe.len() as u64).sum(), 0)
             }
@@ -199,8 +210,23 @@ mod tests {
         Simulation::new(&serde_json::from_value(spec).unwrap()).unwrap()
     }
 
-    fn goes_in_batches(links: &[Value], flows: &[Value]) -> bool {
-        simulation(links, flows).goes_in_batches()
+    fn obstacle(links: &[Value], flows: &[Value]) -> Option<Obstacle> {
+        simulation(links, flows).obstacle()
+    }
+
+    #[cfg(not(feature = "quic"))]
+    #[test]
+    fn a_flow_over_quic_is_refused_where_quic_is_left_out() {
+        let mut quic = flow(&[0], 20);
+        quic["transport"] = json!("quic");
+        let spec = json!({
+            "duration": 1, "seed": 1, "warmup": 0, "interval": 1, "links": [link()], "flows": [quic]
+        });
+        let refused = Simulation::new(&serde_json::from_value(spec).unwrap()).err().unwrap();
+        assert_eq!(
+            refused.to_string(),
+            "flow `flow` goes over QUIC, which this build leaves out: the feature `quic` puts it in"
+        );
     }
 
     fn with(key: &str, value: Value) -> Value {
@@ -212,28 +238,29 @@ mod tests {
     #[test]
     fn batches_take_links_that_keep_order_without_circles_and_acks_over_a_delay_alone() {
         let links = [link(), with("delay", json!(1_000_000)), link()];
-        assert!(goes_in_batches(&links[..1], &[flow(&[0], 20)]));
-        assert!(goes_in_batches(&links, &[flow(&[2, 0], 20), flow(&[2, 1, 0], 30), flow(&[1], 10)]));
+        assert_eq!(obstacle(&links[..1], &[flow(&[0], 20)]), None);
+        assert_eq!(obstacle(&links, &[flow(&[2, 0], 20), flow(&[2, 1, 0], 30), flow(&[1], 10)]), None);
         // Servers with a rate, and delays in order; a medium behind another only where a delay is between them.
         let bucket = with("burst", json!(3000));
         let kept = [("jitter", json!(1)), ("model", json!({"name": "lte"})), ("model", json!({"name": "leo"}))];
         for (key, value) in kept.into_iter().chain([("burst", json!(3000))]) {
-            assert!(goes_in_batches(&[with(key, value.clone())], &[flow(&[0], 20)]), "{key} {value}");
+            assert_eq!(obstacle(&[with(key, value.clone())], &[flow(&[0], 20)]), None, "{key} {value}");
         }
         let mut delayed = bucket.clone();
         delayed["delay"] = json!(1_000_000);
-        assert!(goes_in_batches(&[delayed, bucket.clone()], &[flow(&[0, 1], 20)]));
-        assert!(!goes_in_batches(&[bucket.clone(), bucket], &[flow(&[0, 1], 20)]));
+        assert_eq!(obstacle(&[delayed, bucket.clone()], &[flow(&[0, 1], 20)]), None);
+        assert_eq!(obstacle(&[bucket.clone(), bucket], &[flow(&[0, 1], 20)]), Some(Obstacle::MediumToMedium));
         // A circle, ACKs that have no delay left, and links that have no rate, carry ACKs or let packets overtake each other.
-        assert!(!goes_in_batches(&links, &[flow(&[0, 2], 20), flow(&[2, 0], 20)]));
-        assert!(!goes_in_batches(&links, &[flow(&[1], 1)]));
+        assert_eq!(obstacle(&links, &[flow(&[0, 2], 20), flow(&[2, 0], 20)]), Some(Obstacle::Circle));
+        assert_eq!(obstacle(&links, &[flow(&[1], 1)]), Some(Obstacle::NoAckDelay));
         let reverse = json!({"capacity": {"rate": 1_000_000}, "queue": "pfifo", "limit": null});
         let mut overtaken = with("jitter", json!(1));
         overtaken["reorder"] = json!(true);
-        assert!(!goes_in_batches(&[overtaken], &[flow(&[0], 20)]));
-        for (key, value) in [("reverse", reverse), ("capacity", json!({"trace": [1, 2]}))] {
-            assert!(!goes_in_batches(&[with(key, value.clone())], &[flow(&[0], 20)]), "{key}");
-            assert!(goes_in_batches(&[link(), with(key, value)], &[flow(&[0], 20)]), "a {key} that nobody crosses");
+        assert_eq!(obstacle(&[overtaken], &[flow(&[0], 20)]), Some(Obstacle::Reordering));
+        let trace = json!({"trace": [1, 2]});
+        for (key, value, why) in [("reverse", reverse, Obstacle::QueuedAcks), ("capacity", trace, Obstacle::NoRate)] {
+            assert_eq!(obstacle(&[with(key, value.clone())], &[flow(&[0], 20)]), Some(why));
+            assert_eq!(obstacle(&[link(), with(key, value)], &[flow(&[0], 20)]), None, "a {key} that nobody crosses");
         }
     }
 
@@ -252,18 +279,19 @@ mod tests {
         };
         let limited = with(&json!({"kind": "app_limited", "rate": 1_000_000}));
         let (new, stream) = (transfers(false), flow(&[0], 20));
-        assert!(goes_in_batches(&[link()], std::slice::from_ref(&new)));
-        assert!(goes_in_batches(&[link()], &[stream.clone(), new.clone()]));
+        assert_eq!(obstacle(&[link()], std::slice::from_ref(&new)), None);
+        assert_eq!(obstacle(&[link()], &[stream.clone(), new.clone()]), None);
         for other in [transfers(true), limited] {
-            assert!(!goes_in_batches(&[link()], &[stream.clone(), new.clone(), other]));
+            let why = obstacle(&[link()], &[stream.clone(), new.clone(), other]);
+            assert_eq!(why, Some(Obstacle::DependentConnections));
         }
     }
 
     #[test]
     fn with_many_more_flows_than_packets_in_a_batch_events_are_cheaper() {
         // A batch of 2 ms has 1.66 full packets of 1.2 ms: one, for which 16 flows are enough.
-        assert!(goes_in_batches(&[link()], &vec![flow(&[0], 2); 16]));
-        assert!(!goes_in_batches(&[link()], &vec![flow(&[0], 2); 17]));
+        assert_eq!(obstacle(&[link()], &vec![flow(&[0], 2); 16]), None);
+        assert_eq!(obstacle(&[link()], &vec![flow(&[0], 2); 17]), Some(Obstacle::FewActive));
     }
 
     #[test]

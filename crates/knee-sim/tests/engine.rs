@@ -25,7 +25,9 @@ fn run(spec: &Value) -> (Output, Rows) {
 }
 
 /// All that a run gives.
-fn bits((output, rows): (Output, Rows)) -> (String, Vec<u8>) {
+/// Figures and rows. How time passed is none of them.
+fn bits((mut output, rows): (Output, Rows)) -> (String, Vec<u8>) {
+    output.event_by_event = None;
     let mut bytes = bytemuck::cast_slice(&rows.samples).to_vec();
     bytes.extend_from_slice(bytemuck::cast_slice(&rows.links));
     bytes.extend_from_slice(bytemuck::cast_slice(&rows.events));
@@ -63,7 +65,7 @@ fn in_batches(
     let mut runner =
         TestRunner::new(ProptestConfig { source_file: Some(file!()), ..ProptestConfig::with_cases(cases) });
     let outcome = runner.run(networks, |spec| {
-        batches.fetch_add(u32::from(simulation(&spec).goes_in_batches()), Relaxed);
+        batches.fetch_add(u32::from(simulation(&spec).obstacle().is_none()), Relaxed);
         law(&spec)
     });
     if let Err(error) = outcome {
@@ -78,7 +80,7 @@ fn both_schedulers_give_the_same_bits() {
     in_batches(400, 0.8, &prop_oneof![any_dumbbell(), any_chain()], |spec| {
         let mut watched = simulation(spec);
         watched.tap(Box::new(Onlooker));
-        prop_assert!(!watched.goes_in_batches());
+        prop_assert!(watched.obstacle().is_some());
         let (alone, watched) = (bits(run(spec)), bits(watched.run().unwrap()));
         prop_assert_eq!(&alone.0, &watched.0);
         prop_assert!(alone.1 == watched.1, "the time series or the events differ");
@@ -89,7 +91,8 @@ fn both_schedulers_give_the_same_bits() {
 /// Endpoints included, which connections get by who has left: timers that fire at one time go by their number.
 #[test]
 fn both_schedulers_give_the_same_bits_of_connections_that_come_and_go() {
-    in_batches(200, 0.4, &any_transfers(), |spec| {
+    // Nearly half of these networks do; others have links that are no wires, or delays that vary.
+    in_batches(200, 0.3, &any_transfers(), |spec| {
         let (mut alone, mut watched) = (simulation(spec), simulation(spec));
         watched.tap(Box::new(Onlooker));
         while alone.step(100) {

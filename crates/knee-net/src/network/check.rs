@@ -104,6 +104,9 @@ pub enum SpecError {
     /// Propagation delays longer than the base RTT.
     #[error("flow `{0}`: the links of its path delay longer than its base RTT")]
     Delay(String),
+    /// A flow over QUIC in a build without it.
+    #[error("flow `{0}` goes over QUIC, which this build leaves out: the feature `quic` puts it in")]
+    NoQuic(String),
     /// A receiver that cannot be.
     #[error("flow `{flow}`: its receiver is `{name}`: {fault}")]
     Receiver {

@@ -35,8 +35,8 @@ impl Alarms {
         arm(&mut self.compressed_sack, receiver.compressed_at, Event::CompressedSack(i), events);
     }
 
-    /// The same for both ends of a flow that is not TCP's, which are due at these times.
-    pub(super) fn arm_non_tcp(&mut self, i: u32, (sender, receiver): (Time, Time), events: &mut Events) {
+    /// The same for both ends of a flow over UDP, which are due at these times.
+    pub(super) fn arm_udp(&mut self, i: u32, (sender, receiver): (Time, Time), events: &mut Events) {
         arm(&mut self.retransmit, sender, Event::Retransmit(i), events);
         arm(&mut self.delayed_ack, receiver, Event::DelayedAck(i), events);
     }

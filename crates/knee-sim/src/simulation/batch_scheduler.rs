@@ -17,6 +17,7 @@ mod outbox;
 
 use super::ack_path::Parked;
 use super::landings::Landings;
+use super::obstacle::Obstacle;
 use super::stages::{START, Stages, landed_before};
 use super::world::World;
 use knee_core::Time;
@@ -63,20 +64,29 @@ fn min_ack_delay(world: &World) -> Time {
 }
 
 impl BatchScheduler {
-    /// The stages of `world`'s network; none where batches cannot be, or do not pay.
-    pub(super) fn stages(world: &World) -> Option<Stages> {
-        // QUIC's ACKs are datagrams of their own, which come when their receiver's stack says. Where what happens on one
-        // connection makes an application send on another, they cannot be gone through one by one.
-        if !world.non_tcp.is_empty() || !world.connections.are_independent() {
-            return None;
+    /// The stages of `world`'s network.
+    ///
+    /// # Errors
+    /// Where batches cannot be, or do not pay.
+    pub(super) fn stages(world: &World) -> Result<Stages, Obstacle> {
+        if !world.udp.is_empty() {
+            return Err(Obstacle::Udp);
+        }
+        if !world.connections.are_independent() {
+            return Err(Obstacle::DependentConnections);
         }
         let (stages, delay) = (Stages::new(&world.network)?, min_ack_delay(world));
-        // Connections go that way over wires alone.
         if !world.connections.is_empty() && stages.crowd() {
-            return None;
+            return Err(Obstacle::ConnectionsOverMedium);
+        }
+        if delay == Time::ZERO {
+            return Err(Obstacle::NoAckDelay);
         }
         let packets = stages.packets_in(delay.min(stages.longest(world)), world);
-        (delay > Time::ZERO && packets * IDLE_FLOWS >= world.flows.len() as u64).then_some(stages)
+        if packets * IDLE_FLOWS < world.flows.len() as u64 {
+            return Err(Obstacle::FewActive);
+        }
+        Ok(stages)
     }
 
     /// A scheduler for `world`, in which nothing has happened yet.

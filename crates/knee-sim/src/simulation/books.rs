@@ -1,6 +1,6 @@
 //! Tests of the audit: what was sent and has not ended is in the network, to the packet.
 
-use super::{EventScheduler, Scheduler, Simulation, World};
+use super::{EventScheduler, Obstacle, Scheduler, Simulation, World};
 use crate::Tap;
 use knee_core::{ConnectionId, Packet, Time};
 use knee_net::events::Events;
@@ -119,7 +119,8 @@ fn packets_that_vanish_between_links_are_found_out() {
 #[test]
 fn a_link_or_pipe_without_an_event_is_found_out() {
     let said = falsified(true, |simulation| {
-        simulation.scheduler = Scheduler::Events(Box::new(EventScheduler::new(&simulation.world, Events::default())));
+        simulation.scheduler =
+            Scheduler::Events(Box::new(EventScheduler::new(&simulation.world, Events::default())), Obstacle::Observed);
     });
     assert!(said.starts_with("no event for Wire(0) at "), "{said}");
 }

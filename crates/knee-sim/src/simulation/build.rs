@@ -2,20 +2,17 @@
 
 use super::connections::Connections;
 use super::datagrams::DatagramFlow;
-use super::non_tcp::NonTcp;
-use super::quic::{QuicFlow, Told};
+#[cfg(feature = "quic")]
+use super::quic::QuicFlow;
+use super::udp::UdpFlow;
 use super::world::{Algorithm, Flow, MANY_FLOWS, World};
-use crate::stacks;
 use knee_cc::{CaState, DynCongestionControl, Ecn as Reaction, Entry, Init, Needs};
 use knee_core::packet::MSS;
-use knee_core::{Params, Rng, Time};
+use knee_core::{Params, Time};
 use knee_net::SpecError;
 use knee_net::network::{Network, params};
 use knee_net::observe::{Histogram, Record, Spread};
 use knee_net::spec::{EcnSpec, FlowSpec, ParamsSpec, Spec, Transport};
-use knee_quic::proto::congestion::ControllerFactory;
-use knee_quic::stack::StackControl;
-use knee_quic::{Quinn, Stack, Watch};
 use knee_tcp::ecn::Ecn;
 use knee_tcp::receiver::{self, Misbehaviour, Receiver};
 use knee_tcp::sender::{self, Sender, SenderInit};
@@ -40,14 +37,12 @@ pub enum OwnMake {
     /// An algorithm.
     Algorithm(MakeAlgorithm),
     /// A controller of quinn's interface; only flows over QUIC can have it.
-    Quinn(MakeFactory),
+    #[cfg(feature = "quic")]
+    Quinn(super::quic::MakeFactory),
 }
 
 /// Makes an algorithm from its parameters, what the connection gives it, and the flow's index.
 pub type MakeAlgorithm = Arc<dyn Fn(&Params, &Init, usize) -> Box<dyn DynCongestionControl> + Send + Sync>;
-
-/// Makes the factory of a flow's controllers from the flow's index.
-pub type MakeFactory = Arc<dyn Fn(usize) -> Arc<dyn ControllerFactory + Send + Sync> + Send + Sync>;
 
 /// So many flows stay in a second-level cache.
 const CACHED_FLOWS: usize = 256;
@@ -72,8 +67,7 @@ impl World {
             receivers: Vec::with_capacity(flows),
             flows: Vec::with_capacity(flows),
             connections: Connections::new(flows),
-            non_tcp: Vec::new(),
-            datagrams: Slab::new(),
+            udp: Vec::new(),
             algorithms: Vec::new(),
             sender_config: sender::Config {
                 clock,
@@ -124,20 +118,11 @@ impl World {
     fn add_flow(&mut self, flow: &FlowSpec, spec: &Spec) {
         let algorithm = self.algorithms.len() - 1;
         let needs = self.algorithms[algorithm].needs();
-        let ecn = ecn(flow.ecn, needs.ecn);
-        let i = self.senders.len();
         self.add_endpoints(flow, spec, algorithm as u32, needs);
+        #[cfg(feature = "quic")]
         if flow.transport == Transport::Quic {
-            let told = Told {
-                bytes: flow.bytes,
-                ecn: ecn.is_on(),
-                tls: flow.tls,
-                seed: quic_seed(spec, i),
-                start: Time::from_nanos(flow.start),
-            };
-            let watch = Arc::new(Watch::default());
-            let stack = self.algorithms[algorithm].stack(i, told.seed, watch.clone());
-            self.add_non_tcp(NonTcp::Quic(QuicFlow::new(stack, watch, told)));
+            let (i, ecn) = (self.senders.len() - 1, ecn(flow.ecn, needs.ecn).is_on());
+            self.add_udp(UdpFlow::Quic(QuicFlow::of(&self.algorithms[algorithm], flow, i, ecn, spec)));
         }
     }
 
@@ -150,14 +135,14 @@ impl World {
         let codepoint = ecn(flow.ecn, Reaction::Classic).codepoint;
         let bits = histogram_bits(spec.flows.len());
         if let Some(flow) = DatagramFlow::new(flow, i, spec.seed, links_delay, codepoint, bits) {
-            self.add_non_tcp(NonTcp::Datagrams(flow));
+            self.add_udp(UdpFlow::Datagrams(flow));
         }
     }
 
     /// The flow added last is no TCP connection.
-    fn add_non_tcp(&mut self, flow: NonTcp) {
-        self.non_tcp.resize_with(self.senders.len() - 1, || None);
-        self.non_tcp.push(Some(Box::new(flow)));
+    fn add_udp(&mut self, flow: UdpFlow) {
+        self.udp.resize_with(self.senders.len() - 1, || None);
+        self.udp.push(Some(Box::new(flow)));
     }
 
     /// Adds the endpoints of a flow, and what is kept of it.
@@ -185,56 +170,8 @@ impl World {
     }
 }
 
-/// A QUIC connection that runs outside a simulation: what the same flow has inside one.
-pub struct QuicSetup {
-    /// Its algorithm, as the registry describes it.
-    pub entry: &'static Entry,
-    /// Opens it, under its algorithm.
-    pub stack: Arc<dyn Stack>,
-    /// Names its random numbers.
-    pub seed: u64,
-    /// Whether its packets are ECN-capable.
-    pub ecn: bool,
-}
-
-/// The setup of flow `i`, whose controllers `watch` sees.
-///
-/// # Errors
-/// If the flow's congestion control or a parameter of it does not exist.
-pub fn quic_setup(spec: &Spec, i: usize, watch: Arc<Watch>) -> Result<QuicSetup, SpecError> {
-    let (flow, seed) = (&spec.flows[i], quic_seed(spec, i));
-    let algorithm = algorithm(flow, &[])?;
-    let ecn = ecn(flow.ecn, algorithm.entry.needs.ecn).is_on();
-    Ok(QuicSetup { entry: algorithm.entry, stack: algorithm.stack(i, seed, watch), seed, ecn })
-}
-
-fn quic_seed(spec: &Spec, i: usize) -> u64 {
-    Rng::stream(spec.seed, &format!("quic/{i}")).next_u64()
-}
-
-impl Algorithm {
-    /// Opens the QUIC connection of flow `i` under it; `watch` sees its controllers.
-    fn stack(&self, i: usize, seed: u64, watch: Arc<Watch>) -> Arc<dyn Stack> {
-        if let Some(stack) = stacks::of(self.entry, &self.params, &watch) {
-            return stack;
-        }
-        let control: Arc<dyn ControllerFactory + Send + Sync> = if let Some(OwnMake::Quinn(factory)) = &self.make {
-            Arc::new(StackControl::new(factory(i), watch))
-        } else {
-            let control = knee_quic::Control::of(self.entry, self.params.clone()).seeded(seed).watched(watch);
-            match self.make.clone() {
-                Some(OwnMake::Algorithm(make)) => {
-                    Arc::new(control.made_by(Arc::new(move |params, init| make(params, init, i))))
-                }
-                _ => Arc::new(control),
-            }
-        };
-        Arc::new(Quinn(control))
-    }
-}
-
 /// How a flow that asks for this uses ECN, under an algorithm with this reaction.
-const fn ecn(asked: EcnSpec, reaction: Reaction) -> Ecn {
+pub(super) const fn ecn(asked: EcnSpec, reaction: Reaction) -> Ecn {
     match (reaction, asked) {
         (Reaction::Scalable, _) | (_, EcnSpec::L4s) => Ecn::L4S,
         (_, EcnSpec::Accurate) => Ecn::ACCURATE,
@@ -267,14 +204,31 @@ fn receiver(name: &str, flow: &FlowSpec, spec: &Spec) -> Result<&'static receive
     Ok(entry)
 }
 
+/// The controller of a QUIC stack that has this name, if the flow can have it.
+#[cfg(feature = "quic")]
+fn of_a_stack(flow: &FlowSpec) -> Option<&'static Entry> {
+    if flow.transport == Transport::Quic { crate::stacks::find(&flow.cc) } else { None }
+}
+
+#[cfg(not(feature = "quic"))]
+const fn of_a_stack(_: &FlowSpec) -> Option<&'static Entry> {
+    None
+}
+
 /// The algorithm a flow asks for.
-fn algorithm(flow: &FlowSpec, own: &[Own]) -> Result<Algorithm, SpecError> {
+///
+/// # Errors
+/// If it or one of its parameters does not exist, or the flow goes over QUIC and that is left out of this build.
+pub(super) fn algorithm(flow: &FlowSpec, own: &[Own]) -> Result<Algorithm, SpecError> {
+    if flow.transport == Transport::Quic && cfg!(not(feature = "quic")) {
+        return Err(SpecError::NoQuic(flow.label.clone()));
+    }
     let fits = |own: &Own| flow.transport == Transport::Quic || matches!(own.make, OwnMake::Algorithm(_));
     let own = own.iter().find(|own| own.name == flow.cc && fits(own));
     let entry = own
         .map(|own| own.entry)
         .or_else(|| knee_cc::find(&flow.cc))
-        .or_else(|| if flow.transport == Transport::Quic { stacks::find(&flow.cc) } else { None })
+        .or_else(|| of_a_stack(flow))
         .ok_or_else(|| SpecError::UnknownCc { flow: flow.label.clone(), name: flow.cc.clone() })?;
     let owner = format!("flow `{}`", flow.label);
     let given = flow.cc_params.as_ref().map(|raw| serde_json::from_str(raw.get())).transpose();

@@ -8,7 +8,7 @@
 //! the way back ([`knee_net::network`]). A path is as long in one direction as in the other unless its links say otherwise:
 //! the one-way delay is the time across the links, and what these lack of half the base RTT.
 
-use super::non_tcp::{NonTcp, SenderFigures};
+use super::udp::{SenderFigures, UdpFlow};
 use super::world::{Outbox, World};
 use knee_cc::CaState;
 use knee_core::{Packet, Rng, Time};
@@ -205,9 +205,10 @@ impl DatagramFlow {
 impl World {
     /// Flow `i`, if it is one of datagrams.
     pub(super) fn datagram_flow(&mut self, i: u32) -> Option<&mut DatagramFlow> {
-        match self.non_tcp(i)? {
-            NonTcp::Datagrams(flow) => Some(flow),
-            NonTcp::Quic(_) => None,
+        match self.udp_flow(i)? {
+            UdpFlow::Datagrams(flow) => Some(flow),
+            #[cfg(feature = "quic")]
+            UdpFlow::Quic(_) => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The histograms of a run as rows: RTTs and one-way delays of flows, queueing delays of links.
 
-use super::non_tcp::NonTcp;
+use super::udp::UdpFlow;
 use super::world::{MANY_FLOWS, World};
 use knee_net::observe::Histogram;
 use knee_net::output::{DistributionRow, Quantity};
@@ -25,11 +25,12 @@ impl World {
             }));
         };
         let rtts: Vec<&Histogram> = self.flows[..flows].iter().map(|flow| &flow.rtt_histogram).collect();
-        let delays = |i: usize| match self.non_tcp.get(i)?.as_deref()? {
-            NonTcp::Datagrams(flow) => Some(&flow.watch.delays),
-            NonTcp::Quic(_) => None,
+        let delays = |i: usize| match self.udp.get(i)?.as_deref()? {
+            UdpFlow::Datagrams(flow) => Some(&flow.watch.delays),
+            #[cfg(feature = "quic")]
+            UdpFlow::Quic(_) => None,
         };
-        let delays: Vec<(usize, &Histogram)> = (0..self.non_tcp.len()).filter_map(|i| Some((i, delays(i)?))).collect();
+        let delays: Vec<(usize, &Histogram)> = (0..self.udp.len()).filter_map(|i| Some((i, delays(i)?))).collect();
         if flows <= MANY_FLOWS {
             rtts.iter().enumerate().for_each(|(i, histogram)| add(histogram, i as u32, Quantity::Rtt));
             for (i, histogram) in &delays {

@@ -123,8 +123,8 @@ impl World {
         if self.connections.runs(i) {
             return self.connections.act(i, Action::Start);
         }
-        if self.is_non_tcp(i) {
-            return self.start_non_tcp(i, out);
+        if self.is_udp(i) {
+            return self.start_udp(i, out);
         }
         self.connect(i, out);
     }
@@ -199,7 +199,7 @@ impl World {
         let cc: Box<dyn DynCongestionControl> = match make {
             Some(OwnMake::Algorithm(make)) => make(params, &init, self.connections.owner(i) as usize),
             // A controller of quinn's never gets here: it is for flows over QUIC.
-            Some(OwnMake::Quinn(_)) | None => (entry.make)(params, &init),
+            _ => (entry.make)(params, &init),
         };
         sender.adopt(cc, now);
         sender.send(now, &self.sender_config, &mut self.departures);

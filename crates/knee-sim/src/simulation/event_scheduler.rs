@@ -5,7 +5,7 @@
 use super::alarms::Alarms;
 use super::connections::Action;
 use super::endpoints::Ack;
-use super::world::{Outbox, World, blocks};
+use super::world::{Endpoint, Outbox, World, blocks};
 use crate::Tap;
 use knee_core::cache::{fetch, fetch_first};
 use knee_core::{Packet, Time};
@@ -102,10 +102,9 @@ impl EventScheduler {
             }
             Event::Start(i) => {
                 world.start(i, &mut self.sent);
-                if world.is_non_tcp(i) {
-                    self.after_non_tcp(world, i);
-                } else {
-                    self.after_sender(world, i);
+                match world.endpoint(i) {
+                    Endpoint::Udp => self.after_udp(world, i),
+                    Endpoint::Tcp | Endpoint::Connection => self.after_sender(world, i),
                 }
                 self.serve_applications(world);
             }
@@ -150,63 +149,84 @@ impl EventScheduler {
         if !self.alarms[i as usize].counts(event, world.now) {
             return;
         }
-        if world.is_non_tcp(i) {
-            world.on_non_tcp_timer(i, &mut self.sent);
-            return self.after_non_tcp(world, i);
-        }
-        match event {
-            Event::Retransmit(_) => world.on_retransmit_timer(i, &mut self.sent),
-            Event::Pace(_) => world.on_pace_timer(i, &mut self.sent),
-            Event::DelayedAck(_) => world.on_delayed_ack_timer(i, &mut self.sent),
-            _ => world.on_compressed_sack_timer(i, &mut self.sent),
-        }
-        match event {
-            Event::Retransmit(_) | Event::Pace(_) => self.after_sender(world, i),
-            _ => self.after_receiver(world, i),
+        match (world.endpoint(i), event) {
+            (Endpoint::Udp, _) => {
+                world.on_udp_timer(i, &mut self.sent);
+                self.after_udp(world, i);
+            }
+            (_, Event::Retransmit(_)) => {
+                world.on_retransmit_timer(i, &mut self.sent);
+                self.after_sender(world, i);
+            }
+            (_, Event::Pace(_)) => {
+                world.on_pace_timer(i, &mut self.sent);
+                self.after_sender(world, i);
+            }
+            (_, Event::DelayedAck(_)) => {
+                world.on_delayed_ack_timer(i, &mut self.sent);
+                self.after_receiver(world, i);
+            }
+            _ => {
+                world.on_compressed_sack_timer(i, &mut self.sent);
+                self.after_receiver(world, i);
+            }
         }
     }
 
     /// Data arrives at its receiver.
     fn deliver_data(&mut self, world: &mut World, packet: &Packet) {
         let i = packet.flow;
-        if world.is_non_tcp(i) {
-            world.on_non_tcp(packet, &mut self.sent);
-            return self.after_non_tcp(world, i);
-        }
-        let way = world.network.ways[i as usize];
-        world.on_data(i, packet, &way, &mut self.sent);
-        if world.connections.is_half(i) {
-            world.note_packet(i, packet, &mut self.sent);
-        }
-        self.after_receiver(world, i);
-        if world.connections.is_half(i) {
-            world.connections.count(i, -1, world.now);
-            world.note_arrival(i);
-            world.release_if_idle(i);
-            self.serve_applications(world);
+        match world.endpoint(i) {
+            Endpoint::Tcp => {
+                let way = world.network.ways[i as usize];
+                world.on_data(i, packet, &way, &mut self.sent);
+                self.after_receiver(world, i);
+            }
+            Endpoint::Connection => {
+                let way = world.network.ways[i as usize];
+                world.on_data(i, packet, &way, &mut self.sent);
+                world.note_packet(i, packet, &mut self.sent);
+                self.after_receiver(world, i);
+                world.connections.count(i, -1, world.now);
+                world.note_arrival(i);
+                world.release_if_idle(i);
+                self.serve_applications(world);
+            }
+            Endpoint::Udp => {
+                world.on_udp(packet, &mut self.sent);
+                self.after_udp(world, i);
+            }
         }
     }
 
-    /// An ACK comes home to its sender.
+    /// An ACK, or what goes against the data of a flow over UDP, comes home to its sender.
     fn deliver_ack(&mut self, world: &mut World, packet: &Packet) {
         world.acks -= 1;
-        if world.is_non_tcp(packet.flow) {
-            let id = world.connections.id(packet.flow);
-            self.taps.iter_mut().for_each(|tap| tap.received(world.now, id, packet, &[]));
-            world.on_non_tcp(packet, &mut self.sent);
-            return self.after_non_tcp(world, packet.flow);
+        let Packet { flow: i, seq, stamp, extra: sacks, flags, .. } = *packet;
+        let endpoint = world.endpoint(i);
+        if !self.taps.is_empty() {
+            let blocks = if endpoint == Endpoint::Udp { &[] } else { blocks(&world.sacks, sacks).as_slice() };
+            let id = world.connections.id(i);
+            self.taps.iter_mut().for_each(|tap| tap.received(world.now, id, packet, blocks));
         }
-        let Packet { seq, stamp, extra: sacks, flags, .. } = *packet;
-        for tap in &mut self.taps {
-            tap.received(world.now, world.connections.id(packet.flow), packet, blocks(&world.sacks, sacks).as_slice());
-        }
-        world.on_ack(packet.flow, &Ack { seq, stamp, sacks, flags }, &mut self.sent);
-        self.after_sender(world, packet.flow);
-        if world.connections.is_half(packet.flow) {
-            world.connections.count(packet.flow, -1, world.now);
-            world.note_acknowledged(packet.flow);
-            world.release_if_idle(packet.flow);
-            self.serve_applications(world);
+        let ack = Ack { seq, stamp, sacks, flags };
+        match endpoint {
+            Endpoint::Tcp => {
+                world.on_ack(i, &ack, &mut self.sent);
+                self.after_sender(world, i);
+            }
+            Endpoint::Connection => {
+                world.on_ack(i, &ack, &mut self.sent);
+                self.after_sender(world, i);
+                world.connections.count(i, -1, world.now);
+                world.note_acknowledged(i);
+                world.release_if_idle(i);
+                self.serve_applications(world);
+            }
+            Endpoint::Udp => {
+                world.on_udp(packet, &mut self.sent);
+                self.after_udp(world, i);
+            }
         }
     }
 
@@ -217,13 +237,13 @@ impl EventScheduler {
         world.book_network_news();
     }
 
-    /// What both ends of a flow that is not TCP's have sent leaves, and their timers are armed.
-    fn after_non_tcp(&mut self, world: &mut World, i: u32) {
+    /// What both ends of a flow over UDP have sent leaves, and their timers are armed.
+    fn after_udp(&mut self, world: &mut World, i: u32) {
         self.send_data(world, i);
         self.send_acks(world);
         let now = world.now;
-        if let Some(flow) = world.non_tcp(i) {
-            self.alarms[i as usize].arm_non_tcp(i, flow.due(now), &mut self.driver.events);
+        if let Some(flow) = world.udp_flow(i) {
+            self.alarms[i as usize].arm_udp(i, flow.due(now), &mut self.driver.events);
         }
     }
 

@@ -1,17 +1,27 @@
 //! QUIC flows: connections of a real QUIC stack, whose datagrams cross the simulated links.
 //!
-//! A datagram lies in [`World::datagrams`] while a packet that carries its number goes through the network. The figures are
+//! A datagram lies in [`QuicFlow::datagrams`] while a packet that carries its number goes through the network. The figures are
 //! the same as TCP's, as far as a QUIC sender has them: payload counts as it reaches the receiver, what is lost is sent
 //! again in other packets, and persistent congestion stands where TCP has timeouts.
 
-use super::non_tcp::{NonTcp, SenderFigures};
-use super::world::{Outbox, World};
-use knee_cc::{CaState, Control};
-use knee_core::{Packet, Time};
+use super::build::{OwnMake, algorithm, ecn};
+use super::udp::{SenderFigures, UdpFlow};
+use super::world::{Algorithm, Outbox, World};
+use crate::stacks;
+use knee_cc::{CaState, Control, Entry};
+use knee_core::{Packet, Rng, Time};
+use knee_net::SpecError;
+use knee_net::spec::{FlowSpec, Spec};
 use knee_quic::proto::EcnCodepoint;
-use knee_quic::{Datagram, Peer, Settings, Stack, Watch};
+use knee_quic::proto::congestion::ControllerFactory;
+use knee_quic::stack::StackControl;
+use knee_quic::{Datagram, Peer, Quinn, Settings, Stack, Watch};
 use knee_tcp::sender::Counters;
+use slab::Slab;
 use std::sync::Arc;
+
+/// Makes the factory of a flow's controllers from the flow's index.
+pub type MakeFactory = Arc<dyn Fn(usize) -> Arc<dyn ControllerFactory + Send + Sync> + Send + Sync>;
 
 /// Bytes of the IPv4 and UDP headers.
 const HEADERS: u16 = 28;
@@ -26,6 +36,8 @@ pub(super) struct QuicFlow {
     told: Told,
     /// Sender and receiver, from its start on.
     ends: Option<Box<(Peer, Peer)>>,
+    /// What its packets in the network carry.
+    datagrams: Slab<Datagram>,
     /// Datagrams that left the sender, and their bytes as IP packets.
     sent: u64,
     sent_bytes: u64,
@@ -34,22 +46,30 @@ pub(super) struct QuicFlow {
 }
 
 /// What a specification says of a QUIC flow.
-pub(super) struct Told {
-    pub(super) bytes: Option<u64>,
+struct Told {
+    bytes: Option<u64>,
     /// Whether its packets are ECN-capable.
-    pub(super) ecn: bool,
+    ecn: bool,
     /// Whether they are encrypted.
-    pub(super) tls: bool,
+    tls: bool,
     /// Names its random numbers.
-    pub(super) seed: u64,
-    pub(super) start: Time,
+    seed: u64,
 }
 
 impl QuicFlow {
-    /// A flow that has not begun, with controllers that `watch` sees.
-    pub(super) fn new(stack: Arc<dyn Stack>, watch: Arc<Watch>, told: Told) -> Self {
-        let cwnd_integral = (0, told.start, 0);
-        Self { stack, watch, told, ends: None, sent: 0, sent_bytes: 0, cwnd_integral }
+    /// Flow `i` of `spec` under an algorithm, before it begins.
+    pub(super) fn of(algorithm: &Algorithm, flow: &FlowSpec, i: usize, ecn: bool, spec: &Spec) -> Self {
+        let (watch, seed) = (Arc::new(Watch::default()), quic_seed(spec, i));
+        Self {
+            stack: algorithm.stack(i, seed, watch.clone()),
+            watch,
+            told: Told { bytes: flow.bytes, ecn, tls: flow.tls, seed },
+            ends: None,
+            datagrams: Slab::new(),
+            sent: 0,
+            sent_bytes: 0,
+            cwnd_integral: (0, Time::from_nanos(flow.start), 0),
+        }
     }
 
     /// Datagrams that left the sender.
@@ -119,9 +139,9 @@ impl QuicFlow {
 impl World {
     /// Flow `i`, if it is one of QUIC.
     fn quic_flow(&mut self, i: u32) -> Option<&mut QuicFlow> {
-        match self.non_tcp(i)? {
-            NonTcp::Quic(flow) => Some(flow),
-            NonTcp::Datagrams(_) => None,
+        match self.udp_flow(i)? {
+            UdpFlow::Quic(flow) => Some(flow),
+            UdpFlow::Datagrams(_) => None,
         }
     }
 
@@ -147,23 +167,26 @@ impl World {
     /// A packet with a datagram has arrived now: at the receiver, or, if it went against the data, at the sender.
     pub(super) fn on_quic(&mut self, packet: &Packet, out: &mut impl Outbox) {
         let now = self.now;
-        let Some(mut datagram) = self.datagrams.try_remove(packet.seq as usize) else { return };
+        let Some(flow) = self.quic_flow(packet.flow) else { return };
+        let Some(mut datagram) = flow.datagrams.try_remove(packet.seq as usize) else { return };
         if packet.has(Packet::CE) {
             datagram.ecn = Some(EcnCodepoint::Ce);
         }
         let to_sender = packet.has(Packet::ACK);
+        if let Some(ends) = &mut flow.ends {
+            if to_sender { ends.0.receive(now, datagram) } else { ends.1.receive(now, datagram) }
+        }
         if !to_sender {
             self.receivers[packet.flow as usize].count(packet);
-        }
-        if let Some(ends) = self.quic_flow(packet.flow).and_then(|flow| flow.ends.as_mut()) {
-            if to_sender { ends.0.receive(now, datagram) } else { ends.1.receive(now, datagram) }
         }
         self.transmit_quic(packet.flow, out);
     }
 
     /// A packet with a datagram was dropped.
     pub(super) fn drop_quic(&mut self, packet: &Packet) {
-        self.datagrams.try_remove(packet.seq as usize);
+        if let Some(flow) = self.quic_flow(packet.flow) {
+            flow.datagrams.try_remove(packet.seq as usize);
+        }
     }
 
     /// The timers of QUIC flow `i` may be due.
@@ -180,8 +203,8 @@ impl World {
     fn transmit_quic(&mut self, i: u32, out: &mut impl Outbox) {
         let now = self.now;
         let way = self.network.ways[i as usize];
-        let non_tcp = self.non_tcp.get_mut(i as usize).and_then(Option::as_deref_mut);
-        let Some(NonTcp::Quic(flow)) = non_tcp else { return };
+        let udp = self.udp.get_mut(i as usize).and_then(Option::as_deref_mut);
+        let Some(UdpFlow::Quic(flow)) = udp else { return };
         flow.note_cwnd(now);
         let Some(ends) = &mut flow.ends else { return };
         let packet = |datagram: &Datagram, ecn: bool, flags| {
@@ -197,11 +220,11 @@ impl World {
             let packet = packet(&datagram, flow.told.ecn, 0);
             flow.sent += 1;
             flow.sent_bytes += u64::from(packet.size);
-            out.data(Packet { seq: self.datagrams.insert(without_ecn(datagram, packet)) as u64, ..packet }, 1);
+            out.data(Packet { seq: flow.datagrams.insert(without_ecn(datagram, packet)) as u64, ..packet }, 1);
         }
         while let Some(datagram) = ends.1.transmit(now) {
             let packet = packet(&datagram, flow.told.ecn, Packet::ACK);
-            out.ack(Packet { seq: self.datagrams.insert(without_ecn(datagram, packet)) as u64, ..packet }, now, &way);
+            out.ack(Packet { seq: flow.datagrams.insert(without_ecn(datagram, packet)) as u64, ..packet }, now, &way);
         }
         let finished = ends.0.finished();
         // What was sent may have changed the window, which holds from now on.
@@ -218,6 +241,54 @@ impl World {
         if finished {
             self.complete_now(i, out);
         }
+    }
+}
+
+/// A QUIC connection that runs outside a simulation: what the same flow has inside one.
+pub struct QuicSetup {
+    /// Its algorithm, as the registry describes it.
+    pub entry: &'static Entry,
+    /// Opens it, under its algorithm.
+    pub stack: Arc<dyn Stack>,
+    /// Names its random numbers.
+    pub seed: u64,
+    /// Whether its packets are ECN-capable.
+    pub ecn: bool,
+}
+
+/// The setup of flow `i`, whose controllers `watch` sees.
+///
+/// # Errors
+/// If the flow's congestion control or a parameter of it does not exist.
+pub fn quic_setup(spec: &Spec, i: usize, watch: Arc<Watch>) -> Result<QuicSetup, SpecError> {
+    let (flow, seed) = (&spec.flows[i], quic_seed(spec, i));
+    let algorithm = algorithm(flow, &[])?;
+    let ecn = ecn(flow.ecn, algorithm.entry.needs.ecn).is_on();
+    Ok(QuicSetup { entry: algorithm.entry, stack: algorithm.stack(i, seed, watch), seed, ecn })
+}
+
+fn quic_seed(spec: &Spec, i: usize) -> u64 {
+    Rng::stream(spec.seed, &format!("quic/{i}")).next_u64()
+}
+
+impl Algorithm {
+    /// Opens the QUIC connection of flow `i` under it; `watch` sees its controllers.
+    fn stack(&self, i: usize, seed: u64, watch: Arc<Watch>) -> Arc<dyn Stack> {
+        if let Some(stack) = stacks::of(self.entry, &self.params, &watch) {
+            return stack;
+        }
+        let control: Arc<dyn ControllerFactory + Send + Sync> = if let Some(OwnMake::Quinn(factory)) = &self.make {
+            Arc::new(StackControl::new(factory(i), watch))
+        } else {
+            let control = knee_quic::Control::of(self.entry, self.params.clone()).seeded(seed).watched(watch);
+            match self.make.clone() {
+                Some(OwnMake::Algorithm(make)) => {
+                    Arc::new(control.made_by(Arc::new(move |params, init| make(params, init, i))))
+                }
+                _ => Arc::new(control),
+            }
+        };
+        Arc::new(Quinn(control))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Taking figures: at the end of each interval, where a window of measurement begins or ends, and at the end.
 
 use super::connections::Action;
-use super::non_tcp::SenderFigures;
+use super::udp::SenderFigures;
 use super::world::{Flow, World};
 use knee_core::cache::fetch;
 use knee_core::{Packet, Time};
@@ -228,8 +228,8 @@ impl World {
     fn book_drop(&mut self, link: u32, packet: &Packet) {
         let owner = self.connections.owner(packet.flow);
         self.acks -= u64::from(packet.has(Packet::ACK));
-        if self.is_non_tcp(packet.flow) {
-            self.drop_non_tcp(packet);
+        if self.is_udp(packet.flow) {
+            self.drop_udp(packet);
             self.flows[packet.flow as usize].dropped += u64::from(!packet.has(Packet::ACK));
         } else if packet.has(Packet::ACK) {
             self.release_blocks(packet.extra);
@@ -273,7 +273,7 @@ impl World {
                 if self.connections.runs(i) {
                     return self.connections.act(i, Action::Stop);
                 }
-                match self.non_tcp(i) {
+                match self.udp_flow(i) {
                     Some(flow) => flow.stop(),
                     None => self.senders[i as usize].stop(),
                 }

@@ -1,6 +1,7 @@
 //! The links that data crosses, in an order in which no packet comes back to an earlier one: what leaves one in a batch
 //! arrives at later ones.
 
+use super::obstacle::Obstacle;
 use super::world::World;
 use knee_core::packet::MTU;
 use knee_core::{Packet, Time};
@@ -88,21 +89,32 @@ pub(super) struct Stages {
 }
 
 impl Stages {
-    /// The stages of a network; none where data crosses links in circles, a link has no rate, packets overtake each other, or
-    /// ACKs cross links. Nor where a packet goes from medium to medium within no time: what happens then has an order that
-    /// turns do not have.
-    pub(super) fn new(network: &Network) -> Option<Self> {
+    /// The stages of a network.
+    ///
+    /// # Errors
+    /// With what keeps its links from being gone through one after the other.
+    pub(super) fn new(network: &Network) -> Result<Self, Obstacle> {
         let Network { links, pipes, routes, .. } = network;
-        let fits = links.len() <= MAX_LINKS && pipes.len() < MAX_PIPES / 2;
-        let ordered = |&link: &u32| links[link as usize].keeps_order() && links[link as usize].link.rate().is_some();
+        if links.len() > MAX_LINKS || pipes.len() >= MAX_PIPES / 2 {
+            return Err(Obstacle::ManyLinks);
+        }
         let medium = |link: u32| !links[link as usize].link.is_wire();
+        // Turns do not have the order of what happens then.
         let at_once = |pair: &[u32]| medium(pair[0]) && medium(pair[1]) && links[pair[0] as usize].pipe.is_none();
-        let goes = |data: &[u32]| data.iter().all(ordered) && !data.windows(2).any(at_once);
-        if !fits || !routes.iter().all(|route| route.acks.is_empty() && goes(&route.data)) {
-            return None;
+        for route in routes {
+            let mut data = route.data.iter().map(|&link| &links[link as usize]);
+            if !route.acks.is_empty() {
+                return Err(Obstacle::QueuedAcks);
+            } else if data.clone().any(|direction| !direction.keeps_order()) {
+                return Err(Obstacle::Reordering);
+            } else if data.any(|direction| direction.link.rate().is_none()) {
+                return Err(Obstacle::NoRate);
+            } else if route.data.windows(2).any(at_once) {
+                return Err(Obstacle::MediumToMedium);
+            }
         }
         let paths: Vec<&[u32]> = routes.iter().map(|route| route.data.as_slice()).collect();
-        let order = topological_order(links.len(), &paths)?;
+        let order = topological_order(links.len(), &paths).ok_or(Obstacle::Circle)?;
         let place = |link: u32| order.iter().position(|other| *other == link).map_or(NONE, |place| place as u32);
         let stage = |&link: &u32| {
             let behind = |data: &[u32]| {
@@ -124,7 +136,7 @@ impl Stages {
         let last = |data: &[u32]| data[data.len() - 1];
         let at_end = |link: u32| if medium(link) { FROM_MEDIUM | link as u16 } else { link as u16 };
         let rank = |link: u32| links[link as usize].pipe.map_or(at_end(link), |pipe| FROM_PIPE | pipe as u16);
-        Some(Self {
+        Ok(Self {
             in_order: order.iter().map(stage).collect(),
             first: routes.iter().map(|route| place(route.data[0])).collect(),
             ranks: routes.iter().map(|route| rank(last(&route.data))).collect(),

@@ -2,14 +2,13 @@
 
 use super::build::OwnMake;
 use super::connections::Connections;
-use super::non_tcp::NonTcp;
+use super::udp::UdpFlow;
 use knee_cc::{CaState, Entry, Needs};
 use knee_core::{Packet, Params, Time};
 use knee_net::network::{FlowPath, Network};
 use knee_net::observe::{Histogram, Record, Spread};
 use knee_net::spec::ChangeSpec;
 use knee_qlog::Log;
-use knee_quic::Datagram;
 use knee_tcp::receiver::{self, Blocks, Receiver};
 use knee_tcp::sender::{self, Departure, Sender};
 use slab::Slab;
@@ -28,10 +27,8 @@ pub(super) struct World {
     pub(super) flows: Vec<Flow>,
     /// Applications, and which of the endpoints behind those of the flows belong to their connections.
     pub(super) connections: Connections,
-    /// By flow, those that are no TCP connections; empty where all are. Their TCP endpoints rest.
-    pub(super) non_tcp: Vec<Option<Box<NonTcp>>>,
-    /// What QUIC's packets in the network carry.
-    pub(super) datagrams: Slab<Datagram>,
+    /// By flow, those over UDP; empty where none is. Their TCP endpoints rest.
+    pub(super) udp: Vec<Option<Box<UdpFlow>>>,
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) sender_config: sender::Config,
     pub(super) receiver_config: receiver::Config,
@@ -53,6 +50,17 @@ pub(super) struct World {
     pub(super) changes: Vec<ChangeSpec>,
     /// Whether there are so many flows that their state is fetched ahead.
     pub(super) prefetches: bool,
+}
+
+/// What is at the two ends of a path, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Endpoint {
+    /// TCP's sender and receiver of a flow.
+    Tcp,
+    /// TCP's sender and receiver of one way of a connection that an application opened.
+    Connection,
+    /// Both ends of a flow over UDP.
+    Udp,
 }
 
 /// Takes what endpoints send.
@@ -133,6 +141,18 @@ pub(super) fn blocks(sacks: &Slab<Blocks>, handle: u32) -> &Blocks {
 }
 
 impl World {
+    /// What endpoint `i` is.
+    #[inline]
+    pub(super) fn endpoint(&self, i: u32) -> Endpoint {
+        if self.connections.is_half(i) {
+            Endpoint::Connection
+        } else if self.is_udp(i) {
+            Endpoint::Udp
+        } else {
+            Endpoint::Tcp
+        }
+    }
+
     /// An ACK is gone.
     #[inline]
     pub(super) fn release_blocks(&mut self, handle: u32) {
@@ -148,13 +168,13 @@ impl World {
         let mut under_way = 0u64;
         for (i, (sender, receiver)) in self.senders.iter().zip(&self.receivers).enumerate() {
             let ended = receiver.packets + self.flows[i].dropped;
-            let non_tcp = self.non_tcp.get(i).and_then(Option::as_ref);
-            let sent = non_tcp.map_or_else(|| sender.counters().sent, |flow| flow.sent());
+            let udp = self.udp.get(i).and_then(Option::as_ref);
+            let sent = udp.map_or_else(|| sender.counters().sent, |flow| flow.sent());
             let Some(rest) = sent.checked_sub(ended) else {
                 return Err(format!("flow {i}: {sent} sent, but {ended} received or dropped"));
             };
             under_way += rest;
-            if non_tcp.is_some() {
+            if udp.is_some() {
                 continue;
             }
             let (sacked, lost, retransmitted) = sender.scoreboard();

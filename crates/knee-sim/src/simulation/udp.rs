@@ -1,33 +1,39 @@
-//! Flows that are no TCP connections: QUIC's, and those of datagrams. Their TCP endpoints rest.
+//! Flows over UDP: QUIC's, and those of an application's own datagrams. They count what arrives with the receiver of their
+//! number; the TCP sender of that number rests.
 
 use super::datagrams::DatagramFlow;
+#[cfg(feature = "quic")]
 use super::quic::QuicFlow;
 use super::world::{Outbox, World};
 use knee_cc::CaState;
 use knee_core::{Packet, Rate, Time};
 use knee_tcp::sender::Counters;
 
-/// Both ends of a flow that is no TCP connection.
-#[expect(clippy::large_enum_variant, reason = "each is in a box of its own")]
-pub(super) enum NonTcp {
+/// Both ends of a flow over UDP.
+#[cfg_attr(feature = "quic", expect(clippy::large_enum_variant, reason = "each is in a box of its own"))]
+pub(super) enum UdpFlow {
     /// A connection of a QUIC stack.
+    #[cfg(feature = "quic")]
     Quic(QuicFlow),
     /// Datagrams of an application.
     Datagrams(DatagramFlow),
 }
 
-impl NonTcp {
+impl UdpFlow {
     /// Packets that left the sender.
     pub(super) const fn sent(&self) -> u64 {
         match self {
+            #[cfg(feature = "quic")]
             Self::Quic(flow) => flow.sent(),
             Self::Datagrams(flow) => flow.sent(),
         }
     }
 
     /// When its ends have something to do by themselves: sender and receiver.
+    #[cfg_attr(not(feature = "quic"), expect(unused_variables, reason = "only QUIC's timers depend on it"))]
     pub(super) fn due(&mut self, now: Time) -> (Time, Time) {
         match self {
+            #[cfg(feature = "quic")]
             Self::Quic(flow) => flow.due(now),
             Self::Datagrams(flow) => flow.due(),
         }
@@ -36,6 +42,7 @@ impl NonTcp {
     /// No new data from now on.
     pub(super) fn stop(&mut self) {
         match self {
+            #[cfg(feature = "quic")]
             Self::Quic(flow) => flow.stop(),
             Self::Datagrams(flow) => flow.stop(),
         }
@@ -62,46 +69,50 @@ pub(super) struct SenderFigures {
 }
 
 impl World {
-    /// Whether flow `i` is no TCP connection.
+    /// Whether flow `i` goes over UDP.
     #[inline]
-    pub(super) fn is_non_tcp(&self, i: u32) -> bool {
-        self.non_tcp.get(i as usize).is_some_and(Option::is_some)
+    pub(super) fn is_udp(&self, i: u32) -> bool {
+        self.udp.get(i as usize).is_some_and(Option::is_some)
     }
 
-    /// Flow `i`, if it is no TCP connection.
-    pub(super) fn non_tcp(&mut self, i: u32) -> Option<&mut NonTcp> {
-        self.non_tcp.get_mut(i as usize)?.as_deref_mut()
+    /// Flow `i`, if it goes over UDP.
+    pub(super) fn udp_flow(&mut self, i: u32) -> Option<&mut UdpFlow> {
+        self.udp.get_mut(i as usize)?.as_deref_mut()
     }
 
     /// Flow `i` starts.
-    pub(super) fn start_non_tcp(&mut self, i: u32, out: &mut impl Outbox) {
-        match self.non_tcp(i) {
-            Some(NonTcp::Quic(_)) => self.start_quic(i, out),
+    pub(super) fn start_udp(&mut self, i: u32, out: &mut impl Outbox) {
+        match self.udp_flow(i) {
+            #[cfg(feature = "quic")]
+            Some(UdpFlow::Quic(_)) => self.start_quic(i, out),
             _ => self.start_datagrams(i, out),
         }
     }
 
     /// A packet has arrived now: at the receiver, or, if it went against the data, at the sender.
-    pub(super) fn on_non_tcp(&mut self, packet: &Packet, out: &mut impl Outbox) {
-        match self.non_tcp(packet.flow) {
-            Some(NonTcp::Quic(_)) => self.on_quic(packet, out),
+    pub(super) fn on_udp(&mut self, packet: &Packet, out: &mut impl Outbox) {
+        match self.udp_flow(packet.flow) {
+            #[cfg(feature = "quic")]
+            Some(UdpFlow::Quic(_)) => self.on_quic(packet, out),
             _ => self.on_datagram(packet, out),
         }
     }
 
     /// A packet was dropped.
-    pub(super) fn drop_non_tcp(&mut self, packet: &Packet) {
-        match self.non_tcp(packet.flow) {
-            Some(NonTcp::Quic(_)) => self.drop_quic(packet),
-            Some(NonTcp::Datagrams(flow)) => flow.on_drop(packet),
+    pub(super) fn drop_udp(&mut self, packet: &Packet) {
+        match self.udp_flow(packet.flow) {
+            #[cfg(feature = "quic")]
+            Some(UdpFlow::Quic(_)) => self.drop_quic(packet),
+            Some(UdpFlow::Datagrams(flow)) => flow.on_drop(packet),
             None => {}
         }
     }
 
     /// The timers of flow `i` may be due.
-    pub(super) fn on_non_tcp_timer(&mut self, i: u32, out: &mut impl Outbox) {
-        match self.non_tcp(i) {
-            Some(NonTcp::Quic(_)) => self.on_quic_timer(i, out),
+    pub(super) fn on_udp_timer(&mut self, i: u32, out: &mut impl Outbox) {
+        match self.udp_flow(i) {
+            #[cfg(feature = "quic")]
+            Some(UdpFlow::Quic(_)) => self.on_quic_timer(i, out),
             _ => self.on_datagrams_timer(i, out),
         }
     }
@@ -109,9 +120,10 @@ impl World {
     /// What the figures say of the sender of flow `i`.
     pub(super) fn sender_figures(&mut self, i: usize) -> SenderFigures {
         let now = self.now;
-        match self.non_tcp.get_mut(i).and_then(Option::as_deref_mut) {
-            Some(NonTcp::Quic(flow)) => return flow.figures(now),
-            Some(NonTcp::Datagrams(flow)) => return flow.figures(&self.receivers[i]),
+        match self.udp.get_mut(i).and_then(Option::as_deref_mut) {
+            #[cfg(feature = "quic")]
+            Some(UdpFlow::Quic(flow)) => return flow.figures(now),
+            Some(UdpFlow::Datagrams(flow)) => return flow.figures(&self.receivers[i]),
             None => {}
         }
         let sender = &mut self.senders[i];

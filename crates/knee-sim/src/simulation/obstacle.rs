@@ -1,0 +1,51 @@
+//! Why a run goes event by event.
+
+use std::fmt;
+
+/// What keeps a run from going in batches, which are faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// A flow goes over UDP: what its ends send depends on their stack or application.
+    Udp,
+    /// What happens on one connection makes an application send on another.
+    DependentConnections,
+    /// Connections come and go over a link that is no wire, or whose delay varies.
+    ConnectionsOverMedium,
+    /// There are more links and pipes than the order of what happens at one time has room for.
+    ManyLinks,
+    /// ACKs cross links that queue.
+    QueuedAcks,
+    /// A link sends by a trace or a model without a rate.
+    NoRate,
+    /// Packets may overtake each other.
+    Reordering,
+    /// A packet goes from one link that is no wire to another without a delay between them.
+    MediumToMedium,
+    /// Data crosses links in circles.
+    Circle,
+    /// A flow's ACKs come home at once.
+    NoAckDelay,
+    /// So few of so many flows are active within an ACK's delay that batches would cost more.
+    FewActive,
+    /// Packets or senders are observed one by one.
+    Observed,
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Udp => "a flow goes over QUIC or sends datagrams",
+            Self::DependentConnections => "an application opens connections that depend on each other",
+            Self::ConnectionsOverMedium => "connections come and go over a link that is no wire, or whose delay varies",
+            Self::ManyLinks => "there are too many links",
+            Self::QueuedAcks => "ACKs cross links that queue",
+            Self::NoRate => "a link sends by a trace or a model without a fixed rate",
+            Self::Reordering => "packets may overtake each other",
+            Self::MediumToMedium => "a link that is no wire follows another without a delay between them",
+            Self::Circle => "data crosses links in circles",
+            Self::NoAckDelay => "a flow has no delay beside that of its links, so that its ACKs come home at once",
+            Self::FewActive => "few of many flows are active within the shortest delay of an ACK",
+            Self::Observed => "packets are captured or senders logged",
+        })
+    }
+}
