@@ -271,9 +271,6 @@ pub struct Output {
     pub window_s: Option<(f64, f64)>,
     /// From when to when all flows ran, s; none where there is no such time.
     pub common_window_s: Option<(f64, f64)>,
-    /// Why a simulation went event by event; none: it went in batches, or was none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub event_by_event: Option<String>,
     /// Names of the events.
     pub event_names: Vec<String>,
 }

@@ -4,10 +4,11 @@ use crate::error::Failure;
 use crate::own::Raised;
 use knee_capture::{Capture, Simulated};
 use knee_sim::sender_log::open_logs;
-use knee_sim::{Own, Rows, Simulation, Spec};
+use knee_sim::{Output, Own, Rows, Simulation, Spec};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::types::PyAnyMethods;
 use pyo3::{PyResult, Python};
+use serde::Serialize;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -60,7 +61,16 @@ pub struct Files {
     pub qlog: Option<PathBuf>,
 }
 
-/// What a run gives: its figures in JSON, and its rows.
+/// The figures of a run, and how it went.
+#[derive(Serialize)]
+struct Figures<'a> {
+    #[serde(flatten)]
+    output: &'a Output,
+    /// Why it went event by event; none: it went in batches.
+    event_by_event: Option<String>,
+}
+
+/// What a run gives: [`Figures`] in JSON, and its rows.
 type Outcome = Result<(String, Rows), Failure>;
 
 /// Runs a specification in JSON to its end, with the interpreter free for others unless algorithms are written in Python.
@@ -168,8 +178,10 @@ fn drive(spec: &str, classes: &Classes, files: Files, shared: &Shared) -> Outcom
     for log in logs.iter().flatten().flatten() {
         log.finish().map_err(Failure::Qlog)?;
     }
+    let event_by_event = simulation.obstacle().map(|obstacle| obstacle.to_string());
     let (output, rows) = simulation.finish().map_err(Failure::Spool)?;
-    Ok((serde_json::to_string(&output).map_err(Failure::Json)?, rows))
+    let figures = Figures { output: &output, event_by_event };
+    Ok((serde_json::to_string(&figures).map_err(Failure::Json)?, rows))
 }
 
 /// Fails if an algorithm written in Python raised an exception.

@@ -21,9 +21,7 @@ fn digest(parts: &[&[u8]]) -> u64 {
 }
 
 fn run(name: &str, spec: &Spec) -> Result<(), Box<dyn Error>> {
-    let (mut output, rows) = Simulation::new(spec)?.run()?;
-    // How time passed is no figure.
-    output.event_by_event = None;
+    let (output, rows) = Simulation::new(spec)?.run()?;
     let text = serde_json::to_string(&output)?;
     let parts = [
         text.as_bytes(),

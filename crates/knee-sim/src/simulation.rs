@@ -158,9 +158,7 @@ impl Simulation {
     /// # Errors
     /// If the spool could not be written.
     pub fn finish(self) -> std::io::Result<(Output, Rows)> {
-        let event_by_event = self.obstacle().map(|obstacle| obstacle.to_string());
-        let (output, rows) = self.world.finish()?;
-        Ok((Output { event_by_event, ..output }, rows))
+        self.world.finish()
     }
 
     /// How many endpoints there are: one for each flow, and as many as connections of applications were open at a time.

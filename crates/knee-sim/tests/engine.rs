@@ -25,9 +25,7 @@ fn run(spec: &Value) -> (Output, Rows) {
 }
 
 /// All that a run gives.
-/// Figures and rows. How time passed is none of them.
-fn bits((mut output, rows): (Output, Rows)) -> (String, Vec<u8>) {
-    output.event_by_event = None;
+fn bits((output, rows): (Output, Rows)) -> (String, Vec<u8>) {
     let mut bytes = bytemuck::cast_slice(&rows.samples).to_vec();
     bytes.extend_from_slice(bytemuck::cast_slice(&rows.links));
     bytes.extend_from_slice(bytemuck::cast_slice(&rows.events));

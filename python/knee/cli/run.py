@@ -70,6 +70,10 @@ def run(
     qlog: Annotated[
         bool, option(options.OUTPUT, "--qlog", help="Also log what each sender does, to qlog/flow-N.sqlog.")
     ] = False,
+    explain: Annotated[
+        bool,
+        option(options.OUTPUT, "--explain", help="Say how the simulator let time pass, in batches or event by event."),
+    ] = False,
     check: Annotated[
         bool,
         option(
@@ -104,6 +108,8 @@ def run(
     for job in jobs:
         if kernel is not None and job.ground != "uml":
             raise InputError(f"--kernel chooses a kernel of the ground uml, and this run is on {job.ground}.")
+        if explain and job.ground != "sim":
+            raise InputError(f"--explain says how the simulator let time pass, and this run is on {job.ground}.")
     for remark in dict.fromkeys(remark for job in jobs for remark in job.remarks):
         complain(remark)
     # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side. What runs
@@ -128,6 +134,8 @@ def run(
             runner.check_physics(Result.load(_folder(job)), job.out)
         if not as_json:
             _show(job, summary, compact=seeds > 1)
+            if explain:
+                _explain(job)
     if as_json:
         write_json(summaries[0] if len(summaries) == 1 else summaries)
     elif seeds > 1:
@@ -243,6 +251,14 @@ def _default_name(scenario: Scenario, ground: str | None, changes: Sequence[str]
     if ground is not None and ground != scenario.run.ground:
         told.append(f"run.ground={ground}")
     return default(scenario.name, told)
+
+
+def _explain(job: Prepared) -> None:
+    from knee.results.folder import manifest_of
+
+    why = (manifest_of(_folder(job)) or {}).get("event_by_event")
+    how = "in batches, flow by flow and link by link" if why is None else f"event by event, since {why}"
+    out().print(f"Time passed {how}.", soft_wrap=True)
 
 
 def _show(job: Prepared, summary: dict[str, Any], *, compact: bool) -> None:

@@ -90,6 +90,7 @@ class Sim:
         return Result(
             summary=told | _remarks([*_own_remark(own), *unrepeatable(scenario)]),
             manifest=manifest(self.name, scenario.seed, raw.wall_s, raw.output["packets"], started, command)
+            | {"event_by_event": raw.output["event_by_event"]}
             | ({"python_classes": own} if own else {}),
             scenario_toml=dumps(scenario.plain()),
             code=sources(one["name"] for one in own),

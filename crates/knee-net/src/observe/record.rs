@@ -198,7 +198,6 @@ impl Record {
             links: links.iter().map(|link| link.figures(last)).collect(),
             window_s: self.window.as_ref().map(|(from, _)| seconds((*from, now))),
             common_window_s: common.map(seconds),
-            event_by_event: None,
             event_names: self.rows.sort_events(),
         }
     }
