@@ -1,6 +1,7 @@
 //! A pcapng file: an interface per flow, and the headers of each packet with its time in nanoseconds.
 
 use knee_core::Time;
+use knee_core::convert::index_u32;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
@@ -43,7 +44,7 @@ impl Capture {
 
     /// Writes a packet of flow `flow` that is sent or arrives at `at`. The first error is kept for the end.
     pub fn packet(&mut self, flow: usize, at: Time, bytes: &[u8]) {
-        self.cut_packet(flow, at, bytes, bytes.len() as u32);
+        self.cut_packet(flow, at, bytes, index_u32(bytes.len()));
     }
 
     /// Writes a packet of `size` bytes of which only the first, `bytes`, exist.
@@ -52,7 +53,7 @@ impl Capture {
             return;
         }
         let block = EnhancedPacketBlock {
-            interface_id: flow as u32,
+            interface_id: index_u32(flow),
             timestamp: Duration::from_nanos(self.start + at.as_nanos()),
             original_len: size,
             data: Cow::Borrowed(&bytes[..bytes.len().min(SNAPLEN as usize)]),

@@ -5,6 +5,7 @@
 //! first byte of data 1. The payload is not written; checksums are those of a payload of zeros.
 
 use crate::Capture;
+use knee_core::convert::{index_u8, index_u16, low_u16, low_u32, saturating_u16};
 use knee_core::packet::{MSS, MTU};
 use knee_core::{ConnectionId, Packet, Time};
 use knee_sim::Tap;
@@ -107,7 +108,7 @@ impl Tap for Simulated {
 
     fn received(&mut self, at: Time, id: ConnectionId, ack: &Packet, blocks: &[Range]) {
         let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = (ack.enqueued.as_nanos() / 1_000_000) as u32;
+        let left = low_u32(ack.enqueued.as_nanos() / 1_000_000);
         let stream = inside.connection(id).stream(id);
         (stream.echo, stream.acked) = (left, stream.acked.max(Packet::part(ack.seq).0));
         inside.write(at, id, ack, [left, ack.stamp], blocks);
@@ -153,13 +154,13 @@ impl Inside {
         bytes.extend(seq.to_be_bytes());
         bytes.extend(ack.to_be_bytes());
         // The length of the header in words of four bytes, then AE (RFC 9768, Fig. 2).
-        bytes.push(((20 + options.len()) as u8 / 4) << 4 | u8::from(packet.has(Packet::AE)));
+        bytes.push((index_u8(20 + options.len()) / 4) << 4 | u8::from(packet.has(Packet::AE)));
         bytes.push(flags(packet));
-        bytes.extend((window as u16).to_be_bytes());
+        bytes.extend(saturating_u16(window).to_be_bytes());
         // Checksum and urgent pointer.
         bytes.extend([0; 4]);
         bytes.extend(options);
-        let length = packet.size - IP_HEADER as u16;
+        let length = packet.size - index_u16(IP_HEADER);
         let pseudo = [[0, TCP], length.to_be_bytes()].concat();
         let sum = checksum(bytes[12..].iter().chain(&pseudo));
         bytes[36..38].copy_from_slice(&sum.to_be_bytes());
@@ -181,7 +182,7 @@ const fn port(id: ConnectionId, number: u64) -> u16 {
 /// The headers of a datagram. Its checksum of 0 says that there is none (RFC 768).
 fn datagram_headers(id: ConnectionId, packet: &Packet) -> Vec<u8> {
     let mut bytes = ip(packet, addresses(id, packet), UDP).to_vec();
-    let (port, length) = (port(id, 0), packet.size - IP_HEADER as u16);
+    let (port, length) = (port(id, 0), packet.size - index_u16(IP_HEADER));
     bytes.extend([port, port, length, 0].map(u16::to_be_bytes).concat());
     bytes
 }
@@ -221,7 +222,7 @@ impl Stream {
     fn place(&self, segment: u64) -> u32 {
         let before = self.short.partition_point(|&(short, _)| short < segment);
         let missing = before.checked_sub(1).map_or(0, |last| self.short[last].1);
-        (1 + segment * u64::from(MSS) - missing) as u32
+        low_u32(1 + segment * u64::from(MSS) - missing)
     }
 }
 
@@ -246,7 +247,7 @@ fn options(scale: Option<u8>, stamps: [u32; 2], blocks: impl ExactSizeIterator<I
     options.extend([8, 10]);
     options.extend(stamps.map(u32::to_be_bytes).concat());
     if blocks.len() > 0 {
-        options.extend([1, 1, 5, 2 + 8 * blocks.len() as u8]);
+        options.extend([1, 1, 5, 2 + 8 * index_u8(blocks.len())]);
         blocks.for_each(|(start, end)| options.extend([start.to_be_bytes(), end.to_be_bytes()].concat()));
     }
     options
@@ -269,7 +270,7 @@ fn ip(packet: &Packet, [from, to]: [u32; 2], protocol: u8) -> [u8; IP_HEADER] {
 fn checksum<'a>(bytes: impl Iterator<Item = &'a u8>) -> u16 {
     let sum: u32 = bytes.enumerate().map(|(i, byte)| u32::from(*byte) << if i % 2 == 0 { 8 } else { 0 }).sum();
     let folded = (sum & 0xffff) + (sum >> 16);
-    !((folded & 0xffff) + (folded >> 16)) as u16
+    low_u16(u64::from(!((folded & 0xffff) + (folded >> 16))))
 }
 
 #[cfg(test)]

@@ -16,6 +16,12 @@ pub const fn saturating_u8(n: u64) -> u8 {
     if n > u8::MAX as u64 { u8::MAX } else { n as u8 }
 }
 
+/// `n`, or the greatest `u16` if that is less.
+#[inline]
+pub const fn saturating_u16(n: u64) -> u16 {
+    if n > u16::MAX as u64 { u16::MAX } else { n as u16 }
+}
+
 /// `n`, or the greatest `u32` if that is less.
 #[inline]
 pub const fn saturating_u32(n: u64) -> u32 {
@@ -64,10 +70,44 @@ pub const fn truncated_u32(x: f64) -> u32 {
     x as u32
 }
 
+/// The low 8 bits of `n`.
+#[inline]
+pub const fn low_u8(n: u64) -> u8 {
+    n as u8
+}
+
+/// The low 16 bits of `n`.
+#[inline]
+pub const fn low_u16(n: u64) -> u16 {
+    n as u16
+}
+
+/// The low 32 bits of `n`, as counters and sequence numbers that wrap have them.
+#[inline]
+pub const fn low_u32(n: u64) -> u32 {
+    n as u32
+}
+
+/// The `f32` nearest to `x`, as rows of results have it.
+#[inline]
+pub const fn nearest_f32(x: f64) -> f32 {
+    x as f32
+}
+
 /// `n` as an index, which has 64 bits.
 #[inline]
 pub const fn index(n: u64) -> usize {
     n as usize
+}
+
+/// An index below 2^8.
+///
+/// # Panics
+/// If it is not.
+#[inline]
+pub const fn index_u8(i: usize) -> u8 {
+    assert!(i <= u8::MAX as usize, "an index of more than 8 bits");
+    i as u8
 }
 
 /// An index below 2^16.
@@ -97,6 +137,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_becomes_the_nearest_number_that_does() {
         assert_eq!([255, 256].map(saturating_u8), [255; 2]);
+        assert_eq!([7, 65_535, 65_536].map(saturating_u16), [7, u16::MAX, u16::MAX]);
         assert_eq!([7, u64::from(u32::MAX), 1 << 32].map(saturating_u32), [7, u32::MAX, u32::MAX]);
         assert_eq!([7, u128::from(u64::MAX), 1 << 64].map(saturating_u64), [7, u64::MAX, u64::MAX]);
         assert_eq!([7, 1 << 63, u64::MAX].map(saturating_i64), [7, i64::MAX, i64::MAX]);
@@ -104,7 +145,13 @@ mod tests {
         assert_eq!([-1, 7, 10, i128::MAX].map(|n| clamped(n, 9)), [0, 7, 9, 9]);
         assert_eq!([1.9, -1.0, f64::NAN, f64::INFINITY].map(truncated), [1, 0, 0, u64::MAX]);
         assert_eq!([1.9, -1.0, f64::NAN, 1e10].map(truncated_u32), [1, 0, 0, u32::MAX]);
-        assert_eq!((index(9), index_u16(65_535), index_u32(1 << 31)), (9, u16::MAX, 1 << 31));
+        assert_eq!((index(9), index_u8(255), index_u16(65_535), index_u32(1 << 31)), (9, 255, u16::MAX, 1 << 31));
+    }
+
+    #[test]
+    fn low_bits_wrap_and_floats_are_rounded_to_the_nearest() {
+        assert_eq!((low_u8(0x1ff), low_u16(0x1_0007), low_u32((1 << 32) + 7)), (0xff, 7, 7));
+        assert_eq!([0.1, 1e300].map(|x| nearest_f32(x).to_bits()), [0.1_f32, f32::INFINITY].map(f32::to_bits));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::stream;
 use crate::task::Task;
 use crate::ticks::Ticks;
 use knee_core::Time;
+use knee_core::convert::{low_u32, saturating_u32};
 use knee_traffic::{Application, Completion, Conn, Exchange, Net};
 use nix::sys::epoll::EpollFlags;
 use nix::sys::socket::SockaddrIn;
@@ -53,7 +54,7 @@ impl Connection {
 /// Bytes acknowledged, where `known` were and the kernel reports `last`, the number of the last one modulo 2^32.
 const fn acked_bytes(known: u64, last: u32) -> u64 {
     // Reports can overtake each other: an older one counts back from what is known.
-    let newly = last.wrapping_add(1).wrapping_sub(known as u32);
+    let newly = last.wrapping_add(1).wrapping_sub(low_u32(known));
     if newly < 1 << 31 { known + newly as u64 } else { known }
 }
 
@@ -271,7 +272,7 @@ pub fn run(mut net: Sockets, application: &mut dyn Application, task: &Task, sta
             application.on_wake(&mut net);
         }
         for (token, flags) in std::mem::take(&mut found) {
-            net.ready(token as u32, flags, application)?;
+            net.ready(saturating_u32(token), flags, application)?;
         }
         if let Some(failure) = net.failure.take() {
             return Err(failure);

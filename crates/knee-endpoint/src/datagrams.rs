@@ -7,6 +7,7 @@ use crate::poller::{Poller, monotonic_ns};
 use crate::record::{Datagram, Record};
 use crate::task::Task;
 use knee_core::Time;
+use knee_core::convert::index_u16;
 use knee_traffic::TrafficSpec;
 use knee_traffic::datagrams::{HEADERS, Next, Source};
 use nix::errno::Errno;
@@ -46,7 +47,7 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(Sockaddr
     };
     let is_ce = |control| matches!(control, ControlMessageOwned::Ipv4Tos(tos) if tos & ECN == CE);
     let ce = message.cmsgs()?.any(is_ce);
-    let size = message.bytes as u16 + HEADERS;
+    let size = index_u16(message.bytes) + HEADERS;
     Ok(message.address.map(|from| (from, size, ce)))
 }
 

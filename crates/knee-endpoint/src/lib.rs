@@ -3,6 +3,8 @@
 //!
 //! [`Application`]: knee_traffic::Application
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 pub mod client;
 pub mod control;
 pub mod datagrams;

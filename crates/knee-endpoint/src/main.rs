@@ -3,6 +3,8 @@
 //! rows that it counts. Exit code 1 and one line on standard error where something is wrong. If standard input closes
 //! early, whoever started it has ended, and so does this.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 use knee_core::Rng;
 use knee_endpoint::client::{self, Sockets};
 use knee_endpoint::datagrams::{self as endpoint, Receiver, Sender};

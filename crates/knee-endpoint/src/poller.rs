@@ -1,5 +1,6 @@
 //! Waiting for sockets and for a time on the monotonic clock.
 
+use knee_core::convert::saturating_u64;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
@@ -21,7 +22,7 @@ const PARENT: u64 = u64::MAX - 1;
 /// Where there is no such clock.
 pub fn monotonic_ns() -> io::Result<u64> {
     let now = clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)?;
-    Ok(Duration::from(now).as_nanos() as u64)
+    Ok(saturating_u64(Duration::from(now).as_nanos()))
 }
 
 /// Sleeps until a time on the monotonic clock, unless it has come.

@@ -7,6 +7,7 @@ use crate::record::Record;
 use crate::stream;
 use crate::task::Task;
 use crate::ticks::Ticks;
+use knee_core::convert::saturating_u16;
 use nix::sys::epoll::EpollFlags;
 use nix::sys::socket::{Backlog, SockaddrIn, bind, listen};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -177,7 +178,7 @@ pub fn run(mut server: Server, task: &Task, start_ns: u64) -> Result<Record, Fai
         }
         // An exchange is told before its bytes are sent, so this comes first.
         for told in server.control.hear().map_err(failed("the control pipe broke"))? {
-            server.told.entry(told.port as u16).or_default().push_back(told);
+            server.told.entry(saturating_u16(told.port)).or_default().push_back(told);
         }
         server.accept()?;
         for (token, flags) in std::mem::take(&mut found) {

@@ -1,6 +1,7 @@
 //! TCP sockets as both ends use them.
 
 use crate::error::{Failure, failed};
+use knee_core::convert::index;
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::libc;
@@ -78,7 +79,7 @@ pub fn write(mut stream: &TcpStream, bytes: u64) -> io::Result<u64> {
     static ZEROS: [u8; CHUNK] = [0; CHUNK];
     let mut done = 0;
     while done < bytes {
-        match stream.write(&ZEROS[..(bytes - done).min(CHUNK as u64) as usize]) {
+        match stream.write(&ZEROS[..index((bytes - done).min(CHUNK as u64))]) {
             Ok(taken) => done += taken as u64,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -124,6 +124,8 @@
 //! # }
 //! ```
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 mod criteria;
 mod figures;
 mod guard;

@@ -1,5 +1,6 @@
 //! Quantities of scenario files: text with a unit, to whole base units.
 
+use knee_core::convert::index_u32;
 use knee_net::spec::LimitSpec;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -50,7 +51,7 @@ fn parse(text: &str, units: &Units) -> Option<u64> {
     let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
     let digits: u128 = format!("{whole}{decimals}").parse().ok()?;
     let amount = digits.checked_mul(scale)?;
-    let divisor = 10u128.checked_pow(decimals.len() as u32)?;
+    let divisor = 10u128.checked_pow(index_u32(decimals.len()))?;
     (amount % divisor == 0).then(|| u64::try_from(amount / divisor).ok())?
 }
 

@@ -8,6 +8,7 @@ use crate::report::{Found, Judged, LeftOut, Report};
 use crate::scenario::{PLACE, Placed, Scenario};
 use crate::subject::{Deployed, Subject};
 use crate::verdict::{Verdict, judge, measure, threshold};
+use knee_core::convert::index;
 use knee_net::spec::Transport;
 use knee_sim::{Own, Simulation, Spec};
 use std::any::Any;
@@ -95,7 +96,7 @@ pub(crate) fn run(evaluation: &Evaluation) -> Result<Report, Error> {
     let mut done =
         in_parallel(&seeded, |((i, who), seed)| simulate(&chosen[*i].scenario, *who, &evaluation.subject, *seed))
             .into_iter();
-    let mut of_a_job = || -> Vec<_> { done.by_ref().take(evaluation.seeds as usize).collect() };
+    let mut of_a_job = || -> Vec<_> { done.by_ref().take(index(evaluation.seeds)).collect() };
     // All seeds of a job are taken, also where the first one failed.
     let outcomes: Vec<((usize, Who), Runs)> = jobs.iter().map(|job| (*job, of_a_job().into_iter().collect())).collect();
     let outcome = |i, who| outcomes.iter().find(|(job, _)| *job == (i, who)).map(|(_, runs)| runs);

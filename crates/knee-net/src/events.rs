@@ -8,6 +8,7 @@
 
 use crate::spec::Spec;
 use knee_core::Time;
+use knee_core::convert::index_u32;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -113,7 +114,7 @@ pub fn agenda(spec: &Spec) -> Events {
     let warmup = Time::from_nanos(spec.warmup);
     let duration = Time::from_nanos(spec.duration);
     for (i, change) in spec.changes.iter().enumerate() {
-        agenda.push(Time::from_nanos(change.at), Event::Change(i as u32));
+        agenda.push(Time::from_nanos(change.at), Event::Change(index_u32(i)));
     }
     let starts = spec.flows.iter().map(|f| Time::from_nanos(f.start));
     let (first, last) = (starts.clone().min(), starts.max());
@@ -121,10 +122,10 @@ pub fn agenda(spec: &Spec) -> Events {
     agenda.push(first.unwrap_or(Time::ZERO) + warmup, Event::MeasureLinks);
     for (i, flow) in spec.flows.iter().enumerate() {
         if warmup > Time::ZERO {
-            agenda.push(Time::from_nanos(flow.start) + warmup, Event::Measure(i as u32));
+            agenda.push(Time::from_nanos(flow.start) + warmup, Event::Measure(index_u32(i)));
         }
         if flow.stop < spec.duration {
-            agenda.push(Time::from_nanos(flow.stop), Event::Stop(i as u32));
+            agenda.push(Time::from_nanos(flow.stop), Event::Stop(index_u32(i)));
         }
     }
     let stop = spec.flows.iter().map(|f| Time::from_nanos(f.stop)).min().unwrap_or(duration).min(duration);

@@ -4,6 +4,8 @@
 //! and [`Rows`] are what comes out of a run. What is at the ends of flows is another's part: the simulator's, or the switch's
 //! between real kernels. Times are whole nanoseconds.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 pub mod driver;
 pub mod events;
 pub mod network;

@@ -16,6 +16,7 @@ pub use build::params;
 
 use crate::pipe::Pipe;
 use crate::spec::{Change, Spec};
+use knee_core::convert::{index_u8, index_u32};
 use knee_core::{ConnectionId, Packet, Rate, Time};
 
 /// The links of a way, there and back.
@@ -92,19 +93,19 @@ impl Network {
         let mut pipes = Vec::new();
         for direction in &mut links {
             if direction.delay > Time::ZERO || !direction.is_steady() {
-                direction.pipe = Some(pipes.len() as u32);
+                direction.pipe = Some(index_u32(pipes.len()));
                 pipes.push(Pipe::new());
             }
         }
-        let hop_pipes = pipes.len() as u32;
+        let hop_pipes = index_u32(pipes.len());
         let ways = Vec::with_capacity(spec.flows.len());
         let mut network =
             Self { links, pipes, hop_pipes, ack_pipes: Vec::new(), routes: Vec::new(), ways, news: Vec::new() };
         for flow in &spec.flows {
-            let forward: Vec<u32> = flow.path.iter().map(|&l| l as u32).collect();
+            let forward: Vec<u32> = flow.path.iter().map(|&l| index_u32(l)).collect();
             let backward: Vec<u32> = flow.path.iter().rev().filter_map(|&l| reverse[l]).collect();
             let (data, acks) = if flow.reverse { (backward, forward) } else { (forward, backward) };
-            let (data_hops, ack_hops) = (data.len() as u8, acks.len() as u8);
+            let (data_hops, ack_hops) = (index_u8(data.len()), index_u8(acks.len()));
             let route = network.route(Route { data, acks });
             let base_rtt = Time::from_nanos(flow.rtt);
             let ack_delay = base_rtt - check::path_delay(spec, &flow.path);
@@ -125,10 +126,10 @@ impl Network {
     fn route(&mut self, route: Route) -> u32 {
         // Newest first: flows mostly share the way of the one before.
         if let Some(i) = self.routes.iter().rposition(|r| *r == route) {
-            return i as u32;
+            return index_u32(i);
         }
         self.routes.push(route);
-        self.routes.len() as u32 - 1
+        index_u32(self.routes.len()) - 1
     }
 
     /// The pipe of all ACK ways with this delay: packets that take the same time stay in order.
@@ -136,7 +137,7 @@ impl Network {
         match self.ack_pipes.binary_search_by_key(&delay, |pipe| pipe.0) {
             Ok(i) => self.ack_pipes[i].1,
             Err(i) => {
-                let pipe = self.pipes.len() as u32;
+                let pipe = index_u32(self.pipes.len());
                 self.pipes.push(Pipe::new());
                 self.ack_pipes.insert(i, (delay, pipe));
                 pipe
@@ -188,16 +189,16 @@ impl Network {
             Change::Rate { link, rate } => {
                 let Direction { link: target, outcome, .. } = &mut self.links[link];
                 target.set_rate(Rate::from_bps(rate), now, outcome);
-                (None, Some(link as u32), "rate", rate as f64 / 1e6)
+                (None, Some(index_u32(link)), "rate", rate as f64 / 1e6)
             }
             Change::Loss { link, loss } => {
                 self.links[link].link.set_loss(loss);
-                (None, Some(link as u32), "loss_probability", loss)
+                (None, Some(index_u32(link)), "loss_probability", loss)
             }
             Change::Limit { link, limit } => {
                 let Direction { link: target, outcome, .. } = &mut self.links[link];
                 target.set_limit(limit.into(), now, outcome);
-                (None, Some(link as u32), "limit", limit.figure())
+                (None, Some(index_u32(link)), "limit", limit.figure())
             }
             Change::Rtt { flow, rtt } => {
                 let rtt = Time::from_nanos(rtt);
@@ -205,7 +206,7 @@ impl Network {
                 let pipe = self.ack_pipe(delay);
                 let way = &mut self.ways[flow];
                 (way.base_rtt, way.ack_delay, way.ack_pipe) = (rtt, delay, pipe);
-                (Some(flow as u32), None, "rtt", rtt.as_millis_f64())
+                (Some(index_u32(flow)), None, "rtt", rtt.as_millis_f64())
             }
         }
     }

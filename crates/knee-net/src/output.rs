@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 use knee_cc::CaState;
 use knee_core::Time;
+use knee_core::convert::nearest_f32;
 use serde::Serialize;
 
 /// One flow over one interval. Rates in Mbit/s, times in ms; NaN where there is no figure.
@@ -74,10 +75,10 @@ impl SampleRow {
         };
         Self {
             state: u32::from(sender.phase) | ca << 8 | u32::from(sender.full_control) << 16,
-            srtt_ms: if sender.srtt == Time::ZERO { f32::NAN } else { sender.srtt.as_millis_f64() as f32 },
+            srtt_ms: if sender.srtt == Time::ZERO { f32::NAN } else { nearest_f32(sender.srtt.as_millis_f64()) },
             cwnd_packets: sender.cwnd.map_or(f32::NAN, |cwnd| cwnd as f32),
             in_flight_packets: sender.in_flight as f32,
-            pacing_rate_mbps: sender.pacing_rate_bps.map_or(f32::NAN, |bps| (bps as f64 / 1e6) as f32),
+            pacing_rate_mbps: sender.pacing_rate_bps.map_or(f32::NAN, |bps| nearest_f32(bps as f64 / 1e6)),
             ..self
         }
     }

@@ -1,5 +1,7 @@
 //! Python binding: passes specifications in and results out.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 mod error;
 mod listing;
 mod own;

@@ -8,6 +8,7 @@ use knee_cc::{
     Signal, StateChange, StateEvent, Undo, View,
 };
 use knee_core::Rate;
+use knee_core::convert::{truncated, truncated_u32};
 use knee_sim::{Own, OwnMake};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex};
@@ -249,10 +250,10 @@ fn taken(left: &PyControl, control: Control) -> PyResult<(Control, f64)> {
             return refuse("pacing_rate", rate, "None or at least 1 bit/s");
         }
         // Beyond the greatest rate that the engine has, nothing is paced.
-        rate => rate.map(|rate| Rate::from_bps(rate.min(Rate::MAX.as_bps() as f64) as u64)),
+        rate => rate.map(|rate| Rate::from_bps(truncated(rate.min(Rate::MAX.as_bps() as f64)))),
     };
-    let ssthresh = left.ssthresh.min(f64::from(knee_cc::INFINITE_SSTHRESH)) as u32;
-    Ok((Control { cwnd: left.cwnd as u32, ssthresh, pacing_rate, ..control }, left.cwnd.fract()))
+    let ssthresh = truncated_u32(left.ssthresh.min(f64::from(knee_cc::INFINITE_SSTHRESH)));
+    Ok((Control { cwnd: truncated_u32(left.cwnd), ssthresh, pacing_rate, ..control }, left.cwnd.fract()))
 }
 
 impl CongestionControl for PyCongestionControl {

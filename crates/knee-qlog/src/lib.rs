@@ -4,6 +4,8 @@
 //! A [`Log`] is a file that takes events at times of any clock. quinn writes its own events into it through
 //! [`Log::quinn`]; what it cannot know, and what senders other than quinn do, is written with [`Log::event`].
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 #[cfg(feature = "quinn")]
 mod from_quinn;
 

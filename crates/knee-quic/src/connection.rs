@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use knee_core::Time;
+use knee_core::convert::saturating_u64;
 use knee_qlog::Log;
 use quinn_proto::EcnCodepoint;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -24,7 +25,7 @@ pub fn instant(now: Time) -> Instant {
 
 /// The time of a stack's instant.
 pub fn time(at: Instant) -> Time {
-    Time::from_nanos(at.saturating_duration_since(*EPOCH).as_nanos() as u64)
+    Time::from_nanos(saturating_u64(at.saturating_duration_since(*EPOCH).as_nanos()))
 }
 
 /// Settings of a connection's end.

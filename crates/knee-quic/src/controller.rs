@@ -15,6 +15,7 @@ use knee_cc::{
     Ack, CaState, Congestion, Control, DynCongestionControl, Entry, INFINITE_SSTHRESH, Init, RateSample, Sent, Signal,
     StateChange, StateEvent, View,
 };
+use knee_core::convert::saturating_u32;
 use knee_core::{Rate, Rng, Time};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller as QuicController, ControllerMetrics};
@@ -95,7 +96,7 @@ pub struct Controller {
 impl Controller {
     pub(crate) fn new(factory: Arc<Factory>, rng: Rng, now: Instant, mtu: u16, watch: Option<Arc<Watch>>) -> Self {
         let mtu = mtu.max(1);
-        let initial_window = (INITIAL_BYTES / u64::from(mtu)).clamp(u64::from(MIN_WINDOW), 10) as u32;
+        let initial_window = saturating_u32((INITIAL_BYTES / u64::from(mtu)).clamp(u64::from(MIN_WINDOW), 10));
         Self {
             entry: factory.entry(),
             factory,
@@ -171,7 +172,7 @@ impl Controller {
         if bytes == u64::from(self.mtu) {
             return 1;
         }
-        bytes.div_ceil(u64::from(self.mtu)).min(u64::from(u32::MAX >> 2)) as u32
+        saturating_u32(bytes.div_ceil(u64::from(self.mtu)).min(u64::from(u32::MAX >> 2)))
     }
 
     fn counters(&self) -> Counters {
@@ -387,7 +388,7 @@ impl QuicController for Controller {
     fn on_mtu_update(&mut self, new_mtu: u16) {
         let (old, new) = (u64::from(self.mtu), u64::from(new_mtu.max(1)));
         // The window keeps its bytes, as in Linux (tcp_mtup_probe_success).
-        let scaled = |packets: u32| (u64::from(packets) * old / new).clamp(1, u64::from(u32::MAX >> 2)) as u32;
+        let scaled = |packets: u32| saturating_u32((u64::from(packets) * old / new).clamp(1, u64::from(u32::MAX >> 2)));
         self.mtu = new_mtu.max(1);
         if self.cc.is_some() {
             self.control.cwnd = scaled(self.control.cwnd).max(MIN_WINDOW);

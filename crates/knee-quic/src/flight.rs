@@ -6,6 +6,7 @@
 
 use knee_cc::RateSample;
 use knee_core::Time;
+use knee_core::convert::saturating_u32;
 use std::collections::VecDeque;
 
 /// What had been delivered and lost when a burst left.
@@ -138,8 +139,8 @@ impl Flight {
         let sending = burst.sent.saturating_sub(burst.first_sent);
         let interval = sending.max(now.saturating_sub(burst.delivered_at));
         RateSample {
-            delivered: (counters.delivered - burst.delivered) as u32,
-            delivered_ce: (counters.delivered_ce - burst.delivered_ce) as u32,
+            delivered: saturating_u32(counters.delivered - burst.delivered),
+            delivered_ce: saturating_u32(counters.delivered_ce - burst.delivered_ce),
             interval: (interval >= min_rtt && interval > Time::ZERO).then_some(interval),
             prior_delivered: burst.delivered,
             prior_lost: burst.lost,

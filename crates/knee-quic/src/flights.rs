@@ -5,6 +5,7 @@
 //! finish. They carry transport parameters and padding, and packets have room for an authentication tag.
 
 use bytes::BytesMut;
+use knee_core::convert::index_u16;
 
 /// Bytes that AES-GCM and ChaCha20-Poly1305 add to a packet (RFC 9001, 5.3).
 pub const TAG: usize = 16;
@@ -98,8 +99,8 @@ impl Flights {
         let size = size + parameters.len();
         let start = out.len();
         out.push(1);
-        out.extend(((size - FLIGHT_HEADER) as u16).to_be_bytes());
-        out.extend((parameters.len() as u16).to_be_bytes());
+        out.extend(index_u16(size - FLIGHT_HEADER).to_be_bytes());
+        out.extend(index_u16(parameters.len()).to_be_bytes());
         out.extend(parameters);
         out.resize(start + size, 0);
     }

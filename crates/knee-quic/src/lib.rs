@@ -13,6 +13,8 @@
 //! packets are deemed lost. [`Controller`] turns these calls into the events that an algorithm of `knee-cc` sees in a
 //! Linux kernel: RTT and delivery-rate samples, ACKs, reductions, recovery. `docs/quic.md` lists what differs.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 mod acks;
 pub mod connection;
 mod controller;

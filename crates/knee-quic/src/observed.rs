@@ -3,6 +3,7 @@
 use crate::rtt::Sampler;
 use crate::watch::Watch;
 use knee_cc::{CaState, Control, INFINITE_SSTHRESH, View};
+use knee_core::convert::{saturating_u32, saturating_u64};
 use knee_core::{Rate, Time};
 use std::sync::Arc;
 use std::time::Instant;
@@ -57,11 +58,11 @@ impl Observed {
     }
 
     fn time(&self, at: Instant) -> Time {
-        Time::from_nanos(at.saturating_duration_since(self.base).as_nanos() as u64)
+        Time::from_nanos(saturating_u64(at.saturating_duration_since(self.base).as_nanos()))
     }
 
     fn packets(&self, bytes: u64) -> u32 {
-        (bytes / u64::from(self.mtu)).min(u64::from(INFINITE_SSTHRESH)) as u32
+        saturating_u32((bytes / u64::from(self.mtu)).min(u64::from(INFINITE_SSTHRESH)))
     }
 
     /// Shows who watches what has become of this event, and the RTT sample it gave.

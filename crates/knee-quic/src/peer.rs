@@ -9,6 +9,7 @@ use crate::acks::acked_ranges;
 use crate::connection::{CID_BYTES, Connection, Datagram, Ended, News, Settings, Stack, Stats};
 use bytes::Bytes;
 use knee_core::Time;
+use knee_core::convert::index;
 use knee_qlog::Log;
 
 /// What all connections write: zeros. quinn looks for what to send chunk by chunk, so they are large.
@@ -164,7 +165,7 @@ impl Peer {
         let buffer = self.connection.window().saturating_mul(4).max(LEAST_BUFFER);
         let chunk = (buffer / CHUNKS).min(ZEROS.len() as u64);
         loop {
-            let size = self.to_write.map_or(chunk, |left| left.min(chunk)) as usize;
+            let size = index(self.to_write.map_or(chunk, |left| left.min(chunk)));
             let Some(written) = self.connection.write(Bytes::from_static(&ZEROS[..size]), buffer) else { return };
             if let Some(left) = &mut self.to_write {
                 *left -= written as u64;

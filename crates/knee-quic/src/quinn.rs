@@ -5,6 +5,7 @@ use crate::peer::LEAST_BUFFER;
 use crate::plain::Plain;
 use crate::tls::{self, TLS};
 use bytes::{Bytes, BytesMut};
+use knee_core::convert::saturating_u64;
 use knee_core::{Rng, Time};
 use knee_qlog::Log;
 use quinn_proto::congestion::ControllerFactory;
@@ -164,7 +165,7 @@ impl Connection for End {
     fn stats(&mut self) -> Option<Stats> {
         let (_, machine) = self.machine.as_ref()?;
         let path = machine.stats().path;
-        let srtt = Time::from_nanos(machine.rtt().as_nanos() as u64);
+        let srtt = Time::from_nanos(saturating_u64(machine.rtt().as_nanos()));
         Some(Stats { lost_packets: path.lost_packets, mtu: path.current_mtu, srtt })
     }
 }

@@ -3,6 +3,8 @@
 //! [`Spec`] says what to simulate, [`Simulation`] does it, [`Output`] and [`Rows`] are what comes out. Times are whole
 //! nanoseconds; the same specification gives the same bits on every machine.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 pub mod sender_log;
 pub mod simulation;
 #[cfg(feature = "quic")]

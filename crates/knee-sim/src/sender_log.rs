@@ -6,6 +6,7 @@
 //! flow's file.
 
 use crate::Tap;
+use knee_core::convert::nearest_f32;
 use knee_core::packet::MSS;
 use knee_core::{ConnectionId, Packet, Time};
 use knee_net::spec::{FlowSpec, Spec, Transport};
@@ -227,7 +228,7 @@ fn ack_frame(mut numbers: Vec<u64>) -> QuicFrame {
 /// Metrics of a sender; windows are payload.
 fn metrics(sender: &Sender) -> MetricsUpdated {
     let bytes = |packets: u32| u64::from(packets) * u64::from(MSS);
-    let ms = |time: Time| (time > Time::ZERO && time < Time::MAX).then(|| time.as_millis_f64() as f32);
+    let ms = |time: Time| (time > Time::ZERO && time < Time::MAX).then(|| nearest_f32(time.as_millis_f64()));
     let in_flight = sender.in_flight();
     MetricsUpdated {
         min_rtt: ms(sender.min_rtt()),

@@ -30,6 +30,7 @@ mod world;
 use crate::Tap;
 use crate::sender_log::SenderLogs;
 use knee_core::Time;
+use knee_core::convert::index_u32;
 use knee_net::Rows;
 use knee_net::events::agenda;
 use knee_net::output::Output;
@@ -106,8 +107,8 @@ impl Simulation {
     /// Writes what senders do into `logs`, by flow. Must be called before the first step. With it time passes event by
     /// event.
     pub fn log(&mut self, logs: Vec<Option<Log>>) {
-        let tcp = logs.iter().enumerate().map(|(i, log)| log.clone().filter(|_| !self.world.is_udp(i as u32)));
-        let grouped = (0..logs.len()).map(|i| self.world.connections.runs(i as u32));
+        let tcp = logs.iter().enumerate().map(|(i, log)| log.clone().filter(|_| !self.world.is_udp(index_u32(i))));
+        let grouped = (0..logs.len()).map(|i| self.world.connections.runs(index_u32(i)));
         self.tap(Box::new(SenderLogs::new(tcp.collect(), grouped.collect())));
         self.world.logs = logs;
     }

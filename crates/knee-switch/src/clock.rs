@@ -1,6 +1,7 @@
 //! The machine's clock, counted from the start of a run.
 
 use knee_core::Time;
+use knee_core::convert::non_negative;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Nanoseconds of the monotonic clock since a start.
@@ -12,7 +13,7 @@ pub struct Clock {
 
 fn nanos(id: ClockId) -> u64 {
     let now = clock_gettime(id);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    non_negative(now.tv_sec) * 1_000_000_000 + non_negative(now.tv_nsec)
 }
 
 impl Clock {

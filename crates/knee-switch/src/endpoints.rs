@@ -8,6 +8,7 @@ use crate::ferry::{self, FORCED_SLEEP, MAX_BUSY};
 use crate::late::{Late, LateFigures};
 use crate::socket::{Buffers, Socket};
 use knee_core::Time;
+use knee_core::convert::{index, index_u16, saturating_i64};
 use knee_net::spec::{FlowSpec, Transport};
 use knee_qlog::Log;
 use knee_quic::{Datagram, Peer, Settings, Stack, Watch};
@@ -104,7 +105,7 @@ impl Sockets {
     /// If the kernel has none left, or a port is taken.
     pub fn open(config: &Config, side: usize) -> Result<Self, SetupError> {
         let socket = |(i, flow): (usize, &FlowSpec)| {
-            let port = if usize::from(flow.reverse) == side { 0 } else { config.port + i as u16 };
+            let port = if usize::from(flow.reverse) == side { 0 } else { config.port + index_u16(i) };
             (flow.transport == Transport::Quic).then(|| Socket::open(port)).transpose()
         };
         Ok(Self(config.spec.flows.iter().enumerate().map(socket).collect::<io::Result<_>>()?))
@@ -296,7 +297,7 @@ impl Flow {
 /// Waits for datagrams, for no longer than `span`: puts the sockets that have some into `events`.
 fn wait(ready: &OwnedFd, span: Time, events: &mut Vec<usize>) -> io::Result<()> {
     let (ns, second) = (span.as_nanos(), 1_000_000_000);
-    let timeout = Timespec { tv_sec: (ns / second) as i64, tv_nsec: (ns % second) as i64 };
+    let timeout = Timespec { tv_sec: saturating_i64(ns / second), tv_nsec: saturating_i64(ns % second) };
     // epoll itself waits for whole milliseconds on older kernels.
     match poll(&mut [PollFd::new(ready, PollFlags::IN)], Some(&timeout)) {
         Ok(_) | Err(Errno::INTR) => {}
@@ -306,6 +307,6 @@ fn wait(ready: &OwnedFd, span: Time, events: &mut Vec<usize>) -> io::Result<()> 
     let none = Timespec { tv_sec: 0, tv_nsec: 0 };
     epoll::wait(ready, rustix::buffer::spare_capacity(&mut found), Some(&none))?;
     events.clear();
-    events.extend(found.iter().map(|event: &epoll::Event| event.data.u64() as usize));
+    events.extend(found.iter().map(|event: &epoll::Event| index(event.data.u64())));
     Ok(())
 }

@@ -5,6 +5,7 @@ use crate::device::Device;
 use crate::header;
 use crate::late::Late;
 use crate::network::Network;
+use knee_core::convert::saturating_i64;
 use knee_core::{Packet, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -85,7 +86,7 @@ fn take_in(network: &mut Network, device: &Device, side: usize, clock: Clock) ->
 /// Waits for a packet from one of `sides`, for no longer than `span`.
 pub(crate) fn sleep(sides: &[&Device], span: Time) -> io::Result<()> {
     let (ns, second) = (span.as_nanos(), 1_000_000_000);
-    let timeout = Timespec { tv_sec: (ns / second) as i64, tv_nsec: (ns % second) as i64 };
+    let timeout = Timespec { tv_sec: saturating_i64(ns / second), tv_nsec: saturating_i64(ns % second) };
     let mut fds: Vec<_> = sides.iter().map(|side| PollFd::new(*side, PollFlags::IN)).collect();
     match poll(&mut fds, Some(&timeout)) {
         Ok(_) | Err(Errno::INTR) => Ok(()),

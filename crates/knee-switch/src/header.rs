@@ -1,4 +1,5 @@
 //! What the switch needs to know of a packet: IPv4 (RFC 791), TCP (RFC 9293), UDP (RFC 768), and the ECN field (RFC 3168).
+use knee_core::convert::{index_u32, low_u16};
 
 /// Ports, numbers and flags of a TCP segment or a UDP datagram in an IPv4 packet. A datagram has neither numbers nor flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ impl Header {
             to: be16(tcp, 2)?,
             seq: be32(tcp, 4)?,
             ack: be32(tcp, 8)?,
-            payload: payload as u32,
+            payload: index_u32(payload),
             syn: flags & SYN != 0,
             has_ack: flags & ACK != 0,
             ecn,
@@ -70,7 +71,7 @@ impl Header {
 
     fn datagram(udp: &[u8], ecn: u8) -> Option<Self> {
         let (from, to, length) = (be16(udp, 0)?, be16(udp, 2)?, usize::from(be16(udp, 4)?));
-        let payload = udp.len().checked_sub(UDP_HEADER).filter(|_| length == udp.len())? as u32;
+        let payload = index_u32(udp.len().checked_sub(UDP_HEADER).filter(|_| length == udp.len())?);
         Some(Self { udp: true, from, to, seq: 0, ack: 0, payload, syn: false, has_ack: false, ecn })
     }
 }
@@ -83,7 +84,7 @@ pub fn mark(packet: &mut [u8]) {
     let folded = (sum & 0xffff) + (sum >> 16);
     let folded = (folded & 0xffff) + (folded >> 16);
     packet[0..2].copy_from_slice(&after.to_be_bytes());
-    packet[10..12].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+    packet[10..12].copy_from_slice(&(!low_u16(u64::from(folded))).to_be_bytes());
 }
 
 fn be16(bytes: &[u8], at: usize) -> Option<u16> {

@@ -12,6 +12,8 @@
 //! the loop: [`endpoints`] drives them, [`socket`] is where their datagrams leave and arrive in the namespaces, and
 //! [`account`] is what the switch sees of them.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 pub mod account;
 pub mod book;
 pub mod clock;

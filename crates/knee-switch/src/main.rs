@@ -2,6 +2,8 @@
 //! clock in ns), carries packets, and writes what came out to standard output (a line when the devices are open; at the
 //! end a line of JSON and the rows). Exit code 1 and one line on standard error where something is wrong.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 use knee_capture::Capture;
 use knee_core::Time;
 use knee_switch::clock::Clock;

@@ -8,6 +8,7 @@ use crate::book::Book;
 use crate::header::Header;
 use crate::store::Store;
 use knee_capture::Capture;
+use knee_core::convert::{index_u16, index_u32};
 use knee_core::{Packet, Time};
 use knee_net::SpecError;
 use knee_net::driver::{Driver, Step};
@@ -121,7 +122,7 @@ impl Network {
 
     /// A packet came from a side's device at `now`: its bytes are in the free slot of the store.
     pub fn come(&mut self, side: usize, bytes: usize, now: Time) {
-        let mut packet = Packet { seq: self.store.take(), size: bytes as u16, ..Packet::default() };
+        let mut packet = Packet { seq: self.store.take(), size: index_u16(bytes), ..Packet::default() };
         // What was due before comes before: the network's clock never goes back.
         while self.next() <= now {
             self.step();
@@ -132,7 +133,7 @@ impl Network {
             self.strays += 1;
             return self.store.release(&packet);
         };
-        packet.flow = flow as u32;
+        packet.flow = index_u32(flow);
         packet.flags = [0, Packet::ECT | Packet::L4S, Packet::ECT, Packet::ECT | Packet::CE][usize::from(header.ecn)];
         packet.flags |= if ack { Packet::ACK } else { 0 };
         packet.flags |= if header.syn { Packet::SYN } else { 0 };
@@ -201,7 +202,7 @@ impl Network {
             self.book_drop(i, &packet);
         }
         for Note { at, flow, event, value } in notes {
-            self.record.rows.record(at, flow, Some(i as u32), event, value);
+            self.record.rows.record(at, flow, Some(index_u32(i)), event, value);
         }
     }
 
@@ -212,7 +213,7 @@ impl Network {
         }
         self.store.release(packet);
         if let Some(over) = self.paths.links[i].book_drop(packet) {
-            self.record.rows.record_drops(i as u32, &over);
+            self.record.rows.record_drops(index_u32(i), &over);
         }
     }
 

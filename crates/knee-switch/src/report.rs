@@ -5,6 +5,7 @@ use crate::endpoints::Effort;
 use crate::late::LateFigures;
 use crate::network::Network;
 use knee_core::Time;
+use knee_core::convert::index_u32;
 use knee_net::events::Event;
 use knee_net::observe::{FlowCounts, Rows, Spread};
 use knee_net::output::Output;
@@ -99,7 +100,7 @@ impl Network {
                 self.book_rtt(i, rtt);
             }
             for (at, event, value) in events {
-                self.record.rows.record(at, Some(i as u32), None, event, value);
+                self.record.rows.record(at, Some(index_u32(i)), None, event, value);
             }
             self.complete_quic(i);
         }
@@ -166,7 +167,7 @@ impl Network {
         for i in 0..self.paths.links.len() {
             self.paths.links[i].observe(now);
             self.book_news(i);
-            let row = self.paths.links[i].row(i as u32, now, now);
+            let row = self.paths.links[i].row(index_u32(i), now, now);
             self.record.rows.links.push(row);
         }
     }

@@ -2,6 +2,7 @@
 //! bytes are; in the simulator it is the segment's number, and no discipline looks at it.
 
 use knee_core::Packet;
+use knee_core::convert::{index, index_u32, saturating_u32};
 
 /// Room for a packet of 1500 bytes, and one of more so that none is cut unseen.
 const ROOM: usize = 2048;
@@ -18,7 +19,7 @@ impl Store {
     /// A free slot; it stays free until [`Store::take`].
     pub fn free(&mut self) -> &mut [u8] {
         if self.free.is_empty() {
-            self.free.push(self.slots.len() as u32);
+            self.free.push(index_u32(self.slots.len()));
             self.slots.push(Box::new([0; ROOM]));
         }
         let slot = self.free[self.free.len() - 1] as usize;
@@ -32,12 +33,12 @@ impl Store {
 
     /// The bytes of a packet.
     pub fn bytes(&mut self, packet: &Packet) -> &mut [u8] {
-        &mut self.slots[packet.seq as usize][..usize::from(packet.size)]
+        &mut self.slots[index(packet.seq)][..usize::from(packet.size)]
     }
 
     /// A packet has gone.
     pub fn release(&mut self, packet: &Packet) {
-        self.free.push(packet.seq as u32);
+        self.free.push(saturating_u32(packet.seq));
     }
 
     /// Packets inside.

@@ -3,6 +3,8 @@
 //! A [`sender::Sender`] takes ACKs and timers and gives what leaves; a [`receiver::Receiver`] takes data and gives ACKs. Their
 //! [`timer::Timer`]s fire on a kernel's clock of ticks.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 pub mod ecn;
 pub mod receiver;
 pub mod sender;

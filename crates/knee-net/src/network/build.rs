@@ -2,6 +2,7 @@
 
 use super::{Direction, SpecError};
 use crate::spec::{Capacity, LinkSpec, ModelSpec, ReverseSpec, Spec, ValueSpec};
+use knee_core::convert::index_u32;
 use knee_core::{Bytes, Param, Params, Rate, Rng, Time};
 use knee_link::models::leo::{self, Orbit};
 use knee_link::models::wifi::SharedAir;
@@ -153,7 +154,7 @@ pub fn links(spec: &Spec) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecErro
     }
     for ((link, index), air) in spec.links.iter().zip(&mut reverse).zip(&mut airs) {
         let Some(back) = &link.reverse else { continue };
-        *index = Some(all.len() as u32);
+        *index = Some(index_u32(all.len()));
         all.push(build_link(format!("{} (reverse)", link.name), back, link, spec.seed, air)?);
     }
     Ok((all, reverse))

@@ -3,6 +3,7 @@
 use super::{Histogram, Spread, since};
 use crate::output::{DatagramFigures, DelayRow, SampleRow};
 use knee_core::Time;
+use knee_core::convert::saturating_u32;
 use knee_traffic::datagrams::Reception;
 
 /// Cumulative counts of a flow's datagrams at some moment.
@@ -78,9 +79,9 @@ impl DatagramWatch {
         DelayRow {
             t_s: sample.t_s,
             flow: sample.flow,
-            sent: since(counts.sent, last.sent) as u32,
-            received: since(counts.reception.received(), last.reception.received()) as u32,
-            lost: since(counts.lost, last.lost) as u32,
+            sent: saturating_u32(since(counts.sent, last.sent)),
+            received: saturating_u32(since(counts.reception.received(), last.reception.received())),
+            lost: saturating_u32(since(counts.lost, last.lost)),
             owd_mean_ms,
             owd_max_ms,
             rtt_mean_ms: sample.rtt_mean_ms,

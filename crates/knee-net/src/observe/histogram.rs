@@ -3,6 +3,7 @@
 use super::Spread;
 use knee_core::Time;
 use knee_core::cache::fetch;
+use knee_core::convert::{index_u32, saturating_u16, saturating_u32, truncated};
 
 /// Counts of values in buckets of constant relative width, for quantiles of times.
 ///
@@ -36,7 +37,7 @@ impl Histogram {
         match self.counts.get_mut(place as usize) {
             Some(count) => {
                 *count += 1;
-                self.last = place as u16;
+                self.last = saturating_u16(u64::from(place));
             }
             None => self.extend_to(bucket, 1),
         }
@@ -50,7 +51,7 @@ impl Histogram {
         let start = bucket - bucket % page;
         let base = if self.counts.is_empty() { start } else { start.min(u32::from(self.base)) };
         let before = u32::from(self.base).saturating_sub(base) as usize;
-        self.base = base as u16;
+        self.base = saturating_u16(u64::from(base));
         let needed = (start + page - base) as usize;
         let mut counts = vec![0; needed.max(before + self.counts.len())];
         counts[before..before + self.counts.len()].copy_from_slice(&self.counts);
@@ -100,7 +101,7 @@ impl Histogram {
         let (base, Spread { min, max, .. }) = (u32::from(coarse.base), coarse.total);
         let counts = coarse.counts.iter().copied().enumerate().filter(|(_, count)| *count > 0).collect::<Vec<_>>();
         counts.into_iter().map(move |(i, count)| {
-            let (start, width) = coarse.bounds(base + i as u32);
+            let (start, width) = coarse.bounds(base + index_u32(i));
             let middle = start as f64 + (width - 1) as f64 / 2.0;
             (middle.clamp(min as f64, max as f64), u64::from(count))
         })
@@ -109,7 +110,7 @@ impl Histogram {
     fn bucket(&self, value: u64) -> u32 {
         let bits = u32::from(self.bits);
         let octave = (u64::BITS - value.leading_zeros()).saturating_sub(bits + 1);
-        (octave << bits) + (value >> octave) as u32
+        (octave << bits) + saturating_u32(value >> octave)
     }
 
     /// First value of a bucket, and its width.
@@ -124,11 +125,11 @@ impl Histogram {
         if self.total.count == 0 {
             return None;
         }
-        let rank = (p * (self.total.count - 1) as f64) as u64;
+        let rank = truncated(p * (self.total.count - 1) as f64);
         let mut below = 0u64;
         for (i, &count) in self.counts.iter().enumerate() {
             if rank < below + u64::from(count) {
-                let (start, width) = self.bounds(u32::from(self.base) + i as u32);
+                let (start, width) = self.bounds(u32::from(self.base) + index_u32(i));
                 let within = ((rank - below) as f64 + 0.5) / f64::from(count);
                 let value = start as f64 + width as f64 * within;
                 return Some(value.clamp(self.total.min as f64, self.total.max as f64) / 1e6);

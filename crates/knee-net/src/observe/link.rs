@@ -3,6 +3,7 @@
 use super::{Histogram, Spread, since};
 use crate::output::{LinkFigures, LinkRow};
 use knee_core::Time;
+use knee_core::convert::{nearest_f32, saturating_u32};
 use knee_link::{Departure, Link, Load};
 use knee_queue::Backlog;
 
@@ -142,12 +143,12 @@ impl LinkWatch {
             t_s,
             backlog_bytes: backlog.bytes.0,
             link: i,
-            backlog_packets: backlog.packets as u32,
+            backlog_packets: saturating_u32(backlog.packets),
             queue_delay_mean_ms: mean,
             queue_delay_max_ms: max,
-            drops: since(counts.drops, last.drops) as u32,
-            marks: since(counts.marks, last.marks) as u32,
-            utilization: counts.utilization_since(&last) as f32,
+            drops: saturating_u32(since(counts.drops, last.drops)),
+            marks: saturating_u32(since(counts.marks, last.marks)),
+            utilization: nearest_f32(counts.utilization_since(&last)),
             reserved: 0,
         }
     }

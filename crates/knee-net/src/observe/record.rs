@@ -5,6 +5,7 @@ use crate::network::Direction;
 use crate::output::{Output, SampleRow};
 use crate::spec::{FlowSpec, Spec};
 use knee_core::Time;
+use knee_core::convert::{index_u32, nearest_f32, saturating_u32};
 
 /// What is recorded of a flow, beside the RTTs in its figures.
 struct FlowRecord {
@@ -141,11 +142,11 @@ impl Record {
     pub fn row(&mut self, i: usize, interval: Interval, counts: &FlowCounts) -> SampleRow {
         let flow = &mut self.flows[i];
         let last = std::mem::replace(&mut flow.last, *counts);
-        let mbps = |bytes: u64| (bytes as f64 * 8.0 / interval.span / 1e6) as f32;
+        let mbps = |bytes: u64| nearest_f32(bytes as f64 * 8.0 / interval.span / 1e6);
         let (rtt_mean_ms, rtt_min_ms, rtt_max_ms) = std::mem::take(&mut flow.rtt).mean_min_max_ms();
         SampleRow {
             t_s: interval.t_s,
-            flow: i as u32,
+            flow: index_u32(i),
             state: 0,
             goodput_mbps: mbps(since(counts.delivered_bytes, last.delivered_bytes)),
             throughput_mbps: mbps(since(counts.received_bytes, last.received_bytes)),
@@ -157,8 +158,8 @@ impl Record {
             cwnd_packets: f32::NAN,
             in_flight_packets: f32::NAN,
             pacing_rate_mbps: f32::NAN,
-            lost_packets: since(counts.lost, last.lost) as u32,
-            retransmitted_packets: since(counts.retransmitted, last.retransmitted) as u32,
+            lost_packets: saturating_u32(since(counts.lost, last.lost)),
+            retransmitted_packets: saturating_u32(since(counts.retransmitted, last.retransmitted)),
         }
     }
 

@@ -3,6 +3,7 @@
 use super::Drops;
 use crate::output::{DelayRow, DistributionRow, EventRow, LinkRow, SampleRow};
 use knee_core::Time;
+use knee_core::convert::index_u32;
 use knee_traffic::Completion;
 use std::io::{self, Write};
 
@@ -38,7 +39,7 @@ impl Rows {
     /// Adds an event of a flow or a link.
     pub fn record(&mut self, at: Time, flow: Option<u32>, link: Option<u32>, event: &str, value: f64) {
         let event = self.event_name(event);
-        let index = |i: Option<u32>| i.map_or(-1, |i| i as i32);
+        let index = |i: Option<u32>| i.map_or(-1, u32::cast_signed);
         let (flow, link) = (index(flow), index(link));
         self.events.push(EventRow { t_s: at.as_secs_f64(), value, flow, link, event, reserved: 0 });
     }
@@ -50,17 +51,17 @@ impl Rows {
 
     fn event_name(&mut self, name: &str) -> u32 {
         let known = self.event_names.iter().position(|other| other == name);
-        known.unwrap_or_else(|| {
+        index_u32(known.unwrap_or_else(|| {
             self.event_names.push(name.to_owned());
             self.event_names.len() - 1
-        }) as u32
+        }))
     }
 
     /// Puts the events in the order of time, those of one time by flow and link; gives their names in the order in which
     /// they come up.
     pub fn sort_events(&mut self) -> Vec<String> {
         // Drops in a row are entered when they are over; they come before what a queue noted at the time of the first one.
-        let drop = self.event_names.iter().position(|name| name == "drop").map(|i| i as u32);
+        let drop = self.event_names.iter().position(|name| name == "drop").map(index_u32);
         let place = |row: &EventRow| (row.flow, row.link, Some(row.event) != drop);
         self.events.sort_by(|a, b| a.t_s.total_cmp(&b.t_s).then_with(|| place(a).cmp(&place(b))));
         let mut places = vec![None; self.event_names.len()];
@@ -69,7 +70,7 @@ impl Rows {
             let name = event.event as usize;
             event.event = *places[name].get_or_insert_with(|| {
                 sorted.push(std::mem::take(&mut self.event_names[name]));
-                sorted.len() as u32 - 1
+                index_u32(sorted.len()) - 1
             });
         }
         sorted

@@ -1,6 +1,7 @@
 //! Sum, count and range of times.
 
 use knee_core::Time;
+use knee_core::convert::nearest_f32;
 
 /// Sum, count and range of spans over an interval.
 #[derive(Clone, Copy)]
@@ -50,7 +51,7 @@ impl Spread {
         if self.count == 0 {
             return (f32::NAN, f32::NAN, f32::NAN);
         }
-        let ms = |ns: f64| (ns / 1e6) as f32;
+        let ms = |ns: f64| nearest_f32(ns / 1e6);
         (self.mean().map_or(f32::NAN, ms), ms(self.min as f64), ms(self.max as f64))
     }
 }

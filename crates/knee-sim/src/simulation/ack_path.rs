@@ -2,6 +2,7 @@
 
 use super::endpoints::Ack;
 use super::stages::turn_of_ack;
+use knee_core::convert::{index_u32, low_u8};
 use knee_core::{Packet, Time};
 use knee_net::network::FlowPath;
 
@@ -32,7 +33,7 @@ impl Returning {
     /// What it tells.
     #[inline]
     pub(super) const fn ack(&self) -> Ack {
-        Ack { seq: self.seq, stamp: self.stamp, sacks: self.sacks, flags: self.turn_and_flags as u8 }
+        Ack { seq: self.seq, stamp: self.stamp, sacks: self.sacks, flags: low_u8(self.turn_and_flags) }
     }
 
     /// The order, among what is due at the time at which it is home.
@@ -86,7 +87,7 @@ impl AckPath {
 
     /// How many more are on their way than when the visit began.
     pub(super) fn more(&self) -> i32 {
-        (self.acks.len() - self.taken) as i32 - self.before as i32
+        index_u32(self.acks.len() - self.taken).cast_signed() - index_u32(self.before).cast_signed()
     }
 
     /// When the next ACK is home; `Time::MAX`: none is under way.

@@ -22,6 +22,7 @@ use super::stages::{START, Stages, landed_before};
 use super::world::World;
 use knee_core::Time;
 use knee_core::cache::{fetch, fetch_first};
+use knee_core::convert::index_u32;
 use knee_net::events::{Event, Events};
 use knee_net::observe::Interval;
 use knee_net::spec::Change;
@@ -92,7 +93,7 @@ impl BatchScheduler {
     /// A scheduler for `world`, in which nothing has happened yet.
     pub(super) fn new(world: &World, stages: Stages, agenda: Events) -> Self {
         let flows = world.flows.len();
-        let all = (0..flows).map(|i| (world.record.start(i), i as u32));
+        let all = (0..flows).map(|i| (world.record.start(i), index_u32(i)));
         let (applications, mut starts): (Vec<_>, Vec<_>) = all.partition(|&(_, i)| world.connections.runs(i));
         starts.sort_unstable_by(|a, b| b.cmp(a));
         let mut scheduler = Self {
@@ -179,7 +180,7 @@ impl BatchScheduler {
         let (earliest, looks) = (self.choose(limit), 1 + world.flows.len() as u64 / LOOKS);
         if interval.is_some() {
             self.visits.clear();
-            self.visits.extend(0..world.flows.len() as u32);
+            self.visits.extend(0..index_u32(world.flows.len()));
         }
         let start = self.starts.last().map_or(Time::MAX, |&i| world.record.start(i as usize));
         let start = start.min(self.outbox.due.next());
@@ -332,7 +333,7 @@ impl BatchScheduler {
         let (way, outbox) = (world.network.ways[i as usize], &mut self.outbox);
         let (landed, places) = self.landings.take(i, landed_before(at, outbox.landing));
         if HALF && let Some(last) = landed.last() {
-            outbox.landed += landed.len() as u32;
+            outbox.landed += index_u32(landed.len());
             outbox.moved_at = outbox.moved_at.max(last.enqueued);
         }
         for (k, packet) in landed.iter().enumerate() {

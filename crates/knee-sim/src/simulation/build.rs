@@ -7,6 +7,7 @@ use super::quic::QuicFlow;
 use super::udp::UdpFlow;
 use super::world::{Algorithm, Flow, MANY_FLOWS, World};
 use knee_cc::{CaState, DynCongestionControl, Ecn as Reaction, Entry, Init, Needs};
+use knee_core::convert::index_u32;
 use knee_core::packet::MSS;
 use knee_core::{Params, Time};
 use knee_net::SpecError;
@@ -118,7 +119,7 @@ impl World {
     fn add_flow(&mut self, flow: &FlowSpec, spec: &Spec) {
         let algorithm = self.algorithms.len() - 1;
         let needs = self.algorithms[algorithm].needs();
-        self.add_endpoints(flow, spec, algorithm as u32, needs);
+        self.add_endpoints(flow, spec, index_u32(algorithm), needs);
         #[cfg(feature = "quic")]
         if flow.transport == Transport::Quic {
             let (i, ecn) = (self.senders.len() - 1, ecn(flow.ecn, needs.ecn).is_on());

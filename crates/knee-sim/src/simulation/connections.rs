@@ -18,6 +18,7 @@
 mod calls;
 mod halves;
 
+use knee_core::convert::index_u32;
 use knee_core::{ConnectionId, Rng, Time};
 use knee_net::observe::FlowCounts;
 use knee_net::spec::{FlowSpec, Spec};
@@ -177,7 +178,7 @@ impl Connections {
     /// No connections yet, for `flows` flows.
     pub(super) const fn new(flows: usize) -> Self {
         Self {
-            flows: flows as u32,
+            flows: index_u32(flows),
             applications: Vec::new(),
             halves: Vec::new(),
             independent: true,

@@ -11,6 +11,7 @@
 use super::udp::{SenderFigures, UdpFlow};
 use super::world::{Outbox, World};
 use knee_cc::CaState;
+use knee_core::convert::{index, low_u32, saturating_u32};
 use knee_core::{Packet, Rng, Time};
 use knee_net::network::FlowPath;
 use knee_net::observe::{DatagramCounts, DatagramWatch};
@@ -134,7 +135,7 @@ impl DatagramFlow {
     pub(super) fn on_drop(&mut self, packet: &Packet) {
         match &mut self.feedback {
             Some(feedback) if packet.has(Packet::ACK) => {
-                feedback.under_way.try_remove(packet.seq as usize);
+                feedback.under_way.try_remove(index(packet.seq));
             }
             _ if packet.has(Packet::ACK) => {}
             _ => {
@@ -176,7 +177,7 @@ impl DatagramFlow {
             delivered_bytes: payload(receiver.bytes, received),
             new_bytes: payload(self.sent_bytes - self.dropped_bytes, self.sent - self.dropped),
             outstanding: self.sent - received - self.lost,
-            in_flight: (self.sent - received - self.dropped) as u32,
+            in_flight: saturating_u32(self.sent - received - self.dropped),
             srtt: Time::ZERO,
             ca: CaState::Open,
             cwnd: None,
@@ -229,7 +230,7 @@ impl World {
             match flow.source.next(now) {
                 Next::Wait(at) => flow.due = at,
                 Next::Send(size) => {
-                    let (seq, stamp, flags) = (now.as_nanos(), flow.sent as u32, flow.codepoint);
+                    let (seq, stamp, flags) = (now.as_nanos(), low_u32(flow.sent), flow.codepoint);
                     flow.sent += 1;
                     flow.sent_bytes += u64::from(size);
                     out.data(Packet { enqueued: now, seq, flow: i, stamp, extra: 0, size, flags, hop: 0 }, 1);
@@ -263,7 +264,7 @@ impl World {
             flow.echoed += 1;
             return self.flows[packet.flow as usize].book_rtt(Some(now - Time::from_nanos(packet.seq)));
         };
-        if let Some(arrivals) = feedback.under_way.try_remove(packet.seq as usize) {
+        if let Some(arrivals) = feedback.under_way.try_remove(index(packet.seq)) {
             flow.source.on_report(&arrivals, now);
             // What it says may let the source send before the time for which it waits.
             flow.due = if flow.due == Time::MAX { Time::MAX } else { now };

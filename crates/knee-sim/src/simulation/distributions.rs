@@ -2,6 +2,7 @@
 
 use super::udp::UdpFlow;
 use super::world::{MANY_FLOWS, World};
+use knee_core::convert::index_u32;
 use knee_net::observe::Histogram;
 use knee_net::output::{DistributionRow, Quantity};
 
@@ -32,9 +33,9 @@ impl World {
         };
         let delays: Vec<(usize, &Histogram)> = (0..self.udp.len()).filter_map(|i| Some((i, delays(i)?))).collect();
         if flows <= MANY_FLOWS {
-            rtts.iter().enumerate().for_each(|(i, histogram)| add(histogram, i as u32, Quantity::Rtt));
+            rtts.iter().enumerate().for_each(|(i, histogram)| add(histogram, index_u32(i), Quantity::Rtt));
             for (i, histogram) in &delays {
-                add(histogram, *i as u32, Quantity::OneWayDelay);
+                add(histogram, index_u32(*i), Quantity::OneWayDelay);
             }
         }
         add(&Histogram::sum(BITS, rtts.into_iter()), ALL, Quantity::Rtt);

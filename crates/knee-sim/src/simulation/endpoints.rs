@@ -4,6 +4,7 @@ use super::build::OwnMake;
 use super::connections::Action;
 use super::world::{Algorithm, Outbox, World, blocks};
 use knee_cc::{CaState, Control, DynCongestionControl, Init};
+use knee_core::convert::{index_u16, index_u32};
 use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Rng, Time};
 use knee_net::network::FlowPath;
@@ -82,8 +83,8 @@ impl World {
     fn put_blocks(&mut self, i: u32) -> (u32, u16) {
         let blocks = self.receivers[i as usize].blocks();
         // RFC 2018: an option of two bytes and eight for each block, padded to words.
-        let size = 4 + 8 * blocks.as_slice().len() as u16;
-        (self.sacks.insert(blocks) as u32 + 1, size)
+        let size = 4 + 8 * index_u16(blocks.as_slice().len());
+        (index_u32(self.sacks.insert(blocks)) + 1, size)
     }
 
     /// The timer of a delayed ACK may be due: fires it if it is. From now on it is known when it is.
@@ -338,7 +339,7 @@ fn packets_of_any(
                 let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
                 let size = sender.packet_size(seq);
                 let alike =
-                    (seq + 1..end).take_while(|&next| cwr == 0 && sender.packet_size(next) == size).count() as u32;
+                    index_u32((seq + 1..end).take_while(|&next| cwr == 0 && sender.packet_size(next) == size).count());
                 out.data(Packet { flags: ect | cwr, size, ..packet(seq) }, 1 + alike);
                 seq += 1 + u64::from(alike);
             }

@@ -8,6 +8,7 @@ use super::endpoints::Ack;
 use super::world::{Endpoint, Outbox, World, blocks};
 use crate::Tap;
 use knee_core::cache::{fetch, fetch_first};
+use knee_core::convert::index_u32;
 use knee_core::{Packet, Time};
 use knee_net::driver::{Driver, Step, Upcoming};
 use knee_net::events::{Event, Events};
@@ -55,7 +56,7 @@ impl EventScheduler {
     pub(super) fn new(world: &World, agenda: Events) -> Self {
         let mut events = agenda;
         for i in 0..world.flows.len() {
-            events.push(world.record.start(i), Event::Start(i as u32));
+            events.push(world.record.start(i), Event::Start(index_u32(i)));
         }
         Self {
             driver: Driver::new(events),

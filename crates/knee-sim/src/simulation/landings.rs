@@ -2,6 +2,7 @@
 
 use super::stages::Stages;
 use super::world::World;
+use knee_core::convert::index_u32;
 use knee_core::{Packet, Time};
 use knee_link::Departure;
 
@@ -37,7 +38,7 @@ impl Landings {
             _ => packets.len(),
         };
         let places = self.places.get(*next as usize..*next as usize + count).unwrap_or_default();
-        *next += count as u32;
+        *next += index_u32(count);
         (&packets[..count], places)
     }
 

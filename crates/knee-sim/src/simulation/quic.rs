@@ -9,6 +9,7 @@ use super::udp::{SenderFigures, UdpFlow};
 use super::world::{Algorithm, Outbox, World};
 use crate::stacks;
 use knee_cc::{CaState, Control, Entry};
+use knee_core::convert::{index, index_u16};
 use knee_core::{Packet, Rng, Time};
 use knee_net::SpecError;
 use knee_net::spec::{FlowSpec, Spec};
@@ -168,7 +169,7 @@ impl World {
     pub(super) fn on_quic(&mut self, packet: &Packet, out: &mut impl Outbox) {
         let now = self.now;
         let Some(flow) = self.quic_flow(packet.flow) else { return };
-        let Some(mut datagram) = flow.datagrams.try_remove(packet.seq as usize) else { return };
+        let Some(mut datagram) = flow.datagrams.try_remove(index(packet.seq)) else { return };
         if packet.has(Packet::CE) {
             datagram.ecn = Some(EcnCodepoint::Ce);
         }
@@ -185,7 +186,7 @@ impl World {
     /// A packet with a datagram was dropped.
     pub(super) fn drop_quic(&mut self, packet: &Packet) {
         if let Some(flow) = self.quic_flow(packet.flow) {
-            flow.datagrams.try_remove(packet.seq as usize);
+            flow.datagrams.try_remove(index(packet.seq));
         }
     }
 
@@ -213,7 +214,7 @@ impl World {
                 Some(EcnCodepoint::Ect1) if ecn => Packet::ECT | Packet::L4S,
                 _ => 0,
             };
-            let size = datagram.bytes.len() as u16 + HEADERS;
+            let size = index_u16(datagram.bytes.len()) + HEADERS;
             Packet { enqueued: now, flow: i, size, flags: flags | ect, ..Packet::default() }
         };
         while let Some(datagram) = ends.0.transmit(now) {

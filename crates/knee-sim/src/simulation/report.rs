@@ -4,6 +4,7 @@ use super::connections::Action;
 use super::udp::SenderFigures;
 use super::world::{Flow, World};
 use knee_core::cache::fetch;
+use knee_core::convert::index_u32;
 use knee_core::{Packet, Time};
 use knee_net::events::Event;
 use knee_net::observe::{FlowCounts, Interval, Rows};
@@ -18,7 +19,7 @@ const DROPS_AHEAD: usize = 8;
 
 impl World {
     fn counts(&mut self, i: usize) -> FlowCounts {
-        if let Some(counts) = self.application_counts(i as u32) {
+        if let Some(counts) = self.application_counts(index_u32(i)) {
             return counts;
         }
         self.endpoint_counts(i)
@@ -84,7 +85,7 @@ impl World {
         }
         self.record.add_rtts(i, &spread);
         let watched = flow.watched;
-        if let Some(flow) = self.datagram_flow(i as u32) {
+        if let Some(flow) = self.datagram_flow(index_u32(i)) {
             flow.watch.fold(watched);
         }
     }
@@ -99,10 +100,10 @@ impl World {
     /// Bytes that each flow has received. Senders are not asked: where time passes in batches, they may be ahead.
     fn received_by_flow(&self) -> Vec<u64> {
         let by_endpoint = |i: usize| received_bytes(&self.receivers[i], &self.flows[i]);
-        let of_flow = |i: usize| match self.connections.received_by_gone(i as u32) {
+        let of_flow = |i: usize| match self.connections.received_by_gone(index_u32(i)) {
             None => by_endpoint(i),
             Some(gone) => {
-                gone + self.connections.data_halves(i as u32).map(|half| by_endpoint(half as usize)).sum::<u64>()
+                gone + self.connections.data_halves(index_u32(i)).map(|half| by_endpoint(half as usize)).sum::<u64>()
             }
         };
         (0..self.connections.flows as usize).map(of_flow).collect()
@@ -127,10 +128,10 @@ impl World {
             return;
         }
         let mut sender = self.sender_figures(i);
-        let counts = match self.application_counts(i as u32) {
+        let counts = match self.application_counts(index_u32(i)) {
             None => self.counts_of(i, &sender),
             Some(counts) => {
-                let (cwnd, in_flight) = self.application_windows(i as u32);
+                let (cwnd, in_flight) = self.application_windows(index_u32(i));
                 (sender.cwnd, sender.in_flight) = (Some(cwnd), in_flight);
                 counts
             }
@@ -147,7 +148,7 @@ impl World {
         };
         let row = self.record.row(i, interval, &counts).with_sender(&state);
         self.record.rows.sample(row);
-        if let Some(flow) = self.datagram_flow(i as u32) {
+        if let Some(flow) = self.datagram_flow(index_u32(i)) {
             let row = flow.watch.row(flow.counts(), &row);
             self.record.rows.delays.push(row);
         }
@@ -163,7 +164,7 @@ impl World {
 
     pub(super) fn sample_links(&mut self) {
         let last = self.last_before(self.now);
-        for i in 0..self.network.links.len() as u32 {
+        for i in 0..index_u32(self.network.links.len()) {
             self.network.links[i as usize].observe(self.now);
             self.book_news(i);
             let row = self.network.links[i as usize].row(i, self.now, last);

@@ -3,6 +3,7 @@
 
 use super::obstacle::Obstacle;
 use super::world::World;
+use knee_core::convert::{index_u32, saturating_u16};
 use knee_core::packet::MTU;
 use knee_core::{Packet, Time};
 use knee_link::Arrivals;
@@ -115,7 +116,7 @@ impl Stages {
         }
         let paths: Vec<&[u32]> = routes.iter().map(|route| route.data.as_slice()).collect();
         let order = topological_order(links.len(), &paths).ok_or(Obstacle::Circle)?;
-        let place = |link: u32| order.iter().position(|other| *other == link).map_or(NONE, |place| place as u32);
+        let place = |link: u32| order.iter().position(|other| *other == link).map_or(NONE, index_u32);
         let stage = |&link: &u32| {
             let behind = |data: &[u32]| {
                 let here = data.iter().position(|other| *other == link);
@@ -134,8 +135,12 @@ impl Stages {
             }
         };
         let last = |data: &[u32]| data[data.len() - 1];
-        let at_end = |link: u32| if medium(link) { FROM_MEDIUM | link as u16 } else { link as u16 };
-        let rank = |link: u32| links[link as usize].pipe.map_or(at_end(link), |pipe| FROM_PIPE | pipe as u16);
+        let at_end = |link: u32| {
+            if medium(link) { FROM_MEDIUM | saturating_u16(u64::from(link)) } else { saturating_u16(u64::from(link)) }
+        };
+        let rank = |link: u32| {
+            links[link as usize].pipe.map_or(at_end(link), |pipe| FROM_PIPE | saturating_u16(u64::from(pipe)))
+        };
         Ok(Self {
             in_order: order.iter().map(stage).collect(),
             first: routes.iter().map(|route| place(route.data[0])).collect(),
@@ -280,7 +285,7 @@ impl Stage {
 /// The links that `paths` cross, of so many, in an order in which each path goes forward only; none: there is no such.
 fn topological_order(links: usize, paths: &[&[u32]]) -> Option<Vec<u32>> {
     let crossed = |link: u32| paths.iter().any(|path| path.contains(&link));
-    let mut rest: Vec<u32> = (0..links as u32).filter(|link| crossed(*link)).collect();
+    let mut rest: Vec<u32> = (0..index_u32(links)).filter(|link| crossed(*link)).collect();
     let mut order = Vec::with_capacity(rest.len());
     while !rest.is_empty() {
         let fed = |link: u32| {

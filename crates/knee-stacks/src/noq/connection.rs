@@ -2,6 +2,7 @@
 
 use crate::noq::plain::Plain;
 use bytes::{Bytes, BytesMut};
+use knee_core::convert::saturating_u64;
 use knee_core::{Rng, Time};
 use knee_quic::connection::{CID_BYTES, Connection, News, REMOTE, Stats, instant, time};
 use knee_quic::proto::EcnCodepoint;
@@ -172,7 +173,7 @@ impl Connection for End {
 
     fn stats(&mut self) -> Option<Stats> {
         let path = self.machine.as_mut()?.1.path_stats(PathId::ZERO)?;
-        let srtt = Time::from_nanos(path.rtt.as_nanos() as u64);
+        let srtt = Time::from_nanos(saturating_u64(path.rtt.as_nanos()));
         Some(Stats { lost_packets: path.lost_packets, mtu: path.current_mtu, srtt })
     }
 }

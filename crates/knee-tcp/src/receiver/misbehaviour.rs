@@ -10,6 +10,7 @@
 //! Control with a Misbehaving Receiver", ACM CCR 29(5), 1999, section 2.
 
 use super::disorder::Range;
+use knee_core::convert::saturating_u16;
 use knee_core::packet::{ACK_SIZE, MSS, MTU};
 use knee_core::{Packet, Param, Params};
 
@@ -164,7 +165,7 @@ impl Misbehaviour {
                     let payload = self.payload(seq);
                     let parts = parts.min(payload);
                     (1..parts).for_each(|part| {
-                        send(Packet { seq: Packet::with_part(seq, (payload * part / parts) as u16), ..bare });
+                        send(Packet { seq: Packet::with_part(seq, saturating_u16(payload * part / parts)), ..bare });
                     });
                 }
                 send(honest);

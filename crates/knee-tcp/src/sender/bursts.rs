@@ -3,6 +3,7 @@
 use super::micros::Micros;
 use super::{Config, Sender};
 use knee_cc::CaState;
+use knee_core::convert::saturating_u32;
 use knee_core::packet::MSS;
 use knee_core::{Rate, Time};
 
@@ -38,7 +39,7 @@ const fn left_of_write(snd_nxt: u64, initial_window: u32) -> u32 {
     } else {
         EARLY_WRITE - (snd_nxt - first) % EARLY_WRITE
     };
-    left as u32
+    saturating_u32(left)
 }
 
 impl Sender {
@@ -55,13 +56,13 @@ impl Sender {
             bytes += if shift < 32 { MAX_BURST_BYTES >> shift } else { 0 };
         }
         let segments = bytes.min(MAX_BURST_BYTES) as u32 / u32::from(MSS);
-        segments.clamp(self.least_burst(), MAX_BURST as u32).min(u32::from(self.control.max_burst).max(1))
+        segments.clamp(self.least_burst(), saturating_u32(MAX_BURST)).min(u32::from(self.control.max_burst).max(1))
     }
 
     /// What the largest burst is at least, with TSO.
     #[inline]
     pub(super) fn least_burst(&self) -> u32 {
-        u32::from(self.control.min_burst.min(self.control.max_burst)).min(MAX_BURST as u32)
+        u32::from(self.control.min_burst.min(self.control.max_burst)).min(saturating_u32(MAX_BURST))
     }
 
     /// Size of the burst that leaves now of at most `room` segments, at least 1; 0: it is better to wait for a larger one, if

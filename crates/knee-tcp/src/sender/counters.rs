@@ -2,6 +2,7 @@
 
 use super::{Sender, flags};
 use knee_core::Time;
+use knee_core::convert::saturating_u16;
 use knee_core::packet::{MSS, MTU};
 
 /// What the observers read: counters since the start.
@@ -56,7 +57,7 @@ impl Sender {
     pub fn packet_size(&self, seq: u64) -> u16 {
         let headers = MTU - MSS;
         if seq + 1 == self.end {
-            return headers + self.last_payload as u16;
+            return headers + saturating_u16(u64::from(self.last_payload));
         }
         headers + self.stream.as_ref().and_then(|stream| stream.payload(seq)).unwrap_or(MSS)
     }

@@ -11,6 +11,7 @@ use super::rate::RateStart;
 use super::ring::{Burst, Ring};
 use super::tracking::{NUMBERS, Segment, Tracking, hole};
 use knee_core::cache::fetch;
+use knee_core::convert::{index, index_u32};
 use std::collections::VecDeque;
 
 /// Those of the bursts, in their order: few flows have any.
@@ -120,7 +121,7 @@ impl RetransmitQueue {
         let dead = tracking.range().filter_map(needed).filter(there).min().unwrap_or(0);
         // Where little is gained it grows, so that this remains rare.
         if dead >= self.bursts.len() / 4 {
-            self.bursts.drop_front(dead as u32);
+            self.bursts.drop_front(index_u32(dead));
             if let Some(starts) = &mut self.starts {
                 starts.0.drain(..dead);
             }
@@ -137,8 +138,8 @@ impl RetransmitQueue {
 
     #[inline(never)]
     fn begin_tracking(&mut self, una: u64, nxt: u64) {
-        let mut tracking = Box::new(Tracking::new(una, (nxt - una) as usize, self.bursts.first()));
-        for i in 0..self.bursts.len() as u32 {
+        let mut tracking = Box::new(Tracking::new(una, index(nxt - una), self.bursts.first()));
+        for i in 0..index_u32(self.bursts.len()) {
             let number = self.bursts.first().wrapping_add(i);
             let burst = self.bursts.at_mut(number);
             let open = burst.count().min(burst.reach(una).max(0).cast_unsigned());

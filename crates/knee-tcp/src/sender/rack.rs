@@ -4,6 +4,7 @@ use super::micros::Micros;
 use super::{Config, Departure, Pending, Sender, flags};
 use knee_cc::CaState;
 use knee_core::Time;
+use knee_core::convert::{low_u32, saturating_u32};
 
 /// Recoveries for which a widened reordering window persists (RFC 8985, 6.2 step 4; TCP_RACK_RECOVERY_THRESH).
 pub(super) const REORDER_PERSIST: u32 = 16;
@@ -120,7 +121,7 @@ impl Sender {
     /// when the newest packet delivered was sent, lower half. Nothing is to be done unless `widened`.
     #[cold]
     pub(super) fn update_reordering_window(&mut self, prior: u32) {
-        if prior.wrapping_sub(self.rack.last_delivered as u32).cast_signed() < 0 {
+        if prior.wrapping_sub(low_u32(self.rack.last_delivered)).cast_signed() < 0 {
             self.rack.dsack_seen = false;
         }
         if self.rack.dsack_seen {
@@ -182,7 +183,7 @@ impl Sender {
             if self.view.ca != CaState::Recovery {
                 self.enter_recovery(false, now);
                 if !self.needs.full_control {
-                    self.reduce_proportionally(1, (self.view.lost - lost) as u32, false, now);
+                    self.reduce_proportionally(1, saturating_u32(self.view.lost - lost), false, now);
                 }
             }
             self.send_lost(now, config, out);

@@ -6,6 +6,7 @@ use super::ring::Burst;
 use super::{Sender, flags};
 use knee_cc::RateSample;
 use knee_core::Time;
+use knee_core::convert::{low_u32, saturating_u32};
 use knee_core::packet::MSS;
 
 /// What a transmission takes along for the rate sample of its ACK (tcp_rate_skb_sent).
@@ -57,7 +58,7 @@ impl Sender {
     /// The rate sample of this ACK (tcp_rate_gen): the longer of the send and the ACK interval counts.
     pub(super) fn rate_sample(&self, found: &Findings, prior_delivered: u64, stamp: Micros) -> RateSample {
         let (Some(RateBase { sent, is_retrans, .. }), Some(start)) = (&found.rate, &found.start) else {
-            return RateSample { delivered: (self.view.delivered - prior_delivered) as u32, ..RateSample::NONE };
+            return RateSample { delivered: saturating_u32(self.view.delivered - prior_delivered), ..RateSample::NONE };
         };
         let lone = found.acked == 1 && !found.sacked && !found.ece;
         self.rate_since(*sent, start, *is_retrans, lone, stamp)
@@ -77,11 +78,11 @@ impl Sender {
         // Shorter than the least RTT: a retransmission that was not needed was acknowledged.
         let valid = interval >= self.rtt.min_rtt() || self.rtt.min_rtt() == Time::MAX;
         RateSample {
-            delivered: (self.view.delivered - start.delivered) as u32,
-            delivered_ce: (self.view.delivered_ce as u32).wrapping_sub(start.delivered_ce),
+            delivered: saturating_u32(self.view.delivered - start.delivered),
+            delivered_ce: low_u32(self.view.delivered_ce).wrapping_sub(start.delivered_ce),
             interval: valid.then_some(interval),
             prior_delivered: start.delivered,
-            prior_lost: self.view.lost - u64::from((self.view.lost as u32).wrapping_sub(start.lost)),
+            prior_lost: self.view.lost - u64::from(low_u32(self.view.lost).wrapping_sub(start.lost)),
             tx_in_flight: start.in_flight,
             app_limited: start.app_limited,
             is_retrans,
@@ -124,8 +125,8 @@ impl Sender {
             first_tx: self.first_tx,
             delivered_at: self.delivered_at,
             delivered: self.view.delivered,
-            delivered_ce: self.view.delivered_ce as u32,
-            lost: self.view.lost as u32,
+            delivered_ce: low_u32(self.view.delivered_ce),
+            lost: low_u32(self.view.lost),
             in_flight: self.in_flight() + count,
             app_limited: self.view.app_limited,
         }

@@ -13,6 +13,7 @@ use super::micros::Micros;
 use super::{Departure, Pending, Resend, Sender, flags};
 use knee_cc::{CaState, Congestion, Signal, StateEvent};
 use knee_core::Time;
+use knee_core::convert::{non_negative, saturating_u32};
 
 /// SACKed segments beyond which a hole counts as lost where no reordering was seen (tcp_reordering).
 const DUP_THRESHOLD: u32 = 3;
@@ -235,7 +236,7 @@ impl Sender {
             room.min(bound + i64::from(advanced && lost == 0))
         };
         let count = count.max(i64::from(self.prr_out == 0));
-        self.set_cwnd((in_flight + count).max(1) as u32, now);
+        self.set_cwnd(saturating_u32(non_negative((in_flight + count).max(1))), now);
     }
 
     pub(super) fn end_reduction(&mut self, now: Time) {

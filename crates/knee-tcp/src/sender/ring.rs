@@ -2,6 +2,7 @@
 
 use super::micros::Micros;
 use knee_core::cache::fetch;
+use knee_core::convert::{index_u32, low_u8, low_u16, low_u32};
 
 /// A transmission of consecutive segments. Four in a cache line: of thousands of flows each has a few.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +35,7 @@ impl Burst {
     pub fn new(start: u64, count: u32, sent: Micros, delivered: u64, retransmission: bool) -> Self {
         debug_assert!(count <= Self::MOST && sent.0 >> (u64::BITS - TIME_SHIFT) == 0);
         let word = sent.0 << TIME_SHIFT | u64::from(count << 1) | u64::from(retransmission);
-        Self { start: start as u32, delivered: delivered as u32, word }
+        Self { start: low_u32(start), delivered: low_u32(delivered), word }
     }
 
     /// When it was sent.
@@ -46,13 +47,13 @@ impl Burst {
     /// How many segments.
     #[inline]
     pub const fn count(&self) -> u32 {
-        (self.word as u8 >> 1) as u32
+        (low_u8(self.word) >> 1) as u32
     }
 
     /// While tracking: of how many segments it is the last transmission and their fate is open.
     #[inline]
     pub const fn open(&self) -> u32 {
-        (self.word as u16 >> OPEN_SHIFT) as u32
+        (low_u16(self.word) >> OPEN_SHIFT) as u32
     }
 
     /// Sets that, to [`Burst::MOST`] at the most.
@@ -84,20 +85,20 @@ impl Burst {
     /// How many segments its end is beyond `seq`; negative: before it.
     #[inline]
     pub const fn reach(&self, seq: u64) -> i32 {
-        self.start.wrapping_add(self.count()).wrapping_sub(seq as u32).cast_signed()
+        self.start.wrapping_add(self.count()).wrapping_sub(low_u32(seq)).cast_signed()
     }
 
     /// First segment and the one after the last, given one not far away.
     #[inline]
     pub const fn range(&self, near: u64) -> (u64, u64) {
-        let ahead = self.start.wrapping_sub(near as u32).cast_signed();
+        let ahead = self.start.wrapping_sub(low_u32(near)).cast_signed();
         let start = near.wrapping_add_signed(ahead as i64);
         (start, start + self.count() as u64)
     }
 }
 
 /// Bursts in a cache line.
-const LINE: u32 = 64 / size_of::<Burst>() as u32;
+const LINE: u32 = 64 / index_u32(size_of::<Burst>());
 /// Least slots once there are any.
 const LEAST: usize = 8;
 /// Slots that are never given back.

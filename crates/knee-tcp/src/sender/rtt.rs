@@ -7,6 +7,7 @@ use super::Sender;
 use super::ack::Findings;
 use super::micros::Micros;
 use knee_core::Time;
+use knee_core::convert::{low_u32, non_negative, saturating_i64, saturating_u32};
 
 /// Longest retransmission timeout (TCP_RTO_MAX), in microseconds.
 const RTO_MAX: u32 = 120_000_000;
@@ -55,8 +56,8 @@ impl RttEstimator {
             mdev4: 0,
             mdev_max4: 0,
             rttvar4: 0,
-            rto: RTO_INITIAL.as_micros() as u32,
-            rto_min: rto_min.as_micros().clamp(1, u64::from(RTO_MAX)) as u32,
+            rto: saturating_u32(RTO_INITIAL.as_micros()),
+            rto_min: saturating_u32(rto_min.as_micros().clamp(1, u64::from(RTO_MAX))),
             min: u32::MAX,
             third: u32::MAX,
             min_settled: Micros(0),
@@ -116,12 +117,12 @@ impl RttEstimator {
         (snd_una, snd_nxt): (u64, u64),
         filter: &mut LeastRtts,
     ) -> bool {
-        let newest = newest.0 as u32;
+        let newest = low_u32(newest.0);
         let updates = newest <= self.third || now > self.min_settled;
         if updates {
             self.update_min(newest, now, filter);
         }
-        self.update_srtt(rtt.0 as i64, snd_una, snd_nxt);
+        self.update_srtt(saturating_i64(rtt.0), snd_una, snd_nxt);
         self.rto = (self.srtt8 >> 3).saturating_add(self.rttvar4).min(RTO_MAX);
         updates
     }
@@ -131,13 +132,13 @@ impl RttEstimator {
             return self.first_sample(rtt, snd_nxt);
         }
         let error = rtt - i64::from(self.srtt8 >> 3);
-        self.srtt8 = (i64::from(self.srtt8) + error).max(1) as u32;
+        self.srtt8 = saturating_u32(non_negative(i64::from(self.srtt8) + error).max(1));
         let mut change = error.abs() - i64::from(self.mdev4 >> 2);
         // A falling RTT moves the deviation by an eighth only, so that the timeout does not rise with it.
         if error < 0 && change > 0 {
             change >>= 3;
         }
-        self.mdev4 = (i64::from(self.mdev4) + change).max(0) as u32;
+        self.mdev4 = saturating_u32(non_negative(i64::from(self.mdev4) + change));
         if self.mdev4 > self.mdev_max4 {
             self.mdev_max4 = self.mdev4;
             self.rttvar4 = self.rttvar4.max(self.mdev_max4);
@@ -153,8 +154,8 @@ impl RttEstimator {
 
     #[cold]
     fn first_sample(&mut self, rtt: i64, snd_nxt: u64) {
-        self.srtt8 = (rtt << 3).max(1) as u32;
-        self.mdev4 = (rtt << 1) as u32;
+        self.srtt8 = saturating_u32(non_negative(rtt << 3).max(1));
+        self.mdev4 = saturating_u32(non_negative(rtt << 1));
         self.rttvar4 = self.mdev4.max(self.rto_min);
         self.mdev_max4 = self.rttvar4;
         self.round_end = snd_nxt;

@@ -4,6 +4,7 @@ use super::ack::Findings;
 use super::micros::Micros;
 use super::{AckInfo, Sender, flags};
 use knee_cc::CaState;
+use knee_core::convert::{saturating_i64, saturating_u32};
 
 impl Sender {
     /// Tags what the SACK blocks report (tcp_sacktag_write_queue).
@@ -96,7 +97,7 @@ impl Sender {
     #[cold]
     fn take_dsack(&mut self, block: (u64, u64), ack_seq: u64, found: &mut Findings) {
         let segments = block.1 - block.0;
-        self.dsack_segments = self.dsack_segments.saturating_add(segments as u32);
+        self.dsack_segments = self.dsack_segments.saturating_add(saturating_u32(segments));
         // More duplicates than retransmissions: the network made them.
         if u64::from(self.dsack_segments) > self.retransmitted {
             return;
@@ -109,7 +110,7 @@ impl Sender {
         }
         let counts = self.undo_marker.is_some_and(|marker| block.1 > marker) && self.undo_retrans > 0;
         if counts && block.1 <= ack_seq.max(self.view.snd_una) {
-            self.undo_retrans = (self.undo_retrans - segments as i64).max(0);
+            self.undo_retrans = (self.undo_retrans - saturating_i64(segments)).max(0);
         } else if block.0 >= self.view.snd_una && self.rtx.tracking() {
             for seq in block.0..block.1.min(self.view.snd_nxt) {
                 let segment = self.rtx.flags(seq);
@@ -125,7 +126,7 @@ impl Sender {
                 }
             }
         }
-        self.count_delivered(segments as u32, found);
+        self.count_delivered(saturating_u32(segments), found);
     }
 }
 

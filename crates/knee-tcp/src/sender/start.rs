@@ -9,6 +9,7 @@ use super::{Config, Pending, Sender};
 use crate::ecn::{Ecn, FIRST_COUNT};
 use crate::timer::Timer;
 use knee_cc::{Control, DynCongestionControl, Needs, StateEvent, View};
+use knee_core::convert::saturating_u32;
 use knee_core::packet::MSS;
 use knee_core::{Packet, Time};
 
@@ -33,7 +34,7 @@ impl Sender {
             None => (u64::MAX, u32::from(MSS)),
             Some(bytes) => {
                 let segments = bytes.div_ceil(mss).max(1);
-                (segments, (bytes - (segments - 1) * mss) as u32)
+                (segments, saturating_u32(bytes - (segments - 1) * mss))
             }
         };
         Self {

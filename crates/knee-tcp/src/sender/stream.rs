@@ -5,6 +5,7 @@
 
 use super::{Config, Sender};
 use knee_core::Time;
+use knee_core::convert::{saturating_u16, saturating_u32};
 use knee_core::packet::MSS;
 use std::collections::VecDeque;
 
@@ -50,12 +51,12 @@ impl Sender {
         let mss = u32::from(MSS);
         if self.last_payload < mss {
             if self.view.snd_nxt < self.end {
-                let joins = bytes.min(u64::from(mss - self.last_payload)) as u32;
+                let joins = saturating_u32(bytes.min(u64::from(mss - self.last_payload)));
                 self.last_payload += joins;
                 bytes -= u64::from(joins);
             } else if let Some(stream) = &mut self.stream {
                 // One that a stop has cut short carries what it carried.
-                stream.short.push_back((self.end - 1, self.last_payload as u16));
+                stream.short.push_back((self.end - 1, saturating_u16(u64::from(self.last_payload))));
                 self.plain_packets = false;
                 self.last_payload = mss;
             }
@@ -63,7 +64,7 @@ impl Sender {
         if bytes > 0 {
             let segments = bytes.div_ceil(u64::from(mss));
             self.end += segments;
-            self.last_payload = (bytes - (segments - 1) * u64::from(mss)) as u32;
+            self.last_payload = saturating_u32(bytes - (segments - 1) * u64::from(mss));
         }
         self.forget_short();
         self.end

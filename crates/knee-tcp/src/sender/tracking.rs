@@ -1,6 +1,7 @@
 //! What is known of each segment from the first SACK, loss or retransmission on, until all of that is acknowledged.
 
 use super::flags;
+use knee_core::convert::{index, low_u8};
 use smallvec::SmallVec;
 
 /// Segments that have room inside; so many are there at least.
@@ -27,7 +28,7 @@ impl Segment {
 
     /// Its flags.
     pub const fn flags(self) -> u8 {
-        self.0 as u8
+        low_u8(self.0 as u64)
     }
 
     /// Puts other flags in their place.
@@ -78,7 +79,7 @@ impl Tracking {
     #[inline]
     pub fn segment(&self, seq: u64) -> Segment {
         debug_assert!(self.range().contains(&seq));
-        self.segments[seq as usize & (self.segments.len() - 1)]
+        self.segments[index(seq) & (self.segments.len() - 1)]
     }
 
     /// The same, to be changed.
@@ -86,7 +87,7 @@ impl Tracking {
     pub fn segment_mut(&mut self, seq: u64) -> &mut Segment {
         debug_assert!(self.range().contains(&seq));
         let mask = self.segments.len() - 1;
-        &mut self.segments[seq as usize & mask]
+        &mut self.segments[index(seq) & mask]
     }
 
     /// Removes the first segment.
@@ -106,7 +107,7 @@ impl Tracking {
     pub fn list(&mut self, number: u32, count: u32) {
         let from = self.end;
         self.end += u64::from(count);
-        let segments = (self.end - self.base) as usize;
+        let segments = index(self.end - self.base);
         if segments > self.segments.len() {
             self.grow(segments, from);
         }
@@ -119,7 +120,7 @@ impl Tracking {
         let old = self.segments.to_vec();
         self.make_room(count);
         for seq in self.base..end {
-            *self.segment_mut(seq) = old[seq as usize & (old.len() - 1)];
+            *self.segment_mut(seq) = old[index(seq) & (old.len() - 1)];
         }
     }
 

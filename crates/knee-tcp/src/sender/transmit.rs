@@ -5,6 +5,7 @@ use super::ring::Burst;
 use super::{Config, Departure, Pending, Resend, Sender, flags};
 use knee_cc::{Sent, StateEvent};
 use knee_core::Time;
+use knee_core::convert::{index_u32, saturating_u32};
 use knee_core::packet::MSS;
 
 /// Why `send_new` is called.
@@ -60,7 +61,7 @@ impl Sender {
             if room == 0 {
                 break;
             }
-            let left = (self.end - self.view.snd_nxt).min(u64::from(u32::MAX)) as u32;
+            let left = saturating_u32(self.end - self.view.snd_nxt);
             let wait = push == Push::Normal && left > room && self.may_wait(room, now, config);
             let count = self.burst_now(room, wait, config).min(left);
             if count == 0 {
@@ -83,7 +84,7 @@ impl Sender {
             self.validate_cwnd(now, config);
         }
         if self.view.snd_nxt != next {
-            self.after_departures((self.view.snd_nxt - next) as u32, push, now, config);
+            self.after_departures(saturating_u32(self.view.snd_nxt - next), push, now, config);
         }
     }
 
@@ -93,7 +94,7 @@ impl Sender {
         let room = self.window_room();
         let room = if room == 0 && push == Push::Probe { 1 } else { room };
         let window = (self.view.snd_una + config.receive_window).saturating_sub(self.view.snd_nxt);
-        room.min(window.min(u64::from(u32::MAX)) as u32)
+        room.min(saturating_u32(window))
     }
 
     /// What follows when `sent` new segments have left.
@@ -142,7 +143,7 @@ impl Sender {
         let end = departure.start + u64::from(departure.count);
         let mut short = if end == self.end { u32::from(MSS) - self.last_payload } else { 0 };
         if let Some(stream) = &self.stream {
-            short += (stream.missing_before(end) - stream.missing_before(departure.start)) as u32;
+            short += saturating_u32(stream.missing_before(end) - stream.missing_before(departure.start));
         }
         self.short_bytes += u64::from(short);
         self.advance_pacing_clock(departure.count, departure.count * u32::from(MSS) - short, now);
@@ -165,7 +166,7 @@ impl Sender {
                 break;
             }
             let end = end.min(start + u64::from(self.burst_now(room, false, config)));
-            let count = 1 + (start + 1..end).take_while(|&seq| self.waits_to_leave(seq)).count() as u32;
+            let count = 1 + index_u32((start + 1..end).take_while(|&seq| self.waits_to_leave(seq)).count());
             rearm |= start == self.view.snd_una && self.pending != Pending::Reordering;
             self.retransmit(start, count, now, out);
             total += count;

@@ -5,6 +5,7 @@ use super::rack::REORDER_PERSIST;
 use super::{Sender, flags};
 use knee_cc::{CaState, Undo};
 use knee_core::Time;
+use knee_core::convert::low_u32;
 
 impl Sender {
     pub(super) fn init_undo(&mut self) {
@@ -95,7 +96,7 @@ impl Sender {
 
     /// The timestamp clock: milliseconds, never 0.
     pub(super) fn stamp(now: Time) -> u32 {
-        (now.as_millis() as u32).wrapping_add(1)
+        low_u32(now.as_millis()).wrapping_add(1)
     }
 
     /// TSval for packets sent now.
@@ -104,6 +105,6 @@ impl Sender {
     }
 
     pub(super) fn echoed_before(&self, stamp: u32) -> bool {
-        self.tsecr != 0 && (self.tsecr.wrapping_sub(stamp) as i32) < 0
+        self.tsecr != 0 && self.tsecr.wrapping_sub(stamp).cast_signed() < 0
     }
 }

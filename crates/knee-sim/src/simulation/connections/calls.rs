@@ -3,6 +3,7 @@
 use super::{Action, Connection, Connections};
 use crate::simulation::world::{Outbox, World};
 use knee_core::Time;
+use knee_core::convert::index_u32;
 use knee_traffic::{Application, Completion, Conn, Exchange, Net};
 use slab::Slab;
 use std::collections::VecDeque;
@@ -26,7 +27,7 @@ impl Net for Calls<'_> {
     fn open(&mut self) -> Conn {
         let number = *self.opened;
         *self.opened += 1;
-        let conn = Conn(self.connections.insert(Connection::new(number)) as u32);
+        let conn = Conn(index_u32(self.connections.insert(Connection::new(number))));
         self.actions.push_back((self.flow, Action::Open(conn)));
         conn
     }

@@ -3,6 +3,7 @@
 use super::{Action, Half};
 use crate::simulation::world::{Flow, Outbox, World};
 use knee_cc::CaState;
+use knee_core::convert::index_u32;
 use knee_core::packet::MTU;
 use knee_core::{ConnectionId, Packet, Time};
 use knee_net::observe::{FlowCounts, Histogram, Spread};
@@ -55,7 +56,7 @@ impl World {
             arrives_at: u64::MAX,
             acked_at: u64::MAX,
         };
-        let i = free.unwrap_or(self.senders.len() as u32);
+        let i = free.unwrap_or(index_u32(self.senders.len()));
         self.network.identify(i, id, way.route);
         if free.is_some() {
             let k = i as usize;
