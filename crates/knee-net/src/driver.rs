@@ -150,7 +150,7 @@ impl Driver {
         packet.hop += 1;
         if let Some(next) = network.next_link(&packet) {
             self.arrive(network, next, packet, 1, now);
-        } else if packet.has(Packet::ACK) == network.ways[packet.flow as usize].mirrored {
+        } else if packet.has(Packet::ACK) == network.flow_paths[packet.flow as usize].mirrored {
             return at_end(packet);
         } else {
             self.enter_end_pipe(network, packet, now);
@@ -161,7 +161,7 @@ impl Driver {
     /// A packet enters the pipe at the end of its path.
     #[inline]
     fn enter_end_pipe(&mut self, network: &mut Network, packet: Packet, now: Time) {
-        let FlowPath { ack_pipe, ack_delay, .. } = network.ways[packet.flow as usize];
+        let FlowPath { ack_pipe, ack_delay, .. } = network.flow_paths[packet.flow as usize];
         if let Some(at) = network.pipes[ack_pipe as usize].push(now + ack_delay, packet) {
             self.events.push(at, Event::Pipe(ack_pipe));
         }

@@ -1,6 +1,6 @@
-//! The network: directions of links, the pipes behind them, and the ways of flows through both.
+//! The network: directions of links, the pipes behind them, and the paths of flows through both.
 //!
-//! All of the base RTT that the links of a path do not have as `delay` lies in one pipe at the end of the ACKs' way: a
+//! All of the base RTT that the links of a path do not have as `delay` lies in one pipe at the end of the ACKs' path: a
 //! control loop feels only the sum of its delays.
 
 mod build;
@@ -19,7 +19,7 @@ use crate::spec::{Change, Spec};
 use knee_core::convert::{index_u8, index_u32};
 use knee_core::{ConnectionId, Packet, Rate, Time};
 
-/// The links of a way, there and back.
+/// The links of a path, there and back.
 #[derive(PartialEq, Eq)]
 pub struct Route {
     /// Those that data crosses.
@@ -33,7 +33,7 @@ pub struct Route {
 pub struct FlowPath {
     /// Index of its route.
     pub route: u32,
-    /// The pipe at the end of the ACKs' way.
+    /// The pipe at the end of the ACKs' path.
     pub ack_pipe: u32,
     /// Links that data crosses.
     pub data_hops: u8,
@@ -44,7 +44,7 @@ pub struct FlowPath {
     /// Base RTT: that delay, and the links'.
     pub base_rtt: Time,
     /// Whether data and ACKs change places, as for what is sent against a flow's data: the pipe then lies at the end of the
-    /// data's way, and there is none at the end of the ACKs'.
+    /// data's path, and there is none at the end of the ACKs'.
     pub mirrored: bool,
 }
 
@@ -63,20 +63,20 @@ impl FlowPath {
 /// Something to put on record: flow, link, event and figure.
 pub type Record = (Option<u32>, Option<u32>, &'static str, f64);
 
-/// Links, pipes and the ways of flows.
+/// Links, pipes and the paths of flows.
 pub struct Network {
     /// All forward directions, then the reverse ones that queue.
     pub links: Vec<Direction>,
-    /// Those behind links, then those at the end of ACKs' ways.
+    /// Those behind links, then those at the end of ACKs' paths.
     pub pipes: Vec<Pipe>,
     /// How many pipes lie behind links.
     hop_pipes: u32,
-    /// Pipes of the ACKs' ways by their delay.
+    /// Pipes of the ACKs' paths by their delay.
     ack_pipes: Vec<(Time, u32)>,
-    /// Ways that flows share.
+    /// Routes that flows share.
     pub routes: Vec<Route>,
     /// By flow.
-    pub ways: Vec<FlowPath>,
+    pub flow_paths: Vec<FlowPath>,
     /// Links in whose outcomes are drops or notes that a [`crate::driver::Driver`] has brought about, in the order in which it
     /// did; whoever books them empties it.
     pub news: Vec<u32>,
@@ -98,9 +98,9 @@ impl Network {
             }
         }
         let hop_pipes = index_u32(pipes.len());
-        let ways = Vec::with_capacity(spec.flows.len());
+        let flow_paths = Vec::with_capacity(spec.flows.len());
         let mut network =
-            Self { links, pipes, hop_pipes, ack_pipes: Vec::new(), routes: Vec::new(), ways, news: Vec::new() };
+            Self { links, pipes, hop_pipes, ack_pipes: Vec::new(), routes: Vec::new(), flow_paths, news: Vec::new() };
         for flow in &spec.flows {
             let forward: Vec<u32> = flow.path.iter().map(|&l| index_u32(l)).collect();
             let backward: Vec<u32> = flow.path.iter().rev().filter_map(|&l| reverse[l]).collect();
@@ -110,21 +110,29 @@ impl Network {
             let base_rtt = Time::from_nanos(flow.rtt);
             let ack_delay = base_rtt - check::path_delay(spec, &flow.path);
             let ack_pipe = network.ack_pipe(ack_delay);
-            network.ways.push(FlowPath { route, ack_pipe, data_hops, ack_hops, ack_delay, base_rtt, mirrored: false });
+            network.flow_paths.push(FlowPath {
+                route,
+                ack_pipe,
+                data_hops,
+                ack_hops,
+                ack_delay,
+                base_rtt,
+                mirrored: false,
+            });
         }
         Ok(network)
     }
 
-    /// The way of what is sent against the data of a flow that has this one.
-    pub fn mirrored(&mut self, way: &FlowPath) -> FlowPath {
-        let Route { data, acks } = &self.routes[way.route as usize];
+    /// The path of what is sent against the data of a flow that has this one.
+    pub fn mirrored(&mut self, path: &FlowPath) -> FlowPath {
+        let Route { data, acks } = &self.routes[path.route as usize];
         let route = Route { data: acks.clone(), acks: data.clone() };
         let route = self.route(route);
-        FlowPath { route, data_hops: way.ack_hops, ack_hops: way.data_hops, mirrored: !way.mirrored, ..*way }
+        FlowPath { route, data_hops: path.ack_hops, ack_hops: path.data_hops, mirrored: !path.mirrored, ..*path }
     }
 
     fn route(&mut self, route: Route) -> u32 {
-        // Newest first: flows mostly share the way of the one before.
+        // Newest first: flows mostly share the path of the one before.
         if let Some(i) = self.routes.iter().rposition(|r| *r == route) {
             return index_u32(i);
         }
@@ -152,7 +160,7 @@ impl Network {
 
     /// The links that a flow's data crosses.
     pub fn data_links(&self, flow: usize) -> impl Iterator<Item = &Direction> {
-        self.routes[self.ways[flow].route as usize].data.iter().map(|link| &self.links[*link as usize])
+        self.routes[self.flow_paths[flow].route as usize].data.iter().map(|link| &self.links[*link as usize])
     }
 
     /// Packets of endpoint `i`, whose data takes this route, belong to connection `id` from now on.
@@ -163,10 +171,10 @@ impl Network {
         }
     }
 
-    /// The link that `packet` crosses next; none: it has crossed all of its way.
+    /// The link that `packet` crosses next; none: it has crossed all of its path.
     #[inline]
     pub fn next_link(&self, packet: &Packet) -> Option<u32> {
-        let route = &self.routes[self.ways[packet.flow as usize].route as usize];
+        let route = &self.routes[self.flow_paths[packet.flow as usize].route as usize];
         let links = if packet.has(Packet::ACK) { &route.acks } else { &route.data };
         links.get(usize::from(packet.hop)).copied()
     }
@@ -202,10 +210,10 @@ impl Network {
             }
             Change::Rtt { flow, rtt } => {
                 let rtt = Time::from_nanos(rtt);
-                let delay = self.ways[flow].ack_delay_at(rtt);
+                let delay = self.flow_paths[flow].ack_delay_at(rtt);
                 let pipe = self.ack_pipe(delay);
-                let way = &mut self.ways[flow];
-                (way.base_rtt, way.ack_delay, way.ack_pipe) = (rtt, delay, pipe);
+                let path = &mut self.flow_paths[flow];
+                (path.base_rtt, path.ack_delay, path.ack_pipe) = (rtt, delay, pipe);
                 (Some(index_u32(flow)), None, "rtt", rtt.as_millis_f64())
             }
         }

@@ -197,7 +197,7 @@ pub struct FlowFigures {
     pub rtt_max_ms: Option<f64>,
     pub queue_delay_mean_ms: Option<f64>,
     pub cwnd_mean_packets: Option<f64>,
-    /// Packets under way when the figures began: they may be lost within the figures.
+    /// Packets in flight when the figures began: they may be lost within the figures.
     pub outstanding_packets: u64,
     pub sent_packets: u64,
     pub lost_packets: u64,

@@ -3,7 +3,7 @@
 use knee_core::{Packet, Time};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Packets under way for a time.
+/// Packets in flight for a time.
 pub struct Pipe {
     /// In order of arrival where every packet takes the same time or order is kept.
     fifo: VecDeque<(Time, Packet)>,
@@ -62,7 +62,7 @@ impl Pipe {
         self.fifo.pop_front().map(|(_, packet)| packet)
     }
 
-    /// Packets under way.
+    /// Packets in flight.
     #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
     pub fn len(&self) -> usize {
         self.fifo.len() + self.overtaking.len()

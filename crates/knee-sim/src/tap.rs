@@ -11,7 +11,7 @@ pub trait Tap: Send {
     /// A sender sends a packet at `at`.
     fn sent(&mut self, at: Time, id: ConnectionId, packet: &Packet);
     /// An ACK with these SACK blocks, in segments, reaches its sender at `at`. It left the receiver, or entered the last
-    /// link on its way back, at `ack.enqueued`.
+    /// link on its path back, at `ack.enqueued`.
     fn received(&mut self, at: Time, id: ConnectionId, ack: &Packet, blocks: &[Range]);
     /// A TCP sender has taken an ACK, or one of its timers has fired, at `at`. What it sends for that follows.
     fn updated(&mut self, _at: Time, _id: ConnectionId, _sender: &Sender) {}

@@ -90,7 +90,7 @@ fn poisson_transfers_offer_their_load() {
     // A compound Poisson sum has the variance n E[S^2]; what comes in the last 100 ms may not be complete.
     assert!((bytes as f64 - n * mean).abs() < 3.0 * f64::sqrt(n * square) + 0.1 * rate * mean, "{bytes}");
     assert!((done.len() as f64 - n).abs() < 3.0 * f64::sqrt(n) + 0.1 * rate, "{}", done.len());
-    // What the flow's figures say was delivered is what was completed and what is under way.
+    // What the flow's figures say was delivered is what was completed and what is in flight.
     let [flow] = &output.flows[..] else { panic!("one flow") };
     assert!(flow.delivered_bytes >= bytes && flow.delivered_bytes < bytes + 20 * 39_000, "{flow:?}");
     // A handshake and a round trip at least.

@@ -86,7 +86,7 @@ fn a_server_takes_its_time() {
 
 #[test]
 fn connections_that_are_gone_leave_no_endpoints_behind() {
-    // 5,000 transfers, of which few are under way at a time (Little's law: 100/s of 100 ms each are 10).
+    // 5,000 transfers, of which few are in flight at a time (Little's law: 100/s of 100 ms each are 10).
     let traffic = transfers(&json!({"poisson": 100.0}), &json!({"fixed": 30_000}), false);
     let mut simulation = Simulation::new(&spec(&[flow(&traffic, "cubic", 50 * MS, false)], 50, &json!({}))).unwrap();
     while simulation.step(10_000) {}

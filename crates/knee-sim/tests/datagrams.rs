@@ -133,7 +133,7 @@ fn datagrams_that_overtake_each_other_are_not_lost() {
     let (output, rows) = run(&spec(10 * S, &links, &[sends(udp(200, 2 * MS), 20 * MS, 9 * S)]));
     let figures = datagrams(&output, 0);
     assert_eq!((figures.sent, output.links[0].drops), (4500, 0));
-    // At the stop some are under way; none of those that arrive later counts.
+    // At the stop some are in flight; none of those that arrive later counts.
     assert!(figures.received > 4480, "{figures:?}");
     assert_eq!(rows.delays.iter().map(|row| row.received).sum::<u32>(), 4500);
     let counted = |of: &dyn Fn(usize) -> u32, rows: usize| (0..rows).map(of).sum::<u32>();
@@ -149,7 +149,7 @@ fn of_datagrams_that_overtake_each_other_only_those_are_lost_that_were_dropped()
     let mut lossy = with(with(link(100_000_000, &json!(null)), "jitter", json!(30 * MS)), "reorder", json!(true));
     lossy["loss"] = json!(0.05);
     let mut spec = spec(10 * S, &[lossy], &[sends(udp(200, 2 * MS), 20 * MS, 9 * S)]);
-    // The window ends with the flow's stop, while some are under way; all have ended at the end of the run.
+    // The window ends with the flow's stop, while some are in flight; all have ended at the end of the run.
     let (output, rows) = run(&spec);
     let drops = output.links[0].drops;
     let in_rows: u64 = rows.delays.iter().map(|row| u64::from(row.lost)).sum();

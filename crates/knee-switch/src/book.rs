@@ -11,7 +11,7 @@ use knee_core::convert::low_u32;
 use knee_core::{Packet, Time};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A stretch of the stream that is under way: its end, when it was first sent, whether it was sent again.
+/// A stretch of the stream that is in flight: its end, when it was first sent, whether it was sent again.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     end: u64,

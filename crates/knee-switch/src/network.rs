@@ -55,7 +55,7 @@ pub(crate) struct Flow {
 /// Links, pipes and the accounts of flows.
 pub struct Network {
     pub(crate) now: Time,
-    /// Links, pipes and the ways of flows, as in the simulator.
+    /// Links, pipes and the paths of flows, as in the simulator.
     pub(crate) paths: Paths,
     pub(crate) flows: Vec<Flow>,
     pub(crate) books: Vec<Book>,

@@ -57,13 +57,13 @@ fn choice<'a>(
 /// What sends at `rate`: a model, or a wire, a token bucket or a trace.
 fn build_server(
     name: &str,
-    way: &ReverseSpec,
+    asked: &ReverseSpec,
     spec: &LinkSpec,
     init: (Rate, u64, &mut Option<SharedAir>),
 ) -> Result<Server, SpecError> {
     let (rate, seed, air) = init;
-    let (_, params) = choice(registry::models().iter().map(|model| &model.choice), &way.model, name)?;
-    if let Some(model) = registry::find(&way.model.name)
+    let (_, params) = choice(registry::models().iter().map(|model| &model.choice), &asked.model, name)?;
+    if let Some(model) = registry::find(&asked.model.name)
         && let Some(make) = model.make
     {
         (model.check)(&params, rate).map_err(|conflict| SpecError::Conflict {
@@ -71,12 +71,12 @@ fn build_server(
             key: conflict.key,
             found: conflict.found,
         })?;
-        if spec.burst.is_some() || matches!(way.capacity, Capacity::Trace(_)) {
+        if spec.burst.is_some() || matches!(asked.capacity, Capacity::Trace(_)) {
             return Err(SpecError::Conflict { link: name.into(), key: "model", found: "it takes a rate alone".into() });
         }
         return Ok(Server::Medium(make(&params, &mut Init { rate, seed, name, link: &spec.name, air })));
     }
-    Ok(match (&way.capacity, spec.burst) {
+    Ok(match (&asked.capacity, spec.burst) {
         (Capacity::Rate(_), None) => Server::wire(rate),
         (Capacity::Rate(_), Some(burst)) => Server::bucket(rate, Bytes(burst)),
         (Capacity::Trace(ms), _) => Server::trace(ms, spec.overhead),
@@ -105,34 +105,34 @@ fn build_delay(link: &LinkSpec) -> Result<Delay, SpecError> {
 }
 
 /// The reconfigurations of a link whose path changes with them.
-fn build_orbit(way: &ReverseSpec, link: &LinkSpec, seed: u64) -> Result<Option<Orbit>, SpecError> {
-    if way.model.name != leo::ENTRY.choice.name {
+fn build_orbit(asked: &ReverseSpec, link: &LinkSpec, seed: u64) -> Result<Option<Orbit>, SpecError> {
+    if asked.model.name != leo::ENTRY.choice.name {
         return Ok(None);
     }
-    let (_, params) = choice([&leo::ENTRY.choice], &way.model, &link.name)?;
+    let (_, params) = choice([&leo::ENTRY.choice], &asked.model, &link.name)?;
     Ok(Some(Orbit::new(&params, seed, &link.name)))
 }
 
 fn build_link(
     name: String,
-    way: &ReverseSpec,
+    asked: &ReverseSpec,
     spec: &LinkSpec,
     seed: u64,
     air: &mut Option<SharedAir>,
 ) -> Result<Direction, SpecError> {
-    let rate = mean_rate(&way.capacity).ok_or_else(|| SpecError::NoCapacity(name.clone()))?;
-    let entry = knee_queue::find(&way.queue)
-        .ok_or_else(|| SpecError::UnknownQueue { link: name.clone(), name: way.queue.clone() })?;
-    let params = params(entry.params, &way.queue_params, &format!("link `{name}`"))?;
+    let rate = mean_rate(&asked.capacity).ok_or_else(|| SpecError::NoCapacity(name.clone()))?;
+    let entry = knee_queue::find(&asked.queue)
+        .ok_or_else(|| SpecError::UnknownQueue { link: name.clone(), name: asked.queue.clone() })?;
+    let params = params(entry.params, &asked.queue_params, &format!("link `{name}`"))?;
     let stream = |what: &str| Rng::stream(seed, &format!("{what}/{name}"));
     let init =
-        knee_queue::Init { limit: way.limit.map(Into::into), overhead: spec.overhead, rate, rng: stream("queue") };
+        knee_queue::Init { limit: asked.limit.map(Into::into), overhead: spec.overhead, rate, rng: stream("queue") };
     let queue = (entry.make)(&params, &init);
-    let server = build_server(&name, way, spec, (rate, seed, air))?;
+    let server = build_server(&name, asked, spec, (rate, seed, air))?;
     let link = Link::new(queue, server, spec.overhead, Loss::none(stream("loss")));
     let jitter = stream("jitter");
     let mut direction = Direction::new(name, link, jitter);
-    direction.orbit = build_orbit(way, spec, seed)?;
+    direction.orbit = build_orbit(asked, spec, seed)?;
     Ok(direction)
 }
 

@@ -1,4 +1,4 @@
-//! ACKs on their way home where time passes in batches.
+//! ACKs in flight where time passes in batches.
 
 use super::endpoints::Ack;
 use super::stages::turn_of_ack;
@@ -6,16 +6,16 @@ use knee_core::convert::{index_u32, low_u8};
 use knee_core::{Packet, Time};
 use knee_net::network::FlowPath;
 
-/// What is under way beside a flow between two visits.
+/// What is in flight beside a flow between two visits.
 #[derive(Default)]
 pub(super) struct Parked {
-    /// ACKs on their way home, in that order.
+    /// ACKs in flight, in that order.
     pub(super) acks: Vec<Returning>,
     /// When the last of them is home.
     last_home: Time,
 }
 
-/// An ACK on its way.
+/// An ACK in flight.
 #[derive(Clone, Copy)]
 pub(super) struct Returning {
     /// When it is home.
@@ -52,7 +52,7 @@ impl Returning {
 /// flow: most ACKs are home within the visit.
 #[derive(Default)]
 pub(super) struct AckPath {
-    /// Those on their way, behind those that have been taken.
+    /// Those in flight, behind those that have been taken.
     acks: Vec<Returning>,
     taken: usize,
     /// When the last of them is home.
@@ -85,12 +85,12 @@ impl AckPath {
         self.taken = 0;
     }
 
-    /// How many more are on their way than when the visit began.
+    /// How many more are in flight than when the visit began.
     pub(super) fn more(&self) -> i32 {
         index_u32(self.acks.len() - self.taken).cast_signed() - index_u32(self.before).cast_signed()
     }
 
-    /// When the next ACK is home; `Time::MAX`: none is under way.
+    /// When the next ACK is home; `Time::MAX`: none is in flight.
     #[inline]
     pub(super) fn home(&self) -> Time {
         self.acks.get(self.taken).map_or(Time::MAX, |ack| ack.at)
@@ -104,12 +104,12 @@ impl AckPath {
         Some(*next)
     }
 
-    /// An ACK goes on its way `now`. `rank` and `place` order it among those that enter its pipe at that time.
+    /// An ACK leaves `now`. `rank` and `place` order it among those that enter its pipe at that time.
     #[inline]
-    pub(super) fn push(&mut self, ack: &Packet, now: Time, way: &FlowPath, (rank, place): (u16, u32)) {
+    pub(super) fn push(&mut self, ack: &Packet, now: Time, path: &FlowPath, (rank, place): (u16, u32)) {
         let Packet { seq, stamp, extra: sacks, flags, .. } = *ack;
-        let at = now + way.ack_delay;
-        let turn_and_flags = turn_of_ack(way.ack_pipe, rank, place) << u8::BITS | u64::from(flags);
+        let at = now + path.ack_delay;
+        let turn_and_flags = turn_of_ack(path.ack_pipe, rank, place) << u8::BITS | u64::from(flags);
         self.acks.push(Returning { at, seq, stamp, sacks, turn_and_flags });
         if at <= self.last_home {
             self.overtake();
@@ -118,7 +118,7 @@ impl AckPath {
         }
     }
 
-    /// Brings the last ACK to its place: those on a way that has become shorter overtake.
+    /// Brings the last ACK to its place: those on a path that has become shorter overtake.
     #[cold]
     fn overtake(&mut self) {
         let mut k = self.acks.len() - 1;
@@ -143,7 +143,7 @@ mod tests {
             visits in prop::collection::vec((1u64..50, prop::collection::vec((0u64..5, 1u64..5, 0u16..3), 0..8)), 1..12)
         ) {
             let (mut path, mut parked) = (AckPath::default(), Parked::default());
-            // Time, turn and number of those under way.
+            // Time, turn and number of those in flight.
             let mut expected: Vec<(Time, u64, u64)> = Vec::new();
             let (mut now, mut until, mut sent) = (Time::ZERO, Time::ZERO, 0);
             for (length, acks) in visits {
@@ -155,10 +155,10 @@ mod tests {
                     let ack_delay = until.saturating_sub(now) + Time::from_nanos(delay * 10);
                     let ack_pipe = delay as u32;
                     let (data_hops, ack_hops, base_rtt, mirrored) = (1, 0, ack_delay, false);
-                    let way = FlowPath { route: 0, ack_pipe, data_hops, ack_hops, ack_delay, base_rtt, mirrored };
+                    let flow_path = FlowPath { route: 0, ack_pipe, data_hops, ack_hops, ack_delay, base_rtt, mirrored };
                     let ack = Packet { seq: sent, stamp: 7, extra: 9, flags: 5, ..Packet::default() };
-                    path.push(&ack, now, &way, (rank, 3));
-                    expected.push((now + ack_delay, turn_of_ack(way.ack_pipe, rank, 3), sent));
+                    path.push(&ack, now, &flow_path, (rank, 3));
+                    expected.push((now + ack_delay, turn_of_ack(flow_path.ack_pipe, rank, 3), sent));
                     sent += 1;
                 }
                 expected.sort_unstable();

@@ -55,13 +55,13 @@ pub(super) struct BatchScheduler {
     outbox: BatchOutbox,
 }
 
-/// The least that any ACK is under way.
+/// The shortest delay of an ACK, changes included.
 fn min_ack_delay(world: &World) -> Time {
     let changed = world.changes.iter().filter_map(|change| match change.what {
-        Change::Rtt { flow, rtt } => Some(world.network.ways[flow].ack_delay_at(Time::from_nanos(rtt))),
+        Change::Rtt { flow, rtt } => Some(world.network.flow_paths[flow].ack_delay_at(Time::from_nanos(rtt))),
         _ => None,
     });
-    world.network.ways.iter().map(|way| way.ack_delay).chain(changed).min().unwrap_or(Time::ZERO)
+    world.network.flow_paths.iter().map(|path| path.ack_delay).chain(changed).min().unwrap_or(Time::ZERO)
 }
 
 impl BatchScheduler {
@@ -266,7 +266,7 @@ impl BatchScheduler {
                 fetch_first(&world.flows[i], 1);
             }
             fetch(&world.receivers[i]);
-            fetch(&world.network.ways[i]);
+            fetch(&world.network.flow_paths[i]);
             fetch_first(&self.parked[i], 1);
         }
         if let Some(&i) = visits.get(FLOWS_AHEAD.1) {
@@ -285,10 +285,11 @@ impl BatchScheduler {
         self.outbox.acks.enter(&mut self.parked[i as usize]);
     }
 
-    /// What is sent goes the way of flow `i`.
+    /// What is sent takes the path of flow `i`.
     #[inline]
     fn take_way_of(&mut self, world: &World, i: u32) {
-        (self.outbox.stage, self.outbox.landing) = self.outbox.stages.of_route(world.network.ways[i as usize].route);
+        (self.outbox.stage, self.outbox.landing) =
+            self.outbox.stages.of_route(world.network.flow_paths[i as usize].route);
         self.outbox.rank = self.outbox.landing;
     }
 
@@ -330,7 +331,7 @@ impl BatchScheduler {
     /// `HALF`: whether it is one of a connection that an application has opened.
     #[inline]
     fn receive_as<const HALF: bool>(&mut self, world: &mut World, i: u32, at: Time) {
-        let (way, outbox) = (world.network.ways[i as usize], &mut self.outbox);
+        let (path, outbox) = (world.network.flow_paths[i as usize], &mut self.outbox);
         let (landed, places) = self.landings.take(i, landed_before(at, outbox.landing));
         if HALF && let Some(last) = landed.last() {
             outbox.landed += index_u32(landed.len());
@@ -343,7 +344,7 @@ impl BatchScheduler {
             }
             world.now = lands;
             outbox.place = places.get(k).copied().unwrap_or(i);
-            world.on_data(i, packet, &way, outbox);
+            world.on_data(i, packet, &path, outbox);
             if HALF {
                 world.note_packet(i, packet, outbox);
             }

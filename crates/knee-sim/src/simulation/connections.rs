@@ -2,7 +2,7 @@
 //!
 //! Endpoints are numbered: the first ones belong to the scenario's flows, those behind them to halves of connections. A half
 //! carries data one way, as a bulk flow does; a connection has one where its application only sends, and two where it is
-//! answered. The half with the flow's data takes the flow's way, the other the mirrored one.
+//! answered. The half with the flow's data takes the flow's path, the other the mirrored one.
 //!
 //! What an exchange goes through: the application asks for it (`calls.rs`); its bytes are written to the half that leads away
 //! from it; when the last of them has arrived in order, the answer is written to the other half; when that has arrived, or,
@@ -114,7 +114,7 @@ struct Half {
     /// When it last sent data.
     last_sent: Time,
     /// A message is there as a whole once its receiver has all segments before this one in order; `u64::MAX`: none is
-    /// under way.
+    /// in flight.
     arrives_at: u64,
     /// A message is acknowledged as a whole, where that completes it, once all segments before this one are.
     acked_at: u64,
@@ -131,11 +131,11 @@ struct Connection {
     /// RTT of its handshake; none: a SYN was lost.
     handshake: Option<Time>,
     established: bool,
-    /// Messages under way to the other end: the segment after the last one, and their exchanges.
+    /// Messages in flight to the other end: the segment after the last one, and their exchanges.
     sent: VecDeque<(u64, Exchange)>,
     /// Answers that are being made: when they are ready, and bytes.
     preparing: VecDeque<(Time, u64)>,
-    /// Answers under way: the segment after the last one.
+    /// Answers in flight: the segment after the last one.
     answers: VecDeque<u64>,
 }
 

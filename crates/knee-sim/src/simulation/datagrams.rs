@@ -1,11 +1,11 @@
 //! Flows of datagrams: what an application sends without a connection.
 //!
 //! A datagram's packet carries the time at which it was sent (`seq`, ns) and the low 32 bits of its number (`stamp`), so
-//! that nothing is kept of those under way. An echo goes back with the same, a report with the number of what it says in
+//! that nothing is kept of those in flight. An echo goes back with the same, a report with the number of what it says in
 //! [`Feedback::under_way`].
 //!
 //! **One-way delay.** In the simulator the part of a base RTT that no link of the path has lies behind the last link of
-//! the way back ([`knee_net::network`]). A path is as long in one direction as in the other unless its links say otherwise:
+//! the path back ([`knee_net::network`]). A path is as long in one direction as in the other unless its links say otherwise:
 //! the one-way delay is the time across the links, and what these lack of half the base RTT.
 
 use super::udp::{SenderFigures, UdpFlow};
@@ -61,7 +61,7 @@ struct Feedback {
     due: Time,
     /// What has arrived since.
     arrivals: Vec<Arrival>,
-    /// What the reports under way say.
+    /// What the reports in flight say.
     under_way: Slab<Vec<Arrival>>,
 }
 
@@ -188,9 +188,9 @@ impl DatagramFlow {
     }
 
     /// A datagram has arrived `now`. Gives its one-way delay.
-    fn on_arrival(&mut self, packet: &Packet, way: &FlowPath, now: Time) -> Time {
+    fn on_arrival(&mut self, packet: &Packet, path: &FlowPath, now: Time) -> Time {
         let across = now - Time::from_nanos(packet.seq);
-        let delay = across + (way.base_rtt / 2).saturating_sub(self.links_delay);
+        let delay = across + (path.base_rtt / 2).saturating_sub(self.links_delay);
         let number = self.reception.on_datagram(packet.stamp, delay);
         self.miss();
         let ce = packet.has(Packet::CE);
@@ -246,13 +246,13 @@ impl World {
         }
         let (i, now) = (packet.flow as usize, self.now);
         self.receivers[i].count(packet);
-        let (way, watched) = (self.network.ways[i], self.flows[i].watched);
+        let (path, watched) = (self.network.flow_paths[i], self.flows[i].watched);
         let Some(flow) = self.datagram_flow(packet.flow) else { return };
-        let delay = flow.on_arrival(packet, &way, now);
+        let delay = flow.on_arrival(packet, &path, now);
         flow.watch.book(delay, watched);
         if flow.echoes {
             let flags = Packet::ACK | flow.codepoint;
-            out.ack(Packet { enqueued: now, extra: 0, flags, hop: 0, ..*packet }, now, &way);
+            out.ack(Packet { enqueued: now, extra: 0, flags, hop: 0, ..*packet }, now, &path);
         }
     }
 
@@ -274,7 +274,7 @@ impl World {
 
     /// The source of flow `i` may be due, or its receiver's report.
     pub(super) fn on_datagrams_timer(&mut self, i: u32, out: &mut impl Outbox) {
-        let (now, way) = (self.now, self.network.ways[i as usize]);
+        let (now, path) = (self.now, self.network.flow_paths[i as usize]);
         self.send_datagrams(i, out);
         let Some(feedback) = self.datagram_flow(i).and_then(|flow| flow.feedback.as_mut()) else { return };
         if feedback.due > now {
@@ -286,6 +286,6 @@ impl World {
         let spanned = numbers().max().unwrap_or(0) - numbers().min().unwrap_or(0) + 1;
         let size = report_size(spanned);
         let seq = feedback.under_way.insert(arrivals) as u64;
-        out.ack(Packet { enqueued: now, seq, flow: i, size, flags: Packet::ACK, ..Packet::default() }, now, &way);
+        out.ack(Packet { enqueued: now, seq, flow: i, size, flags: Packet::ACK, ..Packet::default() }, now, &path);
     }
 }

@@ -31,30 +31,30 @@ impl World {
     /// A data packet of a flow has arrived at its receiver now.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
-    pub(super) fn on_data(&mut self, i: u32, packet: &Packet, way: &FlowPath, out: &mut impl Outbox) {
+    pub(super) fn on_data(&mut self, i: u32, packet: &Packet, path: &FlowPath, out: &mut impl Outbox) {
         if packet.flags & (Packet::SYN | Packet::ECT) != 0 {
             if packet.has(Packet::SYN) {
-                return self.answer_syn(packet, way, out);
+                return self.answer_syn(packet, path, out);
             }
-            self.note_ecn(packet, way, out);
+            self.note_ecn(packet, path, out);
         }
         let receiver = &mut self.receivers[i as usize];
-        if receiver.on_data(packet, self.now, &self.receiver_config, way.base_rtt) {
-            self.reply(i, way, out);
+        if receiver.on_data(packet, self.now, &self.receiver_config, path.base_rtt) {
+            self.reply(i, path, out);
         }
     }
 
     #[cold]
-    fn answer_syn(&mut self, packet: &Packet, way: &FlowPath, out: &mut impl Outbox) {
+    fn answer_syn(&mut self, packet: &Packet, path: &FlowPath, out: &mut impl Outbox) {
         self.syns -= 1;
         let flags = Packet::ACK | Packet::SYN | self.receivers[packet.flow as usize].ecn().of_syn_ack();
-        out.ack(Packet { enqueued: self.now, flags, size: SYN_SIZE, extra: 0, hop: 0, ..*packet }, self.now, way);
+        out.ack(Packet { enqueued: self.now, flags, size: SYN_SIZE, extra: 0, hop: 0, ..*packet }, self.now, path);
     }
 
     #[inline(never)]
-    fn note_ecn(&mut self, packet: &Packet, way: &FlowPath, out: &mut impl Outbox) {
+    fn note_ecn(&mut self, packet: &Packet, path: &FlowPath, out: &mut impl Outbox) {
         if self.receivers[packet.flow as usize].echoes_apart(packet) {
-            self.reply(packet.flow, way, out);
+            self.reply(packet.flow, path, out);
         }
         self.receivers[packet.flow as usize].note_ecn(packet);
     }
@@ -62,21 +62,21 @@ impl World {
     /// An ACK leaves whatever has come.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet or every second one")]
-    fn reply(&mut self, i: u32, way: &FlowPath, out: &mut impl Outbox) {
+    fn reply(&mut self, i: u32, path: &FlowPath, out: &mut impl Outbox) {
         let receiver = &mut self.receivers[i as usize];
         let ack = receiver.ack(i, self.now);
         if receiver.is_disturbed() {
-            return self.reply_disturbed(i, ack, way, out);
+            return self.reply_disturbed(i, ack, path, out);
         }
-        out.ack(ack, self.now, way);
+        out.ack(ack, self.now, path);
     }
 
     /// The same where the receiver has SACK blocks to send, or misbehaves.
     #[inline(never)]
-    fn reply_disturbed(&mut self, i: u32, ack: Packet, way: &FlowPath, out: &mut impl Outbox) {
+    fn reply_disturbed(&mut self, i: u32, ack: Packet, path: &FlowPath, out: &mut impl Outbox) {
         let (extra, size) = if self.receivers[i as usize].has_blocks() { self.put_blocks(i) } else { (0, 0) };
         let (receiver, now) = (&mut self.receivers[i as usize], self.now);
-        receiver.answer(Packet { extra, size: ack.size + size, ..ack }, |ack| out.ack(ack, now, way));
+        receiver.answer(Packet { extra, size: ack.size + size, ..ack }, |ack| out.ack(ack, now, path));
     }
 
     /// Stores the SACK blocks of a receiver. Gives their handle, and what they add to the ACK's size.
@@ -94,16 +94,16 @@ impl World {
         receiver.delayed = Timer::at(due);
         if due <= self.now {
             receiver.on_delayed_ack(&self.receiver_config);
-            let way = self.network.ways[i as usize];
-            self.reply(i, &way, out);
+            let path = self.network.flow_paths[i as usize];
+            self.reply(i, &path, out);
         }
     }
 
     /// A receiver that delays an ACK sends it now.
     pub(super) fn acknowledge_now(&mut self, i: u32, out: &mut impl Outbox) {
         if self.receivers[i as usize].delayed.not_before() < Time::MAX {
-            let way = self.network.ways[i as usize];
-            self.reply(i, &way, out);
+            let path = self.network.flow_paths[i as usize];
+            self.reply(i, &path, out);
         }
     }
 
@@ -111,8 +111,8 @@ impl World {
     pub(super) fn on_compressed_sack_timer(&mut self, i: u32, out: &mut impl Outbox) {
         let receiver = &mut self.receivers[i as usize];
         if receiver.compressed_at <= self.now && receiver.on_compressed_sack() {
-            let way = self.network.ways[i as usize];
-            self.reply(i, &way, out);
+            let path = self.network.flow_paths[i as usize];
+            self.reply(i, &path, out);
         }
     }
 

@@ -179,13 +179,13 @@ impl EventScheduler {
         let i = packet.flow;
         match world.endpoint(i) {
             Endpoint::Tcp => {
-                let way = world.network.ways[i as usize];
-                world.on_data(i, packet, &way, &mut self.sent);
+                let path = world.network.flow_paths[i as usize];
+                world.on_data(i, packet, &path, &mut self.sent);
                 self.after_receiver(world, i);
             }
             Endpoint::Connection => {
-                let way = world.network.ways[i as usize];
-                world.on_data(i, packet, &way, &mut self.sent);
+                let path = world.network.flow_paths[i as usize];
+                world.on_data(i, packet, &path, &mut self.sent);
                 world.note_packet(i, packet, &mut self.sent);
                 self.after_receiver(world, i);
                 world.connections.count(i, -1, world.now);
@@ -306,7 +306,7 @@ fn fetch_ahead(world: &World, upcoming: Upcoming) {
         Upcoming::Nothing => return,
         Upcoming::Departure(packet) => {
             fetch(&world.receivers[packet.flow as usize]);
-            return fetch(&world.network.ways[packet.flow as usize]);
+            return fetch(&world.network.flow_paths[packet.flow as usize]);
         }
         Upcoming::Arrivals(pipe) => pipe,
     };

@@ -203,7 +203,7 @@ impl World {
     /// What either end of QUIC flow `i` may send leaves, and what has become of the connection is noted.
     fn transmit_quic(&mut self, i: u32, out: &mut impl Outbox) {
         let now = self.now;
-        let way = self.network.ways[i as usize];
+        let path = self.network.flow_paths[i as usize];
         let udp = self.udp.get_mut(i as usize).and_then(Option::as_deref_mut);
         let Some(UdpFlow::Quic(flow)) = udp else { return };
         flow.note_cwnd(now);
@@ -225,7 +225,7 @@ impl World {
         }
         while let Some(datagram) = ends.1.transmit(now) {
             let packet = packet(&datagram, flow.told.ecn, Packet::ACK);
-            out.ack(Packet { seq: flow.datagrams.insert(without_ecn(datagram, packet)) as u64, ..packet }, now, &way);
+            out.ack(Packet { seq: flow.datagrams.insert(without_ecn(datagram, packet)) as u64, ..packet }, now, &path);
         }
         let finished = ends.0.finished();
         // What was sent may have changed the window, which holds from now on.

@@ -244,7 +244,7 @@ impl Stages {
         let mut lands = before;
         for i in before..departed.len() {
             let packet = &mut departed[i].packet;
-            let next = stage.next[network.ways[packet.flow as usize].route as usize];
+            let next = stage.next[network.flow_paths[packet.flow as usize].route as usize];
             if next == NONE {
                 departed[lands] = departed[i];
                 lands += 1;

@@ -32,7 +32,7 @@ pub(super) struct World {
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) sender_config: sender::Config,
     pub(super) receiver_config: receiver::Config,
-    /// SACK blocks of the ACKs under way, few of which carry any. An ACK's handle is the key plus one; 0 stands for none.
+    /// SACK blocks of the ACKs in flight, few of which carry any. An ACK's handle is the key plus one; 0 stands for none.
     pub(super) sacks: Slab<Blocks>,
     /// What the sender at work sends.
     pub(super) departures: Vec<Departure>,
@@ -68,7 +68,7 @@ pub(super) trait Outbox {
     /// `count` packets that differ only by their segments leave a sender; `enqueued` of the first is now.
     fn data(&mut self, first: Packet, count: u32);
     /// An ACK leaves a receiver now.
-    fn ack(&mut self, ack: Packet, now: Time, way: &FlowPath);
+    fn ack(&mut self, ack: Packet, now: Time, path: &FlowPath);
     /// All of a flow's transfer is acknowledged now: once all that arrived before has been received, what ends with it
     /// is to be booked ([`World::end_transfer`]).
     fn completed(&mut self, flow: u32, now: Time);
@@ -200,12 +200,12 @@ impl World {
         let (syns, acks) = (self.syns, self.acks);
         if under_way + syns + acks != inside {
             return Err(format!(
-                "{under_way} data packets, {syns} SYNs and {acks} ACKs under way, but {inside} packets in links and pipes"
+                "{under_way} data packets, {syns} SYNs and {acks} ACKs in flight, but {inside} packets in links and pipes"
             ));
         }
         let ((counted, all), inside) = (self.connections.under_way(), inside + parked_acks);
         if counted > inside || all && counted != inside {
-            return Err(format!("{counted} packets of connections under way, but {inside} in links and pipes"));
+            return Err(format!("{counted} packets of connections in flight, but {inside} in links and pipes"));
         }
         Ok(())
     }

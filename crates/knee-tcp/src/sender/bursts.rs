@@ -88,7 +88,7 @@ impl Sender {
             && self.may_defer(room, self.rtx.burst_of(self.view.snd_una).sent(), now, config)
     }
 
-    /// The same where nothing is being repaired, and the oldest segment under way was sent at `oldest`.
+    /// The same where nothing is being repaired, and the oldest segment in flight was sent at `oldest`.
     #[inline]
     pub(super) fn may_defer(&self, room: u32, oldest: Micros, now: Time, config: &Config) -> bool {
         if now.saturating_sub(self.view.paced_until) > DEFER

@@ -98,7 +98,7 @@ impl Sender {
         self.established && self.view.snd_una >= self.end
     }
 
-    /// No new data from now on; what is under way is still repaired.
+    /// No new data from now on; what is in flight is still repaired.
     pub fn stop(&mut self) {
         if self.view.snd_nxt < self.end {
             self.end = self.view.snd_nxt;

@@ -4,8 +4,8 @@
 //! After each call:
 //!
 //! * what is acknowledged never goes back, and is no more than what was sent;
-//! * of what is under way, no more is SACKed, lost or retransmitted than there is;
-//! * new segments leave in order, each once; what is sent again is under way; both are counted;
+//! * of what is in flight, no more is SACKed, lost or retransmitted than there is;
+//! * new segments leave in order, each once; what is sent again is in flight; both are counted;
 //! * the window is at least one packet and the pacing rate is not zero;
 //! * no timer is in the past; without ACKs, timeouts come no more often than doubling up to two minutes lets them, and
 //!   other timers in proportion to what is sent.
@@ -88,7 +88,7 @@ pub(super) struct Bench<'a> {
     watch: Watch<'a>,
     out: Vec<Departure>,
     now: Time,
-    /// Segments under way.
+    /// Segments in flight.
     network: Vec<u64>,
     /// Next segment that the receiver expects, and what it has beyond.
     next: u64,
@@ -215,7 +215,7 @@ impl<'a> Bench<'a> {
         self.ack(self.next, &blocks, false, flags, stamp);
     }
 
-    /// A segment of those under way lands, or is lost.
+    /// A segment of those in flight lands, or is lost.
     fn land(&mut self, source: &mut Source) {
         if self.network.is_empty() {
             return;
@@ -367,7 +367,7 @@ mod tests {
         sender.on_ack(&ack(1, Sender::tsval(now)), now, &config, &mut out);
         assert_eq!(sender.scoreboard(), (0, 9, 2));
         // Segment 1 arrived as it was sent at first: the reduction is undone, nothing counts as lost. By time (RACK), all but
-        // segment 2 are lost again, and segment 3 leaves; the retransmission of segment 2 is still under way.
+        // segment 2 are lost again, and segment 3 leaves; the retransmission of segment 2 is still in flight.
         now += Time::from_millis(20);
         sender.on_ack(&ack(2, Sender::tsval(Time::from_millis(20))), now, &config, &mut out);
         assert_eq!(sender.scoreboard(), (0, 7, 2));

@@ -211,7 +211,7 @@ pub struct Sender {
     /// Timeouts in a row without progress.
     backoffs: u32,
     prior_cwnd: u32,
-    /// `ssthresh` before the reduction under way; 0: it may not be undone.
+    /// `ssthresh` before the current reduction; 0: it may not be undone.
     prior_ssthresh: u32,
     prr_delivered: u32,
     prr_out: u32,

@@ -85,7 +85,7 @@ mod tests {
             bytes in prop::option::of(20_000u64..200_000),
             paced in any::<bool>(),
             tso in any::<bool>(),
-            // How many are lost, and which one of those under way arrives; then the time and the flags.
+            // How many are lost, and which one of those in flight arrives; then the time and the flags.
             steps in prop::collection::vec((0usize..12, 0usize..6, 1u64..20_000, 0u8..12), 1..120),
         ) {
             let config = config(tso, 9, 1000);

@@ -59,7 +59,7 @@ impl Sender {
         self.rearm_timeout(now);
     }
 
-    /// A loss probe that ends before `end` is under way; 0: none is.
+    /// A loss probe that ends before `end` is outstanding; 0: none is.
     pub(super) const fn set_probe_end(&mut self, end: u64) {
         self.tlp_end = end;
         self.probing = end != 0;

@@ -7,7 +7,7 @@ use knee_core::convert::{index_u32, low_u8, low_u16, low_u32};
 /// A transmission of consecutive segments. Four in a cache line: of thousands of flows each has a few.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Burst {
-    /// First segment, lower half: no two under way are further apart than that can tell.
+    /// First segment, lower half: no two in flight are further apart than that can tell.
     start: u32,
     /// Packets delivered when it was sent, lower half.
     pub delivered: u32,

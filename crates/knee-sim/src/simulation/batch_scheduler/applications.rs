@@ -81,7 +81,7 @@ impl BatchScheduler {
                 self.outbox.due.add(at.max(now), WAKE | u64::from(flow), flow, Action::Wake);
                 continue;
             }
-            // A flow's connections go its way.
+            // A flow's connections take its path.
             self.take_way_of(world, flow);
             if let Some(half) = world.carry_out(flow, action, &mut self.outbox) {
                 self.make_room(world);

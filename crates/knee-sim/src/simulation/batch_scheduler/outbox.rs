@@ -41,8 +41,8 @@ impl Outbox for BatchOutbox {
     }
 
     #[inline]
-    fn ack(&mut self, ack: Packet, now: Time, way: &FlowPath) {
-        self.acks.push(&ack, now, way, (self.rank, self.place));
+    fn ack(&mut self, ack: Packet, now: Time, path: &FlowPath) {
+        self.acks.push(&ack, now, path, (self.rank, self.place));
     }
 
     fn completed(&mut self, flow: u32, now: Time) {

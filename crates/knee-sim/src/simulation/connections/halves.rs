@@ -28,8 +28,8 @@ impl World {
         let init = SenderInit { needs, paced, ecn, bytes: None };
         let mut sender = Sender::new(&init, &self.sender_config);
         sender.open_stream();
-        let way = self.network.ways[flow as usize];
-        let way = if with_data { way } else { self.network.mirrored(&way) };
+        let path = self.network.flow_paths[flow as usize];
+        let path = if with_data { path } else { self.network.mirrored(&path) };
         let endpoints = Flow {
             algorithm: self.flows[flow as usize].algorithm,
             complete_at: u64::MAX,
@@ -57,17 +57,17 @@ impl World {
             acked_at: u64::MAX,
         };
         let i = free.unwrap_or(index_u32(self.senders.len()));
-        self.network.identify(i, id, way.route);
+        self.network.identify(i, id, path.route);
         if free.is_some() {
             let k = i as usize;
             (self.senders[k], self.receivers[k], self.flows[k]) = (sender, Receiver::new(ecn), endpoints);
-            self.network.ways[k] = way;
+            self.network.flow_paths[k] = path;
             *self.connections.half_mut(i) = half;
         } else {
             self.senders.push(sender);
             self.receivers.push(Receiver::new(ecn));
             self.flows.push(endpoints);
-            self.network.ways.push(way);
+            self.network.flow_paths.push(path);
             self.connections.halves.push(half);
         }
         i
@@ -270,14 +270,14 @@ impl World {
 
     /// The base RTT of a flow has changed: that of its connections changes with it.
     pub(in crate::simulation) fn follow_rtt(&mut self, flow: u32) {
-        let way = self.network.ways[flow as usize];
-        let mirrored = self.network.mirrored(&way);
+        let path = self.network.flow_paths[flow as usize];
+        let mirrored = self.network.mirrored(&path);
         for k in 0..self.connections.halves.len() {
             let half = self.connections.halves[k];
             if half.flow == flow {
                 let pulls = self.connections.running(flow).is_some_and(|running| running.pulls);
-                self.network.ways[self.connections.flows as usize + k] =
-                    if pulls == half.away { mirrored } else { way };
+                self.network.flow_paths[self.connections.flows as usize + k] =
+                    if pulls == half.away { mirrored } else { path };
             }
         }
     }

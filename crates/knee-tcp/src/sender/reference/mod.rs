@@ -37,7 +37,7 @@ use knee_core::{Packet, Time};
 use rtt::Rtt;
 use std::collections::VecDeque;
 
-/// A segment under way, as it was sent last.
+/// A segment in flight, as it was sent last.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     /// us.

@@ -76,7 +76,7 @@ impl Reference {
     pub(super) fn clean_rtx_queue(&mut self, ack_seq: u64, prior_fack: u64, us: u64, found: &mut Found) {
         let mut reordered_from = None;
         for seq in self.view.snd_una..ack_seq {
-            let segment = self.segments.pop_front().expect("it is under way");
+            let segment = self.segments.pop_front().expect("it is in flight");
             self.view.snd_una = seq + 1;
             found.acked += 1;
             found.retransmitted_acked |= segment.ever_retrans;
