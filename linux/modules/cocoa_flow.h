@@ -26,7 +26,7 @@
 
 /* How long an idle flow is remembered; the authors' value. */
 #define COCOA_REMEMBER_NS	(10 * (u64)NSEC_PER_SEC)
-/* At most so many idle flows are forgotten per packet, as in fq. */
+/* The most idle flows forgotten per packet, as in fq. */
 #define COCOA_GC_MAX		8
 
 enum cocoa_place {

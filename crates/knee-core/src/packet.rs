@@ -83,7 +83,7 @@ impl Packet {
         }
     }
 
-    /// The cumulative acknowledgement of all segments before `seq`, and of so many bytes of it. Only receivers that divide ACKs
+    /// The cumulative acknowledgement of all segments before `seq`, and of `bytes` of that one. Only receivers that divide ACKs
     /// acknowledge a part of a segment; it lies above all segment numbers, so that who expects none sees a segment that was
     /// never sent.
     pub const fn with_part(seq: u64, bytes: u16) -> u64 {

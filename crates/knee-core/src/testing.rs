@@ -44,7 +44,7 @@ impl<'a> Source<'a> {
         *first
     }
 
-    /// A number of so many bytes, at most eight.
+    /// A number of `count` bytes, at most eight.
     pub fn bytes(&mut self, count: u32) -> u64 {
         (0..count).fold(0, |number, _| number << 8 | u64::from(self.byte()))
     }
@@ -66,7 +66,7 @@ impl<'a> Source<'a> {
         (1 << exponent) | (self.bytes(bits.div_ceil(8)) & ((1 << exponent) - 1))
     }
 
-    /// True in so many of 256 cases.
+    /// True with a probability of `in_256` / 256.
     pub fn chance(&mut self, in_256: u8) -> bool {
         self.byte() < in_256
     }

@@ -6,7 +6,7 @@ use knee_core::cache::fetch;
 use knee_core::convert::index;
 use std::cmp::Ordering;
 
-/// Bursts are fetched so many places before their turn.
+/// How many places ahead a burst is fetched.
 const AHEAD: usize = 12;
 
 /// When a burst arrives, whether before what leaves then, and which it is, in one number.

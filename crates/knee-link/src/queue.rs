@@ -14,9 +14,9 @@ use knee_core::{Bytes, ConnectionId, Packet, Rate, Rng, Time, Tuple};
 /// Capacity of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// At most so many packets.
+    /// At most this many packets.
     Packets(u64),
-    /// At most so many bytes (IP packets plus the link's overhead).
+    /// At most this many bytes (IP packets plus the link's overhead).
     Bytes(Bytes),
     /// At most what the link carries in this time.
     Time(Time),

@@ -17,7 +17,7 @@ static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 /// Of data written and not acknowledged, a stream holds four windows, but this at least, bytes: a window is sent behind
 /// a hole until what fills it is acknowledged, and more where that is lost too.
 pub const LEAST_BUFFER: u64 = 1 << 20;
-/// It is written in so many chunks: each counts until the last byte of it is acknowledged.
+/// A transfer is written in chunks of this number: each counts until its last byte is acknowledged.
 const CHUNKS: u64 = 16;
 
 /// One end of a connection.

@@ -1,7 +1,7 @@
 //! Every algorithm under random events of a QUIC stack, plausible and not: no panic, windows within bounds, and the same
 //! answers twice.
 //!
-//! `KNEE_QUIC_EVENTS=1000000` tries so many events for each algorithm.
+//! `KNEE_QUIC_EVENTS=1000000` tries a million events for each algorithm.
 
 use knee_quic::proto::congestion::Controller as _;
 use knee_quic::{Control, Watch};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Something that quinn tells a controller.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A burst of datagrams of so many bytes leaves.
+    /// A burst of datagrams leaves, these bytes in all.
     Send {
         bytes: u32,
     },

@@ -127,7 +127,7 @@ impl Simulation {
         self.work
     }
 
-    /// Does so many steps, or a few more; false once the end is reached.
+    /// Does `steps` steps, or a few more; false once the end is reached.
     pub fn step(&mut self, steps: u64) -> bool {
         let Self { world, scheduler, work } = self;
         let until = work.saturating_add(steps);

@@ -51,7 +51,7 @@ impl Tap for Onlooker {
     fn received(&mut self, _: Time, _: ConnectionId, _: &Packet, _: &[Range]) {}
 }
 
-/// Holds a law against so many random networks, of which at least this share must go in batches where nobody looks on, so
+/// Holds a law against random networks, `cases` of them, of which at least this share must go in batches where nobody looks on, so
 /// that events are not compared with events.
 fn in_batches(
     cases: u32,
@@ -291,7 +291,7 @@ fn a_token_bucket_does_not_stall_among_many_pipes_and_a_reverse_queue() {
 
 #[test]
 fn hundreds_of_flows_cross_a_link_with_jitter() {
-    // State is fetched ahead for so many flows; the delay that data had met was once taken for a handle of SACK blocks.
+    // State is fetched ahead with this many flows; the delay that data had met was once taken for a handle of SACK blocks.
     let mut jittery = link(100_000_000, &json!({"packets": 300}));
     jittery["jitter"] = json!(MS / 10);
     let output = run(&spec(S, &[jittery], &vec![flow("reno", 20 * MS, 0, S); 300])).0;

@@ -74,7 +74,7 @@ const fn entry(full_control: bool) -> Entry {
 static GATED: Entry = entry(false);
 static UNGATED: Entry = entry(true);
 
-/// The window of the last 100 ms of so many seconds, in which nothing is lost, with an algorithm that counts ACKs.
+/// The window of the last 100 ms of a run of `seconds`, in which nothing is lost, with an algorithm that counts ACKs.
 fn window_by_acks(entry: &'static Entry, receiver: Value, seconds: u64) -> f32 {
     let mut spec = alone("counts-acks", receiver, None);
     spec["duration"] = json!(seconds * S);

@@ -43,7 +43,7 @@ impl Histogram {
         }
     }
 
-    /// Counts so many values in a bucket that does not exist yet.
+    /// Counts `count` values in a bucket that does not exist yet.
     #[cold]
     fn extend_to(&mut self, bucket: u32, count: u32) {
         // Half an octave at once.

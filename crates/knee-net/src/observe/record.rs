@@ -105,7 +105,7 @@ impl Record {
         self.window = Some((now, delivered));
     }
 
-    /// The window in which all flows run begins, where each has received so many bytes.
+    /// The window in which all flows run begins, where `received` gives the bytes that each has received.
     pub fn begin_common(&mut self, now: Time, received: impl Fn(usize) -> u64) {
         if self.flows.iter().any(|flow| flow.completion.is_some()) {
             return;

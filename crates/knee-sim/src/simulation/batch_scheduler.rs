@@ -30,7 +30,7 @@ use outbox::BatchOutbox;
 
 /// Batches pay where at least one flow in 16 is active in each.
 const IDLE_FLOWS: u64 = 16;
-/// To look through so many flows is as much work as a visit.
+/// Looking through this many flows costs as much as a visit.
 const LOOKS: u64 = 64;
 /// Flows whose state is fetched before they are visited, and those whose state behind it is.
 const FLOWS_AHEAD: (usize, usize) = (3, 1);

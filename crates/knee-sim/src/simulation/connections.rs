@@ -271,7 +271,7 @@ impl Connections {
         }));
     }
 
-    /// Half `i` sends so many packets.
+    /// Half `i` sends packets now.
     #[inline]
     pub(super) fn note_sent(&mut self, i: u32, packets: u32, now: Time) {
         let half = self.half_mut(i);

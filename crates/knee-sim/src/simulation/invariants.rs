@@ -21,7 +21,7 @@ const LOOK: u64 = 200;
 const MAX_FLOWS: usize = 64;
 const MAX_LINKS: usize = 16;
 const MAX_WINDOW: u32 = 1_000;
-/// No algorithm sends so many times as much as arrives, beyond a burst to begin with.
+/// No algorithm sends this many times what arrives, beyond a first burst.
 const EXCESS: u64 = 1_000;
 const BURST: u64 = 10_000;
 /// An algorithm that paces has a least rate, at most 2.4 Mbit/s: packets per second and flow.

@@ -23,7 +23,7 @@ impl Landings {
         Self { packets: Vec::new(), places: Vec::new(), ranges: vec![(0, 0); flows], counts: Vec::new() }
     }
 
-    /// There are so many flows by now.
+    /// Makes room for `flows` flows.
     pub(super) fn make_room(&mut self, flows: usize) {
         self.ranges.resize(flows, (0, 0));
     }

@@ -25,7 +25,7 @@ pub enum Obstacle {
     Circle,
     /// A flow's ACKs come home at once.
     NoAckDelay,
-    /// So few of so many flows are active within an ACK's delay that batches would cost more.
+    /// Few of many flows are active within an ACK's delay: batches would cost more.
     FewActive,
     /// Packets or senders are observed one by one.
     Observed,

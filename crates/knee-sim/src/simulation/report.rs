@@ -14,7 +14,7 @@ use knee_tcp::receiver::Receiver;
 
 /// Flows whose state is fetched before it is sampled.
 const FLOWS_AHEAD: usize = 4;
-/// Flows whose packets were dropped are fetched so many drops before their turn.
+/// How many drops ahead the flow of a dropped packet is fetched.
 const DROPS_AHEAD: usize = 8;
 
 impl World {

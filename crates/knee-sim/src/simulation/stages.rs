@@ -282,7 +282,7 @@ impl Stage {
     }
 }
 
-/// The links that `paths` cross, of so many, in an order in which each path goes forward only; none: there is no such.
+/// Those of `links` links that `paths` cross, in an order in which each path only goes forward; none if there is none.
 fn topological_order(links: usize, paths: &[&[u32]]) -> Option<Vec<u32>> {
     let crossed = |link: u32| paths.iter().any(|path| path.contains(&link));
     let mut rest: Vec<u32> = (0..index_u32(links)).filter(|link| crossed(*link)).collect();

@@ -48,7 +48,7 @@ pub(super) struct World {
     pub(super) warmup: Time,
     pub(super) seed: u64,
     pub(super) changes: Vec<ChangeSpec>,
-    /// Whether there are so many flows that their state is fetched ahead.
+    /// Whether flows' state is fetched ahead: with many flows it has left the caches.
     pub(super) prefetches: bool,
 }
 

@@ -353,7 +353,7 @@ impl RetransmitQueue {
         self.tracking.as_ref().map_or(0, |t| t.retransmit_hint)
     }
 
-    /// Sets that; only while tracking.
+    /// Sets the hint, while tracking.
     pub fn set_retransmit_hint(&mut self, seq: u64) {
         if let Some(tracking) = &mut self.tracking {
             tracking.retransmit_hint = seq;

@@ -56,7 +56,7 @@ impl Burst {
         (low_u16(self.word) >> OPEN_SHIFT) as u32
     }
 
-    /// Sets that, to [`Burst::MOST`] at the most.
+    /// Sets the number of open segments, at most [`Burst::MOST`].
     #[inline]
     pub const fn set_open(&mut self, open: u32) {
         debug_assert!(open <= Self::MOST);

@@ -20,6 +20,7 @@ const MIN_RTT_WINDOW: u64 = 300_000_000;
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
     /// Eight times the smoothed RTT.
+    // It and the deviation wrap at 2^32, as in Linux.
     srtt8: u32,
     /// Four times the mean deviation.
     mdev4: u32,
@@ -132,13 +133,13 @@ impl RttEstimator {
             return self.first_sample(rtt, snd_nxt);
         }
         let error = rtt - i64::from(self.srtt8 >> 3);
-        self.srtt8 = saturating_u32(non_negative(i64::from(self.srtt8) + error).max(1));
+        self.srtt8 = low_u32(non_negative(i64::from(self.srtt8) + error).max(1));
         let mut change = error.abs() - i64::from(self.mdev4 >> 2);
         // A falling RTT moves the deviation by an eighth only, so that the timeout does not rise with it.
         if error < 0 && change > 0 {
             change >>= 3;
         }
-        self.mdev4 = saturating_u32(non_negative(i64::from(self.mdev4) + change));
+        self.mdev4 = low_u32(non_negative(i64::from(self.mdev4) + change));
         if self.mdev4 > self.mdev_max4 {
             self.mdev_max4 = self.mdev4;
             self.rttvar4 = self.rttvar4.max(self.mdev_max4);
@@ -154,8 +155,8 @@ impl RttEstimator {
 
     #[cold]
     fn first_sample(&mut self, rtt: i64, snd_nxt: u64) {
-        self.srtt8 = saturating_u32(non_negative(rtt << 3).max(1));
-        self.mdev4 = saturating_u32(non_negative(rtt << 1));
+        self.srtt8 = low_u32(non_negative(rtt << 3).max(1));
+        self.mdev4 = low_u32(non_negative(rtt << 1));
         self.rttvar4 = self.mdev4.max(self.rto_min);
         self.mdev_max4 = self.rttvar4;
         self.round_end = snd_nxt;

@@ -44,7 +44,7 @@ impl Sender {
         self.stream.as_ref().is_some_and(|stream| !stream.short.is_empty())
     }
 
-    /// The application writes so many bytes, at least 1; nothing has been sent since `idle_since`. Gives the segment after
+    /// The application writes `bytes`, at least 1; nothing has been sent since `idle_since`. Gives the segment after
     /// the one with the last of them. What may leave leaves with the next [`Sender::send`].
     pub fn write(&mut self, mut bytes: u64, idle_since: Time, now: Time, config: &Config) -> u64 {
         self.restart_after_idle(idle_since, now, config);

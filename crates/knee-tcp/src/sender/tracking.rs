@@ -4,7 +4,7 @@ use super::flags;
 use knee_core::convert::{index, low_u8};
 use smallvec::SmallVec;
 
-/// Segments that have room inside; so many are there at least.
+/// Segments stored inline, the least capacity.
 const USUAL: usize = 32;
 
 /// Bits of a burst's number that are kept with a segment. There are never as many bursts as that.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from knee.figures.applications.histogram import Floats
     from knee.scenario.model import Scenario
 
-#: Size classes of transfers: up to so many bytes each, and one beyond the last.
+#: Size classes of transfers: the greatest size of each, bytes; one more is beyond the last.
 SIZE_CLASSES = (10_000, 100_000, 1_000_000)
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 #: Kinds of completions that have times of their own in a flow's figures, by the key there.

@@ -291,7 +291,7 @@ class Topology:
     def _home(self, process: int, around: int, own: IPv4Address, other: IPv4Address, clamp: int | None = None) -> None:
         """The namespace of a program, which is joined to that of the senders or receivers.
 
-        With ``clamp``, its receivers announce at most so many bytes.
+        With ``clamp``, its receivers announce at most that many bytes.
         """
         self.plan.namespaces += 1
         home = FIRST_PROGRAM + process

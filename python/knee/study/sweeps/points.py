@@ -25,7 +25,7 @@ SAME_SEEDS = "only loss, jitter and randomised algorithms depend on the seed"
 
 
 def quantile_of_t(freedom: int) -> float:
-    """The two-sided 95 % quantile of Student's t for so many degrees of freedom, 1 or more."""
+    """The two-sided 95 % quantile of Student's t for ``freedom`` degrees of freedom, 1 or more."""
     return STUDENT[freedom - 1] if freedom <= len(STUDENT) else NORMAL
 
 

@@ -18,7 +18,7 @@ from knee.view.report.completion import completion, transfers
 from knee.view.report.prepare import View, apart, floats, held, jain, per_interval, total
 
 MAX_BANDS = 4
-"""Up to so many flows the RTT is drawn with its band of least to greatest."""
+"""Up to this many flows the RTT is drawn with its band of least to greatest."""
 MAX_LINKS = 8
 """So many links are drawn, those with the longest queues."""
 MAX_BASE_RTTS = 4

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from knee.results.result import Result
 
 MAX_GROUPS = 3
-"""Quantiles are drawn per congestion control up to so many of them, else over all flows."""
+"""Quantiles are drawn per congestion control up to this many of them, else over all flows."""
 MAX_ROUNDS = 300
 """More rounds than this would be one grey area, so none is drawn."""
 MAX_MARKS = 400

@@ -14,7 +14,7 @@ from knee.view.numbers import Unit, count_word, decimals_for, delay_unit, fixed,
 from knee.view.pages.table import Cell, Head, Row, Table
 
 MAX_SIDE_BY_SIDE = 8
-"""Up to so many flows or links each is a column; more are a row each."""
+"""Up to this many flows or links each is a column; more are a row each."""
 MAX_ROWS = 60
 """More flows than this are summed up; the first ones are listed."""
 MAX_KINDS = 8

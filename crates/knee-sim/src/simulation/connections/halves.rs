@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// The application at half `i` writes so many bytes. Gives the segment after the last of them.
+    /// The application at half `i` writes `bytes`. Gives the segment after the last of them.
     pub(super) fn write(&mut self, i: u32, bytes: u64, out: &mut impl Outbox) -> u64 {
         let (now, last_sent) = (self.now, self.connections.half(i).last_sent);
         let sender = &mut self.senders[i as usize];
