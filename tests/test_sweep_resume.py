@@ -18,8 +18,10 @@ import polars as pl
 import pytest
 
 import knee
+from knee import grounds
 from knee.cli import main
 from knee.errors import FolderError, RunError
+from knee.grounds.sim import Sim
 from knee.scenario import traces
 from knee.scenario.model import Link
 from knee.scenario.traffic import KINDS, Size
@@ -267,6 +269,28 @@ def test_runs_of_another_sweep_or_program_are_put_aside(tiny: Path, monkeypatch:
     again = sweeps.run(of("tiny.toml", "link.rate=1 Mbit/s,20 Mbit/s"), tiny / "s", again=True)
     assert again.runs.collect()["link.rate_mbps"].to_list() == [1.0, 20.0]
     assert not (tiny / "s" / "before").exists()
+
+
+def test_runs_of_another_build_of_a_kernel_are_put_aside(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a ground with a kernel are not what the next build of that kernel would give."""
+
+    class Built(Sim):
+        key = "one"
+
+        def build(self, scenario: knee.Scenario) -> str | None:
+            return self.key
+
+    monkeypatch.setitem(grounds.GROUNDS, "sim", ground := Built())
+    definition = of("tiny.toml", "link.rate=5 Mbit/s,10 Mbit/s")
+    before = sweeps.run(definition, tiny / "s")
+    rows = before.runs.collect()
+    assert sweeps.run(definition, tiny / "s").runs.collect().equals(rows), "not made again: wall_s is the same"
+    assert not before.changed(1)
+    ground.key = "two"
+    after = sweeps.run(definition, tiny / "s")
+    assert after.aside is not None
+    assert open_sweep(after.aside).runs.collect().equals(rows)
+    assert after.runs.collect()["digest"].to_list() != rows["digest"].to_list()
 
 
 def test_another_trace_is_another_sweep(tiny: Path) -> None:

@@ -239,7 +239,7 @@ def _red(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
 
 
 def _idle_decay(weight_log: int, average: int, rate_bps: int) -> tuple[int, bytes]:
-    """How the average queue decays while the link is idle: the power of two by which it shrinks after each number of cells of time.
+    """How the average queue decays while the link is idle: the power of two by which it shrinks, by cells of time.
 
     Each packet that could have left makes it (1 - 2^-weight_log) times what it was.
     """

@@ -217,7 +217,7 @@ def run(
         )
         folder = place.prepared(out, again=again, stack=stack)
         dataset.tidy(folder)
-        about = _about(plan, program, command)
+        about = _about(plan, program, command, sweeps.builds(checked.largest))
         aside, trials = _continued(folder, about)
         writer = dataset.Writer(folder, plan.definition([]))
         evaluator = Evaluator(program, where, _known(folder), command)
@@ -308,7 +308,9 @@ class _Work:
     def _mark(self) -> None:
         """Writes what makes the folder a sweep's: the choices so far."""
         definition = self._plan.definition(self._rows)
-        about = sweeps.about_of(definition, self._about["fingerprint"], self._about["command"], None)
+        about = sweeps.about_of(
+            definition, self._about["fingerprint"], self._about["command"], None, self._about["kernels"]
+        )
         files.write(self._folder / MARK, _json(about))
 
     def finish(self, trials: list[Trial], aside: Path | None) -> Search:
@@ -360,9 +362,9 @@ class _Work:
         return self._plan.values(rows)
 
 
-def _about(plan: Plan, program: str, command: str | None) -> dict[str, Any]:
+def _about(plan: Plan, program: str, command: str | None, kernels: Sequence[str]) -> dict[str, Any]:
     return {
-        **sweeps.about_of(plan.definition([]), program, command, None),
+        **sweeps.about_of(plan.definition([]), program, command, None, kernels),
         "format": FORMAT,
         "optuna": version("optuna"),
         "identity": json.loads(json.dumps(plan.identity())),
@@ -377,7 +379,7 @@ def _continued(folder: Path, about: Mapping[str, Any]) -> tuple[Path | None, int
     before = place.read_mark(folder / SEARCH, FORMAT)
     if before is None:
         return None, 0
-    same = all(before.get(key) == about[key] for key in ("fingerprint", "optuna", "identity"))
+    same = all(before.get(key) == about[key] for key in ("fingerprint", "kernels", "optuna", "identity"))
     if not same:
         aside = place.next_aside(folder)
         for name in (place.DATA, MARK, TRIED, FINDINGS, SEARCH_TABLE, SEARCH_PAGE, SEARCH):

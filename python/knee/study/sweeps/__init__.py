@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from knee import _core
+from knee import _core, grounds
 from knee.errors import FolderError, InputError
 from knee.results.folder import PROGRAM
 from knee.results.manifest import commit, fingerprint
@@ -135,7 +135,7 @@ class Sweep:
         from knee.study.sweeps import dataset
 
         made = dataset.collected(self.runs.filter(pl.col("run") == run).select("digest"), self.folder)
-        digest = self.definition.digest(self.point(run), self.about["fingerprint"])
+        digest = self.definition.digest(self.point(run), made_by(self.about))
         return not made.is_empty() and made.item(0, 0) != digest
 
     def run(self, run: int, out: str | Path | None = None, **options: Any) -> Result:
@@ -260,14 +260,15 @@ def run(
         )
         folder = prepared(out, again=again, stack=stack)
         dataset.tidy(folder)
-        done, aside = _continued(folder, definition, program)
-        about = about_of(definition, program, command, ground)
+        about = about_of(definition, program, command, ground, builds(checked.largest, ground))
+        identified = made_by(about)
+        done, aside = _continued(folder, definition, identified)
         files.write(folder / MARK, json.dumps(about, indent=1, ensure_ascii=False))
         todo = _order(definition, done, checked)
         writer = dataset.Writer(folder, definition)
         runs = str((folder / RUNS).absolute()) if save_runs else None
         options = {"ground": ground, "series": series, "folder": runs, "command": command}
-        tasks = _tasks(definition, todo, checked, program, where.at_once(), **options)
+        tasks = _tasks(definition, todo, checked, (program, identified), where.at_once(), **options)
         report = _progress(checked, len(definition) - len(done), progress)
         try:
             for part in engine.finished(tasks, work.perform, where, report.under_way, work.lost):
@@ -280,7 +281,20 @@ def run(
     return Sweep(folder, definition, about, aside)
 
 
-def about_of(definition: Definition, program: str, command: str | None, ground: str | None) -> dict[str, Any]:
+def builds(scenarios: Sequence[Scenario], ground: str | None = None) -> list[str]:
+    """The builds of kernels that runs are made on: rows of another build are not what a run would give now."""
+    found = {grounds.find(ground or scenario.run.ground).build(scenario) for scenario in scenarios}
+    return sorted(build for build in found if build)
+
+
+def made_by(about: Mapping[str, Any]) -> str:
+    """The program and the kernels by which the runs of :data:`MARK` were made."""
+    return "+".join([about["fingerprint"], *about.get("kernels", ())])
+
+
+def about_of(
+    definition: Definition, program: str, command: str | None, ground: str | None, kernels: Sequence[str] = ()
+) -> dict[str, Any]:
     """What :data:`MARK` says."""
     return {
         "format": FORMAT,
@@ -290,6 +304,7 @@ def about_of(definition: Definition, program: str, command: str | None, ground: 
         "fingerprint": program,
         "command": command,
         "ground": ground,
+        "kernels": list(kernels),
         "own": sorted(definition.own),
         "definition": definition.plain(),
     }
@@ -298,7 +313,7 @@ def about_of(definition: Definition, program: str, command: str | None, ground: 
 def _continued(folder: Path, definition: Definition, program: str) -> tuple[set[int], Path | None]:
     """The runs that are there already and need not be made again.
 
-    Where the folder has runs that this sweep or this program would not make, their data set is put aside.
+    Where the folder has runs that this sweep, this program or its kernels would not make, their data set is put aside.
 
     Returns:
         The numbers of the runs, and where the data set of another sweep is now, if there was one.
@@ -312,7 +327,7 @@ def _continued(folder: Path, definition: Definition, program: str) -> tuple[set[
     if about is None:
         return set(), None
     there = [(run, digest) for run, digest, succeeded in dataset.rows_of(folder) if succeeded]
-    same = about["fingerprint"] == program and about["definition"] == json.loads(json.dumps(definition.plain()))
+    same = made_by(about) == program and about["definition"] == json.loads(json.dumps(definition.plain()))
     aside = None
     if not same and there:
         # Points of other variables may be the same scenario, so a digest may have several runs.
@@ -349,20 +364,26 @@ def _tasks(
     definition: Definition,
     todo: Iterator[int],
     checked: sweepfile.Checked,
-    program: str,
+    programs: tuple[str, str],
     workers: int,
     **options: Any,
 ) -> Iterator[Task]:
-    """Tasks of runs that together take some tenths of a second."""
+    """Tasks of runs that together take some tenths of a second.
+
+    ``programs`` are this program, and what its runs are known by (:func:`made_by`).
+    """
     from knee.study.sweeps.work import Assignment, Task
 
+    program, identified = programs
     base = json.dumps(definition.base)
     share = checked.mean_work * len(definition) / (workers * _TASKS_PER_WORKER)
     most = min(_TASK_PACKETS, share)
 
     def task(runs: Sequence[int]) -> Task:
         assigned = tuple(
-            Assignment(point.run, point.changes, definition.digest(point, program), f"{definition.where} with {point}")
+            Assignment(
+                point.run, point.changes, definition.digest(point, identified), f"{definition.where} with {point}"
+            )
             for point in definition.points(runs)
         )
         return Task(base, definition.name, assigned, program, own=definition.own, **options).narrowed()
