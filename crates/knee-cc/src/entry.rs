@@ -56,7 +56,7 @@ pub struct Entry {
 impl Entry {
     /// What the algorithm with these parameters requires of the sender.
     pub fn needs_with(&self, params: &Params) -> Needs {
-        Needs { pacing: self.needs.pacing || slow_start::paces(self.params, params), ..self.needs }
+        Needs { pacing: self.needs.pacing || slow_start::paces(params), ..self.needs }
     }
 }
 
