@@ -233,23 +233,30 @@ macro_rules! choice {
 
         impl $crate::declare::Choice for $name {
             const WORDS: &'static [&'static str] = &[$($word),+];
+
+            fn of(value: $crate::Value) -> Option<Self> {
+                match value {
+                    $($crate::Value::Choice($word) => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
         }
 
         impl $crate::declare::Read for $name {
             fn read(values: &mut $crate::declare::Values, name: &str) -> Self {
-                values.next(name, |value| match value {
-                    $($crate::Value::Choice($word) => Some(Self::$variant),)+
-                    _ => None,
-                })
+                values.next(name, <Self as $crate::declare::Choice>::of)
             }
         }
     };
 }
 
 /// An enum made by [`choice!`](crate::choice!).
-pub trait Choice {
+pub trait Choice: Sized {
     /// The words for its variants, in their order.
     const WORDS: &'static [&'static str];
+
+    /// The variant whose word `value` is.
+    fn of(value: Value) -> Option<Self>;
 }
 
 /// A parameter's type, or a struct of parameters: reads itself from values in the order of the declaration.

@@ -29,7 +29,8 @@ use crate::{
     Ack, Congestion, CongestionControl, Control, DynCongestionControl, Init, Signal, StateChange, StateEvent, Undo,
     increase,
 };
-use knee_core::{Time, Value, choice, params};
+use knee_core::declare::Choice;
+use knee_core::{Time, choice, params};
 
 /// The first slow start of a connection.
 pub trait SlowStart: Send {
@@ -98,7 +99,7 @@ const RESUME: &str = "draft-ietf-tsvwg-careful-resume-24";
 
 /// Whether the first slow start that `params` ask for, if they have one, needs a sender that paces.
 pub fn paces(params: &knee_core::Params) -> bool {
-    matches!(params.find("slow_start"), Some(Value::Choice("careful_resume" | "rapid_start")))
+    matches!(params.find("slow_start").and_then(Kind::of), Some(Kind::CarefulResume | Kind::RapidStart))
 }
 
 /// The algorithm `cc` with the first slow start that `params` ask for.
@@ -215,7 +216,7 @@ impl<C: CongestionControl, S: SlowStart> CongestionControl for Starting<C, S> {
 mod tests {
     use super::*;
     use crate::{INFINITE_SSTHRESH, Needs, bic, cubic, increase, registry, reno, testing};
-    use knee_core::Param;
+    use knee_core::{Param, Value};
 
     fn reno_with(kind: &'static str) -> Box<dyn DynCongestionControl> {
         testing::make_with(&reno::ENTRY, &[("slow_start", Value::Choice(kind))])
