@@ -53,11 +53,13 @@ pub const ENTRY: Entry = Entry {
         if params.form == Form::Program {
             return Box::new(program::Program::new(&params, init));
         }
+        let min_rate = params.min_rate.as_bps() as f64 / 1e6;
         let rtt = if init.rtt == Time::ZERO { UNKNOWN_RTT } else { init.rtt };
-        let rate = (rate_of(f64::from(init.cwnd), rtt).as_bps() as f64 / 1e6).clamp(params.min_mbps(), LARGEST);
+        let rate = (rate_of(f64::from(init.cwnd), rtt).as_bps() as f64 / 1e6).clamp(min_rate, LARGEST);
         Box::new(Vivace {
             params,
             utility: params.weights(),
+            min_rate,
             phase: STARTING,
             rate,
             plan: VecDeque::from([rate]),
@@ -138,11 +140,6 @@ impl Params {
         let b = if self.utility == Variant::Latency { self.b } else { 0.0 };
         Utility { t: self.t, b, c: self.c }
     }
-
-    /// `min_rate` in Mbit/s.
-    fn min_mbps(&self) -> f64 {
-        self.min_rate.as_bps() as f64 / 1e6
-    }
 }
 
 /// What has been learned of the direction to go.
@@ -158,6 +155,8 @@ struct Climb {
 struct Vivace {
     params: Params,
     utility: Utility,
+    /// Mbit/s.
+    min_rate: f64,
     phase: u8,
     /// Base rate, Mbit/s.
     rate: f64,
@@ -215,8 +214,7 @@ fn climbed(rate: f64, gamma: f64, climb: Climb, p: &Params) -> (f64, Climb) {
 
 impl Vivace {
     fn bounded(&self, rate: f64) -> f64 {
-        let least = self.params.min_mbps();
-        if rate > least { rate.min(LARGEST) } else { least }
+        if rate > self.min_rate { rate.min(LARGEST) } else { self.min_rate }
     }
 
     /// The rate to send at now, Mbit/s.
