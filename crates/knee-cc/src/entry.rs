@@ -39,7 +39,7 @@ pub struct Entry {
     pub about: &'static str,
     /// The paper, RFC or kernel file it follows.
     pub source: &'static str,
-    /// Its parameters.
+    /// Its parameters: `DECLARED` of what [`knee_core::params!`] makes.
     pub params: &'static [Param],
     /// Names of its phases, by [`crate::Control::phase`].
     pub phases: &'static [&'static str],

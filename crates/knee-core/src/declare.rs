@@ -64,6 +64,7 @@ use std::slice::Iter;
 ///   last two have no range. A range that the type cannot hold does not compile.
 /// - A doc comment may have several lines, which listings join.
 /// - `#[flatten]` puts another declaration's parameters at this place.
+/// - The fields are as visible as the struct.
 ///
 /// A name that is not declared does not compile:
 ///
@@ -101,54 +102,52 @@ macro_rules! params {
         $visibility:vis struct $name:ident { $($parameters:tt)* }
     ) => {
         $crate::params! { @parameters
-            { $(#[$attribute])* $visibility struct $name } {} {} {}
+            { $(#[$attribute])* $visibility struct $name } {} {}
             $($parameters)*
         }
     };
 
     // A switch.
     (
-        @parameters $struct:tt { $($fields:tt)* } { $($lists:tt)* } { $($reads:tt)* }
+        @parameters $struct:tt { $($fields:tt)* } { $($lists:tt)* }
         $(#[doc = $about:literal])+
         $name:ident: bool = $default:expr, from $source:expr;
         $($rest:tt)*
     ) => {
         $crate::params! { @parameters $struct
-            { $($fields)* $(#[doc = $about])+ pub $name: bool, }
+            { $($fields)* $(#[doc = $about])+ $name: bool, }
             { $($lists)* &[$crate::Param::switch(
                 stringify!($name), $default, $source, concat!($($about),+).trim_ascii(),
             )], }
-            { $($reads)* $name: bool, }
             $($rest)*
         }
     };
 
     // A number within a range.
     (
-        @parameters $struct:tt { $($fields:tt)* } { $($lists:tt)* } { $($reads:tt)* }
+        @parameters $struct:tt { $($fields:tt)* } { $($lists:tt)* }
         $(#[doc = $about:literal])+
         $name:ident: $type:ty = $default:expr, in $range:expr, from $source:expr;
         $($rest:tt)*
     ) => {
         $crate::params! { @parameters $struct
-            { $($fields)* $(#[doc = $about])+ pub $name: $type, }
+            { $($fields)* $(#[doc = $about])+ $name: $type, }
             { $($lists)* &[$crate::declare::Number::<$type>::param(
                 stringify!($name), $default, &($range), $source, concat!($($about),+).trim_ascii(),
             )], }
-            { $($reads)* $name: $type, }
             $($rest)*
         }
     };
 
     // One of several words.
     (
-        @parameters $struct:tt { $($fields:tt)* } { $($lists:tt)* } { $($reads:tt)* }
+        @parameters $struct:tt { $($fields:tt)* } { $($lists:tt)* }
         $(#[doc = $about:literal])+
         $name:ident: $type:ty = $default:expr, from $source:expr;
         $($rest:tt)*
     ) => {
         $crate::params! { @parameters $struct
-            { $($fields)* $(#[doc = $about])+ pub $name: $type, }
+            { $($fields)* $(#[doc = $about])+ $name: $type, }
             { $($lists)* &[$crate::Param::choice(
                 stringify!($name),
                 {
@@ -159,34 +158,32 @@ macro_rules! params {
                 $source,
                 concat!($($about),+).trim_ascii(),
             )], }
-            { $($reads)* $name: $type, }
             $($rest)*
         }
     };
 
     // The parameters of another declaration.
     (
-        @parameters $struct:tt { $($fields:tt)* } { $($lists:tt)* } { $($reads:tt)* }
+        @parameters $struct:tt { $($fields:tt)* } { $($lists:tt)* }
         #[flatten]
         $name:ident: $type:ty;
         $($rest:tt)*
     ) => {
         $crate::params! { @parameters $struct
-            { $($fields)* #[doc = concat!("The parameters of [`", stringify!($type), "`].")] pub $name: $type, }
+            { $($fields)* #[doc = concat!("The parameters of [`", stringify!($type), "`].")] $name: $type, }
             { $($lists)* <$type>::DECLARED, }
-            { $($reads)* $name: $type, }
             $($rest)*
         }
     };
 
     (
         @parameters { $(#[$attribute:meta])* $visibility:vis struct $struct:ident }
-        { $($fields:tt)* } { $($lists:tt)* } { $($name:ident: $type:ty,)* }
+        { $($(#[$about:meta])* $name:ident: $type:ty,)* } { $($lists:tt)* }
     ) => {
         $(#[$attribute])*
         #[derive(Clone, Copy, Debug)]
         $visibility struct $struct {
-            $($fields)*
+            $($(#[$about])* $visibility $name: $type,)*
         }
 
         impl $struct {
