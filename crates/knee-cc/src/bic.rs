@@ -25,7 +25,7 @@ use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, View, increase, reno,
     slow_start,
 };
-use knee_core::Param;
+use knee_core::params;
 
 /// BIC's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -33,43 +33,36 @@ pub const ENTRY: Entry = Entry {
     family: Family::LossBased,
     about: "binary search for the window of the last loss, then probing beyond it",
     source: "Xu, Harfoush, Rhee, BIC, INFOCOM 2004; Linux net/ipv4/tcp_bic.c",
-    params: slow_start::params![
-        Param::switch(
-            "fast_convergence",
-            true,
-            "Xu, Harfoush, Rhee 2004; tcp_bic.c",
-            "release bandwidth faster if the maximum window shrinks",
-        ),
-        Param::count("max_increment", 16, (1, 100_000), "tcp_bic.c", "maximum growth per round trip, in packets"),
-        Param::count(
-            "low_window",
-            14,
-            (0, 1_000_000),
-            "Xu, Harfoush, Rhee 2004; tcp_bic.c",
-            "window up to which BIC behaves like Reno, in packets",
-        ),
-        Param::count("beta", 819, (1, 1023), "tcp_bic.c", "fraction of the window kept after a loss, in 1/1024"),
-        Param::count(
-            "initial_ssthresh",
-            0,
-            (0, 1_000_000_000),
-            "tcp_bic.c",
-            "first ssthresh in packets, at least 2; 0: none",
-        ),
-        Param::count(
-            "smooth_part",
-            20,
-            (1, 100_000),
-            "tcp_bic.c",
-            "round trips over the last B packets before, and the first B after, the former maximum",
-        ),
-    ],
+    params: Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| slow_start::with(Bic::new(Params::read(params), init), params, init),
+    make: |params, init| {
+        let params = Params::from(params);
+        slow_start::with(Bic::new(params, init), &params.start, init)
+    },
 };
+
+params! {
+    /// BIC's parameters.
+    struct Params {
+        /// release bandwidth faster if the maximum window shrinks
+        fast_convergence: bool = true, from "Xu, Harfoush, Rhee 2004; tcp_bic.c";
+        /// maximum growth per round trip, in packets
+        max_increment: u64 = 16, in 1..=100_000, from "tcp_bic.c";
+        /// window up to which BIC behaves like Reno, in packets
+        low_window: u32 = 14, in 0..=1_000_000, from "Xu, Harfoush, Rhee 2004; tcp_bic.c";
+        /// fraction of the window kept after a loss, in 1/1024
+        beta: u64 = 819, in 1..=1023, from "tcp_bic.c";
+        /// first ssthresh in packets, at least 2; 0: none
+        initial_ssthresh: u32 = 0, in 0..=1_000_000_000, from "tcp_bic.c";
+        /// round trips over the last B packets before, and the first B after, the former maximum
+        smooth_part: u64 = 20, in 1..=100_000, from "tcp_bic.c";
+        #[flatten]
+        start: slow_start::Params;
+    }
+}
 
 /// Unit of `beta`.
 const BETA_SCALE: u64 = 1024;
@@ -77,30 +70,6 @@ const BETA_SCALE: u64 = 1024;
 const B: u64 = 4;
 /// Packets per ACK are counted in units of 2^-4.
 const ACK_RATIO_SHIFT: u32 = 4;
-
-/// What can be tuned; see [`ENTRY`].
-#[derive(Clone, Copy, Debug)]
-struct Params {
-    fast_convergence: bool,
-    max_increment: u64,
-    low_window: u32,
-    beta: u64,
-    initial_ssthresh: u32,
-    smooth_part: u64,
-}
-
-impl Params {
-    fn read(params: &knee_core::Params) -> Self {
-        Self {
-            fast_convergence: params.switch("fast_convergence"),
-            max_increment: params.count("max_increment"),
-            low_window: params.count("low_window") as u32,
-            beta: params.count("beta"),
-            initial_ssthresh: params.count("initial_ssthresh") as u32,
-            smooth_part: params.count("smooth_part"),
-        }
-    }
-}
 
 /// State of a connection.
 struct Bic {
@@ -242,7 +211,7 @@ mod tests {
     use knee_core::{Time, Value};
 
     fn defaults() -> Params {
-        Params::read(&knee_core::Params::defaults(ENTRY.params))
+        Params::default()
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::entry::{Entry, Family, edges};
 use crate::window::LARGEST;
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, Signal, View};
 use knee_core::packet::MSS;
-use knee_core::{Param, Rate, Time};
+use knee_core::{Rate, Time, params};
 
 /// C4's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -31,52 +31,7 @@ pub const ENTRY: Entry = Entry {
     family: Family::Hybrid,
     about: "keeps a measured rate and the greatest RTT without a queue; yields to delay, loss and marks the more, the faster it is",
     source: "draft-huitema-ccwg-c4-spec-01",
-    params: &[
-        Param::ratio("initial_alpha", 2.0, (1.25, 4.0), "draft, Setting pacing rate", "factor of the rate in Initial"),
-        Param::ratio(
-            "recovery_alpha",
-            0.9375,
-            (0.5, 1.0),
-            "draft, Setting pacing rate",
-            "factor of the rate in Recovery",
-        ),
-        Param::ratio(
-            "push_alpha",
-            1.25,
-            (1.0, 2.0),
-            "draft, Setting pacing rate",
-            "factor of the rate after a successful push",
-        ),
-        Param::ratio(
-            "low_push_alpha",
-            1.0625,
-            (1.0, 2.0),
-            "draft, Pushing state",
-            "factor of the rate after a push without success",
-        ),
-        Param::count("cruising_eras", 4, (1, 100), "draft, Cruising state", "eras of Cruising before a push"),
-        Param::time(
-            "delay_threshold",
-            Time::from_millis(25),
-            (Time::from_millis(1), Time::from_secs(1)),
-            "draft, Detecting Excessive Delays",
-            "the greatest excess of the RTT that is not congestion",
-        ),
-        Param::time(
-            "max_jitter",
-            Time::from_millis(250),
-            (Time::from_millis(1), Time::from_secs(1)),
-            "draft, Nominal max RTT",
-            "how far the nominal maximum RTT can be above the minimum",
-        ),
-        Param::ratio(
-            "beta",
-            0.25,
-            (0.01, 0.9),
-            "draft, Rate Reduction on Congestion",
-            "the largest reduction of the rate",
-        ),
-    ],
+    params: Params::DECLARED,
     phases: &["initial", "recovery", "cruising", "pushing"],
     edges: edges![Phase:
         Initial => Recovery, Recovery => Initial, Recovery => Cruising, Cruising => Pushing, Cruising => Recovery,
@@ -86,23 +41,19 @@ pub const ENTRY: Entry = Entry {
     needs: Needs { pacing: true, full_control: true, rate: true, ..Needs::NONE },
     make: |params, init| {
         let rtt = init.rtt.as_secs_f64();
+        let params = Params::from(params);
         Box::new(C4 {
-            initial_alpha: params.ratio("initial_alpha"),
-            recovery_alpha: params.ratio("recovery_alpha"),
-            push_alpha: params.ratio("push_alpha"),
-            low_push_alpha: params.ratio("low_push_alpha"),
-            cruising_eras: params.count("cruising_eras"),
-            most_delay: params.time("delay_threshold").as_secs_f64(),
-            max_jitter: params.time("max_jitter").as_secs_f64(),
-            most_beta: params.ratio("beta"),
+            params,
+            most_delay: params.delay_threshold.as_secs_f64(),
+            max_jitter: params.max_jitter.as_secs_f64(),
             first_cwnd: init.cwnd,
             phase: Phase::Initial,
             nominal_rate: 0.0,
             nominal_max_rtt: rtt,
             running_min_rtt: rtt,
             era: Era::default(),
-            alpha: params.ratio("initial_alpha"),
-            alpha_previous: params.ratio("initial_alpha"),
+            alpha: params.initial_alpha,
+            alpha_previous: params.initial_alpha,
             congested: false,
             eras_in_phase: 0,
             eras_without_increase: 0,
@@ -117,6 +68,30 @@ pub const ENTRY: Entry = Entry {
         })
     },
 };
+
+params! {
+    /// C4's parameters.
+    struct Params {
+        /// factor of the rate in Initial
+        initial_alpha: f64 = 2.0, in 1.25..=4.0, from "draft, Setting pacing rate";
+        /// factor of the rate in Recovery
+        recovery_alpha: f64 = 0.9375, in 0.5..=1.0, from "draft, Setting pacing rate";
+        /// factor of the rate after a successful push
+        push_alpha: f64 = 1.25, in 1.0..=2.0, from "draft, Setting pacing rate";
+        /// factor of the rate after a push without success
+        low_push_alpha: f64 = 1.0625, in 1.0..=2.0, from "draft, Pushing state";
+        /// eras of Cruising before a push
+        cruising_eras: u64 = 4, in 1..=100, from "draft, Cruising state";
+        /// the greatest excess of the RTT that is not congestion
+        delay_threshold: Time = Time::from_millis(25), in Time::from_millis(1)..=Time::from_secs(1),
+            from "draft, Detecting Excessive Delays";
+        /// how far the nominal maximum RTT can be above the minimum
+        max_jitter: Time = Time::from_millis(250), in Time::from_millis(1)..=Time::from_secs(1),
+            from "draft, Nominal max RTT";
+        /// the largest reduction of the rate
+        beta: f64 = 0.25, in 0.01..=0.9, from "draft, Rate Reduction on Congestion";
+    }
+}
 
 /// Eras without a greater rate after which Initial ends, and after which a delay ends it.
 const INITIAL_ERAS: u32 = 3;
@@ -174,16 +149,11 @@ struct Marks {
 }
 
 struct C4 {
-    initial_alpha: f64,
-    recovery_alpha: f64,
-    push_alpha: f64,
-    low_push_alpha: f64,
-    cruising_eras: u64,
+    params: Params,
     /// Seconds.
     most_delay: f64,
     /// Seconds.
     max_jitter: f64,
-    most_beta: f64,
     /// Packets.
     first_cwnd: u32,
     phase: Phase,
@@ -270,7 +240,7 @@ impl C4 {
         let excess = rtt - (self.nominal_max_rtt + threshold);
         // Jitter alone does not end Initial.
         let heeded = self.phase != Phase::Initial || self.eras_without_increase >= INITIAL_ERAS_DELAY;
-        (excess > 0.0 && heeded).then(|| (excess / threshold).min(self.most_beta))
+        (excess > 0.0 && heeded).then(|| (excess / threshold).min(self.params.beta))
     }
 
     fn loss_congestion(&mut self, ack: &Ack, sensitivity: f64) -> Option<f64> {
@@ -280,12 +250,12 @@ impl C4 {
         let peak = 1.0 - (1.0 - self.loss_rate) * libm::pow(kept, f64::from(losses));
         self.loss_rate = peak * libm::pow(kept, f64::from(ack.delivered));
         let heeded = self.phase != Phase::Initial || ack.view.delivered > INITIAL_PACKETS;
-        (losses > 0 && heeded && peak > loss_threshold(sensitivity)).then_some(self.most_beta)
+        (losses > 0 && heeded && peak > loss_threshold(sensitivity)).then_some(self.params.beta)
     }
 
     fn mark_congestion(&mut self, ack: &Ack, sensitivity: f64) -> Option<f64> {
         if !self.accurate_ecn {
-            return std::mem::take(&mut self.echoed).then_some(self.most_beta);
+            return std::mem::take(&mut self.echoed).then_some(self.params.beta);
         }
         let marks = &mut self.marks;
         let delivered = ack.view.delivered - marks.delivered.min(ack.view.delivered);
@@ -296,13 +266,13 @@ impl C4 {
         let smoothed = if share >= MANY_MARKS { share } else { marks.share + (share - marks.share) / SMOOTHING };
         *marks = Marks { delivered: ack.view.delivered, delivered_ce: ack.view.delivered_ce, share: smoothed };
         let threshold = mark_threshold(sensitivity);
-        (smoothed > threshold).then(|| ((smoothed - threshold) / threshold).min(self.most_beta))
+        (smoothed > threshold).then(|| ((smoothed - threshold) / threshold).min(self.params.beta))
     }
 
     fn enter(&mut self, phase: Phase, view: &View) {
         self.alpha = match phase {
-            Phase::Initial => self.initial_alpha,
-            Phase::Recovery => self.recovery_alpha,
+            Phase::Initial => self.params.initial_alpha,
+            Phase::Recovery => self.params.recovery_alpha,
             Phase::Cruising => 1.0,
             Phase::Pushing => self.next_push(),
         };
@@ -318,10 +288,11 @@ impl C4 {
     /// The more marks, the less of the step up that a successful push allows.
     fn next_push(&self) -> f64 {
         if !self.pushed_well {
-            return self.low_push_alpha;
+            return self.params.low_push_alpha;
         }
         let room = 1.0 - self.marks.share / mark_threshold(sensitivity(self.nominal_rate));
-        self.low_push_alpha + (self.push_alpha - self.low_push_alpha).max(0.0) * room.clamp(0.0, 1.0)
+        self.params.low_push_alpha
+            + (self.params.push_alpha - self.params.low_push_alpha).max(0.0) * room.clamp(0.0, 1.0)
     }
 
     fn begin_era(&mut self, view: &View) {
@@ -361,7 +332,7 @@ impl C4 {
                 return self.enter(next, view);
             }
             Phase::Cruising => {
-                if self.eras_in_phase >= self.cruising_eras && !self.era.app_limited {
+                if self.eras_in_phase >= self.params.cruising_eras && !self.era.app_limited {
                     return self.enter(Phase::Pushing, view);
                 }
             }
@@ -375,7 +346,7 @@ impl C4 {
 
     fn after_recovery(&mut self) -> Phase {
         if let Some(push) = self.push.take() {
-            let needed = if push.alpha <= self.low_push_alpha { 0.0 } else { (push.alpha - 1.0) * SUCCESS };
+            let needed = if push.alpha <= self.params.low_push_alpha { 0.0 } else { (push.alpha - 1.0) * SUCCESS };
             self.pushed_well = !self.congested && self.nominal_rate > push.rate * (1.0 + needed);
             self.successes = if self.pushed_well { self.successes + 1 } else { 0 };
         }
@@ -462,14 +433,9 @@ mod tests {
 
     fn c4() -> C4 {
         C4 {
-            initial_alpha: 2.0,
-            recovery_alpha: 0.9375,
-            push_alpha: 1.25,
-            low_push_alpha: 1.0625,
-            cruising_eras: 4,
+            params: Params::default(),
             most_delay: 0.025,
             max_jitter: 0.25,
-            most_beta: 0.25,
             first_cwnd: 10,
             phase: Phase::Cruising,
             nominal_rate: 2e7,

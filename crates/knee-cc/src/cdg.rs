@@ -25,7 +25,7 @@ use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, View, increase, reno,
 };
-use knee_core::{Param, Rng, Time};
+use knee_core::{Rng, Time, params};
 
 mod gradient;
 mod hystart;
@@ -43,52 +43,36 @@ pub const ENTRY: Entry = Entry {
     family: Family::Hybrid,
     about: "backs off randomly as the RTT grows, and keeps a shadow window for losses",
     source: SOURCE,
-    params: &[
-        Param::count("window", 8, (1, 256), SOURCE, "round trips whose gradients are summed; a power of two in Linux"),
-        Param::count("backoff_beta", 724, (0, 1024), SOURCE, "window after a backoff, in 1/1024"),
-        Param::count("backoff_factor", 42, (0, 1_000_000), SOURCE, "weight of the gradient in the backoff probability"),
-        Param::count("hystart_detect", 3, (0, 3), SOURCE, "1: ACK train, 2: delay threshold, 3: both end slow start"),
-        Param::count("use_ineff", 5, (0, 65_535), SOURCE, "backoffs without effect after which they stop; 0: never"),
-        Param::switch("use_shadow", true, SOURCE, "use the shadow window on losses"),
-        Param::switch("use_tolerance", false, SOURCE, "treat losses without a full queue as random"),
-    ],
+    params: Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| Box::new(Cdg::new(Params::new(params), init)),
+    make: |params, init| Box::new(Cdg::new(params.into(), init)),
 };
+
+params! {
+    /// CDG's parameters.
+    struct Params {
+        /// round trips whose gradients are summed; a power of two in Linux
+        window: u32 = 8, in 1..=256, from SOURCE;
+        /// window after a backoff, in 1/1024
+        backoff_beta: u32 = 724, in 0..=1024, from SOURCE;
+        /// weight of the gradient in the backoff probability
+        backoff_factor: u64 = 42, in 0..=1_000_000, from SOURCE;
+        /// 1: ACK train, 2: delay threshold, 3: both end slow start
+        hystart_detect: u32 = 3, in 0..=3, from SOURCE;
+        /// backoffs without effect after which they stop; 0: never
+        use_ineff: u32 = 5, in 0..=65_535, from SOURCE;
+        /// use the shadow window on losses
+        use_shadow: bool = true, from SOURCE;
+        /// treat losses without a full queue as random
+        use_tolerance: bool = false, from SOURCE;
+    }
+}
 
 /// A sum of gradients at or below this shows that a backoff had an effect, in microseconds.
 const EFFECTUAL: i64 = -32;
-
-/// See the entry.
-struct Params {
-    window: usize,
-    backoff_beta: u32,
-    backoff_factor: u64,
-    ack_train: bool,
-    delay_threshold: bool,
-    use_ineff: u32,
-    use_shadow: bool,
-    use_tolerance: bool,
-}
-
-impl Params {
-    fn new(params: &knee_core::Params) -> Self {
-        let detect = params.count("hystart_detect");
-        Self {
-            window: params.count("window") as usize,
-            backoff_beta: params.count("backoff_beta") as u32,
-            backoff_factor: params.count("backoff_factor"),
-            ack_train: detect & 1 != 0,
-            delay_threshold: detect & 2 != 0,
-            use_ineff: params.count("use_ineff") as u32,
-            use_shadow: params.switch("use_shadow"),
-            use_tolerance: params.switch("use_tolerance"),
-        }
-    }
-}
 
 /// What the gradients say of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +129,7 @@ impl Cdg {
             rng: init.rng.clone(),
             rtt: Minmax::NONE,
             rtt_prev: Minmax::NONE,
-            gradients: Gradients::new(params.window),
+            gradients: Gradients::new(params.window as usize),
             queue: Queue::Unknown,
             round_end: 0,
             shadow_wnd: init.cwnd,
@@ -252,10 +236,12 @@ impl Cdg {
     }
 
     fn grow(&mut self, ack: &Ack, control: &mut Control) {
-        let (params, state) = (&self.params, &mut self.state);
+        let state = &mut self.state;
+        let detect = self.params.hystart_detect;
+        let (ack_train, delay_threshold) = (detect & 1 != 0, detect & 2 != 0);
         if control.in_slow_start()
-            && (params.ack_train || params.delay_threshold)
-            && state.hystart.ends_slow_start(ack, state.rtt.min, params.ack_train, params.delay_threshold)
+            && (ack_train || delay_threshold)
+            && state.hystart.ends_slow_start(ack, state.rtt.min, ack_train, delay_threshold)
         {
             control.ssthresh = control.cwnd;
         }
@@ -328,7 +314,7 @@ mod tests {
 
     fn cdg_with<'a>(given: impl IntoIterator<Item = (&'a str, Value)>) -> Cdg {
         let init = Init { cwnd: 100, tick: Time::ZERO, ..testing::init() };
-        Cdg::new(Params::new(&knee_core::Params::resolve(ENTRY.params, given).unwrap()), &init)
+        Cdg::new(Params::from(&knee_core::Params::resolve(ENTRY.params, given).unwrap()), &init)
     }
 
     fn lose(cc: &mut Cdg, cwnd: u32) -> u32 {

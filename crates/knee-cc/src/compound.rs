@@ -19,7 +19,7 @@ use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::window::Fractional;
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, Signal, Undo, increase, slow_start};
-use knee_core::Param;
+use knee_core::params;
 
 /// Compound's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -27,32 +27,15 @@ pub const ENTRY: Entry = Entry {
     family: Family::Hybrid,
     about: "Reno's window plus a delay-based one that shrinks when a queue grows",
     source: "Tan et al.: Compound TCP, INFOCOM 2006; draft-sridharan-tcpm-ctcp-02",
-    params: slow_start::params![
-        Param::ratio("alpha", 0.125, (0.0, 1.0), "draft-sridharan-tcpm-ctcp-02", "factor of the increase alpha win^k"),
-        Param::ratio("beta", 0.5, (0.01, 0.99), "draft-sridharan-tcpm-ctcp-02", "fraction of win given up on a loss"),
-        Param::ratio("k", 0.75, (0.0, 1.0), "draft-sridharan-tcpm-ctcp-02", "exponent of the increase alpha win^k"),
-        Param::ratio("zeta", 1.0, (0.0, 10.0), "INFOCOM 2006, Eq. 5", "how fast dwnd shrinks when a queue grows"),
-        Param::count(
-            "gamma",
-            30,
-            (1, 10_000),
-            "INFOCOM 2006; draft-sridharan-tcpm-ctcp-02",
-            "packets queued that count as congestion",
-        ),
-    ],
+    params: Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
     make: |params, init| {
+        let params = Params::from(params);
         let cc = Compound {
-            params: Params {
-                alpha: params.ratio("alpha"),
-                beta: params.ratio("beta"),
-                k: params.ratio("k"),
-                zeta: params.ratio("zeta"),
-                gamma: params.count("gamma") as f64,
-            },
+            params,
             delay_window: 0.0,
             prior_delay_window: 0.0,
             window: Fractional::default(),
@@ -61,17 +44,26 @@ pub const ENTRY: Entry = Entry {
             rtt_count: 0,
             round_end: 0,
         };
-        slow_start::with(cc, params, init)
+        slow_start::with(cc, &params.start, init)
     },
 };
 
-struct Params {
-    alpha: f64,
-    beta: f64,
-    k: f64,
-    zeta: f64,
-    /// Packets.
-    gamma: f64,
+params! {
+    /// Compound's parameters.
+    struct Params {
+        /// factor of the increase alpha win^k
+        alpha: f64 = 0.125, in 0.0..=1.0, from "draft-sridharan-tcpm-ctcp-02";
+        /// fraction of win given up on a loss
+        beta: f64 = 0.5, in 0.01..=0.99, from "draft-sridharan-tcpm-ctcp-02";
+        /// exponent of the increase alpha win^k
+        k: f64 = 0.75, in 0.0..=1.0, from "draft-sridharan-tcpm-ctcp-02";
+        /// how fast dwnd shrinks when a queue grows
+        zeta: f64 = 1.0, in 0.0..=10.0, from "INFOCOM 2006, Eq. 5";
+        /// packets queued that count as congestion
+        gamma: u32 = 30, in 1..=10_000, from "INFOCOM 2006; draft-sridharan-tcpm-ctcp-02";
+        #[flatten]
+        start: slow_start::Params;
+    }
 }
 
 struct Compound {
@@ -116,7 +108,7 @@ impl Compound {
         let rtt = self.rtt_sum / f64::from(self.rtt_count);
         let queued = diff(win, self.base_rtt, rtt);
         let p = &self.params;
-        self.delay_window = if queued < p.gamma {
+        self.delay_window = if queued < f64::from(p.gamma) {
             self.delay_window + delay_increase(win, p.alpha, p.k)
         } else {
             withdrawn(self.delay_window, queued, p.zeta)

@@ -21,7 +21,7 @@ use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, INFINITE_SSTHRESH, Init, Needs, StateChange, StateEvent,
     View, cubic_fn, increase,
 };
-use knee_core::{Param, Time};
+use knee_core::{Time, choice, params};
 
 const SOURCE: &str = "Linux net/ipv4/tcp_cubic.c";
 
@@ -31,42 +31,58 @@ pub const ENTRY: Entry = Entry {
     family: Family::LossBased,
     about: "window grows as a cubic function of the time since the last loss",
     source: "RFC 9438; Linux net/ipv4/tcp_cubic.c",
-    params: &[
-        Param::switch("fast_convergence", true, SOURCE, "release bandwidth faster if the maximum window shrinks"),
-        Param::count("beta", 717, (1, 1023), SOURCE, "fraction of the window kept after a loss, in 1/1024"),
-        Param::count(
-            "initial_ssthresh",
-            0,
-            (0, 1 << 30),
-            SOURCE,
-            "first ssthresh in packets, used with standard slow start",
-        ),
-        Param::count("bic_scale", 41, (1, 1024), SOURCE, "C in 1/1024 per 100 ms of RTT (41: C = 0.4)"),
-        Param::switch("tcp_friendliness", true, SOURCE, "grow at least as fast as Reno would"),
-        Param::switch("hystart", true, SOURCE, "off: slow_start = \"hystart\" means standard"),
-        Param::choice("hystart_detect", &["both", "ack_train", "delay"], SOURCE, "what ends slow start in HyStart"),
-        Param::count("hystart_low_window", 16, (0, 1 << 30), SOURCE, "minimum window for HyStart, in packets"),
-        Param::count(
-            "hystart_ack_delta_us",
-            2000,
-            (0, 1_000_000),
-            SOURCE,
-            "longest gap between ACKs of a train, in us",
-        ),
-        slow_start::choice(&["hystart", "standard", "hystart++", "search", "careful_resume", "rapid_start"]),
-        slow_start::SAVED_CWND,
-        slow_start::SAVED_RTT,
-    ],
+    params: Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
     make: |params, init| {
-        let cubic = Cubic::new(params, init);
-        // Its own HyStart has parameters, and looks again after a timeout.
-        if params.choice("slow_start") == "hystart" { Box::new(cubic) } else { slow_start::with(cubic, params, init) }
+        let params = Params::from(params);
+        let cubic = Cubic::new(&params, init);
+        match params.slow_start {
+            // Its own HyStart has parameters, and looks again after a timeout.
+            slow_start::Kind::HyStart => Box::new(cubic),
+            slow_start => slow_start::with(cubic, &slow_start::Params { slow_start, saved: params.saved }, init),
+        }
     },
 };
+
+choice! {
+    /// The signs that end slow start.
+    enum Detect {
+        Both = "both",
+        AckTrain = "ack_train",
+        Delay = "delay",
+    }
+}
+
+params! {
+    /// CUBIC's parameters, those of Linux's module among them.
+    struct Params {
+        /// release bandwidth faster if the maximum window shrinks
+        fast_convergence: bool = true, from SOURCE;
+        /// fraction of the window kept after a loss, in 1/1024
+        beta: u32 = 717, in 1..=1023, from SOURCE;
+        /// first ssthresh in packets, used with standard slow start
+        initial_ssthresh: u32 = 0, in 0..=1 << 30, from SOURCE;
+        /// C in 1/1024 per 100 ms of RTT (41: C = 0.4)
+        bic_scale: u32 = 41, in 1..=1024, from SOURCE;
+        /// grow at least as fast as Reno would
+        tcp_friendliness: bool = true, from SOURCE;
+        /// off: slow_start = "hystart" means standard
+        hystart: bool = true, from SOURCE;
+        /// what ends slow start in HyStart
+        hystart_detect: Detect = Detect::Both, from SOURCE;
+        /// minimum window for HyStart, in packets
+        hystart_low_window: u32 = 16, in 0..=1 << 30, from SOURCE;
+        /// longest gap between ACKs of a train, in us
+        hystart_ack_delta_us: u64 = 2000, in 0..=1_000_000, from SOURCE;
+        /// the connection's first slow start
+        slow_start: slow_start::Kind = slow_start::Kind::HyStart, from slow_start::SOURCE;
+        #[flatten]
+        saved: slow_start::Saved;
+    }
+}
 
 /// The reaction to loss, shared with algorithms that react as CUBIC does.
 #[derive(Clone, Copy, Debug)]
@@ -94,10 +110,10 @@ impl Decrease {
     }
 }
 
-/// The module parameters without HyStart's.
+/// What the window rule reads of the parameters, in its units.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-struct Params {
+struct Rule {
     /// C as [`cubic_fn`] takes it (`cube_rtt_scale`).
     scale: u32,
     /// Packets per increase of Reno's estimated window, in 1/8 of the window.
@@ -109,33 +125,28 @@ struct Params {
     decrease: Decrease,
 }
 
-impl Params {
-    fn read(params: &knee_core::Params) -> Self {
-        let (beta, kind) = (count(params, "beta"), params.choice("slow_start"));
-        let hystart = kind == "hystart" && params.switch("hystart");
-        let standard = kind == "standard" || kind == "hystart" && !hystart;
+impl Rule {
+    fn new(params: &Params) -> Self {
+        let hystart = params.slow_start == slow_start::Kind::HyStart && params.hystart;
+        let standard = params.slow_start == slow_start::Kind::Standard
+            || params.slow_start == slow_start::Kind::HyStart && !params.hystart;
         Self {
-            decrease: Decrease { beta, fast_convergence: params.switch("fast_convergence") },
-            initial_ssthresh: if standard { count(params, "initial_ssthresh") } else { 0 },
-            scale: count(params, "bic_scale").saturating_mul(10),
-            reno_scale: reno_scale(beta),
-            tcp_friendliness: params.switch("tcp_friendliness"),
+            decrease: Decrease { beta: params.beta, fast_convergence: params.fast_convergence },
+            initial_ssthresh: if standard { params.initial_ssthresh } else { 0 },
+            scale: params.bic_scale * 10,
+            reno_scale: reno_scale(params.beta),
+            tcp_friendliness: params.tcp_friendliness,
             hystart,
         }
     }
 }
 
-fn count(params: &knee_core::Params, name: &str) -> u32 {
-    params.count(name).min(u64::from(u32::MAX)) as u32
-}
-
-fn detect(params: &knee_core::Params, init: &Init) -> HyStartParams {
-    let detect = params.choice("hystart_detect");
+fn detect(params: &Params, init: &Init) -> HyStartParams {
     HyStartParams {
-        ack_train: detect != "delay",
-        delay: detect != "ack_train",
-        low_window: count(params, "hystart_low_window"),
-        ack_delta_us: params.count("hystart_ack_delta_us"),
+        ack_train: params.hystart_detect != Detect::Delay,
+        delay: params.hystart_detect != Detect::AckTrain,
+        low_window: params.hystart_low_window,
+        ack_delta_us: params.hystart_ack_delta_us,
         paced: init.paced,
     }
 }
@@ -197,7 +208,7 @@ struct Cubic {
     tick: Time,
     /// How long `cnt` holds while the window stays (`HZ / 32` jiffies).
     rest: Time,
-    params: Params,
+    rule: Rule,
     mss: u32,
     /// Whether HyStart ended slow start.
     found: bool,
@@ -207,9 +218,9 @@ struct Cubic {
 const _: () = assert!(size_of::<Cubic>() <= 192);
 
 impl Cubic {
-    fn new(params: &knee_core::Params, init: &Init) -> Self {
+    fn new(params: &Params, init: &Init) -> Self {
         Self {
-            params: Params::read(params),
+            rule: Rule::new(params),
             epoch: Epoch::NEW,
             hystart: HyStart::new(detect(params, init), init.now.as_micros(), 0),
             found: false,
@@ -268,15 +279,15 @@ impl Cubic {
                 epoch.tcp_cwnd = cwnd;
                 epoch.origin = cwnd.max(epoch.last_max_cwnd);
                 // A cube root of 64 bits.
-                epoch.k = cubic_fn::k(self.params.scale.into(), epoch.origin - cwnd) as u32;
+                epoch.k = cubic_fn::k(self.rule.scale.into(), epoch.origin - cwnd) as u32;
             }
             // One RTT ahead: what is acknowledged by then is sent now.
             let ahead = Time::from_micros(epoch.delay_min_us.into()).ceil_to(self.tick);
             let t = now.saturating_sub(epoch.start).saturating_add(ahead);
-            epoch.cnt = self.params.cubic_count(epoch, t, cwnd);
+            epoch.cnt = self.rule.cubic_count(epoch, t, cwnd);
         }
-        if self.params.tcp_friendliness {
-            self.params.catch_up_with_reno(epoch, cwnd);
+        if self.rule.tcp_friendliness {
+            self.rule.catch_up_with_reno(epoch, cwnd);
         }
         // At most 1.5 times the window per RTT.
         epoch.cnt = epoch.cnt.max(2);
@@ -285,10 +296,10 @@ impl Cubic {
     /// Ends slow start where HyStart or the first `ssthresh` given says so; `rtt`: a sample that counts.
     #[inline(never)]
     fn limit_slow_start(&mut self, view: &View, rtt: Option<Time>, control: &mut Control) {
-        if self.params.initial_ssthresh > 0 && control.ssthresh == INFINITE_SSTHRESH {
-            control.ssthresh = self.params.initial_ssthresh;
+        if self.rule.initial_ssthresh > 0 && control.ssthresh == INFINITE_SSTHRESH {
+            control.ssthresh = self.rule.initial_ssthresh;
         }
-        let looks = self.params.hystart && !self.found && control.in_slow_start();
+        let looks = self.rule.hystart && !self.found && control.in_slow_start();
         if let Some(rtt) = rtt.filter(|_| looks)
             && self.slow_start_ends(view, rtt.as_micros().max(1), control)
         {
@@ -303,7 +314,7 @@ impl Cubic {
     }
 }
 
-impl Params {
+impl Rule {
     /// Packets per increase that the cubic function asks for at `t`.
     fn cubic_count(&self, epoch: &Epoch, t: Time, cwnd: u32) -> u32 {
         let target = cubic_fn::w_cubic(self.scale.into(), t, epoch.k.into(), epoch.origin);
@@ -353,7 +364,7 @@ impl CongestionControl for Cubic {
     }
 
     fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
-        let decrease = self.params.decrease;
+        let decrease = self.rule.decrease;
         self.epoch.start = Time::MAX;
         self.epoch.last_max_cwnd = decrease.w_max(control.cwnd, self.epoch.last_max_cwnd);
         control.ssthresh = decrease.ssthresh(control.cwnd);
@@ -399,7 +410,7 @@ mod tests {
 
     impl Loop {
         fn new(given: &[(&'static str, Value)], cwnd: u32, rtt: Time) -> Self {
-            let params = knee_core::Params::resolve(ENTRY.params, given.iter().copied()).unwrap();
+            let params = Params::from(&knee_core::Params::resolve(ENTRY.params, given.iter().copied()).unwrap());
             let init = Init { rtt, cwnd, tick: TICK, ..testing::init() };
             let cc = Cubic::new(&params, &init);
             Self { cc, control: Control::initial(cwnd), now: Time::from_secs(1), rtt }

@@ -54,7 +54,7 @@
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{Ack, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, View, increase, reno};
-use knee_core::{Param, Time};
+use knee_core::{Time, choice, params};
 
 #[cfg(test)]
 mod epochs;
@@ -74,152 +74,113 @@ pub const ENTRY: Entry = Entry {
     family: Family::DelayBased,
     about: "AIMD that backs off at a queueing delay, by just the queued data",
     source: "Leith et al., Delay-based AIMD congestion control, PFLDnet 2007",
-    params: &[
-        Param::time(
-            "tau0",
-            Time::from_millis(20),
-            (Time::from_micros(1), Time::from_secs(10)),
-            "Figs. 2-4",
-            "base threshold: queueing delay at which to back off",
-        ),
-        Param::count("w0", 4, (0, 1 << 20), OURS, "no delay backoff at windows up to this"),
-        Param::choice(
-            "increase",
-            &["htcp", "htcp_draft", "reno", "scalable"],
-            "Sec. II-B, Eq. 2",
-            "additive increase alpha",
-        ),
-        Param::switch("scale_increase", true, "Algorithm 1, line 19", "scale alpha by 2 (1 - beta)"),
-        Param::switch("adaptive_backoff", true, "Eqs. 3, 4", "compute beta from the RTTs; otherwise use the fixed one"),
-        Param::ratio("delta", 0.9, (0.01, 1.0), "Eq. 4; Fig. 8", "how far below RTTmin a backoff aims; 1: not at all"),
-        Param::ratio("beta_max", 0.9, (0.01, 1.0), "Algorithm 1, line 5", "maximum beta"),
-        Param::ratio("beta", 0.5, (0.01, 0.99), "Eq. 1 with TCP's value", "fixed beta"),
-        Param::count(
-            "fixed_backoffs",
-            0,
-            (0, 1 << 30),
-            "Fig. 2",
-            "number of first backoffs that use the fixed beta even if beta is adaptive",
-        ),
-        Param::choice(
-            "loss_backoff",
-            &["beta", "half"],
-            "Eq. 6",
-            "factor applied to the window on a loss: beta or one half",
-        ),
-        Param::ratio(
-            "gamma",
-            0.75,
-            (0.0, 1.0),
-            OURS,
-            "weight of RTTmax - RTTmin in the raised threshold; 0: base value (Eq. 5)",
-        ),
-        Param::choice(
-            "backoff_threshold",
-            &["base", "raised"],
-            "Algorithm 1, line 22; Eq. 6",
-            "threshold at which to back off: the base value, or the raised one up to which the window grows",
-        ),
-        Param::time(
-            "rtt_min_initial",
-            Time::ZERO,
-            (Time::ZERO, Time::from_secs(10)),
-            "Figs. 3, 4",
-            "fixed RTTmin until the first backoff; 0: measured from the start",
-        ),
-        Param::ratio("decay", 0.03, (0.0, 1.0), OURS, "decay a of RTTmax per round trip, in RTTs"),
-        Param::switch("hold", true, "Eq. 6, Algorithm 1, line 18", "increase only up to the raised threshold"),
-        Param::choice(
-            "delta0_mode",
-            &["proportional", "fixed"],
-            "Sec. III",
-            "minimum time between delay backoffs: proportional to RTTmax - RTTmin, or fixed",
-        ),
-        Param::ratio("delta0_factor", 20.0, (0.0, 10_000.0), OURS, "proportional Delta0 over RTTmax - RTTmin"),
-        Param::time("delta0", Time::from_secs(1), (Time::ZERO, Time::from_secs(3600)), OURS, "fixed Delta0"),
-        Param::choice(
-            "slow_start",
-            &["limited", "standard", "off"],
-            "Sec. IV",
-            "limited by max_ssthresh, standard until the delay backoff, or none as in Fig. 8",
-        ),
-    ],
+    params: Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| Box::new(Daimd::new(Params::new(params), init)),
+    make: |params, init| Box::new(Daimd::new(params.into(), init)),
 };
+
+choice! {
+    /// The factor on a loss.
+    enum LossBackoff {
+        Beta = "beta",
+        Half = "half",
+    }
+}
+
+choice! {
+    /// The threshold that a backoff waits for.
+    enum Threshold {
+        Base = "base",
+        Raised = "raised",
+    }
+}
+
+choice! {
+    /// What the least time between delay backoffs is.
+    enum Delta0 {
+        Proportional = "proportional",
+        Fixed = "fixed",
+    }
+}
+
+choice! {
+    /// How slow start goes.
+    enum SlowStart {
+        Limited = "limited",
+        Standard = "standard",
+        Off = "off",
+    }
+}
+
+params! {
+    /// Delay-based AIMD's parameters.
+    struct Params {
+        /// base threshold: queueing delay at which to back off
+        tau0: Time = Time::from_millis(20), in Time::from_micros(1)..=Time::from_secs(10), from "Figs. 2-4";
+        /// no delay backoff at windows up to this
+        w0: u32 = 4, in 0..=1 << 20, from OURS;
+        /// additive increase alpha
+        increase: Increase = Increase::Htcp, from "Sec. II-B, Eq. 2";
+        /// scale alpha by 2 (1 - beta)
+        scale_increase: bool = true, from "Algorithm 1, line 19";
+        /// compute beta from the RTTs; otherwise use the fixed one
+        adaptive_backoff: bool = true, from "Eqs. 3, 4";
+        /// how far below RTTmin a backoff aims; 1: not at all
+        delta: f64 = 0.9, in 0.01..=1.0, from "Eq. 4; Fig. 8";
+        /// maximum beta
+        beta_max: f64 = 0.9, in 0.01..=1.0, from "Algorithm 1, line 5";
+        /// fixed beta
+        beta: f64 = 0.5, in 0.01..=0.99, from "Eq. 1 with TCP's value";
+        /// number of first backoffs that use the fixed beta even if beta is adaptive
+        fixed_backoffs: u64 = 0, in 0..=1 << 30, from "Fig. 2";
+        /// factor applied to the window on a loss: beta or one half
+        loss_backoff: LossBackoff = LossBackoff::Beta, from "Eq. 6";
+        /// weight of RTTmax - RTTmin in the raised threshold; 0: base value (Eq. 5)
+        gamma: f64 = 0.75, in 0.0..=1.0, from OURS;
+        /// threshold at which to back off: the base value, or the raised one up to which the window grows
+        backoff_threshold: Threshold = Threshold::Base, from "Algorithm 1, line 22; Eq. 6";
+        /// fixed RTTmin until the first backoff; 0: measured from the start
+        rtt_min_initial: Time = Time::ZERO, in Time::ZERO..=Time::from_secs(10), from "Figs. 3, 4";
+        /// decay a of RTTmax per round trip, in RTTs
+        decay: f64 = 0.03, in 0.0..=1.0, from OURS;
+        /// increase only up to the raised threshold
+        hold: bool = true, from "Eq. 6, Algorithm 1, line 18";
+        /// minimum time between delay backoffs: proportional to RTTmax - RTTmin, or fixed
+        delta0_mode: Delta0 = Delta0::Proportional, from "Sec. III";
+        /// proportional Delta0 over RTTmax - RTTmin
+        delta0_factor: f64 = 20.0, in 0.0..=10_000.0, from OURS;
+        /// fixed Delta0
+        delta0: Time = Time::from_secs(1), in Time::ZERO..=Time::from_secs(3600), from OURS;
+        /// limited by max_ssthresh, standard until the delay backoff, or none as in Fig. 8
+        slow_start: SlowStart = SlowStart::Limited, from "Sec. IV";
+    }
+}
 
 /// Largest window asked for, in packets.
 const MAX_CWND: u32 = 1 << 30;
 
-/// How slow start goes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum SlowStart {
-    Limited,
-    Standard,
-    Off,
-}
-
-/// See the entry; ratios in millionths.
-struct Params {
-    tau0: Time,
-    w0: u32,
-    increase: Increase,
-    scale_increase: bool,
-    adaptive_backoff: bool,
+/// Ratios in millionths.
+struct Scaled {
     delta: u64,
     beta_max: u64,
     beta: u64,
-    fixed_backoffs: u64,
-    halve_on_loss: bool,
     gamma: u64,
-    /// Whether the backoff waits for the raised threshold.
-    backs_off_raised: bool,
-    /// None where RTTmin is measured from the start.
-    rtt_min_initial: Option<Time>,
     decay: u64,
-    hold: bool,
-    /// Over RTTmax - RTTmin; none where Delta0 is fixed.
-    delta0_factor: Option<u64>,
-    delta0: Time,
-    slow_start: SlowStart,
+    delta0_factor: u64,
 }
 
-impl Params {
-    fn new(params: &knee_core::Params) -> Self {
-        let ratio = |name| millionths(params.ratio(name));
+impl Scaled {
+    fn new(params: &Params) -> Self {
         Self {
-            tau0: params.time("tau0"),
-            w0: params.count("w0") as u32,
-            increase: match params.choice("increase") {
-                "reno" => Increase::Reno,
-                "scalable" => Increase::Scalable,
-                "htcp_draft" => Increase::HtcpDraft,
-                "htcp" => Increase::Htcp,
-                other => unreachable!("the entry declares no increase {other:?}"),
-            },
-            scale_increase: params.switch("scale_increase"),
-            adaptive_backoff: params.switch("adaptive_backoff"),
-            delta: ratio("delta"),
-            beta_max: ratio("beta_max"),
-            beta: ratio("beta"),
-            fixed_backoffs: params.count("fixed_backoffs"),
-            halve_on_loss: params.choice("loss_backoff") == "half",
-            gamma: ratio("gamma"),
-            backs_off_raised: params.choice("backoff_threshold") == "raised",
-            rtt_min_initial: Some(params.time("rtt_min_initial")).filter(|&rtt| rtt > Time::ZERO),
-            decay: ratio("decay"),
-            hold: params.switch("hold"),
-            delta0_factor: (params.choice("delta0_mode") == "proportional").then(|| ratio("delta0_factor")),
-            delta0: params.time("delta0"),
-            slow_start: match params.choice("slow_start") {
-                "off" => SlowStart::Off,
-                "standard" => SlowStart::Standard,
-                "limited" => SlowStart::Limited,
-                other => unreachable!("the entry declares no slow start {other:?}"),
-            },
+            delta: millionths(params.delta),
+            beta_max: millionths(params.beta_max),
+            beta: millionths(params.beta),
+            gamma: millionths(params.gamma),
+            decay: millionths(params.decay),
+            delta0_factor: millionths(params.delta0_factor),
         }
     }
 }
@@ -247,13 +208,14 @@ struct DaimdState {
 
 struct Daimd {
     params: Params,
+    scaled: Scaled,
     state: DaimdState,
 }
 
 impl Daimd {
     fn new(params: Params, init: &Init) -> Self {
         let state = DaimdState {
-            rtt_min: params.rtt_min_initial.unwrap_or(Time::MAX),
+            rtt_min: if params.rtt_min_initial > Time::ZERO { params.rtt_min_initial } else { Time::MAX },
             backoffs: 0,
             rtt_max: Time::ZERO,
             srtt: None,
@@ -263,7 +225,7 @@ impl Daimd {
             max_ssthresh: u32::MAX,
             credit: 0,
         };
-        Self { params, state }
+        Self { scaled: Scaled::new(&params), params, state }
     }
 
     /// RTTmax - RTTmin, an estimate of the recent queue.
@@ -273,27 +235,33 @@ impl Daimd {
 
     /// The raised threshold (Eq. 5).
     fn raised(&self) -> Time {
-        threshold(self.params.tau0, self.params.gamma, self.occupancy())
+        threshold(self.params.tau0, self.scaled.gamma, self.occupancy())
     }
 
     /// Beta as of now, in millionths.
     fn beta(&self) -> u64 {
         match self.state.srtt {
             Some(rtt) if self.params.adaptive_backoff && self.state.backoffs >= self.params.fixed_backoffs => {
-                backoff(self.params.delta, self.state.rtt_min, rtt, self.params.beta_max)
+                backoff(self.scaled.delta, self.state.rtt_min, rtt, self.scaled.beta_max)
             }
-            _ => self.params.beta,
+            _ => self.scaled.beta,
         }
     }
 
     /// Least time between delay backoffs (Sec. III).
     fn delta0(&self) -> Time {
-        self.params.delta0_factor.map_or(self.params.delta0, |factor| scaled(self.occupancy(), factor))
+        match self.params.delta0_mode {
+            Delta0::Proportional => scaled(self.occupancy(), self.scaled.delta0_factor),
+            Delta0::Fixed => self.params.delta0,
+        }
     }
 
     /// Whether to back off on delay now (line 22), at queueing delay `tau`.
     fn backs_off(&self, now: Time, tau: Time, cwnd: u32) -> bool {
-        let threshold = if self.params.backs_off_raised { self.raised() } else { self.params.tau0 };
+        let threshold = match self.params.backoff_threshold {
+            Threshold::Raised => self.raised(),
+            Threshold::Base => self.params.tau0,
+        };
         let since = now.saturating_sub(self.state.last_backoff);
         let waited = self.state.backoffs == 0 || since > self.delta0();
         self.state.settling.is_none() && cwnd > self.params.w0 && tau >= threshold && waited
@@ -349,9 +317,9 @@ impl Daimd {
     /// Takes an RTT sample (Algorithm 1, lines 2 to 4 and 8 to 10).
     fn sample(&mut self, ack: &Ack, rtt: Time, control: &Control) {
         let state = &mut self.state;
-        let rtt_max = decayed(state.rtt_max, rtt, control.cwnd, self.params.decay);
+        let rtt_max = decayed(state.rtt_max, rtt, control.cwnd, self.scaled.decay);
         let higher = rtt > rtt_max;
-        if self.params.rtt_min_initial.is_none() || state.backoffs > 0 {
+        if self.params.rtt_min_initial == Time::ZERO || state.backoffs > 0 {
             state.rtt_min = state.rtt_min.min(rtt);
         }
         state.rtt_max = rtt_max.max(rtt);
@@ -397,7 +365,10 @@ impl CongestionControl for Daimd {
     fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         let beta = self.beta();
         let window = self.reduced(congestion.view, control.cwnd, beta);
-        control.ssthresh = if self.params.halve_on_loss { reno::halved(control.cwnd) } else { window };
+        control.ssthresh = match self.params.loss_backoff {
+            LossBackoff::Half => reno::halved(control.cwnd),
+            LossBackoff::Beta => window,
+        };
     }
 
     fn on_state(&mut self, change: &StateChange, control: &mut Control) {

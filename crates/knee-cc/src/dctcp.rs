@@ -20,7 +20,7 @@ use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Ecn, Needs, Signal, StateChange, StateEvent, Undo, increase,
     reno, slow_start,
 };
-use knee_core::{Param, Params};
+use knee_core::params;
 
 /// DCTCP's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -28,28 +28,29 @@ pub const ENTRY: Entry = Entry {
     family: Family::EcnBased,
     about: "cuts the window in proportion to the fraction of marked packets",
     source: "RFC 8257; Linux net/ipv4/tcp_dctcp.c",
-    params: slow_start::params![
-        Param::count(
-            "dctcp_shift_g",
-            4,
-            (0, 10),
-            "RFC 8257, Sec. 4.2: g = 1/16",
-            "the gain g of alpha is 2 to minus this",
-        ),
-        Param::count("dctcp_alpha_on_init", 1024, (0, 1024), "RFC 8257, Sec. 4.2: 1", "alpha at the start, in 1/1024"),
-    ],
+    params: Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs { ecn: Ecn::PerPacket, ..Needs::NONE },
     make: |params, init| {
-        slow_start::with(
-            Dctcp { shift_g: params.count("dctcp_shift_g") as u32, state: DctcpState::new(params) },
-            params,
-            init,
-        )
+        let params = Params::from(params);
+        let cc = Dctcp { shift_g: params.dctcp_shift_g, state: DctcpState::new(params.dctcp_alpha_on_init) };
+        slow_start::with(cc, &params.start, init)
     },
 };
+
+params! {
+    /// DCTCP's parameters.
+    struct Params {
+        /// the gain g of alpha is 2 to minus this
+        dctcp_shift_g: u32 = 4, in 0..=10, from "RFC 8257, Sec. 4.2: g = 1/16";
+        /// alpha at the start, in 1/1024
+        dctcp_alpha_on_init: u32 = 1024, in 0..=1024, from "RFC 8257, Sec. 4.2: 1";
+        #[flatten]
+        start: slow_start::Params;
+    }
+}
 
 /// An alpha of one, in units of 1/1024 (Linux's `DCTCP_MAX_ALPHA`).
 pub const ALPHA_ONE: u32 = 1024;
@@ -68,8 +69,7 @@ struct DctcpState {
 }
 
 impl DctcpState {
-    fn new(params: &Params) -> Self {
-        let alpha = params.count("dctcp_alpha_on_init") as u32;
+    const fn new(alpha: u32) -> Self {
         Self { alpha, window_end: 0, delivered: 0, delivered_ce: 0, loss_cwnd: 0 }
     }
 }
@@ -150,8 +150,7 @@ mod tests {
     use crate::testing;
 
     fn dctcp() -> Dctcp {
-        let params = Params::defaults(ENTRY.params);
-        Dctcp { shift_g: 4, state: DctcpState::new(&params) }
+        Dctcp { shift_g: 4, state: DctcpState::new(Params::default().dctcp_alpha_on_init) }
     }
 
     #[test]

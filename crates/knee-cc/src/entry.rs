@@ -39,7 +39,7 @@ pub struct Entry {
     pub about: &'static str,
     /// The paper, RFC or kernel file it follows.
     pub source: &'static str,
-    /// Its parameters.
+    /// Its parameters: `DECLARED` of what [`knee_core::params!`] makes.
     pub params: &'static [Param],
     /// Names of its phases, by [`crate::Control::phase`].
     pub phases: &'static [&'static str],
@@ -56,7 +56,7 @@ pub struct Entry {
 impl Entry {
     /// What the algorithm with these parameters requires of the sender.
     pub fn needs_with(&self, params: &Params) -> Needs {
-        Needs { pacing: self.needs.pacing || slow_start::paces(self.params, params), ..self.needs }
+        Needs { pacing: self.needs.pacing || slow_start::paces(params), ..self.needs }
     }
 }
 

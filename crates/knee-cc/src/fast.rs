@@ -23,7 +23,7 @@ use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::window::Fractional;
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, increase};
-use knee_core::{Param, Time};
+use knee_core::{Time, params};
 
 /// FAST's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -31,30 +31,14 @@ pub const ENTRY: Entry = Entry {
     family: Family::DelayBased,
     about: "steps to the window that keeps alpha packets of the flow in the queue",
     source: "Jin, Wei, Low: FAST TCP, INFOCOM 2004",
-    params: &[
-        Param::count(
-            "alpha",
-            100,
-            (1, 100_000),
-            "INFOCOM 2004; the paper gives no default, 100 is the authors' ns-2 model's",
-            "packets each flow keeps in the queue; the buffer must hold them for all flows",
-        ),
-        Param::ratio("gamma", 0.5, (0.01, 1.0), "INFOCOM 2004", "weight of the new window in each step"),
-        Param::ratio("a", 1.0, (0.0, 10.0), "INFOCOM 2004", "alpha = a w while there is no queueing delay"),
-        Param::count("update_every", 2, (1, 16), "INFOCOM 2004", "round trips between steps"),
-    ],
+    params: Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 2,
     needs: Needs { pacing: true, ..Needs::NONE },
     make: |params, init| {
         Box::new(Fast {
-            params: Params {
-                alpha: params.count("alpha") as f64,
-                gamma: params.ratio("gamma"),
-                a: params.ratio("a"),
-                update_every: params.count("update_every"),
-            },
+            params: params.into(),
             base_rtt: init.rtt.as_secs_f64(),
             rtt: init.rtt.as_secs_f64(),
             round_end: 0,
@@ -64,11 +48,19 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-struct Params {
-    alpha: f64,
-    gamma: f64,
-    a: f64,
-    update_every: u64,
+params! {
+    /// FAST's parameters.
+    struct Params {
+        /// packets each flow keeps in the queue; the buffer must hold them for all flows
+        alpha: u32 = 100, in 1..=100_000,
+            from "INFOCOM 2004; the paper gives no default, 100 is the authors' ns-2 model's";
+        /// weight of the new window in each step
+        gamma: f64 = 0.5, in 0.01..=1.0, from "INFOCOM 2004";
+        /// alpha = a w while there is no queueing delay
+        a: f64 = 1.0, in 0.0..=10.0, from "INFOCOM 2004";
+        /// round trips between steps
+        update_every: u64 = 2, in 1..=16, from "INFOCOM 2004";
+    }
 }
 
 struct Fast {
@@ -107,7 +99,7 @@ impl Fast {
         if self.rtt - self.base_rtt < Time::from_micros(1).as_secs_f64() {
             self.params.a * w
         } else {
-            self.params.alpha
+            f64::from(self.params.alpha)
         }
     }
 }
@@ -124,7 +116,7 @@ impl CongestionControl for Fast {
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let w = self.window.read(control.cwnd);
         if control.in_slow_start() {
-            if backlog(w, self.base_rtt, self.rtt) < self.params.alpha {
+            if backlog(w, self.base_rtt, self.rtt) < f64::from(self.params.alpha) {
                 if ack.cwnd_limited {
                     increase::slow_start(control, ack.delivered);
                 }

@@ -25,12 +25,12 @@ pub const ENTRY: Entry = Entry {
     family: Family::LossBased,
     about: "Reno with larger increases and smaller decreases at larger windows",
     source: "RFC 3649; Linux net/ipv4/tcp_highspeed.c",
-    params: slow_start::params![],
+    params: slow_start::Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| slow_start::with(HighSpeed::default(), params, init),
+    make: |params, init| slow_start::with(HighSpeed::default(), &params.into(), init),
 };
 
 /// RFC 3649, Appendix B: row `i` holds up to this many packets, and there `a` is `i + 1`.

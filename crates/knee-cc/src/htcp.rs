@@ -29,7 +29,7 @@ use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, Undo, increase,
     slow_start,
 };
-use knee_core::{Param, Time};
+use knee_core::{Time, params};
 
 /// H-TCP's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -37,21 +37,28 @@ pub const ENTRY: Entry = Entry {
     family: Family::LossBased,
     about: "increase that grows with the time since the last loss, backoff to an empty queue",
     source: "Leith, Shorten, H-TCP, PFLDnet 2004; Linux net/ipv4/tcp_htcp.c",
-    params: slow_start::params![
-        Param::switch("use_rtt_scaling", true, "tcp_htcp.c", "scale growth to that of a flow with an RTT of 100 ms"),
-        Param::switch(
-            "use_bandwidth_switch",
-            true,
-            "Leith, Shorten 2004; tcp_htcp.c",
-            "halve the window on a loss if the throughput changed by more than 20 %",
-        ),
-    ],
+    params: Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| slow_start::with(Htcp::new(Params::read(params), init), params, init),
+    make: |params, init| {
+        let params = Params::from(params);
+        slow_start::with(Htcp::new(params, init), &params.start, init)
+    },
 };
+
+params! {
+    /// H-TCP's parameters.
+    struct Params {
+        /// scale growth to that of a flow with an RTT of 100 ms
+        use_rtt_scaling: bool = true, from "tcp_htcp.c";
+        /// halve the window on a loss if the throughput changed by more than 20 %
+        use_bandwidth_switch: bool = true, from "Leith, Shorten 2004; tcp_htcp.c";
+        #[flatten]
+        start: slow_start::Params;
+    }
+}
 
 /// 1 in the unit of alpha and beta.
 const ONE: u64 = 1 << 7;
@@ -59,22 +66,6 @@ const ONE: u64 = 1 << 7;
 const BETA_MIN: u64 = 1 << 6;
 /// Greatest beta, 0.8 rounded down.
 const BETA_MAX: u64 = 102;
-
-/// What can be tuned; see [`ENTRY`].
-#[derive(Clone, Copy, Debug)]
-struct Params {
-    use_rtt_scaling: bool,
-    use_bandwidth_switch: bool,
-}
-
-impl Params {
-    fn read(params: &knee_core::Params) -> Self {
-        Self {
-            use_rtt_scaling: params.switch("use_rtt_scaling"),
-            use_bandwidth_switch: params.switch("use_bandwidth_switch"),
-        }
-    }
-}
 
 /// What a reduction changes; restored if the reduction was wrong.
 #[derive(Clone, Copy, Debug)]
@@ -303,7 +294,7 @@ mod tests {
     use crate::testing::{ack, ack_at, avoiding, change_at, init, loss_at};
 
     fn htcp() -> Htcp {
-        Htcp::new(Params { use_rtt_scaling: true, use_bandwidth_switch: true }, &init())
+        Htcp::new(Params::default(), &init())
     }
 
     #[test]

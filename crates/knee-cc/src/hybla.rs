@@ -19,7 +19,7 @@ use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::reno::halved;
 use crate::{Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, increase};
-use knee_core::{Param, Time};
+use knee_core::{Time, params};
 
 /// Hybla's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -27,19 +27,22 @@ pub const ENTRY: Entry = Entry {
     family: Family::LossBased,
     about: "growth made independent of the RTT, for satellite paths",
     source: "Caini, Firrincieli, TCP Hybla, IJSCN 22 2004; Linux net/ipv4/tcp_hybla.c",
-    params: &[Param::time(
-        "rtt0",
-        Time::from_millis(25),
-        (Time::from_millis(1), Time::from_secs(10)),
-        "Caini, Firrincieli 2004; tcp_hybla.c",
-        "reference RTT: growth is that of a Reno flow with this RTT, in whole milliseconds",
-    )],
+    params: Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| Box::new(Hybla::new(Params::read(params), init)),
+    make: |params, init| Box::new(Hybla::new(params.into(), init)),
 };
+
+params! {
+    /// Hybla's parameters.
+    struct Params {
+        /// reference RTT: growth is that of a Reno flow with this RTT, in whole milliseconds
+        rtt0: Time = Time::from_millis(25), in Time::from_millis(1)..=Time::from_secs(10),
+            from "Caini, Firrincieli 2004; tcp_hybla.c";
+    }
+}
 
 /// The largest window, in packets.
 const CLAMP: u32 = 65_535;
@@ -48,22 +51,10 @@ const ONE: u32 = 1 << 7;
 /// `2^(k/8)` in 128ths.
 const POWERS: [u32; 8] = [128, 139, 152, 165, 181, 197, 215, 234];
 
-/// What can be tuned.
-#[derive(Clone, Copy, Debug)]
-struct Params {
-    /// RTT of the reference flow.
-    rtt0: Time,
-}
-
-impl Params {
-    fn read(params: &knee_core::Params) -> Self {
-        Self { rtt0: params.time("rtt0").floor_to(Time::from_millis(1)) }
-    }
-}
-
 /// State of a connection.
 struct Hybla {
-    p: Params,
+    /// RTT of the reference flow.
+    rtt0: Time,
     /// Whether loss recovery is in state Open.
     open: bool,
     /// RTT ratio in eighths.
@@ -94,7 +85,8 @@ fn avoidance_increment(rho: u32, cwnd: u32) -> u32 {
 
 impl Hybla {
     fn new(p: Params, init: &Init) -> Self {
-        Self { p, open: true, rho: rho(init.rtt, p.rtt0), rtt_min: init.rtt, fraction: 0 }
+        let rtt0 = p.rtt0.floor_to(Time::from_millis(1));
+        Self { rtt0, open: true, rho: rho(init.rtt, rtt0), rtt_min: init.rtt, fraction: 0 }
     }
 
     fn grow(&mut self, c: &mut Control) {
@@ -131,7 +123,7 @@ impl CongestionControl for Hybla {
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if ack.view.srtt < self.rtt_min {
             self.rtt_min = ack.view.srtt;
-            self.rho = rho(ack.view.srtt, self.p.rtt0);
+            self.rho = rho(ack.view.srtt, self.rtt0);
         }
         if !ack.cwnd_limited {
             return;
@@ -226,7 +218,7 @@ mod tests {
 
     #[test]
     fn rho_follows_the_least_smoothed_rtt() {
-        let mut cc = Hybla::new(Params { rtt0: Time::from_millis(25) }, &crate::testing::init());
+        let mut cc = Hybla::new(Params::default(), &crate::testing::init());
         let at = |ms| Ack {
             view: crate::testing::lent(crate::View { srtt: Time::from_millis(ms), ..view_at(Time::ZERO) }),
             ..ack(1)

@@ -20,7 +20,7 @@ use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Needs, StateChange, StateEvent, View, increase, slow_start,
 };
-use knee_core::Param;
+use knee_core::params;
 
 /// Illinois' registry entry.
 pub const ENTRY: Entry = Entry {
@@ -28,28 +28,28 @@ pub const ENTRY: Entry = Entry {
     family: Family::Hybrid,
     about: "additive increase and multiplicative decrease whose factors follow the queueing delay",
     source: "Liu, Basar, Srikant, TCP-Illinois, Perform. Eval. 65 2008; Linux net/ipv4/tcp_illinois.c",
-    params: slow_start::params![
-        Param::count(
-            "win_thresh",
-            15,
-            (0, 1_000_000),
-            "Liu, Basar, Srikant 2008; tcp_illinois.c",
-            "window below which it behaves like Reno, in packets",
-        ),
-        Param::count(
-            "theta",
-            5,
-            (1, 255),
-            "Liu, Basar, Srikant 2008; tcp_illinois.c",
-            "round trips of low delay before growth returns to its maximum",
-        ),
-    ],
+    params: Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| slow_start::with(Illinois::new(Params::read(params)), params, init),
+    make: |params, init| {
+        let params = Params::from(params);
+        slow_start::with(Illinois::new(params), &params.start, init)
+    },
 };
+
+params! {
+    /// Illinois' parameters.
+    struct Params {
+        /// window below which it behaves like Reno, in packets
+        win_thresh: u32 = 15, in 0..=1_000_000, from "Liu, Basar, Srikant 2008; tcp_illinois.c";
+        /// round trips of low delay before growth returns to its maximum
+        theta: u8 = 5, in 1..=255, from "Liu, Basar, Srikant 2008; tcp_illinois.c";
+        #[flatten]
+        start: slow_start::Params;
+    }
+}
 
 /// alpha of Reno, 1.
 const ALPHA_BASE: u32 = 1 << 7;
@@ -65,19 +65,6 @@ const BETA_MIN: u32 = 1 << (BETA_SHIFT - 3);
 const BETA_MAX: u32 = 1 << (BETA_SHIFT - 1);
 /// The longest RTT counted, in microseconds: its product with [`ALPHA_MAX`] fits 32 bits.
 const RTT_MAX: u32 = u32::MAX / ALPHA_MAX;
-
-/// What can be tuned; see [`ENTRY`].
-#[derive(Clone, Copy, Debug)]
-struct Params {
-    win_thresh: u32,
-    theta: u8,
-}
-
-impl Params {
-    fn read(params: &knee_core::Params) -> Self {
-        Self { win_thresh: params.count("win_thresh") as u32, theta: params.count("theta") as u8 }
-    }
-}
 
 /// State of a connection.
 struct Illinois {
@@ -233,7 +220,7 @@ mod tests {
     use knee_core::Time;
 
     fn illinois() -> Illinois {
-        Illinois::new(Params { win_thresh: 15, theta: 5 })
+        Illinois::new(Params::default())
     }
 
     #[test]

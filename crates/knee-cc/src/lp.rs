@@ -32,7 +32,7 @@
 use crate::entry::{Entry, Family};
 use crate::increase::{CONGESTION_AVOIDANCE, SLOW_START};
 use crate::{Ack, Congestion, CongestionControl, Control, INFINITE_SSTHRESH, Needs, increase, reno};
-use knee_core::{Param, Time};
+use knee_core::{Time, choice, params};
 
 /// LP's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -40,30 +40,7 @@ pub const ENTRY: Entry = Entry {
     family: Family::DelayBased,
     about: "low priority: Reno that yields when the one-way delay rises (in Linux, rarely)",
     source: "Kuzmanovic, Knightly, TCP-LP, INFOCOM 2003; Linux net/ipv4/tcp_lp.c",
-    params: &[
-        Param::choice("form", &["linux", "paper"], "tcp_lp.c", "the kernel's arithmetic or the paper's algorithm"),
-        Param::count(
-            "remote_clock",
-            1 << 31,
-            (0, u32::MAX as u64),
-            "RFC 7323, 5.4; tcp_lp.c",
-            "form linux: offset of the receiver's timestamp clock in ms, which is random in Linux; default: mid-range",
-        ),
-        Param::count(
-            "delta",
-            15,
-            (1, 100),
-            "Kuzmanovic, Knightly 2003; tcp_lp.c",
-            "early congestion starts at this percentage of the range of delays",
-        ),
-        Param::count(
-            "inference",
-            3,
-            (1, 1000),
-            "Kuzmanovic, Knightly 2003; tcp_lp.c",
-            "RTTs without growth after early congestion",
-        ),
-    ],
+    params: Params::DECLARED,
     phases: &["slow_start", "congestion_avoidance", "inference"],
     edges: &[
         (SLOW_START, CONGESTION_AVOIDANCE),
@@ -76,30 +53,33 @@ pub const ENTRY: Entry = Entry {
     min_cwnd: 1,
     needs: Needs::NONE,
     make: |params, _| {
-        let p = Params::read(params);
-        match params.choice("form") {
-            "paper" => Box::new(Paper { p, delay: Delay::default(), last_drop: None, inferring: false }),
-            "linux" => Box::new(Linux::new(p)),
-            other => unreachable!("the entry declares no form {other:?}"),
+        let p = Params::from(params);
+        match p.form {
+            Form::Paper => Box::new(Paper { p, delay: Delay::default(), last_drop: None, inferring: false }),
+            Form::Linux => Box::new(Linux::new(p)),
         }
     },
 };
 
-/// What can be tuned; see [`ENTRY`].
-#[derive(Clone, Copy, Debug)]
-struct Params {
-    remote_clock: u32,
-    delta: u32,
-    inference: u32,
+choice! {
+    /// Whose algorithm it is.
+    enum Form {
+        Linux = "linux",
+        Paper = "paper",
+    }
 }
 
-impl Params {
-    fn read(params: &knee_core::Params) -> Self {
-        Self {
-            remote_clock: params.count("remote_clock") as u32,
-            delta: params.count("delta") as u32,
-            inference: params.count("inference") as u32,
-        }
+params! {
+    /// LP's parameters.
+    struct Params {
+        /// the kernel's arithmetic or the paper's algorithm
+        form: Form = Form::Linux, from "tcp_lp.c";
+        /// form linux: offset of the receiver's timestamp clock in ms, which is random in Linux; default: mid-range
+        remote_clock: u32 = 1 << 31, in 0..=u32::MAX, from "RFC 7323, 5.4; tcp_lp.c";
+        /// early congestion starts at this percentage of the range of delays
+        delta: u32 = 15, in 1..=100, from "Kuzmanovic, Knightly 2003; tcp_lp.c";
+        /// RTTs without growth after early congestion
+        inference: u32 = 3, in 1..=1000, from "Kuzmanovic, Knightly 2003; tcp_lp.c";
     }
 }
 

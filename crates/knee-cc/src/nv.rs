@@ -26,7 +26,7 @@ use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, INFINITE_SSTHRESH, Init, Needs, StateChange, StateEvent,
     View, increase,
 };
-use knee_core::{Param, Rng, Time};
+use knee_core::{Rng, Time, params};
 
 const SOURCE: &str = "Linux net/ipv4/tcp_nv.c";
 
@@ -36,30 +36,27 @@ pub const ENTRY: Entry = Entry {
     family: Family::DelayBased,
     about: "steers the window to what the measured rate needs, plus a few packets",
     source: SOURCE,
-    params: &[
-        Param::count("nv_pad", 10, (2, 10_000), SOURCE, "packets allowed in the queue"),
-        Param::count(
-            "nv_reset_period",
-            5,
-            (1, 3600),
-            SOURCE,
-            "lifetime of the RTT minimum in seconds, give or take a quarter",
-        ),
-        Param::count("nv_min_cwnd", 2, (2, 10_000), SOURCE, "without losses the window is not reduced below this"),
-        Param::time(
-            "base_rtt",
-            Time::ZERO,
-            (Time::ZERO, Time::from_secs(1)),
-            "Linux BPF_SOCK_OPS_BASE_RTT: none",
-            "known RTT without queue; zero: unknown",
-        ),
-    ],
+    params: Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs { rate: true, ..Needs::NONE },
-    make: |params, init| Box::new(Nv::new(Params::new(params, init), init)),
+    make: |params, init| Box::new(Nv::new(params.into(), init)),
 };
+
+params! {
+    /// NV's parameters.
+    struct Params {
+        /// packets allowed in the queue
+        nv_pad: u32 = 10, in 2..=10_000, from SOURCE;
+        /// lifetime of the RTT minimum in seconds, give or take a quarter
+        nv_reset_period: u64 = 5, in 1..=3600, from SOURCE;
+        /// without losses the window is not reduced below this
+        nv_min_cwnd: u32 = 2, in 2..=10_000, from SOURCE;
+        /// known RTT without queue; zero: unknown
+        base_rtt: Time = Time::ZERO, in Time::ZERO..=Time::from_secs(1), from "Linux BPF_SOCK_OPS_BASE_RTT: none";
+    }
+}
 
 /// No growth within this many packets below the largest window (`nv_pad_buffer`).
 const PAD_BUFFER: u32 = 2;
@@ -91,31 +88,6 @@ const SLOWEST: u8 = 8;
 const NO_RTT: u64 = u32::MAX as u64;
 /// Bytes per microsecond to 100 bit/s.
 const RATE_UNIT: u64 = 80_000;
-
-/// See the entry.
-struct Params {
-    pad: u32,
-    reset_period: Time,
-    min_cwnd: u32,
-    /// In microseconds, 0 for none.
-    base_rtt: u64,
-    /// In bytes.
-    mss: u64,
-    tick: Time,
-}
-
-impl Params {
-    fn new(params: &knee_core::Params, init: &Init) -> Self {
-        Self {
-            pad: params.count("nv_pad") as u32,
-            reset_period: Time::from_secs(params.count("nv_reset_period")),
-            min_cwnd: params.count("nv_min_cwnd") as u32,
-            base_rtt: params.time("base_rtt").as_micros(),
-            mss: u64::from(init.mss.max(1)),
-            tick: init.tick,
-        }
-    }
-}
 
 struct NvState {
     rng: Rng,
@@ -151,6 +123,9 @@ struct NvState {
 
 struct Nv {
     params: Params,
+    /// In bytes.
+    mss: u64,
+    tick: Time,
     state: NvState,
 }
 
@@ -175,7 +150,7 @@ impl Nv {
     fn new(params: Params, init: &Init) -> Self {
         let state = NvState {
             rng: init.rng.clone(),
-            min_rtt_reset: init.now.floor_to(params.tick).saturating_add(Time::from_secs(2)),
+            min_rtt_reset: init.now.floor_to(init.tick).saturating_add(Time::from_secs(2)),
             slowdown: 0,
             allow_growth: true,
             reset: false,
@@ -190,7 +165,7 @@ impl Nv {
             last_una: 0,
             no_congestion: 0,
         };
-        Self { params, state }
+        Self { params, mss: u64::from(init.mss.max(1)), tick: init.tick, state }
     }
 
     /// Averages the RTT and keeps the largest rate. Returns the mean, in microseconds.
@@ -201,7 +176,7 @@ impl Nv {
             state.min_rtt = mean * 2;
         }
         state.last_rtt = mean;
-        let bytes = delivered.saturating_mul(self.params.mss);
+        let bytes = delivered.saturating_mul(self.mss);
         state.max_rate = state.max_rate.max(bytes.saturating_mul(RATE_UNIT) / mean.max(1));
         state.samples = state.samples.saturating_add(1);
         mean
@@ -210,19 +185,20 @@ impl Nv {
     /// Keeps the minimum of the mean RTT, within the bounds of a known base RTT.
     fn update_min_rtt(&mut self, mean: u64, now: Time) {
         let (params, state) = (&self.params, &mut self.state);
-        let mean = match params.base_rtt {
+        let mean = match params.base_rtt.as_micros() {
             0 => mean,
             // Not below 80 % of it (205/256 in Linux), which makes flows fairer.
             base => mean.clamp((base * 205) >> 8, base),
         };
         state.min_rtt = state.min_rtt.min(mean);
         state.min_rtt_new = state.min_rtt_new.min(mean);
-        let now = now.floor_to(params.tick);
+        let now = now.floor_to(self.tick);
         if now >= state.min_rtt_reset {
             state.min_rtt = state.min_rtt_new;
             state.min_rtt_new = NO_RTT;
             // From three to five quarters of the period.
-            let interval = params.reset_period.mul_div(384 + state.rng.below(256), 512).floor_to(params.tick);
+            let interval =
+                Time::from_secs(params.nv_reset_period).mul_div(384 + state.rng.below(256), 512).floor_to(self.tick);
             state.min_rtt_reset = now.saturating_add(interval);
             state.small_window = (state.small_window / 2).max(SMALL_WINDOW);
         }
@@ -241,7 +217,7 @@ impl Nv {
             state.allow_growth = true;
             return;
         }
-        let max_win = max_window(state.max_rate, state.min_rtt, self.params.mss, self.params.pad);
+        let max_win = max_window(state.max_rate, state.min_rtt, self.mss, self.params.nv_pad);
         if control.cwnd > max_win {
             self.congested(max_win, control);
         } else if control.cwnd <= max_win - PAD_BUFFER {
@@ -287,7 +263,7 @@ impl Nv {
         self.state.samples = 0;
         self.state.rounds = 0;
         self.state.max_rate = 0;
-        control.cwnd = control.cwnd.max(self.params.min_cwnd);
+        control.cwnd = control.cwnd.max(self.params.nv_min_cwnd);
     }
 
     fn restart(&mut self, view: &View) {
@@ -366,7 +342,7 @@ mod tests {
 
     fn nv() -> Nv {
         let init = testing::init();
-        Nv::new(Params::new(&knee_core::Params::defaults(ENTRY.params), &init), &init)
+        Nv::new(Params::default(), &init)
     }
 
     /// A state ready to decide, with a window of 100 packets at 40 ms as the largest that needs no queue.

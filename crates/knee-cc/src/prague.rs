@@ -35,7 +35,7 @@ use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, Undo, View, increase,
 };
 use knee_core::packet::MTU;
-use knee_core::{Param, Params, Rate, Time};
+use knee_core::{Rate, Time, params};
 
 const SOURCE: &str = "draft-briscoe-iccrg-prague-congestion-control-04";
 const MODULE: &str = "authors' Linux module 0.7";
@@ -46,31 +46,31 @@ pub const ENTRY: Entry = Entry {
     family: Family::EcnBased,
     about: "DCTCP for the Internet: for L4S queues, and fair among short RTTs",
     source: "draft-briscoe-iccrg-prague-congestion-control-04; authors' Linux module 0.7",
-    params: &[
-        Param::time(
-            "rtt_target",
-            Time::from_millis(25),
-            (Time::ZERO, Time::from_millis(100)),
-            SOURCE,
-            "flows of shorter RTTs behave as if theirs were this; 0: off",
-        ),
-        Param::count("rtt_transition", 4, (0, 1000), MODULE, "rounds after slow start until they do"),
-        Param::count("shift_g", 4, (0, 10), "RFC 8257, Sec. 4.2: g = 1/16", "the gain g of alpha is 2 to minus this"),
-        Param::count("burst_shift", 12, (0, 20), MODULE, "a burst lasts 2 to minus this seconds at the pacing rate"),
-        Param::count("rate_mode_cwnd", 4, (0, 100), MODULE, "up to this window, in packets, the rate rules; 0: never"),
-        Param::switch(
-            "reduce_on_cwr",
-            false,
-            MODULE,
-            "reduce only as the state CWR begins, a round trip apart, as Linux does",
-        ),
-    ],
+    params: Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 2,
     needs: Needs { pacing: true, full_control: true, ecn: Ecn::Scalable, ..Needs::NONE },
-    make: |params, init| Box::new(Prague::new(Settings::new(params), init)),
+    make: |params, init| Box::new(Prague::new(params.into(), init)),
 };
+
+params! {
+    /// Prague's parameters.
+    struct Params {
+        /// flows of shorter RTTs behave as if theirs were this; 0: off
+        rtt_target: Time = Time::from_millis(25), in Time::ZERO..=Time::from_millis(100), from SOURCE;
+        /// rounds after slow start until they do
+        rtt_transition: u32 = 4, in 0..=1000, from MODULE;
+        /// the gain g of alpha is 2 to minus this
+        shift_g: u32 = 4, in 0..=10, from "RFC 8257, Sec. 4.2: g = 1/16";
+        /// a burst lasts 2 to minus this seconds at the pacing rate
+        burst_shift: u32 = 12, in 0..=20, from MODULE;
+        /// up to this window, in packets, the rate rules; 0: never
+        rate_mode_cwnd: u32 = 4, in 0..=100, from MODULE;
+        /// reduce only as the state CWR begins, a round trip apart, as Linux does
+        reduce_on_cwr: bool = false, from MODULE;
+    }
+}
 
 /// Bits of the fraction of alpha.
 const ALPHA_BITS: u32 = 24;
@@ -87,28 +87,6 @@ const MIN_CWND: u32 = 2;
 /// RTTs beyond this grow as if nothing were scaled.
 const MAX_SCALED_RTT: Time = Time::from_millis(100);
 const MTU_BYTES: u64 = MTU as u64;
-
-struct Settings {
-    rtt_target: Time,
-    rtt_transition: u32,
-    shift_g: u32,
-    burst_shift: u32,
-    rate_mode_cwnd: u32,
-    reduce_on_cwr: bool,
-}
-
-impl Settings {
-    fn new(params: &Params) -> Self {
-        Self {
-            rtt_target: params.time("rtt_target"),
-            rtt_transition: params.count("rtt_transition") as u32,
-            shift_g: params.count("shift_g") as u32,
-            burst_shift: params.count("burst_shift") as u32,
-            rate_mode_cwnd: params.count("rate_mode_cwnd") as u32,
-            reduce_on_cwr: params.switch("reduce_on_cwr"),
-        }
-    }
-}
 
 /// `a · b / c`, rounded to nearest; where `c` is 0, as with 1.
 fn scaled(a: u64, b: u64, c: u64) -> u64 {
@@ -128,7 +106,7 @@ fn window_of(rate: u64, rtt: Time) -> u64 {
 }
 
 struct Prague {
-    set: Settings,
+    set: Params,
     /// Average fraction of marked packets, with [`ALPHA_BITS`] and the bits of g.
     alpha: u64,
     alpha_updated: Time,
@@ -156,7 +134,7 @@ struct Prague {
 }
 
 impl Prague {
-    fn new(set: Settings, init: &Init) -> Self {
+    fn new(set: Params, init: &Init) -> Self {
         let window = u64::from(init.cwnd) * ONE;
         Self {
             set,
@@ -391,7 +369,7 @@ mod tests {
 
     fn prague(cwnd: u32) -> (Prague, Control) {
         let init = Init { rtt: RTT, cwnd, ..testing::init() };
-        let mut prague = Prague::new(Settings::new(&Params::defaults(ENTRY.params)), &init);
+        let mut prague = Prague::new(Params::default(), &init);
         let mut control = Control { ssthresh: cwnd, ..Control::initial(cwnd) };
         prague.rounds = 10;
         prague.marked_before = true;

@@ -19,12 +19,12 @@ pub const ENTRY: Entry = Entry {
     family: Family::LossBased,
     about: "additive increase by one packet per round trip, multiplicative decrease by half",
     source: "RFC 5681; Linux net/ipv4/tcp_cong.c",
-    params: slow_start::params![],
+    params: slow_start::Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| slow_start::with(Reno, params, init),
+    make: |params, init| slow_start::with(Reno, &params.into(), init),
 };
 
 /// Reno has no state beyond the window.

@@ -14,7 +14,7 @@
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, increase, slow_start};
-use knee_core::Param;
+use knee_core::params;
 
 /// Scalable TCP's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -22,41 +22,26 @@ pub const ENTRY: Entry = Entry {
     family: Family::LossBased,
     about: "increase by 1 % of what is acknowledged, decrease by an eighth",
     source: "Kelly, Scalable TCP, ACM CCR 33(2) 2003; Linux net/ipv4/tcp_scalable.c",
-    params: slow_start::params![
-        Param::count(
-            "ai_cnt",
-            100,
-            (1, 1_000_000),
-            "Kelly 2003 (a = 0.01); TCP_SCALABLE_AI_CNT",
-            "packets acknowledged per packet of growth, at most the window",
-        ),
-        Param::count(
-            "md_shift",
-            3,
-            (1, 31),
-            "Kelly 2003 (b = 0.125); TCP_SCALABLE_MD_SCALE",
-            "a loss reduces the window by 2 to minus this",
-        ),
-    ],
+    params: Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| slow_start::with(Scalable { p: Params::read(params) }, params, init),
+    make: |params, init| {
+        let params = Params::from(params);
+        slow_start::with(Scalable { p: params }, &params.start, init)
+    },
 };
 
-/// What can be tuned.
-#[derive(Clone, Copy, Debug)]
-struct Params {
-    /// 1/a, in packets.
-    ai_cnt: u32,
-    /// -log2 b.
-    md_shift: u32,
-}
-
-impl Params {
-    fn read(params: &knee_core::Params) -> Self {
-        Self { ai_cnt: params.count("ai_cnt") as u32, md_shift: params.count("md_shift") as u32 }
+params! {
+    /// Scalable TCP's parameters.
+    struct Params {
+        /// packets acknowledged per packet of growth, at most the window
+        ai_cnt: u32 = 100, in 1..=1_000_000, from "Kelly 2003 (a = 0.01); TCP_SCALABLE_AI_CNT";
+        /// a loss reduces the window by 2 to minus this
+        md_shift: u32 = 3, in 1..=31, from "Kelly 2003 (b = 0.125); TCP_SCALABLE_MD_SCALE";
+        #[flatten]
+        start: slow_start::Params;
     }
 }
 

@@ -23,7 +23,7 @@ use crate::entry::{Entry, Family};
 use crate::window::{rate_of, window_beyond};
 use crate::{Ack, Congestion, CongestionControl, Control, Needs};
 use knee_core::packet::MSS;
-use knee_core::{Bytes, Param, Rate, Time};
+use knee_core::{Bytes, Rate, Time, params};
 
 const SECOND: Time = Time::from_secs(1);
 
@@ -33,99 +33,17 @@ pub const ENTRY: Entry = Entry {
     family: Family::DelayBased,
     about: "rate control by the gradient of the RTT; its defaults are for data centres",
     source: "Mittal et al.: TIMELY, SIGCOMM 2015, Algorithm 1",
-    params: &[
-        Param::time(
-            "t_low",
-            Time::from_micros(50),
-            (Time::ZERO, SECOND),
-            "SIGCOMM 2015, Sec. 4.4",
-            "below this RTT the rate always increases",
-        ),
-        Param::time(
-            "t_high",
-            Time::from_micros(500),
-            (Time::from_micros(1), SECOND),
-            "SIGCOMM 2015, Sec. 4.4",
-            "above this RTT the rate always decreases",
-        ),
-        Param::rate(
-            "delta",
-            Rate::from_mbps(10),
-            (Rate::from_bps(1000), Rate::from_mbps(10_000)),
-            "SIGCOMM 2015, Sec. 4.3",
-            "additive increase per completion",
-        ),
-        Param::ratio("beta", 0.8, (0.01, 1.0), "SIGCOMM 2015, Sec. 4.3", "multiplicative decrease"),
-        Param::ratio(
-            "alpha",
-            0.875,
-            (0.001, 1.0),
-            "Zhu et al., CoNEXT 2016, Table 2",
-            "weight of a new RTT difference",
-        ),
-        Param::time(
-            "min_rtt",
-            Time::from_micros(20),
-            (Time::from_micros(1), SECOND),
-            "SIGCOMM 2015, Sec. 4.3",
-            "RTT by which the gradient is normalised",
-        ),
-        Param::count(
-            "hai_threshold",
-            5,
-            (1, 1000),
-            "SIGCOMM 2015, Sec. 4.3",
-            "completions without a positive gradient before N = 5",
-        ),
-        Param::bytes(
-            "segment",
-            Bytes(64_000),
-            (Bytes(1), Bytes(10_000_000)),
-            "SIGCOMM 2015, Sec. 4.1",
-            "data per completion event",
-        ),
-        Param::switch(
-            "above_base",
-            false,
-            "for other paths; not in the paper",
-            "apply the thresholds to the delay above the minimum RTT",
-        ),
-        Param::rate(
-            "min_rate",
-            Rate::from_mbps(1),
-            (Rate::from_bps(1000), Rate::from_mbps(10_000)),
-            "not in the paper",
-            "minimum rate",
-        ),
-        Param::rate(
-            "max_rate",
-            Rate::from_mbps(10_000),
-            (Rate::from_bps(1000), Rate::from_mbps(1_000_000)),
-            "SIGCOMM 2015, Sec. 6 (10 Gbit/s cards)",
-            "maximum rate, that of the network card",
-        ),
-    ],
+    params: Params::DECLARED,
     phases: &["rate_control"],
     edges: &[],
     min_cwnd: 4,
     needs: Needs { pacing: true, full_control: true, lossless: true, ..Needs::NONE },
     make: |params, init| {
-        let params = Params {
-            t_low: params.time("t_low").as_secs_f64(),
-            t_high: params.time("t_high").as_secs_f64(),
-            delta: mbps(params.rate("delta")),
-            beta: params.ratio("beta"),
-            alpha: params.ratio("alpha"),
-            min_rtt: params.time("min_rtt").as_secs_f64(),
-            hai_threshold: params.count("hai_threshold"),
-            segment: (params.bytes("segment").0 / u64::from(MSS)).max(1),
-            above_base: params.switch("above_base"),
-            min_rate: mbps(params.rate("min_rate")),
-            max_rate: mbps(params.rate("max_rate")),
-        };
+        let params = Params::from(params);
         let rate = mbps(rate_of(f64::from(init.cwnd), init.rtt));
         Box::new(Timely {
             rate: params.bounded(rate),
+            segment: params.segment_packets(),
             params,
             base_rtt: init.rtt.as_secs_f64(),
             prev_rtt: init.rtt.as_secs_f64(),
@@ -136,29 +54,40 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-struct Params {
-    /// Seconds.
-    t_low: f64,
-    /// Seconds.
-    t_high: f64,
-    /// Mbit/s.
-    delta: f64,
-    beta: f64,
-    alpha: f64,
-    /// Seconds.
-    min_rtt: f64,
-    hai_threshold: u64,
-    /// Packets.
-    segment: u64,
-    above_base: bool,
-    /// Mbit/s.
-    min_rate: f64,
-    /// Mbit/s.
-    max_rate: f64,
+params! {
+    /// TIMELY's parameters.
+    struct Params {
+        /// below this RTT the rate always increases
+        t_low: Time = Time::from_micros(50), in Time::ZERO..=SECOND, from "SIGCOMM 2015, Sec. 4.4";
+        /// above this RTT the rate always decreases
+        t_high: Time = Time::from_micros(500), in Time::from_micros(1)..=SECOND, from "SIGCOMM 2015, Sec. 4.4";
+        /// additive increase per completion
+        delta: Rate = Rate::from_mbps(10), in Rate::from_bps(1000)..=Rate::from_mbps(10_000),
+            from "SIGCOMM 2015, Sec. 4.3";
+        /// multiplicative decrease
+        beta: f64 = 0.8, in 0.01..=1.0, from "SIGCOMM 2015, Sec. 4.3";
+        /// weight of a new RTT difference
+        alpha: f64 = 0.875, in 0.001..=1.0, from "Zhu et al., CoNEXT 2016, Table 2";
+        /// RTT by which the gradient is normalised
+        min_rtt: Time = Time::from_micros(20), in Time::from_micros(1)..=SECOND, from "SIGCOMM 2015, Sec. 4.3";
+        /// completions without a positive gradient before N = 5
+        hai_threshold: u64 = 5, in 1..=1000, from "SIGCOMM 2015, Sec. 4.3";
+        /// data per completion event
+        segment: Bytes = Bytes(64_000), in Bytes(1)..=Bytes(10_000_000), from "SIGCOMM 2015, Sec. 4.1";
+        /// apply the thresholds to the delay above the minimum RTT
+        above_base: bool = false, from "for other paths; not in the paper";
+        /// minimum rate
+        min_rate: Rate = Rate::from_mbps(1), in Rate::from_bps(1000)..=Rate::from_mbps(10_000), from "not in the paper";
+        /// maximum rate, that of the network card
+        max_rate: Rate = Rate::from_mbps(10_000), in Rate::from_bps(1000)..=Rate::from_mbps(1_000_000),
+            from "SIGCOMM 2015, Sec. 6 (10 Gbit/s cards)";
+    }
 }
 
 struct Timely {
     params: Params,
+    /// Packets.
+    segment: u64,
     /// Mbit/s.
     rate: f64,
     /// Least RTT seen, seconds.
@@ -194,26 +123,31 @@ pub fn rising(rate: f64, beta: f64, gradient: f64) -> f64 {
 
 impl Params {
     fn bounded(&self, rate: f64) -> f64 {
-        rate.min(self.max_rate).max(self.min_rate)
+        rate.min(mbps(self.max_rate)).max(mbps(self.min_rate))
+    }
+
+    fn segment_packets(&self) -> u64 {
+        (self.segment.0 / u64::from(MSS)).max(1)
     }
 }
 
 impl Timely {
     fn complete(&mut self, rtt: f64) {
         let p = &self.params;
+        let (t_low, t_high, delta) = (p.t_low.as_secs_f64(), p.t_high.as_secs_f64(), mbps(p.delta));
         self.rtt_diff = smoothed(self.rtt_diff, rtt - self.prev_rtt, p.alpha);
         self.prev_rtt = rtt;
         let (delay, normal) =
-            if p.above_base { (rtt - self.base_rtt, self.base_rtt.max(1e-6)) } else { (rtt, p.min_rtt) };
+            if p.above_base { (rtt - self.base_rtt, self.base_rtt.max(1e-6)) } else { (rtt, p.min_rtt.as_secs_f64()) };
         let gradient = self.rtt_diff / normal;
         self.falling = if gradient <= 0.0 { self.falling + 1 } else { 0 };
-        let rate = if delay < p.t_low {
-            self.rate + p.delta
-        } else if delay > p.t_high {
-            above_high(self.rate, p.beta, p.t_high, delay)
+        let rate = if delay < t_low {
+            self.rate + delta
+        } else if delay > t_high {
+            above_high(self.rate, p.beta, t_high, delay)
         } else if gradient <= 0.0 {
             let n = if self.falling >= p.hai_threshold { 5.0 } else { 1.0 };
-            self.rate + n * p.delta
+            self.rate + n * delta
         } else {
             rising(self.rate, p.beta, gradient)
         };
@@ -226,7 +160,7 @@ impl CongestionControl for Timely {
         self.acked += u64::from(ack.delivered);
         if let Some(rtt) = ack.rtt {
             self.base_rtt = if self.base_rtt > 0.0 { self.base_rtt.min(rtt.as_secs_f64()) } else { rtt.as_secs_f64() };
-            if self.acked >= self.params.segment {
+            if self.acked >= self.segment {
                 self.acked = 0;
                 self.complete(rtt.as_secs_f64());
             }
@@ -257,21 +191,9 @@ mod tests {
     }
 
     fn timely() -> Timely {
-        let p = knee_core::Params::defaults(ENTRY.params);
-        let params = Params {
-            t_low: 50e-6,
-            t_high: 500e-6,
-            delta: mbps(p.rate("delta")),
-            beta: p.ratio("beta"),
-            alpha: p.ratio("alpha"),
-            min_rtt: 20e-6,
-            hai_threshold: p.count("hai_threshold"),
-            segment: 42,
-            above_base: false,
-            min_rate: 1.0,
-            max_rate: 10_000.0,
-        };
-        Timely { params, rate: 1000.0, base_rtt: 20e-6, prev_rtt: 100e-6, rtt_diff: 0.0, falling: 0, acked: 0 }
+        let params = Params::default();
+        let segment = params.segment_packets();
+        Timely { params, segment, rate: 1000.0, base_rtt: 20e-6, prev_rtt: 100e-6, rtt_diff: 0.0, falling: 0, acked: 0 }
     }
 
     #[test]

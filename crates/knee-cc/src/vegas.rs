@@ -23,7 +23,7 @@ use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::vegas_rtt::VegasRtt;
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, StateChange, increase, reno};
-use knee_core::Param;
+use knee_core::params;
 
 const SOURCE: &str = "Brakmo, Peterson, IEEE JSAC 13(8), 1995; Linux net/ipv4/tcp_vegas.c";
 
@@ -33,33 +33,23 @@ pub const ENTRY: Entry = Entry {
     family: Family::DelayBased,
     about: "keeps two to four packets of each flow in the queue",
     source: SOURCE,
-    params: &[
-        Param::count("alpha", 2, (0, 10_000), SOURCE, "the window grows while fewer packets than this are queued"),
-        Param::count("beta", 4, (0, 10_000), SOURCE, "the window shrinks while more packets than this are queued"),
-        Param::count("gamma", 1, (0, 10_000), SOURCE, "slow start ends when more packets than this are queued"),
-    ],
+    params: Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, _| Box::new(Vegas { params: Params::new(params), rtt: VegasRtt::new(0) }),
+    make: |params, _| Box::new(Vegas { params: params.into(), rtt: VegasRtt::new(0) }),
 };
 
-/// Thresholds in packets; see the entry.
-#[derive(Clone, Copy)]
-struct Params {
-    alpha: u32,
-    beta: u32,
-    gamma: u32,
-}
-
-impl Params {
-    fn new(params: &knee_core::Params) -> Self {
-        Self {
-            alpha: params.count("alpha") as u32,
-            beta: params.count("beta") as u32,
-            gamma: params.count("gamma") as u32,
-        }
+params! {
+    /// Vegas's parameters.
+    struct Params {
+        /// the window grows while fewer packets than this are queued
+        alpha: u32 = 2, in 0..=10_000, from SOURCE;
+        /// the window shrinks while more packets than this are queued
+        beta: u32 = 4, in 0..=10_000, from SOURCE;
+        /// slow start ends when more packets than this are queued
+        gamma: u32 = 1, in 0..=10_000, from SOURCE;
     }
 }
 
@@ -172,7 +162,7 @@ mod tests {
     fn vegas(base: u32) -> Vegas {
         let mut rtt = VegasRtt::new(100);
         rtt.base = base;
-        Vegas { params: Params::new(&knee_core::Params::defaults(ENTRY.params)), rtt }
+        Vegas { params: Params::default(), rtt }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Needs, StateChange, StateEvent, increase, reno, slow_start,
 };
-use knee_core::Param;
+use knee_core::params;
 
 /// Veno's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -25,35 +25,29 @@ pub const ENTRY: Entry = Entry {
     family: Family::Hybrid,
     about: "Reno that reduces by only a fifth if the backlog indicates a random loss",
     source: "Fu, Liew, TCP Veno, IEEE JSAC 21(2) 2003; Linux net/ipv4/tcp_veno.c",
-    params: slow_start::params![Param::count(
-        "beta",
-        3,
-        (1, 1_000_000),
-        "Fu, Liew 2003; tcp_veno.c",
-        "backlog at which the path counts as congested, in packets",
-    )],
+    params: Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| slow_start::with(Veno::new(Params::read(params)), params, init),
+    make: |params, init| {
+        let params = Params::from(params);
+        slow_start::with(Veno::new(params), &params.start, init)
+    },
 };
+
+params! {
+    /// Veno's parameters.
+    struct Params {
+        /// backlog at which the path counts as congested, in packets
+        beta: u64 = 3, in 1..=1_000_000, from "Fu, Liew 2003; tcp_veno.c";
+        #[flatten]
+        start: slow_start::Params;
+    }
+}
 
 /// No RTT seen, in microseconds.
 const NO_RTT: u64 = 0x7fff_ffff;
-
-/// What can be tuned.
-#[derive(Clone, Copy, Debug)]
-struct Params {
-    /// Threshold of the backlog in half packets.
-    beta: u64,
-}
-
-impl Params {
-    fn read(params: &knee_core::Params) -> Self {
-        Self { beta: params.count("beta") * 2 }
-    }
-}
 
 /// State of a connection.
 struct Veno {
@@ -84,7 +78,7 @@ impl Veno {
     }
 
     fn congested(&self) -> bool {
-        self.backlog >= self.p.beta
+        self.backlog >= 2 * self.p.beta
     }
 
     /// One packet per two windows acknowledged.
@@ -221,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_restart_learns_the_base_rtt_anew() {
-        let mut cc = Veno::new(Params { beta: 6 });
+        let mut cc = Veno::new(Params::default());
         step(&mut cc, 40, 1, avoiding(10));
         cc.on_state(&change_at(Time::ZERO, StateEvent::Restart), &mut avoiding(10));
         step(&mut cc, 60, 1, avoiding(10));

@@ -33,12 +33,12 @@ pub const ENTRY: Entry = Entry {
     family: Family::LossBased,
     about: "Reno that on a loss reduces the window to the measured bandwidth times the minimum RTT",
     source: "Grieco, Mascolo, Westwood+, ACM CCR 34(2) 2004; Linux net/ipv4/tcp_westwood.c",
-    params: slow_start::params![],
+    params: slow_start::Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| slow_start::with(Westwood::new(init), params, init),
+    make: |params, init| slow_start::with(Westwood::new(init), &params.into(), init),
 };
 
 /// The RTT assumed before the first sample (`TCP_WESTWOOD_INIT_RTT`).

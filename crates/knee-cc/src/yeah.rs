@@ -18,7 +18,7 @@ use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::vegas_rtt::VegasRtt;
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, StateChange, increase, slow_start};
-use knee_core::Param;
+use knee_core::params;
 
 const SOURCE: &str = "Baiocchi et al., YeAH-TCP, PFLDnet 2007; Linux net/ipv4/tcp_yeah.c";
 
@@ -28,45 +28,38 @@ pub const ENTRY: Entry = Entry {
     family: Family::Hybrid,
     about: "scalable growth with a short queue, early decongestion and Reno's pace with a long one",
     source: SOURCE,
-    params: slow_start::params![
-        Param::count("alpha", 80, (0, 1_000_000), SOURCE, "queued packets of the flow at which it empties the queue"),
-        Param::count("gamma", 1, (1, 1000), SOURCE, "the queue is reduced by its gamma-th part per round trip"),
-        Param::count(
-            "delta",
-            3,
-            (0, 31),
-            SOURCE,
-            "a loss reduces the window by at least the window shifted right by this",
-        ),
-        Param::count(
-            "epsilon",
-            1,
-            (0, 31),
-            SOURCE,
-            "emptying the queue reduces the window by at most the window shifted right by this",
-        ),
-        Param::count(
-            "phy",
-            8,
-            (1, 1000),
-            SOURCE,
-            "slow mode starts when the queueing delay exceeds the phy-th part of the base RTT",
-        ),
-        Param::count("rho", 16, (0, 100_000), SOURCE, "round trips in slow mode after which a loss halves the window"),
-        Param::count(
-            "zeta",
-            50,
-            (0, 100_000),
-            SOURCE,
-            "round trips in fast mode after which the estimate of competing Reno flows is reset",
-        ),
-    ],
+    params: Params::DECLARED,
     phases: CLASSIC_PHASES,
     edges: CLASSIC_EDGES,
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| slow_start::with(Yeah { params: Params::new(params), state: YeahState::new() }, params, init),
+    make: |params, init| {
+        let params = Params::from(params);
+        slow_start::with(Yeah { params, state: YeahState::new() }, &params.start, init)
+    },
 };
+
+params! {
+    /// YeAH's parameters.
+    struct Params {
+        /// queued packets of the flow at which it empties the queue
+        alpha: u32 = 80, in 0..=1_000_000, from SOURCE;
+        /// the queue is reduced by its gamma-th part per round trip
+        gamma: u32 = 1, in 1..=1000, from SOURCE;
+        /// a loss reduces the window by at least the window shifted right by this
+        delta: u32 = 3, in 0..=31, from SOURCE;
+        /// emptying the queue reduces the window by at most the window shifted right by this
+        epsilon: u32 = 1, in 0..=31, from SOURCE;
+        /// slow mode starts when the queueing delay exceeds the phy-th part of the base RTT
+        phy: u32 = 8, in 1..=1000, from SOURCE;
+        /// round trips in slow mode after which a loss halves the window
+        rho: u32 = 16, in 0..=100_000, from SOURCE;
+        /// round trips in fast mode after which the estimate of competing Reno flows is reset
+        zeta: u32 = 50, in 0..=100_000, from SOURCE;
+        #[flatten]
+        start: slow_start::Params;
+    }
+}
 
 /// In fast mode the window grows by one packet per this many acknowledged (Scalable TCP; Linux's
 /// `TCP_SCALABLE_AI_CNT`).
@@ -75,33 +68,6 @@ const SCALABLE_COUNT: u32 = 100;
 const MAX_CWND: u32 = u32::MAX / 128;
 /// Where Linux stops counting slow round trips.
 const MAX_SLOW_ROUNDS: u32 = 0x00ff_ffff;
-
-/// See the entry.
-#[derive(Clone, Copy)]
-struct Params {
-    alpha: u32,
-    gamma: u32,
-    delta: u32,
-    epsilon: u32,
-    phy: u32,
-    rho: u32,
-    zeta: u32,
-}
-
-impl Params {
-    fn new(params: &knee_core::Params) -> Self {
-        let count = |name| params.count(name) as u32;
-        Self {
-            alpha: count("alpha"),
-            gamma: count("gamma"),
-            delta: count("delta"),
-            epsilon: count("epsilon"),
-            phy: count("phy"),
-            rho: count("rho"),
-            zeta: count("zeta"),
-        }
-    }
-}
 
 struct YeahState {
     rtt: VegasRtt,
@@ -222,7 +188,7 @@ mod tests {
         state.rtt.base = base;
         state.rtt.min = min;
         state.rtt.count = 3;
-        Yeah { params: Params::new(&knee_core::Params::defaults(ENTRY.params)), state }
+        Yeah { params: Params::default(), state }
     }
 
     fn lose(cc: &mut Yeah, cwnd: u32) -> u32 {

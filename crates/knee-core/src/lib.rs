@@ -5,6 +5,7 @@
 pub mod cache;
 pub mod connection;
 pub mod convert;
+pub mod declare;
 pub mod packet;
 pub mod params;
 pub mod rng;

@@ -2,6 +2,7 @@
 
 use crate::units::{Bytes, Rate, Time};
 use std::fmt;
+use std::slice::Iter;
 use thiserror::Error;
 
 /// What a parameter measures.
@@ -235,7 +236,8 @@ pub enum ParamError {
     },
 }
 
-/// A full set of values for a list of declarations.
+/// A full set of values for a list of declarations. What [`params!`](crate::params!) declares is read as a struct; look-ups by
+/// name are for what is declared by the functions of [`Param`], and for tests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Params(Vec<(&'static str, Value)>);
 
@@ -270,9 +272,19 @@ impl Params {
         Self(declared.iter().map(|p| (p.name, p.default)).collect())
     }
 
+    /// All of them, in the order of the declaration.
+    pub(crate) fn values(&self) -> Iter<'_, (&'static str, Value)> {
+        self.0.iter()
+    }
+
+    /// The value of the parameter called `name`, if there is one.
+    pub fn find(&self, name: &str) -> Option<Value> {
+        self.0.iter().find(|(n, _)| *n == name).map(|(_, value)| *value)
+    }
+
     fn get(&self, name: &str) -> Value {
-        match self.0.iter().find(|(n, _)| *n == name) {
-            Some((_, value)) => *value,
+        match self.find(name) {
+            Some(value) => value,
             None => panic!("parameter `{name}` is read but not declared"),
         }
     }

@@ -14,7 +14,7 @@
 
 use crate::registry::Choice;
 use knee_core::convert::{index, index_u32, truncated};
-use knee_core::{Param, Params, Rng, Time};
+use knee_core::{Params, Rng, Time, params};
 
 /// Entries of a table.
 const ENTRIES: usize = 4096;
@@ -22,20 +22,16 @@ const ENTRIES: usize = 4096;
 const END: f64 = 4.0;
 
 const MOST: Time = Time::from_secs(100);
-const MEAN: Param = Param::time(
-    "mean",
-    Time::from_millis(5),
-    (Time::ZERO, MOST),
-    "ours",
-    "mean of the extra delay, where it is never negative",
-);
-const DEVIATION: Param = Param::time(
-    "deviation",
-    Time::from_millis(1),
-    (Time::ZERO, MOST),
-    "ours",
-    "its standard deviation, as netem's tables scale it",
-);
+
+params! {
+    /// The parameters of the distributions.
+    struct Spread {
+        /// mean of the extra delay, where it is never negative
+        mean: Time = Time::from_millis(5), in Time::ZERO..=MOST, from "ours";
+        /// its standard deviation, as netem's tables scale it
+        deviation: Time = Time::from_millis(1), in Time::ZERO..=MOST, from "ours";
+    }
+}
 
 /// Uniform from zero to the link's `jitter`.
 pub const UNIFORM: Choice =
@@ -45,21 +41,21 @@ pub const NORMAL: Choice = Choice {
     name: "normal",
     about: "normally distributed extra delay",
     source: "Linux netem, distribution normal",
-    params: &[MEAN, DEVIATION],
+    params: Spread::DECLARED,
 };
 /// See the module.
 pub const PARETO: Choice = Choice {
     name: "pareto",
     about: "extra delay with a long tail: Pareto with shape 3",
     source: "Linux netem, distribution pareto",
-    params: &[MEAN, DEVIATION],
+    params: Spread::DECLARED,
 };
 /// See the module.
 pub const PARETO_NORMAL: Choice = Choice {
     name: "paretonormal",
     about: "a quarter normal, three quarters Pareto, which resembles measured delays",
     source: "Linux netem, distribution paretonormal",
-    params: &[MEAN, DEVIATION],
+    params: Spread::DECLARED,
 };
 /// Values from a file.
 pub const TABLE: Choice = Choice {
@@ -93,7 +89,7 @@ impl Delay {
             "paretonormal" => |u| 0.25 * normal(u) + 0.75 * pareto(u),
             _ => return None,
         };
-        let (mean, deviation) = (params.time("mean"), params.time("deviation"));
+        let Spread { mean, deviation } = params.into();
         let value = |i| {
             let z = quantile((f64::from(i) + 0.5) / ENTRIES as f64).clamp(-END, END);
             Time::from_nanos(truncated(mean.as_nanos() as f64 + deviation.as_nanos() as f64 * z))

@@ -15,7 +15,7 @@
 //! Linux's netem has it as `loss gemodel p r 1-h 1-k`: its `1-h` is `loss_bad`, its `1-k` is `loss_good` (tc-netem(8)).
 
 use crate::registry::Choice;
-use knee_core::{Param, Params, Rng};
+use knee_core::{Params, Rng, params};
 
 /// Random loss of each packet by itself, with the probability `loss` of the link.
 pub const RANDOM: Choice = Choice {
@@ -30,31 +30,22 @@ pub const GILBERT_ELLIOTT: Choice = Choice {
     name: "gilbert-elliott",
     about: "loss in bursts: a good and a bad state, each with a loss probability of its own",
     source: "Gilbert 1960, Elliott 1963; Linux netem's gemodel",
-    params: &[
-        Param::ratio(
-            "p",
-            0.01,
-            (0.0, 1.0),
-            "ours: with r a loss rate of 2.9 %",
-            "probability of the step from good to bad, per packet",
-        ),
-        Param::ratio(
-            "r",
-            1.0 / 3.0,
-            (0.0, 1.0),
-            "ours: bursts of three packets",
-            "probability of the step from bad to good, per packet; bursts last 1/r packets",
-        ),
-        Param::ratio(
-            "loss_good",
-            0.0,
-            (0.0, 1.0),
-            "Gilbert 1960; netem's default of 1-k",
-            "loss probability in the good state",
-        ),
-        Param::ratio("loss_bad", 1.0, (0.0, 1.0), "netem's default of 1-h", "loss probability in the bad state"),
-    ],
+    params: GilbertElliott::DECLARED,
 };
+
+params! {
+    /// The chain of `gilbert-elliott`.
+    struct GilbertElliott {
+        /// probability of the step from good to bad, per packet
+        p: f64 = 0.01, in 0.0..=1.0, from "ours: with r a loss rate of 2.9 %";
+        /// probability of the step from bad to good, per packet; bursts last 1/r packets
+        r: f64 = 1.0 / 3.0, in 0.0..=1.0, from "ours: bursts of three packets";
+        /// loss probability in the good state
+        loss_good: f64 = 0.0, in 0.0..=1.0, from "Gilbert 1960; netem's default of 1-k";
+        /// loss probability in the bad state
+        loss_bad: f64 = 1.0, in 0.0..=1.0, from "netem's default of 1-h";
+    }
+}
 
 /// What is lost at random before a queue.
 pub struct Loss {
@@ -65,7 +56,7 @@ pub struct Loss {
 enum Kind {
     None,
     Random(f64),
-    GilbertElliott { p: f64, r: f64, loss_good: f64, loss_bad: f64, bad: bool },
+    GilbertElliott { chain: GilbertElliott, bad: bool },
 }
 
 impl Loss {
@@ -78,10 +69,7 @@ impl Loss {
     pub fn model(name: &str, params: &Params, rng: Rng) -> Option<Self> {
         let kind = match name {
             "random" => Kind::None,
-            "gilbert-elliott" => {
-                let [p, r, loss_good, loss_bad] = ["p", "r", "loss_good", "loss_bad"].map(|name| params.ratio(name));
-                Kind::GilbertElliott { p, r, loss_good, loss_bad, bad: false }
-            }
+            "gilbert-elliott" => Kind::GilbertElliott { chain: params.into(), bad: false },
             _ => return None,
         };
         Some(Self { kind, rng })
@@ -103,9 +91,9 @@ impl Loss {
         match &mut self.kind {
             Kind::None => false,
             Kind::Random(probability) => self.rng.chance(*probability),
-            Kind::GilbertElliott { p, r, loss_good, loss_bad, bad } => {
-                let lost = self.rng.chance(if *bad { *loss_bad } else { *loss_good });
-                *bad ^= self.rng.chance(if *bad { *r } else { *p });
+            Kind::GilbertElliott { chain, bad } => {
+                let lost = self.rng.chance(if *bad { chain.loss_bad } else { chain.loss_good });
+                *bad ^= self.rng.chance(if *bad { chain.r } else { chain.p });
                 lost
             }
         }

@@ -15,7 +15,7 @@ pub struct Choice {
     pub about: &'static str,
     /// The paper, standard or program it follows.
     pub source: &'static str,
-    /// Its parameters.
+    /// Its parameters: `DECLARED` of what [`knee_core::params!`] makes.
     pub params: &'static [Param],
 }
 

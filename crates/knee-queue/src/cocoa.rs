@@ -42,49 +42,40 @@ use crate::fair_queue::{Admission, BufferRule, FairQueue};
 use crate::fq;
 use crate::registry::Entry;
 use knee_core::convert::{saturating_u32, truncated, truncated_u32};
-use knee_core::{Packet, Param, Params, Time};
+use knee_core::{Packet, Time, params};
 
 /// The registry entry.
 pub const ENTRY: Entry = Entry {
     name: "cocoa",
     about: "fq with a buffer per flow that follows its congestion control",
     source: "Bachl et al., Cocoa: Congestion Control Aware Queuing, BS 2019",
-    params: &[
-        Param::ratio("multiplier", 1.25, (0.0, 100.0), "cocoa, 2.1", "length of a guard interval in longest intervals"),
-        Param::ratio("max_increase", 2.0, (1.0, 100.0), "cocoa, 2.2", "most growth of a buffer at once, as a factor"),
-        Param::time(
-            "max_guard_interval",
-            Time::from_secs(1),
-            (Time::ZERO, Time::from_secs(1000)),
-            "cocoa, 2.3",
-            "most a guard interval must last",
-        ),
-        Param::ratio(
-            "max_guard_rtts",
-            0.0,
-            (0.0, 1000.0),
-            "cocoa, 2.3: for example 2, 4 or 8",
-            "the same in round-trip times of the flow, in place of max_guard_interval; 0: off",
-        ),
-        Param::time(
-            "base_rtt",
-            Time::from_millis(100),
-            (Time::ZERO, Time::from_secs(10)),
-            "an estimate; cocoa, 2.3, leaves the measuring open",
-            "round-trip time without this queue, for max_guard_rtts",
-        ),
-        Param::switch("learn_initial", false, "cocoa, 6", "start flows with the buffer that earlier ones came to"),
-        fq::FLOW_LIMIT,
-        fq::QUANTUM,
-        fq::INITIAL_QUANTUM,
-        fq::REFILL_DELAY,
-        fq::FLOW_MAX_RATE,
-        fq::LOW_RATE_THRESHOLD,
-        fq::CE_THRESHOLD,
-        fq::ORPHAN_MASK,
-    ],
-    make: |params, init| Box::new(FairQueue::new(Cocoa::new(params), params, init)),
+    params: Params::DECLARED,
+    make: |params, init| {
+        let params = Params::from(params);
+        Box::new(FairQueue::new(Cocoa::new(&params), &params.fq, init))
+    },
 };
+
+params! {
+    /// Cocoa's parameters.
+    struct Params {
+        /// length of a guard interval in longest intervals
+        multiplier: f64 = 1.25, in 0.0..=100.0, from "cocoa, 2.1";
+        /// most growth of a buffer at once, as a factor
+        max_increase: f64 = 2.0, in 1.0..=100.0, from "cocoa, 2.2";
+        /// most a guard interval must last
+        max_guard_interval: Time = Time::from_secs(1), in Time::ZERO..=Time::from_secs(1000), from "cocoa, 2.3";
+        /// the same in round-trip times of the flow, in place of max_guard_interval; 0: off
+        max_guard_rtts: f64 = 0.0, in 0.0..=1000.0, from "cocoa, 2.3: for example 2, 4 or 8";
+        /// round-trip time without this queue, for max_guard_rtts
+        base_rtt: Time = Time::from_millis(100), in Time::ZERO..=Time::from_secs(10),
+            from "an estimate; cocoa, 2.3, leaves the measuring open";
+        /// start flows with the buffer that earlier ones came to
+        learn_initial: bool = false, from "cocoa, 6";
+        #[flatten]
+        fq: fq::Params;
+    }
+}
 
 /// More packets than any queue holds.
 const MAX_BUFFER: u32 = 1 << 30;
@@ -182,16 +173,16 @@ const LEARNING_GAIN: f64 = 0.125;
 
 impl Cocoa {
     fn new(params: &Params) -> Self {
-        let rtts = params.ratio("max_guard_rtts");
+        let rtts = params.max_guard_rtts;
         Self {
             settings: Settings {
-                multiplier: Factor::new(params.ratio("multiplier")),
-                max_increase: Factor::new(params.ratio("max_increase")),
-                max_guard_interval: params.time("max_guard_interval"),
+                multiplier: Factor::new(params.multiplier),
+                max_increase: Factor::new(params.max_increase),
+                max_guard_interval: params.max_guard_interval,
                 max_guard_rtts: (rtts > 0.0).then(|| Factor::new(rtts)),
-                base_rtt: params.time("base_rtt"),
-                learn_initial: params.switch("learn_initial"),
-                initial_buffer: saturating_u32(params.count("flow_limit")),
+                base_rtt: params.base_rtt,
+                learn_initial: params.learn_initial,
+                initial_buffer: params.fq.flow_limit,
             },
             learned: None,
         }

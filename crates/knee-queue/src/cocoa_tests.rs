@@ -14,7 +14,7 @@ impl Bench {
     fn new(given: &[(&str, Value)]) -> Self {
         let given: Vec<_> = [("flow_limit", Value::Count(4))].into_iter().chain(given.iter().copied()).collect();
         let params = params(&ENTRY, &given);
-        Self { q: FairQueue::new(Cocoa::new(&params), &params, &init(&ENTRY, None, 12)), cx: Context::default() }
+        Self { q: FairQueue::new(Cocoa::new(&params), &params.fq, &init(&ENTRY, None, 12)), cx: Context::default() }
     }
 
     /// `n` packets of flow `flow` come at `ms`; how many are taken.

@@ -5,32 +5,37 @@
 //! Departures: where the limit is lowered, the tail goes first, as in `pfifo`.
 
 use crate::bound::Bound;
-use crate::codel_law::{CE_THRESHOLD, CodelParams, CodelState, INTERVAL, Source, TARGET};
+use crate::codel_law::{CodelLaw, CodelParams, CodelState, Source};
 use crate::fifo::Fifo;
 use crate::registry::Entry;
 use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
-use knee_core::{Bytes, Packet, Param, Params};
+use knee_core::{Bytes, Packet, params};
 
 /// The registry entry.
 pub const ENTRY: Entry = Entry {
     name: "codel",
     about: "controlled delay: drops at the head while packets stand longer than a target",
     source: "RFC 8289; Linux net/sched/sch_codel.c",
-    params: &[
-        TARGET,
-        INTERVAL,
-        CE_THRESHOLD,
-        Param::switch("ecn", false, "Linux codel_params_init", "mark ECN-capable packets rather than drop them"),
-    ],
-    make: |params, init| Box::new(Codel::new(params, init)),
+    params: Params::DECLARED,
+    make: |params, init| Box::new(Codel::new(&params.into(), init)),
 };
+
+params! {
+    /// CoDel's parameters.
+    struct Params {
+        #[flatten]
+        codel: CodelParams;
+        /// mark ECN-capable packets rather than drop them
+        ecn: bool = false, from "Linux codel_params_init";
+    }
+}
 
 /// Packets held where no limit is given (Linux DEFAULT_CODEL_LIMIT).
 const DEFAULT_LIMIT: Limit = Limit::Packets(1000);
 
 struct Codel {
     fifo: Fifo,
-    params: CodelParams,
+    law: CodelLaw,
     state: CodelState,
     bound: Bound,
 }
@@ -52,7 +57,7 @@ impl Codel {
     fn new(params: &Params, init: &Init) -> Self {
         let fifo = Fifo::new(init);
         Self {
-            params: CodelParams::new(params, fifo.frame()),
+            law: CodelLaw::new(&params.codel, params.ecn, fifo.frame()),
             fifo,
             state: CodelState::NEW,
             bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
@@ -72,7 +77,7 @@ impl Queue for Codel {
 
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
         let mut packet = Packet::default();
-        self.params.dequeue(&mut self.state, &mut self.fifo, &mut packet, cx).then_some(packet)
+        self.law.dequeue(&mut self.state, &mut self.fifo, &mut packet, cx).then_some(packet)
     }
 
     fn backlog(&self) -> Backlog {
@@ -181,7 +186,7 @@ mod tests {
 
     #[test]
     fn beyond_ce_threshold_every_capable_packet_is_marked() {
-        let params = Params::resolve(ENTRY.params, [("ce_threshold", Value::Time(Time::from_millis(1)))]).unwrap();
+        let params = params(&ENTRY, &[("ce_threshold", Value::Time(Time::from_millis(1)))]);
         let rng = Rng::stream(1, "codel");
         let mut q = Codel::new(&params, &Init { limit: None, overhead: 14, rate: Rate::from_mbps(12), rng });
         let mut cx = Context::default();

@@ -1,4 +1,4 @@
-//! CoDel's control law, a part that serves every discipline with a CoDel in it: one [`CodelParams`] for all queues,
+//! CoDel's control law, a part that serves every discipline with a CoDel in it: one [`CodelLaw`] for all queues,
 //! one [`CodelState`] per queue.
 //!
 //! Packets that stayed at least `target` in the queue for a whole `interval` mean a standing queue. From then on one
@@ -23,32 +23,21 @@
 //! Departure: times are 64 bits wide and do not wrap.
 
 use crate::Context;
-use knee_core::{Bytes, Packet, Param, Params, Time};
+use knee_core::{Bytes, Packet, Time, params};
 
-/// The parameters that all disciplines with a CoDel share; `ecn` is declared by each, as the defaults differ.
-pub(crate) const TARGET: Param = Param::time(
-    "target",
-    Time::from_millis(5),
-    (Time::from_micros(2), Time::from_secs(10)),
-    "RFC 8289, 4.3; Linux codel_params_init",
-    "acceptable standing delay",
-);
-/// See [`TARGET`].
-pub(crate) const INTERVAL: Param = Param::time(
-    "interval",
-    Time::from_millis(100),
-    (Time::from_micros(2), Time::from_secs(100)),
-    "RFC 8289, 4.2; Linux codel_params_init",
-    "how long the delay may stand above the target; a round-trip time that covers most paths",
-);
-/// See [`TARGET`].
-pub(crate) const CE_THRESHOLD: Param = Param::time(
-    "ce_threshold",
-    Time::ZERO,
-    (Time::ZERO, Time::from_secs(2000)),
-    "Linux codel_params_init: off",
-    "mark every ECN-capable packet that stayed longer than this; 0: off",
-);
+params! {
+    /// The parameters that all disciplines with a CoDel share; `ecn` is declared by each, as the defaults differ.
+    pub(crate) struct CodelParams {
+        /// acceptable standing delay
+        target: Time = Time::from_millis(5), in Time::from_micros(2)..=Time::from_secs(10),
+            from "RFC 8289, 4.3; Linux codel_params_init";
+        /// how long the delay may stand above the target; a round-trip time that covers most paths
+        interval: Time = Time::from_millis(100), in Time::from_micros(2)..=Time::from_secs(100),
+            from "RFC 8289, 4.2; Linux codel_params_init";
+        /// mark every ECN-capable packet that stayed longer than this; 0: off
+        ce_threshold: Time = Time::ZERO, in Time::ZERO..=Time::from_secs(2000), from "Linux codel_params_init: off";
+    }
+}
 
 /// Time in units of 1024 ns.
 pub(crate) type CodelTime = u64;
@@ -89,7 +78,7 @@ impl InvSqrt {
 
 /// What is set.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CodelParams {
+pub(crate) struct CodelLaw {
     target: CodelTime,
     interval: CodelTime,
     /// `CodelTime::MAX`: off.
@@ -102,18 +91,18 @@ pub(crate) struct CodelParams {
     ecn: bool,
 }
 
-impl CodelParams {
-    /// From the declared parameters and the size of a full frame.
-    pub(crate) fn new(params: &Params, mtu: u64) -> Self {
-        let threshold = params.time("ce_threshold");
+impl CodelLaw {
+    /// From the parameters and the size of a full frame.
+    pub(crate) fn new(params: &CodelParams, ecn: bool, mtu: u64) -> Self {
+        let threshold = params.ce_threshold;
         Self {
-            target: codel_time(params.time("target")),
-            interval: codel_time(params.time("interval")),
+            target: codel_time(params.target),
+            interval: codel_time(params.interval),
             ce_threshold: if threshold == Time::ZERO { CodelTime::MAX } else { codel_time(threshold) },
             ce_threshold_mask: 0,
             ce_threshold_selector: 0,
             mtu,
-            ecn: params.switch("ecn"),
+            ecn,
         }
     }
 
@@ -164,7 +153,7 @@ pub(crate) trait Source {
     fn bytes(&self) -> Bytes;
 }
 
-impl CodelParams {
+impl CodelLaw {
     /// Puts the next packet that may leave into `packet`; those dropped on the way are in `cx`. False: there is none.
     #[inline]
     pub(crate) fn dequeue(

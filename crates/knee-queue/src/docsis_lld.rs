@@ -25,12 +25,12 @@
 //! queue. Left out: queue protection (RFC 9957), NQB's code point, rates and buffers of single service flows.
 
 use crate::bound::Bound;
-use crate::docsis_pie::{BUFFER, Controller, INTERVAL, TARGET, time_for};
+use crate::docsis_pie::{self, BUFFER, Controller, INTERVAL, time_for};
 use crate::fifo::Fifo;
 use crate::registry::Entry;
 use crate::{Backlog, Bursts, Context, Init, Queue, Resize, Verdict};
 use knee_core::convert::{non_negative, saturating_i64};
-use knee_core::{Bytes, Packet, Param, Params, Rate, Time};
+use knee_core::{Bytes, Packet, Rate, Time, params};
 
 const MULPI: &str = "DOCSIS 3.1 MULPI, annexes M to O; docsis-ns3";
 
@@ -39,34 +39,28 @@ pub const ENTRY: Entry = Entry {
     name: "docsis-lld",
     about: "dual queue of Low Latency DOCSIS: L4S beside classic traffic, delays without the wait for grants",
     source: "DOCSIS 3.1 MULPI, annexes M to O; RFC 9332",
-    params: &[
-        TARGET,
-        Param::ratio("coupling_factor", 2.0, (0.0, 25.5), MULPI, "k: L4S marks for a base probability p' with k p'"),
-        Param::time(
-            "max_thresh",
-            Time::from_millis(1),
-            (Time::from_micros(1), Time::from_millis(65)),
-            MULPI,
-            "delay of the L queue from which on every packet is marked",
-        ),
-        Param::time(
-            "range",
-            Time::from_nanos(1 << 19),
-            (Time::ZERO, Time::from_millis(33)),
-            MULPI,
-            "marking begins that much below max_thresh",
-        ),
-        Param::count("weight", 230, (1, 255), MULPI, "share of the bytes for the L queue while both wait, of 256"),
-        Param::time(
-            "loop_delay",
-            Time::from_millis(3),
-            (Time::ZERO, Time::from_secs(1)),
-            "ours: that of the link model docsis-lld",
-            "what the L queue may hold, at the link's rate, while it waits for grants; 0 s for a downstream",
-        ),
-    ],
-    make: |params, init| Box::new(DocsisLld::new(params, init)),
+    params: Params::DECLARED,
+    make: |params, init| Box::new(DocsisLld::new(params.into(), init)),
 };
+
+params! {
+    /// The parameters of both queues.
+    struct Params {
+        #[flatten]
+        classic: docsis_pie::Params;
+        /// k: L4S marks for a base probability p' with k p'
+        coupling_factor: f64 = 2.0, in 0.0..=25.5, from MULPI;
+        /// delay of the L queue from which on every packet is marked
+        max_thresh: Time = Time::from_millis(1), in Time::from_micros(1)..=Time::from_millis(65), from MULPI;
+        /// marking begins that much below max_thresh
+        range: Time = Time::from_nanos(1 << 19), in Time::ZERO..=Time::from_millis(33), from MULPI;
+        /// share of the bytes for the L queue while both wait, of 256
+        weight: u32 = 230, in 1..=255, from MULPI;
+        /// what the L queue may hold, at the link's rate, while it waits for grants; 0 s for a downstream
+        loop_delay: Time = Time::from_millis(3), in Time::ZERO..=Time::from_secs(1),
+            from "ours: that of the link model docsis-lld";
+    }
+}
 
 /// The two weights come to this.
 const WEIGHTS: i64 = 256;
@@ -93,12 +87,9 @@ impl VirtualQueue {
 
 struct DocsisLld {
     controller: Controller,
-    coupling: f64,
-    max_thresh: Time,
-    range: Time,
+    params: Params,
     /// L's, of [`WEIGHTS`].
     weight: i64,
-    loop_delay: Time,
     virtual_queue: VirtualQueue,
     /// Sum of the probabilities since the last mark.
     count: f64,
@@ -135,14 +126,11 @@ fn ramp(delay: Time, (least, most): (Time, Time)) -> f64 {
 }
 
 impl DocsisLld {
-    fn new(params: &Params, init: &Init) -> Self {
+    fn new(params: Params, init: &Init) -> Self {
         Self {
-            controller: Controller::new(params.time("target"), init.rng.clone()),
-            coupling: params.ratio("coupling_factor"),
-            max_thresh: params.time("max_thresh"),
-            range: params.time("range"),
-            weight: saturating_i64(params.count("weight")),
-            loop_delay: params.time("loop_delay"),
+            controller: Controller::new(params.classic.target, init.rng.clone()),
+            params,
+            weight: i64::from(params.weight),
             virtual_queue: VirtualQueue::default(),
             count: 0.0,
             credit: 0,
@@ -171,8 +159,8 @@ impl DocsisLld {
 
     /// Marks what comes to L as its delay and C's probability ask.
     fn mark(&mut self, packet: &mut Packet, delay: Time, cx: &mut Context) {
-        let native = ramp(delay, thresholds(self.max_thresh, self.range, self.bound.rate()));
-        let coupled = self.coupling * self.controller.prob().sqrt();
+        let native = ramp(delay, thresholds(self.params.max_thresh, self.params.range, self.bound.rate()));
+        let coupled = self.params.coupling_factor * self.controller.prob().sqrt();
         self.count += native.max(coupled.min(1.0));
         if self.count > 1.0 {
             self.count -= 1.0;
@@ -193,7 +181,7 @@ impl DocsisLld {
             return Verdict::Dropped;
         }
         let own = time_for(self.bound.rate(), size);
-        let held = time_for(self.bound.rate(), self.l.bytes() + size).saturating_sub(self.loop_delay);
+        let held = time_for(self.bound.rate(), self.l.bytes() + size).saturating_sub(self.params.loop_delay);
         let delay = self.virtual_queue.add(cx.now, own).max(held);
         let marks = cx.marks;
         self.mark(&mut packet, delay, cx);
@@ -266,7 +254,7 @@ mod tests {
 
     /// On 100 Mbit/s, where 1514 bytes take 121.12 us.
     fn queue(given: &[(&str, Value)]) -> DocsisLld {
-        DocsisLld::new(&params(&ENTRY, given), &init(&ENTRY, None, 100))
+        DocsisLld::new(params(&ENTRY, given), &init(&ENTRY, None, 100))
     }
 
     fn packet(flags: u8) -> Packet {

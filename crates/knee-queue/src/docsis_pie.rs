@@ -31,25 +31,25 @@ use crate::bound::Bound;
 use crate::fifo::Fifo;
 use crate::registry::Entry;
 use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
-use knee_core::{Bytes, Packet, Param, Rate, Rng, Time};
+use knee_core::{Bytes, Packet, Rate, Rng, Time, params};
 
 /// The registry entry.
 pub const ENTRY: Entry = Entry {
     name: "docsis-pie",
     about: "PIE as cable modems have it: delay from bytes and rate, so that the wait for a grant is no queue",
     source: "RFC 8034",
-    params: &[TARGET],
-    make: |params, init| Box::new(DocsisPie::new(params.time("target"), init)),
+    params: Params::DECLARED,
+    make: |params, init| Box::new(DocsisPie::new(params.into(), init)),
 };
 
-/// The target of the classic queue, here and in `docsis-lld`.
-pub(crate) const TARGET: Param = Param::time(
-    "target",
-    Time::from_millis(10),
-    (Time::from_micros(1), Time::from_secs(10)),
-    "RFC 8034, 4.1",
-    "delay of the (classic) queue to steer to",
-);
+params! {
+    /// The parameter of the classic queue, here and in `docsis-lld`.
+    pub(crate) struct Params {
+        /// delay of the (classic) queue to steer to
+        target: Time = Time::from_millis(10), in Time::from_micros(1)..=Time::from_secs(10), from "RFC 8034, 4.1";
+    }
+}
+
 /// What is held where no limit is given.
 pub(crate) const BUFFER: Limit = Limit::Time(Time::from_millis(100));
 
@@ -253,9 +253,9 @@ struct DocsisPie {
 }
 
 impl DocsisPie {
-    fn new(target: Time, init: &Init) -> Self {
+    fn new(params: Params, init: &Init) -> Self {
         Self {
-            controller: Controller::new(target, init.rng.clone()),
+            controller: Controller::new(params.target, init.rng.clone()),
             fifo: Fifo::new(init),
             bound: Bound::new(init.limit.unwrap_or(BUFFER), init.rate),
         }
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn the_delay_is_what_is_held_over_the_rate_however_long_it_stays() {
         // 20 packets of 1514 bytes at 100 Mbit/s are 2.4 ms, a fourth of the target: no drop, though they stay for 1 s.
-        let mut q = DocsisPie::new(MS * 10, &init(&ENTRY, None, 100));
+        let mut q = DocsisPie::new(Params { target: MS * 10 }, &init(&ENTRY, None, 100));
         let mut cx = Context::default();
         (0..20).for_each(|_| {
             q.enqueue(FULL, &mut cx);
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn updates_of_a_long_time_without_packets_are_made_up_for() {
-        let mut q = DocsisPie::new(params(&ENTRY, &[]).time("target"), &init(&ENTRY, None, 100));
+        let mut q = DocsisPie::new(params(&ENTRY, &[]), &init(&ENTRY, None, 100));
         q.controller.vars.prob = 0.5;
         let mut cx = Context { now: Time::from_secs(100_000_000), ..Context::default() };
         assert!(q.dequeue(&mut cx).is_none());

@@ -30,7 +30,7 @@ use crate::fifo::Fifo;
 use crate::registry::Entry;
 use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::convert::{clamped, saturating_i64, truncated};
-use knee_core::{Bytes, Packet, Param, Params, Rng, Time};
+use knee_core::{Bytes, Packet, Rng, Time, params};
 use std::collections::VecDeque;
 
 const DEFAULT: &str = "RFC 9332, A.1; Linux dualpi2_reset_default";
@@ -40,45 +40,37 @@ pub const ENTRY: Entry = Entry {
     name: "dualpi2",
     about: "dual-queue coupled AQM: low delay for L4S traffic beside classic traffic",
     source: "RFC 9332; Linux net/sched/sch_dualpi2.c",
-    params: &[
-        Param::time(
-            "target",
-            Time::from_millis(15),
-            (Time::from_micros(1), Time::from_secs(10)),
-            DEFAULT,
-            "delay of the classic queue to steer to",
-        ),
-        Param::time(
-            "tupdate",
-            Time::from_millis(16),
-            (Time::from_millis(1), Time::from_secs(4)),
-            DEFAULT,
-            "time between updates of the probability",
-        ),
-        Param::ratio("alpha", 0.16, (0.0, 1e4), DEFAULT, "weight of the distance from the target, in Hz"),
-        Param::ratio("beta", 3.2, (0.0, 1e4), DEFAULT, "weight of the change since the last update, in Hz"),
-        Param::count("coupling_factor", 2, (1, 255), DEFAULT, "k: L4S marks for a base probability p' with k p'"),
-        Param::time(
-            "step_thresh",
-            Time::from_millis(1),
-            (Time::ZERO, Time::from_secs(4)),
-            DEFAULT,
-            "every L4S packet that stayed longer is marked",
-        ),
-        Param::count(
-            "min_qlen_step",
-            0,
-            (0, 1 << 20),
-            DEFAULT,
-            "but only if so many packets were in the L queue when it came; RFC 9332, A.1, has 1 (Th_len)",
-        ),
-        Param::count("classic_protection", 10, (0, 100), DEFAULT, "percent of the bytes kept for classic traffic"),
-        Param::switch("drop_overload", true, DEFAULT, "on overload drop L4S packets too, rather than only mark them"),
-        Param::switch("drop_early", false, DEFAULT, "decide when a packet comes rather than when it leaves"),
-        Param::switch("any_ect", false, DEFAULT, "let ECT(0) into the L queue too"),
-    ],
-    make: |params, init| Box::new(DualPi2::new(params, init)),
+    params: Params::DECLARED,
+    make: |params, init| Box::new(DualPi2::new(params.into(), init)),
 };
+
+params! {
+    /// DualPI2's parameters.
+    struct Params {
+        /// delay of the classic queue to steer to
+        target: Time = Time::from_millis(15), in Time::from_micros(1)..=Time::from_secs(10), from DEFAULT;
+        /// time between updates of the probability
+        tupdate: Time = Time::from_millis(16), in Time::from_millis(1)..=Time::from_secs(4), from DEFAULT;
+        /// weight of the distance from the target, in Hz
+        alpha: f64 = 0.16, in 0.0..=1e4, from DEFAULT;
+        /// weight of the change since the last update, in Hz
+        beta: f64 = 3.2, in 0.0..=1e4, from DEFAULT;
+        /// k: L4S marks for a base probability p' with k p'
+        coupling_factor: u64 = 2, in 1..=255, from DEFAULT;
+        /// every L4S packet that stayed longer is marked
+        step_thresh: Time = Time::from_millis(1), in Time::ZERO..=Time::from_secs(4), from DEFAULT;
+        /// but only if so many packets were in the L queue when it came; RFC 9332, A.1, has 1 (Th_len)
+        min_qlen_step: u64 = 0, in 0..=1 << 20, from DEFAULT;
+        /// percent of the bytes kept for classic traffic
+        classic_protection: u32 = 10, in 0..=100, from DEFAULT;
+        /// on overload drop L4S packets too, rather than only mark them
+        drop_overload: bool = true, from DEFAULT;
+        /// decide when a packet comes rather than when it leaves
+        drop_early: bool = false, from DEFAULT;
+        /// let ECT(0) into the L queue too
+        any_ect: bool = false, from DEFAULT;
+    }
+}
 
 /// Packets held where no limit is given (Linux dualpi2_reset_default).
 const DEFAULT_LIMIT: Limit = Limit::Packets(10_000);
@@ -89,19 +81,12 @@ const WEIGHTS: i64 = 100;
 
 /// What is set.
 struct Settings {
-    target: Time,
-    tupdate: Time,
+    params: Params,
     /// Change of p' for each 64 ns of delay, in units of 2^-32.
     alpha: u64,
     beta: u64,
-    coupling: u64,
-    step: Time,
-    min_qlen_step: u64,
     /// Weight of the classic queue, of [`WEIGHTS`].
     classic_weight: i64,
-    drop_overload: bool,
-    drop_early: bool,
-    any_ect: bool,
     /// Size of a full frame, bytes.
     mtu: u64,
 }
@@ -133,7 +118,7 @@ impl Settings {
     /// p' after an update with these delays.
     fn next_prob(&self, prob: u64, qdelay: Time, qdelay_old: Time) -> u64 {
         let ns = |time: Time| i128::from(time.as_nanos());
-        let delta = (ns(qdelay) - ns(self.target)) * i128::from(self.alpha)
+        let delta = (ns(qdelay) - ns(self.params.target)) * i128::from(self.alpha)
             + (ns(qdelay) - ns(qdelay_old)) * i128::from(self.beta);
         // Division rounds towards zero on both sides, as in Linux.
         clamped(i128::from(prob) + delta / 64, self.max_prob())
@@ -141,11 +126,11 @@ impl Settings {
 
     /// The greatest p': without drops on overload, k p' is at most one.
     const fn max_prob(&self) -> u64 {
-        if self.drop_overload { ONE } else { ONE / self.coupling }
+        if self.params.drop_overload { ONE } else { ONE / self.params.coupling_factor }
     }
 
     fn is_l4s(&self, packet: &Packet) -> bool {
-        packet.has(Packet::ECT) && (packet.has(Packet::L4S) || packet.has(Packet::CE) || self.any_ect)
+        packet.has(Packet::ECT) && (packet.has(Packet::L4S) || packet.has(Packet::CE) || self.params.any_ect)
     }
 
     /// Where the credit starts.
@@ -155,26 +140,19 @@ impl Settings {
 }
 
 impl DualPi2 {
-    fn new(params: &Params, init: &Init) -> Self {
+    fn new(params: Params, init: &Init) -> Self {
         let (l, c) = (Fifo::new(init), Fifo::new(init));
         let set = Settings {
-            target: params.time("target"),
-            tupdate: params.time("tupdate"),
-            alpha: gain(params.ratio("alpha")),
-            beta: gain(params.ratio("beta")),
-            coupling: params.count("coupling_factor"),
-            step: params.time("step_thresh"),
-            min_qlen_step: params.count("min_qlen_step"),
-            classic_weight: saturating_i64(params.count("classic_protection")),
-            drop_overload: params.switch("drop_overload"),
-            drop_early: params.switch("drop_early"),
-            any_ect: params.switch("any_ect"),
+            params,
+            alpha: gain(params.alpha),
+            beta: gain(params.beta),
+            classic_weight: i64::from(params.classic_protection),
             mtu: l.frame(),
         };
         Self {
             prob: 0,
             qdelay_old: Time::ZERO,
-            next_update: set.tupdate,
+            next_update: params.tupdate,
             credit: set.initial_credit(),
             set,
             l,
@@ -200,16 +178,16 @@ impl DualPi2 {
             let prob = self.set.next_prob(self.prob, qdelay, self.qdelay_old);
             let empty_at_rest = oldest.is_none() && (prob, qdelay) == (self.prob, self.qdelay_old);
             // While a packet stands the delay only grows, and above the target so does the change of p'.
-            let next = || self.set.next_prob(prob, qdelay + self.set.tupdate, qdelay);
-            let standing_at_rest = prob == self.prob && qdelay >= self.set.target && next() == prob;
+            let next = || self.set.next_prob(prob, qdelay + self.set.params.tupdate, qdelay);
+            let standing_at_rest = prob == self.prob && qdelay >= self.set.params.target && next() == prob;
             (self.prob, self.qdelay_old) = (prob, qdelay);
             if empty_at_rest || standing_at_rest {
                 // The others change nothing but the delay.
-                let last = now.floor_to(self.set.tupdate).max(self.next_update);
+                let last = now.floor_to(self.set.params.tupdate).max(self.next_update);
                 self.qdelay_old = oldest.map_or(Time::ZERO, |at| last.saturating_sub(at));
                 self.next_update = last;
             }
-            self.next_update += self.set.tupdate;
+            self.next_update += self.set.params.tupdate;
         }
     }
 
@@ -223,13 +201,13 @@ impl DualPi2 {
         if self.l.bytes() + self.c.bytes() < 2 * self.set.mtu {
             return false;
         }
-        let coupled = self.prob * self.set.coupling;
+        let coupled = self.prob * self.set.params.coupling_factor;
         let overload = coupled > ONE;
         if !self.set.is_l4s(packet) {
             let hit = self.roll(self.prob) && self.roll(self.prob);
             return hit && (overload || !cx.mark(packet));
         }
-        if overload && self.set.drop_overload && self.roll(self.prob) && self.roll(self.prob) {
+        if overload && self.set.params.drop_overload && self.roll(self.prob) && self.roll(self.prob) {
             return true;
         }
         if overload || self.roll(coupled) {
@@ -277,12 +255,12 @@ impl Queue for DualPi2 {
         let bytes = self.l.bytes() + self.c.bytes() + self.l.wire_size(&packet);
         let fits = self.bound.holds(self.l.len() + self.c.len() + 1, bytes);
         let marks = cx.marks;
-        if !fits || (self.set.drop_early && self.strikes(&mut packet, cx)) {
+        if !fits || (self.set.params.drop_early && self.strikes(&mut packet, cx)) {
             cx.dropped.push(packet);
             return Verdict::Dropped;
         }
         if is_l4s {
-            self.l_steps.push_back(self.l.len() >= self.set.min_qlen_step);
+            self.l_steps.push_back(self.l.len() >= self.set.params.min_qlen_step);
             self.l.push(packet);
         } else {
             self.c.push(packet);
@@ -293,11 +271,11 @@ impl Queue for DualPi2 {
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
         self.catch_up(cx.now);
         while let Some((mut packet, steps, change)) = self.take() {
-            if !self.set.drop_early && self.strikes(&mut packet, cx) {
+            if !self.set.params.drop_early && self.strikes(&mut packet, cx) {
                 cx.dropped.push(packet);
                 continue;
             }
-            if steps && cx.now - packet.enqueued > self.set.step {
+            if steps && cx.now - packet.enqueued > self.set.params.step_thresh {
                 cx.mark(&mut packet);
             }
             self.credit += change;
@@ -328,7 +306,7 @@ mod tests {
     const L4S: u8 = Packet::ECT | Packet::L4S;
 
     fn queue(given: &[(&str, Value)]) -> DualPi2 {
-        DualPi2::new(&params(&ENTRY, given), &init(&ENTRY, None, 100))
+        DualPi2::new(params(&ENTRY, given), &init(&ENTRY, None, 100))
     }
 
     fn packet(flags: u8, enqueued: Time) -> Packet {

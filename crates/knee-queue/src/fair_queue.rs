@@ -3,11 +3,12 @@
 
 use crate::bound::Bound;
 use crate::flow_table::{List, Table};
+use crate::fq::Params;
 use crate::hash::{Collisions, FlowHash};
 use crate::pool::{Fifo, Pool};
 use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::convert::{non_negative, saturating_i64, saturating_u32};
-use knee_core::{Bytes, Packet, Params, Rate, Time, Tuple};
+use knee_core::{Bytes, Packet, Rate, Time, Tuple};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -93,16 +94,14 @@ pub(crate) struct FairQueue<R: BufferRule> {
 
 impl<R: BufferRule> FairQueue<R> {
     pub(crate) fn new(rule: R, params: &Params, init: &Init) -> Self {
-        let threshold = params.time("ce_threshold");
-        let max_rate = params.rate("flow_max_rate");
         let settings = Settings {
-            quantum: saturating_i64(params.bytes("quantum").0),
-            initial_quantum: saturating_i64(params.bytes("initial_quantum").0),
-            refill_delay: params.time("refill_delay"),
-            flow_max_rate: (max_rate > Rate::ZERO).then_some(max_rate),
-            low_rate_threshold: params.rate("low_rate_threshold"),
-            ce_threshold: if threshold == Time::ZERO { Time::MAX } else { threshold },
-            mask: saturating_u32(params.count("orphan_mask")),
+            quantum: saturating_i64(params.quantum.0),
+            initial_quantum: saturating_i64(params.initial_quantum.0),
+            refill_delay: params.refill_delay,
+            flow_max_rate: (params.flow_max_rate > Rate::ZERO).then_some(params.flow_max_rate),
+            low_rate_threshold: params.low_rate_threshold,
+            ce_threshold: if params.ce_threshold == Time::ZERO { Time::MAX } else { params.ce_threshold },
+            mask: params.orphan_mask,
             overhead: u64::from(init.overhead),
         };
         Self {

@@ -24,84 +24,42 @@
 use crate::Context;
 use crate::fair_queue::{Admission, BufferRule, FairQueue};
 use crate::registry::Entry;
-use knee_core::convert::saturating_u32;
-use knee_core::{Bytes, Packet, Param, Rate, Time};
+use knee_core::{Bytes, Packet, Rate, Time, params};
 
 /// The registry entry.
 pub const ENTRY: Entry = Entry {
     name: "fq",
     about: "a queue per flow, deficit round robin, a limit per flow",
     source: "Linux net/sched/sch_fq.c",
-    params: &[
-        FLOW_LIMIT,
-        QUANTUM,
-        INITIAL_QUANTUM,
-        REFILL_DELAY,
-        FLOW_MAX_RATE,
-        LOW_RATE_THRESHOLD,
-        CE_THRESHOLD,
-        ORPHAN_MASK,
-    ],
+    params: Params::DECLARED,
     make: |params, init| {
-        let rule = FixedBuffer { limit: saturating_u32(params.count("flow_limit")) };
-        Box::new(FairQueue::new(rule, params, init))
+        let params = Params::from(params);
+        Box::new(FairQueue::new(FixedBuffer { limit: params.flow_limit }, &params, init))
     },
 };
 
-/// A flow's buffer.
-pub(crate) const FLOW_LIMIT: Param =
-    Param::count("flow_limit", 100, (1, 1 << 30), "Linux fq_init", "packets a flow may hold");
-/// Credit per round.
-pub(crate) const QUANTUM: Param = Param::bytes(
-    "quantum",
-    Bytes(3028),
-    (Bytes(1), Bytes(1 << 20)),
-    "Linux fq_init: two full frames",
-    "bytes a flow may send in a round",
-);
-/// Credit of a new flow.
-pub(crate) const INITIAL_QUANTUM: Param = Param::bytes(
-    "initial_quantum",
-    Bytes(15_140),
-    (Bytes(0), Bytes(1 << 20)),
-    "Linux fq_init: ten full frames",
-    "bytes a flow never seen before may send in its first round",
-);
-/// Refill after idleness.
-pub(crate) const REFILL_DELAY: Param = Param::time(
-    "refill_delay",
-    Time::from_millis(40),
-    (Time::ZERO, Time::from_secs(100)),
-    "Linux fq_init",
-    "a flow idle for longer has at least a quantum when it comes back",
-);
-/// Pacing.
-pub(crate) const FLOW_MAX_RATE: Param = Param::rate(
-    "flow_max_rate",
-    Rate::ZERO,
-    (Rate::ZERO, Rate::from_mbps(1_000_000_000)),
-    "Linux fq_init: off",
-    "each flow is paced to at most this; 0: off",
-);
-/// Pacing of slow flows.
-pub(crate) const LOW_RATE_THRESHOLD: Param = Param::rate(
-    "low_rate_threshold",
-    Rate::from_bps(550_000),
-    (Rate::ZERO, Rate::from_mbps(1_000_000_000)),
-    "Linux fq_init",
-    "up to this rate flows are paced by the packet, above by the quantum",
-);
-/// Marking.
-pub(crate) const CE_THRESHOLD: Param = Param::time(
-    "ce_threshold",
-    Time::ZERO,
-    (Time::ZERO, Time::from_secs(4294)),
-    "Linux fq_init: off",
-    "mark every ECN-capable packet that stayed longer than this; 0: off",
-);
-/// Buckets less one.
-pub(crate) const ORPHAN_MASK: Param =
-    Param::count("orphan_mask", 1023, (0, (1 << 20) - 1), "Linux fq_init", "bits of the hash that tell flows apart");
+params! {
+    /// The parameters of `fq`; `cocoa` has them too.
+    pub(crate) struct Params {
+        /// packets a flow may hold
+        flow_limit: u32 = 100, in 1..=1 << 30, from "Linux fq_init";
+        /// bytes a flow may send in a round
+        quantum: Bytes = Bytes(3028), in Bytes(1)..=Bytes(1 << 20), from "Linux fq_init: two full frames";
+        /// bytes a flow never seen before may send in its first round
+        initial_quantum: Bytes = Bytes(15_140), in Bytes(0)..=Bytes(1 << 20), from "Linux fq_init: ten full frames";
+        /// a flow idle for longer has at least a quantum when it comes back
+        refill_delay: Time = Time::from_millis(40), in Time::ZERO..=Time::from_secs(100), from "Linux fq_init";
+        /// each flow is paced to at most this; 0: off
+        flow_max_rate: Rate = Rate::ZERO, in Rate::ZERO..=Rate::from_mbps(1_000_000_000), from "Linux fq_init: off";
+        /// up to this rate flows are paced by the packet, above by the quantum
+        low_rate_threshold: Rate = Rate::from_bps(550_000), in Rate::ZERO..=Rate::from_mbps(1_000_000_000),
+            from "Linux fq_init";
+        /// mark every ECN-capable packet that stayed longer than this; 0: off
+        ce_threshold: Time = Time::ZERO, in Time::ZERO..=Time::from_secs(4294), from "Linux fq_init: off";
+        /// bits of the hash that tell flows apart
+        orphan_mask: u32 = 1023, in 0..=(1 << 20) - 1, from "Linux fq_init";
+    }
+}
 
 /// Linux's rule: the same number of packets for every flow.
 struct FixedBuffer {

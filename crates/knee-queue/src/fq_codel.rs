@@ -12,59 +12,47 @@
 //! drops in further batches where one is not enough; a lowered limit drops from the longest queues.
 
 use crate::bound::Bound;
-use crate::codel_law::{CE_THRESHOLD, CodelParams, CodelState, INTERVAL, Source, TARGET};
+use crate::codel_law::{CodelLaw, CodelParams, CodelState, Source};
 use crate::hash::{Collisions, FlowHash};
 use crate::pool::{Fifo, NONE, Pool};
 use crate::registry::Entry;
 use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::cache::fetch;
-use knee_core::convert::{index, index_u32, saturating_i64, saturating_u8, saturating_u32};
+use knee_core::convert::{index, index_u32, saturating_i64, saturating_u32};
 use knee_core::packet::MTU;
-use knee_core::{Bytes, Packet, Param, Params, Tuple};
+use knee_core::{Bytes, Packet, Tuple, params};
 
 /// The registry entry.
 pub const ENTRY: Entry = Entry {
     name: "fq_codel",
     about: "a queue per flow, deficit round robin, each under CoDel",
     source: "RFC 8290; Linux net/sched/sch_fq_codel.c",
-    params: &[
-        TARGET,
-        INTERVAL,
-        CE_THRESHOLD,
-        Param::count(
-            "ce_threshold_selector",
-            0,
-            (0, 3),
-            "Linux fq_codel: tc's ce_threshold_selector",
-            "mark beyond ce_threshold only packets whose ECN field is this in the bits of the mask: 1 for ECT(1), L4S",
-        ),
-        Param::count(
-            "ce_threshold_mask",
-            0,
-            (0, 3),
-            "Linux fq_codel: tc's ce_threshold_selector",
-            "the bits compared, 3 for the whole field; 0: mark all ECN-capable packets",
-        ),
-        Param::switch("ecn", true, "RFC 8290, 5.2.7; Linux fq_codel_init", "mark ECN-capable packets, not drop them"),
-        Param::count("flows", 1024, (1, 65_536), "RFC 8290, 5.2.4; Linux fq_codel_init", "queues"),
-        Param::bytes(
-            "quantum",
-            Bytes(1514),
-            (Bytes(256), Bytes(1 << 20)),
-            "RFC 8290, 5.2.3; Linux fq_codel_init: a full frame",
-            "bytes a queue may send in a round",
-        ),
-        Param::bytes(
-            "memory_limit",
-            Bytes(32 << 20),
-            (Bytes(4096), Bytes(1 << 31)),
-            "Linux fq_codel_init",
-            "most memory of all packets held",
-        ),
-        Param::count("drop_batch", 64, (1, 65_536), "Linux fq_codel_init", "most packets dropped at once when full"),
-    ],
-    make: |params, init| Box::new(FqCodel::new(params, init)),
+    params: Params::DECLARED,
+    make: |params, init| Box::new(FqCodel::new(&params.into(), init)),
 };
+
+params! {
+    /// FQ-CoDel's parameters.
+    struct Params {
+        #[flatten]
+        codel: CodelParams;
+        /// mark beyond ce_threshold only packets whose ECN field is this in the bits of the mask: 1 for ECT(1), L4S
+        ce_threshold_selector: u8 = 0, in 0..=3, from "Linux fq_codel: tc's ce_threshold_selector";
+        /// the bits compared, 3 for the whole field; 0: mark all ECN-capable packets
+        ce_threshold_mask: u8 = 0, in 0..=3, from "Linux fq_codel: tc's ce_threshold_selector";
+        /// mark ECN-capable packets, not drop them
+        ecn: bool = true, from "RFC 8290, 5.2.7; Linux fq_codel_init";
+        /// queues
+        flows: u64 = 1024, in 1..=65_536, from "RFC 8290, 5.2.4; Linux fq_codel_init";
+        /// bytes a queue may send in a round
+        quantum: Bytes = Bytes(1514), in Bytes(256)..=Bytes(1 << 20),
+            from "RFC 8290, 5.2.3; Linux fq_codel_init: a full frame";
+        /// most memory of all packets held
+        memory_limit: Bytes = Bytes(32 << 20), in Bytes(4096)..=Bytes(1 << 31), from "Linux fq_codel_init";
+        /// most packets dropped at once when full
+        drop_batch: u64 = 64, in 1..=65_536, from "Linux fq_codel_init";
+    }
+}
 
 /// Packets held where no limit is given (Linux fq_codel_init).
 const DEFAULT_LIMIT: Limit = Limit::Packets(10 * 1024);
@@ -157,7 +145,7 @@ impl Source for Head<'_> {
 }
 
 struct FqCodel {
-    codel: CodelParams,
+    codel: CodelLaw,
     quantum: i64,
     memory_limit: u64,
     drop_batch: u64,
@@ -174,7 +162,7 @@ struct FqCodel {
 
 impl FqCodel {
     fn new(params: &Params, init: &Init) -> Self {
-        let n = index(params.count("flows"));
+        let n = index(params.flows);
         let overhead = u64::from(init.overhead);
         let flow = Flow {
             fifo: Fifo::EMPTY,
@@ -185,13 +173,11 @@ impl FqCodel {
             listed: false,
         };
         Self {
-            codel: CodelParams::new(params, u64::from(MTU) + overhead).selecting(
-                saturating_u8(params.count("ce_threshold_selector")),
-                saturating_u8(params.count("ce_threshold_mask")),
-            ),
-            quantum: saturating_i64(params.bytes("quantum").0),
-            memory_limit: params.bytes("memory_limit").0,
-            drop_batch: params.count("drop_batch"),
+            codel: CodelLaw::new(&params.codel, params.ecn, u64::from(MTU) + overhead)
+                .selecting(params.ce_threshold_selector, params.ce_threshold_mask),
+            quantum: saturating_i64(params.quantum.0),
+            memory_limit: params.memory_limit.0,
+            drop_batch: params.drop_batch,
             hash: FlowHash::new(&mut init.rng.clone()),
             collisions: Collisions::default(),
             flows: vec![flow; n],

@@ -19,16 +19,13 @@
 use crate::bound::Bound;
 use crate::fq_codel::memory;
 use crate::hash::{Collisions, FlowHash};
-use crate::pie_law::{
-    ALPHA, BETA, BYTEMODE, DQ_RATE_ESTIMATOR, MAX_BURST, ONE, PieParams, PieState, TARGET, TICK, TUPDATE, Updates,
-    in_ticks,
-};
+use crate::pie_law::{ONE, PieLaw, PieOptions, PieParams, PieState, Updates, in_ticks};
 use crate::pool::{Fifo, Pool};
 use crate::registry::Entry;
 use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::convert::{index, index_u32, saturating_i64};
 use knee_core::packet::MTU;
-use knee_core::{Bytes, Packet, Param, Params, Rng, Tuple};
+use knee_core::{Bytes, Packet, Rng, Tuple, params};
 use std::collections::VecDeque;
 
 const LINUX: &str = "Linux fq_pie_init";
@@ -38,40 +35,30 @@ pub const ENTRY: Entry = Entry {
     name: "fq_pie",
     about: "a queue per flow, deficit round robin, each under PIE",
     source: "Linux net/sched/sch_fq_pie.c; RFC 8033",
-    params: &[
-        TARGET,
-        TUPDATE,
-        TICK,
-        ALPHA,
-        BETA,
-        MAX_BURST,
-        Param::switch(
-            "ecn",
-            false,
-            "Linux pie_params_init",
-            "mark ECN-capable packets rather than drop them, up to p = ecn_prob",
-        ),
-        Param::count("ecn_prob", 10, (0, 100), LINUX, "probability up to which packets are marked, in percent"),
-        BYTEMODE,
-        DQ_RATE_ESTIMATOR,
-        Param::count("flows", 1024, (1, 65_536), LINUX, "queues"),
-        Param::bytes(
-            "quantum",
-            Bytes(1514),
-            (Bytes(256), Bytes(1 << 20)),
-            "Linux fq_pie_init: a full frame; at least 256 in fq_pie_change",
-            "bytes a queue may send in a round",
-        ),
-        Param::bytes(
-            "memory_limit",
-            Bytes(32 << 20),
-            (Bytes(4096), Bytes(1 << 31)),
-            LINUX,
-            "memory of all packets held beyond which there is an event; nothing is dropped",
-        ),
-    ],
-    make: |params, init| Box::new(FqPie::new(params, init)),
+    params: Params::DECLARED,
+    make: |params, init| Box::new(FqPie::new(&params.into(), init)),
 };
+
+params! {
+    /// FQ-PIE's parameters.
+    struct Params {
+        #[flatten]
+        pie: PieParams;
+        /// mark ECN-capable packets rather than drop them, up to p = ecn_prob
+        ecn: bool = false, from "Linux pie_params_init";
+        /// probability up to which packets are marked, in percent
+        ecn_prob: u64 = 10, in 0..=100, from LINUX;
+        #[flatten]
+        options: PieOptions;
+        /// queues
+        flows: u64 = 1024, in 1..=65_536, from LINUX;
+        /// bytes a queue may send in a round
+        quantum: Bytes = Bytes(1514), in Bytes(256)..=Bytes(1 << 20),
+            from "Linux fq_pie_init: a full frame; at least 256 in fq_pie_change";
+        /// memory of all packets held beyond which there is an event; nothing is dropped
+        memory_limit: Bytes = Bytes(32 << 20), in Bytes(4096)..=Bytes(1 << 31), from LINUX;
+    }
+}
 
 /// Packets held where no limit is given (Linux fq_pie_init).
 const DEFAULT_LIMIT: Limit = Limit::Packets(10 * 1024);
@@ -91,7 +78,7 @@ struct Flow {
 }
 
 struct FqPie {
-    law: PieParams,
+    law: PieLaw,
     quantum: i64,
     memory_limit: u64,
     overhead: u64,
@@ -113,10 +100,10 @@ struct FqPie {
 impl FqPie {
     fn new(params: &Params, init: &Init) -> Self {
         let overhead = u64::from(init.overhead);
-        let mark_up_to = params.switch("ecn").then_some(ONE / 100 * params.count("ecn_prob"));
-        let law = PieParams::new(params, u64::from(MTU) + overhead, mark_up_to).beyond_one();
-        let n = index(params.count("flows"));
-        let (first, tick) = (in_ticks(params.time("tupdate"), params.time("tick")), params.time("tick"));
+        let mark_up_to = params.ecn.then_some(ONE / 100 * params.ecn_prob);
+        let law = PieLaw::new(&params.pie, params.options, u64::from(MTU) + overhead, mark_up_to).beyond_one();
+        let n = index(params.flows);
+        let (first, tick) = (in_ticks(params.pie.tupdate, params.pie.tick), params.pie.tick);
         let later = |rounds: usize| tick * u64::from(index_u32(rounds));
         let period = first + later(n.div_ceil(UPDATED_AT_ONCE) - 1);
         let flow = |i: usize| Flow {
@@ -130,8 +117,8 @@ impl FqPie {
         };
         let mut rng = init.rng.clone();
         Self {
-            quantum: saturating_i64(params.bytes("quantum").0),
-            memory_limit: params.bytes("memory_limit").0,
+            quantum: saturating_i64(params.quantum.0),
+            memory_limit: params.memory_limit.0,
             overhead,
             hash: FlowHash::new(&mut rng),
             collisions: Collisions::default(),

@@ -9,8 +9,8 @@ fn packet(flow: u32, seq: u64, size: u16) -> Packet {
 }
 
 fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> FairQueue<FixedBuffer> {
-    let params = params(&ENTRY, given);
-    let rule = FixedBuffer { limit: params.count("flow_limit") as u32 };
+    let params: Params = params(&ENTRY, given);
+    let rule = FixedBuffer { limit: params.flow_limit };
     FairQueue::new(rule, &params, &init(&ENTRY, limit, 100))
 }
 

@@ -7,43 +7,37 @@
 
 use crate::bound::Bound;
 use crate::fifo::Fifo;
-use crate::pie_law::{
-    ALPHA, BETA, BYTEMODE, DQ_RATE_ESTIMATOR, MAX_BURST, ONE, PieParams, PieState, TARGET, TICK, TUPDATE, Updates,
-    in_ticks,
-};
+use crate::pie_law::{ONE, PieLaw, PieOptions, PieParams, PieState, Updates, in_ticks};
 use crate::registry::Entry;
 use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
-use knee_core::{Packet, Param, Params, Rng, Time};
+use knee_core::{Packet, Rng, Time, params};
 
 /// The registry entry.
 pub const ENTRY: Entry = Entry {
     name: "pie",
     about: "proportional integral controller enhanced: random drops that steer the delay to a target",
     source: "RFC 8033; Linux net/sched/sch_pie.c",
-    params: &[
-        TARGET,
-        TUPDATE,
-        TICK,
-        ALPHA,
-        BETA,
-        MAX_BURST,
-        Param::switch(
-            "ecn",
-            false,
-            "RFC 8033, 4 and 5; Linux include/net/pie.h",
-            "mark ECN-capable packets rather than drop them, up to p = 10 %",
-        ),
-        BYTEMODE,
-        DQ_RATE_ESTIMATOR,
-    ],
-    make: |params, init| Box::new(Pie::new(params, init)),
+    params: Params::DECLARED,
+    make: |params, init| Box::new(Pie::new(&params.into(), init)),
 };
+
+params! {
+    /// PIE's parameters.
+    pub(crate) struct Params {
+        #[flatten]
+        pie: PieParams;
+        /// mark ECN-capable packets rather than drop them, up to p = 10 %
+        ecn: bool = false, from "RFC 8033, 4 and 5; Linux include/net/pie.h";
+        #[flatten]
+        options: PieOptions;
+    }
+}
 
 /// Packets held where no limit is given (Linux pie_params_init).
 const DEFAULT_LIMIT: Limit = Limit::Packets(1000);
 
 struct Pie {
-    law: PieParams,
+    law: PieLaw,
     state: PieState,
     updates: Updates,
     fifo: Fifo,
@@ -54,8 +48,8 @@ struct Pie {
 impl Pie {
     fn new(params: &Params, init: &Init) -> Self {
         let fifo = Fifo::new(init);
-        let law = PieParams::new(params, fifo.frame(), params.switch("ecn").then_some(ONE / 10));
-        let period = in_ticks(params.time("tupdate"), params.time("tick"));
+        let law = PieLaw::new(&params.pie, params.options, fifo.frame(), params.ecn.then_some(ONE / 10));
+        let period = in_ticks(params.pie.tupdate, params.pie.tick);
         Self {
             state: law.start(),
             updates: Updates { next: period, period },

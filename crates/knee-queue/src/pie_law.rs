@@ -1,4 +1,4 @@
-//! PIE's control law, a part that serves every discipline with a PIE in it: one [`PieParams`] for all queues, one
+//! PIE's control law, a part that serves every discipline with a PIE in it: one [`PieLaw`] for all queues, one
 //! [`PieState`] per queue.
 //!
 //! The delay of the last packet that left is held against a target; every `tupdate` the probability p moves by
@@ -34,59 +34,38 @@
 //! Departure: times and bytes are 64 bits wide and do not wrap.
 
 use knee_core::convert::{clamped, index_u32};
-use knee_core::{Packet, Param, Params, Rng, Time};
+use knee_core::{Packet, Rng, Time, params};
 
 const LINUX: &str = "RFC 8033, 4 and 5; Linux include/net/pie.h";
 
-/// The parameters that all disciplines with a PIE share.
-pub(crate) const TARGET: Param = Param::time(
-    "target",
-    Time::from_millis(15),
-    (Time::from_micros(1), Time::from_secs(10)),
-    LINUX,
-    "delay to steer to",
-);
-/// See [`TARGET`].
-pub(crate) const TUPDATE: Param = Param::time(
-    "tupdate",
-    Time::from_millis(15),
-    (Time::from_millis(1), Time::from_secs(10)),
-    LINUX,
-    "time between updates of the probability",
-);
-/// See [`TARGET`].
-pub(crate) const TICK: Param = Param::time(
-    "tick",
-    Time::ZERO,
-    (Time::ZERO, Time::from_millis(10)),
-    "Linux usecs_to_jiffies and calc_index; 10 ms with HZ=100",
-    "clock tick of the Linux to be like: updates come after whole ticks and one more; 0: exactly",
-);
-/// See [`TARGET`].
-pub(crate) const ALPHA: Param =
-    Param::count("alpha", 2, (0, 32), LINUX, "weight of the distance from the target, in 1/16 Hz");
-/// See [`TARGET`].
-pub(crate) const BETA: Param =
-    Param::count("beta", 20, (0, 32), LINUX, "weight of the change since the last update, in 1/16 Hz");
-/// See [`TARGET`].
-pub(crate) const MAX_BURST: Param = Param::time(
-    "max_burst",
-    Time::from_millis(150),
-    (Time::ZERO, Time::from_secs(10)),
-    LINUX,
-    "burst that passes untouched after a time without congestion",
-);
-/// See [`TARGET`].
-pub(crate) const BYTEMODE: Param =
-    Param::switch("bytemode", false, LINUX, "scale the probability with the packet's size");
+params! {
+    /// The parameters that all disciplines with a PIE share; `ecn` is declared by each.
+    pub(crate) struct PieParams {
+        /// delay to steer to
+        target: Time = Time::from_millis(15), in Time::from_micros(1)..=Time::from_secs(10), from LINUX;
+        /// time between updates of the probability
+        tupdate: Time = Time::from_millis(15), in Time::from_millis(1)..=Time::from_secs(10), from LINUX;
+        /// clock tick of the Linux to be like: updates come after whole ticks and one more; 0: exactly
+        tick: Time = Time::ZERO, in Time::ZERO..=Time::from_millis(10),
+            from "Linux usecs_to_jiffies and calc_index; 10 ms with HZ=100";
+        /// weight of the distance from the target, in 1/16 Hz
+        alpha: u64 = 2, in 0..=32, from LINUX;
+        /// weight of the change since the last update, in 1/16 Hz
+        beta: u64 = 20, in 0..=32, from LINUX;
+        /// burst that passes untouched after a time without congestion
+        max_burst: Time = Time::from_millis(150), in Time::ZERO..=Time::from_secs(10), from LINUX;
+    }
+}
 
-/// See [`TARGET`].
-pub(crate) const DQ_RATE_ESTIMATOR: Param = Param::switch(
-    "dq_rate_estimator",
-    false,
-    "RFC 8033, 4.3; Linux include/net/pie.h",
-    "take the delay from the backlog and an estimate of the drain rate, not from timestamps",
-);
+params! {
+    /// Those of them that are listed after `ecn`.
+    pub(crate) struct PieOptions {
+        /// scale the probability with the packet's size
+        bytemode: bool = false, from LINUX;
+        /// take the delay from the backlog and an estimate of the drain rate, not from timestamps
+        dq_rate_estimator: bool = false, from "RFC 8033, 4.3; Linux include/net/pie.h";
+    }
+}
 
 /// A probability of one, in units of 2^-56.
 pub(crate) const ONE: u64 = u64::MAX >> 8;
@@ -112,7 +91,7 @@ pub(crate) fn in_ticks(span: Time, tick: Time) -> Time {
 
 /// What is set; times in ticks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PieParams {
+pub(crate) struct PieLaw {
     target: u64,
     alpha: u64,
     beta: u64,
@@ -158,17 +137,17 @@ pub(crate) struct Updates {
     pub(crate) period: Time,
 }
 
-impl PieParams {
-    /// From the declared parameters and the size of a full frame.
-    pub(crate) fn new(params: &Params, mtu: u64, mark_up_to: Option<u64>) -> Self {
+impl PieLaw {
+    /// From the parameters and the size of a full frame.
+    pub(crate) fn new(params: &PieParams, options: PieOptions, mtu: u64, mark_up_to: Option<u64>) -> Self {
         Self {
-            target: ticks(params.time("target")),
-            alpha: params.count("alpha"),
-            beta: params.count("beta"),
-            max_burst: ticks(params.time("max_burst")),
-            bytemode: params.switch("bytemode"),
+            target: ticks(params.target),
+            alpha: params.alpha,
+            beta: params.beta,
+            max_burst: ticks(params.max_burst),
+            bytemode: options.bytemode,
             beyond_one: false,
-            estimates: params.switch("dq_rate_estimator"),
+            estimates: options.dq_rate_estimator,
             mtu,
             mark_up_to,
         }
@@ -343,7 +322,7 @@ fn scale_shift(p: u64) -> u32 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::pie::ENTRY;
+    use crate::pie::{ENTRY, Params};
     use crate::testing::params;
     use knee_core::Value;
 
@@ -359,8 +338,9 @@ pub(crate) mod tests {
         ticks(Time::from_millis(ms))
     }
 
-    fn law(given: &[(&str, Value)]) -> PieParams {
-        PieParams::new(&params(&ENTRY, given), 1514, None)
+    fn law(given: &[(&str, Value)]) -> PieLaw {
+        let params: Params = params(&ENTRY, given);
+        PieLaw::new(&params.pie, params.options, 1514, None)
     }
 
     #[test]
@@ -434,7 +414,7 @@ pub(crate) mod tests {
     }
 
     /// Packets of 1024 bytes leave 100 us apart, the first `wait` bytes before the queue would be empty.
-    fn drained(law: &PieParams, mut wait: u64) -> PieState {
+    fn drained(law: &PieLaw, mut wait: u64) -> PieState {
         let mut state = law.start();
         let mut now = Time::ZERO;
         while wait > 0 {

@@ -31,10 +31,10 @@ use crate::bound::Bound;
 use crate::fifo::Fifo;
 use crate::registry::Entry;
 use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
-use knee_core::convert::saturating_u32;
-use knee_core::{Bytes, Packet, Param, Params, Rng, Time};
+use knee_core::{Bytes, Packet, Rng, Time, choice, params};
+use std::ops::RangeInclusive;
 
-const SIZES: (Bytes, Bytes) = (Bytes(1), Bytes(1 << 31));
+const SIZES: RangeInclusive<Bytes> = Bytes(1)..=Bytes(1 << 31);
 const EXAMPLE: &str = "tc-red(8), example";
 
 /// The registry entry.
@@ -42,20 +42,43 @@ pub const ENTRY: Entry = Entry {
     name: "red",
     about: "random early detection: random drops by the average queue, optionally adaptive and gentle",
     source: "Floyd and Jacobson 1993; Floyd et al. 2001; Linux net/sched/sch_red.c",
-    params: &[
-        Param::bytes("min", Bytes(30_000), SIZES, EXAMPLE, "average queue from which on packets are struck"),
-        Param::bytes("max", Bytes(90_000), SIZES, EXAMPLE, "average queue at which the probability is `probability`"),
-        Param::ratio("probability", 0.02, (0.0, 1.0), "Floyd and Jacobson 1993, VI; tc-red(8)", "max_p"),
-        Param::count("weight_log", 9, (0, 31), "Floyd and Jacobson 1993, VI: w = 0.002", "-log2 of the weight w"),
-        Param::bytes("avpkt", Bytes(1000), (Bytes(1), Bytes(65_535)), EXAMPLE, "size of an average packet"),
-        Param::choice("unit", &["bytes", "packets"], "Linux sch_red.c", "what the queue is counted in"),
-        Param::switch("adaptive", false, "Floyd et al. 2001", "let max_p follow the average queue"),
-        Param::switch("gentle", false, "Floyd 2000", "let the probability grow to 1 between max and 2 max"),
-        Param::switch("ecn", false, "Linux sch_red.c", "mark ECN-capable packets rather than drop them"),
-        Param::switch("harddrop", false, "Linux sch_red.c", "drop where the probability is 1 even with `ecn`"),
-    ],
-    make: |params, init| Box::new(Red::new(params, init)),
+    params: Params::DECLARED,
+    make: |params, init| Box::new(Red::new(params.into(), init)),
 };
+
+choice! {
+    /// What the queue is counted in.
+    enum Unit {
+        Bytes = "bytes",
+        Packets = "packets",
+    }
+}
+
+params! {
+    /// RED's parameters.
+    struct Params {
+        /// average queue from which on packets are struck
+        min: Bytes = Bytes(30_000), in SIZES, from EXAMPLE;
+        /// average queue at which the probability is `probability`
+        max: Bytes = Bytes(90_000), in SIZES, from EXAMPLE;
+        /// max_p
+        probability: f64 = 0.02, in 0.0..=1.0, from "Floyd and Jacobson 1993, VI; tc-red(8)";
+        /// -log2 of the weight w
+        weight_log: u32 = 9, in 0..=31, from "Floyd and Jacobson 1993, VI: w = 0.002";
+        /// size of an average packet
+        avpkt: Bytes = Bytes(1000), in Bytes(1)..=Bytes(65_535), from EXAMPLE;
+        /// what the queue is counted in
+        unit: Unit = Unit::Bytes, from "Linux sch_red.c";
+        /// let max_p follow the average queue
+        adaptive: bool = false, from "Floyd et al. 2001";
+        /// let the probability grow to 1 between max and 2 max
+        gentle: bool = false, from "Floyd 2000";
+        /// mark ECN-capable packets rather than drop them
+        ecn: bool = false, from "Linux sch_red.c";
+        /// drop where the probability is 1 even with `ecn`
+        harddrop: bool = false, from "Linux sch_red.c";
+    }
+}
 
 /// Bytes held where no limit is given (tc-red(8), example).
 const DEFAULT_LIMIT: Limit = Limit::Bytes(Bytes(400_000));
@@ -63,22 +86,6 @@ const DEFAULT_LIMIT: Limit = Limit::Bytes(Bytes(400_000));
 const ADAPT_INTERVAL: Time = Time::from_millis(500);
 /// Least and greatest max_p that `adaptive` still changes (Floyd et al. 2001, 3).
 const MAX_P_RANGE: (f64, f64) = (0.01, 0.5);
-
-/// What is set.
-#[derive(Clone)]
-struct Settings {
-    /// Thresholds of the average queue, bytes.
-    min: u64,
-    max: u64,
-    /// -log2 of w.
-    weight_log: u32,
-    avpkt: u64,
-    in_packets: bool,
-    adaptive: bool,
-    gentle: bool,
-    ecn: bool,
-    harddrop: bool,
-}
 
 /// What is to become of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +98,8 @@ enum Action {
 }
 
 struct Red {
-    set: Settings,
+    /// With a `max` that is at least `min`.
+    params: Params,
     /// Average queue in units of 2^-weight_log bytes.
     avg: u64,
     /// max_p.
@@ -108,15 +116,15 @@ struct Red {
     rng: Rng,
 }
 
-impl Settings {
+impl Params {
     /// pb for an average queue of `avg` bytes; 1: forced.
     fn probability(&self, avg: u64, max_p: f64) -> f64 {
-        if avg < self.min {
+        if avg < self.min.0 {
             0.0
-        } else if avg < self.max {
-            max_p * (avg - self.min) as f64 / (self.max - self.min) as f64
-        } else if self.gentle && avg < 2 * self.max {
-            max_p + (1.0 - max_p) * (avg - self.max) as f64 / self.max as f64
+        } else if avg < self.max.0 {
+            max_p * (avg - self.min.0) as f64 / (self.max.0 - self.min.0) as f64
+        } else if self.gentle && avg < 2 * self.max.0 {
+            max_p + (1.0 - max_p) * (avg - self.max.0) as f64 / self.max.0 as f64
         } else {
             1.0
         }
@@ -124,10 +132,10 @@ impl Settings {
 
     /// max_p after an update with an average queue of `avg` bytes.
     fn adapted(&self, avg: u64, max_p: f64) -> f64 {
-        let fifth = (self.max - self.min) / 5;
-        if avg > self.min + 3 * fifth && max_p <= MAX_P_RANGE.1 {
+        let fifth = (self.max.0 - self.min.0) / 5;
+        if avg > self.min.0 + 3 * fifth && max_p <= MAX_P_RANGE.1 {
             max_p + f64::min(0.01, max_p / 4.0)
-        } else if avg < self.min + 2 * fifth && max_p >= MAX_P_RANGE.0 {
+        } else if avg < self.min.0 + 2 * fifth && max_p >= MAX_P_RANGE.0 {
             max_p * 0.9
         } else {
             max_p
@@ -155,22 +163,11 @@ fn decayed(avg: u64, weight_log: u32, mut m: u64) -> u64 {
 }
 
 impl Red {
-    fn new(params: &Params, init: &Init) -> Self {
-        let min = params.bytes("min").0;
+    fn new(params: Params, init: &Init) -> Self {
         Self {
-            set: Settings {
-                min,
-                max: params.bytes("max").0.max(min),
-                weight_log: saturating_u32(params.count("weight_log")),
-                avpkt: params.bytes("avpkt").0,
-                in_packets: params.choice("unit") == "packets",
-                adaptive: params.switch("adaptive"),
-                gentle: params.switch("gentle"),
-                ecn: params.switch("ecn"),
-                harddrop: params.switch("harddrop"),
-            },
+            params: Params { max: params.max.max(params.min), ..params },
             avg: 0,
-            max_p: params.ratio("probability"),
+            max_p: params.probability,
             count: None,
             drawn: 0.0,
             idle_since: Some(Time::ZERO),
@@ -186,8 +183,8 @@ impl Red {
         match self.idle_since {
             None => self.avg,
             Some(since) => {
-                let m = self.bound.rate().bytes_in(now.saturating_sub(since)).0 / self.set.avpkt;
-                decayed(self.avg, self.set.weight_log, m)
+                let m = self.bound.rate().bytes_in(now.saturating_sub(since)).0 / self.params.avpkt.0;
+                decayed(self.avg, self.params.weight_log, m)
             }
         }
     }
@@ -198,19 +195,23 @@ impl Red {
             self.avg = self.avg_at(now);
             self.idle_since = None;
         } else {
-            let queue = if self.set.in_packets { self.fifo.len() * self.set.avpkt } else { self.fifo.bytes() };
-            self.avg = self.avg - (self.avg >> self.set.weight_log) + queue;
+            let queue = if self.params.unit == Unit::Packets {
+                self.fifo.len() * self.params.avpkt.0
+            } else {
+                self.fifo.bytes()
+            };
+            self.avg = self.avg - (self.avg >> self.params.weight_log) + queue;
         }
     }
 
     /// Makes up for the updates of max_p due by `now`.
     fn catch_up(&mut self, now: Time) {
-        while self.set.adaptive && now >= self.next_update {
-            let avg = self.avg_at(self.next_update) >> self.set.weight_log;
-            let max_p = self.set.adapted(avg, self.max_p);
+        while self.params.adaptive && now >= self.next_update {
+            let avg = self.avg_at(self.next_update) >> self.params.weight_log;
+            let max_p = self.params.adapted(avg, self.max_p);
             self.next_update += ADAPT_INTERVAL;
             // An average that stands, or only falls from below the aim, gives the same again.
-            let settled = self.idle_since.is_none() || avg < self.set.min;
+            let settled = self.idle_since.is_none() || avg < self.params.min.0;
             if max_p.to_bits() == self.max_p.to_bits() && settled {
                 self.next_update = self.next_update.max(now.floor_to(ADAPT_INTERVAL) + ADAPT_INTERVAL);
             }
@@ -219,8 +220,8 @@ impl Red {
     }
 
     fn judge(&mut self) -> Action {
-        let pb = self.set.probability(self.avg >> self.set.weight_log, self.max_p);
-        if self.avg >> self.set.weight_log < self.set.min {
+        let pb = self.params.probability(self.avg >> self.params.weight_log, self.max_p);
+        if self.avg >> self.params.weight_log < self.params.min.0 {
             self.count = None;
             return Action::Pass;
         }
@@ -256,7 +257,7 @@ impl Queue for Red {
         self.catch_up(cx.now);
         self.sample(cx.now);
         let action = self.judge();
-        let may_mark = self.set.ecn && !(action == Action::Forced && self.set.harddrop);
+        let may_mark = self.params.ecn && !(action == Action::Forced && self.params.harddrop);
         let verdict = if !self.fifo.has_room(&packet, &self.bound) {
             Verdict::Dropped
         } else if action == Action::Pass {
@@ -308,7 +309,7 @@ mod tests {
     use knee_core::Value;
 
     fn queue(given: &[(&str, Value)]) -> Red {
-        Red::new(&params(&ENTRY, given), &Init { overhead: 0, ..init(&ENTRY, None, 8) })
+        Red::new(params(&ENTRY, given), &Init { overhead: 0, ..init(&ENTRY, None, 8) })
     }
 
     fn packet(seq: u64, size: u16, flags: u8) -> Packet {
@@ -319,26 +320,26 @@ mod tests {
     fn standing(avg: u64, given: &[(&str, Value)]) -> Red {
         let mut q = queue(given);
         q.idle_since = None;
-        q.avg = avg << q.set.weight_log;
+        q.avg = avg << q.params.weight_log;
         q.fifo.push(packet(0, 1500, 0));
         q
     }
 
     #[test]
     fn the_probability_is_linear_between_the_thresholds() {
-        let set = queue(&[]).set;
+        let params = queue(&[]).params;
         // min 30 kB, max 90 kB, max_p 2 %.
         for (avg, pb) in [(29_999, 0.0), (30_000, 0.0), (45_000, 0.005), (60_000, 0.01), (75_000, 0.015), (90_000, 1.0)]
         {
-            assert!((set.probability(avg, 0.02) - pb).abs() < 1e-12, "{avg}");
+            assert!((params.probability(avg, 0.02) - pb).abs() < 1e-12, "{avg}");
         }
     }
 
     #[test]
     fn gentle_goes_on_from_max_p_to_one_at_twice_max() {
-        let set = queue(&[("gentle", Value::Bool(true))]).set;
+        let params = queue(&[("gentle", Value::Bool(true))]).params;
         for (avg, pb) in [(60_000, 0.01), (90_000, 0.02), (135_000, 0.51), (180_000, 1.0)] {
-            assert!((set.probability(avg, 0.02) - pb).abs() < 1e-12, "{avg}");
+            assert!((params.probability(avg, 0.02) - pb).abs() < 1e-12, "{avg}");
         }
     }
 
@@ -400,7 +401,7 @@ mod tests {
 
     #[test]
     fn adaptive_holds_the_average_in_the_middle_fifth() {
-        let set = queue(&[]).set;
+        let params = queue(&[]).params;
         // The aim is 54 to 66 kB.
         for (avg, from, to) in [
             (66_001, 0.02, 0.025),
@@ -410,7 +411,7 @@ mod tests {
             (53_999, 0.02, 0.018),
             (53_999, 0.009, 0.009),
         ] {
-            assert!((set.adapted(avg, from) - to).abs() < 1e-12, "{avg} B, {from}");
+            assert!((params.adapted(avg, from) - to).abs() < 1e-12, "{avg} B, {from}");
         }
         let mut q = standing(80_000, &[("adaptive", Value::Bool(true))]);
         let mut cx = Context { now: Time::from_millis(1999), ..Context::default() };

@@ -9,8 +9,8 @@ pub(crate) const FULL: Packet =
     Packet { enqueued: Time::ZERO, seq: 0, flow: 0, stamp: 0, extra: 0, size: 1500, flags: 0, hop: 0 };
 
 /// The parameters `given` and the defaults of the others.
-pub(crate) fn params(entry: &Entry, given: &[(&str, Value)]) -> Params {
-    Params::resolve(entry.params, given.iter().copied()).unwrap()
+pub(crate) fn params<P: for<'a> From<&'a Params>>(entry: &Entry, given: &[(&str, Value)]) -> P {
+    P::from(&Params::resolve(entry.params, given.iter().copied()).unwrap())
 }
 
 /// A link of `mbps` with 14 bytes of overhead, the random stream named like the discipline.

@@ -5,7 +5,7 @@
 //! acknowledged and gives up an eighth on a loss. Two such flows never become fair; see for yourself.
 
 use knee_cc::{Ack, Congestion, CongestionControl, Control, Entry, Family, Needs};
-use knee_core::Param;
+use knee_core::params;
 use knee_sim::{Own, OwnMake, Simulation, Spec};
 use std::error::Error;
 use std::sync::Arc;
@@ -15,16 +15,24 @@ static ENTRY: Entry = Entry {
     family: Family::LossBased,
     about: "multiplicative increase, multiplicative decrease",
     source: "Chiu and Jain, Computer Networks and ISDN Systems 17, 1989",
-    params: &[Param::ratio("gain", 0.01, (0.0001, 1.0), "this example", "growth per packet acknowledged")],
+    params: Params::DECLARED,
     phases: &["running"],
     edges: &[],
     min_cwnd: 2,
     needs: Needs::NONE,
-    make: |params, _| Box::new(Mimd { gain: params.ratio("gain"), credit: 0.0 }),
+    make: |params, _| Box::new(Mimd { params: params.into(), credit: 0.0 }),
 };
 
+params! {
+    /// The parameters, of which scenarios may set some.
+    struct Params {
+        /// growth per packet acknowledged
+        gain: f64 = 0.01, in 0.0001..=1.0, from "this example";
+    }
+}
+
 struct Mimd {
-    gain: f64,
+    params: Params,
     /// Growth below one packet, kept for the next ACK.
     credit: f64,
 }
@@ -35,7 +43,7 @@ impl CongestionControl for Mimd {
         if !ack.cwnd_limited {
             return;
         }
-        self.credit += self.gain * f64::from(ack.delivered);
+        self.credit += self.params.gain * f64::from(ack.delivered);
         let whole = self.credit as u32;
         self.credit -= f64::from(whole);
         control.cwnd = control.cwnd.saturating_add(whole);

@@ -41,7 +41,7 @@ use crate::entry::{Entry, Family, edges};
 use crate::{Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange};
 use crate::{StateEvent, Undo};
 use aggregation::Aggregation;
-use knee_core::{Param, Rng, Time};
+use knee_core::{Rng, Time, params};
 use model::Model;
 use pacing::Pacing;
 use policer::Policer;
@@ -61,47 +61,7 @@ pub const ENTRY: Entry = Entry {
     family: Family::Hybrid,
     about: "paces at the measured bottleneck bandwidth, with at most about two bandwidth-delay products in flight (v1)",
     source: "Linux net/ipv4/tcp_bbr.c; Cardwell et al., ACM Queue 14(5), 2016",
-    params: &[
-        Param::ratio(
-            "high_gain",
-            2.885,
-            (1.0, 3.99),
-            SOURCE,
-            "pacing and window gain in startup, 2/ln 2; drain inverts it",
-        ),
-        Param::ratio("cwnd_gain", 2.0, (1.0, 3.99), SOURCE, "window gain in probe_bw"),
-        Param::count("bw_rtts", 10, (1, 1000), SOURCE, "rounds covered by the bandwidth filter"),
-        Param::time(
-            "min_rtt_win",
-            Time::from_secs(10),
-            (Time::from_millis(1), Time::from_secs(3600)),
-            SOURCE,
-            "age of min_rtt at which the flow enters probe_rtt",
-        ),
-        Param::time(
-            "probe_rtt_mode",
-            Time::from_millis(200),
-            (Time::ZERO, Time::from_secs(10)),
-            SOURCE,
-            "minimum time in probe_rtt at 4 packets; 0: no probe_rtt",
-        ),
-        Param::count(
-            "pacing_margin_percent",
-            1,
-            (0, 50),
-            SOURCE,
-            "how far the pacing rate stays below gain times bandwidth, percent",
-        ),
-        Param::count("full_bw_cnt", 3, (1, 3), SOURCE, "rounds without 25 % more bandwidth after which startup ends"),
-        Param::ratio(
-            "extra_acked_gain",
-            1.0,
-            (0.0, 3.99),
-            SOURCE,
-            "fraction of the ACK aggregation added to the window",
-        ),
-        Param::switch("lt_bw", true, SOURCE, "whether to detect token-bucket policers"),
-    ],
+    params: Params::DECLARED,
     phases: &["startup", "drain", "probe_bw", "probe_rtt"],
     // Drain is passed within one ACK where little is in flight at the end of startup: the edge from startup to probe_bw.
     edges: edges![Mode:
@@ -116,8 +76,32 @@ pub const ENTRY: Entry = Entry {
     ],
     min_cwnd: 1,
     needs: Needs { pacing: true, full_control: true, rate: true, ..Needs::NONE },
-    make: |params, init| Box::new(Bbr::new(Params::read(params), init)),
+    make: |params, init| Box::new(Bbr::new(params.into(), init)),
 };
+
+params! {
+    /// BBR's parameters.
+    struct Params {
+        /// pacing and window gain in startup, 2/ln 2; drain inverts it
+        high_gain: f64 = 2.885, in 1.0..=3.99, from SOURCE;
+        /// window gain in probe_bw
+        cwnd_gain: f64 = 2.0, in 1.0..=3.99, from SOURCE;
+        /// rounds covered by the bandwidth filter
+        bw_rtts: u64 = 10, in 1..=1000, from SOURCE;
+        /// age of min_rtt at which the flow enters probe_rtt
+        min_rtt_win: Time = Time::from_secs(10), in Time::from_millis(1)..=Time::from_secs(3600), from SOURCE;
+        /// minimum time in probe_rtt at 4 packets; 0: no probe_rtt
+        probe_rtt_mode: Time = Time::from_millis(200), in Time::ZERO..=Time::from_secs(10), from SOURCE;
+        /// how far the pacing rate stays below gain times bandwidth, percent
+        pacing_margin_percent: u64 = 1, in 0..=50, from SOURCE;
+        /// rounds without 25 % more bandwidth after which startup ends
+        full_bw_cnt: u32 = 3, in 1..=3, from SOURCE;
+        /// fraction of the ACK aggregation added to the window
+        extra_acked_gain: f64 = 1.0, in 0.0..=3.99, from SOURCE;
+        /// whether to detect token-bucket policers
+        lt_bw: bool = true, from SOURCE;
+    }
+}
 
 /// The state machine's states, in the order of the entry's phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,53 +112,34 @@ enum Mode {
     ProbeRtt,
 }
 
-/// Params in the units of the algorithm.
+/// The parameters, and the gains in units of 1 / [`UNIT`].
 #[derive(Clone, Copy, Debug)]
-struct Params {
-    /// Startup's gains, in 1/256.
+struct Tunables {
+    params: Params,
+    /// Startup's.
     high_gain: u64,
-    /// Drain's pacing gain, in 1/256.
+    /// Drain's pacing gain.
     drain_gain: u64,
-    /// Window gain in `probe_bw`, in 1/256.
     cwnd_gain: u64,
-    /// Window of the bandwidth filter, in rounds.
-    bw_rtts: u64,
-    /// Age at which `min_rtt` expires.
-    min_rtt_win: Time,
-    /// Stay in `probe_rtt`.
-    probe_rtt_mode: Time,
-    /// Discount on the pacing rate, in percent.
-    pacing_margin_percent: u64,
-    /// Rounds without growth that end startup.
-    full_bw_cnt: u32,
-    /// Share of the aggregation added to the window, in 1/256.
     extra_acked_gain: u64,
-    /// Whether policers are looked for.
-    lt_bw: bool,
 }
 
-impl Params {
-    fn read(params: &knee_core::Params) -> Self {
-        let high = params.ratio("high_gain");
+impl Tunables {
+    fn new(params: Params) -> Self {
         Self {
+            params,
             // Linux rounds the first up and the second down: 739 and 88 of 256.
-            high_gain: (high * UNIT as f64) as u64 + 1,
-            drain_gain: (UNIT as f64 / high) as u64,
-            cwnd_gain: (params.ratio("cwnd_gain") * UNIT as f64) as u64,
-            bw_rtts: params.count("bw_rtts"),
-            min_rtt_win: params.time("min_rtt_win"),
-            probe_rtt_mode: params.time("probe_rtt_mode"),
-            pacing_margin_percent: params.count("pacing_margin_percent"),
-            full_bw_cnt: params.count("full_bw_cnt") as u32,
-            extra_acked_gain: (params.ratio("extra_acked_gain") * UNIT as f64) as u64,
-            lt_bw: params.switch("lt_bw"),
+            high_gain: (params.high_gain * UNIT as f64) as u64 + 1,
+            drain_gain: (UNIT as f64 / params.high_gain) as u64,
+            cwnd_gain: (params.cwnd_gain * UNIT as f64) as u64,
+            extra_acked_gain: (params.extra_acked_gain * UNIT as f64) as u64,
         }
     }
 }
 
 /// BBR of one connection.
 struct Bbr {
-    tunables: Params,
+    tunables: Tunables,
     /// The kernel's clock tick.
     tick: Time,
     /// Draws where in the gain cycle `probe_bw` begins.
@@ -199,7 +164,8 @@ struct Bbr {
 }
 
 impl Bbr {
-    fn new(tunables: Params, init: &Init) -> Self {
+    fn new(params: Params, init: &Init) -> Self {
+        let tunables = Tunables::new(params);
         let now = init.now.as_micros();
         Self {
             tunables,
@@ -269,7 +235,7 @@ impl CongestionControl for Bbr {
         self.update_aggregation(ack, &sample, control.cwnd);
         self.update_cycle(ack);
         if self.model.round_start() && !sample.app_limited {
-            self.full_pipe.update(self.model.max_bw(), self.tunables.full_bw_cnt);
+            self.full_pipe.update(self.model.max_bw(), self.tunables.params.full_bw_cnt);
         }
         self.check_drain(ack, control);
         self.update_min_rtt(ack, control);

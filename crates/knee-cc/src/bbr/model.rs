@@ -100,12 +100,12 @@ impl Bbr {
             self.recovery.packet_conservation = false;
         }
         self.sample_policer(ack.view, ack.lost, sample.app_limited);
-        self.model.update_max(bw, sample.app_limited, self.tunables.bw_rtts);
+        self.model.update_max(bw, sample.app_limited, self.tunables.params.bw_rtts);
     }
 
     /// The policer's share of an ACK or a timeout.
     pub(super) fn sample_policer(&mut self, view: &View, lost: u32, app_limited: bool) {
-        if !self.tunables.lt_bw {
+        if !self.tunables.params.lt_bw {
             return;
         }
         let sample = LossSample {

@@ -2,7 +2,7 @@
 //!
 //! Linux's own pacing counts payload (`sk_pacing_rate`), and so do all rates here.
 
-use super::{Params, UNIT};
+use super::{Tunables, UNIT};
 use crate::Init;
 use crate::bandwidth::BW_UNIT;
 use knee_core::{Rate, Time};
@@ -35,7 +35,7 @@ pub struct Pacing {
 
 impl Pacing {
     /// Initial pacing: the initial window per RTT (1 ms if unknown) times the high gain.
-    pub fn new(init: &Init, tunables: &Params) -> Self {
+    pub fn new(init: &Init, tunables: &Tunables) -> Self {
         let mut pacing =
             Self { mss: u64::from(init.mss.max(1)), rate: 1, has_seen_rtt: false, initial_cwnd: u64::from(init.cwnd) };
         pacing.init_rate(init.rtt, tunables);
@@ -44,7 +44,7 @@ impl Pacing {
 
     /// Rate from the first RTT (`bbr_init_pacing_rate_from_rtt`); there Linux takes the window of the moment, which
     /// before the first RTT sample is still the initial one.
-    fn init_rate(&mut self, rtt: Time, tunables: &Params) {
+    fn init_rate(&mut self, rtt: Time, tunables: &Tunables) {
         self.has_seen_rtt = rtt > Time::ZERO;
         let rtt_us = if self.has_seen_rtt { rtt.as_micros().max(1) } else { 1000 };
         let bw = self.initial_cwnd * BW_UNIT / rtt_us;
@@ -52,12 +52,12 @@ impl Pacing {
     }
 
     /// Pacing rate for a bandwidth and gain, payload bytes/s.
-    pub fn rate_of(&self, bw: u64, gain: u64, tunables: &Params) -> u64 {
-        rate_bytes_per_sec(bw, gain, self.mss, tunables.pacing_margin_percent)
+    pub fn rate_of(&self, bw: u64, gain: u64, tunables: &Tunables) -> u64 {
+        rate_bytes_per_sec(bw, gain, self.mss, tunables.params.pacing_margin_percent)
     }
 
     /// Sets the rate; until the pipe has been full, it only rises (`bbr_set_pacing_rate`).
-    pub fn set_rate(&mut self, bw: u64, gain: u64, srtt: Time, pipe_full: bool, tunables: &Params) {
+    pub fn set_rate(&mut self, bw: u64, gain: u64, srtt: Time, pipe_full: bool, tunables: &Tunables) {
         let rate = self.rate_of(bw, gain, tunables);
         if !self.has_seen_rtt && srtt > Time::ZERO {
             self.init_rate(srtt, tunables);

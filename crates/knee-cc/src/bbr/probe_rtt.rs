@@ -37,13 +37,13 @@ impl Bbr {
     /// Updates the filter and walks through `probe_rtt` (`bbr_update_min_rtt`).
     pub(super) fn update_min_rtt(&mut self, ack: &Ack, control: &mut Control) {
         let now = ack.view.now.floor_to(self.tick);
-        let expired = now > self.min_rtt.stamp.saturating_add(self.tunables.min_rtt_win);
+        let expired = now > self.min_rtt.stamp.saturating_add(self.tunables.params.min_rtt_win);
         if let Some(rtt) = ack.rtt
             && (self.min_rtt.rtt.is_none_or(|least| rtt < least) || (expired && !ack.rate.ack_delayed))
         {
             (self.min_rtt.rtt, self.min_rtt.stamp) = (Some(rtt), now);
         }
-        let wanted = self.tunables.probe_rtt_mode > Time::ZERO && expired && !self.idle_restart;
+        let wanted = self.tunables.params.probe_rtt_mode > Time::ZERO && expired && !self.idle_restart;
         if wanted && self.mode != Mode::ProbeRtt {
             self.mode = Mode::ProbeRtt;
             self.recovery.save_cwnd(control.cwnd, self.mode);
@@ -62,7 +62,7 @@ impl Bbr {
         self.model.mark.set(view);
         if self.min_rtt.done.is_none() {
             if view.in_flight <= CWND_MIN_TARGET {
-                let stay = self.tunables.probe_rtt_mode.ceil_to(self.tick);
+                let stay = self.tunables.params.probe_rtt_mode.ceil_to(self.tick);
                 self.min_rtt.done = Some(view.now.floor_to(self.tick).saturating_add(stay));
                 self.min_rtt.round_done = false;
                 self.model.restart_round(view.delivered);

@@ -10,12 +10,12 @@ use knee_core::Rate;
 /// Bandwidth of a 100 Mbit/s link with 1514 of its bytes per packet, as a kernel on it estimates it.
 const BW_100: u64 = 138_536;
 
-fn tunables() -> Params {
-    Params::read(&knee_core::Params::defaults(ENTRY.params))
+fn tunables() -> Tunables {
+    Tunables::new(Params::default())
 }
 
 fn bbr(rtt: Time) -> Bbr {
-    Bbr::new(tunables(), &Init { rtt, tick: Time::ZERO, ..testing::init() })
+    Bbr::new(Params::default(), &Init { rtt, tick: Time::ZERO, ..testing::init() })
 }
 
 fn alone(buffer: usize) -> Dumbbell {

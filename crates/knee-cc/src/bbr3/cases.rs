@@ -9,7 +9,7 @@ use crate::{CaState, RateSample};
 const ROUND: Time = Time::from_millis(40);
 
 fn bbr3(state: State) -> Bbr3 {
-    let tunables = Params::read(&knee_core::Params::defaults(ENTRY.params));
+    let tunables = Params::default();
     let mut flow = Bbr3::new(tunables, &Init { tick: Time::ZERO, ..testing::init() });
     flow.state = state;
     flow.full_pipe.reached = state != State::Startup;

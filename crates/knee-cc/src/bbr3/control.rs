@@ -1,7 +1,7 @@
 //! Control parameters from the model: gains, pacing rate, burst size, window (5.6).
 
 use super::probe_bw::with_headroom;
-use super::{Bbr3, INFINITE, MIN_PIPE_CWND, Params, State, UNIT};
+use super::{Bbr3, INFINITE, MIN_PIPE_CWND, State, Tunables, UNIT};
 use crate::bandwidth::BW_UNIT;
 use crate::{Ack, Control, Init};
 use knee_core::{Rate, Time};
@@ -31,7 +31,7 @@ pub struct Output {
 
 impl Output {
     /// The initial window per RTT (1 ms if unknown) times startup's gain (`InitPacingRate`).
-    pub fn new(init: &Init, tunables: &Params) -> Self {
+    pub fn new(init: &Init, tunables: &Tunables) -> Self {
         let mss = u64::from(init.mss.max(1));
         let rtt_us = if init.rtt > Time::ZERO { init.rtt.as_micros().max(1) } else { 1000 };
         let bw = u64::from(init.cwnd).saturating_mul(BW_UNIT) / rtt_us;
@@ -40,8 +40,8 @@ impl Output {
     }
 
     /// Sets the rate; until the pipe has been full, it only rises.
-    pub fn set_rate(&mut self, bw: u64, gain: u64, pipe_full: bool, tunables: &Params) {
-        let rate = rate_bytes_per_sec(bw, gain, self.mss, tunables.pacing_margin_percent);
+    pub fn set_rate(&mut self, bw: u64, gain: u64, pipe_full: bool, tunables: &Tunables) {
+        let rate = rate_bytes_per_sec(bw, gain, self.mss, tunables.params.pacing_margin_percent);
         if pipe_full || rate > self.rate {
             self.rate = rate.max(1);
         }

@@ -19,16 +19,34 @@
 use super::model::Sample;
 use super::{Bbr3, INFINITE};
 use crate::Ack;
-use knee_core::Time;
+use knee_core::{Time, params};
 
 /// A fraction of 1.
 pub const ONE: u64 = 1 << 20;
 
-/// Params; gains and fractions in units of 1 / [`ONE`].
+const GOOGLE: &str = "Google's BBRv3, tcp_bbr.c of its Linux branch v3";
+
+params! {
+    /// The parameters of the response to marks.
+    pub struct Params {
+        /// with accurate ECN: up to this least RTT the fraction of marks counts, beyond it a mark is a loss; 0: any RTT
+        ecn_max_rtt: Time = Time::from_millis(5), in Time::ZERO..=Time::from_secs(10), from GOOGLE;
+        /// gain of the average fraction of marks, alpha
+        ecn_alpha_gain: f64 = 1.0 / 16.0, in 0.0..=1.0, from GOOGLE;
+        /// a round with marks takes this times alpha; 0: off
+        ecn_factor: f64 = 1.0 / 3.0, in 0.0..=1.0, from GOOGLE;
+        /// fraction of marks that ends a probe; 0: none does
+        ecn_thresh: f64 = 0.5, in 0.0..=1.0, from GOOGLE;
+        /// share of inflight_longterm that a probe right after marks adds at once; 0: no such probe
+        ecn_reprobe_gain: f64 = 0.5, in 0.0..=1.0, from GOOGLE;
+        /// rounds above ecn_thresh that end startup; 0: none do
+        startup_full_ecn_cnt: u64 = 2, in 0..=1000, from GOOGLE;
+    }
+}
+
+/// Gains and fractions of the parameters in units of 1 / [`ONE`].
 #[derive(Clone, Copy, Debug)]
-pub struct EcnParams {
-    /// Greatest least RTT of a flow that reacts; 0: any.
-    pub max_rtt: Time,
+pub struct Fractions {
     /// g.
     pub alpha_gain: u64,
     /// Share of alpha that the bound loses.
@@ -37,21 +55,17 @@ pub struct EcnParams {
     pub thresh: u64,
     /// Share of `inflight_longterm` that the first round of a probe after marks adds; 0: no such probe.
     pub reprobe_gain: u64,
-    /// Rounds above the threshold that end startup; 0: none do.
-    pub startup_rounds: u64,
 }
 
-impl EcnParams {
-    /// As declared.
-    pub fn read(params: &knee_core::Params) -> Self {
-        let fraction = |name| libm::round(params.ratio(name) * ONE as f64) as u64;
+impl Fractions {
+    /// Of these parameters.
+    pub fn new(params: &Params) -> Self {
+        let fraction = |ratio| libm::round(ratio * ONE as f64) as u64;
         Self {
-            max_rtt: params.time("ecn_max_rtt"),
-            alpha_gain: fraction("ecn_alpha_gain"),
-            factor: fraction("ecn_factor"),
-            thresh: fraction("ecn_thresh"),
-            reprobe_gain: fraction("ecn_reprobe_gain"),
-            startup_rounds: params.count("startup_full_ecn_cnt"),
+            alpha_gain: fraction(params.ecn_alpha_gain),
+            factor: fraction(params.ecn_factor),
+            thresh: fraction(params.ecn_thresh),
+            reprobe_gain: fraction(params.ecn_reprobe_gain),
         }
     }
 }
@@ -112,10 +126,11 @@ impl Ecn {
 impl Bbr3 {
     /// Follows the marks of an ACK; once per round their average, and the end of startup.
     pub(super) fn update_ecn(&mut self, ack: &Ack) {
-        let params = self.tunables.ecn;
+        let params = self.tunables.params.ecn;
         if self.ecn.counted && self.model.round_start() {
-            let near = params.max_rtt == Time::ZERO || self.min_rtt.rtt().is_some_and(|rtt| rtt <= params.max_rtt);
-            self.ecn.eligible |= near && params.factor > 0;
+            let near =
+                params.ecn_max_rtt == Time::ZERO || self.min_rtt.rtt().is_some_and(|rtt| rtt <= params.ecn_max_rtt);
+            self.ecn.eligible |= near && self.tunables.ecn.factor > 0;
             self.update_ecn_alpha(ack);
         }
         self.ecn.in_round |= self.ecn.eligible && ack.ece;
@@ -135,13 +150,13 @@ impl Bbr3 {
 
     /// Ends startup where round after round more is marked than the threshold (`bbr_check_ecn_too_high_in_startup`).
     fn check_startup_ecn(&mut self, fraction: u64) {
-        let params = self.tunables.ecn;
-        if self.full_pipe.reached || params.startup_rounds == 0 || params.thresh == 0 {
+        let (rounds, thresh) = (self.tunables.params.ecn.startup_full_ecn_cnt, self.tunables.ecn.thresh);
+        if self.full_pipe.reached || rounds == 0 || thresh == 0 {
             return;
         }
-        let above = fraction >= params.thresh;
+        let above = fraction >= thresh;
         self.ecn.startup_rounds = if above { self.ecn.startup_rounds + 1 } else { 0 };
-        if self.ecn.startup_rounds >= params.startup_rounds {
+        if self.ecn.startup_rounds >= rounds {
             self.end_startup();
         }
     }
@@ -193,7 +208,7 @@ mod tests {
     fn flow(counted: bool, given: &[(&str, Value)]) -> Bbr3 {
         let params = knee_core::Params::resolve(ENTRY.params, given.iter().copied()).unwrap();
         let init = Init { rtt: RTT, accurate_ecn: counted, tick: Time::ZERO, ..testing::init() };
-        Bbr3::new(Params::read(&params), &init)
+        Bbr3::new((&params).into(), &init)
     }
 
     /// The ACK that ends the round of that number: 100 packets, `marked` of them with a mark in all so far.
@@ -224,7 +239,8 @@ mod tests {
         // BBR_UNIT is 256: 16, 85 (a third, rounded), 128, 128; 5 ms; two rounds.
         let in_256ths = [ecn.alpha_gain, ecn.factor, ecn.thresh, ecn.reprobe_gain].map(|part| part * 256 / ONE);
         assert_eq!(in_256ths, [16, 85, 128, 128]);
-        assert_eq!((ecn.max_rtt, ecn.startup_rounds), (Time::from_millis(5), 2));
+        let params = super::Params::default();
+        assert_eq!((params.ecn_max_rtt, params.startup_full_ecn_cnt), (Time::from_millis(5), 2));
     }
 
     #[test]

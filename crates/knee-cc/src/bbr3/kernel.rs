@@ -59,7 +59,7 @@ impl Twins {
     fn new(rng: &Rng) -> Self {
         let now = Time::from_secs(4_000);
         let init = Init { now, rng: rng.clone(), ..testing::init() };
-        let rust = Bbr3::new(Params::read(&knee_core::Params::defaults(ENTRY.params)), &init);
+        let rust = Bbr3::new(Params::default(), &init);
         let control = Control::initial(init.cwnd);
         let mut twins =
             Self { rust, program: c::Bbr3::default(), control, view: View { now, in_flight: 10, ..testing::view() } };

@@ -51,8 +51,8 @@ use crate::entry::{Entry, Family, edges};
 use crate::{Ack, Congestion, CongestionControl, Control, Init, Needs, Signal};
 use crate::{StateChange, StateEvent, Undo, View};
 use control::Output;
-use ecn::{Ecn, EcnParams};
-use knee_core::{Param, Rng, Time};
+use ecn::{Ecn, Fractions};
+use knee_core::{Rng, Time, params};
 use loss::{Delivery, ShortTerm};
 use model::{Model, Sample};
 use probe_bw::Probe;
@@ -68,7 +68,6 @@ const INFINITE: u64 = u64::MAX;
 const MIN_PIPE_CWND: u64 = 4;
 
 const SOURCE: &str = "draft-ietf-ccwg-bbr-06";
-const GOOGLE: &str = "Google's BBRv3, tcp_bbr.c of its Linux branch v3";
 
 /// BBRv3's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -76,69 +75,7 @@ pub const ENTRY: Entry = Entry {
     family: Family::Hybrid,
     about: "BBR with bounds learned from loss: probes for bandwidth every few seconds, loses at most 2 % doing so",
     source: "draft-ietf-ccwg-bbr-06",
-    params: &[
-        Param::ratio("startup_pacing_gain", 2.77, (1.0, 4.0), SOURCE, "pacing gain in startup, 4 ln 2"),
-        Param::ratio("drain_pacing_gain", 0.5, (0.1, 1.0), SOURCE, "pacing gain in drain"),
-        Param::ratio("cwnd_gain", 2.0, (1.0, 4.0), SOURCE, "window gain outside of probe_bw_up and probe_rtt"),
-        Param::ratio("probe_rtt_cwnd_gain", 0.5, (0.1, 1.0), SOURCE, "window gain in probe_rtt"),
-        Param::ratio("loss_thresh", 0.02, (0.0, 0.5), SOURCE, "loss per round that is tolerated while probing"),
-        Param::ratio("beta", 0.7, (0.1, 1.0), SOURCE, "least share of a bound that is kept per round with loss"),
-        Param::ratio("headroom", 0.15, (0.0, 0.9), SOURCE, "share of inflight_longterm left to others while cruising"),
-        Param::time(
-            "min_rtt_filter_len",
-            Time::from_secs(10),
-            (Time::from_millis(1), Time::from_secs(3600)),
-            SOURCE,
-            "how long min_rtt is valid",
-        ),
-        Param::time(
-            "probe_rtt_interval",
-            Time::from_secs(5),
-            (Time::from_millis(1), Time::from_secs(3600)),
-            SOURCE,
-            "age of the least RTT that sends the flow to probe_rtt",
-        ),
-        Param::time(
-            "probe_rtt_duration",
-            Time::from_millis(200),
-            (Time::ZERO, Time::from_secs(10)),
-            SOURCE,
-            "least stay in probe_rtt",
-        ),
-        Param::count("extra_acked_filter_len", 10, (1, 1000), SOURCE, "rounds the aggregation filter looks back"),
-        Param::count("startup_full_loss_cnt", 6, (1, 1000), SOURCE, "lost ranges in a round that may end startup"),
-        Param::count(
-            "pacing_margin_percent",
-            1,
-            (0, 50),
-            SOURCE,
-            "how far below the gain times bw pacing stays, percent",
-        ),
-        Param::time(
-            "ecn_max_rtt",
-            Time::from_millis(5),
-            (Time::ZERO, Time::from_secs(10)),
-            GOOGLE,
-            "with accurate ECN: up to this least RTT the fraction of marks counts, beyond it a mark is a loss; 0: any RTT",
-        ),
-        Param::ratio("ecn_alpha_gain", 1.0 / 16.0, (0.0, 1.0), GOOGLE, "gain of the average fraction of marks, alpha"),
-        Param::ratio("ecn_factor", 1.0 / 3.0, (0.0, 1.0), GOOGLE, "a round with marks takes this times alpha; 0: off"),
-        Param::ratio("ecn_thresh", 0.5, (0.0, 1.0), GOOGLE, "fraction of marks that ends a probe; 0: none does"),
-        Param::ratio(
-            "ecn_reprobe_gain",
-            0.5,
-            (0.0, 1.0),
-            GOOGLE,
-            "share of inflight_longterm that a probe right after marks adds at once; 0: no such probe",
-        ),
-        Param::count(
-            "startup_full_ecn_cnt",
-            2,
-            (0, 1000),
-            GOOGLE,
-            "rounds above ecn_thresh that end startup; 0: none do",
-        ),
-    ],
+    params: Params::DECLARED,
     phases: &["startup", "drain", "probe_bw_down", "probe_bw_cruise", "probe_bw_refill", "probe_bw_up", "probe_rtt"],
     edges: edges![State:
         // The diagram's.
@@ -174,8 +111,42 @@ pub const ENTRY: Entry = Entry {
     ],
     min_cwnd: 1,
     needs: Needs { pacing: true, full_control: true, rate: true, ..Needs::NONE },
-    make: |params, init| Box::new(Bbr3::new(Params::read(params), init)),
+    make: |params, init| Box::new(Bbr3::new(params.into(), init)),
 };
+
+params! {
+    /// BBRv3's parameters.
+    struct Params {
+        /// pacing gain in startup, 4 ln 2
+        startup_pacing_gain: f64 = 2.77, in 1.0..=4.0, from SOURCE;
+        /// pacing gain in drain
+        drain_pacing_gain: f64 = 0.5, in 0.1..=1.0, from SOURCE;
+        /// window gain outside of probe_bw_up and probe_rtt
+        cwnd_gain: f64 = 2.0, in 1.0..=4.0, from SOURCE;
+        /// window gain in probe_rtt
+        probe_rtt_cwnd_gain: f64 = 0.5, in 0.1..=1.0, from SOURCE;
+        /// loss per round that is tolerated while probing
+        loss_thresh: f64 = 0.02, in 0.0..=0.5, from SOURCE;
+        /// least share of a bound that is kept per round with loss
+        beta: f64 = 0.7, in 0.1..=1.0, from SOURCE;
+        /// share of inflight_longterm left to others while cruising
+        headroom: f64 = 0.15, in 0.0..=0.9, from SOURCE;
+        /// how long min_rtt is valid
+        min_rtt_filter_len: Time = Time::from_secs(10), in Time::from_millis(1)..=Time::from_secs(3600), from SOURCE;
+        /// age of the least RTT that sends the flow to probe_rtt
+        probe_rtt_interval: Time = Time::from_secs(5), in Time::from_millis(1)..=Time::from_secs(3600), from SOURCE;
+        /// least stay in probe_rtt
+        probe_rtt_duration: Time = Time::from_millis(200), in Time::ZERO..=Time::from_secs(10), from SOURCE;
+        /// rounds the aggregation filter looks back
+        extra_acked_filter_len: u64 = 10, in 1..=1000, from SOURCE;
+        /// lost ranges in a round that may end startup
+        startup_full_loss_cnt: u64 = 6, in 1..=1000, from SOURCE;
+        /// how far below the gain times bw pacing stays, percent
+        pacing_margin_percent: u64 = 1, in 0..=50, from SOURCE;
+        #[flatten]
+        ecn: ecn::Params;
+    }
+}
 
 /// The states, in the order of the entry's phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,9 +172,10 @@ impl State {
     }
 }
 
-/// Params; gains and shares in 1/1000.
+/// The parameters, and gains and shares in units of 1 / [`UNIT`].
 #[derive(Clone, Copy, Debug)]
-struct Params {
+struct Tunables {
+    params: Params,
     startup_pacing_gain: u64,
     drain_pacing_gain: u64,
     cwnd_gain: u64,
@@ -211,43 +183,29 @@ struct Params {
     loss_thresh: u64,
     beta: u64,
     headroom: u64,
-    min_rtt_filter_len: Time,
-    probe_rtt_interval: Time,
-    probe_rtt_duration: Time,
-    /// Rounds.
-    extra_acked_filter_len: u64,
-    /// Ranges.
-    startup_full_loss_cnt: u64,
-    /// Percent.
-    pacing_margin_percent: u64,
-    ecn: EcnParams,
+    ecn: Fractions,
 }
 
-impl Params {
-    fn read(params: &knee_core::Params) -> Self {
-        let permille = |name| libm::round(params.ratio(name) * UNIT as f64) as u64;
+impl Tunables {
+    fn new(params: Params) -> Self {
+        let permille = |ratio| libm::round(ratio * UNIT as f64) as u64;
         Self {
-            startup_pacing_gain: permille("startup_pacing_gain"),
-            drain_pacing_gain: permille("drain_pacing_gain"),
-            cwnd_gain: permille("cwnd_gain"),
-            probe_rtt_cwnd_gain: permille("probe_rtt_cwnd_gain"),
-            loss_thresh: permille("loss_thresh"),
-            beta: permille("beta"),
-            headroom: permille("headroom"),
-            min_rtt_filter_len: params.time("min_rtt_filter_len"),
-            probe_rtt_interval: params.time("probe_rtt_interval"),
-            probe_rtt_duration: params.time("probe_rtt_duration"),
-            extra_acked_filter_len: params.count("extra_acked_filter_len"),
-            startup_full_loss_cnt: params.count("startup_full_loss_cnt"),
-            pacing_margin_percent: params.count("pacing_margin_percent"),
-            ecn: EcnParams::read(params),
+            params,
+            startup_pacing_gain: permille(params.startup_pacing_gain),
+            drain_pacing_gain: permille(params.drain_pacing_gain),
+            cwnd_gain: permille(params.cwnd_gain),
+            probe_rtt_cwnd_gain: permille(params.probe_rtt_cwnd_gain),
+            loss_thresh: permille(params.loss_thresh),
+            beta: permille(params.beta),
+            headroom: permille(params.headroom),
+            ecn: Fractions::new(&params.ecn),
         }
     }
 }
 
 /// BBRv3 of one connection.
 struct Bbr3 {
-    tunables: Params,
+    tunables: Tunables,
     /// Draws when to probe for bandwidth.
     rng: Rng,
     state: State,
@@ -268,7 +226,8 @@ struct Bbr3 {
 
 impl Bbr3 {
     /// Initialization (5.2.1).
-    fn new(tunables: Params, init: &Init) -> Self {
+    fn new(params: Params, init: &Init) -> Self {
+        let tunables = Tunables::new(params);
         Self {
             tunables,
             rng: init.rng.clone(),

@@ -158,7 +158,7 @@ impl Bbr3 {
     /// During startup the aggregation of one round is remembered, later of ten.
     pub(super) fn update_extra_acked(&mut self, ack: &Ack, cwnd: u32) {
         if ack.delivered > 0 {
-            let window = if self.full_pipe.reached { self.tunables.extra_acked_filter_len } else { 1 };
+            let window = if self.full_pipe.reached { self.tunables.params.extra_acked_filter_len } else { 1 };
             let bw = self.bw();
             self.model.update_extra_acked(ack.view.now, u64::from(ack.delivered), bw, u64::from(cwnd), window);
         }

@@ -59,7 +59,7 @@ impl MinRtt {
 impl Bbr3 {
     /// Updates the filters.
     pub(super) fn update_min_rtt(&mut self, ack: &Ack) {
-        let (interval, len) = (self.tunables.probe_rtt_interval, self.tunables.min_rtt_filter_len);
+        let (interval, len) = (self.tunables.params.probe_rtt_interval, self.tunables.params.min_rtt_filter_len);
         self.min_rtt.update(ack.view.now, ack.rtt, interval, len);
     }
 
@@ -85,7 +85,7 @@ impl Bbr3 {
         self.model.mark.set(view);
         if self.min_rtt.done.is_none() {
             if u64::from(view.in_flight) <= self.probe_rtt_cwnd() {
-                self.min_rtt.done = Some(view.now.saturating_add(self.tunables.probe_rtt_duration));
+                self.min_rtt.done = Some(view.now.saturating_add(self.tunables.params.probe_rtt_duration));
                 self.min_rtt.round_done = false;
                 self.model.start_round(view.delivered);
             }

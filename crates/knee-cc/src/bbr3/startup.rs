@@ -60,7 +60,7 @@ impl Bbr3 {
         let ranges = if round_over { std::mem::take(&mut self.delivery.ranges_in_round) } else { 0 };
         if self.state == State::Startup
             && ack.view.ca == CaState::Recovery
-            && ranges >= self.tunables.startup_full_loss_cnt
+            && ranges >= self.tunables.params.startup_full_loss_cnt
             && self.is_inflight_too_high(sample)
         {
             self.saved.origin = Some(Origin::Startup);

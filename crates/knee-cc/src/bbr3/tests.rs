@@ -18,7 +18,7 @@ const UP: u8 = State::Up as u8;
 const PROBE_RTT: u8 = State::ProbeRtt as u8;
 
 fn tunables() -> Params {
-    Params::read(&knee_core::Params::defaults(ENTRY.params))
+    Params::default()
 }
 
 fn bbr3(rtt: Time) -> Bbr3 {

@@ -36,7 +36,7 @@ mod program;
 use crate::entry::{Entry, Family};
 use crate::window::{Fractional, rate_of};
 use crate::{Ack, Congestion, CongestionControl, Control, Needs};
-use knee_core::{Param, Time};
+use knee_core::{Time, choice, params};
 use std::collections::VecDeque;
 
 /// Copa's registry entry.
@@ -45,46 +45,18 @@ pub const ENTRY: Entry = Entry {
     family: Family::DelayBased,
     about: "steers to the rate 1 / (delta queueing delay); competes with flows that fill the buffer",
     source: "Arun, Balakrishnan: Copa, NSDI 2018",
-    params: &[
-        Param::ratio("delta", 0.5, (0.001, 100.0), "NSDI 2018, Sec. 2", "1 / delta packets per flow are kept queued"),
-        Param::switch("mode_switching", true, "NSDI 2018, Sec. 2.2", "compete with flows that fill the buffer"),
-        Param::time(
-            "min_rtt_window",
-            Time::from_secs(10),
-            (Time::from_millis(1), Time::from_secs(1000)),
-            "NSDI 2018, Sec. 2.1",
-            "lifetime of the minimum RTT",
-        ),
-        Param::choice(
-            "form",
-            &["program", "paper"],
-            "NSDI 2018; genericCC, markoviancc.cc",
-            "the algorithm of the authors' sender, or the paper's",
-        ),
-        Param::time(
-            "timer",
-            Time::ZERO,
-            (Time::ZERO, Time::from_millis(10)),
-            "genericCC, ctcp.hh",
-            "how coarse the waits of the authors' sender are; only with form = \"program\"",
-        ),
-    ],
+    params: Params::DECLARED,
     phases: &["slow_start", "default", "competitive"],
     edges: &[(SLOW_START, DEFAULT), (SLOW_START, COMPETITIVE), (DEFAULT, COMPETITIVE), (COMPETITIVE, DEFAULT)],
     min_cwnd: 2,
     needs: Needs { pacing: true, full_control: true, ..Needs::NONE },
     make: |params, init| {
-        let given = Params {
-            delta: params.ratio("delta"),
-            mode_switching: params.switch("mode_switching"),
-            min_rtt_window: params.time("min_rtt_window"),
-            timer: params.time("timer"),
-        };
-        if params.choice("form") == "program" {
-            return Box::new(program::Program::new(given, init));
+        let params = Params::from(params);
+        if params.form == Form::Program {
+            return Box::new(program::Program::new(params, init));
         }
         Box::new(Copa {
-            params: given,
+            params,
             phase: SLOW_START,
             window: Fractional::default(),
             min_rtt: Extreme::default(),
@@ -92,7 +64,7 @@ pub const ENTRY: Entry = Entry {
             max_rtt: Extreme::default(),
             handshake_rtt: init.rtt,
             empty_at: init.now,
-            packets: 1.0 / params.ratio("delta"),
+            packets: 1.0 / params.delta,
             lossy_round: false,
             velocity: Velocity { v: 1.0, up: true, same: 0 },
             round_end: 0,
@@ -101,20 +73,37 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
+choice! {
+    /// Whose algorithm it is.
+    enum Form {
+        Program = "program",
+        Paper = "paper",
+    }
+}
+
+params! {
+    /// Copa's parameters.
+    struct Params {
+        /// 1 / delta packets per flow are kept queued
+        delta: f64 = 0.5, in 0.001..=100.0, from "NSDI 2018, Sec. 2";
+        /// compete with flows that fill the buffer
+        mode_switching: bool = true, from "NSDI 2018, Sec. 2.2";
+        /// lifetime of the minimum RTT
+        min_rtt_window: Time = Time::from_secs(10), in Time::from_millis(1)..=Time::from_secs(1000),
+            from "NSDI 2018, Sec. 2.1";
+        /// the algorithm of the authors' sender, or the paper's
+        form: Form = Form::Program, from "NSDI 2018; genericCC, markoviancc.cc";
+        /// how coarse the waits of the authors' sender are; only with form = "program"
+        timer: Time = Time::ZERO, in Time::ZERO..=Time::from_millis(10), from "genericCC, ctcp.hh";
+    }
+}
+
 const SLOW_START: u8 = 0;
 const DEFAULT: u8 = 1;
 const COMPETITIVE: u8 = 2;
 
 /// The least window, in packets: the authors' sender's.
 const LEAST: u32 = 2;
-
-struct Params {
-    delta: f64,
-    mode_switching: bool,
-    min_rtt_window: Time,
-    /// Only of the program's form.
-    timer: Time,
-}
 
 struct Copa {
     params: Params,
@@ -308,12 +297,7 @@ mod tests {
     fn a_loss_in_competitive_mode_halves_the_packets_to_queue() {
         for (phase, before, after) in [(COMPETITIVE, 12.0, 6.0), (COMPETITIVE, 3.0, 2.0), (DEFAULT, 12.0, 12.0)] {
             let mut copa = Copa {
-                params: Params {
-                    delta: 0.5,
-                    mode_switching: true,
-                    min_rtt_window: Time::from_secs(10),
-                    timer: Time::ZERO,
-                },
+                params: Params::default(),
                 phase,
                 window: Fractional::default(),
                 min_rtt: Extreme::default(),

@@ -256,7 +256,7 @@ mod tests {
     const FORM: &[(&str, Value)] = &[];
 
     fn params() -> Params {
-        Params { delta: 0.5, mode_switching: true, min_rtt_window: Time::from_secs(10), timer: Time::ZERO }
+        Params::default()
     }
 
     /// ctcp.hh sends while `seq_num < _largest_ack + 1 + window`, and `_largest_ack` is one more than the last packet

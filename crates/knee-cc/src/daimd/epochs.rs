@@ -14,7 +14,7 @@ struct Flow {
 
 impl Flow {
     fn new(given: &[(&str, Value)], cwnd: u32) -> Self {
-        let params = Params::new(&knee_core::Params::resolve(ENTRY.params, given.iter().copied()).unwrap());
+        let params = Params::from(&knee_core::Params::resolve(ENTRY.params, given.iter().copied()).unwrap());
         Self { cc: Daimd::new(params, &testing::init()), control: testing::avoiding(cwnd), view: testing::view() }
     }
 

@@ -1,6 +1,6 @@
 //! The equations of delay-based AIMD, in integers: ratios in millionths, times in nanoseconds.
 
-use knee_core::Time;
+use knee_core::{Time, choice};
 
 /// A ratio of one.
 pub(super) const ONE: u64 = 1_000_000;
@@ -15,17 +15,18 @@ pub(super) const fn scaled(time: Time, ratio: u64) -> Time {
     time.mul_div(ratio, ONE)
 }
 
-/// Additive increase in packets per round trip; the choice is free (Sec. II-B).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Increase {
-    /// H-TCP's, as the paper prints it (Eq. 2).
-    Htcp,
-    /// H-TCP's, as its draft has it and as Table I was made (draft-leith-tcp-htcp).
-    HtcpDraft,
-    /// One packet.
-    Reno,
-    /// A hundredth of the window (Kelly, "Scalable TCP", 2003).
-    Scalable,
+choice! {
+    /// Additive increase in packets per round trip; the choice is free (Sec. II-B).
+    pub(super) enum Increase {
+        /// H-TCP's, as the paper prints it (Eq. 2).
+        Htcp = "htcp",
+        /// H-TCP's, as its draft has it and as Table I was made (draft-leith-tcp-htcp).
+        HtcpDraft = "htcp_draft",
+        /// One packet.
+        Reno = "reno",
+        /// A hundredth of the window (Kelly, "Scalable TCP", 2003).
+        Scalable = "scalable",
+    }
 }
 
 /// Alpha in millionths of a packet per round trip, `since` the last backoff.

@@ -51,29 +51,32 @@ fn the_equations_are_the_same() {
 
 fn params(rng: &mut Rng) -> Params {
     let switch = |rng: &mut Rng| rng.chance(0.5);
+    let ratio = |millionths: u64| millionths as f64 / ONE as f64;
     Params {
         tau0: Time::from_micros(1 + up_to(rng, 16)),
         w0: up_to(rng, 6) as u32,
         increase: [Increase::Htcp, Increase::HtcpDraft, Increase::Reno, Increase::Scalable][rng.below(4) as usize],
         scale_increase: switch(rng),
         adaptive_backoff: switch(rng),
-        delta: 10_000 + rng.below(990_001),
-        beta_max: 10_000 + rng.below(990_001),
-        beta: 10_000 + rng.below(980_001),
-        halve_on_loss: switch(rng),
-        gamma: rng.below(ONE + 1),
-        backs_off_raised: switch(rng),
-        decay: rng.below(ONE + 1),
+        delta: ratio(10_000 + rng.below(990_001)),
+        beta_max: ratio(10_000 + rng.below(990_001)),
+        beta: ratio(10_000 + rng.below(980_001)),
+        loss_backoff: if switch(rng) { LossBackoff::Half } else { LossBackoff::Beta },
+        gamma: ratio(rng.below(ONE + 1)),
+        backoff_threshold: if switch(rng) { Threshold::Raised } else { Threshold::Base },
+        decay: ratio(rng.below(ONE + 1)),
         hold: switch(rng),
-        delta0_factor: if switch(rng) { Some(up_to(rng, 26)) } else { None },
+        delta0_mode: if switch(rng) { Delta0::Proportional } else { Delta0::Fixed },
+        delta0_factor: ratio(up_to(rng, 26)),
         delta0: Time::from_micros(up_to(rng, 21)),
         slow_start: [SlowStart::Limited, SlowStart::Standard, SlowStart::Off][rng.below(3) as usize],
         fixed_backoffs: up_to(rng, 2),
-        rtt_min_initial: if rng.chance(0.2) { Some(Time::from_micros(1 + up_to(rng, 18))) } else { None },
+        rtt_min_initial: if rng.chance(0.2) { Time::from_micros(1 + up_to(rng, 18)) } else { Time::ZERO },
     }
 }
 
 fn as_module(p: &Params) -> c::DaimdParams {
+    let scaled = Scaled::new(p);
     c::DaimdParams {
         tau0: p.tau0.as_micros() as u32,
         w0: p.w0,
@@ -85,16 +88,16 @@ fn as_module(p: &Params) -> c::DaimdParams {
         },
         scale_increase: p.scale_increase.into(),
         adaptive_backoff: p.adaptive_backoff.into(),
-        delta: p.delta as u32,
-        beta_max: p.beta_max as u32,
-        beta: p.beta as u32,
-        loss_backoff: p.halve_on_loss.into(),
-        gamma: p.gamma as u32,
-        backoff_threshold: p.backs_off_raised.into(),
-        decay: p.decay as u32,
+        delta: scaled.delta as u32,
+        beta_max: scaled.beta_max as u32,
+        beta: scaled.beta as u32,
+        loss_backoff: (p.loss_backoff == LossBackoff::Half).into(),
+        gamma: scaled.gamma as u32,
+        backoff_threshold: (p.backoff_threshold == Threshold::Raised).into(),
+        decay: scaled.decay as u32,
         hold: p.hold.into(),
-        delta0_mode: p.delta0_factor.is_none().into(),
-        delta0_factor: p.delta0_factor.unwrap_or(0) as u32,
+        delta0_mode: (p.delta0_mode == Delta0::Fixed).into(),
+        delta0_factor: scaled.delta0_factor as u32,
         delta0: p.delta0.as_micros() as u32,
         slow_start: match p.slow_start {
             SlowStart::Limited => 0,
@@ -102,7 +105,7 @@ fn as_module(p: &Params) -> c::DaimdParams {
             SlowStart::Off => 2,
         },
         fixed_backoffs: p.fixed_backoffs as u32,
-        rtt_min_initial: p.rtt_min_initial.map_or(0, Time::as_micros) as u32,
+        rtt_min_initial: p.rtt_min_initial.as_micros() as u32,
     }
 }
 

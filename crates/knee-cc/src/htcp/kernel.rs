@@ -47,7 +47,7 @@ struct Twins {
 
 impl Twins {
     fn new(rng: &mut Rng) -> Self {
-        let p = Params { use_rtt_scaling: rng.chance(0.5), use_bandwidth_switch: rng.chance(0.5) };
+        let p = Params { use_rtt_scaling: rng.chance(0.5), use_bandwidth_switch: rng.chance(0.5), ..Params::default() };
         let now = Time::from_secs(4_000);
         let rust = Htcp::new(p, &Init { now, tick: TICK, ..testing::init() });
         let mut program = c::Htcp::default();

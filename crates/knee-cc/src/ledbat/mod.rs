@@ -19,7 +19,7 @@ mod program;
 
 use crate::entry::{Entry, Family, edges};
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, StateChange, StateEvent, increase};
-use knee_core::{Param, Time};
+use knee_core::{Time, choice, params};
 
 /// LEDBAT's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -27,45 +27,7 @@ pub const ENTRY: Entry = Entry {
     family: Family::DelayBased,
     about: "background traffic: holds the queue at a target delay and yields to others",
     source: "RFC 6817",
-    params: &[
-        Param::time(
-            "target",
-            Time::from_millis(100),
-            (Time::from_millis(1), Time::from_millis(100)),
-            "RFC 6817, Sec. 2.5: at most 100 ms",
-            "queueing delay to hold",
-        ),
-        Param::ratio(
-            "gain",
-            1.0,
-            (0.001, 1.0),
-            "RFC 6817, Sec. 2.5: at most 1",
-            "packets per round trip without a queue",
-        ),
-        Param::count("base_history", 10, (1, 60), "RFC 6817, Sec. 2.5", "minutes whose least delay is the base"),
-        Param::count(
-            "current_filter",
-            4,
-            (1, 64),
-            "RFC 6817, Sec. 2.4.2; the value is ours",
-            "samples of the minimum filter",
-        ),
-        Param::count(
-            "allowed_increase",
-            1,
-            (1, 1000),
-            "RFC 6817, Sec. 2.5",
-            "packets the window may exceed the flight",
-        ),
-        Param::count("min_cwnd", 2, (2, 1000), "RFC 6817, Sec. 2.5", "least window"),
-        Param::switch("slow_start", false, "RFC 6817, Sec. 2.4.2: none", "begin with slow start, up to the target"),
-        Param::choice(
-            "form",
-            &["program", "paper"],
-            "RFC 6817; libutp, utp_internal.cpp",
-            "what libutp does with the target, or what the RFC says",
-        ),
-    ],
+    params: Params::DECLARED,
     phases: &["slow_start", "below_target", "above_target"],
     edges: edges![Phase:
         SlowStart => BelowTarget,
@@ -78,12 +40,44 @@ pub const ENTRY: Entry = Entry {
     min_cwnd: 1,
     needs: Needs::NONE,
     make: |params, init| {
-        if params.choice("form") == "program" {
-            return Box::new(program::Program::of_full_packets(params.time("target"), init.now));
+        let params = Params::from(params);
+        match params.form {
+            Form::Program => Box::new(program::Program::of_full_packets(params.target, init.now)),
+            Form::Paper => Box::new(Ledbat::new(params)),
         }
-        Box::new(Ledbat::new(Params::new(params)))
     },
 };
+
+choice! {
+    /// Whose algorithm it is.
+    enum Form {
+        Program = "program",
+        Paper = "paper",
+    }
+}
+
+params! {
+    /// LEDBAT's parameters.
+    struct Params {
+        /// queueing delay to hold
+        target: Time = Time::from_millis(100), in Time::from_millis(1)..=Time::from_millis(100),
+            from "RFC 6817, Sec. 2.5: at most 100 ms";
+        /// packets per round trip without a queue
+        gain: f64 = 1.0, in 0.001..=1.0, from "RFC 6817, Sec. 2.5: at most 1";
+        /// minutes whose least delay is the base
+        base_history: u32 = 10, in 1..=60, from "RFC 6817, Sec. 2.5";
+        /// samples of the minimum filter
+        current_filter: u32 = 4, in 1..=64, from "RFC 6817, Sec. 2.4.2; the value is ours";
+        /// packets the window may exceed the flight
+        allowed_increase: u32 = 1, in 1..=1000, from "RFC 6817, Sec. 2.5";
+        /// least window
+        min_cwnd: u32 = 2, in 2..=1000, from "RFC 6817, Sec. 2.5";
+        /// begin with slow start, up to the target
+        slow_start: bool = false, from "RFC 6817, Sec. 2.4.2: none";
+        /// what libutp does with the target, or what the RFC says
+        form: Form = Form::Program, from "RFC 6817; libutp, utp_internal.cpp";
+    }
+}
 
 /// The phases, in the order of the entry.
 #[derive(Clone, Copy)]
@@ -98,32 +92,6 @@ const MINUTE: u64 = 60_000_000_000;
 const PACKET: i128 = 1_000_000;
 /// Largest window asked for, in packets.
 const MAX_CWND: u32 = 1 << 30;
-
-/// See the entry.
-struct Params {
-    target: Time,
-    /// In millionths.
-    gain: i128,
-    base_history: usize,
-    current_filter: usize,
-    allowed_increase: u32,
-    min_cwnd: u32,
-    slow_start: bool,
-}
-
-impl Params {
-    fn new(params: &knee_core::Params) -> Self {
-        Self {
-            target: params.time("target"),
-            gain: (params.ratio("gain") * 1e6 + 0.5) as i128,
-            base_history: params.count("base_history") as usize,
-            current_filter: params.count("current_filter") as usize,
-            allowed_increase: params.count("allowed_increase") as u32,
-            min_cwnd: params.count("min_cwnd") as u32,
-            slow_start: params.switch("slow_start"),
-        }
-    }
-}
 
 /// Delay samples: the last few, and the minimum of each of the last minutes.
 struct Delays {
@@ -166,6 +134,8 @@ fn push_bounded(list: &mut Vec<Time>, delay: Time, length: usize) {
 
 struct Ledbat {
     params: Params,
+    /// In millionths.
+    gain: i128,
     delays: Delays,
     /// Change not yet given to the window, in millionths of a packet.
     credit: i128,
@@ -180,7 +150,7 @@ fn change(gain: i128, target: Time, queueing: Time, acked: u32, cwnd: u32) -> i1
 
 impl Ledbat {
     fn new(params: Params) -> Self {
-        Self { params, delays: Delays::since(Time::ZERO), credit: 0 }
+        Self { params, gain: (params.gain * 1e6 + 0.5) as i128, delays: Delays::since(Time::ZERO), credit: 0 }
     }
 
     fn phase(&self, control: &Control) -> u8 {
@@ -194,7 +164,7 @@ impl Ledbat {
     }
 
     fn steer(&mut self, ack: &Ack, queueing: Time, control: &mut Control) {
-        self.credit += change(self.params.gain, self.params.target, queueing, ack.delivered, control.cwnd);
+        self.credit += change(self.gain, self.params.target, queueing, ack.delivered, control.cwnd);
         let packets = self.credit / PACKET;
         self.credit %= PACKET;
         let cwnd = (i128::from(control.cwnd) + packets).clamp(1, i128::from(MAX_CWND)) as u32;
@@ -206,7 +176,8 @@ impl Ledbat {
 impl CongestionControl for Ledbat {
     fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
         if let Some(rtt) = ack.rtt {
-            self.delays.add(ack.view.now, rtt, self.params.base_history, self.params.current_filter);
+            let (history, filter) = (self.params.base_history as usize, self.params.current_filter as usize);
+            self.delays.add(ack.view.now, rtt, history, filter);
         }
         control.phase = self.phase(control);
     }
@@ -249,7 +220,7 @@ mod tests {
     use knee_core::{Rate, Value};
 
     fn ledbat() -> Ledbat {
-        Ledbat::new(Params::new(&knee_core::Params::defaults(ENTRY.params)))
+        Ledbat::new(Params::default())
     }
 
     #[test]

@@ -108,32 +108,34 @@ fn the_filter_gives_the_minimum_of_its_span_or_of_an_eighth_more() {
 /// Parameters with which both compute exactly: phi a power of two and all times whole milliseconds. The filters, which
 /// differ in their slots, forget before the next ACK.
 const EXACT: Params = Params {
-    q_low: 2_000,
-    q_target: 7_000,
+    q_low: Time::from_millis(2),
+    q_target: Time::from_millis(7),
     t_sync: Time::from_millis(100),
     t_measure: Time::from_millis(1),
-    gamma: 973,
+    gamma: 973.0 / 1024.0,
     phi: 32.0,
-    scale: 410,
+    c: 410.0 / 1024.0,
     min_rtt_resets: 3,
-    min_rtt_close: 1_000,
-    loss: Decrease { beta: 717, fast_convergence: true },
+    min_rtt_close: Time::from_millis(1),
+    beta: 717.0 / 1024.0,
+    fast_convergence: true,
     filter_slow_start: false,
 };
 
 fn exact() -> c::LolaParams {
+    let scaled = Scaled::new(&EXACT);
     c::LolaParams {
-        q_low: EXACT.q_low as u32,
-        q_target: EXACT.q_target as u32,
+        q_low: scaled.q_low as u32,
+        q_target: scaled.q_target as u32,
         t_sync: EXACT.t_sync.as_micros() as u32,
         t_measure: EXACT.t_measure.as_micros() as u32,
-        gamma: EXACT.gamma as u32,
+        gamma: scaled.gamma as u32,
         phi: (EXACT.phi * 1024.0) as u32,
-        c: EXACT.scale as u32,
+        c: scaled.c as u32,
         min_rtt_resets: EXACT.min_rtt_resets as u32,
-        min_rtt_close: EXACT.min_rtt_close as u32,
-        beta: EXACT.loss.beta,
-        fast_convergence: EXACT.loss.fast_convergence.into(),
+        min_rtt_close: scaled.min_rtt_close as u32,
+        beta: scaled.loss.beta,
+        fast_convergence: EXACT.fast_convergence.into(),
         filter_slow_start: EXACT.filter_slow_start.into(),
     }
 }
@@ -152,7 +154,7 @@ struct Twins {
 impl Twins {
     fn new(filter_slow_start: bool) -> Self {
         let now = Time::from_secs(4_000);
-        let rust = Lola::new(&Params { filter_slow_start, ..EXACT }, &Init { now, ..testing::init() });
+        let rust = Lola::new(Params { filter_slow_start, ..EXACT }, &Init { now, ..testing::init() });
         let mut module = c::Lola::default();
         c::lola_init(&mut module, now.as_micros());
         Self {

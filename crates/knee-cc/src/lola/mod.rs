@@ -52,9 +52,13 @@ use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, Signal, StateChange, StateEvent, cubic_fn,
     increase,
 };
-use knee_core::{Param, Time};
+use knee_core::convert::saturating_u32;
+use knee_core::{Time, params};
+use std::ops::RangeInclusive;
 
 const PAPER: &str = "LoLa, Section V-A";
+/// Range of all times.
+const TIMES: RangeInclusive<Time> = Time::from_micros(1)..=Time::from_secs(100);
 
 /// LoLa's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -62,55 +66,7 @@ pub const ENTRY: Entry = Entry {
     family: Family::DelayBased,
     about: "keeps the queueing delay around a fixed target and balances the flows' shares of the queue",
     source: "Hock et al., TCP LoLa, IEEE LCN 2017",
-    params: &[
-        Param::time("q_low", Time::from_millis(1), TIMES, PAPER, "queueing delay above which the link counts as full"),
-        Param::time("q_target", Time::from_millis(5), TIMES, PAPER, "queueing delay that ends a round"),
-        Param::time(
-            "t_sync",
-            Time::from_millis(250),
-            TIMES,
-            PAPER,
-            "time for which the window is held before the decrease",
-        ),
-        Param::time("t_measure", Time::from_millis(40), TIMES, PAPER, "span of the minimum filter of the RTT"),
-        Param::ratio("gamma", 973.0 / 1024.0, (0.001, 1.0), PAPER, "additional factor of the tailored decrease"),
-        Param::ratio(
-            "phi",
-            35.0,
-            (0.01, 10_000.0),
-            PAPER,
-            "steepness of the fair amount of queued data, X = (t/phi)^3",
-        ),
-        Param::ratio("c", 0.4, (0.001, 100.0), "LoLa, Eq. 1; CUBIC", "factor C of the cubic function"),
-        Param::count(
-            "min_rtt_resets",
-            100,
-            (1, 1 << 32),
-            "LoLa, Section IV",
-            "decreases without seeing RTT_min after which it is reset",
-        ),
-        Param::time(
-            "min_rtt_close",
-            Time::from_micros(500),
-            TIMES,
-            "ours: half of q_low",
-            "an RTT this close to RTT_min confirms it",
-        ),
-        Param::switch("filter_slow_start", false, "ours: it sees unfiltered RTTs", "slow start sees the filtered RTT"),
-        Param::ratio(
-            "beta",
-            717.0 / 1024.0,
-            (0.001, 0.999),
-            "CUBIC as in Linux",
-            "factor applied to the window on a loss",
-        ),
-        Param::switch(
-            "fast_convergence",
-            true,
-            "CUBIC as in Linux",
-            "lower CWnd_max if a loss comes at a smaller window",
-        ),
-    ],
+    params: Params::DECLARED,
     phases: &["slow_start", "cubic_increase", "fair_flow_balancing", "cwnd_hold", "tailored_decrease"],
     edges: edges![Phase:
         SlowStart => CubicIncrease,
@@ -127,46 +83,60 @@ pub const ENTRY: Entry = Entry {
     ],
     min_cwnd: 1,
     needs: Needs { pacing: true, ..Needs::NONE },
-    make: |params, init| Box::new(Lola::new(&Params::read(params), init)),
+    make: |params, init| Box::new(Lola::new(params.into(), init)),
 };
 
-/// Range of all times.
-const TIMES: (Time, Time) = (Time::from_micros(1), Time::from_secs(100));
+params! {
+    /// LoLa's parameters.
+    struct Params {
+        /// queueing delay above which the link counts as full
+        q_low: Time = Time::from_millis(1), in TIMES, from PAPER;
+        /// queueing delay that ends a round
+        q_target: Time = Time::from_millis(5), in TIMES, from PAPER;
+        /// time for which the window is held before the decrease
+        t_sync: Time = Time::from_millis(250), in TIMES, from PAPER;
+        /// span of the minimum filter of the RTT
+        t_measure: Time = Time::from_millis(40), in TIMES, from PAPER;
+        /// additional factor of the tailored decrease
+        gamma: f64 = 973.0 / 1024.0, in 0.001..=1.0, from PAPER;
+        /// steepness of the fair amount of queued data, X = (t/phi)^3
+        phi: f64 = 35.0, in 0.01..=10_000.0, from PAPER;
+        /// factor C of the cubic function
+        c: f64 = 0.4, in 0.001..=100.0, from "LoLa, Eq. 1; CUBIC";
+        /// decreases without seeing RTT_min after which it is reset
+        min_rtt_resets: u64 = 100, in 1..=1 << 32, from "LoLa, Section IV";
+        /// an RTT this close to RTT_min confirms it
+        min_rtt_close: Time = Time::from_micros(500), in TIMES, from "ours: half of q_low";
+        /// slow start sees the filtered RTT
+        filter_slow_start: bool = false, from "ours: it sees unfiltered RTTs";
+        /// factor applied to the window on a loss
+        beta: f64 = 717.0 / 1024.0, in 0.001..=0.999, from "CUBIC as in Linux";
+        /// lower CWnd_max if a loss comes at a smaller window
+        fast_convergence: bool = true, from "CUBIC as in Linux";
+    }
+}
 
-/// Section V-A; delays in microseconds.
+/// What is compared and multiplied as integers; delays in microseconds.
 #[derive(Clone, Copy, Debug)]
-struct Params {
+struct Scaled {
     q_low: u64,
     q_target: u64,
-    t_sync: Time,
-    t_measure: Time,
-    gamma: u64,
-    phi: f64,
-    /// C in 1/1024, as [`cubic_fn`] takes it.
-    scale: u64,
-    min_rtt_resets: u64,
     min_rtt_close: u64,
-    filter_slow_start: bool,
+    gamma: u64,
+    /// C in 1/1024, as [`cubic_fn`] takes it.
+    c: u64,
     loss: Decrease,
 }
 
-impl Params {
-    fn read(params: &knee_core::Params) -> Self {
+impl Scaled {
+    fn new(params: &Params) -> Self {
         Self {
-            q_low: params.time("q_low").as_micros(),
-            q_target: params.time("q_target").as_micros(),
-            t_sync: params.time("t_sync"),
-            t_measure: params.time("t_measure"),
-            gamma: in_1024ths(params.ratio("gamma")),
-            phi: params.ratio("phi"),
-            scale: in_1024ths(params.ratio("c")),
-            min_rtt_resets: params.count("min_rtt_resets"),
-            min_rtt_close: params.time("min_rtt_close").as_micros(),
-            filter_slow_start: params.switch("filter_slow_start"),
-            loss: Decrease {
-                beta: in_1024ths(params.ratio("beta")) as u32,
-                fast_convergence: params.switch("fast_convergence"),
-            },
+            q_low: params.q_low.as_micros(),
+            q_target: params.q_target.as_micros(),
+            min_rtt_close: params.min_rtt_close.as_micros(),
+            gamma: in_1024ths(params.gamma),
+            c: in_1024ths(params.c),
+            loss: Decrease { beta: saturating_u32(in_1024ths(params.beta)), fast_convergence: params.fast_convergence },
         }
     }
 }
@@ -202,6 +172,7 @@ struct Epoch {
 
 struct Lola {
     params: Params,
+    scaled: Scaled,
     mss: u64,
     phase: Phase,
     /// When the phase began.
@@ -226,9 +197,10 @@ struct Lola {
 }
 
 impl Lola {
-    fn new(params: &Params, init: &Init) -> Self {
+    fn new(params: Params, init: &Init) -> Self {
         Self {
-            params: *params,
+            params,
+            scaled: Scaled::new(&params),
             mss: u64::from(init.mss.max(1)),
             phase: Phase::SlowStart,
             since: init.now,
@@ -263,7 +235,7 @@ impl Lola {
     /// Section III-A.
     fn slow_start(&mut self, ack: &Ack, control: &mut Control) {
         let (least, greatest) = self.slow_start_rtt;
-        if greatest.saturating_sub(least) > 2 * self.params.q_low {
+        if greatest.saturating_sub(least) > 2 * self.scaled.q_low {
             control.ssthresh = control.ssthresh.min(control.cwnd);
             self.epoch.cwnd_max = 0;
         } else if ack.cwnd_limited && control.in_slow_start() {
@@ -279,7 +251,7 @@ impl Lola {
         let now = ack.view.now;
         if now >= self.settled && self.rtt_now != u64::MAX {
             self.check_rtt_min();
-            if self.q_delay() > self.params.q_low {
+            if self.q_delay() > self.scaled.q_low {
                 self.enter(Phase::FairFlowBalancing, now);
                 return;
             }
@@ -298,7 +270,7 @@ impl Lola {
 
     /// Sets the rate of increase by Eq. 1.
     fn follow_cubic(&mut self, now: Time, cwnd: u32) {
-        let (scale, epoch) = (self.params.scale, &mut self.epoch);
+        let (scale, epoch) = (self.scaled.c, &mut self.epoch);
         let start = *epoch.start.get_or_insert_with(|| {
             epoch.cwnd_max = epoch.cwnd_max.max(cwnd);
             epoch.k = cubic_fn::k(scale, epoch.cwnd_max - cwnd);
@@ -317,10 +289,10 @@ impl Lola {
     /// Fig. 2.
     fn fair_flow_balancing(&mut self, ack: &Ack, control: &mut Control) {
         let now = ack.view.now;
-        if self.q_delay() > self.params.q_target {
+        if self.q_delay() > self.scaled.q_target {
             self.rtt_hold = self.rtt_now;
             self.enter(Phase::CwndHold, now);
-        } else if self.q_delay() <= self.params.q_low / 2 {
+        } else if self.q_delay() <= self.scaled.q_low / 2 {
             let away = now.saturating_sub(self.since);
             self.epoch.start = self.epoch.start.map(|start| start.saturating_add(away));
             self.enter(Phase::CubicIncrease, now);
@@ -340,7 +312,7 @@ impl Lola {
     fn tailored_decrease(&mut self, now: Time, control: &mut Control) {
         self.enter(Phase::TailoredDecrease, now);
         self.epoch = Epoch { cwnd_max: control.cwnd, ..Epoch::default() };
-        let left = equations::tailored_decrease(control.cwnd, self.rtt_hold, self.rtt_min, self.params.gamma);
+        let left = equations::tailored_decrease(control.cwnd, self.rtt_hold, self.rtt_min, self.scaled.gamma);
         control.cwnd = left.min(control.cwnd);
         control.ssthresh = control.cwnd;
         control.cwnd_cnt = 0;
@@ -367,7 +339,7 @@ impl CongestionControl for Lola {
             let rtt = rtt.as_micros().max(1);
             self.rtt_now = self.filter.update(now, rtt);
             self.rtt_min = self.rtt_min.min(self.rtt_now);
-            if self.q_delay() <= self.params.min_rtt_close {
+            if self.q_delay() <= self.scaled.min_rtt_close {
                 self.unconfirmed = 0;
             }
             if self.phase == Phase::CwndHold {
@@ -399,13 +371,13 @@ impl CongestionControl for Lola {
 
     fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         let now = congestion.view.now;
-        let cwnd_max = self.params.loss.w_max(control.cwnd, self.epoch.cwnd_max);
+        let cwnd_max = self.scaled.loss.w_max(control.cwnd, self.epoch.cwnd_max);
         self.epoch = Epoch { cwnd_max, ..Epoch::default() };
         if congestion.signal != Signal::Timeout {
             self.enter(Phase::CubicIncrease, now);
             self.settled = now.saturating_add(self.feedback_delay());
         }
-        control.ssthresh = self.params.loss.ssthresh(control.cwnd);
+        control.ssthresh = self.scaled.loss.ssthresh(control.cwnd);
     }
 
     fn on_state(&mut self, change: &StateChange, control: &mut Control) {

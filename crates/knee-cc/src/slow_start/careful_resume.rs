@@ -26,9 +26,9 @@
 //! modelled. Over TCP the sender's proportional rate reduction brings the window down to that of Safe Retreat, which the
 //! draft advises against; over QUIC it falls at once.
 
-use super::SlowStart;
+use super::{Saved, SlowStart};
 use crate::{Ack, Congestion, Control, Init, View};
-use knee_core::{Bytes, Params, Rate, Time};
+use knee_core::{Bytes, Rate, Time};
 
 /// An RTT more than this many times the one remembered is that of another path.
 const GREATEST_RTT: u64 = 10;
@@ -80,11 +80,11 @@ pub(super) fn rate_over(cwnd: u32, mss: u32, rtt: Time) -> Rate {
 }
 
 impl CarefulResume {
-    pub fn new(params: &Params, init: &Init) -> Self {
+    pub fn new(saved: &Saved, init: &Init) -> Self {
         let phase = if init.paced { Phase::Reconnaissance { min_rtt: init.rtt, end: None } } else { Phase::Done };
         Self {
-            jump: (params.count("saved_cwnd") / 2).min(u64::from(u32::MAX >> 2)) as u32,
-            saved_rtt: params.time("saved_rtt"),
+            jump: saved.saved_cwnd / 2,
+            saved_rtt: saved.saved_rtt,
             initial_cwnd: init.cwnd,
             mss: init.mss,
             phase,
@@ -178,9 +178,7 @@ impl SlowStart for CarefulResume {
 mod tests {
     use super::*;
     use crate::Signal;
-    use crate::slow_start::{SAVED_CWND, SAVED_RTT};
     use crate::testing;
-    use knee_core::Value;
 
     const RTT: Time = Time::from_millis(100);
 
@@ -193,11 +191,10 @@ mod tests {
 
     impl Connection {
         fn new(paced: bool) -> Self {
-            let given = [("saved_cwnd", Value::Count(400)), ("saved_rtt", Value::Time(RTT))];
-            let params = Params::resolve(&[SAVED_CWND, SAVED_RTT], given).unwrap();
+            let saved = Saved { saved_cwnd: 400, saved_rtt: RTT };
             let init = Init { rtt: RTT, cwnd: 10, paced, ..testing::init() };
             let view = View { snd_nxt: 10, in_flight: 10, srtt: RTT, ..testing::view() };
-            Self { start: CarefulResume::new(&params, &init), control: Control::initial(10), view }
+            Self { start: CarefulResume::new(&saved, &init), control: Control::initial(10), view }
         }
 
         /// This many packets are acknowledged at that time, and the window is filled then up to `window`.

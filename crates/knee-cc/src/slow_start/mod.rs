@@ -29,7 +29,8 @@ use crate::{
     Ack, Congestion, CongestionControl, Control, DynCongestionControl, Init, Signal, StateChange, StateEvent, Undo,
     increase,
 };
-use knee_core::{Kind, Param, Params, Time};
+use knee_core::declare::Choice;
+use knee_core::{Time, choice, params};
 
 /// The first slow start of a connection.
 pub trait SlowStart: Send {
@@ -54,57 +55,62 @@ pub trait SlowStart: Send {
     fn on_reduced(&mut self, _control: &mut Control) {}
 }
 
-/// The parameters of a congestion control whose own slow start is RFC 5681's, after those that are given.
-macro_rules! params {
-    ($($own:expr),* $(,)?) => {
-        &[
-            $($own,)*
-            $crate::slow_start::choice(&[
-                "standard", "hystart", "hystart++", "search", "careful_resume", "rapid_start",
-            ]),
-            $crate::slow_start::SAVED_CWND,
-            $crate::slow_start::SAVED_RTT,
-        ]
-    };
+choice! {
+    /// The kinds of first slow start.
+    pub enum Kind {
+        /// RFC 5681's, as the algorithm has it.
+        Standard = "standard",
+        /// HyStart as in Linux.
+        HyStart = "hystart",
+        /// HyStart++ (RFC 9406).
+        HyStartPlusPlus = "hystart++",
+        /// SEARCH.
+        Search = "search",
+        /// Careful Resume.
+        CarefulResume = "careful_resume",
+        /// Rapid Start.
+        RapidStart = "rapid_start",
+    }
 }
-pub(crate) use params;
 
+params! {
+    /// The parameters of slow start; a congestion control whose own is RFC 5681's has them after those of its own.
+    pub struct Params {
+        /// the connection's first slow start
+        slow_start: Kind = Kind::Standard, from SOURCE;
+        #[flatten]
+        saved: Saved;
+    }
+}
+
+params! {
+    /// What `careful_resume` remembers.
+    pub struct Saved {
+        /// window remembered for careful_resume, in packets; 0: none
+        saved_cwnd: u32 = 0, in 0..=1 << 30, from RESUME;
+        /// least RTT remembered for careful_resume
+        saved_rtt: Time = Time::from_millis(100), in Time::from_micros(1)..=Time::from_secs(100), from RESUME;
+    }
+}
+
+/// Where the parameter `slow_start` comes from.
+pub const SOURCE: &str = "docs/slow-start.md";
 const RESUME: &str = "draft-ietf-tsvwg-careful-resume-24";
 
-/// The window that `careful_resume` remembers.
-pub const SAVED_CWND: Param =
-    Param::count("saved_cwnd", 0, (0, 1 << 30), RESUME, "window remembered for careful_resume, in packets; 0: none");
-/// The least RTT that it remembers.
-pub const SAVED_RTT: Param = Param::time(
-    "saved_rtt",
-    Time::from_millis(100),
-    (Time::from_micros(1), Time::from_secs(100)),
-    RESUME,
-    "least RTT remembered for careful_resume",
-);
-
-/// The parameter `slow_start`, the algorithm's own first.
-pub const fn choice(words: &'static [&'static str]) -> Param {
-    Param::choice("slow_start", words, "docs/slow-start.md", "the connection's first slow start")
-}
-
-/// Whether the first slow start that `params` ask for needs a sender that paces. `declared`: those that the algorithm has.
-pub fn paces(declared: &[Param], params: &Params) -> bool {
-    let has = |param: &Param| matches!(param.kind, Kind::Choice(words) if words.contains(&"rapid_start"));
-    declared.iter().any(|param| param.name == "slow_start" && has(param))
-        && matches!(params.choice("slow_start"), "careful_resume" | "rapid_start")
+/// Whether the first slow start that `params` ask for, if they have one, needs a sender that paces.
+pub fn paces(params: &knee_core::Params) -> bool {
+    matches!(params.find("slow_start").and_then(Kind::of), Some(Kind::CarefulResume | Kind::RapidStart))
 }
 
 /// The algorithm `cc` with the first slow start that `params` ask for.
 pub fn with<C: CongestionControl + 'static>(cc: C, params: &Params, init: &Init) -> Box<dyn DynCongestionControl> {
-    match params.choice("slow_start") {
-        "hystart" => Starting::boxed(cc, hystart::Linux::new(init)),
-        "hystart++" => Starting::boxed(cc, hystart_pp::HyStartPlusPlus::new(init)),
-        "search" => Starting::boxed(cc, search::Search::new(init)),
-        "careful_resume" => Starting::boxed(cc, careful_resume::CarefulResume::new(params, init)),
-        "rapid_start" => Starting::boxed(cc, rapid_start::RapidStart::new(init)),
-        // RFC 5681's, as the algorithm has it.
-        _ => Box::new(cc),
+    match params.slow_start {
+        Kind::Standard => Box::new(cc),
+        Kind::HyStart => Starting::boxed(cc, hystart::Linux::new(init)),
+        Kind::HyStartPlusPlus => Starting::boxed(cc, hystart_pp::HyStartPlusPlus::new(init)),
+        Kind::Search => Starting::boxed(cc, search::Search::new(init)),
+        Kind::CarefulResume => Starting::boxed(cc, careful_resume::CarefulResume::new(&params.saved, init)),
+        Kind::RapidStart => Starting::boxed(cc, rapid_start::RapidStart::new(init)),
     }
 }
 
@@ -210,7 +216,7 @@ impl<C: CongestionControl, S: SlowStart> CongestionControl for Starting<C, S> {
 mod tests {
     use super::*;
     use crate::{INFINITE_SSTHRESH, Needs, bic, cubic, increase, registry, reno, testing};
-    use knee_core::Value;
+    use knee_core::{Param, Value};
 
     fn reno_with(kind: &'static str) -> Box<dyn DynCongestionControl> {
         testing::make_with(&reno::ENTRY, &[("slow_start", Value::Choice(kind))])
@@ -323,13 +329,18 @@ mod tests {
     #[test]
     fn only_what_starts_faster_than_slow_start_makes_a_sender_pace() {
         let paces = |kind| {
-            let params = Params::resolve(reno::ENTRY.params, [("slow_start", Value::Choice(kind))]).unwrap();
+            let params = knee_core::Params::resolve(reno::ENTRY.params, [("slow_start", Value::Choice(kind))]).unwrap();
             reno::ENTRY.needs_with(&params).pacing
         };
         let kinds = ["standard", "hystart", "hystart++", "search", "careful_resume", "rapid_start"];
         assert_eq!(kinds.map(paces), [false, false, false, false, true, true]);
         for entry in registry() {
-            assert_eq!(entry.needs_with(&Params::defaults(entry.params)).pacing, entry.needs.pacing, "{}", entry.name);
+            assert_eq!(
+                entry.needs_with(&knee_core::Params::defaults(entry.params)).pacing,
+                entry.needs.pacing,
+                "{}",
+                entry.name
+            );
         }
     }
 }

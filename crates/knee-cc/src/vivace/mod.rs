@@ -34,7 +34,7 @@ use crate::entry::{Entry, Family};
 use crate::window::{PACKET_BITS, rate_of, window_beyond};
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, Sent, Signal, View};
 use interval::{Interval, Intervals};
-use knee_core::{Param, Rate, Rng, Time};
+use knee_core::{Rate, Rng, Time, choice, params};
 use std::collections::VecDeque;
 
 /// Vivace's registry entry.
@@ -43,70 +43,23 @@ pub const ENTRY: Entry = Entry {
     family: Family::Hybrid,
     about: "follows the gradient of a utility of rate, latency and loss, measured by trying rates",
     source: "Dong et al.: PCC Vivace, NSDI 2018",
-    params: &[
-        Param::choice("utility", &["latency", "loss"], "NSDI 2018, Sec. 4", "whether rising RTTs lower the utility"),
-        Param::ratio("t", 0.9, (0.1, 0.99), "NSDI 2018, Sec. 4", "exponent of the rate"),
-        Param::ratio("b", 900.0, (0.0, 1e6), "NSDI 2018, Sec. 4", "weight of the RTT gradient"),
-        Param::ratio("c", 11.35, (0.0, 1e6), "NSDI 2018, Sec. 4; tolerates 5 % of random loss", "weight of loss"),
-        Param::ratio(
-            "rtt_gradient_floor",
-            0.01,
-            (0.0, 1.0),
-            "NSDI 2018, Sec. 5",
-            "smaller RTT gradients count as noise",
-        ),
-        Param::ratio(
-            "epsilon",
-            0.05,
-            (0.001, 0.5),
-            "NSDI 2018, Sec. 5",
-            "relative distance of the rates that are tried",
-        ),
-        Param::ratio("theta", 1.0, (0.001, 1000.0), "NSDI 2018, Sec. 5", "Mbit/s per unit of the gradient"),
-        Param::ratio(
-            "omega",
-            0.05,
-            (0.001, 1.0),
-            "NSDI 2018, Sec. 5",
-            "initial maximum step, as a fraction of the rate",
-        ),
-        Param::ratio("boundary_step", 0.1, (0.0, 1.0), "NSDI 2018, Sec. 5 (delta)", "growth of the maximum step"),
-        Param::rate(
-            "min_rate",
-            Rate::from_bps(500_000),
-            (Rate::from_bps(1000), Rate::from_mbps(1000)),
-            "not in the paper",
-            "minimum rate",
-        ),
-        Param::choice(
-            "form",
-            &["program", "paper"],
-            "NSDI 2018; PCC-Uspace, pcc_vivace_sender.cpp",
-            "the algorithm of the authors' program, with t, b and c, or the paper's with all parameters",
-        ),
-    ],
+    params: Params::DECLARED,
     phases: &["starting", "learning", "moving"],
     edges: &[(STARTING, LEARNING), (LEARNING, MOVING), (MOVING, LEARNING), (LEARNING, STARTING)],
     min_cwnd: 4,
     needs: Needs { pacing: true, full_control: true, sent: true, rate: true, ..Needs::NONE },
-    make: |given, init| {
-        let b = if given.choice("utility") == "latency" { given.ratio("b") } else { 0.0 };
-        let params = Params {
-            utility: Utility { t: given.ratio("t"), b, c: given.ratio("c") },
-            rtt_gradient_floor: given.ratio("rtt_gradient_floor"),
-            epsilon: given.ratio("epsilon"),
-            theta: given.ratio("theta"),
-            omega: given.ratio("omega"),
-            boundary_step: given.ratio("boundary_step"),
-            min_rate: given.rate("min_rate").as_bps() as f64 / 1e6,
-        };
-        if given.choice("form") == "program" {
-            return Box::new(program::Program::new(params, init));
+    make: |params, init| {
+        let params = Params::from(params);
+        if params.form == Form::Program {
+            return Box::new(program::Program::new(&params, init));
         }
+        let min_rate = params.min_rate.as_bps() as f64 / 1e6;
         let rtt = if init.rtt == Time::ZERO { UNKNOWN_RTT } else { init.rtt };
-        let rate = (rate_of(f64::from(init.cwnd), rtt).as_bps() as f64 / 1e6).clamp(params.min_rate, LARGEST);
+        let rate = (rate_of(f64::from(init.cwnd), rtt).as_bps() as f64 / 1e6).clamp(min_rate, LARGEST);
         Box::new(Vivace {
             params,
+            utility: params.weights(),
+            min_rate,
             phase: STARTING,
             rate,
             plan: VecDeque::from([rate]),
@@ -117,6 +70,51 @@ pub const ENTRY: Entry = Entry {
         })
     },
 };
+
+choice! {
+    /// Whether it is Vivace-latency or Vivace-loss.
+    enum Variant {
+        Latency = "latency",
+        Loss = "loss",
+    }
+}
+
+choice! {
+    /// Whose algorithm it is.
+    enum Form {
+        Program = "program",
+        Paper = "paper",
+    }
+}
+
+params! {
+    /// Vivace's parameters.
+    struct Params {
+        /// whether rising RTTs lower the utility
+        utility: Variant = Variant::Latency, from "NSDI 2018, Sec. 4";
+        /// exponent of the rate
+        t: f64 = 0.9, in 0.1..=0.99, from "NSDI 2018, Sec. 4";
+        /// weight of the RTT gradient
+        b: f64 = 900.0, in 0.0..=1e6, from "NSDI 2018, Sec. 4";
+        /// weight of loss
+        c: f64 = 11.35, in 0.0..=1e6, from "NSDI 2018, Sec. 4; tolerates 5 % of random loss";
+        /// smaller RTT gradients count as noise
+        rtt_gradient_floor: f64 = 0.01, in 0.0..=1.0, from "NSDI 2018, Sec. 5";
+        /// relative distance of the rates that are tried
+        epsilon: f64 = 0.05, in 0.001..=0.5, from "NSDI 2018, Sec. 5";
+        /// Mbit/s per unit of the gradient
+        theta: f64 = 1.0, in 0.001..=1000.0, from "NSDI 2018, Sec. 5";
+        /// initial maximum step, as a fraction of the rate
+        omega: f64 = 0.05, in 0.001..=1.0, from "NSDI 2018, Sec. 5";
+        /// growth of the maximum step
+        boundary_step: f64 = 0.1, in 0.0..=1.0, from "NSDI 2018, Sec. 5 (delta)";
+        /// minimum rate
+        min_rate: Rate = Rate::from_bps(500_000), in Rate::from_bps(1000)..=Rate::from_mbps(1000),
+            from "not in the paper";
+        /// the algorithm of the authors' program, with t, b and c, or the paper's with all parameters
+        form: Form = Form::Program, from "NSDI 2018; PCC-Uspace, pcc_vivace_sender.cpp";
+    }
+}
 
 const STARTING: u8 = 0;
 const LEARNING: u8 = 1;
@@ -129,24 +127,19 @@ const UNKNOWN_RTT: Time = Time::from_millis(100);
 /// Fewest packets of an interval.
 const INTERVAL_PACKETS: f64 = 10.0;
 
-#[derive(Clone, Copy, Debug)]
-struct Params {
-    utility: Utility,
-    rtt_gradient_floor: f64,
-    epsilon: f64,
-    theta: f64,
-    omega: f64,
-    boundary_step: f64,
-    /// Mbit/s.
-    min_rate: f64,
-}
-
 /// Weights of the utility.
 #[derive(Clone, Copy, Debug)]
 struct Utility {
     t: f64,
     b: f64,
     c: f64,
+}
+
+impl Params {
+    fn weights(&self) -> Utility {
+        let b = if self.utility == Variant::Latency { self.b } else { 0.0 };
+        Utility { t: self.t, b, c: self.c }
+    }
 }
 
 /// What has been learned of the direction to go.
@@ -161,6 +154,9 @@ struct Climb {
 
 struct Vivace {
     params: Params,
+    utility: Utility,
+    /// Mbit/s.
+    min_rate: f64,
     phase: u8,
     /// Base rate, Mbit/s.
     rate: f64,
@@ -218,7 +214,7 @@ fn climbed(rate: f64, gamma: f64, climb: Climb, p: &Params) -> (f64, Climb) {
 
 impl Vivace {
     fn bounded(&self, rate: f64) -> f64 {
-        if rate > self.params.min_rate { rate.min(LARGEST) } else { self.params.min_rate }
+        if rate > self.min_rate { rate.min(LARGEST) } else { self.min_rate }
     }
 
     /// The rate to send at now, Mbit/s.
@@ -230,7 +226,7 @@ impl Vivace {
         let slope = interval.rtt_gradient();
         let gradient = if slope.abs() < self.params.rtt_gradient_floor { 0.0 } else { slope };
         let sent = interval.rate();
-        let utility = self.params.utility.of(sent, gradient, interval.loss());
+        let utility = self.utility.of(sent, gradient, interval.loss());
         self.results.push(Measured { wanted: interval.wanted, sent, utility });
         match self.phase {
             STARTING => self.start_on(),
@@ -361,21 +357,9 @@ mod tests {
         assert_eq!(seen, [1, 2, 3, 5, 7, 9]);
     }
 
-    fn params() -> Params {
-        Params {
-            utility: LATENCY,
-            rtt_gradient_floor: 0.01,
-            epsilon: 0.05,
-            theta: 1.0,
-            omega: 0.05,
-            boundary_step: 0.1,
-            min_rate: 0.5,
-        }
-    }
-
     #[test]
     fn steps_are_bound_the_bound_widens_and_a_turn_takes_it_all_back() {
-        let p = params();
+        let p = Params::default();
         let mut climb = Climb::default();
         let mut seen = Vec::new();
         // From 100 Mbit/s, steps in percent of a percent. Wanted: 0.5, 2 * 10, 3 * 10, then 5 * 0.2, then down by 50.
@@ -497,6 +481,6 @@ mod tests {
 
     #[test]
     fn the_defaults_are_vivace_latency() {
-        assert_eq!(knee_core::Params::defaults(ENTRY.params).choice("utility"), "latency");
+        assert_eq!(Params::default().utility, Variant::Latency);
     }
 }

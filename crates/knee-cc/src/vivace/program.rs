@@ -24,7 +24,7 @@
 
 use super::interval::{Interval, Intervals};
 use super::judge::Judge;
-use super::{LARGEST, LEARNING, MOVING, Params, STARTING};
+use super::{LARGEST, LEARNING, MOVING, Params, STARTING, Utility};
 use crate::window::window_beyond;
 use crate::{Ack, Congestion, CongestionControl, Control, Init, Sent, StateChange, StateEvent, View};
 use knee_core::packet::MSS;
@@ -65,7 +65,7 @@ fn is_for_more([a, b]: [Outcome; 2]) -> bool {
 
 /// See the file's head.
 pub struct Program {
-    params: Params,
+    utility: Utility,
     phase: u8,
     /// The rate, and in probing the one in the middle, Mbit/s.
     rate: f64,
@@ -131,9 +131,9 @@ impl AckClock {
 
 impl Program {
     /// A connection's.
-    pub fn new(params: Params, init: &Init) -> Self {
+    pub fn new(params: &Params, init: &Init) -> Self {
         Self {
-            params,
+            utility: params.weights(),
             phase: STARTING,
             rate: FIRST_RATE,
             up: true,
@@ -199,7 +199,7 @@ impl Program {
             .iter()
             .map(|interval| {
                 let gap_us = PACKET * 8.0 / interval.wanted;
-                let utility = self.judge.utility(&self.params.utility, interval, gap_us, interval.starting);
+                let utility = self.judge.utility(&self.utility, interval, gap_us, interval.starting);
                 Outcome { rate: interval.wanted, utility }
             })
             .collect();
@@ -353,21 +353,11 @@ mod tests {
     use super::*;
     use crate::RateSample;
     use crate::testing::{Dumbbell, ack_of_nothing, close, init, view};
-    use crate::vivace::{ENTRY, Utility};
+    use crate::vivace::ENTRY;
     use knee_core::Value;
 
     fn vivace(phase: u8, rate: f64) -> Program {
-        let utility = Utility { t: 0.9, b: 900.0, c: 11.35 };
-        let params = Params {
-            utility,
-            rtt_gradient_floor: 0.01,
-            epsilon: 0.05,
-            theta: 1.0,
-            omega: 0.05,
-            boundary_step: 0.1,
-            min_rate: 0.5,
-        };
-        Program { phase, rate, ..Program::new(params, &init()) }
+        Program { phase, rate, ..Program::new(&Params::default(), &init()) }
     }
 
     /// Three pairs at 19 and 21 Mbit/s, of which `more` speak for the higher rate by `rise`.

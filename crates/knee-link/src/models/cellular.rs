@@ -30,92 +30,72 @@
 use crate::medium::{Frame, Medium, Port};
 use crate::registry::{Choice, Conflict, Init, Model};
 use knee_core::convert::{saturating_u64, truncated};
-use knee_core::{Param, Params, Rate, Rng, Time};
+use knee_core::declare::with_defaults;
+use knee_core::{Param, Rate, Rng, Time, Value, choice, params};
 
-const fn shared(tti_us: u64, harq_us: u64, sr_us: u64, grant_us: u64, source: [&'static str; 3]) -> [Param; 12] {
-    let us = Time::from_micros;
-    let most = Time::from_secs(10);
-    [
-        Param::time("tti", us(tti_us), (us(62), us(10_000)), source[0], "transmission time interval"),
-        Param::time(
-            "harq_rtt",
-            us(harq_us),
-            (us(62), us(100_000)),
-            source[1],
-            "time from a block's transmission to its retransmission",
-        ),
-        Param::ratio(
-            "bler",
-            0.1,
-            (0.0, 1.0),
-            "3GPP TS 36.213, 7.2.3: at most 10 %",
-            "probability that a transmission of a block fails",
-        ),
-        Param::count(
-            "max_retransmissions",
-            3,
-            (0, 7),
-            "usual configuration: four transmissions",
-            "HARQ retransmissions of a block",
-        ),
-        Param::choice(
-            "rlc",
-            &["am", "um"],
-            "3GPP TS 36.322",
-            "what becomes of a block that failed each time: sent again (am), or lost (um)",
-        ),
-        Param::time(
-            "rlc_delay",
-            us(40_000),
-            (Time::ZERO, most),
-            "t-Reordering of 35 ms (3GPP TS 36.331) and a status report",
-            "how long that takes",
-        ),
-        Param::switch("uplink", false, "ours", "whether a terminal sends, which has to request"),
-        Param::time(
-            "sr_period",
-            us(sr_us),
-            (us(62), us(1_000_000)),
-            "usual configuration",
-            "time between two chances to send a scheduling request",
-        ),
-        Param::time(
-            "grant_delay",
-            us(grant_us),
-            (Time::ZERO, most),
-            source[2],
-            "time from a scheduling request to the transmission that it is granted",
-        ),
-        Param::choice("fading", &["none", "rayleigh"], "ours", "whether the rate follows a fading channel"),
-        Param::time(
-            "coherence",
-            us(32_000),
-            (us(100), most),
-            "9/(16 pi f_D) at 3 km/h and 2 GHz",
-            "time in which the correlation of the channel's gain halves",
-        ),
-        Param::ratio("snr_db", 15.0, (-10.0, 60.0), "ours", "mean signal-to-noise ratio of the fading channel, dB"),
-    ]
+const MOST: Time = Time::from_secs(10);
+
+const fn us(us: u64) -> Time {
+    Time::from_micros(us)
 }
 
-static LTE_PARAMS: [Param; 12] = shared(
-    1000,
-    8000,
-    10_000,
-    8000,
-    [
-        "3GPP TS 36.211, 4: subframes",
-        "3GPP TS 36.213: 8 HARQ processes (FDD)",
-        "3GPP TS 36.213: four subframes each for request and grant",
-    ],
-);
+choice! {
+    /// What RLC does with a block that failed each time.
+    enum Rlc {
+        Acknowledged = "am",
+        Unacknowledged = "um",
+    }
+}
 
-static NR_PARAMS: [Param; 12] = shared(
-    500,
-    4000,
-    5000,
-    3000,
-    ["3GPP TS 38.211, 4.3.2: slots at 30 kHz", "ours: half of LTE's", "ours: three slots each for request and grant"],
+choice! {
+    /// Whether the rate follows a fading channel.
+    enum FadingModel {
+        None = "none",
+        Rayleigh = "rayleigh",
+    }
+}
+
+params! {
+    /// The parameters of a cell; the defaults are those of `lte`.
+    struct Params {
+        /// transmission time interval
+        tti: Time = us(1000), in us(62)..=us(10_000), from "3GPP TS 36.211, 4: subframes";
+        /// time from a block's transmission to its retransmission
+        harq_rtt: Time = us(8000), in us(62)..=us(100_000), from "3GPP TS 36.213: 8 HARQ processes (FDD)";
+        /// probability that a transmission of a block fails
+        bler: f64 = 0.1, in 0.0..=1.0, from "3GPP TS 36.213, 7.2.3: at most 10 %";
+        /// HARQ retransmissions of a block
+        max_retransmissions: u64 = 3, in 0..=7, from "usual configuration: four transmissions";
+        /// what becomes of a block that failed each time: sent again (am), or lost (um)
+        rlc: Rlc = Rlc::Acknowledged, from "3GPP TS 36.322";
+        /// how long that takes
+        rlc_delay: Time = us(40_000), in Time::ZERO..=MOST,
+            from "t-Reordering of 35 ms (3GPP TS 36.331) and a status report";
+        /// whether a terminal sends, which has to request
+        uplink: bool = false, from "ours";
+        /// time between two chances to send a scheduling request
+        sr_period: Time = us(10_000), in us(62)..=us(1_000_000), from "usual configuration";
+        /// time from a scheduling request to the transmission that it is granted
+        grant_delay: Time = us(8000), in Time::ZERO..=MOST,
+            from "3GPP TS 36.213: four subframes each for request and grant";
+        /// whether the rate follows a fading channel
+        fading: FadingModel = FadingModel::None, from "ours";
+        /// time in which the correlation of the channel's gain halves
+        coherence: Time = us(32_000), in us(100)..=MOST, from "9/(16 pi f_D) at 3 km/h and 2 GHz";
+        /// mean signal-to-noise ratio of the fading channel, dB
+        snr_db: f64 = 15.0, in -10.0..=60.0, from "ours";
+    }
+}
+
+/// Those of `nr`.
+const NR_PARAMS: [Param; Params::DECLARED.len()] = with_defaults(
+    Params::DECLARED,
+    &[
+        ("tti", Value::Time(us(500)), "3GPP TS 38.211, 4.3.2: slots at 30 kHz"),
+        ("harq_rtt", Value::Time(us(4000)), "ours: half of LTE's"),
+        ("sr_period", Value::Time(us(5000)), "usual configuration"),
+        ("grant_delay", Value::Time(us(3000)), "ours: three slots each for request and grant"),
+    ],
 );
 
 /// The registry entry of LTE.
@@ -124,11 +104,11 @@ pub const LTE: Model = Model {
         name: "lte",
         about: "4G: transport blocks each 1 ms, HARQ after 8 ms, in-order delivery, scheduling requests, fading",
         source: "3GPP TS 36.211, 36.213, 36.321, 36.322; TR 36.942",
-        params: &LTE_PARAMS,
+        params: Params::DECLARED,
     },
     check,
     access,
-    make: Some(|params, init| Box::new(Cellular::new(params, init))),
+    make: Some(|params, init| Box::new(Cellular::new(params.into(), init))),
 };
 
 /// The registry entry of NR.
@@ -141,7 +121,7 @@ pub const NR: Model = Model {
     },
     check,
     access,
-    make: Some(|params, init| Box::new(Cellular::new(params, init))),
+    make: Some(|params, init| Box::new(Cellular::new(params.into(), init))),
 };
 
 /// Intervals ahead for which retransmissions can be booked.
@@ -149,19 +129,20 @@ const AHEAD: u64 = u128::BITS as u64;
 /// TR 36.942, annex A.1.
 const SHANNON: (f64, f64, f64) = (0.6, 4.4, 0.1);
 
-fn check(params: &Params, rate: Rate) -> Result<(), Conflict> {
+fn check(params: &knee_core::Params, rate: Rate) -> Result<(), Conflict> {
+    let params = Params::from(params);
     let conflict = |key, found: String, accepted: String| Err(Conflict { key, found, accepted });
-    let (tti, harq) = (params.time("tti"), params.time("harq_rtt"));
+    let (tti, harq) = (params.tti, params.harq_rtt);
     let us = |time: Time| format!("{} us", time.as_micros());
     if harq.as_nanos() % tti.as_nanos() > 0 {
         let found = format!("{} is not a multiple of tti, {}", us(harq), us(tti));
         return conflict("harq_rtt", found, "expected a whole number of intervals".into());
     }
-    let ahead = harq.as_nanos() / tti.as_nanos() * params.count("max_retransmissions");
+    let ahead = harq.as_nanos() / tti.as_nanos() * params.max_retransmissions;
     if ahead >= AHEAD {
         let found = format!(
             "{} retransmissions after {} each reach {ahead} intervals ahead",
-            params.count("max_retransmissions"),
+            params.max_retransmissions,
             us(harq)
         );
         return conflict(
@@ -173,17 +154,18 @@ fn check(params: &Params, rate: Rate) -> Result<(), Conflict> {
     if rate.bytes_in(tti).0 == 0 {
         return conflict("tti", "at the link's rate it carries not one byte".into(), "expected a longer one".into());
     }
-    if params.ratio("bler") >= 1.0 && params.choice("rlc") == "am" {
+    if params.bler >= 1.0 && params.rlc == Rlc::Acknowledged {
         return conflict("bler", "no block ever arrives".into(), "expected less than 1, or rlc = \"um\"".into());
     }
     Ok(())
 }
 
 /// A packet waits for the next interval, which a retransmission may take; an idle terminal for its request and grant.
-fn access(params: &Params, _: Rate) -> Time {
-    let intervals = params.time("tti") * if params.ratio("bler") > 0.0 { 2 } else { 1 };
-    let asks = params.time("sr_period") + params.time("grant_delay");
-    intervals + if params.switch("uplink") { asks } else { Time::ZERO }
+fn access(params: &knee_core::Params, _: Rate) -> Time {
+    let params = Params::from(params);
+    let intervals = params.tti * if params.bler > 0.0 { 2 } else { 1 };
+    let asks = params.sr_period + params.grant_delay;
+    intervals + if params.uplink { asks } else { Time::ZERO }
 }
 
 /// A channel gain that changes with time.
@@ -221,13 +203,13 @@ impl Fading {
         shannon(self.snr * 0.5 * (self.gain[0] * self.gain[0] + self.gain[1] * self.gain[1]))
     }
 
-    fn new(params: &Params, tti: Time, mut rng: Rng) -> Option<Self> {
-        if params.choice("fading") == "none" {
+    fn new(params: &Params, mut rng: Rng) -> Option<Self> {
+        if params.fading == FadingModel::None {
             return None;
         }
-        let coherence = params.time("coherence").as_nanos() as f64 / tti.as_nanos() as f64;
+        let coherence = params.coherence.as_nanos() as f64 / params.tti.as_nanos() as f64;
         let gain = Self::pair(&mut rng);
-        let snr = libm::pow(10.0, params.ratio("snr_db") / 10.0);
+        let snr = libm::pow(10.0, params.snr_db / 10.0);
         Some(Self { snr, gain, rng, at: 0, step: libm::pow(2.0, -1.0 / coherence) })
     }
 }
@@ -241,14 +223,9 @@ fn shannon(snr: f64) -> f64 {
 /// A sender of transport blocks.
 pub struct Cellular {
     rate: Rate,
-    tti: Time,
+    params: Params,
+    /// In intervals.
     harq: u64,
-    bler: f64,
-    retransmissions: u64,
-    acknowledged: bool,
-    rlc_delay: Time,
-    /// Period and delay, in the uplink.
-    request: Option<(Time, Time)>,
     fading: Option<Fading>,
     rng: Rng,
     idle: bool,
@@ -265,19 +242,13 @@ pub struct Cellular {
 }
 
 impl Cellular {
-    fn new(params: &Params, init: &Init) -> Self {
-        let tti = params.time("tti");
+    fn new(params: Params, init: &Init) -> Self {
         Self {
             rate: init.rate,
-            tti,
-            harq: params.time("harq_rtt").as_nanos() / tti.as_nanos(),
-            bler: params.ratio("bler"),
-            retransmissions: params.count("max_retransmissions"),
-            acknowledged: params.choice("rlc") == "am",
-            rlc_delay: params.time("rlc_delay"),
-            request: params.switch("uplink").then(|| (params.time("sr_period"), params.time("grant_delay"))),
-            fading: Fading::new(params, tti, Rng::stream(init.seed, &format!("fading/{}", init.name))),
+            harq: params.harq_rtt.as_nanos() / params.tti.as_nanos(),
+            fading: Fading::new(&params, Rng::stream(init.seed, &format!("fading/{}", init.name))),
             rng: Rng::stream(init.seed, &format!("harq/{}", init.name)),
+            params,
             idle: true,
             booked: 0,
             booked_from: 0,
@@ -292,17 +263,15 @@ impl Cellular {
     /// comes now can share.
     fn begins(&self, now: Time) -> Time {
         let later = now + Time::from_nanos(1);
-        match self.request {
-            Some((period, delay)) => (later.ceil_to(period) + delay).ceil_to(self.tti),
-            None => later.ceil_to(self.tti),
-        }
+        let Params { uplink, sr_period, grant_delay, tti, .. } = self.params;
+        if uplink { (later.ceil_to(sr_period) + grant_delay).ceil_to(tti) } else { later.ceil_to(tti) }
     }
 
     /// Bytes that a block in the interval `tti` takes.
     fn block(&mut self, tti: u64) -> u64 {
         let share = self.fading.as_mut().map_or(1.0, |fading| fading.share(tti));
         let rate = if share < 1.0 { truncated(self.rate.as_bps() as f64 * share) } else { self.rate.as_bps() };
-        self.carry += u128::from(rate) * u128::from(self.tti.as_nanos());
+        self.carry += u128::from(rate) * u128::from(self.params.tti.as_nanos());
         let bytes = self.carry / 8_000_000_000;
         self.carry -= bytes * 8_000_000_000;
         saturating_u64(bytes)
@@ -318,16 +287,17 @@ impl Cellular {
 
     /// Sends a block in the interval `tti`. Gives whether it arrives, and when that is known.
     fn send(&mut self, tti: u64) -> (bool, Time) {
-        let ends = |tti: u64| self.tti * (tti + 1);
+        let ends = |tti: u64| self.params.tti * (tti + 1);
         let mut tries = 0;
-        while self.rng.chance(self.bler) {
-            if tries == self.retransmissions {
-                let mut known = ends(tti + tries * self.harq) + self.rlc_delay;
+        while self.rng.chance(self.params.bler) {
+            if tries == self.params.max_retransmissions {
+                let mut known = ends(tti + tries * self.harq) + self.params.rlc_delay;
                 // RLC's own retransmissions take little of the capacity: they are not booked.
-                while self.acknowledged && self.rng.chance(self.bler) {
-                    known += self.tti * self.harq;
+                let acknowledged = self.params.rlc == Rlc::Acknowledged;
+                while acknowledged && self.rng.chance(self.params.bler) {
+                    known += self.params.tti * self.harq;
                 }
-                return (self.acknowledged, known);
+                return (acknowledged, known);
             }
             tries += 1;
             self.booked |= 1 << (tries * self.harq);
@@ -342,8 +312,8 @@ impl Medium for Cellular {
             self.idle = false;
             return self.begins(now);
         }
-        let tti = now.as_nanos() / self.tti.as_nanos();
-        let next = self.tti * (tti + 1);
+        let tti = now.as_nanos() / self.params.tti.as_nanos();
+        let next = self.params.tti * (tti + 1);
         if self.is_booked(tti) {
             return next;
         }
@@ -483,8 +453,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "draws too often for Miri")]
     fn the_fading_rate_has_the_mean_and_the_correlation_of_its_channel() {
-        let params = Params::resolve(LTE.choice.params, [("fading", Value::Choice("rayleigh"))]).unwrap();
-        let mut fading = Fading::new(&params, MS, Rng::stream(1, "fading")).unwrap();
+        let params = knee_core::Params::resolve(LTE.choice.params, [("fading", Value::Choice("rayleigh"))]).unwrap();
+        let mut fading = Fading::new(&Params::from(&params), Rng::stream(1, "fading")).unwrap();
         let (mut gains, mut shares) = (Vec::new(), Vec::new());
         for tti in 0..400_000 {
             shares.push(fading.share(tti));

@@ -29,59 +29,44 @@
 use crate::medium::{Frame, Medium, Port};
 use crate::registry::{Choice, Conflict, Init, Model};
 use crate::wire::Wire;
-use knee_core::{Param, Params, Rate, Rng, Time};
+use knee_core::declare::with_defaults;
+use knee_core::{Param, Rate, Rng, Time, Value, params};
 use std::collections::VecDeque;
 
 const NS2: &str = "ns-2 DocsisLink: typically 2 ms";
 const LLD: &str = "draft-white-tsvwg-lld-00; docsis-ns3: 1 to 2 ms";
 
-const fn shared(map_us: u64, grant_us: u64, proactive_kbps: u64, source: [&'static str; 3]) -> [Param; 7] {
-    let us = Time::from_micros;
-    [
-        Param::time(
-            "map_interval",
-            us(map_us),
-            (Time::ZERO, us(50_000)),
-            source[0],
-            "time between two MAPs, each of which describes such an interval",
-        ),
-        Param::time(
-            "grant_delay",
-            us(grant_us),
-            (Time::ZERO, us(100_000)),
-            source[1],
-            "time from a request to the beginning of the interval with its grant",
-        ),
-        Param::rate(
-            "guaranteed_grant_rate",
-            Rate::from_bps(1000 * proactive_kbps),
-            (Rate::ZERO, Rate::from_mbps(100_000)),
-            source[2],
-            "what is granted in each MAP interval without a request, at most the link's rate; 0: nothing",
-        ),
-        Param::ratio("collision", 0.0, (0.0, 1.0), "ours", "probability that a request that contends fails"),
-        Param::switch(
-            "piggyback",
-            true,
-            "DOCSIS 3.1 MULPI, 7.2.1.1",
-            "whether requests ride on data that is being sent",
-        ),
-        Param::count(
-            "backoff_start",
-            1,
-            (1, 1024),
-            "ours",
-            "window, in MAP intervals, from which a failed request's backoff is drawn at first",
-        ),
-        Param::count("backoff_end", 16, (1, 1024), "ours", "window after repeated failures"),
-    ]
+params! {
+    /// The parameters of a modem; the defaults are those of `docsis`.
+    struct Params {
+        /// time between two MAPs, each of which describes such an interval
+        map_interval: Time = Time::from_millis(2), in Time::ZERO..=Time::from_millis(50), from NS2;
+        /// time from a request to the beginning of the interval with its grant
+        grant_delay: Time = Time::from_millis(4), in Time::ZERO..=Time::from_millis(100),
+            from "ours: two MAP intervals, one to schedule and one of lead";
+        /// what is granted in each MAP interval without a request, at most the link's rate; 0: nothing
+        guaranteed_grant_rate: Rate = Rate::ZERO, in Rate::ZERO..=Rate::from_mbps(100_000),
+            from "best-effort scheduling";
+        /// probability that a request that contends fails
+        collision: f64 = 0.0, in 0.0..=1.0, from "ours";
+        /// whether requests ride on data that is being sent
+        piggyback: bool = true, from "DOCSIS 3.1 MULPI, 7.2.1.1";
+        /// window, in MAP intervals, from which a failed request's backoff is drawn at first
+        backoff_start: u64 = 1, in 1..=1024, from "ours";
+        /// window after repeated failures
+        backoff_end: u64 = 16, in 1..=1024, from "ours";
+    }
 }
 
-static BEST_EFFORT: [Param; 7] =
-    shared(2000, 4000, 0, [NS2, "ours: two MAP intervals, one to schedule and one of lead", "best-effort scheduling"]);
-
-static LOW_LATENCY: [Param; 7] =
-    shared(1000, 2000, 12_500, [LLD, "ours: two MAP intervals", "ours: a full frame in each MAP interval"]);
+/// Those of `docsis-lld`.
+const LOW_LATENCY: [Param; Params::DECLARED.len()] = with_defaults(
+    Params::DECLARED,
+    &[
+        ("map_interval", Value::Time(Time::from_millis(1)), LLD),
+        ("grant_delay", Value::Time(Time::from_millis(2)), "ours: two MAP intervals"),
+        ("guaranteed_grant_rate", Value::Rate(Rate::from_bps(12_500_000)), "ours: a full frame in each MAP interval"),
+    ],
+);
 
 /// The registry entry.
 pub const ENTRY: Model = Model {
@@ -89,11 +74,11 @@ pub const ENTRY: Model = Model {
         name: "docsis",
         about: "a cable modem's upstream: what it sends has to be requested and granted, in MAP intervals",
         source: "DOCSIS 3.1 MULPI; ns-2 DocsisLink; draft-white-tsvwg-lld-00",
-        params: &BEST_EFFORT,
+        params: Params::DECLARED,
     },
     check,
     access,
-    make: Some(|params, init| Box::new(Docsis::new(params, init))),
+    make: Some(|params, init| Box::new(Docsis::new(params.into(), init))),
 };
 
 /// The registry entry of Low Latency DOCSIS.
@@ -106,19 +91,21 @@ pub const LLD_ENTRY: Model = Model {
     },
     check,
     access,
-    make: Some(|params, init| Box::new(Docsis::new(params, init))),
+    make: Some(|params, init| Box::new(Docsis::new(params.into(), init))),
 };
 
 /// A packet waits for the next interval, and for its grant where the proactive ones are not all of the rate.
-fn access(params: &Params, rate: Rate) -> Time {
-    let asks = params.rate("guaranteed_grant_rate") < rate;
-    params.time("map_interval") + if asks { params.time("grant_delay") } else { Time::ZERO }
+fn access(params: &knee_core::Params, rate: Rate) -> Time {
+    let params = Params::from(params);
+    let asks = params.guaranteed_grant_rate < rate;
+    params.map_interval + if asks { params.grant_delay } else { Time::ZERO }
 }
 
-fn check(params: &Params, rate: Rate) -> Result<(), Conflict> {
+fn check(params: &knee_core::Params, rate: Rate) -> Result<(), Conflict> {
+    let params = Params::from(params);
     let conflict = |key, found: String, accepted: String| Err(Conflict { key, found, accepted });
-    let (map, delay) = (params.time("map_interval"), params.time("grant_delay"));
-    let (start, end) = (params.count("backoff_start"), params.count("backoff_end"));
+    let (map, delay) = (params.map_interval, params.grant_delay);
+    let (start, end) = (params.backoff_start, params.backoff_end);
     if map < Time::from_micros(100) {
         let found = format!("a MAP interval of {} us grants nothing", map.as_micros());
         return conflict("map_interval", found, "expected 100 us to 50 ms, such as \"2 ms\"".into());
@@ -145,13 +132,7 @@ fn check(params: &Params, rate: Rate) -> Result<(), Conflict> {
 /// A cable modem.
 pub struct Docsis {
     wire: Wire,
-    map: Time,
-    grant_delay: Time,
-    /// What is granted without a request.
-    proactive: Rate,
-    collision: f64,
-    piggyback: bool,
-    backoff: (u64, u64),
+    params: Params,
     rng: Rng,
     idle: bool,
     /// Grants by when they come: bytes.
@@ -169,15 +150,10 @@ pub struct Docsis {
 }
 
 impl Docsis {
-    fn new(params: &Params, init: &Init) -> Self {
+    fn new(params: Params, init: &Init) -> Self {
         Self {
             wire: Wire::new(init.rate),
-            map: params.time("map_interval"),
-            grant_delay: params.time("grant_delay"),
-            proactive: params.rate("guaranteed_grant_rate"),
-            collision: params.ratio("collision"),
-            piggyback: params.switch("piggyback"),
-            backoff: (params.count("backoff_start"), params.count("backoff_end")),
+            params,
             rng: Rng::stream(init.seed, &format!("docsis/{}", init.name)),
             idle: true,
             grants: VecDeque::new(),
@@ -199,10 +175,10 @@ impl Docsis {
             self.requested -= bytes;
             self.granted += bytes;
         }
-        let end = now + self.map;
+        let end = now + self.params.map_interval;
         let rate = Rate::from_bps(self.wire.rate());
         // Of this interval only.
-        let mut proactive = self.proactive.min(rate).bytes_in(self.map).0;
+        let mut proactive = self.params.guaranteed_grant_rate.min(rate).bytes_in(self.params.map_interval).0;
         let (mut at, mut sent) = (self.free_at.max(now), 0);
         let begun = at;
         while self.granted + proactive > 0 && at < end {
@@ -231,29 +207,29 @@ impl Docsis {
     fn request(&mut self, now: Time, sent: u64, port: &dyn Port) {
         let partial = self.partial.as_ref().map_or(0, |(_, left)| *left);
         let waits = (port.backlog().bytes.0 + partial).saturating_sub(self.granted + self.requested);
-        let rides = self.piggyback && sent > 0;
+        let rides = self.params.piggyback && sent > 0;
         if waits == 0 || !rides && now < self.request_at {
             return;
         }
-        if !rides && self.rng.chance(self.collision) {
-            let window = (self.backoff.0 << self.failures.min(16)).min(self.backoff.1);
+        if !rides && self.rng.chance(self.params.collision) {
+            let window = (self.params.backoff_start << self.failures.min(16)).min(self.params.backoff_end);
             self.failures += 1;
-            self.request_at = now + self.map * (1 + self.rng.below(window));
+            self.request_at = now + self.params.map_interval * (1 + self.rng.below(window));
             return;
         }
         self.failures = 0;
         self.requested += waits;
-        self.grants.push_back((now + self.grant_delay, waits));
+        self.grants.push_back((now + self.params.grant_delay, waits));
     }
 }
 
 impl Medium for Docsis {
     fn serve(&mut self, now: Time, port: &mut dyn Port) -> Time {
-        let begun = now.as_nanos() % self.map.as_nanos();
+        let begun = now.as_nanos() % self.params.map_interval.as_nanos();
         if begun > 0 || self.idle && port.backlog().packets == 0 {
             // A packet has come in the midst of an interval.
             self.idle = false;
-            return Time::from_nanos(now.as_nanos() - begun) + self.map;
+            return Time::from_nanos(now.as_nanos() - begun) + self.params.map_interval;
         }
         let sent = self.send(now, port);
         self.request(now, sent, port);
@@ -263,7 +239,7 @@ impl Medium for Docsis {
             self.grants.clear();
             return Time::MAX;
         }
-        now + self.map
+        now + self.params.map_interval
     }
 
     fn rate(&self) -> Option<u64> {
@@ -376,7 +352,7 @@ mod tests {
     #[test]
     fn parameters_that_contradict_each_other_are_named() {
         let conflict = |given: &[(&str, Value)]| {
-            let params = Params::resolve(ENTRY.choice.params, given.iter().copied()).unwrap();
+            let params = knee_core::Params::resolve(ENTRY.choice.params, given.iter().copied()).unwrap();
             (ENTRY.check)(&params, Rate::from_mbps(10)).err().map(|conflict| conflict.key)
         };
         assert_eq!(conflict(&[]), None);

@@ -14,7 +14,7 @@ use crate::medium::{Frame, Medium, Port};
 use crate::registry::{Choice, Conflict, Init, Model};
 use crate::wire::Wire;
 use knee_core::convert::truncated;
-use knee_core::{Param, Params, Rate, Rng, Time};
+use knee_core::{Rate, Rng, Time, params};
 
 /// The registry entry.
 pub const ENTRY: Model = Model {
@@ -22,43 +22,7 @@ pub const ENTRY: Model = Model {
         name: "leo",
         about: "a satellite link that is reconfigured every 15 s: an outage, another delay and another capacity",
         source: "Huston 2024 (APNIC blog); Tanveer et al., arXiv 2307.00402",
-        params: &[
-            Param::time(
-                "period",
-                Time::from_secs(15),
-                (Time::from_millis(1), Time::from_secs(100_000)),
-                "Huston 2024",
-                "time between two reconfigurations",
-            ),
-            Param::time(
-                "first",
-                Time::from_secs(12),
-                (Time::ZERO, Time::from_secs(100_000)),
-                "ours",
-                "when the first one is",
-            ),
-            Param::time(
-                "outage",
-                Time::from_millis(100),
-                (Time::ZERO, Time::from_secs(100)),
-                "ours",
-                "how long nothing is sent at each",
-            ),
-            Param::time(
-                "delay_spread",
-                Time::from_millis(20),
-                (Time::ZERO, Time::from_secs(10)),
-                "ours: with both directions a step of the RTT of 13 ms on average",
-                "the largest extra propagation delay",
-            ),
-            Param::ratio(
-                "capacity",
-                0.5,
-                (0.01, 1.0),
-                "ours",
-                "the least share of the rate that a reconfiguration leaves",
-            ),
-        ],
+        params: Params::DECLARED,
     },
     check,
     // A wire between two reconfigurations.
@@ -66,8 +30,26 @@ pub const ENTRY: Model = Model {
     make: Some(|params, init| Box::new(Satellite::new(params, init))),
 };
 
-fn check(params: &Params, _rate: Rate) -> Result<(), Conflict> {
-    let (outage, period) = (params.time("outage"), params.time("period"));
+params! {
+    /// The parameters of the constellation.
+    struct Params {
+        /// time between two reconfigurations
+        period: Time = Time::from_secs(15), in Time::from_millis(1)..=Time::from_secs(100_000), from "Huston 2024";
+        /// when the first one is
+        first: Time = Time::from_secs(12), in Time::ZERO..=Time::from_secs(100_000), from "ours";
+        /// how long nothing is sent at each
+        outage: Time = Time::from_millis(100), in Time::ZERO..=Time::from_secs(100), from "ours";
+        /// the largest extra propagation delay
+        delay_spread: Time = Time::from_millis(20), in Time::ZERO..=Time::from_secs(10),
+            from "ours: with both directions a step of the RTT of 13 ms on average";
+        /// the least share of the rate that a reconfiguration leaves
+        capacity: f64 = 0.5, in 0.01..=1.0, from "ours";
+    }
+}
+
+fn check(params: &knee_core::Params, _rate: Rate) -> Result<(), Conflict> {
+    let params = Params::from(params);
+    let (outage, period) = (params.outage, params.period);
     if outage < period {
         return Ok(());
     }
@@ -78,10 +60,7 @@ fn check(params: &Params, _rate: Rate) -> Result<(), Conflict> {
 /// What the link is like from one reconfiguration to the next.
 #[derive(Clone)]
 pub struct Orbit {
-    period: Time,
-    first: Time,
-    delay_spread: Time,
-    capacity: f64,
+    params: Params,
     stream: (u64, String),
     /// Number of the reconfigurations so far, the extra delay and the share since the last.
     current: (u64, Time, f64),
@@ -89,33 +68,27 @@ pub struct Orbit {
 
 impl Orbit {
     /// Of the link called `link`, for which `params` are of [`ENTRY`].
-    pub fn new(params: &Params, seed: u64, link: &str) -> Self {
-        let mut orbit = Self {
-            period: params.time("period"),
-            first: params.time("first"),
-            delay_spread: params.time("delay_spread"),
-            capacity: params.ratio("capacity"),
-            stream: (seed, format!("leo/{link}")),
-            current: (0, Time::ZERO, 1.0),
-        };
+    pub fn new(params: &knee_core::Params, seed: u64, link: &str) -> Self {
+        let mut orbit =
+            Self { params: params.into(), stream: (seed, format!("leo/{link}")), current: (0, Time::ZERO, 1.0) };
         orbit.go_to(0);
         orbit
     }
 
     /// How many reconfigurations there were up to `now`, and when the last was.
     fn epoch(&self, now: Time) -> (u64, Time) {
-        if now < self.first {
+        if now < self.params.first {
             return (0, Time::ZERO);
         }
-        let whole = (now - self.first).as_nanos() / self.period.as_nanos();
-        (whole + 1, self.first + self.period * whole)
+        let whole = (now - self.params.first).as_nanos() / self.params.period.as_nanos();
+        (whole + 1, self.params.first + self.params.period * whole)
     }
 
     #[cold]
     fn go_to(&mut self, epoch: u64) {
         let mut rng = Rng::stream(self.stream.0, &format!("{}/{epoch}", self.stream.1));
-        let delay = Time::from_nanos(rng.below(self.delay_spread.as_nanos() + 1));
-        self.current = (epoch, delay, self.capacity + (1.0 - self.capacity) * rng.unit());
+        let delay = Time::from_nanos(rng.below(self.params.delay_spread.as_nanos() + 1));
+        self.current = (epoch, delay, self.params.capacity + (1.0 - self.params.capacity) * rng.unit());
     }
 
     /// The extra propagation delay `now`.
@@ -131,7 +104,6 @@ impl Orbit {
 /// The sending end.
 pub struct Satellite {
     orbit: Orbit,
-    outage: Time,
     rate: Rate,
     wire: Wire,
     /// When the next reconfiguration is, and the end of the current outage.
@@ -141,10 +113,9 @@ pub struct Satellite {
 }
 
 impl Satellite {
-    fn new(params: &Params, init: &Init) -> Self {
+    fn new(params: &knee_core::Params, init: &Init) -> Self {
         let mut satellite = Self {
             orbit: Orbit::new(params, init.seed, init.link),
-            outage: params.time("outage"),
             rate: init.rate,
             wire: Wire::new(init.rate),
             until: Time::ZERO,
@@ -159,8 +130,8 @@ impl Satellite {
     fn reconfigure(&mut self, now: Time) {
         let (epoch, since) = self.orbit.epoch(now);
         self.orbit.go_to(epoch);
-        self.outage_ends = if epoch == 0 { Time::ZERO } else { since + self.outage };
-        self.until = if epoch == 0 { self.orbit.first } else { since + self.orbit.period };
+        self.outage_ends = if epoch == 0 { Time::ZERO } else { since + self.orbit.params.outage };
+        self.until = if epoch == 0 { self.orbit.params.first } else { since + self.orbit.params.period };
         let rate = truncated(self.rate.as_bps() as f64 * self.orbit.current.2);
         self.wire = Wire::new(Rate::from_bps(rate.max(1)));
     }
@@ -209,7 +180,7 @@ mod tests {
     const MS: Time = Time::from_millis(1);
 
     fn orbit(seed: u64) -> Orbit {
-        Orbit::new(&Params::defaults(ENTRY.choice.params), seed, "sky")
+        Orbit::new(&knee_core::Params::defaults(ENTRY.choice.params), seed, "sky")
     }
 
     #[test]

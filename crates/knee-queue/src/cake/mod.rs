@@ -50,7 +50,7 @@ use cobalt::{Settings, State};
 use knee_core::cache::fetch;
 use knee_core::convert::{index_u16, saturating_i64};
 use knee_core::packet::MTU;
-use knee_core::{Bytes, Packet, Param, Params, Rate, Rng, Time, Tuple};
+use knee_core::{Bytes, Packet, Rate, Rng, Time, Tuple, choice, params};
 use longest::Longest;
 use ways::{Hosts, PLACES, Place};
 
@@ -61,40 +61,40 @@ pub const ENTRY: Entry = Entry {
     name: "cake",
     about: "common applications kept enhanced: fair among hosts and flows, COBALT, its own shaper",
     source: "Linux net/sched/sch_cake.c; Hoeiland-Joergensen et al. 2018",
-    params: &[
-        Param::rate("bandwidth", Rate::ZERO, (Rate::ZERO, Rate::MAX), LINUX, "rate of the shaper; 0: unlimited"),
-        Param::time(
-            "target",
-            Time::from_millis(5),
-            (Time::from_micros(1), Time::from_secs(10)),
-            LINUX,
-            "delay that may stand; at least one and a half full frames at the shaper's rate",
-        ),
-        Param::time(
-            "interval",
-            Time::from_millis(100),
-            (Time::from_micros(1), Time::from_secs(100)),
-            LINUX,
-            "time until the first signal; `rtt` of tc",
-        ),
-        Param::bytes(
-            "memlimit",
-            Bytes(0),
-            (Bytes(0), Bytes(u32::MAX as u64)),
-            LINUX,
-            "most memory of all packets; 0: four intervals at the shaper's rate and at least 4 MiB",
-        ),
-        Param::choice(
-            "isolation",
-            &["triple-isolate", "dual-srchost", "dual-dsthost", "flows", "flowblind"],
-            LINUX,
-            "who gets equal shares: flows and hosts on both sides, on one side, flows alone, or nobody",
-        ),
-        Param::count("flows_per_source", 1, (0, 1 << 20), "knee", "flows that come from one host; 0: all"),
-        Param::count("flows_per_destination", 1, (0, 1 << 20), "knee", "flows that go to one host; 0: all"),
-    ],
-    make: |params, init| Box::new(Cake::new(params, init)),
+    params: Params::DECLARED,
+    make: |params, init| Box::new(Cake::new(&params.into(), init)),
 };
+
+choice! {
+    /// Who gets equal shares.
+    enum Shares {
+        Triple = "triple-isolate",
+        Sources = "dual-srchost",
+        Destinations = "dual-dsthost",
+        Flows = "flows",
+        FlowBlind = "flowblind",
+    }
+}
+
+params! {
+    /// Cake's parameters.
+    struct Params {
+        /// rate of the shaper; 0: unlimited
+        bandwidth: Rate = Rate::ZERO, in Rate::ZERO..=Rate::MAX, from LINUX;
+        /// delay that may stand; at least one and a half full frames at the shaper's rate
+        target: Time = Time::from_millis(5), in Time::from_micros(1)..=Time::from_secs(10), from LINUX;
+        /// time until the first signal; `rtt` of tc
+        interval: Time = Time::from_millis(100), in Time::from_micros(1)..=Time::from_secs(100), from LINUX;
+        /// most memory of all packets; 0: four intervals at the shaper's rate and at least 4 MiB
+        memlimit: Bytes = Bytes(0), in Bytes(0)..=Bytes(u32::MAX as u64), from LINUX;
+        /// who gets equal shares: flows and hosts on both sides, on one side, flows alone, or nobody
+        isolation: Shares = Shares::Triple, from LINUX;
+        /// flows that come from one host; 0: all
+        flows_per_source: u64 = 1, in 0..=1 << 20, from "knee";
+        /// flows that go to one host; 0: all
+        flows_per_destination: u64 = 1, in 0..=1 << 20, from "knee";
+    }
+}
 
 /// Full frames whose memory is the limit where none is given (Linux cake_init).
 const DEFAULT_FRAMES: u64 = 10_240;
@@ -177,13 +177,12 @@ struct Cake {
 
 impl Isolation {
     fn new(params: &Params, rng: &mut Rng) -> Self {
-        let word = params.choice("isolation");
         Self {
-            sources: matches!(word, "triple-isolate" | "dual-srchost"),
-            destinations: matches!(word, "triple-isolate" | "dual-dsthost"),
-            flows: word != "flowblind",
-            per_source: params.count("flows_per_source"),
-            per_destination: params.count("flows_per_destination"),
+            sources: matches!(params.isolation, Shares::Triple | Shares::Sources),
+            destinations: matches!(params.isolation, Shares::Triple | Shares::Destinations),
+            flows: params.isolation != Shares::FlowBlind,
+            per_source: params.flows_per_source,
+            per_destination: params.flows_per_destination,
             perturbation: rng.next_u64() | 1,
         }
     }
@@ -217,18 +216,17 @@ impl Cake {
         let mut rng = init.rng.clone();
         let overhead = u64::from(init.overhead);
         let frame = u64::from(MTU) + overhead;
-        let bandwidth = Some(params.rate("bandwidth")).filter(|&rate| rate != Rate::ZERO);
-        let interval = params.time("interval");
-        let memory_limit = match (params.bytes("memlimit").0, bandwidth) {
-            (0, Some(rate)) => rate.bytes_in(interval * 4).0.max(4 << 20),
+        let bandwidth = Some(params.bandwidth).filter(|&rate| rate != Rate::ZERO);
+        let memory_limit = match (params.memlimit.0, bandwidth) {
+            (0, Some(rate)) => rate.bytes_in(params.interval * 4).0.max(4 << 20),
             (0, None) => u64::MAX,
             (given, _) => given,
         };
-        let unlimited = init.limit.is_none() && params.bytes("memlimit").0 == 0;
+        let unlimited = init.limit.is_none() && params.memlimit.0 == 0;
         let flow =
             Flow { fifo: Fifo::EMPTY, deficit: 0, cobalt: State::NEW, source: 0, destination: 0, tuple: Tuple::NONE };
         Self {
-            cobalt: cobalt_settings(params.time("target"), interval, bandwidth, frame),
+            cobalt: cobalt_settings(params.target, params.interval, bandwidth, frame),
             quantum: bandwidth.map_or(QUANTUM.1, |rate| (rate.as_bytes_per_sec() >> 12).clamp(QUANTUM.0, QUANTUM.1)),
             memory_limit: if unlimited { memory_limit.min(DEFAULT_FRAMES * frame) } else { memory_limit },
             bandwidth,

@@ -12,7 +12,7 @@
 use super::disorder::Range;
 use knee_core::convert::saturating_u16;
 use knee_core::packet::{ACK_SIZE, MSS, MTU};
-use knee_core::{Packet, Param, Params};
+use knee_core::{Packet, Param, Params, params};
 
 const SOURCE: &str = "Savage et al., CCR 1999";
 
@@ -45,45 +45,51 @@ pub static ENTRIES: [Entry; 4] = [
         name: "ack-division",
         about: "acknowledges each segment in parts, so that more ACKs come than segments",
         source: SOURCE,
-        params: &[Param::count(
-            "parts",
-            8,
-            (2, MSS as u64),
-            "ours: two to the power of three",
-            "ACKs for each segment",
-        )],
+        params: Division::DECLARED,
         conceals_losses: false,
-        make: |params| Some(Kind::Division { parts: params.count("parts") }),
+        make: |params| Some(Kind::Division(params.into())),
     },
     Entry {
         name: "dup-ack-spoofing",
         about: "sends each ACK several times",
         source: SOURCE,
-        params: &[Param::count(
-            "copies",
-            3,
-            (1, 1000),
-            "RFC 5681, 3.2: three duplicates begin a fast retransmit",
-            "duplicates of each ACK, without SACK blocks",
-        )],
+        params: Spoofing::DECLARED,
         conceals_losses: false,
-        make: |params| Some(Kind::Spoofing { copies: params.count("copies") }),
+        make: |params| Some(Kind::Spoofing(params.into())),
     },
     Entry {
         name: "optimistic-acks",
         about: "acknowledges all up to the highest segment that has arrived, lost ones too, or beyond it",
         source: SOURCE,
-        params: &[Param::count(
-            "ahead",
-            0,
-            (0, 1000),
-            "ours: 0 conceals losses and leaves the RTT as it is",
-            "segments beyond the highest that has arrived, which the sender is believed to have sent",
-        )],
+        params: Optimistic::DECLARED,
         conceals_losses: true,
-        make: |params| Some(Kind::Optimistic { ahead: params.count("ahead"), holes: Vec::new() }),
+        make: |params| Some(Kind::Optimistic { params: params.into(), holes: Vec::new() }),
     },
 ];
+
+params! {
+    /// The parameter of `ack-division`.
+    struct Division {
+        /// ACKs for each segment
+        parts: u64 = 8, in 2..=MSS as u64, from "ours: two to the power of three";
+    }
+}
+
+params! {
+    /// The parameter of `dup-ack-spoofing`.
+    struct Spoofing {
+        /// duplicates of each ACK, without SACK blocks
+        copies: u64 = 3, in 1..=1000, from "RFC 5681, 3.2: three duplicates begin a fast retransmit";
+    }
+}
+
+params! {
+    /// The parameter of `optimistic-acks`.
+    struct Optimistic {
+        /// segments beyond the highest that has arrived, which the sender is believed to have sent
+        ahead: u64 = 0, in 0..=1000, from "ours: 0 conceals losses and leaves the RTT as it is";
+    }
+}
 
 /// The way to receive called `name`.
 pub fn find(name: &str) -> Option<&'static Entry> {
@@ -109,14 +115,10 @@ pub struct Misbehaviour {
 
 #[derive(Debug)]
 enum Kind {
-    Division {
-        parts: u64,
-    },
-    Spoofing {
-        copies: u64,
-    },
+    Division(Division),
+    Spoofing(Spoofing),
     Optimistic {
-        ahead: u64,
+        params: Optimistic,
         /// Segments that were acknowledged and have not arrived, ascending, apart.
         holes: Vec<Range>,
     },
@@ -157,7 +159,7 @@ impl Misbehaviour {
     pub(super) fn answer(&mut self, honest: Packet, mut send: impl FnMut(Packet)) {
         let bare = Packet { extra: 0, size: ACK_SIZE, ..honest };
         match self.kind {
-            Kind::Division { parts } => {
+            Kind::Division(Division { parts }) => {
                 for seq in self.claimed..honest.seq {
                     if seq > self.claimed {
                         send(Packet { seq, ..bare });
@@ -170,11 +172,11 @@ impl Misbehaviour {
                 }
                 send(honest);
             }
-            Kind::Spoofing { copies } => {
+            Kind::Spoofing(Spoofing { copies }) => {
                 send(honest);
                 (0..copies).for_each(|_| send(bare));
             }
-            Kind::Optimistic { ahead, .. } => {
+            Kind::Optimistic { params: Optimistic { ahead }, .. } => {
                 // A segment that came before: the sender waits for what it has, and what is beyond that it may not have sent.
                 let ahead = if honest.seq + ahead > self.claimed { ahead } else { 0 };
                 self.claimed = self.claimed.max(honest.seq + ahead);

@@ -30,7 +30,7 @@ use crate::registry::{Choice, Conflict, Init, Model};
 use air::{Access, Air, Rules};
 use knee_core::convert::{index, saturating_u64, truncated};
 use knee_core::packet::MTU;
-use knee_core::{Bytes, Param, Params, Rate, Rng, Time};
+use knee_core::{Bytes, Rate, Rng, Time, params};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -43,108 +43,57 @@ pub const ENTRY: Model = Model {
         name: "wifi",
         about: "Wi-Fi: contention, aggregation into A-MPDUs, retries, changing PHY rates; rate is the PHY rate",
         source: "IEEE 802.11-2020; Bianchi 2000; Ginzburg and Kesselman 2007",
-        params: &[
-            Param::count(
-                "contenders",
-                0,
-                (0, 200),
-                "ours",
-                "other stations on the channel that always have a frame to send",
-            ),
-            Param::time(
-                "contender_airtime",
-                Time::from_micros(1500),
-                (Time::from_micros(20), Time::from_millis(10)),
-                "ours: an aggregate of some 30 frames at 300 Mbit/s",
-                "length of their frames",
-            ),
-            Param::count(
-                "max_frames",
-                0,
-                (0, 64),
-                "ours",
-                "frames of an aggregate; 0: as many as max_airtime allows, up to 64; 1: no aggregation",
-            ),
-            Param::time(
-                "max_airtime",
-                Time::from_micros(4000),
-                (Time::from_micros(100), Time::from_micros(5484)),
-                "Linux ath9k; at most aPPDUMaxTime, IEEE 802.11-2020, 21.4.4",
-                "length of an aggregate without its preamble",
-            ),
-            Param::ratio("error", 0.0, (0.0, 1.0), "ours", "probability that a frame of an aggregate fails"),
-            Param::count(
-                "retries",
-                7,
-                (0, 255),
-                "dot11ShortRetryLimit, IEEE 802.11-2020, annex C",
-                "how often a frame is sent again before it is dropped",
-            ),
-            Param::count("mcs_steps", 0, (0, 9), "ours", "how many steps of modulation and coding the rate may fall"),
-            Param::time(
-                "mcs_hold",
-                Time::from_millis(500),
-                (Time::from_millis(1), Time::from_secs(1000)),
-                "ours",
-                "mean time between two changes of the PHY rate",
-            ),
-            Param::time(
-                "slot",
-                Time::from_micros(9),
-                (Time::from_micros(1), Time::from_micros(100)),
-                OFDM,
-                "length of a slot",
-            ),
-            Param::time(
-                "sifs",
-                Time::from_micros(16),
-                (Time::from_micros(1), Time::from_micros(100)),
-                OFDM,
-                "time between a frame and its acknowledgement",
-            ),
-            Param::count(
-                "aifsn",
-                3,
-                (1, 15),
-                BE,
-                "slots of idle channel, after a SIFS, before backoff counts; 2 is DCF's DIFS",
-            ),
-            Param::count("cw_min", 15, (0, 32767), BE, "the least contention window, in slots"),
-            Param::count("cw_max", 1023, (0, 32767), BE, "the greatest contention window, in slots"),
-            Param::time(
-                "preamble",
-                Time::from_micros(40),
-                (Time::from_micros(1), Time::from_millis(1)),
-                "IEEE 802.11-2020, 21.3.2 (VHT, one stream)",
-                "preamble and PHY header of a data frame",
-            ),
-            Param::time(
-                "symbol",
-                Time::from_micros(4),
-                (Time::from_nanos(100), Time::from_micros(20)),
-                "IEEE 802.11-2020, 17.3.2.4",
-                "length of a symbol: frames are whole ones",
-            ),
-            Param::bytes(
-                "header",
-                Bytes(38),
-                (Bytes(0), Bytes(500)),
-                "QoS data header 26, FCS 4, LLC and SNAP 8",
-                "bytes beside a packet in its frame",
-            ),
-            Param::time(
-                "ack",
-                Time::from_micros(32),
-                (Time::from_micros(1), Time::from_millis(1)),
-                "32 B at 24 Mbit/s and a preamble of 20 us",
-                "length of an acknowledgement",
-            ),
-        ],
+        params: Params::DECLARED,
     },
     check,
     access,
-    make: Some(|params, init| Box::new(Wifi::new(params, init))),
+    make: Some(|params, init| Box::new(Wifi::new(params.into(), init))),
 };
+
+params! {
+    /// The parameters of the channel and its stations.
+    struct Params {
+        /// other stations on the channel that always have a frame to send
+        contenders: u64 = 0, in 0..=200, from "ours";
+        /// length of their frames
+        contender_airtime: Time = Time::from_micros(1500), in Time::from_micros(20)..=Time::from_millis(10),
+            from "ours: an aggregate of some 30 frames at 300 Mbit/s";
+        /// frames of an aggregate; 0: as many as max_airtime allows, up to 64; 1: no aggregation
+        max_frames: u64 = 0, in 0..=64, from "ours";
+        /// length of an aggregate without its preamble
+        max_airtime: Time = Time::from_micros(4000), in Time::from_micros(100)..=Time::from_micros(5484),
+            from "Linux ath9k; at most aPPDUMaxTime, IEEE 802.11-2020, 21.4.4";
+        /// probability that a frame of an aggregate fails
+        error: f64 = 0.0, in 0.0..=1.0, from "ours";
+        /// how often a frame is sent again before it is dropped
+        retries: u64 = 7, in 0..=255, from "dot11ShortRetryLimit, IEEE 802.11-2020, annex C";
+        /// how many steps of modulation and coding the rate may fall
+        mcs_steps: u64 = 0, in 0..=9, from "ours";
+        /// mean time between two changes of the PHY rate
+        mcs_hold: Time = Time::from_millis(500), in Time::from_millis(1)..=Time::from_secs(1000), from "ours";
+        /// length of a slot
+        slot: Time = Time::from_micros(9), in Time::from_micros(1)..=Time::from_micros(100), from OFDM;
+        /// time between a frame and its acknowledgement
+        sifs: Time = Time::from_micros(16), in Time::from_micros(1)..=Time::from_micros(100), from OFDM;
+        /// slots of idle channel, after a SIFS, before backoff counts; 2 is DCF's DIFS
+        aifsn: u64 = 3, in 1..=15, from BE;
+        /// the least contention window, in slots
+        cw_min: u64 = 15, in 0..=32767, from BE;
+        /// the greatest contention window, in slots
+        cw_max: u64 = 1023, in 0..=32767, from BE;
+        /// preamble and PHY header of a data frame
+        preamble: Time = Time::from_micros(40), in Time::from_micros(1)..=Time::from_millis(1),
+            from "IEEE 802.11-2020, 21.3.2 (VHT, one stream)";
+        /// length of a symbol: frames are whole ones
+        symbol: Time = Time::from_micros(4), in Time::from_nanos(100)..=Time::from_micros(20),
+            from "IEEE 802.11-2020, 17.3.2.4";
+        /// bytes beside a packet in its frame
+        header: Bytes = Bytes(38), in Bytes(0)..=Bytes(500), from "QoS data header 26, FCS 4, LLC and SNAP 8";
+        /// length of an acknowledgement
+        ack: Time = Time::from_micros(32), in Time::from_micros(1)..=Time::from_millis(1),
+            from "32 B at 24 Mbit/s and a preamble of 20 us";
+    }
+}
 
 /// Frames that block acknowledgement spans.
 const BLOCK_ACK_WINDOW: usize = 64;
@@ -158,9 +107,10 @@ const LADDER: [u64; 10] = [3, 6, 9, 12, 18, 24, 27, 30, 36, 40];
 /// Air that both directions of a link use.
 pub type SharedAir = Arc<Mutex<Air>>;
 
-fn check(params: &Params, rate: Rate) -> Result<(), Conflict> {
+fn check(params: &knee_core::Params, rate: Rate) -> Result<(), Conflict> {
+    let params = Params::from(params);
     let conflict = |key, found, accepted| Err(Conflict { key, found, accepted });
-    let (cw_min, cw_max) = (params.count("cw_min"), params.count("cw_max"));
+    let (cw_min, cw_max) = (params.cw_min, params.cw_max);
     if cw_min > cw_max {
         return conflict(
             "cw_min",
@@ -168,8 +118,8 @@ fn check(params: &Params, rate: Rate) -> Result<(), Conflict> {
             format!("expected at most {cw_max}"),
         );
     }
-    let frame = u64::from(MTU) + params.bytes("header").0 + DELIMITER;
-    let (frames, most) = (params.count("max_frames").max(1), params.time("max_airtime"));
+    let frame = u64::from(MTU) + params.header.0 + DELIMITER;
+    let (frames, most) = (params.max_frames.max(1), params.max_airtime);
     let airtime = rate.time_for(Bytes(frame * frames));
     if airtime > most {
         let ms = |time: Time| format!("{:.3} ms", time.as_millis_f64());
@@ -178,7 +128,7 @@ fn check(params: &Params, rate: Rate) -> Result<(), Conflict> {
             ms(airtime),
             ms(most)
         );
-        let key = if params.count("max_frames") > 1 { "max_frames" } else { "max_airtime" };
+        let key = if params.max_frames > 1 { "max_frames" } else { "max_airtime" };
         let fit = most.as_nanos() / rate.time_for(Bytes(frame)).as_nanos().max(1);
         let accepted = if fit > 0 {
             format!("expected at most {fit} frames, or a longer max_airtime")
@@ -192,17 +142,18 @@ fn check(params: &Params, rate: Rate) -> Result<(), Conflict> {
 
 /// A packet waits until the aggregate before it has been sent and acknowledged, for each contender's frame once, and for the
 /// longest first backoff.
-fn access(params: &Params, rate: Rate) -> Time {
-    let frame = u64::from(MTU) + params.bytes("header").0 + DELIMITER;
-    let frames = match params.count("max_frames") {
+fn access(params: &knee_core::Params, rate: Rate) -> Time {
+    let params = Params::from(params);
+    let frame = u64::from(MTU) + params.header.0 + DELIMITER;
+    let frames = match params.max_frames {
         0 => BLOCK_ACK_WINDOW as u64,
         most => most,
     };
-    let aggregate = rate.time_for(Bytes(frame * frames)).min(params.time("max_airtime"));
-    let answer = params.time("sifs") + params.time("ack");
-    let idle = params.time("sifs") + params.time("slot") * (params.count("aifsn") + params.count("cw_min"));
-    let others = (params.time("contender_airtime") + answer + idle) * params.count("contenders");
-    params.time("preamble") + aggregate + answer + idle + others
+    let aggregate = rate.time_for(Bytes(frame * frames)).min(params.max_airtime);
+    let answer = params.sifs + params.ack;
+    let idle = params.sifs + params.slot * (params.aifsn + params.cw_min);
+    let others = (params.contender_airtime + answer + idle) * params.contenders;
+    params.preamble + aggregate + answer + idle + others
 }
 
 /// A frame that was sent and is not done with.
@@ -231,40 +182,33 @@ pub struct Wifi {
     window: VecDeque<Pending>,
     sends_until: Time,
     rate: Rate,
-    /// Steps below the link's rate, how many there may be, and when that changes.
+    params: Params,
+    /// Steps below the link's rate, and when that changes.
     steps: u64,
-    most_steps: u64,
-    hold: Time,
     changes_at: Time,
+    /// Frames of an aggregate at the most.
     max_frames: usize,
-    max_airtime: Time,
-    error: f64,
-    retries: u64,
-    preamble: Time,
-    symbol: Time,
-    header: u64,
     /// SIFS and acknowledgement.
     answer: Time,
 }
 
 impl Wifi {
-    fn new(params: &Params, init: &mut Init) -> Self {
-        let slot = params.time("slot");
-        let answer = params.time("sifs") + params.time("ack");
+    fn new(params: Params, init: &mut Init) -> Self {
+        let slot = params.slot;
+        let answer = params.sifs + params.ack;
         let air = init.air.get_or_insert_with(|| {
             let rules = Rules {
                 slot,
-                aifs: params.time("sifs") + slot * params.count("aifsn"),
-                cw_min: params.count("cw_min"),
-                cw_max: params.count("cw_max"),
-                contender: params.time("contender_airtime") + answer,
+                aifs: params.sifs + slot * params.aifsn,
+                cw_min: params.cw_min,
+                cw_max: params.cw_max,
+                contender: params.contender_airtime + answer,
             };
             let rng = Rng::stream(init.seed, &format!("air/{}", init.link));
-            Arc::new(Mutex::new(Air::new(rules, params.count("contenders"), rng)))
+            Arc::new(Mutex::new(Air::new(rules, params.contenders, rng)))
         });
         let air = Arc::clone(air);
         let station = lock(&air).join();
-        let most_steps = params.count("mcs_steps");
         Self {
             air,
             station,
@@ -274,19 +218,12 @@ impl Wifi {
             sends_until: Time::ZERO,
             rate: init.rate,
             steps: 0,
-            most_steps,
-            hold: params.time("mcs_hold"),
-            changes_at: if most_steps > 0 { Time::ZERO } else { Time::MAX },
-            max_frames: match params.count("max_frames") {
+            params,
+            changes_at: if params.mcs_steps > 0 { Time::ZERO } else { Time::MAX },
+            max_frames: match params.max_frames {
                 0 => BLOCK_ACK_WINDOW,
                 frames => index(frames),
             },
-            max_airtime: params.time("max_airtime"),
-            error: params.ratio("error"),
-            retries: params.count("retries"),
-            preamble: params.time("preamble"),
-            symbol: params.time("symbol"),
-            header: params.bytes("header").0,
             answer,
         }
     }
@@ -294,9 +231,9 @@ impl Wifi {
     /// The PHY rate `now`, in bit/s.
     fn phy_rate(&mut self, now: Time) -> u64 {
         while self.changes_at <= now {
-            let down = self.steps == 0 || self.steps < self.most_steps && self.rng.chance(0.5);
-            self.steps = if down { (self.steps + 1).min(self.most_steps) } else { self.steps - 1 };
-            let hold = -libm::log(1.0 - self.rng.unit()) * self.hold.as_nanos() as f64;
+            let down = self.steps == 0 || self.steps < self.params.mcs_steps && self.rng.chance(0.5);
+            self.steps = if down { (self.steps + 1).min(self.params.mcs_steps) } else { self.steps - 1 };
+            let hold = -libm::log(1.0 - self.rng.unit()) * self.params.mcs_hold.as_nanos() as f64;
             self.changes_at += Time::from_nanos(1 + truncated(hold));
         }
         let top = LADDER.len() - 1;
@@ -306,7 +243,7 @@ impl Wifi {
     /// Bytes of a packet's frame on the air.
     fn air_bytes(&self, frame: &Frame) -> u64 {
         // The link's own overhead is the figures' part; what is counted as carried is sent in any case.
-        let bytes = (u64::from(frame.packet.size) + self.header).max(frame.bytes);
+        let bytes = (u64::from(frame.packet.size) + self.params.header.0).max(frame.bytes);
         if self.max_frames == 1 { bytes } else { (bytes + DELIMITER).next_multiple_of(4) }
     }
 
@@ -321,16 +258,16 @@ impl Wifi {
         while frames < self.max_frames && sent < self.window.len() {
             let pending = &self.window[sent];
             let more = if pending.received { 0 } else { self.air_bytes(&pending.frame) };
-            if more > 0 && !fits(bytes + more, frames, self.max_airtime) {
+            if more > 0 && !fits(bytes + more, frames, self.params.max_airtime) {
                 break;
             }
             (bytes, frames, sent) = (bytes + more, frames + usize::from(more > 0), sent + 1);
         }
-        let full = u64::from(MTU) + self.header + DELIMITER + 3;
+        let full = u64::from(MTU) + self.params.header.0 + DELIMITER + 3;
         while sent == self.window.len()
             && frames < self.max_frames
             && sent < BLOCK_ACK_WINDOW
-            && fits(bytes + full, frames, self.max_airtime)
+            && fits(bytes + full, frames, self.params.max_airtime)
         {
             let Some(frame) = port.take() else { break };
             bytes += self.air_bytes(&frame);
@@ -341,17 +278,17 @@ impl Wifi {
             return None;
         }
         let (bits, span) =
-            (u128::from(bytes * 8 + SERVICE_AND_TAIL), u128::from(rate) * u128::from(self.symbol.as_nanos()));
+            (u128::from(bytes * 8 + SERVICE_AND_TAIL), u128::from(rate) * u128::from(self.params.symbol.as_nanos()));
         // A symbol carries whole bits; where it is too short for one, a bit takes several.
         let symbols = match span / 1_000_000_000 {
             0 => (bits * 1_000_000_000).div_ceil(span.max(1)),
             each => bits.div_ceil(each),
         };
-        let arrives = now + self.preamble + self.symbol * saturating_u64(symbols);
+        let arrives = now + self.params.preamble + self.params.symbol * saturating_u64(symbols);
         let mut bits = 0;
         for pending in self.window.iter_mut().take(sent).filter(|pending| !pending.received) {
             pending.tries += 1;
-            pending.received = !collides && !self.rng.chance(self.error);
+            pending.received = !collides && !self.rng.chance(self.params.error);
             bits += if pending.received { pending.frame.bytes * 8 } else { 0 };
         }
         port.carry(bits, now, arrives);
@@ -365,7 +302,7 @@ impl Wifi {
     /// Frames leave in order, behind those that will not be sent again.
     fn hand_up(&mut self, at: Time, port: &mut dyn Port) {
         while let Some(first) = self.window.front()
-            && (first.received || first.tries > self.retries)
+            && (first.received || first.tries > self.params.retries)
         {
             let Some(first) = self.window.pop_front() else { return };
             if first.received { port.leave(first.frame, at) } else { port.lose(first.frame) }

@@ -120,10 +120,9 @@ fn frames_that_fail_are_sent_again_in_order_and_dropped_after_their_retries() {
 #[cfg_attr(miri, ignore = "too long for Miri")]
 fn two_directions_share_the_air() {
     let mut air = None;
-    let params = Params::defaults(ENTRY.choice.params);
     let mut station = |name| {
         let mut init = Init { rate: Rate::from_mbps(300), seed: 1, name, link: "link", air: &mut air };
-        Wifi::new(&params, &mut init)
+        Wifi::new(Params::default(), &mut init)
     };
     let (one, two) = (station("there"), station("back"));
     assert!(Arc::ptr_eq(&one.air, &two.air) && (one.station, two.station) == (0, 1));
@@ -133,10 +132,9 @@ fn two_directions_share_the_air() {
 #[cfg_attr(miri, ignore = "too long for Miri")]
 fn the_phy_rate_walks_on_the_ladder_below_the_link_rate() {
     let mut air = None;
-    let given = [("mcs_steps", Value::Count(2)), ("mcs_hold", Value::Time(MS * 10))];
-    let params = Params::resolve(ENTRY.choice.params, given).unwrap();
+    let params = Params { mcs_steps: 2, mcs_hold: MS * 10, ..Params::default() };
     let mut init = Init { rate: Rate::from_mbps(400), seed: 1, name: "a", link: "a", air: &mut air };
-    let mut wifi = Wifi::new(&params, &mut init);
+    let mut wifi = Wifi::new(params, &mut init);
     let mut seen: Vec<u64> = (0..10_000).map(|i| wifi.phy_rate(MS * i) / 1_000_000).collect();
     seen.sort_unstable();
     seen.dedup();
@@ -146,7 +144,7 @@ fn the_phy_rate_walks_on_the_ladder_below_the_link_rate() {
 #[test]
 fn parameters_that_contradict_each_other_are_named() {
     let conflict = |given: &[(&str, Value)], mbps| {
-        let params = Params::resolve(ENTRY.choice.params, given.iter().copied()).unwrap();
+        let params = knee_core::Params::resolve(ENTRY.choice.params, given.iter().copied()).unwrap();
         (ENTRY.check)(&params, Rate::from_mbps(mbps)).err().map(|conflict| conflict.key)
     };
     assert_eq!(conflict(&[], 300), None);
