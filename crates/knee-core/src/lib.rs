@@ -5,6 +5,7 @@
 pub mod cache;
 pub mod connection;
 pub mod convert;
+pub mod given;
 pub mod packet;
 pub mod params;
 pub mod rng;
@@ -13,6 +14,7 @@ pub mod testing;
 pub mod units;
 
 pub use connection::{ConnectionId, Tuple};
+pub use given::{Conflict, ParamsSpec, ValueSpec};
 pub use packet::Packet;
 pub use params::{Kind, Param, ParamError, Params, Value};
 pub use rng::Rng;
