@@ -70,7 +70,7 @@ impl Application for Script {
 }
 
 fn task(role: &str, control: &Path, port: u16) -> Task {
-    let traffic = serde_json::json!({ "kind": "app_limited", "rate": 1 });
+    let traffic = serde_json::json!({ "kind": "declared", "name": "app_limited", "params": { "rate": { "rate": 1 } } });
     let told = serde_json::json!({
         "role": role, "flow": 3, "traffic": traffic, "seed": 1, "control": control, "address": "127.0.0.1", "port": port,
         "cc": "reno", "start": 10_000_000, "stop": 1_500_000_000, "duration": 1_500_000_000, "interval": 100_000_000,
