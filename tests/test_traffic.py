@@ -13,10 +13,10 @@ from pydantic import BaseModel
 import knee
 from knee.errors import ScenarioError
 from knee.grounds import GROUNDS
-from knee.scenario import from_dict, from_toml, load, offered
+from knee.scenario import from_dict, from_toml, load, offered, registry
 from knee.scenario.shipped import shipped
 from knee.scenario.spec import spec
-from knee.scenario.traffic import KINDS, REQUESTS, UDP, Size
+from knee.scenario.traffic import DATAGRAMS, KINDS, REQUESTS, UDP, Size
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK: dict[str, Any] = {"rate": "10 Mbit/s"}
@@ -24,7 +24,7 @@ LINK: dict[str, Any] = {"rate": "10 Mbit/s"}
 
 def scenario(traffic: dict[str, Any] | None = None, **changed: Any) -> dict[str, Any]:
     flow: dict[str, Any] = {"rtt": "20 ms"}
-    if traffic is None or traffic.get("kind") not in ("udp", "rtc"):
+    if traffic is None or traffic.get("kind") not in DATAGRAMS:
         flow["cc"] = "cubic"
     if traffic is not None:
         flow["traffic"] = traffic
@@ -45,7 +45,13 @@ EVERY: list[dict[str, Any]] = [
         "load": "4 Mbit/s",
         "size": {"distribution": "pareto", "min": "1 kB", "shape": 1.2, "max": "1 MB"},
     },
-    {"kind": "app_limited", "rate": "2 Mbit/s"},
+    # Kinds that declare their parameters, each with those that it needs.
+    *(
+        {"kind": entry.name} | {p.name: p.plain(p.default) for p in entry.params.values() if p.required}
+        for entry in registry.traffic().values()
+        if not entry.tables
+    ),
+    {"kind": "bursts", "period": "0.2 s", "burst": "20 kB", "jitter": "50 ms", "waits": True},
     {"kind": "udp", "rate": "1 Mbit/s", "packet_size": "500 B", "on": "1 s", "off": "1.5 s"},
     {
         "kind": "udp",

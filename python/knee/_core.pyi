@@ -13,6 +13,8 @@ __all__ = [
     "link_conflict",
     "registry",
     "simulate",
+    "traffic_conflict",
+    "traffic_load",
     "version",
 ]
 
@@ -102,6 +104,25 @@ def link_conflict(name: str, params: str, rate: int) -> tuple[str, str, str] | N
 
     Returns:
         The parameter, what was found, and what would be accepted; None if they agree.
+    """
+
+def traffic_conflict(name: str, params: str) -> tuple[str, str, str] | None:
+    """What of a kind of traffic's parameters contradicts each other.
+
+    Args:
+        name: the kind.
+        params: its parameters, JSON, each tagged with its kind.
+
+    Returns:
+        The parameter, what was found, and what would be accepted; None if they agree.
+    """
+
+def traffic_load(name: str, params: str) -> int | None:
+    """The rate that a kind of traffic offers on average, bit/s; None where it takes what it gets.
+
+    Args:
+        name: the kind.
+        params: its parameters, JSON, each tagged with its kind.
     """
 
 def simulate(
