@@ -426,7 +426,7 @@ def _field(param: registry.Param) -> tuple[Any, Any]:
     base: Any = _TYPES[param.kind]
     taken: Any = Annotated[base, BeforeValidator(param.parse), PlainSerializer(param.plain)]
     if param.required:
-        return taken, Field(description=f'{param.about}, such as "{param.text(param.default)}"')
+        return taken, Field(description=f"{param.about}, such as {units.shown(param.plain(param.default))}")
     return taken, Field(param.default, description=f"{param.about}, {param.accepted.removeprefix('expected ')}")
 
 
