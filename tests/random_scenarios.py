@@ -11,9 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 import knee
 from knee.errors import Refused
 from knee.scenario import registry, units
+from knee.scenario.traffic import DATAGRAMS, KINDS
 
 Table = dict[str, Any]
 
@@ -27,6 +30,8 @@ _QUIC = [*registry.quic_controllers()]
 _NOT_OVER_QUIC = ("dctcp", "prague")
 #: The delay model that reads a file is not drawn.
 _DELAY_MODELS = [name for name in registry.delay_models() if name not in ("uniform", "table")]
+#: Kinds of traffic that declare their parameters.
+_DECLARED = [name for name, entry in registry.traffic().items() if not entry.tables]
 
 
 def scenario(number: int) -> Table:
@@ -210,12 +215,23 @@ def _way(dice: random.Random, links: Sequence[Table]) -> Table:
     return made
 
 
+def _declared(dice: random.Random, kind: str) -> Table:
+    """Traffic of a kind that declares its parameters, with some of them around their defaults."""
+    params = registry.traffic()[kind].params.values()
+    needed = {param.name: _param(dice, param) for param in params if param.required}
+    for _ in range(4):
+        others = {param.name: _param(dice, param) for param in params if not param.required and dice.random() < 0.5}
+        try:
+            KINDS[kind].model_validate({"kind": kind} | needed | others)
+        except ValidationError:
+            continue
+        return {"kind": kind} | needed | others
+    return {"kind": kind} | needed
+
+
 def _datagrams(dice: random.Random) -> Table:
     if dice.random() < 0.4:
-        rates = sorted(int(10 ** dice.uniform(1.7, 3.7)) for _ in range(3))
-        names = ("min_rate", "start_rate", "max_rate")
-        traffic: Table = {"kind": "rtc", "controller": dice.choice(["scream", "gcc"])}
-        traffic |= {name: f"{rate} kbit/s" for name, rate in zip(names, rates, strict=True)}
+        traffic = _declared(dice, dice.choice([name for name in _DECLARED if name in DATAGRAMS]))
     elif dice.random() < 0.5:
         traffic = {"kind": "udp", "preset": dice.choice(["voip-g711", "voip-opus", "game-60hz"])}
     else:
@@ -229,9 +245,10 @@ def _datagrams(dice: random.Random) -> Table:
 
 def _traffic(dice: random.Random, duration_ms: int) -> Table:
     """Applications over TCP."""
-    kind = dice.choice(["transfers", "transfers", "requests", "requests", "video", "app_limited"])
-    if kind == "app_limited":
-        return {"kind": kind, "rate": _rate(dice)}
+    declared = [name for name in _DECLARED if name not in DATAGRAMS]
+    kind = dice.choice(["transfers", "transfers", "requests", "requests", "video", dice.choice(declared)])
+    if kind in declared:
+        return _declared(dice, kind)
     if kind == "video":
         segment_ms = dice.choice([100, 500, 1000])
         made = {"kind": kind, "segment": f"{segment_ms} ms", "buffer": f"{segment_ms * dice.randrange(2, 20)} ms"}

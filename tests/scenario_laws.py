@@ -45,11 +45,11 @@ def conserved(result: Result) -> Iterator[str]:
             yield f"{who}: of {datagrams['sent']} datagrams {datagrams['received']} received, {datagrams['lost']} lost"
         if flow["delivered_bytes"] > flow["received_bytes"]:
             yield f"{who}: {flow['delivered_bytes']} bytes delivered of {flow['received_bytes']} received"
-        whole = {"transfers": "transfer", "requests": "request"}.get(flow.get("traffic", ""), "")
+        whole = {"transfers": "transfer", "requests": "request"}.get(flow.get("traffic", ""), "transfer")
         rows = result.completions.filter(pl.col("flow") == flow["flow"])
         completed = rows.filter(pl.col("what") == whole)["bytes"].sum()
         # An answer is complete when it is there, which counts in what was received.
-        if whole and completed > flow["received_bytes"]:
+        if completed > flow["received_bytes"]:
             yield f"{who}: {completed} bytes completed of {flow['received_bytes']} received"
     for probe in result.summary.get("probes", ()):
         if probe["received"] + probe["lost"] > probe["sent"] or probe["echoed"] > probe["received"]:

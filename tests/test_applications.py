@@ -319,6 +319,15 @@ def test_an_application_of_a_rate_has_that_rate() -> None:
     assert made.summary["flows"][0]["goodput_mbps"] == pytest.approx(5.0, rel=0.02)
 
 
+def test_bursts_are_transfers_of_a_size_each_period() -> None:
+    """Handed over at multiples of the period from the flow's start on."""
+    made = alone({"kind": "bursts", "period": "100 ms", "burst": "20 kB"}, duration="5 s")
+    figures = made.summary["flows"][0]
+    assert figures["traffic"] == "bursts"
+    assert (figures["transfers"]["completed"], figures["transfers"]["bytes"]) == (50, 1_000_000)
+    assert made.completions["started_s"].to_list() == pytest.approx([0.1 * k for k in range(50)])
+
+
 @pytest.mark.parametrize("controller", ["scream", "gcc"])
 def test_real_time_video_finds_its_rate(controller: str) -> None:
     """On an idle link it comes near its highest rate within a minute, without loss."""

@@ -163,7 +163,7 @@ def test_results_side_by_side_as_json(tiny: Path, capsys: pytest.CaptureFixture[
 
 def test_lists_are_answered_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     every = answered(["list"], capsys)
-    assert sorted(every) == ["cc", "links", "queues", "receivers", "scenarios", "searches", "sweeps"]
+    assert sorted(every) == ["cc", "links", "queues", "receivers", "scenarios", "searches", "sweeps", "traffic"]
     assert {"name": "reno", "family": "loss-based"}.items() <= every["cc"][0].items()
     lola = answered(["list", "cc", "lola"], capsys)
     (target,) = [param for param in lola["params"] if param["name"] == "q_target"]

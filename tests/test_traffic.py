@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -11,12 +13,13 @@ import pytest
 from pydantic import BaseModel
 
 import knee
+from knee.cli import main
 from knee.errors import ScenarioError
 from knee.grounds import GROUNDS
-from knee.scenario import from_dict, from_toml, load, offered
+from knee.scenario import from_dict, from_toml, load, offered, registry
 from knee.scenario.shipped import shipped
 from knee.scenario.spec import spec
-from knee.scenario.traffic import KINDS, REQUESTS, UDP, Size
+from knee.scenario.traffic import DATAGRAMS, KINDS, REQUESTS, UDP, Size
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK: dict[str, Any] = {"rate": "10 Mbit/s"}
@@ -24,7 +27,7 @@ LINK: dict[str, Any] = {"rate": "10 Mbit/s"}
 
 def scenario(traffic: dict[str, Any] | None = None, **changed: Any) -> dict[str, Any]:
     flow: dict[str, Any] = {"rtt": "20 ms"}
-    if traffic is None or traffic.get("kind") not in ("udp", "rtc"):
+    if traffic is None or traffic.get("kind") not in DATAGRAMS:
         flow["cc"] = "cubic"
     if traffic is not None:
         flow["traffic"] = traffic
@@ -45,7 +48,13 @@ EVERY: list[dict[str, Any]] = [
         "load": "4 Mbit/s",
         "size": {"distribution": "pareto", "min": "1 kB", "shape": 1.2, "max": "1 MB"},
     },
-    {"kind": "app_limited", "rate": "2 Mbit/s"},
+    # Kinds that declare their parameters, each with those that it needs.
+    *(
+        {"kind": entry.name} | {p.name: p.plain(p.default) for p in entry.params.values() if p.required}
+        for entry in registry.traffic().values()
+        if not entry.tables
+    ),
+    {"kind": "bursts", "period": "0.2 s", "burst": "20 kB", "jitter": "50 ms", "waits": True},
     {"kind": "udp", "rate": "1 Mbit/s", "packet_size": "500 B", "on": "1 s", "off": "1.5 s"},
     {
         "kind": "udp",
@@ -196,6 +205,8 @@ def test_recordings_lie_beside_the_scenario(tmp_path: Path, monkeypatch: pytest.
     assert told["arrivals"] == {"times": [500_000_000, 1_000_000_000, 1_000_000_000]}
 
 
+BURSTS: dict[str, Any] = {"kind": "bursts", "period": "1 s", "burst": "1 MB"}
+
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     (scenario({"kind": "udp", "preset": "voip-g729"}), "flows[0].traffic.preset", "voip-g711, voip-opus"),
     (scenario({"kind": "tranfers"}), "flows[0].traffic", "did you mean transfers"),
@@ -222,6 +233,13 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ),
     (scenario({"kind": "video", "ladder": ["2 Mbit/s", "1 Mbit/s"]}), "flows[0].traffic.ladder", "ascending"),
     (scenario({"kind": "rtc", "start_rate": "9 Mbit/s"}), "flows[0].traffic.start_rate", "ascending"),
+    (scenario({"kind": "rtc", "fps": 241}), "flows[0].traffic.fps", "241 is out of range; expected 1.0 to 240.0"),
+    (scenario({"kind": "app_limited"}), "flows[0].traffic.rate", 'expected the rate of payload, such as "5 Mbit/s"'),
+    (scenario(BURSTS | {"perod": "1 s"}), "flows[0].traffic.perod", "did you mean period"),
+    (scenario(BURSTS | {"period": "1 us"}), "flows[0].traffic.period", '"1 us" is out of range; expected 1 ms to'),
+    (scenario(BURSTS | {"burst": "1 Mbit/s"}), "flows[0].traffic.burst", 'has the unit "Mbit/s"; a size is'),
+    (scenario(BURSTS | {"jitter": "2 s"}), "flows[0].traffic.jitter", "2 s is above the period, which is 1 s"),
+    (scenario(BURSTS | {"waits": "no"}), "flows[0].traffic.waits", "expected true or false"),
     (
         scenario({"kind": "requests", "preset": "rpc", "think": "1 s", "per_second": 1.0}),
         "flows[0].traffic.think",
@@ -270,6 +288,40 @@ def test_a_load_above_a_link_is_a_warning() -> None:
     assert offered.warnings(from_dict(scenario(flows=[flow]))) == []
     said = offered.warnings(from_dict(scenario(flows=[flow | {"count": 2}])))
     assert said == ["The traffic offers 12 Mbit/s to link bottleneck, which carries 10 Mbit/s."]
+
+
+def test_a_declared_kind_says_what_it_offers() -> None:
+    """Two bursts of 1 MB per second are 16 Mbit/s; one that waits takes what it gets."""
+    faster = from_dict(scenario(BURSTS | {"period": "500 ms"}))
+    assert offered.warnings(faster) == ["The traffic offers 16 Mbit/s to link bottleneck, which carries 10 Mbit/s."]
+    assert offered.warnings(from_dict(scenario(BURSTS | {"period": "500 ms", "waits": True}))) == []
+
+
+def test_the_core_is_told_of_all_parameters_of_a_declared_kind() -> None:
+    made = from_dict(scenario(BURSTS), overrides=["flows.0.traffic.period=200ms"])
+    params = {
+        "period": {"time": 200_000_000},
+        "burst": {"bytes": 10**6},
+        "jitter": {"time": 0},
+        "waits": {"bool": False},
+    }
+    assert spec(made)["flows"][0]["traffic"] == {"kind": "declared", "name": "bursts", "params": params}
+    assert pickle.loads(pickle.dumps(made)) == made
+
+
+def test_the_list_shows_all_kinds_and_the_keys_of_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "traffic"]) == 0
+    shown = capsys.readouterr().out
+    assert all(kind in shown for kind in KINDS)
+    assert main(["list", "traffic", "bursts"]) == 0
+    shown = capsys.readouterr().out
+    assert "period, needed" in shown
+    assert "jitter = 0 s" in shown
+    assert main(["list", "traffic", "video", "--json"]) == 0
+    keys = json.loads(capsys.readouterr().out)["keys"]
+    assert {"name": "algorithm", "takes": '"bba" or "rate"'} in keys
+    assert main(["list", "traffic", "burst"]) == 2
+    assert "did you mean bursts" in capsys.readouterr().err
 
 
 def test_a_shipped_scenario_takes_changes_of_its_traffic() -> None:

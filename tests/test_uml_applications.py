@@ -99,6 +99,18 @@ def test_requests_are_answered_after_their_service_time() -> None:
     assert there["time_ms"].mean() == pytest.approx(here["time_ms"].mean(), rel=0.05)
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_bursts_are_handed_over_at_the_simulators_times(waits: bool) -> None:
+    """The jitter is drawn from the same seed. Bursts that wait come after those before, which take as long."""
+    traffic = {"kind": "bursts", "period": "200 ms", "burst": "100 kB", "jitter": "50 ms", "waits": waits}
+    flow = {"cc": "cubic", "rtt": "20 ms", "traffic": traffic}
+    there, here = (times(result, "transfer") for result in both(flows=[flow], link=LINK))
+    assert len(there) == len(here) >= 8
+    most = 0.05 if waits else 1e-3
+    assert (there["started_s"] - here["started_s"]).abs().max() < most  # type: ignore[operator]
+    assert there["time_ms"].mean() == pytest.approx(here["time_ms"].mean(), rel=0.1)
+
+
 def test_probes_and_calls_feel_the_queue_of_a_download() -> None:
     voice = {"rtt": "20 ms", "label": "voice", "traffic": {"kind": "udp", "preset": "voip-g711"}}
     probe = {"interval": "20 ms", "rtt": "20 ms", "label": "echo"}

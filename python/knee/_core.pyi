@@ -13,6 +13,8 @@ __all__ = [
     "link_conflict",
     "registry",
     "simulate",
+    "traffic_conflict",
+    "traffic_load",
     "version",
 ]
 
@@ -104,6 +106,25 @@ def link_conflict(name: str, params: str, rate: int) -> tuple[str, str, str] | N
         The parameter, what was found, and what would be accepted; None if they agree.
     """
 
+def traffic_conflict(name: str, params: str) -> tuple[str, str, str] | None:
+    """What of a kind of traffic's parameters contradicts each other.
+
+    Args:
+        name: the kind.
+        params: its parameters, JSON, each tagged with its kind.
+
+    Returns:
+        The parameter, what was found, and what would be accepted; None if they agree.
+    """
+
+def traffic_load(name: str, params: str) -> int | None:
+    """The rate that a kind of traffic offers on average, bit/s; None where it takes what it gets.
+
+    Args:
+        name: the kind.
+        params: its parameters, JSON, each tagged with its kind.
+    """
+
 def simulate(
     spec_json: str,
     spool: str | None = None,
@@ -115,7 +136,7 @@ def simulate(
     """Runs a specification to its end.
 
     Args:
-        spec_json: the specification, JSON (``crates/knee-sim/src/spec.rs``).
+        spec_json: the specification, JSON (``crates/knee-net/src/spec.rs``).
         spool: a file to which sample rows go in blocks, so that memory stays flat; None keeps them in memory.
         progress: called some 20 times a second with the fraction of simulated time that has passed.
         own: congestion controls written in Python, by the names that the specification uses.

@@ -6,6 +6,7 @@ pub mod cache;
 pub mod connection;
 pub mod convert;
 pub mod declare;
+pub mod given;
 pub mod packet;
 pub mod params;
 pub mod rng;
@@ -14,6 +15,7 @@ pub mod testing;
 pub mod units;
 
 pub use connection::{ConnectionId, Tuple};
+pub use given::{Conflict, ParamsSpec, ValueSpec};
 pub use packet::Packet;
 pub use params::{Kind, Param, ParamError, Params, Value};
 pub use rng::Rng;

@@ -13,7 +13,7 @@ use knee_endpoint::poller;
 use knee_endpoint::record::Record;
 use knee_endpoint::server::{self, Server};
 use knee_endpoint::task::{Role, Task};
-use knee_traffic::{TrafficSpec, datagrams};
+use knee_traffic::datagrams;
 use nix::sched::{CloneFlags, setns};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_keep_capabilities, set_no_new_privs};
@@ -40,8 +40,9 @@ fn run() -> Result<(), Failure> {
         setns(namespace, CloneFlags::CLONE_NEWNET).map_err(failed("cannot enter the namespace"))?;
     }
     let datagrams = Rng::stream(task.seed, &format!("datagrams/{}", task.flow));
-    if matches!(task.traffic, TrafficSpec::Rtc { .. }) {
-        return Err(Failure::Task("sockets do not carry real-time video yet".into()));
+    task.traffic.check().map_err(Failure::Task)?;
+    if task.traffic.entry().is_some_and(|entry| !entry.sockets) {
+        return Err(Failure::Task("sockets do not carry this traffic yet".into()));
     }
     let record = match (task.role, datagrams::source(&task.traffic, false, datagrams)) {
         (Role::Client, Some(mut source)) => {

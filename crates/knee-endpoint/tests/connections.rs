@@ -1,10 +1,14 @@
 //! Both ends over the loopback device, as real sockets.
 
-use knee_core::Time;
+#![allow(clippy::unwrap_used, reason = "a failure in a test's helper is the test's")]
+
+use knee_core::{Rng, Time};
+use knee_endpoint::record::Record;
 use knee_endpoint::task::Task;
 use knee_endpoint::{client, poller, server};
-use knee_traffic::{Application, Completion, Conn, Exchange, Net, What};
+use knee_traffic::{Application, Completion, Conn, Exchange, Net, TrafficSpec, What, application};
 use nix::sys::stat::Mode;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::thread;
 
@@ -69,9 +73,8 @@ impl Application for Script {
     fn stop(&mut self, _net: &mut dyn Net) {}
 }
 
-fn task(role: &str, control: &Path, port: u16) -> Task {
-    let traffic = serde_json::json!({ "kind": "app_limited", "rate": 1 });
-    let told = serde_json::json!({
+fn task(role: &str, control: &Path, port: u16, traffic: &Value) -> Task {
+    let told = json!({
         "role": role, "flow": 3, "traffic": traffic, "seed": 1, "control": control, "address": "127.0.0.1", "port": port,
         "cc": "reno", "start": 10_000_000, "stop": 1_500_000_000, "duration": 1_500_000_000, "interval": 100_000_000,
         "marks": [50_000_000],
@@ -79,24 +82,34 @@ fn task(role: &str, control: &Path, port: u16) -> Task {
     serde_json::from_value(told).expect("a task")
 }
 
-/// Messages of any size, a byte and what no buffer holds; those of one connection complete in their order, an answer comes
-/// after the service time, and the other end counts every byte once.
-#[test]
-fn exchanges_of_any_size_complete_in_order() {
-    let folder = std::env::temp_dir().join(format!("knee-endpoint-{}", std::process::id()));
+/// Runs `application` and the other end of its connections; gives what each has seen.
+fn run(name: &str, traffic: &Value, application: &mut dyn Application) -> (Record, Record) {
+    let folder = std::env::temp_dir().join(format!("knee-endpoint-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let control = folder.join("control");
     nix::unistd::mkfifo(&control, Mode::S_IRWXU).unwrap();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let (here, there) = (task("client", &control, port), task("server", &control, port));
+    let (here, there) = (task("client", &control, port, traffic), task("server", &control, port, traffic));
     let listening = server::Server::new(&there).unwrap();
     let start = poller::monotonic_ns().unwrap();
     let serving = thread::spawn(move || server::run(listening, &there, start).unwrap());
-    let sizes = vec![(1, 0), (20_000_000, 0), (1, 3_000_000), (5, 1), (100_000, 0)];
-    let mut script = Script { together: Conn(0), left: sizes.len(), sizes: sizes.clone() };
-    let seen = client::run(client::Sockets::new(&here).unwrap(), &mut script, &here, start).unwrap();
+    let seen = client::run(client::Sockets::new(&here).unwrap(), application, &here, start).unwrap();
     let served = serving.join().unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
+    (seen, served)
+}
+
+fn limited() -> Value {
+    json!({ "kind": "declared", "name": "app_limited", "params": { "rate": { "rate": 1 } } })
+}
+
+/// Messages of any size, a byte and what no buffer holds; those of one connection complete in their order, an answer comes
+/// after the service time, and the other end counts every byte once.
+#[test]
+fn exchanges_of_any_size_complete_in_order() {
+    let sizes = vec![(1, 0), (20_000_000, 0), (1, 3_000_000), (5, 1), (100_000, 0)];
+    let mut script = Script { together: Conn(0), left: sizes.len(), sizes: sizes.clone() };
+    let (seen, served) = run("script", &limited(), &mut script);
 
     let count = |what: What| seen.completions.iter().filter(|row| row.what == what as u32).count();
     assert_eq!((count(What::Request), count(What::Transfer), count(What::Connect)), (5, 5, 6));
@@ -110,4 +123,21 @@ fn exchanges_of_any_size_complete_in_order() {
     let answers: u64 = sizes.iter().map(|&(_, down)| down).sum();
     assert_eq!(seen.progress.last().unwrap().bytes, answers);
     assert_eq!(seen.progress.len(), 16, "every 100 ms, and at the mark");
+}
+
+/// 100 kB each 250 ms from 10 ms on, six times until 1.5 s: on time, on one connection, and each acknowledged.
+#[test]
+fn a_kind_that_declares_its_parameters_runs_over_sockets() {
+    let params = json!({ "period": { "time": 250_000_000 }, "burst": { "bytes": 100_000 } });
+    let traffic = json!({ "kind": "declared", "name": "bursts", "params": params });
+    let spec: TrafficSpec = serde_json::from_value(traffic.clone()).unwrap();
+    spec.check().unwrap();
+    let mut bursts = application(&spec, Rng::stream(1, "bursts")).unwrap();
+    let (seen, served) = run("bursts", &traffic, &mut *bursts);
+    let whole = |row: &Completion| (row.what, row.bytes) == (What::Transfer as u32, 100_000) && row.t_s > row.started_s;
+    assert!(seen.completions.len() == 6 && seen.completions.iter().all(whole), "{:?}", seen.completions);
+    for (k, row) in seen.completions.iter().enumerate() {
+        assert!(row.started_s >= 0.01 + 0.25 * k as f64, "{row:?}");
+    }
+    assert_eq!(served.progress.last().unwrap().bytes, 600_000);
 }

@@ -1,7 +1,8 @@
 //! What a simulation is told: a scenario with every default written out and every quantity in base units (times in
 //! nanoseconds, rates in bits per second, sizes in bytes), as the Python package hands it over in JSON.
 
-use knee_core::{Bytes, Kind, Param, Rate, Time, Value};
+use knee_core::{Bytes, Time};
+pub use knee_core::{ParamsSpec, ValueSpec};
 use knee_traffic::TrafficSpec;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -202,29 +203,6 @@ impl From<LimitSpec> for knee_queue::Limit {
     }
 }
 
-/// A parameter's value, tagged with its kind.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ValueSpec {
-    /// ns.
-    Time(u64),
-    /// bit/s.
-    Rate(u64),
-    /// Bytes.
-    Bytes(u64),
-    /// A count.
-    Count(u64),
-    /// A plain number.
-    Ratio(f64),
-    /// A switch.
-    Bool(bool),
-    /// A word.
-    Choice(String),
-}
-
-/// Parameters by name.
-pub type ParamsSpec = BTreeMap<String, ValueSpec>;
-
 impl FlowSpec {
     /// Whether it goes over TCP, and not over UDP.
     pub fn is_tcp(&self) -> bool {
@@ -245,27 +223,6 @@ impl FlowSpec {
     pub fn same_cc(&self, other: &Self) -> bool {
         let [mine, theirs] = [self, other].map(|flow| flow.cc_params.as_ref().map(|raw| raw.get()));
         self.cc == other.cc && mine == theirs
-    }
-}
-
-impl ValueSpec {
-    /// The value as `param` declares it.
-    ///
-    /// # Errors
-    /// With a word that is not one of its choices.
-    pub fn to_value(&self, param: &Param) -> Result<Value, &str> {
-        Ok(match self {
-            Self::Time(ns) => Value::Time(Time::from_nanos(*ns)),
-            Self::Rate(bps) => Value::Rate(Rate::from_bps(*bps)),
-            Self::Bytes(n) => Value::Bytes(Bytes(*n)),
-            Self::Count(n) => Value::Count(*n),
-            Self::Ratio(x) => Value::Ratio(*x),
-            Self::Bool(b) => Value::Bool(*b),
-            Self::Choice(word) => {
-                let Kind::Choice(words) = param.kind else { return Err(word) };
-                Value::Choice(words.iter().find(|w| *w == word).ok_or(word.as_str())?)
-            }
-        })
     }
 }
 

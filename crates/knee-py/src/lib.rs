@@ -30,8 +30,8 @@ mod _core {
     }
 
     /// JSON with all congestion controls (`cc`), queue disciplines (`queues`), models of links (`links`), of their loss
-    /// (`losses`) and of their delay (`delays`), and the QUIC stack's own controllers (`quic`),
-    /// their parameters and phases.
+    /// (`losses`) and of their delay (`delays`), the QUIC stack's own controllers (`quic`), receivers (`receivers`) and
+    /// kinds of traffic (`traffic`), their parameters and phases.
     #[pyfunction]
     fn registry() -> String {
         listing::registry().to_string()
@@ -49,6 +49,20 @@ mod _core {
     #[pyfunction]
     fn link_access(name: &str, params: &str, rate: u64) -> PyResult<u64> {
         listing::access(name, params, rate).map_err(SpecError::new_err)
+    }
+
+    /// What of a kind of traffic's parameters (JSON, tagged with their kinds) contradicts each other: the parameter, what
+    /// was found, what would be accepted.
+    #[pyfunction]
+    fn traffic_conflict(name: &str, params: &str) -> PyResult<Option<(String, String, String)>> {
+        listing::traffic_conflict(name, params).map_err(SpecError::new_err)
+    }
+
+    /// The rate that a kind of traffic offers with these parameters (JSON, tagged with their kinds), bit/s; none: it takes
+    /// what it gets.
+    #[pyfunction]
+    fn traffic_load(name: &str, params: &str) -> PyResult<Option<u64>> {
+        listing::traffic_load(name, params).map_err(SpecError::new_err)
     }
 
     /// Runs a specification (JSON) to its end. Gives its figures in JSON, and rows by their kind as raw memory. Sample

@@ -1,11 +1,11 @@
-//! The registries of algorithms and queue disciplines as JSON.
+//! The registries of algorithms, queue disciplines and others as JSON.
 
 use knee_cc::Ecn;
-use knee_core::{Kind, Param, Value};
+use knee_core::{Kind, Param, Params, Value};
 use serde_json::{Value as Json, json};
 
 /// The registries of algorithms, of queue disciplines, of the models of links, of their loss and of their delay, of the QUIC
-/// stacks' own controllers, and of receivers. Times in ns, rates in bit/s, sizes in bytes.
+/// stacks' own controllers, of receivers, and of kinds of traffic. Times in ns, rates in bit/s, sizes in bytes.
 pub fn registry() -> Json {
     let cc: Vec<Json> = knee_cc::registry().iter().map(algorithm).collect();
     let queues: Vec<Json> = knee_queue::registry().iter().map(discipline).collect();
@@ -14,9 +14,10 @@ pub fn registry() -> Json {
     let losses: Vec<Json> = knee_link::registry::losses().iter().map(choice).collect();
     let delays: Vec<Json> = knee_link::registry::delays().iter().map(choice).collect();
     let receivers: Vec<Json> = knee_tcp::receiver::ENTRIES.iter().map(receiver).collect();
+    let traffic: Vec<Json> = knee_traffic::registry().iter().map(kind_of_traffic).collect();
     json!({
         "cc": cc, "queues": queues, "quic": stacks, "links": links, "losses": losses, "delays": delays,
-        "receivers": receivers,
+        "receivers": receivers, "traffic": traffic,
     })
 }
 
@@ -37,6 +38,26 @@ pub fn access(name: &str, params: &str, rate: u64) -> Result<u64, String> {
     Ok((model.access)(&params, knee_core::Rate::from_bps(rate)).as_nanos())
 }
 
+/// What of a kind of traffic's parameters contradicts each other: the parameter, what was found and what would do.
+pub fn traffic_conflict(name: &str, params: &str) -> Result<Option<(String, String, String)>, String> {
+    let (entry, params) = traffic(name, params)?;
+    let conflict = (entry.check)(&params).err();
+    Ok(conflict.map(|conflict| (conflict.key.into(), conflict.found, conflict.accepted)))
+}
+
+/// The rate that a kind of traffic offers with these parameters, bit/s; none: it takes what it gets.
+pub fn traffic_load(name: &str, params: &str) -> Result<Option<u64>, String> {
+    let (entry, params) = traffic(name, params)?;
+    Ok((entry.load)(&params).map(knee_core::Rate::as_bps))
+}
+
+fn traffic(name: &str, params: &str) -> Result<(&'static knee_traffic::Entry, Params), String> {
+    let entry = knee_traffic::find(name).ok_or_else(|| format!("no kind of traffic `{name}`"))?;
+    let given: knee_core::ParamsSpec = serde_json::from_str(params).map_err(|error| error.to_string())?;
+    let params = Params::from_spec(entry.params, &given).map_err(|error| format!("{name}: {error}"))?;
+    Ok((entry, params))
+}
+
 fn choice(choice: &knee_link::registry::Choice) -> Json {
     json!({
         "name": choice.name,
@@ -53,6 +74,24 @@ fn receiver(entry: &knee_tcp::receiver::Entry) -> Json {
         "source": entry.source,
         "params": entry.params.iter().map(param).collect::<Vec<_>>(),
         "needs": { "receive_window": entry.conceals_losses },
+    })
+}
+
+fn kind_of_traffic(entry: &knee_traffic::Entry) -> Json {
+    let params = entry.params.iter().map(|declared| {
+        let mut told = param(declared);
+        told["required"] = json!(entry.required.contains(&declared.name));
+        told
+    });
+    json!({
+        "name": entry.name,
+        "about": entry.about,
+        "source": entry.source,
+        "params": params.collect::<Vec<_>>(),
+        "datagrams": entry.sends_datagrams(),
+        "pulls": entry.pulls,
+        "sockets": entry.sockets,
+        "tables": entry.has_tables(),
     })
 }
 

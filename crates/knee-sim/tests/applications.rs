@@ -2,6 +2,8 @@
 //! may show on any path.
 
 use crate::laws;
+use crate::networks::any_declared;
+use knee_core::Rate;
 use knee_sim::{Output, Rows, Simulation, Spec};
 use knee_traffic::{Completion, What};
 use proptest::prelude::*;
@@ -54,6 +56,10 @@ fn time(completion: &Completion) -> f64 {
 
 fn transfers(arrivals: &Value, size: &Value, persistent: bool, number: Option<u64>) -> Value {
     json!({"kind": "transfers", "arrivals": arrivals, "size": size, "persistent": persistent, "number": number})
+}
+
+fn limited(rate: u64) -> Value {
+    json!({"kind": "declared", "name": "app_limited", "params": {"rate": {"rate": rate}}})
 }
 
 /// RFC 6928 starts with 10 segments and slow start doubles them each round trip: k rounds carry 10 (2^k - 1).
@@ -182,16 +188,36 @@ fn a_full_player_pauses_between_segments() {
 fn an_application_of_a_given_rate_takes_it_under_every_congestion_control() {
     for cc in CCS {
         let path = Path { cc, mbps: 20.0, rtt_ms: 30, seconds: 20, ..EMPTY };
-        let (output, _) = path.run(&json!({"kind": "app_limited", "rate": 5_000_000}));
+        let (output, _) = path.run(&limited(5_000_000));
         let flow = &output.flows[0];
         assert!((flow.goodput_mbps - 5.0).abs() < 0.05, "{cc}: {flow:?}");
         // A quarter of the link fills no queue: one packet each 2.3 ms, 0.6 ms long.
         assert!(output.links[0].queue_delay_max_ms.unwrap_or(0.0) < 1.3, "{cc}: {output:?}");
     }
     // What the link does not carry is not delivered, and nothing breaks.
-    let (output, _) =
-        Path { mbps: 3.0, rtt_ms: 30, seconds: 20, ..EMPTY }.run(&json!({"kind": "app_limited", "rate": 5_000_000}));
+    let (output, _) = Path { mbps: 3.0, rtt_ms: 30, seconds: 20, ..EMPTY }.run(&limited(5_000_000));
     assert!((2.5..3.0).contains(&output.flows[0].goodput_mbps), "{output:?}");
+}
+
+/// 500 kB each second at 20 Mbit/s take 0.2 s. A burst that waits for the one before comes a second after its end.
+#[test]
+fn bursts_come_each_period_or_a_period_after_the_one_before() {
+    for waits in [false, true] {
+        let (_, rows) = Path { mbps: 20.0, rtt_ms: 30, seconds: 20, ..EMPTY }.run(&json!({
+            "kind": "declared", "name": "bursts", "params": {
+                "period": {"time": S}, "burst": {"bytes": 500_000}, "waits": {"bool": waits}
+            }
+        }));
+        let bursts = of(&rows, What::Transfer);
+        // A segment of 1448 bytes is 1514 on the link; the handshake and slow start add some round trips.
+        let least = 500e3 * 8.0 / 20e6 * 1514.0 / 1448.0;
+        assert!(bursts.iter().all(|c| c.bytes == 500_000 && (least..0.4).contains(&time(c))), "{bursts:?}");
+        for (k, pair) in bursts.windows(2).enumerate() {
+            let expected = if waits { pair[0].t_s + 1.0 } else { (k + 1) as f64 };
+            assert!((pair[1].started_s - expected).abs() < 1e-6, "{waits}: {pair:?}");
+        }
+        assert_eq!(bursts.len(), if waits { 16 } else { 20 });
+    }
 }
 
 #[test]
@@ -236,7 +262,7 @@ fn traffic() -> impl Strategy<Value = Value> {
     prop_oneof![
         (arrivals, size.clone(), any::<bool>(), 0u64..100)
             .prop_map(|(arrivals, size, persistent, number)| transfers(&arrivals, &size, persistent, Some(number))),
-        (10_000u64..30_000_000).prop_map(|rate| json!({"kind": "app_limited", "rate": rate})),
+        any_declared(Rate::from_mbps(30)),
         (pages, size, how, 0u64..20).prop_map(|(pages, size, (objects, connections, persistent, tls, service), number)| {
             json!({
                 "kind": "requests", "pages": pages, "request": 300, "size": size, "objects": {"fixed": objects},
@@ -302,9 +328,8 @@ proptest! {
             let rtt = flow["rtt"].as_f64().unwrap() / 1e9;
             let own: Vec<_> = rows.completions.iter().filter(|c| c.flow as usize == i).collect();
             let trips = |c: &Completion| match What::NAMES[c.what as usize] {
-                "transfer" if flow["traffic"]["persistent"] == true => 1.0,
-                "transfer" => 2.0,
-                "request" | "connect" | "tls" | "page" | "segment" => 1.0,
+                "transfer" if flow["traffic"]["persistent"] == false => 2.0,
+                "transfer" | "request" | "connect" | "tls" | "page" | "segment" => 1.0,
                 _ => 0.0,
             };
             for c in &own {

@@ -1,5 +1,7 @@
 //! Connections that applications open: how long handshakes and answers take, that the books add up, that nothing stays behind.
 
+use crate::networks::any_declared;
+use knee_core::Rate;
 use knee_core::packet::MSS;
 use knee_sim::{Output, Rows, Simulation, Spec};
 use knee_traffic::What;
@@ -148,7 +150,7 @@ fn any_traffic() -> impl Strategy<Value = Value> {
                 })
             }
         ),
-        (100_000u64..50_000_000).prop_map(|rate| json!({"kind": "app_limited", "rate": rate})),
+        any_declared(Rate::from_mbps(50)),
     ]
 }
 

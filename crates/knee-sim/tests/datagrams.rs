@@ -258,8 +258,8 @@ fn datagrams_that_cannot_be_are_refused() {
 
 fn rtc(controller: &str, max_rate: u64) -> Value {
     json!({
-        "kind": "rtc", "controller": controller, "start_rate": 300_000, "min_rate": 100_000, "max_rate": max_rate,
-        "fps": 30.0
+        "kind": "declared", "name": "rtc",
+        "params": {"controller": {"choice": controller}, "max_rate": {"rate": max_rate}}
     })
 }
 

@@ -25,7 +25,7 @@ impl TrafficSpec {
                 arrivals.check()?;
                 size.check()
             }
-            Self::AppLimited { rate } => within("the rate", *rate, "bit/s", 1, MAX_RATE),
+            Self::Declared { name, params } => crate::spec::declared(name, params).map(drop),
             Self::Requests { pages, request, size, objects, connections, service, .. } => {
                 pages.check()?;
                 within("the request", *request, "bytes", 1, MAX_SIZE)?;
@@ -41,9 +41,7 @@ impl TrafficSpec {
                 within("the player's buffer", *buffer, "ns", 2 * segment, 2 * MAX_SPAN)?;
                 length.map_or(Ok(()), |length| within("the length of the video", length, "ns", 1, MAX_SPAN))
             }
-            Self::Udp { .. } | Self::UdpTrace { .. } | Self::Probe { .. } | Self::Rtc { .. } => {
-                crate::datagrams::check(self)
-            }
+            Self::Udp { .. } | Self::UdpTrace { .. } | Self::Probe { .. } => crate::datagrams::check(self),
         }
     }
 }
@@ -161,6 +159,7 @@ fn finite(what: &str, found: f64, min: f64, max: f64) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::spec::{Tls, VideoAlgorithm};
+    use knee_core::ValueSpec;
 
     fn transfers(arrivals: Arrivals, size: Size) -> TrafficSpec {
         TrafficSpec::Transfers { arrivals, size, persistent: false, number: None }
@@ -170,6 +169,10 @@ mod tests {
         let (size, tls) = (Size::Fixed(1), Tls::None);
         let (request, persistent, service, number) = (300, true, 0, None);
         TrafficSpec::Requests { pages, request, size, objects, connections, persistent, tls, service, number }
+    }
+
+    fn declared(name: &str, key: &str, value: ValueSpec) -> TrafficSpec {
+        TrafficSpec::Declared { name: name.into(), params: [(key.into(), value)].into() }
     }
 
     fn video(ladder: &[u64], buffer: u64, length: Option<u64>) -> TrafficSpec {
@@ -205,7 +208,14 @@ mod tests {
             (of_points(&[(2, 0.5), (1, 1.0)]), "sizes must ascend: 1 bytes come after 2"),
             (of_points(&[(0, 1.0)]), "the greatest size, 0 bytes"),
             (of_points(&[(1, f64::NAN), (2, 1.0)]), "the probability NaN"),
-            (TrafficSpec::AppLimited { rate: 0 }, "the rate, 0 bit/s"),
+            (
+                declared("app_limited", "rate", ValueSpec::Rate(0)),
+                "app_limited: `rate` is 0 bit/s; expected 1 bit/s to",
+            ),
+            (declared("app_limited", "rat", ValueSpec::Rate(1)), "app_limited: `rate` is missing"),
+            (declared("rtc", "fp", ValueSpec::Ratio(1.0)), "rtc: no parameter `fp`; there are: controller, "),
+            (declared("rtc", "min_rate", ValueSpec::Rate(1_000_000)), "are 1 Mbit/s then 300 kbit/s then"),
+            (declared("udp", "rate", ValueSpec::Rate(1)), "the registry declares no kind of traffic `udp`"),
             (requests(closed(0), Count::Fixed(0), 6), "the number of objects, 0,"),
             (requests(closed(0), Count::Geometric(0.5), 6), "the mean number of objects, 0.5,"),
             (requests(closed(0), Count::Fixed(1), 0), "the number of connections, 0,"),
@@ -226,6 +236,7 @@ mod tests {
             transfers(Arrivals::Times(vec![0, 0, 1]), Size::Pareto(1.0, 1.0, 1)),
             requests(Pages::Open(Arrivals::Periodic(0.1)), Count::Geometric(30.0), 6),
             video(&[1, 2], 8_000_000_000, Some(1)),
+            declared("app_limited", "rate", ValueSpec::Rate(1)),
         ];
         assert!(good.iter().all(|spec| spec.check().is_ok()));
     }

@@ -11,11 +11,22 @@ mod rtc;
 pub use periodic::Periodic;
 pub use reception::Reception;
 pub use recorded::Recorded;
-pub use rtc::Rtc;
+pub use rtc::ENTRY as RTC;
 
 use crate::TrafficSpec;
+use crate::entry::{Entry, Make};
 use knee_core::packet::MTU;
 use knee_core::{Rng, Time};
+
+/// The entry of what sends datagrams at its own times in the registry.
+pub const UDP: Entry = Entry {
+    make: Make::Tables { datagrams: true },
+    ..Entry::with_tables(
+        "udp",
+        "datagrams at constant intervals, with pauses, or as recorded: calls, games",
+        "RFC 3551 and RFC 7587 for the presets of calls; Kuzmanovic and Knightly (SIGCOMM 2003) for constant pauses",
+    )
+};
 
 /// Bytes of the IPv4 and UDP headers.
 pub const HEADERS: u16 = 28;
@@ -67,7 +78,10 @@ pub fn source(spec: &TrafficSpec, l4s: bool, rng: Rng) -> Option<Box<dyn Source>
             Box::new(Periodic::new(*packet, span(*interval)).with_pauses(span(*on), span(*off), rng))
         }
         TrafficSpec::UdpTrace { packets, repeat } => Box::new(Recorded::new(packets, *repeat)),
-        TrafficSpec::Rtc { .. } => Box::new(Rtc::new(spec, l4s, rng)?),
+        TrafficSpec::Declared { name, params } => match crate::spec::declared(name, params).ok()? {
+            (Entry { make: Make::Source(make), .. }, params) => make(&params, l4s, rng),
+            _ => return None,
+        },
         _ => return None,
     })
 }
@@ -105,30 +119,12 @@ pub fn check(spec: &TrafficSpec) -> Result<(), String> {
                 Some(_) => Ok(()),
             }
         }
-        TrafficSpec::Rtc { start_rate, min_rate, max_rate, fps, .. } => {
-            let [start, min, max] = [*start_rate, *min_rate, *max_rate];
-            if !(1..=MAX_RATE).contains(&min) || max > MAX_RATE {
-                return Err(format!("its rates from {min} to {max} bit/s are not from 1 to {MAX_RATE}"));
-            }
-            if !(min..=max).contains(&start) {
-                return Err(format!(
-                    "its first rate of {start} bit/s is not from its least, {min}, to its greatest, {max}"
-                ));
-            }
-            if (1.0..=1000.0).contains(fps) {
-                Ok(())
-            } else {
-                Err(format!("{fps} frames per second are not 1 to 1000"))
-            }
-        }
         _ => Ok(()),
     }
 }
 
 /// Three years, in ns.
 const MAX_SPAN: u64 = 100_000_000_000_000_000;
-/// The greatest rate of an encoder, bit/s: a frame's bytes and its packets' numbers stay far from where they would wrap.
-const MAX_RATE: u64 = 10_000_000_000;
 
 fn check_size(size: u16) -> Result<(), String> {
     if (HEADERS..=MTU).contains(&size) {

@@ -9,12 +9,17 @@
 //! ([`Application::on_complete`]) and puts it on record ([`Net::record`]).
 
 pub mod arrivals;
+mod bursts;
 mod check;
 pub mod completion;
 pub mod datagrams;
+mod entry;
 #[cfg(test)]
 mod laws;
-pub mod limited;
+mod limited;
+#[cfg(any(test, feature = "testing"))]
+pub mod random;
+mod registry;
 pub mod requests;
 pub mod sizes;
 pub mod spec;
@@ -24,11 +29,12 @@ pub mod transfers;
 pub mod video;
 
 pub use completion::{Completion, What};
+pub use entry::{Entry, Make};
+pub use registry::{find, registry};
 pub use spec::TrafficSpec;
 
 use knee_core::{Rng, Time};
 
-use limited::AppLimited;
 use requests::{PageSpec, Requests};
 use transfers::Transfers;
 use video::{Video, VideoSpec};
@@ -87,7 +93,10 @@ pub fn application(spec: &TrafficSpec, rng: Rng) -> Option<Box<dyn Application>>
         TrafficSpec::Transfers { arrivals, size, persistent, number } => {
             Box::new(Transfers::new(&arrivals, &size, persistent, number, rng))
         }
-        TrafficSpec::AppLimited { rate } => Box::new(AppLimited::new(rate)),
+        TrafficSpec::Declared { name, params } => match spec::declared(&name, &params).ok()? {
+            (Entry { make: Make::Application(make), .. }, params) => make(&params, rng),
+            _ => return None,
+        },
         TrafficSpec::Requests { pages, request, size, objects, connections, persistent, tls, service, number } => {
             let service = Time::from_nanos(service);
             let spec = PageSpec { request, size, objects, connections, persistent, tls, service };
@@ -100,11 +109,6 @@ pub fn application(spec: &TrafficSpec, rng: Rng) -> Option<Box<dyn Application>>
             algorithm,
             length: length.map(Time::from_nanos),
         })),
-        TrafficSpec::Udp { .. }
-        | TrafficSpec::UdpTrace { .. }
-        | TrafficSpec::Probe { .. }
-        | TrafficSpec::Rtc { .. } => {
-            return None;
-        }
+        TrafficSpec::Udp { .. } | TrafficSpec::UdpTrace { .. } | TrafficSpec::Probe { .. } => return None,
     })
 }

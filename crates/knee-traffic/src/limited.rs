@@ -9,17 +9,38 @@
 //! writes that are not acknowledged and catches up later, as `iperf3 -b` does, whose average since the start is the rate.
 
 use knee_core::packet::MSS;
-use knee_core::{Bytes, Rate, Time};
+use knee_core::{Bytes, Param, Rate, Time};
 
+use crate::entry::{Entry, Make};
 use crate::{Application, Conn, Exchange, Net};
+
+/// The entry in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "app_limited",
+    about: "a constant rate, which the application writes segment by segment over one connection",
+    source: "iperf3 -b for what the connection does not carry",
+    params: &[Param::rate(
+        "rate",
+        Rate::from_mbps(5),
+        (Rate::from_bps(1), Rate::from_bps(1_000_000_000_000_000)),
+        "an example",
+        "the rate of payload",
+    )],
+    required: &["rate"],
+    pulls: false,
+    sockets: true,
+    check: |_| Ok(()),
+    load: |params| Some(params.rate("rate")),
+    make: Make::Application(|params, _| Box::new(AppLimited::new(params.rate("rate")))),
+};
 
 /// Writes per second at most.
 pub const WRITES: u64 = 10_000;
 /// Writes at most that are not acknowledged: more than a second of them.
 pub const OWED: u64 = 16_384;
 
-/// The application of `TrafficSpec::AppLimited`. It puts nothing on record.
-pub struct AppLimited {
+/// The application. It puts nothing on record.
+struct AppLimited {
     rate: Rate,
     /// Bytes of a write.
     chunk: Bytes,
@@ -34,11 +55,11 @@ pub struct AppLimited {
 }
 
 impl AppLimited {
-    /// An application of this rate of payload, in bit/s, above zero.
-    pub fn new(rate: u64) -> Self {
-        let segments = rate.div_ceil(8 * u64::from(MSS) * WRITES);
+    /// An application of this rate of payload, above zero.
+    fn new(rate: Rate) -> Self {
+        let segments = rate.as_bps().div_ceil(8 * u64::from(MSS) * WRITES);
         Self {
-            rate: Rate::from_bps(rate),
+            rate,
             chunk: Bytes(segments * u64::from(MSS)),
             conn: None,
             began: None,
@@ -119,7 +140,7 @@ mod tests {
 
     fn run(rate: u64, link: u64, stop: Time) -> Ideal {
         let mut net = Ideal::new(Time::from_millis(10), Rate::from_bps(link));
-        net.run(&mut AppLimited::new(rate), Some(stop));
+        net.run(&mut AppLimited::new(Rate::from_bps(rate)), Some(stop));
         net
     }
 
@@ -145,8 +166,8 @@ mod tests {
             assert!(net.wakes <= WRITES + 1 && chunk.is_multiple_of(u64::from(MSS)), "{} wakes", net.wakes);
             assert!(net.carried().0.abs_diff(rate / 8) <= chunk);
         }
-        assert_eq!(AppLimited::new(115_840_000).chunk, Bytes(1_448));
-        assert_eq!(AppLimited::new(10_000_000_000).chunk, Bytes(87 * 1_448));
+        let chunk = |rate| AppLimited::new(Rate::from_bps(rate)).chunk;
+        assert_eq!((chunk(115_840_000), chunk(10_000_000_000)), (Bytes(1_448), Bytes(87 * 1_448)));
     }
 
     /// 20 Mbit/s for 100 s through 1 Mbit/s: what is queued stays bounded, and all that was due is written at last.

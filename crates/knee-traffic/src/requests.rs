@@ -30,7 +30,17 @@ use knee_core::{Rng, Time};
 use crate::arrivals::{ArrivalTimes, nanos};
 use crate::sizes::exponential;
 use crate::spec::{Count, Pages, Size, Tls};
-use crate::{Application, Completion, Conn, Exchange, Net, What};
+use crate::{Application, Completion, Conn, Entry, Exchange, Net, What};
+
+/// The entry in the registry.
+pub const ENTRY: Entry = Entry {
+    pulls: true,
+    ..Entry::with_tables(
+        "requests",
+        "requests and answers: web pages with handshakes and TLS, or RPCs",
+        "HTTP/1.1's browsers; Web Almanac 2024 for the preset web-page",
+    )
+};
 
 /// What pages are made of and how they are loaded; see `TrafficSpec::Requests` for each.
 #[derive(Clone, Debug)]

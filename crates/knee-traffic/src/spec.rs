@@ -1,6 +1,8 @@
 //! What a specification says of a flow's traffic, every default written out, in base units: times in nanoseconds, rates
 //! in bit/s, sizes in bytes.
 
+use crate::{Entry, registry};
+use knee_core::{Params, ParamsSpec};
 use serde::Deserialize;
 
 /// What a flow carries instead of an endless stream.
@@ -18,10 +20,13 @@ pub enum TrafficSpec {
         /// How many there are at most.
         number: Option<u64>,
     },
-    /// A TCP sender whose application gives it data at a constant rate.
-    AppLimited {
-        /// Payload, bit/s.
-        rate: u64,
+    /// A kind whose parameters the registry declares.
+    Declared {
+        /// Its name.
+        name: String,
+        /// Its parameters.
+        #[serde(default)]
+        params: ParamsSpec,
     },
     /// Requests and answers. The one who asks sits where the flow's data goes to; answers are the flow's data.
     Requests {
@@ -93,25 +98,24 @@ pub enum TrafficSpec {
         /// Time between two, ns.
         interval: u64,
     },
-    /// Real-time video: frames of an encoder whose rate a controller sets.
-    Rtc {
-        /// The controller.
-        controller: RtcController,
-        /// Rates of the encoder, bit/s: at the start, least, greatest.
-        start_rate: u64,
-        /// See above.
-        min_rate: u64,
-        /// See above.
-        max_rate: u64,
-        /// Frames per second.
-        fps: f64,
-    },
 }
 
 impl TrafficSpec {
+    /// Its entry in the registry; none: a probe, or there is no such kind.
+    pub fn entry(&self) -> Option<&'static Entry> {
+        registry::find(match self {
+            Self::Transfers { .. } => "transfers",
+            Self::Declared { name, .. } => name,
+            Self::Requests { .. } => "requests",
+            Self::Video { .. } => "video",
+            Self::Udp { .. } | Self::UdpTrace { .. } => "udp",
+            Self::Probe { .. } => return None,
+        })
+    }
+
     /// Whether it goes in datagrams, not over connections.
-    pub const fn is_datagrams(&self) -> bool {
-        matches!(self, Self::Udp { .. } | Self::UdpTrace { .. } | Self::Probe { .. } | Self::Rtc { .. })
+    pub fn is_datagrams(&self) -> bool {
+        matches!(self, Self::Probe { .. }) || self.entry().is_some_and(Entry::sends_datagrams)
     }
 
     /// Whether each connection carries one message, which is written as it opens and has no answer: what happens on one
@@ -121,9 +125,24 @@ impl TrafficSpec {
     }
 
     /// Whether the application sits where the flow's data goes to, and asks for it.
-    pub const fn pulls(&self) -> bool {
-        matches!(self, Self::Requests { .. } | Self::Video { .. })
+    pub fn pulls(&self) -> bool {
+        self.entry().is_some_and(|entry| entry.pulls)
     }
+}
+
+/// A kind with declared parameters, and these: the given ones, and defaults of the others.
+///
+/// # Errors
+/// There is no such kind, or its parameters are not as it declares them.
+pub(crate) fn declared(name: &str, given: &ParamsSpec) -> Result<(&'static Entry, Params), String> {
+    let entry = registry::find(name).filter(|entry| !entry.has_tables());
+    let entry = entry.ok_or_else(|| format!("the registry declares no kind of traffic `{name}`"))?;
+    if let Some(missing) = entry.required.iter().find(|required| !given.contains_key(**required)) {
+        return Err(format!("{name}: `{missing}` is missing"));
+    }
+    let params = Params::from_spec(entry.params, given).map_err(|error| format!("{name}: {error}"))?;
+    (entry.check)(&params).map_err(|conflict| format!("{name}: {conflict}"))?;
+    Ok((entry, params))
 }
 
 /// When transfers start.
@@ -195,14 +214,4 @@ pub enum VideoAlgorithm {
     Bba,
     /// By the measured throughput.
     Rate,
-}
-
-/// Controllers of real-time video.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RtcController {
-    /// SCReAM, version 2 (draft-johansson-ccwg-rfc8298bis-screamv2).
-    Scream,
-    /// draft-ietf-rmcat-gcc-02.
-    Gcc,
 }

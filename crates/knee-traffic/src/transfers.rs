@@ -13,7 +13,14 @@ use knee_core::{Rng, Time};
 
 use crate::arrivals::ArrivalTimes;
 use crate::spec::{Arrivals, Size};
-use crate::{Application, Completion, Conn, Exchange, Net, What};
+use crate::{Application, Completion, Conn, Entry, Exchange, Net, What};
+
+/// The entry in the registry.
+pub const ENTRY: Entry = Entry::with_tables(
+    "transfers",
+    "connections that come, send and go, or messages on one connection that stays",
+    "sizes by measured or heavy-tailed distributions (DCTCP, SIGCOMM 2010; VL2, SIGCOMM 2009)",
+);
 
 /// The application of `TrafficSpec::Transfers`. It puts each on record as [`What::Transfer`].
 pub struct Transfers {

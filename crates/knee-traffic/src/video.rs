@@ -25,7 +25,18 @@ use std::collections::VecDeque;
 use knee_core::{Bytes, Rate, Time};
 
 use crate::spec::VideoAlgorithm;
-use crate::{Application, Completion, Conn, Exchange, Net, What};
+use crate::{Application, Completion, Conn, Entry, Exchange, Net, What};
+
+/// The entry in the registry.
+pub const ENTRY: Entry = Entry {
+    pulls: true,
+    sockets: false,
+    ..Entry::with_tables(
+        "video",
+        "adaptive streaming over one connection: a player that chooses bitrates",
+        "BBA-0 (Huang et al., SIGCOMM 2014); harmonic means of throughput (Yin et al., SIGCOMM 2015)",
+    )
+};
 
 /// Bytes of a request: a line with the segment's path and a browser's usual header fields.
 pub const REQUEST: u64 = 300;

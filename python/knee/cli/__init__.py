@@ -25,7 +25,7 @@ COMMANDS = {
     "list": Later(
         "knee.cli.listing",
         "list_",
-        "List what there is: scenarios, congestion controls, queues, models of links, receivers, sweeps and searches.",
+        "List what there is: scenarios, algorithms, queues, models of links, receivers, traffic, sweeps and searches.",
     ),
     "compare": Later("knee.cli.compare", "compare", "Show the figures of results side by side."),
     "reproduce": Later("knee.cli.reproduce", "reproduce", "Rerun the figures and tables of papers."),

@@ -58,6 +58,13 @@ def receivers(incomplete: str) -> list[str]:
     return _from(registry.receivers(), incomplete)
 
 
+def traffic(incomplete: str) -> list[str]:
+    """Kinds of traffic."""
+    from knee.scenario import registry
+
+    return _from(registry.traffic(), incomplete)
+
+
 def several_ccs(incomplete: str) -> list[str]:
     """Congestion controls in a list: ``cubic,re`` becomes ``cubic,reno``."""
     before, comma, last = incomplete.rpartition(",")
@@ -132,6 +139,7 @@ PARTS: dict[str, Callable[[str], list[str]]] = {
     "queues": queues,
     "links": links,
     "receivers": receivers,
+    "traffic": traffic,
     "sweeps": lambda incomplete: _from(SWEEPS, incomplete),
     "searches": lambda incomplete: _from(SEARCHES, incomplete),
 }

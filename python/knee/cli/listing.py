@@ -24,7 +24,7 @@ from knee.study.shipped import SEARCHES, SWEEPS
 if TYPE_CHECKING:
     from rich.console import Console
 
-_PARTS = ["scenarios", "cc", "queues", "links", "receivers", "sweeps", "searches"]
+_PARTS = ["scenarios", "cc", "queues", "links", "receivers", "traffic", "sweeps", "searches"]
 
 
 def list_(
@@ -32,7 +32,7 @@ def list_(
         str | None,
         typer.Argument(
             metavar="PART",
-            help="scenarios, cc, queues, links, receivers, sweeps or searches; default: all.",
+            help="scenarios, cc, queues, links, receivers, traffic, sweeps or searches; default: all.",
             autocompletion=complete.parts,
         ),
     ] = None,
@@ -42,7 +42,7 @@ def list_(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List what there is: scenarios, congestion controls, queues, models of links, receivers, sweeps and searches.
+    """List what there is: scenarios, algorithms, queues, models of links, receivers, traffic, sweeps and searches.
 
     With a name, such as knee list cc lola, shows its parameters: the effect, default and range of each, and the source
     of the default. Of a scenario, sweep or search it shows the file.
@@ -61,7 +61,7 @@ def list_(
         if part in _FILES:
             _files(console, part)
         else:
-            {"cc": _ccs, "queues": _queues, "links": _links, "receivers": _receivers}[part](console)
+            _TABLES[part](console)
 
 
 #: The lists of files: what one of them is called, and all of them by name.
@@ -124,6 +124,23 @@ def _receivers(console: Console) -> None:
     console.print(rows)
 
 
+def _traffic(console: Console) -> None:
+    rows = table("Traffic", ["name", "what", "source"], text=3)
+    for entry in registry.traffic().values():
+        rows.add_row(entry.name, entry.about, entry.source)
+    console.print(rows)
+
+
+#: The lists of registries, each with the function that prints it.
+_TABLES: dict[str, Callable[[Console], None]] = {
+    "cc": _ccs,
+    "queues": _queues,
+    "links": _links,
+    "receivers": _receivers,
+    "traffic": _traffic,
+}
+
+
 def _origin(entry: Entry, against: Mapping[str, str]) -> str:
     """What it follows, and below that what it was held against; a class written in Python has only itself."""
     return entry.source + (f"\nHeld against: {against[entry.name]}" if entry.name in against else "")
@@ -144,14 +161,15 @@ def _file(what: str, name: str) -> Path:
 
 
 def _entry(what: str, name: str) -> Entry:
-    kind, known = {
+    known: Mapping[str, tuple[str, Mapping[str, Entry]]] = {
         "cc": ("congestion control", registry.flow_controls()),
         "queues": ("queue discipline", registry.queues()),
         "links": ("link model", {name: entry for models in _LINK_KEYS.values() for name, entry in models().items()}),
         "receivers": ("receiver", registry.receivers()),
-    }[what]
+        "traffic": ("kind of traffic", registry.traffic()),
+    }
     try:
-        return registry.find(kind, name, known)
+        return registry.find(known[what][0], name, known[what][1])
     except Refused as refused:
         raise InputError(f"{refused.found[0].upper()}{refused.found[1:]}; {refused.accepted}.") from None
 
@@ -165,8 +183,13 @@ def plain(part: str) -> list[dict[str, Any]]:
         ]
     if part == "links":
         return [{"key": key, **_brief(entry)} for key, models in _LINK_KEYS.items() for entry in models().values()]
-    entries = {"cc": registry.flow_controls, "queues": registry.queues, "receivers": registry.receivers}[part]()
-    return [_brief(entry) for entry in entries.values()]
+    entries: Mapping[str, Callable[[], Mapping[str, Entry]]] = {
+        "cc": registry.flow_controls,
+        "queues": registry.queues,
+        "receivers": registry.receivers,
+        "traffic": registry.traffic,
+    }
+    return [_brief(entry) for entry in entries[part]().values()]
 
 
 def _brief(entry: Entry) -> dict[str, Any]:
@@ -184,13 +207,24 @@ def plain_one(what: str, name: str) -> dict[str, Any]:
         {
             "name": param.name,
             "about": param.about,
-            "default": param.plain(param.default),
+            "default": None if param.required else param.plain(param.default),
             "accepts": _accepts(param),
             "source": param.source,
         }
         for param in entry.params.values()
     ]
-    return {**_brief(entry), "phases": list(entry.phases), "params": params}
+    keys = [{"name": key, "takes": takes} for key, takes in _keys(entry).items()]
+    return {**_brief(entry), "phases": list(entry.phases), "params": params} | ({"keys": keys} if keys else {})
+
+
+def _keys(entry: Entry) -> dict[str, str]:
+    """What the keys of a kind of traffic take that declares no parameters; empty for all other entries."""
+    if not isinstance(entry, registry.Kind) or not entry.tables:
+        return {}
+    from knee.scenario.traffic import KINDS
+
+    fields = KINDS[entry.name].model_fields.items()
+    return {key: field.description or "" for key, field in fields if key != "kind"}
 
 
 def _accepts(param: Param) -> str:
@@ -209,9 +243,10 @@ def _details(console: Console, entry: Entry, what: str) -> None:
             console.print(f"Held against: {against}", soft_wrap=True)
     if entry.phases:
         console.print(f"Phases: {', '.join(entry.phases)}", soft_wrap=True)
-    if not entry.params:
+    for key, takes in _keys(entry).items():
+        console.print(f"\n{key}: {takes}", soft_wrap=True, highlight=False, markup=False)
+    if not entry.params and not _keys(entry):
         console.print("No parameters of its own.")
-        return
     for param in entry.params.values():
         _parameter(console, param)
 
@@ -222,8 +257,11 @@ def _parameter(console: Console, param: Param) -> None:
     from rich.text import Text
 
     console.print()
-    console.print(Text.assemble((param.name, "bold"), f" = {param.text(param.default)}"))
+    value = ", needed" if param.required else f" = {param.text(param.default)}"
+    console.print(Text.assemble((param.name, "bold"), value))
     ours = param.source.removeprefix("ours")
     source = f"Default from {param.source}." if ours == param.source else f"Default chosen for knee{ours}."
+    if param.required:
+        source = f"For example {param.text(param.default)}."
     for line in (param.about, f"Accepts {_accepts(param)}.", source):
         console.print(Padding(Text(line[0].upper() + line[1:].rstrip(".") + "."), (0, 0, 0, 4), expand=False))

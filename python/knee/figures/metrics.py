@@ -13,7 +13,6 @@ from knee.figures import FORMAT
 from knee.figures.applications.figures import Tables, add
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.spec import span
-from knee.scenario.traffic import Rtc
 
 if TYPE_CHECKING:
     from knee.scenario.model import Flow, Scenario
@@ -289,7 +288,7 @@ def summary(
                 "flow": len(flows) + 1,
                 "label": next(labels),
                 # What adapts the rate of a video call is part of its traffic.
-                "cc": flow.traffic.controller if isinstance(flow.traffic, Rtc) else flow.cc,
+                "cc": getattr(flow.traffic, "controller", flow.cc),
                 "transport": flow.transport if flow.program is None else PROGRAM_CC,
                 "direction": flow.direction,
                 "start_s": span(scenario, flow, i)[0] / 1e9,

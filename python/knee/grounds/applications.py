@@ -18,16 +18,14 @@ import numpy as np
 from knee.errors import Refused, RunError
 from knee.figures.rows import COMPLETION
 from knee.own import kernel_name
-from knee.scenario import offered
+from knee.scenario import offered, registry
 from knee.scenario.model import Flow, Scenario
 from knee.scenario.spec import span
-from knee.scenario.traffic import NO_CC, Probe, Requests, Video, sends_datagrams
+from knee.scenario.traffic import NO_CC, Probe, sends_datagrams
 from knee.system.missing import Missing
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Kinds of traffic that sockets carry.
-KINDS = ("transfers", "app_limited", "requests", "udp")
 #: Keys that probes have in common with flows.
 _OF_PROBES = ("rtt", "start", "stop", "path", "direction", "ecn", "label")
 #: The ECN field of datagrams (RFC 3168).
@@ -70,7 +68,8 @@ def window_ns(scenario: Scenario, number: int) -> tuple[int, int]:
 
 def pulls(flow: Flow) -> bool:
     """Whether the application sits where the flow's data goes to."""
-    return isinstance(flow.traffic, Requests | Video)
+    traffic = flow.traffic
+    return traffic is not None and not isinstance(traffic, Probe) and registry.traffic()[traffic.kind].pulls
 
 
 def uses_datagrams(flow: Flow) -> bool:
@@ -86,8 +85,9 @@ def refuse(flow: Flow) -> None:
     """
     assert flow.traffic is not None
     kind = flow.traffic.kind
-    if kind not in KINDS:
-        accepted = f'expected ground "sim", or one of {", ".join(KINDS)}'
+    if not registry.traffic()[kind].sockets:
+        carried = ", ".join(name for name, entry in registry.traffic().items() if entry.sockets)
+        accepted = f'expected ground "sim", or one of {carried}'
         raise Refused(f"sockets do not carry traffic of kind {kind} yet", accepted, key="traffic.kind")
 
 

@@ -11,8 +11,19 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from knee.errors import Refused
-from knee.scenario import recordings, traces
-from knee.scenario.traffic import MOST_PER_SECOND, AppLimited, Probe, Requests, Rtc, Size, Transfers, Udp, Video
+from knee.scenario import recordings, registry, traces
+from knee.scenario.traffic import (
+    MOST_PER_SECOND,
+    Declared,
+    Probe,
+    Requests,
+    Size,
+    Traffic,
+    Transfers,
+    Udp,
+    Video,
+    values,
+)
 from knee.scenario.units import format_rate, shown
 
 if TYPE_CHECKING:
@@ -41,14 +52,12 @@ def probe_spec(probe: Probe) -> dict[str, Any]:
     return {"kind": "probe", "packet": probe.size, "interval": probe.interval}
 
 
-def _spec(traffic: Transfers | AppLimited | Requests | Video | Udp | Rtc) -> dict[str, Any]:
+def _spec(traffic: Traffic) -> dict[str, Any]:
     told: dict[str, Any] = {"kind": traffic.kind}
     match traffic:
         case Transfers():
             told |= {"arrivals": _arrivals(traffic), "size": _size(traffic.size), "number": traffic.number}
             told["persistent"] = traffic.connection == "persistent"
-        case AppLimited():
-            told["rate"] = traffic.rate
         case Requests():
             think = traffic.think
             closed = None if think is None else (think.mean or think.time or 0, think.mean is not None)
@@ -65,8 +74,6 @@ def _spec(traffic: Transfers | AppLimited | Requests | Video | Udp | Rtc) -> dic
             }
         case Video():
             told |= {key: getattr(traffic, key) for key in ("ladder", "segment", "buffer", "algorithm", "length")}
-        case Rtc():
-            told |= {key: getattr(traffic, key) for key in ("controller", "start_rate", "min_rate", "max_rate", "fps")}
         case Udp(trace=str(name)):
             packets = _read("trace", name, "packet trace", recordings.packets)
             if traffic.repeat and packets[-1][0] == 0:
@@ -79,6 +86,9 @@ def _spec(traffic: Transfers | AppLimited | Requests | Video | Udp | Rtc) -> dic
             told |= {"packet": size, "interval": max(1, round(size * 8e9 / rate)), "on_off": pauses}
             if traffic.pauses == "constant":
                 told["constant"] = True
+        case Declared():
+            params = registry.traffic()[traffic.kind].tagged(values(traffic))
+            told = {"kind": "declared", "name": traffic.kind, "params": params}
     return told
 
 
@@ -192,13 +202,11 @@ def rate(flow: Flow) -> float | None:
         case Requests(times=None, number=None, think=None) as traffic:
             objects = traffic.objects.number or traffic.objects.mean or 1
             return per_second(traffic) * objects * mean(traffic.size) * 8
-        case AppLimited() as traffic:
-            return traffic.rate
         case Udp(trace=None) as traffic:
             talking = 1.0 if traffic.on is None else traffic.on / (traffic.on + (traffic.off or 0))
             return (traffic.rate or 0) * talking
-        case Rtc() as traffic:
-            return traffic.min_rate
+        case Declared() as traffic:
+            return registry.traffic_load(traffic.kind, values(traffic))
     return None
 
 

@@ -1,8 +1,9 @@
-"""The registries of the core: congestion controls, queue disciplines, models of links, and their parameters."""
+"""The registries of the core: congestion controls, queues, models of links, kinds of traffic, and their parameters."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -35,7 +36,11 @@ Value = int | float | bool | str
 
 @dataclass(frozen=True)
 class Param:
-    """The declaration of a parameter; ``default``, ``min`` and ``max`` are in base units."""
+    """The declaration of a parameter; ``default``, ``min`` and ``max`` are in base units.
+
+    Attributes:
+        required: whether it must be given, so that ``default`` is only an example.
+    """
 
     name: str
     kind: str
@@ -45,6 +50,7 @@ class Param:
     source: str
     about: str
     words: list[str] = field(default_factory=list)
+    required: bool = False
 
     @property
     def accepted(self) -> str:
@@ -182,14 +188,34 @@ class Entry:
         return {name: {self.params[name].kind: value} for name, value in values.items()}
 
 
-def _entry(raw: dict[str, Any]) -> Entry:
+@dataclass(frozen=True)
+class Kind(Entry):
+    """A kind of traffic.
+
+    Attributes:
+        datagrams: whether it goes in datagrams, not over connections.
+        pulls: whether its application sits where the flow's data goes to.
+        sockets: whether it also runs over the sockets of a real kernel.
+        tables: whether its keys are in :mod:`knee.scenario.traffic`, and not in ``params``.
+    """
+
+    datagrams: bool = False
+    pulls: bool = False
+    sockets: bool = False
+    tables: bool = False
+
+
+def _entry(raw: dict[str, Any], make: type[Entry]) -> Entry:
     params = {param["name"]: Param(**param) for param in raw["params"]}
-    return Entry(**{**raw, "params": params, "phases": tuple(raw.get("phases", ()))})
+    return make(**{**raw, "params": params, "phases": tuple(raw.get("phases", ()))})
 
 
 @cache
 def _registry() -> dict[str, dict[str, Entry]]:
-    return {part: {e["name"]: _entry(e) for e in entries} for part, entries in json.loads(_core.registry()).items()}
+    return {
+        part: {raw["name"]: _entry(raw, Kind if part == "traffic" else Entry) for raw in entries}
+        for part, entries in json.loads(_core.registry()).items()
+    }
 
 
 def congestion_controls() -> dict[str, Entry]:
@@ -251,6 +277,12 @@ def receivers() -> dict[str, Entry]:
     return _registry()["receivers"]
 
 
+@cache
+def traffic() -> dict[str, Kind]:
+    """All kinds of traffic, by name, in the order of listings."""
+    return {name: entry for name, entry in _registry()["traffic"].items() if isinstance(entry, Kind)}
+
+
 def check_link_model(name: str, values: dict[str, Value], rate: int) -> None:
     """Rejects parameters of a link model that contradict each other or the rate, in bit/s.
 
@@ -263,12 +295,29 @@ def check_link_model(name: str, values: dict[str, Value], rate: int) -> None:
         raise Refused(found, accepted, key=key)
 
 
+def check_traffic(kind: str, values: dict[str, Value]) -> None:
+    """Rejects parameters of a kind of traffic that contradict each other.
+
+    Raises:
+        Refused: names the parameter.
+    """
+    conflict = _core.traffic_conflict(kind, json.dumps(traffic()[kind].tagged(values)))
+    if conflict is not None:
+        key, found, accepted = conflict
+        raise Refused(found, accepted, key=key)
+
+
+def traffic_load(kind: str, values: dict[str, Value]) -> int | None:
+    """The rate that a kind of traffic offers on average, bit/s; None where it takes what it gets."""
+    return _core.traffic_load(kind, json.dumps(traffic()[kind].tagged(values)))
+
+
 def access_delay(name: str, values: dict[str, Value], rate: int) -> int:
     """How long a packet may wait at a link of this model although no other does, ns; ``rate`` in bit/s."""
     return _core.link_access(name, json.dumps(link_models()[name].tagged(values)), rate)
 
 
-def find(kind: str, name: object, known: dict[str, Entry]) -> Entry:
+def find(kind: str, name: object, known: Mapping[str, Entry]) -> Entry:
     """The entry called ``name``.
 
     Raises:

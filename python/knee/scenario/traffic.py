@@ -1,19 +1,30 @@
 """What a flow carries instead of an endless stream: the tables ``traffic`` of flows, and probes.
 
 Each kind is a model; a preset fills in what is not given. :mod:`knee.scenario.offered` turns them into what the engine
-is told.
+is told. Models of kinds whose keys the core declares as parameters are made from these declarations.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    create_model,
+    model_serializer,
+    model_validator,
+)
 
 from knee.errors import Refused
-from knee.scenario import units
+from knee.scenario import registry, units
 from knee.scenario.fields import Name, Rate, SomeBytes, SomeTime, Table, Text, Time, plain_number
 
 #: What stands as ``cc`` of a flow that has none, since it sends datagrams.
@@ -24,8 +35,8 @@ LEAST_PACKET, LARGEST_PACKET = 36, 1500
 LEAST_INTERVAL = 100_000
 #: Most transfers or pages per second.
 MOST_PER_SECOND = 1e7
-#: Largest message, bytes; longest time, a year, and shortest segment, ns; greatest rate of an encoder, bit/s.
-LARGEST_MESSAGE, LONGEST, _SHORTEST, _FASTEST = 10**15, 365 * 86_400 * 10**9, 10**6, 10**10
+#: Largest message, bytes; longest time, a year, and shortest segment, ns.
+LARGEST_MESSAGE, LONGEST, _SHORTEST = 10**15, 365 * 86_400 * 10**9, 10**6
 
 
 def _within(most: int, show: Callable[[int], str], least: int = 0) -> AfterValidator:
@@ -46,7 +57,6 @@ PerSecond = Annotated[float, BeforeValidator(plain_number), Field(gt=0, le=MOST_
 Message = Annotated[SomeBytes, _within(LARGEST_MESSAGE, units.format_bytes)]
 Span = Annotated[Time, _within(LONGEST, units.format_time)]
 SomeSpan = Annotated[SomeTime, _within(LONGEST, units.format_time)]
-EncoderRate = Annotated[Rate, _within(_FASTEST, units.format_rate)]
 Number = Annotated[int, Field(ge=1, le=2**53)]
 Packet = Annotated[SomeBytes, Field(ge=LEAST_PACKET, le=LARGEST_PACKET)]
 Connection = Literal["new", "persistent"]
@@ -171,13 +181,6 @@ class Transfers(_Arriving):
     def _check(self) -> Transfers:
         self._check_arrivals(("per_second", "load"))
         return self
-
-
-class AppLimited(Table):
-    """A TCP sender whose application gives it data at a constant rate."""
-
-    kind: Literal["app_limited"]
-    rate: Rate = Field(description='the rate of payload, such as "5 Mbit/s"')
 
 
 class Think(Table):
@@ -384,39 +387,61 @@ class Udp(Table):
         return self
 
 
-class Rtc(Table):
-    """Real-time video: frames of an encoder whose rate a controller sets."""
+class Declared(Table):
+    """A kind whose keys are the parameters that the core's registry declares."""
 
-    kind: Literal["rtc"]
-    controller: Literal["scream", "gcc"] = Field("scream", description='"scream" or "gcc"')
-    start_rate: EncoderRate = Field(300_000, description='the rate at the start, such as "300 kbit/s"')
-    min_rate: EncoderRate = Field(100_000, description='the lowest rate of the encoder, such as "100 kbit/s"')
-    max_rate: EncoderRate = Field(2_500_000, description='the highest rate of the encoder, such as "2.5 Mbit/s"')
-    fps: Annotated[float, BeforeValidator(plain_number), Field(ge=1, le=240)] = Field(
-        30.0, description="frames per second, 1 to 240"
-    )
+    kind: str
 
     @model_validator(mode="after")
-    def _check(self) -> Rtc:
-        if not self.min_rate <= self.start_rate <= self.max_rate:
-            rates = (self.min_rate, self.start_rate, self.max_rate)
-            found = " then ".join(units.format_rate(rate) for rate in rates)
-            raise Refused(f"min_rate, start_rate and max_rate are {found}", "expected them ascending", key="start_rate")
+    def _agree(self) -> Declared:
+        registry.check_traffic(self.kind, values(self))
         return self
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Pickle looks classes up by their names, which models made below do not have in this module.
+        return _restored, (self.kind, dict(self.__dict__))
 
-Traffic = Annotated[Transfers | AppLimited | Requests | Video | Udp | Rtc, Field(discriminator="kind")]
+
+def _restored(kind: str, fields: dict[str, Any]) -> BaseModel:
+    return KINDS[kind].model_construct(**fields)
+
+
+def values(traffic: Declared) -> dict[str, registry.Value]:
+    """The parameters of a kind of traffic in base units."""
+    return {name: getattr(traffic, name) for name in registry.traffic()[traffic.kind].params}
+
+
+#: Types of parameters in base units.
+_TYPES = {"time": int, "rate": int, "bytes": int, "count": int, "ratio": float, "bool": bool, "choice": str}
+
+
+def _model(entry: registry.Kind) -> type[BaseModel]:
+    """The model of a kind with these parameters."""
+    fields: dict[str, Any] = {name: _field(param) for name, param in entry.params.items()}
+    kind: Any = Literal[entry.name]
+    return create_model(entry.name, __base__=Declared, __doc__=entry.about, kind=(kind, ...), **fields)
+
+
+def _field(param: registry.Param) -> tuple[Any, Any]:
+    base: Any = _TYPES[param.kind]
+    taken: Any = Annotated[base, BeforeValidator(param.parse), PlainSerializer(param.plain)]
+    if param.required:
+        return taken, Field(description=f"{param.about}, such as {units.shown(param.plain(param.default))}")
+    return taken, Field(param.default, description=f"{param.about}, {param.accepted.removeprefix('expected ')}")
+
+
+_WITH_TABLES: dict[str, type[BaseModel]] = {"transfers": Transfers, "requests": Requests, "video": Video, "udp": Udp}
 #: The models by their names in ``kind``.
 KINDS: Mapping[str, type[BaseModel]] = {
-    "transfers": Transfers,
-    "app_limited": AppLimited,
-    "requests": Requests,
-    "video": Video,
-    "udp": Udp,
-    "rtc": Rtc,
+    name: _WITH_TABLES[name] if entry.tables else _model(entry) for name, entry in registry.traffic().items()
 }
 #: Kinds that go in datagrams, without congestion control or with one of their own.
-DATAGRAMS = ("udp", "rtc")
+DATAGRAMS = tuple(name for name, entry in registry.traffic().items() if entry.datagrams)
+
+if TYPE_CHECKING:
+    Traffic = Transfers | Requests | Video | Udp | Declared
+else:
+    Traffic = Annotated[reduce(or_, KINDS.values()), Field(discriminator="kind")]
 
 
 def sends_datagrams(traffic: object) -> bool:

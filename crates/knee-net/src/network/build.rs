@@ -1,34 +1,20 @@
 //! From the specification of links to links at rest.
 
 use super::{Direction, SpecError};
-use crate::spec::{Capacity, LinkSpec, ModelSpec, ReverseSpec, Spec, ValueSpec};
+use crate::spec::{Capacity, LinkSpec, ModelSpec, ParamsSpec, ReverseSpec, Spec};
 use knee_core::convert::index_u32;
 use knee_core::{Bytes, Param, Params, Rate, Rng, Time};
 use knee_link::models::leo::{self, Orbit};
 use knee_link::models::wifi::SharedAir;
 use knee_link::registry::{self, Choice, Init};
 use knee_link::{Delay, Link, Loss, Server};
-use std::collections::BTreeMap;
 
 /// The parameters `given`, and the defaults of the others that are `declared`.
 ///
 /// # Errors
 /// If one is not declared or not accepted; `owner` is whose they are.
-pub fn params(declared: &[Param], given: &BTreeMap<String, ValueSpec>, owner: &str) -> Result<Params, SpecError> {
-    let mut values = Vec::with_capacity(given.len());
-    for (name, value) in given {
-        let value = match declared.iter().find(|p| p.name == name) {
-            Some(param) => value.to_value(param).map_err(|word| SpecError::Word {
-                owner: owner.into(),
-                name: name.clone(),
-                found: word.into(),
-                accepted: param.accepted(),
-            })?,
-            None => knee_core::Value::Bool(false),
-        };
-        values.push((name.as_str(), value));
-    }
-    Params::resolve(declared, values).map_err(|error| SpecError::Param { owner: owner.into(), error })
+pub fn params(declared: &[Param], given: &ParamsSpec, owner: &str) -> Result<Params, SpecError> {
+    Params::from_spec(declared, given).map_err(|error| SpecError::Param { owner: owner.into(), error })
 }
 
 fn mean_rate(capacity: &Capacity) -> Option<Rate> {

@@ -80,18 +80,6 @@ pub enum SpecError {
         /// What is wrong.
         error: ParamError,
     },
-    /// A word where a parameter does not have it as a choice.
-    #[error("{owner}: `{name}` is {found}; expected {accepted}")]
-    Word {
-        /// The flow or link.
-        owner: String,
-        /// The parameter.
-        name: String,
-        /// The word.
-        found: String,
-        /// What would do.
-        accepted: String,
-    },
     /// A link without rate or opportunities.
     #[error("link `{0}` carries nothing: its rate is zero, or its trace is empty or not ascending")]
     NoCapacity(String),

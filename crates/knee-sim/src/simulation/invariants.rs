@@ -136,9 +136,11 @@ pub fn network(bytes: &[u8]) -> Value {
     let all: Vec<Value> = (0..links).map(|i| link(source, &format!("link {i}"))).collect();
     let traffic = |source: &mut Source| match source.below(5) {
         4 => json!({
-            "kind": "rtc", "controller": source.one_of(&["scream", "gcc"]), "start_rate": 1_000_000,
-            "min_rate": source.log_uniform(19), "max_rate": 1_000_000 + source.log_uniform(30),
-            "fps": source.range(1, 1001),
+            "kind": "declared", "name": "rtc", "params": {
+                "controller": {"choice": source.one_of(&["scream", "gcc"])}, "start_rate": {"rate": 1_000_000},
+                "min_rate": {"rate": source.log_uniform(19)}, "max_rate": {"rate": 1_000_000 + source.log_uniform(30)},
+                "fps": {"ratio": source.range(1, 1001).min(240)},
+            },
         }),
         0 => {
             json!({"kind": "udp", "packet": source.range(28, 1501), "interval": 1_000_000 + time(source), "on_off": null})

@@ -1,8 +1,9 @@
 //! Networks for tests: by hand, and at random.
 
 use knee_core::testing::{Pick, values};
-use knee_core::{Params, Rate, Value as Given};
+use knee_core::{Params, ParamsSpec, Rate, Value as Given};
 use knee_link::registry::{Choice, delays, find, losses, models};
+use knee_traffic::random::any_application;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -50,16 +51,7 @@ fn any_of(choices: impl IntoIterator<Item = &'static Choice>) -> impl Strategy<V
 
 /// As a specification has it.
 fn told(name: &str, given: &[(&str, Given)]) -> Value {
-    let value = |value: &Given| match value {
-        Given::Time(time) => json!({"time": time.as_nanos()}),
-        Given::Rate(rate) => json!({"rate": rate.as_bps()}),
-        Given::Bytes(bytes) => json!({"bytes": bytes.0}),
-        Given::Count(count) => json!({"count": count}),
-        Given::Ratio(ratio) => json!({"ratio": ratio}),
-        Given::Bool(on) => json!({"bool": on}),
-        Given::Choice(word) => json!({"choice": word}),
-    };
-    let params: serde_json::Map<String, Value> = given.iter().map(|(name, v)| ((*name).into(), value(v))).collect();
+    let params: ParamsSpec = given.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
     json!({"name": name, "params": params})
 }
 
@@ -302,6 +294,11 @@ prop_compose! {
     }
 }
 
+/// Any kind of traffic over connections that declares its parameters, which offers at most this rate.
+pub fn any_declared(most: Rate) -> impl Strategy<Value = Value> {
+    any_application(most).prop_map(|(name, params)| json!({"kind": "declared", "name": name, "params": params}))
+}
+
 /// What an application does on a connection whose end it waits for.
 fn any_dialogue() -> impl Strategy<Value = Value> {
     let tls = prop_oneof![Just("none"), Just("1.3"), Just("1.2")];
@@ -316,7 +313,7 @@ fn any_dialogue() -> impl Strategy<Value = Value> {
                 })
             }
         ),
-        (100_000u64..50_000_000).prop_map(|rate| json!({"kind": "app_limited", "rate": rate})),
+        any_declared(Rate::from_mbps(50)),
     ]
 }
 

@@ -12,13 +12,59 @@ mod gcc;
 mod scream;
 
 use super::{Arrival, Next, Source};
-use crate::spec::{RtcController, TrafficSpec};
+use crate::entry::{Entry, Make};
 use encoder::Encoder;
 use flight::Flight;
 use gcc::Gcc;
-use knee_core::{Rng, Time};
+use knee_core::{Conflict, Param, Params, Rate, Rng, Time};
 use scream::Scream;
 use std::collections::VecDeque;
+
+/// The range of an encoder's rates: up to the last, a frame's bytes and its packets' numbers stay far from where they
+/// would wrap.
+const RATES: (Rate, Rate) = (Rate::from_bps(1), Rate::from_bps(10_000_000_000));
+
+/// The entry in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "rtc",
+    about: "real-time video in datagrams: an encoder whose rate a controller sets",
+    source: "SCReAMv2 (draft-johansson-ccwg-rfc8298bis-screamv2), draft-ietf-rmcat-gcc-02",
+    params: &[
+        Param::choice("controller", &["scream", "gcc"], "ours: the later of the two", "what sets the encoder's rate"),
+        Param::rate(
+            "start_rate",
+            Rate::from_bps(300_000),
+            RATES,
+            "WebRTC's start bitrate",
+            "rate of the encoder at the start",
+        ),
+        Param::rate("min_rate", Rate::from_bps(100_000), RATES, "ours: a small picture", "lowest rate of the encoder"),
+        Param::rate(
+            "max_rate",
+            Rate::from_bps(2_500_000),
+            RATES,
+            "WebRTC's limit for 720p",
+            "highest rate of the encoder",
+        ),
+        Param::ratio("fps", 30.0, (1.0, 240.0), "ours: the usual camera", "frames per second"),
+    ],
+    required: &[],
+    pulls: false,
+    // Ends of sockets do not report what has arrived.
+    sockets: false,
+    check,
+    load: |params| Some(params.rate("min_rate")),
+    make: Make::Source(|params, l4s, rng| Box::new(Rtc::new(params, l4s, rng))),
+};
+
+fn check(params: &Params) -> Result<(), Conflict> {
+    let [min, start, max] = ["min_rate", "start_rate", "max_rate"].map(|name| params.rate(name));
+    if min <= start && start <= max {
+        return Ok(());
+    }
+    let found = format!("min_rate, start_rate and max_rate are {min} then {start} then {max}");
+    Err(Conflict { key: "start_rate", found, accepted: "expected them ascending".into() })
+}
 
 /// Payload of a packet at most, bytes, as WebRTC's senders have it.
 const PAYLOAD: u32 = 1200;
@@ -95,7 +141,7 @@ pub(super) trait Controller: Send {
 }
 
 /// A sender of real-time video.
-pub struct Rtc {
+struct Rtc {
     encoder: Encoder,
     controller: Box<dyn Controller>,
     report_interval: Time,
@@ -111,17 +157,16 @@ pub struct Rtc {
 }
 
 impl Rtc {
-    /// The sender that `spec` describes, with random numbers of its own; `l4s`: its packets are ECT(1). None: it describes
-    /// no such sender.
-    pub fn new(spec: &TrafficSpec, l4s: bool, rng: Rng) -> Option<Self> {
-        let TrafficSpec::Rtc { controller, start_rate, min_rate, max_rate, fps } = *spec else { return None };
-        let rates = Rates { start: start_rate as f64, min: min_rate as f64, max: max_rate as f64 };
-        let (controller, report_interval): (Box<dyn Controller>, _) = match controller {
-            RtcController::Scream => (Box::new(Scream::new(rates, l4s)), scream::REPORT_INTERVAL),
-            RtcController::Gcc => (Box::new(Gcc::new(rates)), gcc::REPORT_INTERVAL),
+    /// A sender with these parameters and random numbers of its own; `l4s`: its packets are ECT(1).
+    fn new(params: &Params, l4s: bool, rng: Rng) -> Self {
+        let rate = |name| params.rate(name).as_bps() as f64;
+        let rates = Rates { start: rate("start_rate"), min: rate("min_rate"), max: rate("max_rate") };
+        let (controller, report_interval): (Box<dyn Controller>, _) = match params.choice("controller") {
+            "scream" => (Box::new(Scream::new(rates, l4s)), scream::REPORT_INTERVAL),
+            _ => (Box::new(Gcc::new(rates)), gcc::REPORT_INTERVAL),
         };
-        Some(Self {
-            encoder: Encoder::new(fps, rng),
+        Self {
+            encoder: Encoder::new(params.ratio("fps"), rng),
             controller,
             report_interval,
             frame_at: None,
@@ -129,7 +174,7 @@ impl Rtc {
             pace_at: Time::ZERO,
             flight: Flight::default(),
             heard: Time::ZERO,
-        })
+        }
     }
 
     /// Codes the frame that is due.

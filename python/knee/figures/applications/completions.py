@@ -50,7 +50,7 @@ def of_flow(scenario: Scenario, group: int, rows: pl.DataFrame, since_s: float) 
     within = rows.filter(counted(since_s) | (pl.col("what") == "startup"))
     kinds = {str(key[0]): part for key, part in within.partition_by("what", as_dict=True).items()}
     found: dict[str, Any] = {}
-    if isinstance(traffic, Transfers):
+    if isinstance(traffic, Transfers) or "transfer" in kinds:
         found["transfers"] = _transfers(scenario, group, kinds.get("transfer", rows.clear()))
     for key, what in TIMED.items():
         if what in kinds or (isinstance(traffic, Requests) and what in ("request", "page")):
