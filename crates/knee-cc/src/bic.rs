@@ -25,6 +25,7 @@ use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, View, increase, reno,
     slow_start,
 };
+use knee_core::convert::saturating_u32;
 use knee_core::params;
 
 /// BIC's registry entry.
@@ -115,7 +116,7 @@ fn packets_per_increase(p: &Params, cwnd: u32, w_max: u32) -> u64 {
 /// `w_max` after a congestion signal at `cwnd`, in packets.
 fn next_w_max(p: &Params, cwnd: u32, w_max: u32) -> u32 {
     if cwnd < w_max && p.fast_convergence {
-        (u64::from(cwnd) * (BETA_SCALE + p.beta) / (2 * BETA_SCALE)) as u32
+        saturating_u32(u64::from(cwnd) * (BETA_SCALE + p.beta) / (2 * BETA_SCALE))
     } else {
         cwnd
     }
@@ -123,7 +124,11 @@ fn next_w_max(p: &Params, cwnd: u32, w_max: u32) -> u32 {
 
 /// `ssthresh` after a congestion signal at `cwnd`, in packets.
 fn reduced(p: &Params, cwnd: u32) -> u32 {
-    if cwnd <= p.low_window { reno::halved(cwnd) } else { ((u64::from(cwnd) * p.beta / BETA_SCALE) as u32).max(2) }
+    if cwnd <= p.low_window {
+        reno::halved(cwnd)
+    } else {
+        (saturating_u32(u64::from(cwnd) * p.beta / BETA_SCALE)).max(2)
+    }
 }
 
 /// Smoothed packets per ACK in 16ths after an ACK of `acked` packets.
@@ -162,9 +167,9 @@ impl Bic {
         let cnt = packets_per_increase(&self.p, cwnd, self.w_max);
         // Linux applies the correction above `low_window` only.
         self.cnt = if cwnd <= self.p.low_window {
-            cnt as u32
+            saturating_u32(cnt)
         } else {
-            ((cnt << ACK_RATIO_SHIFT) / u64::from(self.ack_ratio.max(1))).clamp(1, u64::from(u32::MAX)) as u32
+            saturating_u32(((cnt << ACK_RATIO_SHIFT) / u64::from(self.ack_ratio.max(1))).clamp(1, u64::from(u32::MAX)))
         };
     }
 }

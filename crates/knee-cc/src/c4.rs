@@ -22,6 +22,7 @@
 use crate::entry::{Entry, Family, edges};
 use crate::window::LARGEST;
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, Signal, View};
+use knee_core::convert::{truncated, truncated_u32};
 use knee_core::packet::MSS;
 use knee_core::{Rate, Time, params};
 
@@ -382,10 +383,10 @@ impl C4 {
             let cwnd = f64::from(self.first_cwnd);
             (self.alpha * cwnd * mss / self.nominal_max_rtt.max(1e-3), cwnd)
         };
-        control.pacing_rate = Some(Rate::from_bps((rate * 8.0) as u64).max(Rate::from_bps(1)));
+        control.pacing_rate = Some(Rate::from_bps(truncated(rate * 8.0)).max(Rate::from_bps(1)));
         // In Initial a slow sample does not take back the window that the connection starts with.
-        let least = if self.phase == Phase::Initial { f64::from(self.first_cwnd) } else { 2.0 };
-        control.cwnd = cwnd.clamp(least, LARGEST) as u32;
+        let least = if self.phase == Phase::Initial { f64::from(self.first_cwnd).clamp(2.0, LARGEST) } else { 2.0 };
+        control.cwnd = truncated_u32(cwnd.clamp(least, LARGEST));
         control.phase = self.phase as u8;
     }
 }
@@ -504,6 +505,20 @@ mod tests {
         classic.on_congestion(&Congestion { view: &view, signal: Signal::Ecn }, &mut control);
         let ack = ack_of(&view, &crate::RateSample::NONE, 80);
         assert_eq!([(); 2].map(|()| classic.mark_congestion(&ack, 1.0)), [Some(0.25), None]);
+    }
+
+    #[test]
+    fn the_window_is_within_its_bounds_whatever_the_connection_starts_with() {
+        for (first_cwnd, cwnd) in [(1, 2), (u32::MAX, 1_000_000_000)] {
+            let c4 = C4 { phase: Phase::Initial, first_cwnd, nominal_rate: 0.0, ..c4() };
+            let mut control = Control::initial(first_cwnd);
+            c4.apply(&mut control);
+            assert_eq!(control.cwnd, cwnd);
+        }
+        let c4 = C4 { phase: Phase::Initial, first_cwnd: 1, nominal_rate: 1.0, ..c4() };
+        let mut control = Control::initial(1);
+        c4.apply(&mut control);
+        assert_eq!(control.cwnd, 2);
     }
 
     /// 20 MB/s of payload: alpha times the rate, and what it sends in 80 ms.

@@ -25,6 +25,7 @@ use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, View, increase, reno,
 };
+use knee_core::convert::{non_negative, saturating_i64, saturating_u32, truncated_u32};
 use knee_core::{Rng, Time, params};
 
 mod gradient;
@@ -115,7 +116,7 @@ struct Cdg {
 /// approximates the same by a table to about 1e-5.
 pub fn pass_threshold(x: u64) -> u32 {
     let x = x.min(1 << 24) as f64;
-    (f64::from(u32::MAX) * libm::exp(-x / 1e6)) as u32
+    truncated_u32(f64::from(u32::MAX) * libm::exp(-x / 1e6))
 }
 
 /// `gradient / 64`, to the nearest: small variations are zero.
@@ -179,7 +180,7 @@ impl Cdg {
     fn backs_off(&mut self, gradient: i64) -> bool {
         let (params, state) = (&self.params, &mut self.state);
         let dice = (state.rng.next_u64() >> 32) as u32;
-        if dice <= pass_threshold((gradient as u64).saturating_mul(params.backoff_factor)) {
+        if dice <= pass_threshold(non_negative(gradient).saturating_mul(params.backoff_factor)) {
             return false;
         }
         if params.use_ineff > 0 {
@@ -261,7 +262,7 @@ impl Cdg {
 
 /// The window after a backoff: `cwnd · beta / 1024`.
 fn backoff_window(cwnd: u32, beta: u32) -> u32 {
-    ((u64::from(cwnd) * u64::from(beta.min(1024))) >> 10).max(2) as u32
+    saturating_u32(((u64::from(cwnd) * u64::from(beta.min(1024))) >> 10).max(2))
 }
 
 impl CongestionControl for Cdg {
@@ -269,7 +270,7 @@ impl CongestionControl for Cdg {
         let state = &mut self.state;
         state.sacked_out = state.sacked_out.saturating_add(ack.delivered).saturating_sub(ack.acked);
         if let Some(rtt) = ack.rtt.filter(|&rtt| rtt > Time::ZERO) {
-            self.measure(rtt.as_micros().min(i32::MAX as u64) as i64, ack.acked);
+            self.measure(saturating_i64(rtt.as_micros().min(i32::MAX as u64)), ack.acked);
         }
         if let Some(reduction) = &mut self.state.reduction {
             if reduction.ended(ack.view) {

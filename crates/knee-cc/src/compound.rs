@@ -19,6 +19,7 @@ use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::window::Fractional;
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, Signal, Undo, increase, slow_start};
+use knee_core::convert::truncated_u32;
 use knee_core::params;
 
 /// Compound's registry entry.
@@ -159,7 +160,7 @@ impl CongestionControl for Compound {
             Signal::Timeout => 0.0,
             Signal::Loss | Signal::Ecn => after_loss(win, loss_window, self.params.beta),
         };
-        control.ssthresh = ((win * (1.0 - self.params.beta)) as u32).max(2);
+        control.ssthresh = (truncated_u32(win * (1.0 - self.params.beta))).max(2);
     }
 
     fn on_undo(&mut self, undo: &Undo, control: &mut Control) {

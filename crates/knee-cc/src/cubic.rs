@@ -21,6 +21,7 @@ use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, INFINITE_SSTHRESH, Init, Needs, StateChange, StateEvent,
     View, cubic_fn, increase,
 };
+use knee_core::convert::saturating_u32;
 use knee_core::{Time, choice, params};
 
 const SOURCE: &str = "Linux net/ipv4/tcp_cubic.c";
@@ -97,13 +98,13 @@ impl Decrease {
     /// `ssthresh` after a loss at window `cwnd` (RFC 9438, 4.6).
     pub fn ssthresh(self, cwnd: u32) -> u32 {
         let left = u64::from(cwnd) * u64::from(self.beta) / 1024;
-        (left as u32).max(2)
+        (saturating_u32(left)).max(2)
     }
 
     /// The new `W_max` after a loss at window `cwnd`, where the last one was `w_max` (RFC 9438, 4.7).
     pub fn w_max(self, cwnd: u32, w_max: u32) -> u32 {
         if cwnd < w_max && self.fast_convergence {
-            (u64::from(cwnd) * u64::from(1024 + self.beta) / 2048) as u32
+            saturating_u32(u64::from(cwnd) * u64::from(1024 + self.beta) / 2048)
         } else {
             cwnd
         }
@@ -249,7 +250,7 @@ impl Cubic {
         if self.epoch.start != Time::MAX && jiffy.saturating_sub(self.epoch.start) < Time::from_secs(1) {
             return false;
         }
-        let rtt_us = rtt.as_micros().clamp(1, u64::from(u32::MAX)) as u32;
+        let rtt_us = saturating_u32(rtt.as_micros().clamp(1, u64::from(u32::MAX)));
         if self.epoch.delay_min_us == 0 || rtt_us < self.epoch.delay_min_us {
             self.epoch.delay_min_us = rtt_us;
         }
@@ -279,7 +280,7 @@ impl Cubic {
                 epoch.tcp_cwnd = cwnd;
                 epoch.origin = cwnd.max(epoch.last_max_cwnd);
                 // A cube root of 64 bits.
-                epoch.k = cubic_fn::k(self.rule.scale.into(), epoch.origin - cwnd) as u32;
+                epoch.k = saturating_u32(cubic_fn::k(self.rule.scale.into(), epoch.origin - cwnd));
             }
             // One RTT ahead: what is acknowledged by then is sent now.
             let ahead = Time::from_micros(epoch.delay_min_us.into()).ceil_to(self.tick);
@@ -323,12 +324,13 @@ impl Rule {
         let cnt = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
         // Before the first loss the curve may be far too flat: at least 5 % per RTT.
         let limit = if epoch.last_max_cwnd == 0 { 20 } else { u64::from(u32::MAX) };
-        cnt.min(limit) as u32
+        saturating_u32(cnt.min(limit))
     }
 
     /// Lets Reno's estimated window grow, and follows where it is ahead.
     fn catch_up_with_reno(&self, epoch: &mut Epoch, cwnd: u32) {
-        let per_packet = (u64::from(cwnd) * u64::from(self.reno_scale) / 8).clamp(1, u64::from(u32::MAX)) as u32;
+        let per_packet =
+            saturating_u32((u64::from(cwnd) * u64::from(self.reno_scale) / 8).clamp(1, u64::from(u32::MAX)));
         // A full count is taken up only by the next packet, hence rounded up less one.
         if epoch.ack_cnt > per_packet {
             let growth = epoch.ack_cnt.div_ceil(per_packet) - 1;

@@ -54,6 +54,7 @@
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{Ack, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, View, increase, reno};
+use knee_core::convert::{saturating_u32, saturating_u64};
 use knee_core::{Time, choice, params};
 
 #[cfg(test)]
@@ -273,17 +274,17 @@ impl Daimd {
         self.state.backoffs += 1;
         self.state.settling = Some(view.snd_nxt);
         self.state.credit = 0;
-        ((u64::from(cwnd) * beta / ONE) as u32).max(2)
+        (saturating_u32(u64::from(cwnd) * beta / ONE)).max(2)
     }
 
     /// Adds `rate` millionths of a packet per round trip for `acked` packets.
     fn add(&mut self, control: &mut Control, rate: u64, acked: u32) {
         let acked = u64::from(acked);
         let gain = u128::from(rate) * u128::from(acked) / u128::from(control.cwnd.max(1));
-        self.state.credit += gain.min(u128::from(acked * ONE)) as u64;
+        self.state.credit += saturating_u64(gain.min(u128::from(acked * ONE)));
         let packets = self.state.credit / ONE;
         self.state.credit %= ONE;
-        control.cwnd = control.cwnd.saturating_add(packets as u32).min(MAX_CWND);
+        control.cwnd = control.cwnd.saturating_add(saturating_u32(packets)).min(MAX_CWND);
     }
 
     fn grow(&mut self, ack: &Ack, tau: Time, control: &mut Control) {
@@ -301,7 +302,7 @@ impl Daimd {
         let alpha = alpha(self.params.increase, ack.view.now.saturating_sub(self.state.last_backoff), control.cwnd);
         let scale = if self.params.scale_increase { 2 * (ONE - self.beta().min(ONE)) } else { ONE };
         let rate = u128::from(alpha) * u128::from(scale) / u128::from(ONE);
-        self.add(control, rate.min(u128::from(u64::MAX)) as u64, ack.delivered);
+        self.add(control, saturating_u64(rate.min(u128::from(u64::MAX))), ack.delivered);
     }
 
     /// Sending begins while nothing is in flight. That is no idle time where an ACK of the whole window allows it.

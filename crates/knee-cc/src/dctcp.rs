@@ -20,6 +20,7 @@ use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Ecn, Needs, Signal, StateChange, StateEvent, Undo, increase,
     reno, slow_start,
 };
+use knee_core::convert::saturating_u32;
 use knee_core::params;
 
 /// DCTCP's registry entry.
@@ -86,13 +87,13 @@ pub fn next_alpha(alpha: u32, shift_g: u32, marked: u64, delivered: u64) -> u32 
         part => part,
     };
     let gain = (marked << (10 - shift_g.min(10))) / delivered.max(1);
-    (alpha - decay).saturating_add(gain.min(u64::from(ALPHA_ONE)) as u32).min(ALPHA_ONE)
+    (alpha - decay).saturating_add(saturating_u32(gain.min(u64::from(ALPHA_ONE)))).min(ALPHA_ONE)
 }
 
 /// `ssthresh` after a mark: `cwnd · (1 - alpha / 2)`, `alpha` in 1/1024.
 pub fn marked_ssthresh(cwnd: u32, alpha: u32) -> u32 {
     let cut = (u64::from(cwnd) * u64::from(alpha.min(ALPHA_ONE))) >> 11;
-    (cwnd - cut as u32).max(2)
+    (cwnd - saturating_u32(cut)).max(2)
 }
 
 impl Dctcp {

@@ -18,6 +18,7 @@
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, increase, slow_start};
+use knee_core::convert::{index_u32, saturating_u32, truncated_u32};
 
 /// HighSpeed TCP's registry entry.
 pub const ENTRY: Entry = Entry {
@@ -60,7 +61,7 @@ fn b(w: f64) -> f64 {
 
 /// Decrease factor of a row of the table, in 256ths.
 fn decrease_256ths(row: usize) -> u32 {
-    (256.0 * b(f64::from(WINDOWS[row]))) as u32
+    truncated_u32(256.0 * b(f64::from(WINDOWS[row])))
 }
 
 /// The row with `WINDOWS[row - 1] < cwnd <= WINDOWS[row]`, or the last.
@@ -71,7 +72,7 @@ fn row_of(cwnd: u32) -> usize {
 /// `ssthresh` after a congestion signal at `cwnd` packets.
 fn reduced(cwnd: u32, row: usize) -> u32 {
     let cut = (u64::from(cwnd) * u64::from(decrease_256ths(row))) >> 8;
-    (cwnd - cut as u32).max(2)
+    (cwnd - saturating_u32(cut)).max(2)
 }
 
 impl CongestionControl for HighSpeed {
@@ -85,7 +86,7 @@ impl CongestionControl for HighSpeed {
         } else {
             self.row = row_of(c.cwnd);
             if c.cwnd < CLAMP {
-                c.cwnd_cnt = c.cwnd_cnt.saturating_add(self.row as u32 + 1);
+                c.cwnd_cnt = c.cwnd_cnt.saturating_add(index_u32(self.row) + 1);
                 if c.cwnd_cnt >= c.cwnd {
                     c.cwnd_cnt -= c.cwnd;
                     c.cwnd += 1;

@@ -29,6 +29,7 @@ use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, Undo, increase,
     slow_start,
 };
+use knee_core::convert::saturating_u32;
 use knee_core::{Time, params};
 
 /// H-TCP's registry entry.
@@ -264,7 +265,7 @@ impl CongestionControl for Htcp {
         if self.rtt_min > 0 && self.rtt_max > self.rtt_min {
             self.rtt_max = self.rtt_min + (self.rtt_max - self.rtt_min) * 95 / 100;
         }
-        control.ssthresh = ((u64::from(control.cwnd) * self.beta / ONE) as u32).max(2);
+        control.ssthresh = (saturating_u32(u64::from(control.cwnd) * self.beta / ONE)).max(2);
     }
 
     fn on_state(&mut self, change: &StateChange, _: &mut Control) {

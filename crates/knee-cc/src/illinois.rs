@@ -20,6 +20,7 @@ use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Needs, StateChange, StateEvent, View, increase, slow_start,
 };
+use knee_core::convert::saturating_u32;
 use knee_core::params;
 
 /// Illinois' registry entry.
@@ -154,7 +155,7 @@ impl Illinois {
         if cwnd < self.p.win_thresh {
             (self.alpha, self.beta) = (ALPHA_BASE, BETA_MAX);
         } else if self.rtt_count > 0 {
-            let mean = (self.rtt_sum / u64::from(self.rtt_count)) as u32;
+            let mean = saturating_u32(self.rtt_sum / u64::from(self.rtt_count));
             let (da, dm) = (mean.wrapping_sub(self.rtt_base), self.rtt_max.saturating_sub(self.rtt_base));
             self.alpha = self.next_alpha(da, dm);
             self.beta = beta(da, dm);
@@ -169,7 +170,7 @@ impl CongestionControl for Illinois {
         self.end_seq = self.end_seq.or(Some(ack.prior_una));
         self.acked = ack.acked;
         if let Some(rtt) = ack.rtt {
-            let rtt = rtt.as_micros().min(u64::from(RTT_MAX)) as u32;
+            let rtt = saturating_u32(rtt.as_micros().min(u64::from(RTT_MAX)));
             self.rtt_base = self.rtt_base.min(rtt);
             self.rtt_max = self.rtt_max.max(rtt);
             self.rtt_sum += u64::from(rtt);
@@ -190,7 +191,7 @@ impl CongestionControl for Illinois {
         } else {
             c.cwnd_cnt = c.cwnd_cnt.saturating_add(self.acked);
             self.acked = 1;
-            let delta = ((u64::from(c.cwnd_cnt) * u64::from(self.alpha)) >> 7) as u32;
+            let delta = saturating_u32((u64::from(c.cwnd_cnt) * u64::from(self.alpha)) >> 7);
             if delta >= c.cwnd {
                 c.cwnd = c.cwnd.saturating_add(delta / c.cwnd);
                 c.cwnd_cnt = 0;
@@ -201,7 +202,7 @@ impl CongestionControl for Illinois {
 
     fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
         let cut = (u64::from(control.cwnd) * u64::from(self.beta)) >> BETA_SHIFT;
-        control.ssthresh = (control.cwnd - cut as u32).max(2);
+        control.ssthresh = (control.cwnd - saturating_u32(cut)).max(2);
     }
 
     fn on_state(&mut self, change: &StateChange, _: &mut Control) {

@@ -6,6 +6,8 @@
 //! [`CongestionControl::on_ack`] grows it. During a reduction the sender itself moves the window to `ssthresh`
 //! (proportional rate reduction), unless the algorithm has [`Needs::full_control`].
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 pub mod entry;
 pub mod increase;
 #[cfg(any(test, feature = "testing"))]

@@ -32,6 +32,7 @@
 use crate::entry::{Entry, Family};
 use crate::increase::{CONGESTION_AVOIDANCE, SLOW_START};
 use crate::{Ack, Congestion, CongestionControl, Control, INFINITE_SSTHRESH, Needs, increase, reno};
+use knee_core::convert::{low_u32, non_negative};
 use knee_core::{Time, choice, params};
 
 /// LP's registry entry.
@@ -138,7 +139,7 @@ fn next_remote_hz(hz: u32, last: Stamps, new: Stamps) -> u32 {
     let sample = i64::from(elapsed / new.local.wrapping_sub(last.local));
     let hz64 = i64::from(hz << 6);
     let next = if hz64 > 0 { hz64 + sample - (hz64 >> 6) } else { sample << 6 };
-    (next >> 6) as u32
+    low_u32(non_negative(next >> 6))
 }
 
 /// The delay: the receiver's time, in ms by whole factors of its rate, less the sender's.
@@ -190,7 +191,7 @@ impl Linux {
 
 impl CongestionControl for Linux {
     fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
-        let ms = |time: Time| time.as_millis() as u32;
+        let ms = |time: Time| low_u32(time.as_millis());
         let now = ms(ack.view.now);
         let local = match (ack.rtt, self.stamps) {
             // Duplicate ACKs echo the timestamp of the last segment in order.

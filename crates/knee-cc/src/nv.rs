@@ -26,6 +26,7 @@ use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, INFINITE_SSTHRESH, Init, Needs, StateChange, StateEvent,
     View, increase,
 };
+use knee_core::convert::{saturating_u32, saturating_u64};
 use knee_core::{Rng, Time, params};
 
 const SOURCE: &str = "Linux net/ipv4/tcp_nv.c";
@@ -133,17 +134,17 @@ struct Nv {
 /// microseconds.
 pub fn max_window(rate: u64, min_rtt: u64, mss: u64, pad: u32) -> u32 {
     let by_slope = u128::from(rate) * u128::from(min_rtt) / u128::from(RATE_UNIT * mss.max(1));
-    (by_slope.min(u128::from(INFINITE_SSTHRESH / 2)) as u32).saturating_add(pad)
+    saturating_u32(saturating_u64(by_slope)).min(INFINITE_SSTHRESH / 2).saturating_add(pad)
 }
 
 /// How many packets a window `excess` packets too large is cut by; for an excess above 2.
 pub fn decrease(excess: u32) -> u32 {
-    ((u64::from(excess) * DECREASE) >> 7).max(2) as u32
+    saturating_u32(((u64::from(excess) * DECREASE) >> 7).max(2))
 }
 
 /// `ssthresh` after a loss: 80 % of the window.
 pub fn after_loss(cwnd: u32) -> u32 {
-    ((u64::from(cwnd) * LOSS_FACTOR) >> 10).max(2) as u32
+    saturating_u32(((u64::from(cwnd) * LOSS_FACTOR) >> 10).max(2))
 }
 
 impl Nv {

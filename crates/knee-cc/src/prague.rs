@@ -34,6 +34,7 @@ use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, Undo, View, increase,
 };
+use knee_core::convert::{saturating_u8, saturating_u32};
 use knee_core::packet::MTU;
 use knee_core::{Rate, Time, params};
 
@@ -185,7 +186,7 @@ impl Prague {
 
     /// The least whole window with room for `self.window`.
     fn whole_window(&self) -> u32 {
-        (self.window.div_ceil(ONE) as u32).max(MIN_CWND)
+        (saturating_u32(self.window.div_ceil(ONE))).max(MIN_CWND)
     }
 
     /// Takes up what an ACK delivered, `marked` packets of it with a mark.
@@ -205,7 +206,7 @@ impl Prague {
             return;
         }
         if control.in_slow_start() {
-            clean = u64::from(increase::slow_start(control, clean as u32));
+            clean = u64::from(increase::slow_start(control, saturating_u32(clean)));
             self.window = u64::from(control.cwnd) * ONE;
             if clean == 0 {
                 return;
@@ -276,7 +277,7 @@ impl Prague {
         if control.cwnd < control.ssthresh / 2 {
             rate = rate.saturating_mul(2);
         }
-        let burst = ((rate / MTU_BYTES) >> self.set.burst_shift).clamp(1, u64::from(u8::MAX)) as u8;
+        let burst = saturating_u8(((rate / MTU_BYTES) >> self.set.burst_shift).clamp(1, u64::from(u8::MAX)));
         (control.min_burst, control.max_burst) = (burst, burst);
         control.pacing_rate = Some(Rate::from_bytes_per_sec(rate.min(Rate::MAX.as_bytes_per_sec())));
     }

@@ -22,6 +22,7 @@
 use crate::entry::{Entry, Family};
 use crate::window::{rate_of, window_beyond};
 use crate::{Ack, Congestion, CongestionControl, Control, Needs};
+use knee_core::convert::truncated;
 use knee_core::packet::MSS;
 use knee_core::{Bytes, Rate, Time, params};
 
@@ -165,7 +166,7 @@ impl CongestionControl for Timely {
                 self.complete(rtt.as_secs_f64());
             }
         }
-        let rate = Rate::from_bps((self.rate * 1e6) as u64);
+        let rate = Rate::from_bps(truncated(self.rate * 1e6));
         control.pacing_rate = Some(rate);
         control.cwnd = window_beyond(rate, ack.view.srtt.max(ack.rtt.unwrap_or_default()), 4);
     }

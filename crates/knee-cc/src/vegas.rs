@@ -23,6 +23,7 @@ use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::vegas_rtt::VegasRtt;
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, StateChange, increase, reno};
+use knee_core::convert::saturating_u32;
 use knee_core::params;
 
 const SOURCE: &str = "Brakmo, Peterson, IEEE JSAC 13(8), 1995; Linux net/ipv4/tcp_vegas.c";
@@ -66,7 +67,7 @@ pub const fn diff(cwnd: u32, rtt: u32, base: u32) -> u32 {
 /// The window at the actual rate and without a queue: `cwnd · base / rtt`. RTTs in microseconds.
 pub const fn target(cwnd: u32, rtt: u32, base: u32) -> u32 {
     let window = cwnd as u64 * base as u64 / if rtt > 0 { rtt as u64 } else { 1 };
-    if window > u32::MAX as u64 { u32::MAX } else { window as u32 }
+    if window > u32::MAX as u64 { u32::MAX } else { saturating_u32(window) }
 }
 
 /// `ssthresh` as Linux keeps it fresh: at least three quarters of the window (`tcp_current_ssthresh`).

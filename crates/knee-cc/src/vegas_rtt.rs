@@ -6,6 +6,7 @@
 //! Every sample counts one microsecond more than measured, so that no RTT is ever zero. All RTTs are in microseconds.
 
 use crate::{Ack, CaState, StateChange, StateEvent};
+use knee_core::convert::saturating_u32;
 
 /// The value of both minima before the first sample (Linux: 0x7fffffff).
 const UNMEASURED: u32 = 0x7fff_ffff;
@@ -34,7 +35,7 @@ impl VegasRtt {
     /// Takes the RTT sample of an ACK, if it has one.
     pub fn measure(&mut self, ack: &Ack) {
         let Some(rtt) = ack.rtt else { return };
-        let rtt = rtt.as_micros().saturating_add(1).min(u64::from(UNMEASURED)) as u32;
+        let rtt = saturating_u32(rtt.as_micros().saturating_add(1).min(u64::from(UNMEASURED)));
         self.base = self.base.min(rtt);
         self.min = self.min.min(rtt);
         self.count = self.count.wrapping_add(1);

@@ -17,6 +17,7 @@ use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Needs, StateChange, StateEvent, increase, reno, slow_start,
 };
+use knee_core::convert::saturating_u32;
 use knee_core::params;
 
 /// Veno's registry entry.
@@ -135,7 +136,7 @@ impl CongestionControl for Veno {
     fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
         let cwnd = control.cwnd;
         control.ssthresh =
-            if self.congested() { reno::halved(cwnd) } else { ((u64::from(cwnd) * 4 / 5) as u32).max(2) };
+            if self.congested() { reno::halved(cwnd) } else { (saturating_u32(u64::from(cwnd) * 4 / 5)).max(2) };
     }
 
     fn on_state(&mut self, change: &StateChange, _: &mut Control) {

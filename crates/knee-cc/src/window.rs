@@ -1,5 +1,6 @@
 //! Windows with a fraction of a packet, and windows for senders that a rate controls.
 
+use knee_core::convert::{truncated, truncated_u32};
 use knee_core::packet::MSS;
 use knee_core::{Rate, Time};
 
@@ -26,7 +27,7 @@ impl Fractional {
     pub fn write(&mut self, packets: f64, least: u32) -> u32 {
         // `max` returns the number if the other value is NaN.
         self.packets = packets.max(f64::from(least)).min(LARGEST);
-        self.written = self.packets as u32;
+        self.written = truncated_u32(self.packets);
         self.written
     }
 }
@@ -38,14 +39,14 @@ pub const PACKET_BITS: f64 = 8.0 * MSS as f64;
 pub fn rate_of(packets: f64, span: Time) -> Rate {
     let bps = packets * PACKET_BITS / span.as_secs_f64();
     // Casts of floats saturate.
-    if bps.is_nan() { Rate::MAX } else { Rate::from_bps((bps as u64).clamp(1, Rate::MAX.as_bps())) }
+    if bps.is_nan() { Rate::MAX } else { Rate::from_bps((truncated(bps)).clamp(1, Rate::MAX.as_bps())) }
 }
 
 /// A window in packets that does not limit a paced sender of `rate`: twice what the rate sends in `rtt`, and never
 /// below `least`.
 pub fn window_beyond(rate: Rate, rtt: Time, least: u32) -> u32 {
     let packets = 2.0 * rate.as_bps() as f64 * rtt.as_secs_f64() / PACKET_BITS;
-    (packets.min(LARGEST) as u32).max(least)
+    (truncated_u32(packets.min(LARGEST))).max(least)
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::vegas_rtt::VegasRtt;
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, StateChange, increase, slow_start};
+use knee_core::convert::saturating_u32;
 use knee_core::params;
 
 const SOURCE: &str = "Baiocchi et al., YeAH-TCP, PFLDnet 2007; Linux net/ipv4/tcp_yeah.c";
@@ -94,7 +95,7 @@ struct Yeah {
 
 /// Packets in the queue: `cwnd · (rtt - base) / rtt`; RTTs in microseconds.
 pub const fn queue(cwnd: u32, rtt: u32, base: u32) -> u32 {
-    (cwnd as u64 * rtt.saturating_sub(base) as u64 / if rtt > 0 { rtt as u64 } else { 1 }) as u32
+    saturating_u32(cwnd as u64 * rtt.saturating_sub(base) as u64 / if rtt > 0 { rtt as u64 } else { 1 })
 }
 
 /// Half the window, at least 2.

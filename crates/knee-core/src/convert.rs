@@ -70,6 +70,13 @@ pub const fn truncated_u32(x: f64) -> u32 {
     x as u32
 }
 
+/// A count below 2^32, which debug and test builds check.
+#[inline]
+pub const fn count_u32(n: u64) -> u32 {
+    debug_assert!(n <= u32::MAX as u64, "a count of more than 32 bits");
+    n as u32
+}
+
 /// The low 8 bits of `n`.
 #[inline]
 pub const fn low_u8(n: u64) -> u8 {
@@ -146,6 +153,12 @@ mod tests {
         assert_eq!([1.9, -1.0, f64::NAN, f64::INFINITY].map(truncated), [1, 0, 0, u64::MAX]);
         assert_eq!([1.9, -1.0, f64::NAN, 1e10].map(truncated_u32), [1, 0, 0, u32::MAX]);
         assert_eq!((index(9), index_u8(255), index_u16(65_535), index_u32(1 << 31)), (9, 255, u16::MAX, 1 << 31));
+    }
+
+    #[test]
+    #[should_panic(expected = "a count of more than 32 bits")]
+    fn a_count_that_does_not_fit_is_a_fault() {
+        count_u32(1 << 32);
     }
 
     #[test]

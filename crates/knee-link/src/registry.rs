@@ -4,7 +4,7 @@ use crate::medium::Medium;
 use crate::models::wifi::SharedAir;
 use crate::models::{cellular, docsis, leo, wifi};
 use crate::{delay, loss};
-use knee_core::{Param, Params, Rate, Time};
+use knee_core::{Conflict, Param, Params, Rate, Time};
 
 /// One of several ways in which a part of a link works.
 #[derive(Clone, Copy, Debug)]
@@ -31,17 +31,6 @@ pub struct Init<'a> {
     pub link: &'a str,
     /// What the other direction has left for this one to share.
     pub air: &'a mut Option<SharedAir>,
-}
-
-/// Parameters that contradict each other, or the link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conflict {
-    /// The parameter.
-    pub key: &'static str,
-    /// What was found.
-    pub found: String,
-    /// What would be accepted.
-    pub accepted: String,
 }
 
 /// Makes a medium with these parameters.

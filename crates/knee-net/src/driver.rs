@@ -46,12 +46,16 @@ impl Driver {
         self.events.next().min(self.last.0)
     }
 
-    /// Lets the next event happen, and gives its time; none: there is none. Links that dropped packets or left notes are in
-    /// [`Network::news`] then.
+    /// Lets the next event happen, and gives its time; none: there is none before `end`. Links that dropped packets or left
+    /// notes are in [`Network::news`] then.
     #[inline]
-    pub fn step(&mut self, network: &mut Network) -> Option<(Time, Step)> {
-        let last = std::mem::replace(&mut self.last, NOBODY);
-        let (now, event) = if last.0 < self.events.next() {
+    pub fn step(&mut self, network: &mut Network, end: Time) -> Option<(Time, Step)> {
+        let (last, next) = (self.last, self.events.next());
+        if last.0.min(next) >= end {
+            return None;
+        }
+        self.last = NOBODY;
+        let (now, event) = if last.0 < next {
             last
         } else {
             if last.0 < Time::MAX {

@@ -133,7 +133,7 @@ impl Simulation {
         let until = work.saturating_add(steps);
         while *work < until && !world.finished {
             *work += match scheduler {
-                Scheduler::Events(scheduler, _) => scheduler.step(world),
+                Scheduler::Events(scheduler, _) => scheduler.step(world, until - *work),
                 Scheduler::Batches(scheduler) => scheduler.step(world),
             };
         }

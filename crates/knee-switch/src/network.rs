@@ -171,7 +171,7 @@ impl Network {
 
     /// Does what is due next.
     pub fn step(&mut self) {
-        let Some((at, step)) = self.driver.step(&mut self.paths) else { return };
+        let Some((at, step)) = self.driver.step(&mut self.paths, Time::MAX) else { return };
         self.now = at;
         self.book_network_news();
         match step {

@@ -1,5 +1,6 @@
 //! When transfers start and users come: Poisson, periodic, or a list of times.
 
+use knee_core::convert::truncated;
 use std::vec;
 
 use knee_core::{Rng, Time};
@@ -51,7 +52,7 @@ impl Iterator for ArrivalTimes {
 
 /// Rounded to whole nanoseconds; "never" where they do not fit.
 pub(crate) fn nanos(ns: f64) -> Time {
-    Time::from_nanos(libm::round(ns) as u64)
+    Time::from_nanos(truncated(libm::round(ns)))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use knee_core::{Bytes, Conflict, Param, Params, Rate, Rng, Time};
+use knee_core::{Bytes, Conflict, Params, Rate, Rng, Time, params};
 
 use crate::entry::{Entry, Make};
 use crate::{Application, Completion, Conn, Exchange, Net, What};
@@ -20,46 +20,35 @@ pub const ENTRY: Entry = Entry {
     name: "bursts",
     about: "a burst of data each period, over one connection: telemetry, sensors, steps of distributed training",
     source: "CASSINI (Rajasekaran et al., NSDI 2024) for bursts that wait",
-    params: &[
-        Param::time(
-            "period",
-            Time::from_secs(1),
-            (Time::from_millis(1), Time::from_secs(86_400)),
-            "an example",
-            "the time from burst to burst",
-        ),
-        Param::bytes(
-            "burst",
-            Bytes(1_000_000),
-            (Bytes(1), Bytes(1_000_000_000_000)),
-            "an example",
-            "the payload of a burst",
-        ),
-        Param::time(
-            "jitter",
-            Time::ZERO,
-            (Time::ZERO, Time::from_secs(86_400)),
-            "ours: a clock without deviation",
-            "greatest random delay of a burst, at most the period",
-        ),
-        Param::switch(
-            "waits",
-            false,
-            "ours: sensors report on time",
-            "whether the period counts from the last acknowledgement of the burst before",
-        ),
-    ],
+    params: Settings::DECLARED,
     required: &["period", "burst"],
     pulls: false,
     sockets: true,
     check,
     // One that waits offers less the slower the network is.
-    load: |params| (!params.switch("waits")).then(|| Rate::over(params.bytes("burst"), params.time("period"))),
-    make: Make::Application(|params, rng| Box::new(Bursts::new(params, rng))),
+    load: |params| {
+        let Settings { burst, period, waits, .. } = params.into();
+        (!waits).then(|| Rate::over(burst, period))
+    },
+    make: Make::Application(|params, rng| Box::new(Bursts::new(params.into(), rng))),
 };
 
+params! {
+    /// Its parameters.
+    struct Settings {
+        /// the time from burst to burst
+        period: Time = Time::from_secs(1), in Time::from_millis(1)..=Time::from_secs(86_400), from "an example";
+        /// the payload of a burst
+        burst: Bytes = Bytes(1_000_000), in Bytes(1)..=Bytes(1_000_000_000_000), from "an example";
+        /// greatest random delay of a burst, at most the period
+        jitter: Time = Time::ZERO, in Time::ZERO..=Time::from_secs(86_400), from "ours: a clock without deviation";
+        /// whether the period counts from the last acknowledgement of the burst before
+        waits: bool = false, from "ours: sensors report on time";
+    }
+}
+
 fn check(params: &Params) -> Result<(), Conflict> {
-    let (jitter, period) = (params.time("jitter"), params.time("period"));
+    let Settings { jitter, period, .. } = params.into();
     if jitter <= period {
         return Ok(());
     }
@@ -69,10 +58,7 @@ fn check(params: &Params) -> Result<(), Conflict> {
 
 /// The application. It puts each burst on record as [`What::Transfer`], from its hand-over to its last acknowledgement.
 struct Bursts {
-    period: Time,
-    burst: Bytes,
-    jitter: Time,
-    waits: bool,
+    settings: Settings,
     rng: Rng,
     conn: Option<Conn>,
     connected: bool,
@@ -86,12 +72,9 @@ struct Bursts {
 }
 
 impl Bursts {
-    fn new(params: &Params, rng: Rng) -> Self {
+    fn new(settings: Settings, rng: Rng) -> Self {
         Self {
-            period: params.time("period"),
-            burst: params.bytes("burst"),
-            jitter: params.time("jitter"),
-            waits: params.switch("waits"),
+            settings,
             rng,
             conn: None,
             connected: false,
@@ -105,7 +88,7 @@ impl Bursts {
     /// The next burst is due at `clock`, and later by its jitter.
     fn schedule(&mut self, clock: Time) {
         self.clock = clock;
-        let late = self.rng.below(self.jitter.as_nanos() + 1);
+        let late = self.rng.below(self.settings.jitter.as_nanos() + 1);
         self.next = Some(clock.saturating_add(Time::from_nanos(late)));
     }
 
@@ -113,12 +96,12 @@ impl Bursts {
     fn hand_over(&mut self, net: &mut dyn Net) {
         let Some(conn) = self.conn else { return };
         while self.next.is_some_and(|at| at <= net.now()) {
-            net.exchange(conn, Exchange { up: self.burst.0, down: 0, service: Time::ZERO });
+            net.exchange(conn, Exchange { up: self.settings.burst.0, down: 0, service: Time::ZERO });
             self.pending.push_back(net.now());
-            if self.waits {
+            if self.settings.waits {
                 self.next = None;
             } else {
-                self.schedule(self.clock.saturating_add(self.period));
+                self.schedule(self.clock.saturating_add(self.settings.period));
             }
         }
         if let Some(at) = self.next {
@@ -151,9 +134,9 @@ impl Application for Bursts {
 
     fn on_complete(&mut self, _: Conn, net: &mut dyn Net) {
         let started = self.pending.pop_front().expect("what completes was handed over");
-        net.record(Completion::new(What::Transfer, started, net.now(), self.burst.0, f64::NAN));
-        if self.waits && !self.stopped {
-            self.schedule(net.now().saturating_add(self.period));
+        net.record(Completion::new(What::Transfer, started, net.now(), self.settings.burst.0, f64::NAN));
+        if self.settings.waits && !self.stopped {
+            self.schedule(net.now().saturating_add(self.settings.period));
             self.hand_over(net);
         }
         self.close_if_over(net);
@@ -185,7 +168,7 @@ mod tests {
         let given = [PERIOD, ("burst", Value::Bytes(Bytes(10_000)))].into_iter().chain(given.iter().copied());
         let params = Params::resolve(ENTRY.params, given).unwrap();
         let mut net = Ideal::new(RTT, Rate::from_mbps(8));
-        net.run(&mut Bursts::new(&params, Rng::stream(5, "bursts")), Some(Time::from_millis(stop_ms)));
+        net.run(&mut Bursts::new((&params).into(), Rng::stream(5, "bursts")), Some(Time::from_millis(stop_ms)));
         net
     }
 

@@ -2,6 +2,7 @@
 
 use crate::TrafficSpec;
 use crate::spec::{Arrivals, Count, Pages, Size};
+use knee_core::convert::truncated;
 
 /// A year, in ns: the longest time.
 const MAX_SPAN: u64 = 365 * 86_400_000_000_000;
@@ -31,7 +32,7 @@ impl TrafficSpec {
                 within("the request", *request, "bytes", 1, MAX_SIZE)?;
                 size.check()?;
                 objects.check()?;
-                within("the number of connections", u64::from(*connections), "", 1, MAX_OBJECTS as u64)?;
+                within("the number of connections", u64::from(*connections), "", 1, truncated(MAX_OBJECTS))?;
                 within("the service time", *service, "ns", 0, MAX_SPAN)
             }
             Self::Video { ladder, segment, buffer, length, .. } => {

@@ -8,6 +8,8 @@
 //! it has all of them, with as many as it was asked for; the application learns of the end of it
 //! ([`Application::on_complete`]) and puts it on record ([`Net::record`]).
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 pub mod arrivals;
 mod bursts;
 mod check;

@@ -9,7 +9,7 @@
 //! writes that are not acknowledged and catches up later, as `iperf3 -b` does, whose average since the start is the rate.
 
 use knee_core::packet::MSS;
-use knee_core::{Bytes, Param, Rate, Time};
+use knee_core::{Bytes, Rate, Time, params};
 
 use crate::entry::{Entry, Make};
 use crate::{Application, Conn, Exchange, Net};
@@ -19,20 +19,22 @@ pub const ENTRY: Entry = Entry {
     name: "app_limited",
     about: "a constant rate, which the application writes segment by segment over one connection",
     source: "iperf3 -b for what the connection does not carry",
-    params: &[Param::rate(
-        "rate",
-        Rate::from_mbps(5),
-        (Rate::from_bps(1), Rate::from_bps(1_000_000_000_000_000)),
-        "an example",
-        "the rate of payload",
-    )],
+    params: Settings::DECLARED,
     required: &["rate"],
     pulls: false,
     sockets: true,
     check: |_| Ok(()),
-    load: |params| Some(params.rate("rate")),
-    make: Make::Application(|params, _| Box::new(AppLimited::new(params.rate("rate")))),
+    load: |params| Some(Settings::from(params).rate),
+    make: Make::Application(|params, _| Box::new(AppLimited::new(Settings::from(params).rate))),
 };
+
+params! {
+    /// Its parameters.
+    struct Settings {
+        /// the rate of payload
+        rate: Rate = Rate::from_mbps(5), in Rate::from_bps(1)..=Rate::from_bps(1_000_000_000_000_000), from "an example";
+    }
+}
 
 /// Writes per second at most.
 pub const WRITES: u64 = 10_000;

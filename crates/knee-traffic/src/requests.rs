@@ -23,6 +23,7 @@
 //! The stop of the flow ends the arrival of pages; those that are being loaded are finished. All sizes of a page are drawn
 //! when it is asked for, so that with an open loop pages are the same whatever the path makes of them.
 
+use knee_core::convert::truncated_u32;
 use std::collections::{BTreeMap, VecDeque};
 
 use knee_core::{Rng, Time};
@@ -134,7 +135,7 @@ impl Count {
             Self::Geometric(mean) if mean <= 1.0 => 1,
             // The number of trials up to the first success, each with probability 1/mean.
             Self::Geometric(mean) => {
-                1 + libm::floor(libm::log(1.0 - rng.unit()) / libm::log1p(-1.0 / mean)).min(1e9) as u32
+                1 + truncated_u32(libm::floor(libm::log(1.0 - rng.unit()) / libm::log1p(-1.0 / mean)).min(1e9))
             }
         }
     }

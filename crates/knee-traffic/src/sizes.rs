@@ -3,6 +3,7 @@
 //! All arithmetic is that of `libm`, so that a seed gives the same sizes on every machine.
 
 use knee_core::Rng;
+use knee_core::convert::truncated;
 
 use crate::spec::Size;
 
@@ -30,7 +31,7 @@ impl Size {
 
 /// Rounded to whole bytes, at least 1.
 fn whole(bytes: f64) -> u64 {
-    libm::round(bytes).max(1.0) as u64
+    truncated(libm::round(bytes).max(1.0))
 }
 
 /// Exponential with this mean.

@@ -6,6 +6,7 @@
 //! Arrivals and sizes draw from random streams of their own, each in the order of arrivals. So transfers of two runs
 //! with one seed are the same, whatever the path and its congestion control make of them.
 
+use knee_core::convert::index;
 use std::collections::{BTreeMap, VecDeque};
 use std::iter::Take;
 
@@ -53,7 +54,7 @@ impl Transfers {
     pub fn new(arrivals: &Arrivals, size: &Size, persistent: bool, number: Option<u64>, mut rng: Rng) -> Self {
         let gaps = Rng::stream(rng.next_u64(), "arrivals");
         Self {
-            arrivals: ArrivalTimes::new(arrivals, gaps).take(number.map_or(usize::MAX, |n| n as usize)),
+            arrivals: ArrivalTimes::new(arrivals, gaps).take(number.map_or(usize::MAX, index)),
             size: size.clone(),
             sizes: Rng::stream(rng.next_u64(), "sizes"),
             began: Time::ZERO,

@@ -97,7 +97,9 @@ class Param:
                 if isinstance(value, int) and abs(value) > 2**53:
                     raise Refused(f"{shown(value)} is out of range", self.accepted)
                 return float(value)
-            case "choice" if isinstance(value, str) and value in self.words:
+            case "choice" if isinstance(value, str):
+                if value not in self.words:
+                    raise Refused(f"{shown(value)} is unknown", near(value, list(self.words)))
                 return value
         raise Refused(f"{shown(value)} has the wrong type", self.accepted)
 

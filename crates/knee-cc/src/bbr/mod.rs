@@ -41,6 +41,7 @@ use crate::entry::{Entry, Family, edges};
 use crate::{Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, StateChange};
 use crate::{StateEvent, Undo};
 use aggregation::Aggregation;
+use knee_core::convert::{saturating_u8, truncated};
 use knee_core::{Rng, Time, params};
 use model::Model;
 use pacing::Pacing;
@@ -129,10 +130,10 @@ impl Tunables {
         Self {
             params,
             // Linux rounds the first up and the second down: 739 and 88 of 256.
-            high_gain: (params.high_gain * UNIT as f64) as u64 + 1,
-            drain_gain: (UNIT as f64 / params.high_gain) as u64,
-            cwnd_gain: (params.cwnd_gain * UNIT as f64) as u64,
-            extra_acked_gain: (params.extra_acked_gain * UNIT as f64) as u64,
+            high_gain: truncated(params.high_gain * UNIT as f64) + 1,
+            drain_gain: truncated(UNIT as f64 / params.high_gain),
+            cwnd_gain: truncated(params.cwnd_gain * UNIT as f64),
+            extra_acked_gain: truncated(params.extra_acked_gain * UNIT as f64),
         }
     }
 }
@@ -215,7 +216,7 @@ impl Bbr {
     /// Everything that shows outside, written into `control`.
     fn answer(&self, control: &mut Control) {
         control.cwnd = control.cwnd.max(1);
-        control.min_burst = self.pacing.min_burst() as u8;
+        control.min_burst = saturating_u8(self.pacing.min_burst());
         control.phase = self.mode as u8;
         control.pacing_rate = Some(self.pacing.rate());
     }

@@ -2,6 +2,7 @@
 
 use super::{Bbr, Mode, UNIT};
 use crate::Ack;
+use knee_core::convert::index;
 
 /// Pacing gains of the cycle in 1/256 (`bbr_pacing_gain`).
 const GAINS: [u64; 8] = [UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
@@ -43,7 +44,7 @@ impl Bbr {
     /// Begins gain cycling at a random phase (`bbr_reset_probe_bw_mode`).
     pub(super) fn enter_probe_bw(&mut self) {
         self.mode = Mode::ProbeBw;
-        self.cycle.index = GAINS.len() - 1 - self.rng.below(RANDOM_STARTS) as usize;
+        self.cycle.index = GAINS.len() - 1 - index(self.rng.below(RANDOM_STARTS));
         self.cycle.advance(self.delivered_at);
     }
 

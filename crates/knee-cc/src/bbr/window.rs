@@ -4,6 +4,7 @@ use super::model::{INIT_CWND, bdp};
 use super::probe_rtt::CWND_MIN_TARGET;
 use super::{Bbr, Mode};
 use crate::{Ack, CaState, Control};
+use knee_core::convert::saturating_u32;
 
 /// What recovery has to remember.
 #[derive(Clone, Debug)]
@@ -52,7 +53,7 @@ impl Bbr {
             return cwnd.max(ack.view.in_flight.saturating_add(ack.delivered));
         }
         let target = bdp(bw, self.min_rtt.micros(), self.cwnd_gain).saturating_add(self.aggregation_cwnd());
-        let target = self.quantization_budget(target).min(u64::from(u32::MAX)) as u32;
+        let target = saturating_u32(self.quantization_budget(target).min(u64::from(u32::MAX)));
         let grown = cwnd.saturating_add(ack.delivered);
         let cwnd = if self.full_pipe.reached() {
             grown.min(target)

@@ -4,6 +4,7 @@ use super::probe_bw::with_headroom;
 use super::{Bbr3, INFINITE, MIN_PIPE_CWND, State, Tunables, UNIT};
 use crate::bandwidth::BW_UNIT;
 use crate::{Ack, Control, Init};
+use knee_core::convert::{saturating_u32, saturating_u64};
 use knee_core::{Rate, Time};
 
 /// Window gain in `probe_bw_up`, in 1/1000 (5.3.3.5).
@@ -15,7 +16,7 @@ const MAX_BURST_BYTES: u64 = 64 * 1024;
 pub fn rate_bytes_per_sec(bw: u64, gain: u64, mss: u64, margin_percent: u64) -> u64 {
     let product = u128::from(bw) * u128::from(gain) * u128::from(mss) * 1_000_000;
     let kept = u128::from(100 - margin_percent.min(100));
-    (product * kept / (u128::from(BW_UNIT * UNIT) * 100)).min(u128::from(u64::MAX >> 4)) as u64
+    saturating_u64((product * kept / (u128::from(BW_UNIT * UNIT) * 100)).min(u128::from(u64::MAX >> 4)))
 }
 
 /// Pacing rate and burst size.
@@ -92,7 +93,8 @@ impl Bbr3 {
         } else {
             cwnd
         };
-        control.cwnd = cwnd.max(MIN_PIPE_CWND).min(self.bound()).min(u64::from(crate::INFINITE_SSTHRESH)) as u32;
+        control.cwnd =
+            saturating_u32(cwnd.max(MIN_PIPE_CWND).min(self.bound()).min(u64::from(crate::INFINITE_SSTHRESH)));
     }
 
     /// The bounds in force, in packets (`BoundCwndForProbeRTT`, `BoundCwndForModel`, 5.6.4.5, 5.6.4.7).

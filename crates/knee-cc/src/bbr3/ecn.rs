@@ -19,6 +19,7 @@
 use super::model::Sample;
 use super::{Bbr3, INFINITE};
 use crate::Ack;
+use knee_core::convert::{saturating_u64, truncated};
 use knee_core::{Time, params};
 
 /// A fraction of 1.
@@ -60,7 +61,7 @@ pub struct Fractions {
 impl Fractions {
     /// Of these parameters.
     pub fn new(params: &Params) -> Self {
-        let fraction = |ratio| libm::round(ratio * ONE as f64) as u64;
+        let fraction = |ratio| truncated(libm::round(ratio * ONE as f64));
         Self {
             alpha_gain: fraction(params.ecn_alpha_gain),
             factor: fraction(params.ecn_factor),
@@ -119,7 +120,7 @@ impl Ecn {
     /// What a bound on the packets in flight becomes after a round with marks (`bbr_ecn_lower_bounds`).
     const fn lowered(&self, inflight: u64, factor: u64) -> u64 {
         let kept = ONE - self.alpha * factor / ONE;
-        (inflight as u128 * kept as u128 / ONE as u128) as u64
+        saturating_u64(inflight as u128 * kept as u128 / ONE as u128)
     }
 }
 

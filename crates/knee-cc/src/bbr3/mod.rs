@@ -52,6 +52,7 @@ use crate::{Ack, Congestion, CongestionControl, Control, Init, Needs, Signal};
 use crate::{StateChange, StateEvent, Undo, View};
 use control::Output;
 use ecn::{Ecn, Fractions};
+use knee_core::convert::truncated;
 use knee_core::{Rng, Time, params};
 use loss::{Delivery, ShortTerm};
 use model::{Model, Sample};
@@ -188,7 +189,7 @@ struct Tunables {
 
 impl Tunables {
     fn new(params: Params) -> Self {
-        let permille = |ratio| libm::round(ratio * UNIT as f64) as u64;
+        let permille = |ratio| truncated(libm::round(ratio * UNIT as f64));
         Self {
             params,
             startup_pacing_gain: permille(params.startup_pacing_gain),

@@ -5,6 +5,7 @@ use crate::Ack;
 use crate::bandwidth::{AppLimitedMark, BW_UNIT, bandwidth};
 use crate::minmax::WindowedMax;
 use knee_core::Time;
+use knee_core::convert::saturating_u64;
 
 /// What an ACK tells about the delivery.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +47,7 @@ impl Sample {
 /// `gain · bw · rtt` in packets, rounded up; `gain` in 1/1000 (`BDPMultiple`, 5.6.4.2).
 pub fn bdp_multiple(bw: u64, rtt: Time, gain: u64) -> u64 {
     let product = u128::from(bw) * u128::from(rtt.as_micros()) * u128::from(gain);
-    product.div_ceil(u128::from(BW_UNIT * UNIT)).min(u128::from(u32::MAX)) as u64
+    saturating_u64(product.div_ceil(u128::from(BW_UNIT * UNIT)).min(u128::from(u32::MAX)))
 }
 
 /// Rounds, bandwidth and aggregation.

@@ -1,4 +1,5 @@
 //! Gradients of the RTT's extremes, summed over a number of round trips.
+use knee_core::convert::saturating_i64;
 
 /// A pair of values that belong to the least and to the greatest RTT of a round trip, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +52,8 @@ impl Gradients {
         self.tail = (self.tail + 1) % self.ring.len();
         let followed = if self.sum.min > 0 { self.sum.min } else { self.sum.max };
         self.filled |= self.tail == 0;
-        let scaled = if self.filled { followed } else { followed * self.ring.len() as i64 / self.tail as i64 };
+        let places = |n: usize| saturating_i64(n as u64);
+        let scaled = if self.filled { followed } else { followed * places(self.ring.len()) / places(self.tail) };
         (self.sum, scaled)
     }
 }

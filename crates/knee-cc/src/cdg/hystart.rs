@@ -5,6 +5,7 @@
 
 use crate::Ack;
 use knee_core::Time;
+use knee_core::convert::non_negative;
 
 /// ACKs further apart than this do not belong to one train.
 const TRAIN_GAP: Time = Time::from_millis(3);
@@ -53,7 +54,7 @@ impl Hystart {
                 if now < last.saturating_add(TRAIN_GAP) {
                     self.train = Some((first, now));
                     let half = (self.delay_min / 2).max(LEAST_DELAY);
-                    return now > first.saturating_add(Time::from_micros(half as u64));
+                    return now > first.saturating_add(Time::from_micros(non_negative(half)));
                 }
             }
             _ => self.train = Some((now, now)),

@@ -2,6 +2,7 @@
 //! `tcp_cwnd_reduction`) over one round trip.
 
 use crate::{Ack, View};
+use knee_core::convert::saturating_u32;
 
 pub(super) struct Reduction {
     /// The window before, in packets.
@@ -40,7 +41,7 @@ impl Reduction {
         };
         let least = u64::from(sent == 0);
         let window = u64::from(in_flight) + more.max(least);
-        Some(window.clamp(1, u64::from(self.prior_cwnd.max(1))) as u32)
+        Some(saturating_u32(window.clamp(1, u64::from(self.prior_cwnd.max(1)))))
     }
 }
 

@@ -18,6 +18,7 @@
 use super::{COMPETITIVE, DEFAULT, Extreme, LEAST, Params, SLOW_START, step, target_rate};
 use crate::window::rate_of;
 use crate::{Ack, Congestion, CongestionControl, Control, Init};
+use knee_core::convert::truncated_u32;
 use knee_core::{Rate, Rng, Time};
 
 /// ACKs of the first two windows, which only measure.
@@ -196,7 +197,7 @@ impl Program {
 
     fn answer(&mut self, control: &mut Control) {
         let paced = self.standing.get().filter(|_| self.acked > PROBES);
-        self.written = self.window.ceil() as u32 + u32::from(paced.is_none());
+        self.written = truncated_u32(self.window.ceil()) + u32::from(paced.is_none());
         control.cwnd = self.written;
         control.pacing_rate = Some(paced.map_or(Rate::MAX, |standing| self.rate(standing)));
         control.min_burst = 1;

@@ -1,5 +1,6 @@
 //! The equations of delay-based AIMD, in integers: ratios in millionths, times in nanoseconds.
 
+use knee_core::convert::{saturating_u32, saturating_u64, truncated};
 use knee_core::{Time, choice};
 
 /// A ratio of one.
@@ -7,7 +8,7 @@ pub(super) const ONE: u64 = 1_000_000;
 
 /// A ratio in millionths.
 pub(super) fn millionths(ratio: f64) -> u64 {
-    (ratio * ONE as f64 + 0.5) as u64
+    truncated(ratio * ONE as f64 + 0.5)
 }
 
 /// `time · ratio`.
@@ -40,7 +41,7 @@ pub(super) fn alpha(increase: Increase, since: Time, cwnd: u32) -> u64 {
     // 1 + 10 (D - 1) + 0.5 (D - 1)^2, D in seconds; microseconds are millionths of a second.
     let beyond = since.as_micros().saturating_sub(ONE).min(1 << 40);
     let square = u128::from(beyond) * u128::from(beyond) * quarters / (4 * u128::from(ONE));
-    ONE + 10 * beyond + square as u64
+    ONE + 10 * beyond + saturating_u64(square)
 }
 
 /// Eqs. 3 and 4 with Algorithm 1's cap: `beta = min(delta · RTTmin / RTT, max)`, in millionths.
@@ -64,7 +65,7 @@ pub(super) fn max_ssthresh(cwnd: u32, tau0: Time, occupancy: Time) -> Option<u32
         return None;
     }
     let packets = u128::from(cwnd) * u128::from(tau0.as_nanos()) / (4 * u128::from(occupancy.as_nanos()));
-    Some(packets.clamp(1, u128::from(u32::MAX)) as u32)
+    Some(saturating_u32(saturating_u64(packets.max(1))))
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod program;
 
 use crate::entry::{Entry, Family, edges};
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, StateChange, StateEvent, increase};
+use knee_core::convert::{clamped, saturating_u32, truncated};
 use knee_core::{Time, choice, params};
 
 /// LEDBAT's registry entry.
@@ -150,7 +151,12 @@ fn change(gain: i128, target: Time, queueing: Time, acked: u32, cwnd: u32) -> i1
 
 impl Ledbat {
     fn new(params: Params) -> Self {
-        Self { params, gain: (params.gain * 1e6 + 0.5) as i128, delays: Delays::since(Time::ZERO), credit: 0 }
+        Self {
+            params,
+            gain: i128::from(truncated(params.gain * 1e6 + 0.5)),
+            delays: Delays::since(Time::ZERO),
+            credit: 0,
+        }
     }
 
     fn phase(&self, control: &Control) -> u8 {
@@ -167,7 +173,7 @@ impl Ledbat {
         self.credit += change(self.gain, self.params.target, queueing, ack.delivered, control.cwnd);
         let packets = self.credit / PACKET;
         self.credit %= PACKET;
-        let cwnd = (i128::from(control.cwnd) + packets).clamp(1, i128::from(MAX_CWND)) as u32;
+        let cwnd = saturating_u32(clamped(i128::from(control.cwnd) + packets, u64::from(MAX_CWND)).max(1));
         control.cwnd = cwnd.min(ack.prior_in_flight.saturating_add(self.params.allowed_increase));
         control.cwnd = control.cwnd.max(self.params.min_cwnd);
     }

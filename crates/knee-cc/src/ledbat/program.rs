@@ -18,6 +18,7 @@
 use super::{Delays, Phase};
 use crate::{Ack, Congestion, CongestionControl, Control, Signal, StateChange, StateEvent};
 use knee_core::Time;
+use knee_core::convert::truncated_u32;
 use knee_core::packet::MSS;
 
 /// What the window may grow by in a round trip, bytes.
@@ -127,7 +128,7 @@ impl Program {
     }
 
     fn write(&mut self, control: &mut Control) {
-        self.written = ((self.window / self.packet) as u32).max(1);
+        self.written = (truncated_u32(self.window / self.packet)).max(1);
         control.cwnd = self.written;
     }
 

@@ -1,12 +1,13 @@
 //! The paper's equations, each by itself. RTTs and delays in microseconds, windows in packets or bytes as named.
 
 use knee_core::Time;
+use knee_core::convert::{saturating_u32, saturating_u64, truncated};
 
 /// Eq. 2, `X(t) = (t / phi)³`: the data in bytes that every flow should keep in the queue, `t` after fair flow
 /// balancing began, with `t` in milliseconds. Rounded down.
 pub fn fair_flow_target(t: Time, phi: f64) -> u64 {
     let ratio = t.as_millis_f64() / phi;
-    (ratio * ratio * ratio) as u64
+    truncated(ratio * ratio * ratio)
 }
 
 /// Eq. 6, `Q_delay = RTT_now - RTT_min`.
@@ -17,7 +18,7 @@ pub const fn q_delay(rtt_now: u64, rtt_min: u64) -> u64 {
 /// Eq. 7, `Q_data = Q_delay · CWnd / RTT_now`: the flow's own part of the queue, in the unit of `cwnd`.
 pub const fn q_data(cwnd: u64, rtt_now: u64, rtt_min: u64) -> u64 {
     let rtt = if rtt_now == 0 { 1 } else { rtt_now };
-    (q_delay(rtt_now, rtt_min) as u128 * cwnd as u128 / rtt as u128) as u64
+    saturating_u64(q_delay(rtt_now, rtt_min) as u128 * cwnd as u128 / rtt as u128)
 }
 
 /// Section III-E, `CWnd = (CWnd - Q_data) · gamma`: the window in packets after tailored decrease, `gamma` in 1/1024.
@@ -27,7 +28,7 @@ pub const fn tailored_decrease(cwnd: u32, rtt_now: u64, rtt_min: u64, gamma: u64
     let rtt = if rtt_now == 0 { 1 } else { rtt_now as u128 };
     let emptied = cwnd as u128 * if rtt_min < rtt_now { rtt_min as u128 } else { rtt };
     let left = emptied * gamma as u128 / (rtt * 1024);
-    if left < 2 { 2 } else { left as u32 }
+    if left < 2 { 2 } else { saturating_u32(saturating_u64(left)) }
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, Signal, StateChange, StateEvent, cubic_fn,
     increase,
 };
-use knee_core::convert::saturating_u32;
+use knee_core::convert::{saturating_u32, truncated};
 use knee_core::{Time, params};
 use std::ops::RangeInclusive;
 
@@ -143,7 +143,7 @@ impl Scaled {
 
 /// A ratio as the integer arithmetic takes it.
 fn in_1024ths(ratio: f64) -> u64 {
-    ((ratio * 1024.0).round() as u64).max(1)
+    (truncated((ratio * 1024.0).round())).max(1)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,7 +282,7 @@ impl Lola {
         let target = cubic_fn::w_cubic(scale, t, epoch.k, epoch.cwnd_max);
         let missing = target.saturating_sub(u64::from(cwnd));
         // At most half a packet per packet, as CUBIC.
-        epoch.count = u64::from(cwnd).checked_div(missing).map(|count| count.max(2) as u32);
+        epoch.count = u64::from(cwnd).checked_div(missing).map(|count| saturating_u32(count.max(2)));
         epoch.counted = now;
     }
 
@@ -300,7 +300,7 @@ impl Lola {
             let age = now.saturating_sub(self.since).saturating_add(self.feedback_delay());
             let target = equations::fair_flow_target(age, self.params.phi);
             let queued = equations::q_data(u64::from(control.cwnd) * self.mss, self.rtt_now, self.rtt_min);
-            let packets = (target.saturating_sub(queued) / self.mss).min(u64::from(control.cwnd)) as u32;
+            let packets = saturating_u32((target.saturating_sub(queued) / self.mss).min(u64::from(control.cwnd)));
             if packets > 0 {
                 control.cwnd = control.cwnd.saturating_add(packets).min(crate::INFINITE_SSTHRESH);
                 self.adjusted = now.saturating_add(self.feedback_delay());

@@ -16,6 +16,7 @@
 use super::SlowStart;
 use crate::{Ack, Control, Init, View};
 use knee_core::Time;
+use knee_core::convert::saturating_u64;
 
 /// RTT samples that a round needs before their minimum counts (`HYSTART_MIN_SAMPLES`).
 const MIN_SAMPLES: u8 = 8;
@@ -105,7 +106,7 @@ pub const fn ack_delay_us(cwnd: u32, ssthresh: u32, mss: u32, srtt: Time) -> u64
         return 0;
     }
     let us = 4 * GSO_MAX_BYTES * 100 * srtt.as_micros() as u128 / bytes_per_srtt_in_percent;
-    if us > 1_000 { 1_000 } else { us as u64 }
+    if us > 1_000 { 1_000 } else { saturating_u64(us) }
 }
 
 /// How much the RTT may exceed its minimum before slow start ends.

@@ -22,6 +22,7 @@ use super::SlowStart;
 use super::careful_resume::rate_over;
 use crate::{Ack, Congestion, Control, Init};
 use knee_core::Time;
+use knee_core::convert::saturating_u32;
 
 /// A rise of the RTT by this, or by the part of it below, is a queue.
 const RISE: Time = Time::from_millis(4);
@@ -66,7 +67,7 @@ fn converging(cwnd: u32, beta: u64, acked: u64, lost: u64, least: u64) -> u32 {
     // s = (beta + 2) / 3 and a = 2 (1 - beta) / 3.
     let (s, a) = (beta + 2 * ONE, 2 * (ONE - beta));
     let left = (u64::from(cwnd) * s).saturating_sub(acked.saturating_mul(a)).saturating_sub(lost.saturating_mul(s));
-    (left / (3 * ONE)).max(least).min(u64::from(cwnd)) as u32
+    saturating_u32((left / (3 * ONE)).max(least).min(u64::from(cwnd)))
 }
 
 impl RapidStart {

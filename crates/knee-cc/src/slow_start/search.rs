@@ -16,13 +16,14 @@
 use super::SlowStart;
 use crate::{Ack, Control, Init};
 use knee_core::Time;
+use knee_core::convert::{index, saturating_u32};
 
 /// Bins of a window (`W`).
 const WINDOW: u64 = 10;
 /// Bins that an RTT may span (`EXTRA_BINS`).
 const EXTRA: u64 = 15;
 /// Bins that are kept: a window before the longest RTT, and the bin at its near end.
-const KEPT: usize = (WINDOW + EXTRA + 1) as usize;
+const KEPT: usize = index(WINDOW + EXTRA + 1);
 /// A bin in hundredths of the initial RTT: 3.5 / 10.
 const BIN_PERCENT: u64 = 35;
 /// The difference that ends slow start, in percent (`THRESH`).
@@ -67,16 +68,16 @@ impl Search {
         let passed = now.saturating_sub(self.bin_end).as_nanos() / self.bin.as_nanos() + 1;
         self.bin_end = self.bin_end.saturating_add(self.bin.mul_div(passed, 1));
         for i in 1..=passed.min(KEPT as u64) {
-            self.bins[((self.completed + i) % KEPT as u64) as usize] = 0;
+            self.bins[index((self.completed + i) % KEPT as u64)] = 0;
         }
         self.completed += passed;
-        self.bins[(self.completed % KEPT as u64) as usize] = delivered.saturating_sub(self.delivered);
+        self.bins[index(self.completed % KEPT as u64)] = delivered.saturating_sub(self.delivered);
         self.delivered = delivered;
     }
 
     /// Packets delivered in bin `n`.
     fn at(&self, n: u64) -> u64 {
-        self.bins[(n % KEPT as u64) as usize]
+        self.bins[index(n % KEPT as u64)]
     }
 
     /// Packets delivered in the bins after `from`, up to and with `to` (`sum_bins`).
@@ -112,7 +113,7 @@ impl SlowStart for Search {
         if flattens(window, earlier, self.bin.as_nanos()) {
             let back = 2 * self.initial_rtt.as_nanos() / self.bin.as_nanos();
             let overshoot = self.sum(self.completed - back.min(WINDOW), self.completed);
-            control.cwnd = u64::from(control.cwnd).saturating_sub(overshoot).max(2) as u32;
+            control.cwnd = saturating_u32(u64::from(control.cwnd).saturating_sub(overshoot).max(2));
             control.ssthresh = control.cwnd;
         }
     }

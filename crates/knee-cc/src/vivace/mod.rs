@@ -34,6 +34,7 @@ use crate::entry::{Entry, Family};
 use crate::window::{PACKET_BITS, rate_of, window_beyond};
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, Sent, Signal, View};
 use interval::{Interval, Intervals};
+use knee_core::convert::truncated;
 use knee_core::{Rate, Rng, Time, choice, params};
 use std::collections::VecDeque;
 
@@ -271,7 +272,7 @@ impl Vivace {
     fn turn_interval(&mut self, view: &View) {
         let next = view.now.max(view.paced_until);
         let over = self.intervals.current().is_none_or(|current| {
-            let packets = Time::from_nanos((INTERVAL_PACKETS * PACKET_BITS * 1e3 / self.sending()) as u64);
+            let packets = Time::from_nanos(truncated(INTERVAL_PACKETS * PACKET_BITS * 1e3 / self.sending()));
             let span = view.srtt.max(packets);
             // One that nobody waits for lasts until there is something to try.
             if current.useful { current.begin().is_some_and(|begin| next >= begin.saturating_add(span)) } else { true }
@@ -284,7 +285,7 @@ impl Vivace {
     }
 
     fn answer(&self, view: &View, control: &mut Control) {
-        let rate = Rate::from_bps((self.sending() * 1e6) as u64);
+        let rate = Rate::from_bps(truncated(self.sending() * 1e6));
         control.pacing_rate = Some(rate);
         control.cwnd = window_beyond(rate, view.srtt, 4);
         control.phase = self.phase;

@@ -27,6 +27,7 @@ use super::judge::Judge;
 use super::{LARGEST, LEARNING, MOVING, Params, STARTING, Utility};
 use crate::window::window_beyond;
 use crate::{Ack, Congestion, CongestionControl, Control, Init, Sent, StateChange, StateEvent, View};
+use knee_core::convert::truncated;
 use knee_core::packet::MSS;
 use knee_core::{Rate, Rng, Time};
 
@@ -293,7 +294,7 @@ impl Program {
 
     fn answer(&self, view: &View, control: &mut Control) {
         let rate = self.intervals.current().map_or(self.rate, |interval| interval.wanted);
-        let payload = Rate::from_bps((rate * 1e6 * f64::from(MSS) / PACKET) as u64);
+        let payload = Rate::from_bps(truncated(rate * 1e6 * f64::from(MSS) / PACKET));
         control.pacing_rate = Some(payload);
         control.cwnd = window_beyond(payload, view.srtt.saturating_add(view.srtt), 4);
         control.min_burst = 1;

@@ -28,7 +28,8 @@
 //! (HARQ, scheduling requests), TS 36.322/38.322 (RLC), TR 36.942, TR 38.913.
 
 use crate::medium::{Frame, Medium, Port};
-use crate::registry::{Choice, Conflict, Init, Model};
+use crate::registry::{Choice, Init, Model};
+use knee_core::Conflict;
 use knee_core::convert::{saturating_u64, truncated};
 use knee_core::declare::with_defaults;
 use knee_core::{Param, Rate, Rng, Time, Value, choice, params};

@@ -27,8 +27,9 @@
 //! (docsis-ns3), where the interval of the grants is the MAP interval if nothing else is said.
 
 use crate::medium::{Frame, Medium, Port};
-use crate::registry::{Choice, Conflict, Init, Model};
+use crate::registry::{Choice, Init, Model};
 use crate::wire::Wire;
+use knee_core::Conflict;
 use knee_core::declare::with_defaults;
 use knee_core::{Param, Rate, Rng, Time, Value, params};
 use std::collections::VecDeque;

@@ -11,8 +11,9 @@
 //! et al., "Making Sense of Constellations", arXiv 2307.00402: a global controller that allocates satellites to terminals.
 
 use crate::medium::{Frame, Medium, Port};
-use crate::registry::{Choice, Conflict, Init, Model};
+use crate::registry::{Choice, Init, Model};
 use crate::wire::Wire;
+use knee_core::Conflict;
 use knee_core::convert::truncated;
 use knee_core::{Rate, Rng, Time, params};
 

@@ -3,7 +3,7 @@
 use super::Spread;
 use knee_core::Time;
 use knee_core::cache::fetch;
-use knee_core::convert::{index_u32, saturating_u16, saturating_u32, truncated};
+use knee_core::convert::{index_u32, low_u16, low_u32, saturating_u16, truncated};
 
 /// Counts of values in buckets of constant relative width, for quantiles of times.
 ///
@@ -37,7 +37,7 @@ impl Histogram {
         match self.counts.get_mut(place as usize) {
             Some(count) => {
                 *count += 1;
-                self.last = saturating_u16(u64::from(place));
+                self.last = low_u16(u64::from(place));
             }
             None => self.extend_to(bucket, 1),
         }
@@ -110,7 +110,7 @@ impl Histogram {
     fn bucket(&self, value: u64) -> u32 {
         let bits = u32::from(self.bits);
         let octave = (u64::BITS - value.leading_zeros()).saturating_sub(bits + 1);
-        (octave << bits) + saturating_u32(value >> octave)
+        (octave << bits) + low_u32(value >> octave)
     }
 
     /// First value of a bucket, and its width.

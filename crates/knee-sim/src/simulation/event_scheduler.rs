@@ -76,11 +76,13 @@ impl EventScheduler {
         self.driver.audit(&world.network)
     }
 
-    /// Lets the next event happen. Gives how many that are: 1.
-    pub(super) fn step(&mut self, world: &mut World) -> u64 {
-        if self.driver.next() >= world.end {
-            world.reach_end();
-        } else if let Some((at, step)) = self.driver.step(&mut world.network) {
+    /// Lets events happen, `most` of them at the most. Gives how many did.
+    pub(super) fn step(&mut self, world: &mut World, most: u64) -> u64 {
+        for done in 0..most {
+            let Some((at, step)) = self.driver.step(&mut world.network, world.end) else {
+                world.reach_end();
+                return done + 1;
+            };
             world.now = at;
             if world.prefetches {
                 fetch_ahead(world, self.driver.upcoming(&world.network));
@@ -93,7 +95,7 @@ impl EventScheduler {
                 Step::Due(event) => self.dispatch(world, event),
             }
         }
-        1
+        most
     }
 
     fn dispatch(&mut self, world: &mut World, event: Event) {

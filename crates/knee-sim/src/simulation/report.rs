@@ -185,9 +185,13 @@ impl World {
     /// Books what links have dropped and their queues have noted as packets moved.
     #[inline]
     pub(super) fn book_network_news(&mut self) {
-        if self.network.news.is_empty() {
-            return;
+        if !self.network.news.is_empty() {
+            self.book_each_news();
         }
+    }
+
+    #[cold]
+    fn book_each_news(&mut self) {
         let mut news = std::mem::take(&mut self.network.news);
         news.drain(..).for_each(|link| self.book_news(link));
         self.network.news = news;

@@ -4,7 +4,7 @@ use super::micros::Micros;
 use super::rate::{RateBase, RateStart};
 use super::{AckInfo, Config, Departure, Resend, Sender, flags};
 use knee_cc::{Ack, CaState, Control, DynCongestionControl, RateSample, View};
-use knee_core::convert::saturating_u32;
+use knee_core::convert::count_u32;
 use knee_core::{Packet, Time};
 
 /// What is found out while an ACK is taken apart (Linux's flags and `tcp_sacktag_state`).
@@ -179,7 +179,7 @@ impl Sender {
         config: &Config,
     ) -> (Resend, bool) {
         let stamp = Micros::of(now);
-        let delivered = saturating_u32(self.view.delivered - prior.delivered);
+        let delivered = count_u32(self.view.delivered - prior.delivered);
         let sampled = self.needs.rate.then(|| self.rate_sample(found, prior.delivered, stamp));
         let rate = sampled.as_ref().unwrap_or(&RateSample::NONE);
         let (acked, ece, cwnd_limited) = (found.acked, found.ece, self.is_cwnd_limited());
@@ -206,7 +206,7 @@ impl Sender {
         }
         self.finish_rate(stamp, delivered);
         if !self.needs.full_control && self.reducing() {
-            self.reduce_proportionally(delivered, saturating_u32(self.view.lost - prior.lost), found.advanced, now);
+            self.reduce_proportionally(delivered, count_u32(self.view.lost - prior.lost), found.advanced, now);
         } else if self.needs.full_control || self.grows(found) {
             self.tell_ack(&told, now, |cc, ack, control| cc.on_ack(ack, control));
         }
@@ -248,7 +248,7 @@ impl Sender {
         let &Told { rtt, acked, delivered, part, prior, cwnd_limited, ece, rate } = told;
         let &Prior { una: prior_una, lost: prior_lost, in_flight: prior_in_flight, .. } = prior;
         self.ask(now, |cc, view, control| {
-            let lost = saturating_u32(view.lost - prior_lost);
+            let lost = count_u32(view.lost - prior_lost);
             let ack =
                 Ack { view, rtt, acked, delivered, lost, prior_in_flight, prior_una, part, cwnd_limited, ece, rate };
             call(cc, &ack, control);
@@ -266,7 +266,7 @@ impl Sender {
     #[inline]
     fn take_acknowledged(&mut self, ack_seq: u64, prior_fack: u64, stamp: Micros, found: &mut Findings) {
         let from = self.view.snd_una;
-        found.acked = saturating_u32(ack_seq - from);
+        found.acked = count_u32(ack_seq - from);
         if self.rtx.tracking() {
             self.take_tracked(ack_seq, prior_fack, stamp, found);
         } else {

@@ -10,7 +10,7 @@ use super::transmit::Push;
 use super::{AckInfo, Config, Departure, Pending, Sender};
 use knee_cc::{Ack, CaState, RateSample};
 use knee_core::Time;
-use knee_core::convert::saturating_u32;
+use knee_core::convert::count_u32;
 
 impl Sender {
     /// Whether an ACK takes the fast path.
@@ -41,7 +41,7 @@ impl Sender {
         let start = if RATE { Some(self.rtx.start_of(seq - 1)) } else { None };
         let (oldest, newest) = self.rtx.acknowledge::<RATE>(seq)?;
         let (prior_una, prior_in_flight) = (self.view.snd_una, self.packets_out());
-        let acked = saturating_u32(seq - prior_una);
+        let acked = count_u32(seq - prior_una);
         let cwnd_limited = self.is_cwnd_limited();
         self.view.snd_una = seq;
         self.view.delivered += u64::from(acked);

@@ -43,7 +43,7 @@ use crate::ecn::Ecn;
 use crate::timer::{Clock, Timer};
 use knee_cc::{CaState, Control, DynCongestionControl, Needs, StateChange, StateEvent, View};
 use knee_core::cache::{fetch_first, fetch_range};
-use knee_core::convert::saturating_u32;
+use knee_core::convert::count_u32;
 use knee_core::{Packet, Time};
 use micros::Micros;
 use pacing::OwnPace;
@@ -250,7 +250,7 @@ impl Sender {
     }
 
     const fn packets_out(&self) -> u32 {
-        saturating_u32(self.view.snd_nxt - self.view.snd_una)
+        count_u32(self.view.snd_nxt - self.view.snd_una)
     }
 
     /// First unacknowledged segment.

@@ -7,7 +7,7 @@ use super::micros::Micros;
 use super::{AckInfo, Config, Departure, Resend, Sender};
 use knee_cc::{CaState, RateSample, View};
 use knee_core::Time;
-use knee_core::convert::saturating_u32;
+use knee_core::convert::count_u32;
 
 impl Sender {
     /// The segment that an ACK reports, if that is all it does.
@@ -63,7 +63,7 @@ impl Sender {
             self.set_ack_timer(now, config);
         }
         self.finish_rate(stamp, 1);
-        self.reduce_proportionally(1, saturating_u32(self.view.lost - lost), false, now);
+        self.reduce_proportionally(1, count_u32(self.view.lost - lost), false, now);
         self.update_pacing_rate();
         self.send_after_ack(Resend::Lost, now, config, out);
         rtt

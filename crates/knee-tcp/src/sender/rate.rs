@@ -6,7 +6,7 @@ use super::ring::Burst;
 use super::{Sender, flags};
 use knee_cc::RateSample;
 use knee_core::Time;
-use knee_core::convert::{low_u32, saturating_u32};
+use knee_core::convert::{count_u32, low_u32};
 use knee_core::packet::MSS;
 
 /// What a transmission takes along for the rate sample of its ACK (tcp_rate_skb_sent).
@@ -58,7 +58,7 @@ impl Sender {
     /// The rate sample of this ACK (tcp_rate_gen): the longer of the send and the ACK interval counts.
     pub(super) fn rate_sample(&self, found: &Findings, prior_delivered: u64, stamp: Micros) -> RateSample {
         let (Some(RateBase { sent, is_retrans, .. }), Some(start)) = (&found.rate, &found.start) else {
-            return RateSample { delivered: saturating_u32(self.view.delivered - prior_delivered), ..RateSample::NONE };
+            return RateSample { delivered: count_u32(self.view.delivered - prior_delivered), ..RateSample::NONE };
         };
         let lone = found.acked == 1 && !found.sacked && !found.ece;
         self.rate_since(*sent, start, *is_retrans, lone, stamp)
@@ -78,7 +78,7 @@ impl Sender {
         // Shorter than the least RTT: a retransmission that was not needed was acknowledged.
         let valid = interval >= self.rtt.min_rtt() || self.rtt.min_rtt() == Time::MAX;
         RateSample {
-            delivered: saturating_u32(self.view.delivered - start.delivered),
+            delivered: count_u32(self.view.delivered - start.delivered),
             delivered_ce: low_u32(self.view.delivered_ce).wrapping_sub(start.delivered_ce),
             interval: valid.then_some(interval),
             prior_delivered: start.delivered,

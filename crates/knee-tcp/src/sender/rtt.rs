@@ -7,7 +7,7 @@ use super::Sender;
 use super::ack::Findings;
 use super::micros::Micros;
 use knee_core::Time;
-use knee_core::convert::{low_u32, non_negative, saturating_i64, saturating_u32};
+use knee_core::convert::{low_u32, non_negative, saturating_u32};
 
 /// Longest retransmission timeout (TCP_RTO_MAX), in microseconds.
 const RTO_MAX: u32 = 120_000_000;
@@ -123,7 +123,7 @@ impl RttEstimator {
         if updates {
             self.update_min(newest, now, filter);
         }
-        self.update_srtt(saturating_i64(rtt.0), snd_una, snd_nxt);
+        self.update_srtt(rtt.0.cast_signed(), snd_una, snd_nxt);
         self.rto = (self.srtt8 >> 3).saturating_add(self.rttvar4).min(RTO_MAX);
         updates
     }

@@ -4,7 +4,7 @@ use super::ack::Findings;
 use super::micros::Micros;
 use super::{AckInfo, Sender, flags};
 use knee_cc::CaState;
-use knee_core::convert::{saturating_i64, saturating_u32};
+use knee_core::convert::{count_u32, saturating_i64};
 
 impl Sender {
     /// Tags what the SACK blocks report (tcp_sacktag_write_queue).
@@ -97,7 +97,7 @@ impl Sender {
     #[cold]
     fn take_dsack(&mut self, block: (u64, u64), ack_seq: u64, found: &mut Findings) {
         let segments = block.1 - block.0;
-        self.dsack_segments = self.dsack_segments.saturating_add(saturating_u32(segments));
+        self.dsack_segments = self.dsack_segments.saturating_add(count_u32(segments));
         // More duplicates than retransmissions: the network made them.
         if u64::from(self.dsack_segments) > self.retransmitted {
             return;
@@ -126,7 +126,7 @@ impl Sender {
                 }
             }
         }
-        self.count_delivered(saturating_u32(segments), found);
+        self.count_delivered(count_u32(segments), found);
     }
 }
 

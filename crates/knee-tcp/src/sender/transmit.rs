@@ -5,7 +5,7 @@ use super::ring::Burst;
 use super::{Config, Departure, Pending, Resend, Sender, flags};
 use knee_cc::{Sent, StateEvent};
 use knee_core::Time;
-use knee_core::convert::{index_u32, saturating_u32};
+use knee_core::convert::{count_u32, index_u32, saturating_u32};
 use knee_core::packet::MSS;
 
 /// Why `send_new` is called.
@@ -84,7 +84,7 @@ impl Sender {
             self.validate_cwnd(now, config);
         }
         if self.view.snd_nxt != next {
-            self.after_departures(saturating_u32(self.view.snd_nxt - next), push, now, config);
+            self.after_departures(count_u32(self.view.snd_nxt - next), push, now, config);
         }
     }
 
@@ -143,7 +143,7 @@ impl Sender {
         let end = departure.start + u64::from(departure.count);
         let mut short = if end == self.end { u32::from(MSS) - self.last_payload } else { 0 };
         if let Some(stream) = &self.stream {
-            short += saturating_u32(stream.missing_before(end) - stream.missing_before(departure.start));
+            short += count_u32(stream.missing_before(end) - stream.missing_before(departure.start));
         }
         self.short_bytes += u64::from(short);
         self.advance_pacing_clock(departure.count, departure.count * u32::from(MSS) - short, now);

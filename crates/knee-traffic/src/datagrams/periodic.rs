@@ -6,6 +6,7 @@
 //! 1 / (1 - exp(-d/a)) datagrams on average, which is a/d + 1/2 where a is much longer than d.
 
 use super::{Next, Source};
+use knee_core::convert::truncated;
 use knee_core::{Rng, Time};
 
 /// A source that sends datagrams of one size at equal times.
@@ -91,7 +92,7 @@ impl Source for Periodic {
 /// An exponentially distributed time with this mean, at most 37 times as long.
 pub(super) fn exponential(mean: Time, rng: &mut Rng) -> Time {
     let u = 1.0 - rng.unit();
-    Time::from_nanos((-libm::log(u) * mean.as_nanos() as f64) as u64)
+    Time::from_nanos(truncated(-libm::log(u) * mean.as_nanos() as f64))
 }
 
 #[cfg(test)]

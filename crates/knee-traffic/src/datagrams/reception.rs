@@ -1,6 +1,7 @@
 //! What a receiver learns from numbered datagrams with the time at which they were sent.
 
 use knee_core::Time;
+use knee_core::convert::low_u32;
 
 /// Counts and jitter of the datagrams of a flow.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,7 +35,7 @@ impl Reception {
 
     /// The number that has these low 32 bits: the nearest to the one expected (RFC 3550, A.1).
     pub const fn number(&self, low: u32) -> u64 {
-        let ahead = low.wrapping_sub(self.expected as u32) as i32;
+        let ahead = low.wrapping_sub(low_u32(self.expected)).cast_signed();
         self.expected.saturating_add_signed(ahead as i64)
     }
 

@@ -16,49 +16,59 @@ use crate::entry::{Entry, Make};
 use encoder::Encoder;
 use flight::Flight;
 use gcc::Gcc;
-use knee_core::{Conflict, Param, Params, Rate, Rng, Time};
+use knee_core::convert::{saturating_u16, truncated};
+use knee_core::{Conflict, Params, Rate, Rng, Time, choice, params};
 use scream::Scream;
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 /// The range of an encoder's rates: up to the last, a frame's bytes and its packets' numbers stay far from where they
 /// would wrap.
-const RATES: (Rate, Rate) = (Rate::from_bps(1), Rate::from_bps(10_000_000_000));
+const RATES: RangeInclusive<Rate> = Rate::from_bps(1)..=Rate::from_bps(10_000_000_000);
 
 /// The entry in the registry.
 pub const ENTRY: Entry = Entry {
     name: "rtc",
     about: "real-time video in datagrams: an encoder whose rate a controller sets",
     source: "SCReAMv2 (draft-johansson-ccwg-rfc8298bis-screamv2), draft-ietf-rmcat-gcc-02",
-    params: &[
-        Param::choice("controller", &["scream", "gcc"], "ours: the later of the two", "what sets the encoder's rate"),
-        Param::rate(
-            "start_rate",
-            Rate::from_bps(300_000),
-            RATES,
-            "WebRTC's start bitrate",
-            "rate of the encoder at the start",
-        ),
-        Param::rate("min_rate", Rate::from_bps(100_000), RATES, "ours: a small picture", "lowest rate of the encoder"),
-        Param::rate(
-            "max_rate",
-            Rate::from_bps(2_500_000),
-            RATES,
-            "WebRTC's limit for 720p",
-            "highest rate of the encoder",
-        ),
-        Param::ratio("fps", 30.0, (1.0, 240.0), "ours: the usual camera", "frames per second"),
-    ],
+    params: Settings::DECLARED,
     required: &[],
     pulls: false,
     // Ends of sockets do not report what has arrived.
     sockets: false,
     check,
-    load: |params| Some(params.rate("min_rate")),
-    make: Make::Source(|params, l4s, rng| Box::new(Rtc::new(params, l4s, rng))),
+    load: |params| Some(Settings::from(params).min_rate),
+    make: Make::Source(|params, l4s, rng| Box::new(Rtc::new(&params.into(), l4s, rng))),
 };
 
+choice! {
+    /// What sets the encoder's rate.
+    enum Control {
+        /// SCReAM version 2.
+        Scream = "scream",
+        /// Google congestion control.
+        Gcc = "gcc",
+    }
+}
+
+params! {
+    /// Its parameters.
+    struct Settings {
+        /// what sets the encoder's rate
+        controller: Control = Control::Scream, from "ours: the later of the two";
+        /// rate of the encoder at the start
+        start_rate: Rate = Rate::from_bps(300_000), in RATES, from "WebRTC's start bitrate";
+        /// lowest rate of the encoder
+        min_rate: Rate = Rate::from_bps(100_000), in RATES, from "ours: a small picture";
+        /// highest rate of the encoder
+        max_rate: Rate = Rate::from_bps(2_500_000), in RATES, from "WebRTC's limit for 720p";
+        /// frames per second
+        fps: f64 = 30.0, in 1.0..=240.0, from "ours: the usual camera";
+    }
+}
+
 fn check(params: &Params) -> Result<(), Conflict> {
-    let [min, start, max] = ["min_rate", "start_rate", "max_rate"].map(|name| params.rate(name));
+    let Settings { min_rate: min, start_rate: start, max_rate: max, .. } = params.into();
     if min <= start && start <= max {
         return Ok(());
     }
@@ -158,15 +168,16 @@ struct Rtc {
 
 impl Rtc {
     /// A sender with these parameters and random numbers of its own; `l4s`: its packets are ECT(1).
-    fn new(params: &Params, l4s: bool, rng: Rng) -> Self {
-        let rate = |name| params.rate(name).as_bps() as f64;
-        let rates = Rates { start: rate("start_rate"), min: rate("min_rate"), max: rate("max_rate") };
-        let (controller, report_interval): (Box<dyn Controller>, _) = match params.choice("controller") {
-            "scream" => (Box::new(Scream::new(rates, l4s)), scream::REPORT_INTERVAL),
-            _ => (Box::new(Gcc::new(rates)), gcc::REPORT_INTERVAL),
+    fn new(settings: &Settings, l4s: bool, rng: Rng) -> Self {
+        let rate = |rate: Rate| rate.as_bps() as f64;
+        let Settings { start_rate, min_rate, max_rate, .. } = *settings;
+        let rates = Rates { start: rate(start_rate), min: rate(min_rate), max: rate(max_rate) };
+        let (controller, report_interval): (Box<dyn Controller>, _) = match settings.controller {
+            Control::Scream => (Box::new(Scream::new(rates, l4s)), scream::REPORT_INTERVAL),
+            Control::Gcc => (Box::new(Gcc::new(rates)), gcc::REPORT_INTERVAL),
         };
         Self {
-            encoder: Encoder::new(params.ratio("fps"), rng),
+            encoder: Encoder::new(settings.fps, rng),
             controller,
             report_interval,
             frame_at: None,
@@ -223,8 +234,8 @@ impl Source for Rtc {
         }
         self.flight.on_sent(now, size - BELOW_RTP);
         let rate = self.controller.target_rate().max(MIN_PACING) * PACING_HEADROOM;
-        self.pace_at = now + Time::from_nanos((f64::from(size) * 8e9 / rate) as u64);
-        Next::Send(size as u16)
+        self.pace_at = now + Time::from_nanos(truncated(f64::from(size) * 8e9 / rate));
+        Next::Send(saturating_u16(u64::from(size)))
     }
 
     fn report_interval(&self) -> Option<Time> {

@@ -26,8 +26,9 @@
 mod air;
 
 use crate::medium::{Frame, Medium, Port};
-use crate::registry::{Choice, Conflict, Init, Model};
+use crate::registry::{Choice, Init, Model};
 use air::{Access, Air, Rules};
+use knee_core::Conflict;
 use knee_core::convert::{index, saturating_u64, truncated};
 use knee_core::packet::MTU;
 use knee_core::{Bytes, Rate, Rng, Time, params};

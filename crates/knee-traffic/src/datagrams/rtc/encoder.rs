@@ -4,6 +4,7 @@
 //! deviation whose scale is 0.15 of it, here between half and twice the nominal size. Frames come at equal times, and a new
 //! rate holds from the next frame on, where that model has deviations and a reaction time.
 
+use knee_core::convert::{truncated, truncated_u32};
 use knee_core::{Rng, Time};
 
 /// Scale of the Laplacian deviation, as a fraction of the nominal size (RFC 8593, Table 1: `SCALE_B`).
@@ -26,7 +27,7 @@ impl Encoder {
 
     /// The time between two frames.
     pub(super) fn period(&self) -> Time {
-        Time::from_nanos((1e9 / self.fps) as u64)
+        Time::from_nanos(truncated(1e9 / self.fps))
     }
 
     /// Bytes of the next frame at `rate` bit/s, at least 1, and its nominal size.
@@ -35,7 +36,7 @@ impl Encoder {
         let u = self.rng.unit() - 0.5;
         let deviation = -SCALE * u.signum() * libm::log(1.0 - 2.0 * u.abs());
         let bytes = nominal * (1.0 + deviation).clamp(LEAST, GREATEST);
-        ((bytes as u32).max(1), nominal)
+        ((truncated_u32(bytes)).max(1), nominal)
     }
 }
 

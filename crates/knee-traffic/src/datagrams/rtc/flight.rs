@@ -5,6 +5,7 @@
 
 use super::{Acked, Arrival};
 use knee_core::Time;
+use knee_core::convert::index;
 use std::collections::VecDeque;
 
 /// Lost packets are remembered for so long after the first report that lacked them.
@@ -59,20 +60,20 @@ impl Flight {
         let mut acked = Vec::with_capacity(arrivals.len());
         for arrival in arrivals {
             let place = arrival.number.checked_sub(self.first);
-            let Some(sent) = place.and_then(|place| self.packets.get_mut(place as usize)) else { continue };
+            let Some(sent) = place.and_then(|place| self.packets.get_mut(index(place))) else { continue };
             if let (true, Some(missing)) = (sent.lost, sent.missing) {
                 self.reordering = self.reordering.max(now - missing);
             }
             sent.acked = true;
             acked.push(Acked { bytes: sent.bytes, sent: sent.at, arrived: arrival.at, ce: arrival.ce });
             while self.expected <= arrival.number {
-                let passed = &self.packets[(self.expected - self.first) as usize];
+                let passed = &self.packets[index(self.expected - self.first)];
                 self.bytes -= u64::from(passed.bytes);
                 self.expected += 1;
             }
         }
         let mut lost = 0;
-        for sent in self.packets.range_mut(..(self.expected - self.first) as usize).filter(|sent| !sent.acked) {
+        for sent in self.packets.range_mut(..index(self.expected - self.first)).filter(|sent| !sent.acked) {
             let missing = *sent.missing.get_or_insert(now);
             if !sent.lost && now - missing >= self.reordering {
                 sent.lost = true;

@@ -21,6 +21,7 @@
 
 use super::{Controller, PAYLOAD, Rates, Report};
 use knee_core::Time;
+use knee_core::convert::{index, truncated};
 use std::collections::VecDeque;
 
 /// How often the receiver reports: RFC 8298, 4.2.1, at more than half a Mbit/s.
@@ -251,7 +252,7 @@ impl Controller for Scream {
         self.frames.push_back(bytes / nominal);
         let mut sorted: Vec<f64> = self.frames.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
-        self.frame_high = sorted[((sorted.len() - 1) as f64 * FRAME_PERCENTILE) as usize];
+        self.frame_high = sorted[index(truncated((sorted.len() - 1) as f64 * FRAME_PERCENTILE))];
     }
 }
 
@@ -264,7 +265,7 @@ struct BaseDelay {
 
 impl BaseDelay {
     fn update(&mut self, delay: f64, now: f64) -> f64 {
-        let minute = (now / 60.0) as u64;
+        let minute = truncated(now / 60.0);
         match self.minutes.back_mut() {
             Some((last, least)) if *last == minute => *least = least.min(delay),
             _ => self.minutes.push_back((minute, delay)),

@@ -35,7 +35,7 @@ impl Path {
     fn new(controller: &'static str, rate: f64) -> Self {
         let params = params(controller, 300_000, 20_000_000, 30.0);
         Self {
-            rtc: Rtc::new(&params, false, Rng::stream(1, "rtc")),
+            rtc: Rtc::new(&(&params).into(), false, Rng::stream(1, "rtc")),
             now: Time::ZERO,
             rate,
             busy: Time::ZERO,
@@ -146,7 +146,7 @@ fn after_a_blackout_it_comes_back() {
 
 #[test]
 fn a_frame_goes_in_packets_of_about_the_same_size_that_leave_at_one_and_a_half_times_the_rate() {
-    let mut rtc = Rtc::new(&params("gcc", 1_000_000, 1_000_000, 25.0), false, Rng::stream(3, "rtc"));
+    let mut rtc = Rtc::new(&(&params("gcc", 1_000_000, 1_000_000, 25.0)).into(), false, Rng::stream(3, "rtc"));
     let (mut now, mut sent) = (Time::ZERO, Vec::new());
     while now < Time::from_millis(40) {
         match rtc.next(now) {
