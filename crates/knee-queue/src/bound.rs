@@ -36,7 +36,7 @@ impl Bound {
         self.rate
     }
 
-    /// How many packets of `size` bytes, which are more than none, it has room for beside so many packets and bytes.
+    /// How many packets of `size` bytes, which are more than none, it has room for beside `packets` and `bytes`.
     pub(crate) fn room(&self, packets: u64, bytes: u64, size: u64) -> u64 {
         let by_packets = self.max_packets.saturating_sub(packets);
         let by_bytes = if self.max_bytes == u64::MAX { u64::MAX } else { self.max_bytes.saturating_sub(bytes) / size };
@@ -48,7 +48,7 @@ impl Bound {
         self.max_bytes.min(self.max_packets.saturating_mul(frame))
     }
 
-    /// Whether so many packets and bytes are within it.
+    /// Whether `packets` and `bytes` are within it.
     #[inline]
     pub(crate) fn holds(&self, packets: u64, bytes: u64) -> bool {
         packets <= self.max_packets && bytes <= self.max_bytes

@@ -22,7 +22,7 @@
 //! leaves something open, as the authors' qdisc: the LI after an enlargement is the enlarged interval; queue lengths
 //! are taken as packets leave; growth is in whole packets, rounded down; a flow is remembered for 10 s.
 //!
-//! Options, off by default. `max_guard_rtts` (Section 2.3) bounds the GI by so many of the flow's round-trip times in
+//! Options, off by default. `max_guard_rtts` (Section 2.3) bounds the GI by this many of the flow's round-trip times in
 //! place of `max_guard_interval`. The paper would read the RTT off TCP timestamps or the spin bit, which needs both
 //! directions of a flow; this queue sees one, so it takes `base_rtt` and adds the stay of the flow's last packet.
 //! `learn_initial` (Section 6) starts a flow with an average over the buffers that other flows had at the ends of their

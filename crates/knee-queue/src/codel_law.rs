@@ -47,7 +47,7 @@ pub(crate) const fn codel_time(time: Time) -> CodelTime {
     time.as_nanos() >> 10
 }
 
-/// After a pause shorter than so many intervals the next cycle starts with the drop rate of the last.
+/// After a pause shorter than this many intervals the next cycle starts with the drop rate of the last.
 const REMEMBER_INTERVALS: u64 = 16;
 
 /// 1/sqrt(count) as Q0.16.
@@ -86,7 +86,7 @@ pub(crate) struct CodelLaw {
     /// The IP header's ECN field is compared with the selector in these bits; 0: any packet is marked beyond the threshold.
     ce_threshold_mask: u8,
     ce_threshold_selector: u8,
-    /// With at most so many bytes queued nothing is dropped: one full frame.
+    /// Bytes queued up to which nothing is dropped: one full frame.
     mtu: u64,
     ecn: bool,
 }

@@ -59,7 +59,7 @@ params! {
         coupling_factor: u64 = 2, in 1..=255, from DEFAULT;
         /// every L4S packet that stayed longer is marked
         step_thresh: Time = Time::from_millis(1), in Time::ZERO..=Time::from_secs(4), from DEFAULT;
-        /// but only if so many packets were in the L queue when it came; RFC 9332, A.1, has 1 (Th_len)
+        /// but only if this many packets were in the L queue when it came; RFC 9332, A.1, has 1 (Th_len)
         min_qlen_step: u64 = 0, in 0..=1 << 20, from DEFAULT;
         /// percent of the bytes kept for classic traffic
         classic_protection: u32 = 10, in 0..=100, from DEFAULT;

@@ -21,7 +21,7 @@ const GC_MAX: usize = 8;
 /// The longest that pacing holds a packet back (Linux fq_dequeue).
 const MAX_PACING_GAP: Time = Time::from_secs(1);
 
-/// With more flows than these none is observed: nobody could see so many apart.
+/// With more flows than these none is observed: a figure could not tell them apart.
 const MAX_OBSERVED: usize = 8;
 
 /// What becomes of a packet that comes to its flow.
@@ -31,7 +31,7 @@ pub(crate) enum Admission {
     Take,
     /// It is dropped.
     Drop,
-    /// It is dropped, and of those that wait all but so many.
+    /// It is dropped, and of those that wait all but this number.
     DropAndKeep(u32),
 }
 

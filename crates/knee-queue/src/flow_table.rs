@@ -58,7 +58,7 @@ pub(crate) struct Table<S> {
 const KEPT: usize = 16;
 
 impl<S> Table<S> {
-    /// With so many buckets and no flow.
+    /// A table of `buckets` buckets without flows.
     pub(crate) fn new(buckets: u32) -> Self {
         let ends = [Ends { first: NONE, last: NONE }; 3];
         Self { buckets: vec![NONE; buckets as usize], flows: Vec::new(), ends }

@@ -316,7 +316,7 @@ mod tests {
         Packet { seq, size, flags, ..FULL }
     }
 
-    /// With an average of so many bytes, and packets waiting.
+    /// With this average, bytes, and packets waiting.
     fn standing(avg: u64, given: &[(&str, Value)]) -> Red {
         let mut q = queue(given);
         q.idle_since = None;

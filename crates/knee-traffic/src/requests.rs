@@ -112,7 +112,7 @@ enum State {
     Connecting,
     /// In this round trip of the TLS handshake, from 0.
     Tls(usize),
-    /// An answer of so many bytes is on its way.
+    /// An answer of this many bytes is on its way.
     Busy(u64),
 }
 

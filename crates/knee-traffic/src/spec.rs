@@ -172,7 +172,7 @@ pub enum Pages {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Count {
-    /// Always so many.
+    /// Always this many.
     Fixed(u32),
     /// Geometric with this mean, at least 1.
     Geometric(f64),
@@ -182,7 +182,7 @@ pub enum Count {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Size {
-    /// Always so many bytes.
+    /// Always this many bytes.
     Fixed(u64),
     /// Lognormal: the median in bytes, the standard deviation of the logarithm, and the greatest in bytes.
     Lognormal(f64, f64, u64),

@@ -392,7 +392,7 @@ mod tests {
         }
     }
 
-    /// Vivace and CUBIC shares of 20 Mbit/s, the sums over their flows, with so many packets of buffer at 40 ms.
+    /// Vivace and CUBIC shares of 20 Mbit/s, the sums over their flows, with a `buffer` of packets at 40 ms.
     fn beside_cubic(given: &[(&str, Value)], flows: u64, buffer: usize) -> (f64, f64) {
         let mut net = Dumbbell::new(Rate::from_mbps(20), buffer);
         for i in 0..flows {

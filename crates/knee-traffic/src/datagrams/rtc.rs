@@ -146,7 +146,7 @@ pub(super) trait Controller: Send {
     fn send_window(&self) -> Option<f64> {
         None
     }
-    /// A frame of so many bytes was coded where the target rate called for so many.
+    /// A frame of `bytes` was coded where the target rate called for `nominal`.
     fn on_frame(&mut self, _bytes: f64, _nominal: f64) {}
 }
 

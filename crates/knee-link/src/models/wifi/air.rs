@@ -18,7 +18,7 @@ const AHEAD: Time = Time::from_secs(1);
 pub(super) struct Rules {
     /// Length of a slot.
     pub(super) slot: Time,
-    /// Idle time before the first slot: SIFS and so many slots.
+    /// Idle time before the first slot: SIFS and this many slots.
     pub(super) aifs: Time,
     /// The least window, a number of slots less one.
     pub(super) cw_min: u64,

@@ -13,7 +13,7 @@
 //! failed one wait. Frames under way, waiting or failed, span at most 64, as block acknowledgement allows.
 //!
 //! With `mcs_steps` the rate walks down and up the ladder of the modulation and coding schemes of 802.11ac (VHT-MCS 0 to 9,
-//! IEEE 802.11-2020, 21.5), at most so many steps below the link's `rate`, a step after each `mcs_hold` on average.
+//! IEEE 802.11-2020, 21.5), at most that many steps below the link's `rate`, a step after each `mcs_hold` on average.
 //!
 //! Both directions of a link share its air where both are `wifi`: half duplex, by contention.
 //!

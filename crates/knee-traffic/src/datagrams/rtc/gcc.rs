@@ -40,7 +40,7 @@ const K: usize = 5;
 const DEL_VAR_TH_0: f64 = 12.5;
 const K_U: f64 = 0.01;
 const K_D: f64 = 0.00018;
-/// The estimate counts so many times at most.
+/// Most deltas that the estimate counts.
 const MAX_DELTAS: f64 = 60.0;
 /// For so long m must be above the threshold, ms.
 const OVERUSE_TIME_TH: f64 = 10.0;
