@@ -72,6 +72,7 @@ lint: lint-rust lint-python
 lint-rust:
 	cargo fmt --all --check
 	MAKEFLAGS= cargo clippy --workspace --all-targets --quiet -- -D warnings
+	MAKEFLAGS= cargo clippy --package knee-sim --no-default-features --quiet -- -D warnings
 
 lint-python: $(STAMPS)/dev
 	$(BIN)/ruff format --check --quiet .

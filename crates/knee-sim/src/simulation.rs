@@ -213,21 +213,6 @@ mod tests {
         simulation(links, flows).obstacle()
     }
 
-    #[cfg(not(feature = "quic"))]
-    #[test]
-    fn a_flow_over_quic_is_refused_where_quic_is_left_out() {
-        let mut quic = flow(&[0], 20);
-        quic["transport"] = json!("quic");
-        let spec = json!({
-            "duration": 1, "seed": 1, "warmup": 0, "interval": 1, "links": [link()], "flows": [quic]
-        });
-        let refused = Simulation::new(&serde_json::from_value(spec).unwrap()).err().unwrap();
-        assert_eq!(
-            refused.to_string(),
-            "flow `flow` goes over QUIC, which this build leaves out: the feature `quic` puts it in"
-        );
-    }
-
     fn with(key: &str, value: Value) -> Value {
         let mut link = link();
         link[key] = value;

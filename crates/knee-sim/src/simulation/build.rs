@@ -216,14 +216,17 @@ const fn of_a_stack(_: &FlowSpec) -> Option<&'static Entry> {
     None
 }
 
+/// Refuses a flow over QUIC in a build without it.
+fn check_transport(flow: &FlowSpec, has_quic: bool) -> Result<(), SpecError> {
+    if flow.transport == Transport::Quic && !has_quic { Err(SpecError::NoQuic(flow.label.clone())) } else { Ok(()) }
+}
+
 /// The algorithm a flow asks for.
 ///
 /// # Errors
 /// If it or one of its parameters does not exist, or the flow goes over QUIC and that is left out of this build.
 pub(super) fn algorithm(flow: &FlowSpec, own: &[Own]) -> Result<Algorithm, SpecError> {
-    if flow.transport == Transport::Quic && cfg!(not(feature = "quic")) {
-        return Err(SpecError::NoQuic(flow.label.clone()));
-    }
+    check_transport(flow, cfg!(feature = "quic"))?;
     let fits = |own: &Own| flow.transport == Transport::Quic || matches!(own.make, OwnMake::Algorithm(_));
     let own = own.iter().find(|own| own.name == flow.cc && fits(own));
     let entry = own
@@ -238,4 +241,23 @@ pub(super) fn algorithm(flow: &FlowSpec, own: &[Own]) -> Result<Algorithm, SpecE
         .unwrap_or_default();
     let params = params(entry.params, &given, &owner)?;
     Ok(Algorithm { entry, make: own.map(|own| own.make.clone()), params })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_over_quic_is_refused_by_name_where_quic_is_left_out() {
+        let flow = |transport: &str| -> FlowSpec {
+            let text = format!(
+                r#"{{"label": "mine", "cc": "reno", "rtt": 1, "start": 0, "stop": 1, "path": [0], "transport": "{transport}"}}"#
+            );
+            serde_json::from_str(&text).unwrap()
+        };
+        assert_eq!(check_transport(&flow("tcp"), false), Ok(()));
+        assert_eq!(check_transport(&flow("quic"), true), Ok(()));
+        let refused = check_transport(&flow("quic"), false).unwrap_err().to_string();
+        assert_eq!(refused, "flow `mine` goes over QUIC, which this build leaves out: the feature `quic` puts it in");
+    }
 }
