@@ -4,9 +4,8 @@
 //! The functions have the names of the C ones without `knee_`, and their units. Structures that only C looks into are
 //! opaque; the others are mirrored, and a test compares them field by field.
 #![expect(unsafe_code, reason = "C is called; every pointer comes from a reference to a structure of the same layout")]
-#![allow(missing_docs, reason = "documented in linux/include, under the same names")]
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
-
+#![allow(missing_docs, reason = "documented in linux/include, under the same names")]
 macro_rules! calls {
     ($(fn $name:ident = $symbol:ident($($arg:ident: $type:ty),*) $(-> $ret:ty)?;)*) => {
         mod c {
