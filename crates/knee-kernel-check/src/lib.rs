@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "C is called; every pointer comes from a reference to a structure of the same layout")]
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 #![allow(missing_docs, reason = "documented in linux/include, under the same names")]
+
 macro_rules! calls {
     ($(fn $name:ident = $symbol:ident($($arg:ident: $type:ty),*) $(-> $ret:ty)?;)*) => {
         mod c {
