@@ -49,8 +49,7 @@ carried() {
 
 # The unit of an algorithm: started, shown, used and stopped.
 started() {
-	systemctl start "knee-bpf@$1" || { journalctl -q -o cat -u "knee-bpf@$1" -g 'error|refused|supported' | tail -n 1; return 1; }
-	is_available "$1"
+	systemctl start "knee-bpf@$1" && is_available "$1"
 }
 
 shown() {
@@ -135,7 +134,7 @@ counted() {
 	echo "$shown" | tr '\n' ' '
 	echo "$shown" | grep -q '^qdisc cocoa .* max_guard_interval 500ms .* learn_initial on ' &&
 		[ "$(echo "$shown" | sed -n 's/^ Sent \([0-9]*\) bytes.*/\1/p')" -ge 4194304 ] &&
-		tc -s -j class show dev lo | grep '"class":"cocoa"'
+		tc -s class show dev lo | grep '^class cocoa'
 }
 
 purged_modules() {

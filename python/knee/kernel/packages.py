@@ -36,6 +36,11 @@ _LEFT_OUT = ("./boot", "./usr/share/locale", "./etc/apt/apt.conf.d/99mmdebstrap"
 #: Twice what the archive takes, and room for the compiler, MiB.
 _MEMORY = 3072
 _UNIT = "knee-try.service"
+#: A prompt for a login would take the console away, and end what writes to it.
+_WORDS = (
+    *("rootfstype=ramfs", "rdinit=/sbin/init", f"systemd.unit={_UNIT}", "systemd.show_status=no"),
+    "systemd.mask=serial-getty@ttyS0.service",
+)
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,8 @@ def attempt(system: System, packages: list[Path]) -> matrix.Outcome:
     Raises:
         RunError: what the guest needs does not build here.
     """
-    words = f"rootfstype=ramfs rdinit=/sbin/init systemd.unit={_UNIT} systemd.show_status=no"
     with tempfile.TemporaryDirectory(prefix="knee-") as folder:
         fill(Path(folder), packages)
-        return matrix.read(matrix.boot(system.image, Path(folder), under=system.root, memory=_MEMORY, words=words))
+        return matrix.read(
+            matrix.boot(system.image, Path(folder), under=system.root, memory=_MEMORY, words=" ".join(_WORDS))
+        )
