@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help demo setup test check check-rust build lint lint-rust lint-python types test-rust test-python test-kernel \
-  test-tools soak fuzz mutants miri audit fmt clean dist packages lock floors
+  test-tools soak fuzz mutants miri audit fmt clean dist packages guests lock floors
 
 # Tools that only the targets fuzz, mutants and audit use; each is installed when it is first wanted.
 TOOLS := $(CURDIR)/.venv/cargo-tools
@@ -42,6 +42,7 @@ help:
 	@echo "make audit   check licences, sources, versions and advisories of all dependencies"
 	@echo "make dist    build the source distribution and wheels into dist, and check what this machine can (docs/release.md)"
 	@echo "make packages  build the kernel parts as Debian packages, and BPF as a tar, into dist/packages (docs/deploy.md)"
+	@echo "make guests  install the packages in booted guests, use and remove them: some minutes for each kernel"
 	@echo "make floors  test with the lowest versions of dependencies that pyproject.toml accepts"
 	@echo "make lock    write requirements.lock, the versions that are tested, anew"
 	@echo "make fmt     format Rust and Python"
@@ -146,6 +147,9 @@ lock: $(BIN)/uv
 
 packages: $(STAMPS)/core
 	$(BIN)/python scripts/packages.py
+
+guests: packages
+	$(BIN)/knee linux matrix --packages dist/packages
 
 # The core is the one of make setup.
 FLOORS := $(VENV)/floors

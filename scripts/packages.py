@@ -23,8 +23,13 @@ ROOT = Path(__file__).resolve().parent.parent
 LINUX, MADE = ROOT / "linux", ROOT / "dist" / "packages"
 #: Programs, and the Debian packages that have them.
 NEEDED = {"dpkg-buildpackage": "dpkg-dev", "dh": "debhelper", "dh_dkms": "dh-dkms"}
-#: What the tar has beside the programs.
-UNIT = LINUX / "debian" / "knee-bpf.knee-bpf@.service"
+#: What the tar has beside the programs, and where.
+BESIDE = {
+    "debian/knee-bpf.knee-bpf@.service": "lib/systemd/system/knee-bpf@.service",
+    "debian/README.md": "share/doc/knee-bpf/README.md",
+    "debian/copyright": "share/doc/knee-bpf/copyright",
+    "bpf/loader/knee-bpf.8": "share/man/man8/knee-bpf.8",
+}
 #: Static: it runs on a machine with another C library, or none.
 STATIC = ("--features", "libbpf-rs/static", "--target", f"{platform.machine()}-unknown-linux-gnu")
 
@@ -72,16 +77,17 @@ def changelog(version: str) -> str:
     ).stdout.strip()
     return (
         f"knee ({version}) unstable; urgency=medium\n\n  * See CHANGELOG.md of the project.\n\n"
-        f" -- The knee authors <knee@localhost>  {formatdate(int(changed or 0))}\n"
+        f" -- The knee authors <knee@knee.invalid>  {formatdate(int(changed or 0))}\n"
     )
 
 
 def packed(prebuilt: Path, version: str) -> Path:
-    """The tar with the loader, the programs and the unit, as they lie below /usr and /lib."""
+    """The tar with the loader, the programs and the unit, as they lie below /usr."""
     name = f"knee-bpf-{version}-{platform.machine()}"
     path = MADE / f"{name}.tar.xz"
     places = {file: f"usr/lib/knee-bpf/{file.name}" for file in sorted(prebuilt.glob("*.bpf.o"))}
-    places |= {prebuilt / "knee-bpf": "usr/sbin/knee-bpf", UNIT: "usr/lib/systemd/system/knee-bpf@.service"}
+    places[prebuilt / "knee-bpf"] = "usr/sbin/knee-bpf"
+    places |= {LINUX / file: f"usr/{place}" for file, place in BESIDE.items()}
     with tarfile.open(path, "w:xz") as tar:
         for file, place in places.items():
             tar.add(file, f"{name}/{place}", filter=_roots)

@@ -134,3 +134,8 @@ def test_counts_of_instructions_are_figures_and_their_absence_a_failure() -> Non
     outcome = matrix.read(console)
     assert outcome.parts["cost/ack"] == {"cubic": "120", "lola": "170"}
     assert outcome.wrong() == ["cost/packet-10 cocoa: refused", "cost/packet-100 measure: No such device"]
+
+
+def test_a_module_that_does_not_load_before_costs_are_counted_is_a_failure() -> None:
+    outcome = matrix.read("knee cost/ack tcp_daimd.ko No such file or directory\r\nknee guest end ok\r\n")
+    assert outcome.wrong() == ["cost/ack tcp_daimd.ko: No such file or directory"]

@@ -57,6 +57,35 @@ def test_the_unit_loads_what_the_package_has() -> None:
     assert start[1].split()[3] == stop[1].split()[2] == "/sys/fs/bpf/knee-bpf/%i"
 
 
+def test_the_packages_have_the_texts_of_their_licences() -> None:
+    told = " ".join(
+        re.sub(r"^ \.?$|^ ", "", line) for line in (LINUX / "debian" / "copyright").read_text().splitlines()
+    )
+    # Debian has GPL and Apache's licence on every machine, and no other that is used here.
+    assert "/usr/share/common-licenses/GPL-2" in told
+    assert "/usr/share/common-licenses/Apache-2.0" in told
+    bsd = (LINUX / "LICENSE-BSD-2-Clause").read_text().partition("\n\n")[2]
+    mit = (LINUX.resolve().parent / "LICENSE-MIT").read_text().partition("Permission ")[2]
+    for text in (bsd, mit):
+        assert " ".join(text.split()) in " ".join(told.split())
+
+
+def test_the_documentation_is_of_what_is_installed() -> None:
+    told = (LINUX / "debian" / "README.md").read_text()
+    for name in ("/usr/lib/knee-bpf", "/etc/knee-bpf/lola.conf", "knee-bpf(8)"):
+        assert name in told
+    assert "](" not in told
+
+
+def test_purging_leaves_no_unit_behind() -> None:
+    stops = (LINUX / "debian" / "knee-bpf.prerm").read_text()
+    clears = (LINUX / "debian" / "knee-bpf.postrm").read_text()
+    assert "systemctl stop 'knee-bpf@*.service'" in stops
+    assert "/etc/systemd/system/*.wants/knee-bpf@*.service" in clears
+    for script in ("prerm", "postrm"):
+        subprocess.run(["sh", "-n", LINUX / "debian" / f"knee-bpf.{script}"], check=True)
+
+
 def test_the_plugin_is_installed_where_tc_looks(tmp_path: Path) -> None:
     for folder in ("tc", "include"):
         shutil.copytree(LINUX / folder, tmp_path / folder, ignore=shutil.ignore_patterns("*.so"))

@@ -154,10 +154,13 @@ static inline void *ca_state(const struct sock *sk)
 
 #define CA_STATE_SIZE sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv)
 
-/* For how long nothing was in flight, where nothing is: microseconds since the last ACK that delivered something. */
+/*
+ * For how long nothing was in flight, where nothing is: microseconds since the last ACK that delivered something. Less
+ * than a millisecond is what the stack takes from an ACK of the whole window to the packets that it allows.
+ */
 static inline __u64 idle_us(const struct tcp_sock *tp)
 {
-	return tp->tcp_mstamp > tp->delivered_mstamp ? tp->tcp_mstamp - tp->delivered_mstamp : 0;
+	return tp->tcp_mstamp >= tp->delivered_mstamp + 1000 ? tp->tcp_mstamp - tp->delivered_mstamp : 0;
 }
 
 /* Whether the window limits what is in flight, decided as in the kernel (see RFC 7661). */

@@ -39,11 +39,12 @@ static inline void knee_set_single(struct sk_buff *segment)
 
 /*
  * For how long nothing was in flight, where nothing is: microseconds since the
- * last ACK that delivered something.
+ * last ACK that delivered something. Less than a millisecond is what the stack
+ * takes from an ACK of the whole window to the packets that it allows.
  */
 static inline u64 knee_idle_us(const struct tcp_sock *tp)
 {
-	return tp->tcp_mstamp > tp->delivered_mstamp ? tp->tcp_mstamp - tp->delivered_mstamp : 0;
+	return tp->tcp_mstamp >= tp->delivered_mstamp + 1000 ? tp->tcp_mstamp - tp->delivered_mstamp : 0;
 }
 
 /*

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -118,6 +119,15 @@ def matrix(
         str | None,
         option(KERNEL, "--suite", metavar="NAME", help="The suite of Debian to fetch from, such as trixie-backports."),
     ] = None,
+    packages: Annotated[
+        Path | None,
+        option(
+            KERNEL,
+            "--packages",
+            metavar="DIR",
+            help="Install the packages of make packages in guests with Debian, and try only them.",
+        ),
+    ] = None,
     as_json: Annotated[bool, option(OUTPUT, "--json", help="Print only JSON.")] = False,
 ) -> None:
     """Try the kernel parts on other kernels, each booted in a guest of qemu.
@@ -125,11 +135,10 @@ def matrix(
     The BPF programs and the modules are built, loaded, used and unloaded; cocoa is used below other queue disciplines;
     the instructions per ACK and per packet are counted beside those of the kernel's own.
     Nothing is loaded here, and root is not needed. A kernel takes some minutes; fetched ones are kept in
-    ~/.cache/knee/kernels (0.4 GB each). Exit code 1: a step failed.
+    ~/.cache/knee/kernels (0.4 GB each; with --packages, 0.6 GB). Exit code 1: a step failed.
     """
-    from pathlib import Path
-
     from knee.kernel import matrix as kernels_tried
+    from knee.kernel import packages as installed
     from knee.kernel.bpf.build import require
 
     wanted = kernels or list(kernels_tried.DEFAULT)
@@ -137,13 +146,22 @@ def matrix(
     unknown = [name for name in wanted if name not in folders and not re.fullmatch(r"\d+\.\d+", name)]
     if unknown:
         raise InputError(f"{unknown[0]} is neither the number of a kernel, such as 6.12, nor a folder.")
-    require(kernels_tried.missing(fetches=len(folders) < len(wanted)), "Kernels cannot be tried here")
+    if packages is None:
+        require(kernels_tried.missing(fetches=len(folders) < len(wanted)), "Kernels cannot be tried here")
+    elif folders:
+        raise InputError(f"{folders[0]} is a folder; with --packages, kernels are named by number.")
+    else:
+        made = installed.made(packages)
+        require(installed.missing(), "Packages cannot be tried here")
     outcomes = []
     for name in wanted:
         if sys.stderr.isatty():
             print(f"Linux {name}: some minutes ...", file=sys.stderr)
-        kernel = kernels_tried.kernel(Path(name)) if name in folders else kernels_tried.fetch(name, suite)
-        outcomes.append(kernels_tried.attempt(kernel))
+        if packages is not None:
+            outcomes.append(installed.attempt(installed.fetch(name, suite), made))
+        else:
+            kernel = kernels_tried.kernel(Path(name)) if name in folders else kernels_tried.fetch(name, suite)
+            outcomes.append(kernels_tried.attempt(kernel))
         if not as_json:
             _print_outcome(outcomes[-1])
     if as_json:
@@ -153,14 +171,22 @@ def matrix(
 
 
 def _print_outcome(outcome: Any) -> None:
-    from knee.kernel.matrix import COCOA_STEPS, COST, LIKE, STEPS
+    from knee.kernel.matrix import COCOA_STEPS, COST, LIKE, STEPS, failed
 
     ours = {part: results for part, results in outcome.parts.items() if part.endswith((".bpf", ".ko"))}
     below = {part: results for part, results in outcome.parts.items() if part.startswith("cocoa/")}
-    rows = table(f"Congestion controls on Linux {outcome.release}", ["part", *STEPS])
-    for part, results in ours.items():
-        rows.add_row(part, *(results.get(step, "") for step in STEPS))
-    out().print(rows)
+    packages = {part: results for part, results in outcome.parts.items() if part.startswith("knee-")}
+    if ours:
+        rows = table(f"Congestion controls on Linux {outcome.release}", ["part", *STEPS])
+        for part, results in ours.items():
+            rows.add_row(part, *(results.get(step, "") for step in STEPS))
+        out().print(rows)
+    if packages:
+        rows = table(f"Packages on Linux {outcome.release}", ["part", "passed", "failed"], text=3)
+        for part, results in packages.items():
+            wrong = [step for step, result in results.items() if failed(step, result)]
+            rows.add_row(part, ", ".join(step for step in results if step not in wrong), ", ".join(wrong))
+        out().print(rows)
     if below:
         rows = table(f"cocoa on Linux {outcome.release}", ["below", "without GSO", "with GSO", "removed in use"])
         for part, results in below.items():

@@ -58,7 +58,7 @@ LIKE = {"bbr": "cubic", "lola": "cubic", "daimd": "cubic", "fq_codel": "fq", "ca
 _LINE = re.compile(r"^knee (\S+) (\S+) (.+?)\s*$", re.MULTILINE)
 _FIGURES = re.compile(r"([\d.]+) Mbit/s, (\d+) kB, (\d+) B")
 _QEMU = (
-    *("qemu-system-x86_64", "-M", "pc", "-cpu", "max", "-m", "1024", "-icount", "shift=0,sleep=off"),
+    *("qemu-system-x86_64", "-M", "pc", "-cpu", "max", "-icount", "shift=0,sleep=off"),
     *("-display", "none", "-nodefaults", "-no-reboot", "-serial", "stdio", "-monitor", "none"),
 )
 
@@ -110,12 +110,13 @@ def missing(*, fetches: bool) -> list[Missing]:
     if not tools.suits():
         return tools.missing()
     programs = {**_PROGRAMS, **(_FETCHES if fetches else {})}
-    lacking = [package for program, package in programs.items() if shutil.which(program, path=_path()) is None]
+    lacking = [package for program, package in programs.items() if shutil.which(program, path=path()) is None]
     here = [Missing(f"no {', '.join(lacking)}", tools.install_command(lacking))] if lacking else []
     return [*here, *bpf.compilers()]
 
 
-def _path() -> str:
+def path() -> str:
+    """Where programs are looked for: also where only root's PATH has them."""
     return f"{os.environ.get('PATH', os.defpath)}{os.pathsep}/usr/sbin{os.pathsep}/sbin"
 
 
@@ -143,13 +144,7 @@ def fetch(number: str, suite: str | None = None) -> Kernel:
         InputError: the suite has no such kernel.
         RunError: it cannot be had.
     """
-    suite = suite or _SUITES.get(number, _NEWEST)
-    with apt.lists(suite) as lists:
-        named = re.compile(rf"linux-headers-({re.escape(number)}[.\d]*[-+\w.]*-cloud-amd64)")
-        releases = [match[1] for name in lists.names("linux-headers-") if (match := named.fullmatch(name))]
-        if not releases:
-            raise InputError(f"Debian's suite {suite} has no linux-headers-{number}.*-cloud-amd64; name another suite.")
-        release = max(releases, key=lambda name: [int(part) for part in re.findall(r"\d+", name)])
+    release, suite = newest(number, suite)
     place = cache.root().parent / "kernels" / release
     with cache.locked(f"kernel-{release}"):
         if not place.is_dir():
@@ -157,6 +152,22 @@ def fetch(number: str, suite: str | None = None) -> Kernel:
             with cache.making(place) as folder:
                 _unpack(release, suite, folder)
     return kernel(place)
+
+
+def newest(number: str, suite: str | None = None) -> tuple[str, str]:
+    """Debian's newest release of a kernel with a number, and the suite that has it.
+
+    Raises:
+        InputError: the suite has no such kernel.
+        RunError: the suite's list cannot be had.
+    """
+    suite = suite or _SUITES.get(number, _NEWEST)
+    with apt.lists(suite) as lists:
+        named = re.compile(rf"linux-headers-({re.escape(number)}[.\d]*[-+\w.]*-cloud-amd64)")
+        releases = [match[1] for name in lists.names("linux-headers-") if (match := named.fullmatch(name))]
+    if not releases:
+        raise InputError(f"Debian's suite {suite} has no linux-headers-{number}.*-cloud-amd64; name another suite.")
+    return max(releases, key=lambda name: [int(part) for part in re.findall(r"\d+", name)]), suite
 
 
 def _unpack(release: str, suite: str, folder: Path) -> None:
@@ -218,7 +229,7 @@ def fill(root: Path, of: Kernel, built: Sequence[Path]) -> None:
             # Decompressed, since a kernel need not be able to.
             (root / f"schedulers/{name}.ko").write_bytes(lzma.decompress(data) if found.suffix == ".xz" else data)
     _with_libraries(bpf.loader(), root / "knee-bpf", root)
-    _with_libraries(Path(shutil.which("tc", path=_path()) or "tc"), root / "tc", root)
+    _with_libraries(Path(shutil.which("tc", path=path()) or "tc"), root / "tc", root)
     plugin = root / "plugins" / "q_cocoa.so"
     source = cache.SOURCES / "tc" / "q_cocoa.c"
     tools.run(["gcc", "-O2", "-fPIC", "-shared", "-o", plugin, source], "Building tc's plugin for cocoa")
@@ -232,20 +243,34 @@ def _with_libraries(program: Path, place: Path, root: Path) -> None:
         shutil.copy(library, copy)
 
 
-def boot(image: Path, root: Path) -> str:
-    """What a guest with this root folder writes to its console."""
+def boot(image: Path, root: Path, *, under: Path | None = None, memory: int = 1024, words: str = "") -> str:
+    """What a guest with this root folder writes to its console.
+
+    Args:
+        image: the kernel.
+        root: the folder.
+        under: an archive whose files it has as well, where the folder has no file of that name.
+        memory: of the guest, MiB.
+        words: more of the kernel's command line.
+    """
     names = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
     with tempfile.NamedTemporaryFile(prefix="knee-") as packed:
-        pack = ["cpio", "--create", "--format=newc", "--quiet"]
+        if under is not None:
+            with under.open("rb") as archive:
+                shutil.copyfileobj(archive, packed)
+            packed.flush()
+        pack = ["cpio", "--create", "--format=newc", "--owner=0:0", "--quiet"]
         subprocess.run(pack, cwd=root, input=names.encode(), stdout=packed, check=True)
         command: list[str | Path] = [
             *_QEMU,
+            "-m",
+            str(memory),
             "-kernel",
             image,
             "-initrd",
             packed.name,
             "-append",
-            "console=ttyS0 quiet panic=-1",
+            f"console=ttyS0 quiet panic=-1 {words}".rstrip(),
         ]
         try:
             done = subprocess.run(
