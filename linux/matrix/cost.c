@@ -15,7 +15,7 @@
 #include "guest.h"
 
 #define MEASURES	"/cost/knee_cost.ko"
-/* So many that the median batch is one of flows in steady state. Counts are the same in each run. */
+/* Enough that the median batch is one of flows in steady state. Counts are the same in each run. */
 #define BATCHES		100
 /* Of the kernel's log. */
 #define CLEAR		5
