@@ -82,7 +82,7 @@ impl Driver {
         }
     }
 
-    /// The packet behind whose departure or arrival another is expected, if one is: what its end needs can be fetched.
+    /// What is expected next of the link or pipe that acted last, so that the state at its ends can be fetched ahead.
     #[inline]
     pub fn upcoming<'a>(&self, network: &'a Network) -> Upcoming<'a> {
         match self.last.1 {
@@ -189,7 +189,7 @@ impl Driver {
     }
 }
 
-/// What is to be expected of the link or pipe that acted last.
+/// What is expected next of the link or pipe that acted last.
 #[derive(Clone, Copy)]
 pub enum Upcoming<'a> {
     /// Nothing.

@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Obstacle {
     /// A flow goes over UDP: what its ends send depends on their stack or application.
     Udp,
-    /// What happens on one connection makes an application send on another.
+    /// What happens on a connection makes an application send more, there or on another.
     DependentConnections,
     /// Connections come and go over a link that is no wire, or whose delay varies.
     ConnectionsOverMedium,
@@ -35,7 +35,7 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Udp => "a flow goes over QUIC or sends datagrams",
-            Self::DependentConnections => "an application opens connections that depend on each other",
+            Self::DependentConnections => "what an application sends depends on what happens on its connections",
             Self::ConnectionsOverMedium => "connections come and go over a link that is no wire, or whose delay varies",
             Self::ManyLinks => "there are too many links",
             Self::QueuedAcks => "ACKs cross links that queue",
