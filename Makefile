@@ -74,6 +74,7 @@ lint-rust:
 	cargo fmt --all --check
 	MAKEFLAGS= cargo clippy --workspace --all-targets --quiet -- -D warnings
 	MAKEFLAGS= cargo clippy --package knee-sim --no-default-features --quiet -- -D warnings
+	cargo fmt --manifest-path examples/outside/Cargo.toml --check
 
 lint-python: $(STAMPS)/dev
 	$(BIN)/ruff format --check --quiet .
@@ -89,6 +90,7 @@ SEED ?= 1
 test-rust:
 	PROPTEST_RNG_SEED=$(SEED) MAKEFLAGS= cargo test --workspace --exclude knee-py --quiet --lib --bins --tests
 	MAKEFLAGS= cargo test --workspace --exclude knee-py --quiet --doc
+	MAKEFLAGS= cargo test --manifest-path examples/outside/Cargo.toml --target-dir target/outside --quiet
 
 test-python: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/endpoint $(STAMPS)/dev test-tools
 	$(BIN)/python -m pytest -n auto --dist worksteal --quiet --durations 25 -m "not running_kernel"

@@ -54,7 +54,7 @@ mod window;
 mod yeah;
 
 pub use entry::{Ecn, Entry, Family, Make, Needs};
-pub use registry::{find, registry};
+pub use registry::{add, find, registry};
 
 use knee_core::{Rate, Rng, Time};
 

@@ -9,6 +9,7 @@ pub mod declare;
 pub mod given;
 pub mod packet;
 pub mod params;
+pub mod registry;
 pub mod rng;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -5,7 +5,7 @@ use knee_core::{Bytes, Rate};
 
 /// The most a queue may hold.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bound {
+pub struct Bound {
     limit: Limit,
     rate: Rate,
     max_packets: u64,
@@ -14,7 +14,7 @@ pub(crate) struct Bound {
 
 impl Bound {
     /// `limit` on a link of `rate`.
-    pub(crate) fn new(limit: Limit, rate: Rate) -> Self {
+    pub fn new(limit: Limit, rate: Rate) -> Self {
         let (max_packets, max_bytes) = match limit {
             Limit::Packets(n) => (n, u64::MAX),
             Limit::Bytes(Bytes(n)) => (u64::MAX, n),
@@ -24,7 +24,8 @@ impl Bound {
     }
 
     /// What it becomes.
-    pub(crate) fn resized(self, to: Resize) -> Self {
+    #[must_use]
+    pub fn resized(self, to: Resize) -> Self {
         match to {
             Resize::Limit(limit) => Self::new(limit, self.rate),
             Resize::Rate(rate) => Self::new(self.limit, rate),
@@ -32,25 +33,25 @@ impl Bound {
     }
 
     /// The rate of the link.
-    pub(crate) const fn rate(&self) -> Rate {
+    pub const fn rate(&self) -> Rate {
         self.rate
     }
 
     /// How many packets of `size` bytes, which are more than none, it has room for beside `packets` and `bytes`.
-    pub(crate) fn room(&self, packets: u64, bytes: u64, size: u64) -> u64 {
+    pub fn room(&self, packets: u64, bytes: u64, size: u64) -> u64 {
         let by_packets = self.max_packets.saturating_sub(packets);
         let by_bytes = if self.max_bytes == u64::MAX { u64::MAX } else { self.max_bytes.saturating_sub(bytes) / size };
         by_packets.min(by_bytes)
     }
 
     /// Bytes that it holds in frames of `frame` bytes.
-    pub(crate) fn bytes(&self, frame: u64) -> u64 {
+    pub fn bytes(&self, frame: u64) -> u64 {
         self.max_bytes.min(self.max_packets.saturating_mul(frame))
     }
 
     /// Whether `packets` and `bytes` are within it.
     #[inline]
-    pub(crate) fn holds(&self, packets: u64, bytes: u64) -> bool {
+    pub fn holds(&self, packets: u64, bytes: u64) -> bool {
         packets <= self.max_packets && bytes <= self.max_bytes
     }
 }

@@ -7,7 +7,7 @@ use knee_core::{Bytes, Packet};
 use std::collections::VecDeque;
 
 /// Packets in the order they came.
-pub(crate) struct Fifo {
+pub struct Fifo {
     packets: VecDeque<Packet>,
     bytes: u64,
     overhead: u64,
@@ -15,42 +15,42 @@ pub(crate) struct Fifo {
 
 impl Fifo {
     /// An empty one on the link of `init`.
-    pub(crate) fn new(init: &Init) -> Self {
+    pub fn new(init: &Init) -> Self {
         Self { packets: VecDeque::new(), bytes: 0, overhead: u64::from(init.overhead) }
     }
 
     /// Bytes that `packet` counts.
-    pub(crate) fn wire_size(&self, packet: &Packet) -> u64 {
+    pub fn wire_size(&self, packet: &Packet) -> u64 {
         u64::from(packet.size) + self.overhead
     }
 
     /// Bytes that a packet of the size of the MTU counts.
-    pub(crate) fn frame(&self) -> u64 {
+    pub fn frame(&self) -> u64 {
         u64::from(MTU) + self.overhead
     }
 
     /// Puts `packet` at the tail.
     #[inline]
-    pub(crate) fn push(&mut self, packet: Packet) {
+    pub fn push(&mut self, packet: Packet) {
         self.bytes += self.wire_size(&packet);
         self.packets.push_back(packet);
     }
 
     /// Takes the packet at the head.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Packet> {
+    pub fn pop(&mut self) -> Option<Packet> {
         let packet = self.packets.pop_front()?;
         self.bytes -= self.wire_size(&packet);
         Some(packet)
     }
 
     /// The packet at the head.
-    pub(crate) fn head(&self) -> Option<&Packet> {
+    pub fn head(&self) -> Option<&Packet> {
         self.packets.front()
     }
 
     /// Drops the packet at the tail, if there is one.
-    pub(crate) fn drop_tail(&mut self, cx: &mut Context) {
+    pub fn drop_tail(&mut self, cx: &mut Context) {
         if let Some(packet) = self.packets.pop_back() {
             self.bytes -= self.wire_size(&packet);
             cx.dropped.push(packet);
@@ -58,28 +58,33 @@ impl Fifo {
     }
 
     /// Packets held.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         self.packets.len() as u64
     }
 
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
     /// Bytes held.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// What is held.
-    pub(crate) fn backlog(&self) -> Backlog {
+    pub fn backlog(&self) -> Backlog {
         Backlog { packets: self.len(), bytes: Bytes(self.bytes) }
     }
 
     /// Whether there is room for `packet` within `bound`.
     #[inline]
-    pub(crate) fn has_room(&self, packet: &Packet, bound: &Bound) -> bool {
+    pub fn has_room(&self, packet: &Packet, bound: &Bound) -> bool {
         bound.holds(self.len() + 1, self.bytes + self.wire_size(packet))
     }
 
     /// Drops from the tail what is not within `bound`.
-    pub(crate) fn shrink(&mut self, bound: &Bound, cx: &mut Context) {
+    pub fn shrink(&mut self, bound: &Bound, cx: &mut Context) {
         while !bound.holds(self.len(), self.bytes) {
             self.drop_tail(cx);
         }

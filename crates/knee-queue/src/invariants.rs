@@ -13,9 +13,9 @@
 //! in their declared ranges. `PROPTEST_CASES=100000` tries longer; `KNEE_QUEUE=cake,pie` tries only these.
 //! A fuzzer tries longer still: [`check_any`] is one of its targets.
 
-use crate::{Backlog, Burst, Context, DynQueue, Entry, Init, Limit, Queue, Resize, Verdict};
+use crate::{Backlog, Burst, Context, DynQueue, Entry, Init, Limit, Resize, Verdict};
 use knee_core::testing::{Pick, Source, params};
-use knee_core::{Bytes, Packet, Params, Rate, Rng, Time};
+use knee_core::{Bytes, Packet, Rate, Rng, Time};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -446,7 +446,8 @@ pub fn check_any(entries: &[&Entry], bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bursts, registry};
+    use crate::{Bursts, Queue, registry};
+    use knee_core::Params;
     use knee_core::testing::{assert_declared, corpus, fuzz};
 
     #[test]

@@ -29,7 +29,9 @@ mod red;
 #[cfg(test)]
 mod testing;
 
-pub use registry::{Entry, find, registry};
+pub use bound::Bound;
+pub use fifo::Fifo;
+pub use registry::{Entry, add, find, registry};
 
 pub use knee_link::queue::{Backlog, Burst, Bursts, Context, DynQueue, Init, Limit, Note, Queue, Resize, Verdict};
 

@@ -2,6 +2,7 @@
 
 use crate::{Make, cake, cocoa, codel, docsis_lld, docsis_pie, dualpi2, fq, fq_codel, fq_pie, pfifo, pie, red};
 use knee_core::Param;
+use knee_core::registry::{NameTaken, Named, Registry};
 
 /// Everything there is to know about a queue discipline before it runs.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +19,7 @@ pub struct Entry {
     pub make: Make,
 }
 
-static REGISTRY: &[Entry] = &[
+static REGISTRY: Registry<Entry> = Registry::new(&[
     pfifo::ENTRY,
     pfifo::BFIFO,
     codel::ENTRY,
@@ -32,14 +33,28 @@ static REGISTRY: &[Entry] = &[
     dualpi2::ENTRY,
     docsis_lld::ENTRY,
     cocoa::ENTRY,
-];
+]);
 
-/// All disciplines, in the order of listings.
+impl Named for Entry {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+/// All disciplines that are built in, in the order of listings.
 pub fn registry() -> &'static [Entry] {
-    REGISTRY
+    REGISTRY.built_in()
 }
 
 /// The discipline called `name`.
 pub fn find(name: &str) -> Option<&'static Entry> {
-    REGISTRY.iter().find(|entry| entry.name == name)
+    REGISTRY.find(name)
+}
+
+/// Adds a discipline of another crate, which scenarios of this process can name from now on.
+///
+/// # Errors
+/// If another one has its name.
+pub fn add(entry: &'static Entry) -> Result<(), NameTaken> {
+    REGISTRY.add(entry)
 }

@@ -32,7 +32,7 @@ pub mod video;
 
 pub use completion::{Completion, What};
 pub use entry::{Entry, Make};
-pub use registry::{find, registry};
+pub use registry::{add, find, registry};
 pub use spec::TrafficSpec;
 
 use knee_core::{Rng, Time};

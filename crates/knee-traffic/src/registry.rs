@@ -1,8 +1,9 @@
 //! The list of all kinds of traffic. To add one: write its file, declare the module, add its `ENTRY` here.
 
 use crate::{Entry, bursts, datagrams, limited, requests, transfers, video};
+use knee_core::registry::{NameTaken, Named, Registry};
 
-static REGISTRY: &[Entry] = &[
+static REGISTRY: Registry<Entry> = Registry::new(&[
     // over connections
     transfers::ENTRY,
     limited::ENTRY,
@@ -12,16 +13,30 @@ static REGISTRY: &[Entry] = &[
     // in datagrams
     datagrams::UDP,
     datagrams::RTC,
-];
+]);
 
-/// All kinds, in the order of listings.
+impl Named for Entry {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+/// All kinds that are built in, in the order of listings.
 pub fn registry() -> &'static [Entry] {
-    REGISTRY
+    REGISTRY.built_in()
 }
 
 /// The kind called `name`.
 pub fn find(name: &str) -> Option<&'static Entry> {
-    REGISTRY.iter().find(|entry| entry.name == name)
+    REGISTRY.find(name)
+}
+
+/// Adds a kind of another crate, which scenarios of this process can name from now on.
+///
+/// # Errors
+/// If another one has its name.
+pub fn add(entry: &'static Entry) -> Result<(), NameTaken> {
+    REGISTRY.add(entry)
 }
 
 #[cfg(test)]
@@ -31,8 +46,8 @@ mod tests {
 
     #[test]
     fn every_kind_declares_what_it_has() {
-        assert_declared(REGISTRY.iter().map(|entry| (entry.name, entry.about, entry.source, entry.params)));
-        for entry in REGISTRY {
+        assert_declared(registry().iter().map(|entry| (entry.name, entry.about, entry.source, entry.params)));
+        for entry in registry() {
             let declared = |name: &&str| entry.params.iter().any(|param| param.name == *name);
             assert!(entry.required.iter().all(declared), "{}: {:?} are not all declared", entry.name, entry.required);
             assert!(!entry.params.iter().any(|param| param.name == "kind"), "{}: kind is its name", entry.name);
@@ -43,6 +58,6 @@ mod tests {
 
     #[test]
     fn a_kind_with_tables_declares_no_parameters() {
-        assert!(REGISTRY.iter().filter(|entry| entry.has_tables()).all(|entry| entry.params.is_empty()));
+        assert!(registry().iter().filter(|entry| entry.has_tables()).all(|entry| entry.params.is_empty()));
     }
 }
