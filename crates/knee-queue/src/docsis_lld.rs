@@ -203,7 +203,7 @@ impl DocsisLld {
 
     fn shrink(&mut self, cx: &mut Context) {
         while !self.bound.holds(self.l.len() + self.c.len(), self.l.bytes() + self.c.bytes()) {
-            if self.c.len() > 0 { self.c.drop_tail(cx) } else { self.l.drop_tail(cx) }
+            if self.c.is_empty() { self.l.drop_tail(cx) } else { self.c.drop_tail(cx) }
         }
     }
 }
@@ -216,8 +216,8 @@ impl Queue for DocsisLld {
 
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
         self.catch_up(cx.now);
-        let both = self.l.len() > 0 && self.c.len() > 0;
-        let from_l = self.l.len() > 0 && (!both || self.credit <= 0);
+        let both = !self.l.is_empty() && !self.c.is_empty();
+        let from_l = !self.l.is_empty() && (!both || self.credit <= 0);
         let packet = if from_l { self.l.pop() } else { self.c.pop() }?;
         let size = self.l.wire_size(&packet);
         if from_l {

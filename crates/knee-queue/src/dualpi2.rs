@@ -218,7 +218,7 @@ impl DualPi2 {
 
     /// The next packet in turn, whether the step applies to it, and what the credit changes by once it is sent.
     fn take(&mut self) -> Option<(Packet, bool, i64)> {
-        let (l, c) = (self.l.len() > 0, self.c.len() > 0);
+        let (l, c) = (!self.l.is_empty(), !self.c.is_empty());
         let from_l = l && (!c || self.credit <= 0);
         let packet = if from_l { self.l.pop() } else { self.c.pop() };
         let steps = from_l && self.l_steps.pop_front().unwrap_or(true);
@@ -238,11 +238,11 @@ impl DualPi2 {
 
     fn shrink(&mut self, cx: &mut Context) {
         while !self.bound.holds(self.l.len() + self.c.len(), self.l.bytes() + self.c.bytes()) {
-            if self.c.len() > 0 {
-                self.c.drop_tail(cx);
-            } else {
+            if self.c.is_empty() {
                 self.l.drop_tail(cx);
                 self.l_steps.pop_back();
+            } else {
+                self.c.drop_tail(cx);
             }
         }
     }

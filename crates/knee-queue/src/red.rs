@@ -246,7 +246,7 @@ impl Red {
 
     /// Notes that nothing is queued, if so.
     fn note_idle(&mut self, now: Time) {
-        if self.fifo.len() == 0 && self.idle_since.is_none() {
+        if self.fifo.is_empty() && self.idle_since.is_none() {
             self.idle_since = Some(now);
         }
     }
