@@ -31,7 +31,7 @@ def measured(**changed: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("cc", "params", "key", "words"),
     [
-        ("reno", {"slow_start": "fast"}, "slow_start", "one of standard, hystart"),
+        ("reno", {"slow_start": "fast"}, "slow_start", "there are: standard, hystart"),
         ("reno", {"slow_start": True}, "slow_start", "standard"),
         ("reno", {"slow_start": "careful_resume"}, "saved_cwnd", "the window of an earlier connection"),
         ("reno", {"slow_start": "careful_resume", "saved_cwnd": 0}, "saved_cwnd", "in packets"),

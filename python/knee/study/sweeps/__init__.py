@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from knee.view.figure import Figure
 
 FORMAT = 2
+#: Between the program and the kernels in what runs are known by.
+_WITH = "+"
 #: Work of a task, packets, and most runs of one: long enough to cost nothing, short enough to lose little.
 _TASK_PACKETS, _TASK_RUNS, _TASKS_PER_WORKER = 4_000_000, 64, 8
 
@@ -268,7 +270,7 @@ def run(
         writer = dataset.Writer(folder, definition)
         runs = str((folder / RUNS).absolute()) if save_runs else None
         options = {"ground": ground, "series": series, "folder": runs, "command": command}
-        tasks = _tasks(definition, todo, checked, (program, identified), where.at_once(), **options)
+        tasks = _tasks(definition, todo, checked, identified, where.at_once(), **options)
         report = _progress(checked, len(definition) - len(done), progress)
         try:
             for part in engine.finished(tasks, work.perform, where, report.under_way, work.lost):
@@ -289,7 +291,7 @@ def builds(scenarios: Sequence[Scenario], ground: str | None = None) -> list[str
 
 def made_by(about: Mapping[str, Any]) -> str:
     """The program and the kernels by which the runs of :data:`MARK` were made."""
-    return "+".join([about["fingerprint"], *about.get("kernels", ())])
+    return _WITH.join([about["fingerprint"], *about.get("kernels", ())])
 
 
 def about_of(
@@ -364,29 +366,28 @@ def _tasks(
     definition: Definition,
     todo: Iterator[int],
     checked: sweepfile.Checked,
-    programs: tuple[str, str],
+    program: str,
     workers: int,
     **options: Any,
 ) -> Iterator[Task]:
     """Tasks of runs that together take some tenths of a second.
 
-    ``programs`` are this program, and what its runs are known by (:func:`made_by`).
+    ``program`` is what runs are known by (:func:`made_by`).
     """
     from knee.study.sweeps.work import Assignment, Task
 
-    program, identified = programs
     base = json.dumps(definition.base)
     share = checked.mean_work * len(definition) / (workers * _TASKS_PER_WORKER)
     most = min(_TASK_PACKETS, share)
 
     def task(runs: Sequence[int]) -> Task:
         assigned = tuple(
-            Assignment(
-                point.run, point.changes, definition.digest(point, identified), f"{definition.where} with {point}"
-            )
+            Assignment(point.run, point.changes, definition.digest(point, program), f"{definition.where} with {point}")
             for point in definition.points(runs)
         )
-        return Task(base, definition.name, assigned, program, own=definition.own, **options).narrowed()
+        return Task(
+            base, definition.name, assigned, program.partition(_WITH)[0], own=definition.own, **options
+        ).narrowed()
 
     gathered: list[int] = []
     size = 0.0
