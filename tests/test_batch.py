@@ -66,7 +66,7 @@ def test_another_scenario_or_program_runs_again(
     batch.run(_jobs(scenario, 1), tmp_path)
     folder = tmp_path / "seeds" / "0"
     if change == "program":
-        monkeypatch.setattr(batch, "fingerprint", lambda: "0123abc")
+        monkeypatch.setattr("knee.grounds.identity.fingerprint", lambda: "0123abc")
     before = _begun(folder)
     batch.run(_jobs(scenario, 1, **({"duration": "2 s"} if change == "scenario" else {})), tmp_path)
     assert _begun(folder) != before
@@ -175,6 +175,17 @@ def test_another_build_of_a_kernel_runs_again(scenario: Make, tmp_path: Path, mo
         ground.key = key
         assert batch.is_done(jobs[0], tmp_path / jobs[0].name) is not again
         batch.run(jobs, tmp_path)
+
+
+def test_another_content_of_a_trace_runs_again(scenario: Make, tmp_path: Path) -> None:
+    trace = tmp_path / "down"
+    trace.write_text("1\n2\n")
+    data = {"duration": "1 s", "link": {"trace": str(trace)}, "flows": [{"cc": "reno", "rtt": "20 ms"}]}
+    job = batch.Job("r", from_dict(data))
+    batch.run([job], tmp_path)
+    assert batch.is_done(job, tmp_path / "r")
+    trace.write_text("1\n3\n")
+    assert not batch.is_done(job, tmp_path / "r")
 
 
 class _Now(Sim):

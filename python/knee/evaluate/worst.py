@@ -8,7 +8,6 @@ the start, key by key, where it stays about as bad: the keys that are left are w
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import tomllib
@@ -27,7 +26,7 @@ from knee.evaluate.criteria import PLACE, Case, Check, Criterion, load
 from knee.evaluate.place import SIM
 from knee.evaluate.subject import Subject, absent
 from knee.evaluate.verdict import Parts, behind, combined, parts, sent_nothing
-from knee.own import sources
+from knee.grounds.identity import digest, identity
 from knee.results.manifest import fingerprint
 from knee.results.result import Result
 from knee.scenario import from_dict
@@ -184,7 +183,7 @@ class Runs:
             except ScenarioError as error:
                 told[name] = {"refused": str(error)}
                 continue
-            keys[name] = _digest(scenario.plain(), [flow.cc for flow in scenario.flows], asked)
+            keys[name] = digest(identity(scenario, SIM.ground, None), asked)
             if keys[name] not in self._known:
                 jobs[keys[name]] = batch.Job(keys[name], scenario, SIM.ground)
         if jobs:
@@ -223,13 +222,6 @@ def _read(path: Path) -> dict[str, Any]:
     # Those of another program are of no use.
     same = isinstance(read, dict) and read.get("fingerprint") == fingerprint()
     return dict(read["runs"]) if same else {}
-
-
-def _digest(plain: Mapping[str, Any], ccs: Sequence[str], asked: str) -> str:
-    """What a run is known by: the scenario, the Python files of algorithms, what is asked of it."""
-    told = {key: value for key, value in plain.items() if key not in ("name", "title")}
-    text = json.dumps([told, sources(ccs), asked], sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 @dataclass(eq=False)

@@ -13,6 +13,7 @@ from knee import _core, grounds
 from knee.errors import InputError, PhysicsError, ProgramError, ScenarioError
 from knee.grounds import memory, programs
 from knee.grounds import qlog as logs
+from knee.grounds.identity import identity
 from knee.own import code_allowed
 from knee.results.owned import writing
 from knee.scenario import Scenario, from_dict, load, marks
@@ -94,6 +95,8 @@ class Prepared:
                 raise files.unwritable(target, unwritten, f"{unwritten.filename} in {target}") from unwritten
             _remark(result, [*remarks(self.scenario), *marks.warnings(self.scenario, result.summary)])
             if out is not None:
+                build = result.manifest.get("kernel_build")
+                result.manifest["identity"] = identity(self.scenario, self.ground, build)
                 # Runs may be side by side, but matplotlib draws one figure at a time.
                 with _drawing:
                     undrawn = result.write_into(folder, report=self.report, png=self.png)

@@ -5,8 +5,8 @@
     jobs = [batch.Job(f"seed{k}", scenario.model_copy(update={"seed": k})) for k in range(1, 11)]
     folders = batch.run(jobs, Path("results/many"))
 
-An existing folder is kept if the same program made it from the same scenario on the same ground, and neither the kernel
-and modules that ran there nor the files of programs that are its flows have changed.
+An existing folder is kept if its run has the same identity (:mod:`knee.grounds.identity`) and the files of programs
+that are its flows have not changed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from tomli_w import dumps
-
 from knee import grounds
 from knee.errors import InputError, ProgramError
 from knee.grounds import memory, programs, runner
+from knee.grounds.identity import identity
 from knee.own import IN_FILE, classes, kernel_source, sources
 from knee.results.folder import DATA, check_target, manifest_of, problems, recover
-from knee.results.manifest import fingerprint
 from knee.results.result import Result
 from knee.scenario import Scenario
 from knee.study import engine
@@ -224,27 +222,16 @@ def _check(jobs: Sequence[Job], folders: Sequence[Path]) -> None:
 
 
 def is_done(job: Job, folder: Path) -> bool:
-    """Whether ``folder`` holds, whole, what ``job`` would give: same scenario, same ground, same programs."""
+    """Whether ``folder`` holds, whole, the run of ``job``: the same identity, and programs that have not changed."""
     manifest = manifest_of(folder)
-    if manifest is None or (manifest.get("fingerprint"), manifest.get("ground")) != (fingerprint(), _ground(job)):
+    if manifest is None:
         return False
-    try:
-        scenario = (folder / "scenario.toml").read_text(encoding="utf-8")
-    except (OSError, ValueError):
+    ground = _ground(job)
+    build = grounds.find(ground).build(job.scenario)
+    if manifest.get("identity") != identity(job.scenario, ground, build):
         return False
     code = sources(flow.cc for flow in job.scenario.flows)
-    same = all(_text(folder / name) == source for name, source in code.items())
-    if scenario != dumps(job.scenario.plain()) or not same or problems(folder, [*DATA, *code]):
-        return False
-    build = grounds.find(_ground(job)).build(job.scenario)
-    return manifest.get("kernel_build") == build and not programs.changed(manifest.get("programs", ()))
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return None
+    return not problems(folder, [*DATA, *code]) and not programs.changed(manifest.get("programs", ()))
 
 
 def _ground(job: Job) -> str:

@@ -11,8 +11,6 @@ that a million of them take no memory; ``work.py`` takes points to rows, whereve
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,10 +18,10 @@ from math import prod
 from typing import Any
 
 from knee.errors import Refused, ScenarioError
+from knee.grounds.identity import contents, digest
 from knee.own import CongestionControl, described
 from knee.scenario import Scenario, expressions, from_dict, traces
 from knee.scenario.overrides import index_of, put
-from knee.system import files
 
 #: Variables of a sweep, which are no keys of the scenario.
 VARIABLE = "var."
@@ -187,13 +185,11 @@ class Definition:
         """What all runs have in common, as far as it decides on their figures, as a digest."""
         given = {key: value for key, value in self.base.items() if key not in ("name", "title")}
         own = [described(name, of) for name, of in sorted(self.own.items())]
-        text = json.dumps([given, own, self._files()], sort_keys=True, default=str)
-        return hashlib.blake2b(text.encode(errors="surrogatepass")).hexdigest()
+        return digest(given, own, contents([*traces.named_in(self.base), *self._files()]))
 
-    def _files(self) -> dict[str, str]:
-        """Digests of the files that the scenarios name: another content under the same name is another scenario."""
-        found: dict[str, str] = {}
-        given = (
+    def _files(self) -> Iterator[str]:
+        """The files that the values of varied keys name."""
+        return (
             name
             for group in self.groups
             for i, key in enumerate(group.keys)
@@ -201,19 +197,14 @@ class Definition:
             if isinstance(row[i], Mapping | list) or key.rpartition(".")[2] in traces.FILE_KEYS
             for name in traces.named_in(row[i], key)
         )
-        for name in [*traces.named_in(self.base), *given]:
-            if name not in found:
-                try:
-                    found[name] = files.digest(traces.find(name).resolve())
-                except (Refused, OSError):
-                    # The run will say so.
-                    found[name] = ""
-        return found
 
     def digest(self, point: Point, program: str) -> str:
-        """Identifies a run: the scenario, its seed, and the program (:func:`knee.results.manifest.fingerprint`)."""
-        text = json.dumps([program, self._common, point.changes], sort_keys=True, default=str)
-        return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=12).hexdigest()
+        """The identity of a run (:mod:`knee.grounds.identity`), by what the definition has of it.
+
+        ``program`` is the program, and the builds of kernels where there are any
+        (:func:`knee.study.sweeps.made_by`).
+        """
+        return digest(program, self._common, point.changes)
 
     def plain(self) -> dict[str, Any]:
         """The definition as JSON has it; :meth:`read` gives it back, but for algorithms written in Python."""
