@@ -1,4 +1,4 @@
-"""Words that were replaced by the field's own do not come back: CONTRIBUTING.md, "Words"."""
+"""Words that were replaced by the field's own do not come back."""
 
 from __future__ import annotations
 
