@@ -46,8 +46,8 @@ impl Driver {
         self.events.next().min(self.last.0)
     }
 
-    /// Lets the next event happen, and gives its time; none: there is none before `end`. Links that dropped packets or left
-    /// notes are in [`Network::news`] then.
+    /// Lets the next event before `end` happen, if there is one, and gives its time. Links that dropped packets or left notes
+    /// are in [`Network::news`] then.
     #[inline]
     pub fn step(&mut self, network: &mut Network, end: Time) -> Option<(Time, Step)> {
         let (last, next) = (self.last, self.events.next());
@@ -205,7 +205,7 @@ const fn at_end(packet: Packet) -> Step {
     if packet.has(Packet::ACK) { Step::Ack(packet) } else { Step::Data(packet) }
 }
 
-/// What is due when the link at an index acts next.
+/// The event of the link at an index.
 const fn event_of(link: &Link, i: u32) -> Event {
     if link.is_wire() { Event::Wire(i) } else { Event::Link(i) }
 }

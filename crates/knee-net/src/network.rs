@@ -171,7 +171,7 @@ impl Network {
         }
     }
 
-    /// The link that `packet` crosses next; none: it has crossed all of its path.
+    /// The link that `packet` crosses next, unless it has crossed all of its path.
     #[inline]
     pub fn next_link(&self, packet: &Packet) -> Option<u32> {
         let route = &self.routes[self.flow_paths[packet.flow as usize].route as usize];

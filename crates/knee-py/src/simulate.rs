@@ -66,7 +66,7 @@ pub struct Files {
 struct Figures<'a> {
     #[serde(flatten)]
     output: &'a Output,
-    /// Why it went event by event; none: it went in batches.
+    /// Why it went event by event, unless it went in batches.
     event_by_event: Option<String>,
 }
 

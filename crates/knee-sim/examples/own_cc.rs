@@ -5,10 +5,10 @@
 //! acknowledged and gives up an eighth on a loss. Two such flows never become fair; see for yourself.
 
 use knee_cc::{Ack, Congestion, CongestionControl, Control, Entry, Family, Needs};
+use knee_core::convert::truncated_u32;
 use knee_core::params;
-use knee_sim::{Own, OwnMake, Simulation, Spec};
+use knee_sim::{Simulation, Spec};
 use std::error::Error;
-use std::sync::Arc;
 
 static ENTRY: Entry = Entry {
     name: "mimd",
@@ -44,7 +44,7 @@ impl CongestionControl for Mimd {
             return;
         }
         self.credit += self.params.gain * f64::from(ack.delivered);
-        let whole = self.credit as u32;
+        let whole = truncated_u32(self.credit);
         self.credit -= f64::from(whole);
         control.cwnd = control.cwnd.saturating_add(whole);
     }
@@ -71,12 +71,8 @@ const SCENARIO: &str = r#"{
 
 fn main() -> Result<(), Box<dyn Error>> {
     let spec: Spec = serde_json::from_str(SCENARIO)?;
-    let own = Own {
-        name: ENTRY.name.into(),
-        entry: &ENTRY,
-        make: OwnMake::Algorithm(Arc::new(|params, init, _flow| (ENTRY.make)(params, init))),
-    };
-    let (output, _) = Simulation::with_own(&spec, &[own])?.run()?;
+    knee_cc::add(&ENTRY)?;
+    let (output, _) = Simulation::new(&spec)?.run()?;
     for (flow, figures) in spec.flows.iter().zip(&output.flows) {
         println!("{:>6}: {:6.2} Mbit/s, {} packets lost", flow.label, figures.goodput_mbps, figures.lost_packets);
     }

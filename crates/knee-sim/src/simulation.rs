@@ -113,7 +113,7 @@ impl Simulation {
         self.world.logs = logs;
     }
 
-    /// Why time passes event by event; none: it passes in batches.
+    /// Why time passes event by event, unless it passes in batches.
     pub const fn obstacle(&self) -> Option<Obstacle> {
         match self.scheduler {
             Scheduler::Events(_, obstacle) => Some(obstacle),

@@ -23,7 +23,7 @@ pub struct Entry {
     pub sockets: bool,
     /// What of its parameters contradicts each other.
     pub check: fn(&Params) -> Result<(), Conflict>,
-    /// The rate that it offers on average, whatever the network; none: it takes what it gets.
+    /// The rate that it offers on average, whatever the network, unless it takes what it gets.
     pub load: fn(&Params) -> Option<Rate>,
     /// Creates an instance.
     pub make: Make,
