@@ -1,6 +1,6 @@
 //! A token bucket, counted in time at its rate as Linux's htb does (net/sched/sch_htb.c).
 
-use crate::medium::{Medium, Port};
+use crate::medium::{Capacity, Medium, Port};
 use crate::wire::{Wire, bits_in};
 use knee_core::{Bytes, Rate, Time};
 
@@ -64,18 +64,14 @@ impl Medium for TokenBucket {
         if port.backlog().packets > 0 { self.ready_at(now) } else { Time::MAX }
     }
 
-    fn rate(&self) -> Option<u64> {
-        Some(self.wire.rate())
+    fn capacity(&self, now: Time) -> Capacity {
+        let bits = |span| bits_in(self.wire.rate(), span).cast_signed();
+        Capacity::Rate { bps: self.wire.rate(), saved: bits(self.tokens(now)) - bits(self.owed(now)) }
     }
 
     fn set_rate(&mut self, rate: Rate, now: Time) -> Time {
         self.change_rate(rate, now);
         now
-    }
-
-    fn saved(&self, now: Time) -> i128 {
-        let bits = |span| bits_in(self.wire.rate(), span).cast_signed();
-        bits(self.tokens(now)) - bits(self.owed(now))
     }
 }
 
@@ -113,7 +109,7 @@ mod tests {
         bucket.take(5000, now); // 2000 bytes of debt
         assert_eq!(bucket.ready_at(now), now + MS * 2);
         bucket.set_rate(Rate::from_mbps(4), now);
-        assert_eq!((bucket.rate(), bucket.ready_at(now)), (Some(4_000_000), now + MS * 4));
+        assert_eq!((bucket.wire.rate(), bucket.ready_at(now)), (4_000_000, now + MS * 4));
         // Long after, 3000 bytes are saved, and no more.
         let later = now + MS * 100;
         bucket.take(3000, later);

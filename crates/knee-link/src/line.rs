@@ -3,7 +3,7 @@
 use crate::arrivals::{Arrival, Arrivals};
 use crate::link::{Counters, Departure, Load, Outcome};
 use crate::loss::Loss;
-use crate::medium::{Access, Transit};
+use crate::medium::{Access, Capacity, Transit};
 use crate::queue::{Burst, Bursts, Context};
 use crate::server::Server;
 use crate::wire::bits_in;
@@ -269,7 +269,7 @@ impl Line {
             }
             Server::Medium(medium) => {
                 let Transit { carried, sending, tail, .. } = &self.transit;
-                let saved = medium.saved(now);
+                let saved = if let Capacity::Rate { saved, .. } = medium.capacity(now) { saved } else { 0 };
                 let unsent = tail.rest(now) + sending.rest(now) + saved.min(0).unsigned_abs();
                 (carried.saturating_sub(unsent), saved.max(0).unsigned_abs())
             }
@@ -286,9 +286,9 @@ impl Line {
 
     /// Bits it could have carried from the start to `now`, beside what a token bucket had saved.
     fn offered_bits(&self, now: Time) -> u128 {
-        match &self.server {
-            Server::Medium(medium) if medium.rate().is_none() => medium.offered(now),
-            server => self.offered_at(server.rate(), now) / u128::from(Time::from_secs(1).as_nanos()),
+        match self.server.capacity(now) {
+            Capacity::Offered(bits) => bits,
+            Capacity::Rate { bps, .. } => self.offered_at(Some(bps), now) / u128::from(Time::from_secs(1).as_nanos()),
         }
     }
 

@@ -41,20 +41,32 @@ pub trait Medium: Send {
     /// a time not before now; `Time::MAX`: not before a packet comes, or the queue releases one.
     fn serve(&mut self, now: Time, port: &mut dyn Port) -> Time;
 
-    /// Its rate in bit/s, above which it carries nothing; none: [`Medium::offered`] says what it could have carried.
-    fn rate(&self) -> Option<u64>;
+    /// What it can carry, which the link's utilization is a share of.
+    fn capacity(&self, now: Time) -> Capacity;
 
     /// Changes the rate. Gives from when on it has it: what is being sent goes out as it began.
     fn set_rate(&mut self, rate: Rate, now: Time) -> Time;
+}
 
-    /// Bits that it could have sent before and may send at `now` beyond its rate; negative: those it sent too early.
-    fn saved(&self, _now: Time) -> i128 {
-        0
-    }
+/// What a medium can carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capacity {
+    /// It has a rate, above which it carries nothing.
+    Rate {
+        /// In bit/s.
+        bps: u64,
+        /// Bits that it could have sent before and may send now beyond its rate, such as a bucket's tokens; negative: those it
+        /// sent too early.
+        saved: i128,
+    },
+    /// It has no rate: bits that it could have carried from the start until now.
+    Offered(u128),
+}
 
-    /// Bits that it could have carried from the start to `now`, where that does not follow from its rate.
-    fn offered(&self, _now: Time) -> u128 {
-        0
+impl Capacity {
+    /// A rate in bit/s, of which nothing can be saved.
+    pub const fn rate(bps: u64) -> Self {
+        Self::Rate { bps, saved: 0 }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a link sends at.
 
 use crate::bucket::TokenBucket;
-use crate::medium::Medium;
+use crate::medium::{Capacity, Medium};
 use crate::trace::Trace;
 use crate::wire::Wire;
 use knee_core::{Bytes, Rate, Time};
@@ -35,9 +35,18 @@ impl Server {
 
     /// Its rate in bit/s; a trace has none.
     pub fn rate(&self) -> Option<u64> {
+        // The time concerns only what is saved or offered.
+        match self.capacity(Time::ZERO) {
+            Capacity::Rate { bps, .. } => Some(bps),
+            Capacity::Offered(_) => None,
+        }
+    }
+
+    /// What it can carry.
+    pub(crate) fn capacity(&self, now: Time) -> Capacity {
         match self {
-            Self::Wire(wire) => Some(wire.rate()),
-            Self::Medium(medium) => medium.rate(),
+            Self::Wire(wire) => Capacity::rate(wire.rate()),
+            Self::Medium(medium) => medium.capacity(now),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Recorded delivery opportunities, as mahimahi replays them: each carries a full packet, and what is left of one when
 //! nothing waits is lost.
 
-use crate::medium::{Frame, Medium, Port};
+use crate::medium::{Capacity, Frame, Medium, Port};
 use knee_core::packet::MTU;
 use knee_core::{Rate, Time};
 
@@ -111,16 +111,12 @@ impl Medium for Trace {
         if self.idle { Time::MAX } else { self.current() }
     }
 
-    fn rate(&self) -> Option<u64> {
-        None
+    fn capacity(&self, now: Time) -> Capacity {
+        Capacity::Offered(u128::from(self.offered_bytes(now)) * 8)
     }
 
     fn set_rate(&mut self, _rate: Rate, now: Time) -> Time {
         now
-    }
-
-    fn offered(&self, now: Time) -> u128 {
-        u128::from(self.offered_bytes(now)) * 8
     }
 }
 

@@ -27,7 +27,7 @@
 //! Sources: 3GPP TS 36.211/38.211 (TTIs), TS 36.213 (8 HARQ processes; a first BLER of at most 10 %, 7.2.3), TS 36.321
 //! (HARQ, scheduling requests), TS 36.322/38.322 (RLC), TR 36.942, TR 38.913.
 
-use crate::medium::{Frame, Medium, Port};
+use crate::medium::{Capacity, Frame, Medium, Port};
 use crate::registry::{Choice, Init, Model};
 use knee_core::Conflict;
 use knee_core::convert::{saturating_u64, truncated};
@@ -345,17 +345,13 @@ impl Medium for Cellular {
         if self.idle { Time::MAX } else { next }
     }
 
-    fn rate(&self) -> Option<u64> {
-        Some(self.rate.as_bps())
+    fn capacity(&self, _now: Time) -> Capacity {
+        Capacity::Rate { bps: self.rate.as_bps(), saved: self.carry.div_ceil(1_000_000_000).cast_signed() }
     }
 
     fn set_rate(&mut self, rate: Rate, now: Time) -> Time {
         self.rate = rate;
         now.max(self.sends_until)
-    }
-
-    fn saved(&self, _now: Time) -> i128 {
-        self.carry.div_ceil(1_000_000_000).cast_signed()
     }
 }
 

@@ -26,7 +26,7 @@
 //! Latency DOCSIS - Technology Overview", draft-white-tsvwg-lld-00. Proactive grants as CableLabs' model for ns-3 has them
 //! (docsis-ns3), where the interval of the grants is the MAP interval if nothing else is said.
 
-use crate::medium::{Frame, Medium, Port};
+use crate::medium::{Capacity, Frame, Medium, Port};
 use crate::registry::{Choice, Init, Model};
 use crate::wire::Wire;
 use knee_core::Conflict;
@@ -243,8 +243,8 @@ impl Medium for Docsis {
         now + self.params.map_interval
     }
 
-    fn rate(&self) -> Option<u64> {
-        Some(self.wire.rate())
+    fn capacity(&self, _now: Time) -> Capacity {
+        Capacity::rate(self.wire.rate())
     }
 
     fn set_rate(&mut self, rate: Rate, now: Time) -> Time {

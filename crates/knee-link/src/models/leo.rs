@@ -10,7 +10,7 @@
 //! 15 s, with an additional 30 to 50 ms at handovers and loss that is unrelated to congestion of 1 to 2 %; H. Tanveer
 //! et al., "Making Sense of Constellations", arXiv 2307.00402: a global controller that allocates satellites to terminals.
 
-use crate::medium::{Frame, Medium, Port};
+use crate::medium::{Capacity, Frame, Medium, Port};
 use crate::registry::{Choice, Init, Model};
 use crate::wire::Wire;
 use knee_core::Conflict;
@@ -161,8 +161,8 @@ impl Medium for Satellite {
         self.free_at
     }
 
-    fn rate(&self) -> Option<u64> {
-        Some(self.rate.as_bps())
+    fn capacity(&self, _now: Time) -> Capacity {
+        Capacity::rate(self.rate.as_bps())
     }
 
     fn set_rate(&mut self, rate: Rate, now: Time) -> Time {

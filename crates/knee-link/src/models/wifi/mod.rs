@@ -25,7 +25,7 @@
 
 mod air;
 
-use crate::medium::{Frame, Medium, Port};
+use crate::medium::{Capacity, Frame, Medium, Port};
 use crate::registry::{Choice, Init, Model};
 use air::{Access, Air, Rules};
 use knee_core::Conflict;
@@ -335,8 +335,8 @@ impl Medium for Wifi {
         lock(&self.air).contend(self.station, now)
     }
 
-    fn rate(&self) -> Option<u64> {
-        Some(self.rate.as_bps())
+    fn capacity(&self, _now: Time) -> Capacity {
+        Capacity::rate(self.rate.as_bps())
     }
 
     fn set_rate(&mut self, rate: Rate, now: Time) -> Time {
