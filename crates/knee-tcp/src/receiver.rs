@@ -27,6 +27,8 @@ const MAX_QUICK_ACKS: u8 = 16;
 const HEADERS: u64 = (MTU - MSS) as u64;
 /// Window of a new connection in bytes.
 const INITIAL_WINDOW: u64 = 65_535;
+//= RFC 5681, 4.2
+//# MUST be generated within 500 ms of the arrival of the first unacknowledged packet.
 /// Longest delay of an ACK (TCP_DELACK_MAX).
 const DELAYED_ACK_MAX: Time = Time::from_millis(200);
 /// Marks after which an ACK leaves at once, with accurate ECN: n of RFC 9768, 3.2.2.5.1, which should be 2 where data is new.
@@ -205,7 +207,9 @@ impl Receiver {
             Ordering::Equal => {
                 self.rcv_nxt = disorder.close_gap(seq + 1);
                 self.adapt_ato(now, config);
-                // RFC 5681, 4.2: acknowledge at once when a gap is filled.
+                //= RFC 5681, 4.2 (departs: at once where no gap is left, as Linux)
+                //# To provide feedback to senders recovering from losses, the receiver SHOULD send an immediate ACK
+                //# when it receives a data segment that fills in all or part of a gap in the sequence space.
                 self.ack_now |= !disorder.has_gap();
                 true
             }
@@ -222,6 +226,9 @@ impl Receiver {
         }
         let mut at_once = self.must_ack_now();
         if !at_once && disorder.has_gap() {
+            //= RFC 5681, 4.2 (departs: Linux compresses SACKs after the first few)
+            //# To trigger the fast retransmit algorithm, the receiver SHOULD send an immediate duplicate ACK when it
+            //# receives a data segment above a gap in the sequence space.
             at_once = config.sack_delay == Time::ZERO || disorder.replies(self.rcv_nxt);
             if !at_once && self.compressed_at == Time::MAX {
                 self.compressed_at = now + config.sack_delay.min(rtt.mul_div(COMPRESSION_RTT_PERCENT, 100));
@@ -248,6 +255,8 @@ impl Receiver {
     }
 
     fn must_ack_now(&self) -> bool {
+        //= RFC 5681, 4.2
+        //# an ACK SHOULD be generated for at least every second full-sized segment,
         self.rcv_nxt > self.acked + 1 || self.quick_acks > 0 || self.ack_now
     }
 
@@ -289,6 +298,8 @@ impl Receiver {
     }
 
     fn delay_ack(&mut self, now: Time) {
+        //= RFC 5681, 4.2
+        //# The delayed ACK algorithm specified in [RFC1122] SHOULD be used by a TCP receiver.
         let timer = Timer::set(now, self.ato);
         if timer.not_before() < self.delayed.not_before() {
             self.delayed = timer;

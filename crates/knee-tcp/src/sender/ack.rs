@@ -148,6 +148,9 @@ impl Sender {
             self.backoffs = 0;
         }
         if !ack.blocks.is_empty() && self.packets_out() > 0 {
+            //= RFC 6675, 5
+            //# Upon the receipt of any ACK containing SACK information, the scoreboard MUST be updated via the Update
+            //# () routine.
             self.tag_sacks(ack, stamp, found);
             self.check_sack_reordering(found);
         }
@@ -293,6 +296,9 @@ impl Sender {
             // Of a SACKed segment the burst may be gone.
             let asked = self.needs.rate && self.rtx.flags(seq) & flags::SACKED == 0;
             let start = asked.then(|| self.rtx.start_of(seq));
+            //= RFC 6675, 4
+            //# SACK information is advisory and therefore SACKed data MUST NOT be removed from the TCP's retransmission
+            //# buffer until the data is cumulatively acknowledged [RFC2018].
             let Some((segment, burst)) = self.rtx.pop() else { break };
             self.view.snd_una = seq + 1;
             if segment & flags::LOST != 0 {

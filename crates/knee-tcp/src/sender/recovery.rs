@@ -28,6 +28,9 @@ impl Sender {
         if self.view.ca == CaState::Open {
             self.retrans_stamp = 0;
         } else if self.view.snd_una >= self.high_seq {
+            //= RFC 6675, 5
+            //# An incoming cumulative ACK for a sequence number greater than RecoveryPoint signals the end of loss
+            //# recovery, and the loss recovery phase MUST be terminated.
             match self.view.ca {
                 // The CWR flag must reach the receiver: something beyond `high_seq` has to be acknowledged.
                 CaState::Cwr if self.view.snd_una != self.high_seq => {
@@ -60,6 +63,9 @@ impl Sender {
             CaState::Loss => {
                 let resend = self.process_loss(duplicate, found, now);
                 self.find_losses(found, now);
+                //= RFC 6675, 5.1 (departs: Linux goes back to recovery where RACK finds a retransmission lost)
+                //# In addition, a new recovery phase (as described in Section 5) MUST NOT be initiated until HighACK is
+                //# greater than or equal to the new value of RecoveryPoint.
                 if !(self.view.ca == CaState::Open || found.lost_retransmission) {
                     return resend;
                 }
@@ -102,8 +108,13 @@ impl Sender {
         self.enter_loss(now);
         self.backoffs += 1;
         let head = self.view.snd_una;
+        //= RFC 6298, 5.4
+        //# Retransmit the earliest segment that has not been acknowledged by the TCP receiver.
         self.retransmit(head, 1, now, out);
         self.rtt.back_off();
+        //= RFC 6298, 5.6
+        //# Start the retransmission timer, such that it expires after RTO seconds (for the value of RTO after the
+        //# doubling operation outlined in 5.5).
         self.set_timer(Pending::Timeout, self.rtt.rto(), now);
     }
 
@@ -113,6 +124,9 @@ impl Sender {
         self.rtx.track(self.view.snd_una, self.view.snd_nxt);
         let stamp = Micros::of(now);
         for seq in self.view.snd_una..self.view.snd_nxt {
+            //= RFC 6675, 5.1
+            //# Further, a SACK TCP sender SHOULD utilize all SACK information made available during the loss recovery
+            //# following an RTO.
             if self.rtx.flags(seq) & flags::SACKED != 0 {
                 continue;
             }
@@ -122,6 +136,9 @@ impl Sender {
             }
         }
         self.rtx.set_retransmit_hint(self.view.snd_una);
+        //= RFC 5681, 3.1
+        //# When a TCP sender detects segment loss using the retransmission timer and the given segment has not yet been
+        //# resent by way of the retransmission timer, the value of ssthresh MUST be set
         let reduces = matches!(self.view.ca, CaState::Open | CaState::Disorder)
             || self.high_seq <= self.view.snd_una
             || (self.view.ca == CaState::Loss && self.backoffs == 0);
@@ -132,12 +149,17 @@ impl Sender {
             self.tell(StateEvent::Timeout, now);
             self.init_undo();
         }
+        //= RFC 5681, 3.1 (departs: Linux adds what RACK still holds to be in flight)
+        //# Furthermore, upon a timeout (as specified in [RFC2988]) cwnd MUST be set to no more than the loss window,
+        //# LW, which equals 1 full-sized segment (regardless of the value of IW).
         self.set_cwnd(self.in_flight() + 1, now);
         self.control.cwnd_cnt = 0;
         if matches!(self.view.ca, CaState::Open | CaState::Disorder) && self.sacked_out >= DUP_THRESHOLD {
             self.reordering = self.reordering.min(DUP_THRESHOLD);
         }
         self.set_state(CaState::Loss, now);
+        //= RFC 6675, 5.1
+        //# If an RTO occurs during loss recovery as specified in this document, RecoveryPoint MUST be set to HighData.
         self.high_seq = self.view.snd_nxt;
         self.set_probe_end(0);
         self.cwr_to_signal = self.ecn.reports_reductions();
@@ -243,7 +265,11 @@ impl Sender {
         if self.needs.full_control {
             return;
         }
+        //= RFC 5681, 3.2 (departs: once all that was sent before the loss is acknowledged)
+        //# a TCP MUST set cwnd to ssthresh
         if self.reduced() && (self.view.ca == CaState::Cwr || self.undo_marker.is_some()) {
+            //= RFC 5681, 4.3
+            //# cwnd MUST be set to no more than ssthresh
             self.set_cwnd(self.control.ssthresh, now);
         }
         self.tell(StateEvent::ReductionDone, now);

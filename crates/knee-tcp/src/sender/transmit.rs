@@ -26,6 +26,10 @@ impl Sender {
     }
 
     pub(super) fn send_after_ack(&mut self, resend: Resend, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        //= RFC 6675, 4
+        //# If no sequence number 'S2' per rule (1) exists but there exists available unsent data and the receiver's
+        //# advertised window allows, the sequence range of one segment of up to SMSS octets of previously unsent data
+        //# starting with sequence number HighData+1 MUST be returned.
         // Mostly all that is lost has been sent again.
         if resend == Resend::New || (resend == Resend::Lost && self.retrans_out < self.lost_out) {
             self.resend_first(resend, now, config, out);
@@ -93,6 +97,9 @@ impl Sender {
     fn room(&self, push: Push, config: &Config) -> u32 {
         let room = self.window_room();
         let room = if room == 0 && push == Push::Probe { 1 } else { room };
+        //= RFC 5681, 2 (departs: what is SACKed or lost makes room in cwnd, as in RFC 6675)
+        //# At any given time, a TCP MUST NOT send data with a sequence number higher than the sum of the highest
+        //# acknowledged sequence number and the minimum of cwnd and rwnd.
         let window = (self.view.snd_una + config.receive_window).saturating_sub(self.view.snd_nxt);
         room.min(saturating_u32(window))
     }
@@ -132,6 +139,9 @@ impl Sender {
         }
         self.view.snd_nxt += u64::from(count);
         // In other states a probe is scheduled once all that may leave has left.
+        //= RFC 6298, 5.1 (departs: a loss probe's timer runs first, where one is due)
+        //# Every time a packet containing data is sent (including a retransmission), if the timer is not running, start
+        //# it running so that it will expire after RTO seconds (for the current value of RTO).
         if (was_empty || self.pending == Pending::Probe) && !self.may_probe() {
             self.rearm_timeout(now);
         }
@@ -179,6 +189,8 @@ impl Sender {
         if total > 0 {
             self.tell_sent(total, true, now);
         }
+        //= RFC 6675, 6 (departs: re-armed where the oldest segment is sent again)
+        //# re-arms the RTO timer on each retransmission that is sent during recovery MAY be used.
         if rearm {
             self.set_timer(Pending::Timeout, self.rtt.rto(), now);
         }
@@ -187,6 +199,10 @@ impl Sender {
     /// The first segment from `seq` on that waits to be retransmitted, and the end of the hole that it lies in.
     fn next_lost(&self, mut seq: u64) -> Option<(u64, u64)> {
         while let Some((start, end)) = self.rtx.next_hole(seq, self.view.snd_nxt) {
+            //= RFC 6675, 4
+            //# If there exists a smallest unSACKed sequence number 'S2' that meets the following three criteria for
+            //# determining loss, the sequence range of one segment of up to SMSS octets starting with S2 MUST be
+            //# returned.
             if let Some(lost) = (start..end).find(|&seq| self.waits_to_leave(seq)) {
                 return Some((lost, end));
             }
