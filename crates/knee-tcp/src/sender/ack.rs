@@ -208,6 +208,9 @@ impl Sender {
             told.cwnd_limited = self.is_cwnd_limited();
         }
         self.finish_rate(stamp, delivered);
+        //= RFC 8985, 9.3
+        //# The Proportional Rate Reduction (PRR) algorithm [RFC6937] is RECOMMENDED for the specific congestion control
+        //# actions taken upon the losses detected by RACK- TLP.
         if !self.needs.full_control && self.reducing() {
             self.reduce_proportionally(delivered, count_u32(self.view.lost - prior.lost), found.advanced, now);
         } else if self.needs.full_control || self.grows(found) {
@@ -321,6 +324,9 @@ impl Sender {
                 found.original_delivered |= seq < self.high_seq;
             }
             self.count_delivered(1, found);
+            //= RFC 8985, 6.2
+            //# The Timestamp Echo Reply field (TSecr) of the ACK's timestamp option [RFC7323], if available, indicates
+            //# the ACK was not acknowledging the last retransmission of the segment.
             let spurious = again && self.echoed_before(Self::stamp(sent.time()));
             if !spurious {
                 self.rack_advance(sent, seq + 1, segment, stamp);
@@ -329,6 +335,9 @@ impl Sender {
                 found.start = start;
             }
         }
+        //= RFC 8985, 6.2
+        //# If a never-retransmitted segment that's below RACK.fack is (selectively or cumulatively) acknowledged, it
+        //# has been delivered out of order.
         // A hole that was never retransmitted got filled: reordering.
         if lowest < prior_fack {
             self.note_reordering(lowest, self.rtx.highest_sacked(self.view.snd_una));

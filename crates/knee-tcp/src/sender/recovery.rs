@@ -107,6 +107,9 @@ impl Sender {
         self.timeouts += 1;
         self.enter_loss(now);
         self.backoffs += 1;
+        //= RFC 5682, 3.1
+        //# When the retransmission timer expires, retransmit the first unacknowledged segment and set SpuriousRecovery
+        //# to FALSE.
         let head = self.view.snd_una;
         //= RFC 6298, 5.4
         //# Retransmit the earliest segment that has not been acknowledged by the TCP receiver.
@@ -163,6 +166,9 @@ impl Sender {
         self.high_seq = self.view.snd_nxt;
         self.set_probe_end(0);
         self.cwr_to_signal = self.ecn.reports_reductions();
+        //= RFC 5682, 3.1 (departs: Linux applies it again once the timeout has fired before)
+        //# This algorithm SHOULD NOT be applied if the TCP sender is already in loss recovery when a retransmission
+        //# timeout occurs.
         self.frto = fresh || self.backoffs > 0;
     }
 
@@ -172,16 +178,32 @@ impl Sender {
         if found.advanced && self.try_undo_loss(false, now) {
             return Resend::None;
         }
+        //= RFC 5682, 3.1
+        //# Given that the TCP Selective Acknowledgment Option [MMFR96] is enabled for a TCP connection, a TCP sender
+        //# MAY apply the SACK- enhanced F-RTO algorithm.
         if self.frto {
+            //= RFC 5682, 3.1
+            //# If the Cumulative Acknowledgment field or a SACK information in the ACK does not cover more than
+            //# "RecoveryPoint" AND it acknowledges data that was not acknowledged earlier (either with cumulative
+            //# acknowledgment or using SACK information), declare the timeout spurious and set SpuriousRecovery to
+            //# SPUR_TO.
             if found.original_delivered && self.try_undo_loss(true, now) {
                 return Resend::None;
             }
             if self.view.snd_nxt > self.high_seq {
+                //= RFC 5682, 3.1 (departs: Linux leaves the window as it is)
+                //# proceed with the conventional RTO recovery, retransmitting unacknowledged segments.
                 if found.sacked || duplicate {
                     self.frto = false;
                 }
+            //= RFC 5682, 3.1
+            //# When a new acknowledgment arrives, set variable "RecoveryPoint" to indicate the highest sequence number
+            //# transmitted so far.
             } else if found.advanced && !recovered {
                 self.high_seq = self.view.snd_nxt;
+                //= RFC 5682, 3.1 (departs: as many as the window lets leave)
+                //# Else, if the Cumulative Acknowledgment field does not cover "RecoveryPoint" but is larger than
+                //# SND.UNA, transmit up to two new (previously unsent) segments and proceed to step 3.
                 if self.view.snd_nxt < self.end {
                     return Resend::New;
                 }
@@ -231,8 +253,12 @@ impl Sender {
         self.set_probe_end(0);
         self.control.cwnd_cnt = 0;
         self.prior_cwnd = self.control.cwnd;
+        //= RFC 6937, 3
+        //# prr_delivered = 0 // Total bytes delivered during recovery prr_out = 0 // Total bytes sent during recovery
         self.prr_delivered = 0;
         self.prr_out = 0;
+        //= RFC 6937, 3
+        //# ssthresh = CongCtrlAlg() // Target cwnd after recovery
         self.ask_ssthresh(signal, now);
         self.cwr_to_signal = self.ecn.reports_reductions();
     }
@@ -244,17 +270,31 @@ impl Sender {
         if delivered == 0 || self.prior_cwnd == 0 {
             return;
         }
+        //= RFC 6937, 3
+        //# prr_delivered += DeliveredData
         self.prr_delivered += delivered;
+        //= RFC 6937, 3
+        //# pipe = (RFC 6675 pipe algorithm)
         let in_flight = i64::from(self.in_flight());
         let ssthresh = i64::from(self.control.ssthresh);
         let (prr_delivered, prr_out) = (i64::from(self.prr_delivered), i64::from(self.prr_out));
         let room = ssthresh - in_flight;
         let count = if room < 0 {
+            //= RFC 6937, 3 (departs: Linux takes cwnd at the start of recovery for it)
+            //# RecoverFS = snd.nxt-snd.una // FlightSize at the start of recovery
             let prior = i64::from(self.prior_cwnd);
+            //= RFC 6937, 3
+            //# sndcnt = CEIL(prr_delivered * ssthresh / RecoverFS) - prr_out
             (ssthresh * prr_delivered + prior - 1) / prior - prr_out
         } else {
+            //= RFC 6937, 3 (departs: Linux adds the MSS only where the ACK made progress without a new loss)
+            //# limit = MAX(prr_delivered - prr_out, DeliveredData) + MSS
             let bound = (prr_delivered - prr_out).max(i64::from(delivered));
+            //= RFC 6937, 3 (departs: at least what the ACK delivered)
+            //# limit = prr_delivered - prr_out
             // Progress without new losses: grow as in slow start.
+            //= RFC 6937, 3
+            //# sndcnt = MIN(ssthresh - pipe, limit)
             room.min(bound + i64::from(advanced && lost == 0))
         };
         let count = count.max(i64::from(self.prr_out == 0));

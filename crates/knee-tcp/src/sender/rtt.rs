@@ -205,6 +205,9 @@ impl RttEstimator {
 }
 
 impl LeastRtts {
+    //= RFC 8985, 6.2
+    //# The sender SHOULD track a windowed min-filtered estimate of recent RTT measurements that can adapt when
+    //# migrating to significantly longer paths rather than tracking a simple global minimum of all RTT measurements.
     fn take(&mut self, rtt: u32, now: Micros) {
         let min = &mut self.0;
         let new = (now, rtt);

@@ -52,6 +52,8 @@ impl Sender {
     }
 
     pub(super) fn set_timer(&mut self, pending: Pending, span: Time, now: Time) {
+        //= RFC 8985, 8
+        //# When arming a RACK reordering timer or TLP PTO timer, the sender SHOULD cancel any other pending timers.
         self.pending = pending;
         self.timer = Timer::set(now, span);
     }

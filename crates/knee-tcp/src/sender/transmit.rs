@@ -44,6 +44,10 @@ impl Sender {
             if self.view.snd_nxt > self.high_seq {
                 return;
             }
+            //= RFC 5682, 3.1
+            //# If the TCP sender is not able to transmit any previously unsent data -- either due to receiver window
+            //# limitation or because it does not have any new data to send -- the recommended action is to refrain from
+            //# entering step 3 of this algorithm.
             self.frto = false;
         }
         self.send_lost(now, config, out);
@@ -107,8 +111,13 @@ impl Sender {
     /// What follows when `sent` new segments have left.
     fn after_departures(&mut self, sent: u32, push: Push, now: Time, config: &Config) {
         if self.reducing() {
+            //= RFC 6937, 3
+            //# prr_out += (data sent) // strictly less than or equal to sndcnt
             self.prr_out += sent;
         }
+        //= RFC 8985, 7.2
+        //# The sender SHOULD start or restart a loss probe PTO timer after transmitting new data (that was not itself a
+        //# loss probe)
         if push == Push::Normal {
             self.schedule_probe(false, now, config);
         }
@@ -126,6 +135,9 @@ impl Sender {
     pub(super) fn depart(&mut self, count: u32, now: Time, out: &mut Vec<Departure>) {
         let (start, stamp) = (self.view.snd_nxt, Micros::of(now));
         let was_empty = self.packets_out() == 0;
+        //= RFC 8985, 4 (departs: in microseconds, once for the packets that leave together)
+        //# For each data segment sent, the sender MUST store its most recent transmission time with a timestamp whose
+        //# granularity is finer than 1/4 of the minimum RTT of the connection.
         self.rtx.push(Burst::new(start, count, stamp, self.view.delivered, false));
         if self.needs.rate {
             if was_empty {
@@ -172,6 +184,9 @@ impl Sender {
         {
             self.rtx.set_retransmit_hint(start);
             let room = self.window_room();
+            //= RFC 8985, 9.3
+            //# A segment marked as lost by RACK-TLP MUST NOT be retransmitted until congestion control deems this
+            //# appropriate.
             if self.waits_for_pacing(now) || room == 0 {
                 break;
             }
@@ -184,6 +199,8 @@ impl Sender {
             self.rtx.set_retransmit_hint(seq);
         }
         if self.reducing() {
+            //= RFC 6937, 3
+            //# prr_out += (data sent) // strictly less than or equal to sndcnt
             self.prr_out += total;
         }
         if total > 0 {
@@ -238,6 +255,8 @@ impl Sender {
             if alone && self.needs.rate {
                 self.push_start(1);
             }
+            //= RFC 8985, 6.1
+            //# Upon retransmitting a segment, set Segment.retransmitted to TRUE.
             self.rtx.set_flags(seq, flags::EVER_RETRANSMITTED, 0);
         }
         self.retransmitted += u64::from(count);
