@@ -309,6 +309,9 @@ impl Receiver {
     /// Whether an ACK for what came before has to leave before an ECN-capable data packet is taken, since per-packet
     /// echoes would otherwise be mixed.
     pub fn echoes_apart(&self, packet: &Packet) -> bool {
+        //= RFC 8257, 3.2
+        //# To avoid this, an implementation MAY choose to send two ACKs: one for previously unacknowledged packets and
+        //# another acknowledging the most recently received packet.
         let per_packet = self.ecn.feedback == Feedback::PerPacket;
         per_packet && packet.has(Packet::CE) != self.echo && self.rcv_nxt > self.acked
     }
@@ -328,6 +331,11 @@ impl Receiver {
                 }
             }
             Feedback::PerPacket => {
+                //= RFC 8257, 3.2
+                //# If the CE codepoint is set and DCTCP.CE is false, set DCTCP.CE to true and send an immediate ACK.
+                //= RFC 8257, 3.2
+                //# If the CE codepoint is not set and DCTCP.CE is true, set DCTCP.CE to false and send an immediate
+                //# ACK.
                 self.ack_now |= ce != self.echo;
                 self.echo = ce;
             }
@@ -357,6 +365,8 @@ impl Receiver {
             self.ce_untold = 0;
             Packet::ace(self.ce_count) | self.ecn.of_acks()
         } else if self.echo {
+            //= RFC 8257, 3.2
+            //# When sending an ACK, the ECE flag MUST be set if and only if DCTCP.CE is true.
             Packet::ECE
         } else {
             0

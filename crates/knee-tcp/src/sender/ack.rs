@@ -264,6 +264,8 @@ impl Sender {
     pub(super) fn count_delivered(&mut self, packets: u32, found: &Findings) {
         self.view.delivered += u64::from(packets);
         if found.ece {
+            //= RFC 8257, 3.3 (departs: in packets, SACKed ones included, as in Linux)
+            //# If the ECE flag is set, update the bytes marked: DCTCP.BytesMarked += BytesAcked
             self.view.delivered_ce += u64::from(packets);
         }
     }

@@ -196,10 +196,10 @@ impl Sender {
                 if found.sacked || duplicate {
                     self.frto = false;
                 }
-            //= RFC 5682, 3.1
-            //# When a new acknowledgment arrives, set variable "RecoveryPoint" to indicate the highest sequence number
-            //# transmitted so far.
             } else if found.advanced && !recovered {
+                //= RFC 5682, 3.1
+                //# When a new acknowledgment arrives, set variable "RecoveryPoint" to indicate the highest sequence
+                //# number transmitted so far.
                 self.high_seq = self.view.snd_nxt;
                 //= RFC 5682, 3.1 (departs: as many as the window lets leave)
                 //# Else, if the Cumulative Acknowledgment field does not cover "RecoveryPoint" but is larger than
@@ -236,6 +236,9 @@ impl Sender {
         self.prior_ssthresh = 0;
         if matches!(self.view.ca, CaState::Open | CaState::Disorder) {
             self.undo_marker = None;
+            //= RFC 8257, 3.3
+            //# Just as specified in [RFC3168], DCTCP does not react to congestion indications more than once for every
+            //# window of data.
             self.begin_reduction(Signal::Ecn, now);
             self.set_state(CaState::Cwr, now);
         }
