@@ -31,6 +31,8 @@ const INITIAL_WINDOW: u64 = 65_535;
 //# MUST be generated within 500 ms of the arrival of the first unacknowledged packet.
 /// Longest delay of an ACK (TCP_DELACK_MAX).
 const DELAYED_ACK_MAX: Time = Time::from_millis(200);
+//= RFC 9768, 3.2.2.5.1
+//# CE marks have arrived since the previous ACK. If there is unacknowledged data at the receiver,
 /// Marks after which an ACK leaves at once, with accurate ECN: n of RFC 9768, 3.2.2.5.1, which should be 2 where data is new.
 /// Linux 7.2 waits for up to 6 (TCP_ACCECN_ACE_MAX_DELTA), but acknowledges every second segment anyway.
 const CE_PER_ACK: u8 = 2;
@@ -341,8 +343,13 @@ impl Receiver {
             }
             // RFC 9768, 3.2.2.5.1: an ACK for the first mark after none, and for every second one.
             Feedback::Accurate if ce => {
+                //= RFC 9768, 3.2 (departs: marks of pure ACKs are not counted, as none is answered)
+                //# The Data Receiver MUST increment the CE packet counter (r.cep),
                 self.ce_count = self.ce_count.wrapping_add(1);
                 self.ce_untold += 1;
+                //= RFC 9768, 3.2.2.5.1
+                //# An AccECN Data Receiver SHOULD emit an ACK whenever a data packet marked CE arrives after the
+                //# previous packet was not CE.
                 self.ack_now |= !self.echo || self.ce_untold >= CE_PER_ACK;
                 self.echo = true;
             }
@@ -362,7 +369,12 @@ impl Receiver {
         }
         self.compressed_at = Time::MAX;
         let echo = if self.ecn.is_accurate() {
+            //= RFC 9768, 3.2
+            //# Whenever a Data Receiver feeds back the value of any counter, it MUST report the most recent value,
             self.ce_untold = 0;
+            //= RFC 9768, 3.2.2
+            //# a Data Receiver MUST encode the three least significant bits of its r.cep counter into the ACE field
+            //# that it feeds back to the Data Sender.
             Packet::ace(self.ce_count) | self.ecn.of_acks()
         } else if self.echo {
             //= RFC 8257, 3.2

@@ -116,6 +116,8 @@ impl Sender {
         }
         let newer = ack.tsecr > self.tsecr;
         self.take_in(ack, stamp, &mut found);
+        //= RFC 9768, 3.2.2.2
+        //# it first checks whether it has already been superseded
         if accurate && (found.acked > 0 || found.sacked || newer) {
             self.count_marks(ack, &mut found);
         }
@@ -163,6 +165,10 @@ impl Sender {
     /// than seven marks in between, which takes a row of lost ACKs, eight are missed.
     #[cold]
     fn count_marks(&mut self, ack: &AckInfo, found: &mut Findings) {
+        //= RFC 9768, 3.2.2.2
+        //# It takes the least significant 3 bits of its local s.cep counter and subtracts them from the incoming ACE
+        //# counter to work out the minimum positive increment it could apply to s.cep (assuming the ACE field only
+        //# wrapped at most once).
         let marked = Packet::ace_count(ack.flags).wrapping_sub(Packet::ace_count(self.known_marks)) % 8;
         self.known_marks = ack.flags & Packet::ACE;
         self.view.delivered_ce += u64::from(marked);
