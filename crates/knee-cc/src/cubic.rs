@@ -62,10 +62,14 @@ params! {
     struct Params {
         /// release bandwidth faster if the maximum window shrinks
         fast_convergence: bool = true, from SOURCE;
+        //= RFC 9438, 4.6
+        //# SHOULD be set to 0.7, which is different from the multiplicative decrease factor used in [RFC5681]
         /// fraction of the window kept after a loss, in 1/1024
         beta: u32 = 717, in 1..=1023, from SOURCE;
         /// first ssthresh in packets, used with standard slow start
         initial_ssthresh: u32 = 0, in 0..=1 << 30, from SOURCE;
+        //= RFC 9438, 5.1
+        //# Therefore, _C_ SHOULD be set to 0.4.
         /// C in 1/1024 per 100 ms of RTT (41: C = 0.4)
         bic_scale: u32 = 41, in 1..=1024, from SOURCE;
         /// grow at least as fast as Reno would
@@ -103,6 +107,9 @@ impl Decrease {
 
     /// The new `W_max` after a loss at window `cwnd`, where the last one was `w_max` (RFC 9438, 4.7).
     pub fn w_max(self, cwnd: u32, w_max: u32) -> u32 {
+        //= RFC 9438, 4.7
+        //# To speed up this bandwidth release by existing flows, the following fast convergence mechanism SHOULD be
+        //# implemented.
         if cwnd < w_max && self.fast_convergence {
             saturating_u32(u64::from(cwnd) * u64::from(1024 + self.beta) / 2048)
         } else {
@@ -277,19 +284,37 @@ impl Cubic {
             if epoch.start == Time::MAX {
                 epoch.start = now;
                 epoch.ack_cnt = acked;
+                //= RFC 9438, 4.3
+                //# _W_est_ is set equal to _cwnd_epoch_ at the start of the congestion avoidance stage.
+                //= RFC 9438, 4.8
+                //# In addition, for the Reno-friendly region, _W_est_ SHOULD be set to the congestion window size at
+                //# the beginning of the current congestion avoidance stage.
                 epoch.tcp_cwnd = cwnd;
+                //= RFC 9438, 4.10
+                //# It then increases its congestion window size using Figure 1, where _t_ is the elapsed time since the
+                //# beginning of the current congestion avoidance stage, _K_ is set to 0, and _W_max_ is set to the
+                //# congestion window size at the beginning of the current congestion avoidance stage.
                 epoch.origin = cwnd.max(epoch.last_max_cwnd);
                 // A cube root of 64 bits.
                 epoch.k = saturating_u32(cubic_fn::k(self.rule.scale.into(), epoch.origin - cwnd));
             }
+            //= RFC 9438, 4.2 (departs: Linux takes the least RTT, and computes once in 1/32 s unless cwnd changes)
+            //# Upon receiving a new ACK during congestion avoidance, CUBIC computes the _target_ congestion window size
+            //# after the next _RTT_ using Figure 1 as follows, where _RTT_ is the smoothed round-trip time.
             // One RTT ahead: what is acknowledged by then is sent now.
             let ahead = Time::from_micros(epoch.delay_min_us.into()).ceil_to(self.tick);
             let t = now.saturating_sub(epoch.start).saturating_add(ahead);
             epoch.cnt = self.rule.cubic_count(epoch, t, cwnd);
         }
+        //= RFC 9438, 4.2
+        //# CUBIC computes both W_cubic(_t_) and _W_est_ (see Section 4.3) on receiving a new ACK in congestion
+        //# avoidance and chooses the larger of the two values.
         if self.rule.tcp_friendliness {
             self.rule.catch_up_with_reno(epoch, cwnd);
         }
+        //= RFC 9438, 4.2
+        //# The lower and upper bounds below ensure that CUBIC's congestion window increase rate is non-decreasing and
+        //# is less than the increase rate of slow start [SXEZ19].
         // At most 1.5 times the window per RTT.
         epoch.cnt = epoch.cnt.max(2);
     }
@@ -320,7 +345,13 @@ impl Rule {
     fn cubic_count(&self, epoch: &Epoch, t: Time, cwnd: u32) -> u32 {
         let target = cubic_fn::w_cubic(self.scale.into(), t, epoch.k.into(), epoch.origin);
         let cwnd = u64::from(cwnd);
+        //= RFC 9438, 4.2 (departs: at or above the target Linux grows by 1 % per RTT)
+        //# The lower and upper bounds below ensure that CUBIC's congestion window increase rate is non-decreasing
         // At or above its target the window hardly grows.
+        //= RFC 9438, 4.4 (departs: for each packet acknowledged, as in Linux)
+        //# for each received new ACK, where _target_ is calculated as described in Section 4.2.
+        //= RFC 9438, 4.5 (departs: for each packet acknowledged, as in Linux)
+        //# for each received new ACK, where _target_ is calculated as described in Section 4.2.
         let cnt = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
         // Before the first loss the curve may be far too flat: at least 5 % per RTT.
         let limit = if epoch.last_max_cwnd == 0 { 20 } else { u64::from(u32::MAX) };
@@ -333,11 +364,15 @@ impl Rule {
             saturating_u32((u64::from(cwnd) * u64::from(self.reno_scale) / 8).clamp(1, u64::from(u32::MAX)));
         // A full count is taken up only by the next packet, hence rounded up less one.
         if epoch.ack_cnt > per_packet {
+            //= RFC 9438, 4.3
+            //# Thus, CUBIC uses Figure 4 to estimate the window size _W_est_ in the Reno-friendly region
             let growth = epoch.ack_cnt.div_ceil(per_packet) - 1;
             epoch.ack_cnt -= growth * per_packet;
             epoch.tcp_cwnd = epoch.tcp_cwnd.saturating_add(growth);
         }
         if epoch.tcp_cwnd > cwnd {
+            //= RFC 9438, 4.3 (departs: Linux moves the window there within an RTT)
+            //# _cwnd_ SHOULD be set to _W_est_ at each reception of a new ACK.
             epoch.cnt = epoch.cnt.min(cwnd / (epoch.tcp_cwnd - cwnd));
         }
     }
@@ -353,6 +388,11 @@ impl CongestionControl for Cubic {
     }
 
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        //= RFC 9438, 4.6
+        //# Implementations that use _cwnd_ MUST use other measures to prevent _cwnd_ from growing when the volume of
+        //# bytes in flight is smaller than _cwnd_.
+        //= RFC 9438, 5.8
+        //# CUBIC does not increase its congestion window if a flow is application limited.
         if !ack.cwnd_limited {
             return;
         }
@@ -376,10 +416,18 @@ impl CongestionControl for Cubic {
         let now = change.view.now;
         match change.event {
             StateEvent::Entered(CaState::Loss) => {
+                //= RFC 9438, 4.8
+                //# During the first congestion avoidance stage after a timeout, CUBIC increases its congestion window
+                //# size using Figure 1, where _t_ is the elapsed time since the beginning of the current congestion
+                //# avoidance stage, _K_ is set to 0, and _W_max_ is set to the congestion window size at the beginning
+                //# of the current congestion avoidance stage.
                 self.epoch = Epoch::NEW;
                 self.found = false;
                 self.hystart.new_round(now.as_micros(), change.view.snd_nxt);
             }
+            //= RFC 9438, 4.2 (departs: Linux leaves out idle times only)
+            //# The elapsed time _t_ in Figure 1 MUST NOT include periods during which _cwnd_ has not been updated due
+            //# to application-limited behavior (see Section 5.8).
             // An idle time does not count as time of growth.
             StateEvent::Restart => {
                 let now = self.jiffies(now);

@@ -23,6 +23,8 @@ pub fn cube(scale: u64, offset: u64) -> u64 {
     u64::try_from(packets).unwrap_or(u64::MAX)
 }
 
+//= RFC 9438, 4.1.2
+//# W_cubic(_t_): The congestion window in segments at time _t_ in seconds based on the cubic increase function,
 /// `W(t) = C (t - K)³ + W_max` in packets, not below zero (RFC 9438, Eq. 1); `k` in 2^-10 s.
 pub fn w_cubic(scale: u64, t: Time, k: u64, w_max: u32) -> u64 {
     let t = t.mul_div(1 << TIME_BITS, 1_000_000_000).as_nanos();
@@ -31,6 +33,9 @@ pub fn w_cubic(scale: u64, t: Time, k: u64, w_max: u32) -> u64 {
     if t < k { w_max.saturating_sub(delta) } else { w_max.saturating_add(delta) }
 }
 
+//= RFC 9438, 4.2
+//# _K_ is the time period that the above function takes to increase the congestion window size at the beginning of the
+//# current congestion avoidance stage to _W_max_ if there are no further congestion events.
 /// K in 2^-10 s: the time in which the cubic function grows by `packets` up to its plateau.
 pub fn k(scale: u64, packets: u32) -> u64 {
     let per_packet = (1u64 << (10 + 3 * TIME_BITS)) / scale.max(1);

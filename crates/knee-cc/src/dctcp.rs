@@ -46,6 +46,8 @@ params! {
     struct Params {
         /// the gain g of alpha is 2 to minus this
         dctcp_shift_g: u32 = 4, in 0..=10, from "RFC 8257, Sec. 4.2: g = 1/16";
+        //= RFC 8257, 3.3
+        //# DCTCP.Alpha, which is initialized to 1
         /// alpha at the start, in 1/1024
         dctcp_alpha_on_init: u32 = 1024, in 0..=1024, from "RFC 8257, Sec. 4.2: 1";
         #[flatten]
@@ -53,6 +55,8 @@ params! {
     }
 }
 
+//= RFC 8257, 4.2
+//# An efficient kernel implementation MAY scale the DCTCP.Alpha value for efficient computation using shift operations.
 /// An alpha of one, in units of 1/1024 (Linux's `DCTCP_MAX_ALPHA`).
 pub const ALPHA_ONE: u32 = 1024;
 
@@ -82,16 +86,28 @@ struct Dctcp {
 
 /// The next alpha, in 1/1024, after a window in which `marked` of `delivered` packets were marked (RFC 8257, Sec. 3.3).
 pub fn next_alpha(alpha: u32, shift_g: u32, marked: u64, delivered: u64) -> u32 {
+    //= RFC 8257, 4.2
+    //# A scaling implementation SHOULD ensure that DCTCP.Alpha is able to reach 0 once it falls below the smallest
+    //# shifted value (16 in the above example).
     let decay = match alpha >> shift_g {
         0 => alpha,
         part => part,
     };
+    //= RFC 8257, 3.3
+    //# M = DCTCP.BytesMarked / DCTCP.BytesAcked
     let gain = (marked << (10 - shift_g.min(10))) / delivered.max(1);
+    //= RFC 8257, 3.3
+    //# DCTCP.Alpha = DCTCP.Alpha * (1 - g) + g * M
+    //= RFC 8257, 4.2
+    //# So, DCTCP.Alpha MUST be clamped after an update.
     (alpha - decay).saturating_add(saturating_u32(gain.min(u64::from(ALPHA_ONE)))).min(ALPHA_ONE)
 }
 
 /// `ssthresh` after a mark: `cwnd · (1 - alpha / 2)`, `alpha` in 1/1024.
 pub fn marked_ssthresh(cwnd: u32, alpha: u32) -> u32 {
+    //= RFC 8257, 3.3
+    //# Rather than always halving the congestion window as described in [RFC3168], the sender SHOULD update cwnd as
+    //# follows: cwnd = cwnd * (1 - DCTCP.Alpha / 2)
     let cut = (u64::from(cwnd) * u64::from(alpha.min(ALPHA_ONE))) >> 11;
     (cwnd - saturating_u32(cut)).max(2)
 }
@@ -107,11 +123,20 @@ impl Dctcp {
 impl CongestionControl for Dctcp {
     fn on_measure(&mut self, ack: &Ack, _: &mut Control) {
         let (view, state) = (ack.view, &mut self.state);
+        //= RFC 8257, 3.3
+        //# In particular, an observation window ends when all bytes in flight at the beginning of the window have been
+        //# acknowledged.
         if view.snd_una >= state.window_end {
+            //= RFC 8257, 3.3 (departs: in packets, SACKed ones included, as in Linux)
+            //# DCTCP.BytesAcked += BytesAcked
             let delivered = view.delivered.saturating_sub(state.delivered);
             let marked = view.delivered_ce.saturating_sub(state.delivered_ce).min(delivered);
             state.alpha = next_alpha(state.alpha, self.shift_g, marked, delivered);
+            //= RFC 8257, 3.3
+            //# DCTCP.WindowEnd = SND.NXT
             state.window_end = view.snd_nxt;
+            //= RFC 8257, 3.3
+            //# DCTCP.BytesAcked = DCTCP.BytesMarked = 0
             state.delivered = view.delivered;
             state.delivered_ce = view.delivered_ce;
         }
@@ -128,6 +153,9 @@ impl CongestionControl for Dctcp {
         self.state.loss_cwnd = control.cwnd;
         control.ssthresh = match congestion.signal {
             Signal::Ecn => marked_ssthresh(control.cwnd, self.state.alpha),
+            //= RFC 8257, 3.5
+            //# For cases where the packet loss is inferred and not explicitly signaled by ECN, the cwnd and other state
+            //# variables like ssthresh MUST be changed in the same way that a conventional TCP would have changed them.
             Signal::Loss | Signal::Timeout => reno::halved(control.cwnd),
         };
     }
@@ -135,6 +163,9 @@ impl CongestionControl for Dctcp {
     fn on_state(&mut self, change: &StateChange, control: &mut Control) {
         match change.event {
             // A loss halves the window even while a reduction after a mark is under way.
+            //= RFC 8257, 3.5
+            //# A DCTCP sender MUST react to loss episodes in the same way as conventional TCP, including fast
+            //# retransmit and fast recovery algorithms, as specified in [RFC5681].
             StateEvent::Entered(CaState::Recovery) | StateEvent::Timeout => self.halve(control),
             _ => {}
         }

@@ -19,7 +19,13 @@ pub const fn classic_phase(control: &Control) -> u8 {
 /// Slow start (RFC 5681, 3.1, with byte counting without limit as in Linux's `tcp_slow_start`): grows by what was
 /// acknowledged, up to `ssthresh`. Returns the packets not used up.
 pub fn slow_start(control: &mut Control, acked: u32) -> u32 {
+    //= RFC 5681, 3.1 (departs: Linux counts every packet acknowledged, without limit)
+    //# During slow start, a TCP increments cwnd by at most SMSS bytes for each ACK received that cumulatively
+    //# acknowledges new data.
     let before = control.cwnd;
+    //= RFC 5681, 3.1
+    //# increase the window from 1 full-sized segment to the new value of ssthresh, at which point congestion avoidance
+    //# again takes over.
     control.cwnd = before.saturating_add(acked).min(control.ssthresh);
     acked - (control.cwnd - before)
 }
@@ -33,6 +39,9 @@ pub fn additive_increase(control: &mut Control, w: u32, acked: u32) {
         control.cwnd_cnt = 0;
         control.cwnd = control.cwnd.saturating_add(1);
     }
+    //= RFC 5681, 3.1 (departs: counted in packets, as in Linux)
+    //# The RECOMMENDED way to increase cwnd during congestion avoidance is to count the number of bytes that have been
+    //# acknowledged by ACKs for new data.
     control.cwnd_cnt = control.cwnd_cnt.saturating_add(acked);
     if control.cwnd_cnt >= w {
         let delta = control.cwnd_cnt / w;
@@ -43,8 +52,13 @@ pub fn additive_increase(control: &mut Control, w: u32, acked: u32) {
 
 /// Reno's growth (RFC 5681): slow start, then one packet per window. Other algorithms fall back on it.
 pub fn reno(control: &mut Control, acked: u32) {
+    //= RFC 5681, 3.1
+    //# The slow start and congestion avoidance algorithms MUST be used by a TCP sender to control the amount of
+    //# outstanding data being injected into the network.
     let rest = if control.in_slow_start() { slow_start(control, acked) } else { acked };
     if rest > 0 {
+        //= RFC 5681, 3.1
+        //# Note that during congestion avoidance, cwnd MUST NOT be increased by more than SMSS bytes per RTT.
         additive_increase(control, control.cwnd, rest);
     }
 }

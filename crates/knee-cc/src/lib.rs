@@ -58,6 +58,9 @@ pub use registry::{add, find, registry};
 
 use knee_core::{Rate, Rng, Time};
 
+//= RFC 5681, 3.1
+//# The initial value of ssthresh SHOULD be set arbitrarily high (e.g., to the size of the largest possible advertised
+//# window), but ssthresh MUST be reduced in response to congestion.
 /// The value of `ssthresh` before any reduction: larger than every window.
 pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 

@@ -32,6 +32,8 @@ struct Reno;
 
 /// `ssthresh` after a congestion signal at window `cwnd`, in packets (RFC 5681, Eq. 4).
 pub const fn halved(cwnd: u32) -> u32 {
+    //= RFC 5681, 3.1 (departs: Linux takes cwnd for FlightSize)
+    //# ssthresh = max (FlightSize / 2, 2*SMSS) (4)
     if cwnd / 2 > 2 { cwnd / 2 } else { 2 }
 }
 

@@ -28,12 +28,19 @@ use knee_core::{Bytes, Packet, Time, params};
 params! {
     /// The parameters that all disciplines with a CoDel share; `ecn` is declared by each, as the defaults differ.
     pub(crate) struct CodelParams {
+        //= RFC 8289, 4.3
+        //# TARGET SHOULD be set to 5 ms for normal Internet traffic.
         /// acceptable standing delay
         target: Time = Time::from_millis(5), in Time::from_micros(2)..=Time::from_secs(10),
             from "RFC 8289, 4.3; Linux codel_params_init";
+        //= RFC 8289, 4.2
+        //# For devices intended for the normal terrestrial Internet, INTERVAL SHOULD have a value of 100 ms.
         /// how long the delay may stand above the target; a round-trip time that covers most paths
         interval: Time = Time::from_millis(100), in Time::from_micros(2)..=Time::from_secs(100),
             from "RFC 8289, 4.2; Linux codel_params_init";
+        //= RFC 8290, 5.2.7
+        //# The "ce_threshold" parameter is disabled by default; it can be enabled by setting it to a number of
+        //# microseconds.
         /// mark every ECN-capable packet that stayed longer than this; 0: off
         ce_threshold: Time = Time::ZERO, in Time::ZERO..=Time::from_secs(2000), from "Linux codel_params_init: off";
     }
@@ -72,6 +79,8 @@ impl InvSqrt {
 
     /// interval / sqrt(count).
     pub(crate) fn spacing(self, interval: CodelTime) -> CodelTime {
+        //= RFC 8289, 5.6 (departs: 1/sqrt(count) by one Newton step for each drop, as in Linux)
+        //# return t + INTERVAL / sqrt(count);
         (interval * (u64::from(self.0) << 16)) >> 32
     }
 }
@@ -170,11 +179,15 @@ impl CodelLaw {
             if !bad {
                 state.dropping = false;
             }
+            //= RFC 8289, 5.5 (departs: what is marked leaves at once, as in Linux)
+            //# while (now >= drop_next_ && dropping_) { drop(r.p); ++count_; r = dodequeue(now);
             while state.dropping && now >= state.drop_next {
                 state.count = state.count.wrapping_add(1);
                 state.inv_sqrt = state.inv_sqrt.step(state.count);
                 let marked = self.drop_or_mark(&mut held, packet, source, cx);
                 if marked || self.is_bad(state, held.then_some(packet), source, now) {
+                    //= RFC 8289, 5.5
+                    //# drop_next_ = control_law(drop_next_, count_);
                     state.drop_next += state.inv_sqrt.spacing(self.interval);
                 } else {
                     state.dropping = false;
@@ -210,12 +223,18 @@ impl CodelLaw {
 
     /// Enters the dropping state: from the start, or near the drop rate of the last cycle where that is recent.
     fn enter(&self, state: &mut CodelState, now: CodelTime) {
+        //= RFC 8289, 5.5
+        //# delta = count_ - lastcount_; count_ = 1; if ((delta > 1) && (now - drop_next_ < 16*INTERVAL)) count_ =
+        //# delta; drop_next_ = control_law(now, count_); lastcount_ = count_;
         let drops = state.count.wrapping_sub(state.last_count);
         if drops > 1 && now < state.drop_next + REMEMBER_INTERVALS * self.interval {
             state.count = drops;
             state.inv_sqrt = state.inv_sqrt.step(drops);
         } else {
             state.count = 1;
+            //= RFC 8289, 3.3
+            //# so the initial drop spacing SHOULD be set to the estimator's interval (i.e., initial drop spacing =
+            //# interval) to ensure that the controller has accounted for acceptable congestion delays.
             state.inv_sqrt = InvSqrt::ONE;
         }
         state.dropping = true;
@@ -226,15 +245,24 @@ impl CodelLaw {
     /// Whether the delay has been above the target for an interval, up to this packet.
     #[inline]
     fn is_bad(&self, state: &mut CodelState, packet: Option<&Packet>, source: &impl Source, now: CodelTime) -> bool {
+        //= RFC 8289, 5.6
+        //# if (r.p == NULL) { // queue is empty - we can't be above TARGET first_above_time_ = 0; return r; }
         let Some(packet) = packet else {
             state.above_until = None;
             return false;
         };
+        //= RFC 8289, 5.6
+        //# if (sojourn_time_ < TARGET || bytes() <= maxpacket_) { // went below - stay below for at least INTERVAL
+        //# first_above_time_ = 0; }
         let sojourn = now - codel_time(packet.enqueued);
+        //= RFC 8289, 4.1
+        //# If not, the packet SHOULD NOT be dropped; therefore, CoDel exits the drop state.
         if sojourn < self.target || source.bytes().0 <= self.mtu {
             state.above_until = None;
             return false;
         }
+        //= RFC 8289, 5.6 (departs: Linux asks for more than that time, not for as much)
+        //# first_above_time_ = now + INTERVAL; } else if (now >= first_above_time_) { r.ok_to_drop = true; }
         match state.above_until {
             None => {
                 state.above_until = Some(now + self.interval);

@@ -55,6 +55,9 @@ params! {
         alpha: f64 = 0.16, in 0.0..=1e4, from DEFAULT;
         /// weight of the change since the last update, in Hz
         beta: f64 = 3.2, in 0.0..=1e4, from DEFAULT;
+        //= RFC 9332, 2.5.1
+        //# The L4S ECN protocol [RFC9331] says, "The constant of proportionality (k) does not have to be standardised
+        //# for interoperability, but a value of 2 is RECOMMENDED."
         /// k: L4S marks for a base probability p' with k p'
         coupling_factor: u64 = 2, in 1..=255, from DEFAULT;
         /// every L4S packet that stayed longer is marked
@@ -100,6 +103,8 @@ struct DualPi2 {
     next_update: Time,
     /// Above zero it is the classic queue's turn, else the L queue's; bytes times weight.
     credit: i64,
+    //= RFC 9332, 2.5.1
+    //# A DualQ Coupled AQM implementation MUST utilize two queues, each with an AQM algorithm.
     l: Fifo,
     /// Of each packet in the L queue, whether the step applies to it.
     l_steps: VecDeque<bool>,
@@ -118,6 +123,8 @@ impl Settings {
     /// p' after an update with these delays.
     fn next_prob(&self, prob: u64, qdelay: Time, qdelay_old: Time) -> u64 {
         let ns = |time: Time| i128::from(time.as_nanos());
+        //= RFC 9332, A.2
+        //# p' = p' + alpha * (curq - target) + beta * (curq - prevq)
         let delta = (ns(qdelay) - ns(self.params.target)) * i128::from(self.alpha)
             + (ns(qdelay) - ns(qdelay_old)) * i128::from(self.beta);
         // Division rounds towards zero on both sides, as in Linux.
@@ -172,6 +179,8 @@ impl DualPi2 {
     }
 
     fn make_updates(&mut self, now: Time) {
+        //= RFC 9332, A.2
+        //# curq = max(cq.time(), lq.time()) % use greatest queuing time
         let oldest = [&self.l, &self.c].into_iter().filter_map(|q| q.head()).map(|head| head.enqueued).min();
         while now >= self.next_update {
             let qdelay = oldest.map_or(Time::ZERO, |at| self.next_update.saturating_sub(at));
@@ -201,15 +210,32 @@ impl DualPi2 {
         if self.l.bytes() + self.c.bytes() < 2 * self.set.mtu {
             return false;
         }
+        //= RFC 9332, 2.4
+        //# p_CL = k*p'. (3)
         let coupled = self.prob * self.set.params.coupling_factor;
         let overload = coupled > ONE;
         if !self.set.is_l4s(packet) {
+            //= RFC 9332, 2.4
+            //# p_C = (p')^2. (2)
             let hit = self.roll(self.prob) && self.roll(self.prob);
+            //= RFC 9332, A.2
+            //# 12a: if ( (ecn(pkt) == 0) % ECN field = not-ECT 12b: OR (p_C >= p_Cmax) ) { % Overload disables ECN 13:
+            //# drop(pkt) % squared drop, redo loop
             return hit && (overload || !cx.mark(packet));
         }
+        //= RFC 9332, 2.5.1.1
+        //# If the DualQ Coupled AQM has detected overload, it MUST introduce Classic drop to both types of ECN-capable
+        //# traffic until the overload episode has subsided.
+        //= RFC 9332, A.2
+        //# 8c: if ( recur(lq, p_C) ) { % probability p_C = p'^2 8e: drop(pkt) % revert to Classic drop due to overload
         if overload && self.set.params.drop_overload && self.roll(self.prob) && self.roll(self.prob) {
             return true;
         }
+        //= RFC 9332, 2.5.1
+        //# The AQM algorithm for the low-latency (L) queue MUST be able to apply ECN marking to ECN-capable packets.
+        //= RFC 9332, 2.5.1
+        //# A DualQ Coupled AQM MUST apply ECN marking to traffic in the L queue that is no lower than that derived from
+        //# the likelihood of drop (or ECN marking) in the Classic queue using equation (1).
         if overload || self.roll(coupled) {
             cx.mark(packet);
         }
@@ -219,7 +245,12 @@ impl DualPi2 {
     /// The next packet in turn, whether the step applies to it, and what the credit changes by once it is sent.
     fn take(&mut self) -> Option<(Packet, bool, i64)> {
         let (l, c) = (!self.l.is_empty(), !self.c.is_empty());
+        //= RFC 9332, 2.5.1
+        //# The scheduler draining the two queues MUST give L4S packets priority over Classic, although priority MUST be
+        //# bounded in order not to starve Classic traffic (see Section 4.2.2).
         let from_l = l && (!c || self.credit <= 0);
+        //= RFC 9332, 2.5.1
+        //# The scheduler SHOULD be work-conserving, or otherwise close to work-conserving.
         let packet = if from_l { self.l.pop() } else { self.c.pop() };
         let steps = from_l && self.l_steps.pop_front().unwrap_or(true);
         let Some(packet) = packet else {
@@ -260,6 +291,8 @@ impl Queue for DualPi2 {
             return Verdict::Dropped;
         }
         if is_l4s {
+            //= RFC 9332, A.2 (departs: when a packet comes, and with a Th_len of 0, as in Linux)
+            //# if (lq.len()>Th_len) % >1 packet queued
             self.l_steps.push_back(self.l.len() >= self.set.params.min_qlen_step);
             self.l.push(packet);
         } else {
@@ -275,6 +308,8 @@ impl Queue for DualPi2 {
                 cx.dropped.push(packet);
                 continue;
             }
+            //= RFC 9332, 2.4 (departs: the step marks what the coupled draw has not)
+            //# This suggests p_L = max(p'_L, p_CL), (4)
             if steps && cx.now - packet.enqueued > self.set.params.step_thresh {
                 cx.mark(&mut packet);
             }

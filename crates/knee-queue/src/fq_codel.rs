@@ -40,10 +40,17 @@ params! {
         ce_threshold_selector: u8 = 0, in 0..=3, from "Linux fq_codel: tc's ce_threshold_selector";
         /// the bits compared, 3 for the whole field; 0: mark all ECN-capable packets
         ce_threshold_mask: u8 = 0, in 0..=3, from "Linux fq_codel: tc's ce_threshold_selector";
+        //= RFC 8290, 5.2.6
+        //# ECN [RFC3168] is enabled by default.
         /// mark ECN-capable packets, not drop them
         ecn: bool = true, from "RFC 8290, 5.2.7; Linux fq_codel_init";
+        //= RFC 8290, 5.2.5
+        //# The default value is 1024 in the current Linux implementation.
         /// queues
         flows: u64 = 1024, in 1..=65_536, from "RFC 8290, 5.2.4; Linux fq_codel_init";
+        //= RFC 8290, 5.2.4
+        //# The default is set to 1514 bytes, which corresponds to the Ethernet MTU plus the hardware header length of
+        //# 14 bytes.
         /// bytes a queue may send in a round
         quantum: Bytes = Bytes(1514), in Bytes(256)..=Bytes(1 << 20),
             from "RFC 8290, 5.2.3; Linux fq_codel_init: a full frame";
@@ -54,6 +61,8 @@ params! {
     }
 }
 
+//= RFC 8290, 5.2.3
+//# In Linux, the default packet limit is 10240 packets, which is suitable for up to 10-Gigabit Ethernet speeds.
 /// Packets held where no limit is given (Linux fq_codel_init).
 const DEFAULT_LIMIT: Limit = Limit::Packets(10 * 1024);
 
@@ -140,6 +149,9 @@ impl Source for Head<'_> {
 
     #[inline]
     fn bytes(&self) -> Bytes {
+        //= RFC 8289, 4.4
+        //# As an optimization to avoid queueing more than necessary, when testing for queue occupancy before
+        //# dropping, the total occupancy of all queues sharing the same output link SHOULD be used.
         self.store.backlog.bytes
     }
 }
@@ -178,6 +190,9 @@ impl FqCodel {
             quantum: saturating_i64(params.quantum.0),
             memory_limit: params.memory_limit.0,
             drop_batch: params.drop_batch,
+            //= RFC 8290, 4.1 (departs: the random value is the hash's key)
+            //# The hash is salted by modulo addition of a random value selected at initialisation time to prevent
+            //# possible DoS attacks if the hash is predictable ahead of time (see Section 8).
             hash: FlowHash::new(&mut init.rng.clone()),
             collisions: Collisions::default(),
             flows: vec![flow; n],
@@ -191,6 +206,8 @@ impl FqCodel {
 
     fn is_over(&self) -> bool {
         let Backlog { packets, bytes } = self.store.backlog;
+        //= RFC 8290, 5.2.3
+        //# Routers do not have infinite memory, so some packet limit MUST be enforced.
         !self.bound.holds(packets, bytes.0) || self.store.memory > self.memory_limit
     }
 
@@ -198,14 +215,25 @@ impl FqCodel {
     #[inline]
     fn take(&mut self, first: Packet, count: u32, cx: &mut Context) -> u32 {
         let tuple = cx.tuple(&first);
+        //= RFC 8290, 4.1 (departs: another hash, as in Linux; it is scaled to the number of queues)
+        //# By default, this is done by hashing (using a Jenkins hash function [JENKINS]) on the 5-tuple of IP protocol,
+        //# source and destination IP addresses, and source and destination port numbers (if they exist) and then taking
+        //# the hash value modulo the number of queues.
         let i = self.hash.bucket(tuple, index_u32(self.flows.len()));
         let flow = &mut self.flows[i as usize];
         let size = self.store.wire_size(&first) * u64::from(count);
+        //= RFC 8290, 4.1
+        //# It is then added to the tail of the selected queue, and the queue's byte count is updated by the packet
+        //# size.
         self.store.pool.push_run(&mut flow.fifo, first, count);
         self.store.backlog.packets += u64::from(count);
         self.store.backlog.bytes.0 += size;
         self.store.memory += memory(&first) * u64::from(count);
         self.bytes[i as usize] += size;
+        //= RFC 8290, 4.1
+        //# if the queue is not currently active (i.e., if it is not in either the list of new queues or the list of old
+        //# queues), it is added to the end of the list of new queues, and its number of credits is initiated to the
+        //# configured quantum.
         if !flow.listed {
             flow.listed = true;
             flow.tuple = tuple;
@@ -228,6 +256,10 @@ impl FqCodel {
                 }
             }
             let flow = &mut self.flows[longest];
+            //= RFC 8290, 4.1 (departs: half of its bytes, as in Linux)
+            //# If the limit is exceeded (which can happen since a packet was just enqueued), the queue with the largest
+            //# current byte count is selected and half the number of packets from this queue (up to a maximum of 64
+            //# packets) are dropped from the head of that queue.
             let (mut dropped, mut bytes, goal) = (0, 0, self.bytes[longest] / 2);
             let mut head = Head { store: &mut self.store, fifo: &mut flow.fifo, bytes: &mut self.bytes[longest] };
             let mut packet = Packet::default();
@@ -288,12 +320,19 @@ impl Bursts for FqCodel {
     fn dequeue_run(&mut self, _: u32, first: &mut Packet, cx: &mut Context) -> u32 {
         loop {
             let is_new = self.new.first != NONE;
+            //= RFC 8290, 4.2
+            //# If the list of new queues is empty, the scheduler proceeds down the list of old queues in the same
+            //# fashion
             let line = if is_new { &mut self.new } else { &mut self.old };
             let i = line.first;
             if i == NONE {
                 return 0;
             }
             let flow = &mut self.flows[i as usize];
+            //= RFC 8290, 4.2
+            //# if that queue has a negative number of credits (i.e., it has already dequeued at least a quantum of
+            //# bytes), it is given an additional quantum of credits, the queue is put onto _the end of_ the list of old
+            //# queues, and the routine selects the next queue and starts again.
             if flow.deficit <= 0 {
                 flow.deficit += self.quantum;
                 line.pop(&self.flows);
@@ -302,6 +341,9 @@ impl Bursts for FqCodel {
             }
             let mut head = Head { store: &mut self.store, fifo: &mut flow.fifo, bytes: &mut self.bytes[i as usize] };
             if self.codel.dequeue(&mut flow.codel, &mut head, first, cx) {
+                //= RFC 8290, 4.2
+                //# it subtracts the size of the packet from the byte credits for the selected queue and returns the
+                //# packet as the result of the dequeue operation.
                 flow.deficit -= saturating_i64(self.store.wire_size(first));
                 let next = flow.next;
                 if let Some(next) = self.flows.get(next as usize) {
@@ -314,6 +356,10 @@ impl Bursts for FqCodel {
             }
             line.pop(&self.flows);
             // A new queue that ran empty passes through the old ones, so that it cannot starve them.
+            //= RFC 8290, 4.2 (departs: a new queue is removed where there are no old ones, as in Linux)
+            //# If the queue selected for dequeue came from the list of new queues, it is moved to _the end of_ the list
+            //# of old queues. If instead it came from the list of old queues, that queue is removed from the list, to
+            //# be added back (as a new queue) the next time a packet arrives that hashes to that queue.
             if is_new && self.old.first != NONE {
                 self.old.append(&mut self.flows, i);
             } else {

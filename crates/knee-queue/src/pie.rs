@@ -48,6 +48,8 @@ struct Pie {
 impl Pie {
     fn new(params: &Params, init: &Init) -> Self {
         let fifo = Fifo::new(init);
+        //= RFC 8033, 5.1
+        //# The variable mark_ecnth SHOULD be set to 0.1 (10%).
         let law = PieLaw::new(&params.pie, params.options, fifo.frame(), params.ecn.then_some(ONE / 10));
         let period = in_ticks(params.pie.tupdate, params.pie.tick);
         Self {
@@ -79,10 +81,14 @@ impl Queue for Pie {
         if !self.fifo.has_room(&packet, &self.bound) {
             verdict = Verdict::Dropped;
         } else if self.strikes(self.fifo.wire_size(&packet)) {
+            //= RFC 8033, 5.1
+            //# PIE MAY support ECN by marking (rather than dropping) ECN-capable packets [ECN].
             let marked = self.law.may_mark(&self.state) && cx.mark(&mut packet);
             verdict = if marked { Verdict::Marked } else { Verdict::Dropped };
         }
         if verdict == Verdict::Dropped {
+            //= RFC 8033, 5.4
+            //# A parameter called "PIE->accu_prob_" is reset to 0 after a drop.
             self.state.accumulated = 0;
             cx.dropped.push(packet);
         } else {

@@ -41,8 +41,12 @@ const LINUX: &str = "RFC 8033, 4 and 5; Linux include/net/pie.h";
 params! {
     /// The parameters that all disciplines with a PIE share; `ecn` is declared by each.
     pub(crate) struct PieParams {
+        //= RFC 8033, 4.2
+        //# The target latency value, QDELAY_REF, SHOULD be set to 15 milliseconds.
         /// delay to steer to
         target: Time = Time::from_millis(15), in Time::from_micros(1)..=Time::from_secs(10), from LINUX;
+        //= RFC 8033, 4.2
+        //# The update interval, T_UPDATE, is defaulted to be 15 milliseconds.
         /// time between updates of the probability
         tupdate: Time = Time::from_millis(15), in Time::from_millis(1)..=Time::from_secs(10), from LINUX;
         /// clock tick of the Linux to be like: updates come after whole ticks and one more; 0: exactly
@@ -52,6 +56,8 @@ params! {
         alpha: u64 = 2, in 0..=32, from LINUX;
         /// weight of the change since the last update, in 1/16 Hz
         beta: u64 = 20, in 0..=32, from LINUX;
+        //= RFC 8033, 4.4
+        //# By default, the parameter SHOULD be set to 150 milliseconds.
         /// burst that passes untouched after a time without congestion
         max_burst: Time = Time::from_millis(150), in Time::ZERO..=Time::from_secs(10), from LINUX;
     }
@@ -74,6 +80,8 @@ const TICKS_PER_SEC: u64 = 1_000_000_000 >> TICK_SHIFT;
 const TICK_SHIFT: u32 = 6;
 /// Above this delay p rises by 2 % more at each update (RFC 8033, 5.2).
 const HIGH_DELAY: u64 = ticks(Time::from_millis(250));
+//= RFC 8033, 5.2
+//# It is recommended that the threshold be set to 16 KB, assuming a typical packet size of around 1 KB or 1.5 KB.
 /// Bytes that must wait for the drain rate to be measured, and that leave during a measurement (Linux QUEUE_THRESHOLD).
 const THRESHOLD: u64 = 1 << 14;
 /// log2 of the units of rates in a byte per tick (Linux PIE_SCALE).
@@ -176,7 +184,11 @@ impl PieLaw {
     pub(crate) fn next_prob(&self, p: u64, qdelay: u64, qdelay_old: u64) -> u64 {
         let gain = |weight: u64| i128::from(((weight * (ONE / TICKS_PER_SEC)) >> 4) >> scale_shift(p));
         let (delay, old, target) = (i128::from(qdelay), i128::from(qdelay_old), i128::from(self.target));
+        //= RFC 8033, 4.2
+        //# p = alpha * (current_qdelay - QDELAY_REF) + beta * (current_qdelay - PIE->qdelay_old_);
         let mut delta = gain(self.alpha) * (delay - target) + gain(self.beta) * (delay - old);
+        //= RFC 8033, 5.5
+        //# if (PIE->drop_prob_ >= 0.1 && p > 0.02) { p = 0.02; }
         if p >= ONE / 10 {
             delta = delta.min(i128::from(ONE / 100 * 2));
         }
@@ -184,6 +196,8 @@ impl PieLaw {
             delta += i128::from(ONE / 50);
         }
         let next = i128::from(p) + delta;
+        //= RFC 8033, 4.2 (departs: fq_pie's p goes beyond 1, as in Linux)
+        //# if (PIE->drop_prob_ < 0) PIE->drop_prob_ = 0.0 if (PIE->drop_prob_ > 1) PIE->drop_prob_ = 1.0
         if self.beyond_one && next <= i128::from(u64::MAX) { clamped(next, u64::MAX) } else { clamped(next, ONE) }
     }
 
@@ -191,14 +205,22 @@ impl PieLaw {
     pub(crate) fn update(&self, state: &mut PieState, backlog: u64) {
         if self.estimates {
             state.qdelay_old = state.qdelay;
+            //= RFC 8033, 4.3
+            //# current_qdelay = queue_.byte_length()/dequeue_rate;
             state.qdelay = (backlog << RATE_SHIFT).checked_div(state.drain_rate).unwrap_or(0);
         }
         state.prob = self.next_prob(state.prob, state.qdelay, state.qdelay_old);
         // No delay with packets waiting means that none has left yet: no reason to take p back.
+        //= RFC 8033, 4.2 (departs: Linux asks for an empty queue too)
+        //# if (current_qdelay == 0 && PIE->qdelay_old_ == 0) { PIE->drop_prob_ = PIE->drop_prob_ * 0.98; //1 - 1/64 is
+        //# //sufficient }
         if state.qdelay == 0 && state.qdelay_old == 0 && backlog == 0 {
             state.prob -= state.prob / 64;
         }
         let calm = self.target / 2;
+        //= RFC 8033, 4.4
+        //# if (PIE->drop_prob_ == 0 and current_qdelay < QDELAY_REF/2 and PIE->qdelay_old_ < QDELAY_REF/2)
+        //# PIE->burst_allowance_ = MAX_BURST;
         let knows = !self.estimates || state.drain_rate > 0;
         if state.qdelay < calm && state.qdelay_old < calm && state.prob == 0 && knows {
             *state = PieState { qdelay: state.qdelay, qdelay_old: state.qdelay_old, ..self.start() };
@@ -251,18 +273,31 @@ impl PieLaw {
 
     /// Whether a packet of `size` bytes that finds `backlog` bytes is to be dropped or marked.
     pub(crate) fn strikes(&self, state: &mut PieState, backlog: u64, size: u64, rng: &mut Rng) -> bool {
+        //= RFC 8033, 4.1 (departs: Linux takes the newest delay, and the MTU for the mean size)
+        //# if ( (PIE->qdelay_old_ < QDELAY_REF/2 && PIE->drop_prob_ < 0.2) || (queue_.byte_length() <= 2 *
+        //# MEAN_PKTSIZE) ) return ENQUE;
+        //= RFC 8033, 4.4
+        //# if PIE->burst_allowance_ > 0 enqueue packet;
         if state.burst > 0 || (state.qdelay < self.target / 2 && state.prob < ONE / 5) || backlog < 2 * self.mtu {
             return false;
         }
         let scaled = self.bytemode && size <= self.mtu;
         let prob = if scaled { size * (state.prob / self.mtu) } else { state.prob };
+        //= RFC 8033, 5.4
+        //# Upon packet arrival, PIE->accu_prob_ is incremented by the amount of drop probability, PIE->drop_prob_.
         state.accumulated = if prob == 0 { 0 } else { state.accumulated.wrapping_add(prob) };
+        //= RFC 8033, 5.4
+        //# If PIE->accu_prob_ is less than a low threshold, e.g., 0.85, the arriving packet is enqueued; on the other
+        //# hand, if PIE->accu_prob_ is more than a high threshold, e.g., 8.5, and the queue is congested, the arrival
+        //# packet is forced to be dropped.
         if state.accumulated < ONE / 100 * 85 {
             return false;
         }
         if state.accumulated >= ONE / 2 * 17 {
             return true;
         }
+        //= RFC 8033, 4.1
+        //# randomly drop the packet with a probability of PIE->drop_prob_.
         let hit = rng.next_u64() >> 8 < prob;
         if hit {
             state.accumulated = 0;
@@ -272,6 +307,9 @@ impl PieLaw {
 
     /// Whether a packet that is struck is marked where it is ECN-capable.
     pub(crate) fn may_mark(&self, state: &PieState) -> bool {
+        //= RFC 8033, 5.1
+        //# if the calculated drop probability exceeds mark_ecnth, PIE reverts to packet-dropping for ECN-capable
+        //# packets.
         self.mark_up_to.is_some_and(|most| state.prob <= most)
     }
 
@@ -281,11 +319,16 @@ impl PieLaw {
         let passed = if self.estimates {
             state.measure(size, backlog, now)
         } else {
+            //= RFC 8033, 4.3
+            //# It may use other techniques for calculating queuing latency, e.g., time-stamp the packets at enqueue,
+            //# and use the timestamps to calculate latency during dequeue.
             state.qdelay = if backlog > 0 { now - ticks(packet.enqueued) } else { 0 };
             let since_last = state.left_at.map_or(0, |at| now - at);
             state.left_at = Some(now);
             since_last
         };
+        //= RFC 8033, 4.4 (departs: as packets leave, by the time that has passed, as in Linux)
+        //# PIE->burst_allowance_ = max(0,PIE->burst_allowance_ - T_UPDATE);
         state.burst = state.burst.saturating_sub(passed);
     }
 }
@@ -293,6 +336,9 @@ impl PieLaw {
 impl PieState {
     /// Measures the drain rate; gives the time that a measurement took, which ends with this packet, or 0.
     fn measure(&mut self, size: u64, backlog: u64, now: u64) -> u64 {
+        //= RFC 8033, 5.2
+        //# if PIE->in_measurement_ == FALSE and queue.byte_length() >= DQ_THRESHOLD: PIE->in_measurement_ = TRUE;
+        //# PIE->measurement_start_ = now; PIE->dq_count_ = 0;
         if self.measured.is_none() && backlog >= THRESHOLD {
             self.measured = Some((now, 0));
         }
@@ -304,6 +350,8 @@ impl PieState {
         }
         let sample = (*bytes << RATE_SHIFT) / took;
         let old = self.drain_rate;
+        //= RFC 8033, 5.2 (departs: Linux averages the rate, with a weight of 1/8)
+        //# PIE->avg_dq_time_ = (now - PIE->measurement_start_) * weight + PIE->avg_dq_time_ * (1 - weight);
         self.drain_rate = if old == 0 { sample } else { old - (old >> 3) + (sample >> 3) };
         self.measured = (backlog >= THRESHOLD).then_some((now, 0));
         took
@@ -312,6 +360,10 @@ impl PieState {
 
 /// log2 of 1/s in the header.
 fn scale_shift(p: u64) -> u32 {
+    //= RFC 8033, 4.2
+    //# if (PIE->drop_prob_ < 0.000001) { p /= 2048; } else if (PIE->drop_prob_ < 0.00001) { p /= 512; } else if
+    //# (PIE->drop_prob_ < 0.0001) { p /= 128; } else if (PIE->drop_prob_ < 0.001) { p /= 32; } else if (PIE->drop_prob_
+    //# < 0.01) { p /= 8; } else if (PIE->drop_prob_ < 0.1) { p /= 2; } else { p = p; }
     let thresholds = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
     match index_u32(thresholds.iter().take_while(|&&n| p < ONE / n).count()) {
         0 => 0,

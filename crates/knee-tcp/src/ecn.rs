@@ -65,12 +65,17 @@ impl Ecn {
 
     /// Whether the sender reports a reduced window with CWR. Accurate ECN uses that bit otherwise.
     pub const fn reports_reductions(self) -> bool {
+        //= RFC 9768, 3.1.5
+        //# MUST NOT set CWR to indicate that it has received and responded to indications of congestion.
         self.is_on() && !self.is_accurate()
     }
 
     /// Flags of a data packet. RFC 3168, 6.1.5: retransmissions are not ECN-capable; with accurate ECN they are, as in
     /// Linux.
     pub const fn of_data(self, retransmission: bool) -> u8 {
+        //= RFC 9768, 3.1.5
+        //# SHOULD set an ECT codepoint in the IP header of packets to indicate to the network that the transport is
+        //# capable and willing to participate in ECN for this packet;
         if retransmission && !self.is_accurate() { 0 } else { self.codepoint }
     }
 
@@ -80,5 +85,7 @@ impl Ecn {
     }
 }
 
+//= RFC 9768, 3.2.1
+//# it initializes its counters to r.cep = 5,
 /// Where both ends begin to count (RFC 9768, 3.2.1: `s.cep` and `r.cep`).
 pub const FIRST_COUNT: u8 = 5;

@@ -27,8 +27,12 @@ const MAX_QUICK_ACKS: u8 = 16;
 const HEADERS: u64 = (MTU - MSS) as u64;
 /// Window of a new connection in bytes.
 const INITIAL_WINDOW: u64 = 65_535;
+//= RFC 5681, 4.2
+//# MUST be generated within 500 ms of the arrival of the first unacknowledged packet.
 /// Longest delay of an ACK (TCP_DELACK_MAX).
 const DELAYED_ACK_MAX: Time = Time::from_millis(200);
+//= RFC 9768, 3.2.2.5.1
+//# CE marks have arrived since the previous ACK. If there is unacknowledged data at the receiver,
 /// Marks after which an ACK leaves at once, with accurate ECN: n of RFC 9768, 3.2.2.5.1, which should be 2 where data is new.
 /// Linux 7.2 waits for up to 6 (TCP_ACCECN_ACE_MAX_DELTA), but acknowledges every second segment anyway.
 const CE_PER_ACK: u8 = 2;
@@ -205,7 +209,9 @@ impl Receiver {
             Ordering::Equal => {
                 self.rcv_nxt = disorder.close_gap(seq + 1);
                 self.adapt_ato(now, config);
-                // RFC 5681, 4.2: acknowledge at once when a gap is filled.
+                //= RFC 5681, 4.2 (departs: at once where no gap is left, as Linux)
+                //# To provide feedback to senders recovering from losses, the receiver SHOULD send an immediate ACK
+                //# when it receives a data segment that fills in all or part of a gap in the sequence space.
                 self.ack_now |= !disorder.has_gap();
                 true
             }
@@ -222,6 +228,9 @@ impl Receiver {
         }
         let mut at_once = self.must_ack_now();
         if !at_once && disorder.has_gap() {
+            //= RFC 5681, 4.2 (departs: Linux compresses SACKs after the first few)
+            //# To trigger the fast retransmit algorithm, the receiver SHOULD send an immediate duplicate ACK when it
+            //# receives a data segment above a gap in the sequence space.
             at_once = config.sack_delay == Time::ZERO || disorder.replies(self.rcv_nxt);
             if !at_once && self.compressed_at == Time::MAX {
                 self.compressed_at = now + config.sack_delay.min(rtt.mul_div(COMPRESSION_RTT_PERCENT, 100));
@@ -248,6 +257,8 @@ impl Receiver {
     }
 
     fn must_ack_now(&self) -> bool {
+        //= RFC 5681, 4.2
+        //# an ACK SHOULD be generated for at least every second full-sized segment,
         self.rcv_nxt > self.acked + 1 || self.quick_acks > 0 || self.ack_now
     }
 
@@ -289,6 +300,8 @@ impl Receiver {
     }
 
     fn delay_ack(&mut self, now: Time) {
+        //= RFC 5681, 4.2
+        //# The delayed ACK algorithm specified in [RFC1122] SHOULD be used by a TCP receiver.
         let timer = Timer::set(now, self.ato);
         if timer.not_before() < self.delayed.not_before() {
             self.delayed = timer;
@@ -298,6 +311,9 @@ impl Receiver {
     /// Whether an ACK for what came before has to leave before an ECN-capable data packet is taken, since per-packet
     /// echoes would otherwise be mixed.
     pub fn echoes_apart(&self, packet: &Packet) -> bool {
+        //= RFC 8257, 3.2
+        //# To avoid this, an implementation MAY choose to send two ACKs: one for previously unacknowledged packets and
+        //# another acknowledging the most recently received packet.
         let per_packet = self.ecn.feedback == Feedback::PerPacket;
         per_packet && packet.has(Packet::CE) != self.echo && self.rcv_nxt > self.acked
     }
@@ -317,13 +333,23 @@ impl Receiver {
                 }
             }
             Feedback::PerPacket => {
+                //= RFC 8257, 3.2
+                //# If the CE codepoint is set and DCTCP.CE is false, set DCTCP.CE to true and send an immediate ACK.
+                //= RFC 8257, 3.2
+                //# If the CE codepoint is not set and DCTCP.CE is true, set DCTCP.CE to false and send an immediate
+                //# ACK.
                 self.ack_now |= ce != self.echo;
                 self.echo = ce;
             }
             // RFC 9768, 3.2.2.5.1: an ACK for the first mark after none, and for every second one.
             Feedback::Accurate if ce => {
+                //= RFC 9768, 3.2 (departs: marks of pure ACKs are not counted, as none is answered)
+                //# The Data Receiver MUST increment the CE packet counter (r.cep),
                 self.ce_count = self.ce_count.wrapping_add(1);
                 self.ce_untold += 1;
+                //= RFC 9768, 3.2.2.5.1
+                //# An AccECN Data Receiver SHOULD emit an ACK whenever a data packet marked CE arrives after the
+                //# previous packet was not CE.
                 self.ack_now |= !self.echo || self.ce_untold >= CE_PER_ACK;
                 self.echo = true;
             }
@@ -343,9 +369,16 @@ impl Receiver {
         }
         self.compressed_at = Time::MAX;
         let echo = if self.ecn.is_accurate() {
+            //= RFC 9768, 3.2
+            //# Whenever a Data Receiver feeds back the value of any counter, it MUST report the most recent value,
             self.ce_untold = 0;
+            //= RFC 9768, 3.2.2
+            //# a Data Receiver MUST encode the three least significant bits of its r.cep counter into the ACE field
+            //# that it feeds back to the Data Sender.
             Packet::ace(self.ce_count) | self.ecn.of_acks()
         } else if self.echo {
+            //= RFC 8257, 3.2
+            //# When sending an ACK, the ECE flag MUST be set if and only if DCTCP.CE is true.
             Packet::ECE
         } else {
             0

@@ -17,17 +17,29 @@ use super::SlowStart;
 use crate::{Ack, Control, Init};
 use knee_core::Time;
 
+//= RFC 9406, 4.3
+//# N_RTT_SAMPLE = 8
 /// Samples that a round needs before its minimum counts (`N_RTT_SAMPLE`).
 const SAMPLES: u8 = 8;
+//= RFC 9406, 4.3
+//# MIN_RTT_DIVISOR = 8
 /// The rise that counts is this part of the last round's minimum (`MIN_RTT_DIVISOR`) ...
 const RISE_DIVISOR: u64 = 8;
+//= RFC 9406, 4.3
+//# MIN_RTT_THRESH = 4 msec MAX_RTT_THRESH = 16 msec
 /// ... but at least this (`MIN_RTT_THRESH`), and at most this (`MAX_RTT_THRESH`).
 const LEAST_RISE: Time = Time::from_millis(4);
 const GREATEST_RISE: Time = Time::from_millis(16);
+//= RFC 9406, 4.3
+//# CSS_GROWTH_DIVISOR = 4
 /// How much slower the window grows in CSS (`CSS_GROWTH_DIVISOR`).
 const CSS_DIVISOR: u32 = 4;
+//= RFC 9406, 4.3
+//# CSS_ROUNDS = 5
 /// How many rounds that lasts (`CSS_ROUNDS`).
 const CSS_ROUNDS: u8 = 5;
+//= RFC 9406, 4.3
+//# L = 8 if non-paced
 /// Packets of one ACK that count where the sender does not pace (`L`).
 const UNPACED_LIMIT: u32 = 8;
 
@@ -57,12 +69,16 @@ pub(super) struct HyStartPlusPlus {
 
 /// How far the least RTT has to rise from one round to the next (`RttThresh`).
 fn rise(last_min: Time) -> Time {
+    //= RFC 9406, 4.2
+    //# RttThresh = max(MIN_RTT_THRESH, min(lastRoundMinRTT / MIN_RTT_DIVISOR, MAX_RTT_THRESH))
     (last_min / RISE_DIVISOR).clamp(LEAST_RISE, GREATEST_RISE)
 }
 
 impl HyStartPlusPlus {
     pub fn new(init: &Init) -> Self {
         Self {
+            //= RFC 9406, 4.3
+            //# A paced TCP implementation SHOULD use L = infinity.
             limit: if init.paced { u32::MAX } else { UNPACED_LIMIT },
             css: None,
             window_end: 0,
@@ -76,10 +92,15 @@ impl HyStartPlusPlus {
     /// Begins another round. Gives whether it was CSS's last.
     fn end_round(&mut self, snd_nxt: u64) -> bool {
         self.window_end = snd_nxt;
+        //= RFC 9406, 4.2
+        //# lastRoundMinRTT = currentRoundMinRTT currentRoundMinRTT = infinity rttSampleCount = 0
         self.last_min = std::mem::replace(&mut self.current_min, Time::MAX);
         self.samples = 0;
         self.css.as_mut().is_some_and(|css| {
             css.rounds += 1;
+            //= RFC 9406, 4.2
+            //# CSS lasts at most CSS_ROUNDS rounds. If the transition into CSS happens in the middle of a round, that
+            //# partial round counts towards the limit.
             css.rounds == CSS_ROUNDS
         })
     }
@@ -90,13 +111,24 @@ impl HyStartPlusPlus {
     }
 
     fn take(&mut self, rtt: Time) {
+        //= RFC 9406, 4.2
+        //# currentRoundMinRTT = min(currentRoundMinRTT, currRTT) rttSampleCount += 1
         self.current_min = self.current_min.min(rtt);
         self.samples = self.samples.saturating_add(1);
+        //= RFC 9406, 4.2
+        //# For rounds where at least N_RTT_SAMPLE RTT samples have been obtained and currentRoundMinRTT and
+        //# lastRoundMinRTT are valid, check to see if delay increase triggers slow start exit:
         if self.samples < SAMPLES {
             return;
         }
         self.css = match self.css {
+            //= RFC 9406, 4.2
+            //# if (currentRoundMinRTT >= (lastRoundMinRTT + RttThresh)) cssBaselineMinRtt = currentRoundMinRTT exit
+            //# slow start and enter CSS
             None if self.rises() => Some(Css { baseline: self.current_min, rounds: 0 }),
+            //= RFC 9406, 4.2
+            //# if (currentRoundMinRTT < cssBaselineMinRtt) cssBaselineMinRtt = infinity resume slow start including
+            //# HyStart++
             Some(css) if self.current_min < css.baseline => None,
             css => css,
         };
@@ -105,7 +137,12 @@ impl HyStartPlusPlus {
 
 impl SlowStart for HyStartPlusPlus {
     fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
+        //= RFC 9406, 4.2
+        //# When windowEnd is ACKed, the current round ends and windowEnd is set to SND.NXT.
         if ack.view.snd_una >= self.window_end && self.end_round(ack.view.snd_nxt) {
+            //= RFC 9406, 4.2
+            //# If CSS_ROUNDS rounds are complete, enter congestion avoidance by setting the ssthresh to the current
+            //# cwnd.
             control.ssthresh = control.cwnd;
             return;
         }
@@ -115,12 +152,17 @@ impl SlowStart for HyStartPlusPlus {
     }
 
     fn growth(&mut self, ack: &Ack) -> u32 {
+        //= RFC 9406, 4.2 (departs: counted in packets, SACKed ones included)
+        //# While an arriving ACK may newly acknowledge an arbitrary number of bytes, the HyStart++ algorithm limits the
+        //# number of those bytes applied to increase the cwnd to L*SMSS bytes.
         let counted = ack.delivered.min(self.limit);
         if self.css.is_none() {
             return counted;
         }
         let packets = self.credit.saturating_add(counted);
         self.credit = packets % CSS_DIVISOR;
+        //= RFC 9406, 4.2
+        //# cwnd = cwnd + (min(N, L * SMSS) / CSS_GROWTH_DIVISOR)
         packets / CSS_DIVISOR
     }
 }

@@ -116,6 +116,8 @@ impl Sender {
         }
         let newer = ack.tsecr > self.tsecr;
         self.take_in(ack, stamp, &mut found);
+        //= RFC 9768, 3.2.2.2
+        //# it first checks whether it has already been superseded
         if accurate && (found.acked > 0 || found.sacked || newer) {
             self.count_marks(ack, &mut found);
         }
@@ -148,6 +150,9 @@ impl Sender {
             self.backoffs = 0;
         }
         if !ack.blocks.is_empty() && self.packets_out() > 0 {
+            //= RFC 6675, 5
+            //# Upon the receipt of any ACK containing SACK information, the scoreboard MUST be updated via the Update
+            //# () routine.
             self.tag_sacks(ack, stamp, found);
             self.check_sack_reordering(found);
         }
@@ -160,6 +165,10 @@ impl Sender {
     /// than seven marks in between, which takes a row of lost ACKs, eight are missed.
     #[cold]
     fn count_marks(&mut self, ack: &AckInfo, found: &mut Findings) {
+        //= RFC 9768, 3.2.2.2
+        //# It takes the least significant 3 bits of its local s.cep counter and subtracts them from the incoming ACE
+        //# counter to work out the minimum positive increment it could apply to s.cep (assuming the ACE field only
+        //# wrapped at most once).
         let marked = Packet::ace_count(ack.flags).wrapping_sub(Packet::ace_count(self.known_marks)) % 8;
         self.known_marks = ack.flags & Packet::ACE;
         self.view.delivered_ce += u64::from(marked);
@@ -205,6 +214,9 @@ impl Sender {
             told.cwnd_limited = self.is_cwnd_limited();
         }
         self.finish_rate(stamp, delivered);
+        //= RFC 8985, 9.3
+        //# The Proportional Rate Reduction (PRR) algorithm [RFC6937] is RECOMMENDED for the specific congestion control
+        //# actions taken upon the losses detected by RACK- TLP.
         if !self.needs.full_control && self.reducing() {
             self.reduce_proportionally(delivered, count_u32(self.view.lost - prior.lost), found.advanced, now);
         } else if self.needs.full_control || self.grows(found) {
@@ -258,6 +270,8 @@ impl Sender {
     pub(super) fn count_delivered(&mut self, packets: u32, found: &Findings) {
         self.view.delivered += u64::from(packets);
         if found.ece {
+            //= RFC 8257, 3.3 (departs: in packets, SACKed ones included, as in Linux)
+            //# If the ECE flag is set, update the bytes marked: DCTCP.BytesMarked += BytesAcked
             self.view.delivered_ce += u64::from(packets);
         }
     }
@@ -293,6 +307,9 @@ impl Sender {
             // Of a SACKed segment the burst may be gone.
             let asked = self.needs.rate && self.rtx.flags(seq) & flags::SACKED == 0;
             let start = asked.then(|| self.rtx.start_of(seq));
+            //= RFC 6675, 4
+            //# SACK information is advisory and therefore SACKed data MUST NOT be removed from the TCP's retransmission
+            //# buffer until the data is cumulatively acknowledged [RFC2018].
             let Some((segment, burst)) = self.rtx.pop() else { break };
             self.view.snd_una = seq + 1;
             if segment & flags::LOST != 0 {
@@ -315,6 +332,9 @@ impl Sender {
                 found.original_delivered |= seq < self.high_seq;
             }
             self.count_delivered(1, found);
+            //= RFC 8985, 6.2
+            //# The Timestamp Echo Reply field (TSecr) of the ACK's timestamp option [RFC7323], if available, indicates
+            //# the ACK was not acknowledging the last retransmission of the segment.
             let spurious = again && self.echoed_before(Self::stamp(sent.time()));
             if !spurious {
                 self.rack_advance(sent, seq + 1, segment, stamp);
@@ -323,6 +343,9 @@ impl Sender {
                 found.start = start;
             }
         }
+        //= RFC 8985, 6.2
+        //# If a never-retransmitted segment that's below RACK.fack is (selectively or cumulatively) acknowledged, it
+        //# has been delivered out of order.
         // A hole that was never retransmitted got filled: reordering.
         if lowest < prior_fack {
             self.note_reordering(lowest, self.rtx.highest_sacked(self.view.snd_una));

@@ -8,6 +8,8 @@ impl Sender {
     /// Packets that the congestion window still lets leave.
     #[inline]
     pub(super) fn window_room(&self) -> u32 {
+        //= RFC 6675, 5
+        //# If cwnd - pipe >= 1 SMSS, the sender SHOULD transmit one or more segments as follows:
         self.control.cwnd.saturating_sub(self.in_flight())
     }
 
@@ -76,6 +78,9 @@ impl Sender {
     /// RFC 2861: a window that is not used decays towards what is.
     fn shrink_unused(&mut self, now: Time, config: &Config) {
         if self.view.ca == CaState::Open {
+            //= RFC 5681, 4.1 (departs: the window decays by RFC 2861, and only where it is not used)
+            //# Therefore, a TCP SHOULD set cwnd to no more than RW before beginning transmission if the TCP has not
+            //# sent data in an interval exceeding the retransmission timeout.
             let used = self.cwnd_used.max(config.initial_window);
             if used < self.control.cwnd {
                 self.control.ssthresh = self.current_ssthresh();

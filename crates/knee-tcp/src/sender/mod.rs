@@ -244,6 +244,9 @@ impl Sender {
         self.established
     }
 
+    //= RFC 6675, 4 (departs: counters in packets, kept up to date, stand for the traversal)
+    //# This routine traverses the sequence space from HighACK to HighData and MUST set the "pipe" variable to an
+    //# estimate of the number of octets that are currently in transit between the TCP sender and the TCP receiver.
     /// Packets in flight.
     pub const fn in_flight(&self) -> u32 {
         (self.packets_out() + self.retrans_out).saturating_sub(self.sacked_out + self.lost_out)

@@ -16,10 +16,14 @@ impl Sender {
         if self.packets_out() == 0 || !self.may_probe() {
             return false;
         }
+        //= RFC 8985, 7.2
+        //# Second, when there is no SRTT estimate available, the PTO SHOULD be 1 second.
         let mut span = if self.rtt.srtt8_us() > 0 { self.probe_span(config) } else { RTO_INITIAL };
         if advancing {
             span = span.min(self.rtt.rto());
         } else if let Some(left) = self.timeout_left(now) {
+            //= RFC 8985, 7.2
+            //# If Now() + PTO > TCP_RTO_expiration(): PTO = TCP_RTO_expiration() - Now()
             span = span.min(left);
         }
         self.set_timer(Pending::Probe, span, now);
@@ -29,25 +33,41 @@ impl Sender {
     /// How long a loss probe waits where there is an RTT and something is in flight: two RTTs and a little.
     #[inline]
     pub(super) fn probe_span(&self, config: &Config) -> Time {
+        //= RFC 8985, 7.2
+        //# PTO = 2 * SRTT
         let two_rtts = Time::from_micros(self.rtt.srtt8_us() >> 2);
+        //= RFC 8985, 7.2 (departs: Linux adds the least RTO for it, and 2 ms otherwise)
+        //# Third, when the FlightSize is one segment, the sender MAY inflate the PTO by TLP.max_ack_delay to
+        //# accommodate a potentially delayed acknowledgment and reduce the risk of spurious retransmissions.
         two_rtts + if self.packets_out() == 1 { config.rto_min } else { PROBE_MIN }
     }
 
     /// Whether loss probes are sent in this state.
     pub(super) const fn may_probe(&self) -> bool {
+        //= RFC 8985, 7.2
+        //# unless it is already in fast recovery, RTO recovery, or segments have been SACKed (i.e., RACK.segs_sacked is
+        //# not zero).
         matches!(self.view.ca, CaState::Open | CaState::Cwr)
     }
 
     /// RFC 8985, 7.3: a tail loss probe sends new data if there is some, else the last segment again.
     pub(super) fn send_probe(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        //= RFC 8985, 7.3
+        //# First, there is no other previous loss probe still in flight.
         if !self.probing && self.packets_out() > 0 {
             self.tlp_retransmitted = false;
             let before = self.view.snd_nxt;
             let window_open = self.view.snd_nxt < self.view.snd_una + config.receive_window;
             if self.view.snd_nxt < self.end && window_open {
+                //= RFC 8985, 7.3
+                //# If both conditions are met, then the sender SHOULD transmit a previously unsent data segment, if one
+                //# exists and the receive window allows, and increment the FlightSize accordingly.
                 self.send_new(Push::Probe, now, config, out);
             } else {
                 self.rtx.track(self.view.snd_una, self.view.snd_nxt);
+                //= RFC 8985, 7.3
+                //# If such an unsent segment is not available, then the sender SHOULD retransmit the highest-sequence
+                //# segment sent so far and set TLP.is_retrans to true.
                 self.resend(self.view.snd_nxt - 1, 1, now, out);
                 self.tlp_retransmitted = true;
             }
@@ -56,6 +76,9 @@ impl Sender {
                 self.pending = Pending::Nothing;
             }
         }
+        //= RFC 8985, 7.3
+        //# After attempting to send a loss probe, regardless of whether a loss probe was sent, the sender MUST re-arm
+        //# the RTO timer, not the PTO timer, if the FlightSize is not zero.
         self.rearm_timeout(now);
     }
 
@@ -71,15 +94,22 @@ impl Sender {
         if reach.0 < self.tlp_end {
             return;
         }
+        //= RFC 8985, 7.4.2
+        //# If not TLP.is_retrans: TLP.end_seq = None /* TLP of new data delivered */ Else if ACK has a DSACK option
+        //# matching TLP.end_seq: TLP.end_seq = None /* Case 1, above */
         if !self.tlp_retransmitted || found.dsack_of_probe {
             self.set_probe_end(0);
         } else if reach > (self.tlp_end, 0) {
             // The probe repaired a loss that nothing else saw.
+            //= RFC 8985, 7.4.2
+            //# The sender then SHOULD invoke a congestion control response equivalent to a fast recovery.
             self.begin_reduction(Signal::Loss, now);
             self.set_state(CaState::Cwr, now);
             self.end_reduction(now);
             self.try_keep_open(now);
         } else if !found.advanced && !found.sacked {
+            //= RFC 8985, 7.4.2
+            //# Else If ACK is a DupAck without any SACK option: TLP.end_seq = None /* Case 2, above */
             self.set_probe_end(0);
         }
     }

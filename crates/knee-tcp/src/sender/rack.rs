@@ -32,11 +32,18 @@ impl Sender {
     pub(super) fn rack_advance(&mut self, sent: Micros, end: u64, segment: u8, stamp: Micros) {
         let rtt = stamp.since(sent);
         // Too quick for the retransmission: it was the original that arrived.
+        //= RFC 8985, 6.2
+        //# The segment was last retransmitted less than RACK.min_rtt ago.
         if segment & flags::EVER_RETRANSMITTED != 0 && rtt.time() < self.rtt.min_rtt() {
             return;
         }
         self.rack.advanced = true;
+        //= RFC 8985, 6.2
+        //# RACK.rtt = rtt
         self.rack.rtt = rtt;
+        //= RFC 8985, 6.2
+        //# If RACK_sent_after(Segment.xmit_ts, Segment.end_seq RACK.xmit_ts, RACK.end_seq): RACK.xmit_ts =
+        //# Segment.xmit_ts RACK.end_seq = Segment.end_seq
         if (sent, end) > self.rack.newest {
             self.rack.newest = (sent, end);
         }
@@ -52,6 +59,8 @@ impl Sender {
         self.rack.advanced = false;
         let Some(wait) = self.mark_lost_by_time(now) else { return false };
         let span = (wait.time() + REORDER_TIMER_MIN).min(self.rtt.rto());
+        //= RFC 8985, 6.2
+        //# For timely loss detection, it is RECOMMENDED that the sender install a reordering timer.
         self.set_timer(Pending::Reordering, span, now);
         true
     }
@@ -108,12 +117,21 @@ impl Sender {
 
     /// RFC 8985, 6.2 step 4: a quarter of the least RTT once reordering was seen, more after D-SACKs.
     fn reordering_window(&self) -> Micros {
+        //= RFC 8985, 3.3.2
+        //# The reordering window SHOULD be set to zero if no reordering has been observed on the connection so far, and
+        //# either (a) three segments have been SACKed since the last recovery or (b) the sender is already in fast or
+        //# RTO recovery.
         if !self.rack.reorder_seen
             && (matches!(self.view.ca, CaState::Recovery | CaState::Loss) || self.sacked_out >= self.reordering)
         {
             return Micros(0);
         }
+        //= RFC 8985, 3.3.2
+        //# Otherwise, the reordering window SHOULD start from a small fraction of the round-trip time or zero if no
+        //# round-trip time estimate is available.
         let quarter = u64::from(self.rtt.min_rtt_us().unwrap_or(u32::MAX) >> 2);
+        //= RFC 8985, 3.3.2
+        //# The RACK reordering window MUST be bounded, and this bound SHOULD be SRTT.
         Micros(quarter * u64::from(self.rack.reorder_steps)).min(Micros(self.rtt.srtt8_us() >> 3))
     }
 
@@ -125,6 +143,10 @@ impl Sender {
             self.rack.dsack_seen = false;
         }
         if self.rack.dsack_seen {
+            //= RFC 8985, 6.2
+            //# The RACK.reo_wnd increases linearly for every round trip in which the sender receives some DSACK option
+            //# so that after N round trips in which a DSACK is received, the RACK.reo_wnd becomes (N+1) * min_RTT / 4,
+            //# with an upper-bound
             self.rack.reorder_steps = (self.rack.reorder_steps + 1).min(255);
             self.rack.dsack_seen = false;
             self.rack.last_delivered = self.view.delivered;
@@ -143,6 +165,8 @@ impl Sender {
         if metric > u64::from(self.reordering) {
             self.reordering = metric.min(MAX_REORDERING) as u32;
         }
+        //= RFC 8985, 6.2
+        //# The sender sets RACK.reordering_seen to TRUE if such a segment is identified.
         self.rack.reorder_seen = true;
     }
 

@@ -28,6 +28,9 @@ impl Sender {
         if self.view.ca == CaState::Open {
             self.retrans_stamp = 0;
         } else if self.view.snd_una >= self.high_seq {
+            //= RFC 6675, 5
+            //# An incoming cumulative ACK for a sequence number greater than RecoveryPoint signals the end of loss
+            //# recovery, and the loss recovery phase MUST be terminated.
             match self.view.ca {
                 // The CWR flag must reach the receiver: something beyond `high_seq` has to be acknowledged.
                 CaState::Cwr if self.view.snd_una != self.high_seq => {
@@ -60,6 +63,9 @@ impl Sender {
             CaState::Loss => {
                 let resend = self.process_loss(duplicate, found, now);
                 self.find_losses(found, now);
+                //= RFC 6675, 5.1 (departs: Linux goes back to recovery where RACK finds a retransmission lost)
+                //# In addition, a new recovery phase (as described in Section 5) MUST NOT be initiated until HighACK is
+                //# greater than or equal to the new value of RecoveryPoint.
                 if !(self.view.ca == CaState::Open || found.lost_retransmission) {
                     return resend;
                 }
@@ -101,9 +107,17 @@ impl Sender {
         self.timeouts += 1;
         self.enter_loss(now);
         self.backoffs += 1;
+        //= RFC 5682, 3.1
+        //# When the retransmission timer expires, retransmit the first unacknowledged segment and set SpuriousRecovery
+        //# to FALSE.
         let head = self.view.snd_una;
+        //= RFC 6298, 5.4
+        //# Retransmit the earliest segment that has not been acknowledged by the TCP receiver.
         self.retransmit(head, 1, now, out);
         self.rtt.back_off();
+        //= RFC 6298, 5.6
+        //# Start the retransmission timer, such that it expires after RTO seconds (for the value of RTO after the
+        //# doubling operation outlined in 5.5).
         self.set_timer(Pending::Timeout, self.rtt.rto(), now);
     }
 
@@ -113,6 +127,9 @@ impl Sender {
         self.rtx.track(self.view.snd_una, self.view.snd_nxt);
         let stamp = Micros::of(now);
         for seq in self.view.snd_una..self.view.snd_nxt {
+            //= RFC 6675, 5.1
+            //# Further, a SACK TCP sender SHOULD utilize all SACK information made available during the loss recovery
+            //# following an RTO.
             if self.rtx.flags(seq) & flags::SACKED != 0 {
                 continue;
             }
@@ -122,6 +139,9 @@ impl Sender {
             }
         }
         self.rtx.set_retransmit_hint(self.view.snd_una);
+        //= RFC 5681, 3.1
+        //# When a TCP sender detects segment loss using the retransmission timer and the given segment has not yet been
+        //# resent by way of the retransmission timer, the value of ssthresh MUST be set
         let reduces = matches!(self.view.ca, CaState::Open | CaState::Disorder)
             || self.high_seq <= self.view.snd_una
             || (self.view.ca == CaState::Loss && self.backoffs == 0);
@@ -132,15 +152,23 @@ impl Sender {
             self.tell(StateEvent::Timeout, now);
             self.init_undo();
         }
+        //= RFC 5681, 3.1 (departs: Linux adds what RACK still holds to be in flight)
+        //# Furthermore, upon a timeout (as specified in [RFC2988]) cwnd MUST be set to no more than the loss window,
+        //# LW, which equals 1 full-sized segment (regardless of the value of IW).
         self.set_cwnd(self.in_flight() + 1, now);
         self.control.cwnd_cnt = 0;
         if matches!(self.view.ca, CaState::Open | CaState::Disorder) && self.sacked_out >= DUP_THRESHOLD {
             self.reordering = self.reordering.min(DUP_THRESHOLD);
         }
         self.set_state(CaState::Loss, now);
+        //= RFC 6675, 5.1
+        //# If an RTO occurs during loss recovery as specified in this document, RecoveryPoint MUST be set to HighData.
         self.high_seq = self.view.snd_nxt;
         self.set_probe_end(0);
         self.cwr_to_signal = self.ecn.reports_reductions();
+        //= RFC 5682, 3.1 (departs: Linux applies it again once the timeout has fired before)
+        //# This algorithm SHOULD NOT be applied if the TCP sender is already in loss recovery when a retransmission
+        //# timeout occurs.
         self.frto = fresh || self.backoffs > 0;
     }
 
@@ -150,16 +178,32 @@ impl Sender {
         if found.advanced && self.try_undo_loss(false, now) {
             return Resend::None;
         }
+        //= RFC 5682, 3.1
+        //# Given that the TCP Selective Acknowledgment Option [MMFR96] is enabled for a TCP connection, a TCP sender
+        //# MAY apply the SACK- enhanced F-RTO algorithm.
         if self.frto {
+            //= RFC 5682, 3.1
+            //# If the Cumulative Acknowledgment field or a SACK information in the ACK does not cover more than
+            //# "RecoveryPoint" AND it acknowledges data that was not acknowledged earlier (either with cumulative
+            //# acknowledgment or using SACK information), declare the timeout spurious and set SpuriousRecovery to
+            //# SPUR_TO.
             if found.original_delivered && self.try_undo_loss(true, now) {
                 return Resend::None;
             }
             if self.view.snd_nxt > self.high_seq {
+                //= RFC 5682, 3.1 (departs: Linux leaves the window as it is)
+                //# proceed with the conventional RTO recovery, retransmitting unacknowledged segments.
                 if found.sacked || duplicate {
                     self.frto = false;
                 }
             } else if found.advanced && !recovered {
+                //= RFC 5682, 3.1
+                //# When a new acknowledgment arrives, set variable "RecoveryPoint" to indicate the highest sequence
+                //# number transmitted so far.
                 self.high_seq = self.view.snd_nxt;
+                //= RFC 5682, 3.1 (departs: as many as the window lets leave)
+                //# Else, if the Cumulative Acknowledgment field does not cover "RecoveryPoint" but is larger than
+                //# SND.UNA, transmit up to two new (previously unsent) segments and proceed to step 3.
                 if self.view.snd_nxt < self.end {
                     return Resend::New;
                 }
@@ -192,6 +236,9 @@ impl Sender {
         self.prior_ssthresh = 0;
         if matches!(self.view.ca, CaState::Open | CaState::Disorder) {
             self.undo_marker = None;
+            //= RFC 8257, 3.3
+            //# Just as specified in [RFC3168], DCTCP does not react to congestion indications more than once for every
+            //# window of data.
             self.begin_reduction(Signal::Ecn, now);
             self.set_state(CaState::Cwr, now);
         }
@@ -209,8 +256,12 @@ impl Sender {
         self.set_probe_end(0);
         self.control.cwnd_cnt = 0;
         self.prior_cwnd = self.control.cwnd;
+        //= RFC 6937, 3
+        //# prr_delivered = 0 // Total bytes delivered during recovery prr_out = 0 // Total bytes sent during recovery
         self.prr_delivered = 0;
         self.prr_out = 0;
+        //= RFC 6937, 3
+        //# ssthresh = CongCtrlAlg() // Target cwnd after recovery
         self.ask_ssthresh(signal, now);
         self.cwr_to_signal = self.ecn.reports_reductions();
     }
@@ -222,17 +273,31 @@ impl Sender {
         if delivered == 0 || self.prior_cwnd == 0 {
             return;
         }
+        //= RFC 6937, 3
+        //# prr_delivered += DeliveredData
         self.prr_delivered += delivered;
+        //= RFC 6937, 3
+        //# pipe = (RFC 6675 pipe algorithm)
         let in_flight = i64::from(self.in_flight());
         let ssthresh = i64::from(self.control.ssthresh);
         let (prr_delivered, prr_out) = (i64::from(self.prr_delivered), i64::from(self.prr_out));
         let room = ssthresh - in_flight;
         let count = if room < 0 {
+            //= RFC 6937, 3 (departs: Linux takes cwnd at the start of recovery for it)
+            //# RecoverFS = snd.nxt-snd.una // FlightSize at the start of recovery
             let prior = i64::from(self.prior_cwnd);
+            //= RFC 6937, 3
+            //# sndcnt = CEIL(prr_delivered * ssthresh / RecoverFS) - prr_out
             (ssthresh * prr_delivered + prior - 1) / prior - prr_out
         } else {
+            //= RFC 6937, 3 (departs: Linux adds the MSS only where the ACK made progress without a new loss)
+            //# limit = MAX(prr_delivered - prr_out, DeliveredData) + MSS
             let bound = (prr_delivered - prr_out).max(i64::from(delivered));
+            //= RFC 6937, 3 (departs: at least what the ACK delivered)
+            //# limit = prr_delivered - prr_out
             // Progress without new losses: grow as in slow start.
+            //= RFC 6937, 3
+            //# sndcnt = MIN(ssthresh - pipe, limit)
             room.min(bound + i64::from(advanced && lost == 0))
         };
         let count = count.max(i64::from(self.prr_out == 0));
@@ -243,7 +308,11 @@ impl Sender {
         if self.needs.full_control {
             return;
         }
+        //= RFC 5681, 3.2 (departs: once all that was sent before the loss is acknowledged)
+        //# a TCP MUST set cwnd to ssthresh
         if self.reduced() && (self.view.ca == CaState::Cwr || self.undo_marker.is_some()) {
+            //= RFC 5681, 4.3
+            //# cwnd MUST be set to no more than ssthresh
             self.set_cwnd(self.control.ssthresh, now);
         }
         self.tell(StateEvent::ReductionDone, now);

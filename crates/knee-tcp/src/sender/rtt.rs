@@ -9,8 +9,14 @@ use super::micros::Micros;
 use knee_core::Time;
 use knee_core::convert::{low_u32, non_negative, saturating_u32};
 
+//= RFC 6298, 2.5
+//# A maximum value MAY be placed on RTO provided it is at least 60 seconds.
 /// Longest retransmission timeout (TCP_RTO_MAX), in microseconds.
 const RTO_MAX: u32 = 120_000_000;
+//= RFC 6298, 2.1
+//# Until a round-trip time (RTT) measurement has been made for a segment sent between the sender and receiver, the
+//# sender SHOULD set RTO <- 1 second, though the "backing off" on repeated retransmission discussed in (5.5) still
+//# applies.
 /// Timeout before there is a sample (RFC 6298, 2.1; TCP_TIMEOUT_INIT).
 pub const RTO_INITIAL: Time = Time::from_secs(1);
 /// Length of the filter of the least RTT (tcp_min_rtt_wlen), in microseconds.
@@ -105,6 +111,9 @@ impl RttEstimator {
 
     /// Doubles the timeout after it fired (RFC 6298, 5.5).
     pub fn back_off(&mut self) {
+        //= RFC 6298, 5.5
+        //# The host MUST set RTO <- RTO * 2 ("back off the timer"). The maximum value discussed in (2.5) above may be
+        //# used to provide an upper bound to this doubling operation.
         self.rto = self.rto.saturating_mul(2).min(RTO_MAX);
     }
 
@@ -124,6 +133,8 @@ impl RttEstimator {
             self.update_min(newest, now, filter);
         }
         self.update_srtt(rtt.0.cast_signed(), snd_una, snd_nxt);
+        //= RFC 6298, 2.3
+        //# After the computation, a host MUST update RTO <- SRTT + max (G, K*RTTVAR)
         self.rto = (self.srtt8 >> 3).saturating_add(self.rttvar4).min(RTO_MAX);
         updates
     }
@@ -132,9 +143,18 @@ impl RttEstimator {
         if self.srtt8 == 0 {
             return self.first_sample(rtt, snd_nxt);
         }
+        //= RFC 6298, 2.3
+        //# The value of SRTT used in the update to RTTVAR is its value before updating SRTT itself using the second
+        //# assignment.
         let error = rtt - i64::from(self.srtt8 >> 3);
+        //= RFC 6298, 2.3
+        //# SRTT <- (1 - alpha) * SRTT + alpha * R'
         self.srtt8 = low_u32(non_negative(i64::from(self.srtt8) + error).max(1));
+        //= RFC 6298, 2.3 (departs: Linux takes the greatest deviation of a round trip)
+        //# RTTVAR <- (1 - beta) * RTTVAR + beta * |SRTT - R'|
         let mut change = error.abs() - i64::from(self.mdev4 >> 2);
+        //= RFC 6298, 2.3 (departs: Linux's beta is 1/32 where a falling RTT would raise it)
+        //# The above SHOULD be computed using alpha=1/8 and beta=1/4 (as suggested in [JK88]).
         // A falling RTT moves the deviation by an eighth only, so that the timeout does not rise with it.
         if error < 0 && change > 0 {
             change >>= 3;
@@ -149,14 +169,21 @@ impl RttEstimator {
                 self.rttvar4 -= (self.rttvar4 - self.mdev_max4) >> 2;
             }
             self.round_end = snd_nxt;
+            //= RFC 6298, 4 (departs: Linux's K*RTTVAR decays to the least RTO, never to zero)
+            //# However, if the K*RTTVAR term in the RTO calculation equals zero, the variance term MUST be rounded to G
+            //# seconds (i.e., use the equation given in step 2.3).
             self.mdev_max4 = self.rto_min;
         }
     }
 
     #[cold]
     fn first_sample(&mut self, rtt: i64, snd_nxt: u64) {
+        //= RFC 6298, 2.2
+        //# When the first RTT measurement R is made, the host MUST set SRTT <- R RTTVAR <- R/2
         self.srtt8 = low_u32(non_negative(rtt << 3).max(1));
         self.mdev4 = low_u32(non_negative(rtt << 1));
+        //= RFC 6298, 2.4 (departs: Linux's K*RTTVAR is at least 200 ms, the RTO has no minimum of its own)
+        //# Whenever RTO is computed, if it is less than 1 second, then the RTO SHOULD be rounded up to 1 second.
         self.rttvar4 = self.mdev4.max(self.rto_min);
         self.mdev_max4 = self.rttvar4;
         self.round_end = snd_nxt;
@@ -178,6 +205,9 @@ impl RttEstimator {
 }
 
 impl LeastRtts {
+    //= RFC 8985, 6.2
+    //# The sender SHOULD track a windowed min-filtered estimate of recent RTT measurements that can adapt when
+    //# migrating to significantly longer paths rather than tracking a simple global minimum of all RTT measurements.
     fn take(&mut self, rtt: u32, now: Micros) {
         let min = &mut self.0;
         let new = (now, rtt);
@@ -213,6 +243,9 @@ impl Sender {
     #[inline]
     pub(super) fn sample_rtt(&mut self, found: &mut Findings, stamp: Micros) -> Option<Micros> {
         let span = |sent: Micros| stamp.since(sent);
+        //= RFC 6298, 3
+        //# A TCP implementation MUST take at least one RTT measurement per RTT (unless that is not possible per Karn's
+        //# algorithm).
         if let (Some((first, last)), false, None) = (found.ack_sent, found.retransmitted_acked, found.sack_sent) {
             let newest = span(last);
             self.sample_rtts(span(first), newest, stamp);
@@ -235,6 +268,9 @@ impl Sender {
         let span = |sent: Micros| stamp.since(sent);
         let mut smooth = None;
         let mut newest = None;
+        //= RFC 6298, 3
+        //# RTT samples MUST NOT be made using segments that were retransmitted (and thus for which it is ambiguous
+        //# whether the reply was for the first instance of the packet or a later instance).
         if let (Some((first, last)), false) = (found.ack_sent, found.retransmitted_acked) {
             smooth = Some(span(first));
             newest = Some(span(last));
@@ -243,6 +279,10 @@ impl Sender {
             smooth = smooth.or(Some(span(first)));
             newest = Some(span(last));
         }
+        //= RFC 6298, 3
+        //# The only case when TCP can safely take RTT samples from retransmitted segments is when the TCP timestamp
+        //# option [JBB92] is employed, since the timestamp option removes the ambiguity regarding which instance of the
+        //# data segment triggered the acknowledgment.
         if smooth.is_none() && found.acked > 0 && self.tsecr != 0 {
             smooth = Some(self.rtt_by_timestamp(stamp));
             newest = smooth;

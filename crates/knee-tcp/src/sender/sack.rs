@@ -78,6 +78,9 @@ impl Sender {
             self.retrans_out -= u32::from(segment & flags::RETRANSMITTED != 0);
         }
         if segment & flags::EVER_RETRANSMITTED == 0 {
+            //= RFC 8985, 6.2
+            //# If a never-retransmitted segment that's below RACK.fack is (selectively or cumulatively) acknowledged,
+            //# it has been delivered out of order.
             if seq < highest {
                 found.saw_late(seq);
             }

@@ -117,6 +117,9 @@ impl Sender {
         self.established = true;
         self.pending = Pending::Nothing;
         self.timer = Timer::OFF;
+        //= RFC 5681, 3.1 (departs: Linux forgives one lost SYN)
+        //# Further, if the SYN or SYN/ACK is lost, the initial window used by a sender after a correctly transmitted
+        //# SYN MUST be one segment consisting of at most SMSS bytes.
         // More than one lost SYN costs the initial window (Linux's tcp_init_transfer; RFC 6928, 3, says so of one).
         if self.backoffs > 1 {
             self.control.cwnd = 1;

@@ -36,6 +36,8 @@ impl Sender {
     /// Sets the retransmission timeout, counted from the oldest segment where another timer ran before
     /// (tcp_rearm_rto).
     pub(super) fn rearm_timeout(&mut self, now: Time) {
+        //= RFC 6298, 5.2
+        //# When all outstanding data has been acknowledged, turn off the retransmission timer.
         if self.packets_out() == 0 {
             self.pending = Pending::Nothing;
             self.timer = Timer::OFF;
@@ -50,12 +52,17 @@ impl Sender {
     }
 
     pub(super) fn set_timer(&mut self, pending: Pending, span: Time, now: Time) {
+        //= RFC 8985, 8
+        //# When arming a RACK reordering timer or TLP PTO timer, the sender SHOULD cancel any other pending timers.
         self.pending = pending;
         self.timer = Timer::set(now, span);
     }
 
     /// The timer after an ACK that made progress.
     pub(super) fn set_ack_timer(&mut self, now: Time, config: &Config) {
+        //= RFC 6298, 5.3 (departs: a loss probe's timer runs first, where one is due)
+        //# When an ACK is received that acknowledges new data, restart the retransmission timer so that it will expire
+        //# after RTO seconds (for the current value of RTO).
         if !self.schedule_probe(true, now, config) {
             self.rearm_timeout(now);
         }

@@ -26,6 +26,10 @@ impl Sender {
     }
 
     pub(super) fn send_after_ack(&mut self, resend: Resend, now: Time, config: &Config, out: &mut Vec<Departure>) {
+        //= RFC 6675, 4
+        //# If no sequence number 'S2' per rule (1) exists but there exists available unsent data and the receiver's
+        //# advertised window allows, the sequence range of one segment of up to SMSS octets of previously unsent data
+        //# starting with sequence number HighData+1 MUST be returned.
         // Mostly all that is lost has been sent again.
         if resend == Resend::New || (resend == Resend::Lost && self.retrans_out < self.lost_out) {
             self.resend_first(resend, now, config, out);
@@ -40,6 +44,10 @@ impl Sender {
             if self.view.snd_nxt > self.high_seq {
                 return;
             }
+            //= RFC 5682, 3.1
+            //# If the TCP sender is not able to transmit any previously unsent data -- either due to receiver window
+            //# limitation or because it does not have any new data to send -- the recommended action is to refrain from
+            //# entering step 3 of this algorithm.
             self.frto = false;
         }
         self.send_lost(now, config, out);
@@ -93,6 +101,9 @@ impl Sender {
     fn room(&self, push: Push, config: &Config) -> u32 {
         let room = self.window_room();
         let room = if room == 0 && push == Push::Probe { 1 } else { room };
+        //= RFC 5681, 2 (departs: what is SACKed or lost makes room in cwnd, as in RFC 6675)
+        //# At any given time, a TCP MUST NOT send data with a sequence number higher than the sum of the highest
+        //# acknowledged sequence number and the minimum of cwnd and rwnd.
         let window = (self.view.snd_una + config.receive_window).saturating_sub(self.view.snd_nxt);
         room.min(saturating_u32(window))
     }
@@ -100,8 +111,13 @@ impl Sender {
     /// What follows when `sent` new segments have left.
     fn after_departures(&mut self, sent: u32, push: Push, now: Time, config: &Config) {
         if self.reducing() {
+            //= RFC 6937, 3
+            //# prr_out += (data sent) // strictly less than or equal to sndcnt
             self.prr_out += sent;
         }
+        //= RFC 8985, 7.2
+        //# The sender SHOULD start or restart a loss probe PTO timer after transmitting new data (that was not itself a
+        //# loss probe)
         if push == Push::Normal {
             self.schedule_probe(false, now, config);
         }
@@ -119,6 +135,9 @@ impl Sender {
     pub(super) fn depart(&mut self, count: u32, now: Time, out: &mut Vec<Departure>) {
         let (start, stamp) = (self.view.snd_nxt, Micros::of(now));
         let was_empty = self.packets_out() == 0;
+        //= RFC 8985, 4 (departs: in microseconds, once for the packets that leave together)
+        //# For each data segment sent, the sender MUST store its most recent transmission time with a timestamp whose
+        //# granularity is finer than 1/4 of the minimum RTT of the connection.
         self.rtx.push(Burst::new(start, count, stamp, self.view.delivered, false));
         if self.needs.rate {
             if was_empty {
@@ -132,6 +151,9 @@ impl Sender {
         }
         self.view.snd_nxt += u64::from(count);
         // In other states a probe is scheduled once all that may leave has left.
+        //= RFC 6298, 5.1 (departs: a loss probe's timer runs first, where one is due)
+        //# Every time a packet containing data is sent (including a retransmission), if the timer is not running, start
+        //# it running so that it will expire after RTO seconds (for the current value of RTO).
         if (was_empty || self.pending == Pending::Probe) && !self.may_probe() {
             self.rearm_timeout(now);
         }
@@ -162,6 +184,9 @@ impl Sender {
         {
             self.rtx.set_retransmit_hint(start);
             let room = self.window_room();
+            //= RFC 8985, 9.3
+            //# A segment marked as lost by RACK-TLP MUST NOT be retransmitted until congestion control deems this
+            //# appropriate.
             if self.waits_for_pacing(now) || room == 0 {
                 break;
             }
@@ -174,11 +199,15 @@ impl Sender {
             self.rtx.set_retransmit_hint(seq);
         }
         if self.reducing() {
+            //= RFC 6937, 3
+            //# prr_out += (data sent) // strictly less than or equal to sndcnt
             self.prr_out += total;
         }
         if total > 0 {
             self.tell_sent(total, true, now);
         }
+        //= RFC 6675, 6 (departs: re-armed where the oldest segment is sent again)
+        //# re-arms the RTO timer on each retransmission that is sent during recovery MAY be used.
         if rearm {
             self.set_timer(Pending::Timeout, self.rtt.rto(), now);
         }
@@ -187,6 +216,10 @@ impl Sender {
     /// The first segment from `seq` on that waits to be retransmitted, and the end of the hole that it lies in.
     fn next_lost(&self, mut seq: u64) -> Option<(u64, u64)> {
         while let Some((start, end)) = self.rtx.next_hole(seq, self.view.snd_nxt) {
+            //= RFC 6675, 4
+            //# If there exists a smallest unSACKed sequence number 'S2' that meets the following three criteria for
+            //# determining loss, the sequence range of one segment of up to SMSS octets starting with S2 MUST be
+            //# returned.
             if let Some(lost) = (start..end).find(|&seq| self.waits_to_leave(seq)) {
                 return Some((lost, end));
             }
@@ -222,6 +255,8 @@ impl Sender {
             if alone && self.needs.rate {
                 self.push_start(1);
             }
+            //= RFC 8985, 6.1
+            //# Upon retransmitting a segment, set Segment.retransmitted to TRUE.
             self.rtx.set_flags(seq, flags::EVER_RETRANSMITTED, 0);
         }
         self.retransmitted += u64::from(count);

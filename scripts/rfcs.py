@@ -1,0 +1,161 @@
+"""Write docs/rfcs.md from docs/rfcs/*.toml and the quotations in crates/: python scripts/rfcs.py.
+
+A quotation is a comment: `//= RFC 6298, 2.3`, then lines of `//#` with the RFC's words. Where the code departs from
+them on purpose, the first line ends with `(departs: why)`.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import tomllib
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "rfcs.md"
+HEADER = re.compile(r"//= RFC (\d+), ([A-Z0-9.]+)(?: \(departs: (.+)\))?")
+INTRODUCTION = """\
+# RFCs
+
+The code quotes the sentence of an RFC that it implements, beside the line that does so: `//= RFC 6298, 2.3`, then the
+RFC's words behind `//#`. `git grep '//= RFC 6298'` finds them. The sentences on what a sender, a receiver or a queue
+does, and the central formulas, are in `docs/rfcs/`, one file for each RFC, with the reason where no code quotes one.
+Connections are those of the simulator, which follow Linux; where it departs from a sentence, the quotation says so.
+
+`python scripts/rfcs.py` writes this page. `tests/test_rfcs.py` compares it, and every quotation, with `docs/rfcs/`.
+"""
+
+
+@dataclass(frozen=True)
+class Quotation:
+    """What a comment quotes, and where it stands."""
+
+    place: str
+    line: int
+    rfc: int
+    section: str
+    words: str
+    departs: str | None
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A sentence or formula of an RFC; `not_implemented` says why no code quotes it."""
+
+    section: str
+    quote: str
+    not_implemented: str | None
+
+    def holds(self, quotation: Quotation) -> bool:
+        """Whether that quotes this or a part of it."""
+        return self.section == quotation.section and f" {quotation.words} " in f" {self.quote} "
+
+
+@dataclass(frozen=True)
+class Rfc:
+    """An RFC, as far as it was read."""
+
+    number: int
+    title: str
+    url: str
+    requirements: tuple[Requirement, ...]
+
+
+def normal(words: str) -> str:
+    """The same with single spaces."""
+    return " ".join(words.split())
+
+
+def quotations_in(text: str, place: str) -> list[Quotation]:
+    """The quotations of a source file; a line of one that cannot be read is an error."""
+    found = []
+    lines = [line.strip() for line in text.splitlines()]
+    for number, (before, line) in enumerate(pairwise(["", *lines])):
+        if line.startswith("//=") and not HEADER.fullmatch(line):
+            raise ValueError(f"{place}:{number + 1}: expected '//= RFC NUMBER, SECTION', found {line!r}")
+        if line.startswith("//#") and not before.startswith(("//=", "//#")):
+            raise ValueError(f"{place}:{number + 1}: a quotation without its '//= RFC NUMBER, SECTION'")
+        if header := HEADER.fullmatch(line):
+            end = number + 1
+            while end < len(lines) and lines[end].startswith("//#"):
+                end += 1
+            words = normal(" ".join(line[3:] for line in lines[number + 1 : end]))
+            if not words:
+                raise ValueError(f"{place}:{number + 1}: no words are quoted")
+            found.append(Quotation(place, number + 1, int(header[1]), header[2], words, header[3]))
+    return found
+
+
+def quotations() -> list[Quotation]:
+    """All quotations in the Rust sources."""
+    return [
+        quotation
+        for path in sorted((ROOT / "crates").rglob("*.rs"))
+        for quotation in quotations_in(path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix())
+    ]
+
+
+def rfcs() -> list[Rfc]:
+    """The RFCs in docs/rfcs/."""
+    found = []
+    for path in (ROOT / "docs" / "rfcs").glob("rfc*.toml"):
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        requirements = tuple(
+            Requirement(entry["section"], normal(entry["quote"]), entry.get("not_implemented"))
+            for entry in table["requirement"]
+        )
+        found.append(Rfc(int(path.stem.removeprefix("rfc")), table["title"], table["url"], requirements))
+    return sorted(found, key=lambda rfc: rfc.number)
+
+
+def _item(text: str) -> str:
+    return textwrap.fill(text, 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def _quoting(rfc: Rfc, requirement: Requirement, quoted: list[Quotation]) -> list[Quotation]:
+    return [one for one in quoted if one.rfc == rfc.number and requirement.holds(one)]
+
+
+def _row(rfc: Rfc, quoted: list[Quotation]) -> str:
+    files = sorted({one.place for one in quoted if one.rfc == rfc.number})
+    links = ", ".join(f"[{Path(place).name}](../{place})" for place in files)
+    quoting = [_quoting(rfc, requirement, quoted) for requirement in rfc.requirements]
+    departs = sum(any(one.departs for one in found) for found in quoting)
+    implemented = sum(bool(found) for found in quoting) - departs
+    rest = sum(not found for found in quoting)
+    return f"| [{rfc.number}]({rfc.url}) {rfc.title} | {links} | {implemented} | {departs} | {rest} |"
+
+
+def page() -> str:
+    """The page as it has to be."""
+    known, quoted = rfcs(), quotations()
+    parts = [INTRODUCTION]
+    parts += ["| RFC | quoted in | implemented | with a departure | not implemented |", "|---|---|---|---|---|"]
+    parts += [_row(rfc, quoted) for rfc in known]
+    for title, departing in (("Departures", True), ("Not implemented", False)):
+        parts += ["", f"## {title}"]
+        for rfc in known:
+            items = []
+            for requirement in rfc.requirements:
+                reasons = (
+                    sorted({one.departs for one in _quoting(rfc, requirement, quoted) if one.departs})
+                    if departing
+                    else [requirement.not_implemented or ""]
+                )
+                said = "; ".join(filter(None, reasons))
+                if said:
+                    items.append(_item(f"- {requirement.section}: `{requirement.quote}` — {said}"))
+            if items:
+                parts += [
+                    "",
+                    f"### RFC {rfc.number}" + (": departures" if departing else ": not implemented"),
+                    "",
+                    *items,
+                ]
+    return "\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
