@@ -150,7 +150,7 @@ def page() -> str:
             if items:
                 parts += [
                     "",
-                    f"### RFC {rfc.number}" + (": departures" if departing else ": not implemented"),
+                    f"### RFC {rfc.number}{': departures' if departing else ': not implemented'}",
                     "",
                     *items,
                 ]
