@@ -132,9 +132,9 @@ def page() -> str:
     """The page as it has to be."""
     known, quoted = rfcs(), quotations()
     parts = [INTRODUCTION]
-    parts += ["| RFC | quoted in | implemented | with a departure | not implemented |", "|---|---|---|---|---|"]
+    parts += ["| RFC | quoted in | implemented | with a departure | the rest |", "|---|---|---|---|---|"]
     parts += [_row(rfc, quoted) for rfc in known]
-    for title, departing in (("Departures", True), ("Not implemented", False)):
+    for title, departing in (("Departures", True), ("Not implemented, or by no line of its own", False)):
         parts += ["", f"## {title}"]
         for rfc in known:
             items = []
@@ -150,7 +150,7 @@ def page() -> str:
             if items:
                 parts += [
                     "",
-                    f"### RFC {rfc.number}" + (": departures" if departing else ": not implemented"),
+                    f"### RFC {rfc.number}{': departures' if departing else ': the rest'}",
                     "",
                     *items,
                 ]

@@ -345,7 +345,7 @@ impl Rule {
     fn cubic_count(&self, epoch: &Epoch, t: Time, cwnd: u32) -> u32 {
         let target = cubic_fn::w_cubic(self.scale.into(), t, epoch.k.into(), epoch.origin);
         let cwnd = u64::from(cwnd);
-        //= RFC 9438, 4.2 (departs: at or above the target Linux grows by 1 % per RTT)
+        //= RFC 9438, 4.2 (departs: at or above the target Linux grows by a packet in 100 RTTs)
         //# The lower and upper bounds below ensure that CUBIC's congestion window increase rate is non-decreasing
         // At or above its target the window hardly grows.
         //= RFC 9438, 4.4 (departs: for each packet acknowledged, as in Linux)

@@ -78,7 +78,7 @@ pub(crate) const ONE: u64 = u64::MAX >> 8;
 /// Ticks of 64 ns in a second.
 const TICKS_PER_SEC: u64 = 1_000_000_000 >> TICK_SHIFT;
 const TICK_SHIFT: u32 = 6;
-/// Above this delay p rises by 2 % more at each update (RFC 8033, 5.2).
+/// Above this delay p rises by 2 % more at each update (Linux pie_calculate_probability; RFC 8033 has nothing like it).
 const HIGH_DELAY: u64 = ticks(Time::from_millis(250));
 //= RFC 8033, 5.2
 //# It is recommended that the threshold be set to 16 KB, assuming a typical packet size of around 1 KB or 1.5 KB.

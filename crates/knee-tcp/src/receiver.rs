@@ -343,7 +343,7 @@ impl Receiver {
             }
             // RFC 9768, 3.2.2.5.1: an ACK for the first mark after none, and for every second one.
             Feedback::Accurate if ce => {
-                //= RFC 9768, 3.2 (departs: marks of pure ACKs are not counted, as none is answered)
+                //= RFC 9768, 3.2 (departs: marks of pure ACKs are not counted)
                 //# The Data Receiver MUST increment the CE packet counter (r.cep),
                 self.ce_count = self.ce_count.wrapping_add(1);
                 self.ce_untold += 1;

@@ -32,6 +32,8 @@ const LEAST_RISE: Time = Time::from_millis(4);
 const GREATEST_RISE: Time = Time::from_millis(16);
 //= RFC 9406, 4.3
 //# CSS_GROWTH_DIVISOR = 4
+//= RFC 9406, 4.3
+//# The minimum value of CSS_GROWTH_DIVISOR MUST be at least 2.
 /// How much slower the window grows in CSS (`CSS_GROWTH_DIVISOR`).
 const CSS_DIVISOR: u32 = 4;
 //= RFC 9406, 4.3

@@ -216,7 +216,7 @@ impl Sender {
         self.finish_rate(stamp, delivered);
         //= RFC 8985, 9.3
         //# The Proportional Rate Reduction (PRR) algorithm [RFC6937] is RECOMMENDED for the specific congestion control
-        //# actions taken upon the losses detected by RACK- TLP.
+        //# actions taken upon the losses detected by RACK-TLP.
         if !self.needs.full_control && self.reducing() {
             self.reduce_proportionally(delivered, count_u32(self.view.lost - prior.lost), found.advanced, now);
         } else if self.needs.full_control || self.grows(found) {

@@ -180,7 +180,7 @@ impl Sender {
         }
         //= RFC 5682, 3.1
         //# Given that the TCP Selective Acknowledgment Option [MMFR96] is enabled for a TCP connection, a TCP sender
-        //# MAY apply the SACK- enhanced F-RTO algorithm.
+        //# MAY apply the SACK-enhanced F-RTO algorithm.
         if self.frto {
             //= RFC 5682, 3.1
             //# If the Cumulative Acknowledgment field or a SACK information in the ACK does not cover more than

@@ -216,7 +216,7 @@ impl Sender {
     /// The first segment from `seq` on that waits to be retransmitted, and the end of the hole that it lies in.
     fn next_lost(&self, mut seq: u64) -> Option<(u64, u64)> {
         while let Some((start, end)) = self.rtx.next_hole(seq, self.view.snd_nxt) {
-            //= RFC 6675, 4
+            //= RFC 6675, 4 (departs: what RACK marked, in place of the three criteria)
             //# If there exists a smallest unSACKed sequence number 'S2' that meets the following three criteria for
             //# determining loss, the sequence range of one segment of up to SMSS octets starting with S2 MUST be
             //# returned.
