@@ -43,17 +43,17 @@ params! {
         //= RFC 8290, 5.2.6
         //# ECN [RFC3168] is enabled by default.
         /// mark ECN-capable packets, not drop them
-        ecn: bool = true, from "RFC 8290, 5.2.7; Linux fq_codel_init";
+        ecn: bool = true, from "RFC 8290, 5.2.6; Linux fq_codel_init";
         //= RFC 8290, 5.2.5
         //# The default value is 1024 in the current Linux implementation.
         /// queues
-        flows: u64 = 1024, in 1..=65_536, from "RFC 8290, 5.2.4; Linux fq_codel_init";
+        flows: u64 = 1024, in 1..=65_536, from "RFC 8290, 5.2.5; Linux fq_codel_init";
         //= RFC 8290, 5.2.4
         //# The default is set to 1514 bytes, which corresponds to the Ethernet MTU plus the hardware header length of
         //# 14 bytes.
         /// bytes a queue may send in a round
         quantum: Bytes = Bytes(1514), in Bytes(256)..=Bytes(1 << 20),
-            from "RFC 8290, 5.2.3; Linux fq_codel_init: a full frame";
+            from "RFC 8290, 5.2.4; Linux fq_codel_init: a full frame";
         /// most memory of all packets held
         memory_limit: Bytes = Bytes(32 << 20), in Bytes(4096)..=Bytes(1 << 31), from "Linux fq_codel_init";
         /// most packets dropped at once when full
