@@ -33,7 +33,8 @@ NO_MUTANTS := --exclude '**/testing.rs' --exclude '**/testing/**' --exclude '**/
 
 help:
 	@echo "make demo    build, run the scenario lola-fig4a and print the path of its report"
-	@echo "make test    set up, then run all checks and tests, as CI does (make check is the same)"
+	@echo "make test    set up, then run all checks and tests, as CI does (make check is the same); tests that passed and"
+	@echo "             that no change since can affect are left out, unless ALL=1"
 	@echo "make soak    run N=1000 random scenarios, and hold them against laws"
 	@echo "make setup   create .venv with the package, the release build of the core and the tools; STACKS=1: and noq's QUIC"
 	@echo "make fuzz    MINUTES=5: fuzz specifications, senders, queues and algorithms, this long each"
@@ -92,11 +93,14 @@ test-rust:
 	MAKEFLAGS= cargo test --workspace --exclude knee-py --quiet --doc
 	MAKEFLAGS= cargo test --manifest-path examples/outside/Cargo.toml --target-dir target/outside --quiet
 
+# Tests that passed and that no change since can affect are left out (tests/affected.py); ALL=1 runs them too.
+ALL ?=
+PYTEST := $(BIN)/python -m pytest --quiet $(if $(ALL),,--affected)
 test-python: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/endpoint $(STAMPS)/dev test-tools
-	$(BIN)/python -m pytest -n auto --dist worksteal --quiet --durations 25 -m "not running_kernel"
+	$(PYTEST) -n auto --dist worksteal --durations 25 -m "not running_kernel"
 
 test-kernel: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/endpoint $(STAMPS)/dev test-tools
-	$(BIN)/python -m pytest --quiet -m running_kernel
+	$(PYTEST) -m running_kernel
 
 # What tests use beside Python and Rust. Where it is missing and cannot be had, the tests that want it are skipped, by name.
 test-tools: $(STAMPS)/core
@@ -168,7 +172,7 @@ fmt: $(STAMPS)/dev
 	$(BIN)/ruff check --fix --quiet .
 
 clean:
-	rm -rf $(VENV) target results
+	rm -rf $(VENV) target results .pytest_cache
 
 $(STAMPS)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -197,11 +201,11 @@ $(STAMPS)/core: $(STAMPS)/maturin $(BUILT) pyproject.toml $(RUST_SOURCES)
 	@. $(BIN)/activate && PIP_QUIET=1 maturin develop --release --extras all $(FEATURES)
 	@touch $@
 
-# The switch of the ground host. Built here, not by that ground: it runs as root, and root builds nothing. The programs are
-# built where the core was, and share what they depend on with it.
+# The switch of the ground host. Built here, not by that ground: it runs as root, and root builds nothing. It is built where
+# the core was, and with the core's package, so that what both depend on has the same features and is compiled once.
 $(STAMPS)/switch: $(STAMPS)/core
 	@echo "Building the switch of the ground host"
-	@cargo build --quiet --locked --release --target-dir target -p knee-switch --bin knee-switch $(FEATURES)
+	@cargo build --quiet --locked --release --target-dir target -p knee-py -p knee-switch --bin knee-switch $(FEATURES)
 	@install target/release/knee-switch $(BIN)/knee-switch
 	@touch $@
 

@@ -16,6 +16,9 @@ from knee.results.result import Result
 from knee.study.sweeps import work
 from sweep_examples import SWEEP, TINY
 
+# The option --affected.
+pytest_plugins = ["affected", "pytester"]
+
 # How long an example takes says how busy the machine is.
 settings.register_profile("knee", deadline=None, derandomize=True)
 settings.load_profile("knee")

@@ -1,0 +1,263 @@
+"""Leaves out tests that passed before and that no change since can affect.
+
+After a change of one algorithm these are most. ``pytest --affected`` notes of each test that passes which congestion
+controls and queue disciplines something ran with. It leaves the test out as long as the sources of those, and all that
+is no algorithm's own, are as they were then:
+
+- A file is an algorithm's own if it is its module of ``knee-cc`` or ``knee-queue`` and no other code names that module
+  but the registry; what another algorithm names is that one's too.
+- Every other file of the project, what the registry says, the versions of Python and its packages, the kernel and the
+  files in ``../shared`` concern every test.
+- A test that starts a program with the simulator in it, or Python, depends on all algorithms, since what runs there is
+  not seen. One that reads the source of an algorithm depends on it.
+- Tests of a file in which something runs once for several of them (a cache, a fixture of the module) depend on what any
+  of them used.
+
+Use it after a build, as ``make test`` does: what was built of the sources is not looked at. A test that was skipped or
+failed is not left out. Without git, and with ``CI`` set, nothing is.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import json
+import multiprocessing.util
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knee import _core
+
+ROOT = Path(__file__).resolve().parents[1]
+#: Where pytest's cache has what passed: by test, the digest of all that it depends on, and the algorithms that it used.
+NOTES = "knee/passed"
+#: A test passes by its setup, itself and its teardown.
+PHASES = 3
+#: The crates of algorithms: each of them is a file or a folder in ``src`` and named in the list of ``registry.rs``.
+CRATES = {"cc": "knee-cc", "queue": "knee-queue"}
+#: Stands for all algorithms.
+ALL = "*"
+#: Programs without the simulator: whatever an algorithm does, they do the same.
+OTHERS = frozenset(
+    "apt-cache cc chromium clang fc-list gcc git ip iperf3 ldconfig linux pkg-config sleep tc tshark uname".split()
+)
+EVENTS = frozenset({"subprocess.Popen", "os.posix_spawn", "os.fork", "os.exec", "os.system", "os.startfile"})
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Digests of what tests depend on.
+
+    Attributes:
+        common: of all that is no algorithm's own.
+        own: by algorithm (``cc/reno``, ``queue/codel``), of its sources and those of algorithms that it names.
+        files: the algorithms of each file that is one's own.
+    """
+
+    common: str
+    own: dict[str, str]
+    files: dict[str, list[str]]
+
+    def of(self, used: Iterable[str]) -> str:
+        """A digest of everything that a test which used these algorithms depends on."""
+        names = self.own if ALL in used else used
+        return _digest(self.common, *(f"{name}={self.own.get(name)}" for name in sorted(names)))
+
+
+def _digest(*parts: str | bytes) -> str:
+    made = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        data = part.encode(errors="surrogateescape") if isinstance(part, str) else part
+        made.update(len(data).to_bytes(8, "little") + data)
+    return made.hexdigest()
+
+
+def code(path: Path) -> str:
+    """The text of a file of Rust without the tests at its end."""
+    return re.split(r"\n#\[cfg\(test\)\]\nmod \w+ \{", path.read_text(encoding="utf-8"), maxsplit=1)[0]
+
+
+def modules(crate: Path) -> dict[str, list[Path]]:
+    """The modules of algorithms of a crate, by name, with their files, without those that other code names."""
+    source = crate / "src"
+    registry = source / "registry.rs"
+    listed = set(re.findall(r"\b(\w+)::[A-Z]+,", code(registry)))
+    files = {name: _files(source, name) for name in listed}
+    of_algorithms = {path for paths in files.values() for path in paths} | {registry, source / "lib.rs"}
+    others = [path for path in source.rglob("*.rs") if path not in of_algorithms and not _is_for_tests(path)]
+    shared = {name for path in others for name in named(code(path), listed)}
+    return {name: paths for name, paths in files.items() if name not in shared}
+
+
+def _files(source: Path, name: str) -> list[Path]:
+    return [*sorted(source.glob(f"{name}.rs")), *sorted(path for path in (source / name).rglob("*") if path.is_file())]
+
+
+def _is_for_tests(path: Path) -> bool:
+    return path.name in ("testing.rs", "invariants.rs") or "testing" in path.parts
+
+
+def named(text: str, names: set[str]) -> set[str]:
+    """Which modules a text of Rust names, as ``NAME::`` or in a list of ``use crate::{...}``."""
+    lists = " ".join(re.findall(r"use (?:crate|super)::(?:\{[^;]*|\w+)", text))
+    return {name for name in names if re.search(rf"\b{name}::", text) or re.search(rf"\b{name}\b", lists)}
+
+
+def sources() -> Sources | None:
+    """The state of the project; None where git does not tell its files."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode != 0:
+        return None
+    own: dict[str, str] = {}
+    files: dict[str, list[str]] = {}
+    for kind, crate in CRATES.items():
+        found = modules(ROOT / "crates" / crate)
+        texts = {name: "\n".join(path.read_text(encoding="utf-8") for path in paths) for name, paths in found.items()}
+        codes = {name: "\n".join(code(path) for path in paths) for name, paths in found.items()}
+        for name, paths in found.items():
+            entries = [f"{kind}/{entry}" for entry in re.findall(r'\n    name: "([^"]+)"', texts[name])]
+            own |= dict.fromkeys(entries, _digest(*(f"{other}\n{texts[other]}" for other in _reached(name, codes))))
+            files |= {str(path): entries for path in paths}
+    common = [_core.registry(), sys.version, platform.release()]
+    common += sorted(f"{one.name} {one.version}" for one in importlib.metadata.distributions())
+    for path in sorted(ROOT / os.fsdecode(name) for name in listed.stdout.split(b"\0") if name):
+        if str(path) not in files and path.is_file():
+            common.append(f"{path.relative_to(ROOT)} {_digest(path.read_bytes())}")
+    for path in sorted((ROOT.parent / "shared").rglob("*")):
+        common.append(f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}")
+    return Sources(_digest(*common), own, files)
+
+
+def _reached(name: str, codes: dict[str, str]) -> list[str]:
+    reached, new = {name}, [name]
+    while new:
+        more = named(codes[new.pop()], set(codes)) - reached
+        reached |= more
+        new += more
+    return sorted(reached)
+
+
+class Observer:
+    """What tests of this process use."""
+
+    def __init__(self, known: Sources) -> None:
+        self.used: set[str] = set()
+        self._known = known
+        simulate = _core.simulate
+
+        def observed(spec: str, *given: Any) -> Any:
+            told = json.loads(spec)
+            self.used |= {f"cc/{flow['cc']}" for flow in told["flows"]}
+            for link in told["links"]:
+                self.used |= {f"queue/{way['queue']}" for way in (link, link["reverse"]) if way}
+            return simulate(spec, *given)
+
+        _core.simulate = observed
+        spawn = multiprocessing.util.spawnv_passfds
+
+        def spawned(*given: Any) -> int:
+            self.used.add(ALL)
+            return spawn(*given)
+
+        multiprocessing.util.spawnv_passfds = spawned
+        sys.addaudithook(self._heard)
+
+    def _heard(self, event: str, given: tuple[Any, ...]) -> None:
+        if event == "open" and str(given[0]).endswith(".rs"):
+            self.used.update(self._known.files.get(str(Path(given[0]).absolute()), ()))
+        elif event in EVENTS:
+            program = given[1][0] if event == "subprocess.Popen" and isinstance(given[1], list | tuple) else ""
+            if Path(os.fsdecode(program)).name not in OTHERS:
+                self.used.add(ALL)
+
+
+class Affected:
+    """The plugin: which tests are left out, and what is noted of those that ran."""
+
+    def __init__(self, known: Sources, cache: pytest.Cache) -> None:
+        self._known = known
+        self._observer = Observer(known)
+        self._cache = cache
+        self._notes: dict[str, list[Any]] = cache.get(NOTES, {})
+        self._used: dict[str, set[str]] = {}
+        self._passed: dict[str, int] = {}
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        # What was read to collect tests concerns all of them.
+        self._collected = set(self._observer.used)
+        out = [item for item in items if self._is_as_noted(item.nodeid)]
+        items[:] = [item for item in items if item not in set(out)]
+        config.hook.pytest_deselected(items=out)
+
+    def _is_as_noted(self, test: str) -> bool:
+        digest, used = self._notes.get(test, ("", ()))
+        return digest == self._known.of(used)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self) -> Iterator[None]:
+        self._observer.used = set(self._collected)
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
+        try:
+            return (yield)
+        finally:
+            item.user_properties.append(("used", sorted(self._observer.used)))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.passed and not hasattr(report, "wasxfail"):
+            self._passed[report.nodeid] = self._passed.get(report.nodeid, 0) + 1
+        if report.when == "teardown":
+            self._used[report.nodeid] = {
+                name for key, names in report.user_properties if key == "used" for name in names
+            }
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._notes:
+            # All are left out.
+            session.exitstatus = pytest.ExitCode.OK
+        # Workers report to the one process that notes. What was changed meanwhile may not have been tested.
+        if hasattr(session.config, "workerinput") or sources() != self._known:
+            return
+        together: dict[str, set[str]] = {}
+        for test, used in self._used.items():
+            together.setdefault(test.partition("::")[0], set()).update(used)
+        for test, used in self._used.items():
+            file = test.partition("::")[0]
+            if self._passed.get(test) == PHASES:
+                uses = together[file] if _shares(ROOT / file) else used
+                self._notes[test] = [self._known.of(uses), sorted(uses)]
+            else:
+                self._notes.pop(test, None)
+        self._cache.set(NOTES, self._notes)
+
+
+@functools.cache
+def _shares(file: Path) -> bool:
+    return re.search(r'scope="|\bcache\b|lru_cache', file.read_text(encoding="utf-8")) is not None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--affected", action="store_true", help="leave out tests that passed and that no change can affect"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--affected") and not os.environ.get("CI"):
+        known = sources()
+        if known is not None:
+            config.pluginmanager.register(Affected(known, config.cache))
