@@ -17,8 +17,9 @@ import pytest
 
 import knee
 from knee.errors import RunError, ScenarioError
-from knee.grounds.host import refuse
+from knee.grounds.host import bench, refuse
 from knee.grounds.host.host import Host
+from knee.grounds.host.lab import switch_program
 from knee.kernel.bpf import build
 from knee.results import owned
 from knee.scenario.registry import congestion_controls
@@ -148,6 +149,30 @@ def test_two_cubic_flows_fill_100_mbit_without_touching_the_host(tmp_path: Path)
     assert "remarks" in result.summary or result.manifest["switch"]["behind"] == 0
     assert result.summary in [knee.Result.load(folder).summary for folder in tmp_path.iterdir()]
     assert _state_of_the_host() == before
+
+
+@pytest.mark.running_kernel
+@here
+def test_two_switches_are_measured_in_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    other = tmp_path / "switch"
+    other.write_bytes(switch_program().read_bytes())
+    other.chmod(0o755)
+    ran: list[str] = []
+    measure = Host.measure
+
+    def noted(ground: Host, *arguments: Any) -> Any:
+        ran.append(str(ground.switch))
+        return measure(ground, *arguments)
+
+    monkeypatch.setattr(Host, "measure", noted)
+    monkeypatch.setattr(bench, "RATES", {"host10": "10 Mbit/s"})
+    monkeypatch.setattr(bench, "_SECONDS", 2)
+    rows = bench.measure(2, other)
+    both = [str(switch_program()), str(other)]
+    assert ran == both * 2
+    assert [row["switch"] for row in rows] == both
+    # The link cannot carry more than its rate: 1 % is what an edge of the window may be off.
+    assert all(0 < row["carried_mbps"] < 10.1 and row["departures"] > 1000 for row in rows)
 
 
 @pytest.mark.running_kernel

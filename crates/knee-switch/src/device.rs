@@ -1,16 +1,26 @@
-//! A TUN device in a network namespace: packets are read and written as they are, 1500 bytes at most.
+//! A TUN device in a network namespace. What is read and written are packets as a wire would carry them, of 1500 bytes at
+//! most. The kernel hands over TCP's bursts in one piece, as to a network card, and the device cuts them: the kernel would
+//! do so while it sends, which it often does as it takes an ACK that the switch writes.
 
 use crate::config::Side;
 use rustix::io::Errno;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind, IoSlice};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use thiserror::Error;
-use tun_rs::{DeviceBuilder, SyncDevice};
+use tun_rs::{DeviceBuilder, IDEAL_BATCH_SIZE, SyncDevice, VIRTIO_NET_HDR_LEN};
 
 /// Packets that the kernel keeps for us to read. More than any window of data that comes in one burst.
 const READ_QUEUE: u32 = 50_000;
+
+/// The kernel's largest burst, and the header before it that says how to cut it.
+const BURST: usize = VIRTIO_NET_HDR_LEN + 65_536;
+/// Packets of a burst: 46 of TCP at 1448 bytes each, 128 of UDP (`UDP_MAX_SEGMENTS`).
+const PACKETS: usize = IDEAL_BATCH_SIZE;
+/// Room for a packet.
+const ROOM: usize = 2048;
 
 /// What could not be done, with which device.
 #[derive(Debug, Error)]
@@ -22,7 +32,16 @@ pub struct DeviceError {
 }
 
 /// An open device.
-pub struct Device(SyncDevice);
+pub struct Device {
+    tun: SyncDevice,
+    /// What the kernel handed over last.
+    burst: Box<[u8]>,
+    /// The packets that it was cut into, and their sizes.
+    packets: Vec<[u8; ROOM]>,
+    sizes: [usize; PACKETS],
+    /// Those of them that have not been read.
+    unread: Range<usize>,
+}
 
 impl Device {
     /// Makes the device of a side. The calling thread is in that side's namespace afterwards.
@@ -38,11 +57,10 @@ impl Device {
         let namespace = File::open(&side.namespace).map_err(fail("cannot open the namespace", &path))?;
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(|errno| fail("cannot enter the namespace", &path)(errno.into()))?;
-        // No offloads: what the kernel hands over are packets as a wire would carry them.
-        let device = DeviceBuilder::new()
+        let tun = DeviceBuilder::new()
             .name(&side.device)
             .mtu(1500)
-            .offload(false)
+            .offload(true)
             .packet_information(false)
             .with(|builder| {
                 builder.tx_queue_len(READ_QUEUE);
@@ -50,8 +68,14 @@ impl Device {
             .enable(false)
             .build_sync()
             .map_err(fail("cannot make the device", &side.device))?;
-        device.set_nonblocking(true).map_err(fail("cannot set up the device", &side.device))?;
-        Ok(Self(device))
+        tun.set_nonblocking(true).map_err(fail("cannot set up the device", &side.device))?;
+        Ok(Self {
+            tun,
+            burst: vec![0; BURST].into(),
+            packets: vec![[0; ROOM]; PACKETS],
+            sizes: [0; PACKETS],
+            unread: 0..0,
+        })
     }
 
     /// Reads a packet into `buffer`; none where none waits.
@@ -59,12 +83,21 @@ impl Device {
     /// # Errors
     /// Where the device is gone.
     #[inline]
-    pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        match rustix::io::read(&self.0, buffer) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-            Err(errno) => Err(errno.into()),
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        if self.unread.is_empty() {
+            match self.tun.recv_multiple(&mut self.burst, &mut self.packets, &mut self.sizes, 0) {
+                Ok(packets) => self.unread = 0..packets,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            }
         }
+        Ok(self.unread.next().map(|i| {
+            let bytes = self.sizes[i];
+            buffer[..bytes].copy_from_slice(&self.packets[i][..bytes]);
+            bytes
+        }))
     }
 
     /// Hands a packet to the namespace; false where the kernel refuses it.
@@ -73,7 +106,9 @@ impl Device {
     /// Where the device is gone.
     #[inline]
     pub fn write(&self, packet: &[u8]) -> io::Result<bool> {
-        match rustix::io::write(&self.0, packet) {
+        // All zero: a single packet, whose checksums are to be checked.
+        let header = [0; VIRTIO_NET_HDR_LEN];
+        match rustix::io::writev(&self.tun, &[IoSlice::new(&header), IoSlice::new(packet)]) {
             Ok(_) => Ok(true),
             Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::IO | Errno::INVAL) => Ok(false),
             Err(errno) => Err(errno.into()),
@@ -83,6 +118,6 @@ impl Device {
 
 impl AsFd for Device {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.tun.as_fd()
     }
 }

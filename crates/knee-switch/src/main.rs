@@ -45,7 +45,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let here = (Device::open(&config.sides[0])?, Sockets::open(&config, 0)?);
     let there = (Device::open(&config.sides[1])?, Sockets::open(&config, 1)?);
     let (endpoints, accounts) = Endpoints::new(&config, [here.1, there.1])?;
-    let sides = [here.0, there.0];
+    let mut sides = [here.0, there.0];
     privileges::drop_all(config.user)?;
     privileges::end_with(config.parent)?;
     println!("ready");
@@ -58,7 +58,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let mut network = Network::new(&config.spec, config.port, capture)?;
     network.watch(accounts);
     let mut late = Late::default();
-    let refused = ferry::run(&mut network, &sides, from_start, end, &mut late, priority == "fifo")?;
+    let refused = ferry::run(&mut network, &mut sides, from_start, end, &mut late, priority == "fifo")?;
     network.end_capture()?;
     let processor_s = clock::processor().as_secs_f64();
     let outcome = Outcome { late: late.figures(), refused, processor_s, priority };

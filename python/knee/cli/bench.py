@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -38,6 +39,17 @@ def bench(
     host: Annotated[
         bool, option(options.RUNNING, "--host", help="Measure the switch of the ground host instead; needs root.")
     ] = False,
+    against: Annotated[
+        Path | None,
+        option(
+            options.RUNNING,
+            "--against",
+            metavar="PROGRAM",
+            exists=True,
+            dir_okay=False,
+            help="With --host: run this switch in turns with the installed one; for example one of an earlier version.",
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Measure how fast this machine simulates.
@@ -50,8 +62,10 @@ def bench(
     if host:
         if cases:
             raise InputError("bench --host takes no cases; leave them out.")
-        _host(as_json)
+        _host(as_json, runs or 1, against)
         return
+    if against:
+        raise InputError("--against is another switch of the ground host; add --host.")
     if cases and "start" in cases:
         if len(cases) > 1:
             raise InputError("bench start cannot be combined with other cases; run them separately.")
@@ -129,20 +143,23 @@ def _sweep(as_json: bool, rounds: int | None) -> None:
         out().print("Dask is not installed here, so two workers were not measured: pip install 'knee[dask]'.")
 
 
-def _host(as_json: bool) -> None:
+def _host(as_json: bool, runs: int, against: Path | None) -> None:
     """Measures the switch."""
     from knee.grounds.host import bench as switch
 
-    measured = switch.measure()
+    measured = switch.measure(runs, against)
     if as_json:
         write_json({"host": measured})
         return
-    columns = ["link", "carried Mbit/s", "late us: p50", "p99", "max", "more than 1 ms", "processor %"]
-    rows = table("The switch of the ground host", columns)
+    columns = ["link", "switch", "carried Mbit/s", "late us: p50", "p99", "max", "more than 1 ms", "processor %"]
+    rows = table("The switch of the ground host", columns, text=2)
     for case in measured:
         late = [number(case[f"late_{which}_us"], 1) for which in ("p50", "p99", "max")]
         behind = f"{number(case['behind'])} of {number(case['departures'])}"
-        rows.add_row(case["rate"], number(case["carried_mbps"], 1), *late, behind, number(100 * case["processor"], 0))
+        which = "other" if against and case["switch"] == str(against.absolute()) else "installed"
+        rows.add_row(
+            case["rate"], which, number(case["carried_mbps"], 1), *late, behind, number(100 * case["processor"], 0)
+        )
     out().print(rows)
     turns = {
         "fifo": "with real-time priority, ahead of all ordinary processes",

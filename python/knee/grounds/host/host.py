@@ -35,6 +35,10 @@ class Host:
     logs = frozenset({"quic"})
     real_time = True
 
+    def __init__(self, switch: Path | None = None) -> None:
+        #: The switch: by default the one that is installed.
+        self.switch = switch or switch_program()
+
     def missing(self) -> Sequence[Missing]:
         """What is missing: root, devices, namespaces, the switch."""
         lacks = linux()
@@ -46,7 +50,7 @@ class Host:
             lacks.append(Missing("no /dev/net/tun", "sudo modprobe tun, or use a kernel with CONFIG_TUN"))
         if not Path("/proc/self/ns/net").exists():
             lacks.append(Missing("no network namespaces", "use a kernel with CONFIG_NET_NS"))
-        if not os.access(switch_program(), os.X_OK):
+        if not os.access(self.switch, os.X_OK):
             lacks.append(Missing("no program knee-switch", "make setup, or a wheel for Linux"))
         return [*lacks, *extras.missing("pyroute2")]
 
@@ -112,7 +116,7 @@ class Host:
     ) -> tuple[Seen, float]:
         """Runs a scenario and returns its measurements and its duration, s."""
         told = spec(scenario)
-        with lab() as here:
+        with lab(self.switch) as here:
             here.prepare(told, plan.sides(scenario), plan.ends(scenario), scenario.tcp, capture, qlog)
             begin = time.perf_counter()
             side, other, switch, *ends = here.run(scenario.duration, progress)

@@ -95,8 +95,9 @@ class _Program:
 class Lab:
     """Two namespaces connected by a switch."""
 
-    def __init__(self, owned: Owned) -> None:
+    def __init__(self, owned: Owned, switch: Path) -> None:
         self._owned = owned
+        self._switch = switch
         self._programs: list[_Program] = []
         self._folder: TemporaryDirectory[str] | None = None
 
@@ -159,7 +160,7 @@ class Lab:
             files = {"capture": (capture, _capture), "qlog": (qlog, _folder)}
             kept = {name: open_(path, opened) for name, (path, open_) in files.items() if path is not None}
             told |= {name: f"/proc/self/fd/{kept[name]}" if name in kept else None for name in files}
-            self._start("switch", [_trusted(switch_program())], [*kept.values()]).tell(json.dumps(told))
+            self._start("switch", [_trusted(self._switch)], [*kept.values()]).tell(json.dumps(told))
         for number, (here, task) in enumerate(ends):
             end = {key: value for key, value in task.items() if key != "buffer"}
             self._start_end(number, end | {"namespace": places[here], "user": user})
@@ -212,10 +213,10 @@ class Lab:
 
 
 @contextlib.contextmanager
-def lab() -> Iterator[Lab]:
-    """Yields a lab and removes it at the end."""
+def lab(switch: Path) -> Iterator[Lab]:
+    """Yields a lab around a switch, and removes it at the end."""
     with owning(SIDES) as owned:
-        here = Lab(owned)
+        here = Lab(owned, switch)
         try:
             yield here
         finally:
