@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Gives the root queue disciplines of two devices the same packets and the same
+ * chances to send, at times that differ by a constant, and compares what they
+ * do: which packets they drop, which one leaves next, how many they hold.
+ * Loading it does that; it does not stay loaded, and the kernel's log has the
+ * result. The disciplines keep their state, so that a second load goes on.
+ *
+ * Flows take turns at being too fast for the link and at leaving it idle, so
+ * that buffers fill, are enlarged and are reduced.
+ */
+#include <linux/delay.h>
+#include <linux/module.h>
+#include <linux/netdevice.h>
+#include <linux/prandom.h>
+#include <linux/sort.h>
+#include <net/sch_generic.h>
+
+static char *devices = "";
+module_param(devices, charp, 0444);
+MODULE_PARM_DESC(devices, "two devices, as A,B");
+
+static uint seed = 1;
+module_param(seed, uint, 0444);
+
+static uint steps = 1000;
+module_param(steps, uint, 0444);
+MODULE_PARM_DESC(steps, "of some packets in, or some out");
+
+static uint flows = 3;
+module_param(flows, uint, 0444);
+
+/* Between the two, longer than what both do in a step. */
+#define SHIFT_NS	100000
+#define STEP_NS		1000000
+#define MOST_PACKETS	12
+/* Steps for which a flow is as fast as it is. */
+#define PHASE		50
+#define MOST_DROPS	512
+
+struct side {
+	struct net_device *dev;
+	struct sk_buff *to_free;
+	u32 dropped[MOST_DROPS];	/* marks of the packets, ascending */
+	u32 drops;
+	u64 all_drops;
+};
+
+static u32 last_mark;
+
+static struct sk_buff *packet(struct net_device *dev, u32 flow, u32 mark)
+{
+	struct sk_buff *skb = alloc_skb(1600, GFP_ATOMIC);
+
+	if (!skb)
+		return NULL;
+	skb_put(skb, 200 + mark % 1315);
+	skb->dev = dev;
+	skb->mark = mark;
+	skb->protocol = htons(ETH_P_IP);
+	skb_reset_mac_header(skb);
+	skb_set_network_header(skb, ETH_HLEN);
+	skb_set_hash(skb, (flow + 1) * 0x9e3779b9u, PKT_HASH_TYPE_L4);
+	qdisc_skb_cb(skb)->pkt_len = skb->len;
+	return skb;
+}
+
+/* Sleeps, and then reads the clock until it is the time. */
+static void wait_until(u64 time)
+{
+	u64 now = ktime_get_ns();
+
+	if (time > now + 2 * NSEC_PER_USEC)
+		usleep_range((time - now) / NSEC_PER_USEC - 1, (time - now) / NSEC_PER_USEC);
+	while (ktime_get_ns() < time)
+		cpu_relax();
+}
+
+static int by_number(const void *a, const void *b)
+{
+	u32 x = *(const u32 *)a, y = *(const u32 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void note_drops(struct side *side)
+{
+	struct sk_buff *skb, *next;
+
+	side->drops = 0;
+	for (skb = side->to_free; skb; skb = next) {
+		next = skb->next;
+		if (side->drops < MOST_DROPS)
+			side->dropped[side->drops++] = skb->mark;
+		side->all_drops++;
+		skb->next = NULL;
+		kfree_skb(skb);
+	}
+	side->to_free = NULL;
+	sort(side->dropped, side->drops, sizeof(u32), by_number, NULL);
+}
+
+/* Lets `count` packets of a flow come. */
+static int arrive(struct side *side, u32 flow, u32 count, u32 mark, u64 time)
+{
+	struct Qdisc *sch = rtnl_dereference(side->dev->qdisc);
+	u32 i;
+
+	wait_until(time);
+	for (i = 0; i < count; i++) {
+		struct sk_buff *skb = packet(side->dev, flow, mark + i);
+
+		if (!skb)
+			return -ENOMEM;
+		/* So that each finds a time of its own, whatever one before it took. */
+		wait_until(time + i * 5 * NSEC_PER_USEC);
+		spin_lock_bh(qdisc_lock(sch));
+		sch->enqueue(skb, sch, &side->to_free);
+		spin_unlock_bh(qdisc_lock(sch));
+	}
+	note_drops(side);
+	return 0;
+}
+
+/* Lets up to `count` packets leave; returns how many, and their marks. */
+static u32 leave(struct side *side, u32 count, u32 *marks, u64 time)
+{
+	struct Qdisc *sch = rtnl_dereference(side->dev->qdisc);
+	u32 i;
+
+	for (i = 0; i < count; i++) {
+		struct sk_buff *skb;
+
+		wait_until(time + i * 5 * NSEC_PER_USEC);
+		spin_lock_bh(qdisc_lock(sch));
+		skb = sch->dequeue(sch);
+		spin_unlock_bh(qdisc_lock(sch));
+		if (!skb)
+			break;
+		marks[i] = skb->mark;
+		consume_skb(skb);
+	}
+	return i;
+}
+
+/* One step on both. Returns what differs, or NULL. */
+static const char *step(struct side sides[2], struct rnd_state *random, u32 phase, u64 time)
+{
+	u32 marks[2][MOST_PACKETS], left[2], i, count = 1 + prandom_u32_state(random) % MOST_PACKETS;
+	u32 flow = prandom_u32_state(random) % flows, chance = prandom_u32_state(random) % 100;
+	u32 load = (hash_32(phase * 31 + flow * 7 + seed, 8) % 3) * 25 + 20;
+
+	if (chance < load) {
+		for (i = 0; i < 2; i++)
+			if (arrive(&sides[i], flow, count, last_mark + 1, time + i * SHIFT_NS))
+				return "memory";
+		last_mark += count;
+		if (sides[0].drops != sides[1].drops)
+			return "number of packets dropped";
+		if (memcmp(sides[0].dropped, sides[1].dropped, sides[0].drops * sizeof(u32)))
+			return "packets dropped";
+	} else {
+		for (i = 0; i < 2; i++)
+			left[i] = leave(&sides[i], count, marks[i], time + i * SHIFT_NS);
+		if (left[0] != left[1])
+			return "number of packets sent";
+		if (memcmp(marks[0], marks[1], left[0] * sizeof(u32)))
+			return "packets sent";
+	}
+	if (qdisc_qlen(rtnl_dereference(sides[0].dev->qdisc)) != qdisc_qlen(rtnl_dereference(sides[1].dev->qdisc)))
+		return "queue length";
+	return NULL;
+}
+
+static int compare(struct side sides[2])
+{
+	struct rnd_state random;
+	const char *differs = NULL;
+	u64 time;
+	u32 i;
+
+	prandom_seed_state(&random, seed);
+	last_mark = seed << 16;
+	/* Of both, the first step is at the same place of a shift. */
+	time = (div_u64(ktime_get_ns(), STEP_NS) + 10) * STEP_NS;
+	for (i = 0; i < steps && !differs; i++) {
+		time += STEP_NS + prandom_u32_state(&random) % (8 * STEP_NS);
+		differs = step(sides, &random, i / PHASE, time);
+	}
+	if (differs)
+		pr_info("differ: %s, step %u of %u, seed %u; %u and %u packets dropped\n", differs, i, steps, seed,
+			sides[0].drops, sides[1].drops);
+	else
+		pr_info("same: %u packets, %llu dropped\n", last_mark - (seed << 16), sides[0].all_drops);
+	return differs ? -EINVAL : 0;
+}
+
+static int __init decisions_init(void)
+{
+	struct side *sides = kcalloc(2, sizeof(*sides), GFP_KERNEL);
+	char *first = strsep(&devices, ",");
+	int err = -ENODEV;
+
+	if (!sides)
+		return -ENOMEM;
+	flows = clamp(flows, 1u, 64u);
+	rtnl_lock();
+	sides[0].dev = dev_get_by_name(&init_net, first);
+	sides[1].dev = devices ? dev_get_by_name(&init_net, devices) : NULL;
+	if (sides[0].dev && sides[1].dev)
+		err = compare(sides);
+	dev_put(sides[0].dev);
+	dev_put(sides[1].dev);
+	rtnl_unlock();
+	kfree(sides);
+	return err ?: -ECANCELED;
+}
+module_init(decisions_init);
+
+MODULE_AUTHOR("The knee authors");
+MODULE_DESCRIPTION("Compares the decisions of two queue disciplines on the same packets");
+MODULE_LICENSE("Dual BSD/GPL");
