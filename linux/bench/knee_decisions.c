@@ -9,6 +9,8 @@
  * Flows take turns at being too fast for the link and at leaving it idle, so
  * that buffers fill, are enlarged and are reduced.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/delay.h>
 #include <linux/module.h>
 #include <linux/netdevice.h>
@@ -30,9 +32,19 @@ MODULE_PARM_DESC(steps, "of some packets in, or some out");
 static uint flows = 3;
 module_param(flows, uint, 0444);
 
-/* Between the two, longer than what both do in a step. */
+static uint segments = 1;
+module_param(segments, uint, 0444);
+MODULE_PARM_DESC(segments, "above 1: packets are marked as merged of so many");
+
+/* Between the two, longer than what one does in a step. */
 #define SHIFT_NS	100000
+/* A sleep may last longer than it should by less than this; the rest is spent reading the clock. */
+#define OVERSLEEP_NS	300000
+/* The most by which an event may be late. */
+#define LATE_NS		1000
 #define STEP_NS		1000000
+/* Between two packets of a step, so that each finds the same time, whatever one before it took. */
+#define GAP_NS		5000
 #define MOST_PACKETS	12
 /* Steps for which a flow is as fast as it is. */
 #define PHASE		50
@@ -47,6 +59,7 @@ struct side {
 };
 
 static u32 last_mark;
+static u64 latest;	/* by how much the latest event was late, ns */
 
 static struct sk_buff *packet(struct net_device *dev, u32 flow, u32 mark)
 {
@@ -62,18 +75,25 @@ static struct sk_buff *packet(struct net_device *dev, u32 flow, u32 mark)
 	skb_set_network_header(skb, ETH_HLEN);
 	skb_set_hash(skb, (flow + 1) * 0x9e3779b9u, PKT_HASH_TYPE_L4);
 	qdisc_skb_cb(skb)->pkt_len = skb->len;
+	if (segments > 1) {
+		skb_shinfo(skb)->gso_size = 1;
+		skb_shinfo(skb)->gso_segs = segments;
+	}
 	return skb;
 }
 
 /* Sleeps, and then reads the clock until it is the time. */
 static void wait_until(u64 time)
 {
-	u64 now = ktime_get_ns();
+	u64 now = ktime_get_ns(), most;
 
-	if (time > now + 2 * NSEC_PER_USEC)
-		usleep_range((time - now) / NSEC_PER_USEC - 1, (time - now) / NSEC_PER_USEC);
-	while (ktime_get_ns() < time)
+	if (time > now + 2 * OVERSLEEP_NS) {
+		most = div_u64(time - now - OVERSLEEP_NS, NSEC_PER_USEC);
+		usleep_range(most - 10, most);
+	}
+	while ((now = ktime_get_ns()) < time)
 		cpu_relax();
+	latest = max(latest, now - time);
 }
 
 static int by_number(const void *a, const void *b)
@@ -106,14 +126,12 @@ static int arrive(struct side *side, u32 flow, u32 count, u32 mark, u64 time)
 	struct Qdisc *sch = rtnl_dereference(side->dev->qdisc);
 	u32 i;
 
-	wait_until(time);
 	for (i = 0; i < count; i++) {
 		struct sk_buff *skb = packet(side->dev, flow, mark + i);
 
 		if (!skb)
 			return -ENOMEM;
-		/* So that each finds a time of its own, whatever one before it took. */
-		wait_until(time + i * 5 * NSEC_PER_USEC);
+		wait_until(time + i * GAP_NS);
 		spin_lock_bh(qdisc_lock(sch));
 		sch->enqueue(skb, sch, &side->to_free);
 		spin_unlock_bh(qdisc_lock(sch));
@@ -131,7 +149,7 @@ static u32 leave(struct side *side, u32 count, u32 *marks, u64 time)
 	for (i = 0; i < count; i++) {
 		struct sk_buff *skb;
 
-		wait_until(time + i * 5 * NSEC_PER_USEC);
+		wait_until(time + i * GAP_NS);
 		spin_lock_bh(qdisc_lock(sch));
 		skb = sch->dequeue(sch);
 		spin_unlock_bh(qdisc_lock(sch));
@@ -164,8 +182,12 @@ static const char *step(struct side sides[2], struct rnd_state *random, u32 phas
 			left[i] = leave(&sides[i], count, marks[i], time + i * SHIFT_NS);
 		if (left[0] != left[1])
 			return "number of packets sent";
-		if (memcmp(marks[0], marks[1], left[0] * sizeof(u32)))
+		for (i = 0; i < left[0]; i++) {
+			if (marks[0][i] == marks[1][i])
+				continue;
+			pr_info("packet %u of %u: %u and %u\n", i, left[0], marks[0][i], marks[1][i]);
 			return "packets sent";
+		}
 	}
 	if (qdisc_qlen(rtnl_dereference(sides[0].dev->qdisc)) != qdisc_qlen(rtnl_dereference(sides[1].dev->qdisc)))
 		return "queue length";
@@ -181,17 +203,21 @@ static int compare(struct side sides[2])
 
 	prandom_seed_state(&random, seed);
 	last_mark = seed << 16;
+	latest = 0;
 	/* Of both, the first step is at the same place of a shift. */
 	time = (div_u64(ktime_get_ns(), STEP_NS) + 10) * STEP_NS;
 	for (i = 0; i < steps && !differs; i++) {
 		time += STEP_NS + prandom_u32_state(&random) % (8 * STEP_NS);
 		differs = step(sides, &random, i / PHASE, time);
 	}
+	if (!differs && latest > LATE_NS)
+		differs = "times";
 	if (differs)
-		pr_info("differ: %s, step %u of %u, seed %u; %u and %u packets dropped\n", differs, i, steps, seed,
-			sides[0].drops, sides[1].drops);
+		pr_info("differ: %s, step %u of %u, seed %u; %u and %u packets dropped, late by up to %llu ns\n", differs, i,
+			steps, seed, sides[0].drops, sides[1].drops, latest);
 	else
-		pr_info("same: %u packets, %llu dropped\n", last_mark - (seed << 16), sides[0].all_drops);
+		pr_info("same: %u packets, %llu dropped, late by up to %llu ns\n", last_mark - (seed << 16),
+			sides[0].all_drops, latest);
 	return differs ? -EINVAL : 0;
 }
 
@@ -207,8 +233,12 @@ static int __init decisions_init(void)
 	rtnl_lock();
 	sides[0].dev = dev_get_by_name(&init_net, first);
 	sides[1].dev = devices ? dev_get_by_name(&init_net, devices) : NULL;
-	if (sides[0].dev && sides[1].dev)
+	if (sides[0].dev && sides[1].dev) {
+		/* Only we take packets out, not the stack after a watchdog. */
+		netif_tx_stop_all_queues(sides[0].dev);
+		netif_tx_stop_all_queues(sides[1].dev);
 		err = compare(sides);
+	}
 	dev_put(sides[0].dev);
 	dev_put(sides[1].dev);
 	rtnl_unlock();

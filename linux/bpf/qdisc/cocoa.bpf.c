@@ -144,7 +144,7 @@ static struct flow *new_flow(struct qdisc *q, __u32 bucket, __u64 now)
 	fresh.shown.qdisc = q->shown.id;
 	fresh.shown.credit = q->shown.options.initial_quantum;
 	fresh.shown.idle_at = now;
-	knee_cocoa_init(&fresh.shown.cocoa, knee_cocoa_initial(&q->params, &q->shown.learned), now);
+	knee_cocoa_init(&fresh.shown.cocoa, knee_cocoa_initial(&q->params, &q->learned), now);
 	if (bpf_map_update_elem(&flows, &key, &fresh, BPF_NOEXIST))
 		return NULL;
 	f = find_flow(q, bucket);
@@ -230,7 +230,7 @@ static bool on_full(struct Qdisc *sch, struct qdisc *q, struct flow *f, __u32 se
 	bool enlarged = c->enlarged;
 	__u32 before = c->buffer;
 
-	branch = knee_cocoa_on_full(c, &q->params, &q->shown.learned, now);
+	branch = knee_cocoa_on_full(c, &q->params, &q->learned, now);
 	if (branch == KNEE_COCOA_ENLARGE) {
 		stats->enlargements++;
 		return true;
@@ -240,6 +240,7 @@ static bool on_full(struct Qdisc *sch, struct qdisc *q, struct flow *f, __u32 se
 	if (branch == KNEE_COCOA_LOSS)
 		return false;
 	stats->guard_intervals++;
+	stats->learned_buffer = (q->learned.buffer + KNEE_COCOA_ONE / 2) >> 16;
 	stats->longest_interval = us(enlarged ? now - start : knee_max(longest, now - start));
 	stats->guard_interval = us(c->guard_end - now);
 	if (branch == KNEE_COCOA_REDUCE && c->buffer < before) {
@@ -435,7 +436,8 @@ static void clear(struct qdisc *q)
 		forget(q, f);
 	}
 	q->gc_at = KNEE_U64_MAX;
-	q->shown.learned.buffer = 0;
+	q->learned.buffer = 0;
+	stats->learned_buffer = 0;
 	q->shown.backlog_packets = 0;
 	q->shown.backlog_bytes = 0;
 	stats->memory = 0;

@@ -65,6 +65,7 @@ struct qdisc {
 	struct list lists[PLACES]; /* not of PACED */
 	__u64 gc_at; /* earliest time to forget a flow */
 	struct knee_cocoa_params params; /* by the options */
+	struct knee_cocoa_learned learned;
 	__u64 refill_delay; /* by the options, ns */
 	__u32 perturbation; /* of hashes */
 	__u32 version; /* of the options that it has read */

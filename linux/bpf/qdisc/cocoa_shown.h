@@ -49,7 +49,6 @@ struct knee_cocoa_qdisc {
 	__u64 bytes; /* sent */
 	__u32 backlog_packets; /* of the link */
 	__u32 backlog_bytes;
-	struct knee_cocoa_learned learned;
 	struct knee_cocoa_options options;
 	struct tc_cocoa_qd_stats stats;
 };

@@ -38,6 +38,8 @@ _SCHEDULERS = ("sch_htb", "sch_tbf", "sch_hfsc", "sch_drr", "sch_qfq", "sch_nete
 _OTHERS = (*_SCHEDULERS, "sch_fq", "sch_fq_codel", "sch_cake", "tcp_bbr")
 #: Where a kernel has those that are no queue disciplines, and where guests have modules by what their names begin with.
 _FOLDERS = {"tcp_bbr": "ipv4"}
+#: A device that takes what it is given, of which the kernel's module makes as many as wanted.
+_DEVICE = "dummy"
 _PLACES = {"sch": "schedulers", "knee": "cost"}
 #: The steps of a congestion control as BPF or module, and of cocoa below a queue discipline.
 STEPS = ("load", "user", "transfer", "restarts", "parameters", "unload")
@@ -215,24 +217,33 @@ def fill(root: Path, of: Kernel, built: Sequence[Path]) -> None:
     """Fills a folder with the guest's root: its init, the programs with their libraries, objects and modules."""
     sources = sorted((cache.SOURCES / "matrix").glob("*.c"))
     tools.run(["gcc", "-O2", "-static", "-o", root / "init", *sources], "Building the guest's init")
-    for name in ("objects", "modules", "schedulers", "plugins", "cost"):
+    for name in ("objects", "disciplines", "modules", "schedulers", "devices", "plugins", "cost"):
         (root / name).mkdir()
-    for name in bpf.algorithms():
-        shutil.copy(bpf.program(name), root / "objects" / f"{name}.o")
+    for folder, names in (("objects", bpf.algorithms()), ("disciplines", bpf.disciplines())):
+        for name in names:
+            shutil.copy(bpf.program(name), root / folder / f"{name}.o")
     for module in built:
         shutil.copy(module, root / _PLACES.get(module.stem.partition("_")[0], "modules"))
     for name in _OTHERS if built else ():
-        # Debian 12 has them below /lib, Debian 13 below /usr/lib.
-        where = f"lib/modules/{of.release}/kernel/net/{_FOLDERS.get(name, 'sched')}/{name}.ko*"
-        for found in (*of.root.glob(where), *of.root.glob(f"usr/{where}")):
-            data = found.read_bytes()
-            # Decompressed, since a kernel need not be able to.
-            (root / f"schedulers/{name}.ko").write_bytes(lzma.decompress(data) if found.suffix == ".xz" else data)
+        _copy_module(of, f"net/{_FOLDERS.get(name, 'sched')}/{name}", root / "schedulers")
+    if built:
+        _copy_module(of, f"drivers/net/{_DEVICE}", root / "devices")
     _with_libraries(bpf.loader(), root / "knee-bpf", root)
     _with_libraries(Path(shutil.which("tc", path=path()) or "tc"), root / "tc", root)
     plugin = root / "plugins" / "q_cocoa.so"
     source = cache.SOURCES / "tc" / "q_cocoa.c"
     tools.run(["gcc", "-O2", "-fPIC", "-shared", "-o", plugin, source], "Building tc's plugin for cocoa")
+
+
+def _copy_module(of: Kernel, name: str, into: Path) -> None:
+    """Copies a module of a kernel, by its path without a suffix, if the kernel has it."""
+    # Debian 12 has them below /lib, Debian 13 below /usr/lib.
+    where = f"lib/modules/{of.release}/kernel/{name}.ko*"
+    for found in (*of.root.glob(where), *of.root.glob(f"usr/{where}")):
+        data = found.read_bytes()
+        # Decompressed, since a kernel need not be able to.
+        plain = lzma.decompress(data) if found.suffix == ".xz" else data
+        (into / f"{Path(name).name}.ko").write_bytes(plain)
 
 
 def _with_libraries(program: Path, place: Path, root: Path) -> None:
