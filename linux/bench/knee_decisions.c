@@ -38,9 +38,9 @@ MODULE_PARM_DESC(segments, "above 1: packets are marked as merged of so many");
 
 /* Between the two, longer than what one does in a step. */
 #define SHIFT_NS	100000
-/* A sleep may last longer than it should by less than this; the rest is spent reading the clock. */
-#define OVERSLEEP_NS	300000
-/* The most by which an event may be late. */
+/* Waits shorter than this read the clock; longer ones sleep. */
+#define SLEEP_NS	200000
+/* The most by which the time between the two may differ from the shift. */
 #define LATE_NS		1000
 #define STEP_NS		1000000
 /* Between two packets of a step, so that each finds the same time, whatever one before it took. */
@@ -59,7 +59,7 @@ struct side {
 };
 
 static u32 last_mark;
-static u64 latest;	/* by how much the latest event was late, ns */
+static u64 latest;	/* the most by which that was more than the shift, ns */
 
 static struct sk_buff *packet(struct net_device *dev, u32 flow, u32 mark)
 {
@@ -82,18 +82,36 @@ static struct sk_buff *packet(struct net_device *dev, u32 flow, u32 mark)
 	return skb;
 }
 
-/* Sleeps, and then reads the clock until it is the time. */
-static void wait_until(u64 time)
+/* Sleeps, and then reads the clock until it is the time, without interrupts. Returns what time it is. */
+static u64 wait_until(u64 time, unsigned long *irqs)
 {
 	u64 now = ktime_get_ns(), most;
+	unsigned long flags;
 
-	if (time > now + 2 * OVERSLEEP_NS) {
-		most = div_u64(time - now - OVERSLEEP_NS, NSEC_PER_USEC);
+	if (time > now + SLEEP_NS) {
+		most = div_u64(time - now, NSEC_PER_USEC);
 		usleep_range(most - 10, most);
 	}
+	local_irq_save(flags);
 	while ((now = ktime_get_ns()) < time)
 		cpu_relax();
-	latest = max(latest, now - time);
+	*irqs = flags;
+	return now;
+}
+
+/*
+ * Waits for the time of a packet of a step, after which interrupts are off.
+ * That of the first side is from `time` on, that of the second one a shift
+ * after what the first one was.
+ */
+static void wait_for(u64 *times, bool second, u32 packet, u64 time, unsigned long *irqs)
+{
+	if (!second) {
+		times[packet] = wait_until(time + packet * GAP_NS, irqs);
+		return;
+	}
+	time = times[packet] + SHIFT_NS;
+	latest = max(latest, wait_until(time, irqs) - time);
 }
 
 static int by_number(const void *a, const void *b)
@@ -121,9 +139,10 @@ static void note_drops(struct side *side)
 }
 
 /* Lets `count` packets of a flow come. */
-static int arrive(struct side *side, u32 flow, u32 count, u32 mark, u64 time)
+static int arrive(struct side *side, u32 flow, u32 count, u32 mark, u64 *times, bool second, u64 time)
 {
 	struct Qdisc *sch = rtnl_dereference(side->dev->qdisc);
+	unsigned long irqs;
 	u32 i;
 
 	for (i = 0; i < count; i++) {
@@ -131,28 +150,31 @@ static int arrive(struct side *side, u32 flow, u32 count, u32 mark, u64 time)
 
 		if (!skb)
 			return -ENOMEM;
-		wait_until(time + i * GAP_NS);
-		spin_lock_bh(qdisc_lock(sch));
+		wait_for(times, second, i, time, &irqs);
+		spin_lock(qdisc_lock(sch));
 		sch->enqueue(skb, sch, &side->to_free);
-		spin_unlock_bh(qdisc_lock(sch));
+		spin_unlock(qdisc_lock(sch));
+		local_irq_restore(irqs);
 	}
 	note_drops(side);
 	return 0;
 }
 
 /* Lets up to `count` packets leave; returns how many, and their marks. */
-static u32 leave(struct side *side, u32 count, u32 *marks, u64 time)
+static u32 leave(struct side *side, u32 count, u32 *marks, u64 *times, bool second, u64 time)
 {
 	struct Qdisc *sch = rtnl_dereference(side->dev->qdisc);
+	unsigned long irqs;
 	u32 i;
 
 	for (i = 0; i < count; i++) {
 		struct sk_buff *skb;
 
-		wait_until(time + i * GAP_NS);
-		spin_lock_bh(qdisc_lock(sch));
+		wait_for(times, second, i, time, &irqs);
+		spin_lock(qdisc_lock(sch));
 		skb = sch->dequeue(sch);
-		spin_unlock_bh(qdisc_lock(sch));
+		spin_unlock(qdisc_lock(sch));
+		local_irq_restore(irqs);
 		if (!skb)
 			break;
 		marks[i] = skb->mark;
@@ -165,12 +187,13 @@ static u32 leave(struct side *side, u32 count, u32 *marks, u64 time)
 static const char *step(struct side sides[2], struct rnd_state *random, u32 phase, u64 time)
 {
 	u32 marks[2][MOST_PACKETS], left[2], i, count = 1 + prandom_u32_state(random) % MOST_PACKETS;
+	u64 times[MOST_PACKETS];
 	u32 flow = prandom_u32_state(random) % flows, chance = prandom_u32_state(random) % 100;
 	u32 load = (hash_32(phase * 31 + flow * 7 + seed, 8) % 3) * 25 + 20;
 
 	if (chance < load) {
 		for (i = 0; i < 2; i++)
-			if (arrive(&sides[i], flow, count, last_mark + 1, time + i * SHIFT_NS))
+			if (arrive(&sides[i], flow, count, last_mark + 1, times, i, time))
 				return "memory";
 		last_mark += count;
 		if (sides[0].drops != sides[1].drops)
@@ -178,8 +201,9 @@ static const char *step(struct side sides[2], struct rnd_state *random, u32 phas
 		if (memcmp(sides[0].dropped, sides[1].dropped, sides[0].drops * sizeof(u32)))
 			return "packets dropped";
 	} else {
-		for (i = 0; i < 2; i++)
-			left[i] = leave(&sides[i], count, marks[i], time + i * SHIFT_NS);
+		left[0] = leave(&sides[0], count, marks[0], times, false, time);
+		/* One more than that has a time, if it was asked for. */
+		left[1] = leave(&sides[1], min(count, left[0] + 1), marks[1], times, true, time);
 		if (left[0] != left[1])
 			return "number of packets sent";
 		for (i = 0; i < left[0]; i++) {
@@ -204,8 +228,7 @@ static int compare(struct side sides[2])
 	prandom_seed_state(&random, seed);
 	last_mark = seed << 16;
 	latest = 0;
-	/* Of both, the first step is at the same place of a shift. */
-	time = (div_u64(ktime_get_ns(), STEP_NS) + 10) * STEP_NS;
+	time = ktime_get_ns() + 10 * STEP_NS;
 	for (i = 0; i < steps && !differs; i++) {
 		time += STEP_NS + prandom_u32_state(&random) % (8 * STEP_NS);
 		differs = step(sides, &random, i / PHASE, time);

@@ -412,6 +412,27 @@ struct sk_buff *BPF_PROG(cocoa_dequeue, struct Qdisc *sch)
 	return NULL;
 }
 
+/* Frees the packets of a flow. Linux 7.2 would leave them in the memory of the map, which the next flow gets. */
+static void drain(struct flow *f)
+{
+	repeat(TURNS) {
+		struct bpf_list_node *node;
+		struct sk_buff *skb;
+		struct packet *p;
+
+		bpf_spin_lock(&f->lock);
+		node = bpf_list_pop_front(&f->packets);
+		bpf_spin_unlock(&f->lock);
+		if (!node)
+			break;
+		p = container_of(node, struct packet, node);
+		skb = bpf_kptr_xchg(&p->skb, NULL);
+		bpf_obj_drop_impl(p, NULL);
+		if (skb)
+			bpf_kfree_skb(skb);
+	}
+}
+
 /* Forgets all flows, with their packets. */
 static void clear(struct qdisc *q)
 {
@@ -432,7 +453,7 @@ static void clear(struct qdisc *q)
 			f = find_flow(q, q->lists[IDLE].first);
 		if (!f)
 			break;
-		/* The kernel frees the packets that it still has. */
+		drain(f);
 		forget(q, f);
 	}
 	q->gc_at = KNEE_U64_MAX;

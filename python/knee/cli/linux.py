@@ -173,9 +173,11 @@ def matrix(
 
 
 def _print_outcome(outcome: Any) -> None:
-    from knee.kernel.matrix import COCOA_STEPS, COST, LIKE, STEPS, failed
+    from knee.kernel.matrix import BPF_COCOA, BPF_COCOA_STEPS, COCOA_STEPS, COMPARED, COST, LIKE, STEPS, failed
 
-    ours = {part: results for part, results in outcome.parts.items() if part.endswith((".bpf", ".ko"))}
+    ours = {
+        part: results for part, results in outcome.parts.items() if part.endswith((".bpf", ".ko")) and part != BPF_COCOA
+    }
     below = {part: results for part, results in outcome.parts.items() if part.startswith("cocoa/")}
     packages = {part: results for part, results in outcome.parts.items() if part.startswith("knee-")}
     if ours:
@@ -193,6 +195,12 @@ def _print_outcome(outcome: Any) -> None:
         rows = table(f"cocoa on Linux {outcome.release}", ["below", "without GSO", "with GSO", "removed in use"])
         for part, results in below.items():
             rows.add_row(part.partition("/")[2], *(results[step] for step in COCOA_STEPS))
+        out().print(rows)
+    if discipline := outcome.parts.get(BPF_COCOA):
+        rows = table(f"cocoa as BPF on Linux {outcome.release}", ["step", "result"], text=2)
+        for step in (*BPF_COCOA_STEPS, *COMPARED):
+            if step in discipline:
+                rows.add_row(step, discipline[step])
         out().print(rows)
     costs = {part.removeprefix(COST): results for part, results in outcome.parts.items() if part.startswith(COST)}
     if costs:

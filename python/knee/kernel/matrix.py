@@ -44,6 +44,10 @@ _PLACES = {"sch": "schedulers", "knee": "cost"}
 #: The steps of a congestion control as BPF or module, and of cocoa below a queue discipline.
 STEPS = ("load", "user", "transfer", "restarts", "parameters", "unload")
 COCOA_STEPS = ("plain", "gso", "remove")
+#: The steps of cocoa as BPF; with the module, those that compare the two.
+BPF_COCOA = "cocoa.bpf"
+BPF_COCOA_STEPS = ("load", "transfer", "options", "remove", "unload")
+COMPARED = ("same", "paced", "gso")
 #: Not of every part: modules count no restarts, and BPF's parameters are set as it is loaded.
 _OF = {"bpf": tuple(step for step in STEPS if step != "parameters"), "ko": tuple(s for s in STEPS if s != "restarts")}
 #: What guests are given, real seconds.
@@ -56,8 +60,12 @@ _RATE_MBPS, _LEAST_PART = 20.0, 0.8
 _LONGEST = 1514 + 16
 #: What counts of instructions begin with, and what each is compared with.
 COST = "cost/"
-LIKE = {"bbr": "cubic", "lola": "cubic", "daimd": "cubic", "fq_codel": "fq", "cake": "fq", "cocoa": "fq"}
+LIKE = {"bbr": "cubic", "lola": "cubic", "daimd": "cubic"}
+LIKE |= dict.fromkeys(("fq_codel", "cake", "cocoa", "cocoa_bpf"), "fq")
 _LINE = re.compile(r"^knee (\S+) (\S+) (.+?)\s*$", re.MULTILINE)
+_SAME = re.compile(r"\d+ packets, \d+ dropped")
+#: What the loader says where the kernel takes no BPF queue disciplines.
+_NO_DISCIPLINES = "Linux 6.16 with CONFIG_NET_SCH_BPF"
 _FIGURES = re.compile(r"([\d.]+) Mbit/s, (\d+) kB, (\d+) B")
 _QEMU = (
     *("qemu-system-x86_64", "-M", "pc", "-cpu", "max", "-icount", "shift=0,sleep=off"),
@@ -334,7 +342,9 @@ def read(console: str) -> Outcome:
             outcome.said.append(f"In the guest, {step}: {result}.")
     for part, results in outcome.parts.items():
         kind = part.rpartition(".")[2]
-        if kind in _OF and results.get("load") == "ok":
+        if part == BPF_COCOA:
+            _complete_bpf_cocoa(outcome, results, "; ".join(refusals.get(part, ())))
+        elif kind in _OF and results.get("load") == "ok":
             results |= {step: results.get(step, "") for step in _OF[kind]}
         elif part == "cocoa" and results.get("load") == "ok":
             results.setdefault("tc", "")
@@ -352,6 +362,17 @@ def read(console: str) -> Outcome:
     return outcome
 
 
+def _complete_bpf_cocoa(outcome: Outcome, results: dict[str, str], said: str) -> None:
+    if results.get("load") == "ok":
+        # Without the module there is nothing to compare it with.
+        compared = COMPARED if outcome.parts.get("cocoa", {}).get("load") == "ok" else ()
+        results |= {step: results.get(step, "") for step in (*BPF_COCOA_STEPS, *compared)}
+    elif _NO_DISCIPLINES in said:
+        results["load"] = "needs 6.16"
+    elif said:
+        outcome.said.append(f"{BPF_COCOA} was refused: {said[-600:]}.")
+
+
 def _number(release: str) -> tuple[int, ...]:
     found = re.match(r"(\d+)\.(\d+)", release)
     return (int(found[1]), int(found[2])) if found else (0,)
@@ -365,4 +386,6 @@ def failed(step: str, result: str) -> bool:
     if step in ("plain", "gso"):
         figures = _FIGURES.fullmatch(result)
         return figures is None or float(figures[1]) < _LEAST_PART * _RATE_MBPS or int(figures[3]) > _LONGEST
-    return result not in ("ok", "needs 6.4")
+    if step in ("same", "paced"):
+        return _SAME.fullmatch(result) is None
+    return result not in ("ok", "needs 6.4", "needs 6.16")
