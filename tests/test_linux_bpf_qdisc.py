@@ -1,4 +1,4 @@
-"""cocoa as a BPF queue discipline: options, statistics and refusals. Guests of ``knee linux matrix`` show that it works."""
+"""cocoa as a BPF queue discipline: options, statistics, refusals. Guests of knee linux matrix show that it works."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from knee.cli import main
-from knee.errors import InputError, Refused
+from knee.errors import InputError, Refused, RunError
 from knee.kernel import bpf, cocoa, options
+from knee.kernel import qdisc as disciplines
 from knee.kernel.bpf import build, qdisc
 
 LINUX = Path(__file__).parent.parent / "linux"
@@ -146,3 +147,36 @@ def test_options_are_set_in_the_units_of_netlink(monkeypatch: pytest.MonkeyPatch
     ]
     with pytest.raises(Refused, match="only the module cocoa has it"):
         qdisc.options({"ce_threshold": 2_000_000})
+
+
+def _integers(path: str, name: str) -> list[str]:
+    """The names of the integers in a structure of C."""
+    body = re.search(rf"struct {name} \{{(.*?)\n\}};", (LINUX / path).read_text(), re.DOTALL)
+    assert body is not None
+    return re.findall(r"^\t(?:__)?(?:u64|u32|s32|bool)\s+(\w+);", body[1], re.MULTILINE)
+
+
+def test_what_is_shown_has_the_form_of_the_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names are those of the program's structures, which the loader flattens."""
+    mine = "bpf/qdisc/cocoa_shown.h"
+    names = [*_integers(mine, "knee_cocoa_qdisc"), *_integers(mine, "knee_cocoa_options")]
+    names += _integers("include/uapi/knee_pkt_sched.h", "tc_cocoa_qd_stats")
+    discipline = dict.fromkeys(names, 0)
+    discipline |= {"netns": Path("/proc/self/ns/net").stat().st_ino, "ifindex": 4, "handle": 0x10000, "id": 5}
+    discipline |= {"parent": 0xFFFF_FFFF, "flow_drops": 3, "trim_drops": 2, "multiplier": 0x14000, "base_rtt": 100}
+    flow = dict.fromkeys([*_integers(mine, "knee_cocoa_flow"), *_integers("include/knee_cocoa.h", "knee_cocoa")], 0)
+    flow |= {"qdisc": 5, "bucket": 9, "backlog_packets": 6, "longest": 2_500_000}
+    flows = [flow | {"buffer": buffer} for buffer in (10, 25)] + [flow | {"qdisc": 6, "buffer": 99}]
+    monkeypatch.setattr(qdisc, "shown", lambda: ([discipline | {"handle": 0x20000}, discipline], flows))
+    found = disciplines._shown_of_bpf({"index": 4, "handle": 0x10000, "parent": 0xFFFF_FFFF}, {4: "eth7"})
+    assert (found.kind, found.where) == ("cocoa_bpf", {"device": "eth7", "handle": "1:", "parent": "root"})
+    assert found.counters["dropped"] == 5
+    assert [found.xstats[f"buffer_{name}"] for name in ("min", "mean", "max")] == [10, 17, 25]
+    assert {name for name, _ in cocoa.QDISC_STATS} == {*found.xstats}
+    assert {*found.settings} == {*qdisc.declared()}
+    assert (found.settings["multiplier"], found.settings["base_rtt"]) == (1.25, 100_000)
+    assert [each["buffer"] for each in found.flows] == [10, 25]
+    assert {*found.flows[0]} == {"flow", "packets", "bytes", *(name for name, _ in cocoa.FLOW_STATS)}
+    assert found.flows[0]["longest_interval"] == 2500
+    with pytest.raises(RunError, match="loaded by another program"):
+        disciplines._shown_of_bpf({"index": 5, "handle": 0x10000, "parent": 0xFFFF_FFFF}, {5: "eth8"})

@@ -37,9 +37,9 @@ module_param(segments, uint, 0444);
 MODULE_PARM_DESC(segments, "above 1: packets are marked as merged of so many");
 
 /* Between the two, longer than what one does in a step. */
-#define SHIFT_NS	100000
+#define SHIFT_NS	300000
 /* Waits shorter than this read the clock; longer ones sleep. */
-#define SLEEP_NS	200000
+#define SLEEP_NS	500000
 /* The most by which the time between the two may differ from the shift. */
 #define LATE_NS		1000
 #define STEP_NS		1000000

@@ -31,7 +31,7 @@
 #define PART		"cocoa.bpf"
 #define SHOW		"show " DISCIPLINE " " DISCIPLINE_PIN
 /* Loads of the module that compares; between them, counters and buffers are compared. */
-#define ROUNDS		8
+#define ROUNDS		6
 #define STEPS		400
 #define FLOWS		3
 #define MERGED		7
