@@ -34,14 +34,17 @@ module_param(flows, uint, 0444);
 
 static uint segments = 1;
 module_param(segments, uint, 0444);
-MODULE_PARM_DESC(segments, "above 1: packets are marked as merged of so many");
+MODULE_PARM_DESC(segments, "above 1: of the link's packets of which each is marked as merged");
 
 /* Between the two, longer than what one does in a step. */
-#define SHIFT_NS	300000
+#define SHIFT_NS	150000
 /* Waits shorter than this read the clock; longer ones sleep. */
 #define SLEEP_NS	500000
-/* The most by which the time between the two may differ from the shift. */
-#define LATE_NS		1000
+/*
+ * The most by which the time between the two may differ from the shift: what
+ * the memory allocator of BPF may take between two packets of a step.
+ */
+#define LATE_NS		100000
 #define STEP_NS		1000000
 /* Between two packets of a step, so that each finds the same time, whatever one before it took. */
 #define GAP_NS		5000
