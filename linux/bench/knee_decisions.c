@@ -192,7 +192,7 @@ static const char *step(struct side sides[2], struct rnd_state *random, u32 phas
 	u32 marks[2][MOST_PACKETS], left[2], i, count = 1 + prandom_u32_state(random) % MOST_PACKETS;
 	u64 times[MOST_PACKETS];
 	u32 flow = prandom_u32_state(random) % flows, chance = prandom_u32_state(random) % 100;
-	u32 load = (hash_32(phase * 31 + flow * 7 + seed, 8) % 3) * 25 + 20;
+	u32 load = (hash_32(phase * 31 + flow * 7 + seed, 8) % 3) * 25 + 35;
 
 	if (chance < load) {
 		for (i = 0; i < 2; i++)

@@ -279,8 +279,9 @@ static void compare_all(void)
 	}
 	up("dummy0");
 	up("dummy1");
-	try_same("same", "limit 60 flow_limit 10 quantum 1514 orphan_mask 65535",
-		 "--set limit=60 --set flow_limit=10 --set quantum=1514 --set orphan_mask=65535");
+	try_same("same", "limit 200 flow_limit 10 quantum 1514 orphan_mask 65535 max_guard_interval 40ms max_increase 1.5",
+		 "--set limit=200 --set flow_limit=10 --set quantum=1514 --set orphan_mask=65535 "
+		 "--set max_guard_interval=40000 --set max_increase=98304");
 	try_same("paced",
 		 "flow_limit 10 orphan_mask 65535 learn_initial on max_guard_rtts 2 base_rtt 20ms flow_max_rate 8mbit",
 		 "--set flow_limit=10 --set orphan_mask=65535 --set learn_initial=1 --set max_guard_rtts=131072 "
