@@ -47,7 +47,7 @@ def main() -> None:
         shutil.copytree(LINUX, source, ignore=shutil.ignore_patterns("target", "*.so", "*.ko", "*.o"))
         prebuilt = source / "prebuilt"
         prebuilt.mkdir()
-        for name in build.algorithms():
+        for name in [*build.algorithms(), *build.disciplines()]:
             shutil.copy(build.program(name), prebuilt / f"{name}.bpf.o")
         shutil.copy(loader(Path(folder) / "target"), prebuilt / "knee-bpf")
         (source / "debian" / "changelog").write_text(changelog(version))

@@ -139,3 +139,32 @@ def test_counts_of_instructions_are_figures_and_their_absence_a_failure() -> Non
 def test_a_module_that_does_not_load_before_costs_are_counted_is_a_failure() -> None:
     outcome = matrix.read("knee cost/ack tcp_daimd.ko No such file or directory\r\nknee guest end ok\r\n")
     assert outcome.wrong() == ["cost/ack tcp_daimd.ko: No such file or directory"]
+
+
+def test_cocoa_as_bpf_is_read() -> None:
+    console = (
+        "knee guest kernel 7.2.12\nknee cocoa load ok\nknee cocoa tc ok\nknee cocoa.bpf load ok\n"
+        "knee cocoa.bpf transfer ok\nknee cocoa.bpf options ok\nknee cocoa.bpf remove ok\n"
+        "knee cocoa.bpf same 9000 packets, 700 dropped\nknee cocoa.bpf paced differ: packets sent, step 5 of 400\n"
+        "knee cocoa.bpf unload ok\nknee guest end ok\n"
+    )
+    assert matrix.read(console).wrong() == [
+        "cocoa.bpf paced: differ: packets sent, step 5 of 400",
+        "cocoa.bpf gso: no result",
+    ]
+    # Without the module, there is nothing to compare with.
+    alone = "\n".join(line for line in console.splitlines() if "cocoa " not in line and "paced" not in line)
+    assert not matrix.read(alone.replace("same 9000 packets, 700 dropped", "unload ok")).wrong()
+
+
+def test_a_kernel_without_bpf_queue_disciplines_fails_nothing() -> None:
+    said = "the kernel has no BPF queue disciplines (x): they take Linux 6.16 with CONFIG_NET_SCH_BPF"
+    outcome = matrix.read(
+        f"knee guest kernel 6.12.1\nknee cocoa.bpf said {said}\nknee cocoa.bpf load refused\nknee guest end ok\n"
+    )
+    assert outcome.parts["cocoa.bpf"] == {"load": "needs 6.16"}
+    assert not outcome.wrong()
+    refused = "knee cocoa.bpf said R1 has no valid kptr\nknee cocoa.bpf load refused\nknee guest end ok\n"
+    outcome = matrix.read(refused)
+    assert outcome.wrong() == ["cocoa.bpf load: refused"]
+    assert "R1 has no valid kptr" in outcome.said[0]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from knee.kernel import cache, cocoa, qdisc
+from knee.kernel import cache, cocoa, options
 
 LINUX = cache.SOURCES
 DKMS = (LINUX / "dkms.conf").read_text()
@@ -98,8 +98,8 @@ def test_the_plugin_is_installed_where_tc_looks(tmp_path: Path) -> None:
 def test_the_manual_page_has_all_options_with_their_defaults() -> None:
     page = (LINUX / "tc" / "tc-cocoa.8").read_text()
     told = _defaults(page)
-    assert told.keys() == qdisc.parameters().keys()
-    for name, param in qdisc.parameters().items():
+    assert told.keys() == options.parameters().keys()
+    for name, param in options.parameters().items():
         # tc and knee write the units of quantities differently, and give the same values.
         known = param.text(param.default).removesuffix("/s").replace("packets", "").replace(" ", "")
         assert told[name] in (known, known.removesuffix("B"), known.removesuffix(".0"), _OTHERS.get(name)), name
@@ -119,4 +119,4 @@ def _defaults(page: str) -> dict[str, str]:
 
 def test_the_manual_page_names_all_statistics() -> None:
     page = (LINUX / "tc" / "tc-cocoa.8").read_text()
-    assert {name for name, _ in cocoa.XSTATS} <= set(re.findall(r"\w+", page))
+    assert {name for name, _ in (*cocoa.QDISC_STATS, *cocoa.FLOW_STATS)} <= set(re.findall(r"\w+", page))

@@ -4,6 +4,7 @@ import json
 import re
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,10 +14,11 @@ from pyroute2.netlink.rtnl.tcmsg import tcmsg
 from knee.cli import main
 from knee.errors import Refused
 from knee.kernel import cocoa
-from knee.kernel.qdisc import attributes, parameters, parse, values
+from knee.kernel.options import attributes, parameters, parse, values
 from knee.scenario.registry import queues
 
-HEADER = (Path(__file__).parent.parent / "linux/include/uapi/knee_pkt_sched.h").read_text()
+LINUX = Path(__file__).parent.parent / "linux"
+HEADER = (LINUX / "include/uapi/knee_pkt_sched.h").read_text()
 
 #: Formats of struct by types of C, and types of pyroute2 by those in the header's comments.
 FORMATS = {"__u64": "Q", "__u32": "I", "__s32": "i"}
@@ -42,7 +44,7 @@ def test_attributes_have_the_numbers_and_types_of_the_kernels_header() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "mine"), [("tc_cocoa_xstats", cocoa.XSTATS), ("tc_cocoa_flow_xstats", cocoa.FLOW_XSTATS)]
+    ("name", "mine"), [("tc_cocoa_qd_stats", cocoa.QDISC_STATS), ("tc_cocoa_cl_stats", cocoa.FLOW_STATS)]
 )
 def test_statistics_have_the_fields_of_the_kernels_header(name: str, mine: tuple[tuple[str, str], ...]) -> None:
     assert _fields(name) == mine
@@ -125,7 +127,7 @@ def test_a_value_that_the_kernel_cannot_express_is_refused() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["add", "lo", "fq"], "fq: knee linux qdisc handles cocoa only; use tc"),
+        (["add", "lo", "fq"], "fq: knee linux qdisc handles cocoa and cocoa_bpf only; use tc"),
         (["add", "no-such-device", "cocoa"], "no device is named no-such-device"),
         (["add", "lo", "cocoa", "--multiplier", "500"], "--multiplier: 500.0 is out of range; expected 0.0 to 100.0"),
         (["add", "lo", "cocoa", "--multiplier"], "--multiplier has no value"),
@@ -172,3 +174,43 @@ def test_options_are_marked_as_nested() -> None:
     again = tcmsg(message.data)
     again.decode()
     assert again.get_attr("TCA_OPTIONS").get_attr("TCA_COCOA_LIMIT") == 7
+
+
+def _members(structure: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(member["name"].replace("-", "_"), member["type"]) for member in structure["members"]]
+
+
+def test_the_netlink_specification_has_the_structures_of_the_kernels_header() -> None:
+    """ynl chooses a structure by the kind of queue discipline alone: one stands for disciplines and for classes."""
+    yaml = pytest.importorskip("yaml")
+    spec = yaml.safe_load((LINUX / "upstream/netlink/tc-cocoa.yaml").read_text())
+    structures = {each["name"]: each for each in spec["definitions"] if each["type"] == "struct"}
+    types = {"Q": "u64", "I": "u32", "i": "s32"}
+    for name in ("qd", "cl"):
+        fields = _fields(f"tc_cocoa_{name}_stats")
+        assert _members(structures[f"tc-cocoa-{name}-stats"]) == [(field, types[kind]) for field, kind in fields]
+    both = structures["tc-cocoa-xstats"]
+    assert _members(both) == [("type", "u32"), ("reserved", "pad"), ("qdisc", "binary"), ("flow", "binary")]
+    assert [member.get("struct") for member in both["members"][2:]] == ["tc-cocoa-qd-stats", "tc-cocoa-cl-stats"]
+    assert {"value": "cocoa", "fixed-header": both["name"]} in spec["sub-messages"][1]["formats"]
+
+
+def test_statistics_of_disciplines_and_of_flows_have_one_structure() -> None:
+    """As in the header: the type, which says which part is filled in, and both parts behind it."""
+    body = re.search(r"struct tc_cocoa_xstats \{(.*?)\n\};", HEADER, re.DOTALL)
+    assert body is not None
+    members = re.findall(r"^\t(?:struct )?(\w+) (\w+);", body[1], re.MULTILINE)
+    assert members == [
+        ("__u32", "type"),
+        ("__u32", "reserved"),
+        ("tc_cocoa_qd_stats", "qdisc"),
+        ("tc_cocoa_cl_stats", "flow"),
+    ]
+    assert (
+        ("type", "I"),
+        ("reserved", "I"),
+        *_fields("tc_cocoa_qd_stats"),
+        *((cocoa.OF_FLOW + name, kind) for name, kind in _fields("tc_cocoa_cl_stats")),
+    ) == cocoa.XSTATS
+    formats = "".join(kind for _, kind in cocoa.XSTATS)
+    assert struct.calcsize("=" + formats) == struct.calcsize("@" + formats)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyroute2.netlink import NLA_F_NESTED
 
-from knee.kernel import cache, cocoa, qdisc
+from knee.kernel import cache, cocoa, options
 
 TC = shutil.which("tc", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 SOURCE = cache.SOURCES / "tc" / "q_cocoa.c"
@@ -100,7 +100,7 @@ def sent(message: bytes) -> dict[str, Any]:
 
 
 def test_tc_and_knee_know_the_same_options() -> None:
-    assert set(OPTIONS) == set(qdisc.parameters())
+    assert set(OPTIONS) == set(options.parameters())
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -108,14 +108,16 @@ def test_an_option_of_tc_is_sent_as_that_of_knee(name: str, built: Path) -> None
     for_tc, for_knee = OPTIONS[name]
     done, message = tc(built, name, for_tc)
     assert done.returncode == 0, done.stderr
-    assert sent(message) == dict(qdisc.attributes(qdisc.parse({name: for_knee})))
+    assert sent(message) == dict(options.attributes(options.parse({name: for_knee})))
 
 
 def test_all_options_go_in_one_message(built: Path) -> None:
     words = [word for name, (value, _) in OPTIONS.items() for word in (name, value)]
     done, message = tc(built, *words)
     assert done.returncode == 0, done.stderr
-    assert sent(message) == dict(qdisc.attributes(qdisc.parse({name: value for name, (_, value) in OPTIONS.items()})))
+    assert sent(message) == dict(
+        options.attributes(options.parse({name: value for name, (_, value) in OPTIONS.items()}))
+    )
 
 
 @pytest.mark.parametrize(

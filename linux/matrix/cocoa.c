@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,7 +26,6 @@
 #define TC		"/tc"
 #define PLUGINS		"/plugins"
 #define RATE		"20mbit"
-#define WORDS		32
 #define MTU		1500
 /* Between two looks at the backlog, s. */
 #define INTERVAL	0.05
@@ -76,60 +74,23 @@ static double seconds(void)
 	return now.tv_sec + now.tv_nsec / 1e9;
 }
 
-/* Starts tc, with its output on `*output` unless that is NULL. */
-static pid_t start(const char *command, FILE **output)
-{
-	char text[256], *words[WORDS] = { TC, "-s" };
-	int count = output ? 2 : 1, ends[2];
-	pid_t child;
-
-	snprintf(text, sizeof(text), "%s", command);
-	for (char *word = strtok(text, " "); word && count < WORDS - 1; word = strtok(NULL, " "))
-		words[count++] = word;
-	words[count] = NULL;
-	if (output && pipe(ends))
-		return -1;
-	fflush(stdout);
-	child = fork();
-	if (!child) {
-		/* What tc says of errors goes to the console. */
-		dup2(output ? ends[1] : STDOUT_FILENO, output ? STDOUT_FILENO : STDERR_FILENO);
-		execv(TC, words);
-		_exit(127);
-	}
-	if (output) {
-		close(ends[1]);
-		*output = fdopen(ends[0], "r");
-	}
-	return child;
-}
-
-static bool is_done(pid_t child)
-{
-	int status;
-
-	return waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status);
-}
-
 bool run_tc(const char *command)
 {
-	return is_done(start(command, NULL));
+	return run(TC, command, NULL, 0);
 }
 
 /* Notes cocoa's backlog, every INTERVAL. */
 static void look(void)
 {
-	char line[512];
 	bool ours = false;
-	FILE *output;
-	pid_t child;
+	char shown[4096];
 	long bytes, packets;
 
 	if (seconds() < next_look)
 		return;
 	next_look = seconds() + INTERVAL;
-	child = start("qdisc show dev lo", &output);
-	while (output && fgets(line, sizeof(line), output)) {
+	run(TC, "-s qdisc show dev lo", shown, sizeof(shown));
+	for (char *line = strtok(shown, "\n"); line; line = strtok(NULL, "\n")) {
 		char *backlog = strstr(line, "backlog ");
 
 		if (!strncmp(line, "qdisc ", 6))
@@ -146,9 +107,6 @@ static void look(void)
 		if (bytes > greatest)
 			greatest = bytes;
 	}
-	if (output)
-		fclose(output);
-	is_done(child);
 }
 
 /* Lets senders merge packets or not. Switching offloads off would not do: TCP merges, and the device splits. */
@@ -193,7 +151,7 @@ static bool set_mtu(int mtu)
 static const char *set_up(int parent)
 {
 	for (int i = 0; i < 5 && PARENTS[parent].commands[i]; i++)
-		if (!is_done(start(PARENTS[parent].commands[i], NULL)))
+		if (!run_tc(PARENTS[parent].commands[i]))
 			return PARENTS[parent].commands[i];
 	return NULL;
 }
@@ -235,7 +193,7 @@ static void try_remove(const char *name)
 		sent_bytes += done;
 	}
 	busy = remove_module("sch_cocoa") != 0;
-	removed = is_done(start("qdisc del dev lo root", NULL));
+	removed = run_tc("qdisc del dev lo root");
 	/* What was queued is lost, and sent again. */
 	for (left = 5000; left && received < sent_bytes; left--) {
 		ssize_t done = recv(ends[1], data, sizeof(data), MSG_DONTWAIT);
@@ -267,20 +225,12 @@ static void try_options(void)
 {
 	char shown[4096] = "", given[] = OPTIONS, pair[64];
 	const char *missing = NULL;
-	size_t length = 0, read;
-	FILE *output;
-	pid_t child;
 
-	if (!is_done(start("qdisc add dev lo root handle 9: cocoa " OPTIONS, NULL))) {
+	if (!run_tc("qdisc add dev lo root handle 9: cocoa " OPTIONS)) {
 		printf("knee cocoa tc refused\n");
 		return;
 	}
-	child = start("qdisc show dev lo", &output);
-	while (output && (read = fread(shown + length, 1, sizeof(shown) - 1 - length, output)))
-		length += read;
-	if (output)
-		fclose(output);
-	is_done(child);
+	run(TC, "-s qdisc show dev lo", shown, sizeof(shown));
 	for (char *name = strtok(given, " "), *value; !missing && name; name = strtok(NULL, " ")) {
 		value = strtok(NULL, " ");
 		snprintf(pair, sizeof(pair), " %s %s ", name, value);
@@ -289,7 +239,7 @@ static void try_options(void)
 	if (!missing && !strstr(shown, "enlargements 0"))
 		missing = " enlargements";
 	printf("knee cocoa tc %s%s\n", missing ? "does not show" : "ok", missing ? missing : "");
-	is_done(start("qdisc del dev lo root", NULL));
+	run_tc("qdisc del dev lo root");
 }
 
 void try_cocoa(void)
@@ -313,7 +263,7 @@ void try_cocoa(void)
 			try_remove(name);
 		}
 		/* Also what was set up in part. */
-		is_done(start("qdisc del dev lo root", NULL));
+		run_tc("qdisc del dev lo root");
 		fflush(stdout);
 	}
 	if (!why)

@@ -62,9 +62,11 @@ static void measure_discipline(const char *name, int flows)
 void try_costs(void)
 {
 	/* As the defaults of drivers and distributions have them, but that fq paces nothing here. */
-	static const char *const DISCIPLINES[] = { "fq nopacing", "fq_codel", "cake unlimited", "cocoa" };
+	static const char *const DISCIPLINES[] = { "fq nopacing", "fq_codel", "cake unlimited", "cocoa", "cocoa_bpf" };
 
 	static const char *const OURS[] = { MODULES "/tcp_lola.ko", MODULES "/tcp_daimd.ko", SCHEDULERS "/sch_cocoa.ko" };
+
+	bool has_bpf;
 
 	/* No module was built for this kernel, as knee says. */
 	if (access(MEASURES, F_OK))
@@ -77,8 +79,12 @@ void try_costs(void)
 			return;
 		}
 	}
+	has_bpf = !access(DISCIPLINE, F_OK) && load_bpf("cost/packet-1", "load " DISCIPLINE " " DISCIPLINE_PIN);
 	measure("ack", "cc=cubic,bbr,lola,daimd");
 	for (int flows = 1; flows <= 100; flows *= 10)
 		for (size_t i = 0; i < sizeof(DISCIPLINES) / sizeof(DISCIPLINES[0]); i++)
-			measure_discipline(DISCIPLINES[i], flows);
+			if (has_bpf || strcmp(DISCIPLINES[i], "cocoa_bpf"))
+				measure_discipline(DISCIPLINES[i], flows);
+	if (has_bpf)
+		load_bpf("cost/packet-1", "unload " DISCIPLINE_PIN);
 }

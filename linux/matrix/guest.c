@@ -27,17 +27,14 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "guest.h"
 
 #define OBJECTS		"/objects"
-#define BPFFS		"/sys/fs/bpf"
-#define LOADER		"/knee-bpf"
 #define RESTARTS	5
 
-static void write_file(const char *path, const char *text)
+void write_file(const char *path, const char *text)
 {
 	int file = open(path, O_WRONLY);
 
@@ -62,32 +59,6 @@ static void loopback_up(void)
 	if (socket_ < 0 || ioctl(socket_, SIOCSIFFLAGS, &device))
 		printf("knee guest loopback %s\n", strerror(errno));
 	close(socket_);
-}
-
-/* Runs the loader; what it writes to standard error follows on the console, a line "knee PART said ..." each. */
-static bool loader(const char *name, char *const arguments[])
-{
-	char line[512];
-	int ends[2], status;
-	pid_t child;
-	FILE *said;
-
-	if (pipe(ends))
-		return false;
-	child = fork();
-	if (!child) {
-		dup2(ends[1], STDERR_FILENO);
-		close(ends[0]);
-		execv(LOADER, arguments);
-		_exit(127);
-	}
-	close(ends[1]);
-	said = fdopen(ends[0], "r");
-	while (said && fgets(line, sizeof(line), said))
-		printf("knee %s.bpf said %s", name, line);
-	if (said)
-		fclose(said);
-	return waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
 static long bpf(int command, union bpf_attr *attributes)
@@ -161,19 +132,21 @@ void try_selected(const char *part, const char *name)
 
 static void try_object(const char *name)
 {
-	char object[320], part[64], pin[320];
+	char object[320], part[64], pin[320], command[700];
 
 	snprintf(object, sizeof(object), OBJECTS "/%s.o", name);
 	snprintf(part, sizeof(part), "%s.bpf", name);
 	snprintf(pin, sizeof(pin), BPFFS "/%s", name);
-	if (!loader(name, (char *const[]){ LOADER, "load", object, pin, NULL })) {
+	snprintf(command, sizeof(command), "load %s %s", object, pin);
+	if (!load_bpf(part, command)) {
 		printf("knee %s load refused\n", part);
 		return;
 	}
 	printf("knee %s load ok\n", part);
 	try_selected(part, name);
 	try_restarts(name);
-	if (!loader(name, (char *const[]){ LOADER, "unload", pin, NULL }))
+	snprintf(command, sizeof(command), "unload %s", pin);
+	if (!load_bpf(part, command))
 		printf("knee %s unload failed\n", part);
 	else
 		printf("knee %s unload %s\n", part, is_available(name) ? "still there" : "ok");
@@ -213,6 +186,7 @@ int main(void)
 	each_file(OBJECTS, ".o", try_object);
 	each_file(MODULES, ".ko", try_module);
 	try_cocoa();
+	try_bpf_qdisc();
 	try_costs();
 	printf("knee guest end ok\n");
 	fflush(stdout);

@@ -10,6 +10,11 @@
 #define MODULES		"/modules"
 /* cocoa, and the queue disciplines and classifiers that it is tried with. */
 #define SCHEDULERS	"/schedulers"
+#define LOADER		"/knee-bpf"
+#define BPFFS		"/sys/fs/bpf"
+/* cocoa as BPF. */
+#define DISCIPLINE	"/disciplines/cocoa.o"
+#define DISCIPLINE_PIN	BPFFS "/cocoa"
 #define TRANSFER	(4 << 20)
 
 bool connected(const char *name, int ends[2]);
@@ -30,5 +35,11 @@ void try_cocoa(void);
 /* Whether a command of tc succeeded. */
 bool run_tc(const char *command);
 void try_costs(void);
+void write_file(const char *path, const char *text);
+/* Runs a program with words of a command and keeps the beginning of what it writes; NULL: that goes to the console. */
+bool run(const char *program, const char *command, char *text, size_t size);
+/* Runs knee-bpf; what it writes to standard error follows on the console, a line "knee PART said ..." each. */
+bool load_bpf(const char *part, const char *command);
+void try_bpf_qdisc(void);
 
 #endif

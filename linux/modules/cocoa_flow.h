@@ -80,7 +80,7 @@ struct cocoa_sched_data {
 	u64				low_rate_threshold;	/* bytes/s */
 	u64				ce_threshold;	/* ns; U64_MAX: off */
 	struct qdisc_watchdog		watchdog;
-	struct tc_cocoa_xstats		stats;
+	struct tc_cocoa_qd_stats	stats;
 };
 
 /* What is kept per packet. */

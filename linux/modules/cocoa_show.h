@@ -58,7 +58,7 @@ static int cocoa_dump(struct Qdisc *sch, struct sk_buff *skb)
  * The buffers of the flows. The table is looked at in parts, so that packets
  * wait for one part at most; flows may come and go in between.
  */
-static void cocoa_buffers(struct Qdisc *sch, struct tc_cocoa_xstats *st)
+static void cocoa_buffers(struct Qdisc *sch, struct tc_cocoa_qd_stats *st)
 {
 	const struct cocoa_sched_data *q = qdisc_priv(sch);
 	u32 begin, bucket, end, count = 0;
@@ -88,17 +88,18 @@ static void cocoa_buffers(struct Qdisc *sch, struct tc_cocoa_xstats *st)
 static int cocoa_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 {
 	struct cocoa_sched_data *q = qdisc_priv(sch);
-	struct tc_cocoa_xstats st;
+	struct tc_cocoa_xstats st = { .type = TCA_COCOA_XSTATS_QDISC };
 
 	sch_tree_lock(sch);
-	st = q->stats;
-	st.flows = q->flows.count;
-	st.inactive_flows = q->flows.idle_count;
-	st.throttled_flows = q->flows.paced_count;
-	st.memory = q->memory;
-	st.learned_buffer = (q->learned.buffer + KNEE_COCOA_ONE / 2) >> 16;
+	st.qdisc = q->stats;
+	st.qdisc.flows = q->flows.count;
+	st.qdisc.inactive_flows = q->flows.idle_count;
+	st.qdisc.throttled_flows = q->flows.paced_count;
+	st.qdisc.memory = q->memory;
+	st.qdisc.learned_buffer =
+		(q->learned.buffer + KNEE_COCOA_ONE / 2) >> 16;
 	sch_tree_unlock(sch);
-	cocoa_buffers(sch, &st);
+	cocoa_buffers(sch, &st.qdisc);
 	return gnet_stats_copy_app(d, &st, sizeof(st));
 }
 
@@ -127,7 +128,7 @@ static int cocoa_dump_class_stats(struct Qdisc *sch, unsigned long cl,
 				  struct gnet_dump *d)
 {
 	struct cocoa_sched_data *q = qdisc_priv(sch);
-	struct tc_cocoa_flow_xstats st = {};
+	struct tc_cocoa_xstats st = { .type = TCA_COCOA_XSTATS_CLASS };
 	struct gnet_stats_queue qs = {};
 	const struct cocoa_flow *f;
 
@@ -137,14 +138,14 @@ static int cocoa_dump_class_stats(struct Qdisc *sch, unsigned long cl,
 		s64 left = div_s64(f->cocoa.guard_end - ktime_get_ns(),
 				   NSEC_PER_USEC);
 
-		st.buffer = f->cocoa.buffer;
-		st.longest_interval = cocoa_us(f->cocoa.longest);
-		st.guard_left = f->cocoa.guard_end
-					? clamp_t(s64, left, S32_MIN, S32_MAX)
-					: 0;
-		st.credit = f->credit;
-		st.idle = cocoa_us(f->cocoa.idle);
-		st.enlarged = f->cocoa.enlarged;
+		st.flow.buffer = f->cocoa.buffer;
+		st.flow.longest_interval = cocoa_us(f->cocoa.longest);
+		if (f->cocoa.guard_end)
+			st.flow.guard_left =
+				clamp_t(s64, left, S32_MIN, S32_MAX);
+		st.flow.credit = f->credit;
+		st.flow.idle = cocoa_us(f->cocoa.idle);
+		st.flow.enlarged = f->cocoa.enlarged;
 		qs.backlog = f->backlog;
 		qs.qlen = f->qlen;
 	}

@@ -215,9 +215,9 @@ struct field {
 	bool begins;
 };
 
-#define COUNTER(field)	{ #field, U64, offsetof(struct tc_cocoa_xstats, field), false }
-#define NUMBER(field)	{ #field, U32, offsetof(struct tc_cocoa_xstats, field), false }
-#define LINE(field, width) { #field, width, offsetof(struct tc_cocoa_xstats, field), true }
+#define COUNTER(field)	{ #field, U64, offsetof(struct tc_cocoa_xstats, qdisc.field), false }
+#define NUMBER(field)	{ #field, U32, offsetof(struct tc_cocoa_xstats, qdisc.field), false }
+#define LINE(field, width) { #field, width, offsetof(struct tc_cocoa_xstats, qdisc.field), true }
 
 static const struct field FIELDS[] = {
 	LINE(flows, U32), NUMBER(inactive_flows), NUMBER(throttled_flows), NUMBER(memory),
@@ -227,7 +227,7 @@ static const struct field FIELDS[] = {
 	LINE(limit_drops, U64), COUNTER(flow_drops), COUNTER(trim_drops), COUNTER(ce_marks), COUNTER(allocation_errors),
 };
 
-#define OF_FLOW(field, width, begins) { #field, width, offsetof(struct tc_cocoa_flow_xstats, field), begins }
+#define OF_FLOW(field, width, begins) { #field, width, offsetof(struct tc_cocoa_xstats, flow.field), begins }
 
 static const struct field FLOW_FIELDS[] = {
 	OF_FLOW(buffer, U32, true), OF_FLOW(longest_interval, U32, false), OF_FLOW(guard_left, S32, false),
@@ -267,20 +267,20 @@ static void print_field(FILE *file, const struct field *field, const char *stats
 static int cocoa_print_xstats(const struct qdisc_util *util, FILE *file, struct rtattr *xstats)
 {
 	/* A module of another version may have fewer fields, which are 0 then. */
-	char stats[sizeof(struct tc_cocoa_xstats)] = {};
+	struct tc_cocoa_xstats stats = {};
 	const struct field *fields = FIELDS;
 	size_t length, count = sizeof(FIELDS) / sizeof(FIELDS[0]);
 
 	if (!xstats)
 		return 0;
 	length = RTA_PAYLOAD(xstats);
-	if (length == sizeof(struct tc_cocoa_flow_xstats)) {
+	memcpy(&stats, RTA_DATA(xstats), length < sizeof(stats) ? length : sizeof(stats));
+	if (stats.type == TCA_COCOA_XSTATS_CLASS) {
 		fields = FLOW_FIELDS;
 		count = sizeof(FLOW_FIELDS) / sizeof(FLOW_FIELDS[0]);
 	}
-	memcpy(stats, RTA_DATA(xstats), length < sizeof(stats) ? length : sizeof(stats));
 	for (size_t i = 0; i < count; i++)
-		print_field(file, &fields[i], stats, !i);
+		print_field(file, &fields[i], (const char *)&stats, !i);
 	return 0;
 }
 

@@ -34,8 +34,8 @@ enum {
 
 #define TCA_COCOA_MAX	(__TCA_COCOA_MAX - 1)
 
-/* TCA_STATS_APP of the qdisc. Numbers since it was added if not said otherwise. */
-struct tc_cocoa_xstats {
+/* Of the qdisc. Numbers since it was added if not said otherwise. */
+struct tc_cocoa_qd_stats {
 	__u64 enlargements;	/* of a buffer, because the flow's queue ran empty */
 	__u64 reductions;	/* of a buffer, by a standing queue */
 	__u64 guard_intervals;	/* begun */
@@ -59,14 +59,30 @@ struct tc_cocoa_xstats {
 	__u32 memory;		/* bytes of all packets now */
 };
 
-/* TCA_STATS_APP of a flow, which is a class with the flow's bucket + 1 as minor number. */
-struct tc_cocoa_flow_xstats {
+/* Of a flow, which is a class with the flow's bucket + 1 as minor number. */
+struct tc_cocoa_cl_stats {
 	__u32 buffer;		/* packets */
 	__u32 longest_interval;	/* of this GI so far, us */
 	__s32 guard_left;	/* until this GI may end, us; below 0: it may */
 	__s32 credit;		/* bytes */
 	__u32 idle;		/* in this interval, us */
 	__u32 enlarged;		/* in this interval: 1 */
+};
+
+enum {
+	TCA_COCOA_XSTATS_QDISC,
+	TCA_COCOA_XSTATS_CLASS,
+};
+
+/*
+ * TCA_STATS_APP of the qdisc and of its classes. The type says which part is
+ * filled in; the other one is 0.
+ */
+struct tc_cocoa_xstats {
+	__u32 type;
+	__u32 reserved;		/* 0 */
+	struct tc_cocoa_qd_stats qdisc;
+	struct tc_cocoa_cl_stats flow;
 };
 
 #endif

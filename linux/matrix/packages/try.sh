@@ -67,6 +67,27 @@ try_unit() {
 	step "knee-bpf@$1" stop stopped "$1"
 }
 
+# cocoa on the loopback device. Once its unit has stopped, no device can have it anew.
+put() {
+	tc qdisc replace dev lo root cocoa_bpf && carried cubic && tc -s qdisc show dev lo | grep -q cocoa_bpf
+}
+
+taken() {
+	tc qdisc del dev lo root && systemctl stop knee-bpf@cocoa && ! tc qdisc replace dev lo root cocoa_bpf &&
+		[ ! -e /sys/fs/bpf/knee-bpf ]
+}
+
+try_discipline() {
+	if dpkg --compare-versions "$(uname -r)" lt 6.16; then
+		! systemctl start knee-bpf@cocoa && systemctl reset-failed && [ ! -e /sys/fs/bpf/knee-bpf ] &&
+			echo "knee knee-bpf@cocoa start needs 6.16" || echo "knee knee-bpf@cocoa start does not fail"
+		return
+	fi
+	step knee-bpf@cocoa start systemctl start knee-bpf@cocoa
+	step knee-bpf@cocoa transfer put
+	step knee-bpf@cocoa stop taken
+}
+
 enabled() {
 	systemctl enable knee-bpf@lola && systemctl start multi-user.target && systemctl is-active knee-bpf@lola &&
 		is_available lola
@@ -93,8 +114,10 @@ try_bpf() {
 			echo "knee knee-bpf start needs 6.4" || echo "knee knee-bpf start does not fail"
 	else
 		for object in /usr/lib/knee-bpf/*.bpf.o; do
-			try_unit "$(basename "$object" .bpf.o)"
+			name=$(basename "$object" .bpf.o)
+			[ "$name" = cocoa ] || try_unit "$name"
 		done
+		try_discipline
 		step knee-bpf settings settings_used
 		step knee-bpf unknown unknown_refused
 		step knee-bpf enable enabled

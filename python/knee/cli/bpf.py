@@ -1,4 +1,4 @@
-"""``knee linux load``, ``unload``, ``status`` and ``top``: congestion controls as BPF in the running kernel."""
+"""``knee linux load``, ``unload``, ``status`` and ``top``: algorithms as BPF in the running kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 #: Most connections that are shown.
 _MOST = 20
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(build.algorithms())}.")]
+_Name = Annotated[
+    str, typer.Argument(metavar="NAME", help=f"One of {', '.join([*build.algorithms(), *build.disciplines()])}.")
+]
 
 
 def load(
@@ -33,10 +35,12 @@ def load(
     ] = None,
     default: Annotated[bool, option(RUNNING, "--default", help="Make it the default for new connections.")] = False,
 ) -> None:
-    """Load a congestion control into the running kernel, as BPF.
+    """Load a congestion control or cocoa into the running kernel, as BPF.
 
-    It stays loaded until knee linux unload or a restart. Connections select it by name (TCP_CONGESTION); with
-    --default, all new ones use it. The first load compiles the program and its loader, which takes a minute.
+    It stays loaded until knee linux unload or a restart. Connections select a congestion control by name
+    (TCP_CONGESTION); with --default, all new ones use it. cocoa is a queue discipline, which Linux 6.16 or later takes:
+    knee linux qdisc add DEV cocoa_bpf, or tc qdisc replace dev DEV root cocoa_bpf. The first load compiles the program
+    and its loader, which takes a minute.
     """
     given = {}
     for setting in settings or ():
@@ -45,12 +49,21 @@ def load(
             raise InputError(f'--set: "{setting}" is not a setting; expected KEY=VALUE, such as q_target=5ms.')
         given[key] = value
     bpf.load(name, given, default=default)
+    if name in build.disciplines():
+        kind = bpf.disciplines()[0].kind
+        out().print(
+            f"Devices can now have {kind}: knee linux qdisc add DEV {kind}. knee linux unload {name} removes it."
+        )
+        return
     which = "is the default for new connections" if default else "can now be selected by connections"
     out().print(f"{name} {which}; knee linux unload {name} removes it.")
 
 
 def unload(name: _Name) -> None:
-    """Remove a congestion control from the kernel and restore the previous default in all network namespaces."""
+    """Remove a congestion control from the kernel and restore the previous default in all network namespaces.
+
+    cocoa is removed only if no device has it.
+    """
     left = bpf.unload(name)
     still = f"; {left} connections keep using it until they end" if left else ""
     out().print(f"{name} is unloaded{still}.")
@@ -61,7 +74,13 @@ def unload(name: _Name) -> None:
 def status(as_json: Json = False) -> None:
     """Show what is loaded, with which settings, and which connections use it."""
     if as_json:
-        write_json({"loaded": [asdict(each) for each in bpf.loaded()], "remaining": bpf.remaining()})
+        write_json(
+            {
+                "loaded": [asdict(each) for each in bpf.loaded()],
+                "disciplines": [asdict(each) for each in bpf.disciplines()],
+                "remaining": bpf.remaining(),
+            }
+        )
     else:
         out().print(_status())
 
@@ -98,6 +117,10 @@ def _status() -> RenderableType:
         parts.append(Text.assemble((each.name, "bold"), f": {users}{default}{settings}"))
         if each.connections:
             parts.append(_connections(each))
+    for discipline in bpf.disciplines():
+        settings = "".join(f", {key}={value}" for key, value in discipline.settings.items())
+        on = f"on {', '.join(discipline.devices)}" if discipline.devices else "on no device"
+        parts.append(Text.assemble((discipline.kind, "bold"), f": {on}{settings}"))
     if not parts:
         parts.append(Text("Nothing is loaded; knee linux load NAME does it."))
     parts += [Text(_remains(name, count)) for name, count in bpf.remaining().items()]

@@ -31,7 +31,9 @@ command(app, "top")(bpf.top)
 _OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 _Device = Annotated[str, typer.Argument(metavar="DEV", help="The device.")]
-_Kind = Annotated[str, typer.Argument(metavar="cocoa", help="The queue discipline.")]
+_Kind = Annotated[
+    str, typer.Argument(metavar="cocoa|cocoa_bpf", help="The queue discipline: the module, or the BPF program.")
+]
 _Parent = Annotated[str, option(DEVICE, "--parent", metavar="CLASS", help="A class such as 1:1, or root.")]
 _Handle = Annotated[
     str, option(DEVICE, "--handle", metavar="HANDLE", help="A handle such as 10:; default: the kernel chooses.")
@@ -171,9 +173,11 @@ def matrix(
 
 
 def _print_outcome(outcome: Any) -> None:
-    from knee.kernel.matrix import COCOA_STEPS, COST, LIKE, STEPS, failed
+    from knee.kernel.matrix import BPF_COCOA, BPF_COCOA_STEPS, COCOA_STEPS, COMPARED, COST, LIKE, STEPS, failed
 
-    ours = {part: results for part, results in outcome.parts.items() if part.endswith((".bpf", ".ko"))}
+    ours = {
+        part: results for part, results in outcome.parts.items() if part.endswith((".bpf", ".ko")) and part != BPF_COCOA
+    }
     below = {part: results for part, results in outcome.parts.items() if part.startswith("cocoa/")}
     packages = {part: results for part, results in outcome.parts.items() if part.startswith("knee-")}
     if ours:
@@ -191,6 +195,12 @@ def _print_outcome(outcome: Any) -> None:
         rows = table(f"cocoa on Linux {outcome.release}", ["below", "without GSO", "with GSO", "removed in use"])
         for part, results in below.items():
             rows.add_row(part.partition("/")[2], *(results[step] for step in COCOA_STEPS))
+        out().print(rows)
+    if discipline := outcome.parts.get(BPF_COCOA):
+        rows = table(f"cocoa as BPF on Linux {outcome.release}", ["step", "result"], text=2)
+        for step in (*BPF_COCOA_STEPS, *COMPARED):
+            if step in discipline:
+                rows.add_row(step, discipline[step])
         out().print(rows)
     costs = {part.removeprefix(COST): results for part, results in outcome.parts.items() if part.startswith(COST)}
     if costs:
@@ -217,7 +227,7 @@ def add(
     handle: _Handle = "",
     replace: _Replace = False,
 ) -> None:
-    """Add cocoa to a device.
+    """Add cocoa to a device, as the module or as the BPF program that knee linux load cocoa loads.
 
     Its options are --limit PACKETS and those that knee list queues cocoa shows, for example:
     knee linux qdisc add eth0 cocoa --multiplier 1.25 --max-guard-interval "500 ms"
@@ -241,7 +251,7 @@ def show(
 ) -> None:
     """Show each cocoa with its options, statistics and flows."""
     extras.need("knee linux qdisc", "pyroute2")
-    from knee.kernel.qdisc import parameters
+    from knee.kernel.options import parameters
     from knee.kernel.qdisc import show as find
 
     found = find(device)
@@ -256,14 +266,18 @@ def show(
 
 def _put(context: typer.Context, device: str, kind: str, command: Any, parent: str, handle: str) -> None:
     extras.need("knee linux qdisc", "pyroute2")
-    from knee.kernel.qdisc import parameters, parse, put
+    from knee.kernel.options import parameters, parse
+    from knee.kernel.qdisc import put
 
-    if kind != "cocoa":
-        raise InputError(f"{kind}: knee linux qdisc handles cocoa only; use tc for the kernel's own queue disciplines.")
+    if kind not in ("cocoa", "cocoa_bpf"):
+        raise InputError(
+            f"{kind}: knee linux qdisc handles cocoa and cocoa_bpf only; use tc for the kernel's own queue disciplines."
+        )
+    given = _read(context.args, parameters())
     try:
-        put(device, parse(_read(context.args, parameters())), command=command, parent=parent, handle=handle)
+        put(device, parse(given), kind=kind, command=command, parent=parent, handle=handle)
     except Refused as refused:
-        name = f"--{refused.key.replace('_', '-')}" if refused.key else "cocoa"
+        name = f"--{refused.key.replace('_', '-')}" if refused.key else kind
         raise InputError(f"{name}: {refused}.") from None
 
 
@@ -323,7 +337,7 @@ _STATISTICS = {
 
 def _print(shown: Any, known: dict[str, Param]) -> None:
     where, console = shown.where, out()
-    console.print(f"cocoa {where['handle']} on {where['device']}, parent {where['parent']}", style="bold")
+    console.print(f"{shown.kind} {where['handle']} on {where['device']}, parent {where['parent']}", style="bold")
     settings = (f"{name} {known[name].text(value)}" for name, value in shown.settings.items())
     console.print("  " + ", ".join(settings))
     counters = shown.counters

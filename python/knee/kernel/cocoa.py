@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyroute2.netlink import NLA_F_NESTED, nla
-from pyroute2.netlink.rtnl import RTM_DELQDISC, RTM_NEWQDISC, TC_H_ROOT
+from pyroute2.netlink.rtnl import TC_H_ROOT
 from pyroute2.netlink.rtnl.tcmsg import plugins
 from pyroute2.netlink.rtnl.tcmsg.common import stats2 as _stats2
 
@@ -37,8 +37,8 @@ ATTRIBUTES = (
     ("TCA_COCOA_MEMORY_LIMIT", "uint32"),
 )
 
-#: ``struct tc_cocoa_xstats``: names and formats.
-XSTATS = (
+#: ``struct tc_cocoa_qd_stats``: names and formats.
+QDISC_STATS = (
     ("enlargements", "Q"),
     ("reductions", "Q"),
     ("guard_intervals", "Q"),
@@ -62,14 +62,25 @@ XSTATS = (
     ("memory", "I"),
 )
 
-#: ``struct tc_cocoa_flow_xstats``.
-FLOW_XSTATS = (
+#: ``struct tc_cocoa_cl_stats``.
+FLOW_STATS = (
     ("buffer", "I"),
     ("longest_interval", "I"),
     ("guard_left", "i"),
     ("credit", "i"),
     ("idle", "I"),
     ("enlarged", "I"),
+)
+
+#: Those that count dropped packets, by reason.
+DROPS = ("limit_drops", "flow_drops", "trim_drops", "allocation_errors")
+#: What the names of a flow's begin with in ``struct tc_cocoa_xstats``, which has both.
+OF_FLOW = "flow_"
+XSTATS = (
+    ("type", "I"),
+    ("reserved", "I"),
+    *QDISC_STATS,
+    *((OF_FLOW + name, kind) for name, kind in FLOW_STATS),
 )
 
 
@@ -84,32 +95,19 @@ class _Xstats(nla):  # type: ignore[misc]
     fields = XSTATS
 
 
-class _FlowXstats(nla):  # type: ignore[misc]
-    fields = FLOW_XSTATS
-
-
-class _QdiscStats(_stats2):  # type: ignore[misc]
+class _Stats2(_stats2):  # type: ignore[misc]
     class stats_app(_Xstats):  # noqa: N801 - pyroute2's name
-        """Of the queue discipline."""
+        """Of the queue discipline, or of a flow."""
 
 
-class _ClassStats(_stats2):  # type: ignore[misc]
-    class stats_app(_FlowXstats):  # noqa: N801 - pyroute2's name
-        """Of a flow."""
-
-
-def _of_qdisc(message: Any) -> bool:
-    return message["header"]["type"] in (RTM_NEWQDISC, RTM_DELQDISC)
-
-
-def stats2(message: Any, *_: Any, **__: Any) -> type:
+def stats2(*_: Any, **__: Any) -> type:
     """The parser of a message's ``TCA_STATS2``."""
-    return _QdiscStats if _of_qdisc(message) else _ClassStats
+    return _Stats2
 
 
-def stats(message: Any, *_: Any, **__: Any) -> type:
+def stats(*_: Any, **__: Any) -> type:
     """The parser of a message's ``TCA_XSTATS``."""
-    return _Xstats if _of_qdisc(message) else _FlowXstats
+    return _Xstats
 
 
 def get_parameters(given: dict[str, Any]) -> dict[str, Any]:

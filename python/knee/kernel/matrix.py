@@ -38,10 +38,16 @@ _SCHEDULERS = ("sch_htb", "sch_tbf", "sch_hfsc", "sch_drr", "sch_qfq", "sch_nete
 _OTHERS = (*_SCHEDULERS, "sch_fq", "sch_fq_codel", "sch_cake", "tcp_bbr")
 #: Where a kernel has those that are no queue disciplines, and where guests have modules by what their names begin with.
 _FOLDERS = {"tcp_bbr": "ipv4"}
+#: A device that takes what it is given, of which the kernel's module makes as many as wanted.
+_DEVICE = "dummy"
 _PLACES = {"sch": "schedulers", "knee": "cost"}
 #: The steps of a congestion control as BPF or module, and of cocoa below a queue discipline.
 STEPS = ("load", "user", "transfer", "restarts", "parameters", "unload")
 COCOA_STEPS = ("plain", "gso", "remove")
+#: The steps of cocoa as BPF; with the module, those that compare the two.
+BPF_COCOA = "cocoa.bpf"
+BPF_COCOA_STEPS = ("load", "transfer", "options", "remove", "unload")
+COMPARED = ("same", "paced", "gso")
 #: Not of every part: modules count no restarts, and BPF's parameters are set as it is loaded.
 _OF = {"bpf": tuple(step for step in STEPS if step != "parameters"), "ko": tuple(s for s in STEPS if s != "restarts")}
 #: What guests are given, real seconds.
@@ -54,8 +60,12 @@ _RATE_MBPS, _LEAST_PART = 20.0, 0.8
 _LONGEST = 1514 + 16
 #: What counts of instructions begin with, and what each is compared with.
 COST = "cost/"
-LIKE = {"bbr": "cubic", "lola": "cubic", "daimd": "cubic", "fq_codel": "fq", "cake": "fq", "cocoa": "fq"}
+LIKE = {"bbr": "cubic", "lola": "cubic", "daimd": "cubic"}
+LIKE |= dict.fromkeys(("fq_codel", "cake", "cocoa", "cocoa_bpf"), "fq")
 _LINE = re.compile(r"^knee (\S+) (\S+) (.+?)\s*$", re.MULTILINE)
+_SAME = re.compile(r"\d+ packets, \d+ dropped")
+#: What the loader says where the kernel takes no BPF queue disciplines.
+_NO_DISCIPLINES = "Linux 6.16 with CONFIG_NET_SCH_BPF"
 _FIGURES = re.compile(r"([\d.]+) Mbit/s, (\d+) kB, (\d+) B")
 _QEMU = (
     *("qemu-system-x86_64", "-M", "pc", "-cpu", "max", "-icount", "shift=0,sleep=off"),
@@ -215,24 +225,33 @@ def fill(root: Path, of: Kernel, built: Sequence[Path]) -> None:
     """Fills a folder with the guest's root: its init, the programs with their libraries, objects and modules."""
     sources = sorted((cache.SOURCES / "matrix").glob("*.c"))
     tools.run(["gcc", "-O2", "-static", "-o", root / "init", *sources], "Building the guest's init")
-    for name in ("objects", "modules", "schedulers", "plugins", "cost"):
+    for name in ("objects", "disciplines", "modules", "schedulers", "devices", "plugins", "cost"):
         (root / name).mkdir()
-    for name in bpf.algorithms():
-        shutil.copy(bpf.program(name), root / "objects" / f"{name}.o")
+    for folder, names in (("objects", bpf.algorithms()), ("disciplines", bpf.disciplines())):
+        for name in names:
+            shutil.copy(bpf.program(name), root / folder / f"{name}.o")
     for module in built:
         shutil.copy(module, root / _PLACES.get(module.stem.partition("_")[0], "modules"))
     for name in _OTHERS if built else ():
-        # Debian 12 has them below /lib, Debian 13 below /usr/lib.
-        where = f"lib/modules/{of.release}/kernel/net/{_FOLDERS.get(name, 'sched')}/{name}.ko*"
-        for found in (*of.root.glob(where), *of.root.glob(f"usr/{where}")):
-            data = found.read_bytes()
-            # Decompressed, since a kernel need not be able to.
-            (root / f"schedulers/{name}.ko").write_bytes(lzma.decompress(data) if found.suffix == ".xz" else data)
+        _copy_module(of, f"net/{_FOLDERS.get(name, 'sched')}/{name}", root / "schedulers")
+    if built:
+        _copy_module(of, f"drivers/net/{_DEVICE}", root / "devices")
     _with_libraries(bpf.loader(), root / "knee-bpf", root)
     _with_libraries(Path(shutil.which("tc", path=path()) or "tc"), root / "tc", root)
     plugin = root / "plugins" / "q_cocoa.so"
     source = cache.SOURCES / "tc" / "q_cocoa.c"
     tools.run(["gcc", "-O2", "-fPIC", "-shared", "-o", plugin, source], "Building tc's plugin for cocoa")
+
+
+def _copy_module(of: Kernel, name: str, into: Path) -> None:
+    """Copies a module of a kernel, by its path without a suffix, if the kernel has it."""
+    # Debian 12 has them below /lib, Debian 13 below /usr/lib.
+    where = f"lib/modules/{of.release}/kernel/{name}.ko*"
+    for found in (*of.root.glob(where), *of.root.glob(f"usr/{where}")):
+        data = found.read_bytes()
+        # Decompressed, since a kernel need not be able to.
+        plain = lzma.decompress(data) if found.suffix == ".xz" else data
+        (into / f"{Path(name).name}.ko").write_bytes(plain)
 
 
 def _with_libraries(program: Path, place: Path, root: Path) -> None:
@@ -323,7 +342,9 @@ def read(console: str) -> Outcome:
             outcome.said.append(f"In the guest, {step}: {result}.")
     for part, results in outcome.parts.items():
         kind = part.rpartition(".")[2]
-        if kind in _OF and results.get("load") == "ok":
+        if part == BPF_COCOA:
+            _complete_bpf_cocoa(outcome, results, "; ".join(refusals.get(part, ())))
+        elif kind in _OF and results.get("load") == "ok":
             results |= {step: results.get(step, "") for step in _OF[kind]}
         elif part == "cocoa" and results.get("load") == "ok":
             results.setdefault("tc", "")
@@ -341,6 +362,17 @@ def read(console: str) -> Outcome:
     return outcome
 
 
+def _complete_bpf_cocoa(outcome: Outcome, results: dict[str, str], said: str) -> None:
+    if results.get("load") == "ok":
+        # Without the module there is nothing to compare it with.
+        compared = COMPARED if outcome.parts.get("cocoa", {}).get("load") == "ok" else ()
+        results |= {step: results.get(step, "") for step in (*BPF_COCOA_STEPS, *compared)}
+    elif _NO_DISCIPLINES in said:
+        results["load"] = "needs 6.16"
+    elif said:
+        outcome.said.append(f"{BPF_COCOA} was refused: {said[-600:]}.")
+
+
 def _number(release: str) -> tuple[int, ...]:
     found = re.match(r"(\d+)\.(\d+)", release)
     return (int(found[1]), int(found[2])) if found else (0,)
@@ -354,4 +386,6 @@ def failed(step: str, result: str) -> bool:
     if step in ("plain", "gso"):
         figures = _FIGURES.fullmatch(result)
         return figures is None or float(figures[1]) < _LEAST_PART * _RATE_MBPS or int(figures[3]) > _LONGEST
-    return result not in ("ok", "needs 6.4")
+    if step in ("same", "paced"):
+        return _SAME.fullmatch(result) is None
+    return result not in ("ok", "needs 6.4", "needs 6.16")

@@ -4,100 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from knee.errors import InputError, Refused, RunError
+from knee.errors import InputError, RunError
 from knee.kernel import cocoa
-from knee.scenario.registry import Param, Value, queues
+from knee.kernel.bpf import build, qdisc
+from knee.kernel.options import attributes, values
+from knee.scenario.registry import Value
 from knee.scenario.units import near
-
-#: The netlink value of a ratio of one.
-_ONE = 1 << 16
-
-#: Most packets of all flows together; in scenarios it is the link's limit.
-LIMIT = Param("limit", "count", 10_000, 1, 2**32 - 1, "Linux fq_init", "packets that all flows together may hold")
-
-#: Memory of all packets; the simulator has no memory to run out of.
-MEMORY_LIMIT = Param(
-    "memory_limit", "bytes", 32 << 20, 1, 2**31 - 1, "Linux fq_codel_init", "memory that all packets may take"
-)
-#: Least quantum, as Linux's fq_codel has it: each turn without a packet takes time.
-LEAST_QUANTUM = 256
-
-
-def parameters() -> dict[str, Param]:
-    """All options: those of ``knee list queues cocoa``, with the kernel's least quantum, and the limits."""
-    params = queues()["cocoa"].params
-    quantum = replace(params["quantum"], min=LEAST_QUANTUM)
-    return {"limit": LIMIT, "memory_limit": MEMORY_LIMIT} | params | {"quantum": quantum}
-
-
-def attributes(given: Mapping[str, Value]) -> list[tuple[str, int]]:
-    """Converts values in base units to netlink attributes.
-
-    Raises:
-        Refused: a value that the kernel's units cannot express.
-    """
-    known = parameters()
-    return [(f"TCA_COCOA_{name.upper()}", _encoded(known[name], value)) for name, value in given.items()]
-
-
-def _encoded(param: Param, value: Value) -> int:
-    if param.name == "quantum" and int(value) < LEAST_QUANTUM:
-        raise Refused(f"{param.text(value)} is out of range", param.accepted, param.name)
-    match param.kind:
-        case "ratio":
-            return round(float(value) * _ONE)
-        case "time":
-            return _whole(param, int(value), 1000, "microseconds")
-        case "rate":
-            return _whole(param, int(value), 8, "bytes per second")
-    return int(value)
-
-
-def _whole(param: Param, value: int, unit: int, name: str) -> int:
-    if value % unit:
-        raise Refused(
-            f"{param.text(value)} is not a whole number of {name}", f"the kernel takes whole {name}", param.name
-        )
-    return value // unit
-
-
-def values(options: Mapping[str, int]) -> dict[str, Value]:
-    """Converts netlink attributes to values in base units, the inverse of :func:`attributes`."""
-    found: dict[str, Value] = {}
-    for name, param in parameters().items():
-        raw = options.get(f"TCA_COCOA_{name.upper()}")
-        if raw is None:
-            continue
-        scale: dict[str, Any] = {"time": 1000, "rate": 8}
-        found[name] = raw / _ONE if param.kind == "ratio" else raw * scale.get(param.kind, 1)
-        if param.kind == "bool":
-            found[name] = bool(raw)
-    return found
-
-
-def parse(given: Mapping[str, object]) -> dict[str, Value]:
-    """Parses options into base units and checks their ranges.
-
-    Raises:
-        Refused: a name is unknown or a value is not accepted.
-    """
-    known = parameters()
-    parsed: dict[str, Value] = {}
-    for name, value in given.items():
-        if name not in known:
-            raise Refused("cocoa has no such option", near(name, list(known)), key=name)
-        try:
-            parsed[name] = known[name].parse(value)
-        except Refused as refused:
-            raise Refused(refused.found, refused.accepted, key=name) from None
-    return parsed
 
 
 @dataclass(frozen=True)
@@ -105,13 +25,15 @@ class Shown:
     """A cocoa on a device.
 
     Attributes:
+        kind: ``cocoa``, the module, or ``cocoa_bpf``.
         where: device, handle and parent as ``tc`` writes them.
         settings: options in base units.
         counters: bytes and packets sent, packets dropped, queue length.
-        xstats: ``struct tc_cocoa_xstats`` by field.
-        flows: for each flow its handle, queue length in packets and bytes, and ``struct tc_cocoa_flow_xstats``.
+        xstats: ``struct tc_cocoa_qd_stats`` by field.
+        flows: for each flow its handle, queue length in packets and bytes, and ``struct tc_cocoa_cl_stats``.
     """
 
+    kind: str
     where: dict[str, str]
     settings: dict[str, Value]
     counters: dict[str, int]
@@ -138,6 +60,7 @@ def put(
     device: str,
     given: Mapping[str, Value],
     *,
+    kind: str = "cocoa",
     command: Literal["add", "change", "replace"] = "add",
     parent: str = "root",
     handle: str = "",
@@ -147,6 +70,7 @@ def put(
     Args:
         device: its name.
         given: options in base units.
+        kind: ``cocoa``, the module, or ``cocoa_bpf``.
         command: ``change`` sets only the given options; ``replace`` replaces an existing queue discipline.
         parent: a class as ``tc`` writes it, or ``root``.
         handle: as ``tc`` writes it; the kernel chooses one if empty.
@@ -159,41 +83,109 @@ def put(
     place: dict[str, Any] = {"parent": cocoa.parent if parent == "root" else parent}
     if handle:
         place["handle"] = handle
+    bpf = kind == qdisc.KIND
+    numbers = qdisc.options(given) if bpf else {}
+    if bpf:
+        build.require(build.privileges(), f"{kind} cannot be set up")
+        qdisc.require_loaded()
     with IPRoute() as netlink:
         index = _index(netlink, device)
+        if bpf and command == "change" and not [q for q in qdisc.shown()[0] if qdisc.is_on(q, index)]:
+            raise InputError(f"There is no {kind} on {device}; knee linux qdisc add {device} {kind} adds one.")
         # pyroute2 encodes options only if there is more than a kind, an index and a handle.
+        attached = [] if bpf else attributes(given)
         try:
-            netlink.tc(command, kind="cocoa", index=index, attributes=attributes(given), **place)
+            if not bpf or command != "change":
+                netlink.tc(command, kind=kind, index=index, attributes=attached, **place)
         except NetlinkError as error:
-            raise _explained(error, device, command, parent) from None
+            raise _explained(error, device, kind, command, parent) from None
+        if bpf:
+            # The discipline reads them with its next packet.
+            qdisc.set_options(index, numbers, replace=command != "change")
 
 
-def _explained(error: NetlinkError, device: str, command: str, parent: str) -> InputError | RunError:
+def _explained(error: NetlinkError, device: str, kind: str, command: str, parent: str) -> InputError | RunError:
     said = os.strerror(error.code)
     if error.code == errno.EPERM:
-        return RunError(f"{command} cocoa on {device}: {said}; it needs root (or CAP_NET_ADMIN in the namespace).")
+        return RunError(f"{command} {kind} on {device}: {said}; it needs root (or CAP_NET_ADMIN in the namespace).")
     if error.code == errno.ENOENT and command != "change" and parent == "root":
-        return RunError("this kernel has no queue discipline cocoa; docs/linux.md explains how to build and load it.")
+        return RunError(f"this kernel has no queue discipline {kind}; docs/linux.md explains how to build and load it.")
     if error.code == errno.EEXIST:
-        return InputError(f"{device} already has a queue discipline at {parent}; --replace replaces it with cocoa.")
+        return InputError(f"{device} already has a queue discipline at {parent}; --replace replaces it with {kind}.")
     if error.code == errno.EOPNOTSUPP:
         return InputError(
             "orphan_mask can only be set when cocoa is added (--replace adds it again), "
             "and flow_max_rate not below qfq, which does not allow packets to be held back."
         )
+    if error.code == errno.EINVAL and kind == qdisc.KIND and parent != "root":
+        return InputError(
+            f"{command} {kind} on {device} at {parent}: {said}; a BPF queue discipline is the root of a device or a "
+            "child of mq. The module cocoa also goes below others."
+        )
     if error.code in (errno.ENOENT, errno.EINVAL):
-        return InputError(f"{command} cocoa on {device} at {parent}: {said}; is there such a class, or a cocoa there?")
-    return RunError(f"{command} cocoa on {device}: {said}.")
+        return InputError(
+            f"{command} {kind} on {device} at {parent}: {said}; is there such a class, or a {kind} there?"
+        )
+    return RunError(f"{command} {kind} on {device}: {said}.")
 
 
 def show(device: str | None = None) -> list[Shown]:
-    """All cocoas of the device, or of all devices, with their flows."""
+    """All cocoas of the device, or of all devices, with their flows.
+
+    Raises:
+        RunError: one is a BPF program, of which only root can read the statistics.
+    """
     cocoa.enter()
     with IPRoute() as netlink:
         wanted = None if device is None else _index(netlink, device)
         names = {link["index"]: link.get_attr("IFLA_IFNAME") for link in netlink.get_links()}
-        found = [q for q in netlink.get_qdiscs() if q.get_attr("TCA_KIND") == "cocoa"]
-        return [_shown(netlink, q, names) for q in found if wanted in (None, q["index"])]
+        found = [q for q in netlink.get_qdiscs() if wanted in (None, q["index"])]
+        module = [_shown(netlink, q, names) for q in found if q.get_attr("TCA_KIND") == "cocoa"]
+        on = [q for q in found if q.get_attr("TCA_KIND") == qdisc.KIND]
+    if on:
+        build.require(build.privileges(), f"What {qdisc.KIND} does on {names[on[0]['index']]} cannot be seen")
+    return module + [_shown_of_bpf(q, names) for q in on]
+
+
+def _shown_of_bpf(message: Any, names: dict[int, str]) -> Shown:
+    """From the program's maps, in which handles are those with which disciplines were set up."""
+    disciplines, flows = qdisc.shown()
+    index, handle, parent = message["index"], message["handle"], message["parent"]
+    place = {"device": names.get(index, str(index)), "handle": _handle(handle), "parent": _handle(parent)}
+    for each in disciplines:
+        if qdisc.is_on(each, index) and each["handle"] == handle and each["parent"] == parent:
+            own = [flow for flow in flows if flow["qdisc"] == each["id"]]
+            return Shown(
+                kind=qdisc.KIND,
+                where=place,
+                settings=values({f"TCA_COCOA_{name.upper()}": number for name, number in each.items()}),
+                counters={name: each[name] for name in ("bytes", "packets", "backlog_bytes", "backlog_packets")}
+                | {"dropped": sum(each[name] for name in cocoa.DROPS)},
+                xstats={name: each[name] for name, _ in cocoa.QDISC_STATS} | _buffers(own),
+                flows=[_flow_of_bpf(flow) for flow in own],
+            )
+    raise RunError(f"{qdisc.KIND} on {place['device']} was loaded by another program; its statistics are not here.")
+
+
+def _buffers(flows: list[dict[str, int]]) -> dict[str, int]:
+    found = [flow["buffer"] for flow in flows] or [0]
+    return {"buffer_min": min(found), "buffer_max": max(found), "buffer_mean": sum(found) // len(found)}
+
+
+def _flow_of_bpf(flow: dict[str, int]) -> dict[str, Any]:
+    """As the module shows it over netlink: times in us."""
+    left = (flow["guard_end"] - time.monotonic_ns()) // 1000
+    return {
+        "flow": f"{flow['bucket'] + 1:x}",
+        "packets": flow["backlog_packets"],
+        "bytes": flow["backlog_bytes"],
+        "buffer": flow["buffer"],
+        "longest_interval": flow["longest"] // 1000,
+        "guard_left": left if flow["guard_end"] else 0,
+        "credit": flow["credit"],
+        "idle": flow["idle"] // 1000,
+        "enlarged": flow["enlarged"],
+    }
 
 
 def _shown(netlink: Any, message: Any, names: dict[int, str]) -> Shown:
@@ -201,6 +193,7 @@ def _shown(netlink: Any, message: Any, names: dict[int, str]) -> Shown:
     basic, queue = stats.get_attr("TCA_STATS_BASIC"), stats.get_attr("TCA_STATS_QUEUE")
     classes = [c for c in netlink.get_classes(index=message["index"]) if c["handle"] >> 16 == message["handle"] >> 16]
     return Shown(
+        kind="cocoa",
         where={
             "device": names.get(message["index"], str(message["index"])),
             "handle": _handle(message["handle"]),
@@ -214,20 +207,20 @@ def _shown(netlink: Any, message: Any, names: dict[int, str]) -> Shown:
             "backlog_bytes": queue["backlog"],
             "backlog_packets": queue["qlen"],
         },
-        xstats=_fields(stats.get_attr("TCA_STATS_APP"), cocoa.XSTATS),
+        xstats=_fields(stats.get_attr("TCA_STATS_APP"), cocoa.QDISC_STATS),
         flows=[_flow(c) for c in classes if c.get_attr("TCA_KIND") == "cocoa"],
     )
 
 
 def _flow(message: Any) -> dict[str, Any]:
     stats = message.get_attr("TCA_STATS2")
-    queue = stats.get_attr("TCA_STATS_QUEUE")
+    queue, app = stats.get_attr("TCA_STATS_QUEUE"), stats.get_attr("TCA_STATS_APP")
     return {
         "flow": _handle(message["handle"]),
         "packets": queue["qlen"],
         "bytes": queue["backlog"],
-    } | _fields(stats.get_attr("TCA_STATS_APP"), cocoa.FLOW_XSTATS)
+    } | {name: app[cocoa.OF_FLOW + name] for name, _ in cocoa.FLOW_STATS}
 
 
 def _fields(read: Any, fields: tuple[tuple[str, str], ...]) -> dict[str, int]:
-    return {name: read[name] for name, _ in fields if name != "pad"}
+    return {name: read[name] for name, _ in fields}

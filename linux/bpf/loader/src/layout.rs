@@ -50,12 +50,17 @@ pub fn btf(object: &Path) -> Result<Btf<'static>> {
     Btf::from_path(object).with_context(|| format!("{} is no BPF program with type information", object.display()))
 }
 
-/// The integers among the members of a structure.
+/// The integers among the members of a structure, and of structures in it.
 pub fn structure(btf: &Btf<'_>, name: &str) -> Result<Vec<Field>> {
     let found = btf.type_by_name::<Struct<'_>>(name).ok_or_else(|| anyhow!("there is no structure {name}"))?;
     let mut fields = Vec::new();
     members(btf, &found, 0, &mut fields);
     Ok(fields)
+}
+
+/// Whether there is a structure of that name.
+pub fn exists(btf: &Btf<'_>, structure: &str) -> bool {
+    btf.type_by_name::<Struct<'_>>(structure).is_some()
 }
 
 /// Where a member of a structure begins, in bytes; None if there is no such member.
@@ -85,8 +90,15 @@ pub fn section(btf: &Btf<'_>, name: &str) -> Vec<Field> {
 
 fn members(btf: &Btf<'_>, structure: &Struct<'_>, base: usize, fields: &mut Vec<Field>) {
     for member in structure.iter() {
-        if let (MemberAttr::Normal { offset }, Some(kind)) = (member.attr, btf.type_by_id::<BtfType<'_>>(member.ty)) {
-            fields.extend(integer(kind, member.name, base + offset as usize / 8));
+        let (MemberAttr::Normal { offset }, Some(kind)) = (member.attr, btf.type_by_id::<BtfType<'_>>(member.ty))
+        else {
+            continue;
+        };
+        let offset = base + offset as usize / 8;
+        if let Ok(inner) = Struct::try_from(kind.skip_mods_and_typedefs()) {
+            members(btf, &inner, offset, fields);
+        } else {
+            fields.extend(integer(kind, member.name, offset));
         }
     }
 }

@@ -12,13 +12,17 @@ use std::sync::Mutex;
 
 /// Where `const volatile` variables lie.
 const TUNABLES: &str = ".rodata";
-/// The map in which connections show themselves.
-pub const CONNECTIONS: &str = "connections";
 /// The pinned link that keeps an algorithm registered.
 const LINK: &str = "link";
+/// The pinned section of the tunables, with what was set.
+pub const DEFAULTS: &str = "defaults";
+/// Maps for user space that an object may have, by their names in it and as they are pinned.
+pub const MAPS: [&str; 5] = ["connections", "qdiscs", "flows", "options", "version"];
 
 /// The structure of a congestion control's operations, in objects as in the kernel.
 const OPERATIONS: &str = "tcp_congestion_ops";
+/// The same of a queue discipline, and what the kernel has only where it takes those.
+const DISCIPLINES: [&str; 2] = ["Qdisc_ops", "bpf_struct_ops_Qdisc_ops"];
 /// Operations that are left out on kernels without them, because they then call another one (knee_bpf.h).
 const OPTIONAL: [&str; 1] = ["cwnd_event_tx_start"];
 
@@ -53,21 +57,32 @@ pub fn load(object: &Path, pin: &Path, settings: &[(String, i64)]) -> Result<()>
     }
     let btf = layout::btf(object)?;
     let fields = layout::section(&btf, TUNABLES);
+    let kernel = Btf::from_vmlinux().context("the kernel has no type information")?;
+    let [operations, registered] = DISCIPLINES;
+    if layout::exists(&btf, operations) && !layout::exists(&kernel, registered) {
+        bail!("the kernel has no BPF queue disciplines ({registered}): they take Linux 6.16 with CONFIG_NET_SCH_BPF");
+    }
     let mut open = open(object)?;
     set(&mut open, &fields, settings)?;
-    leave_out(&mut open, &btf, &Btf::from_vmlinux().context("the kernel has no type information")?);
+    leave_out(&mut open, &btf, &kernel);
     let mut loaded = open.load().map_err(|error| refused(&error, "the kernel does not take the program"))?;
     let mut operations = loaded
         .maps_mut()
         .find(|map| map.map_type() == MapType::StructOps)
-        .ok_or_else(|| anyhow!("{} has no congestion control", object.display()))?;
+        .ok_or_else(|| anyhow!("{} has no congestion control and no queue discipline", object.display()))?;
     let mut link = operations
         .attach_struct_ops()
         .map_err(|error| refused(&error, "the kernel does not register the algorithm (is the name taken?)"))?;
     fs::create_dir(pin).with_context(|| format!("{} cannot be made", pin.display()))?;
     let pinned = link.pin(pin.join(LINK)).and_then(|()| {
-        let mut maps = loaded.maps_mut();
-        maps.find(|map| map.name() == CONNECTIONS).map_or(Ok(()), |mut map| map.pin(pin.join(CONNECTIONS)))
+        loaded.maps_mut().try_for_each(|mut map| {
+            let name = if is_tunables(map.name()) {
+                Some(DEFAULTS)
+            } else {
+                MAPS.into_iter().find(|name| map.name() == *name)
+            };
+            name.map_or(Ok(()), |name| map.pin(pin.join(name)))
+        })
     });
     pinned.map_err(|error| {
         drop(fs::remove_dir_all(pin));
@@ -75,9 +90,9 @@ pub fn load(object: &Path, pin: &Path, settings: &[(String, i64)]) -> Result<()>
     })
 }
 
-/// Takes an algorithm out of the kernel. The map goes last, for it is what a later call would look for.
+/// Takes an algorithm out of the kernel. The maps go last, for they are what a later call would look for.
 pub fn unload(pin: &Path) -> Result<()> {
-    for name in [LINK, CONNECTIONS] {
+    for name in [LINK, DEFAULTS].into_iter().chain(MAPS) {
         let path = pin.join(name);
         if path.exists() {
             fs::remove_file(&path).with_context(|| format!("{} cannot be removed", path.display()))?;
@@ -114,7 +129,11 @@ fn leave_out(open: &mut OpenObject, object: &Btf<'_>, kernel: &Btf<'_>) {
 
 fn set(open: &mut OpenObject, fields: &[Field], settings: &[(String, i64)]) -> Result<()> {
     let mut section = open.maps_mut().find(|map| is_tunables(map.name()));
-    let memory = section.as_mut().and_then(|map| map.initial_value_mut()).unwrap_or_default();
+    write(section.as_mut().and_then(|map| map.initial_value_mut()).unwrap_or_default(), fields, settings)
+}
+
+/// Writes settings into memory that has the `fields`.
+pub fn write(memory: &mut [u8], fields: &[Field], settings: &[(String, i64)]) -> Result<()> {
     for (name, value) in settings {
         let field = fields.iter().find(|field| &field.name == name).ok_or_else(|| {
             let names: Vec<_> = fields.iter().map(|field| field.name.as_str()).collect();

@@ -1,11 +1,13 @@
-//! Loads congestion controls written in BPF (`struct_ops`) into the running kernel, reads what they show, unloads them.
+//! Loads congestion controls and queue disciplines written in BPF (`struct_ops`) into the running kernel, reads what they
+//! show, sets a discipline's options, unloads them.
 //!
-//! A loaded algorithm is a folder in bpffs: `link` keeps it registered, `connections` is the map in which its
-//! connections show themselves. So it stays when this program ends, and goes when the folder does. Names, tunables and
+//! A loaded algorithm is a folder in bpffs: `link` keeps it registered, the other files are maps: those in which its
+//! connections, or its disciplines and flows, show themselves, and those with options. So it stays when this program ends, and goes when the folder does. Names, tunables and
 //! the layout of what is shown come from the object's own BTF: the C sources are the only place that declares them.
 
 mod layout;
 mod load;
+mod options;
 mod shown;
 
 use clap::{Parser, Subcommand};
@@ -43,7 +45,7 @@ enum Command {
         /// The finished object.
         object: PathBuf,
     },
-    /// What the connections of a loaded algorithm show, in JSON.
+    /// What the connections of a loaded congestion control show, or the disciplines and flows of a queue discipline, in JSON.
     Show {
         /// The object that was loaded, for the layout.
         object: PathBuf,
@@ -55,7 +57,22 @@ enum Command {
         /// The finished object.
         object: PathBuf,
     },
-    /// Take an algorithm out of the kernel; its connections keep it until they end.
+    /// Set options of an interface of this network namespace, for a queue discipline that is loaded.
+    Options {
+        /// The object that was loaded, for the layout.
+        object: PathBuf,
+        /// Its folder in bpffs.
+        pin: PathBuf,
+        /// The interface's index.
+        ifindex: u32,
+        /// Set all options that are not given to the defaults.
+        #[arg(long)]
+        replace: bool,
+        /// An option and its value, as NAME=INTEGER.
+        #[arg(long = "set", value_parser = load::setting)]
+        settings: Vec<(String, i64)>,
+    },
+    /// Take an algorithm out of the kernel; its connections and interfaces keep it until they end.
     Unload {
         /// Its folder in bpffs.
         pin: PathBuf,
@@ -67,8 +84,11 @@ fn main() -> ExitCode {
         Command::Load { object, pin, settings } => load::load(&object, &pin, &settings),
         Command::Finish { compiled, object } => load::finish(&compiled, &object),
         Command::Tunables { object } => load::tunables(&object).and_then(|found| print(&found)),
-        Command::Show { object, pin } => shown::connections(&object, &pin).and_then(|found| print(&found)),
+        Command::Show { object, pin } => shown::show(&object, &pin).and_then(|found| print(&found)),
         Command::Layout { object } => shown::layout(&object).and_then(|found| print(&found)),
+        Command::Options { object, pin, ifindex, replace, settings } => {
+            options::set(&object, &pin, ifindex, &settings, replace)
+        }
         Command::Unload { pin } => load::unload(&pin),
     };
     match done {

@@ -252,13 +252,13 @@ def _idle_decay(weight_log: int, average: int, rate_bps: int) -> tuple[int, byte
 
 def _cocoa(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     extras.need("cocoa on the ground uml", "pyroute2")
-    from knee.kernel import cocoa, qdisc
+    from knee.kernel import cocoa, options
 
     given: Params = dict(params)
     if limit is not None:
         given["limit"] = _counted_in_packets(limit)
     try:
-        values = qdisc.attributes(given)
+        values = options.attributes(given)
     except Refused as refused:
         raise Refused(refused.found, refused.accepted, key=f"queue_params.{refused.key}") from None
     kinds = {name: (number, kind) for number, (name, kind) in enumerate(cocoa.ATTRIBUTES)}

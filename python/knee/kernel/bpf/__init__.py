@@ -1,4 +1,4 @@
-"""Congestion controls as BPF: compiles them, loads them into the running kernel, shows and unloads them.
+"""Congestion controls and cocoa as BPF: compiles them, loads them into the running kernel, shows and unloads them.
 
 A loaded algorithm is a folder in :data:`PINS`. It stays after the command has ended, until ``unload`` or a restart. Its
 object, its settings and the previous default are in :data:`RECORDS`, which a restart also empties. A command that
@@ -35,7 +35,7 @@ BPFFS = Path("/sys/fs/bpf")
 PINS = BPFFS / "knee"
 RECORDS = Path("/run/knee/bpf")
 #: The files of a loaded algorithm in the two; nothing else is ever removed there.
-_PINNED = ("link", "connections")
+_PINNED = ("link", "defaults", "connections", "qdiscs", "flows", "options", "version")
 _RECORDED = ("object", "record.json")
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
@@ -81,11 +81,27 @@ class Loaded:
     connections: list[Connection]
 
 
+@dataclass(frozen=True)
+class Discipline:
+    """A queue discipline in the running kernel.
+
+    Attributes:
+        kind: what ``tc`` calls it.
+        settings: the defaults of its options that were set when it was loaded, as given.
+        devices: those that have it.
+    """
+
+    name: str
+    kind: str
+    settings: dict[str, str]
+    devices: list[str]
+
+
 def load(name: str, settings: dict[str, str], *, default: bool = False) -> None:
     """Loads an algorithm into the running kernel.
 
     Args:
-        name: one of ``build.algorithms()``.
+        name: one of ``build.algorithms()`` or ``build.disciplines()``.
         settings: values of its parameters by name, as scenario files write them.
         default: whether new connections take it from now on.
 
@@ -93,10 +109,14 @@ def load(name: str, settings: dict[str, str], *, default: bool = False) -> None:
         InputError: there is no such algorithm or parameter, or a value is out of range; nothing is loaded.
         RunError: something is missing here, or the kernel refuses it; with the verifier's reason. Nothing is loaded.
     """
-    if name not in build.algorithms():
-        raise InputError(f"No BPF version of {name} exists; {near(name, build.algorithms())}.")
+    names = [*build.algorithms(), *build.disciplines()]
+    if name not in names:
+        raise InputError(f"No BPF version of {name} exists; {near(name, names)}.")
+    if default and name in build.disciplines():
+        raise InputError(f"--default: {name} is a queue discipline; sysctl net.core.default_qdisc chooses the default.")
     numbers = _numbers(name, settings)
-    build.require(build.missing(), f"{name} cannot be loaded here")
+    lacking = build.missing() + (build.kernel_of_disciplines() if name in build.disciplines() else [])
+    build.require(lacking, f"{name} cannot be loaded here")
     # Compile before taking the lock.
     build.program(name)
     build.loader()
@@ -123,7 +143,7 @@ def _load(name: str, settings: dict[str, str], numbers: dict[str, int], default:
         (record / "record.json").write_text(json.dumps(note))
         changes = [f"--set={key}={value}" for key, value in numbers.items()]
         arguments = ["load", str(record / "object"), str(PINS / name), *changes]
-        _call(build.loader(), arguments, f"{name} was not loaded", lock)
+        call(build.loader(), arguments, f"{name} was not loaded", lock)
     except BaseException:
         shutil.rmtree(record, ignore_errors=True)
         raise
@@ -147,8 +167,14 @@ def unload(name: str) -> int:
 
 def _unload(name: str) -> int:
     if name not in trust.folders(PINS):
-        names = [each.name for each in loaded()]
+        names = [each.name for each in (*loaded(), *disciplines())]
         raise InputError(f"{name} is not loaded; {', '.join(names) or 'nothing'} is.")
+    if name in build.disciplines():
+        from knee.kernel.bpf import qdisc
+
+        qdisc.require_unused()
+        _forget(name)
+        return 0
     connections = _connections(name)
     _restore_default(name)
     _forget(name)
@@ -187,7 +213,7 @@ def sweep() -> list[str]:
 
 
 def _sweep() -> list[str]:
-    names = {*trust.folders(PINS), *trust.folders(RECORDS)} & {*build.algorithms()}
+    names = {*trust.folders(PINS), *trust.folders(RECORDS)} & {*build.algorithms(), *build.disciplines()}
     halves = sorted(name for name in names if not _whole(name))
     for name in halves:
         _restore_default(name)
@@ -196,7 +222,9 @@ def _sweep() -> list[str]:
 
 
 def _whole(name: str) -> bool:
-    parts = [*(PINS / name / part for part in _PINNED), RECORDS / name / "record.json"]
+    # The maps are pinned after the link.
+    last = "version" if name in build.disciplines() else "connections"
+    parts = [*(PINS / name / part for part in ("link", last)), RECORDS / name / "record.json"]
     return all(part.exists() for part in parts)
 
 
@@ -211,14 +239,27 @@ def _locked() -> Iterator[int]:
 
 
 def loaded() -> list[Loaded]:
-    """The loaded algorithms and the connections that use them."""
+    """The loaded congestion controls and the connections that use them."""
     build.require(build.privileges(), "What is loaded cannot be seen")
     now = defaults.DEFAULT.read_text().strip()
-    names = [name for name in trust.folders(PINS) if (PINS / name / "link").exists()]
+    names = [name for name in _registered() if name not in build.disciplines()]
     others = defaults.others()
     return [
         Loaded(name, _record(name).get("settings", {}), name == now, others[name], _connections(name)) for name in names
     ]
+
+
+def disciplines() -> list[Discipline]:
+    """The loaded queue disciplines and the devices that have them."""
+    from knee.kernel.bpf import qdisc
+
+    build.require(build.privileges(), "What is loaded cannot be seen")
+    names = [name for name in _registered() if name in build.disciplines()]
+    return [Discipline(name, qdisc.KIND, _record(name).get("settings", {}), qdisc.users()) for name in names]
+
+
+def _registered() -> list[str]:
+    return [name for name in trust.folders(PINS) if (PINS / name / "link").exists()]
 
 
 def remaining() -> dict[str, int]:
@@ -247,12 +288,14 @@ def shown(name: str) -> dict[str, Any] | None:
     pin = PINS / name / "connections"
     if name not in trust.folders(PINS) or not pin.exists():
         return None
-    layout = _call(build.loader(), ["layout", str(RECORDS / name / "object")], f"what {name} shows cannot be read")
+    layout = call(build.loader(), ["layout", str(RECORDS / name / "object")], f"what {name} shows cannot be read")
     return {"pin": str(pin), "layout": json.loads(layout)}
 
 
 def _numbers(name: str, settings: dict[str, str]) -> dict[str, int]:
     """Parses settings into the program's integers."""
+    if name in build.disciplines():
+        return _numbers_of_discipline(settings)
     params = modules.declared(name)
     numbers: dict[str, int] = {}
     for key, text in settings.items():
@@ -266,6 +309,18 @@ def _numbers(name: str, settings: dict[str, str]) -> dict[str, int]:
         except Refused as refused:
             raise InputError(f"--set {key}={text}: {refused}.") from None
     return numbers
+
+
+def _numbers_of_discipline(settings: dict[str, str]) -> dict[str, int]:
+    from knee.kernel import options
+    from knee.kernel.bpf import qdisc
+
+    known = options.parameters()
+    try:
+        given = {key: _value(known[key], text) if key in known else text for key, text in settings.items()}
+        return qdisc.options(options.parse(given))
+    except Refused as refused:
+        raise InputError(f"--set {refused.key}: {refused}.") from None
 
 
 def _value(param: Param, text: str) -> object:
@@ -287,7 +342,7 @@ def _record(name: str) -> dict[str, Any]:
 
 def _connections(name: str) -> list[Connection]:
     phases = registry.congestion_controls()[name].phases
-    shown = _call(build.loader(), ["show", str(RECORDS / name / "object"), str(PINS / name)], f"{name} shows nothing")
+    shown = call(build.loader(), ["show", str(RECORDS / name / "object"), str(PINS / name)], f"{name} shows nothing")
     connections = []
     for entry in json.loads(shown):
         words = [entry[f"remote_{i}"].to_bytes(4, sys.byteorder) for i in range(4)]
@@ -315,7 +370,7 @@ def _mount() -> None:
         raise RunError(f"The BPF file system cannot be mounted at {BPFFS}: {done.stderr.strip()}.")
 
 
-def _call(loader: Path, arguments: list[str], failed: str, *kept: int) -> str:
+def call(loader: Path, arguments: list[str], failed: str, *kept: int) -> str:
     """Runs the loader and returns its output; it inherits the file descriptors ``kept``."""
     command = [str(loader), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=kept)

@@ -47,6 +47,11 @@ def algorithms() -> list[str]:
     return sorted(path.name.removesuffix(".bpf.c") for path in HERE.glob("*.bpf.c"))
 
 
+def disciplines() -> list[str]:
+    """The queue disciplines that exist as BPF programs."""
+    return sorted(path.name.removesuffix(".bpf.c") for path in HERE.glob("qdisc/*.bpf.c"))
+
+
 def missing() -> list[Missing]:
     """What is missing to compile and load. Quick: it starts no program."""
     return [*privileges(), *kernel(), *compilers()]
@@ -67,6 +72,14 @@ def kernel() -> list[Missing]:
     elif os.access(_JIT, os.R_OK) and _JIT.read_text().strip() == "0":
         lacking.append(Missing("the kernel's BPF compiler is off", "sudo sysctl net.core.bpf_jit_enable=1"))
     return lacking
+
+
+def kernel_of_disciplines() -> list[Missing]:
+    """What the running kernel lacks for BPF queue disciplines."""
+    if not _BTF.exists() or b"bpf_struct_ops_Qdisc_ops" in _BTF.read_bytes():
+        return []
+    mend = "use Linux 6.16 or later with CONFIG_NET_SCH_BPF, or the module cocoa (docs/linux.md)"
+    return [Missing("the kernel has no BPF queue disciplines", mend)]
 
 
 def packages() -> list[str]:
@@ -92,13 +105,14 @@ def require(lacking: Iterable[Missing], failed: str) -> None:
 
 
 def program(name: str) -> Path:
-    """The object file of an algorithm, compiled if it is not cached.
+    """The object file of an algorithm or a queue discipline, compiled if it is not cached.
 
     Raises:
         RunError: it does not compile.
     """
-    headers = [*HERE.glob("*.h"), *(HERE.parent / "include").glob("**/*.h")]
-    source = HERE / f"{name}.bpf.c"
+    folder = HERE / "qdisc" if name in disciplines() else HERE
+    headers = [*folder.glob("*.h"), *(HERE.parent / "include").glob("**/*.h")]
+    source = folder / f"{name}.bpf.c"
     key = _digest([source, *sorted(headers)], [_first_line(["clang", "--version"])])
     place = _trusted(_store() / f"{name}-{key}.o")
     if not place.is_file():
