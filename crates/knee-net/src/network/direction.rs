@@ -72,9 +72,9 @@ impl Direction {
     /// pipe behind it.
     pub fn propagate(&mut self, before: usize) {
         for k in before..self.outcome.departed.len() {
-            let left = self.outcome.departed[k].packet.enqueued;
+            let left = self.outcome.departed[k].packet.arrived;
             self.last_out = self.last_out.max(left + self.draw_delay(left));
-            self.outcome.departed[k].packet.enqueued = self.last_out;
+            self.outcome.departed[k].packet.arrived = self.last_out;
         }
     }
 
@@ -93,9 +93,9 @@ impl Direction {
         self.watch.book(&self.outcome.departed[dealt_with..]);
     }
 
-    /// Books a drop; gives those before it that it does not belong to.
-    pub fn book_drop(&mut self, packet: &Packet) -> Option<Drops> {
-        self.watch.note_drop(packet.flow, packet.has(Packet::ACK), packet.enqueued)
+    /// Books a drop of a packet of `flow`; gives those before it that it does not belong to.
+    pub fn book_drop(&mut self, at: Time, flow: u32, packet: &Packet) -> Option<Drops> {
+        self.watch.note_drop(flow, packet.has(Packet::ACK), at)
     }
 
     /// Drops that are not yet on record.
