@@ -124,7 +124,7 @@ impl Driver {
             network.news.push(i);
         }
         let Some(packet) = packet else { return Step::Moved };
-        match network.propagate(i, packet, now) {
+        match network.enter_pipe(i, packet, now) {
             None => self.cross(network, packet, now),
             Some((pipe, head)) => {
                 if let Some(at) = head {

@@ -10,7 +10,6 @@ use knee_core::{Packet, Payload, Rng, Seq, Time};
 use knee_net::network::FlowPath;
 use knee_net::observe::States;
 use knee_tcp::receiver::Reply;
-use knee_tcp::timer::Timer;
 use knee_tcp::sender::{AckInfo, Departure, Sender};
 
 /// Size of SYN and SYN-ACK as IP packets: IP and TCP headers with 20 bytes of options.
@@ -79,9 +78,7 @@ impl World {
     /// The timer of a delayed ACK may be due: fires it if it is. From now on it is known when it is.
     pub(super) fn on_delayed_ack_timer(&mut self, i: u32, out: &mut impl Outbox) {
         let receiver = &mut self.receivers[i as usize];
-        let due = self.receiver_config.clock.expiry(&receiver.delayed);
-        receiver.delayed = Timer::at(due);
-        if due <= self.now {
+        if receiver.delayed.resolve(&self.receiver_config.clock) <= self.now {
             receiver.on_delayed_ack(&self.receiver_config);
             let path = self.network.flow_paths[i as usize];
             self.reply(i, &path, out);
@@ -218,9 +215,7 @@ impl World {
     /// A sender's retransmission timer may be due: fires it if it is. From now on it is known when it is.
     pub(super) fn on_retransmit_timer(&mut self, i: u32, out: &mut impl Outbox) {
         let (sender, now) = (&mut self.senders[i as usize], self.now);
-        let due = self.sender_config.clock.expiry(&sender.timer);
-        sender.timer = Timer::at(due);
-        if due > now {
+        if sender.timer.resolve(&self.sender_config.clock) > now {
             return;
         }
         if sender.established() {

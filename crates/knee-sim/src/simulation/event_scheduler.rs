@@ -177,28 +177,33 @@ impl EventScheduler {
 
     /// Data arrives at its receiver.
     fn deliver_data(&mut self, world: &mut World, packet: &Packet) {
-        let i = packet.flow;
-        match world.endpoint(i) {
-            Endpoint::Tcp => {
-                let path = world.network.flow_paths[i as usize];
-                world.on_data(i, packet, &path, &mut self.sent);
-                self.after_receiver(world, i);
-            }
-            Endpoint::Connection => {
-                let path = world.network.flow_paths[i as usize];
-                world.on_data(i, packet, &path, &mut self.sent);
-                world.note_packet(i, packet, &mut self.sent);
-                self.after_receiver(world, i);
-                world.connections.count(i, -1, world.now);
-                world.note_arrival(i);
-                world.release_if_idle(i);
-                self.serve_applications(world);
-            }
-            Endpoint::Udp => {
-                world.on_udp(packet, &mut self.sent);
-                self.after_udp(world, i);
-            }
+        let (i, endpoint) = (packet.flow, world.endpoint(packet.flow));
+        if endpoint == Endpoint::Udp {
+            return self.deliver_udp(world, packet);
         }
+        let path = world.network.flow_paths[i as usize];
+        world.on_data(i, packet, &path, &mut self.sent);
+        if endpoint == Endpoint::Connection {
+            world.note_packet(i, packet, &mut self.sent);
+        }
+        self.after_receiver(world, i);
+        if endpoint == Endpoint::Connection {
+            world.note_arrival(i);
+            self.after_delivery(world, i);
+        }
+    }
+
+    /// A packet of a connection has left the network.
+    fn after_delivery(&mut self, world: &mut World, i: u32) {
+        world.connections.count(i, -1, world.now);
+        world.release_if_idle(i);
+        self.serve_applications(world);
+    }
+
+    /// A packet comes to either end of a flow over UDP.
+    fn deliver_udp(&mut self, world: &mut World, packet: &Packet) {
+        world.on_udp(packet, &mut self.sent);
+        self.after_udp(world, packet.flow);
     }
 
     /// An ACK, or what goes against the data of a flow over UDP, comes home to its sender.
@@ -211,23 +216,14 @@ impl EventScheduler {
             let id = world.connections.id(i);
             self.taps.iter_mut().for_each(|tap| tap.received(world.now, id, packet, ack.as_ref()));
         }
-        match endpoint {
-            Endpoint::Tcp => {
-                world.on_ack(i, payload, flags, &mut self.sent);
-                self.after_sender(world, i);
-            }
-            Endpoint::Connection => {
-                world.on_ack(i, payload, flags, &mut self.sent);
-                self.after_sender(world, i);
-                world.connections.count(i, -1, world.now);
-                world.note_acknowledged(i);
-                world.release_if_idle(i);
-                self.serve_applications(world);
-            }
-            Endpoint::Udp => {
-                world.on_udp(packet, &mut self.sent);
-                self.after_udp(world, i);
-            }
+        if endpoint == Endpoint::Udp {
+            return self.deliver_udp(world, packet);
+        }
+        world.on_ack(i, payload, flags, &mut self.sent);
+        self.after_sender(world, i);
+        if endpoint == Endpoint::Connection {
+            world.note_acknowledged(i);
+            self.after_delivery(world, i);
         }
     }
 

@@ -237,10 +237,14 @@ impl Stages {
         let (stage, behind) = self.in_order[k..].split_first_mut().expect("there is a stage");
         let turn = stage.pipe.map_or(stage.turn, |pipe| turn_of_ack(pipe, 0, 0));
         let network = &mut world.network;
+        let direction = &mut network.links[stage.link as usize];
         if stage.pipe.is_some() {
-            network.links[stage.link as usize].propagate(before);
+            for i in before..direction.outcome.departed.len() {
+                let left = direction.outcome.departed[i].packet.arrived;
+                direction.outcome.departed[i].packet.arrived = direction.propagate(left);
+            }
         }
-        let departed = &mut network.links[stage.link as usize].outcome.departed;
+        let departed = &mut direction.outcome.departed;
         let mut lands = before;
         for i in before..departed.len() {
             let packet = &mut departed[i].packet;
