@@ -7,9 +7,10 @@
 use crate::Capture;
 use knee_core::convert::{index_u8, index_u16, low_u16, low_u32, saturating_u16};
 use knee_core::packet::{MSS, MTU};
-use knee_core::{ConnectionId, Packet, Time};
+use knee_core::{ConnectionId, Packet, Payload, Time};
 use knee_sim::Tap;
 use knee_tcp::receiver::Range;
+use knee_tcp::sender::AckInfo;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,8 +45,6 @@ struct Inside {
     capture: Option<Capture>,
     /// By flow and number.
     connections: BTreeMap<(u32, u64), Connection>,
-    /// By flow, whether it goes over UDP.
-    datagrams: Vec<bool>,
     /// What receivers offer, in bytes, and by how many bits it is shifted.
     window: u64,
     scale: u8,
@@ -73,13 +72,12 @@ struct Stream {
 }
 
 impl Simulated {
-    /// Writes into `capture` the packets of flows, of which it is said which ones go over UDP. TCP's receivers offer
-    /// `window` bytes; none: as much as TCP can.
-    pub fn new(capture: Capture, datagrams: Vec<bool>, window: Option<u64>) -> Self {
+    /// Writes the packets of flows into `capture`. TCP's receivers offer `window` bytes; none: as much as TCP can.
+    pub fn new(capture: Capture, window: Option<u64>) -> Self {
         let most = u64::from(u16::MAX);
         let window = window.unwrap_or(u64::MAX).min(most << MAX_SCALE);
         let scale = (0..MAX_SCALE).find(|scale| window >> scale <= most).unwrap_or(MAX_SCALE);
-        let inside = Inside { capture: Some(capture), connections: BTreeMap::new(), datagrams, window, scale };
+        let inside = Inside { capture: Some(capture), connections: BTreeMap::new(), window, scale };
         Self(Arc::new(Mutex::new(inside)))
     }
 
@@ -96,22 +94,28 @@ impl Simulated {
 impl Tap for Simulated {
     fn sent(&mut self, at: Time, id: ConnectionId, packet: &Packet) {
         let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Payload::Data { seq, tsval } = packet.payload else {
+            return inside.write(at, id, packet, &datagram_headers(id, packet));
+        };
         let connection = inside.connection(id);
         if packet.has(Packet::SYN) {
             connection.opened_backward = id.is_mirrored();
         }
         let stream = connection.stream(id);
-        stream.note_sent(packet);
-        let stamps = [packet.stamp, stream.echo];
-        inside.write(at, id, packet, stamps, &[]);
+        stream.note_sent(seq.get(), packet);
+        let stamps = [tsval, stream.echo];
+        let headers = inside.headers(id, packet, (seq.get(), 0), stamps, &[]);
+        inside.write(at, id, packet, &headers);
     }
 
-    fn received(&mut self, at: Time, id: ConnectionId, ack: &Packet, blocks: &[Range]) {
+    fn received(&mut self, at: Time, id: ConnectionId, packet: &Packet, ack: Option<&AckInfo>) {
         let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = low_u32(ack.enqueued.as_nanos() / 1_000_000);
+        let Some(ack) = ack else { return inside.write(at, id, packet, &datagram_headers(id, packet)) };
+        let left = low_u32(packet.arrived.as_nanos() / 1_000_000);
         let stream = inside.connection(id).stream(id);
-        (stream.echo, stream.acked) = (left, stream.acked.max(Packet::part(ack.seq).0));
-        inside.write(at, id, ack, [left, ack.stamp], blocks);
+        (stream.echo, stream.acked) = (left, stream.acked.max(ack.seq));
+        let headers = inside.headers(id, packet, (ack.seq, ack.part), [left, ack.tsecr], ack.blocks);
+        inside.write(at, id, packet, &headers);
     }
 }
 
@@ -120,19 +124,22 @@ impl Inside {
         self.connections.entry((id.flow(), id.number())).or_default()
     }
 
-    fn write(&mut self, at: Time, id: ConnectionId, packet: &Packet, stamps: [u32; 2], blocks: &[Range]) {
-        let headers = if self.datagrams[id.flow() as usize] {
-            datagram_headers(id, packet)
-        } else {
-            self.headers(id, packet, stamps, blocks)
-        };
+    fn write(&mut self, at: Time, id: ConnectionId, packet: &Packet, headers: &[u8]) {
         if let Some(capture) = &mut self.capture {
-            capture.cut_packet(id.flow() as usize, at, &headers, u32::from(packet.size));
+            capture.cut_packet(id.flow() as usize, at, headers, u32::from(packet.size));
         }
     }
 
-    /// The headers of a packet with these timestamps (TSval, TSecr) and SACK blocks.
-    fn headers(&mut self, id: ConnectionId, packet: &Packet, stamps: [u32; 2], blocks: &[Range]) -> Vec<u8> {
+    /// The headers of a packet of TCP with these timestamps (TSval, TSecr) and SACK blocks. Its place is a segment, its own or
+    /// the next one expected, and how many bytes of it are acknowledged.
+    fn headers(
+        &mut self,
+        id: ConnectionId,
+        packet: &Packet,
+        (segment, bytes): (u64, u16),
+        stamps: [u32; 2],
+        blocks: &[Range],
+    ) -> Vec<u8> {
         let (window, scale) = (self.window, self.scale);
         let connection = self.connection(id);
         let (addresses, ports) = (addresses(id, packet), connection.ports(id, packet));
@@ -141,8 +148,8 @@ impl Inside {
         let (syn, is_ack) = (packet.has(Packet::SYN), packet.has(Packet::ACK));
         let (seq, ack) = match (syn, is_ack) {
             (true, _) => (0, u32::from(is_ack)),
-            (false, true) => (other.place(other.sent), stream.place_of_ack(packet.seq)),
-            (false, false) => (stream.place(packet.seq), other.place(other.acked)),
+            (false, true) => (other.place(other.sent), stream.place(segment).wrapping_add(u32::from(bytes))),
+            (false, false) => (stream.place(segment), other.place(other.acked)),
         };
         // RFC 7323, 2.2: the window of a SYN is not shifted.
         let window = if syn { window.min(u64::from(u16::MAX)) } else { window >> scale };
@@ -201,21 +208,15 @@ impl Connection {
 }
 
 impl Stream {
-    fn note_sent(&mut self, packet: &Packet) {
+    fn note_sent(&mut self, segment: u64, packet: &Packet) {
         if packet.has(Packet::SYN) {
             return;
         }
-        self.sent = self.sent.max(packet.seq + 1);
+        self.sent = self.sent.max(segment + 1);
         let (last, missing) = self.short.last().map_or((None, 0), |&(segment, missing)| (Some(segment), missing));
-        if packet.size < MTU && last < Some(packet.seq) {
-            self.short.push((packet.seq, missing + u64::from(MTU - packet.size)));
+        if packet.size < MTU && last < Some(segment) {
+            self.short.push((segment, missing + u64::from(MTU - packet.size)));
         }
-    }
-
-    /// The number that an ACK carries.
-    fn place_of_ack(&self, ack: u64) -> u32 {
-        let (segment, bytes) = Packet::part(ack);
-        self.place(segment).wrapping_add(u32::from(bytes))
     }
 
     /// The sequence number of the first byte of a segment, or of the end of those sent.
@@ -280,18 +281,18 @@ mod tests {
     const FLOW_3: ConnectionId = ConnectionId::of_flow(2);
 
     fn inside(window: u64, scale: u8) -> Inside {
-        Inside { capture: None, connections: BTreeMap::new(), datagrams: vec![false; 3], window, scale }
+        Inside { capture: None, connections: BTreeMap::new(), window, scale }
     }
 
     fn tap() -> Simulated {
         let file = std::fs::File::create("/dev/null").unwrap();
-        Simulated::new(Capture::new(file, &["flow 1".into()], 0).unwrap(), vec![false], None)
+        Simulated::new(Capture::new(file, &["flow 1".into()], 0).unwrap(), None)
     }
 
     #[test]
     fn segment_3_of_flow_3_goes_from_its_sender_to_its_receiver() {
-        let packet = Packet { seq: 3, flow: 2, stamp: 7, size: 1500, flags: Packet::ECT, ..Packet::default() };
-        let bytes = inside(1 << 20, 5).headers(FLOW_3, &packet, [7, 8], &[]);
+        let packet = Packet { flow: 2, size: 1500, flags: Packet::ECT, ..Packet::default() };
+        let bytes = inside(1 << 20, 5).headers(FLOW_3, &packet, (3, 0), [7, 8], &[]);
         assert_eq!(bytes.len(), 52);
         assert_eq!((bytes[0], bytes[1], &bytes[2..4], bytes[9]), (0x45, 2, &[5, 220][..], 6));
         assert_eq!((&bytes[12..16], &bytes[16..20]), (&[10, 1, 0, 3][..], &[10, 129, 0, 3][..]));
@@ -317,8 +318,8 @@ mod tests {
 
     #[test]
     fn an_ack_goes_back_with_what_came_before_its_segment_and_its_sack_blocks() {
-        let packet = Packet { seq: 1, size: 72, flags: Packet::ACK | Packet::ECE, ..Packet::default() };
-        let bytes = inside(1 << 20, 5).headers(ConnectionId::of_flow(0), &packet, [8, 9], &[(5, 6), (2, 4)]);
+        let packet = Packet { size: 72, flags: Packet::ACK | Packet::ECE, ..Packet::default() };
+        let bytes = inside(1 << 20, 5).headers(ConnectionId::of_flow(0), &packet, (1, 0), [8, 9], &[(5, 6), (2, 4)]);
         assert_eq!((&bytes[12..16], &bytes[16..20]), (&[10, 129, 0, 1][..], &[10, 1, 0, 1][..]));
         assert_eq!(bytes[28..32], 1449u32.to_be_bytes());
         assert_eq!((bytes[33], &bytes[44..52]), (ACK | ECE, &[0, 0, 0, 8, 0, 0, 0, 9][..]));
@@ -329,17 +330,17 @@ mod tests {
 
     #[test]
     fn an_ack_of_a_part_of_a_segment_has_the_number_of_the_byte_behind_it() {
-        let packet = Packet { seq: Packet::with_part(1, 362), flags: Packet::ACK, size: 52, ..Packet::default() };
-        let bytes = inside(1 << 20, 5).headers(ConnectionId::of_flow(0), &packet, [8, 9], &[]);
+        let packet = Packet { flags: Packet::ACK, size: 52, ..Packet::default() };
+        let bytes = inside(1 << 20, 5).headers(ConnectionId::of_flow(0), &packet, (1, 362), [8, 9], &[]);
         assert_eq!(bytes[28..32], (1 + 1448 + 362u32).to_be_bytes());
     }
 
     #[test]
     fn behind_a_short_segment_sequence_numbers_count_its_bytes() {
         let (mut tap, id) = (tap(), ConnectionId::of_flow(0));
-        let short = Packet { seq: 2, size: 52 + 100, ..Packet::default() };
+        let short = Packet { payload: Payload::segment(2), size: 52 + 100, ..Packet::default() };
         tap.sent(Time::ZERO, id, &short);
-        tap.sent(Time::ZERO, id, &Packet { seq: 3, size: MTU, ..short });
+        tap.sent(Time::ZERO, id, &Packet { payload: Payload::segment(3), size: MTU, ..short });
         tap.sent(Time::ZERO, id, &short);
         let inside = tap.0.lock().unwrap();
         let stream = &inside.connections[&(0, 0)].streams[0];
@@ -356,7 +357,7 @@ mod tests {
         tap.sent(Time::ZERO, away, &packet(Packet::SYN));
         let mut inside = tap.0.lock().unwrap();
         let mut ends = |id, flags| {
-            let bytes = inside.headers(id, &packet(flags), [0, 0], &[]);
+            let bytes = inside.headers(id, &packet(flags), (0, 0), [0, 0], &[]);
             (
                 bytes[12..16].to_vec(),
                 u16::from_be_bytes([bytes[20], bytes[21]]),

@@ -79,11 +79,10 @@ mod tests {
     use super::*;
 
     const DATA: Packet = Packet {
-        enqueued: crate::Time::ZERO,
-        seq: 0,
+        arrived: crate::Time::ZERO,
+        payload: crate::Payload::Stored(0),
         flow: 7,
-        stamp: 0,
-        extra: 0,
+        queued: 0,
         size: 1500,
         flags: Packet::ECT,
         hop: 0,

@@ -1,6 +1,6 @@
 //! The packet: 32 bytes, copied by value through queues and pipes.
 
-use crate::convert::saturating_u32;
+use crate::convert::{low_u16, low_u32, saturating_u32};
 use crate::units::Time;
 
 /// IP packet size of a full segment, in bytes.
@@ -10,26 +10,17 @@ pub const MSS: u16 = 1448;
 /// IP packet size of a pure ACK: IP, TCP and the timestamp option.
 pub const ACK_SIZE: u16 = 52;
 
-/// Where in an ACK's number the bytes begin that are acknowledged of a segment: 2^48 segments are 400 PB, more than any run
-/// sends.
-const PART_SHIFT: u32 = 48;
-
-/// A packet on its way through links and pipes.
-///
-/// Segments are counted, not bytes: segment `seq` of a flow carries [`MSS`] bytes at the most; the last one of a transfer, or
-/// of what an application writes, may carry fewer.
+/// A packet on its way through links and pipes: what these know of it, and a payload that only its ends look at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
-    /// When it entered the queue it is in, or entered last.
-    pub enqueued: Time,
-    /// Data: its segment. ACK: the next segment expected (cumulative), perhaps with a part of it ([`Packet::with_part`]).
-    pub seq: u64,
+    /// When it came to where it is: into a queue, out of a link, to its end; or will, while it is under way there.
+    pub arrived: Time,
+    /// What it carries.
+    pub payload: Payload,
     /// Index of its flow.
     pub flow: u32,
-    /// Timestamp option in milliseconds; data: TSval, ACK: TSecr.
-    pub stamp: u32,
-    /// Data: queueing delay so far in units of [`Packet::QUEUED_UNIT`]. ACK: handle of its SACK blocks, or 0.
-    pub extra: u32,
+    /// Queueing delay so far, in units of [`Packet::QUEUED_UNIT`].
+    pub queued: u32,
     /// Size of the IP packet in bytes.
     pub size: u16,
     /// See the associated constants.
@@ -40,8 +31,100 @@ pub struct Packet {
 
 const _: () = assert!(size_of::<Packet>() == 32);
 
+/// What a packet carries from one end of its flow to the other.
+///
+/// TCP's segments are counted, not bytes: each carries [`MSS`] bytes at the most; the last one of a transfer, or of what an
+/// application writes, may carry fewer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// A segment of TCP.
+    Data {
+        /// Its number.
+        seq: Seq,
+        /// TSval of the timestamp option, in milliseconds.
+        tsval: u32,
+    },
+    /// An ACK of TCP without SACK blocks.
+    Ack {
+        /// The next segment expected.
+        next: Seq,
+        /// TSecr of the timestamp option: a TSval.
+        tsecr: u32,
+    },
+    /// What the ends of the flow, or the switch, keep under this key: a datagram, an ACK with SACK blocks, a packet's bytes.
+    Stored(u32),
+}
+
+/// A segment's number, in 48 bits, so that a packet has room for it: 2^48 segments are 400 PB, more than any run sends.
+#[repr(packed(2))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seq {
+    low: u32,
+    high: u16,
+}
+
+impl Seq {
+    /// The number `n`, below 2^48.
+    #[inline]
+    pub const fn new(n: u64) -> Self {
+        debug_assert!(n < 1 << 48);
+        Self { low: low_u32(n), high: low_u16(n >> 32) }
+    }
+
+    /// The number `k` further on.
+    #[inline]
+    #[must_use]
+    pub const fn plus(self, k: u32) -> Self {
+        let (low, carry) = self.low.overflowing_add(k);
+        Self { low, high: self.high + carry as u16 }
+    }
+
+    /// The number.
+    #[inline]
+    pub const fn get(self) -> u64 {
+        (self.high as u64) << 32 | self.low as u64
+    }
+}
+
+impl Default for Payload {
+    fn default() -> Self {
+        Self::segment(0)
+    }
+}
+
+impl Payload {
+    /// Segment `seq` with a TSval of 0.
+    pub const fn segment(seq: u64) -> Self {
+        Self::Data { seq: Seq::new(seq), tsval: 0 }
+    }
+
+    /// The number of the segment that it is.
+    ///
+    /// # Panics
+    /// If it is none.
+    #[inline]
+    pub fn seq(&self) -> u64 {
+        match self {
+            Self::Data { seq, .. } => seq.get(),
+            other => panic!("{other:?} is no segment"),
+        }
+    }
+
+    /// The key under which it is kept.
+    ///
+    /// # Panics
+    /// If it is not kept.
+    #[inline]
+    pub fn key(&self) -> u32 {
+        match self {
+            Self::Stored(key) => *key,
+            other => panic!("{other:?} is not stored"),
+        }
+    }
+}
+
 impl Packet {
-    /// An acknowledgement, travelling against its flow's data.
+    /// It travels against its flow's data: an ACK, or what answers datagrams.
     pub const ACK: u8 = 1 << 0;
     /// ECN-capable transport (RFC 3168).
     pub const ECT: u8 = 1 << 1;
@@ -83,21 +166,18 @@ impl Packet {
         }
     }
 
-    /// The cumulative acknowledgement of all segments before `seq`, and of `bytes` of that one. Only receivers that divide ACKs
-    /// acknowledge a part of a segment; it lies above all segment numbers, so that who expects none sees a segment that was
-    /// never sent.
-    pub const fn with_part(seq: u64, bytes: u16) -> u64 {
-        seq | (bytes as u64) << PART_SHIFT
-    }
-
-    /// The segment and the bytes of it that make such an acknowledgement.
-    pub const fn part(ack: u64) -> (u64, u16) {
-        (ack & ((1 << PART_SHIFT) - 1), (ack >> PART_SHIFT) as u16)
-    }
-
     /// Whether `flag` is set.
     pub const fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
+    }
+
+    /// The packet `k` places behind this one in a burst of segments, which follow each other.
+    #[inline]
+    pub const fn behind(mut self, k: u32) -> Self {
+        if let Payload::Data { seq, .. } = &mut self.payload {
+            *seq = seq.plus(k);
+        }
+        self
     }
 
     /// A stay in a queue in units of [`Packet::QUEUED_UNIT`], rounded.
@@ -110,15 +190,14 @@ impl Packet {
     /// Adds a stay in a queue to the packet's account.
     #[inline]
     pub fn add_queued(&mut self, stay: Time) {
-        self.extra = self.extra.saturating_add(Self::queued_units(stay));
+        self.queued = self.queued.saturating_add(Self::queued_units(stay));
     }
 
     /// The queueing delay the packet has met so far, over all queues.
     pub fn queued(&self) -> Time {
-        Self::QUEUED_UNIT * u64::from(self.extra)
+        Self::QUEUED_UNIT * u64::from(self.queued)
     }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,12 +224,24 @@ mod tests {
     }
 
     #[test]
-    fn an_ack_of_a_part_is_beyond_all_segments_and_comes_apart_again() {
-        for (seq, bytes) in [(0, 1), (7, 0), (7, 362), ((1 << 48) - 1, MSS)] {
-            let ack = Packet::with_part(seq, bytes);
-            assert_eq!(Packet::part(ack), (seq, bytes));
-            assert_eq!(ack >= 1 << 48, bytes > 0);
+    fn a_segments_number_has_48_bits() {
+        for n in [0, 1, (1 << 32) - 1, 1 << 32, (1 << 48) - 1] {
+            assert_eq!(Seq::new(n).get(), n);
+            assert_eq!(Seq::new(n / 2).plus(5).get(), n / 2 + 5);
         }
+    }
+
+    #[test]
+    fn a_packet_behind_another_in_a_burst_differs_by_its_segment() {
+        let first = Packet { flow: 3, size: MTU, payload: Payload::segment((1 << 32) - 1), ..Packet::default() };
+        assert_eq!(first.behind(0), first);
+        assert_eq!(first.behind(2), Packet { payload: Payload::segment((1 << 32) + 1), ..first });
+    }
+
+    #[test]
+    #[should_panic(expected = "is no segment")]
+    fn what_is_no_segment_is_not_read_as_one() {
+        Payload::Stored(0).seq();
     }
 
     #[test]
@@ -160,7 +251,7 @@ mod tests {
         let mut packet = Packet::default();
         packet.add_queued(Time::from_nanos(128));
         packet.add_queued(Time::from_nanos(64));
-        assert_eq!((packet.extra, packet.queued()), (3, Time::from_nanos(192)));
+        assert_eq!((packet.queued, packet.queued()), (3, Time::from_nanos(192)));
         packet.add_queued(Time::from_secs(300));
         assert_eq!(packet.queued(), Time::from_nanos(64) * u64::from(u32::MAX));
     }

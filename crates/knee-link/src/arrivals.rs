@@ -76,10 +76,10 @@ impl Arrivals {
     }
 
     /// Adds a burst that arrives less than 2^32 ns after the beginning, at the time that its first packet says as
-    /// `enqueued`. Of what arrives at one time, a lower `turn` goes first; `first`: before a packet that leaves the link then.
+    /// `arrived`. Of what arrives at one time, a lower `turn` goes first; `first`: before a packet that leaves the link then.
     #[inline]
     pub fn push(&mut self, burst: Burst, turn: u64, first: bool) {
-        self.turns.push((Key::new(burst.first.enqueued - self.from, first, self.bursts.len()), turn));
+        self.turns.push((Key::new(burst.first.arrived - self.from, first, self.bursts.len()), turn));
         self.bursts.push(burst);
     }
 
@@ -176,7 +176,7 @@ fn precedes(a: Key, b: Key, turns: &[Turn]) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knee_core::Packet;
+    use knee_core::{Packet, Payload};
     use proptest::prelude::*;
 
     /// What one event sends, in two bursts, is there before the link acts again; what the next event sends is not.
@@ -185,11 +185,11 @@ mod tests {
         let mut arrivals = Arrivals::default();
         arrivals.clear(Time::ZERO);
         for (seq, turn) in [(0, 9), (1, 9), (2, 10)] {
-            let first = Packet { seq, enqueued: Time::from_nanos(5), ..Packet::default() };
+            let first = Packet { payload: Payload::segment(seq), arrived: Time::from_nanos(5), ..Packet::default() };
             arrivals.push(Burst { first, count: 1 }, turn, false);
         }
         arrivals.sort(Time::from_nanos(10));
-        let found: Vec<_> = arrivals.iter().map(|arrival| (arrival.burst.first.seq, arrival.first)).collect();
+        let found: Vec<_> = arrivals.iter().map(|arrival| (arrival.burst.first.payload.seq(), arrival.first)).collect();
         assert_eq!(found, [(0, false), (1, true), (2, false)]);
     }
 
@@ -210,13 +210,13 @@ mod tests {
             // Whatever was sorted before.
             for count in [things.len() / 2, things.len()] {
                 arrivals.clear(Time::from_nanos(from));
-                for (i, (&enqueued, &(_, turn))) in times.iter().zip(&things).enumerate().take(count) {
-                    let first = Packet { enqueued, seq: i as u64, ..Packet::default() };
+                for (i, (&arrived, &(_, turn))) in times.iter().zip(&things).enumerate().take(count) {
+                    let first = Packet { arrived, payload: Payload::segment(i as u64), ..Packet::default() };
                     arrivals.push(Burst { first, count: 1 }, turn, turn < 2);
                 }
                 arrivals.sort(Time::from_nanos(from + span));
             }
-            let seen: Vec<_> = arrivals.iter().map(|a| (a.burst.first.seq as usize, a.at, a.first)).collect();
+            let seen: Vec<_> = arrivals.iter().map(|a| (a.burst.first.payload.seq() as usize, a.at, a.first)).collect();
             let key = |i: usize| (times[i], things[i].1);
             let together = |place: usize| place > 0 && key(expected[place - 1]) == key(expected[place]);
             let first = |(place, &i): (usize, &usize)| (i, times[i], things[i].1 < 2 || together(place));

@@ -142,10 +142,10 @@ impl Line {
     #[inline(never)]
     fn admit_singly<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, burst: &Burst, taken: u32, out: &mut Outcome) {
         for k in taken..burst.count {
-            let packet = Packet { seq: burst.first.seq + u64::from(k), ..burst.first };
+            let packet = burst.first.behind(k);
             if self.loss.strikes() {
                 self.counters.drops += 1;
-                out.dropped.push(packet);
+                out.dropped.push((self.cx.now, packet));
                 continue;
             }
             queue.enqueue(packet, &mut self.cx);
@@ -163,7 +163,7 @@ impl Line {
     pub(crate) fn report(&mut self, out: &mut Outcome) {
         let now = self.cx.now;
         self.counters.drops += self.cx.dropped.len() as u64;
-        out.dropped.extend(self.cx.dropped.drain(..).map(|packet| Packet { enqueued: now, ..packet }));
+        out.dropped.extend(self.cx.dropped.drain(..).map(|packet| (now, packet)));
         out.notes.append(&mut self.cx.notes);
     }
 
@@ -196,12 +196,10 @@ impl Line {
             return self.wait(queue, now);
         }
         let bytes = u64::from(departure.packet.size) + self.overhead;
-        departure.sojourn = now.saturating_sub(departure.packet.enqueued);
-        if !departure.packet.has(Packet::ACK) {
-            departure.packet.add_queued(departure.sojourn);
-        }
-        departure.packet.enqueued = now + wire.time_for(bytes);
-        (self.due, self.waiting) = (departure.packet.enqueued, false);
+        departure.sojourn = now.saturating_sub(departure.packet.arrived);
+        departure.packet.add_queued(departure.sojourn);
+        departure.packet.arrived = now + wire.time_for(bytes);
+        (self.due, self.waiting) = (departure.packet.arrived, false);
         if count > 1 {
             self.transmit_run(place, now, count, out);
         }
@@ -213,18 +211,18 @@ impl Line {
         let Server::Wire(wire) = &mut self.server else { return };
         let Departure { mut packet, mut sojourn } = out.departed[place];
         let bytes = u64::from(packet.size) + self.overhead;
-        // What data has met before: the same for all of a run.
-        let before = packet.extra.saturating_sub(Packet::queued_units(sojourn));
+        // What they have met before: the same for all of a run.
+        let before = packet.queued.saturating_sub(Packet::queued_units(sojourn));
         let mut begins = now;
         out.departed.extend((1..count).map(|_| {
-            sojourn += packet.enqueued - begins;
-            begins = packet.enqueued;
-            packet.seq += 1;
-            packet.enqueued += wire.time_for(bytes);
-            packet.extra = before + Packet::queued_units(sojourn);
+            sojourn += packet.arrived - begins;
+            begins = packet.arrived;
+            packet = packet.behind(1);
+            packet.arrived += wire.time_for(bytes);
+            packet.queued = before + Packet::queued_units(sojourn);
             Departure { packet, sojourn }
         }));
-        self.due = packet.enqueued;
+        self.due = packet.arrived;
     }
 
     /// Nothing may leave: the queue is empty, or holds its packets back for a while.

@@ -10,7 +10,7 @@ use knee_core::{ConnectionId, Packet, Rate, Time};
 /// A packet that leaves a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Departure {
-    /// `enqueued` is when it leaves the link; the `extra` of data has its sojourn added.
+    /// It leaves the link at `arrived`; its sojourn is added to `queued`.
     pub packet: Packet,
     /// How long it was in the queue.
     pub sojourn: Time,
@@ -21,8 +21,8 @@ pub struct Departure {
 pub struct Outcome {
     /// Those that left the link, in that order.
     pub departed: Vec<Departure>,
-    /// Those dropped, in that order; `enqueued` is when.
-    pub dropped: Vec<Packet>,
+    /// Those dropped, in that order, and when.
+    pub dropped: Vec<(Time, Packet)>,
     /// What the queue noted, in the order of time.
     pub notes: Vec<Note>,
 }

@@ -112,7 +112,7 @@ pub(crate) struct Access<'a, Q: Queue + ?Sized> {
     pub(crate) cx: &'a mut Context,
     pub(crate) transit: &'a mut Transit,
     pub(crate) counters: &'a mut Counters,
-    pub(crate) dropped: &'a mut Vec<Packet>,
+    pub(crate) dropped: &'a mut Vec<(Time, Packet)>,
     pub(crate) overhead: u64,
 }
 
@@ -130,11 +130,9 @@ impl<Q: Queue + ?Sized> Port for Access<'_, Q> {
     fn leave(&mut self, frame: Frame, at: Time) {
         let Frame { mut packet, since, .. } = frame;
         let at = at.max(self.transit.leaving.back().map_or(self.cx.now, |last| last.0));
-        let sojourn = since.saturating_sub(packet.enqueued);
-        if !packet.has(Packet::ACK) {
-            packet.add_queued(sojourn);
-        }
-        packet.enqueued = at;
+        let sojourn = since.saturating_sub(packet.arrived);
+        packet.add_queued(sojourn);
+        packet.arrived = at;
         self.transit.held -= 1;
         self.transit.leaving.push_back((at, Departure { packet, sojourn }));
     }
@@ -142,7 +140,7 @@ impl<Q: Queue + ?Sized> Port for Access<'_, Q> {
     fn lose(&mut self, frame: Frame) {
         self.transit.held -= 1;
         self.counters.drops += 1;
-        self.dropped.push(Packet { enqueued: self.cx.now, ..frame.packet });
+        self.dropped.push((self.cx.now, frame.packet));
     }
 
     fn carry(&mut self, bits: u64, from: Time, until: Time) {

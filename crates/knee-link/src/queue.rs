@@ -27,7 +27,7 @@ pub enum Limit {
 pub struct Burst {
     /// The first of them.
     pub first: Packet,
-    /// How many, at least 1.
+    /// How many, at least 1; one alone where it is no TCP segment.
     pub count: u32,
 }
 

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
 
-use knee_core::{Bytes, Packet, Params, Rate, Rng, Time, Value};
+use knee_core::{Bytes, Packet, Params, Payload, Rate, Rng, Seq, Time, Value};
 use knee_link::{Arrivals, Counters, Departure, Link, Loss, Outcome, Server};
 use knee_queue::{Backlog, Burst, Init, Limit, find, registry};
 use proptest::prelude::*;
@@ -25,12 +25,15 @@ fn link(server: Server) -> Link {
 }
 
 fn burst(at: Time, seq: u64, count: u32) -> Burst {
-    Burst { first: Packet { enqueued: at, seq, size: 1500, ..Packet::default() }, count }
+    Burst { first: Packet { arrived: at, payload: Payload::segment(seq), size: 1500, ..Packet::default() }, count }
 }
 
 /// Segments that left, each with when and how long it was queued.
 fn left(out: &mut Outcome) -> Vec<(u64, Time, Time)> {
-    out.departed.drain(..).map(|Departure { packet, sojourn }| (packet.seq, packet.enqueued, sojourn)).collect()
+    out.departed
+        .drain(..)
+        .map(|Departure { packet, sojourn }| (packet.payload.seq(), packet.arrived, sojourn))
+        .collect()
 }
 
 /// Lets a link act up to `until`, step by step.
@@ -46,9 +49,12 @@ fn a_wire_sends_one_packet_after_the_other_and_a_full_queue_drops() {
     assert_eq!((link.due(), link.is_wire(), link.rate()), (Time::MAX, true, Some(RATE.as_bps())));
     link.arrive(&burst(MS, 0, 6), MS, &mut out);
     // One is on the wire, three wait, two find the queue full.
-    assert_eq!((link.due(), link.held(), link.on_wire().unwrap().packet.seq), (MS * 2, 4, 0));
+    assert_eq!((link.due(), link.held(), link.on_wire().unwrap().packet.payload.seq()), (MS * 2, 4, 0));
     assert_eq!(link.backlog(), Backlog { packets: 3, bytes: Bytes(3 * 1514) });
-    assert_eq!(out.dropped.iter().map(|packet| (packet.seq, packet.enqueued)).collect::<Vec<_>>(), [(4, MS), (5, MS)]);
+    assert_eq!(
+        out.dropped.iter().map(|(at, packet)| (packet.payload.seq(), *at)).collect::<Vec<_>>(),
+        [(4, MS), (5, MS)]
+    );
     assert!(out.has_news());
     serve(&mut link, MS * 3, &mut out);
     assert_eq!(left(&mut out), [(0, MS * 2, Time::ZERO), (1, MS * 3, MS)]);
@@ -62,16 +68,16 @@ fn a_wire_sends_one_packet_after_the_other_and_a_full_queue_drops() {
 }
 
 #[test]
-fn queueing_delays_of_data_add_up_and_acks_keep_their_handle() {
+fn queueing_delays_add_up_whatever_a_packet_carries() {
     let (mut link, mut out) = (link(Server::wire(RATE)), Outcome::default());
     let before = Packet::queued_units(MS * 5);
-    for (seq, flags) in [(0, 0), (1, 0), (2, Packet::ACK)] {
-        let first = Packet { seq, flags, extra: before, size: 1500, ..Packet::default() };
+    for payload in [Payload::segment(7), Payload::Stored(7), Payload::Ack { next: Seq::new(7), tsecr: 7 }] {
+        let first = Packet { payload, queued: before, size: 1500, ..Packet::default() };
         link.arrive(&Burst { first, count: 1 }, Time::ZERO, &mut out);
     }
     serve(&mut link, MS * 9, &mut out);
-    let extras: Vec<u32> = out.departed.iter().map(|departure| departure.packet.extra).collect();
-    assert_eq!(extras, [before, before + Packet::queued_units(MS), before]);
+    let queued: Vec<u32> = out.departed.iter().map(|departure| departure.packet.queued).collect();
+    assert_eq!(queued, [0, 1, 2].map(|waited| before + Packet::queued_units(MS * waited)));
 }
 
 #[test]
@@ -98,7 +104,7 @@ fn a_lower_limit_drops_what_no_longer_fits() {
     link.arrive(&burst(Time::ZERO, 0, 4), Time::ZERO, &mut out);
     link.set_limit(Limit::Packets(1), MS / 2, &mut out);
     assert_eq!(
-        out.dropped.iter().map(|packet| (packet.seq, packet.enqueued)).collect::<Vec<_>>(),
+        out.dropped.iter().map(|(at, packet)| (packet.payload.seq(), *at)).collect::<Vec<_>>(),
         [(3, MS / 2), (2, MS / 2)]
     );
     assert_eq!((link.counters().drops, link.held()), (2, 2));
@@ -153,7 +159,7 @@ fn a_full_bucket_lets_packets_of_a_burst_pass_a_short_queue() {
         let (mut link, mut out) = (link(server()), Outcome::default());
         link.arrive(&burst(MS, 0, packets), MS, &mut out);
         // 1600 bytes of tokens let one go and, as they may fall below zero, another.
-        let dropped: Vec<u64> = out.dropped.iter().map(|packet| packet.seq).collect();
+        let dropped: Vec<u64> = out.dropped.iter().map(|(_, packet)| packet.payload.seq()).collect();
         assert_eq!(dropped, (5..u64::from(packets)).collect::<Vec<_>>());
         assert_eq!((link.due(), link.held()), (MS, u64::from(packets.min(5))));
         serve(&mut link, MS, &mut out);
@@ -177,7 +183,7 @@ fn a_trace_sends_at_its_opportunities_only() {
     serve(&mut link, MS * 10, &mut out);
     assert_eq!((left(&mut out), link.due()), (vec![(2, MS * 10, MS * 9)], Time::MAX));
     // A packet of more than two opportunities waits in service for a third.
-    let long = Packet { seq: 9, size: 4000, ..Packet::default() };
+    let long = Packet { payload: Payload::segment(9), size: 4000, ..Packet::default() };
     link.arrive(&Burst { first: long, count: 1 }, MS * 11, &mut out);
     assert_eq!((link.due(), link.held(), link.backlog().packets), (MS * 12, 1, 1), "those at 10 ms are over");
     serve(&mut link, MS * 12, &mut out);
@@ -244,7 +250,7 @@ fn packets_are_accounted_for_after_each_step_and_drops_are_on_record_when_they_h
         let (mut departed, mut dropped) = (0, 0);
         let mut check = |link: &Link, out: &mut Outcome, now: Time| {
             let drops = out.dropped.len() as u64;
-            assert!(out.dropped.drain(..).all(|packet| packet.enqueued == now), "{}: a drop at {now}", entry.name);
+            assert!(out.dropped.drain(..).all(|(at, _)| at == now), "{}: a drop at {now}", entry.name);
             departed += out.departed.drain(..).len() as u64;
             dropped += drops;
             let Counters { arrived, departed: left, drops: counted, .. } = *link.counters();
@@ -326,7 +332,7 @@ proptest! {
             let mut arriving = Vec::new();
             for (after, count, flow, size, first) in bursts {
                 let at = from + STEP * after;
-                let packet = Packet { enqueued: at, seq, flow, size, flags: Packet::ECT, ..Packet::default() };
+                let packet = Packet { arrived: at, payload: Payload::segment(seq), flow, size, flags: Packet::ECT, ..Packet::default() };
                 arriving.push((at, Burst { first: packet, count }, first && kind > 1));
                 seq += u64::from(count);
             }
@@ -334,8 +340,8 @@ proptest! {
                 while single.due() < *at || !first && single.due() == *at {
                     single.serve(single.due(), &mut alone);
                 }
-                for k in 0..u64::from(*count) {
-                    let first = Packet { seq: packet.seq + k, ..*packet };
+                for k in 0..*count {
+                    let first = packet.behind(k);
                     single.arrive(&Burst { first, count: 1 }, *at, &mut alone);
                 }
             }

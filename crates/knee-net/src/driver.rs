@@ -77,8 +77,7 @@ impl Driver {
         match network.next_link(&first) {
             Some(link) => self.arrive(network, link, first, count, now),
             // The path against a flow's data may have no links.
-            None => (0..u64::from(count))
-                .for_each(|k| self.enter_end_pipe(network, Packet { seq: first.seq + k, ..first }, now)),
+            None => (0..count).for_each(|k| self.enter_end_pipe(network, first.behind(k), now)),
         }
     }
 
@@ -125,7 +124,7 @@ impl Driver {
             network.news.push(i);
         }
         let Some(packet) = packet else { return Step::Moved };
-        match network.propagate(i, packet, now) {
+        match network.enter_pipe(i, packet, now) {
             None => self.cross(network, packet, now),
             Some((pipe, head)) => {
                 if let Some(at) = head {
@@ -174,7 +173,7 @@ impl Driver {
     /// `count` packets like `first` arrive at a link now.
     #[inline]
     fn arrive(&mut self, network: &mut Network, i: u32, mut first: Packet, count: u32, now: Time) {
-        first.enqueued = now;
+        first.arrived = now;
         let direction = &mut network.links[i as usize];
         let before = direction.link.due();
         direction.link.arrive(&Burst { first, count }, now, &mut direction.outcome);

@@ -181,10 +181,10 @@ impl Network {
 
     /// Puts a packet that has left a link `now` into the pipe behind it. Gives that and, if the packet is its new head,
     /// when it arrives; none: there is no pipe.
-    pub fn propagate(&mut self, link: u32, packet: Packet, now: Time) -> Option<(u32, Option<Time>)> {
+    pub fn enter_pipe(&mut self, link: u32, packet: Packet, now: Time) -> Option<(u32, Option<Time>)> {
         let direction = &mut self.links[link as usize];
         let pipe = direction.pipe?;
-        let at = now + direction.draw_delay(now);
+        let at = direction.propagate(now);
         let behind = &mut self.pipes[pipe as usize];
         let head = if direction.reorder { behind.push_overtaking(at, packet) } else { behind.push(at, packet) };
         Some((pipe, head))

@@ -151,8 +151,7 @@ fn drive(spec: &str, classes: &Classes, files: Files, shared: &Shared) -> Outcom
     }
     let labels: Vec<String> = spec.flows.iter().map(|flow| flow.label.clone()).collect();
     let capture = files.capture.map(|file| Capture::new(file, &labels, 0)).transpose().map_err(Failure::Capture)?;
-    let datagrams = || spec.flows.iter().map(|flow| !flow.is_tcp()).collect();
-    let capture = capture.map(|capture| Simulated::new(capture, datagrams(), spec.tcp.receive_window));
+    let capture = capture.map(|capture| Simulated::new(capture, spec.tcp.receive_window));
     if let Some(capture) = &capture {
         simulation.tap(Box::new(capture.clone()));
     }

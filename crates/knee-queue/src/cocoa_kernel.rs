@@ -1,7 +1,7 @@
 //! The kernel module's arithmetic and state of a flow (`linux/include/knee_cocoa.h`) beside these, on random input.
 
 use super::*;
-use knee_core::Rng;
+use knee_core::{Payload, Rng};
 use knee_kernel_check as c;
 
 const RUNS: u32 = 1_000_000;
@@ -108,11 +108,11 @@ fn depart(cocoa: &mut Cocoa, twins: &mut Twins, now: Time) {
     if twins.held.is_empty() {
         return;
     }
-    let enqueued = twins.held.remove(0);
+    let arrived = twins.held.remove(0);
     let held = twins.held.len() as u32;
-    let packet = Packet { enqueued, seq: 0, flow: 0, stamp: 0, extra: 0, size: 1500, flags: 0, hop: 0 };
+    let packet = Packet { arrived, payload: Payload::segment(0), flow: 0, queued: 0, size: 1500, flags: 0, hop: 0 };
     cocoa.depart(&mut twins.rust, held, &packet, now);
-    c::cocoa_on_departure(&mut twins.module, held, now.as_nanos(), (now - enqueued).as_nanos());
+    c::cocoa_on_departure(&mut twins.module, held, now.as_nanos(), (now - arrived).as_nanos());
 }
 
 fn arrive(

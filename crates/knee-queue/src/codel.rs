@@ -96,10 +96,10 @@ impl Bursts for Codel {}
 mod tests {
     use super::*;
     use crate::testing::{FULL, init, params};
-    use knee_core::{Rate, Rng, Time, Value};
+    use knee_core::{Payload, Rate, Rng, Time, Value};
 
-    fn packet(seq: u64, enqueued: Time, flags: u8) -> Packet {
-        Packet { enqueued, seq, flags, ..FULL }
+    fn packet(seq: u64, arrived: Time, flags: u8) -> Packet {
+        Packet { arrived, payload: Payload::segment(seq), flags, ..FULL }
     }
 
     fn queue(ecn: bool) -> Codel {

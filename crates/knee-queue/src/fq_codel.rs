@@ -373,10 +373,10 @@ impl Bursts for FqCodel {
 mod tests {
     use super::*;
     use crate::testing::{FULL, init, params};
-    use knee_core::{Time, Value};
+    use knee_core::{Payload, Time, Value};
 
     fn packet(flow: u32, seq: u64, at: Time) -> Packet {
-        Packet { enqueued: at, seq, flow, ..FULL }
+        Packet { arrived: at, payload: Payload::segment(seq), flow, ..FULL }
     }
 
     fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> FqCodel {
@@ -429,7 +429,7 @@ mod tests {
         }
         assert!(cx.dropped.is_empty());
         assert_eq!(q.enqueue(packet(2, 20, Time::ZERO), &mut cx), Verdict::Queued);
-        let dropped: Vec<_> = cx.dropped.iter().map(|p| (p.flow, p.seq)).collect();
+        let dropped: Vec<_> = cx.dropped.iter().map(|p| (p.flow, p.payload.seq())).collect();
         assert_eq!(dropped, (0..50).map(|seq| (1, seq)).collect::<Vec<_>>(), "from the head");
         assert_eq!(q.backlog().packets, 71);
 

@@ -248,11 +248,11 @@ mod tests {
     use super::*;
     use crate::pie_law::tests::{fixed, ms};
     use crate::testing::{FULL, init, params};
-    use knee_core::{Time, Value};
+    use knee_core::{Payload, Time, Value};
     use proptest::prelude::*;
 
     fn packet(flow: u32, seq: u64, at: Time) -> Packet {
-        Packet { enqueued: at, seq, flow, ..FULL }
+        Packet { arrived: at, payload: Payload::segment(seq), flow, ..FULL }
     }
 
     fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> FqPie {
@@ -340,7 +340,7 @@ mod tests {
         // Flow 1 is new before flow 2; each has a full frame of credit, so they take turns.
         let (mut q, mut cx) = steady(0.0, &[]);
         q.resize(Resize::Limit(Limit::Packets(35)), &mut cx);
-        let dropped: Vec<_> = cx.dropped.iter().map(|p| (p.flow, p.seq)).collect();
+        let dropped: Vec<_> = cx.dropped.iter().map(|p| (p.flow, p.payload.seq())).collect();
         assert_eq!(dropped, [(1, 0), (2, 0), (1, 1), (2, 1), (1, 2)]);
     }
 

@@ -1,11 +1,11 @@
 use super::*;
 use crate::testing::{FULL, init, params};
 use crate::{Backlog, Limit, Queue, Resize, Verdict};
-use knee_core::Value;
+use knee_core::{Payload, Value};
 use proptest::prelude::*;
 
 fn packet(flow: u32, seq: u64, size: u16) -> Packet {
-    Packet { seq, flow, size, ..FULL }
+    Packet { payload: Payload::segment(seq), flow, size, ..FULL }
 }
 
 fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> FairQueue<FixedBuffer> {

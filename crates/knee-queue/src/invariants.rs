@@ -15,7 +15,7 @@
 
 use crate::{Backlog, Burst, Context, DynQueue, Entry, Init, Limit, Resize, Verdict};
 use knee_core::testing::{Pick, Source, params};
-use knee_core::{Bytes, Packet, Rate, Rng, Time};
+use knee_core::{Bytes, Packet, Payload, Rate, Rng, Time};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -195,7 +195,7 @@ impl Bench {
 
     /// Takes a packet off the books.
     fn gone(&mut self, packet: &Packet, state: State) -> Result<(), TestCaseError> {
-        let Some((came, now)) = self.packets.get_mut(packet.seq as usize) else {
+        let Some((came, now)) = self.packets.get_mut(packet.payload.seq() as usize) else {
             return Err(TestCaseError::fail(format!("{packet:?} never came")));
         };
         prop_assert!(*now == State::Held, "{packet:?} left or was dropped twice");
@@ -217,7 +217,7 @@ impl Bench {
     fn check(&mut self) -> Result<(), TestCaseError> {
         for packet in std::mem::take(&mut self.cx.dropped) {
             self.gone(&packet, State::Dropped)?;
-            self.seen.dropped.push((self.cx.now, packet.seq, packet.flags));
+            self.seen.dropped.push((self.cx.now, packet.payload.seq(), packet.flags));
         }
         for note in std::mem::take(&mut self.cx.notes) {
             prop_assert!(note.value.is_finite(), "{:?}", note);
@@ -243,7 +243,8 @@ impl Bench {
         // TCP's pure ACKs are not ECN-capable (RFC 3168, Section 6.1.4).
         let (flags, size) = if ack { (Packet::ACK, 52) } else { (codepoint, size) };
         let seq = self.packets.len() as u64;
-        let packet = Packet { enqueued: self.cx.now, seq, flow, stamp: 0, extra: 0, size, flags, hop: 0 };
+        let packet =
+            Packet { arrived: self.cx.now, payload: Payload::segment(seq), flow, queued: 0, size, flags, hop: 0 };
         self.packets.push((packet, State::Held));
         self.held.packets += 1;
         self.held.bytes.0 += self.wire_size(&packet);
@@ -273,9 +274,9 @@ impl Bench {
 
     fn arrive(&mut self, flow: u32, size: u16, ack: bool) -> Result<(), TestCaseError> {
         let packet = self.next(flow, size, ack);
-        let (seq, marks) = (packet.seq, self.cx.marks);
+        let (seq, marks) = (packet.payload.seq(), self.cx.marks);
         let verdict = self.queue.enqueue(packet, &mut self.cx);
-        let dropped = self.cx.dropped.iter().any(|p| p.seq == seq);
+        let dropped = self.cx.dropped.iter().any(|p| p.payload.seq() == seq);
         prop_assert_eq!(verdict == Verdict::Dropped, dropped, "{:?}, and whether it was dropped", verdict);
         let counted = self.cx.marks > marks || packet.has(Packet::CE);
         prop_assert!(verdict != Verdict::Marked || counted, "marked and not counted");
@@ -296,10 +297,10 @@ impl Bench {
 
     fn leave(&mut self, packet: &Packet) -> Result<(), TestCaseError> {
         let key = (packet.flow, packet.has(Packet::ACK));
-        let last = self.last_out.insert(key, packet.seq);
-        prop_assert!(last.is_none_or(|seq| seq < packet.seq), "{:?} was overtaken by {:?}", packet, last);
+        let last = self.last_out.insert(key, packet.payload.seq());
+        prop_assert!(last.is_none_or(|seq| seq < packet.payload.seq()), "{:?} was overtaken by {:?}", packet, last);
         self.gone(packet, State::Out)?;
-        self.seen.left.push((self.cx.now, packet.seq, packet.flags));
+        self.seen.left.push((self.cx.now, packet.payload.seq(), packet.flags));
         Ok(())
     }
 
@@ -310,7 +311,7 @@ impl Bench {
         prop_assert!(count <= u32::from(most), "{} packets, where {} were asked for", count, most);
         for _ in 0..count {
             self.leave(&packet)?;
-            packet.seq += 1;
+            packet = packet.behind(1);
         }
         let promised = std::mem::take(&mut self.promised);
         self.check()?;

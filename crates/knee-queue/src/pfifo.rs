@@ -77,7 +77,7 @@ impl Pfifo {
         while !self.bound.holds(self.packets, self.bytes) {
             let Some(burst) = self.bursts.back_mut() else { return };
             burst.count -= 1;
-            let packet = Packet { seq: burst.first.seq + u64::from(burst.count), ..burst.first };
+            let packet = burst.first.behind(burst.count);
             if burst.count == 0 {
                 self.bursts.pop_back();
             }
@@ -141,10 +141,11 @@ impl Bursts for Pfifo {
         *first = burst.first;
         self.packets -= u64::from(count);
         self.bytes -= (u64::from(burst.first.size) + self.overhead) * u64::from(count);
-        burst.first.seq += u64::from(count);
         burst.count -= count;
         if burst.count == 0 {
             self.bursts.pop_front();
+        } else {
+            burst.first = burst.first.behind(count);
         }
         count
     }
@@ -154,10 +155,10 @@ impl Bursts for Pfifo {
 mod tests {
     use super::*;
     use crate::testing::FULL;
-    use knee_core::{Rate, Rng, Time};
+    use knee_core::{Payload, Rate, Rng, Time};
 
     fn packet(seq: u64) -> Packet {
-        Packet { seq, ..FULL }
+        Packet { payload: Payload::segment(seq), ..FULL }
     }
 
     fn init(limit: Option<Limit>) -> Init {
@@ -210,9 +211,9 @@ mod tests {
         fill(&mut q, 4, &mut cx);
         assert_eq!(q.enqueue_burst(&Burst { first: packet(4), count: 6 }, &mut cx), 6);
         q.resize(Resize::Limit(Limit::Packets(3)), &mut cx);
-        assert_eq!(cx.dropped.iter().map(|p| p.seq).collect::<Vec<_>>(), [9, 8, 7, 6, 5, 4, 3]);
+        assert_eq!(cx.dropped.iter().map(|p| p.payload.seq()).collect::<Vec<_>>(), [9, 8, 7, 6, 5, 4, 3]);
         assert_eq!(q.backlog(), Backlog { packets: 3, bytes: Bytes(3 * 1514) });
-        assert_eq!(q.dequeue(&mut cx).unwrap().seq, 0);
+        assert_eq!(q.dequeue(&mut cx).unwrap().payload.seq(), 0);
     }
 
     #[test]

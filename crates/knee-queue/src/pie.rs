@@ -122,14 +122,14 @@ mod tests {
     use super::*;
     use crate::pie_law::tests::{fixed, ms, share};
     use crate::testing::{FULL, init, params};
-    use knee_core::Value;
+    use knee_core::{Payload, Value};
 
     fn queue(given: &[(&str, Value)]) -> Pie {
         Pie::new(&params(&ENTRY, given), &init(&ENTRY, None, 100))
     }
 
-    fn packet(seq: u64, enqueued: Time, flags: u8) -> Packet {
-        Packet { enqueued, seq, flags, ..FULL }
+    fn packet(seq: u64, arrived: Time, flags: u8) -> Packet {
+        Packet { arrived, payload: Payload::segment(seq), flags, ..FULL }
     }
 
     #[test]

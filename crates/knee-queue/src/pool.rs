@@ -126,7 +126,8 @@ impl Pool {
         let node = &mut self.nodes[place as usize];
         node.count -= some;
         if node.count > 0 {
-            self.places[place as usize].0.seq += u64::from(some);
+            let first = &mut self.places[place as usize].0;
+            *first = first.behind(some);
         } else {
             fifo.head = node.next;
             self.release(place);
@@ -162,7 +163,7 @@ impl Pool {
             let first = self.places[place as usize].0;
             self.nodes[place as usize].count = some;
             for k in some..count {
-                take(Packet { seq: first.seq + u64::from(k), ..first });
+                take(first.behind(k));
             }
         }
         while let Some(packet) = self.pop(&mut rest) {
@@ -192,11 +193,12 @@ impl Pool {
 mod tests {
     use super::*;
     use crate::testing::FULL;
+    use knee_core::Payload;
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
     fn packet(seq: u64) -> Packet {
-        Packet { seq, ..FULL }
+        Packet { payload: Payload::segment(seq), ..FULL }
     }
 
     proptest! {
@@ -218,10 +220,10 @@ mod tests {
                         pool.push_run(fifo, packet(seq as u64), 1 + what as u32);
                         deque.extend((0..=u64::from(what)).map(|k| seq as u64 + k));
                     }
-                    4..=6 => prop_assert_eq!(pool.pop(fifo).map(|p| p.seq), deque.pop_front()),
+                    4..=6 => prop_assert_eq!(pool.pop(fifo).map(|p| p.payload.seq()), deque.pop_front()),
                     _ => {
                         let mut cut = vec![];
-                        pool.truncate(fifo, 2, |p| cut.push(p.seq));
+                        pool.truncate(fifo, 2, |p| cut.push(p.payload.seq()));
                         prop_assert_eq!(cut, deque.drain(2.min(deque.len())..).collect::<Vec<_>>());
                     }
                 }

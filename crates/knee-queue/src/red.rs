@@ -306,14 +306,14 @@ impl Bursts for Red {}
 mod tests {
     use super::*;
     use crate::testing::{FULL, init, params};
-    use knee_core::Value;
+    use knee_core::{Payload, Value};
 
     fn queue(given: &[(&str, Value)]) -> Red {
         Red::new(params(&ENTRY, given), &Init { overhead: 0, ..init(&ENTRY, None, 8) })
     }
 
     fn packet(seq: u64, size: u16, flags: u8) -> Packet {
-        Packet { seq, size, flags, ..FULL }
+        Packet { payload: Payload::segment(seq), size, flags, ..FULL }
     }
 
     /// With this average, bytes, and packets waiting.

@@ -15,8 +15,7 @@ use knee_qlog::events::quic::{
 };
 use knee_qlog::events::{EventData, RawInfo};
 use knee_qlog::{About, Log};
-use knee_tcp::receiver::Range;
-use knee_tcp::sender::Sender;
+use knee_tcp::sender::{AckInfo, Sender};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -104,9 +103,10 @@ impl Tap for SenderLogs {
         }
     }
 
-    fn received(&mut self, at: Time, id: ConnectionId, ack: &Packet, blocks: &[Range]) {
-        if let Some(connection) = self.connection(id).filter(|_| !ack.has(Packet::SYN)) {
-            connection.on_received(at, ack, blocks);
+    fn received(&mut self, at: Time, id: ConnectionId, packet: &Packet, ack: Option<&AckInfo>) {
+        let Some(ack) = ack.filter(|_| !packet.has(Packet::SYN)) else { return };
+        if let Some(connection) = self.connection(id) {
+            connection.on_received(at, packet, ack);
         }
     }
 
@@ -121,23 +121,19 @@ impl FlowLog {
     fn on_sent(&mut self, at: Time, packet: &Packet) {
         let number = self.sent;
         self.sent += 1;
-        let before = self.open.insert(packet.seq, Transmission { number, again: false, lost: false });
+        let segment = packet.payload.seq();
+        let before = self.open.insert(segment, Transmission { number, again: false, lost: false });
         if let Some(before) = &before {
             // What was found lost and sent again at once.
             if before.again && !before.lost && self.unlogged > 0 {
                 self.unlogged -= 1;
                 self.lose(at, before.number);
             }
-            self.open.entry(packet.seq).and_modify(|now| now.again = true);
+            self.open.entry(segment).and_modify(|now| now.again = true);
         }
         let payload = u64::from(packet.size) - u64::from(knee_core::packet::MTU - MSS);
-        let stream = QuicFrame::Stream {
-            stream_id: 0,
-            offset: packet.seq * u64::from(MSS),
-            length: payload,
-            fin: None,
-            raw: None,
-        };
+        let stream =
+            QuicFrame::Stream { stream_id: 0, offset: segment * u64::from(MSS), length: payload, fin: None, raw: None };
         let event = PacketSent {
             header: header(number),
             raw: Some(raw(packet)),
@@ -147,19 +143,19 @@ impl FlowLog {
         self.log.event(at, &EventData::PacketSent(event));
     }
 
-    fn on_received(&mut self, at: Time, ack: &Packet, blocks: &[Range]) {
+    fn on_received(&mut self, at: Time, packet: &Packet, ack: &AckInfo) {
         let number = self.acks;
         self.acks += 1;
-        let open = self.open.split_off(&Packet::part(ack.seq).0);
+        let open = self.open.split_off(&ack.seq);
         let mut acked: Vec<u64> =
             std::mem::replace(&mut self.open, open).into_values().map(|sent| sent.number).collect();
-        for &(start, end) in blocks.iter().filter(|(start, end)| start < end) {
+        for &(start, end) in ack.blocks.iter().filter(|(start, end)| start < end) {
             let segments: Vec<u64> = self.open.range(start..end).map(|(segment, _)| *segment).collect();
             acked.extend(segments.iter().filter_map(|segment| self.open.remove(segment)).map(|sent| sent.number));
         }
         let event = PacketReceived {
             header: header(number),
-            raw: Some(raw(ack)),
+            raw: Some(raw(packet)),
             frames: (!acked.is_empty()).then(|| vec![ack_frame(acked)]),
             ..PacketReceived::default()
         };

@@ -5,7 +5,7 @@ use crate::laws;
 use crate::networks::{MS, S, any_chain, any_dumbbell, any_network, any_transfers, flow, link, spec};
 use knee_core::{ConnectionId, Packet, Time};
 use knee_sim::{Output, Rows, Simulation, Spec, Tap};
-use knee_tcp::receiver::Range;
+use knee_tcp::sender::AckInfo;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ struct Onlooker;
 impl Tap for Onlooker {
     fn sent(&mut self, _: Time, _: ConnectionId, _: &Packet) {}
 
-    fn received(&mut self, _: Time, _: ConnectionId, _: &Packet, _: &[Range]) {}
+    fn received(&mut self, _: Time, _: ConnectionId, _: &Packet, _: Option<&AckInfo>) {}
 }
 
 /// Holds a law against random networks, `cases` of them, of which at least this share must go in batches where nobody looks on, so

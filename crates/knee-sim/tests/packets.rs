@@ -5,9 +5,10 @@ use crate::laws;
 use crate::networks::{MS, S, any_chain, any_dumbbell, any_network, flow, link, spec};
 use knee_cc::Ecn;
 use knee_core::packet::{ACK_SIZE, MSS, MTU};
-use knee_core::{ConnectionId, Packet, Time};
+use knee_core::{ConnectionId, Packet, Payload, Time};
 use knee_sim::{Output, Rows, Simulation, Spec, Tap};
 use knee_tcp::receiver::Range;
+use knee_tcp::sender::AckInfo;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -20,8 +21,8 @@ const FIRST_RTO: u64 = S;
 /// Something that a sender's machine sees.
 enum Seen {
     Sent(Packet),
-    /// An ACK and its SACK blocks.
-    Received(Packet, Vec<Range>),
+    /// An ACK: the next segment expected, the echoed timestamp and SACK blocks.
+    Received(Packet, u64, u32, Vec<Range>),
 }
 
 type Capture = Vec<(Time, Seen)>;
@@ -33,8 +34,9 @@ impl Tap for Writer {
         self.0.lock().unwrap().push((at, Seen::Sent(*packet)));
     }
 
-    fn received(&mut self, at: Time, _: ConnectionId, ack: &Packet, blocks: &[Range]) {
-        self.0.lock().unwrap().push((at, Seen::Received(*ack, blocks.to_vec())));
+    fn received(&mut self, at: Time, _: ConnectionId, packet: &Packet, ack: Option<&AckInfo>) {
+        let ack = ack.unwrap();
+        self.0.lock().unwrap().push((at, Seen::Received(*packet, ack.seq, ack.tsecr, ack.blocks.to_vec())));
     }
 }
 
@@ -120,22 +122,24 @@ impl<'a> Flow<'a> {
 
     fn on_data(&mut self, at: Time, packet: &Packet) {
         let next = self.first_sent.len() as u64;
-        let again = packet.seq < next;
+        let Payload::Data { seq, tsval } = packet.payload else { panic!("{packet:?}") };
+        let seq = seq.get();
+        let again = seq < next;
         if next == 0 {
             assert_eq!(self.established, Some(at), "the first window leaves as the connection is there");
         }
         if again {
             self.repeated += 1;
         } else {
-            assert_eq!(packet.seq, next, "new segments leave in order");
+            assert_eq!(seq, next, "new segments leave in order");
             assert!(at < self.time("stop"), "a new segment at {at}, after the stop");
             self.first_sent.push(at);
         }
         self.sent += 1;
-        self.stamps.push(packet.stamp);
-        assert_eq!(packet.enqueued, at);
-        let left = self.spec["bytes"].as_u64().map_or(u64::MAX, |bytes| bytes - packet.seq * u64::from(MSS));
-        assert_eq!(u64::from(packet.size), u64::from(MTU - MSS) + left.min(MSS.into()), "segment {}", packet.seq);
+        self.stamps.push(tsval);
+        assert_eq!(packet.arrived, at);
+        let left = self.spec["bytes"].as_u64().map_or(u64::MAX, |bytes| bytes - seq * u64::from(MSS));
+        assert_eq!(u64::from(packet.size), u64::from(MTU - MSS) + left.min(MSS.into()), "segment {seq}");
         // RFC 3168, 6.1.5: retransmissions are not ECN-capable, unless feedback is accurate (RFC 8311, 4.3). 6.1.2: the first
         // new segment after a reduction, whatever its reason, has CWR.
         let codepoint = if again && !self.accurate { 0 } else { self.codepoint };
@@ -147,7 +151,7 @@ impl<'a> Flow<'a> {
         self.may_reduce |= again;
     }
 
-    fn on_ack(&mut self, at: Time, ack: &Packet, blocks: &[Range]) {
+    fn on_ack(&mut self, at: Time, ack: &Packet, next: u64, tsecr: u32, blocks: &[Range]) {
         if ack.has(Packet::SYN) {
             assert_eq!((ack.size, blocks.len()), (SYN_SIZE, 0));
             // RFC 3168, 6.1.1: ECE accepts; RFC 9768, Table 2: CWR does, and says that the SYN came without a codepoint.
@@ -162,18 +166,18 @@ impl<'a> Flow<'a> {
             return;
         }
         // What is reported has been sent, half a way there and back ago.
-        let highest = blocks.iter().map(|&(_, end)| end).fold(ack.seq, u64::max);
+        let highest = blocks.iter().map(|&(_, end)| end).fold(next, u64::max);
         assert!(highest <= self.first_sent.len() as u64, "{highest} reported");
         if let Some(last) = highest.checked_sub(1) {
             let sent = self.first_sent[last as usize];
             assert!(at >= sent + self.base_rtt, "{last} of {sent} reported at {at}");
         }
         // Before data comes in order there is nothing to echo.
-        let echo = if ack.seq == 0 { ack.stamp == 0 } else { self.stamps.contains(&ack.stamp) };
-        assert!(echo, "the echo of timestamp {}, which was not sent", ack.stamp);
+        let echo = if next == 0 { tsecr == 0 } else { self.stamps.contains(&tsecr) };
+        assert!(echo, "the echo of timestamp {tsecr}, which was not sent");
         // RFC 2018: blocks lie above the cumulative ACK. RFC 2883: only the first may be a D-SACK, below it or within another.
         assert!(blocks.iter().all(|(start, end)| start < end), "{blocks:?}");
-        assert!(blocks.iter().skip(1).all(|&(start, _)| start > ack.seq), "{} {blocks:?}", ack.seq);
+        assert!(blocks.iter().skip(1).all(|&(start, _)| start > next), "{next} {blocks:?}");
         let option = if blocks.is_empty() { 0 } else { 4 + 8 * blocks.len() as u16 };
         assert_eq!(ack.size, ACK_SIZE + option, "{} blocks", blocks.len());
         // A hole is a loss, also while the window holds its retransmission back.
@@ -191,7 +195,9 @@ fn check(spec: &Value) {
         match seen {
             Seen::Sent(packet) if packet.has(Packet::SYN) => flows[packet.flow as usize].on_syn(*at, packet),
             Seen::Sent(packet) => flows[packet.flow as usize].on_data(*at, packet),
-            Seen::Received(ack, blocks) => flows[ack.flow as usize].on_ack(*at, ack, blocks),
+            Seen::Received(ack, next, tsecr, blocks) => {
+                flows[ack.flow as usize].on_ack(*at, ack, *next, *tsecr, blocks)
+            }
         }
     }
     let timeout = output.event_names.iter().position(|name| name == "timeout");
@@ -244,7 +250,7 @@ fn marks_are_echoed_and_answered() {
     let seen = |flag: u8, sent: bool| {
         let has = |seen: &Seen| match seen {
             Seen::Sent(packet) => sent && packet.has(flag) && !packet.has(Packet::SYN),
-            Seen::Received(ack, _) => !sent && ack.has(flag) && !ack.has(Packet::SYN),
+            Seen::Received(ack, ..) => !sent && ack.has(flag) && !ack.has(Packet::SYN),
         };
         // The handshake has the same flags with another meaning.
         capture.iter().filter(|(_, seen)| has(seen)).count()

@@ -5,7 +5,7 @@ use crate::networks::{MS, S, any_chain, any_dumbbell, any_network, flow, link, s
 use knee_cc::{Ack, Congestion, CongestionControl, Control, Entry, Family, Needs};
 use knee_core::{ConnectionId, Packet, Time};
 use knee_sim::{Output, Own, OwnMake, Rows, Simulation, Spec, Tap};
-use knee_tcp::receiver::Range;
+use knee_tcp::sender::AckInfo;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -155,9 +155,9 @@ struct Acks(Arc<Mutex<Vec<(u64, u16)>>>);
 impl Tap for Acks {
     fn sent(&mut self, _: Time, _: ConnectionId, _: &Packet) {}
 
-    fn received(&mut self, _: Time, _: ConnectionId, ack: &Packet, _: &[Range]) {
-        if !ack.has(Packet::SYN) {
-            self.0.lock().unwrap().push(Packet::part(ack.seq));
+    fn received(&mut self, _: Time, _: ConnectionId, packet: &Packet, ack: Option<&AckInfo>) {
+        if !packet.has(Packet::SYN) {
+            self.0.lock().unwrap().extend(ack.map(|ack| (ack.seq, ack.part)));
         }
     }
 }

@@ -147,7 +147,7 @@ impl Book {
     pub fn received(&mut self, header: &Header, packet: &Packet, port: u16) {
         self.received += 1;
         self.received_bytes += u64::from(packet.size);
-        self.queued_units += u64::from(packet.extra);
+        self.queued_units += u64::from(packet.queued);
         if header.udp {
             self.delivered_bytes += u64::from(header.payload);
             return;

@@ -122,7 +122,7 @@ impl Network {
 
     /// A packet came from a side's device at `now`: its bytes are in the free slot of the store.
     pub fn come(&mut self, side: usize, bytes: usize, now: Time) {
-        let mut packet = Packet { seq: self.store.take(), size: index_u16(bytes), ..Packet::default() };
+        let mut packet = Packet { payload: self.store.take(), size: index_u16(bytes), ..Packet::default() };
         // What was due before comes before: the network's clock never goes back.
         while self.next() <= now {
             self.step();
@@ -198,21 +198,21 @@ impl Network {
     pub(crate) fn book_news(&mut self, i: usize) {
         let outcome = &mut self.paths.links[i].outcome;
         let (dropped, notes) = (std::mem::take(&mut outcome.dropped), std::mem::take(&mut outcome.notes));
-        for packet in dropped {
-            self.book_drop(i, &packet);
+        for (at, packet) in dropped {
+            self.book_drop(i, at, &packet);
         }
         for Note { at, flow, event, value } in notes {
             self.record.rows.record(at, flow, Some(index_u32(i)), event, value);
         }
     }
 
-    fn book_drop(&mut self, i: usize, packet: &Packet) {
+    fn book_drop(&mut self, i: usize, at: Time, packet: &Packet) {
         // Data packets have more than headers.
         if Header::read(self.store.bytes(packet)).is_some_and(|header| header.payload > 0) && !packet.has(Packet::ACK) {
             self.books[packet.flow as usize].dropped += 1;
         }
         self.store.release(packet);
-        if let Some(over) = self.paths.links[i].book_drop(packet) {
+        if let Some(over) = self.paths.links[i].book_drop(at, packet.flow, packet) {
             self.record.rows.record_drops(index_u32(i), &over);
         }
     }

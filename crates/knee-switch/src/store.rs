@@ -1,8 +1,8 @@
-//! The bytes of the packets inside. What queues and links move are [`knee_core::Packet`]s, whose `seq` says where the
-//! bytes are; in the simulator it is the segment's number, and no discipline looks at it.
+//! The bytes of the packets inside. What queues and links move are [`knee_core::Packet`]s, whose payload is the slot where the
+//! bytes are.
 
-use knee_core::Packet;
-use knee_core::convert::{index, index_u32, saturating_u32};
+use knee_core::convert::index_u32;
+use knee_core::{Packet, Payload};
 
 /// Room for a packet of 1500 bytes, and one of more so that none is cut unseen.
 const ROOM: usize = 2048;
@@ -26,19 +26,19 @@ impl Store {
         &mut self.slots[slot][..]
     }
 
-    /// Takes the slot that [`Store::free`] gave; its number.
-    pub fn take(&mut self) -> u64 {
-        u64::from(self.free.pop().unwrap_or_default())
+    /// Takes the slot that [`Store::free`] gave, for the payload of a packet.
+    pub fn take(&mut self) -> Payload {
+        Payload::Stored(self.free.pop().unwrap_or_default())
     }
 
     /// The bytes of a packet.
     pub fn bytes(&mut self, packet: &Packet) -> &mut [u8] {
-        &mut self.slots[index(packet.seq)][..usize::from(packet.size)]
+        &mut self.slots[packet.payload.key() as usize][..usize::from(packet.size)]
     }
 
     /// A packet has gone.
     pub fn release(&mut self, packet: &Packet) {
-        self.free.push(saturating_u32(packet.seq));
+        self.free.push(packet.payload.key());
     }
 
     /// Packets inside.
@@ -56,12 +56,12 @@ mod tests {
         let mut store = Store::default();
         let put = |store: &mut Store, byte: u8| {
             store.free()[0] = byte;
-            Packet { seq: store.take(), size: 1, ..Packet::default() }
+            Packet { payload: store.take(), size: 1, ..Packet::default() }
         };
         let (a, b) = (put(&mut store, 1), put(&mut store, 2));
         assert_eq!((store.bytes(&a)[0], store.bytes(&b)[0], store.held()), (1, 2, 2));
         store.release(&a);
         let c = put(&mut store, 3);
-        assert_eq!((c.seq, store.bytes(&b)[0], store.bytes(&c)[0], store.held()), (a.seq, 2, 3, 2));
+        assert_eq!((c.payload, store.bytes(&b)[0], store.bytes(&c)[0], store.held()), (a.payload, 2, 3, 2));
     }
 }

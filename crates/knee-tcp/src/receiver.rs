@@ -15,10 +15,11 @@ pub use disorder::{Blocks, Disorder, Range};
 pub use misbehaviour::{ENTRIES, Entry, Misbehaviour, find};
 
 use crate::ecn::{Ecn, FIRST_COUNT, Feedback};
+use crate::sender::AckInfo;
 use crate::timer::{Clock, Timer};
 use knee_core::cache::fetch;
 use knee_core::packet::{ACK_SIZE, MSS, MTU};
-use knee_core::{Packet, Time};
+use knee_core::{Packet, Payload, Seq, Time};
 use std::cmp::Ordering;
 
 /// ACKs sent at once at the start of a connection and after trouble (TCP_MAX_QUICKACKS).
@@ -40,14 +41,47 @@ const CE_PER_ACK: u8 = 2;
 const COMPRESSION_RTT_PERCENT: u64 = 33;
 
 /// An ACK that leaves, but for its SACK blocks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Next segment expected.
     pub seq: u64,
     /// TSecr.
-    pub stamp: u32,
+    pub tsecr: u32,
     /// Flags of [`Packet`].
     pub flags: u8,
+}
+
+impl Reply {
+    /// The packet of flow `flow` that carries it.
+    #[inline]
+    pub const fn packet(&self, flow: u32, now: Time) -> Packet {
+        let payload = Payload::Ack { next: Seq::new(self.seq), tsecr: self.tsecr };
+        Packet { arrived: now, payload, flow, queued: 0, size: ACK_SIZE, flags: self.flags, hop: 0 }
+    }
+}
+
+/// An ACK that leaves, with all that few of them have.
+#[derive(Clone, Copy, Debug)]
+pub struct FullReply {
+    /// What each ACK has.
+    pub reply: Reply,
+    /// Bytes of the next segment expected that are acknowledged too.
+    pub part: u16,
+    /// SACK blocks.
+    pub blocks: Blocks,
+}
+
+impl FullReply {
+    /// Whether a [`Reply`] is all there is.
+    pub const fn is_bare(&self) -> bool {
+        self.part == 0 && self.blocks.is_empty()
+    }
+
+    /// As the sender sees it.
+    pub fn info(&self) -> AckInfo<'_> {
+        let Reply { seq, tsecr, flags } = self.reply;
+        AckInfo { seq, part: self.part, blocks: self.blocks.as_slice(), dsack: self.blocks.dsack(), tsecr, flags }
+    }
 }
 
 /// Settings that all receivers of a simulation share.
@@ -163,7 +197,7 @@ impl Receiver {
     pub fn count(&mut self, packet: &Packet) {
         self.packets += 1;
         self.bytes += u64::from(packet.size);
-        self.queued_units += u64::from(packet.extra);
+        self.queued_units += u64::from(packet.queued);
     }
 
     /// Takes a data packet. True: an ACK leaves at once.
@@ -171,16 +205,18 @@ impl Receiver {
     #[expect(clippy::inline_always, reason = "what comes with every packet stays in registers")]
     pub fn on_data(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time) -> bool {
         self.count(packet);
-        if packet.seq >= self.rcv_nxt && self.window < config.window_growth {
+        let Payload::Data { seq, tsval } = packet.payload else { panic!("no segment: {packet:?}") };
+        let seq = seq.get();
+        if seq >= self.rcv_nxt && self.window < config.window_growth {
             // tcp_grow_window: the sender shall hear of the new window at once.
             self.window += 2 * u64::from(MSS);
             self.quick_acks |= 1;
         }
-        if packet.seq <= self.acked {
-            self.ts_recent = packet.stamp;
+        if seq <= self.acked {
+            self.ts_recent = tsval;
         }
-        if packet.seq != self.rcv_nxt || self.disorder.is_some() {
-            return self.on_disorder(packet, now, config, rtt);
+        if seq != self.rcv_nxt || self.disorder.is_some() {
+            return self.on_disorder(seq, tsval, packet.size, now, config, rtt);
         }
         self.rcv_nxt += 1;
         self.adapt_ato(now, config);
@@ -193,14 +229,14 @@ impl Receiver {
 
     /// A packet that is not the next one, or the next one where later ones are there already or the receiver misbehaves.
     #[cold]
-    fn on_disorder(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time) -> bool {
-        let seq = packet.seq;
+    fn on_disorder(&mut self, seq: u64, tsval: u32, size: u16, now: Time, config: &Config, rtt: Time) -> bool {
+        let payload = u64::from(size) - HEADERS;
         let mut disorder = self.disorder.take().unwrap_or_default();
         if let Some(misbehaviour) = &mut disorder.misbehaviour {
-            misbehaviour.note(packet);
+            misbehaviour.note(seq, size);
             if let Some(is_new) = misbehaviour.take(seq, &mut self.rcv_nxt) {
-                self.duplicate_bytes += if is_new { 0 } else { u64::from(packet.size) - HEADERS };
-                self.ts_recent = packet.stamp;
+                self.duplicate_bytes += if is_new { 0 } else { payload };
+                self.ts_recent = tsval;
                 self.disorder = Some(disorder);
                 return true;
             }
@@ -224,7 +260,7 @@ impl Receiver {
             Ordering::Greater => disorder.insert(seq),
         };
         if !is_new {
-            self.duplicate_bytes += u64::from(packet.size) - HEADERS;
+            self.duplicate_bytes += payload;
         }
         let mut at_once = self.must_ack_now();
         if !at_once && disorder.has_gap() {
@@ -383,13 +419,7 @@ impl Receiver {
         } else {
             0
         };
-        Reply { seq: self.rcv_nxt, stamp: self.ts_recent, flags: Packet::ACK | echo }
-    }
-
-    /// The same as a packet of this flow that leaves at `now`.
-    pub fn ack(&mut self, flow: u32, now: Time) -> Packet {
-        let Reply { seq, stamp, flags } = self.reply();
-        Packet { enqueued: now, seq, flow, stamp, extra: 0, size: ACK_SIZE, flags, hop: 0 }
+        Reply { seq: self.rcv_nxt, tsecr: self.ts_recent, flags: Packet::ACK | echo }
     }
 
     /// Whether something is to be done beside sending the ACK: it carries SACK blocks, or the receiver misbehaves.
@@ -398,8 +428,10 @@ impl Receiver {
         self.disorder.is_some()
     }
 
-    /// Sends what goes in place of the ACK `honest` where it misbehaves, otherwise that.
-    pub fn answer(&mut self, honest: Packet, mut send: impl FnMut(Packet)) {
+    /// Sends the ACK that leaves now with its SACK blocks, or what goes in its place where it misbehaves.
+    pub fn answer(&mut self, reply: Reply, mut send: impl FnMut(FullReply)) {
+        let blocks = if self.has_blocks() { self.blocks() } else { Blocks::NONE };
+        let honest = FullReply { reply, part: 0, blocks };
         match self.disorder.as_mut().and_then(|disorder| disorder.misbehaviour.as_mut()) {
             Some(misbehaviour) => misbehaviour.answer(honest, send),
             None => send(honest),
@@ -407,14 +439,13 @@ impl Receiver {
     }
 
     /// Whether the ACK carries SACK blocks.
-    #[inline]
-    pub fn has_blocks(&self) -> bool {
+    fn has_blocks(&self) -> bool {
         self.disorder.as_ref().is_some_and(|disorder| disorder.has_blocks())
     }
 
     /// The SACK blocks of the ACK that leaves now.
     #[cold]
-    pub fn blocks(&mut self) -> Blocks {
+    fn blocks(&mut self) -> Blocks {
         let Some(disorder) = &mut self.disorder else { return Blocks::NONE };
         let report = disorder.report();
         if disorder.is_over() {
@@ -439,7 +470,7 @@ mod tests {
     };
 
     fn data(seq: u64) -> Packet {
-        Packet { enqueued: Time::ZERO, seq, flow: 0, stamp: 1, extra: 0, size: 1500, flags: 0, hop: 0 }
+        Packet { payload: Payload::Data { seq: Seq::new(seq), tsval: 1 }, size: 1500, ..Packet::default() }
     }
 
     /// An ACK and its SACK blocks.

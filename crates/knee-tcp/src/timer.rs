@@ -62,6 +62,12 @@ impl Timer {
         Self { set_at: time, span: Time::ZERO }
     }
 
+    /// The exact time at which it fires. From now on it is known.
+    pub const fn resolve(&mut self, clock: &Clock) -> Time {
+        *self = Self::at(clock.expiry(self));
+        self.set_at
+    }
+
     /// It does not fire before this time; `Time::MAX` where it is not set.
     pub const fn not_before(&self) -> Time {
         self.set_at.saturating_add(self.span)
@@ -85,6 +91,14 @@ mod tests {
         let timer = Timer::at(Time::from_millis(13));
         assert_eq!(Clock::new(Time::from_millis(10)).expiry(&timer), Time::from_millis(13));
         assert_eq!(timer.not_before(), Time::from_millis(13));
+    }
+
+    #[test]
+    fn a_timer_that_is_resolved_fires_when_it_did() {
+        let clock = Clock::new(Time::from_millis(10));
+        let mut timer = Timer::set(Time::from_millis(12), Time::from_millis(40));
+        assert_eq!((timer.not_before(), timer.resolve(&clock)), (Time::from_millis(52), Time::from_millis(60)));
+        assert_eq!((timer.not_before(), timer.resolve(&clock)), (Time::from_millis(60), Time::from_millis(60)));
     }
 
     #[test]

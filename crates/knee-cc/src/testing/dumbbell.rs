@@ -23,7 +23,7 @@
 use super::flow::{Flow, Next};
 use crate::{Entry, Init, StateEvent};
 use knee_core::packet::{MSS, MTU};
-use knee_core::{Packet, Params, Rate, Rng, Time, Value};
+use knee_core::{Packet, Params, Payload, Rate, Rng, Time, Value};
 use knee_link::queue::{Burst, Limit};
 use knee_link::{Departure, Link, Loss, Outcome, Server};
 use std::cmp::Reverse;
@@ -295,7 +295,8 @@ impl Dumbbell {
         let waiting = self.queue();
         let flags = if waiting > self.mark_above { Packet::CE } else { 0 };
         let drops = self.drops();
-        let first = Packet { enqueued: self.now, seq: tx, flow: flow as u32, size: MTU, flags, ..Packet::default() };
+        let payload = Payload::segment(tx);
+        let first = Packet { arrived: self.now, payload, flow: flow as u32, size: MTU, flags, ..Packet::default() };
         self.link.arrive(&Burst { first, count: 1 }, self.now, &mut self.outcome);
         if self.drops() == drops {
             self.queue_max = self.queue_max.max(waiting);
@@ -315,7 +316,7 @@ impl Dumbbell {
                 *peak = (*peak).max(sojourn);
             }
             let (home, ce) = (self.now + flow.base_rtt, packet.has(Packet::CE));
-            self.at(home, Event::Ack { flow: packet.flow as usize, tx: packet.seq, ce });
+            self.at(home, Event::Ack { flow: packet.flow as usize, tx: packet.payload.seq(), ce });
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::medium::{Frame, Medium, Port, Sending};
 use crate::queue::Backlog;
 use crate::registry::{Init, Model};
-use knee_core::{Bytes, Packet, Params, Rate, Time, Value};
+use knee_core::{Bytes, Packet, Params, Payload, Rate, Time, Value};
 use std::collections::VecDeque;
 
 /// A medium of `model` at a rate in Mbit/s.
@@ -38,7 +38,8 @@ struct Side {
 
 impl Side {
     fn comes(&mut self) {
-        let packet = Packet { size: 1500, seq: self.next, enqueued: self.now, ..Packet::default() };
+        let packet =
+            Packet { size: 1500, payload: Payload::segment(self.next), arrived: self.now, ..Packet::default() };
         self.waits.push_back(packet);
         self.next += 1;
     }
@@ -62,12 +63,12 @@ impl Port for Side {
         assert!(at >= self.now, "{at} is before {}", self.now);
         self.held -= 1;
         let at = at.max(self.leaves.last().map_or(at, |last| last.1));
-        self.leaves.push((frame.packet.seq, at));
+        self.leaves.push((frame.packet.payload.seq(), at));
     }
 
     fn lose(&mut self, frame: Frame) {
         self.held -= 1;
-        self.lost.push(frame.packet.seq);
+        self.lost.push(frame.packet.payload.seq());
     }
 
     fn carry(&mut self, bits: u64, from: Time, until: Time) {

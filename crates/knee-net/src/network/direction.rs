@@ -26,8 +26,8 @@ pub struct Direction {
     pub reorder: bool,
     /// The pipe behind it, where there is a delay.
     pub pipe: Option<u32>,
-    /// When the last packet comes out of that, where time passes in batches.
-    last_out: Time,
+    /// When the last packet that keeps the order comes to the other end.
+    last_arrival: Time,
     /// What is observed of it.
     watch: LinkWatch,
 }
@@ -45,7 +45,7 @@ impl Direction {
             orbit: None,
             reorder: false,
             pipe: None,
-            last_out: Time::ZERO,
+            last_arrival: Time::ZERO,
             watch: LinkWatch::default(),
         }
     }
@@ -55,8 +55,18 @@ impl Direction {
         self.extra.is_none() && self.orbit.is_none()
     }
 
-    /// How long a packet that leaves the link `now` takes to get to the other end.
-    pub fn draw_delay(&mut self, now: Time) -> Time {
+    /// When a packet that leaves the link at `left` comes to the other end, not before those that left earlier unless the
+    /// extra delay may change the order.
+    pub fn propagate(&mut self, left: Time) -> Time {
+        let arrival = left + self.draw_delay(left);
+        if self.reorder {
+            return arrival;
+        }
+        self.last_arrival = self.last_arrival.max(arrival);
+        self.last_arrival
+    }
+
+    fn draw_delay(&mut self, now: Time) -> Time {
         let path = self.orbit.as_mut().map_or(Time::ZERO, |orbit| orbit.delay(now));
         let delay = self.delay + path + self.extra.draw(&mut self.jitter_rng);
         // So that what comes out of the pipe at one time was not still in the link at that time.
@@ -66,16 +76,6 @@ impl Direction {
     /// Whether packets stay in order on their way to the other end.
     pub const fn keeps_order(&self) -> bool {
         !self.reorder || self.is_steady()
-    }
-
-    /// Gives the packets in the outcome behind the first `before` ones that left the times at which they come out of the
-    /// pipe behind it.
-    pub fn propagate(&mut self, before: usize) {
-        for k in before..self.outcome.departed.len() {
-            let left = self.outcome.departed[k].packet.enqueued;
-            self.last_out = self.last_out.max(left + self.draw_delay(left));
-            self.outcome.departed[k].packet.enqueued = self.last_out;
-        }
     }
 
     /// Takes the step that is due `now`; gives the packet that leaves, if one does.
@@ -93,9 +93,9 @@ impl Direction {
         self.watch.book(&self.outcome.departed[dealt_with..]);
     }
 
-    /// Books a drop; gives those before it that it does not belong to.
-    pub fn book_drop(&mut self, packet: &Packet) -> Option<Drops> {
-        self.watch.note_drop(packet.flow, packet.has(Packet::ACK), packet.enqueued)
+    /// Books a drop of a packet of `flow`; gives those before it that it does not belong to.
+    pub fn book_drop(&mut self, at: Time, flow: u32, packet: &Packet) -> Option<Drops> {
+        self.watch.note_drop(flow, packet.has(Packet::ACK), at)
     }
 
     /// Drops that are not yet on record.

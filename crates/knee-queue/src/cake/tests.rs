@@ -1,14 +1,14 @@
 use super::*;
 use crate::Limit;
 use crate::testing::{FULL, init, params};
-use knee_core::Value;
+use knee_core::{Payload, Value};
 
 fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> Cake {
     Cake::new(&params(&ENTRY, given), &init(&ENTRY, limit, 100))
 }
 
 fn packet(flow: u32, seq: u64, at: Time) -> Packet {
-    Packet { enqueued: at, seq, flow, ..FULL }
+    Packet { arrived: at, payload: Payload::segment(seq), flow, ..FULL }
 }
 
 fn fill(q: &mut Cake, flow: u32, n: u64, cx: &mut Context) {
@@ -136,7 +136,7 @@ fn over_the_limit_the_longest_queue_loses_its_head() {
     let (mut q, mut cx) = (queue(Some(Limit::Packets(10)), &[]), Context::default());
     fill(&mut q, 0, 7, &mut cx);
     fill(&mut q, 1, 5, &mut cx);
-    assert_eq!(cx.dropped.iter().map(|p| (p.flow, p.seq)).collect::<Vec<_>>(), [(0, 0), (0, 1)]);
+    assert_eq!(cx.dropped.iter().map(|p| (p.flow, p.payload.seq())).collect::<Vec<_>>(), [(0, 0), (0, 1)]);
     assert_eq!(q.backlog(), Backlog { packets: 10, bytes: Bytes(10 * 1514) });
 }
 
@@ -173,8 +173,8 @@ fn colliding_flows_share_a_queue_and_keep_their_order() {
     assert!(cx.notes.len() >= 3000 - PLACES);
     let mut last = vec![None; 3000];
     while let Some(p) = q.dequeue(&mut cx) {
-        assert!(last[p.flow as usize] < Some(p.seq));
-        last[p.flow as usize] = Some(p.seq);
+        assert!(last[p.flow as usize] < Some(p.payload.seq()));
+        last[p.flow as usize] = Some(p.payload.seq());
     }
     assert!(last.iter().all(|seq| *seq == Some(1)));
 }

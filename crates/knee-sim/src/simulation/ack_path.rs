@@ -1,9 +1,8 @@
 //! ACKs in flight where time passes in batches.
 
-use super::endpoints::Ack;
 use super::stages::turn_of_ack;
 use knee_core::convert::{index_u32, low_u8};
-use knee_core::{Packet, Time};
+use knee_core::{Packet, Payload, Time};
 use knee_net::network::FlowPath;
 
 /// What is in flight beside a flow between two visits.
@@ -20,9 +19,7 @@ pub(super) struct Parked {
 pub(super) struct Returning {
     /// When it is home.
     pub(super) at: Time,
-    seq: u64,
-    stamp: u32,
-    sacks: u32,
+    payload: Payload,
     /// Its turn among what is due at that time, and its flags below.
     turn_and_flags: u64,
 }
@@ -30,10 +27,10 @@ pub(super) struct Returning {
 const _: () = assert!(size_of::<Returning>() == 32);
 
 impl Returning {
-    /// What it tells.
+    /// What it tells: payload and flags of its packet.
     #[inline]
-    pub(super) const fn ack(&self) -> Ack {
-        Ack { seq: self.seq, stamp: self.stamp, sacks: self.sacks, flags: low_u8(self.turn_and_flags) }
+    pub(super) const fn ack(&self) -> (Payload, u8) {
+        (self.payload, low_u8(self.turn_and_flags))
     }
 
     /// The order, among what is due at the time at which it is home.
@@ -107,10 +104,10 @@ impl AckPath {
     /// An ACK leaves `now`. `rank` and `place` order it among those that enter its pipe at that time.
     #[inline]
     pub(super) fn push(&mut self, ack: &Packet, now: Time, path: &FlowPath, (rank, place): (u16, u32)) {
-        let Packet { seq, stamp, extra: sacks, flags, .. } = *ack;
+        let Packet { payload, flags, .. } = *ack;
         let at = now + path.ack_delay;
         let turn_and_flags = turn_of_ack(path.ack_pipe, rank, place) << u8::BITS | u64::from(flags);
-        self.acks.push(Returning { at, seq, stamp, sacks, turn_and_flags });
+        self.acks.push(Returning { at, payload, turn_and_flags });
         if at <= self.last_home {
             self.overtake();
         } else {
@@ -144,7 +141,7 @@ mod tests {
         ) {
             let (mut path, mut parked) = (AckPath::default(), Parked::default());
             // Time, turn and number of those in flight.
-            let mut expected: Vec<(Time, u64, u64)> = Vec::new();
+            let mut expected: Vec<(Time, u64, u32)> = Vec::new();
             let (mut now, mut until, mut sent) = (Time::ZERO, Time::ZERO, 0);
             for (length, acks) in visits {
                 until += Time::from_nanos(length);
@@ -156,19 +153,17 @@ mod tests {
                     let ack_pipe = delay as u32;
                     let (data_hops, ack_hops, base_rtt, mirrored) = (1, 0, ack_delay, false);
                     let flow_path = FlowPath { route: 0, ack_pipe, data_hops, ack_hops, ack_delay, base_rtt, mirrored };
-                    let ack = Packet { seq: sent, stamp: 7, extra: 9, flags: 5, ..Packet::default() };
+                    let ack = Packet { payload: Payload::Stored(sent), flags: 5, ..Packet::default() };
                     path.push(&ack, now, &flow_path, (rank, 3));
                     expected.push((now + ack_delay, turn_of_ack(flow_path.ack_pipe, rank, 3), sent));
                     sent += 1;
                 }
                 expected.sort_unstable();
                 let home = expected.iter().take_while(|ack| ack.0 < until).count();
-                for (at, turn, seq) in expected.drain(..home) {
+                for (at, turn, sent) in expected.drain(..home) {
                     prop_assert_eq!(path.home(), at);
                     let came = path.next(until).expect("it is home");
-                    let Ack { seq: number, stamp, sacks, flags } = came.ack();
-                    prop_assert_eq!((came.at, came.turn(), number), (at, turn, seq));
-                    prop_assert_eq!((stamp, sacks, flags), (7, 9, 5));
+                    prop_assert_eq!((came.at, came.turn(), came.ack()), (at, turn, (Payload::Stored(sent), 5)));
                 }
                 prop_assert!(path.next(until).is_none());
                 prop_assert_eq!(path.home(), expected.first().map_or(Time::MAX, |ack| ack.0));

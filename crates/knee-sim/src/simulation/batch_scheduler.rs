@@ -335,10 +335,10 @@ impl BatchScheduler {
         let (landed, places) = self.landings.take(i, landed_before(at, outbox.landing));
         if HALF && let Some(last) = landed.last() {
             outbox.landed += index_u32(landed.len());
-            outbox.moved_at = outbox.moved_at.max(last.enqueued);
+            outbox.moved_at = outbox.moved_at.max(last.arrived);
         }
         for (k, packet) in landed.iter().enumerate() {
-            let lands = packet.enqueued;
+            let lands = packet.arrived;
             while world.receivers[i as usize].due() < lands {
                 outbox.receiver_timer(world, i, lands);
             }
@@ -376,7 +376,8 @@ impl BatchScheduler {
             let Some(returning) = outbox.acks.next(until) else { return };
             world.now = returning.at;
             outbox.turn = returning.turn();
-            world.on_ack(i, &returning.ack(), outbox);
+            let (payload, flags) = returning.ack();
+            world.on_ack(i, payload, flags, outbox);
             if HALF {
                 outbox.moved_at = returning.at;
                 world.note_acknowledged(i);

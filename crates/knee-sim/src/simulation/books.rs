@@ -4,7 +4,7 @@ use super::{EventScheduler, Obstacle, Scheduler, Simulation, World};
 use crate::Tap;
 use knee_core::{ConnectionId, Packet, Time};
 use knee_net::events::Events;
-use knee_tcp::receiver::Range;
+use knee_tcp::sender::AckInfo;
 use serde_json::{Value, json};
 
 const MS: u64 = 1_000_000;
@@ -14,7 +14,7 @@ struct Nobody;
 impl Tap for Nobody {
     fn sent(&mut self, _: Time, _: ConnectionId, _: &Packet) {}
 
-    fn received(&mut self, _: Time, _: ConnectionId, _: &Packet, _: &[Range]) {}
+    fn received(&mut self, _: Time, _: ConnectionId, _: &Packet, _: Option<&AckInfo>) {}
 }
 
 /// Two flows over two links, of which the first drops some packets and has a delay behind it.

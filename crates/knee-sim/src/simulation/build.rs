@@ -84,7 +84,7 @@ impl World {
                 sack_delay: Time::from_nanos(spec.tcp.sack_delay),
                 window_growth: spec.tcp.window_growth,
             },
-            sacks: Slab::new(),
+            full_acks: Slab::new(),
             departures: Vec::new(),
             syns: 0,
             acks: 0,

@@ -1,8 +1,7 @@
 //! Flows of datagrams: what an application sends without a connection.
 //!
-//! A datagram's packet carries the time at which it was sent (`seq`, ns) and the low 32 bits of its number (`stamp`), so
-//! that nothing is kept of those in flight. An echo goes back with the same, a report with the number of what it says in
-//! [`Feedback::under_way`].
+//! What a packet carries is kept in [`DatagramFlow::in_flight`] until it arrives or is dropped: a datagram goes there and,
+//! where it is echoed, back; a report comes back.
 //!
 //! **One-way delay.** In the simulator the part of a base RTT that no link of the path has lies behind the last link of
 //! the path back ([`knee_net::network`]). A path is as long in one direction as in the other unless its links say otherwise:
@@ -11,8 +10,8 @@
 use super::udp::{SenderFigures, UdpFlow};
 use super::world::{Outbox, World};
 use knee_cc::CaState;
-use knee_core::convert::{index, low_u32, saturating_u32};
-use knee_core::{Packet, Rng, Time};
+use knee_core::convert::{index_u32, low_u32, saturating_u32};
+use knee_core::{Packet, Payload, Rng, Time};
 use knee_net::network::FlowPath;
 use knee_net::observe::{DatagramCounts, DatagramWatch};
 use knee_net::spec::FlowSpec;
@@ -51,7 +50,17 @@ pub(super) struct DatagramFlow {
     /// Propagation delay of the links that data crosses.
     links_delay: Time,
     feedback: Option<Feedback>,
+    /// What the packets in the network carry.
+    in_flight: Slab<Message>,
     pub(super) watch: DatagramWatch,
+}
+
+/// What a packet carries.
+enum Message {
+    /// A datagram or its echo: when it was sent, and the low bits of its number.
+    Datagram { sent: Time, number: u32 },
+    /// A report of what has arrived.
+    Report(Vec<Arrival>),
 }
 
 /// What a receiver reports.
@@ -61,8 +70,6 @@ struct Feedback {
     due: Time,
     /// What has arrived since.
     arrivals: Vec<Arrival>,
-    /// What the reports in flight say.
-    under_way: Slab<Vec<Arrival>>,
 }
 
 /// Bytes of a report as an IP packet (RFC 8888, 3.1): headers of IP and UDP, the RTCP header, the SSRC of its sender, that
@@ -86,12 +93,8 @@ impl DatagramFlow {
     ) -> Option<Self> {
         let traffic = flow.traffic.as_ref()?;
         let source = source(traffic, codepoint & Packet::L4S != 0, Rng::stream(seed, &format!("datagrams/{i}")))?;
-        let feedback = source.report_interval().map(|interval| Feedback {
-            interval,
-            due: Time::MAX,
-            arrivals: Vec::new(),
-            under_way: Slab::new(),
-        });
+        let feedback =
+            source.report_interval().map(|interval| Feedback { interval, due: Time::MAX, arrivals: Vec::new() });
         Some(Self {
             source,
             due: Time::MAX,
@@ -108,6 +111,7 @@ impl DatagramFlow {
             not_missed: BinaryHeap::new(),
             links_delay,
             feedback,
+            in_flight: Slab::new(),
             watch: DatagramWatch::new(bits),
         })
     }
@@ -133,18 +137,14 @@ impl DatagramFlow {
 
     /// One of its packets was dropped.
     pub(super) fn on_drop(&mut self, packet: &Packet) {
-        match &mut self.feedback {
-            Some(feedback) if packet.has(Packet::ACK) => {
-                feedback.under_way.try_remove(index(packet.seq));
-            }
-            _ if packet.has(Packet::ACK) => {}
-            _ => {
-                self.dropped += 1;
-                self.dropped_bytes += u64::from(packet.size);
-                let number = self.reception.number(packet.stamp);
-                self.not_missed.push(Reverse(number));
-                self.miss();
-            }
+        let message = self.in_flight.remove(packet.payload.key() as usize);
+        if let Message::Datagram { number, .. } = message
+            && !packet.has(Packet::ACK)
+        {
+            self.dropped += 1;
+            self.dropped_bytes += u64::from(packet.size);
+            self.not_missed.push(Reverse(self.reception.number(number)));
+            self.miss();
         }
     }
 
@@ -154,6 +154,12 @@ impl DatagramFlow {
             self.not_missed.pop();
             self.lost += 1;
         }
+    }
+
+    /// A packet of this flow, number `i`, that leaves `now` with a message.
+    fn packet(&mut self, i: u32, message: Message, size: u16, flags: u8, now: Time) -> Packet {
+        let payload = Payload::Stored(index_u32(self.in_flight.insert(message)));
+        Packet { arrived: now, payload, flow: i, queued: 0, size, flags, hop: 0 }
     }
 
     /// What has been counted so far.
@@ -187,13 +193,11 @@ impl DatagramFlow {
         }
     }
 
-    /// A datagram has arrived `now`. Gives its one-way delay.
-    fn on_arrival(&mut self, packet: &Packet, path: &FlowPath, now: Time) -> Time {
-        let across = now - Time::from_nanos(packet.seq);
-        let delay = across + (path.base_rtt / 2).saturating_sub(self.links_delay);
-        let number = self.reception.on_datagram(packet.stamp, delay);
+    /// A datagram of this number, sent at `sent`, has arrived `now`, marked `ce` or not. Gives its one-way delay.
+    fn on_arrival(&mut self, (sent, number): (Time, u32), ce: bool, path: &FlowPath, now: Time) -> Time {
+        let delay = now - sent + (path.base_rtt / 2).saturating_sub(self.links_delay);
+        let number = self.reception.on_datagram(number, delay);
         self.miss();
-        let ce = packet.has(Packet::CE);
         self.marked += u64::from(ce);
         if let Some(feedback) = &mut self.feedback {
             feedback.arrivals.push(Arrival { number, at: now, ce });
@@ -230,10 +234,11 @@ impl World {
             match flow.source.next(now) {
                 Next::Wait(at) => flow.due = at,
                 Next::Send(size) => {
-                    let (seq, stamp, flags) = (now.as_nanos(), low_u32(flow.sent), flow.codepoint);
+                    let datagram = Message::Datagram { sent: now, number: low_u32(flow.sent) };
+                    let flags = flow.codepoint;
                     flow.sent += 1;
                     flow.sent_bytes += u64::from(size);
-                    out.data(Packet { enqueued: now, seq, flow: i, stamp, extra: 0, size, flags, hop: 0 }, 1);
+                    out.data(flow.packet(i, datagram, size, flags, now), 1);
                 }
             }
         }
@@ -248,11 +253,14 @@ impl World {
         self.receivers[i].count(packet);
         let (path, watched) = (self.network.flow_paths[i], self.flows[i].watched);
         let Some(flow) = self.datagram_flow(packet.flow) else { return };
-        let delay = flow.on_arrival(packet, &path, now);
+        let Message::Datagram { sent, number } = flow.in_flight.remove(packet.payload.key() as usize) else {
+            panic!("a report where data goes to: {packet:?}")
+        };
+        let delay = flow.on_arrival((sent, number), packet.has(Packet::CE), &path, now);
         flow.watch.book(delay, watched);
         if flow.echoes {
-            let flags = Packet::ACK | flow.codepoint;
-            out.ack(Packet { enqueued: now, extra: 0, flags, hop: 0, ..*packet }, now, &path);
+            let (echo, flags) = (Message::Datagram { sent, number }, Packet::ACK | flow.codepoint);
+            out.ack(flow.packet(packet.flow, echo, packet.size, flags, now), now, &path);
         }
     }
 
@@ -260,15 +268,17 @@ impl World {
     fn on_datagram_back(&mut self, packet: &Packet, out: &mut impl Outbox) {
         let now = self.now;
         let Some(flow) = self.datagram_flow(packet.flow) else { return };
-        let Some(feedback) = &mut flow.feedback else {
-            flow.echoed += 1;
-            return self.flows[packet.flow as usize].book_rtt(Some(now - Time::from_nanos(packet.seq)));
-        };
-        if let Some(arrivals) = feedback.under_way.try_remove(index(packet.seq)) {
-            flow.source.on_report(&arrivals, now);
-            // What it says may let the source send before the time for which it waits.
-            flow.due = if flow.due == Time::MAX { Time::MAX } else { now };
-            self.send_datagrams(packet.flow, out);
+        match flow.in_flight.remove(packet.payload.key() as usize) {
+            Message::Datagram { sent, .. } => {
+                flow.echoed += 1;
+                self.flows[packet.flow as usize].book_rtt(Some(now - sent));
+            }
+            Message::Report(arrivals) => {
+                flow.source.on_report(&arrivals, now);
+                // What it says may let the source send before the time for which it waits.
+                flow.due = if flow.due == Time::MAX { Time::MAX } else { now };
+                self.send_datagrams(packet.flow, out);
+            }
         }
     }
 
@@ -276,16 +286,13 @@ impl World {
     pub(super) fn on_datagrams_timer(&mut self, i: u32, out: &mut impl Outbox) {
         let (now, path) = (self.now, self.network.flow_paths[i as usize]);
         self.send_datagrams(i, out);
-        let Some(feedback) = self.datagram_flow(i).and_then(|flow| flow.feedback.as_mut()) else { return };
-        if feedback.due > now {
-            return;
-        }
+        let Some(flow) = self.datagram_flow(i) else { return };
+        let Some(feedback) = flow.feedback.as_mut().filter(|feedback| feedback.due <= now) else { return };
         feedback.due = Time::MAX;
         let arrivals = std::mem::take(&mut feedback.arrivals);
         let numbers = || arrivals.iter().map(|arrival| arrival.number);
         let spanned = numbers().max().unwrap_or(0) - numbers().min().unwrap_or(0) + 1;
         let size = report_size(spanned);
-        let seq = feedback.under_way.insert(arrivals) as u64;
-        out.ack(Packet { enqueued: now, seq, flow: i, size, flags: Packet::ACK, ..Packet::default() }, now, &path);
+        out.ack(flow.packet(i, Message::Report(arrivals), size, Packet::ACK, now), now, &path);
     }
 }

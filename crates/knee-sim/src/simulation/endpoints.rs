@@ -2,30 +2,18 @@
 
 use super::build::OwnMake;
 use super::connections::Action;
-use super::world::{Algorithm, Outbox, World, blocks};
+use super::world::{Algorithm, Outbox, World};
 use knee_cc::{CaState, Control, DynCongestionControl, Init};
-use knee_core::convert::{index_u16, index_u32};
+use knee_core::convert::index_u32;
 use knee_core::packet::{MSS, MTU};
-use knee_core::{Packet, Rng, Time};
+use knee_core::{Packet, Payload, Rng, Seq, Time};
 use knee_net::network::FlowPath;
 use knee_net::observe::States;
+use knee_tcp::receiver::Reply;
 use knee_tcp::sender::{AckInfo, Departure, Sender};
-use knee_tcp::timer::Timer;
 
 /// Size of SYN and SYN-ACK as IP packets: IP and TCP headers with 20 bytes of options.
 const SYN_SIZE: u16 = 60;
-
-/// An ACK that is home.
-#[derive(Clone, Copy)]
-pub(super) struct Ack {
-    /// As [`Packet`] has it.
-    pub(super) seq: u64,
-    /// Timestamp echo.
-    pub(super) stamp: u32,
-    /// Handle of its SACK blocks, or 0.
-    pub(super) sacks: u32,
-    pub(super) flags: u8,
-}
 
 impl World {
     /// A data packet of a flow has arrived at its receiver now.
@@ -48,7 +36,9 @@ impl World {
     fn answer_syn(&mut self, packet: &Packet, path: &FlowPath, out: &mut impl Outbox) {
         self.syns -= 1;
         let flags = Packet::ACK | Packet::SYN | self.receivers[packet.flow as usize].ecn().of_syn_ack();
-        out.ack(Packet { enqueued: self.now, flags, size: SYN_SIZE, extra: 0, hop: 0, ..*packet }, self.now, path);
+        let Payload::Data { tsval: tsecr, .. } = packet.payload else { panic!("no SYN: {packet:?}") };
+        let answer = Reply { seq: 0, tsecr, flags }.packet(packet.flow, self.now);
+        out.ack(Packet { size: SYN_SIZE, ..answer }, self.now, path);
     }
 
     #[inline(never)]
@@ -64,35 +54,31 @@ impl World {
     #[expect(clippy::inline_always, reason = "with every packet or every second one")]
     fn reply(&mut self, i: u32, path: &FlowPath, out: &mut impl Outbox) {
         let receiver = &mut self.receivers[i as usize];
-        let ack = receiver.ack(i, self.now);
+        let reply = receiver.reply();
         if receiver.is_disturbed() {
-            return self.reply_disturbed(i, ack, path, out);
+            return self.reply_disturbed(i, reply, path, out);
         }
-        out.ack(ack, self.now, path);
+        out.ack(reply.packet(i, self.now), self.now, path);
     }
 
     /// The same where the receiver has SACK blocks to send, or misbehaves.
     #[inline(never)]
-    fn reply_disturbed(&mut self, i: u32, ack: Packet, path: &FlowPath, out: &mut impl Outbox) {
-        let (extra, size) = if self.receivers[i as usize].has_blocks() { self.put_blocks(i) } else { (0, 0) };
-        let (receiver, now) = (&mut self.receivers[i as usize], self.now);
-        receiver.answer(Packet { extra, size: ack.size + size, ..ack }, |ack| out.ack(ack, now, path));
-    }
-
-    /// Stores the SACK blocks of a receiver. Gives their handle, and what they add to the ACK's size.
-    fn put_blocks(&mut self, i: u32) -> (u32, u16) {
-        let blocks = self.receivers[i as usize].blocks();
-        // RFC 2018: an option of two bytes and eight for each block, padded to words.
-        let size = 4 + 8 * index_u16(blocks.as_slice().len());
-        (index_u32(self.sacks.insert(blocks)) + 1, size)
+    fn reply_disturbed(&mut self, i: u32, reply: Reply, path: &FlowPath, out: &mut impl Outbox) {
+        let Self { receivers, full_acks, now, .. } = self;
+        receivers[i as usize].answer(reply, |ack| {
+            let mut packet = ack.reply.packet(i, *now);
+            if !ack.is_bare() {
+                packet.size += ack.blocks.option_size();
+                packet.payload = Payload::Stored(index_u32(full_acks.insert(ack)));
+            }
+            out.ack(packet, *now, path);
+        });
     }
 
     /// The timer of a delayed ACK may be due: fires it if it is. From now on it is known when it is.
     pub(super) fn on_delayed_ack_timer(&mut self, i: u32, out: &mut impl Outbox) {
         let receiver = &mut self.receivers[i as usize];
-        let due = self.receiver_config.clock.expiry(&receiver.delayed);
-        receiver.delayed = Timer::at(due);
-        if due <= self.now {
+        if receiver.delayed.resolve(&self.receiver_config.clock) <= self.now {
             receiver.on_delayed_ack(&self.receiver_config);
             let path = self.network.flow_paths[i as usize];
             self.reply(i, &path, out);
@@ -140,27 +126,44 @@ impl World {
 
     fn send_syn(&mut self, i: u32, out: &mut impl Outbox) {
         self.syns += 1;
-        let (enqueued, stamp) = (self.now, Sender::tsval(self.now));
+        let payload = Payload::Data { seq: Seq::new(0), tsval: Sender::tsval(self.now) };
         let flags = Packet::SYN | self.senders[i as usize].ecn.of_syn();
-        out.data(Packet { enqueued, stamp, flow: i, size: SYN_SIZE, flags, ..Packet::default() }, 1);
+        out.data(Packet { arrived: self.now, payload, flow: i, queued: 0, size: SYN_SIZE, flags, hop: 0 }, 1);
     }
 
     /// An ACK is home now.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every ACK")]
-    pub(super) fn on_ack(&mut self, i: u32, ack: &Ack, out: &mut impl Outbox) {
-        let k = i as usize;
-        if ack.flags & Packet::SYN != 0 {
+    pub(super) fn on_ack(&mut self, i: u32, payload: Payload, flags: u8, out: &mut impl Outbox) {
+        if flags & Packet::SYN != 0 {
             return self.establish(i, out);
         }
-        let (sender, now) = (&mut self.senders[k], self.now);
-        let sacks = blocks(&self.sacks, ack.sacks);
-        let (blocks, dsack) = (sacks.as_slice(), sacks.dsack());
-        let info = AckInfo { seq: ack.seq, blocks, dsack, tsecr: ack.stamp, flags: ack.flags };
-        let rtt = sender.on_ack(&info, now, &self.sender_config, &mut self.departures);
-        self.release_blocks(ack.sacks);
+        let rtt = match payload {
+            Payload::Ack { next, tsecr } => {
+                let ack = AckInfo { seq: next.get(), part: 0, blocks: &[], dsack: false, tsecr, flags };
+                self.senders[i as usize].on_ack(&ack, self.now, &self.sender_config, &mut self.departures)
+            }
+            other => self.on_full_ack(i, other),
+        };
         self.flows[self.connections.owner(i) as usize].book_rtt(rtt);
         self.after_sender(i, out);
+    }
+
+    /// The ACK that a packet of TCP carries.
+    pub(super) fn ack(&self, packet: &Packet) -> AckInfo<'_> {
+        match packet.payload {
+            Payload::Ack { next, tsecr } => {
+                AckInfo { seq: next.get(), part: 0, blocks: &[], dsack: false, tsecr, flags: packet.flags }
+            }
+            other => self.full_acks[other.key() as usize].info(),
+        }
+    }
+
+    /// A sender takes an ACK for which a packet has no room.
+    #[inline(never)]
+    fn on_full_ack(&mut self, i: u32, payload: Payload) -> Option<Time> {
+        let ack = self.full_acks.remove(payload.key() as usize);
+        self.senders[i as usize].on_ack(&ack.info(), self.now, &self.sender_config, &mut self.departures)
     }
 
     #[cold]
@@ -212,9 +215,7 @@ impl World {
     /// A sender's retransmission timer may be due: fires it if it is. From now on it is known when it is.
     pub(super) fn on_retransmit_timer(&mut self, i: u32, out: &mut impl Outbox) {
         let (sender, now) = (&mut self.senders[i as usize], self.now);
-        let due = self.sender_config.clock.expiry(&sender.timer);
-        sender.timer = Timer::at(due);
-        if due > now {
+        if sender.timer.resolve(&self.sender_config.clock) > now {
             return;
         }
         if sender.established() {
@@ -308,8 +309,9 @@ impl World {
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "with nearly every ACK")]
 fn packets(departures: &mut Vec<Departure>, sender: &mut Sender, flow: u32, now: Time, out: &mut impl Outbox) {
-    let stamp = Sender::tsval(now);
-    let packet = |seq| Packet { enqueued: now, seq, flow, stamp, extra: 0, size: MTU, flags: 0, hop: 0 };
+    let tsval = Sender::tsval(now);
+    let payload = |seq| Payload::Data { seq: Seq::new(seq), tsval };
+    let packet = |seq| Packet { arrived: now, payload: payload(seq), flow, queued: 0, size: MTU, flags: 0, hop: 0 };
     // The usual case.
     if let &[Departure { start, count, .. }] = departures.as_slice()
         && sender.plain_packets
@@ -352,7 +354,7 @@ fn packets_of_any(
         // The first one may carry CWR, the last one may be shorter.
         if cwr != 0 && alike > 0 {
             out.data(Packet { flags: ect | cwr, ..packet }, 1);
-            packet.seq += 1;
+            packet = packet.behind(1);
             alike -= 1;
         }
         if alike > 0 {
@@ -360,7 +362,7 @@ fn packets_of_any(
         }
         if last_size != MTU {
             let flags = if count == 1 { ect | cwr } else { ect };
-            out.data(Packet { seq: start + u64::from(count) - 1, size: last_size, flags, ..packet }, 1);
+            out.data(Packet { size: last_size, flags, ..packet.behind(alike) }, 1);
         }
     }
     departures.clear();

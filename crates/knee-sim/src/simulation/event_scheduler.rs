@@ -4,12 +4,11 @@
 
 use super::alarms::Alarms;
 use super::connections::Action;
-use super::endpoints::Ack;
-use super::world::{Endpoint, Outbox, World, blocks};
+use super::world::{Endpoint, Outbox, World};
 use crate::Tap;
 use knee_core::cache::{fetch, fetch_first};
 use knee_core::convert::index_u32;
-use knee_core::{Packet, Time};
+use knee_core::{Packet, Payload, Time};
 use knee_net::driver::{Driver, Step, Upcoming};
 use knee_net::events::{Event, Events};
 use knee_net::network::FlowPath;
@@ -178,58 +177,53 @@ impl EventScheduler {
 
     /// Data arrives at its receiver.
     fn deliver_data(&mut self, world: &mut World, packet: &Packet) {
-        let i = packet.flow;
-        match world.endpoint(i) {
-            Endpoint::Tcp => {
-                let path = world.network.flow_paths[i as usize];
-                world.on_data(i, packet, &path, &mut self.sent);
-                self.after_receiver(world, i);
-            }
-            Endpoint::Connection => {
-                let path = world.network.flow_paths[i as usize];
-                world.on_data(i, packet, &path, &mut self.sent);
-                world.note_packet(i, packet, &mut self.sent);
-                self.after_receiver(world, i);
-                world.connections.count(i, -1, world.now);
-                world.note_arrival(i);
-                world.release_if_idle(i);
-                self.serve_applications(world);
-            }
-            Endpoint::Udp => {
-                world.on_udp(packet, &mut self.sent);
-                self.after_udp(world, i);
-            }
+        let (i, endpoint) = (packet.flow, world.endpoint(packet.flow));
+        if endpoint == Endpoint::Udp {
+            return self.deliver_udp(world, packet);
         }
+        let path = world.network.flow_paths[i as usize];
+        world.on_data(i, packet, &path, &mut self.sent);
+        if endpoint == Endpoint::Connection {
+            world.note_packet(i, packet, &mut self.sent);
+        }
+        self.after_receiver(world, i);
+        if endpoint == Endpoint::Connection {
+            world.note_arrival(i);
+            self.after_delivery(world, i);
+        }
+    }
+
+    /// A packet of a connection has left the network.
+    fn after_delivery(&mut self, world: &mut World, i: u32) {
+        world.connections.count(i, -1, world.now);
+        world.release_if_idle(i);
+        self.serve_applications(world);
+    }
+
+    /// A packet comes to either end of a flow over UDP.
+    fn deliver_udp(&mut self, world: &mut World, packet: &Packet) {
+        world.on_udp(packet, &mut self.sent);
+        self.after_udp(world, packet.flow);
     }
 
     /// An ACK, or what goes against the data of a flow over UDP, comes home to its sender.
     fn deliver_ack(&mut self, world: &mut World, packet: &Packet) {
         world.acks -= 1;
-        let Packet { flow: i, seq, stamp, extra: sacks, flags, .. } = *packet;
+        let Packet { flow: i, payload, flags, .. } = *packet;
         let endpoint = world.endpoint(i);
         if !self.taps.is_empty() {
-            let blocks = if endpoint == Endpoint::Udp { &[] } else { blocks(&world.sacks, sacks).as_slice() };
+            let ack = if endpoint == Endpoint::Udp { None } else { Some(world.ack(packet)) };
             let id = world.connections.id(i);
-            self.taps.iter_mut().for_each(|tap| tap.received(world.now, id, packet, blocks));
+            self.taps.iter_mut().for_each(|tap| tap.received(world.now, id, packet, ack.as_ref()));
         }
-        let ack = Ack { seq, stamp, sacks, flags };
-        match endpoint {
-            Endpoint::Tcp => {
-                world.on_ack(i, &ack, &mut self.sent);
-                self.after_sender(world, i);
-            }
-            Endpoint::Connection => {
-                world.on_ack(i, &ack, &mut self.sent);
-                self.after_sender(world, i);
-                world.connections.count(i, -1, world.now);
-                world.note_acknowledged(i);
-                world.release_if_idle(i);
-                self.serve_applications(world);
-            }
-            Endpoint::Udp => {
-                world.on_udp(packet, &mut self.sent);
-                self.after_udp(world, i);
-            }
+        if endpoint == Endpoint::Udp {
+            return self.deliver_udp(world, packet);
+        }
+        world.on_ack(i, payload, flags, &mut self.sent);
+        self.after_sender(world, i);
+        if endpoint == Endpoint::Connection {
+            world.note_acknowledged(i);
+            self.after_delivery(world, i);
         }
     }
 
@@ -266,8 +260,7 @@ impl EventScheduler {
         for k in 0..self.sent.data.len() {
             let Burst { first: packet, count } = self.sent.data[k];
             for tap in &mut self.taps {
-                let segment = |k| Packet { seq: packet.seq + u64::from(k), ..packet };
-                (0..count).for_each(|k| tap.sent(world.now, world.connections.id(i), &segment(k)));
+                (0..count).for_each(|k| tap.sent(world.now, world.connections.id(i), &packet.behind(k)));
             }
             if is_half {
                 world.connections.note_sent(i, count, world.now);
@@ -315,8 +308,10 @@ fn fetch_ahead(world: &World, upcoming: Upcoming) {
     if let Some(packet) = pipe.peek(1) {
         world.senders[packet.flow as usize].fetch();
         fetch_first(&world.flows[packet.flow as usize], 1);
-        if let Some(blocks) = (packet.extra as usize).checked_sub(1).and_then(|key| world.sacks.get(key)) {
-            fetch(blocks);
+        if let Payload::Stored(key) = packet.payload
+            && let Some(ack) = world.full_acks.get(key as usize)
+        {
+            fetch(ack);
         }
     }
     if let Some(packet) = pipe.peek(0) {

@@ -8,7 +8,7 @@ use knee_link::Departure;
 
 /// Data that receivers have not taken yet.
 pub(super) struct Landings {
-    /// Flow by flow, in the order of time; `enqueued` is when each lands.
+    /// Flow by flow, in the order of time; each at the time at which it lands.
     packets: Vec<Packet>,
     /// Their places among those of their link that land with them, where several may land at one time; else empty.
     places: Vec<u32>,
@@ -34,7 +34,7 @@ impl Landings {
         let (next, end) = &mut self.ranges[flow as usize];
         let packets = &self.packets[*next as usize..*end as usize];
         let count = match packets.last() {
-            Some(last) if last.enqueued > at => packets.partition_point(|packet| packet.enqueued <= at),
+            Some(last) if last.arrived > at => packets.partition_point(|packet| packet.arrived <= at),
             _ => packets.len(),
         };
         let places = self.places.get(*next as usize..*next as usize + count).unwrap_or_default();
@@ -59,7 +59,7 @@ impl Landings {
         self.counts.extend(stages.links().map(|(link, later)| {
             let departed = &world.network.links[link].outcome.departed;
             // What does not come from a wire comes after what concerns the whole run.
-            departed.partition_point(|departure| departure.packet.enqueued + Time::from_nanos(later.into()) <= until)
+            departed.partition_point(|departure| departure.packet.arrived + Time::from_nanos(later.into()) <= until)
         }));
         let count = self.counts.iter().sum();
         if count > 0 {

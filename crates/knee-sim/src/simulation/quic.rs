@@ -9,8 +9,8 @@ use super::udp::{SenderFigures, UdpFlow};
 use super::world::{Algorithm, Outbox, World};
 use crate::stacks;
 use knee_cc::{CaState, Control, Entry};
-use knee_core::convert::{index, index_u16};
-use knee_core::{Packet, Rng, Time};
+use knee_core::convert::{index_u16, index_u32};
+use knee_core::{Packet, Payload, Rng, Time};
 use knee_net::SpecError;
 use knee_net::spec::{FlowSpec, Spec};
 use knee_quic::proto::EcnCodepoint;
@@ -169,7 +169,7 @@ impl World {
     pub(super) fn on_quic(&mut self, packet: &Packet, out: &mut impl Outbox) {
         let now = self.now;
         let Some(flow) = self.quic_flow(packet.flow) else { return };
-        let Some(mut datagram) = flow.datagrams.try_remove(index(packet.seq)) else { return };
+        let mut datagram = flow.datagrams.remove(packet.payload.key() as usize);
         if packet.has(Packet::CE) {
             datagram.ecn = Some(EcnCodepoint::Ce);
         }
@@ -186,7 +186,7 @@ impl World {
     /// A packet with a datagram was dropped.
     pub(super) fn drop_quic(&mut self, packet: &Packet) {
         if let Some(flow) = self.quic_flow(packet.flow) {
-            flow.datagrams.try_remove(index(packet.seq));
+            flow.datagrams.remove(packet.payload.key() as usize);
         }
     }
 
@@ -215,17 +215,19 @@ impl World {
                 _ => 0,
             };
             let size = index_u16(datagram.bytes.len()) + HEADERS;
-            Packet { enqueued: now, flow: i, size, flags: flags | ect, ..Packet::default() }
+            Packet { arrived: now, flow: i, size, flags: flags | ect, ..Packet::default() }
         };
         while let Some(datagram) = ends.0.transmit(now) {
             let packet = packet(&datagram, flow.told.ecn, 0);
             flow.sent += 1;
             flow.sent_bytes += u64::from(packet.size);
-            out.data(Packet { seq: flow.datagrams.insert(without_ecn(datagram, packet)) as u64, ..packet }, 1);
+            let key = flow.datagrams.insert(without_ecn(datagram, packet));
+            out.data(Packet { payload: Payload::Stored(index_u32(key)), ..packet }, 1);
         }
         while let Some(datagram) = ends.1.transmit(now) {
             let packet = packet(&datagram, flow.told.ecn, Packet::ACK);
-            out.ack(Packet { seq: flow.datagrams.insert(without_ecn(datagram, packet)) as u64, ..packet }, now, &path);
+            let key = flow.datagrams.insert(without_ecn(datagram, packet));
+            out.ack(Packet { payload: Payload::Stored(index_u32(key)), ..packet }, now, &path);
         }
         let finished = ends.0.finished();
         // What was sent may have changed the window, which holds from now on.

@@ -5,7 +5,7 @@ use super::udp::SenderFigures;
 use super::world::{Flow, World};
 use knee_core::cache::fetch;
 use knee_core::convert::index_u32;
-use knee_core::{Packet, Time};
+use knee_core::{Packet, Payload, Time};
 use knee_net::events::Event;
 use knee_net::observe::{FlowCounts, Interval, Rows};
 use knee_net::output::{Output, SenderState};
@@ -210,14 +210,14 @@ impl World {
         let outcome = &mut self.network.links[link as usize].outcome;
         let mut dropped = std::mem::take(&mut outcome.dropped);
         let mut notes = std::mem::take(&mut outcome.notes).into_iter().peekable();
-        for (k, packet) in dropped.iter().enumerate() {
-            if let Some(later) = dropped.get(k + DROPS_AHEAD) {
+        for (k, &(at, packet)) in dropped.iter().enumerate() {
+            if let Some((_, later)) = dropped.get(k + DROPS_AHEAD) {
                 fetch(&self.flows[later.flow as usize].dropped);
             }
-            while let Some(note) = notes.next_if(|note| note.at < packet.enqueued) {
+            while let Some(note) = notes.next_if(|note| note.at < at) {
                 self.book_note(link, &note);
             }
-            self.book_drop(link, packet);
+            self.book_drop(link, at, &packet);
         }
         for note in notes {
             self.book_note(link, &note);
@@ -230,24 +230,26 @@ impl World {
         self.record.rows.record(note.at, note.flow, Some(link), note.event, note.value);
     }
 
-    fn book_drop(&mut self, link: u32, packet: &Packet) {
+    fn book_drop(&mut self, link: u32, at: Time, packet: &Packet) {
         let owner = self.connections.owner(packet.flow);
         self.acks -= u64::from(packet.has(Packet::ACK));
         if self.is_udp(packet.flow) {
             self.drop_udp(packet);
             self.flows[packet.flow as usize].dropped += u64::from(!packet.has(Packet::ACK));
         } else if packet.has(Packet::ACK) {
-            self.release_blocks(packet.extra);
+            if let Payload::Stored(key) = packet.payload {
+                self.full_acks.remove(key as usize);
+            }
         } else if packet.has(Packet::SYN) {
             self.syns -= 1;
         } else {
             self.flows[packet.flow as usize].dropped += 1;
         }
         if owner != packet.flow {
-            self.connections.count(packet.flow, -1, packet.enqueued);
+            self.connections.count(packet.flow, -1, at);
             self.release_if_idle(packet.flow);
         }
-        if let Some(over) = self.network.links[link as usize].book_drop(&Packet { flow: owner, ..*packet }) {
+        if let Some(over) = self.network.links[link as usize].book_drop(at, owner, packet) {
             self.record.rows.record_drops(link, &over);
         }
     }

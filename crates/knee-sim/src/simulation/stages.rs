@@ -187,8 +187,8 @@ impl Stages {
     pub(super) fn next_departure(&self, world: &World) -> Time {
         let next = |stage: &Stage| {
             let direction = &world.network.links[stage.link as usize];
-            let lands = direction.outcome.departed.first().map_or(Time::MAX, |left| left.packet.enqueued);
-            let comes = stage.later.iter().map(|(packet, _)| packet.enqueued).min().unwrap_or(Time::MAX);
+            let lands = direction.outcome.departed.first().map_or(Time::MAX, |left| left.packet.arrived);
+            let comes = stage.later.iter().map(|(packet, _)| packet.arrived).min().unwrap_or(Time::MAX);
             direction.link.due().min(lands).min(comes)
         };
         self.in_order.iter().map(next).min().unwrap_or(Time::MAX)
@@ -237,10 +237,14 @@ impl Stages {
         let (stage, behind) = self.in_order[k..].split_first_mut().expect("there is a stage");
         let turn = stage.pipe.map_or(stage.turn, |pipe| turn_of_ack(pipe, 0, 0));
         let network = &mut world.network;
+        let direction = &mut network.links[stage.link as usize];
         if stage.pipe.is_some() {
-            network.links[stage.link as usize].propagate(before);
+            for i in before..direction.outcome.departed.len() {
+                let left = direction.outcome.departed[i].packet.arrived;
+                direction.outcome.departed[i].packet.arrived = direction.propagate(left);
+            }
         }
-        let departed = &mut network.links[stage.link as usize].outcome.departed;
+        let departed = &mut direction.outcome.departed;
         let mut lands = before;
         for i in before..departed.len() {
             let packet = &mut departed[i].packet;
@@ -251,7 +255,7 @@ impl Stages {
                 continue;
             }
             let next = &mut behind[next as usize - k - 1];
-            if stage.pipe.is_none() || packet.enqueued < until {
+            if stage.pipe.is_none() || packet.arrived < until {
                 next.push(*packet, 1, turn);
             } else {
                 next.later.push((*packet, turn));
@@ -272,7 +276,7 @@ impl Stage {
     fn take_later(&mut self, until: Time) {
         let mut later = std::mem::take(&mut self.later);
         later.retain(|(packet, turn)| {
-            let comes = packet.enqueued < until;
+            let comes = packet.arrived < until;
             if comes {
                 self.push(*packet, 1, *turn);
             }

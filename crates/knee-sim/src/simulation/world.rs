@@ -9,7 +9,7 @@ use knee_net::network::{FlowPath, Network};
 use knee_net::observe::{Histogram, Record, Spread};
 use knee_net::spec::ChangeSpec;
 use knee_qlog::Log;
-use knee_tcp::receiver::{self, Blocks, Receiver};
+use knee_tcp::receiver::{self, FullReply, Receiver};
 use knee_tcp::sender::{self, Departure, Sender};
 use slab::Slab;
 
@@ -32,8 +32,8 @@ pub(super) struct World {
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) sender_config: sender::Config,
     pub(super) receiver_config: receiver::Config,
-    /// SACK blocks of the ACKs in flight, few of which carry any. An ACK's handle is the key plus one; 0 stands for none.
-    pub(super) sacks: Slab<Blocks>,
+    /// Those ACKs in flight for which a packet has no room: they carry SACK blocks, or acknowledge a part of a segment.
+    pub(super) full_acks: Slab<FullReply>,
     /// What the sender at work sends.
     pub(super) departures: Vec<Departure>,
     /// SYNs in the network, which no sender counts as data.
@@ -65,7 +65,7 @@ pub(super) enum Endpoint {
 
 /// Takes what endpoints send.
 pub(super) trait Outbox {
-    /// `count` packets that differ only by their segments leave a sender; `enqueued` of the first is now.
+    /// `count` packets that differ only by their segments leave a sender now.
     fn data(&mut self, first: Packet, count: u32);
     /// An ACK leaves a receiver now.
     fn ack(&mut self, ack: Packet, now: Time, path: &FlowPath);
@@ -134,12 +134,6 @@ impl Flow {
     }
 }
 
-/// The SACK blocks of an ACK that has this handle.
-#[inline]
-pub(super) fn blocks(sacks: &Slab<Blocks>, handle: u32) -> &Blocks {
-    if handle == 0 { &Blocks::NONE } else { &sacks[handle as usize - 1] }
-}
-
 impl World {
     /// What endpoint `i` is.
     #[inline]
@@ -150,14 +144,6 @@ impl World {
             Endpoint::Udp
         } else {
             Endpoint::Tcp
-        }
-    }
-
-    /// An ACK is gone.
-    #[inline]
-    pub(super) fn release_blocks(&mut self, handle: u32) {
-        if handle != 0 {
-            self.sacks.remove(handle as usize - 1);
         }
     }
 

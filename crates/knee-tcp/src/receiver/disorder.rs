@@ -35,12 +35,22 @@ impl Blocks {
         &self.ranges[..usize::from(self.count)]
     }
 
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes of the option that carries them, padded to words (RFC 2018, 3).
+    pub fn option_size(&self) -> u16 {
+        if self.is_empty() { 0 } else { 4 + 8 * u16::from(self.count) }
+    }
+
     /// Whether the first is a D-SACK.
     pub const fn dsack(&self) -> bool {
         self.dsack
     }
 
-    fn push(&mut self, range: Range) {
+    pub(super) fn push(&mut self, range: Range) {
         if let Some(free) = self.ranges.get_mut(usize::from(self.count)) {
             *free = range;
             self.count += 1;

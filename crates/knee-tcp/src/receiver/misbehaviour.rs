@@ -9,10 +9,11 @@
 //! All three acknowledge every segment at once. Source: S. Savage, N. Cardwell, D. Wetherall, T. Anderson, "TCP Congestion
 //! Control with a Misbehaving Receiver", ACM CCR 29(5), 1999, section 2.
 
-use super::disorder::Range;
+use super::disorder::{Blocks, Range};
+use super::{FullReply, Reply};
 use knee_core::convert::saturating_u16;
-use knee_core::packet::{ACK_SIZE, MSS, MTU};
-use knee_core::{Packet, Param, Params, params};
+use knee_core::packet::{MSS, MTU};
+use knee_core::{Param, Params, params};
 
 const SOURCE: &str = "Savage et al., CCR 1999";
 
@@ -131,9 +132,9 @@ impl Misbehaviour {
     }
 
     /// Notes a data packet that has arrived.
-    pub(super) fn note(&mut self, packet: &Packet) {
-        if packet.size < MTU {
-            self.short = Some((packet.seq, packet.size - (MTU - MSS)));
+    pub(super) const fn note(&mut self, seq: u64, size: u16) {
+        if size < MTU {
+            self.short = Some((seq, size - (MTU - MSS)));
         }
     }
 
@@ -156,34 +157,33 @@ impl Misbehaviour {
     }
 
     /// Sends what goes in place of the ACK `honest`.
-    pub(super) fn answer(&mut self, honest: Packet, mut send: impl FnMut(Packet)) {
-        let bare = Packet { extra: 0, size: ACK_SIZE, ..honest };
+    pub(super) fn answer(&mut self, honest: FullReply, mut send: impl FnMut(FullReply)) {
+        let next = honest.reply.seq;
+        let bare = |seq, part| FullReply { reply: Reply { seq, ..honest.reply }, part, blocks: Blocks::NONE };
         match self.kind {
             Kind::Division(Division { parts }) => {
-                for seq in self.claimed..honest.seq {
+                for seq in self.claimed..next {
                     if seq > self.claimed {
-                        send(Packet { seq, ..bare });
+                        send(bare(seq, 0));
                     }
                     let payload = self.payload(seq);
                     let parts = parts.min(payload);
-                    (1..parts).for_each(|part| {
-                        send(Packet { seq: Packet::with_part(seq, saturating_u16(payload * part / parts)), ..bare });
-                    });
+                    (1..parts).for_each(|part| send(bare(seq, saturating_u16(payload * part / parts))));
                 }
                 send(honest);
             }
             Kind::Spoofing(Spoofing { copies }) => {
                 send(honest);
-                (0..copies).for_each(|_| send(bare));
+                (0..copies).for_each(|_| send(bare(next, 0)));
             }
             Kind::Optimistic { params: Optimistic { ahead }, .. } => {
                 // A segment that came before: the sender waits for what it has, and what is beyond that it may not have sent.
-                let ahead = if honest.seq + ahead > self.claimed { ahead } else { 0 };
-                self.claimed = self.claimed.max(honest.seq + ahead);
-                return send(Packet { seq: honest.seq + ahead, ..bare });
+                let ahead = if next + ahead > self.claimed { ahead } else { 0 };
+                self.claimed = self.claimed.max(next + ahead);
+                return send(bare(next + ahead, 0));
             }
         }
-        self.claimed = honest.seq;
+        self.claimed = next;
     }
 
     fn payload(&self, seq: u64) -> u64 {
@@ -202,16 +202,18 @@ mod tests {
         entry.make(&Params::resolve(entry.params, given.iter().copied()).unwrap()).unwrap()
     }
 
-    fn ack(seq: u64) -> Packet {
-        Packet { seq, flags: Packet::ACK, size: ACK_SIZE + 12, extra: 5, ..Packet::default() }
+    /// With a SACK block.
+    fn ack(seq: u64) -> FullReply {
+        let mut blocks = Blocks::NONE;
+        blocks.push((seq + 1, seq + 2));
+        FullReply { reply: Reply { seq, tsecr: 1, flags: 0 }, part: 0, blocks }
     }
 
     /// What is acknowledged by the answer to an honest ACK, and whether that has SACK blocks.
     fn answers(misbehaviour: &mut Misbehaviour, seq: u64) -> Vec<((u64, u16), bool)> {
         let mut sent = Vec::new();
         misbehaviour.answer(ack(seq), |ack| {
-            assert_eq!(ack.extra > 0, ack.size > ACK_SIZE);
-            sent.push((Packet::part(ack.seq), ack.extra > 0));
+            sent.push(((ack.reply.seq, ack.part), !ack.blocks.is_empty()));
         });
         sent
     }
@@ -239,7 +241,7 @@ mod tests {
     #[test]
     fn the_pieces_of_a_short_last_segment_are_within_it() {
         let mut division = misbehaviour("ack-division", &[("parts", Value::Count(4))]);
-        division.note(&Packet { seq: 0, size: 52 + 3, ..Packet::default() });
+        division.note(0, 52 + 3);
         assert_eq!(answers(&mut division, 1), [((0, 1), false), ((0, 2), false), ((1, 0), true)]);
     }
 

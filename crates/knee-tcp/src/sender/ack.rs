@@ -101,8 +101,7 @@ impl Sender {
         out: &mut Vec<Departure>,
     ) -> Option<Time> {
         let View { snd_una: una, snd_nxt: nxt, delivered, lost, .. } = self.view;
-        let (seq, part) = Packet::part(ack.seq);
-        let (ack, reached) = (&AckInfo { seq, ..*ack }, self.reached.max((una, 0)));
+        let (AckInfo { seq, part, .. }, reached) = (*ack, self.reached.max((una, 0)));
         if (seq, part) > (nxt, 0) || ((seq, part) < reached && ack.blocks.is_empty()) {
             return None;
         }

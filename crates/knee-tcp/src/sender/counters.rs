@@ -118,7 +118,7 @@ mod tests {
         let config = config(true, 9, 1000);
         let mut sender = sender("reno", Some(2000), false, &config);
         sender.stop();
-        let ack = AckInfo { seq: 2, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
+        let ack = AckInfo { seq: 2, part: 0, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
         sender.on_ack(&ack, Time::from_millis(40), &config, &mut Vec::new());
         assert_eq!((sender.done(), sender.acked_bytes()), (true, 2000));
     }

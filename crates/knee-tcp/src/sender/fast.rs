@@ -18,6 +18,7 @@ impl Sender {
     pub(super) fn takes_fast_path(&self, ack: &AckInfo) -> bool {
         self.view.snd_una < ack.seq
             && ack.seq <= self.view.snd_nxt
+            && ack.part == 0
             && ack.blocks.is_empty()
             && self.tells_no_mark(ack)
             && self.view.ca == CaState::Open
@@ -173,7 +174,7 @@ mod tests {
             for (segments, us) in acks {
                 now += Time::from_micros(us);
                 let seq = (fast.view.snd_una + segments).min(fast.view.snd_nxt);
-                let ack = AckInfo { seq, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
+                let ack = AckInfo { seq, part: 0, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
                 if !fast.takes_fast_path(&ack) {
                     break;
                 }

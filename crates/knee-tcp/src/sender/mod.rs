@@ -123,8 +123,10 @@ pub struct Departure {
 /// An ACK as the sender sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct AckInfo<'a> {
-    /// Next segment the receiver expects, perhaps with a part of it ([`Packet::with_part`]).
+    /// Next segment the receiver expects.
     pub seq: u64,
+    /// Bytes of that segment that are acknowledged too, which only receivers that divide ACKs do.
+    pub part: u16,
     /// SACK blocks.
     pub blocks: &'a [(u64, u64)],
     /// Whether the first of them is a D-SACK (RFC 2883).

@@ -15,7 +15,7 @@ impl Sender {
     pub(super) fn next_sack(&self, ack: &AckInfo) -> Option<u64> {
         let needs = &self.needs;
         let expected = self.view.ca == CaState::Recovery
-            && ack.seq == self.view.snd_una
+            && (ack.seq, ack.part) == (self.view.snd_una, 0)
             && self.view.snd_una < self.high_seq
             && !ack.dsack
             && self.tells_no_mark(ack);
@@ -101,7 +101,7 @@ mod tests {
                 // The newest first, as receivers do.
                 blocks.sort_by_key(|block| !(block.0..block.1).contains(&seq));
                 let flags = if flags == 0 { Packet::ECE } else { 0 };
-                let info = AckInfo { seq: receiver.next, blocks: &blocks, dsack: false, tsecr: 1, flags };
+                let info = AckInfo { seq: receiver.next, part: 0, blocks: &blocks, dsack: false, tsecr: 1, flags };
                 let (mut out, mut expected) = (Vec::new(), Vec::new());
                 let rtt = quick.on_ack(&info, now, &config, &mut out);
                 prop_assert_eq!(rtt, slow.ack_slow(&info, now, &config, &mut expected));
@@ -119,7 +119,7 @@ mod tests {
         let mut sender = sender("cubic", None, false, &config);
         let mut taken = Vec::new();
         for seq in 1..8 {
-            let info = AckInfo { seq: 0, blocks: &[(1, seq + 1)], dsack: false, tsecr: 1, flags: 0 };
+            let info = AckInfo { seq: 0, part: 0, blocks: &[(1, seq + 1)], dsack: false, tsecr: 1, flags: 0 };
             taken.push(sender.next_sack(&info));
             sender.on_ack(&info, Time::from_millis(40), &config, &mut Vec::new());
         }

@@ -109,7 +109,12 @@ mod tests {
         sender.control.pacing_rate = Some(Rate::from_bytes_per_sec(100 * u64::from(MSS)));
         sender.control.restart_pacing = restart;
         let (now, mut out) = (Time::from_millis(40), Vec::new());
-        sender.on_ack(&AckInfo { seq: 2, blocks: &[], dsack: false, tsecr: 1, flags: 0 }, now, &config, &mut out);
+        sender.on_ack(
+            &AckInfo { seq: 2, part: 0, blocks: &[], dsack: false, tsecr: 1, flags: 0 },
+            now,
+            &config,
+            &mut out,
+        );
         if out.is_empty() { sender.view.paced_until } else { now }
     }
 

@@ -140,7 +140,7 @@ mod tests {
                 prop_assert_eq!(sender.new_bytes(), sizes.values().sum::<u64>());
                 if what == 2 {
                     acked = sender.snd_nxt();
-                    let ack = AckInfo { seq: acked, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
+                    let ack = AckInfo { seq: acked, part: 0, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
                     sender.on_ack(&ack, now, &config, &mut out);
                     prop_assert_eq!(sender.acked_bytes(), sizes.range(..acked).map(|(_, size)| size).sum::<u64>());
                     for departure in out.drain(..) {

@@ -6,7 +6,6 @@ use crate::simulation::stages::{COMPRESSED_SACK, DELAYED_ACK, PACE, RETRANSMIT, 
 use crate::simulation::world::{Outbox, World};
 use knee_core::{Packet, Time};
 use knee_net::network::FlowPath;
-use knee_tcp::timer::Timer;
 
 /// Takes what the flow at work sends.
 pub(super) struct BatchOutbox {
@@ -72,8 +71,7 @@ impl BatchOutbox {
     #[inline(never)]
     pub(super) fn receiver_timer(&mut self, world: &mut World, i: u32, limit: Time) {
         let receiver = &mut world.receivers[i as usize];
-        let (due, compressed) = (world.receiver_config.clock.expiry(&receiver.delayed), receiver.compressed_at);
-        receiver.delayed = Timer::at(due);
+        let (due, compressed) = (receiver.delayed.resolve(&world.receiver_config.clock), receiver.compressed_at);
         if due.min(compressed) >= limit {
             return;
         }
@@ -92,8 +90,7 @@ impl BatchOutbox {
     #[inline(never)]
     pub(super) fn sender_timer(&mut self, world: &mut World, i: u32, limit: Time) {
         let sender = &mut world.senders[i as usize];
-        let (due, pace) = (world.sender_config.clock.expiry(&sender.timer), sender.pace_at);
-        sender.timer = Timer::at(due);
+        let (due, pace) = (sender.timer.resolve(&world.sender_config.clock), sender.pace_at);
         if due.min(pace) >= limit {
             return;
         }
