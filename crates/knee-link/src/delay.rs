@@ -12,7 +12,7 @@
 //! Source: iproute2's netem tables (pareto.c, paretonormal.c), from which the constants are, with their 4096 entries and
 //! their limit of 4. `normal` departs from the table there by being symmetric to the last entry.
 
-use crate::registry::Choice;
+use crate::entry::Choice;
 use knee_core::convert::{index, index_u32, truncated};
 use knee_core::{Params, Rng, Time, params};
 

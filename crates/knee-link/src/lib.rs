@@ -15,11 +15,13 @@
 mod arrivals;
 mod bucket;
 pub mod delay;
+mod entry;
 mod line;
 mod link;
 pub mod loss;
 pub mod medium;
 pub mod models;
+mod outcome;
 pub mod queue;
 pub mod registry;
 mod server;
@@ -28,9 +30,10 @@ mod wire;
 
 pub use arrivals::Arrivals;
 pub use delay::Delay;
-pub use line::Line;
-pub use link::{Counters, Departure, Link, Load, Outcome};
+pub use line::{DynQueue, Line};
+pub use link::Link;
 pub use loss::Loss;
 pub use medium::Medium;
+pub use outcome::{Counters, Departure, Load, Outcome};
 pub use server::Server;
 pub use wire::Wire;

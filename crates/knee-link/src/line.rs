@@ -1,9 +1,9 @@
 //! The work of a link: random loss before its queue, and the server behind it.
 
 use crate::arrivals::{Arrival, Arrivals};
-use crate::link::{Counters, Departure, Load, Outcome};
 use crate::loss::Loss;
 use crate::medium::{Access, Capacity, Transit};
+use crate::outcome::{Counters, Departure, Load, Outcome};
 use crate::queue::{Burst, Bursts, Context};
 use crate::server::Server;
 use crate::wire::bits_in;
@@ -300,5 +300,17 @@ impl Line {
         } else {
             self.offered + within(rate.unwrap_or(0), now - self.rate_since)
         }
+    }
+}
+
+/// A discipline behind a link. What is done for many packets at once is compiled for each discipline; nobody implements this.
+pub trait DynQueue: Bursts {
+    /// As [`crate::Link::advance`].
+    fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome);
+}
+
+impl<Q: Bursts> DynQueue for Q {
+    fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome) {
+        line.advance(self, arrivals, until, out);
     }
 }

@@ -14,7 +14,7 @@
 //! 0; E. O. Elliott, "Estimates of Error Rates for Codes on Burst-Noise Channels", the same 42 (1963), where it need not be.
 //! Linux's netem has it as `loss gemodel p r 1-h 1-k`: its `1-h` is `loss_bad`, its `1-k` is `loss_good` (tc-netem(8)).
 
-use crate::registry::Choice;
+use crate::entry::Choice;
 use knee_core::{Params, Rng, params};
 
 /// Random loss of each packet by itself, with the probability `loss` of the link.

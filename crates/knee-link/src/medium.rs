@@ -1,6 +1,6 @@
 //! What a link asks of a server that is not a wire.
 
-use crate::link::{Counters, Departure};
+use crate::outcome::{Counters, Departure};
 use crate::queue::{Backlog, Context, Queue};
 use knee_core::{Packet, Rate, Time};
 use std::collections::VecDeque;
@@ -33,6 +33,12 @@ pub trait Port {
     /// So many bits are sent evenly `from` one time `until` another, and so count as carried by the link; between equal times at
     /// once. A later call replaces what is still to be sent.
     fn carry(&mut self, bits: u64, from: Time, until: Time);
+}
+
+/// What changes the propagation delay behind a link.
+pub trait PathDelay: Send {
+    /// The extra delay `now`, which is not before that of the call before.
+    fn delay(&mut self, now: Time) -> Time;
 }
 
 /// A server with times of its own: it says when packets leave the queue, when they leave the link, and which are lost.

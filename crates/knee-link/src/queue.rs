@@ -5,9 +5,6 @@
 //! [`Queue::next_wake`] when to ask again. Every packet dropped is put into [`Context::dropped`], so that none is
 //! lost without account.
 
-use crate::arrivals::Arrivals;
-use crate::line::Line;
-use crate::link::Outcome;
 use knee_core::convert::index_u32;
 use knee_core::{Bytes, ConnectionId, Packet, Rate, Rng, Time, Tuple};
 
@@ -186,17 +183,5 @@ pub trait Bursts: Queue {
             }
             None => 0,
         }
-    }
-}
-
-/// A discipline behind a link. What is done for many packets at once is compiled for each discipline; nobody implements this.
-pub trait DynQueue: Bursts {
-    /// As [`crate::Link::advance`].
-    fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome);
-}
-
-impl<Q: Bursts> DynQueue for Q {
-    fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome) {
-        line.advance(self, arrivals, until, out);
     }
 }

@@ -27,8 +27,8 @@
 //! Sources: 3GPP TS 36.211/38.211 (TTIs), TS 36.213 (8 HARQ processes; a first BLER of at most 10 %, 7.2.3), TS 36.321
 //! (HARQ, scheduling requests), TS 36.322/38.322 (RLC), TR 36.942, TR 38.913.
 
+use crate::entry::{Choice, Init, Model};
 use crate::medium::{Capacity, Frame, Medium, Port};
-use crate::registry::{Choice, Init, Model};
 use knee_core::Conflict;
 use knee_core::convert::{saturating_u64, truncated};
 use knee_core::declare::with_defaults;

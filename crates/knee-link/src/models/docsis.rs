@@ -26,8 +26,8 @@
 //! Latency DOCSIS - Technology Overview", draft-white-tsvwg-lld-00. Proactive grants as CableLabs' model for ns-3 has them
 //! (docsis-ns3), where the interval of the grants is the MAP interval if nothing else is said.
 
+use crate::entry::{Choice, Init, Model};
 use crate::medium::{Capacity, Frame, Medium, Port};
-use crate::registry::{Choice, Init, Model};
 use crate::wire::Wire;
 use knee_core::Conflict;
 use knee_core::declare::with_defaults;

@@ -10,8 +10,8 @@
 //! 15 s, with an additional 30 to 50 ms at handovers and loss that is unrelated to congestion of 1 to 2 %; H. Tanveer
 //! et al., "Making Sense of Constellations", arXiv 2307.00402: a global controller that allocates satellites to terminals.
 
-use crate::medium::{Capacity, Frame, Medium, Port};
-use crate::registry::{Choice, Init, Model};
+use crate::entry::{Choice, Init, Model};
+use crate::medium::{Capacity, Frame, Medium, PathDelay, Port};
 use crate::wire::Wire;
 use knee_core::Conflict;
 use knee_core::convert::truncated;
@@ -60,7 +60,7 @@ fn check(params: &knee_core::Params, _rate: Rate) -> Result<(), Conflict> {
 
 /// What the link is like from one reconfiguration to the next.
 #[derive(Clone)]
-pub struct Orbit {
+struct Orbit {
     params: Params,
     stream: (u64, String),
     /// Number of the reconfigurations so far, the extra delay and the share since the last.
@@ -69,7 +69,7 @@ pub struct Orbit {
 
 impl Orbit {
     /// Of the link called `link`, for which `params` are of [`ENTRY`].
-    pub fn new(params: &knee_core::Params, seed: u64, link: &str) -> Self {
+    fn new(params: &knee_core::Params, seed: u64, link: &str) -> Self {
         let mut orbit =
             Self { params: params.into(), stream: (seed, format!("leo/{link}")), current: (0, Time::ZERO, 1.0) };
         orbit.go_to(0);
@@ -91,9 +91,10 @@ impl Orbit {
         let delay = Time::from_nanos(rng.below(self.params.delay_spread.as_nanos() + 1));
         self.current = (epoch, delay, self.params.capacity + (1.0 - self.params.capacity) * rng.unit());
     }
+}
 
-    /// The extra propagation delay `now`.
-    pub fn delay(&mut self, now: Time) -> Time {
+impl PathDelay for Orbit {
+    fn delay(&mut self, now: Time) -> Time {
         let (epoch, _) = self.epoch(now);
         if epoch != self.current.0 {
             self.go_to(epoch);
@@ -114,9 +115,11 @@ pub struct Satellite {
 }
 
 impl Satellite {
-    fn new(params: &knee_core::Params, init: &Init) -> Self {
+    fn new(params: &knee_core::Params, init: &mut Init) -> Self {
+        let orbit = Orbit::new(params, init.seed, init.link);
+        *init.path = Some(Box::new(orbit.clone()));
         let mut satellite = Self {
-            orbit: Orbit::new(params, init.seed, init.link),
+            orbit,
             rate: init.rate,
             wire: Wire::new(init.rate),
             until: Time::ZERO,

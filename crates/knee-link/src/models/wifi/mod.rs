@@ -25,8 +25,8 @@
 
 mod air;
 
+use crate::entry::{Choice, Init, Model};
 use crate::medium::{Capacity, Frame, Medium, Port};
-use crate::registry::{Choice, Init, Model};
 use air::{Access, Air, Rules};
 use knee_core::Conflict;
 use knee_core::convert::{index, saturating_u64, truncated};
@@ -106,7 +106,7 @@ const SERVICE_AND_TAIL: u64 = 22;
 const LADDER: [u64; 10] = [3, 6, 9, 12, 18, 24, 27, 30, 36, 40];
 
 /// Air that both directions of a link use.
-pub type SharedAir = Arc<Mutex<Air>>;
+type SharedAir = Arc<Mutex<Air>>;
 
 fn check(params: &knee_core::Params, rate: Rate) -> Result<(), Conflict> {
     let params = Params::from(params);
@@ -197,7 +197,8 @@ impl Wifi {
     fn new(params: Params, init: &mut Init) -> Self {
         let slot = params.slot;
         let answer = params.sifs + params.ack;
-        let air = init.air.get_or_insert_with(|| {
+        let known = init.shared.as_ref().and_then(|shared| shared.downcast_ref::<SharedAir>());
+        let air = known.cloned().unwrap_or_else(|| {
             let rules = Rules {
                 slot,
                 aifs: params.sifs + slot * params.aifsn,
@@ -208,7 +209,7 @@ impl Wifi {
             let rng = Rng::stream(init.seed, &format!("air/{}", init.link));
             Arc::new(Mutex::new(Air::new(rules, params.contenders, rng)))
         });
-        let air = Arc::clone(air);
+        *init.shared = Some(Box::new(Arc::clone(&air)));
         let station = lock(&air).join();
         Self {
             air,
