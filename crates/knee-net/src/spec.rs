@@ -96,13 +96,16 @@ pub struct LinkSpec {
     #[serde(default)]
     pub model: ModelSpec,
     /// Random loss probability before the queue.
+    #[serde(default)]
     pub loss: f64,
     /// Model of that loss; none: `loss` for each packet.
     #[serde(default)]
     pub loss_model: Option<ModelSpec>,
     /// Propagation delay behind the queue, ns; part of the base RTT of the flows that cross it.
+    #[serde(default)]
     pub delay: u64,
     /// Largest random extra delay behind the queue, ns, uniform from 0.
+    #[serde(default)]
     pub jitter: u64,
     /// Distribution of the extra delay; none: that of `jitter`.
     #[serde(default)]
@@ -111,6 +114,7 @@ pub struct LinkSpec {
     #[serde(default)]
     pub delay_table: Option<Vec<u64>>,
     /// Whether the extra delay may change the order of packets.
+    #[serde(default)]
     pub reorder: bool,
     /// Bytes a token bucket may send at once (Linux's htb); none: a wire that serialises each packet.
     pub burst: Option<u64>,

@@ -2,15 +2,12 @@
 //! may show on any path.
 
 use crate::laws;
-use crate::networks::any_declared;
+use crate::networks::{MS, S, any_declared, flow, link, spec};
 use knee_core::Rate;
 use knee_sim::{Output, Rows, Simulation, Spec};
 use knee_traffic::{Completion, What};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-
-const MS: u64 = 1_000_000;
-const S: u64 = 1000 * MS;
 
 /// One flow of `traffic` under `cc` on a link of its own, with 1000 packets of buffer, for so long.
 struct Path {
@@ -25,19 +22,11 @@ const EMPTY: Path = Path { cc: "reno", mbps: 10_000.0, rtt_ms: 100, seconds: 60,
 
 impl Path {
     fn run(&self, traffic: &Value) -> (Output, Rows) {
-        let spec: Spec = serde_json::from_value(json!({
-            "duration": self.seconds * S, "seed": 1, "warmup": 0, "interval": 100 * MS,
-            "flows": [{
-                "label": "app", "cc": self.cc, "rtt": self.rtt_ms * MS, "start": 0, "stop": self.seconds * S,
-                "bytes": null, "path": [0], "traffic": traffic
-            }],
-            "links": [{
-                "name": "link", "capacity": {"rate": (self.mbps * 1e6) as u64}, "queue": "pfifo",
-                "limit": {"packets": 1000}, "overhead": 14, "loss": self.loss, "delay": 0, "jitter": 0,
-                "reorder": false, "burst": null, "reverse": null
-            }]
-        }))
-        .unwrap();
+        let mut flow = flow(self.cc, self.rtt_ms * MS, 0, self.seconds * S);
+        flow["traffic"] = traffic.clone();
+        let mut link = link((self.mbps * 1e6) as u64, &json!({"packets": 1000}));
+        link["loss"] = json!(self.loss);
+        let spec: Spec = serde_json::from_value(spec(self.seconds * S, &[link], &[flow])).unwrap();
         Simulation::new(&spec).unwrap().run().unwrap()
     }
 
@@ -222,20 +211,12 @@ fn bursts_come_each_period_or_a_period_after_the_one_before() {
 
 #[test]
 fn an_application_that_cannot_be_is_refused() {
-    let spec: Spec = serde_json::from_value(json!({
-        "duration": S, "seed": 1, "warmup": 0, "interval": 100 * MS,
-        "flows": [{
-            "label": "app", "cc": "reno", "rtt": 20 * MS, "start": 0, "stop": S, "bytes": null, "path": [0],
-            "traffic": transfers(&json!({"times": [3, 2]}), &json!({"fixed": 1}), false, None)
-        }],
-        "links": [{
-            "name": "link", "capacity": {"rate": 1_000_000}, "queue": "pfifo", "limit": {"packets": 10}, "overhead": 14,
-            "loss": 0.0, "delay": 0, "jitter": 0, "reorder": false, "burst": null, "reverse": null
-        }]
-    }))
-    .unwrap();
+    let mut flow = flow("reno", 20 * MS, 0, S);
+    flow["traffic"] = transfers(&json!({"times": [3, 2]}), &json!({"fixed": 1}), false, None);
+    let link = link(1_000_000, &json!({"packets": 10}));
+    let spec: Spec = serde_json::from_value(spec(S, &[link], &[flow])).unwrap();
     let said = Simulation::new(&spec).err().unwrap().to_string();
-    assert_eq!(said, "flow `app`: arrivals must ascend: arrival 2 at 2 ns comes after one at 3 ns");
+    assert_eq!(said, "flow `reno`: arrivals must ascend: arrival 2 at 2 ns comes after one at 3 ns");
 }
 
 /// Any application as JSON. Open loops end, so that what has not been complete when the flow stops can be.
@@ -301,8 +282,7 @@ fn network() -> impl Strategy<Value = Value> {
                 "duration": 600 * S, "seed": seed, "warmup": 0, "interval": S, "flows": flows,
                 "links": [{
                     "name": "link", "capacity": {"rate": mbps * 1_000_000}, "queue": queue,
-                    "limit": {"packets": packets}, "overhead": 14, "loss": loss, "delay": 0, "jitter": 0,
-                    "reorder": false, "burst": null, "reverse": reverse
+                    "limit": {"packets": packets}, "overhead": 14, "loss": loss, "reverse": reverse
                 }]
             })
         },

@@ -1,6 +1,6 @@
 //! Connections that applications open: how long handshakes and answers take, that the books add up, that nothing stays behind.
 
-use crate::networks::any_declared;
+use crate::networks::{self, MS, S, any_declared};
 use knee_core::Rate;
 use knee_core::packet::MSS;
 use knee_sim::{Output, Rows, Simulation, Spec};
@@ -8,26 +8,17 @@ use knee_traffic::What;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-const MS: u64 = 1_000_000;
-const S: u64 = 1000 * MS;
-
 fn flow(traffic: &Value, cc: &str, rtt: u64, reverse: bool) -> Value {
     json!({
-        "label": "flow", "cc": cc, "rtt": rtt, "start": 0, "stop": 1000 * S, "bytes": null, "path": [0],
+        "label": "flow", "cc": cc, "rtt": rtt, "start": 0, "stop": 1000 * S, "path": [0],
         "reverse": reverse, "traffic": traffic
     })
 }
 
 fn spec(flows: &[Value], seconds: u64, link: &Value) -> Spec {
-    let mut whole = json!({
-        "name": "bottleneck", "capacity": {"rate": 100_000_000}, "queue": "pfifo", "limit": {"packets": 1000},
-        "overhead": 14, "loss": 0.0, "delay": 0, "jitter": 0, "reorder": false, "burst": null, "reverse": null
-    });
+    let mut whole = networks::link(100_000_000, &json!({"packets": 1000}));
     whole.as_object_mut().unwrap().extend(link.as_object().unwrap().clone());
-    serde_json::from_value(json!({
-        "duration": seconds * S, "seed": 1, "warmup": 0, "interval": 100 * MS, "flows": flows, "links": [whole],
-    }))
-    .unwrap()
+    serde_json::from_value(networks::spec(seconds * S, &[whole], flows)).unwrap()
 }
 
 fn run(flows: &[Value], seconds: u64, link: &Value) -> (Output, Rows) {

@@ -16,15 +16,14 @@ fn run(flows: &[&str], limit_ms: u64, change: impl Fn(&mut Value)) -> Vec<FlowFi
     let stop = 30 * SECOND;
     let flow = |(i, cc): (usize, &&str)| {
         let transport = if cc.contains(':') { "quic" } else { "tcp" };
-        json!({ "label": format!("{cc} {i}"), "cc": cc, "rtt": SECOND / 25, "start": 0, "stop": stop, "bytes": null,
-                "path": [0], "transport": transport })
+        json!({ "label": format!("{cc} {i}"), "cc": cc, "rtt": SECOND / 25, "start": 0, "stop": stop, "path": [0],
+                "transport": transport })
     };
     let flows: Vec<Value> = flows.iter().enumerate().map(flow).collect();
     let mut spec = json!({
         "duration": stop, "seed": 1, "warmup": 5 * SECOND, "interval": SECOND / 10, "flows": flows,
         "links": [{ "name": "bottleneck", "capacity": { "rate": 20_000_000 }, "queue": "pfifo",
-                    "limit": { "time": limit_ms * 1_000_000 }, "overhead": 14, "loss": 0.0, "delay": 0, "jitter": 0,
-                    "reorder": false, "burst": null, "reverse": null }],
+                    "limit": { "time": limit_ms * 1_000_000 }, "overhead": 14 }],
     });
     change(&mut spec);
     let spec: Spec = serde_json::from_value(spec).unwrap();

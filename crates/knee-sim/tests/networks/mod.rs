@@ -12,15 +12,12 @@ pub const S: u64 = 1000 * MS;
 
 /// A link with its queue.
 pub fn link(rate: u64, limit: &Value) -> Value {
-    json!({
-        "name": "bottleneck", "capacity": {"rate": rate}, "queue": "pfifo", "limit": limit, "overhead": 14,
-        "loss": 0.0, "delay": 0, "jitter": 0, "reorder": false, "burst": null, "reverse": null
-    })
+    json!({"name": "bottleneck", "capacity": {"rate": rate}, "queue": "pfifo", "limit": limit, "overhead": 14})
 }
 
 /// An endless flow over the first link.
 pub fn flow(cc: &str, rtt: u64, start: u64, stop: u64) -> Value {
-    json!({"label": cc, "cc": cc, "rtt": rtt, "start": start, "stop": stop, "bytes": null, "path": [0]})
+    json!({"label": cc, "cc": cc, "rtt": rtt, "start": start, "stop": stop, "path": [0]})
 }
 
 /// A specification.
