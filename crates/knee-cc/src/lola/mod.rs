@@ -43,7 +43,7 @@ mod equations;
 #[cfg(test)]
 mod kernel;
 #[cfg(test)]
-mod simulation;
+mod losses;
 
 use crate::cubic::Decrease;
 use crate::entry::{Entry, Family, edges};
