@@ -12,9 +12,9 @@ fn alone() -> Dumbbell {
 fn bbr_goes_through_startup_and_drain_to_probe_bw_and_fills_the_link_with_little_queue() {
     let run = alone().run(8 * S);
     let names: Vec<_> = run.phases(0).iter().map(|(_, name)| *name).collect();
-    assert_eq!(names, ["drain", "probe_bw"]);
+    assert_eq!(names, ["startup", "drain", "probe_bw"]);
     // Growth ends within log2(40 / 10) rounds, three more see no growth, each up to three times 40 ms.
-    assert!(run.phases(0)[0].0 < 0.6, "{:?}", run.phases(0));
+    assert!(run.phases(0)[1].0 - run.phases(0)[0].0 < 0.6, "{:?}", run.phases(0));
     // Pacing is 1 % below what is estimated.
     let seen = run.between(3 * S, 8 * S);
     assert!(seen.total() > 0.98 * 12.0, "{seen:?}");
@@ -26,7 +26,7 @@ fn bbr_goes_through_startup_and_drain_to_probe_bw_and_fills_the_link_with_little
 fn ten_seconds_without_a_lower_rtt_lead_bbr_to_probe_rtt_for_200_ms_at_4_packets() {
     // The path gets longer: no sample reaches the old minimum again.
     let run = alone().interval(10 * MS).rtt_at(3 * S, 60 * MS).run(18 * S);
-    let [(entered, "probe_rtt"), (left, "probe_bw")] = run.phases(0)[2..4] else { panic!("{:?}", run.phases(0)) };
+    let [(entered, "probe_rtt"), (left, "probe_bw")] = run.phases(0)[3..5] else { panic!("{:?}", run.phases(0)) };
     assert!(entered > 10.0 && entered < 14.0, "{entered}");
     assert!((0.2..0.4).contains(&(left - entered)), "from {entered} to {left}");
     let window = |at: f64| run.rows.samples.iter().find(|row| row.t_s >= at).unwrap().cwnd_packets;
@@ -50,10 +50,10 @@ fn after_the_rate_halves_bbrs_estimate_follows_within_ten_rounds() {
 
 #[test]
 fn five_percent_of_random_loss_leave_bbr_nine_tenths_of_the_link() {
-    // Cardwell et al., Fig. 8: at 5 % random loss BBR still has nearly all of the link that loss leaves. 95 % of 99 % of
-    // 12 Mbit/s are 11.3; some is missed while packets are conserved, probing and chance may add some.
+    // Cardwell et al., Fig. 8: at 5 % random loss BBR still has nearly all of the link. The loss is before the queue: what is
+    // sent beyond the link's rate makes up for it.
     for seed in 0..4 {
         let seen = alone().loss(0.05).seed(seed).run(10 * S).between(5 * S, 10 * S);
-        assert!((10.8..11.52).contains(&seen.total()), "{seen:?}");
+        assert!(seen.total() > 0.9 * 12.0 && seen.drops > 150, "{seen:?}");
     }
 }

@@ -52,9 +52,12 @@ impl Dumbbell {
         self
     }
 
-    /// Senders send packet by packet, as papers' models do, and not in TSO's bursts.
-    pub fn without_tso(mut self) -> Self {
+    /// Senders send packet by packet, not in TSO's bursts, and each packet is acknowledged: as models of papers have it, and
+    /// senders that are programs of their own over UDP.
+    pub fn packet_by_packet(mut self) -> Self {
         self.0["tcp"]["tso"] = json!(false);
+        // Receivers acknowledge every packet until their window has grown by as much.
+        self.0["tcp"]["window_growth"] = json!(1_000_000_000_000_000_000u64);
         self
     }
 
@@ -159,10 +162,11 @@ impl Run {
         seen
     }
 
-    /// The phases that a flow entered after the first one, and when, in s.
+    /// The phases of its algorithm that a flow was in, and when each began, in s.
     pub fn phases(&self, flow: i32) -> Vec<(f64, &str)> {
         let events = self.rows.events.iter().filter(|row| row.flow == flow && row.link < 0);
-        events.map(|row| (row.t_s, self.output.event_names[row.event as usize].as_str())).collect()
+        let named = events.map(|row| (row.t_s, self.output.event_names[row.event as usize].as_str()));
+        named.filter(|(_, name)| knee_cc::registry().iter().any(|entry| entry.phases.contains(name))).collect()
     }
 
     /// When a flow entered a phase, in s.
