@@ -24,7 +24,11 @@ WORDS = {
 
 
 #: What a line that is a comment begins with, where comments are held to a width.
-COMMENTS = {"crates": ((".rs", ".c", ".h"), r"\s*(//|/?\*)"), "python/knee": ((".py",), r"\s*#"), "linux": ((".c", ".h"), r"\s*/?\*")}
+COMMENTS = {
+    "crates": ((".rs", ".c", ".h"), r"\s*(//|/?\*)"),
+    "python/knee": ((".py",), r"\s*#"),
+    "linux": ((".c", ".h"), r"\s*/?\*"),
+}
 #: The most columns that a comment takes.
 WIDTH = 120
 

@@ -1,8 +1,8 @@
 //! Simulated packets with the headers they would have: IPv4, and TCP with timestamps, window and SACK blocks, or UDP.
 //!
 //! Flow n, counted from 1, runs from 10.1.0.0 plus n to 10.129.0.0 plus n, on port 1 + n modulo 60000 at both ends; of
-//! connections of an application, the end that opens them takes the next port for each. The SYN has sequence number 0, the
-//! first byte of data 1. The payload is not written; checksums are those of a payload of zeros.
+//! connections of an application, the end that opens them takes the next port for each. The SYN has sequence number 0,
+//! the first byte of data 1. The payload is not written; checksums are those of a payload of zeros.
 
 use crate::Capture;
 use etherparse::TcpOptionElement::{
@@ -214,8 +214,8 @@ impl Stream {
     }
 }
 
-/// TCP's options: on a SYN, which has a scale, the largest segment, SACK permitted and the scale; the timestamps (RFC 7323);
-/// SACK blocks (RFC 2018). Padded to words as Linux does it.
+/// TCP's options: on a SYN, which has a scale, the largest segment, SACK permitted and the scale; timestamps
+/// (RFC 7323); SACK blocks (RFC 2018). Padded to words as Linux does it.
 fn options(scale: Option<u8>, [value, echo]: [u32; 2], blocks: &[(u32, u32)]) -> Vec<TcpOptionElement> {
     let mut options = match scale {
         Some(scale) => {

@@ -5,7 +5,8 @@
 //!
 //! - window: `win = cwnd + dwnd` (Eq. 1); `cwnd` grows by `1 / win` per ACK (Eq. 2), so by one packet a round trip
 //! - backlog: `diff = (win / baseRTT - win / RTT) baseRTT` (as Vegas)
-//! - per round trip (Eq. 5): `dwnd += max(alpha win^k - 1, 0)` while `diff < gamma`, else `dwnd = max(dwnd - zeta diff, 0)`
+//! - per round trip (Eq. 5): `dwnd += max(alpha win^k - 1, 0)` while `diff < gamma`, else
+//!   `dwnd = max(dwnd - zeta diff, 0)`
 //! - loss: `cwnd /= 2`, `dwnd = max(win (1 - beta) - cwnd / 2, 0)` (Eq. 5): together `win (1 - beta)`; a timeout takes
 //!   `dwnd` to zero
 //! - `alpha` = 1/8, `beta` = 1/2, `k` = 3/4, `gamma` = 30 packets

@@ -6,7 +6,8 @@
 //! - gradient: `rtt_diff = (1 - alpha) rtt_diff + alpha (rtt - prev_rtt)`, `gradient = rtt_diff / min_rtt`
 //! - `rtt < T_low`: `rate += delta`
 //! - `rtt > T_high`: `rate *= 1 - beta (1 - T_high / rtt)`
-//! - `gradient <= 0`: `rate += N delta`, with N = 5 from the fifth completion in a row on (hyper-active increase), else 1
+//! - `gradient <= 0`: `rate += N delta`, with N = 5 from the fifth completion in a row on (hyper-active increase), else
+//!   1
 //! - `gradient > 0`: `rate *= 1 - beta gradient`
 //!
 //! The thresholds are data-centre ones (50 us, 500 us). On paths whose base RTT is above T_high the rate goes down to

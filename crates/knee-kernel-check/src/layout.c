@@ -24,7 +24,8 @@ static const struct field fields[] = {
 #include "fields.h"
 };
 
-/* The size of a field, of the whole structure without a name, 0 where there is none; where it lies goes into `offset`. */
+/* The size of a field, of the whole structure without a name, 0 where there is none; where it lies goes into `offset`.
+ * */
 u64 check_layout(const char *structure, const char *name, u64 *offset);
 u64 check_layout(const char *structure, const char *name, u64 *offset)
 {

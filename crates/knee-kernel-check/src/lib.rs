@@ -1,5 +1,5 @@
-//! The arithmetic and the state machines of the kernel modules and BPF programs (`linux/include`), for tests of the Rust
-//! code.
+//! The arithmetic and the state machines of the kernel modules and BPF programs (`linux/include`), for tests of the
+//! Rust code.
 //!
 //! The functions have the names of the C ones without `knee_`, and their units. Structures that only C looks into are
 //! opaque; the others are mirrored, and a test compares them field by field.

@@ -1,5 +1,5 @@
-//! C's structures as Rust sees them, with the name that each has in C. The build reads this list, a line for each structure
-//! and field, and asks C where it puts them; a test compares.
+//! C's structures as Rust sees them, with the name that each has in C. The build reads this list, a line for each
+//! structure and field, and asks C where it puts them; a test compares.
 
 opaque! {
     Filter = knee_filter: 6;

@@ -1,14 +1,14 @@
-//! One direction of a link: random loss, a queue discipline, and a server that sends what leaves the queue. The models of
-//! links that people have (Wi-Fi, DOCSIS, cellular, satellite) are servers in [`models`], listed in [`registry`].
+//! One direction of a link: random loss, a queue discipline, and a server that sends what leaves the queue. The models
+//! of links that people have (Wi-Fi, DOCSIS, cellular, satellite) are servers in [`models`], listed in [`registry`].
 //!
 //! ```text
 //! arrivals ──► random loss ──► queue discipline ──► server: wire or medium ──► departures
 //!                  └──► drops ◄──────┘
 //! ```
 //!
-//! A [`Link`] has no clock and no event queue. Its owner asks [`Link::due`] when it acts next, and calls it no later than
-//! that: [`Link::arrive`] for packets that arrive now, [`Link::serve`] to let time pass, or [`Link::advance`] for many
-//! arrivals at once. What leaves and what is dropped is added to an [`Outcome`].
+//! A [`Link`] has no clock and no event queue. Its owner asks [`Link::due`] when it acts next, and calls it no later
+//! than that: [`Link::arrive`] for packets that arrive now, [`Link::serve`] to let time pass, or [`Link::advance`] for
+//! many arrivals at once. What leaves and what is dropped is added to an [`Outcome`].
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 

@@ -142,8 +142,8 @@ impl Link {
 
     /// What it has carried and could have carried up to `now`.
     ///
-    /// It is counted in bits, so that a packet belongs to each of two windows for the part sent in it. A token bucket sends a
-    /// packet at once that tokens are still owed for: it counts as these come.
+    /// It is counted in bits, so that a packet belongs to each of two windows for the part sent in it. A token bucket
+    /// sends a packet at once that tokens are still owed for: it counts as these come.
     pub fn load(&self, now: Time) -> Load {
         self.line.load(now)
     }

@@ -1,5 +1,5 @@
-//! Laws of applications over simulated connections: what each kind must show on a path whose answer is known, and what none
-//! may show on any path.
+//! Laws of applications over simulated connections: what each kind must show on a path whose answer is known, and what
+//! none may show on any path.
 
 use crate::laws;
 use crate::networks::{MS, S, any_declared, flow, link, spec};
@@ -92,12 +92,13 @@ fn poisson_transfers_offer_their_load() {
     assert!(done.iter().all(|c| time(c) >= 0.04), "{done:?}");
 }
 
-/// On a connection that stays, only the first transfer pays for the handshake. The window has grown for the next one; after an
-/// idle time of many RTOs it starts again from 10 segments (RFC 2861; `tcp_cwnd_restart` in Linux's tcp_output.c).
+/// On a connection that stays, only the first transfer pays for the handshake. The window has grown for the next one;
+/// after an idle time of many RTOs it starts again from 10 segments (RFC 2861; `tcp_cwnd_restart` in Linux's
+/// tcp_output.c).
 #[test]
 fn a_persistent_connection_has_one_handshake_and_keeps_its_window_while_it_is_in_use() {
-    // 40 segments take three rounds from 10 on and one from 50 on. The second transfer comes 200 ms after the last segment
-    // of the first, less than the RTO of 300 ms.
+    // 40 segments take three rounds from 10 on and one from 50 on. The second transfer comes 200 ms after the last
+    // segment of the first, less than the RTO of 300 ms.
     let arrivals = json!({"times": [0, 500 * MS, 10 * S]});
     let (_, rows) = EMPTY.run(&transfers(&arrivals, &json!({"fixed": 40 * 1448}), true, None));
     let trips: Vec<f64> = of(&rows, What::Transfer).iter().map(|c| (time(c) / EMPTY.rtt_s()).floor()).collect();
@@ -112,8 +113,8 @@ fn requests(objects: u32, connections: u32, tls: &str, service_ms: u64) -> Value
     })
 }
 
-/// Objects of 10 kB fit the initial window, so that each costs a round trip: connect, TLS, the first object, then the others
-/// over six connections, of which five have to be opened.
+/// Objects of 10 kB fit the initial window, so that each costs a round trip: connect, TLS, the first object, then the
+/// others over six connections, of which five have to be opened.
 #[test]
 fn the_load_time_of_a_page_on_an_empty_path_is_its_count_of_round_trips() {
     for (objects, tls, trips) in
@@ -292,8 +293,8 @@ fn network() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Figures obey physics, a second run gives the same, and everything that was begun is complete ten minutes after the stop:
-    /// on a link of 300 kbit/s that drops, timeouts back off for minutes.
+    /// Figures obey physics, a second run gives the same, and everything that was begun is complete ten minutes after
+    /// the stop: on a link of 300 kbit/s that drops, timeouts back off for minutes.
     #[test]
     fn applications_on_any_network_complete_what_they_begin(spec in network()) {
         let run = || {

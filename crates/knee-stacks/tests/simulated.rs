@@ -10,8 +10,8 @@ const RATE: f64 = 20.0;
 /// Of IP packets with 1452 bytes of UDP payload, the least part that is stream data.
 const PAYLOAD: f64 = 0.94;
 
-/// The figures of flows with these controllers over 30 s, after 5 s; those whose name has a colon go over QUIC. The buffer
-/// holds `limit_ms`.
+/// The figures of flows with these controllers over 30 s, after 5 s; those whose name has a colon go over QUIC. The
+/// buffer holds `limit_ms`.
 fn run(flows: &[&str], limit_ms: u64, change: impl Fn(&mut Value)) -> Vec<FlowFigures> {
     let stop = 30 * SECOND;
     let flow = |(i, cc): (usize, &&str)| {
@@ -58,7 +58,8 @@ fn each_controller_uses_the_link_and_obeys_physics() {
     }
 }
 
-/// BBR bounds what is in flight by the path's BDP (draft-ietf-ccwg-bbr, 2.1), whatever the buffer holds; CUBIC fills it.
+/// BBR bounds what is in flight by the path's BDP (draft-ietf-ccwg-bbr, 2.1), whatever the buffer holds; CUBIC fills
+/// it.
 #[test]
 fn bbr_leaves_a_deep_buffer_empty() {
     let [bbr, cubic] = ["noq:bbr3", "noq:cubic"].map(|cc| alone(cc, 400).rtt_mean_ms.unwrap());

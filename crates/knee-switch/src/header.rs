@@ -1,9 +1,11 @@
-//! What the switch needs to know of a packet: IPv4 (RFC 791), TCP (RFC 9293), UDP (RFC 768), and the ECN field (RFC 3168).
+//! What the switch needs to know of a packet: IPv4 (RFC 791), TCP (RFC 9293), UDP (RFC 768), and the ECN field (RFC
+//! 3168).
 
 use etherparse::{IpNumber, Ipv4HeaderSlice, TcpHeaderSlice, UdpHeaderSlice};
 use knee_core::convert::{index_u32, low_u16};
 
-/// Ports, numbers and flags of a TCP segment or a UDP datagram in an IPv4 packet. A datagram has neither numbers nor flags.
+/// Ports, numbers and flags of a TCP segment or a UDP datagram in an IPv4 packet. A datagram has neither numbers nor
+/// flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Whether it is a UDP datagram.

@@ -10,8 +10,8 @@
 //! - velocity `v`: 1 at first; once per round trip the direction of the window is compared with that before: from the
 //!   third round trip in the same direction on `v` doubles, another direction sets it back to 1 (Sec. 2.1)
 //! - pacing at `2 cwnd / RTTstanding`
-//! - mode (Sec. 2.2): the queue is nearly empty where an RTT is within 10 % of RTTmax - RTTmin of RTTmin, RTTmax that of
-//!   the last 4 round trips. Not seen for 5 round trips: somebody else fills the buffer, competitive mode
+//! - mode (Sec. 2.2): the queue is nearly empty where an RTT is within 10 % of RTTmax - RTTmin of RTTmin, RTTmax that
+//!   of the last 4 round trips. Not seen for 5 round trips: somebody else fills the buffer, competitive mode
 //! - competitive mode: `1 / delta` grows by one per round trip without a loss and halves on one; never below its value
 //!   in default mode, 2 (delta = 0.5)
 //!

@@ -1,17 +1,17 @@
-//! Copa as its authors' own sender does it (genericCC, `MarkovianCC` in the mode `auto`), where that is not what the paper
-//! says.
+//! Copa as its authors' own sender does it (genericCC, `MarkovianCC` in the mode `auto`), where that is not what the
+//! paper says.
 //!
 //! - The window does not move on the first 19 ACKs, until which nothing is paced and one packet more than the window is
 //!   under way; then it grows by one with each ACK until `lambda > lambda_t`.
-//! - The direction of a round trip, which lasts the latest RTT, is that of most of its ACKs, not that of the window; the
-//!   velocity doubles after each round trip in the same direction, not only from the third on, and halves where it is
-//!   beyond `delta cwnd`.
+//! - The direction of a round trip, which lasts the latest RTT, is that of most of its ACKs, not that of the window;
+//!   the velocity doubles after each round trip in the same direction, not only from the third on, and halves where it
+//!   is beyond `delta cwnd`.
 //! - The mode follows the least RTT of the last 4 srtt, not of 5; its srtt moves by a sixteenth of the error.
 //! - `RTTmin` is remembered for 10 s or 20 `RTTmin`, whichever is longer.
 //! - In default mode `delta` is set back only once no loss was seen for a round trip.
 //! - Where 30 % of the packets of two round trips got lost the window shrinks by 30 %.
-//! - The pacing clock starts anew whenever the window, rounded up, is under way: a packet waits half its flow's packet time
-//!   after the ACK that lets it go. (The program would let one more go then, but the clock never comes to that.)
+//! - The pacing clock starts anew whenever the window, rounded up, is under way: a packet waits half its flow's packet
+//!   time after the ACK that lets it go. (The program would let one more go then, but the clock never comes to that.)
 //! - The program looks at the clock when an ACK comes and every so often after it (`timer`): a packet leaves that much
 //!   late, and the next one that much sooner. Here each gap differs by up to half of that, at random.
 

@@ -80,8 +80,8 @@ fn sec_ii_d_the_ratchet_drains_a_queue_that_stood_from_the_beginning() {
         let seen = backoffs_from(833, &[("delta", Value::Ratio(delta))], wanted);
         seen.iter().map(|(rtt, _)| rtt.as_micros() / 1000).collect()
     };
-    // tau0 of 20 ms above RTTmin, and the increase of the round trip in which it is passed: each backoff aims at 0.75 of
-    // RTTmin, 200 to 150 to 112.5 ms, which is below the path's own.
+    // tau0 of 20 ms above RTTmin, and the increase of the round trip in which it is passed: each backoff aims at 0.75
+    // of RTTmin, 200 to 150 to 112.5 ms, which is below the path's own.
     for (found, wanted) in at(0.75, 4).iter().zip([220, 170, 140, 140]) {
         assert!((wanted..wanted + 8).contains(found), "{:?}", at(0.75, 4));
     }

@@ -11,9 +11,9 @@
 //! - loss: half the window, at least `min_cwnd`; timeout: one packet
 //!
 //! That is `form = "paper"`. By default it does what libutp does ([`program`]) with the given `target`; the other
-//! parameters are the RFC's. Departures from the RFC: the RTT stands for the one-way delay, so a queue of the ACKs' way counts as well; the
-//! timeout and the initial window are the sender's. The RFC's algorithm has no slow start; it can be turned on, and
-//! then ends where the queue reaches the target.
+//! parameters are the RFC's. Departures from the RFC: the RTT stands for the one-way delay, so a queue of the ACKs' way
+//! counts as well; the timeout and the initial window are the sender's. The RFC's algorithm has no slow start; it can
+//! be turned on, and then ends where the queue reaches the target.
 
 mod program;
 

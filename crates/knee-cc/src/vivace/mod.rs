@@ -3,14 +3,14 @@
 //! Source: M. Dong et al., "PCC Vivace: Online-Learning Congestion Control", NSDI 2018.
 //!
 //! - utility of a monitor interval at rate `x` in Mbit/s: `u = x^t - b x dRTT/dT - c x L` (Sec. 4, Eq. 1), t = 0.9,
-//!   b = 900 (Vivace-latency) or 0 (Vivace-loss), c = 11.35; `L` the part of packets lost, dRTT/dT by linear regression,
-//!   taken as zero below 0.01
+//!   b = 900 (Vivace-latency) or 0 (Vivace-loss), c = 11.35; `L` the part of packets lost, dRTT/dT by linear
+//!   regression, taken as zero below 0.01
 //! - gradient: two intervals at `r (1 + epsilon)` and `r (1 - epsilon)` in random order, epsilon = 0.05:
 //!   `gamma = (u+ - u-) / (2 epsilon r)` (Sec. 5)
-//! - step: `r += m(tau) theta_0 gamma`, theta_0 = 1; confidence amplifier `m(tau) = tau` up to 3, then `2 tau - 3`, where
-//!   `tau` counts the steps in the same direction
-//! - dynamic change boundary: a step is at most `omega r`, `omega = omega_0 + k delta` (0.05, 0.1); `k` grows by one with
-//!   each step that would go beyond, shrinks to what a smaller one needs and is zero after a turn
+//! - step: `r += m(tau) theta_0 gamma`, theta_0 = 1; confidence amplifier `m(tau) = tau` up to 3, then `2 tau - 3`,
+//!   where `tau` counts the steps in the same direction
+//! - dynamic change boundary: a step is at most `omega r`, `omega = omega_0 + k delta` (0.05, 0.1); `k` grows by one
+//!   with each step that would go beyond, shrinks to what a smaller one needs and is zero after a turn
 //! - starting: the rate doubles from interval to interval until the utility falls
 //!
 //! Units: Mbit/s of payload, seconds.
@@ -19,12 +19,12 @@
 //! starting ──utility falls──► learning
 //! ```
 //!
-//! Departures: an interval lasts an RTT, or as long as 10 packets take; while the results of two are under way, the base
-//! rate is sent (and in the starting phase the rate is doubled once a result is there). `x` is the rate at which an
-//! interval was really sent. Where the window or the application held the sender back, the base rate comes down to that,
-//! and nothing is learned from two intervals whose rates hardly differ. The paper's repetition of measurements that
-//! contradict each other is left out. ECN changes nothing (the paper has none). A timeout halves the rate. The window
-//! only keeps out of the way of the rate.
+//! Departures: an interval lasts an RTT, or as long as 10 packets take; while the results of two are under way, the
+//! base rate is sent (and in the starting phase the rate is doubled once a result is there). `x` is the rate at which
+//! an interval was really sent. Where the window or the application held the sender back, the base rate comes down to
+//! that, and nothing is learned from two intervals whose rates hardly differ. The paper's repetition of measurements
+//! that contradict each other is left out. ECN changes nothing (the paper has none). A timeout halves the rate. The
+//! window only keeps out of the way of the rate.
 
 mod interval;
 mod judge;
@@ -123,7 +123,8 @@ const LEARNING: u8 = 1;
 const MOVING: u8 = 2;
 /// No rate grows beyond 1 Tbit/s.
 const LARGEST: f64 = 1e6;
-/// Taken for the RTT where the handshake gave none, since its SYN had to be sent again; the authors' program begins with it.
+/// Taken for the RTT where the handshake gave none, since its SYN had to be sent again; the authors' program begins
+/// with it.
 const UNKNOWN_RTT: Time = Time::from_millis(100);
 /// Fewest packets of an interval.
 const INTERVAL_PACKETS: f64 = 10.0;

@@ -1,14 +1,15 @@
 //! `leo`: a terminal of a satellite constellation in low Earth orbit, which is given another satellite every 15 s.
 //!
 //! At each reconfiguration nothing is sent for `outage`; then the link has another propagation delay, uniform from 0 to
-//! `delay_spread` on top of its own, and another share of its rate, uniform from `capacity` to 1. Between them it is a wire.
-//! What waits during an outage stays in the queue. Packets stay in order.
+//! `delay_spread` on top of its own, and another share of its rate, uniform from `capacity` to 1. Between them it is a
+//! wire. What waits during an outage stays in the queue. Packets stay in order.
 //!
 //! Both directions of a link have the same times, delays and shares.
 //!
-//! Sources: G. Huston, "A transport protocol's view of Starlink", APNIC blog, 17 May 2024: the minimum RTT changes every
-//! 15 s, with an additional 30 to 50 ms at handovers and loss that is unrelated to congestion of 1 to 2 %; H. Tanveer
-//! et al., "Making Sense of Constellations", arXiv 2307.00402: a global controller that allocates satellites to terminals.
+//! Sources: G. Huston, "A transport protocol's view of Starlink", APNIC blog, 17 May 2024: the minimum RTT changes
+//! every 15 s, with an additional 30 to 50 ms at handovers and loss that is unrelated to congestion of 1 to 2 %; H.
+//! Tanveer et al., "Making Sense of Constellations", arXiv 2307.00402: a global controller that allocates satellites to
+//! terminals.
 
 use crate::entry::{Choice, Init, Model};
 use crate::medium::{Capacity, Frame, Medium, PathDelay, Port};
@@ -199,8 +200,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "draws too often for Miri")]
     fn steps_of_the_delay_are_a_third_of_the_spread_on_average() {
-        // The mean distance of two uniform numbers is 1/3. Huston's RTTs: 6.7 ms between successive RTTs on average, here
-        // 20 / 3 ms between one direction's reconfigurations.
+        // The mean distance of two uniform numbers is 1/3. Huston's RTTs: 6.7 ms between successive RTTs on average,
+        // here 20 / 3 ms between one direction's reconfigurations.
         let mut orbit = orbit(1);
         let delays: Vec<f64> = (0..4000).map(|i| orbit.delay(Time::from_secs(15 * i + 13)).as_millis_f64()).collect();
         let mean = delays.windows(2).map(|w| (w[1] - w[0]).abs()).sum::<f64>() / 3999.0;

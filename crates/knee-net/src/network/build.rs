@@ -109,8 +109,8 @@ fn build_link(
     Ok(direction)
 }
 
-/// All forward directions of the links of `spec`, then the reverse ones that queue, at rest, without the pipes behind them;
-/// and where the reverse direction of each forward one is.
+/// All forward directions of the links of `spec`, then the reverse ones that queue, at rest, without the pipes behind
+/// them; and where the reverse direction of each forward one is.
 ///
 /// # Errors
 /// If a link contradicts itself or names what does not exist.

@@ -50,8 +50,8 @@ fn after_the_rate_halves_bbrs_estimate_follows_within_ten_rounds() {
 
 #[test]
 fn five_percent_of_random_loss_leave_bbr_nine_tenths_of_the_link() {
-    // Cardwell et al., Fig. 8: at 5 % random loss BBR still has nearly all of the link. The loss is before the queue: what is
-    // sent beyond the link's rate makes up for it.
+    // Cardwell et al., Fig. 8: at 5 % random loss BBR still has nearly all of the link. The loss is before the queue:
+    // what is sent beyond the link's rate makes up for it.
     for seed in 0..4 {
         let seen = alone().loss(0.05).seed(seed).run(10 * S).between(5 * S, 10 * S);
         assert!(seen.total() > 0.9 * 12.0 && seen.drops > 150, "{seen:?}");

@@ -62,7 +62,8 @@ fn a_shallow_buffer_ends_bbr3s_startup_by_loss_and_it_loses_less_than_two_percen
 }
 
 /// 5.3.3.8: one per cent of random loss is to be tolerated. Some of the link is lost to the short-term bounds, which
-/// every round with a loss between two probes lowers to what was delivered: 1 % of margin and 1 % of loss less than sent.
+/// every round with a loss between two probes lowers to what was delivered: 1 % of margin and 1 % of loss less than
+/// sent.
 #[test]
 fn one_percent_of_random_loss_leaves_bbr3_most_of_the_link() {
     for seed in 0..4 {

@@ -4,8 +4,8 @@ use super::dumbbell::Dumbbell;
 use crate::networks::{MS, S};
 use serde_json::json;
 
-/// Fairness to standard TCP: once gamma packets are queued dwnd is gone, and what is left grows as Reno does: both get the
-/// same.
+/// Fairness to standard TCP: once gamma packets are queued dwnd is gone, and what is left grows as Reno does: both get
+/// the same.
 #[test]
 fn compound_shares_with_reno_as_reno_does_where_a_queue_grows() {
     let share = |cc| {

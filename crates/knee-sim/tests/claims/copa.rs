@@ -1,8 +1,8 @@
 //! Copa: Arun and Balakrishnan, NSDI 2018, and the authors' program.
 //!
-//! A queue of some packets, as the paper has it, needs a sender that sends packet by packet and an ACK for each of them. TSO's
-//! bursts and delayed ACKs, where they meet, hide that a lone flow's queue is nearly empty: it competes with itself, and keeps
-//! 97 packets queued instead of 3.
+//! A queue of some packets, as the paper has it, needs a sender that sends packet by packet and an ACK for each of
+//! them. TSO's bursts and delayed ACKs, where they meet, hide that a lone flow's queue is nearly empty: it competes
+//! with itself, and keeps 97 packets queued instead of 3.
 
 use super::dumbbell::Dumbbell;
 use crate::networks::{MS, S};

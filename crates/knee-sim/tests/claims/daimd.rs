@@ -36,8 +36,8 @@ fn fig_2_the_queue_just_empties_with_the_adaptive_backoff_and_the_link_idles_wit
     assert!(seen.total() < 0.8 * 50.0 && seen.rtt[0].0 < LEAST_RTT + 0.01, "{seen:?}");
 }
 
-/// Fig. 4: each flow starts with an RTTmin that the others' queue may have shown it; all find the propagation delay, since
-/// each backoff aims below RTTmin.
+/// Fig. 4: each flow starts with an RTTmin that the others' queue may have shown it; all find the propagation delay,
+/// since each backoff aims below RTTmin.
 #[test]
 fn fig_4_ten_flows_with_false_rtt_mins_find_the_propagation_delay() {
     let queue = |delta: f64| {

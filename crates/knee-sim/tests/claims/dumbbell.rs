@@ -52,8 +52,8 @@ impl Dumbbell {
         self
     }
 
-    /// Senders send packet by packet, not in TSO's bursts, and each packet is acknowledged: as models of papers have it, and
-    /// senders that are programs of their own over UDP.
+    /// Senders send packet by packet, not in TSO's bursts, and each packet is acknowledged: as models of papers have
+    /// it, and senders that are programs of their own over UDP.
     pub fn packet_by_packet(mut self) -> Self {
         self.0["tcp"]["tso"] = json!(false);
         // Receivers acknowledge every packet until their window has grown by as much.

@@ -4,8 +4,8 @@ use super::dumbbell::Dumbbell;
 use crate::networks::{MS, S};
 use serde_json::json;
 
-/// Abstract and Sec. 6: line-rate throughput at RTTs below T_high, without loss. (Nothing is claimed of fairness here: Zhu
-/// et al. show that the gradient alone has no unique fixed point.)
+/// Abstract and Sec. 6: line-rate throughput at RTTs below T_high, without loss. (Nothing is claimed of fairness here:
+/// Zhu et al. show that the gradient alone has no unique fixed point.)
 #[test]
 fn timely_fills_the_link_and_keeps_the_rtt_below_t_high() {
     for flows in [2, 8] {

@@ -9,8 +9,8 @@ fn paper() -> Value {
     json!({"form": {"choice": "paper"}})
 }
 
-/// Fairness and convergence: flows that start one after another come to equal shares and fill the link. Rates are tried in
-/// random order: the mean of six runs.
+/// Fairness and convergence: flows that start one after another come to equal shares and fill the link. Rates are tried
+/// in random order: the mean of six runs.
 #[test]
 fn vivace_flows_converge_to_fair_shares() {
     for utility in ["latency", "loss"] {
@@ -89,8 +89,8 @@ fn three_vivace_flows(stagger: u64) -> f64 {
 
 #[test]
 fn three_vivace_flows_use_the_link_whenever_they_start() {
-    // The authors' program on Linux: 29.0 of 30 Mbit/s (one run). On a path without noise the RTTs of each flow alone were
-    // the same for good, which its program takes for one burst: none of the flows left its first rate, 3.6 Mbit/s.
+    // The authors' program on Linux: 29.0 of 30 Mbit/s (one run). On a path without noise the RTTs of each flow alone
+    // were the same for good, which its program takes for one burst: none of the flows left its first rate, 3.6 Mbit/s.
     for stagger in [0, 3 * MS, 500 * MS, S] {
         let goodput = three_vivace_flows(stagger);
         assert!(goodput > 27.0, "{goodput} Mbit/s with starts {stagger} ns apart");

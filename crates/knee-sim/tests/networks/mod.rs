@@ -71,8 +71,8 @@ impl Works {
         }
     }
 
-    /// What sends at this capacity: with the parameters that are declared where those drawn contradict each other or the
-    /// rate, and a wire where these do.
+    /// What sends at this capacity: with the parameters that are declared where those drawn contradict each other or
+    /// the rate, and a wire where these do.
     fn model(&self, capacity: &Value) -> Value {
         let (choice, picks) = &self.model;
         let rate = Rate::from_bps(capacity["rate"].as_u64().expect("a rate"));
@@ -270,8 +270,8 @@ fn any_arrivals() -> impl Strategy<Value = Value> {
 }
 
 prop_compose! {
-    /// Dumbbells and chains, on which some flows are connections that come and go: of any size, or of full segments alone,
-    /// the last of which may wait for a delayed ACK.
+    /// Dumbbells and chains, on which some flows are connections that come and go: of any size, or of full segments
+    /// alone, the last of which may wait for a delayed ACK.
     pub fn any_transfers()(
         spec in prop_oneof![any_dumbbell(), any_chain()],
         traffic in prop::collection::vec(
