@@ -23,8 +23,8 @@ fn copas_queue_swings_below_two_and_a_half_packets_per_delta_and_flow() {
         let seen = net.packet_by_packet().run(80 * S).between(20 * S, 80 * S);
         let unit = flows as f64 / delta;
         assert!((unit..1.6 * unit).contains(&seen.queue), "{flows} flows, delta {delta}: {seen:?}");
-        // Some packets more are bursts of several flows' pacing that meet.
-        assert!(seen.queue_max <= 2.5 * unit + 5.0, "{flows} flows, delta {delta}: {seen:?}");
+        // Some packets more are bursts of several flows' pacing that meet, and the one being sent.
+        assert!(seen.queue_max <= 2.5 * unit + 5.0 + 1.0, "{flows} flows, delta {delta}: {seen:?}");
         assert!(seen.total() > 23.8 && seen.drops == 0 && seen.jain() > 0.95, "{flows}, {delta}: {seen:?}");
     }
 }
