@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,23 @@ WORDS = {
     r"\b(STRETCH|BREATH)\b": "MAX_BUSY, FORCED_SLEEP",
     r"\bnon[-_ ]?tcp\b": "UDP, QUIC or datagrams, whichever it is",
 }
+
+
+#: What a line that is a comment begins with, where comments are held to a width.
+COMMENTS = {
+    "crates": ((".rs", ".c", ".h"), r"\s*(//|/?\*)"),
+    "python/knee": ((".py",), r"\s*#"),
+    "linux": ((".c", ".h"), r"\s*/?\*"),
+}
+#: The most columns that a comment takes.
+WIDTH = 120
+
+
+def _columns(line: str) -> int:
+    """How wide a line is on a terminal; a tab goes to the next multiple of 8."""
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in line)
+    combining = sum(unicodedata.combining(character) > 0 for character in line)
+    return len(line.expandtabs(8)) + wide - combining
 
 
 def _files(folder: str, endings: tuple[str, ...]) -> list[Path]:
@@ -45,3 +63,21 @@ def test_each_pattern_finds_what_it_is_for() -> None:
     bad += ["/// Sets that, to the most", "const STRETCH: u64", "is_non_tcp(i)".replace("is_non_tcp", "a non-tcp flow")]
     for pattern, line in zip(WORDS, bad, strict=True):
         assert re.search(pattern, line), pattern
+
+
+@pytest.mark.parametrize("folder", COMMENTS)
+def test_no_comment_is_wider_than_120_columns(folder: str) -> None:
+    endings, comment = COMMENTS[folder]
+    files = _files(folder, endings)
+    assert len(files) > 10
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {_columns(line)} columns"
+        for path in files
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if re.match(comment, line) and _columns(line) > WIDTH
+    ]
+    assert found == []
+
+
+def test_columns_are_those_of_a_terminal() -> None:
+    assert [_columns(line) for line in ("abc", "\t* a", "a\tb", "→ ─", "漢字", "e\u0301")] == [3, 11, 9, 3, 4, 1]

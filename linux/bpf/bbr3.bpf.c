@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * BBRv3 (draft-ietf-ccwg-bbr-06). The algorithm is in bbr3/bbr3.h; this file ties it to a socket, and bbr3_sample.h makes
- * its samples.
+ * BBRv3 (draft-ietf-ccwg-bbr-06). The algorithm is in bbr3/bbr3.h; this file ties it to a socket, and bbr3_sample.h
+ * makes its samples.
  *
  * Differences from the draft and from the simulator:
  * - A stock kernel does not store with a packet how much was in flight and lost when it was sent. Both are estimated

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Vegas: keeps a few packets of its own in the queue, by comparing the expected with the actual rate. The algorithm is in
- * knee_vegas.h; this file ties it to a socket.
+ * Vegas: keeps a few packets of its own in the queue, by comparing the expected with the actual rate. The algorithm is
+ * in knee_vegas.h; this file ties it to a socket.
  */
 #include "knee_bpf.h"
 #include "knee_vegas.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Flows of applications: each of their two ends is a process of the program /endpoint in a namespace of the network. Its
- * task is the file /ends/N.task, and what it saw /ends/N.out; they tell each other about messages through a named pipe.
- * The processes are started before time zero and hear of it through a pipe.
+ * Flows of applications: each of their two ends is a process of the program /endpoint in a namespace of the network.
+ * Its task is the file /ends/N.task, and what it saw /ends/N.out; they tell each other about messages through a named
+ * pipe. The processes are started before time zero and hear of it through a pipe.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -138,7 +138,8 @@ void run(int out_fd)
 				ended |= programs_event(events[i].data.u64);
 			else
 				flows_event(events[i].data.u64, events[i].events);
-		/* What the host ended may be the child of a program that goes on: of that nothing is heard, so not for long. */
+		/* What the host ended may be the child of a program that goes on: of that nothing is heard, so not for
+		 * long. */
 		if ((due || ended) && programs_spun() && (ended || ++waited > 1)) {
 			end_ns = least(run_now(), end_ns);
 			break;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Holds a kernel whose guest runs programs of others. User-Mode Linux is an ordinary process: what a program could reach
- * by a bug of the guest's kernel is what that process can reach. So it has an ordinary user, no network, no other
+ * Holds a kernel whose guest runs programs of others. User-Mode Linux is an ordinary process: what a program could
+ * reach by a bug of the guest's kernel is what that process can reach. So it has an ordinary user, no network, no other
  * processes, and of the machine's files it reads only some and writes only those of the run's folder.
  */
 #define _GNU_SOURCE
@@ -165,7 +165,8 @@ static int mount_limited(const char *folder, unsigned long bytes, const char *fi
 
 int confine_enter(const struct confinement *how)
 {
-	/* With one user mapped there is no root here, and the rights of the namespace last until the kernel is executed. */
+	/* With one user mapped there is no root here, and the rights of the namespace last until the kernel is
+	 * executed. */
 	if (become(how, getuid() != how->uid) || protect_files())
 		return -1;
 	if (how->quota && mount_limited("folders", how->quota, MOST_FILES, MS_NOEXEC))

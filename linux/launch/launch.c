@@ -4,7 +4,8 @@
  * chance: the host's random numbers are denied to it, so that all of its own follow from the
  * run's seed.
  *
- *	launch [-c] [-u UID -g GID] [-n PROCESSES] [-q BYTES] [-m BYTES] [-r PATH] ... PARENT FOLDER PROGRAM [ARGUMENT ...]
+ *	launch [-c] [-u UID -g GID] [-n PROCESSES] [-q BYTES] [-m BYTES] [-r PATH] ... PARENT FOLDER PROGRAM [ARGUMENT
+ *	...]
  *
  * With -c it is confined besides (confine.c): to a user (-u, -g), a number of processes (-n), so much in its folder
  * `folders` (-q) and for its memory (-m), and of the machine's files to those of the system and of each PATH.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Tries cocoa alone on the loopback device and below other queue disciplines, with packets merged for offloads (GSO) and
- * without. A step's result is the goodput of a transfer, and of the backlogs seen the greatest and the greatest length of a
- * packet in them on average.
+ * Tries cocoa alone on the loopback device and below other queue disciplines, with packets merged for offloads (GSO)
+ * and without. A step's result is the goodput of a transfer, and of the backlogs seen the greatest and the greatest
+ * length of a packet in them on average.
  *
  * plain, gso  "18.9 Mbit/s, 60 kB, 1514 B"
  * remove      the discipline is deleted while a connection sends

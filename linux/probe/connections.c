@@ -28,7 +28,8 @@ static struct connection *find(const struct sock *sk)
 	return NULL;
 }
 
-/* The window of a connection; 0 once it is closed, which it is when all is acknowledged, though its FINs take longer. */
+/* The window of a connection; 0 once it is closed, which it is when all is acknowledged, though its FINs take longer.
+ * */
 static u32 window(const struct connection *connection)
 {
 	return connection->sk->sk_state == TCP_ESTABLISHED ? tcp_snd_cwnd(tcp_sk(connection->sk)) : 0;

@@ -191,7 +191,8 @@ struct knee_program {
 #define KNEE_FINISH	_IO('k', 8)	/* reads give histograms, as rows */
 #define KNEE_EPOCH	_IOW('k', 9, __u64)	/* time zero of rows, CLOCK_MONOTONIC, ns */
 #define KNEE_PROGRAM	_IOW('k', 10, struct knee_program)
-/* A flow that is watched as a program: its connections too, if they have this algorithm, a copy of that of socket fd. */
+/* A flow that is watched as a program: its connections too, if they have this algorithm, a copy of that of socket fd.
+ * */
 #define KNEE_CONNECTIONS	_IOW('k', 11, struct knee_flow)
 #define KNEE_CONNECTIONS_CC	"knee_%u"
 

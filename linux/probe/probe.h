@@ -126,7 +126,8 @@ static inline struct probe_flow *probe_flow_of(const struct sk_buff *skb, u32 *i
 	return &probe.flows[i];
 }
 
-/* Whether a packet of a flow carries its data: payload over TCP; of a program, anything else that goes to the receiver. */
+/* Whether a packet of a flow carries its data: payload over TCP; of a program, anything else that goes to the receiver.
+ * */
 static inline bool probe_has_payload(const struct probe_flow *flow, const struct sk_buff *skb)
 {
 	const struct iphdr *ip = ip_hdr(skb);

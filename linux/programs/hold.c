@@ -3,7 +3,8 @@
  * Preloaded into the kernel of a run with programs, which it holds by ptrace, as processes of the host:
  *
  * - They are killed with it, however it ends. Else they would run on for a moment, and their calls reach the host.
- * - The processor's cycle counter is trapped in them (PR_SET_TSC, which processes inherit), since its time is the host's.
+ * - The processor's cycle counter is trapped in them (PR_SET_TSC, which processes inherit), since its time is the
+ *   host's.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,11 +1,15 @@
 //! Simulated packets with the headers they would have: IPv4, and TCP with timestamps, window and SACK blocks, or UDP.
 //!
 //! Flow n, counted from 1, runs from 10.1.0.0 plus n to 10.129.0.0 plus n, on port 1 + n modulo 60000 at both ends; of
-//! connections of an application, the end that opens them takes the next port for each. The SYN has sequence number 0, the
-//! first byte of data 1. The payload is not written; checksums are those of a payload of zeros.
+//! connections of an application, the end that opens them takes the next port for each. The SYN has sequence number 0,
+//! the first byte of data 1. The payload is not written; checksums are those of a payload of zeros.
 
 use crate::Capture;
-use knee_core::convert::{index_u8, index_u16, low_u16, low_u32, saturating_u16};
+use etherparse::TcpOptionElement::{
+    MaximumSegmentSize, Noop, SelectiveAcknowledgement, SelectiveAcknowledgementPermitted, Timestamp, WindowScale,
+};
+use etherparse::{IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader};
+use knee_core::convert::{low_u32, saturating_u16};
 use knee_core::packet::{MSS, MTU};
 use knee_core::{ConnectionId, Packet, Payload, Time};
 use knee_sim::Tap;
@@ -15,24 +19,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An IPv4 header without options.
-const IP_HEADER: usize = 20;
-/// IPv4 and TCP headers with all the options that fit.
-const MAX_HEADERS: usize = 80;
+/// Hops that a packet may make, Linux's default.
+const TTL: u8 = 64;
+/// The payload, of which only the checksum is written.
+const PAYLOAD: &[u8] = &[0; MTU as usize];
 /// First addresses of senders and receivers.
 const SENDERS: u32 = 0x0a01_0000;
 const RECEIVERS: u32 = 0x0a81_0000;
 /// Ports that flows share.
 const PORTS: u64 = 60_000;
-/// TCP's flags.
-const SYN: u8 = 0x02;
-const PSH: u8 = 0x08;
-const ACK: u8 = 0x10;
-const ECE: u8 = 0x40;
-const CWR: u8 = 0x80;
-/// Numbers of protocols.
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 /// The largest shift of the window (RFC 7323, 2.3).
 const MAX_SCALE: u8 = 14;
 
@@ -153,25 +148,18 @@ impl Inside {
         };
         // RFC 7323, 2.2: the window of a SYN is not shifted.
         let window = if syn { window.min(u64::from(u16::MAX)) } else { window >> scale };
-        let blocks = blocks.iter().map(|&(a, b)| (stream.place(a), stream.place(b)));
-        let options = options(syn.then_some(scale), stamps, blocks);
-        let mut bytes = Vec::with_capacity(MAX_HEADERS);
-        bytes.extend(ip(packet, addresses, TCP));
-        bytes.extend(ports.map(u16::to_be_bytes).concat());
-        bytes.extend(seq.to_be_bytes());
-        bytes.extend(ack.to_be_bytes());
-        // The length of the header in words of four bytes, then AE (RFC 9768, Fig. 2).
-        bytes.push((index_u8(20 + options.len()) / 4) << 4 | u8::from(packet.has(Packet::AE)));
-        bytes.push(flags(packet));
-        bytes.extend(saturating_u16(window).to_be_bytes());
-        // Checksum and urgent pointer.
-        bytes.extend([0; 4]);
-        bytes.extend(options);
-        let length = packet.size - index_u16(IP_HEADER);
-        let pseudo = [[0, TCP], length.to_be_bytes()].concat();
-        let sum = checksum(bytes[12..].iter().chain(&pseudo));
-        bytes[36..38].copy_from_slice(&sum.to_be_bytes());
-        bytes
+        let blocks: Vec<_> = blocks.iter().map(|&(a, b)| (stream.place(a), stream.place(b))).collect();
+        let mut tcp = TcpHeader::new(ports[0], ports[1], seq, saturating_u16(window));
+        tcp.acknowledgment_number = ack;
+        (tcp.syn, tcp.ack, tcp.psh) = (syn, is_ack || !syn, !syn && !is_ack);
+        // The bit that RFC 9768 calls AE was NS before.
+        (tcp.ns, tcp.cwr, tcp.ece) = (packet.has(Packet::AE), packet.has(Packet::CWR), packet.has(Packet::ECE));
+        let options = options(syn.then_some(scale), stamps, &blocks);
+        tcp.set_options(&options).expect("40 bytes hold timestamps and three blocks, which are all that Linux sends");
+        let ip = ip(packet, addresses, IpNumber::TCP);
+        let payload = usize::from(packet.size).saturating_sub(ip.header_len() + tcp.header_len());
+        tcp.checksum = tcp.calc_checksum_ipv4(&ip, &PAYLOAD[..payload]).expect("a packet is no longer than an MTU");
+        [&ip.to_bytes()[..], &tcp.to_bytes()].concat()
     }
 }
 
@@ -188,10 +176,10 @@ const fn port(id: ConnectionId, number: u64) -> u16 {
 
 /// The headers of a datagram. Its checksum of 0 says that there is none (RFC 768).
 fn datagram_headers(id: ConnectionId, packet: &Packet) -> Vec<u8> {
-    let mut bytes = ip(packet, addresses(id, packet), UDP).to_vec();
-    let (port, length) = (port(id, 0), packet.size - index_u16(IP_HEADER));
-    bytes.extend([port, port, length, 0].map(u16::to_be_bytes).concat());
-    bytes
+    let (ip, port) = (ip(packet, addresses(id, packet), IpNumber::UDP), port(id, 0));
+    let length = packet.size - Ipv4Header::MIN_LEN_U16;
+    let udp = UdpHeader { source_port: port, destination_port: port, length, checksum: 0 };
+    [&ip.to_bytes()[..], &udp.to_bytes()].concat()
 }
 
 impl Connection {
@@ -227,56 +215,47 @@ impl Stream {
     }
 }
 
-fn flags(packet: &Packet) -> u8 {
-    let mut flags = match (packet.has(Packet::SYN), packet.has(Packet::ACK)) {
-        (true, false) => SYN,
-        (true, true) => SYN | ACK,
-        (false, true) => ACK,
-        (false, false) => PSH | ACK,
-    };
-    flags |= if packet.has(Packet::ECE) { ECE } else { 0 };
-    flags | if packet.has(Packet::CWR) { CWR } else { 0 }
-}
-
-/// TCP's options: on a SYN, which has a scale, the largest segment of 1460 bytes, SACK permitted and the scale; the
-/// timestamps (RFC 7323); SACK blocks (RFC 2018). Padded to words as Linux does it.
-fn options(scale: Option<u8>, stamps: [u32; 2], blocks: impl ExactSizeIterator<Item = (u32, u32)>) -> Vec<u8> {
+/// TCP's options: on a SYN, which has a scale, the largest segment, SACK permitted and the scale; timestamps
+/// (RFC 7323); SACK blocks (RFC 2018). Padded to words as Linux does it.
+fn options(scale: Option<u8>, [value, echo]: [u32; 2], blocks: &[(u32, u32)]) -> Vec<TcpOptionElement> {
     let mut options = match scale {
-        Some(scale) => vec![2, 4, 0x05, 0xb4, 4, 2, 3, 3, scale, 1],
-        None => vec![1, 1],
+        Some(scale) => {
+            vec![MaximumSegmentSize(MTU - 40), SelectiveAcknowledgementPermitted, WindowScale(scale), Noop]
+        }
+        None => vec![Noop, Noop],
     };
-    options.extend([8, 10]);
-    options.extend(stamps.map(u32::to_be_bytes).concat());
-    if blocks.len() > 0 {
-        options.extend([1, 1, 5, 2 + 8 * index_u8(blocks.len())]);
-        blocks.for_each(|(start, end)| options.extend([start.to_be_bytes(), end.to_be_bytes()].concat()));
+    options.push(Timestamp(value, echo));
+    if let Some((&first, more)) = blocks.split_first() {
+        let more = [0, 1, 2].map(|i| more.get(i).copied());
+        options.extend([Noop, Noop, SelectiveAcknowledgement(first, more)]);
     }
     options
 }
 
-fn ip(packet: &Packet, [from, to]: [u32; 2], protocol: u8) -> [u8; IP_HEADER] {
-    let mut bytes = [0; IP_HEADER];
-    bytes[0..2].copy_from_slice(&[0x45, packet.ecn_field()]);
-    bytes[2..4].copy_from_slice(&packet.size.to_be_bytes());
-    // Not to be fragmented; 64 hops.
-    bytes[6..10].copy_from_slice(&[0x40, 0, 64, protocol]);
-    bytes[12..16].copy_from_slice(&from.to_be_bytes());
-    bytes[16..20].copy_from_slice(&to.to_be_bytes());
-    let sum = checksum(bytes.iter());
-    bytes[10..12].copy_from_slice(&sum.to_be_bytes());
-    bytes
-}
-
-/// The internet's checksum (RFC 1071) of an even number of bytes.
-fn checksum<'a>(bytes: impl Iterator<Item = &'a u8>) -> u16 {
-    let sum: u32 = bytes.enumerate().map(|(i, byte)| u32::from(*byte) << if i % 2 == 0 { 8 } else { 0 }).sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    low_u16(u64::from(!((folded & 0xffff) + (folded >> 16))))
+fn ip(packet: &Packet, [from, to]: [u32; 2], protocol: IpNumber) -> Ipv4Header {
+    let length = packet.size - Ipv4Header::MIN_LEN_U16;
+    let header = Ipv4Header::new(length, TTL, protocol, from.to_be_bytes(), to.to_be_bytes());
+    let mut header = header.expect("a packet is no longer than an MTU");
+    header.ecn = IpEcn::try_new(packet.ecn_field()).expect("it has two bits");
+    header.header_checksum = header.calc_header_checksum();
+    header
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// TCP's flags, as RFC 9293 and RFC 3168 place them.
+    const PSH: u8 = 0x08;
+    const ACK: u8 = 0x10;
+    const ECE: u8 = 0x40;
+
+    /// The internet's checksum (RFC 1071) of an even number of bytes; zero over a header whose checksum is right.
+    fn checksum<'a>(bytes: impl Iterator<Item = &'a u8>) -> u16 {
+        let sum: u32 = bytes.enumerate().map(|(i, byte)| u32::from(*byte) << if i % 2 == 0 { 8 } else { 0 }).sum();
+        let folded = (sum & 0xffff) + (sum >> 16);
+        !((folded & 0xffff) + (folded >> 16)) as u16
+    }
 
     const FLOW_3: ConnectionId = ConnectionId::of_flow(2);
 

@@ -5,7 +5,8 @@
 //!
 //! - growth per round trip below `w_max`: `(w_max - cwnd) / B`, at most `max_increment`; where that is 1 or less,
 //!   `B / smooth_part` (binary search, additive increase)
-//! - beyond `w_max`: mirrored, `B / smooth_part`, then `(cwnd - w_max) / (B - 1)`, at most `max_increment` (max probing)
+//! - beyond `w_max`: mirrored, `B / smooth_part`, then `(cwnd - w_max) / (B - 1)`, at most `max_increment` (max
+//!   probing)
 //! - as long as there was no loss: at least 5 % per round trip
 //! - loss: `ssthresh = beta cwnd`, beta = 819/1024; `w_max = cwnd`, or `(1 + beta) / 2 cwnd` where `cwnd` fell short
 //!   of `w_max` (fast convergence)

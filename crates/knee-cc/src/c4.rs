@@ -4,20 +4,20 @@
 //!
 //! An era is a round trip: it ends when the first packet sent in it is acknowledged.
 //! - `nominal_rate` grows to each greater delivery rate, unless the flow recovers from congestion.
-//! - `nominal_max_rtt` follows the greatest RTT of eras whose packets were sent at no more than that rate: up at once, down
-//!   by an eighth.
-//! - `pacing_rate = alpha nominal_rate`, `cwnd = alpha nominal_rate nominal_max_rtt`, with alpha = 2 in Initial, 15/16 for
-//!   an era of Recovery, 1 for four eras of Cruising, 17/16 or up to 5/4 for an era of Pushing.
+//! - `nominal_max_rtt` follows the greatest RTT of eras whose packets were sent at no more than that rate: up at once,
+//!   down by an eighth.
+//! - `pacing_rate = alpha nominal_rate`, `cwnd = alpha nominal_rate nominal_max_rtt`, with alpha = 2 in Initial, 15/16
+//!   for an era of Recovery, 1 for four eras of Cruising, 17/16 or up to 5/4 for an era of Pushing.
 //! - Congestion is an RTT above `nominal_max_rtt` plus a threshold, a smoothed loss rate or a share of CE marks above
-//!   theirs; thresholds fall as the rate grows (`sensitivity`), so that the faster of two flows yields first. While Cruising
-//!   it takes up to a quarter of `nominal_rate`; everywhere it leads to Recovery.
+//!   theirs; thresholds fall as the rate grows (`sensitivity`), so that the faster of two flows yields first. While
+//!   Cruising it takes up to a quarter of `nominal_rate`; everywhere it leads to Recovery.
 //!
-//! Departures: the RTT of the handshake is the first sample, and the first packets are paced at `alpha` windows per RTT,
-//! since there is no rate of an interface. Marks are counted over 16 packets, not per ACK: TCP acknowledges one or two, of
-//! which a single mark would be half. Where the receiver does not count marks (RFC 3168, and knee's QUIC), an echo is what a
-//! loss is. With a successful push and no marks, alpha is 5/4 as the table of "Setting pacing
-//! rate" has it; the formula in "Pushing state" would give 17/8. Losses by the retransmission timer do not count, as the
-//! draft has it for probe timeouts; a flow with an application-limited era stays in Cruising.
+//! Departures: the RTT of the handshake is the first sample, and the first packets are paced at `alpha` windows per
+//! RTT, since there is no rate of an interface. Marks are counted over 16 packets, not per ACK: TCP acknowledges one or
+//! two, of which a single mark would be half. Where the receiver does not count marks (RFC 3168, and knee's QUIC), an
+//! echo is what a loss is. With a successful push and no marks, alpha is 5/4 as the table of "Setting pacing
+//! rate" has it; the formula in "Pushing state" would give 17/8. Losses by the retransmission timer do not count, as
+//! the draft has it for probe timeouts; a flow with an application-limited era stays in Cruising.
 
 use crate::entry::{Entry, Family, edges};
 use crate::window::LARGEST;
@@ -300,8 +300,8 @@ impl C4 {
         self.era = Era { begins: view.delivered, ..Era::default() };
     }
 
-    /// Congestion leads to Recovery, unless the flow is there already; only in Cruising the rate was the nominal one, and
-    /// is reduced.
+    /// Congestion leads to Recovery, unless the flow is there already; only in Cruising the rate was the nominal one,
+    /// and is reduced.
     fn yield_by(&mut self, beta: f64, view: &View) {
         if self.phase == Phase::Cruising {
             self.nominal_rate *= 1.0 - beta;
@@ -475,7 +475,8 @@ mod tests {
         }
     }
 
-    /// 80 ms and a threshold of 5: 86 ms are congestion by a fifth of the threshold, 87.5 by half of it, capped at a quarter.
+    /// 80 ms and a threshold of 5: 86 ms are congestion by a fifth of the threshold, 87.5 by half of it, capped at a
+    /// quarter.
     #[test]
     fn a_delay_takes_up_to_a_quarter_while_cruising_and_nothing_elsewhere() {
         for (phase, rtt, left) in [(Phase::Cruising, 86, 0.8), (Phase::Cruising, 90, 0.75), (Phase::Pushing, 90, 1.0)] {

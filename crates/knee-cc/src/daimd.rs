@@ -2,10 +2,10 @@
 //! queued data.
 //!
 //! Source: Leith, Shorten, McCullagh, Heffner, Dunn, Baker, "Delay-based AIMD congestion control", PFLDnet 2007; its
-//! Algorithm 1. There are two thresholds of the queueing delay: the window stops growing at the raised one, which follows
-//! the recent queue, and backs off at the base one. Among themselves flows turn at the base threshold, since their queue
-//! is no longer than that. Beside loss-based flows, which keep the queue above it, a flow grows until the raised threshold
-//! and backs off once per Delta0.
+//! Algorithm 1. There are two thresholds of the queueing delay: the window stops growing at the raised one, which
+//! follows the recent queue, and backs off at the base one. Among themselves flows turn at the base threshold, since
+//! their queue is no longer than that. Beside loss-based flows, which keep the queue above it, a flow grows until the
+//! raised threshold and backs off once per Delta0.
 //!
 //! On each ACK, with `tau = sRTT - RTTmin` and `D` the time since the last backoff (the equations are in `equations`):
 //!
@@ -25,10 +25,11 @@
 //! Flows then hold each other's queue up, since RTTmax remembers the queue that they make themselves.
 //!
 //! RTTmax is at least the current RTT, so that a lasting queue of `tau` is at most RTTmax - RTTmin, and `tau <= tau0`
-//! wherever `tau` is at most the base value: whatever gamma is, growth does not stop below the threshold of the backoff.
+//! wherever `tau` is at most the base value: whatever gamma is, growth does not stop below the threshold of the
+//! backoff.
 //!
-//! The defaults make Figs. 6, 7 and 8 alike, but for what the paper prints with each: `tau0` of 50 ms with Fig. 7, and no
-//! slow start in Fig. 8. The basic algorithm of Eq. 1 is `gamma = 0`, `hold = false`, `delta0_mode = "fixed"`,
+//! The defaults make Figs. 6, 7 and 8 alike, but for what the paper prints with each: `tau0` of 50 ms with Fig. 7, and
+//! no slow start in Fig. 8. The basic algorithm of Eq. 1 is `gamma = 0`, `hold = false`, `delta0_mode = "fixed"`,
 //! `delta0 = 0`, `adaptive_backoff = false`; Fig. 2 is the same with `adaptive_backoff`, `delta = 1` and one of
 //! `fixed_backoffs`; Figs. 3 and 4 with `delta = 0.75` and an `rtt_min_initial`.
 //!
@@ -43,13 +44,13 @@
 //!   `cwnd < ssthresh`.
 //! - Algorithm 1 leaves out the loss backoff of Eqs. 1 and 6; it is here.
 //!
-//! Where the paper is silent: Delta0 is a time between two backoffs, so the first one does not wait for it; Sec. IV ends
-//! slow start at the threshold alone. sRTT is RFC 6298's mean and starts anew with the first packet sent after a backoff;
-//! until that one is acknowledged there is no further backoff. RTTmax does not fall below RTTmin. An ACK never increases
-//! the window by more than it acknowledged. Time in which nothing was in flight is not part of an epoch, so that a large
-//! alpha does no harm. `gamma`, `decay` and `delta0_factor` have no value in the paper; they were calibrated to the share
-//! of Fig. 6 (`decay` also to a queue that drains after loss-based flows), and `delta` to Fig. 8's beta of 0.75 between RTTs
-//! of 250 and 300 ms. docs/daimd.md measures how far the paper's promises hold with them.
+//! Where the paper is silent: Delta0 is a time between two backoffs, so the first one does not wait for it; Sec. IV
+//! ends slow start at the threshold alone. sRTT is RFC 6298's mean and starts anew with the first packet sent after a
+//! backoff; until that one is acknowledged there is no further backoff. RTTmax does not fall below RTTmin. An ACK never
+//! increases the window by more than it acknowledged. Time in which nothing was in flight is not part of an epoch, so
+//! that a large alpha does no harm. `gamma`, `decay` and `delta0_factor` have no value in the paper; they were
+//! calibrated to the share of Fig. 6 (`decay` also to a queue that drains after loss-based flows), and `delta` to Fig.
+//! 8's beta of 0.75 between RTTs of 250 and 300 ms. docs/daimd.md measures how far the paper's promises hold with them.
 
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
@@ -197,7 +198,8 @@ struct DaimdState {
     srtt: Option<Time>,
     /// While set: no RTT counts until an ACK beyond this segment.
     settling: Option<u64>,
-    /// When the window was last reduced, or the connection began; later by the time since in which nothing was in flight.
+    /// When the window was last reduced, or the connection began; later by the time since in which nothing was in
+    /// flight.
     last_backoff: Time,
     /// When data was last delivered.
     delivered: Time,

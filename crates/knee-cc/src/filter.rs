@@ -6,7 +6,8 @@ use knee_core::Time;
 const SLOTS: usize = 16;
 
 /// The minimum of the last `span`: exact for all values within it, though a value may count for up to a slot longer,
-/// which is a sixteenth of the span, rounded up to nanoseconds. Independent of how many values there are and how often they come.
+/// which is a sixteenth of the span, rounded up to nanoseconds. Independent of how many values there are and how often
+/// they come.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowedMin {
     slot: Time,

@@ -6,8 +6,8 @@
 //! - `alpha = 2 (1 - beta) f(d)`, `f = 1` for the first second, then `1 + 10 (d - 1) + ((d - 1) / 2)^2`; with
 //!   RTT scaling `f` is divided by `100 ms / rtt_min`, kept within 0.5 to 10
 //! - congestion avoidance: `cwnd += alpha / cwnd` per packet acknowledged
-//! - loss: `beta = rtt_min / rtt_max` within 0.5 to 0.8, `ssthresh = beta cwnd`; where the throughput reached changed by
-//!   more than 20 % since the loss before, beta = 0.5 (throughput switch)
+//! - loss: `beta = rtt_min / rtt_max` within 0.5 to 0.8, `ssthresh = beta cwnd`; where the throughput reached changed
+//!   by more than 20 % since the loss before, beta = 0.5 (throughput switch)
 //! - throughput: packets acknowledged over at least a window and an RTT, smoothed by 1/4, its greatest value between
 //!   two losses
 //!

@@ -6,8 +6,8 @@
 //! algorithm asks for them.
 //!
 //! Algorithms are tried with their defaults and with parameters anywhere in their declared ranges.
-//! `PROPTEST_CASES=100000` tries longer; `KNEE_CC=cubic,lola` tries only these. A fuzzer tries longer still: [`check_any`]
-//! is one of its targets.
+//! `PROPTEST_CASES=100000` tries longer; `KNEE_CC=cubic,lola` tries only these. A fuzzer tries longer still:
+//! [`check_any`] is one of its targets.
 
 use crate::{
     Ack, CaState, Congestion, Control, DynCongestionControl, Entry, INFINITE_SSTHRESH, Init, RateSample, Sent, Signal,

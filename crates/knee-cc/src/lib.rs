@@ -74,18 +74,19 @@ pub struct Control {
     /// Packets acknowledged towards the next increase of `cwnd` by one (Linux's `snd_cwnd_cnt`). The sender resets it
     /// on reductions and timeouts, as Linux does.
     pub cwnd_cnt: u32,
-    /// Minimum number of packets in a burst, even if pacing or the ACK clock would allow fewer (Linux's `min_tso_segs`).
+    /// Minimum number of packets in a burst, even if pacing or the ACK clock would allow fewer (Linux's
+    /// `min_tso_segs`).
     pub min_burst: u8,
-    /// Maximum number of packets in a burst, even if that is below `min_burst` (with it, Linux's `tso_segs`); 255 leaves it to
-    /// the sender.
+    /// Maximum number of packets in a burst, even if that is below `min_burst` (with it, Linux's `tso_segs`); 255
+    /// leaves it to the sender.
     pub max_burst: u8,
     /// The algorithm's phase, an index into [`Entry::phases`], for the `state` column and events.
     pub phase: u8,
     /// Pacing rate of payload bytes without headers (Linux's `sk_pacing_rate`); `None` for the sender's own rate, a
     /// factor times `cwnd · mss / srtt` as in Linux.
     pub pacing_rate: Option<Rate>,
-    /// Whether the pacing clock restarts after the window limited the sender: the next packet then leaves a whole pacing
-    /// interval after the ACK that allowed it, without the credit that Linux gives.
+    /// Whether the pacing clock restarts after the window limited the sender: the next packet then leaves a whole
+    /// pacing interval after the ACK that allowed it, without the credit that Linux gives.
     pub restart_pacing: bool,
 }
 
@@ -231,7 +232,8 @@ pub struct Ack<'a> {
     pub prior_una: u64,
     /// Whether it acknowledges a part of a segment and no whole one: it is no duplicate, although `snd_una` stays.
     pub part: bool,
-    /// Whether the window recently limited sending; if not, it should not grow (RFC 7661; Linux's `tcp_is_cwnd_limited`).
+    /// Whether the window recently limited sending; if not, it should not grow (RFC 7661; Linux's
+    /// `tcp_is_cwnd_limited`).
     pub cwnd_limited: bool,
     /// Whether the ACK carries an ECN echo.
     pub ece: bool,
@@ -262,7 +264,8 @@ pub struct Congestion<'a> {
 /// A change of the connection's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateEvent {
-    /// The connection is established and the algorithm was just created; it may set the initial control (Linux's `init`).
+    /// The connection is established and the algorithm was just created; it may set the initial control (Linux's
+    /// `init`).
     Start,
     /// Loss recovery entered this state (Linux's `set_state`).
     Entered(CaState),
@@ -327,8 +330,8 @@ pub struct Init {
 
 /// A congestion control.
 ///
-/// Each method is called on one kind of event and changes the [`Control`] in place. The sender raises a window of 0 to 1.
-/// Methods must not panic, whatever the sequence of events.
+/// Each method is called on one kind of event and changes the [`Control`] in place. The sender raises a window of 0 to
+/// 1. Methods must not panic, whatever the sequence of events.
 pub trait CongestionControl: Send {
     /// Called on every ACK, even if it acknowledges nothing new, before loss detection (Linux's `pkts_acked` and
     /// `in_ack_event`).
@@ -344,7 +347,8 @@ pub trait CongestionControl: Send {
     /// Called on changes of state.
     fn on_state(&mut self, _change: &StateChange, _control: &mut Control) {}
 
-    /// Sets `cwnd` when a reduction is undone (Linux's `undo_cwnd`); by default to the previous window, if that is larger.
+    /// Sets `cwnd` when a reduction is undone (Linux's `undo_cwnd`); by default to the previous window, if that is
+    /// larger.
     fn on_undo(&mut self, undo: &Undo, control: &mut Control) {
         control.cwnd = control.cwnd.max(undo.prior_cwnd);
     }

@@ -17,17 +17,17 @@
 //! Two forms (parameter `form`). `linux`, the default, is what the kernel does, and there early congestion is mostly
 //! not seen at all: the delay is the difference of the receiver's and the sender's timestamps, hence carries the random
 //! offset of the receiver's timestamp clock, up to 2^32 ms, and `8 sd` has 32 bits. From an offset of 2^29 ms on, for 7
-//! of 8 pairs of hosts, `sd` loses its upper bits, stays below `d_min`, and LP is Reno. The rest give way at their first
-//! delay, which is not below a threshold that equals it; then `d_min = sd` and `d_max = 2 sd`, and with the offset in
-//! them the threshold is not reached again. `remote_clock` sets the offset.
+//! of 8 pairs of hosts, `sd` loses its upper bits, stays below `d_min`, and LP is Reno. The rest give way at their
+//! first delay, which is not below a threshold that equals it; then `d_min = sd` and `d_max = 2 sd`, and with the
+//! offset in them the threshold is not reached again. `remote_clock` sets the offset.
 //!
 //! `paper` is the published algorithm: the delay is free of offset, `d_min` and `d_max` are those of the connection,
 //! learnt in the first slow start and used after the first loss.
 //!
-//! Departures: the simulator's ACKs carry no timestamps, so the RTT sample serves as one-way delay. The constant delay of
-//! the reverse path is an offset like any other; a queue there counts as one on the forward path. In the paper's form,
-//! early congestion counts once per smoothed RTT, the time that a reduction takes to show; the paper does not say how
-//! often to test for it.
+//! Departures: the simulator's ACKs carry no timestamps, so the RTT sample serves as one-way delay. The constant delay
+//! of the reverse path is an offset like any other; a queue there counts as one on the forward path. In the paper's
+//! form, early congestion counts once per smoothed RTT, the time that a reduction takes to show; the paper does not say
+//! how often to test for it.
 
 use crate::entry::{Entry, Family};
 use crate::increase::{CONGESTION_AVOIDANCE, SLOW_START};
@@ -360,9 +360,9 @@ mod tests {
         }
         c = step(&mut *lp, 1140, 45, c);
         assert_eq!((c.cwnd_cnt, c.phase), (6, 1));
-        // The delay rises, by 1 in 17 ms so that the clock estimate holds. The mean lags: it is at the threshold, 46 ms,
-        // with the sample of 49 ms, and at the next, 46 ms and 15 % of them, with that of 58 ms, still in the time of
-        // rest.
+        // The delay rises, by 1 in 17 ms so that the clock estimate holds. The mean lags: it is at the threshold, 46
+        // ms, with the sample of 49 ms, and at the next, 46 ms and 15 % of them, with that of 58 ms, still in the time
+        // of rest.
         let mut windows = Vec::new();
         for rtt in 46..=58 {
             c = step(&mut *lp, 1140 + 17 * (rtt - 45), rtt, c);

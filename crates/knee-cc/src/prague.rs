@@ -1,8 +1,8 @@
 //! TCP Prague: DCTCP for the Internet, the sender that L4S queues are made for.
 //!
-//! Source: De Schepper, Tilmans, Briscoe, Goel: "Prague Congestion Control", draft-briscoe-iccrg-prague-congestion-control-04;
-//! arithmetic, constants and order of steps are those of its authors' Linux module, version 0.7 (2024). docs/l4s.md compares
-//! it with version 00 of the draft section by section.
+//! Source: De Schepper, Tilmans, Briscoe, Goel: "Prague Congestion Control",
+//! draft-briscoe-iccrg-prague-congestion-control-04; arithmetic, constants and order of steps are those of its authors'
+//! Linux module, version 0.7 (2024). docs/l4s.md compares it with version 00 of the draft section by section.
 //!
 //! With `F` the fraction of packets delivered with a mark in a round, `v = max(rtt, 25 ms)` the virtual RTT:
 //!
@@ -18,16 +18,16 @@
 //! A flow scales its growth once it has had four rounds after slow start. At the first mark the window is
 //! halved, as alpha says nothing yet.
 //!
-//! Departure from the module: there the reduction comes as the connection enters its state CWR, which lasts a round trip. A
-//! flow of 20 ms so reduces its window every 40 ms, where every 25 ms are meant; here the virtual RTT alone counts, unless
-//! `reduce_on_cwr` asks for the module's way.
+//! Departure from the module: there the reduction comes as the connection enters its state CWR, which lasts a round
+//! trip. A flow of 20 ms so reduces its window every 40 ms, where every 25 ms are meant; here the virtual RTT alone
+//! counts, unless `reduce_on_cwr` asks for the module's way.
 //! In slow start the module lets the packets without a mark that an ACK also covers set the window anew, so that a mark
-//! ends slow start only where all packets of an ACK have one; behind CoDel, which marks one at a time, that takes seconds. Here
-//! every mark ends it (version 00 of the draft, Sec. 2.4.5).
-//! And where the rate rules, the module grows only if the window limits the sender, which it does not below two packets per
-//! RTT: the rate then never leaves its least value. Here it grows unless the application limits it.
-//! Departures from both: packets do not get smaller where the rate is below two packets per virtual RTT; the ECN feedback is always
-//! accurate, so there is no fall-back to Reno.
+//! ends slow start only where all packets of an ACK have one; behind CoDel, which marks one at a time, that takes
+//! seconds. Here every mark ends it (version 00 of the draft, Sec. 2.4.5).
+//! And where the rate rules, the module grows only if the window limits the sender, which it does not below two packets
+//! per RTT: the rate then never leaves its least value. Here it grows unless the application limits it.
+//! Departures from both: packets do not get smaller where the rate is below two packets per virtual RTT; the ECN
+//! feedback is always accurate, so there is no fall-back to Reno.
 
 use crate::entry::{Ecn, Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};

@@ -1,4 +1,5 @@
-//! Scalable TCP: the window grows by a fixed fraction of the data acknowledged, and shrinks by a fixed fraction on a loss.
+//! Scalable TCP: the window grows by a fixed fraction of the data acknowledged, and shrinks by a fixed fraction on a
+//! loss.
 //!
 //! Source: T. Kelly, "Scalable TCP: Improving Performance in Highspeed Wide Area Networks", ACM CCR 33(2), 2003, in
 //! the form of Linux's `tcp_scalable.c`. The time to win back a loss is then a number of round trips that does not

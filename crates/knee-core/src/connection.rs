@@ -2,8 +2,8 @@
 
 use crate::Packet;
 
-/// What stands for the addresses and ports of a connection: its flow, and its number among those that the flow's application
-/// opens.
+/// What stands for the addresses and ports of a connection: its flow, and its number among those that the flow's
+/// application opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionId(u64);
 
@@ -46,7 +46,8 @@ impl Tuple {
     /// No packet's.
     pub const NONE: Self = Self(u64::MAX);
 
-    /// Of a packet of this connection. Data that goes one way and the ACKs of data that goes the other way have the same one.
+    /// Of a packet of this connection. Data that goes one way and the ACKs of data that goes the other way have the
+    /// same one.
     #[inline]
     pub const fn of(connection: ConnectionId, packet: &Packet) -> Self {
         Self(connection.0 ^ packet.has(Packet::ACK) as u64)

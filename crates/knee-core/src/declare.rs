@@ -1,5 +1,5 @@
-//! One declaration for a parameter: [`params!`](crate::params!) makes the list for a registry, the struct and the reading
-//! of one text.
+//! One declaration for a parameter: [`params!`](crate::params!) makes the list for a registry, the struct and the
+//! reading of one text.
 
 use crate::params::{Kind, Param, Params, Value};
 use crate::units::{Bytes, Rate, Time};
@@ -60,8 +60,8 @@ use std::slice::Iter;
 /// # Ok::<(), knee_core::ParamError>(())
 /// ```
 ///
-/// - Types are `Time`, `Rate`, `Bytes`, `u64`, `u32`, `u8`, `f64`, `bool`, and enums made by [`choice!`](crate::choice!); the
-///   last two have no range. A range that the type cannot hold does not compile.
+/// - Types are `Time`, `Rate`, `Bytes`, `u64`, `u32`, `u8`, `f64`, `bool`, and enums made by
+///   [`choice!`](crate::choice!); the last two have no range. A range that the type cannot hold does not compile.
 /// - A doc comment may have several lines, which listings join.
 /// - `#[flatten]` puts another declaration's parameters at this place.
 /// - The fields are as visible as the struct.
@@ -215,7 +215,8 @@ macro_rules! params {
     };
 }
 
-/// Declares an enum that a parameter can be, and the word for each variant in scenario files; see [`params!`](crate::params!).
+/// Declares an enum that a parameter can be, and the word for each variant in scenario files; see
+/// [`params!`](crate::params!).
 #[macro_export]
 macro_rules! choice {
     (

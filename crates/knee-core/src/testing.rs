@@ -16,7 +16,8 @@ use std::{iter, thread};
 /// Where in its range a parameter is taken: how (0 least, 1 greatest, 2 and 3 the default, else by the noise), noise.
 pub type Pick = (u8, u64);
 
-/// Bytes out of which random cases are made, by proptest or by a fuzzer that watches what they reach; zeros follow the last.
+/// Bytes out of which random cases are made, by proptest or by a fuzzer that watches what they reach; zeros follow the
+/// last.
 ///
 /// What is drawn takes few bytes, and always the same number: so a fuzzer that changes one changes one thing.
 pub struct Source<'a>(&'a [u8]);
@@ -165,8 +166,8 @@ fn value(param: &Param, (pick, noise): (u8, u64)) -> Value {
     }
 }
 
-/// Runs `check` on random bytes, `most` at the most, for each of the named `entries`, or for those that the environment's
-/// `variable` lists.
+/// Runs `check` on random bytes, `most` at the most, for each of the named `entries`, or for those that the
+/// environment's `variable` lists.
 ///
 /// The same bytes every time: a failure is there for everybody. Failing ones are made fewer in `shrinks` steps.
 ///

@@ -1,5 +1,5 @@
-//! The two ends of an application's flow over the sockets of a real kernel, so that the same [`Application`] runs in the
-//! simulator and there. Each end is a process, which need not know what is between them.
+//! The two ends of an application's flow over the sockets of a real kernel, so that the same [`Application`] runs in
+//! the simulator and there. Each end is a process, which need not know what is between them.
 //!
 //! [`Application`]: knee_traffic::Application
 

@@ -1,7 +1,7 @@
-//! The program: `knee-endpoint TASK` does what the file TASK says. It prints `ready` once its sockets are there, reads the
-//! time of the run's start (ns on the monotonic clock) from standard input, and at the end prints a line of JSON and the
-//! rows that it counts. Exit code 1 and one line on standard error where something is wrong. If standard input closes
-//! early, whoever started it has ended, and so does this.
+//! The program: `knee-endpoint TASK` does what the file TASK says. It prints `ready` once its sockets are there, reads
+//! the time of the run's start (ns on the monotonic clock) from standard input, and at the end prints a line of JSON
+//! and the rows that it counts. Exit code 1 and one line on standard error where something is wrong. If standard input
+//! closes early, whoever started it has ended, and so does this.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
@@ -86,7 +86,8 @@ fn ready(task: &Task) -> Result<u64, Failure> {
     Ok(start)
 }
 
-/// Becomes `user` for good. It keeps one capability: connections to come may have any congestion control of the kernel's.
+/// Becomes `user` for good. It keeps one capability: connections to come may have any congestion control of the
+/// kernel's.
 fn drop_to(user: u32) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
     set_no_new_privs(true)?;

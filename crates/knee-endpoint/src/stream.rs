@@ -17,7 +17,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// Bytes that are written or read at once.
 pub const CHUNK: usize = 256 << 10;
-/// Linux reports on the error queue of a socket when bytes have been acknowledged (Documentation/networking/timestamping).
+/// Linux reports on the error queue of a socket when bytes have been acknowledged
+/// (Documentation/networking/timestamping).
 const TX_ACK: u32 = 1 << 9;
 /// The origin of such reports, and their kind (include/uapi/linux/errqueue.h).
 const ORIGIN_TIMESTAMPING: u8 = 4;
@@ -51,7 +52,8 @@ pub fn report_acks(stream: &TcpStream) -> io::Result<()> {
     Ok(setsockopt(stream, Timestamping, &wanted)?)
 }
 
-/// The number of the last byte of which the kernel reports that it is acknowledged, from 0, modulo 2^32; none: nothing new.
+/// The number of the last byte of which the kernel reports that it is acknowledged, from 0, modulo 2^32; none: nothing
+/// new.
 pub fn acknowledged(stream: &TcpStream) -> Option<u32> {
     let mut last = None;
     let mut space = cmsg_space!(libc::sock_extended_err, libc::sockaddr_in, [libc::timespec; 3]);

@@ -33,8 +33,8 @@ pub struct Task {
     /// The user to become once all sockets are there; none: nobody else.
     #[serde(default)]
     pub user: Option<u32>,
-    /// The named pipe through which the client tells the server about exchanges, so that messages need no header and may
-    /// have any size.
+    /// The named pipe through which the client tells the server about exchanges, so that messages need no header and
+    /// may have any size.
     pub control: PathBuf,
     /// The server's address and port.
     pub address: Ipv4Addr,

@@ -103,8 +103,8 @@ fn limited() -> Value {
     json!({ "kind": "declared", "name": "app_limited", "params": { "rate": { "rate": 1 } } })
 }
 
-/// Messages of any size, a byte and what no buffer holds; those of one connection complete in their order, an answer comes
-/// after the service time, and the other end counts every byte once.
+/// Messages of any size, a byte and what no buffer holds; those of one connection complete in their order, an answer
+/// comes after the service time, and the other end counts every byte once.
 #[test]
 fn exchanges_of_any_size_complete_in_order() {
     let sizes = vec![(1, 0), (20_000_000, 0), (1, 3_000_000), (5, 1), (100_000, 0)];

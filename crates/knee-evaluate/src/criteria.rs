@@ -82,8 +82,8 @@ pub enum Form {
     Value,
     /// Its part, 0 to 1, in that of all flows.
     Share,
-    /// The part, up to 1, of it that flows lose compared with a run without the algorithm, or by which their delay grows
-    /// (Ware et al., HotNets 2019).
+    /// The part, up to 1, of it that flows lose compared with a run without the algorithm, or by which their delay
+    /// grows (Ware et al., HotNets 2019).
     Harm,
 }
 

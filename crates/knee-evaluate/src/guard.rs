@@ -10,8 +10,8 @@ use std::time::Instant;
 
 /// Largest window, packets; `knee` holds algorithms written in Python to the same (`crates/knee-py/src/own.rs`).
 const MAX_WINDOW: u64 = 1_000_000_000;
-/// Bytes that a flow may send for each byte that the link could have carried, and beside these. A flow that sends ten times
-/// that much loses nine packets of ten; the spare is more than any path and buffer of the criteria hold.
+/// Bytes that a flow may send for each byte that the link could have carried, and beside these. A flow that sends ten
+/// times that much loses nine packets of ten; the spare is more than any path and buffer of the criteria hold.
 const MAX_EXCESS: f64 = 10.0;
 const SPARE_BYTES: u64 = 32_000_000;
 /// The window that a flow has from a failure on until its run has been stopped, packets.

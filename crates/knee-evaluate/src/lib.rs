@@ -1,5 +1,5 @@
-//! Evaluates a congestion control in a test, by the criteria of RFC 9743: scenarios, thresholds and verdicts are those of
-//! `knee evaluate`, computed without Python. `docs/evaluate-rust.md` explains them.
+//! Evaluates a congestion control in a test, by the criteria of RFC 9743: scenarios, thresholds and verdicts are those
+//! of `knee evaluate`, computed without Python. `docs/evaluate-rust.md` explains them.
 //!
 //! ```no_run
 //! use knee_evaluate::Deployed::Cubic;
@@ -238,11 +238,12 @@ impl Evaluation {
         self
     }
 
-    /// Runs the scenarios, on all processors, and judges. An algorithm that panics, asks for a window of 0 or sends without
-    /// end gets the verdict [`Verdict::DoesNotRun`]; one that never returns from a method is not stopped.
+    /// Runs the scenarios, on all processors, and judges. An algorithm that panics, asks for a window of 0 or sends
+    /// without end gets the verdict [`Verdict::DoesNotRun`]; one that never returns from a method is not stopped.
     ///
     /// # Errors
-    /// [`Error`] if there is no such criterion, none of what was asked for can be run, or there is nothing to compare with.
+    /// [`Error`] if there is no such criterion, none of what was asked for can be run, or there is nothing to compare
+    /// with.
     pub fn run(&self) -> Result<Report, Error> {
         run::run(self)
     }

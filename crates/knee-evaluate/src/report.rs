@@ -175,8 +175,8 @@ impl Report {
         self.criteria.iter().find(|found| found.key == key).map(Found::verdict)
     }
 
-    /// Fails the test in which it is called if a figure is worse than with every deployed algorithm it was compared with,
-    /// or if the algorithm does not run in some scenario.
+    /// Fails the test in which it is called if a figure is worse than with every deployed algorithm it was compared
+    /// with, or if the algorithm does not run in some scenario.
     ///
     /// # Panics
     /// With a sentence for each such figure.

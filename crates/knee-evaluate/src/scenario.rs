@@ -1,7 +1,7 @@
 //! Scenarios of the criteria: the part of scenario files that this crate takes, and the specification of a run.
 //!
-//! It takes one link that is a wire, and flows that are endless streams or transfers, whose receivers may misbehave. Any other key is rejected by name,
-//! so that a scenario is either run as `knee evaluate` runs it, or not at all.
+//! It takes one link that is a wire, and flows that are endless streams or transfers, whose receivers may misbehave.
+//! Any other key is rejected by name, so that a scenario is either run as `knee evaluate` runs it, or not at all.
 
 use crate::quantity::{BitsPerSecond, Limit, Nanos, Size};
 use knee_net::spec::EcnSpec;
@@ -19,8 +19,8 @@ const LINK: &str = "bottleneck";
 const OVERHEAD: u32 = 14;
 /// Interval of the time series, ns: the default of scenario files.
 const INTERVAL: u64 = 100_000_000;
-/// Receive window of TCP flows, bytes. Several times what any path and buffer of the criteria hold, so that it limits none
-/// but an algorithm that sends all at once.
+/// Receive window of TCP flows, bytes. Several times what any path and buffer of the criteria hold, so that it limits
+/// none but an algorithm that sends all at once.
 const RECEIVE_WINDOW: u64 = 64 << 20;
 
 /// A scenario with [`PLACE`] where the algorithm comes.

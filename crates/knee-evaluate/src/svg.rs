@@ -1,4 +1,5 @@
-//! The report as a picture: for each figure its values by seed beside those of the deployed algorithms, and the threshold.
+//! The report as a picture: for each figure its values by seed beside those of the deployed algorithms, and the
+//! threshold.
 
 use crate::report::{Judged, Report};
 use crate::verdict::Verdict;
@@ -37,8 +38,8 @@ impl Axis {
 }
 
 impl Report {
-    /// The report as a picture (SVG) that needs nothing else: for each figure a strip with its value for each seed, those of
-    /// the deployed algorithms below, and a line at the threshold, whose better side is shaded.
+    /// The report as a picture (SVG) that needs nothing else: for each figure a strip with its value for each seed,
+    /// those of the deployed algorithms below, and a line at the threshold, whose better side is shaded.
     pub fn svg(&self) -> String {
         let rows: usize = self.criteria.iter().map(|found| found.figures.len()).sum();
         let width = LABELS + STRIP + WORDS + 2.0 * MARGIN;

@@ -62,7 +62,8 @@ fn costs(check: &Check, values: &[Option<f64>]) -> Vec<f64> {
     values.iter().map(|value| cost(check, *value)).collect()
 }
 
-/// The threshold in the figure's unit: as it stands, or from the worst deployed algorithm; infinite where that has no value.
+/// The threshold in the figure's unit: as it stands, or from the worst deployed algorithm; infinite where that has no
+/// value.
 pub(crate) fn threshold<'a>(check: &Check, deployed: impl Iterator<Item = &'a [Option<f64>]>) -> f64 {
     match check.bound {
         Bound::AtMost(bound) | Bound::AtLeast(bound) => bound,

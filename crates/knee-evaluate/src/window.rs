@@ -6,7 +6,8 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A controller that computes a window. Sizes are in bytes of UDP payload, times count from the start of the connection.
+/// A controller that computes a window. Sizes are in bytes of UDP payload, times count from the start of the
+/// connection.
 ///
 /// It runs in quinn's connection, which finds losses and paces at 1.25 windows per smoothed RTT. For an ACK that shows
 /// losses it calls [`on_ack`](Self::on_ack) for each packet, [`on_end_acks`](Self::on_end_acks) and

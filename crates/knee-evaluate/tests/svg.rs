@@ -17,7 +17,8 @@ fn of_class<'a>(drawn: &'a Document, class: &'a str) -> Vec<Node<'a, 'a>> {
     drawn.descendants().filter(|node| node.attribute("class") == Some(class)).collect()
 }
 
-/// Each value has a mark, on the side of the threshold's line on which the value is of the threshold; each threshold has a line.
+/// Each value has a mark, on the side of the threshold's line on which the value is of the threshold; each threshold
+/// has a line.
 #[test]
 fn marks_and_lines_are_where_values_and_thresholds_are() {
     let evaluation = quinn(|| Arc::new(NewRenoConfig::default())).named("a <b> & \"c\"").only("wired").seeds(1);

@@ -44,12 +44,13 @@ type Turn = (Key, u64);
 pub(crate) struct Arrival<'a> {
     pub(crate) at: Time,
     pub(crate) burst: &'a Burst,
-    /// Whether it goes before what the link does at the same time: it is of a lower turn, or comes together with the burst
-    /// before it, of the same turn.
+    /// Whether it goes before what the link does at the same time: it is of a lower turn, or comes together with the
+    /// burst before it, of the same turn.
     pub(crate) first: bool,
 }
 
-/// What arrives at a link in a span of time. [`Arrivals::sort`] orders it by time, then by turn, then by when it was added.
+/// What arrives at a link in a span of time. [`Arrivals::sort`] orders it by time, then by turn, then by when it was
+/// added.
 ///
 /// Times are first put into as many stretches as there are bursts, by counting; what is left to do within each is
 /// little.

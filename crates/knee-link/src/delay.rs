@@ -6,13 +6,13 @@
 //! | model | z |
 //! |---|---|
 //! | `normal` | standard normal |
-//! | `pareto` | (x - 1.5) × 4/3, where x is Pareto-distributed with scale 1 and shape 3: mean 0, standard deviation 1.15 |
+//! | `pareto` | (x - 1.5) × 4/3, x Pareto-distributed with scale 1 and shape 3: mean 0, standard deviation 1.15 |
 //! | `paretonormal` | a quarter of the first plus three quarters of the second, of one probability |
 //!
-//! Source: iproute2's netem tables (pareto.c, paretonormal.c), from which the constants are, with their 4096 entries and
-//! their limit of 4. `normal` departs from the table there by being symmetric to the last entry.
+//! Source: iproute2's netem tables (pareto.c, paretonormal.c), from which the constants are, with their 4096 entries
+//! and their limit of 4. `normal` departs from the table there by being symmetric to the last entry.
 
-use crate::registry::Choice;
+use crate::entry::Choice;
 use knee_core::convert::{index, index_u32, truncated};
 use knee_core::{Params, Rng, Time, params};
 
@@ -113,7 +113,8 @@ impl Delay {
     }
 }
 
-/// Value of the Pareto distribution with scale 1 and shape 3 that is exceeded with probability 1 - u, as netem scales it.
+/// Value of the Pareto distribution with scale 1 and shape 3 that is exceeded with probability 1 - u, as netem scales
+/// it.
 fn pareto(u: f64) -> f64 {
     (libm::pow(1.0 - u, -1.0 / 3.0) - 1.5) * 4.0 / 3.0
 }

@@ -1,25 +1,27 @@
-//! One direction of a link: random loss, a queue discipline, and a server that sends what leaves the queue. The models of
-//! links that people have (Wi-Fi, DOCSIS, cellular, satellite) are servers in [`models`], listed in [`registry`].
+//! One direction of a link: random loss, a queue discipline, and a server that sends what leaves the queue. The models
+//! of links that people have (Wi-Fi, DOCSIS, cellular, satellite) are servers in [`models`], listed in [`registry`].
 //!
 //! ```text
 //! arrivals ──► random loss ──► queue discipline ──► server: wire or medium ──► departures
 //!                  └──► drops ◄──────┘
 //! ```
 //!
-//! A [`Link`] has no clock and no event queue. Its owner asks [`Link::due`] when it acts next, and calls it no later than
-//! that: [`Link::arrive`] for packets that arrive now, [`Link::serve`] to let time pass, or [`Link::advance`] for many
-//! arrivals at once. What leaves and what is dropped is added to an [`Outcome`].
+//! A [`Link`] has no clock and no event queue. Its owner asks [`Link::due`] when it acts next, and calls it no later
+//! than that: [`Link::arrive`] for packets that arrive now, [`Link::serve`] to let time pass, or [`Link::advance`] for
+//! many arrivals at once. What leaves and what is dropped is added to an [`Outcome`].
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
 mod arrivals;
 mod bucket;
 pub mod delay;
+mod entry;
 mod line;
 mod link;
 pub mod loss;
 pub mod medium;
 pub mod models;
+mod outcome;
 pub mod queue;
 pub mod registry;
 mod server;
@@ -28,9 +30,10 @@ mod wire;
 
 pub use arrivals::Arrivals;
 pub use delay::Delay;
-pub use line::Line;
-pub use link::{Counters, Departure, Link, Load, Outcome};
+pub use line::{DynQueue, Line};
+pub use link::Link;
 pub use loss::Loss;
 pub use medium::Medium;
+pub use outcome::{Counters, Departure, Load, Outcome};
 pub use server::Server;
 pub use wire::Wire;

@@ -1,9 +1,9 @@
 //! The work of a link: random loss before its queue, and the server behind it.
 
 use crate::arrivals::{Arrival, Arrivals};
-use crate::link::{Counters, Departure, Load, Outcome};
 use crate::loss::Loss;
 use crate::medium::{Access, Capacity, Transit};
+use crate::outcome::{Counters, Departure, Load, Outcome};
 use crate::queue::{Burst, Bursts, Context};
 use crate::server::Server;
 use crate::wire::bits_in;
@@ -20,7 +20,8 @@ pub struct Line {
     pub(crate) loss: Loss,
     /// When it acts next; `Time::MAX`: not before something arrives.
     pub(crate) due: Time,
-    /// Whether it only waits for its queue to release a packet, or for packets that have left a medium's queue to leave.
+    /// Whether it only waits for its queue to release a packet, or for packets that have left a medium's queue to
+    /// leave.
     waiting: bool,
     /// The packet that a wire sends; it leaves when the link is `due`.
     pub(crate) on_wire: Option<Departure>,
@@ -117,8 +118,8 @@ impl Line {
         self.counters.bytes += u64::from(departure.packet.size) + self.overhead;
     }
 
-    /// Whether a packet that arrives now may change when the link acts next: it does nothing, or only waits for its queue
-    /// to release a packet.
+    /// Whether a packet that arrives now may change when the link acts next: it does nothing, or only waits for its
+    /// queue to release a packet.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.due == Time::MAX || self.waiting
@@ -298,5 +299,18 @@ impl Line {
         } else {
             self.offered + within(rate.unwrap_or(0), now - self.rate_since)
         }
+    }
+}
+
+/// A discipline behind a link. What is done for many packets at once is compiled for each discipline; nobody implements
+/// this.
+pub trait DynQueue: Bursts {
+    /// As [`crate::Link::advance`].
+    fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome);
+}
+
+impl<Q: Bursts> DynQueue for Q {
+    fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome) {
+        line.advance(self, arrivals, until, out);
     }
 }

@@ -1,65 +1,12 @@
 //! The link: what arrives goes through loss and queue to the server, and leaves.
 
 use crate::arrivals::Arrivals;
-use crate::line::Line;
+use crate::line::{DynQueue, Line};
 use crate::loss::Loss;
-use crate::queue::{Backlog, Burst, DynQueue, Limit, Note, Resize};
+use crate::outcome::{Counters, Departure, Load, Outcome};
+use crate::queue::{Backlog, Burst, Limit, Resize};
 use crate::server::Server;
-use knee_core::{ConnectionId, Packet, Rate, Time};
-
-/// A packet that leaves a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Departure {
-    /// It leaves the link at `arrived`; its sojourn is added to `queued`.
-    pub packet: Packet,
-    /// How long it was in the queue.
-    pub sojourn: Time,
-}
-
-/// What has become of packets.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// Those that left the link, in that order.
-    pub departed: Vec<Departure>,
-    /// Those dropped, in that order, and when.
-    pub dropped: Vec<(Time, Packet)>,
-    /// What the queue noted, in the order of time.
-    pub notes: Vec<Note>,
-}
-
-impl Outcome {
-    /// Whether packets were dropped or the queue noted something.
-    #[inline]
-    pub const fn has_news(&self) -> bool {
-        !self.dropped.is_empty() || !self.notes.is_empty()
-    }
-}
-
-/// What a link has done since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Packets that arrived, before random loss.
-    pub arrived: u64,
-    /// Packets that left.
-    pub departed: u64,
-    /// Bytes that left, overhead included.
-    pub bytes: u64,
-    /// Packets dropped by the queue or by random loss.
-    pub drops: u64,
-}
-
-/// Bits that a link has carried and could have carried since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Load {
-    /// Bits that left, and those of a packet that have been sent.
-    pub carried: u128,
-    /// Bits it could have carried, beside what a token bucket had saved.
-    pub offered: u128,
-    /// What a token bucket has saved up to now.
-    pub saved: u128,
-    /// By how much the others may be off, times being whole nanoseconds.
-    pub rounding: u128,
-}
+use knee_core::{ConnectionId, Rate, Time};
 
 /// One direction of a link.
 pub struct Link {
@@ -195,8 +142,8 @@ impl Link {
 
     /// What it has carried and could have carried up to `now`.
     ///
-    /// It is counted in bits, so that a packet belongs to each of two windows for the part sent in it. A token bucket sends a
-    /// packet at once that tokens are still owed for: it counts as these come.
+    /// It is counted in bits, so that a packet belongs to each of two windows for the part sent in it. A token bucket
+    /// sends a packet at once that tokens are still owed for: it counts as these come.
     pub fn load(&self, now: Time) -> Load {
         self.line.load(now)
     }

@@ -1,7 +1,7 @@
 //! Random loss before a queue: packet by packet, or in bursts.
 //!
-//! `gilbert-elliott` is a chain of two states that takes a step with each packet; each state has a loss probability of its
-//! own.
+//! `gilbert-elliott` is a chain of two states that takes a step with each packet; each state has a loss probability of
+//! its own.
 //!
 //! ```text
 //!            p
@@ -10,11 +10,12 @@
 //!            r
 //! ```
 //!
-//! Sources: E. N. Gilbert, "Capacity of a Burst-Noise Channel", Bell System Technical Journal 39 (1960), where `loss_good` is
-//! 0; E. O. Elliott, "Estimates of Error Rates for Codes on Burst-Noise Channels", the same 42 (1963), where it need not be.
-//! Linux's netem has it as `loss gemodel p r 1-h 1-k`: its `1-h` is `loss_bad`, its `1-k` is `loss_good` (tc-netem(8)).
+//! Sources: E. N. Gilbert, "Capacity of a Burst-Noise Channel", Bell System Technical Journal 39 (1960), where
+//! `loss_good` is 0; E. O. Elliott, "Estimates of Error Rates for Codes on Burst-Noise Channels", the same 42 (1963),
+//! where it need not be. Linux's netem has it as `loss gemodel p r 1-h 1-k`: its `1-h` is `loss_bad`, its `1-k` is
+//! `loss_good` (tc-netem(8)).
 
-use crate::registry::Choice;
+use crate::entry::Choice;
 use knee_core::{Params, Rng, params};
 
 /// Random loss of each packet by itself, with the probability `loss` of the link.
@@ -123,8 +124,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "draws too often for Miri")]
     fn bursts_and_the_loss_rate_are_those_of_the_chain() {
-        // Gilbert's simple model: all is lost in the bad state, nothing in the good one. The rate is p / (p + r), a burst
-        // has 1 / r packets. Some 20,000 bursts make the standard error of both less than 1 %.
+        // Gilbert's simple model: all is lost in the bad state, nothing in the good one. The rate is p / (p + r), a
+        // burst has 1 / r packets. Some 20,000 bursts make the standard error of both less than 1 %.
         for (p, r) in [(0.01, 1.0 / 3.0), (0.02, 0.1), (0.05, 0.9)] {
             let (rate, burst) = observed(&[("p", p), ("r", r)], 2_000_000);
             assert!((rate / (p / (p + r)) - 1.0).abs() < 0.03, "{rate} for p = {p}, r = {r}");

@@ -1,6 +1,6 @@
 //! What a link asks of a server that is not a wire.
 
-use crate::link::{Counters, Departure};
+use crate::outcome::{Counters, Departure};
 use crate::queue::{Backlog, Context, Queue};
 use knee_core::{Packet, Rate, Time};
 use std::collections::VecDeque;
@@ -30,15 +30,21 @@ pub trait Port {
     /// The packet is lost now.
     fn lose(&mut self, frame: Frame);
 
-    /// So many bits are sent evenly `from` one time `until` another, and so count as carried by the link; between equal times at
-    /// once. A later call replaces what is still to be sent.
+    /// So many bits are sent evenly `from` one time `until` another, and so count as carried by the link; between equal
+    /// times at once. A later call replaces what is still to be sent.
     fn carry(&mut self, bits: u64, from: Time, until: Time);
+}
+
+/// What changes the propagation delay behind a link.
+pub trait PathDelay: Send {
+    /// The extra delay `now`, which is not before that of the call before.
+    fn delay(&mut self, now: Time) -> Time;
 }
 
 /// A server with times of its own: it says when packets leave the queue, when they leave the link, and which are lost.
 pub trait Medium: Send {
-    /// It is the time that it asked for, or a packet has come while it asked for none. Gives when it is to be asked next:
-    /// a time not before now; `Time::MAX`: not before a packet comes, or the queue releases one.
+    /// It is the time that it asked for, or a packet has come while it asked for none. Gives when it is to be asked
+    /// next: a time not before now; `Time::MAX`: not before a packet comes, or the queue releases one.
     fn serve(&mut self, now: Time, port: &mut dyn Port) -> Time;
 
     /// What it can carry, which the link's utilization is a share of.
@@ -55,8 +61,8 @@ pub enum Capacity {
     Rate {
         /// In bit/s.
         bps: u64,
-        /// Bits that it could have sent before and may send now beyond its rate, such as a bucket's tokens; negative: those it
-        /// sent too early.
+        /// Bits that it could have sent before and may send now beyond its rate, such as a bucket's tokens; negative:
+        /// those it sent too early.
         saved: i128,
     },
     /// It has no rate: bits that it could have carried from the start until now.

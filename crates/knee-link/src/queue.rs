@@ -5,9 +5,6 @@
 //! [`Queue::next_wake`] when to ask again. Every packet dropped is put into [`Context::dropped`], so that none is
 //! lost without account.
 
-use crate::arrivals::Arrivals;
-use crate::line::Line;
-use crate::link::Outcome;
 use knee_core::convert::index_u32;
 use knee_core::{Bytes, ConnectionId, Packet, Rate, Rng, Time, Tuple};
 
@@ -84,7 +81,8 @@ pub struct Context {
 pub struct Connections(Vec<ConnectionId>);
 
 impl Connections {
-    /// From now on packets that carry this index belong to connection `id`. Without this, each index is a flow of its own.
+    /// From now on packets that carry this index belong to connection `id`. Without this, each index is a flow of its
+    /// own.
     pub fn set(&mut self, index: u32, id: ConnectionId) {
         let known = index_u32(self.0.len());
         self.0.extend((known..=index).map(ConnectionId::of_flow));
@@ -159,25 +157,25 @@ pub trait Queue: Send {
     /// What is held.
     fn backlog(&self) -> Backlog;
 
-    /// Takes a new capacity, or a new rate of the link, at which a limit in time is another number of bytes; drops what no
-    /// longer fits.
+    /// Takes a new capacity, or a new rate of the link, at which a limit in time is another number of bytes; drops what
+    /// no longer fits.
     fn resize(&mut self, to: Resize, cx: &mut Context);
 
     /// Hears that an interval of the time series ends: the moment to note what is to be drawn over time.
     fn observe(&self, _cx: &mut Context) {}
 }
 
-/// What a discipline does with many packets at once, which makes it faster where it does not look at each packet. By default
-/// they come and go one by one: `impl Bursts for Mine {}`.
+/// What a discipline does with many packets at once, which makes it faster where it does not look at each packet. By
+/// default they come and go one by one: `impl Bursts for Mine {}`.
 pub trait Bursts: Queue {
     /// Takes in at once as many packets of a burst as it can; gives how many. The others then come one by one.
     fn enqueue_burst(&mut self, _burst: &Burst, _cx: &mut Context) -> u32 {
         0
     }
 
-    /// Gives at once up to `max` of the next packets to send, as far as they differ only by their segments, which follow
-    /// each other: puts the first into `first` and returns how many they are. They leave back to back, and nothing arrives
-    /// meanwhile.
+    /// Gives at once up to `max` of the next packets to send, as far as they differ only by their segments, which
+    /// follow each other: puts the first into `first` and returns how many they are. They leave back to back, and
+    /// nothing arrives meanwhile.
     fn dequeue_run(&mut self, _max: u32, first: &mut Packet, cx: &mut Context) -> u32 {
         match &self.dequeue(cx) {
             Some(packet) => {
@@ -186,17 +184,5 @@ pub trait Bursts: Queue {
             }
             None => 0,
         }
-    }
-}
-
-/// A discipline behind a link. What is done for many packets at once is compiled for each discipline; nobody implements this.
-pub trait DynQueue: Bursts {
-    /// As [`crate::Link::advance`].
-    fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome);
-}
-
-impl<Q: Bursts> DynQueue for Q {
-    fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome) {
-        line.advance(self, arrivals, until, out);
     }
 }

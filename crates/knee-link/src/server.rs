@@ -21,8 +21,8 @@ impl Server {
         Self::Wire(Wire::new(rate))
     }
 
-    /// A token bucket (Linux's htb) of `rate`, which is not zero, that holds `burst` bytes: a packet leaves at once while
-    /// there are tokens.
+    /// A token bucket (Linux's htb) of `rate`, which is not zero, that holds `burst` bytes: a packet leaves at once
+    /// while there are tokens.
     pub fn bucket(rate: Rate, burst: Bytes) -> Self {
         Self::Medium(Box::new(TokenBucket::new(rate, burst)))
     }

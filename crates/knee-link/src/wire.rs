@@ -45,8 +45,8 @@ impl Wire {
         self.last = (bytes, numerator / self.rate, numerator % self.rate);
     }
 
-    /// How many packets of at most `max` bytes certainly begin to be sent within `span` if the first one begins at once:
-    /// at least 1.
+    /// How many packets of at most `max` bytes certainly begin to be sent within `span` if the first one begins at
+    /// once: at least 1.
     #[inline]
     pub(crate) const fn begun_within(&self, span: Time, max: u64) -> u32 {
         // Each takes as long as the last one if that was a full one, or less, or a nanosecond more.

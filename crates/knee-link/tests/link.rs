@@ -150,8 +150,8 @@ fn a_bucket_lets_a_burst_go_at_once_and_then_keeps_the_rate() {
     assert_eq!(one.load(now + MS * 99).saved, 2 * 1514 * 8, "the depth stays in bytes");
 }
 
-/// Linux's htb dequeues after each packet that is enqueued: of a burst into an empty queue of three, as many leave at once
-/// as there are tokens for, and three wait. (Measured on Linux 6.1: of a window of ten, five are dropped.)
+/// Linux's htb dequeues after each packet that is enqueued: of a burst into an empty queue of three, as many leave at
+/// once as there are tokens for, and three wait. (Measured on Linux 6.1: of a window of ten, five are dropped.)
 #[test]
 fn a_full_bucket_lets_packets_of_a_burst_pass_a_short_queue() {
     let server = || Server::bucket(RATE, Bytes(1600));

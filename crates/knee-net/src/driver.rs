@@ -1,8 +1,9 @@
 //! Moves packets through a network, from event to event.
 //!
-//! A packet that sets out ([`Driver::send`]) comes to the first link of its path. The link serves it when it is due; the packet
-//! goes through the pipe behind the link, if there is one, to the next link, and at last to an end: data to its receiver, an
-//! ACK through the pipe at the end of the path to its sender. There [`Driver::step`] gives it to whoever runs the network.
+//! A packet that sets out ([`Driver::send`]) comes to the first link of its path. The link serves it when it is due;
+//! the packet goes through the pipe behind the link, if there is one, to the next link, and at last to an end: data to
+//! its receiver, an ACK through the pipe at the end of the path to its sender. There [`Driver::step`] gives it to
+//! whoever runs the network.
 
 use crate::events::{Event, Events};
 use crate::network::{FlowPath, Network};
@@ -27,8 +28,8 @@ pub enum Step {
 pub struct Driver {
     /// An event for each link and pipe that has something to do, and what others schedule.
     pub events: Events,
-    /// The link or pipe that acted last, with the time of its next packet: as long as nothing else is due before, it goes on
-    /// without the heap.
+    /// The link or pipe that acted last, with the time of its next packet: as long as nothing else is due before, it
+    /// goes on without the heap.
     last: (Time, Event),
 }
 
@@ -46,8 +47,8 @@ impl Driver {
         self.events.next().min(self.last.0)
     }
 
-    /// Lets the next event before `end` happen, if there is one, and gives its time. Links that dropped packets or left notes
-    /// are in [`Network::news`] then.
+    /// Lets the next event before `end` happen, if there is one, and gives its time. Links that dropped packets or left
+    /// notes are in [`Network::news`] then.
     #[inline]
     pub fn step(&mut self, network: &mut Network, end: Time) -> Option<(Time, Step)> {
         let (last, next) = (self.last, self.events.next());

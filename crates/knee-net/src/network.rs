@@ -43,8 +43,8 @@ pub struct FlowPath {
     pub ack_delay: Time,
     /// Base RTT: that delay, and the links'.
     pub base_rtt: Time,
-    /// Whether data and ACKs change places, as for what is sent against a flow's data: the pipe then lies at the end of the
-    /// data's path, and there is none at the end of the ACKs'.
+    /// Whether data and ACKs change places, as for what is sent against a flow's data: the pipe then lies at the end of
+    /// the data's path, and there is none at the end of the ACKs'.
     pub mirrored: bool,
 }
 
@@ -77,8 +77,8 @@ pub struct Network {
     pub routes: Vec<Route>,
     /// By flow.
     pub flow_paths: Vec<FlowPath>,
-    /// Links in whose outcomes are drops or notes that a [`crate::driver::Driver`] has brought about, in the order in which it
-    /// did; whoever books them empties it.
+    /// Links in whose outcomes are drops or notes that a [`crate::driver::Driver`] has brought about, in the order in
+    /// which it did; whoever books them empties it.
     pub news: Vec<u32>,
 }
 

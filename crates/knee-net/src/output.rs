@@ -267,8 +267,8 @@ pub struct Output {
     pub flows: Vec<FlowFigures>,
     /// Figures per link: forward directions first, then the reverse directions that have a queue.
     pub links: Vec<LinkFigures>,
-    /// The window of totals and of the links' figures, s: from the first start and the warmup to the end; none where that
-    /// is later.
+    /// The window of totals and of the links' figures, s: from the first start and the warmup to the end; none where
+    /// that is later.
     pub window_s: Option<(f64, f64)>,
     /// From when to when all flows ran, s; none where there is no such time.
     pub common_window_s: Option<(f64, f64)>,

@@ -49,11 +49,11 @@ pub struct TcpSpec {
     /// Whether senders hand segments down in bursts sized to a millisecond of their pacing rate, as Linux does (TSO
     /// autosizing and deferral), or one by one.
     pub tso: bool,
-    /// Bursts are larger on short paths: their part beyond the rate's halves for every 2^this us of the least RTT (Linux's
-    /// tcp_tso_rtt_log, since 5.18). 0, as good as never: before 5.18.
+    /// Bursts are larger on short paths: their part beyond the rate's halves for every 2^this us of the least RTT
+    /// (Linux's tcp_tso_rtt_log, since 5.18). 0, as good as never: before 5.18.
     pub tso_rtt_log: u32,
-    /// Bytes up to which the receiver's window grows as data arrives, half of the receive buffer: until then every packet
-    /// is acknowledged at once (Linux's tcp_grow_window). It limits nothing, that is `receive_window`'s part.
+    /// Bytes up to which the receiver's window grows as data arrives, half of the receive buffer: until then every
+    /// packet is acknowledged at once (Linux's tcp_grow_window). It limits nothing, that is `receive_window`'s part.
     pub window_growth: u64,
     /// Receive window in bytes; none: does not limit.
     pub receive_window: Option<u64>,
@@ -96,13 +96,16 @@ pub struct LinkSpec {
     #[serde(default)]
     pub model: ModelSpec,
     /// Random loss probability before the queue.
+    #[serde(default)]
     pub loss: f64,
     /// Model of that loss; none: `loss` for each packet.
     #[serde(default)]
     pub loss_model: Option<ModelSpec>,
     /// Propagation delay behind the queue, ns; part of the base RTT of the flows that cross it.
+    #[serde(default)]
     pub delay: u64,
     /// Largest random extra delay behind the queue, ns, uniform from 0.
+    #[serde(default)]
     pub jitter: u64,
     /// Distribution of the extra delay; none: that of `jitter`.
     #[serde(default)]
@@ -111,6 +114,7 @@ pub struct LinkSpec {
     #[serde(default)]
     pub delay_table: Option<Vec<u64>>,
     /// Whether the extra delay may change the order of packets.
+    #[serde(default)]
     pub reorder: bool,
     /// Bytes a token bucket may send at once (Linux's htb); none: a wire that serialises each packet.
     pub burst: Option<u64>,
@@ -234,8 +238,8 @@ pub struct FlowSpec {
     pub label: String,
     /// Name of the congestion control.
     pub cc: String,
-    /// Parameters of the congestion control, a map of [`ValueSpec`]s by name. It is read once for all flows in a row that are
-    /// told the same: there may be a million.
+    /// Parameters of the congestion control, a map of [`ValueSpec`]s by name. It is read once for all flows in a row
+    /// that are told the same: there may be a million.
     pub cc_params: Option<Box<RawValue>>,
     /// Base round-trip time, ns: link delays and the fixed delay of the ACK path.
     pub rtt: u64,

@@ -37,29 +37,29 @@ mod _core {
         listing::registry().to_string()
     }
 
-    /// What of a link model's parameters (JSON, tagged with their kinds) contradicts each other or the rate, in bit/s: the
-    /// parameter, what was found, what would be accepted.
+    /// What of a link model's parameters (JSON, tagged with their kinds) contradicts each other or the rate, in bit/s:
+    /// the parameter, what was found, what would be accepted.
     #[pyfunction]
     fn link_conflict(name: &str, params: &str, rate: u64) -> PyResult<Option<(String, String, String)>> {
         listing::conflict(name, params, rate).map_err(SpecError::new_err)
     }
 
-    /// How long a packet may have to wait at a link of this model (parameters in JSON, tagged with their kinds) and rate, in
-    /// bit/s, although no other waits, ns.
+    /// How long a packet may have to wait at a link of this model (parameters in JSON, tagged with their kinds) and
+    /// rate, in bit/s, although no other waits, ns.
     #[pyfunction]
     fn link_access(name: &str, params: &str, rate: u64) -> PyResult<u64> {
         listing::access(name, params, rate).map_err(SpecError::new_err)
     }
 
-    /// What of a kind of traffic's parameters (JSON, tagged with their kinds) contradicts each other: the parameter, what
-    /// was found, what would be accepted.
+    /// What of a kind of traffic's parameters (JSON, tagged with their kinds) contradicts each other: the parameter,
+    /// what was found, what would be accepted.
     #[pyfunction]
     fn traffic_conflict(name: &str, params: &str) -> PyResult<Option<(String, String, String)>> {
         listing::traffic_conflict(name, params).map_err(SpecError::new_err)
     }
 
-    /// The rate that a kind of traffic offers with these parameters (JSON, tagged with their kinds), bit/s; none: it takes
-    /// what it gets.
+    /// The rate that a kind of traffic offers with these parameters (JSON, tagged with their kinds), bit/s; none: it
+    /// takes what it gets.
     #[pyfunction]
     fn traffic_load(name: &str, params: &str) -> PyResult<Option<u64>> {
         listing::traffic_load(name, params).map_err(SpecError::new_err)

@@ -4,8 +4,8 @@ use knee_cc::Ecn;
 use knee_core::{Kind, Param, Params, Value};
 use serde_json::{Value as Json, json};
 
-/// The registries of algorithms, of queue disciplines, of the models of links, of their loss and of their delay, of the QUIC
-/// stacks' own controllers, of receivers, and of kinds of traffic. Times in ns, rates in bit/s, sizes in bytes.
+/// The registries of algorithms, of queue disciplines, of the models of links, of their loss and of their delay, of the
+/// QUIC stacks' own controllers, of receivers, and of kinds of traffic. Times in ns, rates in bit/s, sizes in bytes.
 pub fn registry() -> Json {
     let cc: Vec<Json> = knee_cc::registry().iter().map(algorithm).collect();
     let queues: Vec<Json> = knee_queue::registry().iter().map(discipline).collect();
@@ -21,7 +21,8 @@ pub fn registry() -> Json {
     })
 }
 
-/// What of a link model's parameters contradicts each other or the rate: the parameter, what was found and what would do.
+/// What of a link model's parameters contradicts each other or the rate: the parameter, what was found and what would
+/// do.
 pub fn conflict(name: &str, params: &str, rate: u64) -> Result<Option<(String, String, String)>, String> {
     let model = knee_link::registry::find(name).ok_or_else(|| format!("no link model `{name}`"))?;
     let given: knee_net::spec::ParamsSpec = serde_json::from_str(params).map_err(|error| error.to_string())?;

@@ -73,12 +73,12 @@ struct Figures<'a> {
 /// What a run gives: [`Figures`] in JSON, and its rows.
 type Outcome = Result<(String, Rows), Failure>;
 
-/// Runs a specification in JSON to its end, with the interpreter free for others unless algorithms are written in Python.
-/// Calls `look` some 20 times a second with the fraction of simulated time that has passed; an error of `look` cancels
-/// the run.
+/// Runs a specification in JSON to its end, with the interpreter free for others unless algorithms are written in
+/// Python. Calls `look` some 20 times a second with the fraction of simulated time that has passed; an error of `look`
+/// cancels the run.
 ///
-/// The caller is never held up by the engine: a run that has been cancelled and does not end soon is left to itself, and
-/// ends at its next look.
+/// The caller is never held up by the engine: a run that has been cancelled and does not end soon is left to itself,
+/// and ends at its next look.
 ///
 /// # Errors
 /// Those of the engine, of `look`, and of algorithms written in Python.
@@ -110,7 +110,8 @@ pub fn run<E: From<Failure>>(
             shared.cancel.store(true, Relaxed);
             let thread = shared.thread.load(Relaxed);
             if py.detach(|| receive(&mut take, GRACE)).is_none() && thread != 0 {
-                // It may be in an endless loop of Python's. Where that cannot be broken the caller's own error matters more.
+                // It may be in an endless loop of Python's. Where that cannot be broken the caller's own error matters
+                // more.
                 let _ = interrupt(py, thread);
                 py.detach(|| receive(&mut take, GRACE));
             }
@@ -119,8 +120,8 @@ pub fn run<E: From<Failure>>(
     }
 }
 
-/// Waits so long for the outcome; none where it is not there yet. Takes the receiver mutably: a shared one could not leave
-/// the interpreter.
+/// Waits so long for the outcome; none where it is not there yet. Takes the receiver mutably: a shared one could not
+/// leave the interpreter.
 fn receive(take: &mut Receiver<Outcome>, patience: Duration) -> Option<Outcome> {
     match take.recv_timeout(patience) {
         Ok(outcome) => Some(outcome),

@@ -1,9 +1,9 @@
 //! quinn's own events, brought to the form of ours.
 //!
 //! quinn 0.11 gives times as 32-bit floats, which are 2 us apart after 20 s, and RTTs in seconds, where the format has
-//! milliseconds. It names the size of every packet `length` of its header, a field that the format keeps for packets with
-//! long headers, and which no reader looks at. It gives the same trigger for each lost packet, because it subtracts the two
-//! times the wrong way round. Frames it leaves out.
+//! milliseconds. It names the size of every packet `length` of its header, a field that the format keeps for packets
+//! with long headers, and which no reader looks at. It gives the same trigger for each lost packet, because it
+//! subtracts the two times the wrong way round. Frames it leaves out.
 
 use crate::{Log, RECORD_SEPARATOR};
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! qlog files: one connection each, or several as groups of events, as JSON text sequences (draft-ietf-quic-qlog-main-schema-05, version 0.3, which qvis
-//! reads; events of draft-ietf-quic-qlog-quic-events-04).
+//! qlog files: one connection each, or several as groups of events, as JSON text sequences
+//! (draft-ietf-quic-qlog-main-schema-05, version 0.3, which qvis reads; events of draft-ietf-quic-qlog-quic-events-04).
 //!
 //! A [`Log`] is a file that takes events at times of any clock. quinn writes its own events into it through
 //! [`Log::quinn`]; what it cannot know, and what senders other than quinn do, is written with [`Log::event`].
@@ -119,8 +119,8 @@ impl Log {
         self.inside(|inside| inside.now = inside.now.max(now));
     }
 
-    /// The packets, in ranges that include their ends, that the next packet acknowledges which quinn receives: quinn's own
-    /// event does not tell.
+    /// The packets, in ranges that include their ends, that the next packet acknowledges which quinn receives: quinn's
+    /// own event does not tell.
     pub fn set_acked(&self, acked: Option<Vec<(u64, u64)>>) {
         self.inside(|inside| inside.acked = acked);
     }

@@ -92,7 +92,8 @@ pub(crate) struct CodelLaw {
     interval: CodelTime,
     /// `CodelTime::MAX`: off.
     ce_threshold: CodelTime,
-    /// The IP header's ECN field is compared with the selector in these bits; 0: any packet is marked beyond the threshold.
+    /// The IP header's ECN field is compared with the selector in these bits; 0: any packet is marked beyond the
+    /// threshold.
     ce_threshold_mask: u8,
     ce_threshold_selector: u8,
     /// Bytes queued up to which nothing is dropped: one full frame.
@@ -155,8 +156,8 @@ impl CodelState {
 
 /// The queue that a CoDel controls.
 pub(crate) trait Source {
-    /// Takes the packet at the head and puts it into `packet`, by reference: so it is copied once, in wide moves. False:
-    /// there is none.
+    /// Takes the packet at the head and puts it into `packet`, by reference: so it is copied once, in wide moves.
+    /// False: there is none.
     fn pop(&mut self, packet: &mut Packet) -> bool;
     /// Bytes left, overhead included.
     fn bytes(&self) -> Bytes;

@@ -1,4 +1,5 @@
-//! `docsis-lld`: the dual queue of Low Latency DOCSIS, coupled as in RFC 9332, whose delays leave the wait for grants out.
+//! `docsis-lld`: the dual queue of Low Latency DOCSIS, coupled as in RFC 9332, whose delays leave the wait for grants
+//! out.
 //!
 //! ```text
 //!            ┌─ C: docsis-pie, p from C's bytes over the rate that L leaves
@@ -7,11 +8,11 @@
 //! ```
 //!
 //! - L4S packets (ECT(1) or CE; RFC 9331, 5.1) go to L, all others to C, which drops and never marks.
-//! - L's delay is that of a virtual queue, which each packet lengthens and which empties at the link's rate, whether a grant
-//!   is there or not; or what L holds over the rate beyond `loop_delay`, the time that a request and its grant take, where
-//!   that is more. The downstream needs no grants: `loop_delay` is 0.
-//! - `ramp` rises from 0 to 1 between `max_thresh - range` and `max_thresh`; on slow links both move up until the lower one
-//!   is two frames of 2000 bytes.
+//! - L's delay is that of a virtual queue, which each packet lengthens and which empties at the link's rate, whether a
+//!   grant is there or not; or what L holds over the rate beyond `loop_delay`, the time that a request and its grant
+//!   take, where that is more. The downstream needs no grants: `loop_delay` is 0.
+//! - `ramp` rises from 0 to 1 between `max_thresh - range` and `max_thresh`; on slow links both move up until the lower
+//!   one is two frames of 2000 bytes.
 //! - Marks are spread evenly: probabilities are summed up, and each whole one is a mark.
 //! - C's delay is its bytes over the rate less what L takes, at most `weight`/256 of it.
 //! - While both have packets L gets `weight`/256 of the bytes, 90 %.
@@ -20,9 +21,9 @@
 //! Source: DOCSIS 3.1 MULPI (CM-SP-MULPIv3.1-I19), annexes M, N and O, as CableLabs' model for ns-3 documents it
 //! (github.com/cablelabs/docsis-ns3); RFC 9332.
 //!
-//! Departures: what L takes is averaged over about eight intervals, since the noise of one in the difference of two rates
-//! moves C's probability more than its queue does; what L holds is not averaged before it is compared with the virtual
-//! queue. Left out: queue protection (RFC 9957), NQB's code point, rates and buffers of single service flows.
+//! Departures: what L takes is averaged over about eight intervals, since the noise of one in the difference of two
+//! rates moves C's probability more than its queue does; what L holds is not averaged before it is compared with the
+//! virtual queue. Left out: queue protection (RFC 9957), NQB's code point, rates and buffers of single service flows.
 
 use crate::bound::Bound;
 use crate::docsis_pie::{self, BUFFER, Controller, INTERVAL, time_for};
@@ -290,7 +291,8 @@ mod tests {
 
     #[test]
     fn what_comes_faster_than_the_rate_is_marked() {
-        // Twice the rate: the virtual queue grows by 60.56 us with each packet, from 121.12 us, and reaches 1 ms with the 16th.
+        // Twice the rate: the virtual queue grows by 60.56 us with each packet, from 121.12 us, and reaches 1 ms with
+        // the 16th.
         let (mut q, mut cx) = (queue(&[]), Context::default());
         let marked: Vec<bool> = (0..40)
             .map(|i| {

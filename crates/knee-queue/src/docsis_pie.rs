@@ -9,23 +9,23 @@
 //!
 //! Source: RFC 8034, rule by rule; constants as in its Appendix A.1.2.
 //!
-//! - The delay is what the queue holds over the rate of the service flow, never a timestamp: the wait for a grant is not in
-//!   it (Section 4.2).
+//! - The delay is what the queue holds over the rate of the service flow, never a timestamp: the wait for a grant is
+//!   not in it (Section 4.2).
 //! - The target is 10 ms (4.1).
 //! - From p = 10 % on a step is at most 2 %; beyond 200 ms of delay p rises by 2 % more (A.2).
 //! - p is scaled down to 10^-6 and below in seven steps, where PIE has two (4.4).
 //! - p decays by 2 % at each update while two delays in a row are below 5 ms, where PIE waits for none (4.5).
 //! - A packet is dropped with p times its size over 1024 bytes, at most 85 % (4.6); so p itself may be up to 13.6.
 //! - Probabilities are summed up since the last drop: below 0.85 nothing is dropped, from 8.5 on everything (A.3).
-//! - Nothing is dropped while the last delay is below half the target and p < 20 %, or two packets of 1024 bytes or less
-//!   wait (A.3).
-//! - A queue that was quiet for 1 s is inactive: nothing is dropped until a third of its buffer is full. Its first drop then
-//!   begins 142 ms in which no other follows (4.3).
+//! - Nothing is dropped while the last delay is below half the target and p < 20 %, or two packets of 1024 bytes or
+//!   less wait (A.3).
+//! - A queue that was quiet for 1 s is inactive: nothing is dropped until a third of its buffer is full. Its first drop
+//!   then begins 142 ms in which no other follows (4.3).
 //!
 //! Left out: the modem's token bucket with its peak rate, which the link models do not have (its tokens shorten the
 //! estimate by what may go at once); a service flow without a rate; a target of the operator per service flow, beside
-//! `target`. Packets are never marked, as in the RFC. The first update is at 16 ms, all at whole multiples of that, made up
-//! for as in `pie_law`.
+//! `target`. Packets are never marked, as in the RFC. The first update is at 16 ms, all at whole multiples of that,
+//! made up for as in `pie_law`.
 
 use crate::bound::Bound;
 use crate::fifo::Fifo;
@@ -153,8 +153,8 @@ impl Controller {
         now >= self.next_update
     }
 
-    /// Makes up for the updates due by `now`. `qdelay` estimates the delay for each of them, and gives the same from the
-    /// second one on.
+    /// Makes up for the updates due by `now`. `qdelay` estimates the delay for each of them, and gives the same from
+    /// the second one on.
     pub(crate) fn catch_up(&mut self, now: Time, mut qdelay: impl FnMut() -> Time) {
         let mut first = true;
         while self.is_due(now) {
@@ -380,8 +380,8 @@ mod tests {
             c.vars = Vars { prob: 0.1, qdelay_old: MS * 20, state: State::Active, ..c.vars };
             (0..100_000).filter(|_| c.strikes(size, 50_000, 100_000)).count() as f64
         };
-        // Sums of 0.85 take 1 / 0.1 packets of 1024 bytes less often than of 64: 0.148 against 0.00625 each, and until 0.85
-        // there is none, which makes a drop every 1 / p + 0.85 / p packets at most.
+        // Sums of 0.85 take 1 / 0.1 packets of 1024 bytes less often than of 64: 0.148 against 0.00625 each, and until
+        // 0.85 there is none, which makes a drop every 1 / p + 0.85 / p packets at most.
         let (large, small) = (drops(1514), drops(64));
         assert!((15.0..35.0).contains(&(large / small)), "{large} and {small}");
     }

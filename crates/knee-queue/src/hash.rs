@@ -1,8 +1,8 @@
 //! Flow identity: what a hash of the 5-tuple would give, under a perturbation drawn per queue; and the count of
 //! flows that fell together.
 //!
-//! Linux hashes with SipHash and a key drawn at boot (net/core/flow_dissector.c); any well-mixed function of key and tuple
-//! collides as often, so this takes two rounds of multiply and shift (the finaliser of MurmurHash3).
+//! Linux hashes with SipHash and a key drawn at boot (net/core/flow_dissector.c); any well-mixed function of key and
+//! tuple collides as often, so this takes two rounds of multiply and shift (the finaliser of MurmurHash3).
 
 use crate::Context;
 use knee_core::{Rng, Tuple};

@@ -9,9 +9,10 @@
 //! * marks are on ECN-capable packets only, each counted once;
 //! * packets held while nothing may leave: `next_wake` names a later time, and then the queue does release.
 //!
-//! The same calls give the same result twice, and packets that come or leave as bursts the same as one by one. Disciplines are tried with their defaults and with parameters anywhere
-//! in their declared ranges. `PROPTEST_CASES=100000` tries longer; `KNEE_QUEUE=cake,pie` tries only these.
-//! A fuzzer tries longer still: [`check_any`] is one of its targets.
+//! The same calls give the same result twice, and packets that come or leave as bursts the same as one by one.
+//! Disciplines are tried with their defaults and with parameters anywhere in their declared ranges.
+//! `PROPTEST_CASES=100000` tries longer; `KNEE_QUEUE=cake,pie` tries only these. A fuzzer tries longer still:
+//! [`check_any`] is one of its targets.
 
 use crate::{Backlog, Burst, Context, DynQueue, Entry, Init, Limit, Resize, Verdict};
 use knee_core::testing::{Pick, Source, params};

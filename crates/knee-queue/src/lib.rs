@@ -33,7 +33,8 @@ pub use bound::Bound;
 pub use fifo::Fifo;
 pub use registry::{Entry, add, find, registry};
 
-pub use knee_link::queue::{Backlog, Burst, Bursts, Context, DynQueue, Init, Limit, Note, Queue, Resize, Verdict};
+pub use knee_link::DynQueue;
+pub use knee_link::queue::{Backlog, Burst, Bursts, Context, Init, Limit, Note, Queue, Resize, Verdict};
 
 use knee_core::Params;
 

@@ -254,8 +254,8 @@ impl PieLaw {
         }
     }
 
-    /// From p = 10 % on, with the same delay again, p moves by the same at each update: repeats the last one, at most so
-    /// many times and not beyond the range in which that holds. Gives how many times.
+    /// From p = 10 % on, with the same delay again, p moves by the same at each update: repeats the last one, at most
+    /// `most` times and not beyond the range in which that holds. Gives how many times.
     fn repeat(state: &mut PieState, before: &PieState, most: u64) -> u64 {
         let steady = PieState { prob: before.prob, ..*state } == *before;
         let (up, down) = (state.prob.saturating_sub(before.prob), before.prob.saturating_sub(state.prob));

@@ -113,8 +113,8 @@ impl Pool {
         (fifo.len > 0).then(|| (&self.places[place].0, self.nodes[place].count))
     }
 
-    /// Takes `some` of those that [`Pool::head`] tells of and puts the first of them into `first`, by reference: so it is
-    /// copied once, in wide moves. False: there is none.
+    /// Takes `some` of those that [`Pool::head`] tells of and puts the first of them into `first`, by reference: so it
+    /// is copied once, in wide moves. False: there is none.
     #[inline]
     pub(crate) fn pop_some(&mut self, fifo: &mut Fifo, some: u32, first: &mut Packet) -> bool {
         if fifo.len == 0 {

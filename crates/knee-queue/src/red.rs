@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! avg := avg + w (q - avg)                       at each arrival; w = 2^-weight_log, q the queue that it finds
-//! avg := avg (1 - w)^m                           instead, after an idle time in which m average packets could have left
+//! avg := avg (1 - w)^m                           instead, after an idle time of m average packets
 //! pb  = max_p (avg - min) / (max - min)          for min <= avg < max; 0 below
 //! pb  = max_p + (1 - max_p) (avg - max) / max    for max <= avg < 2 max, with `gentle`
 //! pb  = 1                                        above
@@ -19,8 +19,8 @@
 //! average, order of steps, `ecn` and `harddrop` as Linux net/sched/sch_red.c; thresholds and limit by default as in
 //! the example of tc-red(8).
 //!
-//! The queue counts in bytes as in Linux, or with `unit = "packets"` as the paper's does: each packet then counts as one
-//! of `avpkt` bytes, so that min = 5000 B with avpkt = 1000 B are 5 packets.
+//! The queue counts in bytes as in Linux, or with `unit = "packets"` as the paper's does: each packet then counts as
+//! one of `avpkt` bytes, so that min = 5000 B with avpkt = 1000 B are 5 packets.
 //!
 //! Departures: the decay over an idle time is the paper's, not Linux's table of powers of two; max_p is a float, not
 //! 32 bits; `gentle` is not in Linux; `max` below `min` counts as equal to it; `nodrop` is not offered; the average is

@@ -13,8 +13,8 @@ const HANDSHAKE_DONE: u64 = 0x1e;
 const ACK: u64 = 0x02;
 const ACK_ECN: u64 = 0x03;
 
-/// The packet numbers that the ACK frame of a datagram acknowledges, ascending ranges that include their ends. None if the
-/// datagram has a long header, or no ACK before its other frames. Its connection identifier has `cid` bytes.
+/// The packet numbers that the ACK frame of a datagram acknowledges, ascending ranges that include their ends. None if
+/// the datagram has a long header, or no ACK before its other frames. Its connection identifier has `cid` bytes.
 pub fn acked_ranges(datagram: &[u8], cid: usize) -> Option<Vec<(u64, u64)>> {
     let first = *datagram.first().filter(|first| **first & LONG == 0)?;
     let number = usize::from(first & 3) + 1;

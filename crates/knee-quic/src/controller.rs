@@ -1,9 +1,9 @@
 //! A quinn controller that asks an algorithm of `knee-cc`.
 //!
-//! What an ACK goes through: quinn reports each packet it acknowledges ([`Controller::on_ack`]), then the end of the ACK
-//! ([`Controller::on_end_acks`]): RTT and delivery rate are sampled, recovery may end, the algorithm measures and
-//! grows its window. What the ACK shows to be lost follows ([`Controller::on_congestion_event`]): at most once per round
-//! trip the algorithm sets its threshold, and the window comes down to it at once (RFC 9002, 7.3.2).
+//! What an ACK goes through: quinn reports each packet it acknowledges ([`Controller::on_ack`]), then the end of the
+//! ACK ([`Controller::on_end_acks`]): RTT and delivery rate are sampled, recovery may end, the algorithm measures and
+//! grows its window. What the ACK shows to be lost follows ([`Controller::on_congestion_event`]): at most once per
+//! round trip the algorithm sets its threshold, and the window comes down to it at once (RFC 9002, 7.3.2).
 //!
 //! Windows are counted in packets inside and in bytes outside; a packet is a datagram of the current MTU.
 
@@ -68,10 +68,11 @@ pub struct Controller {
     factory: Arc<Factory>,
     entry: &'static Entry,
     rng: Rng,
-    /// The algorithm, from the first RTT sample on. quinn shares controllers between threads by contract, but calls those
-    /// methods that reach the algorithm one at a time: the lock is never taken.
+    /// The algorithm, from the first RTT sample on. quinn shares controllers between threads by contract, but calls
+    /// those methods that reach the algorithm one at a time: the lock is never taken.
     cc: Option<Mutex<Box<dyn DynCongestionControl>>>,
-    /// The connection's clock, and that of what it sent: packets that quinn reports one after the other often share both.
+    /// The connection's clock, and that of what it sent: packets that quinn reports one after the other often share
+    /// both.
     clock: Clock,
     sent_clock: Clock,
     control: Control,
@@ -241,8 +242,8 @@ impl Controller {
         }
     }
 
-    /// A packet of `bytes` that left at `sent` is acknowledged: quinn's [`QuicController::on_ack`] without its estimator
-    /// of the RTT, which nobody else can make. That one is of the ACK before, so the RTT is sampled here.
+    /// A packet of `bytes` that left at `sent` is acknowledged: quinn's [`QuicController::on_ack`] without its
+    /// estimator of the RTT, which nobody else can make. That one is of the ACK before, so the RTT is sampled here.
     pub fn acknowledged(&mut self, now: Instant, sent: Instant, bytes: u64) {
         self.advance(now);
         let sent = self.sent_clock.time(sent);
@@ -413,8 +414,8 @@ impl QuicController for Controller {
         metrics
     }
 
-    /// The same connection with an algorithm of its own that starts with the window reached. quinn copies controllers to
-    /// show them, and where a peer's port changes.
+    /// The same connection with an algorithm of its own that starts with the window reached. quinn copies controllers
+    /// to show them, and where a peer's port changes.
     fn clone_box(&self) -> Box<dyn QuicController> {
         Box::new(Self {
             factory: self.factory.clone(),

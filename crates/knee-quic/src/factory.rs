@@ -49,7 +49,8 @@ impl Control {
     /// The algorithm `name` with some parameters changed, as in `[("q_target", Value::Time(Time::from_millis(10)))]`.
     ///
     /// # Errors
-    /// [`ControlError`] if the registry has none of this name, or it has no such parameter, or the value is out of range.
+    /// [`ControlError`] if the registry has none of this name, or it has no such parameter, or the value is out of
+    /// range.
     pub fn with<'a>(name: &str, params: impl IntoIterator<Item = (&'a str, Value)>) -> Result<Self, ControlError> {
         let entry = knee_cc::find(name).ok_or_else(|| ControlError::Unknown(name.into()))?;
         let params = Params::resolve(entry.params, params)?;

@@ -1,7 +1,7 @@
 //! What is known of packets in flight, and the delivery-rate samples that follow from it.
 //!
-//! quinn says when a packet was sent only as it is acknowledged, and of lost ones only how many bytes they were. So each
-//! burst leaves a record of what had been delivered when it left (Cheng et al., draft-cheng-iccrg-delivery-rate-
+//! quinn says when a packet was sent only as it is acknowledged, and of lost ones only how many bytes they were. So
+//! each burst leaves a record of what had been delivered when it left (Cheng et al., draft-cheng-iccrg-delivery-rate-
 //! estimation), and an ACK finds it by its time.
 
 use knee_cc::RateSample;
@@ -61,8 +61,8 @@ impl Flight {
         Self { bursts: VecDeque::new(), delivered_at: Time::ZERO, first_sent: Time::ZERO }
     }
 
-    /// A burst of `bytes` leaves, whose last packet has the number `end - 1`. At most `most` are remembered: packets that
-    /// are never acknowledged, ACKs themselves, look like any others.
+    /// A burst of `bytes` leaves, whose last packet has the number `end - 1`. At most `most` are remembered: packets
+    /// that are never acknowledged, ACKs themselves, look like any others.
     pub fn push(&mut self, sent: Time, bytes: u64, end: u64, counters: &Counters, idle: bool, most: usize) {
         if idle {
             self.first_sent = sent;

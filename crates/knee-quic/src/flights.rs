@@ -9,8 +9,8 @@ use knee_core::convert::index_u16;
 
 /// Bytes that AES-GCM and ChaCha20-Poly1305 add to a packet (RFC 9001, 5.3).
 pub const TAG: usize = 16;
-/// Bytes of the flights of [`crate::tls`], without the transport parameters that some carry: hellos of the client and the
-/// server, the server's certificate and finish, the client's finish. A test holds them against it.
+/// Bytes of the flights of [`crate::tls`], without the transport parameters that some carry: hellos of the client and
+/// the server, the server's certificate and finish, the client's finish. A test holds them against it.
 const CLIENT_HELLO: usize = 178;
 const SERVER_HELLO: usize = 90;
 const SERVER_FLIGHT: usize = 416;
@@ -58,7 +58,8 @@ impl Flights {
         self.step == Step::Done
     }
 
-    /// Takes handshake bytes. Gives the other end's transport parameters where they complete a flight that carries them.
+    /// Takes handshake bytes. Gives the other end's transport parameters where they complete a flight that carries
+    /// them.
     ///
     /// # Errors
     /// If the flight is none.
@@ -126,8 +127,9 @@ pub fn seal(number: u64, packet: &mut [u8]) {
     }
 }
 
-/// Takes the tag off; false if there is none, or of another number than the one that the receiver made of the header. That
-/// happens where a packet is overtaken by more than half of the numbers that its header can tell apart (RFC 9000, A.3).
+/// Takes the tag off; false if there is none, or of another number than the one that the receiver made of the header.
+/// That happens where a packet is overtaken by more than half of the numbers that its header can tell apart (RFC 9000,
+/// A.3).
 pub fn open(number: u64, payload: &mut BytesMut) -> bool {
     let Some(length) = payload.len().checked_sub(TAG) else { return false };
     let meant = payload[length..].starts_with(&number.to_le_bytes());

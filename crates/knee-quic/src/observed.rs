@@ -1,4 +1,5 @@
-//! What a [`Watch`] is shown of a stack's own controller: its window, and RTT samples and state from the calls that it gets.
+//! What a [`Watch`] is shown of a stack's own controller: its window, and RTT samples and state from the calls that it
+//! gets.
 
 use crate::rtt::Sampler;
 use crate::watch::Watch;

@@ -1,5 +1,5 @@
-//! One end of a QUIC connection in virtual time: a stack's protocol state machine, whose datagrams, clock, random numbers
-//! and identifiers come from outside.
+//! One end of a QUIC connection in virtual time: a stack's protocol state machine, whose datagrams, clock, random
+//! numbers and identifiers come from outside.
 //!
 //! A datagram's way: [`Peer::transmit`] gives those that may leave now; the network hands them to the other end's
 //! [`Peer::receive`]; what the clock owes the connection happens in [`Peer::fire`] at [`Peer::deadline`]. After each of
@@ -38,7 +38,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The end that connects at `now` and sends `bytes` (`None`: without end), under the congestion control that `stack` has.
+    /// The end that connects at `now` and sends `bytes` (`None`: without end), under the congestion control that
+    /// `stack` has.
     pub fn connect(stack: &dyn Stack, bytes: Option<u64>, settings: &Settings, now: Time) -> Self {
         Self::new(stack.connect(settings, now), bytes, settings)
     }

@@ -11,8 +11,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// An ACK whose newest packet left at `sent` has come at `view.now`. An ACK for older packets alone, which came late,
-    /// says nothing about the RTT now. Updates the smoothed RTT (RFC 9002, 5.3) and the least one.
+    /// An ACK whose newest packet left at `sent` has come at `view.now`. An ACK for older packets alone, which came
+    /// late, says nothing about the RTT now. Updates the smoothed RTT (RFC 9002, 5.3) and the least one.
     pub fn sample(&mut self, sent: Time, view: &mut View) -> Option<Time> {
         if self.newest.is_some_and(|before| sent < before) {
             return None;

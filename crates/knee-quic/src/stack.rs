@@ -84,7 +84,8 @@ pub struct StackControl {
 }
 
 impl StackControl {
-    /// The controllers that `factory` makes. A pacing rate in their metrics is followed, which quinn itself does not do.
+    /// The controllers that `factory` makes. A pacing rate in their metrics is followed, which quinn itself does not
+    /// do.
     pub const fn new(factory: Arc<dyn ControllerFactory + Send + Sync>, watch: Arc<Watch>) -> Self {
         Self { factory, paced: true, watch }
     }

@@ -1,7 +1,7 @@
 //! The TLS 1.3 of connections inside a simulation: rustls, with a certificate made at run time.
 //!
-//! Keys, randoms and signatures differ from run to run, and none of their sizes does: keys are of X25519 and Ed25519, the
-//! certificate has a fixed serial number, and no session tickets are sent, since nobody connects twice.
+//! Keys, randoms and signatures differ from run to run, and none of their sizes does: keys are of X25519 and Ed25519,
+//! the certificate has a fixed serial number, and no session tickets are sent, since nobody connects twice.
 
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use rcgen::{CertificateParams, KeyPair, PKCS_ED25519, SerialNumber};

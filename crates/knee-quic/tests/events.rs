@@ -1,5 +1,5 @@
-//! Every algorithm under random events of a QUIC stack, plausible and not: no panic, windows within bounds, and the same
-//! answers twice.
+//! Every algorithm under random events of a QUIC stack, plausible and not: no panic, windows within bounds, and the
+//! same answers twice.
 //!
 //! `KNEE_QUIC_EVENTS=1000000` tries a million events for each algorithm.
 

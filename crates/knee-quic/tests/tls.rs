@@ -1,4 +1,5 @@
-//! What encryption changes: bytes. Sizes and times of datagrams are the same from run to run, and the same as without it.
+//! What encryption changes: bytes. Sizes and times of datagrams are the same from run to run, and the same as without
+//! it.
 
 use knee_core::Time;
 use knee_quic::{Control, Datagram, Peer, Quinn, Settings};
@@ -80,8 +81,9 @@ fn so_have_those_of_a_handshake_that_loses_any_one_of_its_datagrams() {
     }
 }
 
-/// A header has the last byte of a packet's number while few packets are in flight. A packet that comes 128 numbers late is
-/// read under another one, and decryption refuses it; taken for that one, its ACK would name a packet that was never sent.
+/// A header has the last byte of a packet's number while few packets are in flight. A packet that comes 128 numbers
+/// late is read under another one, and decryption refuses it; taken for that one, its ACK would name a packet that was
+/// never sent.
 #[test]
 fn so_have_those_of_which_one_comes_hundreds_of_packets_late() {
     for late in [20, 40, 60, 80, 100] {

@@ -58,14 +58,12 @@ impl CongestionControl for Mimd {
 const SCENARIO: &str = r#"{
     "duration": 30000000000, "seed": 1, "warmup": 0, "interval": 100000000,
     "links": [{
-        "name": "bottleneck", "capacity": {"rate": 100000000}, "queue": "pfifo", "limit": {"packets": 250},
-        "overhead": 14, "loss": 0.0, "delay": 0, "jitter": 0, "reorder": false, "burst": null, "reverse": null
+        "name": "bottleneck", "capacity": {"rate": 100000000}, "queue": "pfifo", "limit": {"packets": 250}, "overhead": 14
     }],
     "flows": [
         {"label": "mine", "cc": "mimd", "cc_params": {"gain": {"ratio": 0.02}}, "rtt": 20000000,
-         "start": 0, "stop": 30000000000, "bytes": null, "path": [0]},
-        {"label": "cubic", "cc": "cubic", "rtt": 20000000,
-         "start": 0, "stop": 30000000000, "bytes": null, "path": [0]}
+         "start": 0, "stop": 30000000000, "path": [0]},
+        {"label": "cubic", "cc": "cubic", "rtt": 20000000, "start": 0, "stop": 30000000000, "path": [0]}
     ]
 }"#;
 

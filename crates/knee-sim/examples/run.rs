@@ -1,6 +1,6 @@
 //! Runs a specification in JSON from a file and prints what came out, without Python:
-//! `cargo run --release -p knee-sim --example run -- spec.json [samples.csv]`. Without a second file, the time series is
-//! spooled to one that is thrown away, as `knee` does it with a run's folder.
+//! `cargo run --release -p knee-sim --example run -- spec.json [samples.csv]`. Without a second file, the time series
+//! is spooled to one that is thrown away, as `knee` does it with a run's folder.
 
 use knee_sim::{Simulation, Spec};
 use std::error::Error;

@@ -1,9 +1,10 @@
-//! qlog events of TCP senders. A TCP segment has no packet number, so transmissions are counted, as QUIC counts packets,
-//! and data packets stand for QUIC's `1RTT` ones, whose `stream` frame tells the bytes. ACKs name the transmissions that
-//! they acknowledge for the first time; of a segment sent twice that is the later one, since TCP cannot tell.
+//! qlog events of TCP senders. A TCP segment has no packet number, so transmissions are counted, as QUIC counts
+//! packets, and data packets stand for QUIC's `1RTT` ones, whose `stream` frame tells the bytes. ACKs name the
+//! transmissions that they acknowledge for the first time; of a segment sent twice that is the later one, since TCP
+//! cannot tell.
 //!
-//! Of a flow that runs an application, each connection's sender of the flow's data is a group of events (`group_id`) in the
-//! flow's file.
+//! Of a flow that runs an application, each connection's sender of the flow's data is a group of events (`group_id`) in
+//! the flow's file.
 
 use crate::Tap;
 use knee_core::convert::nearest_f32;

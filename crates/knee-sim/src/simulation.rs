@@ -1,9 +1,9 @@
 //! The engine: a world of endpoints and links, and two schedulers that let time pass for it.
 //!
-//! What a packet, an ACK or a timer does to an endpoint is written once, in [`World`]. When it happens is the scheduler's
-//! part: [`EventScheduler`] goes from event to event and takes any network; [`BatchScheduler`] lets each flow and
-//! then each link pass up to the minimum ACK delay at once, where data crosses wires without circles and ACKs return over
-//! nothing but a delay. Both give the same bits.
+//! What a packet, an ACK or a timer does to an endpoint is written once, in [`World`]. When it happens is the
+//! scheduler's part: [`EventScheduler`] goes from event to event and takes any network; [`BatchScheduler`] lets each
+//! flow and then each link pass up to the minimum ACK delay at once, where data crosses wires without circles and ACKs
+//! return over nothing but a delay. Both give the same bits.
 
 mod ack_path;
 mod alarms;
@@ -93,7 +93,8 @@ impl Simulation {
         self.world.record.rows.spool_to(Box::new(spool));
     }
 
-    /// Lets `tap` see the packets at the senders. Must be called before the first step. With it time passes event by event.
+    /// Lets `tap` see the packets at the senders. Must be called before the first step. With it time passes event by
+    /// event.
     pub fn tap(&mut self, tap: Box<dyn Tap>) {
         if let Scheduler::Batches(batches) = &mut self.scheduler {
             let events = Box::new(EventScheduler::new(&self.world, batches.take_agenda()));
@@ -121,8 +122,8 @@ impl Simulation {
         }
     }
 
-    /// What has been done so far, in steps: events, or, where time passes in batches, these, visits of flows and packets. A
-    /// bound on it for each simulated second holds on every machine, one on wall time on none.
+    /// What has been done so far, in steps: events, or, where time passes in batches, these, visits of flows and
+    /// packets. A bound on it for each simulated second holds on every machine, one on wall time on none.
     pub const fn work(&self) -> u64 {
         self.work
     }
@@ -234,7 +235,8 @@ mod tests {
         delayed["delay"] = json!(1_000_000);
         assert_eq!(obstacle(&[delayed, bucket.clone()], &[flow(&[0, 1], 20)]), None);
         assert_eq!(obstacle(&[bucket.clone(), bucket], &[flow(&[0, 1], 20)]), Some(Obstacle::MediumToMedium));
-        // A circle, ACKs that have no delay left, and links that have no rate, carry ACKs or let packets overtake each other.
+        // A circle, ACKs that have no delay left, and links that have no rate, carry ACKs or let packets overtake each
+        // other.
         assert_eq!(obstacle(&links, &[flow(&[0, 2], 20), flow(&[2, 0], 20)]), Some(Obstacle::Circle));
         assert_eq!(obstacle(&links, &[flow(&[1], 1)]), Some(Obstacle::NoAckDelay));
         let reverse = json!({"capacity": {"rate": 1_000_000}, "queue": "pfifo", "limit": null});

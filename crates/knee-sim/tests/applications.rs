@@ -1,16 +1,13 @@
-//! Laws of applications over simulated connections: what each kind must show on a path whose answer is known, and what none
-//! may show on any path.
+//! Laws of applications over simulated connections: what each kind must show on a path whose answer is known, and what
+//! none may show on any path.
 
 use crate::laws;
-use crate::networks::any_declared;
+use crate::networks::{MS, S, any_declared, flow, link, spec};
 use knee_core::Rate;
 use knee_sim::{Output, Rows, Simulation, Spec};
 use knee_traffic::{Completion, What};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-
-const MS: u64 = 1_000_000;
-const S: u64 = 1000 * MS;
 
 /// One flow of `traffic` under `cc` on a link of its own, with 1000 packets of buffer, for so long.
 struct Path {
@@ -25,19 +22,11 @@ const EMPTY: Path = Path { cc: "reno", mbps: 10_000.0, rtt_ms: 100, seconds: 60,
 
 impl Path {
     fn run(&self, traffic: &Value) -> (Output, Rows) {
-        let spec: Spec = serde_json::from_value(json!({
-            "duration": self.seconds * S, "seed": 1, "warmup": 0, "interval": 100 * MS,
-            "flows": [{
-                "label": "app", "cc": self.cc, "rtt": self.rtt_ms * MS, "start": 0, "stop": self.seconds * S,
-                "bytes": null, "path": [0], "traffic": traffic
-            }],
-            "links": [{
-                "name": "link", "capacity": {"rate": (self.mbps * 1e6) as u64}, "queue": "pfifo",
-                "limit": {"packets": 1000}, "overhead": 14, "loss": self.loss, "delay": 0, "jitter": 0,
-                "reorder": false, "burst": null, "reverse": null
-            }]
-        }))
-        .unwrap();
+        let mut flow = flow(self.cc, self.rtt_ms * MS, 0, self.seconds * S);
+        flow["traffic"] = traffic.clone();
+        let mut link = link((self.mbps * 1e6) as u64, &json!({"packets": 1000}));
+        link["loss"] = json!(self.loss);
+        let spec: Spec = serde_json::from_value(spec(self.seconds * S, &[link], &[flow])).unwrap();
         Simulation::new(&spec).unwrap().run().unwrap()
     }
 
@@ -103,12 +92,13 @@ fn poisson_transfers_offer_their_load() {
     assert!(done.iter().all(|c| time(c) >= 0.04), "{done:?}");
 }
 
-/// On a connection that stays, only the first transfer pays for the handshake. The window has grown for the next one; after an
-/// idle time of many RTOs it starts again from 10 segments (RFC 2861; `tcp_cwnd_restart` in Linux's tcp_output.c).
+/// On a connection that stays, only the first transfer pays for the handshake. The window has grown for the next one;
+/// after an idle time of many RTOs it starts again from 10 segments (RFC 2861; `tcp_cwnd_restart` in Linux's
+/// tcp_output.c).
 #[test]
 fn a_persistent_connection_has_one_handshake_and_keeps_its_window_while_it_is_in_use() {
-    // 40 segments take three rounds from 10 on and one from 50 on. The second transfer comes 200 ms after the last segment
-    // of the first, less than the RTO of 300 ms.
+    // 40 segments take three rounds from 10 on and one from 50 on. The second transfer comes 200 ms after the last
+    // segment of the first, less than the RTO of 300 ms.
     let arrivals = json!({"times": [0, 500 * MS, 10 * S]});
     let (_, rows) = EMPTY.run(&transfers(&arrivals, &json!({"fixed": 40 * 1448}), true, None));
     let trips: Vec<f64> = of(&rows, What::Transfer).iter().map(|c| (time(c) / EMPTY.rtt_s()).floor()).collect();
@@ -123,8 +113,8 @@ fn requests(objects: u32, connections: u32, tls: &str, service_ms: u64) -> Value
     })
 }
 
-/// Objects of 10 kB fit the initial window, so that each costs a round trip: connect, TLS, the first object, then the others
-/// over six connections, of which five have to be opened.
+/// Objects of 10 kB fit the initial window, so that each costs a round trip: connect, TLS, the first object, then the
+/// others over six connections, of which five have to be opened.
 #[test]
 fn the_load_time_of_a_page_on_an_empty_path_is_its_count_of_round_trips() {
     for (objects, tls, trips) in
@@ -222,20 +212,12 @@ fn bursts_come_each_period_or_a_period_after_the_one_before() {
 
 #[test]
 fn an_application_that_cannot_be_is_refused() {
-    let spec: Spec = serde_json::from_value(json!({
-        "duration": S, "seed": 1, "warmup": 0, "interval": 100 * MS,
-        "flows": [{
-            "label": "app", "cc": "reno", "rtt": 20 * MS, "start": 0, "stop": S, "bytes": null, "path": [0],
-            "traffic": transfers(&json!({"times": [3, 2]}), &json!({"fixed": 1}), false, None)
-        }],
-        "links": [{
-            "name": "link", "capacity": {"rate": 1_000_000}, "queue": "pfifo", "limit": {"packets": 10}, "overhead": 14,
-            "loss": 0.0, "delay": 0, "jitter": 0, "reorder": false, "burst": null, "reverse": null
-        }]
-    }))
-    .unwrap();
+    let mut flow = flow("reno", 20 * MS, 0, S);
+    flow["traffic"] = transfers(&json!({"times": [3, 2]}), &json!({"fixed": 1}), false, None);
+    let link = link(1_000_000, &json!({"packets": 10}));
+    let spec: Spec = serde_json::from_value(spec(S, &[link], &[flow])).unwrap();
     let said = Simulation::new(&spec).err().unwrap().to_string();
-    assert_eq!(said, "flow `app`: arrivals must ascend: arrival 2 at 2 ns comes after one at 3 ns");
+    assert_eq!(said, "flow `reno`: arrivals must ascend: arrival 2 at 2 ns comes after one at 3 ns");
 }
 
 /// Any application as JSON. Open loops end, so that what has not been complete when the flow stops can be.
@@ -301,8 +283,7 @@ fn network() -> impl Strategy<Value = Value> {
                 "duration": 600 * S, "seed": seed, "warmup": 0, "interval": S, "flows": flows,
                 "links": [{
                     "name": "link", "capacity": {"rate": mbps * 1_000_000}, "queue": queue,
-                    "limit": {"packets": packets}, "overhead": 14, "loss": loss, "delay": 0, "jitter": 0,
-                    "reorder": false, "burst": null, "reverse": reverse
+                    "limit": {"packets": packets}, "overhead": 14, "loss": loss, "reverse": reverse
                 }]
             })
         },
@@ -312,8 +293,8 @@ fn network() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Figures obey physics, a second run gives the same, and everything that was begun is complete ten minutes after the stop:
-    /// on a link of 300 kbit/s that drops, timeouts back off for minutes.
+    /// Figures obey physics, a second run gives the same, and everything that was begun is complete ten minutes after
+    /// the stop: on a link of 300 kbit/s that drops, timeouts back off for minutes.
     #[test]
     fn applications_on_any_network_complete_what_they_begin(spec in network()) {
         let run = || {

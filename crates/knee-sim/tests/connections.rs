@@ -1,6 +1,7 @@
-//! Connections that applications open: how long handshakes and answers take, that the books add up, that nothing stays behind.
+//! Connections that applications open: how long handshakes and answers take, that the books add up, that nothing stays
+//! behind.
 
-use crate::networks::any_declared;
+use crate::networks::{self, MS, S, any_declared};
 use knee_core::Rate;
 use knee_core::packet::MSS;
 use knee_sim::{Output, Rows, Simulation, Spec};
@@ -8,26 +9,17 @@ use knee_traffic::What;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-const MS: u64 = 1_000_000;
-const S: u64 = 1000 * MS;
-
 fn flow(traffic: &Value, cc: &str, rtt: u64, reverse: bool) -> Value {
     json!({
-        "label": "flow", "cc": cc, "rtt": rtt, "start": 0, "stop": 1000 * S, "bytes": null, "path": [0],
+        "label": "flow", "cc": cc, "rtt": rtt, "start": 0, "stop": 1000 * S, "path": [0],
         "reverse": reverse, "traffic": traffic
     })
 }
 
 fn spec(flows: &[Value], seconds: u64, link: &Value) -> Spec {
-    let mut whole = json!({
-        "name": "bottleneck", "capacity": {"rate": 100_000_000}, "queue": "pfifo", "limit": {"packets": 1000},
-        "overhead": 14, "loss": 0.0, "delay": 0, "jitter": 0, "reorder": false, "burst": null, "reverse": null
-    });
+    let mut whole = networks::link(100_000_000, &json!({"packets": 1000}));
     whole.as_object_mut().unwrap().extend(link.as_object().unwrap().clone());
-    serde_json::from_value(json!({
-        "duration": seconds * S, "seed": 1, "warmup": 0, "interval": 100 * MS, "flows": flows, "links": [whole],
-    }))
-    .unwrap()
+    serde_json::from_value(networks::spec(seconds * S, &[whole], flows)).unwrap()
 }
 
 fn run(flows: &[Value], seconds: u64, link: &Value) -> (Output, Rows) {
@@ -46,7 +38,8 @@ fn durations(rows: &Rows, what: What) -> Vec<f64> {
 
 #[test]
 fn a_request_takes_the_round_trips_of_its_handshakes_wherever_the_delay_lies() {
-    // TCP's handshake and a request: a round trip each (RFC 9293, 3.5); TLS 1.3 adds one (RFC 8446, 2), 1.2 two (RFC 5246, 7.3).
+    // TCP's handshake and a request: a round trip each (RFC 9293, 3.5); TLS 1.3 adds one (RFC 8446, 2), 1.2 two (RFC
+    // 5246, 7.3).
     for (tls, rounds) in [("none", 2.0), ("1.3", 3.0), ("1.2", 4.0)] {
         for (reverse, link) in [
             (false, json!({})),
@@ -102,8 +95,8 @@ fn connections_that_are_gone_leave_no_endpoints_behind() {
 
 #[test]
 fn the_short_end_of_a_message_is_acknowledged_when_it_has_been_read() {
-    // tcp_cleanup_rbuf: an ACK leaves once a short segment has been read where the other end sends nothing itself; it does
-    // not wait for the delayed ACK's 40 ms. A window that does not grow ends the quick ACKs.
+    // tcp_cleanup_rbuf: an ACK leaves once a short segment has been read where the other end sends nothing itself; it
+    // does not wait for the delayed ACK's 40 ms. A window that does not grow ends the quick ACKs.
     let times: Vec<u64> = std::iter::once(0).chain((0..20).map(|k| 5 * S + k * 100 * MS)).collect();
     let size = json!({"fixed": 2 * u64::from(MSS) + 100});
     let mut told =

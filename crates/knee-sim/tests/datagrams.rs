@@ -208,8 +208,8 @@ fn probe_beside_bulk(queue: &str) -> f64 {
 
 #[test]
 fn a_queue_per_flow_keeps_a_probes_delay_low_beside_bulk_and_pfifo_does_not() {
-    // A probe waits for about one packet of each flow (0.6 ms) where each has a queue, and behind up to 151 ms at a full
-    // pfifo.
+    // A probe waits for about one packet of each flow (0.6 ms) where each has a queue, and behind up to 151 ms at a
+    // full pfifo.
     let [fq_codel, fq_pie, pfifo] = ["fq_codel", "fq_pie", "pfifo"].map(probe_beside_bulk);
     assert!(fq_codel < 22.0 && fq_pie < 22.0, "{fq_codel} and {fq_pie}");
     assert!(pfifo > 100.0, "{pfifo}");

@@ -273,8 +273,8 @@ fn data_and_acks_share_a_reverse_queue() {
 
 #[test]
 fn a_token_bucket_does_not_stall_among_many_pipes_and_a_reverse_queue() {
-    // Each RTT has a pipe of its own. With more than seven, an arrival at a link at the time at which the other direction
-    // was served once cost the link its event, and it never sent again.
+    // Each RTT has a pipe of its own. With more than seven, an arrival at a link at the time at which the other
+    // direction was served once cost the link its event, and it never sent again.
     let mut bucket = link(20_000_000, &json!({"packets": 100}));
     bucket["burst"] = json!(3000);
     bucket["reverse"] = json!({"capacity": {"rate": 20_000_000}, "queue": "pfifo", "limit": {"packets": 50}});
@@ -291,15 +291,16 @@ fn a_token_bucket_does_not_stall_among_many_pipes_and_a_reverse_queue() {
 
 #[test]
 fn hundreds_of_flows_cross_a_link_with_jitter() {
-    // State is fetched ahead with this many flows; the delay that data had met was once taken for a handle of SACK blocks.
+    // State is fetched ahead with this many flows; the delay that data had met was once taken for a handle of SACK
+    // blocks.
     let mut jittery = link(100_000_000, &json!({"packets": 300}));
     jittery["jitter"] = json!(MS / 10);
     let output = run(&spec(S, &[jittery], &vec![flow("reno", 20 * MS, 0, S); 300])).0;
     assert!(output.links[0].utilization > 0.8, "{:?}", output.links);
 }
 
-/// A packet of a long flow takes an event at its link, and its ACK, one for two packets, one at its pipe; timers, which are
-/// set with nearly every packet, hardly any. In batches it takes a step, and each flow's visits.
+/// A packet of a long flow takes an event at its link, and its ACK, one for two packets, one at its pipe; timers, which
+/// are set with nearly every packet, hardly any. In batches it takes a step, and each flow's visits.
 #[test]
 fn a_packet_takes_two_steps_at_the_most() {
     let flows = [flow("reno", 20 * MS, 0, 10 * S), flow("cubic", 30 * MS, 0, 10 * S)];

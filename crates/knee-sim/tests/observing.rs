@@ -1,5 +1,5 @@
-//! Observing changes nothing: neither the spacing of the time series, nor somebody who watches packets, nor what happens
-//! elsewhere in the network.
+//! Observing changes nothing: neither the spacing of the time series, nor somebody who watches packets, nor what
+//! happens elsewhere in the network.
 
 use crate::networks::{self, MS, S, any_applications, any_network};
 use knee_sim::{Output, Rows, Simulation};

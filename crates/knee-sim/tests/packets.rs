@@ -99,7 +99,8 @@ impl<'a> Flow<'a> {
         Time::from_nanos(self.spec[key].as_u64().unwrap())
     }
 
-    /// RFC 9293, 3.10 and RFC 6298, 2.1 and 5.5: a SYN at the start, again after 1, 2, 4, ... s, and none once answered.
+    /// RFC 9293, 3.10 and RFC 6298, 2.1 and 5.5: a SYN at the start, again after 1, 2, 4, ... s, and none once
+    /// answered.
     fn on_syn(&mut self, at: Time, packet: &Packet) {
         // RFC 3168, 6.1.1: ECE and CWR offer ECN; RFC 9768, 3.1.1: with AE, accurate feedback.
         let offer = match (self.codepoint, self.accurate) {
@@ -234,8 +235,8 @@ fn a_syn_is_sent_again_after_one_two_and_four_seconds() {
     assert_eq!(at, [0, 1004, 3008, 7012, 15_016]);
 }
 
-/// RFC 3168, 6.1: what a queue marks is echoed, the sender reduces its window once per round trip, says so with CWR, and no
-/// packet needs to be lost for it.
+/// RFC 3168, 6.1: what a queue marks is echoed, the sender reduces its window once per round trip, says so with CWR,
+/// and no packet needs to be lost for it.
 #[test]
 fn marks_are_echoed_and_answered() {
     let mut marking = link(20_000_000, &json!({"packets": 300}));

@@ -15,8 +15,8 @@ fn receiver(name: &str, param: &str, value: u64) -> Value {
     json!({"name": name, "params": {param: {"count": value}}})
 }
 
-/// A flow of `cc` with this receiver on 20 Mbit/s, 40 ms and a buffer of 1 BDP, where a receive window of 200 packets is
-/// thrice what the path holds. Segments leave one by one, so that no ACK comes in the middle of a burst that waits.
+/// A flow of `cc` with this receiver on 20 Mbit/s, 40 ms and a buffer of 1 BDP, where a receive window of 200 packets
+/// is thrice what the path holds. Segments leave one by one, so that no ACK comes in the middle of a burst that waits.
 fn alone(cc: &str, receiver: Value, bytes: Option<u64>) -> Value {
     let mut flow = flow(cc, 40 * MS, 0, 20 * S);
     (flow["receiver"], flow["bytes"]) = (receiver, json!(bytes));
@@ -87,8 +87,8 @@ fn window_by_acks(entry: &'static Entry, receiver: Value, seconds: u64) -> f32 {
     rows.samples.last().unwrap().cwnd_packets
 }
 
-/// Linux counts whole segments (tcp_tso_acked), lets the window grow on such ACKs only (tcp_may_raise_cwnd), and takes no RTT
-/// sample from others.
+/// Linux counts whole segments (tcp_tso_acked), lets the window grow on such ACKs only (tcp_may_raise_cwnd), and takes
+/// no RTT sample from others.
 #[test]
 fn into_how_many_parts_a_segment_is_divided_makes_no_difference_to_algorithms_that_grow_by_segments() {
     for cc in ["reno", "cubic", "bbr", "bbr3"] {
@@ -124,8 +124,8 @@ fn spoofed_duplicates_make_no_difference() {
     }
 }
 
-/// Section 2.3 of the paper: the sender goes on as if nothing were lost, here up to its receive window of 200 packets, while
-/// the path holds 66 and as many in the buffer.
+/// Section 2.3 of the paper: the sender goes on as if nothing were lost, here up to its receive window of 200 packets,
+/// while the path holds 66 and as many in the buffer.
 #[test]
 fn an_optimistic_receiver_conceals_all_losses_and_its_data_has_holes() {
     let [honest, optimistic] =

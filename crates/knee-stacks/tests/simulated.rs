@@ -10,21 +10,20 @@ const RATE: f64 = 20.0;
 /// Of IP packets with 1452 bytes of UDP payload, the least part that is stream data.
 const PAYLOAD: f64 = 0.94;
 
-/// The figures of flows with these controllers over 30 s, after 5 s; those whose name has a colon go over QUIC. The buffer
-/// holds `limit_ms`.
+/// The figures of flows with these controllers over 30 s, after 5 s; those whose name has a colon go over QUIC. The
+/// buffer holds `limit_ms`.
 fn run(flows: &[&str], limit_ms: u64, change: impl Fn(&mut Value)) -> Vec<FlowFigures> {
     let stop = 30 * SECOND;
     let flow = |(i, cc): (usize, &&str)| {
         let transport = if cc.contains(':') { "quic" } else { "tcp" };
-        json!({ "label": format!("{cc} {i}"), "cc": cc, "rtt": SECOND / 25, "start": 0, "stop": stop, "bytes": null,
-                "path": [0], "transport": transport })
+        json!({ "label": format!("{cc} {i}"), "cc": cc, "rtt": SECOND / 25, "start": 0, "stop": stop, "path": [0],
+                "transport": transport })
     };
     let flows: Vec<Value> = flows.iter().enumerate().map(flow).collect();
     let mut spec = json!({
         "duration": stop, "seed": 1, "warmup": 5 * SECOND, "interval": SECOND / 10, "flows": flows,
         "links": [{ "name": "bottleneck", "capacity": { "rate": 20_000_000 }, "queue": "pfifo",
-                    "limit": { "time": limit_ms * 1_000_000 }, "overhead": 14, "loss": 0.0, "delay": 0, "jitter": 0,
-                    "reorder": false, "burst": null, "reverse": null }],
+                    "limit": { "time": limit_ms * 1_000_000 }, "overhead": 14 }],
     });
     change(&mut spec);
     let spec: Spec = serde_json::from_value(spec).unwrap();
@@ -59,7 +58,8 @@ fn each_controller_uses_the_link_and_obeys_physics() {
     }
 }
 
-/// BBR bounds what is in flight by the path's BDP (draft-ietf-ccwg-bbr, 2.1), whatever the buffer holds; CUBIC fills it.
+/// BBR bounds what is in flight by the path's BDP (draft-ietf-ccwg-bbr, 2.1), whatever the buffer holds; CUBIC fills
+/// it.
 #[test]
 fn bbr_leaves_a_deep_buffer_empty() {
     let [bbr, cubic] = ["noq:bbr3", "noq:cubic"].map(|cc| alone(cc, 400).rtt_mean_ms.unwrap());

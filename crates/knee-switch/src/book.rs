@@ -64,8 +64,8 @@ struct Stream {
     arrived: Arrived,
 }
 
-/// The account of a flow since the start. A bulk flow has one connection, an application's any number of them, told apart
-/// by the port at the end that opens them.
+/// The account of a flow since the start. A bulk flow has one connection, an application's any number of them, told
+/// apart by the port at the end that opens them.
 #[derive(Debug, Default)]
 pub struct Book {
     streams: BTreeMap<u16, Stream>,

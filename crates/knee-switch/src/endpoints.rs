@@ -1,5 +1,6 @@
 //! The endpoints of QUIC flows in real time: what is due by their timers and pacing happens, their datagrams go out
-//! through sockets, and what the sockets have goes to them. The connections are the simulator's, on the machine's clock.
+//! through sockets, and what the sockets have goes to them. The connections are the simulator's, on the machine's
+//! clock.
 
 use crate::account::Account;
 use crate::clock::{self, Clock};
@@ -151,8 +152,8 @@ impl Endpoints {
         Ok(((!flows.is_empty()).then_some(Self { flows, ready, refused: 0 }), accounts))
     }
 
-    /// Sends and receives until `end`, on a thread of this priority. With a real-time one it sleeps now and then, as the
-    /// switch does.
+    /// Sends and receives until `end`, on a thread of this priority. With a real-time one it sleeps now and then, as
+    /// the switch does.
     ///
     /// # Errors
     /// If sockets cannot be waited for, or a connection broke.

@@ -1,7 +1,11 @@
-//! What the switch needs to know of a packet: IPv4 (RFC 791), TCP (RFC 9293), UDP (RFC 768), and the ECN field (RFC 3168).
+//! What the switch needs to know of a packet: IPv4 (RFC 791), TCP (RFC 9293), UDP (RFC 768), and the ECN field (RFC
+//! 3168).
+
+use etherparse::{IpNumber, Ipv4HeaderSlice, TcpHeaderSlice, UdpHeaderSlice};
 use knee_core::convert::{index_u32, low_u16};
 
-/// Ports, numbers and flags of a TCP segment or a UDP datagram in an IPv4 packet. A datagram has neither numbers nor flags.
+/// Ports, numbers and flags of a TCP segment or a UDP datagram in an IPv4 packet. A datagram has neither numbers nor
+/// flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Whether it is a UDP datagram.
@@ -26,53 +30,39 @@ pub struct Header {
 
 /// Congestion experienced.
 const CE: u8 = 3;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-/// Bytes of UDP's header.
-const UDP_HEADER: usize = 8;
-/// TCP's flags SYN and ACK.
-const SYN: u8 = 0x02;
-const ACK: u8 = 0x10;
 
 impl Header {
     /// Reads the headers of a packet; none if it is not a whole, unfragmented TCP segment or UDP datagram over IPv4.
     pub fn read(packet: &[u8]) -> Option<Self> {
-        let (&first, total) = (packet.first()?, be16(packet, 2)?);
-        let ip = usize::from(first & 0x0f) * 4;
-        // Behind the first two flags, of which one says not to fragment: all zero in a whole packet.
-        let whole = be16(packet, 6)? << 2 == 0;
-        if first >> 4 != 4 || ip < 20 || usize::from(total) != packet.len() || !whole {
+        let ip = Ipv4HeaderSlice::from_slice(packet).ok()?;
+        if usize::from(ip.total_len()) != packet.len() || ip.is_fragmenting_payload() {
             return None;
         }
-        let (inside, ecn) = (packet.get(ip..)?, packet[1] & CE);
-        match *packet.get(9)? {
-            TCP => Self::tcp(inside, ecn),
-            UDP => Self::datagram(inside, ecn),
+        let (inside, ecn) = (&packet[ip.slice().len()..], ip.ecn().value());
+        match ip.protocol() {
+            IpNumber::TCP => {
+                let tcp = TcpHeaderSlice::from_slice(inside).ok()?;
+                Some(Self {
+                    udp: false,
+                    from: tcp.source_port(),
+                    to: tcp.destination_port(),
+                    seq: tcp.sequence_number(),
+                    ack: tcp.acknowledgment_number(),
+                    payload: index_u32(inside.len() - tcp.slice().len()),
+                    syn: tcp.syn(),
+                    has_ack: tcp.ack(),
+                    ecn,
+                })
+            }
+            IpNumber::UDP => {
+                let udp = UdpHeaderSlice::from_slice(inside).ok()?;
+                let (from, to) = (udp.source_port(), udp.destination_port());
+                let payload = index_u32(inside.len() - udp.slice().len());
+                let whole = usize::from(udp.length()) == inside.len();
+                whole.then_some(Self { udp: true, from, to, seq: 0, ack: 0, payload, syn: false, has_ack: false, ecn })
+            }
             _ => None,
         }
-    }
-
-    fn tcp(tcp: &[u8], ecn: u8) -> Option<Self> {
-        let length = usize::from(tcp.get(12)? >> 4) * 4;
-        let flags = *tcp.get(13)?;
-        let payload = tcp.len().checked_sub(length.max(20))?;
-        Some(Self {
-            udp: false,
-            from: be16(tcp, 0)?,
-            to: be16(tcp, 2)?,
-            seq: be32(tcp, 4)?,
-            ack: be32(tcp, 8)?,
-            payload: index_u32(payload),
-            syn: flags & SYN != 0,
-            has_ack: flags & ACK != 0,
-            ecn,
-        })
-    }
-
-    fn datagram(udp: &[u8], ecn: u8) -> Option<Self> {
-        let (from, to, length) = (be16(udp, 0)?, be16(udp, 2)?, usize::from(be16(udp, 4)?));
-        let payload = index_u32(udp.len().checked_sub(UDP_HEADER).filter(|_| length == udp.len())?);
-        Some(Self { udp: true, from, to, seq: 0, ack: 0, payload, syn: false, has_ack: false, ecn })
     }
 }
 
@@ -91,14 +81,14 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-fn be32(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// TCP's flags SYN and ACK.
+    const SYN: u8 = 0x02;
+    const ACK: u8 = 0x10;
 
     /// The sum of RFC 1071 over a header; zero where its checksum is right.
     fn residue(header: &[u8]) -> u16 {
@@ -140,7 +130,7 @@ mod tests {
     #[test]
     fn what_is_no_whole_segment_or_datagram_over_ipv4_is_none() {
         let good = segment(0, ACK);
-        for (at, byte) in [(0, 0x65), (0, 0x44), (9, 17), (6, 0x20), (7, 1), (3, 63), (32, 0xf0)] {
+        for (at, byte) in [(0, 0x65), (0, 0x44), (9, 17), (6, 0x20), (7, 1), (3, 63), (32, 0xf0), (32, 0x40)] {
             let mut bad = good.clone();
             bad[at] = byte;
             assert_eq!(Header::read(&bad), None, "byte {at} = {byte}");

@@ -148,8 +148,8 @@ impl Network {
         self.book_network_news();
     }
 
-    /// The flow of a packet that a side sent, and whether it goes against the flow's data. Ports that the kernel chooses are
-    /// none of the flows'.
+    /// The flow of a packet that a side sent, and whether it goes against the flow's data. Ports that the kernel
+    /// chooses are none of the flows'.
     fn flow_of(&self, side: usize, header: Header) -> Option<(Header, usize, bool)> {
         let flow = |port: u16| Some(usize::from(port.wrapping_sub(self.port))).filter(|i| *i < self.flows.len());
         let (to, from) = (flow(header.to), flow(header.from));

@@ -31,7 +31,7 @@ fn config(flows: &[Value]) -> Config {
         "spec": {
             "duration": LENGTH, "seed": 1, "warmup": 0, "interval": 100_000_000,
             "links": [{"name": "bottleneck", "capacity": {"rate": 100_000_000}, "queue": "pfifo",
-                "limit": {"packets": 5}, "overhead": 14, "loss": 0.0, "delay": 0, "jitter": 0, "reorder": false,
+                "limit": {"packets": 5}, "overhead": 14,
                 "reverse": {"capacity": {"rate": 100_000_000}, "queue": "pfifo", "limit": null}}],
             "flows": flows.iter().enumerate().map(flow).collect::<Vec<_>>(),
         },

@@ -18,7 +18,7 @@ fn spec(change: impl FnOnce(&mut Value)) -> Spec {
     let mut told = json!({
         "duration": 1_000_000_000u64, "seed": 1, "warmup": 0, "interval": 100_000_000,
         "links": [{"name": "bottleneck", "capacity": {"rate": 100_000_000}, "queue": "pfifo",
-            "limit": {"packets": 5}, "overhead": 14, "loss": 0.0, "delay": 0, "jitter": 0, "reorder": false}],
+            "limit": {"packets": 5}, "overhead": 14}],
         "flows": [{"label": "flow 1", "cc": "reno", "rtt": 20_000_000, "start": 0, "stop": 1_000_000_000, "path": [0]}],
     });
     change(&mut told);

@@ -39,7 +39,8 @@ impl Ecn {
         self.codepoint != 0
     }
 
-    /// Flags of a SYN that offers it: ECE and CWR (RFC 3168, 6.1.1), and AE where feedback is accurate (RFC 9768, 3.1.1).
+    /// Flags of a SYN that offers it: ECE and CWR (RFC 3168, 6.1.1), and AE where feedback is accurate (RFC 9768,
+    /// 3.1.1).
     pub const fn of_syn(self) -> u8 {
         match (self.is_on(), self.is_accurate()) {
             (false, _) => 0,
@@ -48,8 +49,8 @@ impl Ecn {
         }
     }
 
-    /// Flags of a SYN-ACK that accepts it: ECE (RFC 3168, 6.1.1), or CWR where feedback is accurate and the SYN came without
-    /// an ECN codepoint (RFC 9768, 3.1.2).
+    /// Flags of a SYN-ACK that accepts it: ECE (RFC 3168, 6.1.1), or CWR where feedback is accurate and the SYN came
+    /// without an ECN codepoint (RFC 9768, 3.1.2).
     pub const fn of_syn_ack(self) -> u8 {
         match (self.is_on(), self.is_accurate()) {
             (false, _) => 0,

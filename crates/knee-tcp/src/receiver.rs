@@ -34,8 +34,8 @@ const INITIAL_WINDOW: u64 = 65_535;
 const DELAYED_ACK_MAX: Time = Time::from_millis(200);
 //= RFC 9768, 3.2.2.5.1
 //# CE marks have arrived since the previous ACK. If there is unacknowledged data at the receiver,
-/// Marks after which an ACK leaves at once, with accurate ECN: n of RFC 9768, 3.2.2.5.1, which should be 2 where data is new.
-/// Linux 7.2 waits for up to 6 (TCP_ACCECN_ACE_MAX_DELTA), but acknowledges every second segment anyway.
+/// Marks after which an ACK leaves at once, with accurate ECN: n of RFC 9768, 3.2.2.5.1, which should be 2 where data
+/// is new. Linux 7.2 waits for up to 6 (TCP_ACCECN_ACE_MAX_DELTA), but acknowledges every second segment anyway.
 const CE_PER_ACK: u8 = 2;
 /// Compression waits for at most this part of the RTT, 33 % (tcp_comp_sack_rtt_percent).
 const COMPRESSION_RTT_PERCENT: u64 = 33;
@@ -111,8 +111,8 @@ pub struct Receiver {
     quick_acks: u8,
     ack_now: bool,
     ecn: Ecn,
-    /// Whether ACKs echo a mark. Classic ECN: until the sender reports that it reduced its window; per-packet and accurate
-    /// ECN: whether the last packet was marked.
+    /// Whether ACKs echo a mark. Classic ECN: until the sender reports that it reduced its window; per-packet and
+    /// accurate ECN: whether the last packet was marked.
     echo: bool,
     /// Packets that came with a mark, with accurate ECN; its low three bits are told.
     ce_count: u8,
@@ -576,12 +576,14 @@ mod tests {
                 leaves.then(|| Packet::ace_count(receiver.reply().flags))
             })
             .collect();
-        // RFC 9768, 3.2.1 and 3.2.2.5.1: the count begins with 5. The ACK of the fifth packet is that of two packets too.
+        // RFC 9768, 3.2.1 and 3.2.2.5.1: the count begins with 5. The ACK of the fifth packet is that of two packets
+        // too.
         assert_eq!(acks, [None, Some(6), None, Some(0), None, Some(1), Some(2)]);
     }
 
     proptest! {
-        /// Each segment counts once, in the moment in which it arrives first, in whatever order and however often they come.
+        /// Each segment counts once, in the moment in which it arrives first, in whatever order and however often they
+        /// come.
         #[test]
         fn payload_counts_as_it_first_arrives(seqs in prop::collection::vec(0u64..40, 1..120)) {
             let mut receiver = Receiver::new(Ecn::OFF);
@@ -595,8 +597,8 @@ mod tests {
             }
         }
 
-        /// RFC 2018, 4: the first block holds the segment that triggered the ACK, all tell only of what came, and as long
-        /// as there are no more ranges than are remembered, the first block is all of its range.
+        /// RFC 2018, 4: the first block holds the segment that triggered the ACK, all tell only of what came, and as
+        /// long as there are no more ranges than are remembered, the first block is all of its range.
         #[test]
         fn the_first_block_is_the_range_of_the_newest_segment(seqs in prop::collection::vec(17u64..60, 1..60)) {
             let config = Config { sack_delay: Time::ZERO, ..CONFIG };

@@ -38,8 +38,8 @@ impl Clock {
     }
 }
 
-/// A timer as it was set, or, with a span of zero, the exact time of its firing. The exact time it fires at is worked out only when that may have come: timers are set with
-/// nearly every packet, and hardly ever fire.
+/// A timer as it was set, or, with a span of zero, the exact time of its firing. The exact time it fires at is worked
+/// out only when that may have come: timers are set with nearly every packet, and hardly ever fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timer {
     set_at: Time,

@@ -20,8 +20,8 @@ enum Process {
 }
 
 impl ArrivalTimes {
-    /// Arrivals as `spec` says. A Poisson process has its first arrival one gap after the start, a periodic one has it at the
-    /// start.
+    /// Arrivals as `spec` says. A Poisson process has its first arrival one gap after the start, a periodic one has it
+    /// at the start.
     pub fn new(spec: &Arrivals, rng: Rng) -> Self {
         Self(match spec {
             Arrivals::Poisson(rate) => Process::Poisson(*rate, Time::ZERO, rng),

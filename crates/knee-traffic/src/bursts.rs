@@ -1,8 +1,8 @@
 //! An application that hands over a burst of data again and again, on one connection that stays.
 //!
-//! A sensor or a monitor reports at the ticks of its clock, whatever became of its last report: burst `k` is handed over
-//! at `k period` after the flow's start, and where the network is too slow bursts queue on the connection. A step of
-//! distributed training computes for a while, exchanges gradients, and goes on when all of them have arrived
+//! A sensor or a monitor reports at the ticks of its clock, whatever became of its last report: burst `k` is handed
+//! over at `k period` after the flow's start, and where the network is too slow bursts queue on the connection. A step
+//! of distributed training computes for a while, exchanges gradients, and goes on when all of them have arrived
 //! (Rajasekaran, Ghobadi and Akella, CASSINI, NSDI 2024): with `waits` the period counts from the burst's last
 //! acknowledgement, so that a step lasts as long as computing and communication together.
 //!

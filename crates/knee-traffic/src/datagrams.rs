@@ -65,8 +65,8 @@ pub trait Source: Send {
     fn on_report(&mut self, _arrivals: &[Arrival], _now: Time) {}
 }
 
-/// The source that `spec` asks for, with random numbers of its own; none: it asks for no datagrams. `l4s`: its packets are
-/// ECT(1) (RFC 9331).
+/// The source that `spec` asks for, with random numbers of its own; none: it asks for no datagrams. `l4s`: its packets
+/// are ECT(1) (RFC 9331).
 pub fn source(spec: &TrafficSpec, l4s: bool, rng: Rng) -> Option<Box<dyn Source>> {
     let span = |ns: u64| Time::from_nanos(ns);
     Some(match spec {

@@ -1,11 +1,11 @@
 //! What applications send.
 //!
-//! An [`Application`] runs at one end of a flow's path, opens connections and exchanges messages over them. What carries
-//! them out is a [`Net`]: the simulator, or real sockets in a real kernel. So one application runs everywhere, and means
-//! the same. Applications that send datagrams are in [`datagrams`].
+//! An [`Application`] runs at one end of a flow's path, opens connections and exchanges messages over them. What
+//! carries them out is a [`Net`]: the simulator, or real sockets in a real kernel. So one application runs everywhere,
+//! and means the same. Applications that send datagrams are in [`datagrams`].
 //!
-//! What a message goes through: the application calls [`Net::exchange`]; the bytes go to the other end, which answers, once
-//! it has all of them, with as many as it was asked for; the application learns of the end of it
+//! What a message goes through: the application calls [`Net::exchange`]; the bytes go to the other end, which answers,
+//! once it has all of them, with as many as it was asked for; the application learns of the end of it
 //! ([`Application::on_complete`]) and puts it on record ([`Net::record`]).
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
@@ -50,8 +50,8 @@ pub struct Conn(pub u32);
 pub struct Exchange {
     /// Bytes that the application sends, at least 1.
     pub up: u64,
-    /// Bytes that the other end answers with once it has these; 0: it does not answer, and the exchange is complete when
-    /// all is acknowledged.
+    /// Bytes that the other end answers with once it has these; 0: it does not answer, and the exchange is complete
+    /// when all is acknowledged.
     pub down: u64,
     /// How long the other end takes before it answers.
     pub service: Time,
@@ -63,8 +63,8 @@ pub trait Net {
     fn now(&self) -> Time;
     /// Opens a connection to the other end; [`Application::on_connected`] follows, or nothing does.
     fn open(&mut self) -> Conn;
-    /// Starts an exchange on a connection that is open or being opened. Those of one connection go one after the other in
-    /// each direction and complete in their order.
+    /// Starts an exchange on a connection that is open or being opened. Those of one connection go one after the other
+    /// in each direction and complete in their order.
     fn exchange(&mut self, conn: Conn, exchange: Exchange);
     /// Closes a connection, once all exchanges on it are complete.
     fn close(&mut self, conn: Conn);
@@ -88,8 +88,8 @@ pub trait Application: Send {
     fn stop(&mut self, net: &mut dyn Net);
 }
 
-/// The application that a specification asks for, with its random numbers; none where it sends datagrams. The specification
-/// must have passed [`TrafficSpec::check`].
+/// The application that a specification asks for, with its random numbers; none where it sends datagrams. The
+/// specification must have passed [`TrafficSpec::check`].
 pub fn application(spec: &TrafficSpec, rng: Rng) -> Option<Box<dyn Application>> {
     Some(match spec.clone() {
         TrafficSpec::Transfers { arrivals, size, persistent, number } => {

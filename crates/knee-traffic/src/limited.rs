@@ -1,12 +1,13 @@
 //! An application that gives TCP its data at a constant rate, over one connection.
 //!
-//! It writes full segments ([`MSS`] bytes), one at a time, so that neither the rate nor the size of packets is distorted:
-//! one each `8 MSS / rate`, the first when the connection is open. Above 116 Mbit/s that would be more than [`WRITES`]
-//! writes per second; there it writes as few segments at once as keep below that. At 10 Gbit/s these are 87 segments, two
-//! bursts of TSO at their largest.
+//! It writes full segments ([`MSS`] bytes), one at a time, so that neither the rate nor the size of packets is
+//! distorted: one each `8 MSS / rate`, the first when the connection is open. Above 116 Mbit/s that would be more than
+//! [`WRITES`] writes per second; there it writes as few segments at once as keep below that. At 10 Gbit/s these are 87
+//! segments, two bursts of TSO at their largest.
 //!
-//! Where the connection carries less than the rate, what has not been written is owed: the application stops at [`OWED`]
-//! writes that are not acknowledged and catches up later, as `iperf3 -b` does, whose average since the start is the rate.
+//! Where the connection carries less than the rate, what has not been written is owed: the application stops at
+//! [`OWED`] writes that are not acknowledged and catches up later, as `iperf3 -b` does, whose average since the start
+//! is the rate.
 
 use knee_core::packet::MSS;
 use knee_core::{Bytes, Rate, Time, params};

@@ -1,9 +1,9 @@
 //! Requests and answers: web pages of several objects, and RPCs (pages of one object).
 //!
-//! A page is loaded as HTTP/1.1 (RFC 9112) has it, one request at a time on each connection, no pipelining: first its first
-//! object (the HTML, which names the others) alone; then all others, over at most `connections` parallel connections. A
-//! page takes idle connections where there are any, the one used last first, and opens new ones for what is left. A
-//! connection is usable after its TCP handshake and, with TLS, the round trips of that:
+//! A page is loaded as HTTP/1.1 (RFC 9112) has it, one request at a time on each connection, no pipelining: first its
+//! first object (the HTML, which names the others) alone; then all others, over at most `connections` parallel
+//! connections. A page takes idle connections where there are any, the one used last first, and opens new ones for what
+//! is left. A connection is usable after its TCP handshake and, with TLS, the round trips of that:
 //!
 //! | TLS | client sends | server answers |
 //! |---|---|---|
@@ -11,17 +11,19 @@
 //! | 1.2 | ClientHello, 300 B | ServerHello, certificates, ServerKeyExchange, ServerHelloDone, 4000 B |
 //! | | ClientKeyExchange, ChangeCipherSpec, Finished, 126 B | ChangeCipherSpec, Finished, 51 B |
 //!
-//! 300 and 4000 B are round figures: certificates range from below 1 to above 10 kB; 2540 B of them and 212 B of ClientHello
-//! were measured by D. Wong ("How big are TLS records during a handshake?", 2017), who also has the 75 B of the
-//! ClientKeyExchange. Both fit the initial window (RFC 6928), so that they cost one round trip whatever they are. The
-//! second flight of TLS 1.2 has records of 6 and 45 B (RFC 5246, 7.1 and 7.4.9, with AES-GCM as RFC 5288 has it). The
-//! client's Finished of TLS 1.3 goes with the first request and is not counted, nor are session tickets and resumption.
+//! 300 and 4000 B are round figures: certificates range from below 1 to above 10 kB; 2540 B of them and 212 B of
+//! ClientHello were measured by D. Wong ("How big are TLS records during a handshake?", 2017), who also has the 75 B of
+//! the ClientKeyExchange. Both fit the initial window (RFC 6928), so that they cost one round trip whatever they are.
+//! The second flight of TLS 1.2 has records of 6 and 45 B (RFC 5246, 7.1 and 7.4.9, with AES-GCM as RFC 5288 has it).
+//! The client's Finished of TLS 1.3 goes with the first request and is not counted, nor are session tickets and
+//! resumption.
 //!
-//! On record: [`What::Connect`] and [`What::Tls`] per connection, [`What::Request`] per object (from the call that sends
-//! the request on an open connection to the last byte of the answer), [`What::Page`] per page (from when the user asks).
+//! On record: [`What::Connect`] and [`What::Tls`] per connection, [`What::Request`] per object (from the call that
+//! sends the request on an open connection to the last byte of the answer), [`What::Page`] per page (from when the user
+//! asks).
 //!
-//! The stop of the flow ends the arrival of pages; those that are being loaded are finished. All sizes of a page are drawn
-//! when it is asked for, so that with an open loop pages are the same whatever the path makes of them.
+//! The stop of the flow ends the arrival of pages; those that are being loaded are finished. All sizes of a page are
+//! drawn when it is asked for, so that with an open loop pages are the same whatever the path makes of them.
 
 use knee_core::convert::truncated_u32;
 use std::collections::{BTreeMap, VecDeque};

@@ -67,12 +67,12 @@ pub enum TrafficSpec {
     /// Usual figures, as IP packets with headers of IPv4 and UDP (28 bytes) and RTP (12):
     ///
     /// * G.711: 160 bytes every 20 ms (RFC 3551, 4.5.14): 200 bytes, 80 kbit/s.
-    /// * Opus at 24 kbit/s: 60 bytes every 20 ms: 100 bytes, 40 kbit/s. RFC 7587, 3.1.1 has 16 to 20 kbit/s for wideband
-    ///   speech, and 28 to 40 for full band.
+    /// * Opus at 24 kbit/s: 60 bytes every 20 ms: 100 bytes, 40 kbit/s. RFC 7587, 3.1.1 has 16 to 20 kbit/s for
+    ///   wideband speech, and 28 to 40 for full band.
     /// * A first-person shooter: small packets at the rate of its clock. Published measurements (Feng, Chang, Feng and
-    ///   Walpole, "Provisioning On-line Games", 2002; Claypool, LaPoint and Winslow, "Network Analysis of Counter-strike
-    ///   and Starcraft", 2003) are of games with 20 to 40 packets per second, whose clients send some 40 bytes of payload
-    ///   and servers some 130; today's clocks have 60 Hz and more.
+    ///   Walpole, "Provisioning On-line Games", 2002; Claypool, LaPoint and Winslow, "Network Analysis of
+    ///   Counter-strike and Starcraft", 2003) are of games with 20 to 40 packets per second, whose clients send some 40
+    ///   bytes of payload and servers some 130; today's clocks have 60 Hz and more.
     Udp {
         /// IP packets, bytes.
         packet: u16,

@@ -24,7 +24,8 @@ struct Connection {
     closed: bool,
 }
 
-/// A path without loss, queue or congestion control: each connection has its rate in each direction, half the RTT each way.
+/// A path without loss, queue or congestion control: each connection has its rate in each direction, half the RTT each
+/// way.
 pub struct Ideal {
     rtt: Time,
     rate: Rate,

@@ -1,7 +1,7 @@
 //! Transfers: connections that come, send and go, or messages on one connection that stays.
 //!
-//! Arrivals do not wait for what came before (an open loop): where a path cannot carry what is offered, transfers pile up.
-//! On a persistent connection they queue, and the time of each counts from its arrival in the queue.
+//! Arrivals do not wait for what came before (an open loop): where a path cannot carry what is offered, transfers pile
+//! up. On a persistent connection they queue, and the time of each counts from its arrival in the queue.
 //!
 //! Arrivals and sizes draw from random streams of their own, each in the order of arrivals. So transfers of two runs
 //! with one seed are the same, whatever the path and its congestion control make of them.

@@ -1,20 +1,20 @@
-//! Adaptive streaming over HTTP: a player asks for one segment after the other, each in a bitrate of its choice, over one
-//! persistent connection.
+//! Adaptive streaming over HTTP: a player asks for one segment after the other, each in a bitrate of its choice, over
+//! one persistent connection.
 //!
 //! The player begins to play when it has a segment, and after a stall again. It asks for the next one as soon as it has
-//! the last and there is room for it in the buffer. While there is none it waits: the well-known on-off pattern. Segments
-//! have exactly the bytes of their bitrate; a request has [`REQUEST`] bytes.
+//! the last and there is room for it in the buffer. While there is none it waits: the well-known on-off pattern.
+//! Segments have exactly the bytes of their bitrate; a request has [`REQUEST`] bytes.
 //!
 //! **Buffer-based** (BBA-0; Huang et al., "A Buffer-Based Approach to Rate Adaptation", SIGCOMM 2014, section 4 and
-//! algorithm 1): below a reservoir the least bitrate; above reservoir and cushion the greatest; in between the line `f` from one to the
-//! other, along which the bitrate stays as it is until `f` passes the next encoding above or below. The paper's player holds
-//! 240 s, of which 90 s are reservoir and 126 s cushion; here both are in proportion to the buffer. It never asks for a segment
-//! with less room than that segment, so that the cushion ends there at the latest: a small buffer would otherwise
-//! never come to the greatest bitrate.
+//! algorithm 1): below a reservoir the least bitrate; above reservoir and cushion the greatest; in between the line `f`
+//! from one to the other, along which the bitrate stays as it is until `f` passes the next encoding above or below. The
+//! paper's player holds 240 s, of which 90 s are reservoir and 126 s cushion; here both are in proportion to the
+//! buffer. It never asks for a segment with less room than that segment, so that the cushion ends there at the latest:
+//! a small buffer would otherwise never come to the greatest bitrate.
 //!
-//! **Rate-based**: the greatest bitrate up to the harmonic mean of the throughputs of the last five segments, as the player
-//! "RB" that Yin et al. compare with ("A Control-Theoretic Approach for Dynamic Adaptive Video Streaming over HTTP",
-//! SIGCOMM 2015). The harmonic mean is that of FESTIVE (Jiang et al., CoNEXT 2012), which takes 20 segments, and
+//! **Rate-based**: the greatest bitrate up to the harmonic mean of the throughputs of the last five segments, as the
+//! player "RB" that Yin et al. compare with ("A Control-Theoretic Approach for Dynamic Adaptive Video Streaming over
+//! HTTP", SIGCOMM 2015). The harmonic mean is that of FESTIVE (Jiang et al., CoNEXT 2012), which takes 20 segments, and
 //! has a gradual switch and a random schedule besides.
 //!
 //! On record: [`What::Segment`] (value: bitrate in bit/s), [`What::Startup`], [`What::Stall`]. A stall that
@@ -147,7 +147,8 @@ fn buffer_based(spec: &VideoSpec, last: usize, level: Time) -> usize {
     }
 }
 
-/// The greatest bitrate up to the harmonic mean of `throughputs`, as an index into `ladder`; the least where there are none.
+/// The greatest bitrate up to the harmonic mean of `throughputs`, as an index into `ladder`; the least where there are
+/// none.
 fn rate_based(ladder: &[u64], throughputs: &VecDeque<f64>) -> usize {
     let mean = throughputs.len() as f64 / throughputs.iter().map(|x| 1.0 / x).sum::<f64>();
     ladder.partition_point(|rate| *rate as f64 <= mean).saturating_sub(1)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * BBRv3's arithmetic and states, without the socket: BBR with bounds learned from loss, so that it leaves room for others
- * and loses no more than 2 % probing.
+ * BBRv3's arithmetic and states, without the socket: BBR with bounds learned from loss, so that it leaves room for
+ * others and loses no more than 2 % probing.
  *
  * draft-ietf-ccwg-bbr-06, "BBR Congestion Control" (IETF CCWG, 2026); numbers in comments are its sections. A file per
  * part, as in the simulator's (crates/knee-cc/src/bbr3):

@@ -37,9 +37,9 @@ static inline u32 cwnd_gain_of(const struct bbr3 *b)
 }
 
 /*
- * gain * bw in payload bytes/s less the margin, rounded down once: bytes/us << BW_SHIFT times 10^6, of which 10^3 are the
- * gain's unit and 10^2 the margin's. With bw < 2^32, mss < 2^16 and a gain below 2^12 the product is below 2^60, its two
- * parts times 1000 below 2^46 and 2^34.
+ * gain * bw in payload bytes/s less the margin, rounded down once: bytes/us << BW_SHIFT times 10^6, of which 10^3 are
+ * the gain's unit and 10^2 the margin's. With bw < 2^32, mss < 2^16 and a gain below 2^12 the product is below 2^60,
+ * its two parts times 1000 below 2^46 and 2^34.
  */
 static inline u64 rate_of(u32 bw, u32 gain, u32 mss, u32 margin_percent)
 {

@@ -21,7 +21,8 @@
 //!
 //! Departures:
 //! - `probe_rtt` cannot mark the connection application-limited through the interface; instead the samples of the
-//!   packets that would carry the mark are recognised by their `prior_delivered` (`bandwidth::AppLimitedMark`), which is equivalent.
+//!   packets that would carry the mark are recognised by their `prior_delivered` (`bandwidth::AppLimitedMark`), which
+//!   is equivalent.
 //! - Counters do not wrap.
 
 mod aggregation;
@@ -64,7 +65,8 @@ pub const ENTRY: Entry = Entry {
     source: "Linux net/ipv4/tcp_bbr.c; Cardwell et al., ACM Queue 14(5), 2016",
     params: Params::DECLARED,
     phases: &["startup", "drain", "probe_bw", "probe_rtt"],
-    // Drain is passed within one ACK where little is in flight at the end of startup: the edge from startup to probe_bw.
+    // Drain is passed within one ACK where little is in flight at the end of startup: the edge from startup to
+    // probe_bw.
     edges: edges![Mode:
         Startup => Drain,
         Startup => ProbeBw,

@@ -55,8 +55,8 @@ impl Bbr {
         }
     }
 
-    /// Whether the phase is complete (`bbr_is_next_cycle_phase`): at gain 1 a `min_rtt` has passed; above, also, the target
-    /// was reached or packets were lost; below, a `min_rtt` has passed or the queue is empty.
+    /// Whether the phase is complete (`bbr_is_next_cycle_phase`): at gain 1 a `min_rtt` has passed; above, also, the
+    /// target was reached or packets were lost; below, a `min_rtt` has passed or the queue is empty.
     fn is_next_phase(&self, ack: &Ack) -> bool {
         // Without any RTT sample Linux's min_rtt is all ones: no phase is long enough.
         let full_length =

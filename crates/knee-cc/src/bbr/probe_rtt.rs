@@ -85,8 +85,8 @@ impl Bbr {
         }
     }
 
-    /// Whether a transmission into an empty pipe follows a pause of the application; one under `probe_rtt`'s mark counts as
-    /// such, as in Linux.
+    /// Whether a transmission into an empty pipe follows a pause of the application; one under `probe_rtt`'s mark
+    /// counts as such, as in Linux.
     pub(super) fn is_idle_restart(&self, view: &View) -> bool {
         view.app_limited || self.model.mark.covers(view.delivered)
     }

@@ -1,11 +1,10 @@
-//! BBR as a whole: numbers of a real kernel, and the states of a flow on a small path.
+//! BBR as a whole: numbers of a real kernel.
 
 use super::model::bdp;
 use super::pacing::rate_bytes_per_sec;
 use super::*;
 use crate::bandwidth::{BW_UNIT, bandwidth};
-use crate::testing::{self, Dumbbell};
-use knee_core::Rate;
+use crate::testing;
 
 /// Bandwidth of a 100 Mbit/s link with 1514 of its bytes per packet, as a kernel on it estimates it.
 const BW_100: u64 = 138_536;
@@ -16,10 +15,6 @@ fn tunables() -> Tunables {
 
 fn bbr(rtt: Time) -> Bbr {
     Bbr::new(Params::default(), &Init { rtt, tick: Time::ZERO, ..testing::init() })
-}
-
-fn alone(buffer: usize) -> Dumbbell {
-    Dumbbell::single(&ENTRY, Rate::from_mbps(12), buffer, Time::from_millis(40))
 }
 
 #[test]
@@ -74,73 +69,6 @@ fn bursts_are_single_packets_below_1_2_mbit_and_a_millisecond_of_the_rate_above(
         let bw = mbit * 125_000 * BW_UNIT / 1448 / 1_000_000;
         flow.pacing.set_rate(bw, UNIT, Time::from_secs(1), true, &tunables());
         assert_eq!((flow.pacing.min_burst(), flow.pacing.burst_goal()), (2, goal), "{mbit} Mbit/s");
-    }
-}
-
-#[test]
-fn a_flow_goes_through_startup_and_drain_to_probe_bw_and_fills_the_link_with_little_queue() {
-    let mut net = alone(400);
-    net.run(Time::from_secs(3));
-    let phases: Vec<u8> = net.flows[0].phases.iter().map(|(_, phase)| *phase).collect();
-    assert_eq!(phases, [0, 1, 2]);
-    // Growth ends within log2(40 / 10) rounds, three more see no growth, each up to three times 40 ms.
-    assert!(net.flows[0].phases[1].0 < Time::from_millis(600), "{:?}", net.flows[0].phases);
-    net.flows[0].rtt_max = Time::ZERO;
-    // 12 Mbit/s are 1000 packets of 1500 bytes a second; pacing is 1 % below what is estimated.
-    let delivered = net.measure(Time::from_secs(8)).delivered[0];
-    assert!((4900..=5000).contains(&delivered), "{delivered}");
-    // A quarter of a BDP is queued while probing, 10 ms and a packet's time; the cruise before may hold a little.
-    assert!(net.flows[0].rtt_max < Time::from_millis(60), "{}", net.flows[0].rtt_max);
-}
-
-#[test]
-fn ten_seconds_without_a_lower_rtt_lead_to_probe_rtt_for_200_ms_at_4_packets() {
-    let mut net = alone(400);
-    net.run(Time::from_secs(3));
-    // The path gets longer: no sample reaches the old minimum again.
-    net.flows[0].base_rtt = Time::from_millis(60);
-    while net.flows[0].control.phase != 3 {
-        net.run(net.now + Time::from_millis(10));
-        assert!(net.now < Time::from_secs(14), "never went to probe_rtt");
-    }
-    assert!(net.now > Time::from_secs(10));
-    let entered = net.flows[0].phases.last().unwrap().0;
-    assert!(net.flows[0].control.cwnd <= 4);
-    net.run(entered + Time::from_millis(500));
-    let (left, phase) = *net.flows[0].phases.last().unwrap();
-    assert_eq!(phase, 2);
-    let stay = left - entered;
-    assert!(stay > Time::from_millis(200) && stay < Time::from_millis(400), "{stay}");
-    // 1000 packets a second, 61 ms with the packet's own time.
-    net.run(left + Time::from_secs(3));
-    assert!((122..=140).contains(&net.flows[0].control.cwnd), "{}", net.flows[0].control.cwnd);
-}
-
-#[test]
-fn after_the_rate_halves_the_estimate_follows_within_ten_rounds() {
-    let mut net = alone(400);
-    net.run(Time::from_secs(3));
-    net.set_rate(Rate::from_mbps(6));
-    net.run(Time::from_secs(6));
-    let delivered = net.measure(Time::from_secs(8)).delivered[0];
-    assert!((975..=1001).contains(&delivered), "{delivered}");
-    // Of payload: 1448 of 1500 bytes.
-    let paced = Rate::from_mbps(6).mul_div(99 * 1448, 100 * 1500).as_bps();
-    let gained = [paced * 3 / 4, paced, paced * 5 / 4];
-    let rate = net.flows[0].control.pacing_rate.unwrap().as_bps();
-    assert!(gained.iter().any(|g| rate.abs_diff(*g) < g / 200), "{rate} of {gained:?}");
-}
-
-/// Cardwell et al., Fig. 8: at 5 % random loss BBR still has nearly all of the link that loss leaves.
-#[test]
-fn five_percent_random_loss_leaves_nine_tenths_of_the_link() {
-    for seed in 0..4 {
-        let mut net = alone(400).with_loss_from(0.05, Rng::stream(seed, "loss"));
-        net.run(Time::from_secs(5));
-        // 95 % of 99 % of the link's 5000 packets are 4702; some are missed while packets are conserved, probing and
-        // chance (a standard deviation of 15) may add some.
-        let delivered = net.measure(Time::from_secs(10)).delivered[0];
-        assert!((4500..4800).contains(&delivered), "{delivered}");
     }
 }
 

@@ -91,8 +91,8 @@ fn a_probe_ends_after_three_rounds_without_growth() {
     assert_eq!(states, [State::Up, State::Up, State::Down]);
 }
 
-/// "Exiting PROBE_UP on Loss When Application-Limited". The case wants the bound updated "appropriately"; the pseudocode
-/// (5.5.10.2) leaves it alone where the sample was application-limited.
+/// "Exiting PROBE_UP on Loss When Application-Limited". The case wants the bound updated "appropriately"; the
+/// pseudocode (5.5.10.2) leaves it alone where the sample was application-limited.
 #[test]
 fn loss_ends_a_probe_also_where_the_application_limits() {
     let mut flow = bbr3(State::Up);

@@ -13,8 +13,8 @@
 //! A flow does this once its least RTT has been at most `ecn_max_rtt`. Linux asks besides that the route says that its
 //! queues mark early (`ecn_low`); here accurate feedback stands for that.
 //!
-//! Departures: a flow with a longer RTT, which ignores marks there, takes them as loss, as the draft demands; fractions have
-//! 20 bits where Linux has 8.
+//! Departures: a flow with a longer RTT, which ignores marks there, takes them as loss, as the draft demands; fractions
+//! have 20 bits where Linux has 8.
 
 use super::model::Sample;
 use super::{Bbr3, INFINITE};

@@ -26,8 +26,8 @@
 //! - Drain is bounded by `inflight_shortterm` only, as in the pseudocode (5.6.4.7), not as in the table (5.6.1).
 //! - Without SACK nothing changes: the sender always has it.
 //! - CE marks: the draft asks that they count as congestion and leaves open how (3.6). An echo counts as a loss in the
-//!   round, and as a loss above the threshold if it is feedback on a bandwidth probe. With accurate ECN and a short RTT the
-//!   response is that of Google's BBRv3 (see [`ecn`]).
+//!   round, and as a loss above the threshold if it is feedback on a bandwidth probe. With accurate ECN and a short RTT
+//!   the response is that of Google's BBRv3 (see [`ecn`]).
 //! - Packets that leave during `probe_rtt` are taken for application-limited by their `prior_delivered`.
 
 mod control;

@@ -149,7 +149,8 @@ impl Bbr3 {
         }
     }
 
-    /// Starts to probe where it is time; after marks that have ended, at once and with a steeper slope. Else down may end.
+    /// Starts to probe where it is time; after marks that have ended, at once and with a steeper slope. Else down may
+    /// end.
     fn check_time_to_probe(&mut self, view: &View, cwnd: u32) {
         let after_marks = self.reprobe_after_marks(view.ca == CaState::Open);
         if after_marks.is_some() || self.is_time_to_probe(view, cwnd) {

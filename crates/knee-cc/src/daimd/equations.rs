@@ -98,7 +98,8 @@ mod tests {
     fn table_i_follows_from_the_drafts_alpha() {
         let table = [(100, 1.1), (1000, 3.1), (2000, 4.3), (5000, 6.6), (10_000, 9.2), (20_000, 12.8), (50_000, 19.4)];
         for (window, seconds) in table {
-            // Long epochs to the digit printed; short ones within two of the round trips that the table must have counted.
+            // Long epochs to the digit printed; short ones within two of the round trips that the table must have
+            // counted.
             let allowed = if window < 5000 { 0.25 } else { 0.05 };
             let found = epoch(Increase::HtcpDraft, window);
             assert!((found - seconds).abs() < allowed, "{window}: {found}, not {seconds}");

@@ -34,8 +34,8 @@ fn growth_alpha_beta_and_the_throughput_switch_are_the_same() {
     }
 }
 
-/// A connection in both implementations. It begins 4000 s after boot, so that the first throughput sample, which reaches
-/// back to there, is zero in both.
+/// A connection in both implementations. It begins 4000 s after boot, so that the first throughput sample, which
+/// reaches back to there, is zero in both.
 struct Twins {
     rust: Htcp,
     program: c::Htcp,

@@ -1,17 +1,18 @@
 //! LEDBAT as libutp does it (utp_internal.cpp, commit 2b364cb), where that is not what RFC 6817 says.
 //!
-//! With `S` the bytes of a packet, `W` the window in whole bytes, `acked` the bytes that an ACK acknowledges and `delay` the
-//! least of the last three samples, each taken against the base of its time, but never above the RTT:
+//! With `S` the bytes of a packet, `W` the window in whole bytes, `acked` the bytes that an ACK acknowledges and
+//! `delay` the least of the last three samples, each taken against the base of its time, but never above the RTT:
 //!
 //! - `share = min(acked, W) / max(acked, W)`, `off_target = (target - delay) / target`
-//! - `W += 3000 share off_target`: up to 3000 bytes per round trip, where the RFC has `gain` packets; no growth where the
-//!   window has not been full for a second, but no bound at the flight either
+//! - `W += 3000 share off_target`: up to 3000 bytes per round trip, where the RFC has `gain` packets; no growth where
+//!   the window has not been full for a second, but no bound at the flight either
 //! - a connection begins with one packet and in slow start, which adds `S share` where that is more; it ends beyond
 //!   `ssthresh`, or where `delay` exceeds nine tenths of the target, on an ACK that leaves `W` alone
 //! - loss: half the window; timeout: one packet, and slow start
 //! - the base is the least of the last 13 minutes, which begin with the connection
-//! - the least window is 10 bytes. Less than a packet lets nothing go until the timer fires, after a second or more, which
-//!   makes `W` one packet and begins slow start; here such a window is one packet from the next ACK on, without the wait
+//! - the least window is 10 bytes. Less than a packet lets nothing go until the timer fires, after a second or more,
+//!   which makes `W` one packet and begins slow start; here such a window is one packet from the next ACK on, without
+//!   the wait
 //!
 //! Not modelled: the correction for clocks that drift apart, and the window of at most 1 MB that users may raise.
 

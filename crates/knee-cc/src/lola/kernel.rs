@@ -273,8 +273,8 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
     assert!(seen.iter().all(|count| *count > 2_000), "{seen:?}");
 }
 
-/// An idle time shifts the epoch, and so does the time that balancing took; where the one lies within the other it is one
-/// span of time without growth by Eq. 1, not two.
+/// An idle time shifts the epoch, and so does the time that balancing took; where the one lies within the other it is
+/// one span of time without growth by Eq. 1, not two.
 #[test]
 fn an_idle_time_within_a_round_is_taken_out_of_the_cubic_function_once() {
     let mut twins = Twins::new(false);
@@ -305,8 +305,9 @@ fn an_idle_time_within_a_round_is_taken_out_of_the_cubic_function_once() {
     }
 }
 
-/// A window after a loss grows from 7 packets back to 10 and beyond, for `seconds` at an RTT of 100 ms: all packets leave
-/// at once, and one ACK covers them. Where `pause` is not zero, the application has nothing to send for so long after 2 s.
+/// A window after a loss grows from 7 packets back to 10 and beyond, for `seconds` at an RTT of 100 ms: all packets
+/// leave at once, and one ACK covers them. Where `pause` is not zero, the application has nothing to send for so long
+/// after 2 s.
 fn grown_by_one_ack_per_window(seconds: u64, pause: Time) -> u32 {
     const RTT: Time = Time::from_millis(100);
     let mut twins = Twins::new(false);
@@ -327,8 +328,9 @@ fn grown_by_one_ack_per_window(seconds: u64, pause: Time) -> u32 {
     twins.control.cwnd
 }
 
-/// Eq. 1: 3 packets below CWnd_max K is 1.96 s; t counts from the first ACK after the loss, and the last one looks one RTT
-/// ahead. Packets per increase are whole numbers, rounded down, so that a step may be too large; the next is smaller then.
+/// Eq. 1: 3 packets below CWnd_max K is 1.96 s; t counts from the first ACK after the loss, and the last one looks one
+/// RTT ahead. Packets per increase are whole numbers, rounded down, so that a step may be too large; the next is
+/// smaller then.
 #[test]
 fn an_ack_clocked_flow_whose_window_one_ack_covers_grows_as_the_equation_says() {
     for seconds in 3..12 {

@@ -18,12 +18,12 @@
 //! A loss leads to cubic increase as in CUBIC, a timeout to slow start.
 //!
 //! What the paper leaves open, and what is done here:
-//! - Fig. 2 adds `X(t) - Q_data` to the window, but `Q_data` shows an addition only when packets sent after it have been
-//!   acknowledged and the minimum filter has let go of older RTTs. Added on every ACK, the same difference would be
-//!   added many times over. So it is added at most once per `RTT_now + t_measure`, which is the time that takes; and it
-//!   at most doubles the window, for a flow that did not use its window while `X(t)` went on.
-//! - A flow learns one such span late that the round began, the later the longer its RTT. So that all flows take `X` for
-//!   the same moment, `t` counts from that span before the state was entered.
+//! - Fig. 2 adds `X(t) - Q_data` to the window, but `Q_data` shows an addition only when packets sent after it have
+//!   been acknowledged and the minimum filter has let go of older RTTs. Added on every ACK, the same difference would
+//!   be added many times over. So it is added at most once per `RTT_now + t_measure`, which is the time that takes; and
+//!   it at most doubles the window, for a flow that did not use its window while `X(t)` went on.
+//! - A flow learns one such span late that the round began, the later the longer its RTT. So that all flows take `X`
+//!   for the same moment, `t` counts from that span before the state was entered.
 //! - `Q_delay` shows a tailored decrease as late. No state is left on its account for `RTT_now + t_measure` after it.
 //! - Tailored decrease takes `Q_data` at the greatest `RTT_now` of the hold, not at its end. Noise lets flows enter the
 //!   hold up to some 100 ms apart; by the time the last one decreases, the others have taken out their parts, the queue
@@ -32,18 +32,18 @@
 //!   holds: below half of `Q_low` the flow goes back to cubic increase. The half keeps noise at `Q_low` from ending a
 //!   round. The cubic function continues where it stopped.
 //! - `RTT_now` is "close to" `RTT_min` within `min_rtt_close`.
-//! - Slow start tracks unfiltered RTTs, since the filter would hide the queue for 40 ms, in which the window could double
-//!   several times; `filter_slow_start` shows that. It also ends at `ssthresh` after a timeout.
+//! - Slow start tracks unfiltered RTTs, since the filter would hide the queue for 40 ms, in which the window could
+//!   double several times; `filter_slow_start` shows that. It also ends at `ssthresh` after a timeout.
 //! - After slow start `K` is 0 and `CWnd_max` the window.
-//! - Time in which nothing was in flight does not count as `t` of Eq. 1: the window was not in use. As in CUBIC the curve is
-//!   moved along, but only by that time.
+//! - Time in which nothing was in flight does not count as `t` of Eq. 1: the window was not in use. As in CUBIC the
+//!   curve is moved along, but only by that time.
 //! - In Eq. 1 windows are in packets, as in CUBIC; in Eq. 2 a packet counts as its payload.
 
 mod equations;
 #[cfg(test)]
 mod kernel;
 #[cfg(test)]
-mod simulation;
+mod losses;
 
 use crate::cubic::Decrease;
 use crate::entry::{Entry, Family, edges};
@@ -390,9 +390,10 @@ impl CongestionControl for Lola {
             }
             // The reduction is complete only now; its effect shows an RTT later.
             StateEvent::ReductionDone => self.settled = now.saturating_add(self.feedback_delay()),
-            // Idle time, in which nothing was in flight, does not count as time of growth. It began with the ACK that left
-            // nothing in flight. Linux's CUBIC counts from the last transmission, with the wait for that ACK: a flow whose
-            // window one ACK covers would always be idle. A round of balancing takes out all of its own time.
+            // Idle time, in which nothing was in flight, does not count as time of growth. It began with the ACK that
+            // left nothing in flight. Linux's CUBIC counts from the last transmission, with the wait for that ACK: a
+            // flow whose window one ACK covers would always be idle. A round of balancing takes out all of its own
+            // time.
             StateEvent::Restart if self.phase != Phase::FairFlowBalancing => {
                 let idle = now.saturating_sub(self.delivered);
                 self.epoch.start = self.epoch.start.map(|start| start.saturating_add(idle).min(now));

@@ -1,13 +1,14 @@
 //! Careful Resume: a connection that remembers what window an earlier one had on this path goes to half of it at once,
 //! paced over a round trip, and gives more than that back if packets are lost.
 //!
-//! Source: N. Kuhn, E. Stephan, G. Fairhurst, R. Secchi, C. Huitema, "Convergence of Congestion Control from Retained State",
-//! draft-ietf-tsvwg-careful-resume-24, "The Phases of CC using Careful Resume". Its terms, with `flight_size` and `IW`:
+//! Source: N. Kuhn, E. Stephan, G. Fairhurst, R. Secchi, C. Huitema, "Convergence of Congestion Control from Retained
+//! State", draft-ietf-tsvwg-careful-resume-24, "The Phases of CC using Careful Resume". Its terms, with `flight_size`
+//! and `IW`:
 //!
 //! ```text
 //!   Reconnaissance ── the initial data is acknowledged, the RTT fits ──▶ Unvalidated
 //!        │                       PipeSize = flight_size, cwnd = jump_cwnd = saved_cwnd / 2, paced over an RTT
-//!        │                                                                  │ all sent, or an RTT over, or an ACK of it
+//!        │                                                                  │ all sent, an RTT over, or an ACK of it
 //!        │                                                                  │ cwnd = flight_size
 //!        │                                                                  ▼
 //!        │                                     ┌─ congestion ───────── Validating
@@ -18,13 +19,13 @@
 //!
 //! - the RTT fits from more than `saved_rtt / 2` to `10 saved_rtt`
 //! - `PipeSize` grows by what is acknowledged from the jump on
-//! - at the end of Unvalidated, `flight_size < IW` or `flight_size <= PipeSize` means that the sender had no more to send:
-//!   `cwnd = PipeSize`, at least IW, and Done
+//! - at the end of Unvalidated, `flight_size < IW` or `flight_size <= PipeSize` means that the sender had no more to
+//!   send: `cwnd = PipeSize`, at least IW, and Done
 //!
-//! The jump waits for an ACK at which the window limits sending, as the draft permits. It needs a sender that paces. What is
-//! remembered is a parameter: how a server keeps it, for how long, and that one connection only uses it at a time is not
-//! modelled. Over TCP the sender's proportional rate reduction brings the window down to that of Safe Retreat, which the
-//! draft advises against; over QUIC it falls at once.
+//! The jump waits for an ACK at which the window limits sending, as the draft permits. It needs a sender that paces.
+//! What is remembered is a parameter: how a server keeps it, for how long, and that one connection only uses it at a
+//! time is not modelled. Over TCP the sender's proportional rate reduction brings the window down to that of Safe
+//! Retreat, which the draft advises against; over QUIC it falls at once.
 
 use super::{Saved, SlowStart};
 use crate::{Ack, Congestion, Control, Init, View};

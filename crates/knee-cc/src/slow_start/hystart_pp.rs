@@ -1,15 +1,15 @@
-//! HyStart++: a delay that rises from one round trip to the next ends slow start, through some rounds of slower growth in
-//! which it may prove to have been a mistake.
+//! HyStart++: a delay that rises from one round trip to the next ends slow start, through some rounds of slower growth
+//! in which it may prove to have been a mistake.
 //!
-//! Source: P. Balasubramanian, Y. Huang, M. Olson, "HyStart++: Modified Slow Start for TCP", RFC 9406. Its terms, with the
-//! constants of Sec. 4.3:
+//! Source: P. Balasubramanian, Y. Huang, M. Olson, "HyStart++: Modified Slow Start for TCP", RFC 9406. Its terms, with
+//! the constants of Sec. 4.3:
 //!
 //! - a round ends when the segment is acknowledged that was to be sent next as it began (Sec. 4.2)
 //! - slow start: `cwnd += min(N, L)` per ACK of N packets, L = 8, or without limit where the sender paces
 //! - with at least eight samples, `currentRoundMinRTT >= lastRoundMinRTT + clamp(lastRoundMinRTT / 8, 4 ms, 16 ms)`
 //!   begins Conservative Slow Start (CSS)
-//! - CSS: `cwnd += min(N, L) / 4`; a round whose least RTT falls below that with which CSS began goes back to slow start;
-//!   after five rounds, the one in which it began among them, `ssthresh = cwnd`
+//! - CSS: `cwnd += min(N, L) / 4`; a round whose least RTT falls below that with which CSS began goes back to slow
+//!   start; after five rounds, the one in which it began among them, `ssthresh = cwnd`
 //!
 //! Counted in packets; what a division by four leaves over is kept for the next ACK.
 

@@ -1,10 +1,10 @@
-//! Slow start as a part: how a connection's first slow start grows the window, and what ends it, apart from the algorithm
-//! that takes over afterwards.
+//! Slow start as a part: how a connection's first slow start grows the window, and what ends it, apart from the
+//! algorithm that takes over afterwards.
 //!
-//! A part implements [`SlowStart`]. [`with`] puts the one that the parameter `slow_start` names around an algorithm that
-//! has RFC 5681's slow start. The algorithm still sees every event, so its own estimates are what they would be; the part
-//! only says how many packets an ACK counts for, ends slow start by setting `ssthresh`, and may change the reduction that
-//! a congestion signal begins.
+//! A part implements [`SlowStart`]. [`with`] puts the one that the parameter `slow_start` names around an algorithm
+//! that has RFC 5681's slow start. The algorithm still sees every event, so its own estimates are what they would be;
+//! the part only says how many packets an ACK counts for, ends slow start by setting `ssthresh`, and may change the
+//! reduction that a congestion signal begins.
 //!
 //! ```text
 //!   first slow start ── the part sets ssthresh ─────────────────────────▶ the algorithm alone
@@ -34,8 +34,8 @@ use knee_core::{Time, choice, params};
 
 /// The first slow start of a connection.
 pub trait SlowStart: Send {
-    /// Takes what an ACK shows, before loss detection. May set the window and its pacing rate, and ends slow start by setting
-    /// `ssthresh` to the window.
+    /// Takes what an ACK shows, before loss detection. May set the window and its pacing rate, and ends slow start by
+    /// setting `ssthresh` to the window.
     fn on_measure(&mut self, _ack: &Ack, _control: &mut Control) {}
 
     /// How many packets the window grows by on this ACK, if it is the window that limits sending.
@@ -43,12 +43,12 @@ pub trait SlowStart: Send {
         ack.delivered
     }
 
-    /// A congestion signal other than a timeout ends slow start. May change the `ssthresh` that the algorithm has set, and
-    /// nothing else.
+    /// A congestion signal other than a timeout ends slow start. May change the `ssthresh` that the algorithm has set,
+    /// and nothing else.
     fn on_congestion(&mut self, _congestion: &Congestion, _control: &mut Control) {}
 
-    /// Takes what an ACK shows during the reduction that follows, before loss detection. May change `ssthresh`, to which the
-    /// sender reduces the window.
+    /// Takes what an ACK shows during the reduction that follows, before loss detection. May change `ssthresh`, to
+    /// which the sender reduces the window.
     fn on_reducing(&mut self, _ack: &Ack, _control: &mut Control) {}
 
     /// That reduction is complete. May change `ssthresh`.
@@ -139,7 +139,8 @@ impl<C: CongestionControl + 'static, S: SlowStart + 'static> Starting<C, S> {
 }
 
 impl<C: CongestionControl, S: SlowStart> Starting<C, S> {
-    /// Whether the first slow start goes on; where `ssthresh` was reached it is over for good, and the part's rate with it.
+    /// Whether the first slow start goes on; where `ssthresh` was reached it is over for good, and the part's rate with
+    /// it.
     fn starting(&mut self, control: &mut Control) -> bool {
         if self.stage == Stage::First && !control.in_slow_start() {
             self.stage = Stage::Over;
@@ -222,7 +223,8 @@ mod tests {
         testing::make_with(&reno::ENTRY, &[("slow_start", Value::Choice(kind))])
     }
 
-    /// Ten ACKs of two packets, 5 ms apart from `from_ms` on: the first with an RTT of 40 ms, those of the next round with 60.
+    /// Ten ACKs of two packets, 5 ms apart from `from_ms` on: the first with an RTT of 40 ms, those of the next round
+    /// with 60.
     fn delayed(cc: &mut dyn DynCongestionControl, control: &mut Control, from_ms: u64) {
         for i in 0..10 {
             let rtt = Time::from_millis(if i == 0 { 40 } else { 60 });

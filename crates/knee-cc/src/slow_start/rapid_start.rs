@@ -1,22 +1,22 @@
-//! Rapid Start: three times the window per round trip while no queue builds up, and at the first loss a window that comes
-//! from what was delivered.
+//! Rapid Start: three times the window per round trip while no queue builds up, and at the first loss a window that
+//! comes from what was delivered.
 //!
-//! Source: K. Oku, M. Welzl, "Rapid Startup of Congestion Control", draft-kazuho-ccwg-rapid-start, the text of 2026 after
-//! version 02. Its terms, by the sections under "Algorithm":
+//! Source: K. Oku, M. Welzl, "Rapid Startup of Congestion Control", draft-kazuho-ccwg-rapid-start, the text of 2026
+//! after version 02. Its terms, by the sections under "Algorithm":
 //!
 //! - "Full-RTT Pacing": what first goes beyond slow start, the second flight, is paced over an RTT
 //! - "Increasing the Congestion Window": `cwnd += 2 N` per ACK of N packets while
 //!   `rtt_floor <= min(min_rtt + 4 ms, 1.1 min_rtt)`, else `cwnd += N`; `rtt_floor` is the least RTT of a round as
 //!   HyStart++ (RFC 9406) counts rounds
-//! - "Congestion Handling": `cwnd *= s` as recovery begins, then `cwnd -= a` per packet acknowledged and `cwnd -= s` per packet
-//!   lost, not below `beta / 3` of the window before it, nor `beta` initial windows
+//! - "Congestion Handling": `cwnd *= s` as recovery begins, then `cwnd -= a` per packet acknowledged and `cwnd -= s`
+//!   per packet lost, not below `beta / 3` of the window before it, nor `beta` initial windows
 //! - "Reduction Factors": `s = beta + 2/3 (1 - beta)`, `a = 2/3 (1 - beta)`, with the algorithm's own beta; the end is
 //!   `beta` times what was delivered of the window that was in flight
 //!
 //! Only packets that were in flight as recovery began count as acknowledged: TCP's recovery may last for several round
-//! trips, in which retransmissions are acknowledged too (the draft leaves such accounting to TCP, "Considerations for TCP").
-//! Over TCP the sender's proportional rate reduction decides when packets leave in recovery, and takes the window above as its
-//! aim; over QUIC it is the window. A sender that does not pace grows the same way, in bursts.
+//! trips, in which retransmissions are acknowledged too (the draft leaves such accounting to TCP, "Considerations for
+//! TCP"). Over TCP the sender's proportional rate reduction decides when packets leave in recovery, and takes the
+//! window above as its aim; over QUIC it is the window. A sender that does not pace grows the same way, in bursts.
 
 use super::SlowStart;
 use super::careful_resume::rate_over;

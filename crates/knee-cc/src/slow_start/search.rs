@@ -8,10 +8,10 @@
 //!   `norm_diff = (2 prev_delv - curr_delv) / (2 prev_delv)`; 0.35 or more ends slow start
 //! - what was delivered in the last two initial RTTs is taken off the window, which grew by it since the path was full
 //!
-//! Packets are counted where the text counts bytes. An RTT may end within a bin, of which then a share counts. An RTT of
-//! more than fifteen bins, 5.25 initial RTTs, cannot be compared. The text's line 26 clears the bin before the new ones,
-//! against its own explanation; here only new ones are cleared. Later versions of the draft compare what was delivered
-//! with what had been sent, and this one does not.
+//! Packets are counted where the text counts bytes. An RTT may end within a bin, of which then a share counts. An RTT
+//! of more than fifteen bins, 5.25 initial RTTs, cannot be compared. The text's line 26 clears the bin before the new
+//! ones, against its own explanation; here only new ones are cleared. Later versions of the draft compare what was
+//! delivered with what had been sent, and this one does not.
 
 use super::SlowStart;
 use crate::{Ack, Control, Init};
@@ -85,8 +85,8 @@ impl Search {
         (from + 1..=to).map(|n| self.at(n)).sum()
     }
 
-    /// Packets delivered in the window that ended `rtt` before the newest bin's end, times the nanoseconds of a bin; `None`
-    /// where there are not enough bins.
+    /// Packets delivered in the window that ended `rtt` before the newest bin's end, times the nanoseconds of a bin;
+    /// `None` where there are not enough bins.
     fn earlier(&self, rtt: Time) -> Option<u128> {
         let bin = self.bin.as_nanos();
         let (back, fraction) = (rtt.as_nanos() / bin, rtt.as_nanos() % bin);

@@ -346,7 +346,8 @@ mod tests {
         intervals
     }
 
-    /// An ACK after which these numbers were delivered, lost and are in flight, the newest having been the `newest`th sent.
+    /// An ACK after which these numbers were delivered, lost and are in flight, the newest having been the `newest`th
+    /// sent.
     fn ack(delivered: u64, lost: u64, newest: u32) -> Ack<'static> {
         let in_flight = (30 - delivered - lost) as u32;
         let rate = lent_rate(RateSample { tx_in_flight: newest, ..RateSample::NONE });

@@ -1,8 +1,8 @@
 //! The utility of an interval as the authors' program computes it, and which rise of the RTT it takes for noise.
 //!
-//! The RTT's gradient counts only where it is larger than the regression's error, as a part of the mean RTT, or where the
-//! mean RTTs of the last six intervals rise out of line with how they moved before. In the starting phase a rise of less
-//! than 1 ms over the interval does not count. A falling RTT never does.
+//! The RTT's gradient counts only where it is larger than the regression's error, as a part of the mean RTT, or where
+//! the mean RTTs of the last six intervals rise out of line with how they moved before. In the starting phase a rise of
+//! less than 1 ms over the interval does not count. A falling RTT never does.
 
 use super::Utility;
 use super::interval::Interval;
@@ -74,7 +74,8 @@ struct Trend {
 }
 
 impl Judge {
-    /// The utility of `interval`, whose packets were to leave every `gap_us`. `starting`: it was sent in the starting phase.
+    /// The utility of `interval`, whose packets were to leave every `gap_us`. `starting`: it was sent in the starting
+    /// phase.
     pub fn utility(&mut self, utility: &Utility, interval: &Interval, gap_us: f64, starting: bool) -> f64 {
         let duration_us = interval.span_us() + gap_us;
         let rate = interval.payload_bits() / duration_us;

@@ -1,19 +1,19 @@
 //! `lte` and `nr`: a cellular link's transport blocks, HARQ and in-order delivery, scheduling requests, and fading.
 //!
-//! In each transmission time interval (TTI) with something to send, a transport block takes as many bytes as the rate allows;
-//! packets are cut and joined as needed (RLC). A block fails with probability `bler` and is sent again `harq_rtt` later, up
-//! to `max_retransmissions` times, in place of a new block. What a block carries is handed up in order: all behind a failed
-//! one waits. A block that failed each time is sent again by RLC after `rlc_delay` (`am`), or lost, and those behind it wait
-//! for `rlc_delay` (`um`).
+//! In each transmission time interval (TTI) with something to send, a transport block takes as many bytes as the rate
+//! allows; packets are cut and joined as needed (RLC). A block fails with probability `bler` and is sent again
+//! `harq_rtt` later, up to `max_retransmissions` times, in place of a new block. What a block carries is handed up in
+//! order: all behind a failed one waits. A block that failed each time is sent again by RLC after `rlc_delay` (`am`),
+//! or lost, and those behind it wait for `rlc_delay` (`um`).
 //!
 //! ```text
 //! TTI   1  2  3  4  5  6  7  8  9  10
 //! sent  a  b  c  d  e  f  g  h  b  i       b failed: c to h leave with it, as TTI 9 ends
 //! ```
 //!
-//! In the uplink (`uplink = true`) a terminal that has been idle first waits for a chance to send a scheduling request, every
-//! `sr_period`, and then `grant_delay` for the grant; as long as it has something to send, buffer status reports bring
-//! further grants without delay.
+//! In the uplink (`uplink = true`) a terminal that has been idle first waits for a chance to send a scheduling request,
+//! every `sr_period`, and then `grant_delay` for the grant; as long as it has something to send, buffer status reports
+//! bring further grants without delay.
 //!
 //! With `fading = "rayleigh"` the rate follows a channel gain h, a first-order Gauss-Markov process:
 //!
@@ -21,14 +21,14 @@
 //! rate = peak × min(1, max(0, 0.6 log2(1 + snr |h|²) / 4.4)),  h ← ρ h + sqrt(1 - ρ²) w,  ρ = 2^(-TTI / coherence)
 //! ```
 //!
-//! The link's `rate` is the peak. The mapping is the attenuated and truncated Shannon bound of 3GPP TR 36.942, annex A.1,
-//! for the downlink: none below -10 dB, 4.4 bit/s/Hz at the most.
+//! The link's `rate` is the peak. The mapping is the attenuated and truncated Shannon bound of 3GPP TR 36.942, annex
+//! A.1, for the downlink: none below -10 dB, 4.4 bit/s/Hz at the most.
 //!
 //! Sources: 3GPP TS 36.211/38.211 (TTIs), TS 36.213 (8 HARQ processes; a first BLER of at most 10 %, 7.2.3), TS 36.321
 //! (HARQ, scheduling requests), TS 36.322/38.322 (RLC), TR 36.942, TR 38.913.
 
+use crate::entry::{Choice, Init, Model};
 use crate::medium::{Capacity, Frame, Medium, Port};
-use crate::registry::{Choice, Init, Model};
 use knee_core::Conflict;
 use knee_core::convert::{saturating_u64, truncated};
 use knee_core::declare::with_defaults;
@@ -260,8 +260,8 @@ impl Cellular {
         }
     }
 
-    /// When a terminal that was idle may send a packet that has come `now`: in an interval that begins later, which all that
-    /// comes now can share.
+    /// When a terminal that was idle may send a packet that has come `now`: in an interval that begins later, which all
+    /// that comes now can share.
     fn begins(&self, now: Time) -> Time {
         let later = now + Time::from_nanos(1);
         let Params { uplink, sr_period, grant_delay, tti, .. } = self.params;
@@ -471,7 +471,8 @@ mod tests {
 
     #[test]
     fn the_mapping_is_that_of_tr_36_942() {
-        // 0.6 log2(1 + 10^1) = 2.0757 bit/s/Hz at 10 dB, of 4.4; all of the peak from 22.05 dB on; nothing below -10 dB.
+        // 0.6 log2(1 + 10^1) = 2.0757 bit/s/Hz at 10 dB, of 4.4; all of the peak from 22.05 dB on; nothing below -10
+        // dB.
         assert!((shannon(10.0) * 4.4 - 2.0757).abs() < 1e-4);
         assert!(shannon(161.0) > 0.9999 && shannon(0.0999).abs() < 1e-9);
     }

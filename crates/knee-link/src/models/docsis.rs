@@ -1,8 +1,8 @@
 //! `docsis`: a cable modem's upstream, which asks for what it sends (best-effort scheduling).
 //!
 //! Time runs in MAP intervals. As one begins, the modem may request grants for what its queue holds beyond what it has
-//! requested; the grant is for the interval that begins `grant_delay` later, and for what does not fit into that, for the
-//! following ones. What is granted is sent at the link's rate from the beginning of the interval.
+//! requested; the grant is for the interval that begins `grant_delay` later, and for what does not fit into that, for
+//! the following ones. What is granted is sent at the link's rate from the beginning of the interval.
 //!
 //! ```text
 //!   packet   request                       grant
@@ -10,24 +10,24 @@
 //!     │ 0..MAP │        grant_delay        │ transmission
 //! ```
 //!
-//! So an idle modem's packet waits between `grant_delay` and that plus a MAP interval. A request rides on data that is being
-//! sent (piggyback); otherwise it contends with other modems' and fails with probability `collision`, after which the modem
-//! waits a random number of intervals from a window that doubles from `backoff_start` to `backoff_end` slots.
+//! So an idle modem's packet waits between `grant_delay` and that plus a MAP interval. A request rides on data that is
+//! being sent (piggyback); otherwise it contends with other modems' and fails with probability `collision`, after which
+//! the modem waits a random number of intervals from a window that doubles from `backoff_start` to `backoff_end` slots.
 //!
-//! With a `guaranteed_grant_rate` the modem is granted that much in every MAP interval without asking, to be used then or
-//! lost (Proactive Grant Service): while that suffices a packet waits for the next interval, and no longer. `docsis-lld` has
-//! it by default, shorter MAP intervals and a shorter loop. The proactive grants are the modem's, and what goes first is the
-//! queue's choice, where DOCSIS gives them to the low-latency service flow alone.
+//! With a `guaranteed_grant_rate` the modem is granted that much in every MAP interval without asking, to be used then
+//! or lost (Proactive Grant Service): while that suffices a packet waits for the next interval, and no longer.
+//! `docsis-lld` has it by default, shorter MAP intervals and a shorter loop. The proactive grants are the modem's, and
+//! what goes first is the queue's choice, where DOCSIS gives them to the low-latency service flow alone.
 //!
 //! The downstream is a shaped link: a `wire`, with `burst` if wanted.
 //!
 //! Sources: DOCSIS 3.1 MULPI (CM-SP-MULPIv3.1); its model in ns-2 (`DocsisLink`, MAP interval typically 2 ms), by
 //! CableLabs. Validated against the latency of DOCSIS 3.1's access network in G. White, K. Sundaresan, B. Briscoe, "Low
-//! Latency DOCSIS - Technology Overview", draft-white-tsvwg-lld-00. Proactive grants as CableLabs' model for ns-3 has them
-//! (docsis-ns3), where the interval of the grants is the MAP interval if nothing else is said.
+//! Latency DOCSIS - Technology Overview", draft-white-tsvwg-lld-00. Proactive grants as CableLabs' model for ns-3 has
+//! them (docsis-ns3), where the interval of the grants is the MAP interval if nothing else is said.
 
+use crate::entry::{Choice, Init, Model};
 use crate::medium::{Capacity, Frame, Medium, Port};
-use crate::registry::{Choice, Init, Model};
 use crate::wire::Wire;
 use knee_core::Conflict;
 use knee_core::declare::with_defaults;
@@ -335,8 +335,9 @@ mod tests {
 
     #[test]
     fn what_exceeds_the_proactive_grants_is_requested() {
-        // 12.5 Mbit/s are 1562 bytes per ms: of ten packets at 0.5 ms, 15,140 bytes, 1562 go at 1 ms, 2 ms and 3 ms each.
-        // The rest was requested at 1 ms, and its grant comes at 3 ms: the last of 12,016 bytes leaves 961.28 us later.
+        // 12.5 Mbit/s are 1562 bytes per ms: of ten packets at 0.5 ms, 15,140 bytes, 1562 go at 1 ms, 2 ms and 3 ms
+        // each. The rest was requested at 1 ms, and its grant comes at 3 ms: the last of 12,016 bytes leaves 961.28 us
+        // later.
         let mut bench = Bench::new(make(&LLD_ENTRY, &[], 100));
         bench.arrive(Time::from_micros(500), 10);
         let leaves = bench.departures(MS * 100);

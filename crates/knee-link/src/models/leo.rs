@@ -1,17 +1,18 @@
 //! `leo`: a terminal of a satellite constellation in low Earth orbit, which is given another satellite every 15 s.
 //!
 //! At each reconfiguration nothing is sent for `outage`; then the link has another propagation delay, uniform from 0 to
-//! `delay_spread` on top of its own, and another share of its rate, uniform from `capacity` to 1. Between them it is a wire.
-//! What waits during an outage stays in the queue. Packets stay in order.
+//! `delay_spread` on top of its own, and another share of its rate, uniform from `capacity` to 1. Between them it is a
+//! wire. What waits during an outage stays in the queue. Packets stay in order.
 //!
 //! Both directions of a link have the same times, delays and shares.
 //!
-//! Sources: G. Huston, "A transport protocol's view of Starlink", APNIC blog, 17 May 2024: the minimum RTT changes every
-//! 15 s, with an additional 30 to 50 ms at handovers and loss that is unrelated to congestion of 1 to 2 %; H. Tanveer
-//! et al., "Making Sense of Constellations", arXiv 2307.00402: a global controller that allocates satellites to terminals.
+//! Sources: G. Huston, "A transport protocol's view of Starlink", APNIC blog, 17 May 2024: the minimum RTT changes
+//! every 15 s, with an additional 30 to 50 ms at handovers and loss that is unrelated to congestion of 1 to 2 %; H.
+//! Tanveer et al., "Making Sense of Constellations", arXiv 2307.00402: a global controller that allocates satellites to
+//! terminals.
 
-use crate::medium::{Capacity, Frame, Medium, Port};
-use crate::registry::{Choice, Init, Model};
+use crate::entry::{Choice, Init, Model};
+use crate::medium::{Capacity, Frame, Medium, PathDelay, Port};
 use crate::wire::Wire;
 use knee_core::Conflict;
 use knee_core::convert::truncated;
@@ -60,7 +61,7 @@ fn check(params: &knee_core::Params, _rate: Rate) -> Result<(), Conflict> {
 
 /// What the link is like from one reconfiguration to the next.
 #[derive(Clone)]
-pub struct Orbit {
+struct Orbit {
     params: Params,
     stream: (u64, String),
     /// Number of the reconfigurations so far, the extra delay and the share since the last.
@@ -69,7 +70,7 @@ pub struct Orbit {
 
 impl Orbit {
     /// Of the link called `link`, for which `params` are of [`ENTRY`].
-    pub fn new(params: &knee_core::Params, seed: u64, link: &str) -> Self {
+    fn new(params: &knee_core::Params, seed: u64, link: &str) -> Self {
         let mut orbit =
             Self { params: params.into(), stream: (seed, format!("leo/{link}")), current: (0, Time::ZERO, 1.0) };
         orbit.go_to(0);
@@ -91,9 +92,10 @@ impl Orbit {
         let delay = Time::from_nanos(rng.below(self.params.delay_spread.as_nanos() + 1));
         self.current = (epoch, delay, self.params.capacity + (1.0 - self.params.capacity) * rng.unit());
     }
+}
 
-    /// The extra propagation delay `now`.
-    pub fn delay(&mut self, now: Time) -> Time {
+impl PathDelay for Orbit {
+    fn delay(&mut self, now: Time) -> Time {
         let (epoch, _) = self.epoch(now);
         if epoch != self.current.0 {
             self.go_to(epoch);
@@ -114,9 +116,11 @@ pub struct Satellite {
 }
 
 impl Satellite {
-    fn new(params: &knee_core::Params, init: &Init) -> Self {
+    fn new(params: &knee_core::Params, init: &mut Init) -> Self {
+        let orbit = Orbit::new(params, init.seed, init.link);
+        *init.path = Some(Box::new(orbit.clone()));
         let mut satellite = Self {
-            orbit: Orbit::new(params, init.seed, init.link),
+            orbit,
             rate: init.rate,
             wire: Wire::new(init.rate),
             until: Time::ZERO,
@@ -196,8 +200,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "draws too often for Miri")]
     fn steps_of_the_delay_are_a_third_of_the_spread_on_average() {
-        // The mean distance of two uniform numbers is 1/3. Huston's RTTs: 6.7 ms between successive RTTs on average, here
-        // 20 / 3 ms between one direction's reconfigurations.
+        // The mean distance of two uniform numbers is 1/3. Huston's RTTs: 6.7 ms between successive RTTs on average,
+        // here 20 / 3 ms between one direction's reconfigurations.
         let mut orbit = orbit(1);
         let delays: Vec<f64> = (0..4000).map(|i| orbit.delay(Time::from_secs(15 * i + 13)).as_millis_f64()).collect();
         let mean = delays.windows(2).map(|w| (w[1] - w[0]).abs()).sum::<f64>() / 3999.0;

@@ -1,5 +1,5 @@
-//! Models of links that people have. Each is validated against a published figure in its tests, and simple: docs/links.md
-//! says what each leaves out.
+//! Models of links that people have. Each is validated against a published figure in its tests, and simple:
+//! docs/links.md says what each leaves out.
 
 pub mod cellular;
 pub mod docsis;

@@ -1,16 +1,16 @@
 //! A medium between a queue without limit and a list of what leaves.
 
+use crate::entry::{Init, Model};
 use crate::medium::{Frame, Medium, Port, Sending};
 use crate::queue::Backlog;
-use crate::registry::{Init, Model};
 use knee_core::{Bytes, Packet, Params, Payload, Rate, Time, Value};
 use std::collections::VecDeque;
 
 /// A medium of `model` at a rate in Mbit/s.
 pub fn make(model: &Model, given: &[(&str, Value)], mbps: u64) -> Box<dyn Medium> {
     let params = Params::resolve(model.choice.params, given.iter().copied()).unwrap();
-    let mut air = None;
-    let mut init = Init { rate: Rate::from_mbps(mbps), seed: 1, name: "link", link: "link", air: &mut air };
+    let (rate, mut shared, mut path) = (Rate::from_mbps(mbps), None, None);
+    let mut init = Init { rate, seed: 1, name: "link", link: "link", shared: &mut shared, path: &mut path };
     (model.check)(&params, init.rate).unwrap();
     model.make.unwrap()(&params, &mut init)
 }

@@ -4,10 +4,9 @@ use super::{Direction, SpecError};
 use crate::spec::{Capacity, LinkSpec, ModelSpec, ParamsSpec, ReverseSpec, Spec};
 use knee_core::convert::index_u32;
 use knee_core::{Bytes, Param, Params, Rate, Rng, Time};
-use knee_link::models::leo::{self, Orbit};
-use knee_link::models::wifi::SharedAir;
 use knee_link::registry::{self, Choice, Init};
 use knee_link::{Delay, Link, Loss, Server};
+use std::any::Any;
 
 /// The parameters `given`, and the defaults of the others that are `declared`.
 ///
@@ -40,14 +39,9 @@ fn choice<'a>(
     Ok((found, params(found.params, &asked.params, &format!("link `{link}`"))?))
 }
 
-/// What sends at `rate`: a model, or a wire, a token bucket or a trace.
-fn build_server(
-    name: &str,
-    asked: &ReverseSpec,
-    spec: &LinkSpec,
-    init: (Rate, u64, &mut Option<SharedAir>),
-) -> Result<Server, SpecError> {
-    let (rate, seed, air) = init;
+/// What sends at the rate: a model, or a wire, a token bucket or a trace.
+fn build_server(asked: &ReverseSpec, spec: &LinkSpec, init: &mut Init) -> Result<Server, SpecError> {
+    let (name, rate) = (init.name, init.rate);
     let (_, params) = choice(registry::models().iter().map(|model| &model.choice), &asked.model, name)?;
     if let Some(model) = registry::find(&asked.model.name)
         && let Some(make) = model.make
@@ -60,7 +54,7 @@ fn build_server(
         if spec.burst.is_some() || matches!(asked.capacity, Capacity::Trace(_)) {
             return Err(SpecError::Conflict { link: name.into(), key: "model", found: "it takes a rate alone".into() });
         }
-        return Ok(Server::Medium(make(&params, &mut Init { rate, seed, name, link: &spec.name, air })));
+        return Ok(Server::Medium(make(&params, init)));
     }
     Ok(match (&asked.capacity, spec.burst) {
         (Capacity::Rate(_), None) => Server::wire(rate),
@@ -90,21 +84,12 @@ fn build_delay(link: &LinkSpec) -> Result<Delay, SpecError> {
     Ok(Delay::distribution(found.name, &params).unwrap_or(uniform))
 }
 
-/// The reconfigurations of a link whose path changes with them.
-fn build_orbit(asked: &ReverseSpec, link: &LinkSpec, seed: u64) -> Result<Option<Orbit>, SpecError> {
-    if asked.model.name != leo::ENTRY.choice.name {
-        return Ok(None);
-    }
-    let (_, params) = choice([&leo::ENTRY.choice], &asked.model, &link.name)?;
-    Ok(Some(Orbit::new(&params, seed, &link.name)))
-}
-
 fn build_link(
     name: String,
     asked: &ReverseSpec,
     spec: &LinkSpec,
     seed: u64,
-    air: &mut Option<SharedAir>,
+    shared: &mut Option<Box<dyn Any>>,
 ) -> Result<Direction, SpecError> {
     let rate = mean_rate(&asked.capacity).ok_or_else(|| SpecError::NoCapacity(name.clone()))?;
     let entry = knee_queue::find(&asked.queue)
@@ -114,34 +99,36 @@ fn build_link(
     let init =
         knee_queue::Init { limit: asked.limit.map(Into::into), overhead: spec.overhead, rate, rng: stream("queue") };
     let queue = (entry.make)(&params, &init);
-    let server = build_server(&name, asked, spec, (rate, seed, air))?;
+    let mut path = None;
+    let mut init = Init { rate, seed, name: &name, link: &spec.name, shared, path: &mut path };
+    let server = build_server(asked, spec, &mut init)?;
     let link = Link::new(queue, server, spec.overhead, Loss::none(stream("loss")));
     let jitter = stream("jitter");
     let mut direction = Direction::new(name, link, jitter);
-    direction.orbit = build_orbit(asked, spec, seed)?;
+    direction.path = path;
     Ok(direction)
 }
 
-/// All forward directions of the links of `spec`, then the reverse ones that queue, at rest, without the pipes behind them;
-/// and where the reverse direction of each forward one is.
+/// All forward directions of the links of `spec`, then the reverse ones that queue, at rest, without the pipes behind
+/// them; and where the reverse direction of each forward one is.
 ///
 /// # Errors
 /// If a link contradicts itself or names what does not exist.
 pub fn links(spec: &Spec) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecError> {
     let (mut all, mut reverse) = (Vec::new(), vec![None; spec.links.len()]);
-    let mut airs: Vec<Option<SharedAir>> = vec![None; spec.links.len()];
-    for (link, air) in spec.links.iter().zip(&mut airs) {
-        let mut built = build_link(link.name.clone(), &link.forward(), link, spec.seed, air)?;
+    let mut shared: Vec<Option<Box<dyn Any>>> = spec.links.iter().map(|_| None).collect();
+    for (link, shared) in spec.links.iter().zip(&mut shared) {
+        let mut built = build_link(link.name.clone(), &link.forward(), link, spec.seed, shared)?;
         built.link.lose(build_loss(link, Rng::stream(spec.seed, &format!("loss/{}", link.name)))?);
         built.delay = Time::from_nanos(link.delay);
         built.extra = build_delay(link)?;
         built.reorder = link.reorder;
         all.push(built);
     }
-    for ((link, index), air) in spec.links.iter().zip(&mut reverse).zip(&mut airs) {
+    for ((link, index), shared) in spec.links.iter().zip(&mut reverse).zip(&mut shared) {
         let Some(back) = &link.reverse else { continue };
         *index = Some(index_u32(all.len()));
-        all.push(build_link(format!("{} (reverse)", link.name), back, link, spec.seed, air)?);
+        all.push(build_link(format!("{} (reverse)", link.name), back, link, spec.seed, shared)?);
     }
     Ok((all, reverse))
 }

@@ -3,7 +3,7 @@
 use crate::observe::{Drops, Histogram, LinkCounts, LinkWatch};
 use crate::output::{LinkFigures, LinkRow};
 use knee_core::{Packet, Rng, Time};
-use knee_link::models::leo::Orbit;
+use knee_link::medium::PathDelay;
 use knee_link::{Delay, Link, Outcome};
 
 /// One direction of a link in a network.
@@ -21,7 +21,7 @@ pub struct Direction {
     /// Stream of that.
     jitter_rng: Rng,
     /// What changes the propagation delay with time.
-    pub orbit: Option<Orbit>,
+    pub path: Option<Box<dyn PathDelay>>,
     /// Whether the extra delay may change the order.
     pub reorder: bool,
     /// The pipe behind it, where there is a delay.
@@ -42,7 +42,7 @@ impl Direction {
             delay: Time::ZERO,
             extra: Delay::None,
             jitter_rng,
-            orbit: None,
+            path: None,
             reorder: false,
             pipe: None,
             last_arrival: Time::ZERO,
@@ -52,7 +52,7 @@ impl Direction {
 
     /// Whether all packets take `delay` to get to the other end.
     pub const fn is_steady(&self) -> bool {
-        self.extra.is_none() && self.orbit.is_none()
+        self.extra.is_none() && self.path.is_none()
     }
 
     /// When a packet that leaves the link at `left` comes to the other end, not before those that left earlier unless the
@@ -67,7 +67,7 @@ impl Direction {
     }
 
     fn draw_delay(&mut self, now: Time) -> Time {
-        let path = self.orbit.as_mut().map_or(Time::ZERO, |orbit| orbit.delay(now));
+        let path = self.path.as_mut().map_or(Time::ZERO, |path| path.delay(now));
         let delay = self.delay + path + self.extra.draw(&mut self.jitter_rng);
         // So that what comes out of the pipe at one time was not still in the link at that time.
         if self.link.is_wire() { delay } else { delay.max(Time::from_nanos(1)) }

@@ -94,8 +94,8 @@ impl Histogram {
         counted.map(|(bucket, &count)| (self.bounds(bucket).0, count))
     }
 
-    /// Values, in ns, and how many there are of each, in `2^bits` buckets per octave, not more than it has: the middle of
-    /// each bucket, within the range of what was counted.
+    /// Values, in ns, and how many there are of each, in `2^bits` buckets per octave, not more than it has: the middle
+    /// of each bucket, within the range of what was counted.
     pub fn buckets(&self, bits: u8) -> impl Iterator<Item = (f64, u64)> {
         let coarse = Self::sum(bits, std::iter::once(self));
         let (base, Spread { min, max, .. }) = (u32::from(coarse.base), coarse.total);

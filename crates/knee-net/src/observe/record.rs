@@ -163,8 +163,8 @@ impl Record {
         }
     }
 
-    /// All figures of the run that ends now; what leaves `links` after `last` is no part of it. Of each flow the counts and
-    /// the RTTs of its figures are given.
+    /// All figures of the run that ends now; what leaves `links` after `last` is no part of it. Of each flow the counts
+    /// and the RTTs of its figures are given.
     pub fn output<'a>(
         &mut self,
         now: Time,

@@ -57,10 +57,11 @@ impl Rows {
         }))
     }
 
-    /// Puts the events in the order of time, those of one time by flow and link; gives their names in the order in which
-    /// they come up.
+    /// Puts the events in the order of time, those of one time by flow and link; gives their names in the order in
+    /// which they come up.
     pub fn sort_events(&mut self) -> Vec<String> {
-        // Drops in a row are entered when they are over; they come before what a queue noted at the time of the first one.
+        // Drops in a row are entered when they are over; they come before what a queue noted at the time of the first
+        // one.
         let drop = self.event_names.iter().position(|name| name == "drop").map(index_u32);
         let place = |row: &EventRow| (row.flow, row.link, Some(row.event) != drop);
         self.events.sort_by(|a, b| a.t_s.total_cmp(&b.t_s).then_with(|| place(a).cmp(&place(b))));

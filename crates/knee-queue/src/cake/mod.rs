@@ -420,8 +420,8 @@ impl Cake {
         }
     }
 
-    /// Puts the next packet of queue `i` that COBALT lets go into `packet`; the last one in a queue always. False: there
-    /// is none.
+    /// Puts the next packet of queue `i` that COBALT lets go into `packet`; the last one in a queue always. False:
+    /// there is none.
     #[inline]
     fn pass(&mut self, i: usize, packet: &mut Packet, cx: &mut Context) -> bool {
         while self.pop(i, packet) {

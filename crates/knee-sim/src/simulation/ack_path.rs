@@ -133,8 +133,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Visits of a flow, in each of which ACKs leave after each other on ways of any delay, by one pipe for each delay;
-        /// then those are taken that are home before the end of the visit.
+        /// Visits of a flow, in each of which ACKs leave after each other on ways of any delay, by one pipe for each
+        /// delay; then those are taken that are home before the end of the visit.
         #[test]
         fn acks_come_home_once_at_their_time_in_order(
             visits in prop::collection::vec((1u64..50, prop::collection::vec((0u64..5, 1u64..5, 0u16..3), 0..8)), 1..12)

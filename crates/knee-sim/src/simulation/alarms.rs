@@ -1,7 +1,8 @@
 //! Timers where time passes event by event.
 //!
-//! An endpoint sets a timer with nearly every packet, and hardly one ever fires. So the heap holds at most one event per
-//! timer, for a time at which it may be due; when that comes and the timer is due later by now, a new event is made.
+//! An endpoint sets a timer with nearly every packet, and hardly one ever fires. So the heap holds at most one event
+//! per timer, for a time at which it may be due; when that comes and the timer is due later by now, a new event is
+//! made.
 
 use knee_core::Time;
 use knee_net::events::{Event, Events};
@@ -41,8 +42,8 @@ impl Alarms {
         arm(&mut self.delayed_ack, receiver, Event::DelayedAck(i), events);
     }
 
-    /// Whether the event of a timer that has come `now` is the one that counts: it does not where one for an earlier time
-    /// was made meanwhile. From now on the heap holds none.
+    /// Whether the event of a timer that has come `now` is the one that counts: it does not where one for an earlier
+    /// time was made meanwhile. From now on the heap holds none.
     pub(super) fn counts(&mut self, event: Event, now: Time) -> bool {
         let alarm = match event {
             Event::Retransmit(_) => &mut self.retransmit,

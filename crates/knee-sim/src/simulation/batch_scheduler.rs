@@ -1,15 +1,16 @@
 //! Conservative-lookahead scheduler: each flow, then each link, up to the minimum ACK delay ahead.
 //!
-//! Where data crosses wires without circles and ACKs come home over nothing but a delay, a sender hears of what it does now
-//! no sooner than after the shortest delay of an ACK. So time passes in batches of that length at the most:
+//! Where data crosses wires without circles and ACKs come home over nothing but a delay, a sender hears of what it does
+//! now no sooner than after the shortest delay of an ACK. So time passes in batches of that length at the most:
 //!
 //! 1. What has landed up to the beginning of the batch is put beside its flows ([`Landings`]).
 //! 2. Flow by flow, the receiver takes it, and its ACKs wait for their sender, with the time at which they are home
-//!    ([`AckPath`](super::ack_path::AckPath)). Then the sender takes the ACKs and timers of the batch, and what it sends is noted.
+//!    ([`AckPath`](super::ack_path::AckPath)). Then the sender takes the ACKs and timers of the batch, and what it
+//!    sends is noted.
 //! 3. Link by link, in the order in which data crosses them, what arrives in the batch goes through ([`Stages`]).
 //!
-//! So a flow's state is fetched once for all that it does in a batch, nothing waits in a heap, and the code of one end at a
-//! time is at hand. Nobody notices: things happen at the same times, those of one time in the order of [`Event`],
+//! So a flow's state is fetched once for all that it does in a batch, nothing waits in a heap, and the code of one end
+//! at a time is at hand. Nobody notices: things happen at the same times, those of one time in the order of [`Event`],
 //! and what concerns the whole run (samples, changes, flows that stop) happens between two batches.
 
 mod applications;
@@ -123,9 +124,9 @@ impl BatchScheduler {
         self.landings.len() + self.outbox.stages.under_way(world)
     }
 
-    /// Goes through a batch, or through what concerns the whole run at its beginning. Gives how much work that was: one,
-    /// visits of flows, and packets that landed. To look through the flows for those to be visited is little beside that,
-    /// but not where there are many.
+    /// Goes through a batch, or through what concerns the whole run at its beginning. Gives how much work that was:
+    /// one, visits of flows, and packets that landed. To look through the flows for those to be visited is little
+    /// beside that, but not where there are many.
     pub(super) fn step(&mut self, world: &mut World) -> u64 {
         let at = self.at;
         let next = self.agenda.peek().filter(|(due, _)| *due < world.end);
@@ -218,7 +219,8 @@ impl BatchScheduler {
         earliest
     }
 
-    /// Step 2 for all flows that have something to do: receivers come to the beginning of the batch, senders to `limit`.
+    /// Step 2 for all flows that have something to do: receivers come to the beginning of the batch, senders to
+    /// `limit`.
     fn visit_all(&mut self, world: &mut World, limit: Time, interval: Option<Interval>) {
         let visits = std::mem::take(&mut self.visits);
         for (k, &i) in visits.iter().enumerate() {
@@ -386,8 +388,8 @@ impl BatchScheduler {
         }
     }
 
-    /// What ends with the transfers completed in this batch, at the end of which it is now: their figures, and the window in
-    /// which all flows run. Receivers come to each completion for it.
+    /// What ends with the transfers completed in this batch, at the end of which it is now: their figures, and the
+    /// window in which all flows run. Receivers come to each completion for it.
     fn end_transfers(&mut self, world: &mut World) {
         if self.outbox.completed.is_empty() {
             return;

@@ -1,19 +1,20 @@
 //! Connections that come and go: what applications open, and the endpoints that carry it.
 //!
-//! Endpoints are numbered: the first ones belong to the scenario's flows, those behind them to halves of connections. A half
-//! carries data one way, as a bulk flow does; a connection has one where its application only sends, and two where it is
-//! answered. The half with the flow's data takes the flow's path, the other the mirrored one.
+//! Endpoints are numbered: the first ones belong to the scenario's flows, those behind them to halves of connections. A
+//! half carries data one way, as a bulk flow does; a connection has one where its application only sends, and two where
+//! it is answered. The half with the flow's data takes the flow's path, the other the mirrored one.
 //!
-//! What an exchange goes through: the application asks for it (`calls.rs`); its bytes are written to the half that leads away
-//! from it; when the last of them has arrived in order, the answer is written to the other half; when that has arrived, or,
-//! where there is none, when all is acknowledged, the application learns of it. What applications ask for and what they are
-//! to learn waits in one queue ([`Action`]), which the scheduler empties after each event.
+//! What an exchange goes through: the application asks for it (`calls.rs`); its bytes are written to the half that
+//! leads away from it; when the last of them has arrived in order, the answer is written to the other half; when that
+//! has arrived, or, where there is none, when all is acknowledged, the application learns of it. What applications ask
+//! for and what they are to learn waits in one queue ([`Action`]), which the scheduler empties after each event.
 //!
-//! A half is released once its connection is closed and nothing of it is in the network. Where that is so as it closes and
-//! nothing was sent again, it is free for another connection of its flow at once, else from the next whole [`REUSE`] on:
-//! which half a connection gets must not depend on how time passes nor on other flows, and only there both schedulers know of
-//! all that has left the network before. The order of halves is that of timers that fire at one time. Queues know a
-//! connection by a [`ConnectionId`], which is never used again. Not modelled: FIN and its ACK; ACKs that ride on answers (an ACK of its own leaves with the answer).
+//! A half is released once its connection is closed and nothing of it is in the network. Where that is so as it closes
+//! and nothing was sent again, it is free for another connection of its flow at once, else from the next whole
+//! [`REUSE`] on: which half a connection gets must not depend on how time passes nor on other flows, and only there
+//! both schedulers know of all that has left the network before. The order of halves is that of timers that fire at one
+//! time. Queues know a connection by a [`ConnectionId`], which is never used again. Not modelled: FIN and its ACK; ACKs
+//! that ride on answers (an ACK of its own leaves with the answer).
 
 mod calls;
 mod halves;
@@ -104,8 +105,8 @@ struct Half {
     away: bool,
     /// Whether the other end only receives.
     one_way: bool,
-    /// When its connection was closed, so that it is released once nothing of it is in the network; `Time::MAX`: it is open,
-    /// or the half was released.
+    /// When its connection was closed, so that it is released once nothing of it is in the network; `Time::MAX`: it is
+    /// open, or the half was released.
     closed_at: Time,
     /// Packets in the network.
     under_way: u32,
@@ -191,7 +192,8 @@ impl Connections {
         self.applications.is_empty()
     }
 
-    /// Whether what happens on a connection depends on no other: [`knee_traffic::TrafficSpec::has_independent_connections`].
+    /// Whether what happens on a connection depends on no other:
+    /// [`knee_traffic::TrafficSpec::has_independent_connections`].
     pub(super) const fn are_independent(&self) -> bool {
         self.independent
     }

@@ -244,7 +244,8 @@ impl World {
         }
     }
 
-    /// A packet of a flow of datagrams has arrived now: at the receiver, or, if it went against the data, at the sender.
+    /// A packet of a flow of datagrams has arrived now: at the receiver, or, if it went against the data, at the
+    /// sender.
     pub(super) fn on_datagram(&mut self, packet: &Packet, out: &mut impl Outbox) {
         if packet.has(Packet::ACK) {
             return self.on_datagram_back(packet, out);

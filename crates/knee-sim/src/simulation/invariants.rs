@@ -268,8 +268,9 @@ mod tests {
         }
     }
 
-    /// A queue of 33 packets drops part of a burst at 400 Mbit/s, and the ACKs come far apart. Where packets sent between
-    /// two of them count as delivered, losses go unseen and the rate doubles on: 1.9 Gbit/s, of which 0.12 arrived.
+    /// A queue of 33 packets drops part of a burst at 400 Mbit/s, and the ACKs come far apart. Where packets sent
+    /// between two of them count as delivered, losses go unseen and the rate doubles on: 1.9 Gbit/s, of which 0.12
+    /// arrived.
     #[test]
     fn vivace_sees_the_losses_of_a_small_buffer() {
         for form in ["paper", "program"] {

@@ -52,8 +52,8 @@ impl Landings {
         self.ranges.iter().map(|(next, end)| u64::from(end - next)).sum()
     }
 
-    /// Puts what lands up to `until` beside its flows; gives how many packets that is. Receivers have taken all that landed
-    /// before, or nothing new has landed since.
+    /// Puts what lands up to `until` beside its flows; gives how many packets that is. Receivers have taken all that
+    /// landed before, or nothing new has landed since.
     pub(super) fn distribute(&mut self, world: &mut World, stages: &Stages, until: Time) -> usize {
         self.counts.clear();
         self.counts.extend(stages.links().map(|(link, later)| {

@@ -1,8 +1,8 @@
 //! QUIC flows: connections of a real QUIC stack, whose datagrams cross the simulated links.
 //!
-//! A datagram lies in [`QuicFlow::datagrams`] while a packet that carries its number goes through the network. The figures are
-//! the same as TCP's, as far as a QUIC sender has them: payload counts as it reaches the receiver, what is lost is sent
-//! again in other packets, and persistent congestion stands where TCP has timeouts.
+//! A datagram lies in [`QuicFlow::datagrams`] while a packet that carries its number goes through the network. The
+//! figures are the same as TCP's, as far as a QUIC sender has them: payload counts as it reaches the receiver, what is
+//! lost is sent again in other packets, and persistent congestion stands where TCP has timeouts.
 
 use super::build::{OwnMake, algorithm, ecn};
 use super::udp::{SenderFigures, UdpFlow};
@@ -42,7 +42,8 @@ pub(super) struct QuicFlow {
     /// Datagrams that left the sender, and their bytes as IP packets.
     sent: u64,
     sent_bytes: u64,
-    /// Integral of the window over time, packets times ns, when it was last brought up to date, and the window since then.
+    /// Integral of the window over time, packets times ns, when it was last brought up to date, and the window since
+    /// then.
     cwnd_integral: (u128, Time, u32),
 }
 
@@ -118,7 +119,8 @@ impl QuicFlow {
             counters: Counters {
                 sent: self.sent,
                 sent_bytes: self.sent_bytes,
-                // QUIC sends the frames of lost packets in new ones (docs/quic.md): their number is that of the lost ones.
+                // QUIC sends the frames of lost packets in new ones (docs/quic.md): their number is that of the lost
+                // ones.
                 retransmitted: lost,
                 lost,
                 timeouts: u64::from(persistent),

@@ -22,29 +22,31 @@ const MAX_PIPES: usize = 1 << 20;
 /// No stage comes behind.
 const NONE: u32 = u32::MAX;
 
-/// Why a receiver sends an ACK: the upper three bits of its rank. A packet has landed from a wire, a pipe or a medium, or a
-/// timer fires.
+/// Why a receiver sends an ACK: the upper three bits of its rank. A packet has landed from a wire, a pipe or a medium,
+/// or a timer fires.
 const FROM_PIPE: u16 = 1 << RANK_BITS;
 const FROM_MEDIUM: u16 = 2 << RANK_BITS;
 pub(super) const DELAYED_ACK: u16 = 3 << RANK_BITS;
 pub(super) const COMPRESSED_SACK: u16 = 4 << RANK_BITS;
 
-/// The order of what is due at one time, as [`knee_net::events::Event`] has it: packets that come from wires first, by link,
-/// then what comes out of pipes, then packets that come from media, by link, then what flows do, by flow.
+/// The order of what is due at one time, as [`knee_net::events::Event`] has it: packets that come from wires first, by
+/// link, then what comes out of pipes, then packets that come from media, by link, then what flows do, by flow.
 const PIPE: u64 = 1 << TURN_BITS;
 const MEDIUM: u64 = 2 << TURN_BITS;
 pub(super) const RETRANSMIT: u64 = 3 << TURN_BITS;
 pub(super) const PACE: u64 = 4 << TURN_BITS;
 pub(super) const START: u64 = 5 << TURN_BITS;
 pub(super) const WAKE: u64 = 6 << TURN_BITS;
-/// A turn leaves eight bits of a number for something else: those of its pipe, rank and place are below, and three above.
+/// A turn leaves eight bits of a number for something else: those of its pipe, rank and place are below, and three
+/// above.
 const TURN_BITS: u32 = PIPE_BITS + PLACE_BITS + RANK_BITS + 3;
 const PIPE_BITS: u32 = 20;
 const PLACE_BITS: u32 = 21;
 const _: () = assert!(TURN_BITS + 3 <= u64::BITS - u8::BITS && 1 << PIPE_BITS == MAX_PIPES);
 
-/// The order, among what is due at one time, of an ACK that comes home from a pipe: of one pipe in the order in which they
-/// left, which their rank says, and of one rank by place: of the packet that has landed, or of the flow whose timer fired.
+/// The order, among what is due at one time, of an ACK that comes home from a pipe: of one pipe in the order in which
+/// they left, which their rank says, and of one rank by place: of the packet that has landed, or of the flow whose
+/// timer fired.
 #[inline]
 pub(super) const fn turn_of_ack(pipe: u32, rank: u16, place: u32) -> u64 {
     PIPE | (pipe as u64) << (RANK_BITS + 3 + PLACE_BITS) | (rank as u64) << PLACE_BITS | place as u64
@@ -205,8 +207,8 @@ impl Stages {
         self.in_order.iter_mut().for_each(|stage| stage.arrivals.clear(at));
     }
 
-    /// `count` packets that differ only by their segments come from their sender to their first stage; `turn` is the tie-break
-    /// key of the event that sent them.
+    /// `count` packets that differ only by their segments come from their sender to their first stage; `turn` is the
+    /// tie-break key of the event that sent them.
     #[inline]
     pub(super) fn push(&mut self, stage: u32, first: Packet, count: u32, turn: u64) {
         self.in_order[stage as usize].push(first, count, turn);
@@ -231,8 +233,8 @@ impl Stages {
         }
     }
 
-    /// What has left stage `k`, behind the first `before` of its departures, goes on to later stages, or has a pipe before it
-    /// lands.
+    /// What has left stage `k`, behind the first `before` of its departures, goes on to later stages, or has a pipe
+    /// before it lands.
     fn hand_on(&mut self, k: usize, before: usize, world: &mut World, until: Time) {
         let (stage, behind) = self.in_order[k..].split_first_mut().expect("there is a stage");
         let turn = stage.pipe.map_or(stage.turn, |pipe| turn_of_ack(pipe, 0, 0));
@@ -328,8 +330,8 @@ mod tests {
             prop_assert_eq!(turn_a.cmp(&turn_b), a.cmp(&b), "{:?} and {:?}", a, b);
         }
 
-        /// ACKs of one pipe come as they left: for what lands from wires, by link, then from pipes, then from media, then
-        /// those of timers; of one rank by place.
+        /// ACKs of one pipe come as they left: for what lands from wires, by link, then from pipes, then from media,
+        /// then those of timers; of one rank by place.
         #[test]
         fn acks_of_one_pipe_come_by_what_they_answer(
             pipe in 0..MAX_PIPES as u32, a in (0u16..6, 0u32..1 << 20), b in (0u16..6, 0u32..1 << 20)

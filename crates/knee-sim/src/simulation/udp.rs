@@ -1,5 +1,5 @@
-//! Flows over UDP: QUIC's, and those of an application's own datagrams. They count what arrives with the receiver of their
-//! number; the TCP sender of that number rests.
+//! Flows over UDP: QUIC's, and those of an application's own datagrams. They count what arrives with the receiver of
+//! their number; the TCP sender of that number rests.
 
 use super::datagrams::DatagramFlow;
 #[cfg(feature = "quic")]

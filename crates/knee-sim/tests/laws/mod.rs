@@ -1,4 +1,5 @@
-//! What no figure of any run may be, whatever was run: a rate beyond the links, a ratio beyond 1, an RTT below the path.
+//! What no figure of any run may be, whatever was run: a rate beyond the links, a ratio beyond 1, an RTT below the
+//! path.
 
 use knee_net::output::FlowFigures;
 use knee_sim::{Output, Rows};
@@ -45,8 +46,8 @@ pub fn check(spec: &Value, output: &Output, rows: &Rows) -> Result<(), String> {
     time_series(spec, output, rows)
 }
 
-/// The greatest part of a packet with its overhead that is payload: 1448 of 1500 bytes of a TCP segment, all but the headers
-/// of IP and UDP of others.
+/// The greatest part of a packet with its overhead that is payload: 1448 of 1500 bytes of a TCP segment, all but the
+/// headers of IP and UDP of others.
 fn payload_part(spec: &Value, i: usize, flow: &FlowFigures) -> f64 {
     let path = spec["flows"][i]["path"].as_array().into_iter().flatten().filter_map(Value::as_u64);
     let overhead = path.filter_map(|l| spec["links"][l as usize]["overhead"].as_f64()).fold(f64::INFINITY, f64::min);

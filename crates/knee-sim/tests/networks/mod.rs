@@ -12,15 +12,12 @@ pub const S: u64 = 1000 * MS;
 
 /// A link with its queue.
 pub fn link(rate: u64, limit: &Value) -> Value {
-    json!({
-        "name": "bottleneck", "capacity": {"rate": rate}, "queue": "pfifo", "limit": limit, "overhead": 14,
-        "loss": 0.0, "delay": 0, "jitter": 0, "reorder": false, "burst": null, "reverse": null
-    })
+    json!({"name": "bottleneck", "capacity": {"rate": rate}, "queue": "pfifo", "limit": limit, "overhead": 14})
 }
 
 /// An endless flow over the first link.
 pub fn flow(cc: &str, rtt: u64, start: u64, stop: u64) -> Value {
-    json!({"label": cc, "cc": cc, "rtt": rtt, "start": start, "stop": stop, "bytes": null, "path": [0]})
+    json!({"label": cc, "cc": cc, "rtt": rtt, "start": start, "stop": stop, "path": [0]})
 }
 
 /// A specification.
@@ -74,8 +71,8 @@ impl Works {
         }
     }
 
-    /// What sends at this capacity: with the parameters that are declared where those drawn contradict each other or the
-    /// rate, and a wire where these do.
+    /// What sends at this capacity: with the parameters that are declared where those drawn contradict each other or
+    /// the rate, and a wire where these do.
     fn model(&self, capacity: &Value) -> Value {
         let (choice, picks) = &self.model;
         let rate = Rate::from_bps(capacity["rate"].as_u64().expect("a rate"));
@@ -273,8 +270,8 @@ fn any_arrivals() -> impl Strategy<Value = Value> {
 }
 
 prop_compose! {
-    /// Dumbbells and chains, on which some flows are connections that come and go: of any size, or of full segments alone,
-    /// the last of which may wait for a delayed ACK.
+    /// Dumbbells and chains, on which some flows are connections that come and go: of any size, or of full segments
+    /// alone, the last of which may wait for a delayed ACK.
     pub fn any_transfers()(
         spec in prop_oneof![any_dumbbell(), any_chain()],
         traffic in prop::collection::vec(

@@ -1,7 +1,7 @@
 //! noq, n0's fork of quinn: its connections under its own controllers.
 //!
-//! Scenario files call them `noq:cubic`, `noq:reno` and `noq:bbr3`. They are used as they are, and paced as noq paces: at the
-//! rate that a controller computes, else at 1.25 windows per smoothed RTT.
+//! Scenario files call them `noq:cubic`, `noq:reno` and `noq:bbr3`. They are used as they are, and paced as noq paces:
+//! at the rate that a controller computes, else at 1.25 windows per smoothed RTT.
 
 mod connection;
 mod plain;

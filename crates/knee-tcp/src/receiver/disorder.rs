@@ -108,8 +108,8 @@ impl Disorder {
         blocks
     }
 
-    /// Whether a SACK leaves now that a segment has come beyond the gap at `rcv_nxt`; otherwise it waits to be sent with
-    /// others.
+    /// Whether a SACK leaves now that a segment has come beyond the gap at `rcv_nxt`; otherwise it waits to be sent
+    /// with others.
     pub(super) fn replies(&mut self, rcv_nxt: u64) -> bool {
         if self.compressed >= MAX_COMPRESSED {
             return true;

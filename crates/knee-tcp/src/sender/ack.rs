@@ -160,8 +160,8 @@ impl Sender {
         }
     }
 
-    /// Adds the marks that the receiver has counted since the last ACK (RFC 9768, 3.2.2). The counter has three bits: with more
-    /// than seven marks in between, which takes a row of lost ACKs, eight are missed.
+    /// Adds the marks that the receiver has counted since the last ACK (RFC 9768, 3.2.2). The counter has three bits:
+    /// with more than seven marks in between, which takes a row of lost ACKs, eight are missed.
     #[cold]
     fn count_marks(&mut self, ack: &AckInfo, found: &mut Findings) {
         //= RFC 9768, 3.2.2.2
@@ -174,8 +174,8 @@ impl Sender {
         found.ece = marked > 0;
     }
 
-    /// Lets the algorithm and the state machine react. Gives which segments to send first, and whether the timer is to be set
-    /// unless something leaves.
+    /// Lets the algorithm and the state machine react. Gives which segments to send first, and whether the timer is to
+    /// be set unless something leaves.
     #[inline]
     fn react(
         &mut self,
@@ -243,8 +243,8 @@ impl Sender {
         !found.advanced || found.sacked || found.ece || found.dsack || !matches!(self.view.ca, CaState::Open)
     }
 
-    /// Whether the window may grow outside of reductions (tcp_may_raise_cwnd): RFC 5681 grows on new data only, which Linux counts
-    /// in whole segments; where reordering is common, on every delivery.
+    /// Whether the window may grow outside of reductions (tcp_may_raise_cwnd): RFC 5681 grows on new data only, which
+    /// Linux counts in whole segments; where reordering is common, on every delivery.
     const fn grows(&self, found: &Findings) -> bool {
         found.acked > 0 || found.sacked && self.reordering > 3
     }

@@ -13,7 +13,8 @@ const MAX_BURST: u64 = 45;
 /// (tcp_bound_to_half_wnd).
 const EARLY_WRITE: u64 = 22;
 /// Whole segments in the application's first write of 2 MiB, all of which the kernel takes before it learns of a larger
-/// window. It belongs to the application: any write that ends in the same unit gives the same bursts (docs/fidelity.md).
+/// window. It belongs to the application: any write that ends in the same unit gives the same bursts
+/// (docs/fidelity.md).
 const FIRST_WRITE: u64 = (2 << 20) / MSS as u64;
 /// The same in bytes, as the sizing formula counts it.
 const MAX_BURST_BYTES: u64 = 65_536 - 321;
@@ -65,8 +66,8 @@ impl Sender {
         u32::from(self.control.min_burst.min(self.control.max_burst)).min(saturating_u32(MAX_BURST))
     }
 
-    /// Size of the burst that leaves now of at most `room` segments, at least 1; 0: it is better to wait for a larger one, if
-    /// it may `wait`.
+    /// Size of the burst that leaves now of at most `room` segments, at least 1; 0: it is better to wait for a larger
+    /// one, if it may `wait`.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with nearly every ACK, and mostly the first comparison")]
     pub(super) fn burst_now(&self, room: u32, wait: bool, config: &Config) -> u32 {
@@ -149,7 +150,8 @@ mod tests {
                 assert!(next + 1 == left || left == 1, "window {window}, segment {segment}: {left}, then {next}");
             }
         }
-        // 10 + 65 x 22 = 1440 is the last end of a unit of 22 before 2 MiB, which are 1448.3 segments; 1440 + 45 = 1485.
+        // 10 + 65 x 22 = 1440 is the last end of a unit of 22 before 2 MiB, which are 1448.3 segments; 1440 + 45 =
+        // 1485.
         let ends: Vec<u64> =
             (1380..1540).filter(|&segment| left_of_write(segment, 10) == 1).map(|last| last + 1).collect();
         assert_eq!(ends, [1396, 1418, 1440, 1485, 1530]);

@@ -1,4 +1,5 @@
-//! The congestion window: its integral over time, how much of it is used (tcp_cwnd_validate), its decay while it is not.
+//! The congestion window: its integral over time, how much of it is used (tcp_cwnd_validate), its decay while it is
+//! not.
 
 use super::{Config, Sender};
 use knee_cc::{CaState, INFINITE_SSTHRESH};

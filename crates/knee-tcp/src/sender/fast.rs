@@ -1,8 +1,8 @@
 //! The fast path of ACKs (Linux's header prediction): new data is acknowledged in order while nothing is SACKed, lost,
 //! retransmitted, probed for or marked, and no limit by the application ends.
 //!
-//! Nearly all ACKs take it, and for them most of what `ack.rs` asks is known beforehand. A test holds the two paths against
-//! each other.
+//! Nearly all ACKs take it, and for them most of what `ack.rs` asks is known beforehand. A test holds the two paths
+//! against each other.
 
 use super::micros::Micros;
 use super::ring::Burst;
@@ -90,8 +90,8 @@ impl Sender {
         !self.paced && !self.needs.sent && self.packets_out() > 0 && ahead < ends
     }
 
-    /// Sends new segments then: most often none, or a single burst. In the end either the window is full or a larger burst
-    /// is waited for.
+    /// Sends new segments then: most often none, or a single burst. In the end either the window is full or a larger
+    /// burst is waited for.
     #[inline]
     fn send_in_window<const RATE: bool>(
         &mut self,

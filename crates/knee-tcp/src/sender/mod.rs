@@ -146,15 +146,16 @@ impl AckInfo<'_> {
 
 /// The sending end of one flow.
 ///
-/// What ACKs on the fast path need comes first and together: of thousands of flows, each is out of the caches when its next ACK comes.
+/// What ACKs on the fast path need comes first and together: of thousands of flows, each is out of the caches when its
+/// next ACK comes.
 #[repr(C, align(64))]
 pub struct Sender {
     /// The algorithm; none before the connection is there.
     cc: Option<Box<dyn DynCongestionControl>>,
     /// Window, threshold, pacing rate, phase.
     pub control: Control,
-    /// What the algorithm sees, and the sender's own state where that is the same. `now`, `srtt` and `in_flight` are brought
-    /// up to date when it is lent ([`Sender::ask`]).
+    /// What the algorithm sees, and the sender's own state where that is the same. `now`, `srtt` and `in_flight` are
+    /// brought up to date when it is lent ([`Sender::ask`]).
     view: View,
     rtx: RetransmitQueue,
     /// Segments there are to send: `u64::MAX` for an endless flow.
@@ -188,7 +189,8 @@ pub struct Sender {
     /// What ACKs carry that tell of no new mark: the receiver's count as last heard with accurate ECN, else nothing.
     known_marks: u8,
     needs: Needs,
-    // From here on the fast path reads nothing, but for what it notes of RACK and of the window's use, and rate samples.
+    // From here on the fast path reads nothing, but for what it notes of RACK and of the window's use, and rate
+    // samples.
     first_tx: Micros,
     delivered_at: Micros,
     /// Losses of a transmission that was taken for lost before, which had turned out wrong.

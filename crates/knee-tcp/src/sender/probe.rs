@@ -88,7 +88,8 @@ impl Sender {
         self.probing = end != 0;
     }
 
-    /// What an ACK of all before a segment, and of some bytes of that, says of the tail loss probe (tcp_process_tlp_ack).
+    /// What an ACK of all before a segment, and of some bytes of that, says of the tail loss probe
+    /// (tcp_process_tlp_ack).
     #[cold]
     pub(super) fn check_probe(&mut self, reach: (u64, u16), found: &Findings, now: Time) {
         if reach.0 < self.tlp_end {

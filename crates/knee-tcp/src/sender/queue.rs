@@ -242,12 +242,12 @@ impl RetransmitQueue {
         alone
     }
 
-    /// Unless tracking: takes out what is acknowledged to before `ack`; gives when the oldest segment of it was sent, and
-    /// the transmission of the newest. `RATE`: what rate samples need may lie beside them.
+    /// Unless tracking: takes out what is acknowledged to before `ack`; gives when the oldest segment of it was sent,
+    /// and the transmission of the newest. `RATE`: what rate samples need may lie beside them.
     #[inline]
     pub fn acknowledge<const RATE: bool>(&mut self, ack: u64) -> Option<(Micros, Burst)> {
-        // Bursts acknowledged before are gone already, and they lie in the order of sending: the one with the last segment
-        // is the newest.
+        // Bursts acknowledged before are gone already, and they lie in the order of sending: the one with the last
+        // segment is the newest.
         let mut newest = *self.bursts.front()?;
         let oldest = newest.sent();
         loop {
@@ -403,8 +403,8 @@ impl RetransmitQueue {
         self.sacked().last().map_or(una, |r| r.1.max(una))
     }
 
-    /// Where a SACK block does no more than to let the highest SACKed range grow by one segment that was sent just once and
-    /// is not deemed lost: that segment.
+    /// Where a SACK block does no more than to let the highest SACKed range grow by one segment that was sent just once
+    /// and is not deemed lost: that segment.
     #[inline]
     pub fn next_sacked(&self, (from, to): (u64, u64)) -> Option<u64> {
         let tracking = self.tracking.as_ref()?;

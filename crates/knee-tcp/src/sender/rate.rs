@@ -64,7 +64,8 @@ impl Sender {
         self.rate_since(*sent, start, *is_retrans, lone, stamp)
     }
 
-    /// The rate sample since `start` of the newest transmission delivered, which was sent at `sent`. `lone`: the ACK was for a single segment.
+    /// The rate sample since `start` of the newest transmission delivered, which was sent at `sent`. `lone`: the ACK
+    /// was for a single segment.
     #[inline]
     pub(super) fn rate_since(
         &self,
@@ -113,7 +114,8 @@ impl Sender {
         self.view.app_limited = self.view.delivered <= self.app_limited_until;
     }
 
-    /// Whether that ends with an ACK in order up to `seq`: what an algorithm is told of it changes while the ACK is taken.
+    /// Whether that ends with an ACK in order up to `seq`: what an algorithm is told of it changes while the ACK is
+    /// taken.
     #[cold]
     pub(super) const fn ends_app_limit(&self, seq: u64) -> bool {
         self.view.delivered + (seq - self.view.snd_una) > self.app_limited_until

@@ -55,8 +55,8 @@ impl LeastRtts {
 }
 
 impl RttEstimator {
-    /// Estimators without a sample. A minimum below the clock's resolution, a microsecond, counts as that, and one above two
-    /// minutes as two minutes.
+    /// Estimators without a sample. A minimum below the clock's resolution, a microsecond, counts as that, and one
+    /// above two minutes as two minutes.
     pub fn new(rto_min: Time) -> Self {
         Self {
             srtt8: 0,
@@ -118,7 +118,8 @@ impl RttEstimator {
     }
 
     /// Takes an RTT for the smoothed estimate (`rtt`, of the oldest segment newly acknowledged) and for the least RTT
-    /// (`newest`, of the newest), whose `filter` lies apart since it is seldom asked. True: the least RTT may have changed.
+    /// (`newest`, of the newest), whose `filter` lies apart since it is seldom asked. True: the least RTT may have
+    /// changed.
     #[inline]
     pub fn sample(
         &mut self,

@@ -1,4 +1,5 @@
-//! What an application writes, bit by bit: where all of it has been sent, the last segment may be short, and more follows.
+//! What an application writes, bit by bit: where all of it has been sent, the last segment may be short, and more
+//! follows.
 //!
 //! Sources: Linux net/ipv4/tcp.c (`tcp_sendmsg_locked`: what is written joins the last segment while that has not left;
 //! with TCP_NODELAY it leaves at once), tcp_output.c (`tcp_cwnd_restart`).
@@ -81,7 +82,8 @@ impl Sender {
         }
     }
 
-    /// A sender that was idle for longer than the timeout begins with a smaller window (tcp_cwnd_restart; RFC 2861, 3.1).
+    /// A sender that was idle for longer than the timeout begins with a smaller window (tcp_cwnd_restart; RFC 2861,
+    /// 3.1).
     fn restart_after_idle(&mut self, idle_since: Time, now: Time, config: &Config) {
         let rto = self.rtt.rto();
         let idle = now.saturating_sub(idle_since);
@@ -112,8 +114,8 @@ mod tests {
     const HEADERS: u64 = (MTU - MSS) as u64;
 
     proptest! {
-        /// What was written is what is sent: the payloads of all segments add up to it, and a segment is short only where
-        /// all that had been written was sent.
+        /// What was written is what is sent: the payloads of all segments add up to it, and a segment is short only
+        /// where all that had been written was sent.
         #[test]
         fn segments_carry_what_was_written(writes in prop::collection::vec((1u64..9_000, 0u8..3), 1..40)) {
             let config = config(true, 9, 1 << 30);
@@ -168,7 +170,8 @@ mod tests {
             sender.write(1, now.saturating_sub(rto * timeouts + Time::from_millis(1)), now, &config);
             sender.control.cwnd
         });
-        // tcp_cwnd_restart: it decays once at the first timeout passed, again for each one more; the threshold stays known.
+        // tcp_cwnd_restart: it decays once at the first timeout passed, again for each one more; the threshold stays
+        // known.
         assert_eq!(windows, [64, 32, 10, 10]);
     }
 }

@@ -60,8 +60,8 @@ pub struct Tracking {
 const _: () = assert!(size_of::<Tracking>() == 256);
 
 impl Tracking {
-    /// Begins with `una` as the next segment and `first` as the number of the first burst; there will be `count` segments
-    /// soon.
+    /// Begins with `una` as the next segment and `first` as the number of the first burst; there will be `count`
+    /// segments soon.
     pub fn new(una: u64, count: usize, first: u32) -> Self {
         let (base, end, retransmit_hint, untrack_at) = (una, una, una, una);
         let mut new = Self { base, end, retransmit_hint, untrack_at, open_from: first, ..Self::default() };

@@ -237,7 +237,8 @@ impl Sender {
     pub(super) fn retransmit(&mut self, start: u64, count: u32, now: Time, out: &mut Vec<Departure>) {
         self.resend(start, count, now, out);
         for seq in start..start + u64::from(count) {
-            // After an undo a retransmission may be in flight of what is not lost; on a timeout the head leaves once more.
+            // After an undo a retransmission may be in flight of what is not lost; on a timeout the head leaves once
+            // more.
             self.retrans_out += u32::from(self.rtx.flags(seq) & flags::RETRANSMITTED == 0);
             self.rtx.set_flags(seq, flags::RETRANSMITTED, 0);
         }

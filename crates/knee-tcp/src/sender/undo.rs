@@ -1,5 +1,5 @@
-//! Reductions that prove wrong are undone: the original arrived (Eifel, RFC 3522), or D-SACKs report each retransmission
-//! (RFC 2883).
+//! Reductions that prove wrong are undone: the original arrived (Eifel, RFC 3522), or D-SACKs report each
+//! retransmission (RFC 2883).
 
 use super::rack::REORDER_PERSIST;
 use super::{Sender, flags};

@@ -2,8 +2,9 @@
 //!
 //! A talkspurt and the silence after it last exponentially distributed times (the on-off model of a voice with silence
 //! suppression: Brady, "A Model for Generating On-Off Speech Patterns in Two-Way Conversation", 1969, in its simplest
-//! form), or constant ones, as the bursts of a low-rate attack (Kuzmanovic and Knightly, SIGCOMM 2003). The first datagram leaves as the talkspurt begins. So a talkspurt of mean length a at intervals d has
-//! 1 / (1 - exp(-d/a)) datagrams on average, which is a/d + 1/2 where a is much longer than d.
+//! form), or constant ones, as the bursts of a low-rate attack (Kuzmanovic and Knightly, SIGCOMM 2003). The first
+//! datagram leaves as the talkspurt begins. So a talkspurt of mean length a at intervals d has 1 / (1 - exp(-d/a))
+//! datagrams on average, which is a/d + 1/2 where a is much longer than d.
 
 use super::{Next, Source};
 use knee_core::convert::truncated;

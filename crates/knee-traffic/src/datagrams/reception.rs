@@ -18,10 +18,11 @@ pub struct Reception {
 }
 
 impl Reception {
-    /// A datagram has arrived, whose number has these low 32 bits, after `transit`, by whichever clocks. Gives its number.
+    /// A datagram has arrived, whose number has these low 32 bits, after `transit`, by whichever clocks. Gives its
+    /// number.
     ///
-    /// Interarrival jitter is RFC 3550's (6.4.1, and A.8 for the rounding): `J += (|D| - J) / 16` for each datagram in the
-    /// order of arrival, where D is the change of the transit.
+    /// Interarrival jitter is RFC 3550's (6.4.1, and A.8 for the rounding): `J += (|D| - J) / 16` for each datagram in
+    /// the order of arrival, where D is the change of the transit.
     pub fn on_datagram(&mut self, number: u32, transit: Time) -> u64 {
         let number = self.number(number);
         self.received += 1;

@@ -23,8 +23,8 @@ impl Recorded {
     }
 }
 
-/// After which time a record begins anew: between its last packet and the first one of the next round passes the mean of
-/// the times between its packets, so that its mean rate stays; a single packet comes again after its own time.
+/// After which time a record begins anew: between its last packet and the first one of the next round passes the mean
+/// of the times between its packets, so that its mean rate stays; a single packet comes again after its own time.
 pub(super) fn period(packets: &[(u64, u16)]) -> Time {
     let (Some((first, _)), Some((last, _))) = (packets.first(), packets.last()) else { return Time::ZERO };
     let gaps = packets.len() as u64 - 1;

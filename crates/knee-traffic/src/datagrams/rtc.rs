@@ -1,10 +1,11 @@
 //! Real-time video: frames of an encoder whose rate a controller sets, sent in paced packets.
 //!
-//! A frame is coded every 1/fps at the rate that the controller asks for at that time, cut into packets of about the same
-//! size, and waits in a queue until pacing and, with SCReAM, the window let its packets go. The receiver reports what has
-//! arrived every few milliseconds (as RFC 8888 does); [`Flight`] makes of it what controllers hear of.
+//! A frame is coded every 1/fps at the rate that the controller asks for at that time, cut into packets of about the
+//! same size, and waits in a queue until pacing and, with SCReAM, the window let its packets go. The receiver reports
+//! what has arrived every few milliseconds (as RFC 8888 does); [`Flight`] makes of it what controllers hear of.
 //!
-//! Not modelled: key frames, retransmissions and forward error correction, audio beside the video, and an encoder's delay.
+//! Not modelled: key frames, retransmissions and forward error correction, audio beside the video, and an encoder's
+//! delay.
 
 mod encoder;
 mod flight;

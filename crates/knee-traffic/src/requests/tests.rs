@@ -42,7 +42,8 @@ fn a_page_takes_the_round_trips_of_its_handshakes_and_objects() {
     assert_eq!(trips(page(7, 1, Tls::None)), 1 + 7);
     // Six: connect, HTML, and an object on the first connection while five connect; the five left come together.
     assert_eq!(trips(page(7, 6, Tls::None)), 1 + 1 + 2);
-    // With TLS the first connection has two objects by the time that the others are ready, and three when they have theirs.
+    // With TLS the first connection has two objects by the time that the others are ready, and three when they have
+    // theirs.
     assert_eq!(trips(page(9, 6, Tls::V13)), 2 + 1 + 3);
     assert_eq!(trips(page(4, 6, Tls::V13)), 2 + 1 + 3);
     assert_eq!(trips(page(3, 6, Tls::V13)), 2 + 1 + 2);

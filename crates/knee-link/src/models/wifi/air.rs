@@ -1,12 +1,12 @@
 //! The air of a Wi-Fi channel: who may send when, by DCF's rules (IEEE 802.11-2020, 10.3.4 and 10.23.2).
 //!
-//! Time runs in slots from when the channel has been idle for AIFS. A station sends at the slot at which its counter, drawn
-//! from a window that doubles with each failure, has come to zero; two at one slot collide. The others keep what is left of
-//! their counters for the next idle period.
+//! Time runs in slots from when the channel has been idle for AIFS. A station sends at the slot at which its counter,
+//! drawn from a window that doubles with each failure, has come to zero; two at one slot collide. The others keep what
+//! is left of their counters for the next idle period.
 //!
 //! The two directions of a link are stations, asked by their links; contenders are stations that always have a frame to
-//! send, all of one length. What these do is worked out when a direction asks: nothing happens in between that it would not
-//! know of.
+//! send, all of one length. What these do is worked out when a direction asks: nothing happens in between that it would
+//! not know of.
 
 use knee_core::{Rng, Time};
 

@@ -1,5 +1,5 @@
-//! `wifi`: DCF or EDCA contention, aggregation into A-MPDUs, errors of single frames with block acknowledgement and retries,
-//! and PHY rates that change.
+//! `wifi`: DCF or EDCA contention, aggregation into A-MPDUs, errors of single frames with block acknowledgement and
+//! retries, and PHY rates that change.
 //!
 //! ```text
 //!   AIFS  backoff   preamble  frames (an A-MPDU)   SIFS  block ack
@@ -7,26 +7,28 @@
 //!                   airtime = preamble + bits / PHY rate, in whole symbols
 //! ```
 //!
-//! The link's `rate` is the PHY rate. As the link may send, it takes what waits, up to `max_frames` and `max_airtime`: so
-//! packets come out in bursts, and a queue is served the better the longer it is. A frame fails with probability `error` and
-//! goes again with the next aggregate, up to `retries` times; the receiver hands frames up in order, so that those behind a
-//! failed one wait. Frames under way, waiting or failed, span at most 64, as block acknowledgement allows.
+//! The link's `rate` is the PHY rate. As the link may send, it takes what waits, up to `max_frames` and `max_airtime`:
+//! so packets come out in bursts, and a queue is served the better the longer it is. A frame fails with probability
+//! `error` and goes again with the next aggregate, up to `retries` times; the receiver hands frames up in order, so
+//! that those behind a failed one wait. Frames under way, waiting or failed, span at most 64, as block acknowledgement
+//! allows.
 //!
-//! With `mcs_steps` the rate walks down and up the ladder of the modulation and coding schemes of 802.11ac (VHT-MCS 0 to 9,
-//! IEEE 802.11-2020, 21.5), at most that many steps below the link's `rate`, a step after each `mcs_hold` on average.
+//! With `mcs_steps` the rate walks down and up the ladder of the modulation and coding schemes of 802.11ac (VHT-MCS 0
+//! to 9, IEEE 802.11-2020, 21.5), at most that many steps below the link's `rate`, a step after each `mcs_hold` on
+//! average.
 //!
 //! Both directions of a link share its air where both are `wifi`: half duplex, by contention.
 //!
-//! Sources: IEEE 802.11-2020 (10.3.4, 10.23.2 for contention, 9.7 for A-MPDUs, 17.3 and 21 for OFDM's figures). Validated
-//! against the saturation throughput of G. Bianchi, "Performance Analysis of the IEEE 802.11 Distributed Coordination
-//! Function", IEEE JSAC 18(3), 2000, with the figures that ns-3 publishes of it (wifi-bianchi.cc), and against the share of
-//! the PHY rate in B. Ginzburg, A. Kesselman, "Performance Analysis of A-MPDU and A-MSDU Aggregation in IEEE 802.11n",
-//! Sarnoff Symposium 2007.
+//! Sources: IEEE 802.11-2020 (10.3.4, 10.23.2 for contention, 9.7 for A-MPDUs, 17.3 and 21 for OFDM's figures).
+//! Validated against the saturation throughput of G. Bianchi, "Performance Analysis of the IEEE 802.11 Distributed
+//! Coordination Function", IEEE JSAC 18(3), 2000, with the figures that ns-3 publishes of it (wifi-bianchi.cc), and
+//! against the share of the PHY rate in B. Ginzburg, A. Kesselman, "Performance Analysis of A-MPDU and A-MSDU
+//! Aggregation in IEEE 802.11n", Sarnoff Symposium 2007.
 
 mod air;
 
+use crate::entry::{Choice, Init, Model};
 use crate::medium::{Capacity, Frame, Medium, Port};
-use crate::registry::{Choice, Init, Model};
 use air::{Access, Air, Rules};
 use knee_core::Conflict;
 use knee_core::convert::{index, saturating_u64, truncated};
@@ -106,7 +108,7 @@ const SERVICE_AND_TAIL: u64 = 22;
 const LADDER: [u64; 10] = [3, 6, 9, 12, 18, 24, 27, 30, 36, 40];
 
 /// Air that both directions of a link use.
-pub type SharedAir = Arc<Mutex<Air>>;
+type SharedAir = Arc<Mutex<Air>>;
 
 fn check(params: &knee_core::Params, rate: Rate) -> Result<(), Conflict> {
     let params = Params::from(params);
@@ -141,8 +143,8 @@ fn check(params: &knee_core::Params, rate: Rate) -> Result<(), Conflict> {
     Ok(())
 }
 
-/// A packet waits until the aggregate before it has been sent and acknowledged, for each contender's frame once, and for the
-/// longest first backoff.
+/// A packet waits until the aggregate before it has been sent and acknowledged, for each contender's frame once, and
+/// for the longest first backoff.
 fn access(params: &knee_core::Params, rate: Rate) -> Time {
     let params = Params::from(params);
     let frame = u64::from(MTU) + params.header.0 + DELIMITER;
@@ -197,7 +199,8 @@ impl Wifi {
     fn new(params: Params, init: &mut Init) -> Self {
         let slot = params.slot;
         let answer = params.sifs + params.ack;
-        let air = init.air.get_or_insert_with(|| {
+        let known = init.shared.as_ref().and_then(|shared| shared.downcast_ref::<SharedAir>());
+        let air = known.cloned().unwrap_or_else(|| {
             let rules = Rules {
                 slot,
                 aifs: params.sifs + slot * params.aifsn,
@@ -208,7 +211,7 @@ impl Wifi {
             let rng = Rng::stream(init.seed, &format!("air/{}", init.link));
             Arc::new(Mutex::new(Air::new(rules, params.contenders, rng)))
         });
-        let air = Arc::clone(air);
+        *init.shared = Some(Box::new(Arc::clone(&air)));
         let station = lock(&air).join();
         Self {
             air,

@@ -119,9 +119,10 @@ fn frames_that_fail_are_sent_again_in_order_and_dropped_after_their_retries() {
 #[test]
 #[cfg_attr(miri, ignore = "too long for Miri")]
 fn two_directions_share_the_air() {
-    let mut air = None;
+    let (mut shared, mut path) = (None, None);
     let mut station = |name| {
-        let mut init = Init { rate: Rate::from_mbps(300), seed: 1, name, link: "link", air: &mut air };
+        let rate = Rate::from_mbps(300);
+        let mut init = Init { rate, seed: 1, name, link: "link", shared: &mut shared, path: &mut path };
         Wifi::new(Params::default(), &mut init)
     };
     let (one, two) = (station("there"), station("back"));
@@ -131,9 +132,10 @@ fn two_directions_share_the_air() {
 #[test]
 #[cfg_attr(miri, ignore = "too long for Miri")]
 fn the_phy_rate_walks_on_the_ladder_below_the_link_rate() {
-    let mut air = None;
+    let (mut shared, mut path) = (None, None);
     let params = Params { mcs_steps: 2, mcs_hold: MS * 10, ..Params::default() };
-    let mut init = Init { rate: Rate::from_mbps(400), seed: 1, name: "a", link: "a", air: &mut air };
+    let rate = Rate::from_mbps(400);
+    let mut init = Init { rate, seed: 1, name: "a", link: "a", shared: &mut shared, path: &mut path };
     let mut wifi = Wifi::new(params, &mut init);
     let mut seen: Vec<u64> = (0..10_000).map(|i| wifi.phy_rate(MS * i) / 1_000_000).collect();
     seen.sort_unstable();

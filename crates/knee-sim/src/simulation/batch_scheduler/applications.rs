@@ -1,9 +1,9 @@
 //! Applications where time passes in batches.
 //!
-//! An application with independent connections tells a connection all that it has to send as it opens, and hears of it again
-//! when that is acknowledged. So connections are visited like flows, and what applications are to learn waits meanwhile
-//! ([`DueActions`]). When all flows have come to the end of the batch, it is told in the order of time, together with what
-//! wakes applications; connections that they open come that far, too, before links are gone through.
+//! An application with independent connections tells a connection all that it has to send as it opens, and hears of it
+//! again when that is acknowledged. So connections are visited like flows, and what applications are to learn waits
+//! meanwhile ([`DueActions`]). When all flows have come to the end of the batch, it is told in the order of time,
+//! together with what wakes applications; connections that they open come that far, too, before links are gone through.
 
 use super::outbox::BatchOutbox;
 use super::{BatchScheduler, Parked};
@@ -60,7 +60,8 @@ impl BatchScheduler {
         self.outbox.due.add(at, START | u64::from(i), i, Action::Start);
     }
 
-    /// Tells applications what is due before `limit`, and does what they ask for; connections that they open come that far.
+    /// Tells applications what is due before `limit`, and does what they ask for; connections that they open come that
+    /// far.
     pub(super) fn serve_applications(&mut self, world: &mut World, limit: Time) {
         while let Some((at, turn, flow, action)) = self.outbox.due.take(limit) {
             (world.now, self.outbox.turn) = (at, turn);

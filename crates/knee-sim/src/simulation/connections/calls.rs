@@ -71,7 +71,8 @@ impl World {
         running.application = Some(application);
     }
 
-    /// Does what is to be done for an application. Gives the half whose sender has something to send, or has been opened.
+    /// Does what is to be done for an application. Gives the half whose sender has something to send, or has been
+    /// opened.
     pub(in crate::simulation) fn carry_out(&mut self, flow: u32, action: Action, out: &mut impl Outbox) -> Option<u32> {
         match action {
             Action::Start => self.call(flow, |application, net| application.start(net)),

@@ -106,8 +106,8 @@ impl World {
         end
     }
 
-    /// A data packet has arrived at the receiver of half `i`. Where it is short, the other end sends nothing itself and has
-    /// read all that came, the ACK does not wait (tcp_cleanup_rbuf).
+    /// A data packet has arrived at the receiver of half `i`. Where it is short, the other end sends nothing itself and
+    /// has read all that came, the ACK does not wait (tcp_cleanup_rbuf).
     #[inline]
     pub(in crate::simulation) fn note_packet(&mut self, i: u32, packet: &Packet, out: &mut impl Outbox) {
         if packet.size < MTU && self.connections.half(i).one_way {
@@ -220,7 +220,8 @@ impl World {
         }
         let sent_once = sender.sent_once();
         let at = closed_at.max(moved_at);
-        // Where time passes in batches, what is known to have left the network may have done so later or earlier than now.
+        // Where time passes in batches, what is known to have left the network may have done so later or earlier than
+        // now.
         let now = std::mem::replace(&mut self.now, at);
         let counts = self.endpoint_counts(i as usize);
         self.now = now;

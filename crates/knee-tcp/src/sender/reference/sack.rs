@@ -1,5 +1,5 @@
-//! Which segments an ACK delivers: those that it SACKs (tcp_sacktag_write_queue), those before it (tcp_clean_rtx_queue),
-//! and what arrived twice (D-SACK) or late (reordering).
+//! Which segments an ACK delivers: those that it SACKs (tcp_sacktag_write_queue), those before it
+//! (tcp_clean_rtx_queue), and what arrived twice (D-SACK) or late (reordering).
 
 use super::acks::Found;
 use super::{Reference, Segment, stamp};

@@ -1,5 +1,5 @@
-//! The comparison: after each call, whatever ACKs come, both senders have sent the same and are in the same state, and both
-//! algorithms were told the same.
+//! The comparison: after each call, whatever ACKs come, both senders have sent the same and are in the same state, and
+//! both algorithms were told the same.
 
 use super::Reference;
 use crate::sender::Sender;
@@ -99,8 +99,8 @@ fn states(sender: &Sender, reference: &Reference) -> [String; 2] {
     [real, plain]
 }
 
-/// Whether the receiver expects next what it has SACKed, as none does: the comparison ends with that ACK. The kernel and the
-/// reference know when such a segment was sent; the sender keeps no record of what has arrived.
+/// Whether the receiver expects next what it has SACKed, as none does: the comparison ends with that ACK. The kernel
+/// and the reference know when such a segment was sent; the sender keeps no record of what has arrived.
 fn is_reneged(reference: &Reference) -> bool {
     reference.segments.front().is_some_and(|head| head.sacked)
 }

@@ -1,8 +1,8 @@
 //! An encoder: frames at equal times, whose sizes vary about what the rate asks for.
 //!
-//! Sizes are those of the steady state of the synthetic source of RFC 8593 (section 5): the nominal size plus a Laplacian
-//! deviation whose scale is 0.15 of it, here between half and twice the nominal size. Frames come at equal times, and a new
-//! rate holds from the next frame on, where that model has deviations and a reaction time.
+//! Sizes are those of the steady state of the synthetic source of RFC 8593 (section 5): the nominal size plus a
+//! Laplacian deviation whose scale is 0.15 of it, here between half and twice the nominal size. Frames come at equal
+//! times, and a new rate holds from the next frame on, where that model has deviations and a reaction time.
 
 use knee_core::convert::{truncated, truncated_u32};
 use knee_core::{Rng, Time};

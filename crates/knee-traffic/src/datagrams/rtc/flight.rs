@@ -1,7 +1,7 @@
 //! What is under way: which packets a report acknowledges, and which are lost.
 //!
-//! A packet is lost once a report has had a later one for the reordering window: 0 at first, and as long as the longest time
-//! by which a packet that was held for lost came after all (as SCReAMv2 asks for, after RFC 8985).
+//! A packet is lost once a report has had a later one for the reordering window: 0 at first, and as long as the longest
+//! time by which a packet that was held for lost came after all (as SCReAMv2 asks for, after RFC 8985).
 
 use super::{Acked, Arrival};
 use knee_core::Time;
@@ -54,7 +54,8 @@ impl Flight {
         self.bytes = 0;
     }
 
-    /// Takes a report: what it acknowledges, the bytes up to the highest packet in it, and how many packets are found lost.
+    /// Takes a report: what it acknowledges, the bytes up to the highest packet in it, and how many packets are found
+    /// lost.
     pub(super) fn on_report(&mut self, arrivals: &[Arrival], now: Time) -> (Vec<Acked>, u64, u64) {
         let before = self.bytes;
         let mut acked = Vec::with_capacity(arrivals.len());

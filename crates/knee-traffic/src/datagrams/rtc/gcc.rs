@@ -16,8 +16,8 @@
 //! * The detector compares the threshold with m times the number of estimates so far, up to 60, as the authors' program
 //!   does. The draft has m itself, which a sender that exceeds the link's rate by a few percent never raises to the
 //!   threshold's least value of 6 ms: it then fills any queue.
-//! * The pacer sends packet by packet at 1.5 times the target rate: at the rate itself frames of varying size would queue
-//!   without a bound.
+//! * The pacer sends packet by packet at 1.5 times the target rate: at the rate itself frames of varying size would
+//!   queue without a bound.
 //! * Near a known limit means within 5 % of it at least: after one decrease the deviation is still zero.
 
 use super::{Acked, Controller, PAYLOAD, Rates, Report};
@@ -217,8 +217,8 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// A packet has arrived. Where that completes a group: the estimate, and the time between the arrivals of the groups,
-    /// both in ms.
+    /// A packet has arrived. Where that completes a group: the estimate, and the time between the arrivals of the
+    /// groups, both in ms.
     fn on_packet(&mut self, acked: &Acked) -> Option<(f64, f64)> {
         let new = Group { began: acked.sent, sent: acked.sent, arrived: acked.arrived };
         match &mut self.group {

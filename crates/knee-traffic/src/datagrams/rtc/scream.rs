@@ -1,8 +1,8 @@
 //! SCReAM, version 2: a reference window from delay, loss and marks, and the encoder's rate from that window.
 //!
-//! After draft-johansson-ccwg-rfc8298bis-screamv2, sections on network congestion control, media rate control and competing
-//! flows, in the authors' text of 2024 that has `VIRTUAL_RTT` = 25 ms and `MUL_INCREASE_FACTOR` = 0.02. It obsoletes
-//! RFC 8298.
+//! After draft-johansson-ccwg-rfc8298bis-screamv2, sections on network congestion control, media rate control and
+//! competing flows, in the authors' text of 2024 that has `VIRTUAL_RTT` = 25 ms and `MUL_INCREASE_FACTOR` = 0.02. It
+//! obsoletes RFC 8298.
 //!
 //! In the words of the draft, with `MSS` the bytes of a full RTP packet:
 //!
@@ -15,9 +15,9 @@
 //! target rate   8 ref_wnd / s_rtt, less where much more than the window is in flight
 //! ```
 //!
-//! What differs: the window before the first RTT is known lets `start_rate` pass; the percentile of frame sizes is over the
-//! last 128 frames; `l4s_active` means ECT(1) and a mark within the last 5 s; two constants that this text names without a
-//! value have that of a later one (section on media rate control).
+//! What differs: the window before the first RTT is known lets `start_rate` pass; the percentile of frame sizes is over
+//! the last 128 frames; `l4s_active` means ECT(1) and a mark within the last 5 s; two constants that this text names
+//! without a value have that of a later one (section on media rate control).
 
 use super::{Controller, PAYLOAD, Rates, Report};
 use knee_core::Time;

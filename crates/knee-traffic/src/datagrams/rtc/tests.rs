@@ -1,5 +1,5 @@
-//! Laws of the sender with each controller over a simple bottleneck: a queue that drops what does not fit, in front of a
-//! link of a given rate, and a base RTT.
+//! Laws of the sender with each controller over a simple bottleneck: a queue that drops what does not fit, in front of
+//! a link of a given rate, and a base RTT.
 
 use super::*;
 use knee_core::Value;
@@ -48,7 +48,8 @@ impl Path {
         }
     }
 
-    /// Lets `seconds` pass, in steps of 0.1 ms. Gives the rate sent in bit/s, and the 95th percentile of queueing delays.
+    /// Lets `seconds` pass, in steps of 0.1 ms. Gives the rate sent in bit/s, and the 95th percentile of queueing
+    /// delays.
     fn run(&mut self, seconds: u64) -> (f64, Time) {
         (self.bits, self.delays) = (0.0, Vec::new());
         let end = self.now + Time::from_secs(seconds);

@@ -1,0 +1,50 @@
+//! What a link model declares of itself, and what a new medium is told.
+
+use crate::medium::{Medium, PathDelay};
+use knee_core::{Conflict, Param, Params, Rate, Time};
+use std::any::Any;
+
+/// One of several ways in which a part of a link works.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    /// Its name in scenario files.
+    pub name: &'static str,
+    /// One line on what it does.
+    pub about: &'static str,
+    /// The paper, standard or program it follows.
+    pub source: &'static str,
+    /// Its parameters: `DECLARED` of what [`knee_core::params!`] makes.
+    pub params: &'static [Param],
+}
+
+/// What a new medium is told about its link.
+pub struct Init<'a> {
+    /// The rate at which it sends, which is not zero.
+    pub rate: Rate,
+    /// Seed of the random streams, which are named by the link.
+    pub seed: u64,
+    /// Name of the link's direction.
+    pub name: &'a str,
+    /// Name of the link, which both of its directions have.
+    pub link: &'a str,
+    /// What the medium of the other direction left for this one, where both share something.
+    pub shared: &'a mut Option<Box<dyn Any>>,
+    /// What changes the propagation delay behind this direction, where the model has it change.
+    pub path: &'a mut Option<Box<dyn PathDelay>>,
+}
+
+/// Makes a medium with these parameters.
+pub type Make = fn(&Params, &mut Init) -> Box<dyn Medium>;
+
+/// How a link sends at its rate.
+pub struct Model {
+    /// What it is.
+    pub choice: Choice,
+    /// What of its parameters contradicts each other, or a rate.
+    pub check: fn(&Params, Rate) -> Result<(), Conflict>,
+    /// How long a packet that finds the queue empty may have to wait until it is taken out, beside what chance adds:
+    /// delays below that say nothing of a queue.
+    pub access: fn(&Params, Rate) -> Time,
+    /// Makes one; none: a wire, a token bucket or a trace, as the link's other keys say.
+    pub make: Option<Make>,
+}

@@ -1,0 +1,58 @@
+//! What a link does: packets that leave, drops, what is counted.
+
+use crate::queue::Note;
+use knee_core::{Packet, Time};
+
+/// A packet that leaves a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Departure {
+    /// It leaves the link at `arrived`; its sojourn is added to `queued`.
+    pub packet: Packet,
+    /// How long it was in the queue.
+    pub sojourn: Time,
+}
+
+/// What has become of packets.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Those that left the link, in that order.
+    pub departed: Vec<Departure>,
+    /// Those dropped, in that order, and when.
+    pub dropped: Vec<(Time, Packet)>,
+    /// What the queue noted, in the order of time.
+    pub notes: Vec<Note>,
+}
+
+impl Outcome {
+    /// Whether packets were dropped or the queue noted something.
+    #[inline]
+    pub const fn has_news(&self) -> bool {
+        !self.dropped.is_empty() || !self.notes.is_empty()
+    }
+}
+
+/// What a link has done since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets that arrived, before random loss.
+    pub arrived: u64,
+    /// Packets that left.
+    pub departed: u64,
+    /// Bytes that left, overhead included.
+    pub bytes: u64,
+    /// Packets dropped by the queue or by random loss.
+    pub drops: u64,
+}
+
+/// Bits that a link has carried and could have carried since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Bits that left, and those of a packet that have been sent.
+    pub carried: u128,
+    /// Bits it could have carried, beside what a token bucket had saved.
+    pub offered: u128,
+    /// What a token bucket has saved up to now.
+    pub saved: u128,
+    /// By how much the others may be off, times being whole nanoseconds.
+    pub rounding: u128,
+}
