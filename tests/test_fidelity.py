@@ -532,6 +532,54 @@ def test_the_command_prints_every_case_and_every_skipped_one(
     assert "2 cubic" in said
 
 
+@pytest.fixture
+def two_kernels(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Linux 6.1 and 7.2, of which the older one gets half the goodput; what was run on them is noted."""
+    ran = []
+
+    def run(cases: list[fidelity.Case], jobs: int | None, progress: object, ground: str, kernel: str) -> Report:
+        ran.append(f"{ground} {kernel}")
+        part = 0.5 if kernel == "6.1" else 1.0
+        flows = [judged((part * flow.goodput_mbps, 41.25), (9.5, 40)) for flow in cases[0].flows]
+        return Report([CaseResult(cases[0], 1, tuple(flows))], [])
+
+    monkeypatch.setattr("knee.study.fidelity.run", run)
+    monkeypatch.setattr("knee.grounds.ready", lambda ground: None)
+    monkeypatch.setattr("knee.kernel.cache.current", lambda hz, number: number if number in ("6.1", "7.2") else None)
+    return ran
+
+
+def test_several_kernels_are_shown_beside_each_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], two_kernels: list[str]
+) -> None:
+    command = ["fidelity", str(reference(tmp_path, RENO)), "--ground", "uml", "--kernel", "6.1", "--kernel", "7.2"]
+    assert main(command) == 0
+    assert two_kernels == ["uml 6.1", "uml 7.2"]
+    said = capsys.readouterr().out
+    last = said[said.index("Kernels beside each other") :]
+    row = next(line for line in last.splitlines() if "1 reno" in line)
+    assert re.findall(r"\d+\.\d+", row) == ["4.75", "9.50", "41.25", "41.25"]
+    assert main([*command, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [(each["kernel"], each["cases"][0]["flows"][0]["goodput_mbps"]) for each in told] == [
+        ("6.1", 4.75),
+        ("7.2", 9.5),
+    ]
+
+
+def test_several_kernels_are_refused_where_one_is_wanted_or_one_is_not_built(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], two_kernels: list[str]
+) -> None:
+    path = str(reference(tmp_path, RENO))
+    both = ["--ground", "uml", "--kernel", "6.1", "--kernel", "7.2"]
+    assert main(["fidelity", path, *both, "--kernel", "6.12"]) == 1
+    assert 'knee linux build 6.12 --tick "10 ms"' in capsys.readouterr().err
+    for words in (["--make"], ["--out", str(tmp_path / "out")], ["traffic"]):
+        assert main(["fidelity", path, *words, *both]) == 2
+        assert "leave --kernel in once" in capsys.readouterr().err
+    assert two_kernels == []
+
+
 def test_check_fails_where_less_holds_than_is_wanted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = reference(tmp_path, RENO.replace(",9.5,40,", ",1.0,40,"))
     assert main(["fidelity", str(path)]) == 0

@@ -1,7 +1,8 @@
-"""knee linux matrix: what it reads on the consoles of guests; booting kernels is not tested here."""
+"""knee linux matrix: what it reads on the consoles of guests, and the kernel parts on the oldest and newest kernel."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from knee.cli import app
-from knee.errors import InputError
+from knee.errors import InputError, RunError
 from knee.kernel import matrix
+from knee.kernel.bpf import build as bpf
 
 SOURCES = sorted((Path(__file__).parent.parent / "linux/matrix").glob("*.c"))
 CONSOLE = """\
@@ -168,3 +170,23 @@ def test_a_kernel_without_bpf_queue_disciplines_fails_nothing() -> None:
     outcome = matrix.read(refused)
     assert outcome.wrong() == ["cocoa.bpf load: refused"]
     assert "R1 has no valid kptr" in outcome.said[0]
+
+
+@pytest.mark.parametrize("number", [matrix.DEFAULT[0], matrix.DEFAULT[-1]])
+def test_the_kernel_parts_work_on_the_oldest_and_newest_kernel(number: str) -> None:
+    """In a guest: the BPF programs, the modules, and cocoa below htb; the cache keeps the kernel that is fetched."""
+    if lacking := matrix.missing(fetches=True):
+        said = "; ".join(f"{each.what}: {each.mend}" for each in lacking)
+        if os.environ.get("CI"):
+            pytest.fail(said)
+        pytest.skip(said)
+    try:
+        kernel = matrix.fetch(number)
+    except (InputError, RunError) as error:
+        # Debian's suites do not keep a kernel for ever, and not every machine reaches them.
+        pytest.skip(f"Linux {number} cannot be had: {error}")
+    outcome = matrix.attempt(kernel, quick=True)
+    assert outcome.wrong() == [], outcome.said
+    assert outcome.release.startswith(f"{number}.")
+    tried = {"lola.ko", "daimd.ko", "cocoa", "cocoa/htb"}
+    assert set(outcome.parts) >= tried | {f"{name}.bpf" for name in bpf.algorithms()}

@@ -58,20 +58,25 @@ static int by_size(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Prints the median cost of each and its ratio to the first. */
-static void say(const char *what, char *names[], u64 *costs, int count)
+static u64 median(u64 *costs)
+{
+	sort(costs, batches, sizeof(*costs), by_size, NULL);
+	return costs[batches / 2] * 100 / BATCH;
+}
+
+/* Prints the median cost of each, less what measuring costs, and its ratio to the first. */
+static void say(const char *what, char *names[], u64 *costs, int count, u64 measuring)
 {
 	u64 first = 0;
 	int i;
 
 	for (i = 0; i < count; i++) {
-		u64 median, *own = costs + (size_t)i * batches;
+		u64 own = median(costs + (size_t)i * batches);
 
-		sort(own, batches, sizeof(*own), by_size, NULL);
-		median = own[batches / 2] * 100 / BATCH;
-		first = i ? first : max_t(u64, median, 1);
-		pr_info("%s %s: %llu.%02llu cycles, %llu%% of %s\n", what, names[i], median / 100,
-			median % 100, median * 100 / first, names[0]);
+		own = own > measuring ? own - measuring : 0;
+		first = i ? first : max_t(u64, own, 1);
+		pr_info("%s %s: %llu.%02llu cycles, %llu%% of %s\n", what, names[i], own / 100, own % 100,
+			own * 100 / first, names[0]);
 	}
 }
 
@@ -89,12 +94,34 @@ static int split(char *list, char *names[])
 /* A connection over 1 Gbit/s, 20 ms and a buffer of 600 packets, without the packets. */
 struct link {
 	struct socket *sock;
-	u64 now;	/* us, times 1000 */
+	u64 now;	/* ns */
+	u64 cost;	/* of the batch so far */
+	u32 acks;	/* likewise */
+	uint batch;
 };
 
 #define NS_PER_PACKET	12112ull
 #define BASE_US		20000u
 #define MOST_PACKETS	(BASE_US * 1000 / NS_PER_PACKET + 600)
+
+/* What an ACK costs here without a congestion control, which has to have a cong_avoid. */
+static void nothing_init(struct sock *sk)
+{
+	tcp_snd_cwnd_set(tcp_sk(sk), MOST_PACKETS);
+}
+
+static void nothing_cong_avoid(struct sock *sk, u32 ack, u32 acked)
+{
+}
+
+static struct tcp_congestion_ops nothing = {
+	.init		= nothing_init,
+	.ssthresh	= tcp_reno_ssthresh,
+	.undo_cwnd	= tcp_reno_undo_cwnd,
+	.cong_avoid	= nothing_cong_avoid,
+	.name		= "knee_nothing",
+	.owner		= THIS_MODULE,
+};
 
 static int open_link(struct link *link, const char *name)
 {
@@ -160,16 +187,15 @@ static void control(struct sock *sk, u32 cwnd, u32 rtt)
 #endif
 }
 
-/* Every second packet is acknowledged, as receivers do. */
-static u64 ack_batch(struct link *link)
+/* Takes the ACKs until `until`, ns. Every second packet is acknowledged, as receivers do. */
+static void take_acks(struct link *link, u64 until)
 {
 	struct sock *sk = link->sock->sk;
 	const struct tcp_congestion_ops *ops = inet_csk(sk)->icsk_ca_ops;
 	struct tcp_sock *tp = tcp_sk(sk);
 	u64 begin = stamp();
-	int i;
 
-	for (i = 0; i < BATCH; i++) {
+	for (; link->now < until; link->acks++) {
 		u32 cwnd = tcp_snd_cwnd(tp), rtt = max_t(u32, BASE_US, cwnd * NS_PER_PACKET / 1000);
 		struct ack_sample sample = { .pkts_acked = 2, .rtt_us = rtt, .in_flight = cwnd };
 
@@ -187,34 +213,65 @@ static u64 ack_batch(struct link *link)
 		if (unlikely(tcp_snd_cwnd(tp) > MOST_PACKETS))
 			lose(sk);
 	}
-	return stamp() - begin;
+	link->cost += stamp() - begin;
+}
+
+/* Counts a batch that is complete, at the rate of BATCH. */
+static void end_batch(struct link *link, u64 *costs)
+{
+	if (link->acks < BATCH || link->batch == batches)
+		return;
+	costs[link->batch++] = div_u64(link->cost * BATCH, link->acks);
+	link->cost = 0;
+	link->acks = 0;
+}
+
+/*
+ * The kernel's clock goes on with the connections', tick by tick, since cubic
+ * works once per tick.
+ */
+static void measure_links(struct link *links, int count, u64 *costs)
+{
+	unsigned long began = jiffies, last;
+	u64 start = links[0].now;
+	int i, complete;
+
+	for (last = began, complete = 0; complete < count; last = jiffies) {
+		while (jiffies == last)
+			usleep_range(100, 200);
+		for (i = 0, complete = 0; i < count; i++) {
+			local_bh_disable();
+			take_acks(&links[i], start + (jiffies - began) * TICK_NSEC);
+			local_bh_enable();
+			end_batch(&links[i], costs + (size_t)i * batches);
+			complete += links[i].batch == batches;
+		}
+	}
 }
 
 static int measure_cc(void)
 {
-	struct link links[MOST] = {};
-	char *names[MOST];
-	int count = split(cc, names), i, err = 0;
-	u64 *costs = vzalloc(array3_size(sizeof(u64), batches, MOST));
-	uint b;
+	struct link links[MOST + 1] = {};
+	char *names[MOST + 1] = { nothing.name };
+	int count = 1 + split(cc, names + 1), i, err;
+	u64 *costs = vzalloc(array3_size(sizeof(u64), batches, MOST + 1));
 
-	for (i = 0; costs && !err && i < count; i++)
+	err = costs ? tcp_register_congestion_control(&nothing) : -ENOMEM;
+	if (err)
+		goto out;
+	for (i = 0; !err && i < count; i++)
 		err = open_link(&links[i], names[i]);
-	for (b = 0; costs && !err && b < batches; b++) {
-		for (i = 0; i < count; i++) {
-			local_bh_disable();
-			costs[(size_t)i * batches + b] = ack_batch(&links[i]);
-			local_bh_enable();
-		}
-		cond_resched();
+	if (!err) {
+		measure_links(links, count, costs);
+		say("per ACK", names + 1, costs + batches, count - 1, median(costs));
 	}
-	if (costs && !err)
-		say("per ACK", names, costs, count);
 	for (i = 0; i < count; i++)
 		if (links[i].sock)
 			sock_release(links[i].sock);
+	tcp_unregister_congestion_control(&nothing);
+out:
 	vfree(costs);
-	return costs ? err : -ENOMEM;
+	return err;
 }
 
 static struct sk_buff *packet(struct net_device *dev, u32 flow)
@@ -292,7 +349,7 @@ static int measure_qdiscs(void)
 		}
 	}
 	if (costs && !err)
-		say("per packet", kinds, costs, count);
+		say("per packet", kinds, costs, count, 0);
 	for (i = 0; i < count; i++) {
 		if (!devs[i])
 			continue;

@@ -246,14 +246,43 @@ static inline void knee_daimd_init(struct knee_daimd *d, const struct knee_daimd
 	d->settling = 0;
 }
 
+static inline u64 knee_daimd_rtt(u32 rtt_us)
+{
+	return knee_min(knee_max((u64)rtt_us * 1000, 1), KNEE_DAIMD_MAX_RTT);
+}
+
+static inline void knee_daimd_smooth(struct knee_daimd *d, u64 rtt)
+{
+	d->srtt = d->srtt - d->srtt / 8 + rtt / 8;
+}
+
+/*
+ * The fast path of an RTT in congestion avoidance that is no new RTT_min, before
+ * anything is worked out anew. Returns whether that was it.
+ */
+static inline bool knee_daimd_fast_sample(struct knee_daimd *d, u64 now, u32 rtt_us, u32 cwnd,
+					  u32 ssthresh)
+{
+	u64 rtt = knee_daimd_rtt(rtt_us);
+
+	if ((u32)now - d->refreshed >= 1000 || rtt < d->rtt_min || cwnd < ssthresh || d->settling ||
+	    !d->srtt)
+		return false;
+	d->rtt_max = knee_max(knee_sub(d->rtt_max, d->decay), rtt);
+	knee_daimd_smooth(d, rtt);
+	return true;
+}
+
 /* An RTT in us was measured on an ACK up to sequence number una (lines 2 to 4, 8 to 10). */
 static inline void knee_daimd_sample(struct knee_daimd *d, const struct knee_daimd_params *p, u64 now,
 				     u32 rtt_us, u32 una, u32 cwnd, u32 ssthresh)
 {
-	u64 rtt = knee_min(knee_max((u64)rtt_us * 1000, 1), KNEE_DAIMD_MAX_RTT);
+	u64 rtt = knee_daimd_rtt(rtt_us);
 	bool due = (u32)now - d->refreshed >= 1000;
 	u64 rtt_max;
 
+	if (knee_daimd_fast_sample(d, now, rtt_us, cwnd, ssthresh))
+		return;
 	if (due)
 		d->decay = knee_daimd_decay(rtt, cwnd, READ_ONCE(p->decay));
 	rtt_max = knee_sub(d->rtt_max, d->decay);
@@ -262,7 +291,10 @@ static inline void knee_daimd_sample(struct knee_daimd *d, const struct knee_dai
 		d->rtt_min = knee_min(d->rtt_min, rtt);
 	d->rtt_max = knee_max(rtt_max, rtt);
 	if (!d->settling) {
-		d->srtt = d->srtt ? d->srtt - d->srtt / 8 + rtt / 8 : rtt;
+		if (d->srtt)
+			knee_daimd_smooth(d, rtt);
+		else
+			d->srtt = rtt;
 	} else if ((s32)(una - d->until) > 0) {
 		d->settling = 0;
 		d->srtt = rtt;
@@ -291,16 +323,22 @@ static inline u32 knee_daimd_reduced(struct knee_daimd *d, u64 now, u32 snd_nxt,
 	return knee_max(knee_div((u64)cwnd * beta, KNEE_DAIMD_ONE), 2);
 }
 
+/* A packet, in the unit of credit. */
+#define KNEE_DAIMD_PACKET	((u64)KNEE_DAIMD_ONE << 16)
+
 /* gain <= 2^36, and acked counts for at most 2^16. */
+static inline u64 knee_daimd_credit(const struct knee_daimd *d, u32 acked, u64 gain)
+{
+	return d->credit + gain * knee_min(acked, 1 << 16);
+}
+
 static inline void knee_daimd_add(struct knee_daimd *d, struct knee_daimd_ack *a, u64 gain)
 {
 	u64 packets;
 
-	d->credit += gain * knee_min(a->acked, 1 << 16);
-	if (d->credit < (u64)KNEE_DAIMD_ONE << 16)
-		return;
-	packets = knee_div(d->credit >> 16, KNEE_DAIMD_ONE);
-	d->credit -= packets * KNEE_DAIMD_ONE << 16;
+	d->credit = knee_daimd_credit(d, a->acked, gain);
+	packets = knee_div(d->credit, KNEE_DAIMD_PACKET);
+	d->credit -= packets * KNEE_DAIMD_PACKET;
 	a->cwnd = knee_min(a->cwnd + packets, KNEE_DAIMD_MAX_CWND);
 }
 
@@ -315,14 +353,45 @@ static inline void knee_daimd_slow_start(struct knee_daimd *d, const struct knee
 		a->cwnd = knee_min((u64)a->cwnd + a->acked, a->ssthresh);
 }
 
+/* The queueing delay at which to back off. */
+static inline u64 knee_daimd_backoff_at(const struct knee_daimd *d, const struct knee_daimd_params *p)
+{
+	return READ_ONCE(p->backoff_threshold) ? d->raised : (u64)READ_ONCE(p->tau0) * 1000;
+}
+
 /* Whether to back off on the queueing delay tau (line 22); the first backoff has no Delta0 to wait for. */
 static inline bool knee_daimd_backs_off(const struct knee_daimd *d, const struct knee_daimd_params *p,
 					const struct knee_daimd_ack *a, u64 tau)
 {
-	u64 threshold = READ_ONCE(p->backoff_threshold) ? d->raised : (u64)READ_ONCE(p->tau0) * 1000;
-
-	return tau >= threshold && !d->settling && a->cwnd > READ_ONCE(p->w0) &&
+	return tau >= knee_daimd_backoff_at(d, p) && !d->settling && a->cwnd > READ_ONCE(p->w0) &&
 	       (!d->backoffs || (a->now - d->last_backoff) * 1000 > d->delta0);
+}
+
+/* Whether the window increases at the queueing delay tau (line 19). */
+static inline bool knee_daimd_increases(const struct knee_daimd *d, const struct knee_daimd_params *p,
+					u32 cwnd, u64 tau)
+{
+	return tau <= d->raised || cwnd <= READ_ONCE(p->w0) || !READ_ONCE(p->hold);
+}
+
+/*
+ * The fast path of an ACK in congestion avoidance that leaves the window as it
+ * is. Returns whether that was it.
+ */
+static inline bool knee_daimd_fast_ack(struct knee_daimd *d, const struct knee_daimd_params *p,
+				       const struct knee_daimd_ack *a)
+{
+	u64 tau = knee_sub(d->srtt, d->rtt_min), credit;
+
+	if (!a->limited || a->cwnd < a->ssthresh || tau >= knee_daimd_backoff_at(d, p))
+		return false;
+	if (!knee_daimd_increases(d, p, a->cwnd, tau))
+		return true;
+	credit = knee_daimd_credit(d, a->acked, d->gain);
+	if (credit >= KNEE_DAIMD_PACKET)
+		return false;
+	d->credit = credit;
+	return true;
 }
 
 /* An ACK came: lines 6 to 26. */
@@ -331,6 +400,8 @@ static inline void knee_daimd_on_ack(struct knee_daimd *d, const struct knee_dai
 {
 	u64 tau = knee_sub(d->srtt, d->rtt_min);
 
+	if (knee_daimd_fast_ack(d, p, a))
+		return;
 	if (knee_daimd_backs_off(d, p, a, tau)) {
 		a->cwnd = knee_daimd_reduced(d, a->now, a->snd_nxt, a->cwnd,
 					     knee_daimd_beta_now(d, p));
@@ -339,7 +410,7 @@ static inline void knee_daimd_on_ack(struct knee_daimd *d, const struct knee_dai
 		return;
 	} else if (a->cwnd < a->ssthresh) {
 		knee_daimd_slow_start(d, p, a);
-	} else if (tau <= d->raised || a->cwnd <= READ_ONCE(p->w0) || !READ_ONCE(p->hold)) {
+	} else if (knee_daimd_increases(d, p, a->cwnd, tau)) {
 		knee_daimd_add(d, a, d->gain);
 	}
 }

@@ -30,8 +30,8 @@
  * state is left; the decrease takes Q_data at the greatest RTT_now of the hold;
  * below Q_low / 2 balancing goes back to cubic increase; slow start looks at
  * unfiltered RTTs; time with nothing in flight is not part of t of Eq. 1. Here
- * alone: the filter of Eq. 4 has 8 slots, not 16, and ages end at 2^31 us (36
- * minutes).
+ * alone: the filter of Eq. 4 has 8 slots, not 16, ages end at 2^31 us (36
+ * minutes), and what depends on the time alone is looked at once per millisecond.
  */
 #ifndef KNEE_LOLA_H
 #define KNEE_LOLA_H
@@ -137,7 +137,7 @@ struct knee_lola {
 	u32 cwnd_max;		/* of Eq. 1; 0: no reduction yet */
 	u32 k;			/* of Eq. 1, in 2^-10 s */
 	u32 count;		/* packets per increase by one; 0: none */
-	u32 counted;		/* when count was computed */
+	u32 decided;		/* when phase and count were looked at last */
 	u32 unconfirmed;	/* decreases since an RTT close to RTT_min */
 	/* Slow start: its least and greatest RTT; hold: its greatest RTT_now. */
 	u32 rtt_least;
@@ -164,10 +164,18 @@ static inline u8 knee_lola_phase(const struct knee_lola *l)
 	return l->filter.owner;
 }
 
+/* The next ACK is due for a decision. */
+static inline void knee_lola_outdate(struct knee_lola *l, u64 now)
+{
+	l->decided = now - 1000;
+}
+
 static inline void knee_lola_enter(struct knee_lola *l, u8 phase, u64 now)
 {
 	l->filter.owner = phase;
 	l->since = now;
+	l->count = 0;
+	knee_lola_outdate(l, now);
 }
 
 static inline bool knee_lola_reached(u32 when, u64 now)
@@ -188,8 +196,6 @@ static inline void knee_lola_init(struct knee_lola *l, u64 now)
 	l->rtt_min = KNEE_FILTER_EMPTY;
 	l->cwnd_max = 0;
 	l->k = 0;
-	l->count = 0;
-	l->counted = now;
 	l->unconfirmed = 0;
 	knee_lola_forget_slow_start(l);
 	l->settled = now;
@@ -218,11 +224,29 @@ static inline void knee_lola_tidy(struct knee_lola *l, u64 now, u64 gap)
 		l->since = (u32)now - (1u << 31);
 }
 
+/*
+ * The fast path of an RTT: one that is not below RTT_now changes the minimum of
+ * its slot and nothing else, but in slow start, and after a decrease, which it
+ * may confirm. Returns whether that was it.
+ */
+static inline bool knee_lola_fast_sample(struct knee_lola *l, u64 now, u32 rtt)
+{
+	if (rtt < l->rtt_now || knee_filter_is_over(&l->filter, now) ||
+	    knee_lola_phase(l) == KNEE_LOLA_SLOW_START ||
+	    knee_lola_phase(l) == KNEE_LOLA_TAILORED_DECREASE)
+		return false;
+	knee_filter_add(&l->filter, 0, rtt);
+	return true;
+}
+
 /* An RTT was measured: Eqs. 4 and 5. */
 static inline void knee_lola_sample(struct knee_lola *l, const struct knee_lola_params *p,
 				    u64 now, u32 rtt)
 {
 	rtt = knee_max(rtt, 1);
+	if (knee_lola_fast_sample(l, now, rtt))
+		return;
+	knee_lola_outdate(l, now);
 	if (knee_filter_is_over(&l->filter, now)) {
 		knee_lola_tidy(l, now, now - l->filter.end);
 		l->rtt_now = knee_filter_advance(&l->filter, now, READ_ONCE(p->t_measure));
@@ -270,7 +294,6 @@ static inline void knee_lola_follow_cubic(struct knee_lola *l, const struct knee
 	t = knee_sub(a->now, l->epoch) + (l->rtt_min == KNEE_FILTER_EMPTY ? 0 : l->rtt_min);
 	l->count = knee_cubic_count(knee_cubic_window(READ_ONCE(p->c), knee_cubic_time(t), l->k, l->cwnd_max),
 				    a->cwnd);
-	l->counted = a->now;
 }
 
 /* Section III-B and the watch for a standing queue. */
@@ -290,9 +313,7 @@ static inline void knee_lola_cubic_increase(struct knee_lola *l, const struct kn
 	}
 	if (!a->limited)
 		return;
-	/* Far less than a packet per ACK, so once per millisecond is enough. */
-	if (!l->epoch || (u32)a->now - l->counted >= 1000)
-		knee_lola_follow_cubic(l, p, a);
+	knee_lola_follow_cubic(l, p, a);
 	a->count = l->count;
 }
 
@@ -343,10 +364,26 @@ static inline void knee_lola_tailored_decrease(struct knee_lola *l, const struct
 	l->settled = (u32)a->now + knee_lola_feedback(l, p);
 }
 
+/*
+ * Whether an ACK does more than let the window grow by count: the first after
+ * RTT_now was set, and one per millisecond. What depends on the time alone, as
+ * the end of the hold and X(t), is that much later at most.
+ */
+static inline bool knee_lola_is_due(const struct knee_lola *l, u64 now, bool limited)
+{
+	return !limited || (u32)now - l->decided >= 1000;
+}
+
 /* An ACK came: Fig. 1. */
 static inline void knee_lola_on_ack(struct knee_lola *l, const struct knee_lola_params *p,
 				    struct knee_lola_ack *a)
 {
+	if (!knee_lola_is_due(l, a->now, a->limited)) {
+		a->count = l->count;
+		return;
+	}
+	if (a->limited && knee_lola_phase(l) != KNEE_LOLA_SLOW_START)
+		l->decided = a->now;
 	switch (knee_lola_phase(l)) {
 	case KNEE_LOLA_SLOW_START:
 		knee_lola_slow_start(l, p, a);

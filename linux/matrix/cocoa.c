@@ -8,6 +8,8 @@
  * remove      the discipline is deleted while a connection sends
  * tc          the plugin of tc sets options, and shows them and the statistics
  * unload      at the end, the module; it stays while a device has the discipline
+ *
+ * COCOA_BELOW=NAME on the kernel's command line leaves out all parents but that one.
  */
 #include <errno.h>
 #include <linux/rtnetlink.h>
@@ -244,6 +246,7 @@ static void try_options(void)
 
 void try_cocoa(void)
 {
+	const char *only = getenv("COCOA_BELOW");
 	int why = insert_module(SCHEDULERS "/sch_cocoa.ko");
 
 	if (why == ENOENT)
@@ -253,8 +256,11 @@ void try_cocoa(void)
 	each_file(SCHEDULERS, ".ko", insert_other);
 	set_mtu(MTU);
 	for (int i = 0; !why && i < (int)(sizeof(PARENTS) / sizeof(PARENTS[0])); i++) {
-		const char *name = PARENTS[i].name, *command = set_up(i);
+		const char *name = PARENTS[i].name, *command;
 
+		if (only && strcmp(only, name))
+			continue;
+		command = set_up(i);
 		if (command) {
 			printf("knee cocoa/%s plain failed: tc %s\n", name, command);
 		} else {

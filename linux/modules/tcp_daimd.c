@@ -62,20 +62,31 @@ static void daimd_init(struct sock *sk)
 		tp->snd_ssthresh = tcp_snd_cwnd(tp);
 }
 
+/* The slow paths are apart: on the fast ones, no register is saved for them. */
+static noinline void daimd_slow_sample(struct sock *sk, u32 rtt_us)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	knee_daimd_sample(inet_csk_ca(sk), &daimd_params, tp->tcp_mstamp, rtt_us,
+			  tp->snd_una, tcp_snd_cwnd(tp), tp->snd_ssthresh);
+}
+
 static void daimd_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	if (sample->rtt_us >= 0)
-		knee_daimd_sample(inet_csk_ca(sk), &daimd_params,
-				  tp->tcp_mstamp, sample->rtt_us, tp->snd_una,
-				  tcp_snd_cwnd(tp), tp->snd_ssthresh);
+	if (sample->rtt_us >= 0 &&
+	    !knee_daimd_fast_sample(inet_csk_ca(sk), tp->tcp_mstamp,
+				    sample->rtt_us, tcp_snd_cwnd(tp),
+				    tp->snd_ssthresh))
+		daimd_slow_sample(sk, sample->rtt_us);
 }
 
-static void daimd_cong_avoid(struct sock *sk, u32 ack, u32 acked)
+static struct knee_daimd_ack daimd_ack(const struct sock *sk, u32 acked)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-	struct knee_daimd_ack a = {
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return (struct knee_daimd_ack){
 		.now = tp->tcp_mstamp,
 		.acked = acked,
 		.snd_nxt = tp->snd_nxt,
@@ -83,6 +94,12 @@ static void daimd_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 		.cwnd = tcp_snd_cwnd(tp),
 		.ssthresh = tp->snd_ssthresh,
 	};
+}
+
+static noinline void daimd_slow_ack(struct sock *sk, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct knee_daimd_ack a = daimd_ack(sk, acked);
 
 	knee_daimd_on_ack(inet_csk_ca(sk), &daimd_params, &a);
 	if (a.cwnd != tcp_snd_cwnd(tp)) {
@@ -91,6 +108,14 @@ static void daimd_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 		tcp_snd_cwnd_set(tp, min(a.cwnd, tp->snd_cwnd_clamp));
 	}
 	tp->snd_ssthresh = a.ssthresh;
+}
+
+static void daimd_cong_avoid(struct sock *sk, u32 ack, u32 acked)
+{
+	struct knee_daimd_ack a = daimd_ack(sk, acked);
+
+	if (!knee_daimd_fast_ack(inet_csk_ca(sk), &daimd_params, &a))
+		daimd_slow_ack(sk, acked);
 }
 
 static u32 daimd_ssthresh(struct sock *sk)

@@ -49,21 +49,29 @@ static void lola_init(struct sock *sk)
 	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 }
 
-static void lola_pkts_acked(struct sock *sk, const struct ack_sample *sample)
+/* The slow paths are apart: on the fast ones, no register is saved for them. */
+static noinline void lola_slow_sample(struct sock *sk, u32 rtt_us)
 {
-	if (sample->rtt_us >= 0)
-		knee_lola_sample(inet_csk_ca(sk), &lola_params,
-				 tcp_sk(sk)->tcp_mstamp, sample->rtt_us);
+	knee_lola_sample(inet_csk_ca(sk), &lola_params, tcp_sk(sk)->tcp_mstamp,
+			 rtt_us);
 }
 
-static void lola_cong_avoid(struct sock *sk, u32 ack, u32 acked)
+static void lola_pkts_acked(struct sock *sk, const struct ack_sample *sample)
+{
+	if (sample->rtt_us >= 0 &&
+	    !knee_lola_fast_sample(inet_csk_ca(sk), tcp_sk(sk)->tcp_mstamp,
+				   sample->rtt_us))
+		lola_slow_sample(sk, sample->rtt_us);
+}
+
+static noinline void lola_slow_ack(struct sock *sk, u32 acked, bool limited)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct knee_lola_ack a = {
 		.now = tp->tcp_mstamp,
 		.acked = acked,
 		.mss = tp->mss_cache,
-		.limited = tcp_is_cwnd_limited(sk),
+		.limited = limited,
 		.cwnd = tcp_snd_cwnd(tp),
 		.ssthresh = tp->snd_ssthresh,
 	};
@@ -77,6 +85,18 @@ static void lola_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 	tp->snd_ssthresh = a.ssthresh;
 	if (a.count)
 		tcp_cong_avoid_ai(tp, a.count, acked);
+}
+
+static void lola_cong_avoid(struct sock *sk, u32 ack, u32 acked)
+{
+	const struct knee_lola *l = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	bool limited = tcp_is_cwnd_limited(sk);
+
+	if (knee_lola_is_due(l, tp->tcp_mstamp, limited))
+		lola_slow_ack(sk, acked, limited);
+	else if (l->count)
+		tcp_cong_avoid_ai(tp, l->count, acked);
 }
 
 static u32 lola_ssthresh(struct sock *sk)

@@ -89,6 +89,7 @@ calls! {
     fn lola_decreased = check_lola_decreased(cwnd: u32, rtt_now: u32, rtt_min: u32, gamma: u32) -> u32;
     fn lola_init = check_lola_init(l: &mut Lola, now: u64);
     fn lola_phase = check_lola_phase(l: &Lola) -> u8;
+    fn lola_rtt_now = check_lola_rtt_now(l: &Lola) -> u32;
     fn lola_sample = check_lola_sample(l: &mut Lola, p: &LolaParams, now: u64, rtt: u32);
     fn lola_on_ack = check_lola_on_ack(l: &mut Lola, p: &LolaParams, a: &mut LolaAck);
     fn lola_on_loss = check_lola_on_loss(l: &mut Lola, p: &LolaParams, now: u64, cwnd: u32) -> u32;
@@ -105,6 +106,9 @@ calls! {
     fn daimd_init = check_daimd_init(d: &mut Daimd, p: &DaimdParams, now: u64);
     fn daimd_sample = check_daimd_sample(d: &mut Daimd, p: &DaimdParams, now: u64, rtt_us: u32, una: u32, cwnd: u32, ssthresh: u32);
     fn daimd_on_ack = check_daimd_on_ack(d: &mut Daimd, p: &DaimdParams, a: &mut DaimdAck);
+    fn daimd_srtt = check_daimd_srtt(d: &Daimd) -> u64;
+    fn daimd_rtt_min = check_daimd_rtt_min(d: &Daimd) -> u64;
+    fn daimd_rtt_max = check_daimd_rtt_max(d: &Daimd) -> u64;
     fn daimd_on_loss = check_daimd_on_loss(d: &mut Daimd, p: &DaimdParams, now: u64, snd_nxt: u32, cwnd: u32) -> u32;
     fn daimd_on_restart = check_daimd_on_restart(d: &mut Daimd, now: u64, idle: u64);
     fn cocoa_times = check_cocoa_times(factor: u32, time: u64) -> u64;

@@ -35,6 +35,7 @@ FUNCTION(u64, lola_q_data, (u64 cwnd, u32 rtt_now, u32 rtt_min), (cwnd, rtt_now,
 FUNCTION(u32, lola_decreased, (u32 cwnd, u32 rtt_now, u32 rtt_min, u32 gamma), (cwnd, rtt_now, rtt_min, gamma))
 FUNCTION(void, lola_init, (struct knee_lola *l, u64 now), (l, now))
 FUNCTION(u8, lola_phase, (const struct knee_lola *l), (l))
+SHIM(u32, lola_rtt_now, , (const struct knee_lola *l), (l->rtt_now))
 FUNCTION(void, lola_sample, (struct knee_lola *l, const struct knee_lola_params *p, u64 now, u32 rtt), (l, p, now, rtt))
 FUNCTION(void, lola_on_ack, (struct knee_lola *l, const struct knee_lola_params *p, struct knee_lola_ack *a), (l, p, a))
 FUNCTION(u32, lola_on_loss, (struct knee_lola *l, const struct knee_lola_params *p, u64 now, u32 cwnd), (l, p, now, cwnd))
@@ -54,6 +55,9 @@ FUNCTION(void, daimd_sample,
      (struct knee_daimd *d, const struct knee_daimd_params *p, u64 now, u32 rtt_us, u32 una, u32 cwnd, u32 ssthresh),
      (d, p, now, rtt_us, una, cwnd, ssthresh))
 FUNCTION(void, daimd_on_ack, (struct knee_daimd *d, const struct knee_daimd_params *p, struct knee_daimd_ack *a), (d, p, a))
+SHIM(u64, daimd_srtt, , (const struct knee_daimd *d), (d->srtt))
+SHIM(u64, daimd_rtt_min, , (const struct knee_daimd *d), (d->rtt_min))
+SHIM(u64, daimd_rtt_max, , (const struct knee_daimd *d), (d->rtt_max))
 FUNCTION(u32, daimd_on_loss,
      (struct knee_daimd *d, const struct knee_daimd_params *p, u64 now, u32 snd_nxt, u32 cwnd),
      (d, p, now, snd_nxt, cwnd))

@@ -13,7 +13,7 @@ from knee.cli.console import Bar, complain, out
 from knee.cli.options import option
 from knee.cli.tables import number, table
 from knee.cli.terminal import write_json
-from knee.errors import InputError
+from knee.errors import InputError, RunError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,7 +39,17 @@ def fidelity(
         option(options.INPUT, "--case", metavar="PATTERN", help="Run only the matching cases, such as 'single-*'."),
     ] = None,
     ground: options.Ground = None,
-    kernel: options.Kernel = None,
+    kernels: Annotated[
+        list[str] | None,
+        option(
+            options.INPUT,
+            "--kernel",
+            metavar="NUMBER",
+            help="The kernel of the ground uml, such as 7.2; default: the one built last. Given several times: those "
+            "kernels beside each other.",
+            autocompletion=complete.built_kernels,
+        ),
+    ] = None,
     make: Annotated[
         bool,
         option(options.RUNNING, "--make", help="Run the public cases on a kernel (ground uml) and write FILE.csv."),
@@ -72,6 +82,8 @@ def fidelity(
 
     knee fidelity traffic compares applications and probes: completion times within 10 %, delays within 2 ms.
 
+    With --ground uml and several --kernel, runs the cases on each and shows the kernels' figures side by side.
+
     With --make, runs the cases on a kernel built by knee linux build --tick "10 ms" and writes its figures to
     FILE.csv (default: kernel.csv), as a reference for later comparisons. --of chooses other cases.
     """
@@ -83,52 +95,91 @@ def fidelity(
     from knee.system import files
 
     ground = ground or "sim"
+    wanted = list(dict.fromkeys(kernels or ()))
+    kernel = wanted[0] if wanted else None
     if folder is not None and html is not None:
         raise InputError("--out and --html both say where the page goes; leave --html out.")
     html = folder / PAGE if folder is not None else html
     if make:
         if sources and len(sources) > 1:
             raise InputError("--make writes one file; name one.")
+        if len(wanted) > 1:
+            raise InputError("--make runs the cases on one kernel; leave --kernel in once.")
         _make(Path(sources[0] if sources else "kernel.csv"), of, patterns or (), jobs, kernel)
         return
     if of is not None:
         raise InputError("--of names the cases of --make, which is not there.")
     if kernel is not None and ground != "uml":
         raise InputError(f"--kernel chooses a kernel of the ground uml, and this is to run on {ground}.")
+    if len(wanted) > 1 and html is not None:
+        raise InputError("The page shows one kernel; leave --kernel in once, or --out out.")
     if sources and any(traffic.is_meant(source) for source in sources):
+        if len(wanted) > 1:
+            raise InputError("knee fidelity traffic compares one kernel; leave --kernel in once.")
         traffic.compare(sources, patterns or (), html=html, as_json=as_json, check=check, ground=ground, kernel=kernel)
         return
     if html is not None:
         files.check_output(html)
     grounds.ready(ground)
+    if len(wanted) > 1:
+        _check_built(wanted)
     # Everything is read before anything runs, so that what is refused is refused at once.
     if sources:
         cases = {find(source): read(find(source), patterns or ()) for source in sources}
     else:
         cases = shipped.cases(patterns or ())
-    reports = {}
+    # By file, the report of each kernel, or of the ground's only one.
+    several: dict[Path, dict[str | None, Report]] = {}
     for file, each in cases.items():
-        with Bar(file.name) as bar:
-            reports[file] = run_cases(each, jobs, bar, ground, kernel)
-        if not as_json:
-            _show(out(), reports[file], file.stem)
+        several[file] = {}
+        for number_of in wanted or (None,):
+            name = f"Linux {number_of}, {file.name}" if len(wanted) > 1 else file.name
+            with Bar(name) as bar:
+                several[file][number_of] = run_cases(each, jobs, bar, ground, number_of)
+            if not as_json:
+                _show(out(), several[file][number_of], file.stem, number_of if len(wanted) > 1 else None)
+        if len(wanted) > 1 and not as_json:
+            _show_kernels(out(), several[file])
     every = not sources and not patterns
+    reports = {file: each[kernel] for file, each in several.items()}
     if html is not None:
         from knee.view.fidelity.page import write
 
         write(reports, html, every)
-    if every and not as_json:
+    if every and not as_json and len(wanted) < 2:
         _standings(out(), reports)
         out().print("Applications and probes beside a kernel: knee fidelity traffic.", soft_wrap=True)
     if as_json:
-        told = [{"file": file.name, **report.plain()} for file, report in reports.items()]
+        named = [(file, number_of, report) for file, each in several.items() for number_of, report in each.items()]
+        told = [
+            {"file": file.name, **({"kernel": number_of} if number_of else {}), **report.plain()}
+            for file, number_of, report in named
+        ]
         write_json(told[0] if len(told) == 1 else told)
     elif html is not None:
         out().print(f"The report: {html}", soft_wrap=True)
-    unmet = [f"{file.stem}: {what}" for file, report in reports.items() for what in report.totals.unmet]
+    unmet = [
+        f"{file.stem}{f' on Linux {number_of}' if len(wanted) > 1 else ''}: {what}"
+        for file, each in several.items()
+        for number_of, report in each.items()
+        for what in report.totals.unmet
+    ]
     if check and unmet:
         complain(f"below what is wanted: {'; '.join(unmet)}.")
         raise typer.Exit(1)
+
+
+def _check_built(kernels: Sequence[str]) -> None:
+    """Refuses before anything runs, where one of several kernels is not built."""
+    from knee.kernel import cache
+    from knee.study.fidelity.translate import HZ, TICK
+
+    for kernel in kernels:
+        if cache.current(HZ, kernel) is None:
+            raise RunError(
+                f"There is no Linux {kernel} with a tick of {TICK}; "
+                f'knee linux build {kernel} --tick "{TICK}" builds it.'
+            )
 
 
 def _standings(console: Console, reports: Mapping[Path, Report]) -> None:
@@ -167,12 +218,28 @@ def _make(path: Path, of: str | None, patterns: Sequence[str], jobs: int | None,
     out().print(f"{len(cases)} cases, {rows} flows: {path}", soft_wrap=True)
 
 
-def _show(console: Console, report: Report, name: str) -> None:
+def _show_kernels(console: Console, reports: Mapping[str | None, Report]) -> None:
+    """The same flows on several kernels."""
+    heads = [f"{unit}\nLinux {number_of}" for unit in ("Mbit/s", "srtt ms") for number_of in reports]
+    rows = table("Kernels beside each other", ["case", "flow", *heads], text=2)
+    for same in zip(*(report.results for report in reports.values()), strict=True):
+        for i, flows in enumerate(zip(*(result.flows for result in same), strict=True)):
+            rows.add_row(
+                same[0].case.name if i == 0 else "",
+                f"{flows[0].kernel.number} {flows[0].kernel.cc}",
+                *(number(flow.goodput_mbps) for flow in flows),
+                *(number(flow.srtt_ms) for flow in flows),
+            )
+    console.print(rows)
+
+
+def _show(console: Console, report: Report, name: str, kernel: str | None = None) -> None:
     from knee.study.fidelity.shipped import RECORDINGS
 
     columns = ["case", "flow", "Mbit/s\nhere", "\nkernel", "\npoints", "srtt ms\nhere", "\nkernel", "\n%", "\npass"]
     recording = RECORDINGS.get(name)
-    rows = table(f"{name}: {recording.about}" if recording else name, columns, text=2)
+    title = f"{name}: {recording.about}" if recording else name
+    rows = table(f"{title}, on Linux {kernel}" if kernel else title, columns, text=2)
     for result in report.results:
         for i, flow in enumerate(result.flows):
             rows.add_row(

@@ -34,7 +34,9 @@ _PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "cpio": "cpio", "gcc": "gc
 _FETCHES = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux"}
 #: What cocoa is tried below, and the kernel's modules that it takes.
 _SCHEDULERS = ("sch_htb", "sch_tbf", "sch_hfsc", "sch_drr", "sch_qfq", "sch_netem", "cls_matchall")
-#: The same, and what costs are compared with.
+#: What it is tried below where that has to be quick.
+_QUICK_BELOW = "htb"
+#: What it is tried below, and what costs are compared with.
 _OTHERS = (*_SCHEDULERS, "sch_fq", "sch_fq_codel", "sch_cake", "tcp_bbr")
 #: Where a kernel has those that are no queue disciplines, and where guests have modules by what their names begin with.
 _FOLDERS = {"tcp_bbr": "ipv4"}
@@ -119,10 +121,15 @@ def missing(*, fetches: bool) -> list[Missing]:
     """What this machine lacks; with ``fetches``, also for :func:`fetch`."""
     if not tools.suits():
         return tools.missing()
-    programs = {**_PROGRAMS, **(_FETCHES if fetches else {})}
-    lacking = [package for program, package in programs.items() if shutil.which(program, path=path()) is None]
+    lacking = packages(fetches=fetches)
     here = [Missing(f"no {', '.join(lacking)}", tools.install_command(lacking))] if lacking else []
     return [*here, *bpf.compilers()]
+
+
+def packages(*, fetches: bool) -> list[str]:
+    """The Debian packages that this machine lacks, beside what compiling BPF needs; with ``fetches``, as above."""
+    programs = {**_PROGRAMS, **(_FETCHES if fetches else {})}
+    return [package for program, package in programs.items() if shutil.which(program, path=path()) is None]
 
 
 def path() -> str:
@@ -201,24 +208,36 @@ def _unpack(release: str, suite: str, folder: Path) -> None:
     (folder / "usr/bin/awk").symlink_to("gawk")
 
 
-def modules(of: Kernel) -> list[Path]:
+def modules(of: Kernel, into: Path, *, costs: bool = True) -> list[Path]:
     """The modules, built for a kernel with the compiler in its root folder; none where that has no headers.
+
+    Args:
+        of: the kernel.
+        into: the folder that they are put into.
+        costs: also build the one that counts instructions.
 
     Raises:
         RunError: they do not compile.
     """
     if of.headers is None:
         return []
-    place = of.root / "knee"
-    shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(cache.SOURCES, place)
+    # Programs in the root folder see only what is there. Each call has a folder of its own, since two may run at once.
+    with tempfile.TemporaryDirectory(prefix="knee-", dir=of.root) as name:
+        place = Path(name) / "linux"
+        shutil.copytree(cache.SOURCES, place)
+        _make(of, place, ("modules", "bench") if costs else ("modules",))
+        return [Path(shutil.copy(module, into)) for module in sorted(place.glob("*/*.ko"))]
+
+
+def _make(of: Kernel, place: Path, folders: Sequence[str]) -> None:
+    """Builds modules in folders of a place below the kernel's root."""
     # Kernel builds read /dev/null and /proc. The namespaces end with the command.
     script = 'for each in dev proc; do mount --rbind "/$each" "$0/$each"; done; exec chroot "$0" "$@"'
     shell: list[str | Path] = ["unshare", "--map-root-user", "--mount", "sh", "-ec", script, of.root]
-    for folder in ("modules", "bench"):
-        make = ["/usr/bin/make", "-C", f"/knee/{folder}", f"KDIR={of.headers}", "modules"]
+    for folder in folders:
+        here = f"/{(place / folder).relative_to(of.root)}"
+        make = ["/usr/bin/make", "-C", here, f"KDIR={of.headers}", "modules"]
         tools.run([*shell, *make], f"Building the modules for Linux {of.release}")
-    return sorted([*place.glob("modules/*.ko"), *place.glob("bench/*.ko")])
 
 
 def fill(root: Path, of: Kernel, built: Sequence[Path]) -> None:
@@ -301,22 +320,29 @@ def boot(image: Path, root: Path, *, under: Path | None = None, memory: int = 10
     return done.stdout + done.stderr
 
 
-def attempt(of: Kernel) -> Outcome:
+def attempt(of: Kernel, *, quick: bool = False) -> Outcome:
     """Builds the modules for a kernel, boots it, and returns what happened.
+
+    Args:
+        of: the kernel.
+        quick: count no instructions, and try cocoa below one other queue discipline alone.
 
     Raises:
         RunError: what the guest needs does not build here.
     """
     said, built = [], list[Path]()
-    try:
-        built = modules(of)
-    except RunError as error:
-        said.append(str(error))
     if of.headers is None:
         said.append(f"{of.root} has no headers of the kernel, or no make: the modules were not tried.")
-    with tempfile.TemporaryDirectory(prefix="knee-") as folder:
-        fill(Path(folder), of, built)
-        outcome = read(boot(of.image, Path(folder)))
+    with tempfile.TemporaryDirectory(prefix="knee-") as name:
+        folder, made = Path(name) / "root", Path(name) / "modules"
+        for each in (folder, made):
+            each.mkdir()
+        try:
+            built = modules(of, made, costs=not quick)
+        except RunError as error:
+            said.append(str(error))
+        fill(folder, of, built)
+        outcome = read(boot(of.image, folder, words=f"COCOA_BELOW={_QUICK_BELOW}" if quick else ""))
     outcome.said = said + outcome.said
     for module in built:
         if module.stem.startswith("knee_"):

@@ -191,3 +191,31 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
     }
     assert!(backoffs > 10_000, "{backoffs}");
 }
+
+/// The fast path of an RTT: several ACKs per millisecond leave the RTTs that the simulator has. `RTT_max` does not decay
+/// here, as the module works out its decay once per millisecond, and no window is large enough for a backoff.
+#[test]
+fn with_dense_acks_the_rtts_are_the_same() {
+    let rng = &mut Rng::stream(1, "daimd samples");
+    for _ in 0..200 {
+        let given = Params { w0: 1 << 20, decay: 0.0, rtt_min_initial: Time::ZERO, ..params(rng) };
+        let module_params = as_module(&given);
+        let mut now = Time::from_secs(4_000);
+        let mut rust = Daimd::new(given, &Init { now, ..testing::init() });
+        let mut module = c::Daimd::default();
+        c::daimd_init(&mut module, &module_params, now.as_micros());
+        let mut control = testing::avoiding(100);
+        for _ in 0..2_000 {
+            now += Time::from_micros(rng.below(200));
+            let rtt = 20_000 + up_to(rng, 14);
+            let view = View { now, ..testing::view() };
+            let ack = Ack { view: &view, rtt: Some(Time::from_micros(rtt)), delivered: 2, ..ack_of_nothing() };
+            let (cwnd, ssthresh) = (control.cwnd, control.ssthresh);
+            rust.on_measure(&ack, &mut control);
+            c::daimd_sample(&mut module, &module_params, now.as_micros(), rtt as u32, 0, cwnd, ssthresh);
+            let state = &rust.state;
+            let mine = [state.srtt.unwrap(), state.rtt_min, state.rtt_max].map(Time::as_nanos);
+            assert_eq!([c::daimd_srtt(&module), c::daimd_rtt_min(&module), c::daimd_rtt_max(&module)], mine);
+        }
+    }
+}

@@ -172,6 +172,12 @@ impl Twins {
     }
 
     fn ack(&mut self, rtt: Time, delivered: u32, limited: bool) {
+        let theirs = self.answers(self.control, rtt, delivered, limited);
+        assert_eq!(theirs, self.control);
+    }
+
+    /// Gives both an ACK; what the module makes of its own `control`.
+    fn answers(&mut self, control: Control, rtt: Time, delivered: u32, limited: bool) -> Control {
         self.delivered = self.now;
         let ack = Ack {
             view: &self.view(),
@@ -188,22 +194,22 @@ impl Twins {
             acked: delivered,
             mss: 1448,
             limited,
-            cwnd: before.cwnd,
-            ssthresh: before.ssthresh,
+            cwnd: control.cwnd,
+            ssthresh: control.ssthresh,
             count: 0,
         };
         c::lola_on_ack(&mut self.module, &self.params, &mut answer);
         self.control = crate::testing::after(before, |c| self.rust.on_ack(&ack, c));
         // What tcp_lola.c does with the answer.
-        let mut theirs = Control { cwnd: answer.cwnd, ssthresh: answer.ssthresh, ..before };
-        if answer.cwnd < before.cwnd {
+        let mut theirs = Control { cwnd: answer.cwnd, ssthresh: answer.ssthresh, ..control };
+        if answer.cwnd < control.cwnd {
             theirs.cwnd_cnt = 0;
         }
         if answer.count > 0 {
             increase::additive_increase(&mut theirs, answer.count, delivered);
         }
         theirs.phase = c::lola_phase(&self.module);
-        assert_eq!(theirs, self.control);
+        theirs
     }
 
     fn lose(&mut self, signal: Signal) {
@@ -347,5 +353,60 @@ fn an_ack_clocked_flow_whose_window_one_ack_covers_grows_as_the_equation_says() 
 fn an_idle_time_leaves_the_window_where_it_would_be_without() {
     for pause in [Time::from_millis(1), Time::from_secs(1), Time::from_secs(3_000)] {
         assert_eq!(grown_by_one_ack_per_window(8, pause), grown_by_one_ack_per_window(8, Time::ZERO), "{pause}");
+    }
+}
+
+/// With many ACKs per millisecond, the module looks at the time once in each: a state begins there at most 1 ms later, and
+/// an eighth of `t_measure` where the filter has to forget first.
+#[test]
+fn with_dense_acks_the_module_follows_within_a_millisecond() {
+    let mut twins = Twins::new(false);
+    let step = |twins: &mut Twins, theirs: &mut Control, rtt: u64| {
+        twins.now += Time::from_micros(100);
+        *theirs = twins.answers(*theirs, Time::from_millis(rtt), 2, true);
+    };
+    let mut theirs = twins.control;
+    step(&mut twins, &mut theirs, 20);
+    theirs.cwnd = 100;
+    twins.control = theirs;
+    twins.lose(Signal::Loss);
+    theirs = twins.control;
+    let mut changes = 0;
+    // The RTT in ms and for how long, ms: below q_low, above it, above q_target until t_sync is over, and again below.
+    for (rtt, lasts) in [(20, 300), (23, 200), (29, 110), (20, 300), (23, 200), (29, 110), (20, 300)] {
+        let mut late = 0;
+        for _ in 0..10 * lasts {
+            let before = twins.control.phase;
+            step(&mut twins, &mut theirs, rtt);
+            changes += u32::from(twins.control.phase != before);
+            late = if theirs.phase == twins.control.phase { 0 } else { late + 1 };
+            assert!(late <= 12, "{rtt} ms: {} in the simulator, {} in the module", twins.control.phase, theirs.phase);
+        }
+        let off = f64::from(theirs.cwnd) / f64::from(twins.control.cwnd);
+        assert!((off - 1.0).abs() < 0.02, "{rtt} ms: {} and {} packets", twins.control.cwnd, theirs.cwnd);
+    }
+    // Twice from cubic increase to balancing, hold, decrease and back.
+    assert_eq!(changes, 8);
+}
+
+/// The fast path of an RTT leaves the filter as it would be without: RTT_now is what a filter alone says.
+#[test]
+fn with_dense_acks_rtt_now_is_that_of_the_filter() {
+    let rng = &mut Rng::stream(1, "lola samples");
+    for _ in 0..200 {
+        let params = c::LolaParams { t_measure: 40_000, ..exact() };
+        let mut now = Time::from_secs(4_000).as_micros();
+        let (mut module, mut filter, mut least) = (c::Lola::default(), c::Filter::default(), u32::MAX);
+        c::lola_init(&mut module, now);
+        c::filter_init(&mut filter, now);
+        // Out of slow start, where each RTT takes the slow path.
+        c::lola_on_loss(&mut module, &params, now, 100);
+        for _ in 0..2_000 {
+            now += rng.below(200);
+            let rtt = 20_000 + up_to(rng, 14) as u32;
+            c::lola_sample(&mut module, &params, now, rtt);
+            least = c::filter_update(&mut filter, now, least, rtt, params.t_measure);
+            assert_eq!(c::lola_rtt_now(&module), least);
+        }
     }
 }

@@ -17,6 +17,8 @@ BURST = "1600 B"
 OVERHEAD = "14 B"
 #: HZ=100 in the rig's kernel: CUBIC and others that count jiffies see time in steps of this, and timers wait for it.
 TICK = "10 ms"
+#: The same as a frequency.
+HZ = 100
 #: Of the time series, ns; the windows of the figures are cut to it.
 INTERVAL_NS = 20_000_000
 #: Where the file names no discipline, the queue never fills: the LoLa paper's buffer.
