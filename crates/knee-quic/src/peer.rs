@@ -25,6 +25,8 @@ pub struct Peer {
     connection: Box<dyn Connection>,
     /// Bytes still to be written; `None`: without end.
     to_write: Option<u64>,
+    /// Bytes that the stream could hold when it was last written to.
+    buffer: u64,
     /// Bytes of stream data that came, in any order.
     received: u64,
     connected: bool,
@@ -52,6 +54,7 @@ impl Peer {
         Self {
             connection,
             to_write,
+            buffer: 0,
             received: 0,
             connected: false,
             finished: false,
@@ -76,7 +79,6 @@ impl Peer {
     /// The next datagram that may leave now.
     pub fn transmit(&mut self, now: Time) -> Option<Datagram> {
         self.set_log_time(now);
-        self.write();
         if now < self.next_departure {
             return None;
         }
@@ -88,7 +90,6 @@ impl Peer {
             let from = self.next_departure.max(now.saturating_sub(self.pacing_credit));
             self.next_departure = from.saturating_add(Time::from_nanos(ns.min(1_000_000_000) as u64));
         }
-        self.take_news();
         datagram
     }
 
@@ -149,20 +150,26 @@ impl Peer {
         }
     }
 
+    /// Only datagrams and timers bring news.
     fn take_news(&mut self) {
-        let News { connected, finished, ended, received } = self.connection.take_news();
+        let News { connected, writable, finished, ended, received } = self.connection.take_news();
         self.connected |= connected;
         self.finished |= finished;
         self.ended = ended.or(self.ended.take());
         self.received += received;
+        if self.connected && self.to_write != Some(0) {
+            self.write(writable);
+        }
     }
 
-    /// Writes as much as the stream takes.
-    fn write(&mut self) {
-        if !self.connected || self.to_write == Some(0) {
+    /// Writes as much as the stream takes, once a chunk fits: chunk by chunk quinn looks for what to send, so that there should
+    /// not be one for each ACK. It fits where enough has been acknowledged (`writable`), or where the window has grown.
+    fn write(&mut self, writable: bool) {
+        let buffer = self.connection.window().saturating_mul(4).max(LEAST_BUFFER);
+        if !writable && buffer - buffer / CHUNKS < self.buffer {
             return;
         }
-        let buffer = self.connection.window().saturating_mul(4).max(LEAST_BUFFER);
+        self.buffer = buffer;
         let chunk = (buffer / CHUNKS).min(ZEROS.len() as u64);
         loop {
             let size = index(self.to_write.map_or(chunk, |left| left.min(chunk)));
