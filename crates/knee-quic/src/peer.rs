@@ -184,3 +184,131 @@ impl Peer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::{Arc, Mutex};
+
+    /// What a stream holds, and a stack's bounds on it.
+    #[derive(Default)]
+    struct Stream {
+        window: u64,
+        /// Bytes of the chunks that are not acknowledged whole, which count in full.
+        chunks: Vec<u64>,
+        /// Bytes acknowledged of the first chunk.
+        acked: u64,
+        send_window: u64,
+        blocked: bool,
+    }
+
+    impl Stream {
+        fn held(&self) -> u64 {
+            self.chunks.iter().sum()
+        }
+
+        fn acknowledge(&mut self, bytes: u64) {
+            self.acked += bytes;
+            while let Some(&first) = self.chunks.first()
+                && first <= self.acked
+            {
+                self.acked -= first;
+                self.chunks.remove(0);
+            }
+        }
+    }
+
+    /// A connection that is open, with quinn's rules for writing ([`crate::Quinn`]) and nothing else of it.
+    struct Open(Arc<Mutex<Stream>>);
+
+    impl Connection for Open {
+        fn receive(&mut self, _: Time, _: Datagram) {}
+
+        fn transmit(&mut self, _: Time) -> Option<Datagram> {
+            None
+        }
+
+        fn deadline(&mut self) -> Option<Time> {
+            Some(Time::ZERO)
+        }
+
+        fn fire(&mut self, _: Time) {}
+
+        fn take_news(&mut self) -> News {
+            let stream = &mut *self.0.lock().unwrap();
+            let writable = stream.blocked && stream.held() < stream.send_window;
+            stream.blocked &= !writable;
+            News { connected: true, writable, ..News::default() }
+        }
+
+        fn write(&mut self, data: Bytes, buffer: u64) -> Option<usize> {
+            let stream = &mut *self.0.lock().unwrap();
+            let room = buffer.saturating_sub(stream.held()).min(data.len() as u64);
+            if room == 0 {
+                stream.blocked = true;
+                stream.send_window = (buffer + 1).saturating_sub(data.len() as u64);
+                return None;
+            }
+            stream.chunks.push(room);
+            Some(index(room))
+        }
+
+        fn finish(&mut self) {}
+
+        fn reset(&mut self) {}
+
+        fn window(&self) -> u64 {
+            self.0.lock().unwrap().window
+        }
+
+        fn pacing_rate(&self) -> Option<u64> {
+            None
+        }
+
+        fn stats(&mut self) -> Option<Stats> {
+            None
+        }
+    }
+
+    struct Opens(Arc<Mutex<Stream>>);
+
+    impl Stack for Opens {
+        fn connect(&self, _: &Settings, _: Time) -> Box<dyn Connection> {
+            Box::new(Open(self.0.clone()))
+        }
+
+        fn listen(&self, _: &Settings) -> Box<dyn Connection> {
+            Box::new(Open(self.0.clone()))
+        }
+    }
+
+    proptest! {
+        /// Whatever the window does, also where it is many times the last one at once, the stream holds three windows that are
+        /// not acknowledged, in some tens of chunks.
+        #[test]
+        fn a_stream_holds_windows_of_data_in_few_chunks(
+            events in prop::collection::vec((300_000u64..1_000_000, 0u64..64, 1u64..3), 1..20)
+        ) {
+            let stream = Arc::new(Mutex::new(Stream { window: 300_000, ..Stream::default() }));
+            let settings =
+                Settings { receive_window: 0, seed: 1, tls: false, pacing_credit: Time::ZERO, log: None };
+            let mut peer = Peer::connect(&Opens(stream.clone()), None, &settings, Time::ZERO);
+            peer.fire(Time::ZERO);
+            for (window, acks, packets) in events {
+                for grown in 0..acks {
+                    {
+                        let stream = &mut *stream.lock().unwrap();
+                        stream.window = window + grown * packets * 1452;
+                        stream.acknowledge(packets * 1452);
+                    }
+                    peer.fire(Time::ZERO);
+                    let stream = stream.lock().unwrap();
+                    let open = stream.held() - stream.acked;
+                    prop_assert!(open >= 3 * stream.window, "{open} of a window of {}", stream.window);
+                    prop_assert!(stream.chunks.len() <= 64, "{} chunks", stream.chunks.len());
+                }
+            }
+        }
+    }
+}
