@@ -84,7 +84,7 @@ pub trait Connection: Send {
     fn take_news(&mut self) -> News;
 
     /// Writes the first bytes of `data` to the stream, which it opens if there is none: how many. At most `buffer` bytes are
-    /// written and not acknowledged. `None`: the stream takes no more.
+    /// written and not acknowledged. `None`: the stream takes no more until [`News::writable`] says that all of `data` fits.
     fn write(&mut self, data: Bytes, buffer: u64) -> Option<usize>;
 
     /// The stream ends after what was written.
@@ -108,6 +108,8 @@ pub trait Connection: Send {
 pub struct News {
     /// The handshake is over.
     pub connected: bool,
+    /// The stream takes data again.
+    pub writable: bool,
     /// All that was written has been acknowledged.
     pub finished: bool,
     /// It ended before that.

@@ -25,6 +25,8 @@ pub struct Peer {
     connection: Box<dyn Connection>,
     /// Bytes still to be written; `None`: without end.
     to_write: Option<u64>,
+    /// Bytes that the stream could hold when it was last written to.
+    buffer: u64,
     /// Bytes of stream data that came, in any order.
     received: u64,
     connected: bool,
@@ -53,6 +55,7 @@ impl Peer {
         Self {
             connection,
             to_write,
+            buffer: 0,
             received: 0,
             connected: false,
             finished: false,
@@ -77,7 +80,6 @@ impl Peer {
     /// The next datagram that may leave now.
     pub fn transmit(&mut self, now: Time) -> Option<Datagram> {
         self.set_log_time(now);
-        self.write();
         if now < self.next_departure {
             return None;
         }
@@ -89,7 +91,6 @@ impl Peer {
             let from = self.next_departure.max(now.saturating_sub(self.pacing_credit));
             self.next_departure = from.saturating_add(Time::from_nanos(ns.min(1_000_000_000) as u64));
         }
-        self.take_news();
         datagram
     }
 
@@ -150,20 +151,26 @@ impl Peer {
         }
     }
 
+    /// Only datagrams and timers bring news.
     fn take_news(&mut self) {
-        let News { connected, finished, ended, received } = self.connection.take_news();
+        let News { connected, writable, finished, ended, received } = self.connection.take_news();
         self.connected |= connected;
         self.finished |= finished;
         self.ended = ended.or(self.ended.take());
         self.received += received;
+        if self.connected && self.to_write != Some(0) {
+            self.write(writable);
+        }
     }
 
-    /// Writes as much as the stream takes.
-    fn write(&mut self) {
-        if !self.connected || self.to_write == Some(0) {
+    /// Writes as much as the stream takes, once a chunk fits: chunk by chunk quinn looks for what to send, so that there should
+    /// not be one for each ACK. It fits where enough has been acknowledged (`writable`), or where the window has grown.
+    fn write(&mut self, writable: bool) {
+        let buffer = self.connection.window().saturating_mul(4).max(LEAST_BUFFER);
+        if !writable && buffer - buffer / CHUNKS < self.buffer {
             return;
         }
-        let buffer = self.connection.window().saturating_mul(4).max(LEAST_BUFFER);
+        self.buffer = buffer;
         let chunk = (buffer / CHUNKS).min(ZEROS.len() as u64);
         loop {
             let size = index(self.to_write.map_or(chunk, |left| left.min(chunk)));
@@ -173,6 +180,134 @@ impl Peer {
                 if *left == 0 {
                     self.connection.finish();
                     return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::{Arc, Mutex};
+
+    /// What a stream holds, and a stack's bounds on it.
+    #[derive(Default)]
+    struct Stream {
+        window: u64,
+        /// Bytes of the chunks that are not acknowledged whole, which count in full.
+        chunks: Vec<u64>,
+        /// Bytes acknowledged of the first chunk.
+        acked: u64,
+        send_window: u64,
+        blocked: bool,
+    }
+
+    impl Stream {
+        fn held(&self) -> u64 {
+            self.chunks.iter().sum()
+        }
+
+        fn acknowledge(&mut self, bytes: u64) {
+            self.acked += bytes;
+            while let Some(&first) = self.chunks.first()
+                && first <= self.acked
+            {
+                self.acked -= first;
+                self.chunks.remove(0);
+            }
+        }
+    }
+
+    /// A connection that is open, with quinn's rules for writing ([`crate::Quinn`]) and nothing else of it.
+    struct Open(Arc<Mutex<Stream>>);
+
+    impl Connection for Open {
+        fn receive(&mut self, _: Time, _: Datagram) {}
+
+        fn transmit(&mut self, _: Time) -> Option<Datagram> {
+            None
+        }
+
+        fn deadline(&mut self) -> Option<Time> {
+            Some(Time::ZERO)
+        }
+
+        fn fire(&mut self, _: Time) {}
+
+        fn take_news(&mut self) -> News {
+            let stream = &mut *self.0.lock().unwrap();
+            let writable = stream.blocked && stream.held() < stream.send_window;
+            stream.blocked &= !writable;
+            News { connected: true, writable, ..News::default() }
+        }
+
+        fn write(&mut self, data: Bytes, buffer: u64) -> Option<usize> {
+            let stream = &mut *self.0.lock().unwrap();
+            let room = buffer.saturating_sub(stream.held()).min(data.len() as u64);
+            if room == 0 {
+                stream.blocked = true;
+                stream.send_window = (buffer + 1).saturating_sub(data.len() as u64);
+                return None;
+            }
+            stream.chunks.push(room);
+            Some(index(room))
+        }
+
+        fn finish(&mut self) {}
+
+        fn reset(&mut self) {}
+
+        fn window(&self) -> u64 {
+            self.0.lock().unwrap().window
+        }
+
+        fn pacing_rate(&self) -> Option<u64> {
+            None
+        }
+
+        fn stats(&mut self) -> Option<Stats> {
+            None
+        }
+    }
+
+    struct Opens(Arc<Mutex<Stream>>);
+
+    impl Stack for Opens {
+        fn connect(&self, _: &Settings, _: Time) -> Box<dyn Connection> {
+            Box::new(Open(self.0.clone()))
+        }
+
+        fn listen(&self, _: &Settings) -> Box<dyn Connection> {
+            Box::new(Open(self.0.clone()))
+        }
+    }
+
+    proptest! {
+        /// Whatever the window does, also where it is many times the last one at once, the stream holds three windows that are
+        /// not acknowledged, in some tens of chunks.
+        #[test]
+        fn a_stream_holds_windows_of_data_in_few_chunks(
+            events in prop::collection::vec((300_000u64..1_000_000, 0u64..64, 1u64..3), 1..20)
+        ) {
+            let stream = Arc::new(Mutex::new(Stream { window: 300_000, ..Stream::default() }));
+            let settings =
+                Settings { receive_window: 0, seed: 1, tls: false, pacing_credit: Time::ZERO, log: None };
+            let mut peer = Peer::connect(&Opens(stream.clone()), None, &settings, Time::ZERO);
+            peer.fire(Time::ZERO);
+            for (window, acks, packets) in events {
+                for grown in 0..acks {
+                    {
+                        let stream = &mut *stream.lock().unwrap();
+                        stream.window = window + grown * packets * 1452;
+                        stream.acknowledge(packets * 1452);
+                    }
+                    peer.fire(Time::ZERO);
+                    let stream = stream.lock().unwrap();
+                    let open = stream.held() - stream.acked;
+                    prop_assert!(open >= 3 * stream.window, "{open} of a window of {}", stream.window);
+                    prop_assert!(stream.chunks.len() <= 64, "{} chunks", stream.chunks.len());
                 }
             }
         }

@@ -120,6 +120,7 @@ impl Connection for End {
                 Event::Connected => news.connected = true,
                 Event::ConnectionLost { reason } => news.ended = Some(Ended(reason.to_string())),
                 Event::Stream(StreamEvent::Opened { dir }) => self.stream = machine.streams().accept(dir),
+                Event::Stream(StreamEvent::Writable { .. }) => news.writable = true,
                 Event::Stream(StreamEvent::Finished { .. }) => news.finished = true,
                 _ => {}
             }
@@ -134,10 +135,16 @@ impl Connection for End {
 
     fn write(&mut self, data: Bytes, buffer: u64) -> Option<usize> {
         let (_, machine) = self.machine.as_mut()?;
+        let whole = data.len() as u64;
         machine.set_send_window(buffer);
         let id = self.stream.or_else(|| machine.streams().open(Dir::Uni))?;
         self.stream = Some(id);
-        machine.send_stream(id).write_chunks(&mut [data]).ok().map(|written| written.bytes)
+        let written = machine.send_stream(id).write_chunks(&mut [data]).ok().map(|written| written.bytes);
+        if written.is_none() {
+            // The stream is writable again once all of `data` fits.
+            machine.set_send_window((buffer + 1).saturating_sub(whole));
+        }
+        written
     }
 
     fn finish(&mut self) {

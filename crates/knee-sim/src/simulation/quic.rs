@@ -164,7 +164,7 @@ impl World {
             let sender = Peer::connect(&*flow.stack, bytes, &settings(0, log), now);
             flow.ends = Some(Box::new((sender, Peer::receiver(&*flow.stack, &settings(1, None)))));
         }
-        self.transmit_quic(i, out);
+        self.transmit_quic(i, true, out);
     }
 
     /// A packet with a datagram has arrived now: at the receiver, or, if it went against the data, at the sender.
@@ -182,7 +182,7 @@ impl World {
         if !to_sender {
             self.receivers[packet.flow as usize].count(packet);
         }
-        self.transmit_quic(packet.flow, out);
+        self.transmit_quic(packet.flow, !to_sender, out);
     }
 
     /// A packet with a datagram was dropped.
@@ -199,11 +199,12 @@ impl World {
             ends.0.fire(now);
             ends.1.fire(now);
         }
-        self.transmit_quic(i, out);
+        self.transmit_quic(i, true, out);
     }
 
-    /// What either end of QUIC flow `i` may send leaves, and what has become of the connection is noted.
-    fn transmit_quic(&mut self, i: u32, out: &mut impl Outbox) {
+    /// What the sender of QUIC flow `i` may send leaves, and `by_receiver` what its receiver may. What has become of the
+    /// connection is noted.
+    fn transmit_quic(&mut self, i: u32, by_receiver: bool, out: &mut impl Outbox) {
         let now = self.now;
         let path = self.network.flow_paths[i as usize];
         let udp = self.udp.get_mut(i as usize).and_then(Option::as_deref_mut);
@@ -226,7 +227,8 @@ impl World {
             let key = flow.datagrams.insert(without_ecn(datagram, packet));
             out.data(Packet { payload: Payload::Stored(index_u32(key)), ..packet }, 1);
         }
-        while let Some(datagram) = ends.1.transmit(now) {
+        // What the receiver sends answers what comes to it, and its timers.
+        while let Some(datagram) = by_receiver.then(|| ends.1.transmit(now)).flatten() {
             let packet = packet(&datagram, flow.told.ecn, Packet::ACK);
             let key = flow.datagrams.insert(without_ecn(datagram, packet));
             out.ack(Packet { payload: Payload::Stored(index_u32(key)), ..packet }, now, &path);
