@@ -56,7 +56,7 @@ pub enum Payload {
 }
 
 /// A segment's number, in 48 bits, so that a packet has room for it: 2^48 segments are 400 PB, more than any run sends.
-#[repr(packed(2))]
+#[repr(C, packed(2))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seq {
     low: u32,
@@ -173,6 +173,7 @@ impl Packet {
 
     /// The packet `k` places behind this one in a burst of segments, which follow each other.
     #[inline]
+    #[must_use]
     pub const fn behind(mut self, k: u32) -> Self {
         if let Payload::Data { seq, .. } = &mut self.payload {
             *seq = seq.plus(k);

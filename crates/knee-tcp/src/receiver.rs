@@ -201,6 +201,9 @@ impl Receiver {
     }
 
     /// Takes a data packet. True: an ACK leaves at once.
+    ///
+    /// # Panics
+    /// If it carries no segment.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "what comes with every packet stays in registers")]
     pub fn on_data(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time) -> bool {
