@@ -112,8 +112,8 @@ pub struct Seen {
     pub lost: u64,
     /// Packets dropped, at random and by the queue.
     pub drops: u64,
-    /// Packets waiting on average (by Little's law), and those before the packet that waited longest, with the one being
-    /// sent.
+    /// Packets waiting on average (by Little's law), and those before the packet that waited longest, with the
+    /// one being sent.
     pub queue: f64,
     pub queue_max: f64,
 }
