@@ -73,7 +73,7 @@ def test_a_kernel_that_takes_none_is_refused_with_the_option_that_it_lacks(capsy
 
 @pytest.mark.usefixtures("without_support", "compilers")
 def test_the_loader_alone_says_the_same(tmp_path: Path) -> None:
-    command = [build.loader(), "load", build.program("cocoa"), tmp_path / "pin"]
+    command: list[str | Path] = [build.loader(), "load", build.program("cocoa"), tmp_path / "pin"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "Linux 6.16 with CONFIG_NET_SCH_BPF" in done.stderr

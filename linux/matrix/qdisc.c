@@ -217,7 +217,7 @@ static const char *merged(long *flows, long *queued)
 
 	while (at && (packets = number(&at, "backlog_packets")) >= 0 && (buffer = number(&at, "buffer")) >= 0) {
 		snprintf(wrong, sizeof(wrong), "%ld packets in a buffer of %ld", packets, buffer);
-		if (packets % MERGED || packets > buffer + MERGED - 1)
+		if (packets % MERGED || packets > buffer + 2 * MERGED - 1)
 			return wrong;
 		*queued += packets;
 		(*flows)++;
@@ -225,7 +225,11 @@ static const char *merged(long *flows, long *queued)
 	return NULL;
 }
 
-/* Packets marked as merged of MERGED: each counts as MERGED packets, and a buffer is exceeded by less than one of them. */
+/*
+ * Packets marked as merged of MERGED: each counts as MERGED packets. One is taken while one more packet fits, and another
+ * one as the buffer is enlarged, perhaps by less: a buffer is exceeded by less than two, as by one packet where none is
+ * merged.
+ */
 static void try_gso(void)
 {
 	long flows = 0, queued = 0;

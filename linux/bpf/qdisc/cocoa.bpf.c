@@ -6,7 +6,8 @@
  *
  * - It is the root of a device or a child of mq, below nothing else.
  * - Packets that offloads have merged stay whole. Each counts as the packets of the link that it will be: it is taken
- *   where one more packet is, so that a buffer is exceeded by at most one merged packet less one, and it leaves as one.
+ *   where one more packet is, so that a buffer is exceeded by less than one merged packet, and by less than two after it
+ *   was enlarged for one; it leaves as one.
  *   A buffer that is reduced drops whole ones, never below its new size.
  * - It cannot write to packets, so there is no ce_threshold.
  * - There are no options and statistics over netlink: they are in maps, options by interface (cocoa_shown.h).

@@ -167,7 +167,7 @@ def unload(name: str) -> int:
 
 def _unload(name: str) -> int:
     if name not in trust.folders(PINS):
-        names = [each.name for each in (*loaded(), *disciplines())]
+        names = [*(each.name for each in loaded()), *(each.name for each in disciplines())]
         raise InputError(f"{name} is not loaded; {', '.join(names) or 'nothing'} is.")
     if name in build.disciplines():
         from knee.kernel.bpf import qdisc
