@@ -226,9 +226,9 @@ static const char *merged(long *flows, long *queued)
 }
 
 /*
- * Packets marked as merged of MERGED: each counts as MERGED packets. One is taken while one more packet fits, and another
- * one as the buffer is enlarged, perhaps by less: a buffer is exceeded by less than two, as by one packet where none is
- * merged.
+ * Packets marked as merged of MERGED: each counts as MERGED packets. One is taken while one more packet fits, and
+ * another one as the buffer is enlarged, perhaps by less: a buffer is exceeded by less than two, as by one packet where
+ * none is merged.
  */
 static void try_gso(void)
 {

@@ -125,8 +125,8 @@ impl Inside {
         }
     }
 
-    /// The headers of a packet of TCP with these timestamps (TSval, TSecr) and SACK blocks. Its place is a segment, its own or
-    /// the next one expected, and how many bytes of it are acknowledged.
+    /// The headers of a packet of TCP with these timestamps (TSval, TSecr) and SACK blocks. Its place is a segment, its
+    /// own or the next one expected, and how many bytes of it are acknowledged.
     fn headers(
         &mut self,
         id: ConnectionId,

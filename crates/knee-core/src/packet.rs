@@ -33,8 +33,8 @@ const _: () = assert!(size_of::<Packet>() == 32);
 
 /// What a packet carries from one end of its flow to the other.
 ///
-/// TCP's segments are counted, not bytes: each carries [`MSS`] bytes at the most; the last one of a transfer, or of what an
-/// application writes, may carry fewer.
+/// TCP's segments are counted, not bytes: each carries [`MSS`] bytes at the most; the last one of a transfer, or of
+/// what an application writes, may carry fewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// A segment of TCP.
@@ -51,7 +51,8 @@ pub enum Payload {
         /// TSecr of the timestamp option: a TSval.
         tsecr: u32,
     },
-    /// What the ends of the flow, or the switch, keep under this key: a datagram, an ACK with SACK blocks, a packet's bytes.
+    /// What the ends of the flow, or the switch, keep under this key: a datagram, an ACK with SACK blocks, a packet's
+    /// bytes.
     Stored(u32),
 }
 

@@ -77,7 +77,8 @@ impl Arrivals {
     }
 
     /// Adds a burst that arrives less than 2^32 ns after the beginning, at the time that its first packet says as
-    /// `arrived`. Of what arrives at one time, a lower `turn` goes first; `first`: before a packet that leaves the link then.
+    /// `arrived`. Of what arrives at one time, a lower `turn` goes first; `first`: before a packet that leaves the link
+    /// then.
     #[inline]
     pub fn push(&mut self, burst: Burst, turn: u64, first: bool) {
         self.turns.push((Key::new(burst.first.arrived - self.from, first, self.bursts.len()), turn));

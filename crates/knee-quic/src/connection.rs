@@ -83,8 +83,9 @@ pub trait Connection: Send {
     /// What has become of the connection since this was last called.
     fn take_news(&mut self) -> News;
 
-    /// Writes the first bytes of `data` to the stream, which it opens if there is none: how many. At most `buffer` bytes are
-    /// written and not acknowledged. `None`: the stream takes no more until [`News::writable`] says that all of `data` fits.
+    /// Writes the first bytes of `data` to the stream, which it opens if there is none: how many. At most `buffer`
+    /// bytes are written and not acknowledged. `None`: the stream takes no more until [`News::writable`] says that all
+    /// of `data` fits.
     fn write(&mut self, data: Bytes, buffer: u64) -> Option<usize>;
 
     /// The stream ends after what was written.

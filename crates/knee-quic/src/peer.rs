@@ -163,8 +163,9 @@ impl Peer {
         }
     }
 
-    /// Writes as much as the stream takes, once a chunk fits: chunk by chunk quinn looks for what to send, so that there should
-    /// not be one for each ACK. It fits where enough has been acknowledged (`writable`), or where the window has grown.
+    /// Writes as much as the stream takes, once a chunk fits: chunk by chunk quinn looks for what to send, so that
+    /// there should not be one for each ACK. It fits where enough has been acknowledged (`writable`), or where the
+    /// window has grown.
     fn write(&mut self, writable: bool) {
         let buffer = self.connection.window().saturating_mul(4).max(LEAST_BUFFER);
         if !writable && buffer - buffer / CHUNKS < self.buffer {
@@ -285,8 +286,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the window does, also where it is many times the last one at once, the stream holds three windows that are
-        /// not acknowledged, in some tens of chunks.
+        /// Whatever the window does, also where it is many times the last one at once, the stream holds three windows
+        /// that are not acknowledged, in some tens of chunks.
         #[test]
         fn a_stream_holds_windows_of_data_in_few_chunks(
             events in prop::collection::vec((300_000u64..1_000_000, 0u64..64, 1u64..3), 1..20)

@@ -20,8 +20,8 @@ use knee_tcp::sender::{AckInfo, Sender};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Begins a log for each flow that is `wanted`, in the file that `open` gives for its name: `flow-1.sqlog` for the first one.
-/// `ground` is where the flows run.
+/// Begins a log for each flow that is `wanted`, in the file that `open` gives for its name: `flow-1.sqlog` for the
+/// first one. `ground` is where the flows run.
 ///
 /// # Errors
 /// If a file cannot be opened.

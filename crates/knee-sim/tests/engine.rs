@@ -51,8 +51,8 @@ impl Tap for Onlooker {
     fn received(&mut self, _: Time, _: ConnectionId, _: &Packet, _: Option<&AckInfo>) {}
 }
 
-/// Holds a law against random networks, `cases` of them, of which at least this share must go in batches where nobody looks on, so
-/// that events are not compared with events.
+/// Holds a law against random networks, `cases` of them, of which at least this share must go in batches where nobody
+/// looks on, so that events are not compared with events.
 fn in_batches(
     cases: u32,
     share: f64,

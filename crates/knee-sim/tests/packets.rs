@@ -141,8 +141,8 @@ impl<'a> Flow<'a> {
         assert_eq!(packet.arrived, at);
         let left = self.spec["bytes"].as_u64().map_or(u64::MAX, |bytes| bytes - seq * u64::from(MSS));
         assert_eq!(u64::from(packet.size), u64::from(MTU - MSS) + left.min(MSS.into()), "segment {seq}");
-        // RFC 3168, 6.1.5: retransmissions are not ECN-capable, unless feedback is accurate (RFC 8311, 4.3). 6.1.2: the first
-        // new segment after a reduction, whatever its reason, has CWR.
+        // RFC 3168, 6.1.5: retransmissions are not ECN-capable, unless feedback is accurate (RFC 8311, 4.3). 6.1.2: the
+        // first new segment after a reduction, whatever its reason, has CWR.
         let codepoint = if again && !self.accurate { 0 } else { self.codepoint };
         assert_eq!(packet.flags & !Packet::CWR, codepoint, "flags of data");
         if packet.has(Packet::CWR) {
@@ -155,7 +155,8 @@ impl<'a> Flow<'a> {
     fn on_ack(&mut self, at: Time, ack: &Packet, next: u64, tsecr: u32, blocks: &[Range]) {
         if ack.has(Packet::SYN) {
             assert_eq!((ack.size, blocks.len()), (SYN_SIZE, 0));
-            // RFC 3168, 6.1.1: ECE accepts; RFC 9768, Table 2: CWR does, and says that the SYN came without a codepoint.
+            // RFC 3168, 6.1.1: ECE accepts; RFC 9768, Table 2: CWR does, and says that the SYN came without a
+            // codepoint.
             let accepted = match (self.codepoint, self.accurate) {
                 (0, _) => 0,
                 (_, false) => Packet::ECE,
@@ -176,7 +177,8 @@ impl<'a> Flow<'a> {
         // Before data comes in order there is nothing to echo.
         let echo = if next == 0 { tsecr == 0 } else { self.stamps.contains(&tsecr) };
         assert!(echo, "the echo of timestamp {tsecr}, which was not sent");
-        // RFC 2018: blocks lie above the cumulative ACK. RFC 2883: only the first may be a D-SACK, below it or within another.
+        // RFC 2018: blocks lie above the cumulative ACK. RFC 2883: only the first may be a D-SACK, below it or within
+        // another.
         assert!(blocks.iter().all(|(start, end)| start < end), "{blocks:?}");
         assert!(blocks.iter().skip(1).all(|&(start, _)| start > next), "{next} {blocks:?}");
         let option = if blocks.is_empty() { 0 } else { 4 + 8 * blocks.len() as u16 };

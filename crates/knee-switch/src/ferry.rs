@@ -13,13 +13,14 @@ use std::io;
 
 /// How long before a departure the loop stops sleeping: what a machine needs at the most, as a rule, to wake up.
 const AWAKE: Time = Time::from_micros(60);
-/// With real-time priority: for how long the loop may go on without sleep, and how long it sleeps then. Linux would take
-/// 5 % of each second away from it otherwise, in one piece (sched_rt_runtime_us, or the fair server). A sleep takes some
-/// 28 us, of which falling asleep and waking up count as the loop's: 8 % are left to others.
+/// With real-time priority: for how long the loop may go on without sleep, and how long it sleeps then. Linux would
+/// take 5 % of each second away from it otherwise, in one piece (sched_rt_runtime_us, or the fair server). A sleep
+/// takes some 28 us, of which falling asleep and waking up count as the loop's: 8 % are left to others.
 pub(crate) const MAX_BUSY: Time = Time::from_micros(250);
 pub(crate) const FORCED_SLEEP: Time = Time::from_micros(20);
 
-/// Carries packets between two devices until `end`; `breathes`: sleeps now and then, however much there is to do. Gives the packets that a device refused.
+/// Carries packets between two devices until `end`; `breathes`: sleeps now and then, however much there is to do. Gives
+/// the packets that a device refused.
 ///
 /// # Errors
 /// Where a device is gone.

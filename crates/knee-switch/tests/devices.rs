@@ -1,5 +1,5 @@
-//! Devices in namespaces of their own, and the loop between two of them, with sockets of the running kernel. Needs root, and
-//! the programs `unshare` and `ip`; without them the tests say so and end.
+//! Devices in namespaces of their own, and the loop between two of them, with sockets of the running kernel. Needs
+//! root, and the programs `unshare` and `ip`; without them the tests say so and end.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of them")]
 
@@ -132,9 +132,9 @@ fn a_burst_that_the_kernel_hands_over_in_one_piece_is_read_as_the_packets_of_a_w
     assert_eq!(buffer[..1200], *data[0]);
 }
 
-/// A link of 20 Mbit/s and an RTT of 20 ms between two sockets: what the receiver has got at any time is no more than the
-/// link has carried since the start, and no ACK is back before the RTT is over, so nothing left before it was due. All bytes
-/// come, in order, and each departure has its lateness.
+/// A link of 20 Mbit/s and an RTT of 20 ms between two sockets: what the receiver has got at any time is no more than
+/// the link has carried since the start, and no ACK is back before the RTT is over, so nothing left before it was due.
+/// All bytes come, in order, and each departure has its lateness.
 #[test]
 fn nothing_leaves_before_it_is_due() {
     const RATE: u64 = 20_000_000;
@@ -185,7 +185,8 @@ fn nothing_leaves_before_it_is_due() {
     assert_eq!(refused, 0);
 }
 
-/// Linux takes 5 % of each second away from what has real-time priority, in one piece, unless that leaves them to others.
+/// Linux takes 5 % of each second away from what has real-time priority, in one piece, unless that leaves them to
+/// others.
 #[test]
 fn the_loop_leaves_to_others_what_linux_would_take() {
     let (Some(here), Some(there)) = (Namespace::new(), Namespace::new()) else { return };

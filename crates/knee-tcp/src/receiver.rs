@@ -230,7 +230,8 @@ impl Receiver {
         false
     }
 
-    /// A packet that is not the next one, or the next one where later ones are there already or the receiver misbehaves.
+    /// A packet that is not the next one, or the next one where later ones are there already or the receiver
+    /// misbehaves.
     #[cold]
     fn on_disorder(&mut self, seq: u64, tsval: u32, size: u16, now: Time, config: &Config, rtt: Time) -> bool {
         let payload = u64::from(size) - HEADERS;

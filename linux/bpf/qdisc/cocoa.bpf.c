@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * cocoa as a BPF queue discipline, for kernels from 6.16 on. knee_cocoa.h has the mechanism and its source, cocoa_flow.h
- * what is kept; the rest follows the module (../../modules/sch_cocoa.c), whose decisions on the same packets are the same.
- * It differs where the kernel leaves a BPF discipline no choice:
+ * cocoa as a BPF queue discipline, for kernels from 6.16 on. knee_cocoa.h has the mechanism and its source,
+ * cocoa_flow.h what is kept; the rest follows the module (../../modules/sch_cocoa.c), whose decisions on the same
+ * packets are the same. It differs where the kernel leaves a BPF discipline no choice:
  *
  * - It is the root of a device or a child of mq, below nothing else.
  * - Packets that offloads have merged stay whole. Each counts as the packets of the link that it will be: it is taken
- *   where one more packet is, so that a buffer is exceeded by less than one merged packet, and by less than two after it
- *   was enlarged for one; it leaves as one.
+ *   where one more packet is, so that a buffer is exceeded by less than one merged packet, and by less than two after
+ *   it was enlarged for one; it leaves as one.
  *   A buffer that is reduced drops whole ones, never below its new size.
  * - It cannot write to packets, so there is no ce_threshold.
  * - There are no options and statistics over netlink: they are in maps, options by interface (cocoa_shown.h).
@@ -66,7 +66,8 @@ static __u32 current_version(void)
 	return found ? *found : 0;
 }
 
-/* Reads the options of the interface. With another mask, flows get new buckets, and packets may overtake each other once. */
+/* Reads the options of the interface. With another mask, flows get new buckets, and packets may overtake each other
+ * once. */
 static void read_options(struct qdisc *q, const struct Qdisc *sch)
 {
 	struct knee_interface interface = { .netns = q->shown.netns, .ifindex = q->shown.ifindex };
@@ -507,8 +508,8 @@ void BPF_PROG(cocoa_reset, struct Qdisc *sch)
 }
 
 /*
- * The kernel resets it before; not after an init that failed, which leaves nothing. Options stay with the interface, but not
- * longer than that: another one may come to have its index.
+ * The kernel resets it before; not after an init that failed, which leaves nothing. Options stay with the interface,
+ * but not longer than that: another one may come to have its index.
  */
 SEC("struct_ops")
 void BPF_PROG(cocoa_destroy, struct Qdisc *sch)

@@ -179,7 +179,8 @@ static inline bool put_paced(struct qdisc *q, struct flow *f)
 	return true;
 }
 
-/* Puts the first flow that is due by `now` back on the old flows. Returns when the first of the others is; 0: none left. */
+/* Puts the first flow that is due by `now` back on the old flows. Returns when the first of the others is; 0: none
+ * left. */
 static inline __u64 release_first(struct qdisc *q, __u64 now)
 {
 	struct bpf_rb_node *node;

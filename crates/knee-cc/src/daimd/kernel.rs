@@ -192,8 +192,8 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
     assert!(backoffs > 10_000, "{backoffs}");
 }
 
-/// The fast path of an RTT: several ACKs per millisecond leave the RTTs that the simulator has. `RTT_max` does not decay
-/// here, as the module works out its decay once per millisecond, and no window is large enough for a backoff.
+/// The fast path of an RTT: several ACKs per millisecond leave the RTTs that the simulator has. `RTT_max` does not
+/// decay here, as the module works out its decay once per millisecond, and no window is large enough for a backoff.
 #[test]
 fn with_dense_acks_the_rtts_are_the_same() {
     let rng = &mut Rng::stream(1, "daimd samples");

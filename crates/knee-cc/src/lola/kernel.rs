@@ -356,8 +356,8 @@ fn an_idle_time_leaves_the_window_where_it_would_be_without() {
     }
 }
 
-/// With many ACKs per millisecond, the module looks at the time once in each: a state begins there at most 1 ms later, and
-/// an eighth of `t_measure` where the filter has to forget first.
+/// With many ACKs per millisecond, the module looks at the time once in each: a state begins there at most 1 ms later,
+/// and an eighth of `t_measure` where the filter has to forget first.
 #[test]
 fn with_dense_acks_the_module_follows_within_a_millisecond() {
     let mut twins = Twins::new(false);

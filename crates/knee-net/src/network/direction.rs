@@ -55,8 +55,8 @@ impl Direction {
         self.extra.is_none() && self.path.is_none()
     }
 
-    /// When a packet that leaves the link at `left` comes to the other end, not before those that left earlier unless the
-    /// extra delay may change the order.
+    /// When a packet that leaves the link at `left` comes to the other end, not before those that left earlier unless
+    /// the extra delay may change the order.
     pub fn propagate(&mut self, left: Time) -> Time {
         let arrival = left + self.draw_delay(left);
         if self.reorder {

@@ -1,11 +1,11 @@
 //! Flows of datagrams: what an application sends without a connection.
 //!
-//! What a packet carries is kept in [`DatagramFlow::in_flight`] until it arrives or is dropped: a datagram goes there and,
-//! where it is echoed, back; a report comes back.
+//! What a packet carries is kept in [`DatagramFlow::in_flight`] until it arrives or is dropped: a datagram goes there
+//! and, where it is echoed, back; a report comes back.
 //!
 //! **One-way delay.** In the simulator the part of a base RTT that no link of the path has lies behind the last link of
-//! the path back ([`knee_net::network`]). A path is as long in one direction as in the other unless its links say otherwise:
-//! the one-way delay is the time across the links, and what these lack of half the base RTT.
+//! the path back ([`knee_net::network`]). A path is as long in one direction as in the other unless its links say
+//! otherwise: the one-way delay is the time across the links, and what these lack of half the base RTT.
 
 use super::udp::{SenderFigures, UdpFlow};
 use super::world::{Outbox, World};
@@ -72,9 +72,9 @@ struct Feedback {
     arrivals: Vec<Arrival>,
 }
 
-/// Bytes of a report as an IP packet (RFC 8888, 3.1): headers of IP and UDP, the RTCP header, the SSRC of its sender, that
-/// of the stream with the first number and how many follow, two bytes for each datagram, padded to words, and the report's
-/// time.
+/// Bytes of a report as an IP packet (RFC 8888, 3.1): headers of IP and UDP, the RTCP header, the SSRC of its sender,
+/// that of the stream with the first number and how many follow, two bytes for each datagram, padded to words, and the
+/// report's time.
 fn report_size(datagrams: u64) -> u16 {
     let words = datagrams.div_ceil(2).min(350);
     HEADERS + 8 + 8 + 4 * words as u16 + 4

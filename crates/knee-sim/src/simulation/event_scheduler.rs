@@ -1,6 +1,7 @@
 //! Event by event: takes any network.
 //!
-//! A [`Driver`] moves packets through the network; what comes to an end of a flow, and what endpoints send for it, is here.
+//! A [`Driver`] moves packets through the network; what comes to an end of a flow, and what endpoints send for it, is
+//! here.
 
 use super::alarms::Alarms;
 use super::connections::Action;

@@ -202,8 +202,8 @@ impl World {
         self.transmit_quic(i, true, out);
     }
 
-    /// What the sender of QUIC flow `i` may send leaves, and `by_receiver` what its receiver may. What has become of the
-    /// connection is noted.
+    /// What the sender of QUIC flow `i` may send leaves, and `by_receiver` what its receiver may. What has become of
+    /// the connection is noted.
     fn transmit_quic(&mut self, i: u32, by_receiver: bool, out: &mut impl Outbox) {
         let now = self.now;
         let path = self.network.flow_paths[i as usize];

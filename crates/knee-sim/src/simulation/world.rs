@@ -148,8 +148,8 @@ impl World {
     }
 
     /// Checks that all packets that were sent and have not ended are in the network, and nothing else is.
-    /// `between_links` are those in pipes and, in batches, on their way to receivers; `parked_acks` those ACKs of connections
-    /// that wait with their flows in batches.
+    /// `between_links` are those in pipes and, in batches, on their way to receivers; `parked_acks` those ACKs of
+    /// connections that wait with their flows in batches.
     pub(super) fn audit(&self, between_links: u64, parked_acks: u64) -> Result<(), String> {
         let mut under_way = 0u64;
         for (i, (sender, receiver)) in self.senders.iter().zip(&self.receivers).enumerate() {

@@ -6,8 +6,8 @@
 //! | `dup-ack-spoofing` | sends duplicates of each ACK | counts nothing without SACK blocks |
 //! | `optimistic-acks` | acknowledges what has not arrived | cannot tell, up to what it has sent |
 //!
-//! All three acknowledge every segment at once. Source: S. Savage, N. Cardwell, D. Wetherall, T. Anderson, "TCP Congestion
-//! Control with a Misbehaving Receiver", ACM CCR 29(5), 1999, section 2.
+//! All three acknowledge every segment at once. Source: S. Savage, N. Cardwell, D. Wetherall, T. Anderson, "TCP
+//! Congestion Control with a Misbehaving Receiver", ACM CCR 29(5), 1999, section 2.
 
 use super::disorder::{Blocks, Range};
 use super::{FullReply, Reply};
@@ -138,8 +138,8 @@ impl Misbehaviour {
         }
     }
 
-    /// Where losses are concealed: takes segment `seq`, and moves `rcv_nxt` behind the highest one that has arrived, whatever
-    /// is missing below. Gives whether it had not arrived before.
+    /// Where losses are concealed: takes segment `seq`, and moves `rcv_nxt` behind the highest one that has arrived,
+    /// whatever is missing below. Gives whether it had not arrived before.
     pub(super) fn take(&mut self, seq: u64, rcv_nxt: &mut u64) -> Option<bool> {
         let Kind::Optimistic { holes, .. } = &mut self.kind else { return None };
         if seq >= *rcv_nxt {
@@ -177,7 +177,8 @@ impl Misbehaviour {
                 (0..copies).for_each(|_| send(bare(next, 0)));
             }
             Kind::Optimistic { params: Optimistic { ahead }, .. } => {
-                // A segment that came before: the sender waits for what it has, and what is beyond that it may not have sent.
+                // A segment that came before: the sender waits for what it has, and what is beyond that it may not have
+                // sent.
                 let ahead = if next + ahead > self.claimed { ahead } else { 0 };
                 self.claimed = self.claimed.max(next + ahead);
                 return send(bare(next + ahead, 0));

@@ -366,8 +366,8 @@ mod tests {
         let ack = |seq, tsecr| AckInfo { seq, part: 0, blocks: &[], dsack: false, tsecr, flags: 0 };
         sender.on_ack(&ack(1, Sender::tsval(now)), now, &config, &mut out);
         assert_eq!(sender.scoreboard(), (0, 9, 2));
-        // Segment 1 arrived as it was sent at first: the reduction is undone, nothing counts as lost. By time (RACK), all but
-        // segment 2 are lost again, and segment 3 leaves; the retransmission of segment 2 is still in flight.
+        // Segment 1 arrived as it was sent at first: the reduction is undone, nothing counts as lost. By time (RACK),
+        // all but segment 2 are lost again, and segment 3 leaves; the retransmission of segment 2 is still in flight.
         now += Time::from_millis(20);
         sender.on_ack(&ack(2, Sender::tsval(Time::from_millis(20))), now, &config, &mut out);
         assert_eq!(sender.scoreboard(), (0, 7, 2));
