@@ -4,16 +4,16 @@ use std::{env, fs, path::Path};
 
 /// What `src/layout.c` asks of C, from the list of structures and fields in `src/mirrors.rs`.
 fn fields(mirrors: &str) -> String {
-    let (mut fields, mut structure) = (String::new(), ("", ""));
-    for line in mirrors.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
+    let mut structure = ("", "");
+    let asked = mirrors.lines().map(str::trim).filter(|line| !line.starts_with("//")).filter_map(|line| {
         if let Some((name, rest)) = line.split_once(" = ") {
             structure = (name, rest.split([' ', ':']).next().unwrap_or_default());
-            fields += &format!("WHOLE(\"{name}\", struct {})\n", structure.1);
-        } else if let Some((field, _)) = line.split_once(": ") {
-            fields += &format!("FIELD(\"{}\", struct {}, {field})\n", structure.0, structure.1);
+            return Some(format!("WHOLE(\"{name}\", struct {})\n", structure.1));
         }
-    }
-    fields
+        let (field, _) = line.split_once(": ")?;
+        Some(format!("FIELD(\"{}\", struct {}, {field})\n", structure.0, structure.1))
+    });
+    asked.collect()
 }
 
 fn main() {

@@ -199,7 +199,7 @@ fn check(spec: &Value) {
             Seen::Sent(packet) if packet.has(Packet::SYN) => flows[packet.flow as usize].on_syn(*at, packet),
             Seen::Sent(packet) => flows[packet.flow as usize].on_data(*at, packet),
             Seen::Received(ack, next, tsecr, blocks) => {
-                flows[ack.flow as usize].on_ack(*at, ack, *next, *tsecr, blocks)
+                flows[ack.flow as usize].on_ack(*at, ack, *next, *tsecr, blocks);
             }
         }
     }
