@@ -120,3 +120,15 @@ def _defaults(page: str) -> dict[str, str]:
 def test_the_manual_page_names_all_statistics() -> None:
     page = (LINUX / "tc" / "tc-cocoa.8").read_text()
     assert {name for name, _ in (*cocoa.QDISC_STATS, *cocoa.FLOW_STATS)} <= set(re.findall(r"\w+", page))
+
+
+def test_the_patch_of_the_ablation_applies() -> None:
+    root = Path(__file__).parents[1]
+    done = subprocess.run(
+        ["git", "apply", "--check", "linux/upstream/ablation.patch"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
