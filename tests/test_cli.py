@@ -124,7 +124,7 @@ def test_several_scenarios_go_into_one_folder(tiny: Path, capsys: pytest.Capture
         (["list", "cc", "renoo"], "did you mean reno"),
         (["list", "sweeps", "low-dela"], "did you mean low-delay"),
         (["bench", "reno3"], "did you mean reno2"),
-        (["bench", "--against", "tiny.toml"], "add --host"),
+        (["bench", "--other", "tiny.toml"], "add --host"),
         (["compare", "taken"], "two or more"),
         (["compare", "taken", "taken"], "not a knee result"),
     ],

@@ -66,7 +66,7 @@ static const struct {
 };
 
 static double next_look;
-static long greatest, longest;
+static long greatest, longest, before;
 
 static double seconds(void)
 {
@@ -81,12 +81,16 @@ bool run_tc(const char *command)
 	return run(TC, command, NULL, 0);
 }
 
-/* Notes cocoa's backlog, every INTERVAL. */
+/*
+ * Notes cocoa's backlog, every INTERVAL. The kernel reads packets and bytes one
+ * after the other while packets come and go: packets are as long as two looks in a
+ * row say.
+ */
 static void look(void)
 {
 	bool ours = false;
 	char shown[4096];
-	long bytes, packets;
+	long bytes, packets, mean;
 
 	if (seconds() < next_look)
 		return;
@@ -104,8 +108,10 @@ static void look(void)
 		bytes *= *backlog == 'K' ? 1024 : *backlog == 'M' ? 1 << 20 : 1;
 		backlog = strchr(backlog, ' ');
 		packets = backlog ? strtol(backlog, NULL, 10) : 0;
-		if (packets && bytes / packets > longest)
-			longest = bytes / packets;
+		mean = packets ? bytes / packets : 0;
+		if (mean < before ? mean > longest : before > longest)
+			longest = mean < before ? mean : before;
+		before = mean;
 		if (bytes > greatest)
 			greatest = bytes;
 	}
@@ -163,7 +169,7 @@ static void try_transfer(const char *name, const char *step, bool offloads)
 	double began = seconds();
 	int ends[2];
 
-	greatest = longest = 0;
+	greatest = longest = before = 0;
 	next_look = began;
 	if (!set_offloads(offloads) || !connected("cubic", ends) || !sent(ends, TRANSFER, look)) {
 		printf("knee cocoa/%s %s %s\n", name, step, strerror(errno));

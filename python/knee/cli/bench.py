@@ -43,7 +43,7 @@ def bench(
         Path | None,
         option(
             options.RUNNING,
-            "--against",
+            "--other",
             metavar="PROGRAM",
             exists=True,
             dir_okay=False,
@@ -65,7 +65,7 @@ def bench(
         _host(as_json, runs or 1, against)
         return
     if against:
-        raise InputError("--against is another switch of the ground host; add --host.")
+        raise InputError("--other is another switch of the ground host; add --host.")
     if cases and "start" in cases:
         if len(cases) > 1:
             raise InputError("bench start cannot be combined with other cases; run them separately.")

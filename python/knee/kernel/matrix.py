@@ -325,7 +325,7 @@ def attempt(of: Kernel, *, quick: bool = False) -> Outcome:
 
     Args:
         of: the kernel.
-        quick: count no instructions, and try cocoa below one other queue discipline alone.
+        quick: count no instructions, try cocoa below one other queue discipline alone, and do not compare its forms.
 
     Raises:
         RunError: what the guest needs does not build here.
@@ -342,7 +342,7 @@ def attempt(of: Kernel, *, quick: bool = False) -> Outcome:
         except RunError as error:
             said.append(str(error))
         fill(folder, of, built)
-        outcome = read(boot(of.image, folder, words=f"COCOA_BELOW={_QUICK_BELOW}" if quick else ""))
+        outcome = read(boot(of.image, folder, words=f"COCOA_BELOW={_QUICK_BELOW}" if quick else ""), compared=not quick)
     outcome.said = said + outcome.said
     for module in built:
         if module.stem.startswith("knee_"):
@@ -354,8 +354,13 @@ def attempt(of: Kernel, *, quick: bool = False) -> Outcome:
     return outcome
 
 
-def read(console: str) -> Outcome:
-    """The results on a guest's console. Steps that an algorithm had to reach and did not are there, and empty."""
+def read(console: str, *, compared: bool = True) -> Outcome:
+    """The results on a guest's console. Steps that an algorithm had to reach and did not are there, and empty.
+
+    Args:
+        console: what the guest said.
+        compared: whether cocoa as BPF was to be compared with the module, where both load.
+    """
     release = re.search(r"^knee guest kernel (\S+)", console, re.MULTILINE)
     outcome = Outcome(release[1] if release else "unknown")
     refusals: dict[str, list[str]] = {}
@@ -369,7 +374,8 @@ def read(console: str) -> Outcome:
     for part, results in outcome.parts.items():
         kind = part.rpartition(".")[2]
         if part == BPF_COCOA:
-            _complete_bpf_cocoa(outcome, results, "; ".join(refusals.get(part, ())))
+            both = compared and outcome.parts.get("cocoa", {}).get("load") == "ok"
+            _complete_bpf_cocoa(outcome, results, "; ".join(refusals.get(part, ())), COMPARED if both else ())
         elif kind in _OF and results.get("load") == "ok":
             results |= {step: results.get(step, "") for step in _OF[kind]}
         elif part == "cocoa" and results.get("load") == "ok":
@@ -388,10 +394,8 @@ def read(console: str) -> Outcome:
     return outcome
 
 
-def _complete_bpf_cocoa(outcome: Outcome, results: dict[str, str], said: str) -> None:
+def _complete_bpf_cocoa(outcome: Outcome, results: dict[str, str], said: str, compared: tuple[str, ...]) -> None:
     if results.get("load") == "ok":
-        # Without the module there is nothing to compare it with.
-        compared = COMPARED if outcome.parts.get("cocoa", {}).get("load") == "ok" else ()
         results |= {step: results.get(step, "") for step in (*BPF_COCOA_STEPS, *compared)}
     elif _NO_DISCIPLINES in said:
         results["load"] = "needs 6.16"

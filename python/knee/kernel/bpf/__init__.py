@@ -22,18 +22,15 @@ from pathlib import Path
 from typing import Any
 
 from knee.errors import InputError, Refused, RunError
-from knee.kernel import modules
-from knee.kernel.bpf import build, defaults
+from knee.kernel import modules, options
+from knee.kernel.bpf import build, defaults, qdisc
+from knee.kernel.bpf.loader import BPFFS, PINS, RECORDS, call
 from knee.results.owned import locked
 from knee.scenario import registry
 from knee.scenario.registry import Param
 from knee.scenario.units import near
 from knee.system import trust
 
-#: The file system of pinned BPF objects, and our folder in it.
-BPFFS = Path("/sys/fs/bpf")
-PINS = BPFFS / "knee"
-RECORDS = Path("/run/knee/bpf")
 #: The files of a loaded algorithm in the two; nothing else is ever removed there.
 _PINNED = ("link", "defaults", "connections", "qdiscs", "flows", "options", "version")
 _RECORDED = ("object", "record.json")
@@ -170,8 +167,6 @@ def _unload(name: str) -> int:
         names = [*(each.name for each in loaded()), *(each.name for each in disciplines())]
         raise InputError(f"{name} is not loaded; {', '.join(names) or 'nothing'} is.")
     if name in build.disciplines():
-        from knee.kernel.bpf import qdisc
-
         qdisc.require_unused()
         _forget(name)
         return 0
@@ -251,8 +246,6 @@ def loaded() -> list[Loaded]:
 
 def disciplines() -> list[Discipline]:
     """The loaded queue disciplines and the devices that have them."""
-    from knee.kernel.bpf import qdisc
-
     build.require(build.privileges(), "What is loaded cannot be seen")
     names = [name for name in _registered() if name in build.disciplines()]
     return [Discipline(name, qdisc.KIND, _record(name).get("settings", {}), qdisc.users()) for name in names]
@@ -312,9 +305,6 @@ def _numbers(name: str, settings: dict[str, str]) -> dict[str, int]:
 
 
 def _numbers_of_discipline(settings: dict[str, str]) -> dict[str, int]:
-    from knee.kernel import options
-    from knee.kernel.bpf import qdisc
-
     known = options.parameters()
     try:
         given = {key: _value(known[key], text) if key in known else text for key, text in settings.items()}
@@ -368,22 +358,3 @@ def _mount() -> None:
     )
     if done.returncode:
         raise RunError(f"The BPF file system cannot be mounted at {BPFFS}: {done.stderr.strip()}.")
-
-
-def call(loader: Path, arguments: list[str], failed: str, *kept: int) -> str:
-    """Runs the loader and returns its output; it inherits the file descriptors ``kept``."""
-    command = [str(loader), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=kept)
-    if done.returncode:
-        raise RunError(f"{failed}: {_reason(done.stderr)}")
-    return done.stdout
-
-
-#: Number of the verifier's last lines that an error shows; the reason is at the end.
-_LAST_LINES = 12
-
-
-def _reason(said: str) -> str:
-    lines = [line.strip() for line in said.strip().splitlines() if line.strip()]
-    first, rest = lines[:1], lines[1:]
-    return " / ".join(first + rest[-_LAST_LINES:]) + "."

@@ -9,8 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from knee.errors import InputError, Refused, RunError
-from knee.kernel import bpf
-from knee.kernel.bpf import build
+from knee.kernel.bpf import build, loader
 from knee.kernel.options import attributes, parameters
 from knee.scenario.registry import Param, Value
 from knee.system import trust
@@ -40,7 +39,7 @@ def options(given: Mapping[str, Value]) -> dict[str, int]:
 
 def require_loaded() -> None:
     """Raises an error unless ``knee linux load`` has loaded the program."""
-    if NAME not in trust.folders(bpf.PINS):
+    if NAME not in trust.folders(loader.PINS):
         raise RunError(f"{KIND} is not loaded; sudo knee linux load {NAME} does it.")
 
 
@@ -93,7 +92,7 @@ def require_unused() -> None:
 
 
 def _places() -> list[str]:
-    return [str(bpf.RECORDS / NAME / "object"), str(bpf.PINS / NAME)]
+    return [str(loader.RECORDS / NAME / "object"), str(loader.PINS / NAME)]
 
 
 def _namespace() -> int:
@@ -101,4 +100,4 @@ def _namespace() -> int:
 
 
 def _call(arguments: list[str], failed: str) -> str:
-    return bpf.call(build.loader(), arguments, failed)
+    return loader.call(build.loader(), arguments, failed)
