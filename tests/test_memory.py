@@ -31,7 +31,7 @@ CASES: dict[str, dict[str, Any]] = {
         "interval": "1 s",
         "link": {"rate": "10 Gbit/s", "limit": "1000000 packets"},
         "tcp": {"initial_window": 1000},
-        "flows": [ONE | {"count": 1000}],
+        "flows": [ONE | {"count": 1500}],
     },
     "a trace": {"duration": "1 s", "link": {"trace": "long.down", "limit": "50 packets"}, "flows": [ONE]},
 }
