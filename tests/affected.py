@@ -49,7 +49,7 @@ CRATES = {"cc": "knee-cc", "queue": "knee-queue"}
 ALL = "*"
 #: Programs without the simulator: whatever an algorithm does, they do the same.
 OTHERS = frozenset(
-    "apt-cache cc chromium clang fc-list gcc git ip iperf3 ldconfig linux pkg-config sleep tc tshark uname".split()
+    "apt-cache cc chromium clang fc-list gcc git iperf3 ldconfig linux pkg-config sleep tc tshark uname".split()
 )
 EVENTS = frozenset({"subprocess.Popen", "os.posix_spawn", "os.fork", "os.exec", "os.system", "os.startfile"})
 

@@ -127,7 +127,11 @@ def missing(*, fetches: bool) -> list[Missing]:
 
 
 def packages(*, fetches: bool) -> list[str]:
-    """The Debian packages that this machine lacks, beside what compiling BPF needs; with ``fetches``, as above."""
+    """The Debian packages that this machine lacks, beside what compiling BPF needs.
+
+    Args:
+        fetches: also those for :func:`fetch`.
+    """
     programs = {**_PROGRAMS, **(_FETCHES if fetches else {})}
     return [package for program, package in programs.items() if shutil.which(program, path=path()) is None]
 
