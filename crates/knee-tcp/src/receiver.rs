@@ -209,7 +209,7 @@ impl Receiver {
     pub fn on_data(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time) -> bool {
         self.count(packet);
         let Payload::Data { seq, tsval } = packet.payload else { panic!("no segment: {packet:?}") };
-        let seq = seq.get();
+        let seq = seq.near(self.rcv_nxt);
         if seq >= self.rcv_nxt && self.window < config.window_growth {
             // tcp_grow_window: the sender shall hear of the new window at once.
             self.window += 2 * u64::from(MSS);

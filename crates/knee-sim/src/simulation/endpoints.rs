@@ -140,8 +140,10 @@ impl World {
         }
         let rtt = match payload {
             Payload::Ack { next, tsecr } => {
-                let ack = AckInfo { seq: next.get(), part: 0, blocks: &[], dsack: false, tsecr, flags };
-                self.senders[i as usize].on_ack(&ack, self.now, &self.sender_config, &mut self.departures)
+                let sender = &mut self.senders[i as usize];
+                let seq = next.near(sender.snd_una());
+                let ack = AckInfo { seq, part: 0, blocks: &[], dsack: false, tsecr, flags };
+                sender.on_ack(&ack, self.now, &self.sender_config, &mut self.departures)
             }
             other => self.on_full_ack(i, other),
         };
@@ -153,7 +155,8 @@ impl World {
     pub(super) fn ack(&self, packet: &Packet) -> AckInfo<'_> {
         match packet.payload {
             Payload::Ack { next, tsecr } => {
-                AckInfo { seq: next.get(), part: 0, blocks: &[], dsack: false, tsecr, flags: packet.flags }
+                let seq = next.near(self.senders[packet.flow as usize].snd_una());
+                AckInfo { seq, part: 0, blocks: &[], dsack: false, tsecr, flags: packet.flags }
             }
             other => self.full_acks[other.key() as usize].info(),
         }
