@@ -280,7 +280,7 @@ impl Flow {
         }
         let now = clock.now();
         if let [End { peer: Some(sender), .. }, End { peer: Some(receiver), .. }] = &mut self.ends {
-            let timers = [sender.deadline(now), receiver.deadline(now)].into_iter().flatten().min();
+            let timers = [sender.deadline(), receiver.deadline()].into_iter().flatten().min();
             let stop = if self.stopped { Time::MAX } else { self.stop };
             self.due = if more { now } else { timers.unwrap_or(Time::MAX).min(stop) };
             self.account.note(sender, receiver, now);

@@ -7,7 +7,7 @@
 //! the path back ([`knee_net::network`]). A path is as long in one direction as in the other unless its links say
 //! otherwise: the one-way delay is the time across the links, and what these lack of half the base RTT.
 
-use super::udp::{SenderFigures, UdpFlow};
+use super::udp::{End, SenderFigures, UdpFlow};
 use super::world::{Outbox, World};
 use knee_cc::CaState;
 use knee_core::convert::{index_u32, low_u32, saturating_u32};
@@ -125,9 +125,12 @@ impl DatagramFlow {
         self.echoes
     }
 
-    /// When its ends have something to do by themselves: sender and receiver.
-    pub(super) fn due(&self) -> (Time, Time) {
-        (self.due, self.feedback.as_ref().map_or(Time::MAX, |feedback| feedback.due))
+    /// When an end has something to do by itself.
+    pub(super) fn due(&self, end: End) -> Time {
+        match end {
+            End::Sender => self.due,
+            End::Receiver => self.feedback.as_ref().map_or(Time::MAX, |feedback| feedback.due),
+        }
     }
 
     /// No datagram leaves from now on.
@@ -227,7 +230,7 @@ impl World {
     }
 
     /// The source of flow `i` sends what it has now, unless it is not due.
-    fn send_datagrams(&mut self, i: u32, out: &mut impl Outbox) {
+    pub(super) fn send_datagrams(&mut self, i: u32, out: &mut impl Outbox) {
         let now = self.now;
         let Some(flow) = self.datagram_flow(i) else { return };
         while flow.due <= now {
@@ -283,10 +286,9 @@ impl World {
         }
     }
 
-    /// The source of flow `i` may be due, or its receiver's report.
-    pub(super) fn on_datagrams_timer(&mut self, i: u32, out: &mut impl Outbox) {
+    /// The receiver of flow `i` sends its report, unless it is not due.
+    pub(super) fn send_report(&mut self, i: u32, out: &mut impl Outbox) {
         let (now, path) = (self.now, self.network.flow_paths[i as usize]);
-        self.send_datagrams(i, out);
         let Some(flow) = self.datagram_flow(i) else { return };
         let Some(feedback) = flow.feedback.as_mut().filter(|feedback| feedback.due <= now) else { return };
         feedback.due = Time::MAX;

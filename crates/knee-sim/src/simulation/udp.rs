@@ -9,6 +9,22 @@ use knee_cc::CaState;
 use knee_core::{Packet, Rate, Time};
 use knee_tcp::sender::Counters;
 
+/// An end of a flow over UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Data leaves it.
+    Sender,
+    /// Data comes to it.
+    Receiver,
+}
+
+impl End {
+    /// The one to which a packet goes.
+    pub(super) const fn of(packet: &Packet) -> Self {
+        if packet.has(Packet::ACK) { Self::Sender } else { Self::Receiver }
+    }
+}
+
 /// Both ends of a flow over UDP.
 #[cfg_attr(feature = "quic", expect(clippy::large_enum_variant, reason = "each is in a box of its own"))]
 pub(super) enum UdpFlow {
@@ -29,13 +45,12 @@ impl UdpFlow {
         }
     }
 
-    /// When its ends have something to do by themselves: sender and receiver.
-    #[cfg_attr(not(feature = "quic"), expect(unused_variables, reason = "only QUIC's timers depend on it"))]
-    pub(super) fn due(&mut self, now: Time) -> (Time, Time) {
+    /// When an end has something to do by itself.
+    pub(super) fn due(&mut self, end: End) -> Time {
         match self {
             #[cfg(feature = "quic")]
-            Self::Quic(flow) => flow.due(now),
-            Self::Datagrams(flow) => flow.due(),
+            Self::Quic(flow) => flow.due(end),
+            Self::Datagrams(flow) => flow.due(end),
         }
     }
 
@@ -89,7 +104,7 @@ impl World {
         }
     }
 
-    /// A packet has arrived now: at the receiver, or, if it went against the data, at the sender.
+    /// A packet has arrived at its end now.
     pub(super) fn on_udp(&mut self, packet: &Packet, out: &mut impl Outbox) {
         match self.udp_flow(packet.flow) {
             #[cfg(feature = "quic")]
@@ -108,12 +123,13 @@ impl World {
         }
     }
 
-    /// The timers of flow `i` may be due.
-    pub(super) fn on_udp_timer(&mut self, i: u32, out: &mut impl Outbox) {
-        match self.udp_flow(i) {
+    /// The timers of an end of flow `i` may be due.
+    pub(super) fn on_udp_timer(&mut self, i: u32, end: End, out: &mut impl Outbox) {
+        match (self.udp_flow(i), end) {
             #[cfg(feature = "quic")]
-            Some(UdpFlow::Quic(_)) => self.on_quic_timer(i, out),
-            _ => self.on_datagrams_timer(i, out),
+            (Some(UdpFlow::Quic(_)), _) => self.on_quic_timer(i, end, out),
+            (_, End::Sender) => self.send_datagrams(i, out),
+            (_, End::Receiver) => self.send_report(i, out),
         }
     }
 
