@@ -194,6 +194,28 @@ impl Packet {
         Self::QUEUED_UNIT * u64::from(self.queued)
     }
 }
+
+/// Packets that have come to the end of their way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// How many, duplicates included.
+    pub packets: u64,
+    /// Their bytes as IP packets.
+    pub bytes: u64,
+    /// Their queueing delays, in units of [`Packet::QUEUED_UNIT`].
+    pub queued_units: u64,
+}
+
+impl Received {
+    /// Counts a packet.
+    #[inline]
+    pub fn count(&mut self, packet: &Packet) {
+        self.packets += 1;
+        self.bytes += u64::from(packet.size);
+        self.queued_units += u64::from(packet.queued);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,7 +19,7 @@ use crate::sender::AckInfo;
 use crate::timer::{Clock, Timer};
 use knee_core::cache::fetch;
 use knee_core::packet::{ACK_SIZE, MSS, MTU};
-use knee_core::{Packet, Payload, Seq, Time};
+use knee_core::{Packet, Payload, Received, Seq, Time};
 use std::cmp::Ordering;
 
 /// ACKs sent at once at the start of a connection and after trouble (TCP_MAX_QUICKACKS).
@@ -128,12 +128,8 @@ pub struct Receiver {
     pub delayed: Timer,
     /// When the compressed SACK is due; `Time::MAX`: none is.
     pub compressed_at: Time,
-    /// Data packets that arrived, duplicates included.
-    pub packets: u64,
-    /// Their bytes as IP packets.
-    pub bytes: u64,
-    /// Their queueing delays, in units of [`Packet::QUEUED_UNIT`].
-    pub queued_units: u64,
+    /// Data packets that arrived.
+    pub received: Received,
     /// Payload of segments that had arrived before.
     duplicate_bytes: u64,
 }
@@ -159,9 +155,7 @@ impl Receiver {
             echo: false,
             ce_count: FIRST_COUNT,
             ce_untold: 0,
-            packets: 0,
-            bytes: 0,
-            queued_units: 0,
+            received: Received::default(),
             duplicate_bytes: 0,
         }
     }
@@ -189,15 +183,7 @@ impl Receiver {
 
     /// Payload of the segments that arrived, each counted once, as it arrived first.
     pub const fn delivered_bytes(&self) -> u64 {
-        self.bytes - HEADERS * self.packets - self.duplicate_bytes
-    }
-
-    /// Counts a packet that arrived.
-    #[inline]
-    pub fn count(&mut self, packet: &Packet) {
-        self.packets += 1;
-        self.bytes += u64::from(packet.size);
-        self.queued_units += u64::from(packet.queued);
+        self.received.bytes - HEADERS * self.received.packets - self.duplicate_bytes
     }
 
     /// Takes a data packet. True: an ACK leaves at once.
@@ -207,7 +193,7 @@ impl Receiver {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "what comes with every packet stays in registers")]
     pub fn on_data(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time) -> bool {
-        self.count(packet);
+        self.received.count(packet);
         let Payload::Data { seq, tsval } = packet.payload else { panic!("no segment: {packet:?}") };
         let seq = seq.near(self.rcv_nxt);
         if seq >= self.rcv_nxt && self.window < config.window_growth {

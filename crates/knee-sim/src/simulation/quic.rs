@@ -10,7 +10,7 @@ use super::world::{Algorithm, Outbox, World};
 use crate::stacks;
 use knee_cc::{CaState, Control, Entry};
 use knee_core::convert::{index_u16, index_u32};
-use knee_core::{Packet, Payload, Rng, Time};
+use knee_core::{Packet, Payload, Received, Rng, Time};
 use knee_net::SpecError;
 use knee_net::spec::{FlowSpec, Spec};
 use knee_quic::proto::EcnCodepoint;
@@ -42,6 +42,8 @@ pub(super) struct QuicFlow {
     /// Datagrams that left the sender, and their bytes as IP packets.
     sent: u64,
     sent_bytes: u64,
+    /// Those that came to the receiver.
+    pub(super) received: Received,
     /// Integral of the window over time, packets times ns, when it was last brought up to date, and the window since
     /// then.
     cwnd_integral: (u128, Time, u32),
@@ -70,6 +72,7 @@ impl QuicFlow {
             datagrams: Slab::new(),
             sent: 0,
             sent_bytes: 0,
+            received: Received::default(),
             cwnd_integral: (0, Time::from_nanos(flow.start), 0),
         }
     }
@@ -202,7 +205,7 @@ impl World {
             peer.receive(now, datagram);
         }
         if end == End::Receiver {
-            self.receivers[packet.flow as usize].count(packet);
+            flow.received.count(packet);
         }
         self.transmit_quic(packet.flow, end, out);
     }

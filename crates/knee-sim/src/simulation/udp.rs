@@ -1,12 +1,11 @@
-//! Flows over UDP: QUIC's, and those of an application's own datagrams. They count what arrives with the receiver of
-//! their number; the TCP sender of that number rests.
+//! Flows over UDP: QUIC's, and those of an application's own datagrams. The TCP endpoints of their number rest.
 
 use super::datagrams::DatagramFlow;
 #[cfg(feature = "quic")]
 use super::quic::QuicFlow;
 use super::world::{Outbox, World};
 use knee_cc::CaState;
-use knee_core::{Packet, Rate, Time};
+use knee_core::{Packet, Rate, Received, Time};
 use knee_tcp::sender::Counters;
 
 /// An end of a flow over UDP.
@@ -42,6 +41,15 @@ impl UdpFlow {
             #[cfg(feature = "quic")]
             Self::Quic(flow) => flow.sent(),
             Self::Datagrams(flow) => flow.sent(),
+        }
+    }
+
+    /// Packets that came to the receiver.
+    pub(super) const fn received(&self) -> &Received {
+        match self {
+            #[cfg(feature = "quic")]
+            Self::Quic(flow) => &flow.received,
+            Self::Datagrams(flow) => &flow.received,
         }
     }
 
@@ -88,6 +96,13 @@ impl World {
     #[inline]
     pub(super) fn is_udp(&self, i: u32) -> bool {
         self.udp.get(i as usize).is_some_and(Option::is_some)
+    }
+
+    /// Data packets that came to receiver `i`.
+    #[inline]
+    pub(super) fn received(&self, i: usize) -> &Received {
+        let udp = self.udp.get(i).and_then(Option::as_deref);
+        udp.map_or_else(|| &self.receivers[i].received, UdpFlow::received)
     }
 
     /// Flow `i`, if it goes over UDP.
@@ -139,7 +154,7 @@ impl World {
         match self.udp.get_mut(i).and_then(Option::as_deref_mut) {
             #[cfg(feature = "quic")]
             Some(UdpFlow::Quic(flow)) => return flow.figures(now),
-            Some(UdpFlow::Datagrams(flow)) => return flow.figures(&self.receivers[i]),
+            Some(UdpFlow::Datagrams(flow)) => return flow.figures(),
             None => {}
         }
         let sender = &mut self.senders[i];
