@@ -142,8 +142,7 @@ impl World {
             Payload::Ack { next, tsecr } => {
                 let sender = &mut self.senders[i as usize];
                 let seq = next.near(sender.snd_una());
-                let ack = AckInfo { seq, part: 0, blocks: &[], dsack: false, tsecr, flags };
-                sender.on_ack(&ack, self.now, &self.sender_config, &mut self.departures)
+                sender.on_ack(&AckInfo::plain(seq, tsecr, flags), self.now, &self.sender_config, &mut self.departures)
             }
             other => self.on_full_ack(i, other),
         };
@@ -156,7 +155,7 @@ impl World {
         match packet.payload {
             Payload::Ack { next, tsecr } => {
                 let seq = next.near(self.senders[packet.flow as usize].snd_una());
-                AckInfo { seq, part: 0, blocks: &[], dsack: false, tsecr, flags: packet.flags }
+                AckInfo::plain(seq, tsecr, packet.flags)
             }
             other => self.full_acks[other.key() as usize].info(),
         }
