@@ -89,10 +89,12 @@ mod tests {
     fn nothing_arrives_before_its_time() {
         let mut pipe = Pipe::new();
         assert_eq!((pipe.push(ms(5), data(0)), pipe.push_overtaking(ms(6), data(1))), (Some(ms(5)), Some(ms(6))));
-        assert_eq!((pipe.pop(ms(4)), pipe.len()), (None, 2));
-        assert_eq!((pipe.pop(ms(5)), pipe.len()), (Some(data(0)), 1));
-        assert_eq!((pipe.pop(ms(5)), pipe.pop(ms(6))), (None, Some(data(1))));
-        assert_eq!((pipe.next(), pipe.len()), (None, 0));
+        // Of what arrives at one time, that which entered earlier is next.
+        assert_eq!((pipe.push_overtaking(ms(6), data(2)), pipe.push(ms(5), data(3))), (None, None));
+        assert_eq!((pipe.pop(ms(4)), pipe.len()), (None, 4));
+        assert_eq!((pipe.pop(ms(5)), pipe.len()), (Some(data(0)), 3));
+        assert_eq!((pipe.pop(ms(5)), pipe.pop(ms(5)), pipe.pop(ms(6))), (Some(data(3)), None, Some(data(1))));
+        assert_eq!((pipe.pop(ms(6)), pipe.next(), pipe.len()), (Some(data(2)), None, 0));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::network::Network;
 use crate::testing::{MS, ack, data, flow, link, ms, read, spec};
-use knee_core::Payload;
+use knee_core::{ConnectionId, Payload};
 use serde_json::{Value, json};
 
 /// A packet at its end: when, whether at the sender, which segment.
@@ -87,6 +87,7 @@ fn of_a_mirrored_path_data_goes_where_acks_go_and_acks_where_data_goes() {
     // Data: the 15 ms of the pipe. The ACK: 1 ms to send and 5 of propagation.
     let expected = [(ms(6), true, 9), (ms(15), false, 1), (ms(15), false, 2)];
     assert_eq!(arrivals(&mut driver, &mut network, ms(100)), expected);
+    assert_eq!((mirrored.data_hops, mirrored.ack_hops), (0, 1));
     let twice = network.mirrored(&mirrored);
     assert_eq!((twice.mirrored, twice.route, twice.data_hops), (false, path.route, path.data_hops));
 }
@@ -194,4 +195,39 @@ fn what_comes_next_out_of_the_part_that_acted_last_is_known() {
     driver.step(&mut network, ms(100));
     let Upcoming::Arrivals(pipe) = driver.upcoming(&network) else { panic!("an ACK is in the pipe") };
     assert_eq!(pipe.len(), 1);
+}
+
+#[test]
+fn of_links_that_are_due_at_one_time_the_lower_one_goes_first() {
+    let (mut driver, mut network) = network(&[link("a"), link("b")], &[flow(&[0]), flow(&[1])]);
+    driver.send(&mut network, data(0), 3, ms(0));
+    driver.send(&mut network, Packet { flow: 1, ..data(10) }, 3, ms(0));
+    let seqs: Vec<_> = arrivals(&mut driver, &mut network, ms(100)).into_iter().map(|arrival| arrival.2).collect();
+    assert_eq!(seqs, [0, 10, 1, 11, 2, 12]);
+}
+
+#[test]
+fn nothing_arrives_at_senders_next_where_a_pipe_ends_at_a_link() {
+    let (mut driver, mut network) = network(&[with(link("a"), "delay", json!(10 * MS)), link("b")], &[flow(&[0, 1])]);
+    driver.send(&mut network, data(0), 3, ms(0));
+    while network.links[1].link.counters().arrived == 0 {
+        driver.step(&mut network, ms(100));
+    }
+    assert!(network.pipes[0].len() == 2 && matches!(driver.upcoming(&network), Upcoming::Nothing));
+}
+
+#[test]
+fn flows_that_are_identified_as_one_connection_share_a_queue() {
+    let last = |identified: bool| {
+        let fair = with(link("a"), "queue", json!("fq_codel"));
+        let (mut driver, mut network) = network(&[fair], &[flow(&[0]), flow(&[0])]);
+        if identified {
+            network.identify(1, ConnectionId::of_flow(0), network.flow_paths[1].route);
+        }
+        driver.send(&mut network, data(0), 6, ms(0));
+        driver.send(&mut network, Packet { flow: 1, ..data(10) }, 1, ms(0));
+        arrivals(&mut driver, &mut network, ms(100)).last().expect("all arrive").2
+    };
+    // A queue of its own is served in turn (RFC 8290, 4.2).
+    assert_eq!((last(false), last(true)), (5, 10));
 }

@@ -322,6 +322,15 @@ fn random_loss_has_the_probability_of_the_link_and_loss_in_bursts_that_of_its_ch
     assert_eq!(lost(&[("/links/0/loss_model", bad)]), 49);
 }
 
+#[test]
+fn a_path_through_satellites_adds_its_delay_to_the_propagation() {
+    let spec = altered(&[("/links/0/model", json!({"name": "leo"})), ("/links/0/delay", json!(5 * MS))]);
+    let mut network = built(&spec).ok().expect("a network");
+    let direction = &mut network.links[0];
+    assert!(!direction.is_steady() && direction.pipe.is_some());
+    assert!(direction.propagate(ms(1)) > ms(6));
+}
+
 proptest! {
     /// No packet overtakes another on a path that keeps the order, nor is faster than its links' propagation.
     #[test]

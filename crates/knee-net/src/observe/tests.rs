@@ -61,7 +61,7 @@ fn utilization_is_what_left_over_what_could_have() {
 #[test]
 fn drops_of_a_flow_within_a_millisecond_of_each_other_are_one_event() {
     let mut watch = LinkWatch::default();
-    let us = Time::from_micros;
+    let us = |us: u64| Time::from_secs(1) + Time::from_micros(us);
     assert!(watch.note_drop(1, false, us(0)).is_none());
     assert!(watch.note_drop(1, false, us(1000)).is_none());
     let two = watch.note_drop(1, false, us(2001)).expect("later than a millisecond");
@@ -302,17 +302,17 @@ fn totals_are_of_their_window_and_common_throughput_of_the_time_in_which_all_flo
     record.begin_window(ms(50), &mut network.links, vec![(250_000, 1_000_000), (0, 0)]);
     record.begin_common(ms(100), |i| [1000, 2000][i]);
     assert!(record.in_common());
-    record.end_common(ms(1100), |i| [1_001_000, 502_000][i]);
+    record.end_common(ms(2100), |i| [2_001_000, 1_002_000][i]);
     assert!(!record.in_common());
-    record.end_common(ms(1200), |_| 9_000_000);
+    record.end_common(ms(2200), |_| 9_000_000);
     let rtts = Histogram::new(1);
-    let counts = [flow_counts(ms(2000), 1), flow_counts(ms(2000), 2)];
+    let counts = [flow_counts(ms(3000), 1), flow_counts(ms(3000), 2)];
     let counts = counts.into_iter().map(|counts| (counts, &rtts));
-    let output = record.output(ms(2000), ms(2000), &mut network.links, counts);
-    assert_eq!((output.window_s, output.common_window_s), (Some((0.05, 2.0)), Some((0.1, 1.1))));
+    let output = record.output(ms(3000), ms(3000), &mut network.links, counts);
+    assert_eq!((output.window_s, output.common_window_s), (Some((0.05, 3.0)), Some((0.1, 2.1))));
     let totals: Vec<_> = output.flows.iter().map(|flow| (flow.delivered_bytes, flow.received_bytes)).collect();
     assert_eq!(totals, [(1_000_000, 1_000_000), (2_500_000, 4_000_000)]);
-    // 1 MB and half a MB in a second.
+    // 2 MB and 1 MB in two seconds.
     let common: Vec<_> = output.flows.iter().map(|flow| flow.common_throughput_mbps).collect();
     assert_eq!(common, [Some(8.0), Some(4.0)]);
     assert_eq!((output.packets, output.links.len()), (3000, 1));
@@ -486,4 +486,15 @@ fn a_direction_books_what_leaves_and_what_is_dropped() {
     let figures = direction.figures(ms(10));
     assert_eq!((figures.link.as_str(), figures.ack_drops, figures.utilization), ("a", 1, 0.3));
     assert_eq!((figures.queue_delay_mean_ms, direction.delays().mean_ms()), (Some(1.0), Some(1.0)));
+}
+
+#[test]
+fn a_direction_books_what_is_not_dealt_with() {
+    let mut network = Network::new(&two_flows()).ok().expect("a network");
+    let direction = &mut network.links[0];
+    direction.measure(ms(0));
+    direction.outcome.departed.extend([departure(5), departure(10), departure(30)]);
+    direction.book(1);
+    direction.row(0, ms(100), ms(100));
+    assert_eq!((direction.delays().mean_ms(), direction.delays().min_ms()), (Some(20.0), Some(10.0)));
 }
