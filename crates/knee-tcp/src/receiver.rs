@@ -542,6 +542,15 @@ mod tests {
     }
 
     #[test]
+    fn at_each_gap_three_duplicates_leave_at_once() {
+        // TCP_FASTRETRANS_THRESH, counted anew as the next segment expected is another one.
+        let mut receiver = settled();
+        assert_eq!(feed(&mut receiver, 17..27).len(), 3);
+        assert_eq!(feed(&mut receiver, [16]).len(), 1);
+        assert_eq!(feed(&mut receiver, 28..38).len(), 3);
+    }
+
+    #[test]
     fn filling_the_gap_is_acknowledged_at_once() {
         let mut receiver = settled();
         feed(&mut receiver, [17, 18]);
@@ -642,16 +651,25 @@ mod tests {
             assert!(arrives(receiver, seq, &CONFIG));
             let mut sent = Vec::new();
             let reply = receiver.reply();
-            receiver.answer(reply, |full| sent.push((full.reply.seq, full.blocks.as_slice().to_vec())));
+            assert_eq!(receiver.is_disturbed(), receiver.has_blocks());
+            receiver.answer(reply, |full| {
+                assert_eq!(full.is_bare(), full.blocks.is_empty());
+                // RFC 2018, 3: eight bytes for each block and two more, padded to words.
+                let size = [0, 12, 20, 28][full.blocks.as_slice().len()];
+                assert_eq!(full.blocks.option_size(), size);
+                sent.push((full.reply.seq, full.blocks.as_slice().to_vec()));
+            });
             sent
         };
         let mut receiver = settled();
         assert_eq!(sent(&mut receiver, 18), [(16, vec![(18, 19)])]);
-        assert_eq!(sent(&mut receiver, 16), [(17, vec![(18, 19)])]);
-        assert_eq!(sent(&mut receiver, 17), [(19, vec![])]);
+        assert_eq!(sent(&mut receiver, 20), [(16, vec![(20, 21), (18, 19)])]);
+        assert_eq!(sent(&mut receiver, 19), [(16, vec![(18, 21)])]);
+        assert_eq!(sent(&mut receiver, 16), [(17, vec![(18, 21)])]);
+        assert_eq!(sent(&mut receiver, 17), [(21, vec![])]);
         assert!(!receiver.is_disturbed());
         // RFC 2883, 4: a D-SACK block goes once.
-        assert_eq!(sent(&mut receiver, 3), [(19, vec![(3, 4)])]);
+        assert_eq!(sent(&mut receiver, 3), [(21, vec![(3, 4)])]);
         assert!(!receiver.is_disturbed());
     }
 

@@ -22,6 +22,10 @@ fn arrivals(driver: &mut Driver, network: &mut Network, end: Time) -> Vec<Arriva
         driver.audit(network).expect("each link and pipe has its event");
     }
     assert!(driver.step(network, end).is_none());
+    // What has nothing to do has no event.
+    let waits =
+        network.links.iter().any(|link| link.link.due() < Time::MAX) || network.pipes.iter().any(|p| p.len() > 0);
+    assert!(waits || driver.events.peek().is_none());
     arrivals
 }
 
@@ -120,7 +124,9 @@ fn what_a_queue_drops_as_it_serves_is_news_too() {
 #[test]
 fn events_of_others_are_due_among_those_of_the_network() {
     let (mut driver, mut network) = network(&[link("a")], &[flow(&[0])]);
-    driver.send(&mut network, data(0), 2, ms(0));
+    driver.send(&mut network, data(0), 1, ms(0));
+    // It waits for the first: that one has an event, and no other is made.
+    driver.send(&mut network, data(1), 1, ms(0));
     driver.events.push(ms(2), Event::Sample);
     driver.events.push(ms(2), Event::Start(3));
     let mut seen = Vec::new();
