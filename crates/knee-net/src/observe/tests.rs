@@ -498,3 +498,14 @@ fn a_direction_books_what_is_not_dealt_with() {
     direction.row(0, ms(100), ms(100));
     assert_eq!((direction.delays().mean_ms(), direction.delays().min_ms()), (Some(20.0), Some(10.0)));
 }
+
+#[test]
+fn what_a_queue_notes_at_the_end_of_an_interval_is_in_the_outcome_of_its_link() {
+    let mut cocoa = link("a");
+    cocoa["queue"] = json!("cocoa");
+    let mut network = Network::new(&read(&spec(&[cocoa], &[flow(&[0])]))).ok().expect("a network");
+    let mut driver = crate::driver::Driver::new(crate::events::Events::default());
+    driver.send(&mut network, data(0), 3, ms(0));
+    network.links[0].observe(ms(100));
+    assert!(network.links[0].outcome.notes.iter().any(|note| note.event == "backlog" && note.at == ms(100)));
+}

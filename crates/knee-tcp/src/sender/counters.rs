@@ -145,6 +145,13 @@ mod tests {
     }
 
     #[test]
+    fn the_least_rtt_begins_with_that_of_the_handshake() {
+        let config = config(false, 9, 1_000);
+        let sender = sender("reno", None, false, &config);
+        assert_eq!(sender.min_rtt(), Time::from_millis(20));
+    }
+
+    #[test]
     fn marks_are_those_of_segments_lost_and_sent_again() {
         let config = config(false, 9, 1_000);
         let mut sender = sender("reno", None, false, &config);
