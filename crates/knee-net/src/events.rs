@@ -173,6 +173,7 @@ mod tests {
 
     #[test]
     fn figures_begin_after_the_warm_up_and_end_with_their_flows() {
+        use Event::{Change, CommonEnd, CommonStart, Measure, MeasureLinks, Sample, Stop};
         let agenda_of = |warmup: u64, starts_and_stops: &[(u64, u64)]| {
             let flows = starts_and_stops.iter().map(|&(start, stop)| {
                 let mut flow = flow(&[0]);
@@ -185,7 +186,6 @@ mod tests {
             let mut agenda = agenda(&read(&spec));
             std::iter::from_fn(|| agenda.pop()).map(|(at, event)| (at.as_nanos() / MS, event)).collect::<Vec<_>>()
         };
-        use Event::{Change, CommonEnd, CommonStart, Measure, MeasureLinks, Sample, Stop};
         // The run takes 1000 ms, an interval 100.
         let expected =
             [(10, MeasureLinks), (40, Change(0)), (100, Sample), (500, CommonStart), (800, Stop(0)), (800, CommonEnd)];
@@ -235,19 +235,16 @@ mod tests {
             let mut waiting = Vec::new();
             let mut now = 0;
             for (step, number) in steps.into_iter().zip(0..) {
-                match step {
-                    Some(after) => {
-                        let entry = (Time::from_nanos(now + after), Event::Pace(number));
-                        events.push(entry.0, entry.1);
-                        waiting.push(entry);
-                        waiting.sort();
-                    }
-                    None => {
-                        let first = (!waiting.is_empty()).then(|| waiting.remove(0));
-                        prop_assert_eq!(events.pop(), first);
-                        now = first.map_or(now, |(at, _)| at.as_nanos());
-                        prop_assert!(first.is_none_or(|(at, event)| !events.contains(at, event)));
-                    }
+                if let Some(after) = step {
+                    let entry = (Time::from_nanos(now + after), Event::Pace(number));
+                    events.push(entry.0, entry.1);
+                    waiting.push(entry);
+                    waiting.sort();
+                } else {
+                    let first = (!waiting.is_empty()).then(|| waiting.remove(0));
+                    prop_assert_eq!(events.pop(), first);
+                    now = first.map_or(now, |(at, _)| at.as_nanos());
+                    prop_assert!(first.is_none_or(|(at, event)| !events.contains(at, event)));
                 }
                 prop_assert_eq!(events.peek(), waiting.first().copied());
                 prop_assert_eq!(events.next(), waiting.first().map_or(Time::MAX, |entry| entry.0));

@@ -43,19 +43,16 @@ fn flow_counts(at: Time, n: u64) -> FlowCounts {
 #[test]
 fn utilization_is_what_left_over_what_could_have() {
     let of = |from: LinkCounts, until: LinkCounts| until.utilization_since(&from);
-    assert_eq!(of(counts(0, 0), counts(30, 40)), 0.75);
-    assert_eq!(of(counts(30, 40), counts(40, 80)), 0.25);
-    assert_eq!(of(counts(30, 40), counts(30, 40)), 0.0);
+    let (first, second) = (of(counts(0, 0), counts(30, 40)), of(counts(30, 40), counts(40, 80)));
+    assert_eq!((first, second, of(counts(30, 40), counts(30, 40))), (0.75, 0.25, 0.0));
     // What a bucket had saved before could be sent too.
     let mut before = counts(0, 0);
     before.load.saved = 60;
-    assert_eq!(of(before, counts(50, 40)), 0.5);
     // Up to the rounding of times more than offered is all of it; beyond, it shows.
-    let mut rounded = counts(42, 40);
-    rounded.load.rounding = 2;
-    assert_eq!(of(counts(0, 0), rounded), 1.0);
-    rounded.load.rounding = 1;
-    assert_eq!(of(counts(0, 0), rounded), 1.05);
+    let (mut within, mut beyond) = (counts(42, 40), counts(42, 40));
+    (within.load.rounding, beyond.load.rounding) = (2, 1);
+    let (saved, within, beyond) = (of(before, counts(50, 40)), of(counts(0, 0), within), of(counts(0, 0), beyond));
+    assert_eq!((saved, within, beyond), (0.5, 1.0, 1.05));
 }
 
 #[test]
@@ -235,8 +232,8 @@ fn a_row_has_the_senders_state_in_bits() {
     assert_eq!(states.map(|ca| row(&state(ca, false)).state), [0x005, 0x105, 0x205, 0x305, 0x405]);
     let full = row(&state(CaState::Recovery, true));
     assert_eq!(full.state, 0x1_0305);
-    assert_eq!((full.srtt_ms, full.cwnd_packets, full.in_flight_packets), (30.0, 12.0, 11.0));
-    assert_eq!(full.pacing_rate_mbps, 2.5);
+    assert_eq!((full.srtt_ms, full.cwnd_packets), (30.0, 12.0));
+    assert_eq!((full.in_flight_packets, full.pacing_rate_mbps), (11.0, 2.5));
     let none = SenderState { srtt: Time::ZERO, cwnd: None, pacing_rate_bps: None, ..state(CaState::Open, false) };
     let none = row(&none);
     assert!(none.srtt_ms.is_nan() && none.cwnd_packets.is_nan() && none.pacing_rate_mbps.is_nan());
@@ -295,7 +292,7 @@ fn a_flow_that_has_ended_has_no_figures_and_the_first_end_counts() {
 
 #[test]
 fn totals_are_of_their_window_and_common_throughput_of_the_time_in_which_all_flows_run() {
-    let mut network = Network::new(&two_flows()).ok().expect("a network");
+    let mut network = Network::new(&two_flows()).expect("a network");
     let mut record = Record::new(&two_flows());
     assert!(!record.in_common());
     record.end_common(ms(20), |_| 0);
@@ -338,7 +335,7 @@ fn a_time_in_which_all_flows_run_has_a_length() {
 
 #[test]
 fn drops_that_are_not_yet_on_record_are_put_there_at_the_end() {
-    let mut network = Network::new(&two_flows()).ok().expect("a network");
+    let mut network = Network::new(&two_flows()).expect("a network");
     let mut record = Record::new(&two_flows());
     assert!(network.links[0].book_drop(ms(7), 1, &data(0)).is_none());
     let rtts = Histogram::new(1);
@@ -465,7 +462,7 @@ fn datagrams_are_counted_within_their_window_and_each_interval() {
 
 #[test]
 fn a_direction_books_what_leaves_and_what_is_dropped() {
-    let mut network = Network::new(&two_flows()).ok().expect("a network");
+    let mut network = Network::new(&two_flows()).expect("a network");
     let mut driver = crate::driver::Driver::new(crate::events::Events::default());
     network.links[0].measure(ms(0));
     driver.send(&mut network, data(0), 3, ms(0));
@@ -490,7 +487,7 @@ fn a_direction_books_what_leaves_and_what_is_dropped() {
 
 #[test]
 fn a_direction_books_what_is_not_dealt_with() {
-    let mut network = Network::new(&two_flows()).ok().expect("a network");
+    let mut network = Network::new(&two_flows()).expect("a network");
     let direction = &mut network.links[0];
     direction.measure(ms(0));
     direction.outcome.departed.extend([departure(5), departure(10), departure(30)]);
@@ -503,7 +500,7 @@ fn a_direction_books_what_is_not_dealt_with() {
 fn what_a_queue_notes_at_the_end_of_an_interval_is_in_the_outcome_of_its_link() {
     let mut cocoa = link("a");
     cocoa["queue"] = json!("cocoa");
-    let mut network = Network::new(&read(&spec(&[cocoa], &[flow(&[0])]))).ok().expect("a network");
+    let mut network = Network::new(&read(&spec(&[cocoa], &[flow(&[0])]))).expect("a network");
     let mut driver = crate::driver::Driver::new(crate::events::Events::default());
     driver.send(&mut network, data(0), 3, ms(0));
     network.links[0].observe(ms(100));
