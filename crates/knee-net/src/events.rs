@@ -228,7 +228,7 @@ mod tests {
             prop_assert_eq!((events.next(), events.pop()), (Time::MAX, None));
         }
 
-        /// A queue of events in which one that was taken leaves its place to the next is no different from a sorted list.
+        /// A queue of events where the one taken leaves its place to the next is no different from a sorted list.
         #[test]
         fn events_come_in_order_whenever_they_are_pushed(steps in prop::collection::vec(prop::option::of(0u64..50), 0..200)) {
             let mut events = Events::default();

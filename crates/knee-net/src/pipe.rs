@@ -107,7 +107,7 @@ mod tests {
     }
 
     proptest! {
-        /// What overtakes comes by time, and of one time as it entered; the rest as it entered, and not before its time.
+        /// What overtakes comes by time, and of one time as it entered; the rest as it entered, not before its time.
         /// Whoever notes the times that pushes return knows when the next packet arrives.
         #[test]
         fn packets_come_in_their_order(entries in prop::collection::vec((0u64..20, any::<bool>()), 0..50)) {

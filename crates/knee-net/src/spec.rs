@@ -383,8 +383,8 @@ mod tests {
 
     #[test]
     fn defaults_of_tcp_are_those_of_linux() {
-        // include/net/tcp.h: TCP_INIT_CWND, TCP_RTO_MIN, TCP_DELACK_MIN with HZ = 250; sysctls tcp_comp_sack_delay_ns and
-        // tcp_tso_rtt_log.
+        // include/net/tcp.h: TCP_INIT_CWND, TCP_RTO_MIN, TCP_DELACK_MIN with HZ = 250; sysctls
+        // tcp_comp_sack_delay_ns and tcp_tso_rtt_log.
         let tcp = read(&spec(&[link("a")], &[flow(&[0])])).tcp;
         assert_eq!((tcp.tick, tcp.initial_window, tcp.rto_min), (4_000_000, 10, 200_000_000));
         assert_eq!((tcp.delayed_ack, tcp.sack_delay, tcp.tso, tcp.tso_rtt_log), (40_000_000, 1_000_000, true, 9));

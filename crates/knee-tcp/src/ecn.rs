@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn the_handshake_offers_and_accepts_ecn_as_its_rfcs_say() {
         // RFC 3168, 6.1.1: an ECN-setup SYN has ECE and CWR, an ECN-setup SYN-ACK ECE alone. RFC 9768, 3.1.1: (AE, CWR,
-        // ECE) = (1, 1, 1) offers accurate ECN; 3.1.2, Table 2: (0, 1, 0) accepts it, where the SYN was not ECN-capable.
+        // ECE) = (1, 1, 1) offers accurate ECN; 3.1.2, Table 2: (0, 1, 0) accepts it, if the SYN was not ECN-capable.
         let (ae, cwr, ece) = (Packet::AE, Packet::CWR, Packet::ECE);
         assert_eq!(ALL.map(Ecn::of_syn), [0, cwr | ece, cwr | ece, ae | cwr | ece, ae | cwr | ece]);
         assert_eq!(ALL.map(Ecn::of_syn_ack), [0, ece, ece, cwr, cwr]);

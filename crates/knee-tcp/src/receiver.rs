@@ -661,7 +661,7 @@ mod tests {
 
     #[test]
     fn four_ranges_are_remembered() {
-        // TCP_NUM_SACKS. The first one, at 18, is forgotten as the fifth comes, and not told of where there is room again.
+        // TCP_NUM_SACKS. The first one, at 18, is forgotten as the fifth comes, and not told of when there is room.
         let mut receiver = settled();
         let config = Config { sack_delay: Time::ZERO, ..CONFIG };
         let blocks = [18, 20, 22, 24, 26, 25, 21].map(|seq| {
