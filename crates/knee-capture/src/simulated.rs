@@ -97,9 +97,10 @@ impl Tap for Simulated {
             connection.opened_backward = id.is_mirrored();
         }
         let stream = connection.stream(id);
-        stream.note_sent(seq.get(), packet);
+        let segment = seq.near(stream.sent);
+        stream.note_sent(segment, packet);
         let stamps = [tsval, stream.echo];
-        let headers = inside.headers(id, packet, (seq.get(), 0), stamps, &[]);
+        let headers = inside.headers(id, packet, (segment, 0), stamps, &[]);
         inside.write(at, id, packet, &headers);
     }
 

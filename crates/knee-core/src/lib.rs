@@ -17,7 +17,7 @@ pub mod units;
 
 pub use connection::{ConnectionId, Tuple};
 pub use given::{Conflict, ParamsSpec, ValueSpec};
-pub use packet::{Packet, Payload, Seq};
+pub use packet::{Packet, Payload, Received, Seq};
 pub use params::{Kind, Param, ParamError, Params, Value};
 pub use rng::Rng;
 pub use units::{Bytes, Rate, Time};

@@ -1,6 +1,6 @@
 //! The packet: 32 bytes, copied by value through queues and pipes.
 
-use crate::convert::{low_u16, low_u32, saturating_u32};
+use crate::convert::{low_u32, saturating_u32};
 use crate::units::Time;
 
 /// IP packet size of a full segment, in bytes.
@@ -56,34 +56,28 @@ pub enum Payload {
     Stored(u32),
 }
 
-/// A segment's number, in 48 bits, so that a packet has room for it: 2^48 segments are 400 PB, more than any run sends.
-#[repr(C, packed(2))]
+/// A segment's number modulo 2^32, as TCP's sequence numbers wrap (RFC 9293, 3.4), so that a packet has room for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seq {
-    low: u32,
-    high: u16,
-}
+pub struct Seq(u32);
 
 impl Seq {
-    /// The number `n`, below 2^48.
+    /// That of segment `n`.
     #[inline]
     pub const fn new(n: u64) -> Self {
-        debug_assert!(n < 1 << 48);
-        Self { low: low_u32(n), high: low_u16(n >> 32) }
+        Self(low_u32(n))
     }
 
     /// The number `k` further on.
     #[inline]
     #[must_use]
     pub const fn plus(self, k: u32) -> Self {
-        let (low, carry) = self.low.overflowing_add(k);
-        Self { low, high: self.high + carry as u16 }
+        Self(self.0.wrapping_add(k))
     }
 
-    /// The number.
+    /// The segment of this number that is nearest to segment `n`: which one is meant, where `n` is less than 2^31 away.
     #[inline]
-    pub const fn get(self) -> u64 {
-        (self.high as u64) << 32 | self.low as u64
+    pub const fn near(self, n: u64) -> u64 {
+        n.wrapping_add_signed(self.0.wrapping_sub(low_u32(n)).cast_signed() as i64)
     }
 }
 
@@ -99,14 +93,14 @@ impl Payload {
         Self::Data { seq: Seq::new(seq), tsval: 0 }
     }
 
-    /// The number of the segment that it is.
+    /// The number of the segment that it is, below 2^32.
     ///
     /// # Panics
     /// If it is none.
     #[inline]
     pub fn seq(&self) -> u64 {
         match self {
-            Self::Data { seq, .. } => seq.get(),
+            Self::Data { seq, .. } => u64::from(seq.0),
             other => panic!("{other:?} is no segment"),
         }
     }
@@ -200,6 +194,28 @@ impl Packet {
         Self::QUEUED_UNIT * u64::from(self.queued)
     }
 }
+
+/// Packets that have come to the end of their way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// How many, duplicates included.
+    pub packets: u64,
+    /// Their bytes as IP packets.
+    pub bytes: u64,
+    /// Their queueing delays, in units of [`Packet::QUEUED_UNIT`].
+    pub queued_units: u64,
+}
+
+impl Received {
+    /// Counts a packet.
+    #[inline]
+    pub fn count(&mut self, packet: &Packet) {
+        self.packets += 1;
+        self.bytes += u64::from(packet.size);
+        self.queued_units += u64::from(packet.queued);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,18 +242,21 @@ mod tests {
     }
 
     #[test]
-    fn a_segments_number_has_48_bits() {
-        for n in [0, 1, (1 << 32) - 1, 1 << 32, (1 << 48) - 1] {
-            assert_eq!(Seq::new(n).get(), n);
-            assert_eq!(Seq::new(n / 2).plus(5).get(), n / 2 + 5);
+    fn a_segments_number_wraps_and_means_the_nearest_segment() {
+        const FAR: u64 = (1 << 31) - 1;
+        for expected in [FAR, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, 5 << 40] {
+            for segment in [expected - FAR, expected - 1, expected, expected + 1, expected + FAR] {
+                assert_eq!(Seq::new(segment).near(expected), segment);
+                assert_eq!(Seq::new(segment).plus(7), Seq::new(segment + 7));
+            }
         }
     }
 
     #[test]
     fn a_packet_behind_another_in_a_burst_differs_by_its_segment() {
-        let first = Packet { flow: 3, size: MTU, payload: Payload::segment((1 << 32) - 1), ..Packet::default() };
+        let first = Packet { flow: 3, size: MTU, payload: Payload::segment(7), ..Packet::default() };
         assert_eq!(first.behind(0), first);
-        assert_eq!(first.behind(2), Packet { payload: Payload::segment((1 << 32) + 1), ..first });
+        assert_eq!(first.behind(2), Packet { payload: Payload::segment(9), ..first });
     }
 
     #[test]

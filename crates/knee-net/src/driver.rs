@@ -209,3 +209,6 @@ const fn at_end(packet: Packet) -> Step {
 const fn event_of(link: &Link, i: u32) -> Event {
     if link.is_wire() { Event::Wire(i) } else { Event::Link(i) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -143,7 +143,9 @@ pub fn agenda(spec: &Spec) -> Events {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{MS, flow, link, read, spec};
     use proptest::prelude::*;
+    use serde_json::json;
 
     #[test]
     fn what_is_due_at_one_time_has_an_order_of_its_own() {
@@ -169,6 +171,47 @@ mod tests {
         assert_eq!(popped, expected.map(|event| (now, event)));
     }
 
+    #[test]
+    fn figures_begin_after_the_warm_up_and_end_with_their_flows() {
+        use Event::{Change, CommonEnd, CommonStart, Measure, MeasureLinks, Sample, Stop};
+        let agenda_of = |warmup: u64, starts_and_stops: &[(u64, u64)]| {
+            let flows = starts_and_stops.iter().map(|&(start, stop)| {
+                let mut flow = flow(&[0]);
+                (flow["start"], flow["stop"]) = (json!(start * MS), json!(stop * MS));
+                flow
+            });
+            let mut spec = spec(&[link("a")], &flows.collect::<Vec<_>>());
+            spec["warmup"] = json!(warmup * MS);
+            spec["changes"] = json!([{"at": 40 * MS, "what": {"loss": {"link": 0, "loss": 0.1}}}]);
+            let mut agenda = agenda(&read(&spec));
+            std::iter::from_fn(|| agenda.pop()).map(|(at, event)| (at.as_nanos() / MS, event)).collect::<Vec<_>>()
+        };
+        // The run takes 1000 ms, an interval 100.
+        let expected =
+            [(10, MeasureLinks), (40, Change(0)), (100, Sample), (500, CommonStart), (800, Stop(0)), (800, CommonEnd)];
+        assert_eq!(agenda_of(0, &[(10, 800), (500, 1000)]), expected);
+        // All flows run to the end of the run, which ends the window too.
+        let expected =
+            [(40, Change(0)), (60, MeasureLinks), (60, Measure(0)), (70, Measure(1)), (70, CommonStart), (100, Sample)];
+        assert_eq!(agenda_of(50, &[(10, 1000), (20, 1000)]), expected);
+        // There is no time in which both have run for as long as the warm-up.
+        let expected =
+            [(40, Change(0)), (50, MeasureLinks), (50, Measure(0)), (100, Sample), (150, Measure(1)), (150, Stop(0))];
+        assert_eq!(agenda_of(50, &[(0, 150), (100, 1000)]), expected);
+    }
+
+    #[test]
+    fn an_event_is_held_until_it_is_taken() {
+        let mut events = Events::default();
+        let [early, late] = [1, 2].map(Time::from_nanos);
+        events.push(late, Event::Sample);
+        events.push(early, Event::Pipe(0));
+        assert!(events.contains(early, Event::Pipe(0)) && events.contains(late, Event::Sample));
+        assert!(!events.contains(late, Event::Pipe(0)) && !events.contains(early, Event::Sample));
+        events.pop();
+        assert!(!events.contains(early, Event::Pipe(0)) && events.contains(late, Event::Sample));
+    }
+
     proptest! {
         #[test]
         fn events_come_in_the_order_of_time(times in prop::collection::vec(0u64..1000, 0..100)) {
@@ -183,6 +226,30 @@ mod tests {
                 prop_assert_eq!(events.peek(), events.pop());
             }
             prop_assert_eq!((events.next(), events.pop()), (Time::MAX, None));
+        }
+
+        /// A queue of events where the one taken leaves its place to the next is no different from a sorted list.
+        #[test]
+        fn events_come_in_order_whenever_they_are_pushed(steps in prop::collection::vec(prop::option::of(0u64..50), 0..200)) {
+            let mut events = Events::default();
+            let mut waiting = Vec::new();
+            let mut now = 0;
+            for (step, number) in steps.into_iter().zip(0..) {
+                if let Some(after) = step {
+                    let entry = (Time::from_nanos(now + after), Event::Pace(number));
+                    events.push(entry.0, entry.1);
+                    waiting.push(entry);
+                    waiting.sort();
+                } else {
+                    let first = (!waiting.is_empty()).then(|| waiting.remove(0));
+                    prop_assert_eq!(events.pop(), first);
+                    now = first.map_or(now, |(at, _)| at.as_nanos());
+                    prop_assert!(first.is_none_or(|(at, event)| !events.contains(at, event)));
+                }
+                prop_assert_eq!(events.peek(), waiting.first().copied());
+                prop_assert_eq!(events.next(), waiting.first().map_or(Time::MAX, |entry| entry.0));
+                prop_assert!(waiting.iter().all(|&(at, event)| events.contains(at, event)));
+            }
         }
     }
 }

@@ -13,6 +13,8 @@ pub mod observe;
 pub mod output;
 pub mod pipe;
 pub mod spec;
+#[cfg(test)]
+mod testing;
 
 pub use network::SpecError;
 pub use observe::Rows;

@@ -219,3 +219,6 @@ impl Network {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,3 +26,6 @@ pub fn since(now: u64, before: u64) -> u64 {
     assert!(before <= now, "a counter fell from {before} to {now}");
     now - before
 }
+
+#[cfg(test)]
+mod tests;

@@ -343,3 +343,50 @@ pub enum Change {
         rtt: u64,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{flow, link, read, spec};
+    use serde_json::{Value, json};
+
+    fn with(changes: &[(&str, Value)]) -> FlowSpec {
+        let mut flow = flow(&[0]);
+        for (key, value) in changes {
+            flow[key] = value.clone();
+        }
+        read(&spec(&[link("a")], &[flow])).flows.remove(0)
+    }
+
+    #[test]
+    fn a_flow_goes_over_tcp_unless_over_quic_or_in_datagrams() {
+        let probe = ("traffic", json!({"kind": "probe", "packet": 100, "interval": 1_000_000}));
+        let video = json!({
+            "kind": "video", "ladder": [1_000_000], "segment": 4_000_000_000_u64, "buffer": 20_000_000_000_u64,
+            "algorithm": "bba", "length": null
+        });
+        let flows = [with(&[]), with(&[("transport", json!("quic"))]), with(&[probe]), with(&[("traffic", video)])];
+        assert_eq!(flows.each_ref().map(FlowSpec::is_tcp), [true, false, false, true]);
+        assert_eq!(flows.each_ref().map(FlowSpec::sends_datagrams), [false, false, true, false]);
+        // A player asks for its segments.
+        assert_eq!(flows.each_ref().map(FlowSpec::pulls), [false, false, false, true]);
+    }
+
+    #[test]
+    fn flows_have_the_same_congestion_control_where_name_and_parameters_are_the_same() {
+        let of = |cc: &str, beta: f64| with(&[("cc", json!(cc)), ("cc_params", json!({"beta": {"ratio": beta}}))]);
+        assert!(of("cubic", 0.7).same_cc(&of("cubic", 0.7)));
+        assert!(!of("cubic", 0.7).same_cc(&of("cubic", 0.8)));
+        assert!(!of("cubic", 0.7).same_cc(&of("reno", 0.7)));
+        assert!(!of("cubic", 0.7).same_cc(&with(&[("cc", json!("cubic"))])));
+    }
+
+    #[test]
+    fn defaults_of_tcp_are_those_of_linux() {
+        // include/net/tcp.h: TCP_INIT_CWND, TCP_RTO_MIN, TCP_DELACK_MIN with HZ = 250; sysctls
+        // tcp_comp_sack_delay_ns and tcp_tso_rtt_log.
+        let tcp = read(&spec(&[link("a")], &[flow(&[0])])).tcp;
+        assert_eq!((tcp.tick, tcp.initial_window, tcp.rto_min), (4_000_000, 10, 200_000_000));
+        assert_eq!((tcp.delayed_ack, tcp.sack_delay, tcp.tso, tcp.tso_rtt_log), (40_000_000, 1_000_000, true, 9));
+    }
+}

@@ -34,6 +34,8 @@ pub struct Peer {
     ended: Option<Ended>,
     /// When the algorithm's own pacing rate lets the next datagram go.
     next_departure: Time,
+    /// Whether it held one back when it was last asked.
+    paced: bool,
     pacing_credit: Time,
     log: Option<Log>,
     tls: bool,
@@ -61,6 +63,7 @@ impl Peer {
             finished: false,
             ended: None,
             next_departure: Time::ZERO,
+            paced: false,
             pacing_credit: settings.pacing_credit,
             log: settings.log.clone(),
             tls: settings.tls,
@@ -80,7 +83,8 @@ impl Peer {
     /// The next datagram that may leave now.
     pub fn transmit(&mut self, now: Time) -> Option<Datagram> {
         self.set_log_time(now);
-        if now < self.next_departure {
+        self.paced = now < self.next_departure;
+        if self.paced {
             return None;
         }
         let datagram = self.connection.transmit(now);
@@ -94,10 +98,10 @@ impl Peer {
         datagram
     }
 
-    /// When [`Peer::fire`] is due; `None`: nothing will happen by itself.
-    pub fn deadline(&mut self, now: Time) -> Option<Time> {
+    /// When [`Peer::fire`] is due, after which it may have something to send; `None`: nothing will happen by itself.
+    pub fn deadline(&mut self) -> Option<Time> {
         let timer = self.connection.deadline();
-        let paced = (now < self.next_departure).then_some(self.next_departure);
+        let paced = self.paced.then_some(self.next_departure);
         match (timer, paced) {
             (Some(timer), Some(paced)) => Some(timer.min(paced)),
             (timer, paced) => timer.or(paced),

@@ -39,7 +39,7 @@ fn transfer_with_delays(tls: bool, bytes: u64, delay: impl Fn(usize) -> Option<T
             assert_eq!(server.received(), bytes);
             return left;
         }
-        let next = [under_way.front().map(|(at, ..)| *at), client.deadline(now), server.deadline(now)];
+        let next = [under_way.front().map(|(at, ..)| *at), client.deadline(), server.deadline()];
         now = next.into_iter().flatten().min().expect("a connection always waits for something").max(now);
         assert!(client.ended().is_none() && server.ended().is_none(), "{:?} {:?}", client.ended(), server.ended());
         assert!(now < Time::from_secs(60), "the transfer does not end");

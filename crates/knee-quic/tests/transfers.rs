@@ -72,7 +72,7 @@ fn run(mut sender: Peer, mut receiver: Peer, mut there: Path, mut back: Path, du
         if sender.finished() {
             break;
         }
-        let next = [there.next(), back.next(), sender.deadline(now), receiver.deadline(now)];
+        let next = [there.next(), back.next(), sender.deadline(), receiver.deadline()];
         let next = next.into_iter().flatten().min().expect("a connection always waits for something").max(now);
         if next > duration {
             break;

@@ -9,7 +9,7 @@
 use crate::Tap;
 use knee_core::convert::nearest_f32;
 use knee_core::packet::MSS;
-use knee_core::{ConnectionId, Packet, Time};
+use knee_core::{ConnectionId, Packet, Payload, Time};
 use knee_net::spec::{FlowSpec, Spec, Transport};
 use knee_qlog::events::quic::{
     AckedRanges, MetricsUpdated, PacketHeader, PacketLost, PacketReceived, PacketSent, PacketType, QuicFrame,
@@ -59,6 +59,8 @@ struct FlowLog {
     /// Transmissions and ACKs so far.
     sent: u64,
     acks: u64,
+    /// The segment behind the last one sent.
+    next: u64,
     /// Segments that are not acknowledged.
     open: BTreeMap<u64, Transmission>,
     /// How many transmissions the sender had deemed lost, and how many of them are not yet in the log.
@@ -93,7 +95,7 @@ impl SenderLogs {
 impl FlowLog {
     fn new(log: Log) -> Self {
         let metrics = MetricsUpdated::default();
-        Self { log, sent: 0, acks: 0, open: BTreeMap::new(), lost: 0, unlogged: 0, metrics }
+        Self { log, sent: 0, acks: 0, next: 0, open: BTreeMap::new(), lost: 0, unlogged: 0, metrics }
     }
 }
 
@@ -122,7 +124,9 @@ impl FlowLog {
     fn on_sent(&mut self, at: Time, packet: &Packet) {
         let number = self.sent;
         self.sent += 1;
-        let segment = packet.payload.seq();
+        let Payload::Data { seq, .. } = packet.payload else { panic!("no segment: {packet:?}") };
+        let segment = seq.near(self.next);
+        self.next = self.next.max(segment + 1);
         let before = self.open.insert(segment, Transmission { number, again: false, lost: false });
         if let Some(before) = &before {
             // What was found lost and sent again at once.

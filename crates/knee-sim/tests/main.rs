@@ -11,4 +11,6 @@ mod laws;
 mod networks;
 mod observing;
 mod packets;
+#[cfg(feature = "quic")]
+mod quic;
 mod receivers;

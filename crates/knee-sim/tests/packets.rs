@@ -124,7 +124,7 @@ impl<'a> Flow<'a> {
     fn on_data(&mut self, at: Time, packet: &Packet) {
         let next = self.first_sent.len() as u64;
         let Payload::Data { seq, tsval } = packet.payload else { panic!("{packet:?}") };
-        let seq = seq.get();
+        let seq = seq.near(next);
         let again = seq < next;
         if next == 0 {
             assert_eq!(self.established, Some(at), "the first window leaves as the connection is there");

@@ -8,7 +8,7 @@
 
 use crate::header::Header;
 use knee_core::convert::low_u32;
-use knee_core::{Packet, Time};
+use knee_core::{Packet, Received, Time};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A stretch of the stream that is in flight: its end, when it was first sent, whether it was sent again.
@@ -84,11 +84,7 @@ pub struct Book {
     /// Data packets dropped on the way.
     pub dropped: u64,
     /// Data packets received.
-    pub received: u64,
-    /// Their bytes as IP packets.
-    pub received_bytes: u64,
-    /// Their queueing delays, in units of [`Packet::QUEUED_UNIT`].
-    pub queued_units: u64,
+    pub received: Received,
 }
 
 impl Stream {
@@ -145,9 +141,7 @@ impl Book {
 
     /// A data packet reaches the receiver, on the connection from or to `port`.
     pub fn received(&mut self, header: &Header, packet: &Packet, port: u16) {
-        self.received += 1;
-        self.received_bytes += u64::from(packet.size);
-        self.queued_units += u64::from(packet.queued);
+        self.received.count(packet);
         if header.udp {
             self.delivered_bytes += u64::from(header.payload);
             return;

@@ -57,6 +57,14 @@ struct End {
     peer: Option<Peer>,
     /// Where its datagrams go; a receiver learns it from the first that comes.
     to: Option<SocketAddr>,
+    /// Whether it may have something to send: a datagram has come to it, or its timer has fired.
+    acts: bool,
+}
+
+impl End {
+    const fn new(socket: Socket, to: Option<SocketAddr>) -> Self {
+        Self { socket, peer: None, to, acts: false }
+    }
 }
 
 /// A QUIC flow.
@@ -220,7 +228,7 @@ impl Flow {
             seed,
             tls: spec.tls,
             stop: Time::from_nanos(spec.stop),
-            ends: [End { socket: sender, peer: None, to: Some(to) }, End { socket: receiver, peer: None, to: None }],
+            ends: [End::new(sender, Some(to)), End::new(receiver, None)],
             due: start,
             stopped: false,
         })
@@ -240,19 +248,27 @@ impl Flow {
             let sender = Peer::connect(&*self.stack, self.bytes, &settings(0, log), now);
             let receiver = Peer::receiver(&*self.stack, &settings(1, None));
             (self.ends[0].peer, self.ends[1].peer) = (Some(sender), Some(receiver));
+            self.ends[0].acts = true;
         }
-        for peer in self.ends.iter_mut().filter_map(|end| end.peer.as_mut()) {
-            peer.fire(now);
+        for End { peer, acts, .. } in &mut self.ends {
+            if let Some(peer) = peer
+                && peer.deadline().is_some_and(|due| due <= now)
+            {
+                peer.fire(now);
+                *acts = true;
+            }
         }
         if self.stop <= now && !self.stopped {
             self.stopped = true;
             self.ends[0].peer.iter_mut().for_each(Peer::stop);
+            self.ends[0].acts = true;
         }
     }
 
     /// Takes what waits in the socket of an end.
     fn receive(&mut self, end: usize, buffers: &mut Buffers, clock: Clock) {
-        let End { socket, peer, to } = &mut self.ends[end];
+        let End { socket, peer, to, acts } = &mut self.ends[end];
+        *acts = true;
         socket.receive(buffers, |from, datagram| {
             to.get_or_insert(from);
             if let Some(peer) = peer {
@@ -265,22 +281,23 @@ impl Flow {
     fn transmit(&mut self, clock: Clock) -> u64 {
         let mut refused = 0;
         let mut more = false;
-        for End { socket, peer, to } in &mut self.ends {
+        for End { socket, peer, to, acts } in self.ends.iter_mut().filter(|end| end.acts) {
             let (Some(peer), Some(to)) = (peer, *to) else { continue };
+            *acts = false;
             let mut left = BURST;
             while let Some(datagram) = peer.transmit(clock.now()) {
                 let ecn = datagram.ecn.filter(|_| self.ecn);
                 refused += u64::from(!socket.send(to, &Datagram { ecn, ..datagram }));
                 left -= 1;
                 if left == 0 {
-                    more = true;
+                    (*acts, more) = (true, true);
                     break;
                 }
             }
         }
         let now = clock.now();
         if let [End { peer: Some(sender), .. }, End { peer: Some(receiver), .. }] = &mut self.ends {
-            let timers = [sender.deadline(now), receiver.deadline(now)].into_iter().flatten().min();
+            let timers = [sender.deadline(), receiver.deadline()].into_iter().flatten().min();
             let stop = if self.stopped { Time::MAX } else { self.stop };
             self.due = if more { now } else { timers.unwrap_or(Time::MAX).min(stop) };
             self.account.note(sender, receiver, now);

@@ -90,3 +90,31 @@ impl Ecn {
 //# it initializes its counters to r.cep = 5,
 /// Where both ends begin to count (RFC 9768, 3.2.1: `s.cep` and `r.cep`).
 pub const FIRST_COUNT: u8 = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Ecn; 5] = [Ecn::OFF, Ecn::CLASSIC, Ecn::PER_PACKET, Ecn::ACCURATE, Ecn::L4S];
+
+    #[test]
+    fn the_handshake_offers_and_accepts_ecn_as_its_rfcs_say() {
+        // RFC 3168, 6.1.1: an ECN-setup SYN has ECE and CWR, an ECN-setup SYN-ACK ECE alone. RFC 9768, 3.1.1: (AE, CWR,
+        // ECE) = (1, 1, 1) offers accurate ECN; 3.1.2, Table 2: (0, 1, 0) accepts it, if the SYN was not ECN-capable.
+        let (ae, cwr, ece) = (Packet::AE, Packet::CWR, Packet::ECE);
+        assert_eq!(ALL.map(Ecn::of_syn), [0, cwr | ece, cwr | ece, ae | cwr | ece, ae | cwr | ece]);
+        assert_eq!(ALL.map(Ecn::of_syn_ack), [0, ece, ece, cwr, cwr]);
+    }
+
+    #[test]
+    fn packets_have_the_codepoint_that_their_rfcs_allow() {
+        let (ect0, ect1) = (Packet::ECT, Packet::ECT | Packet::L4S);
+        assert_eq!(ALL.map(|ecn| ecn.of_data(false)), [0, ect0, ect0, ect0, ect1]);
+        // RFC 3168, 6.1.4 and 6.1.5: neither pure ACKs nor retransmissions are ECN-capable.
+        assert_eq!(ALL.map(|ecn| ecn.of_data(true)), [0, 0, 0, ect0, ect1]);
+        assert_eq!(ALL.map(Ecn::of_acks), [0, 0, 0, ect0, ect1]);
+        // RFC 9768, 3.1.5: CWR does not report reductions.
+        assert_eq!(ALL.map(Ecn::reports_reductions), [false, true, true, false, false]);
+        assert_eq!(ALL.map(Ecn::is_on), [false, true, true, true, true]);
+    }
+}

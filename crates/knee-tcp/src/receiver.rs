@@ -19,7 +19,7 @@ use crate::sender::AckInfo;
 use crate::timer::{Clock, Timer};
 use knee_core::cache::fetch;
 use knee_core::packet::{ACK_SIZE, MSS, MTU};
-use knee_core::{Packet, Payload, Seq, Time};
+use knee_core::{Packet, Payload, Received, Seq, Time};
 use std::cmp::Ordering;
 
 /// ACKs sent at once at the start of a connection and after trouble (TCP_MAX_QUICKACKS).
@@ -128,12 +128,8 @@ pub struct Receiver {
     pub delayed: Timer,
     /// When the compressed SACK is due; `Time::MAX`: none is.
     pub compressed_at: Time,
-    /// Data packets that arrived, duplicates included.
-    pub packets: u64,
-    /// Their bytes as IP packets.
-    pub bytes: u64,
-    /// Their queueing delays, in units of [`Packet::QUEUED_UNIT`].
-    pub queued_units: u64,
+    /// Data packets that arrived.
+    pub received: Received,
     /// Payload of segments that had arrived before.
     duplicate_bytes: u64,
 }
@@ -159,9 +155,7 @@ impl Receiver {
             echo: false,
             ce_count: FIRST_COUNT,
             ce_untold: 0,
-            packets: 0,
-            bytes: 0,
-            queued_units: 0,
+            received: Received::default(),
             duplicate_bytes: 0,
         }
     }
@@ -189,15 +183,7 @@ impl Receiver {
 
     /// Payload of the segments that arrived, each counted once, as it arrived first.
     pub const fn delivered_bytes(&self) -> u64 {
-        self.bytes - HEADERS * self.packets - self.duplicate_bytes
-    }
-
-    /// Counts a packet that arrived.
-    #[inline]
-    pub fn count(&mut self, packet: &Packet) {
-        self.packets += 1;
-        self.bytes += u64::from(packet.size);
-        self.queued_units += u64::from(packet.queued);
+        self.received.bytes - HEADERS * self.received.packets - self.duplicate_bytes
     }
 
     /// Takes a data packet. True: an ACK leaves at once.
@@ -207,9 +193,9 @@ impl Receiver {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "what comes with every packet stays in registers")]
     pub fn on_data(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time) -> bool {
-        self.count(packet);
+        self.received.count(packet);
         let Payload::Data { seq, tsval } = packet.payload else { panic!("no segment: {packet:?}") };
-        let seq = seq.get();
+        let seq = seq.near(self.rcv_nxt);
         if seq >= self.rcv_nxt && self.window < config.window_growth {
             // tcp_grow_window: the sender shall hear of the new window at once.
             self.window += 2 * u64::from(MSS);
@@ -267,7 +253,8 @@ impl Receiver {
             self.duplicate_bytes += payload;
         }
         let mut at_once = self.must_ack_now();
-        if !at_once && disorder.has_gap() {
+        // A duplicate and what closes the gap are acknowledged at once: what is left is beyond a gap, or fills a part.
+        if !at_once {
             //= RFC 5681, 4.2 (departs: Linux compresses SACKs after the first few)
             //# To trigger the fast retransmit algorithm, the receiver SHOULD send an immediate duplicate ACK when it
             //# receives a data segment above a gap in the sequence space.
@@ -275,8 +262,6 @@ impl Receiver {
             if !at_once && self.compressed_at == Time::MAX {
                 self.compressed_at = now + config.sack_delay.min(rtt.mul_div(COMPRESSION_RTT_PERCENT, 100));
             }
-        } else if !at_once {
-            self.delay_ack(now);
         }
         self.disorder = Some(disorder).filter(|disorder| !disorder.is_over());
         at_once
@@ -543,6 +528,15 @@ mod tests {
     }
 
     #[test]
+    fn at_each_gap_three_duplicates_leave_at_once() {
+        // TCP_FASTRETRANS_THRESH, counted anew as the next segment expected is another one.
+        let mut receiver = settled();
+        assert_eq!(feed(&mut receiver, 17..27).len(), 3);
+        assert_eq!(feed(&mut receiver, [16]).len(), 1);
+        assert_eq!(feed(&mut receiver, 28..38).len(), 3);
+    }
+
+    #[test]
     fn filling_the_gap_is_acknowledged_at_once() {
         let mut receiver = settled();
         feed(&mut receiver, [17, 18]);
@@ -583,6 +577,168 @@ mod tests {
         // RFC 9768, 3.2.1 and 3.2.2.5.1: the count begins with 5. The ACK of the fifth packet is that of two packets
         // too.
         assert_eq!(acks, [None, Some(6), None, Some(0), None, Some(1), Some(2)]);
+    }
+
+    /// The segments at which ACKs leave that acknowledge `seqs`, each a millisecond after the one before.
+    fn acknowledged(receiver: &mut Receiver, seqs: std::ops::Range<u64>, config: &Config) -> Vec<u64> {
+        let leaves = |seq: &u64| {
+            let leaves = receiver.on_data(&data(*seq), Time::from_millis(1), config, Time::from_millis(40));
+            leaves.then(|| receiver.reply()).is_some()
+        };
+        seqs.filter(leaves).collect()
+    }
+
+    #[test]
+    fn while_the_window_grows_each_segment_is_acknowledged_at_once() {
+        // tcp_grow_window: two segments more with each one that comes, from 65,535 bytes.
+        let config = Config { window_growth: 65_535 + 3 * 2 * u64::from(MSS), ..CONFIG };
+        assert_eq!(acknowledged(&mut settled(), 16..24, &config), [16, 17, 18, 20, 22]);
+        assert_eq!(acknowledged(&mut settled(), 16..24, &CONFIG), [17, 19, 21, 23]);
+    }
+
+    #[test]
+    fn after_a_pause_of_more_than_a_second_acks_are_quick_again() {
+        for (pause, quick) in [(1000, false), (1001, true), (5000, true)] {
+            let mut receiver = settled();
+            let now = Time::from_millis(1 + pause);
+            let at_once = receiver.on_data(&data(16), now, &CONFIG, Time::from_millis(40));
+            assert_eq!(at_once, quick, "{pause} ms");
+        }
+    }
+
+    #[test]
+    fn the_delay_of_acks_follows_the_intervals_of_arrivals() {
+        // tcp_event_data_recv with TCP_ATO_MIN of 40 ms: at most half of that halves the distance to it; below the
+        // delay, half the delay and the interval; above, the delay stays.
+        let delay = |gaps: &[u64]| {
+            let mut receiver = settled();
+            let mut now = 1;
+            for (gap, seq) in gaps.iter().zip(16..) {
+                now += gap;
+                receiver.on_data(&data(seq), Time::from_millis(now), &CONFIG, Time::from_millis(40));
+                receiver.reply();
+            }
+            receiver.ato.as_millis()
+        };
+        assert_eq!((delay(&[]), delay(&[20]), delay(&[30]), delay(&[900])), (40, 40, 50, 40));
+        assert_eq!((delay(&[30, 20]), delay(&[30, 21]), delay(&[30, 49, 60])), (45, 46, 97));
+        // A delayed ACK that runs out doubles it, to at most TCP_DELACK_MAX.
+        let mut receiver = settled();
+        let doubled = [(); 4].map(|()| {
+            receiver.on_delayed_ack(&CONFIG);
+            receiver.ato.as_millis()
+        });
+        assert_eq!(doubled, [80, 160, 200, 200]);
+    }
+
+    #[test]
+    fn an_ack_carries_blocks_as_long_as_there_is_a_gap() {
+        let sent = |receiver: &mut Receiver, seq: u64| {
+            assert!(arrives(receiver, seq, &CONFIG));
+            let mut sent = Vec::new();
+            let reply = receiver.reply();
+            assert_eq!(receiver.is_disturbed(), receiver.has_blocks());
+            receiver.answer(reply, |full| {
+                assert_eq!(full.is_bare(), full.blocks.is_empty());
+                // RFC 2018, 3: eight bytes for each block and two more, padded to words.
+                let size = [0, 12, 20, 28][full.blocks.as_slice().len()];
+                assert_eq!(full.blocks.option_size(), size);
+                sent.push((full.reply.seq, full.blocks.as_slice().to_vec()));
+            });
+            sent
+        };
+        let mut receiver = settled();
+        assert_eq!(sent(&mut receiver, 18), [(16, vec![(18, 19)])]);
+        assert_eq!(sent(&mut receiver, 20), [(16, vec![(20, 21), (18, 19)])]);
+        assert_eq!(sent(&mut receiver, 19), [(16, vec![(18, 21)])]);
+        assert_eq!(sent(&mut receiver, 16), [(17, vec![(18, 21)])]);
+        assert_eq!(sent(&mut receiver, 17), [(21, vec![])]);
+        assert!(!receiver.is_disturbed());
+        // RFC 2883, 4: a D-SACK block goes once.
+        assert_eq!(sent(&mut receiver, 3), [(21, vec![(3, 4)])]);
+        assert!(!receiver.is_disturbed());
+    }
+
+    #[test]
+    fn four_ranges_are_remembered() {
+        // TCP_NUM_SACKS. The first one, at 18, is forgotten as the fifth comes, and not told of when there is room.
+        let mut receiver = settled();
+        let config = Config { sack_delay: Time::ZERO, ..CONFIG };
+        let blocks = [18, 20, 22, 24, 26, 25, 21].map(|seq| {
+            assert!(arrives(&mut receiver, seq, &config));
+            answer(&mut receiver).1
+        });
+        assert_eq!(blocks[5], [(24, 27), (22, 23), (20, 21)]);
+        assert_eq!(blocks[6], [(20, 23), (24, 27)]);
+    }
+
+    #[test]
+    fn a_receiver_that_misbehaves_acknowledges_every_segment_at_once() {
+        for entry in &ENTRIES[1..] {
+            let mut receiver = Receiver::new(Ecn::OFF);
+            receiver.misbehave(entry.make(&knee_core::Params::defaults(entry.params)).expect("it misbehaves"));
+            assert_eq!(acknowledged(&mut receiver, 0..40, &CONFIG).len(), 40, "{}", entry.name);
+            assert_eq!((receiver.in_order(), receiver.claimed()), (40, 40));
+        }
+    }
+
+    #[test]
+    fn what_was_claimed_is_what_acks_said_at_the_most() {
+        let entry = find("optimistic-acks").unwrap();
+        let params = knee_core::Params::resolve(entry.params, [("ahead", knee_core::Value::Count(10))]).unwrap();
+        let mut receiver = Receiver::new(Ecn::OFF);
+        receiver.misbehave(entry.make(&params).unwrap());
+        assert!(arrives(&mut receiver, 0, &CONFIG));
+        let reply = receiver.reply();
+        receiver.answer(reply, |full| assert_eq!(full.reply.seq, 11));
+        assert_eq!((receiver.in_order(), receiver.claimed()), (1, 11));
+    }
+
+    /// RFC 8257, 3.2, with delayed ACKs: before the CE state changes, what came in the old state is acknowledged.
+    #[test]
+    fn per_packet_echoes_of_marked_and_unmarked_packets_are_apart() {
+        let mut receiver = Receiver::new(Ecn::PER_PACKET);
+        receiver.last_arrival = Time::ZERO;
+        receiver.ato = CONFIG.delayed_ack;
+        let echoed: Vec<_> = [false, false, true, true, false, false, false, true]
+            .into_iter()
+            .zip(0..)
+            .map(|(marked, seq)| {
+                let packet = Packet { flags: Packet::ECT | if marked { Packet::CE } else { 0 }, ..data(seq) };
+                let before = receiver.echoes_apart(&packet).then(|| receiver.reply());
+                receiver.note_ecn(&packet);
+                let (now, rtt) = (Time::from_millis(1), Time::from_millis(40));
+                let after = receiver.on_data(&packet, now, &CONFIG, rtt).then(|| receiver.reply());
+                [before, after].map(|reply| reply.map(|reply| (reply.seq, reply.flags & Packet::ECE != 0)))
+            })
+            .collect();
+        let expected = [
+            [None, None],
+            [None, Some((2, false))],
+            // The state changes while nothing is unacknowledged.
+            [None, Some((3, true))],
+            [None, None],
+            [Some((4, true)), Some((5, false))],
+            [None, None],
+            [None, Some((7, false))],
+            [None, Some((8, true))],
+        ];
+        assert_eq!(echoed, expected);
+    }
+
+    #[test]
+    fn classic_ecn_echoes_a_mark_until_the_sender_has_reduced_its_window() {
+        // RFC 3168, 6.1.3.
+        let mut receiver = Receiver::new(Ecn::CLASSIC);
+        let mut takes = |flags: u8, seq: u64| {
+            let packet = Packet { flags: Packet::ECT | flags, ..data(seq) };
+            receiver.note_ecn(&packet);
+            receiver.on_data(&packet, Time::from_millis(1), &CONFIG, Time::from_millis(40));
+            receiver.reply().flags & Packet::ECE != 0
+        };
+        let flags = [0, Packet::CE, 0, Packet::CWR, 0, Packet::CE, Packet::CWR | Packet::CE];
+        let echoes: Vec<_> = flags.into_iter().zip(0..).map(|(flags, seq)| takes(flags, seq)).collect();
+        assert_eq!(echoes, [false, true, true, false, false, true, true]);
     }
 
     proptest! {

@@ -215,6 +215,17 @@ mod tests {
     }
 
     #[test]
+    fn values_of_a_bucket_are_spread_over_it() {
+        // With 64 buckets per octave, 1000 to 1007 ns are one. Two values in it are at a quarter and three quarters.
+        let mut histogram = Histogram::new(6);
+        feed(&mut histogram, [1000, 1007].into_iter().map(Time::from_nanos));
+        let ns = |p| histogram.quantile_ms(p).map(|ms| (ms * 1e6).round());
+        assert_eq!((ns(0.0), ns(1.0)), (Some(1002.0), Some(1006.0)));
+        assert_eq!(histogram.buckets(6).collect::<Vec<_>>(), [(1003.5, 2)]);
+        assert_eq!(Histogram::new(6).quantile_ms(0.5), None);
+    }
+
+    #[test]
     fn mean_and_range_are_exact() {
         let mut histogram = Histogram::new(6);
         feed(&mut histogram, [10, 20, 60].into_iter().map(Time::from_millis));

@@ -4,6 +4,7 @@
 //! per timer, for a time at which it may be due; when that comes and the timer is due later by now, a new event is
 //! made.
 
+use super::udp::End;
 use knee_core::Time;
 use knee_net::events::{Event, Events};
 use knee_tcp::receiver::Receiver;
@@ -36,10 +37,12 @@ impl Alarms {
         arm(&mut self.compressed_sack, receiver.compressed_at, Event::CompressedSack(i), events);
     }
 
-    /// The same for both ends of a flow over UDP, which are due at these times.
-    pub(super) fn arm_udp(&mut self, i: u32, (sender, receiver): (Time, Time), events: &mut Events) {
-        arm(&mut self.retransmit, sender, Event::Retransmit(i), events);
-        arm(&mut self.delayed_ack, receiver, Event::DelayedAck(i), events);
+    /// The same for an end of a flow over UDP, which is due then.
+    pub(super) fn arm_udp(&mut self, i: u32, end: End, due: Time, events: &mut Events) {
+        match end {
+            End::Sender => arm(&mut self.retransmit, due, Event::Retransmit(i), events),
+            End::Receiver => arm(&mut self.delayed_ack, due, Event::DelayedAck(i), events),
+        }
     }
 
     /// Whether the event of a timer that has come `now` is the one that counts: it does not where one for an earlier

@@ -7,15 +7,14 @@
 //! the path back ([`knee_net::network`]). A path is as long in one direction as in the other unless its links say
 //! otherwise: the one-way delay is the time across the links, and what these lack of half the base RTT.
 
-use super::udp::{SenderFigures, UdpFlow};
+use super::udp::{End, SenderFigures, UdpFlow};
 use super::world::{Outbox, World};
 use knee_cc::CaState;
 use knee_core::convert::{index_u32, low_u32, saturating_u32};
-use knee_core::{Packet, Payload, Rng, Time};
+use knee_core::{Packet, Payload, Received, Rng, Time};
 use knee_net::network::FlowPath;
 use knee_net::observe::{DatagramCounts, DatagramWatch};
 use knee_net::spec::FlowSpec;
-use knee_tcp::receiver::Receiver;
 use knee_tcp::sender::Counters;
 use knee_traffic::TrafficSpec;
 use knee_traffic::datagrams::{Arrival, HEADERS, Next, Reception, Source, source};
@@ -35,6 +34,8 @@ pub(super) struct DatagramFlow {
     /// Datagrams sent, and their bytes as IP packets.
     sent: u64,
     sent_bytes: u64,
+    /// Datagrams that came to the receiver.
+    pub(super) received: Received,
     /// Those that were dropped, and their bytes.
     dropped: u64,
     dropped_bytes: u64,
@@ -102,6 +103,7 @@ impl DatagramFlow {
             echoes: matches!(traffic, TrafficSpec::Probe { .. }),
             sent: 0,
             sent_bytes: 0,
+            received: Received::default(),
             dropped: 0,
             dropped_bytes: 0,
             echoed: 0,
@@ -125,9 +127,12 @@ impl DatagramFlow {
         self.echoes
     }
 
-    /// When its ends have something to do by themselves: sender and receiver.
-    pub(super) fn due(&self) -> (Time, Time) {
-        (self.due, self.feedback.as_ref().map_or(Time::MAX, |feedback| feedback.due))
+    /// When an end has something to do by itself.
+    pub(super) fn due(&self, end: End) -> Time {
+        match end {
+            End::Sender => self.due,
+            End::Receiver => self.feedback.as_ref().map_or(Time::MAX, |feedback| feedback.due),
+        }
     }
 
     /// No datagram leaves from now on.
@@ -169,7 +174,7 @@ impl DatagramFlow {
     }
 
     /// What the figures say of it, where the receiver has counted what arrived.
-    pub(super) fn figures(&self, receiver: &Receiver) -> SenderFigures {
+    pub(super) fn figures(&self) -> SenderFigures {
         let payload = |bytes: u64, packets: u64| bytes - u64::from(HEADERS) * packets;
         let received = self.reception.received();
         SenderFigures {
@@ -180,7 +185,7 @@ impl DatagramFlow {
                 lost: self.lost,
                 timeouts: 0,
             },
-            delivered_bytes: payload(receiver.bytes, received),
+            delivered_bytes: payload(self.received.bytes, received),
             new_bytes: payload(self.sent_bytes - self.dropped_bytes, self.sent - self.dropped),
             outstanding: self.sent - received - self.lost,
             in_flight: saturating_u32(self.sent - received - self.dropped),
@@ -227,7 +232,7 @@ impl World {
     }
 
     /// The source of flow `i` sends what it has now, unless it is not due.
-    fn send_datagrams(&mut self, i: u32, out: &mut impl Outbox) {
+    pub(super) fn send_datagrams(&mut self, i: u32, out: &mut impl Outbox) {
         let now = self.now;
         let Some(flow) = self.datagram_flow(i) else { return };
         while flow.due <= now {
@@ -251,9 +256,9 @@ impl World {
             return self.on_datagram_back(packet, out);
         }
         let (i, now) = (packet.flow as usize, self.now);
-        self.receivers[i].count(packet);
         let (path, watched) = (self.network.flow_paths[i], self.flows[i].watched);
         let Some(flow) = self.datagram_flow(packet.flow) else { return };
+        flow.received.count(packet);
         let Message::Datagram { sent, number } = flow.in_flight.remove(packet.payload.key() as usize) else {
             panic!("a report where data goes to: {packet:?}")
         };
@@ -283,10 +288,9 @@ impl World {
         }
     }
 
-    /// The source of flow `i` may be due, or its receiver's report.
-    pub(super) fn on_datagrams_timer(&mut self, i: u32, out: &mut impl Outbox) {
+    /// The receiver of flow `i` sends its report, unless it is not due.
+    pub(super) fn send_report(&mut self, i: u32, out: &mut impl Outbox) {
         let (now, path) = (self.now, self.network.flow_paths[i as usize]);
-        self.send_datagrams(i, out);
         let Some(flow) = self.datagram_flow(i) else { return };
         let Some(feedback) = flow.feedback.as_mut().filter(|feedback| feedback.due <= now) else { return };
         feedback.due = Time::MAX;

@@ -140,8 +140,9 @@ impl World {
         }
         let rtt = match payload {
             Payload::Ack { next, tsecr } => {
-                let ack = AckInfo { seq: next.get(), part: 0, blocks: &[], dsack: false, tsecr, flags };
-                self.senders[i as usize].on_ack(&ack, self.now, &self.sender_config, &mut self.departures)
+                let sender = &mut self.senders[i as usize];
+                let seq = next.near(sender.snd_una());
+                sender.on_ack(&AckInfo::plain(seq, tsecr, flags), self.now, &self.sender_config, &mut self.departures)
             }
             other => self.on_full_ack(i, other),
         };
@@ -153,7 +154,8 @@ impl World {
     pub(super) fn ack(&self, packet: &Packet) -> AckInfo<'_> {
         match packet.payload {
             Payload::Ack { next, tsecr } => {
-                AckInfo { seq: next.get(), part: 0, blocks: &[], dsack: false, tsecr, flags: packet.flags }
+                let seq = next.near(self.senders[packet.flow as usize].snd_una());
+                AckInfo::plain(seq, tsecr, packet.flags)
             }
             other => self.full_acks[other.key() as usize].info(),
         }

@@ -5,6 +5,7 @@
 
 use super::alarms::Alarms;
 use super::connections::Action;
+use super::udp::End;
 use super::world::{Endpoint, Outbox, World};
 use crate::Tap;
 use knee_core::cache::{fetch, fetch_first};
@@ -106,7 +107,7 @@ impl EventScheduler {
             Event::Start(i) => {
                 world.start(i, &mut self.sent);
                 match world.endpoint(i) {
-                    Endpoint::Udp => self.after_udp(world, i),
+                    Endpoint::Udp => self.after_udp(world, i, End::Sender),
                     Endpoint::Tcp | Endpoint::Connection => self.after_sender(world, i),
                 }
                 self.serve_applications(world);
@@ -154,8 +155,9 @@ impl EventScheduler {
         }
         match (world.endpoint(i), event) {
             (Endpoint::Udp, _) => {
-                world.on_udp_timer(i, &mut self.sent);
-                self.after_udp(world, i);
+                let end = if event == Event::DelayedAck(i) { End::Receiver } else { End::Sender };
+                world.on_udp_timer(i, end, &mut self.sent);
+                self.after_udp(world, i, end);
             }
             (_, Event::Retransmit(_)) => {
                 world.on_retransmit_timer(i, &mut self.sent);
@@ -204,7 +206,7 @@ impl EventScheduler {
     /// A packet comes to either end of a flow over UDP.
     fn deliver_udp(&mut self, world: &mut World, packet: &Packet) {
         world.on_udp(packet, &mut self.sent);
-        self.after_udp(world, packet.flow);
+        self.after_udp(world, packet.flow, End::of(packet));
     }
 
     /// An ACK, or what goes against the data of a flow over UDP, comes home to its sender.
@@ -235,13 +237,13 @@ impl EventScheduler {
         world.book_network_news();
     }
 
-    /// What both ends of a flow over UDP have sent leaves, and their timers are armed.
-    fn after_udp(&mut self, world: &mut World, i: u32) {
+    /// What an end of a flow over UDP has sent leaves, and its timers are armed.
+    fn after_udp(&mut self, world: &mut World, i: u32, end: End) {
         self.send_data(world, i);
         self.send_acks(world);
-        let now = world.now;
         if let Some(flow) = world.udp_flow(i) {
-            self.alarms[i as usize].arm_udp(i, flow.due(now), &mut self.driver.events);
+            let due = flow.due(end);
+            self.alarms[i as usize].arm_udp(i, end, due.max(world.now), &mut self.driver.events);
         }
     }
 

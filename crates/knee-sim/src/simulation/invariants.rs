@@ -76,7 +76,7 @@ fn check_run(spec: &Spec, mut simulation: Simulation) -> Time {
         let most = 2 * LOOK + 20 * happened + 40 * (spec.flows.len() + spec.changes.len()) as u64;
         assert!(work <= most, "{work} steps up to {now}, where {happened} things happened");
         let sent: u64 = simulation.world.senders.iter().map(|sender| sender.counters().sent).sum();
-        let arrived: u64 = simulation.world.receivers.iter().map(|receiver| receiver.packets).sum();
+        let arrived: u64 = simulation.world.receivers.iter().map(|receiver| receiver.received.packets).sum();
         let floor = FLOOR * spec.flows.len() as u64 * (now.as_secs_f64() as u64 + 1);
         assert!(
             loses || sent <= BURST + EXCESS * arrived + floor,

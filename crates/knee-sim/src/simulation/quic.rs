@@ -5,12 +5,12 @@
 //! lost is sent again in other packets, and persistent congestion stands where TCP has timeouts.
 
 use super::build::{OwnMake, algorithm, ecn};
-use super::udp::{SenderFigures, UdpFlow};
+use super::udp::{End, SenderFigures, UdpFlow};
 use super::world::{Algorithm, Outbox, World};
 use crate::stacks;
 use knee_cc::{CaState, Control, Entry};
 use knee_core::convert::{index_u16, index_u32};
-use knee_core::{Packet, Payload, Rng, Time};
+use knee_core::{Packet, Payload, Received, Rng, Time};
 use knee_net::SpecError;
 use knee_net::spec::{FlowSpec, Spec};
 use knee_quic::proto::EcnCodepoint;
@@ -42,6 +42,8 @@ pub(super) struct QuicFlow {
     /// Datagrams that left the sender, and their bytes as IP packets.
     sent: u64,
     sent_bytes: u64,
+    /// Those that came to the receiver.
+    pub(super) received: Received,
     /// Integral of the window over time, packets times ns, when it was last brought up to date, and the window since
     /// then.
     cwnd_integral: (u128, Time, u32),
@@ -70,6 +72,7 @@ impl QuicFlow {
             datagrams: Slab::new(),
             sent: 0,
             sent_bytes: 0,
+            received: Received::default(),
             cwnd_integral: (0, Time::from_nanos(flow.start), 0),
         }
     }
@@ -91,11 +94,33 @@ impl QuicFlow {
         self.cwnd_integral = (sum + area, now, self.control().map_or(0, |control| control.cwnd));
     }
 
-    /// When its ends have something to do by themselves: sender and receiver.
-    pub(super) fn due(&mut self, now: Time) -> (Time, Time) {
-        let Some(ends) = &mut self.ends else { return (Time::MAX, Time::MAX) };
-        let due = |end: &mut Peer| end.deadline(now).map_or(Time::MAX, |at| at.max(now));
-        (due(&mut ends.0), due(&mut ends.1))
+    /// An end, once its connection has begun.
+    fn peer(&mut self, end: End) -> Option<&mut Peer> {
+        let (sender, receiver) = &mut **self.ends.as_mut()?;
+        Some(match end {
+            End::Sender => sender,
+            End::Receiver => receiver,
+        })
+    }
+
+    /// When an end has something to do by itself.
+    pub(super) fn due(&mut self, end: End) -> Time {
+        self.peer(end).and_then(Peer::deadline).unwrap_or(Time::MAX)
+    }
+
+    /// The next packet that an end may send now.
+    fn transmit(&mut self, i: u32, end: End, now: Time) -> Option<Packet> {
+        let datagram = self.peer(end)?.transmit(now)?;
+        let ect = match datagram.ecn {
+            Some(EcnCodepoint::Ect0) if self.told.ecn => Packet::ECT,
+            Some(EcnCodepoint::Ect1) if self.told.ecn => Packet::ECT | Packet::L4S,
+            _ => 0,
+        };
+        let flags = ect | if end == End::Receiver { Packet::ACK } else { 0 };
+        let size = index_u16(datagram.bytes.len()) + HEADERS;
+        let ecn = datagram.ecn.filter(|_| ect != 0);
+        let payload = Payload::Stored(index_u32(self.datagrams.insert(Datagram { ecn, ..datagram })));
+        Some(Packet { arrived: now, payload, flow: i, queued: 0, size, flags, hop: 0 })
     }
 
     /// No new data from now on.
@@ -164,10 +189,10 @@ impl World {
             let sender = Peer::connect(&*flow.stack, bytes, &settings(0, log), now);
             flow.ends = Some(Box::new((sender, Peer::receiver(&*flow.stack, &settings(1, None)))));
         }
-        self.transmit_quic(i, true, out);
+        self.transmit_quic(i, End::Sender, out);
     }
 
-    /// A packet with a datagram has arrived now: at the receiver, or, if it went against the data, at the sender.
+    /// A packet with a datagram has arrived at its end now.
     pub(super) fn on_quic(&mut self, packet: &Packet, out: &mut impl Outbox) {
         let now = self.now;
         let Some(flow) = self.quic_flow(packet.flow) else { return };
@@ -175,14 +200,14 @@ impl World {
         if packet.has(Packet::CE) {
             datagram.ecn = Some(EcnCodepoint::Ce);
         }
-        let to_sender = packet.has(Packet::ACK);
-        if let Some(ends) = &mut flow.ends {
-            if to_sender { ends.0.receive(now, datagram) } else { ends.1.receive(now, datagram) }
+        let end = End::of(packet);
+        if let Some(peer) = flow.peer(end) {
+            peer.receive(now, datagram);
         }
-        if !to_sender {
-            self.receivers[packet.flow as usize].count(packet);
+        if end == End::Receiver {
+            flow.received.count(packet);
         }
-        self.transmit_quic(packet.flow, !to_sender, out);
+        self.transmit_quic(packet.flow, end, out);
     }
 
     /// A packet with a datagram was dropped.
@@ -192,48 +217,45 @@ impl World {
         }
     }
 
-    /// The timers of QUIC flow `i` may be due.
-    pub(super) fn on_quic_timer(&mut self, i: u32, out: &mut impl Outbox) {
+    /// The timers of an end of QUIC flow `i` may be due.
+    pub(super) fn on_quic_timer(&mut self, i: u32, end: End, out: &mut impl Outbox) {
         let now = self.now;
-        if let Some(ends) = self.quic_flow(i).and_then(|flow| flow.ends.as_mut()) {
-            ends.0.fire(now);
-            ends.1.fire(now);
+        let Some(peer) = self.quic_flow(i).and_then(|flow| flow.peer(end)) else { return };
+        if peer.deadline().is_none_or(|due| due > now) {
+            return;
         }
-        self.transmit_quic(i, true, out);
+        peer.fire(now);
+        self.transmit_quic(i, end, out);
     }
 
-    /// What the sender of QUIC flow `i` may send leaves, and `by_receiver` what its receiver may. What has become of
-    /// the connection is noted.
-    fn transmit_quic(&mut self, i: u32, by_receiver: bool, out: &mut impl Outbox) {
+    /// What an end of QUIC flow `i` may send leaves: it has begun, a datagram has come to it, or its timer has fired.
+    fn transmit_quic(&mut self, i: u32, end: End, out: &mut impl Outbox) {
+        let (now, path) = (self.now, self.network.flow_paths[i as usize]);
+        let Some(flow) = self.quic_flow(i) else { return };
+        match end {
+            End::Sender => {
+                flow.note_cwnd(now);
+                while let Some(packet) = flow.transmit(i, end, now) {
+                    flow.sent += 1;
+                    flow.sent_bytes += u64::from(packet.size);
+                    out.data(packet, 1);
+                }
+                self.note_quic(i, out);
+            }
+            End::Receiver => {
+                while let Some(packet) = flow.transmit(i, end, now) {
+                    out.ack(packet, now, &path);
+                }
+            }
+        }
+    }
+
+    /// Notes what has become of the sender of QUIC flow `i`.
+    fn note_quic(&mut self, i: u32, out: &mut impl Outbox) {
         let now = self.now;
-        let path = self.network.flow_paths[i as usize];
         let udp = self.udp.get_mut(i as usize).and_then(Option::as_deref_mut);
         let Some(UdpFlow::Quic(flow)) = udp else { return };
-        flow.note_cwnd(now);
-        let Some(ends) = &mut flow.ends else { return };
-        let packet = |datagram: &Datagram, ecn: bool, flags| {
-            let ect = match datagram.ecn {
-                Some(EcnCodepoint::Ect0) if ecn => Packet::ECT,
-                Some(EcnCodepoint::Ect1) if ecn => Packet::ECT | Packet::L4S,
-                _ => 0,
-            };
-            let size = index_u16(datagram.bytes.len()) + HEADERS;
-            Packet { arrived: now, flow: i, size, flags: flags | ect, ..Packet::default() }
-        };
-        while let Some(datagram) = ends.0.transmit(now) {
-            let packet = packet(&datagram, flow.told.ecn, 0);
-            flow.sent += 1;
-            flow.sent_bytes += u64::from(packet.size);
-            let key = flow.datagrams.insert(without_ecn(datagram, packet));
-            out.data(Packet { payload: Payload::Stored(index_u32(key)), ..packet }, 1);
-        }
-        // What the receiver sends answers what comes to it, and its timers.
-        while let Some(datagram) = by_receiver.then(|| ends.1.transmit(now)).flatten() {
-            let packet = packet(&datagram, flow.told.ecn, Packet::ACK);
-            let key = flow.datagrams.insert(without_ecn(datagram, packet));
-            out.ack(Packet { payload: Payload::Stored(index_u32(key)), ..packet }, now, &path);
-        }
-        let finished = ends.0.finished();
+        let finished = flow.ends.as_ref().is_some_and(|ends| ends.0.finished());
         // What was sent may have changed the window, which holds from now on.
         flow.note_cwnd(now);
         let (control, ca, persistent) = flow.watch.look(|seen| {
@@ -297,9 +319,4 @@ impl Algorithm {
         };
         Arc::new(Quinn(control))
     }
-}
-
-/// The datagram as the packet's ECN field has it.
-fn without_ecn(datagram: Datagram, packet: Packet) -> Datagram {
-    Datagram { ecn: datagram.ecn.filter(|_| packet.has(Packet::ECT)), ..datagram }
 }

@@ -5,12 +5,11 @@ use super::udp::SenderFigures;
 use super::world::{Flow, World};
 use knee_core::cache::fetch;
 use knee_core::convert::index_u32;
-use knee_core::{Packet, Payload, Time};
+use knee_core::{Packet, Payload, Received, Time};
 use knee_net::events::Event;
 use knee_net::observe::{FlowCounts, Interval, Rows};
 use knee_net::output::{Output, SenderState};
 use knee_queue::Note;
-use knee_tcp::receiver::Receiver;
 
 /// Flows whose state is fetched before it is sampled.
 const FLOWS_AHEAD: usize = 4;
@@ -32,8 +31,7 @@ impl World {
     }
 
     fn counts_of(&self, i: usize, sender: &SenderFigures) -> FlowCounts {
-        let received_bytes = received_bytes(&self.receivers[i], &self.flows[i]);
-        let receiver = &self.receivers[i];
+        let received = self.received(i);
         let overhead = u64::from(self.flows[i].overhead);
         let counters = &sender.counters;
         FlowCounts {
@@ -42,9 +40,9 @@ impl World {
             new_bytes: sender.new_bytes,
             outstanding: sender.outstanding,
             sent_bytes: counters.sent_bytes + overhead * counters.sent,
-            received_bytes,
-            received: receiver.packets,
-            queued_units: receiver.queued_units,
+            received_bytes: received_bytes(received, &self.flows[i]),
+            received: received.packets,
+            queued_units: received.queued_units,
             sent: counters.sent,
             lost: counters.lost,
             retransmitted: counters.retransmitted,
@@ -99,7 +97,7 @@ impl World {
 
     /// Bytes that each flow has received. Senders are not asked: where time passes in batches, they may be ahead.
     fn received_by_flow(&self) -> Vec<u64> {
-        let by_endpoint = |i: usize| received_bytes(&self.receivers[i], &self.flows[i]);
+        let by_endpoint = |i: usize| received_bytes(self.received(i), &self.flows[i]);
         let of_flow = |i: usize| match self.connections.received_by_gone(index_u32(i)) {
             None => by_endpoint(i),
             Some(gone) => {
@@ -329,6 +327,6 @@ impl World {
 }
 
 /// Bytes received, with the overhead of the first link.
-fn received_bytes(receiver: &Receiver, flow: &Flow) -> u64 {
-    receiver.bytes + u64::from(flow.overhead) * receiver.packets
+fn received_bytes(received: &Received, flow: &Flow) -> u64 {
+    received.bytes + u64::from(flow.overhead) * received.packets
 }

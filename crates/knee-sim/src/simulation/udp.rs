@@ -1,13 +1,28 @@
-//! Flows over UDP: QUIC's, and those of an application's own datagrams. They count what arrives with the receiver of
-//! their number; the TCP sender of that number rests.
+//! Flows over UDP: QUIC's, and those of an application's own datagrams. The TCP endpoints of their number rest.
 
 use super::datagrams::DatagramFlow;
 #[cfg(feature = "quic")]
 use super::quic::QuicFlow;
 use super::world::{Outbox, World};
 use knee_cc::CaState;
-use knee_core::{Packet, Rate, Time};
+use knee_core::{Packet, Rate, Received, Time};
 use knee_tcp::sender::Counters;
+
+/// An end of a flow over UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Data leaves it.
+    Sender,
+    /// Data comes to it.
+    Receiver,
+}
+
+impl End {
+    /// The one to which a packet goes.
+    pub(super) const fn of(packet: &Packet) -> Self {
+        if packet.has(Packet::ACK) { Self::Sender } else { Self::Receiver }
+    }
+}
 
 /// Both ends of a flow over UDP.
 #[cfg_attr(feature = "quic", expect(clippy::large_enum_variant, reason = "each is in a box of its own"))]
@@ -29,13 +44,21 @@ impl UdpFlow {
         }
     }
 
-    /// When its ends have something to do by themselves: sender and receiver.
-    #[cfg_attr(not(feature = "quic"), expect(unused_variables, reason = "only QUIC's timers depend on it"))]
-    pub(super) fn due(&mut self, now: Time) -> (Time, Time) {
+    /// Packets that came to the receiver.
+    pub(super) const fn received(&self) -> &Received {
         match self {
             #[cfg(feature = "quic")]
-            Self::Quic(flow) => flow.due(now),
-            Self::Datagrams(flow) => flow.due(),
+            Self::Quic(flow) => &flow.received,
+            Self::Datagrams(flow) => &flow.received,
+        }
+    }
+
+    /// When an end has something to do by itself.
+    pub(super) fn due(&mut self, end: End) -> Time {
+        match self {
+            #[cfg(feature = "quic")]
+            Self::Quic(flow) => flow.due(end),
+            Self::Datagrams(flow) => flow.due(end),
         }
     }
 
@@ -75,6 +98,13 @@ impl World {
         self.udp.get(i as usize).is_some_and(Option::is_some)
     }
 
+    /// Data packets that came to receiver `i`.
+    #[inline]
+    pub(super) fn received(&self, i: usize) -> &Received {
+        let udp = self.udp.get(i).and_then(Option::as_deref);
+        udp.map_or_else(|| &self.receivers[i].received, UdpFlow::received)
+    }
+
     /// Flow `i`, if it goes over UDP.
     pub(super) fn udp_flow(&mut self, i: u32) -> Option<&mut UdpFlow> {
         self.udp.get_mut(i as usize)?.as_deref_mut()
@@ -89,7 +119,7 @@ impl World {
         }
     }
 
-    /// A packet has arrived now: at the receiver, or, if it went against the data, at the sender.
+    /// A packet has arrived at its end now.
     pub(super) fn on_udp(&mut self, packet: &Packet, out: &mut impl Outbox) {
         match self.udp_flow(packet.flow) {
             #[cfg(feature = "quic")]
@@ -108,12 +138,13 @@ impl World {
         }
     }
 
-    /// The timers of flow `i` may be due.
-    pub(super) fn on_udp_timer(&mut self, i: u32, out: &mut impl Outbox) {
-        match self.udp_flow(i) {
+    /// The timers of an end of flow `i` may be due.
+    pub(super) fn on_udp_timer(&mut self, i: u32, end: End, out: &mut impl Outbox) {
+        match (self.udp_flow(i), end) {
             #[cfg(feature = "quic")]
-            Some(UdpFlow::Quic(_)) => self.on_quic_timer(i, out),
-            _ => self.on_datagrams_timer(i, out),
+            (Some(UdpFlow::Quic(_)), _) => self.on_quic_timer(i, end, out),
+            (_, End::Sender) => self.send_datagrams(i, out),
+            (_, End::Receiver) => self.send_report(i, out),
         }
     }
 
@@ -123,7 +154,7 @@ impl World {
         match self.udp.get_mut(i).and_then(Option::as_deref_mut) {
             #[cfg(feature = "quic")]
             Some(UdpFlow::Quic(flow)) => return flow.figures(now),
-            Some(UdpFlow::Datagrams(flow)) => return flow.figures(&self.receivers[i]),
+            Some(UdpFlow::Datagrams(flow)) => return flow.figures(),
             None => {}
         }
         let sender = &mut self.senders[i];

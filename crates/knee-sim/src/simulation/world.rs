@@ -153,7 +153,7 @@ impl World {
     pub(super) fn audit(&self, between_links: u64, parked_acks: u64) -> Result<(), String> {
         let mut under_way = 0u64;
         for (i, (sender, receiver)) in self.senders.iter().zip(&self.receivers).enumerate() {
-            let ended = receiver.packets + self.flows[i].dropped;
+            let ended = self.received(i).packets + self.flows[i].dropped;
             let udp = self.udp.get(i).and_then(Option::as_ref);
             let sent = udp.map_or_else(|| sender.counters().sent, |flow| flow.sent());
             let Some(rest) = sent.checked_sub(ended) else {

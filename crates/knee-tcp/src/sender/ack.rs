@@ -125,6 +125,14 @@ impl Sender {
         let mut timer_waits = false;
         if nxt > una {
             (resend, timer_waits) = self.react((seq, part), rtt, &prior, &mut found, now, config);
+        } else {
+            // Nothing was in flight: it can only say that segments came twice.
+            if found.dsack {
+                resend = self.recover(una, false, &mut found, now);
+            }
+            if self.probing {
+                self.check_probe((seq, part), &found, now);
+            }
         }
         if self.rtx.tracking() && (found.acked > 0 || self.sacked_out == 0) {
             self.tidy(found.acked > 0);
@@ -148,7 +156,7 @@ impl Sender {
         if found.advanced {
             self.backoffs = 0;
         }
-        if !ack.blocks.is_empty() && self.packets_out() > 0 {
+        if ack.dsack || !ack.blocks.is_empty() && self.packets_out() > 0 {
             //= RFC 6675, 5
             //# Upon the receipt of any ACK containing SACK information, the scoreboard MUST be updated via the Update
             //# () routine.

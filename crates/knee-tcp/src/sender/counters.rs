@@ -109,17 +109,73 @@ impl Sender {
 
 #[cfg(test)]
 mod tests {
-    use crate::sender::AckInfo;
     use crate::sender::testing::{config, sender};
+    use crate::sender::{AckInfo, Config, Sender};
     use knee_core::Time;
+
+    const fn ack(seq: u64, tsecr: u32) -> AckInfo<'static> {
+        AckInfo { seq, part: 0, blocks: &[], dsack: false, tsecr, flags: 0 }
+    }
+
+    /// The timers of a sender that hears nothing fire up to its first retransmission timeout; gives its time.
+    fn until_timeout(sender: &mut Sender, config: &Config) -> Time {
+        let mut now = Time::ZERO;
+        while sender.counters().timeouts == 0 {
+            now = config.clock.expiry(&sender.timer);
+            sender.on_timer(now, config, &mut Vec::new());
+        }
+        now
+    }
+
+    #[test]
+    fn a_transmission_is_lost_once_though_it_is_taken_for_lost_twice() {
+        let config = config(false, 9, 1_000);
+        let mut sender = sender("reno", Some(10 * 1448), false, &config);
+        // A probe, which is the last segment, and a timeout: all ten are deemed lost.
+        let mut now = until_timeout(&mut sender, &config);
+        let lost = sender.counters().lost;
+        assert!(lost >= 10);
+        now += Time::from_millis(20);
+        sender.on_ack(&ack(1, Sender::tsval(now)), now, &config, &mut Vec::new());
+        // Segment 1 arrived as it was sent at first, which undoes that. All but segment 2 are late, and lost again.
+        now += Time::from_millis(20);
+        sender.on_ack(&ack(2, Sender::tsval(Time::from_millis(20))), now, &config, &mut Vec::new());
+        assert_eq!(sender.scoreboard().1, 7);
+        assert_eq!((sender.losses(), sender.counters().lost), (lost + 7, lost));
+    }
+
+    #[test]
+    fn the_least_rtt_begins_with_that_of_the_handshake() {
+        let config = config(false, 9, 1_000);
+        let sender = sender("reno", None, false, &config);
+        assert_eq!(sender.min_rtt(), Time::from_millis(20));
+    }
+
+    #[test]
+    fn marks_are_those_of_segments_lost_and_sent_again() {
+        let config = config(false, 9, 1_000);
+        let mut sender = sender("reno", None, false, &config);
+        assert_eq!((sender.marks(0), sender.marks(9), sender.sent_once()), ((false, false), (false, false), true));
+        until_timeout(&mut sender, &config);
+        assert_eq!((sender.marks(0), sender.marks(9), sender.sent_once()), ((true, true), (true, false), false));
+    }
+
+    #[test]
+    fn a_reduction_is_one_from_an_infinite_threshold() {
+        // RFC 5681, 3.1: ssthresh is arbitrarily high at first, and reduced in response to congestion.
+        let config = config(false, 9, 1_000);
+        let mut sender = sender("reno", None, false, &config);
+        assert!(!sender.reduced());
+        until_timeout(&mut sender, &config);
+        assert!(sender.reduced());
+    }
 
     #[test]
     fn a_transfer_that_is_stopped_when_all_of_it_is_under_way_has_its_size() {
         let config = config(true, 9, 1000);
         let mut sender = sender("reno", Some(2000), false, &config);
         sender.stop();
-        let ack = AckInfo { seq: 2, part: 0, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
-        sender.on_ack(&ack, Time::from_millis(40), &config, &mut Vec::new());
+        sender.on_ack(&ack(2, 1), Time::from_millis(40), &config, &mut Vec::new());
         assert_eq!((sender.done(), sender.acked_bytes()), (true, 2000));
     }
 }

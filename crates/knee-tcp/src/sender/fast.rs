@@ -157,6 +157,48 @@ mod tests {
     use crate::sender::testing::{config, sender, state};
     use proptest::prelude::*;
 
+    /// Without this, the comparison of the two paths would compare nothing.
+    #[test]
+    fn an_ack_of_new_data_in_order_takes_the_fast_path_and_no_other_does() {
+        let config = config(false, 9, 1_000);
+        let mut sender = sender("reno", None, false, &config);
+        let plain = AckInfo { seq: 4, part: 0, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
+        assert!(sender.takes_fast_path(&plain) && sender.takes_fast_path(&AckInfo { seq: 10, ..plain }));
+        let others = [
+            AckInfo { seq: 0, ..plain },
+            AckInfo { seq: 11, ..plain },
+            AckInfo { part: 100, ..plain },
+            AckInfo { blocks: &[(6, 7)], ..plain },
+            AckInfo { flags: knee_core::Packet::ECE, ..plain },
+        ];
+        for other in others {
+            assert!(!sender.takes_fast_path(&other), "{other:?}");
+        }
+        // A gap takes the slow one until all of it is repaired.
+        let mut now = Time::from_millis(40);
+        for end in 2..=6 {
+            now += Time::from_millis(1);
+            sender.on_ack(&AckInfo { seq: 0, blocks: &[(1, end)], ..plain }, now, &config, &mut Vec::new());
+        }
+        assert!(!sender.takes_fast_path(&plain));
+        now += Time::from_millis(20);
+        let all = AckInfo { seq: sender.view.snd_nxt, tsecr: Sender::tsval(now), ..plain };
+        sender.on_ack(&all, now, &config, &mut Vec::new());
+        let next = AckInfo { seq: all.seq + 1, ..all };
+        assert!(sender.takes_fast_path(&next) && sender.counters().retransmitted == 1);
+    }
+
+    #[test]
+    fn the_window_alone_limits_what_is_neither_paced_nor_about_to_end() {
+        let wide = config(false, 9, 1_000);
+        assert!(sender("reno", None, false, &wide).window_alone_limits(&wide));
+        assert!(!sender("reno", None, true, &wide).window_alone_limits(&wide));
+        assert!(!sender("reno", Some(10 * 1448), false, &wide).window_alone_limits(&wide));
+        assert!(sender("reno", Some(11 * 1448), false, &wide).window_alone_limits(&wide));
+        let narrow = config(false, 9, 10);
+        assert!(!sender("reno", None, false, &narrow).window_alone_limits(&narrow));
+    }
+
     proptest! {
         #[test]
         fn both_paths_lead_to_the_same_end(

@@ -138,6 +138,12 @@ pub struct AckInfo<'a> {
 }
 
 impl AckInfo<'_> {
+    /// One that acknowledges all segments before `seq`, and nothing beyond.
+    #[inline]
+    pub const fn plain(seq: u64, tsecr: u32, flags: u8) -> Self {
+        Self { seq, part: 0, blocks: &[], dsack: false, tsecr, flags }
+    }
+
     /// ECN echo, where ACKs do not count marks.
     pub const fn ece(&self) -> bool {
         self.flags & Packet::ECE != 0

@@ -120,6 +120,18 @@ mod tests {
     }
 
     #[test]
+    fn a_paced_sender_leaves_at_the_rate_of_its_algorithm_or_twice_its_window_per_rtt() {
+        let config = config(false, 9, 1000);
+        assert_eq!(sender("reno", None, false, &config).pacing_rate(), None);
+        let mut paced = sender("reno", None, true, &config);
+        // Ten packets per 20 ms, doubled (tcp_update_pacing_rate).
+        let own = paced.pacing_rate().expect("it is paced");
+        assert_eq!(own, Rate::from_bytes_per_sec(2 * 10 * u64::from(MSS) * 50));
+        paced.control.pacing_rate = Some(Rate::from_bps(5));
+        assert_eq!(paced.pacing_rate(), Some(Rate::from_bps(5)));
+    }
+
+    #[test]
     fn where_the_pacing_clock_starts_anew_a_packet_waits_an_interval_after_the_ack_that_opens_the_window() {
         assert_eq!([next_departure(false), next_departure(true)], [40, 50].map(Time::from_millis));
     }

@@ -115,3 +115,57 @@ impl Sender {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sender::AckInfo;
+    use crate::sender::testing::{config, sender, stream};
+
+    /// RFC 8985, 7.4.2: after a probe that retransmitted the last segment, one ACK of all leaves open whether that or
+    /// the original arrived. Case 1 is a D-SACK of it, Case 2 a duplicate ACK without SACK blocks: both arrived.
+    #[test]
+    fn a_probe_that_was_not_needed_reduces_no_window() {
+        // The receive window is full, so that the probe cannot be new data.
+        let config = config(false, 9, 10);
+        for blocks in [[].as_slice(), &[(9, 10)]] {
+            let mut sender = sender("reno", None, false, &config);
+            let now = config.clock.expiry(&sender.timer);
+            let mut out = Vec::new();
+            sender.on_timer(now, &config, &mut out);
+            assert_eq!(out, [Departure { start: 9, count: 1, retransmission: true }]);
+            let all = AckInfo { seq: 10, part: 0, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
+            sender.on_ack(&all, now + Time::from_millis(1), &config, &mut Vec::new());
+            assert!(sender.probing && sender.packets_out() > 0);
+            let second = AckInfo { blocks, dsack: !blocks.is_empty(), ..all };
+            sender.on_ack(&second, now + Time::from_millis(2), &config, &mut Vec::new());
+            assert!(!sender.probing && !sender.reduced(), "{blocks:?}");
+        }
+    }
+
+    /// tcp_ack of Linux comes to tcp_process_tlp_ack also where all was acknowledged before.
+    #[test]
+    fn that_a_probe_was_not_needed_is_learned_with_nothing_in_flight_too() {
+        let config = config(false, 9, 1_000);
+        let dsack = AckInfo { blocks: &[(9, 10)], dsack: true, ..AckInfo::plain(10, 1, 0) };
+        for second in [dsack, AckInfo::plain(10, 1, 0)] {
+            let (mut sender, mut out, start) = (stream("reno", &config), Vec::new(), Time::from_millis(20));
+            sender.write(10 * 1448, start, start, &config);
+            sender.send(start, &config, &mut out);
+            let now = config.clock.expiry(&sender.timer);
+            out.clear();
+            sender.on_timer(now, &config, &mut out);
+            assert_eq!(out, [Departure { start: 9, count: 1, retransmission: true }]);
+            sender.on_ack(&AckInfo::plain(10, 1, 0), now + Time::from_millis(1), &config, &mut Vec::new());
+            assert!(sender.probing && sender.packets_out() == 0);
+            sender.on_ack(&second, now + Time::from_millis(2), &config, &mut Vec::new());
+            assert!(!sender.probing, "{second:?}");
+            // An ACK of what is written later does not say that the probe repaired a loss.
+            let later = now + Time::from_millis(50);
+            sender.write(10 * 1448, now, later, &config);
+            sender.send(later, &config, &mut Vec::new());
+            sender.on_ack(&AckInfo::plain(20, 1, 0), later + Time::from_millis(20), &config, &mut Vec::new());
+            assert!(!sender.reduced(), "{second:?}");
+        }
+    }
+}

@@ -44,9 +44,7 @@ impl Sender {
         //= RFC 8985, 6.2
         //# If RACK_sent_after(Segment.xmit_ts, Segment.end_seq RACK.xmit_ts, RACK.end_seq): RACK.xmit_ts =
         //# Segment.xmit_ts RACK.end_seq = Segment.end_seq
-        if (sent, end) > self.rack.newest {
-            self.rack.newest = (sent, end);
-        }
+        self.rack.newest = self.rack.newest.max((sent, end));
     }
 
     /// RACK marks what was sent well before something that was delivered (RFC 8985, 6.2). True: the timer was set since

@@ -145,3 +145,30 @@ impl Sender {
         self.tell(StateEvent::Start, now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sender::testing::config;
+
+    /// RFC 6928, 3, as Linux has it: the initial window is lost with the second SYN.
+    #[test]
+    fn one_lost_syn_is_forgiven_and_two_cost_the_initial_window() {
+        let config = config(false, 9, 1_000);
+        let entry = knee_cc::find("reno").unwrap();
+        let windows = [0, 1, 2].map(|lost| {
+            let init = SenderInit { needs: entry.needs, paced: false, ecn: crate::ecn::Ecn::OFF, bytes: None };
+            let mut sender = Sender::new(&init, &config);
+            sender.connect(Time::ZERO);
+            // RFC 6298, 5.5 and 5.7: a second, doubled with each.
+            for k in 1..=lost {
+                let due = config.clock.expiry(&sender.timer);
+                assert!(due >= Time::from_secs((1 << k) - 1));
+                sender.reconnect(due);
+            }
+            sender.establish(None, Time::from_secs(10));
+            sender.control.cwnd
+        });
+        assert_eq!(windows, [10, 10, 1]);
+    }
+}

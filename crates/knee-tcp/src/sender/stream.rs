@@ -174,4 +174,27 @@ mod tests {
         // known.
         assert_eq!(windows, [64, 32, 10, 10]);
     }
+
+    #[test]
+    fn only_a_sender_that_was_idle_for_longer_than_the_timeout_starts_anew() {
+        let config = config(true, 9, 1 << 30);
+        let after = |cc: &str, in_flight: bool, idle_rtos: u64| {
+            let mut sender = stream(cc, &config);
+            let now = Time::from_secs(100);
+            let idle_since = now.saturating_sub(sender.rtt.rto() * idle_rtos);
+            if in_flight {
+                sender.write(1, idle_since, idle_since, &config);
+                sender.send(idle_since, &config, &mut Vec::new());
+            }
+            (sender.control.cwnd, sender.control.ssthresh) = (64, 20);
+            sender.write(1, idle_since, now, &config);
+            (sender.control.cwnd, sender.control.ssthresh)
+        };
+        // RFC 2861, 3.1: ssthresh becomes three quarters of the window.
+        assert_eq!(after("reno", false, 3), (16, 48));
+        // One that waited for no longer, one with data in flight, and BBR, which keeps its window itself.
+        assert_eq!(after("reno", false, 1), (64, 20));
+        assert_eq!(after("reno", true, 3), (64, 20));
+        assert_eq!(after("bbr", false, 3), (64, 20));
+    }
 }

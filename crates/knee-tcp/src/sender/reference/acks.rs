@@ -49,7 +49,7 @@ impl Reference {
         if found.advanced {
             self.backoffs = 0;
         }
-        if nxt > una && !ack.blocks.is_empty() {
+        if ack.dsack || nxt > una && !ack.blocks.is_empty() {
             self.sacktag_write_queue(ack, us, &mut found);
         }
         if found.advanced {
@@ -113,6 +113,11 @@ impl Reference {
                 });
             }
             self.update_pacing_rate();
+        } else {
+            if found.dsack {
+                resend = self.fastretrans_alert(una, &mut found, now);
+            }
+            self.process_tlp_ack(ack.seq, &found, now);
         }
         // Once all is as if nothing had been lost, all is in RACK's list again.
         let in_order = self.segments.front().is_none_or(|head| head.sent >= self.newest.0);
