@@ -80,10 +80,12 @@ static void read_options(struct qdisc *q, const struct Qdisc *sch)
 	found = bpf_map_lookup_elem(&options, &interface);
 	*o = found ? *found : *(const struct knee_cocoa_options *)&defaults;
 	packet = packet < 128 ? 128 : packet > 1 << 16 ? 1 << 16 : packet;
+	q->shown.default_quantum = 2 * packet;
+	q->shown.default_initial_quantum = 10 * packet;
 	if (!o->quantum)
-		o->quantum = 2 * packet;
+		o->quantum = q->shown.default_quantum;
 	if (!o->initial_quantum)
-		o->initial_quantum = 10 * packet;
+		o->initial_quantum = q->shown.default_initial_quantum;
 	q->refill_delay = o->refill_delay * NS_PER_US;
 	q->params.multiplier = o->multiplier;
 	q->params.max_increase = o->max_increase;
