@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * The init of a guest that has this machine's files, as read-only virtiofs with the tag "machine": runs what the words
- * RUN=PROGRAM and OF=ARGUMENT of the kernel's command line say, with folders of its own for what programs write, and ends
- * the guest. Other words with "=" are in the program's environment.
+ * RUN=PROGRAM and OF=ARGUMENT of the kernel's command line say, with folders of its own for what programs write, and
+ * ends the guest. Other words with "=" are in the program's environment.
  */
 #include <errno.h>
 #include <fcntl.h>
