@@ -98,8 +98,11 @@ def each_run(
     def used(job: batch.Job, result: Result) -> Used:
         return use(several[job.name][0], result)
 
-    told = None if refused is None else lambda job, error: refused(several[job.name][0], error)
-    made = iter(batch.each(asked, used, workers=jobs, progress=progress, refused=told))
+    def told(job: batch.Job, error: InputError) -> None:
+        if refused is not None:
+            refused(several[job.name][0], error)
+
+    made = iter(batch.each(asked, used, workers=jobs, progress=progress, refused=told if refused else None))
     return [[cast(Used, next(made)) for _ in runs(case)] for case in cases]
 
 
