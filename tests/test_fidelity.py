@@ -17,10 +17,10 @@ from browser import DESKTOP, PHONE, Tab, check_layout, needs_chromium
 from knee import _core, grounds
 from knee.cli import main
 from knee.errors import InputError
-from knee.grounds import memory
+from knee.grounds import memory, runner
 from knee.grounds.sim import Sim
 from knee.results.result import Result
-from knee.scenario import from_dict, registry
+from knee.scenario import Scenario, from_dict, registry
 from knee.scenario.registry import congestion_controls
 from knee.scenario.spec import spec
 from knee.study import fidelity
@@ -532,6 +532,24 @@ def test_the_command_prints_every_case_and_every_skipped_one(
     assert "2 cubic" in said
 
 
+def test_a_case_that_the_ground_refuses_is_skipped_and_the_others_are_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Linux 6.1 refuses dualpi2; two flows are run five times, and refused once."""
+    run = runner.run
+
+    def refusing(scenario: Scenario, *words: Any, **more: Any) -> Result:
+        if len(scenario.flows) == 2:
+            raise InputError("it has no such queue")
+        return run(scenario, *words, **more)
+
+    monkeypatch.setattr("knee.study.batch.runner.run", refusing)
+    report = fidelity.run(fidelity.read(reference(tmp_path, RENO, PAIR)))
+    assert [result.case.name for result in report.results] == ["one"]
+    assert [(case.name, why) for case, why in report.skipped] == [("two", "it has no such queue")]
+    assert (report.totals.cases, report.totals.skipped) == (2, 1)
+
+
 @pytest.fixture
 def two_kernels(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Linux 6.1 and 7.2, of which the older one gets half the goodput; what was run on them is noted."""
@@ -540,8 +558,14 @@ def two_kernels(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def run(cases: list[fidelity.Case], jobs: int | None, progress: object, ground: str, kernel: str) -> Report:
         ran.append(f"{ground} {kernel}")
         part = 0.5 if kernel == "6.1" else 1.0
-        flows = [judged((part * flow.goodput_mbps, 41.25), (9.5, 40)) for flow in cases[0].flows]
-        return Report([CaseResult(cases[0], 1, tuple(flows))], [])
+        results, skipped = [], []
+        for case in cases:
+            flows = [judged((part * flow.goodput_mbps, 41.25), (9.5, 40)) for flow in case.flows]
+            if case.name == "two" and kernel == "6.1":
+                skipped.append((case, "it has no such queue"))
+            else:
+                results.append(CaseResult(case, 1, tuple(flows)))
+        return Report(results, skipped)
 
     monkeypatch.setattr("knee.study.fidelity.run", run)
     monkeypatch.setattr("knee.grounds.ready", lambda ground: None)
@@ -565,6 +589,19 @@ def test_several_kernels_are_shown_beside_each_other(
         ("6.1", 4.75),
         ("7.2", 9.5),
     ]
+
+
+def test_a_case_that_one_of_several_kernels_refuses_is_shown_of_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], two_kernels: list[str]
+) -> None:
+    path = str(reference(tmp_path, PAIR, RENO))
+    assert main(["fidelity", path, "--ground", "uml", "--kernel", "6.1", "--kernel", "7.2"]) == 0
+    said = capsys.readouterr().out
+    assert "two: skipped: it has no such queue" in said
+    last = said[said.index("Kernels beside each other") :].splitlines()
+    first = next(line for line in last if " two " in line)
+    assert re.findall(r"\d+\.\d+|-", first) == ["-", "4.50", "-", "41.25"]
+    assert re.findall(r"\d+\.\d+", next(line for line in last if " one " in line)) == ["4.75", "9.50", "41.25", "41.25"]
 
 
 def test_several_kernels_are_refused_where_one_is_wanted_or_one_is_not_built(

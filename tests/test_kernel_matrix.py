@@ -172,6 +172,15 @@ def test_a_kernel_without_bpf_queue_disciplines_fails_nothing() -> None:
     assert "R1 has no valid kptr" in outcome.said[0]
 
 
+@pytest.mark.parametrize(("does", "said"), [("sleep 3; echo end", "begun end"), ("while :; do :; done", "begun")])
+def test_a_guest_is_given_processor_time_so_that_it_may_wait_for_a_busy_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str, said: str
+) -> None:
+    monkeypatch.setattr(matrix, "_PATIENCE_S", 1)
+    monkeypatch.setattr(matrix, "_QEMU", ("sh", "-c", f"echo begun; {does}"))
+    assert matrix.boot(tmp_path / "vmlinuz", tmp_path).split() == said.split()
+
+
 @pytest.mark.parametrize("number", [matrix.DEFAULT[0], matrix.DEFAULT[-1]])
 def test_the_kernel_parts_work_on_the_oldest_and_newest_kernel(number: str) -> None:
     """In a guest: the BPF programs, the modules, and cocoa below htb; the cache keeps the kernel that is fetched."""

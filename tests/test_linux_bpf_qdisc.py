@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyroute2.iproute.linux import get_arguments_processor
 
 from knee.cli import main
 from knee.errors import InputError, Refused, RunError
@@ -147,6 +148,14 @@ def test_options_are_set_in_the_units_of_netlink(monkeypatch: pytest.MonkeyPatch
     ]
     with pytest.raises(Refused, match="only the module cocoa has it"):
         qdisc.options({"ce_threshold": 2_000_000})
+
+
+@pytest.mark.parametrize("kind", ["cocoa", "cocoa_bpf"])
+def test_the_kernel_is_asked_for_the_parent_that_was_named(kind: str) -> None:
+    """pyroute2 puts kinds that it does not know at the root, where they replace what is there: htb, of parent 1:1."""
+    cocoa.enter()
+    asked = get_arguments_processor("tc", "add", {"kind": kind, "index": 3, "parent": "1:1"})
+    assert asked["parent"] == 0x1_0001
 
 
 def _integers(path: str, name: str) -> list[str]:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +17,7 @@ from typer.testing import CliRunner
 from knee.cli import app
 from knee.errors import InputError
 from knee.kernel import cache, matrix, packages
+from knee.kernel.bpf import build
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE = ROOT / "dist" / "packages"
@@ -36,9 +42,54 @@ def test_packages_are_installed_used_and_removed(number: str) -> None:
         pytest.skip("there is no dist/packages: make packages")
     outcome = packages.attempt(packages.fetch(number), packages.made(MADE))
     assert outcome.wrong() == [], outcome.said
-    algorithms = {path.name.removesuffix(".bpf.c") for path in (cache.SOURCES / "bpf").glob("*.bpf.c")}
-    units = {f"knee-bpf@{name}" for name in algorithms} | {"knee-bpf.tar"}
+    names = [*build.algorithms(), *build.disciplines()]
+    units = {f"knee-bpf@{name}" for name in names} | {"knee-bpf.tar"}
     assert set(outcome.parts) == {"knee-bpf", "knee-dkms", "knee-tc", *(units if number != "6.1" else ())}
+
+
+@contextmanager
+def _shared(socket: Path) -> Iterator[list[str]]:
+    """This machine's files for a guest: the words of qemu."""
+    program = shutil.which("virtiofsd", path="/usr/libexec:/usr/lib/qemu")
+    if program is None:
+        pytest.skip("no virtiofsd: sudo apt-get install qemu-system-common virtiofsd")
+    with subprocess.Popen([program, f"--socket-path={socket}", "-o", "source=/,sandbox=chroot"]) as process:
+        try:
+            while process.poll() is None and not socket.exists():
+                time.sleep(0.05)
+            yield [
+                *("-object", "memory-backend-memfd,id=memory,size=1024M,share=on", "-numa", "node,memdev=memory"),
+                *("-chardev", f"socket,id=files,path={socket}"),
+                *("-device", "vhost-user-fs-pci,chardev=files,tag=machine"),
+            ]
+        finally:
+            process.kill()
+
+
+def test_what_people_type_for_cocoa_as_bpf_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """knee linux load, qdisc, status and unload, on a kernel that takes BPF queue disciplines: guest_commands.py."""
+    if not os.environ.get("KNEE_GUESTS"):
+        pytest.skip("boots a guest for minutes; KNEE_GUESTS=1 asks for it")
+    if os.geteuid():
+        pytest.skip("only root may share its files with a guest")
+    if lacking := matrix.missing(fetches=True):
+        pytest.skip("; ".join(f"{each.what}: {each.mend}" for each in lacking))
+    kernel = matrix.fetch(matrix.DEFAULT[-1])
+    build.program("cocoa")
+    root = tmp_path / "root"
+    root.mkdir()
+    source = cache.SOURCES / "matrix" / "commands" / "init.c"
+    subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o", root / "init", source], check=True)
+    for module in ("drivers/net/dummy", "net/sched/sch_htb"):
+        matrix._copy_module(kernel, module, root)
+    run = {"RUN": sys.executable, "OF": ROOT / "tests" / "guest_commands.py", "HOME": Path.home()}
+    run |= {"PYTHONPATH": ROOT / "python", "PYTHONDONTWRITEBYTECODE": 1}
+    with _shared(tmp_path / "socket") as words:
+        monkeypatch.setattr(matrix, "_QEMU", (*matrix._QEMU, *words))
+        console = matrix.boot(kernel.image, root, words=" ".join(f"{name}={value}" for name, value in run.items()))
+    results = matrix.read(console).parts.get("commands", {})
+    assert {*results.values()} == {"ok"}, console[-3000:]
+    assert len(results) == 7
 
 
 def test_what_went_wrong_in_a_guest_is_told() -> None:

@@ -80,10 +80,12 @@ static void read_options(struct qdisc *q, const struct Qdisc *sch)
 	found = bpf_map_lookup_elem(&options, &interface);
 	*o = found ? *found : *(const struct knee_cocoa_options *)&defaults;
 	packet = packet < 128 ? 128 : packet > 1 << 16 ? 1 << 16 : packet;
+	q->shown.default_quantum = 2 * packet;
+	q->shown.default_initial_quantum = 10 * packet;
 	if (!o->quantum)
-		o->quantum = 2 * packet;
+		o->quantum = q->shown.default_quantum;
 	if (!o->initial_quantum)
-		o->initial_quantum = 10 * packet;
+		o->initial_quantum = q->shown.default_initial_quantum;
 	q->refill_delay = o->refill_delay * NS_PER_US;
 	q->params.multiplier = o->multiplier;
 	q->params.max_increase = o->max_increase;
@@ -210,7 +212,7 @@ static void trim(struct Qdisc *sch, struct qdisc *q, struct flow *f, struct bpf_
 		q->shown.stats.trim_drops += p->segments;
 		sch->qstats.drops += p->segments;
 		skb = bpf_kptr_xchg(&p->skb, NULL);
-		bpf_obj_drop_impl(p, NULL);
+		free_packet(q, p);
 		if (skb)
 			bpf_qdisc_skb_drop(skb, to_free);
 	}
@@ -272,7 +274,7 @@ int BPF_PROG(cocoa_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_s
 	}
 	now = bpf_ktime_get_ns();
 	f = classify(q, bpf_skb_get_hash(skb), now);
-	p = f ? new_object(struct packet) : NULL;
+	p = f ? new_packet(q) : NULL;
 	if (!f || !p) {
 		q->shown.stats.allocation_errors += segments;
 		goto drop;
@@ -280,7 +282,7 @@ int BPF_PROG(cocoa_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_s
 	if (f->shown.backlog_packets < f->shown.cocoa.buffer) {
 		knee_cocoa_on_arrival(&f->shown.cocoa, now);
 	} else if (!on_full(sch, q, f, segments, now, to_free)) {
-		bpf_obj_drop_impl(p, NULL);
+		free_packet(q, p);
 		goto drop;
 	}
 	p->enqueued = now;
@@ -356,7 +358,7 @@ static struct sk_buff *take(struct Qdisc *sch, struct qdisc *q, struct flow *f, 
 	if (q->shown.options.flow_max_rate)
 		pace(&q->shown.options, &f->shown, p->length, now);
 	skb = bpf_kptr_xchg(&p->skb, NULL);
-	bpf_obj_drop_impl(p, NULL);
+	free_packet(q, p);
 	return skb;
 }
 
@@ -370,10 +372,13 @@ struct sk_buff *BPF_PROG(cocoa_dequeue, struct Qdisc *sch)
 	if (!q || !sch->q.qlen)
 		return NULL;
 	now = bpf_ktime_get_ns();
-	repeat(TURNS) {
-		due = release_first(q, now);
-		if (!due || due > now)
-			break;
+	/* Where pacing holds none back, neither lock nor loop. */
+	if (q->shown.stats.throttled_flows) {
+		repeat(TURNS) {
+			due = release_first(q, now);
+			if (!due || due > now)
+				break;
+		}
 	}
 	repeat(TURNS) {
 		struct flow *f = find_flow(q, q->lists[NEW].first);
@@ -435,6 +440,22 @@ static void drain(struct flow *f)
 	}
 }
 
+/* As drain. */
+static void drop_spares(struct qdisc *q)
+{
+	repeat(TURNS) {
+		struct bpf_list_node *node;
+
+		bpf_spin_lock(&q->lock);
+		node = bpf_list_pop_front(&q->spare);
+		bpf_spin_unlock(&q->lock);
+		if (!node)
+			break;
+		bpf_obj_drop_impl(container_of(node, struct packet, node), NULL);
+	}
+	q->spares = 0;
+}
+
 /* Forgets all flows, with their packets. */
 static void clear(struct qdisc *q)
 {
@@ -458,6 +479,7 @@ static void clear(struct qdisc *q)
 		drain(f);
 		forget(q, f);
 	}
+	drop_spares(q);
 	q->gc_at = KNEE_U64_MAX;
 	q->learned.buffer = 0;
 	stats->learned_buffer = 0;

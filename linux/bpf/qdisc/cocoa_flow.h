@@ -18,6 +18,8 @@
 /* Of all disciplines together. */
 #define FLOWS_MAX	(1 << 20)
 #define QDISCS_MAX	4096
+/* Of a discipline: 56 KiB. */
+#define SPARES_MAX	1024
 #define NO_BUCKET	KNEE_U32_MAX
 
 enum place {
@@ -69,8 +71,10 @@ struct qdisc {
 	__u64 refill_delay; /* by the options, ns */
 	__u32 perturbation; /* of hashes */
 	__u32 version; /* of the options that it has read */
+	__u32 spares; /* how many there are */
 	struct bpf_spin_lock lock;
 	struct bpf_rb_root paced contains(turn, node); /* by `at` */
+	struct bpf_list_head spare contains(packet, node);
 };
 
 /* By the address of the kernel's structure. */
@@ -154,6 +158,36 @@ static inline void put_idle(struct qdisc *q, struct flow *f, __u64 now)
 	put(q, IDLE, f);
 	f->shown.idle_at = now;
 	q->gc_at = knee_min(q->gc_at, now + REMEMBER_NS);
+}
+
+/* A packet's place in a list: a spare one, or a new one; NULL where there is no memory. */
+static inline struct packet *new_packet(struct qdisc *q)
+{
+	struct bpf_list_node *node;
+
+	if (q->spares) {
+		bpf_spin_lock(&q->lock);
+		node = bpf_list_pop_front(&q->spare);
+		bpf_spin_unlock(&q->lock);
+		if (node) {
+			q->spares--;
+			return container_of(node, struct packet, node);
+		}
+	}
+	return new_object(struct packet);
+}
+
+/* Keeps it as a spare one: allocating and freeing one for each packet takes a tenth more instructions. */
+static inline void free_packet(struct qdisc *q, struct packet *p)
+{
+	if (q->spares >= SPARES_MAX) {
+		bpf_obj_drop_impl(p, NULL);
+		return;
+	}
+	q->spares++;
+	bpf_spin_lock(&q->lock);
+	bpf_list_push_back_impl(&q->spare, &p->node, NULL, 0);
+	bpf_spin_unlock(&q->lock);
 }
 
 static bool is_due_before(struct bpf_rb_node *a, const struct bpf_rb_node *b)

@@ -44,12 +44,14 @@ struct knee_cocoa_qdisc {
 	__u32 handle; /* as it was set up */
 	__u32 parent;
 	__u32 id;
+	__u32 default_quantum; /* of this device, where an option is 0 */
+	__u32 default_initial_quantum;
 	__u32 unused;
 	__u64 packets; /* sent, of the link */
 	__u64 bytes; /* sent */
 	__u32 backlog_packets; /* of the link */
 	__u32 backlog_bytes;
-	struct knee_cocoa_options options;
+	struct knee_cocoa_options options; /* as it has read them */
 	struct tc_cocoa_qd_stats stats;
 };
 

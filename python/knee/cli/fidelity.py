@@ -219,16 +219,19 @@ def _make(path: Path, of: str | None, patterns: Sequence[str], jobs: int | None,
 
 
 def _show_kernels(console: Console, reports: Mapping[str | None, Report]) -> None:
-    """The same flows on several kernels."""
+    """The same flows on several kernels, of which some may have refused a case."""
     heads = [f"{unit}\nLinux {number_of}" for unit in ("Mbit/s", "srtt ms") for number_of in reports]
     rows = table("Kernels beside each other", ["case", "flow", *heads], text=2)
-    for same in zip(*(report.results for report in reports.values()), strict=True):
-        for i, flows in enumerate(zip(*(result.flows for result in same), strict=True)):
+    found = [{result.case.name: result for result in report.results} for report in reports.values()]
+    cases = {result.case.name: result.case for report in reports.values() for result in report.results}
+    for name, case in cases.items():
+        for i, kernel in enumerate(case.flows):
+            flows = [results[name].flows[i] if name in results else None for results in found]
             rows.add_row(
-                same[0].case.name if i == 0 else "",
-                f"{flows[0].kernel.number} {flows[0].kernel.cc}",
-                *(number(flow.goodput_mbps) for flow in flows),
-                *(number(flow.srtt_ms) for flow in flows),
+                name if i == 0 else "",
+                f"{kernel.number} {kernel.cc}",
+                *(number(flow.goodput_mbps) if flow else "-" for flow in flows),
+                *(number(flow.srtt_ms) if flow else "-" for flow in flows),
             )
     console.print(rows)
 

@@ -115,8 +115,15 @@ def get_parameters(given: dict[str, Any]) -> dict[str, Any]:
     return {"attrs": list(given.get("attributes", []))}
 
 
+class _WithoutOptions:
+    """The form of a queue discipline that takes no options and shows no statistics over netlink."""
+
+    parent = TC_H_ROOT
+
+
 def enter() -> None:
-    """Registers cocoa with pyroute2."""
+    """Registers cocoa with pyroute2, which would put a kind that it does not know at the root, whatever the parent."""
     import sys
 
     plugins["cocoa"] = sys.modules[__name__]
+    plugins["cocoa_bpf"] = _WithoutOptions

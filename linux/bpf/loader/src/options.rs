@@ -9,22 +9,21 @@ use std::fs;
 use std::path::Path;
 
 /// The structure of the options.
-const OPTIONS: &str = "knee_cocoa_options";
+pub const OPTIONS: &str = "knee_cocoa_options";
 
 /// Sets options of an interface of this network namespace: those that it has with `settings`, or with `replace` the defaults
 /// with them. A discipline that is there takes them with its next packet.
 pub fn set(object: &Path, pin: &Path, ifindex: u32, settings: &[(String, i64)], replace: bool) -> Result<()> {
     let fields = layout::structure(&layout::btf(object)?, OPTIONS)?;
     let (options, version) = (pinned(pin, "options")?, pinned(pin, "version")?);
-    let key = [namespace()?.to_ne_bytes(), ifindex.to_ne_bytes()].concat();
+    let key = key([namespace()?, ifindex]);
     if replace && settings.is_empty() {
         // It has the defaults from now on.
         if options.lookup(&key, MapFlags::ANY)?.is_some() {
             options.delete(&key)?;
         }
     } else {
-        let own = if replace { None } else { options.lookup(&key, MapFlags::ANY)? };
-        let mut values = own.map_or_else(|| defaults(pin), Ok)?;
+        let mut values = if replace { defaults(pin)? } else { of(pin, [namespace()?, ifindex])? };
         load::write(&mut values, &fields, settings)?;
         options.update(&key, &values, MapFlags::ANY).context("the options cannot be set")?;
     }
@@ -32,6 +31,16 @@ pub fn set(object: &Path, pin: &Path, ifindex: u32, settings: &[(String, i64)], 
     let before = version.lookup(&first, MapFlags::ANY)?.and_then(|value| value.try_into().ok());
     let next = before.map_or(0, u32::from_ne_bytes).wrapping_add(1);
     Ok(version.update(&first, &next.to_ne_bytes(), MapFlags::ANY)?)
+}
+
+/// The options of an interface, which is a network namespace and an index: its own, or else the defaults.
+pub fn of(pin: &Path, interface: [u32; 2]) -> Result<Vec<u8>> {
+    let own = pinned(pin, "options")?.lookup(&key(interface), MapFlags::ANY)?;
+    own.map_or_else(|| defaults(pin), Ok)
+}
+
+fn key(interface: [u32; 2]) -> Vec<u8> {
+    interface.map(u32::to_ne_bytes).concat()
 }
 
 /// The options as the discipline was loaded: they are all there is in the section of the tunables.

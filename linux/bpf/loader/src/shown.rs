@@ -1,6 +1,7 @@
 //! What a loaded algorithm shows: the connections of a congestion control, the disciplines and flows of a queue discipline.
 
 use crate::layout::{self, Field};
+use crate::options::{self, OPTIONS};
 use anyhow::{Context, Result};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
@@ -11,7 +12,8 @@ use std::path::Path;
 /// What a connection shows of itself.
 const CONNECTION: &str = "knee_connection";
 /// The maps of a queue discipline, and with what structure their values begin.
-const QDISCS: [(&str, &str); 2] = [("qdiscs", "knee_cocoa_qdisc"), ("flows", "knee_cocoa_flow")];
+const DISCIPLINES: &str = "qdiscs";
+const QDISCS: [(&str, &str); 2] = [(DISCIPLINES, "knee_cocoa_qdisc"), ("flows", "knee_cocoa_flow")];
 
 /// The integers of a structure by name.
 type Row = BTreeMap<String, i128>;
@@ -39,7 +41,22 @@ pub fn show(object: &Path, pin: &Path) -> Result<Shown> {
         return Ok(Shown::Connections(rows(&btf, pin, "connections", CONNECTION)?));
     }
     let maps = QDISCS.map(|(map, structure)| Ok((map, rows(&btf, pin, map, structure)?)));
-    Ok(Shown::Maps(maps.into_iter().collect::<Result<_>>()?))
+    let mut maps: BTreeMap<_, _> = maps.into_iter().collect::<Result<_>>()?;
+    let fields = layout::structure(&btf, OPTIONS)?;
+    for discipline in maps.get_mut(DISCIPLINES).into_iter().flatten() {
+        let interface = ["netns", "ifindex"].map(|name| discipline.get(name).copied().unwrap_or_default() as u32);
+        // It reads its options with its next packet; those that were set since are the ones that hold.
+        take(discipline, row(&fields, &options::of(pin, interface)?));
+    }
+    Ok(Shown::Maps(maps))
+}
+
+/// Puts the options into what a discipline shows. Some are by the device where they are 0.
+fn take(discipline: &mut Row, options: Row) {
+    for (name, value) in options {
+        let default = discipline.get(&format!("default_{name}")).copied().unwrap_or_default();
+        discipline.insert(name, if value == 0 { default } else { value });
+    }
 }
 
 /// One row per entry of a map.
@@ -64,4 +81,29 @@ fn row(fields: &[Field], memory: &[u8]) -> Row {
 pub fn pinned(pin: &Path, map: &str) -> Result<MapHandle> {
     let path = pin.join(map);
     MapHandle::from_pinned_path(&path).with_context(|| format!("{} cannot be read", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row_of(values: &[(&str, i128)]) -> Row {
+        values.iter().map(|&(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    #[test]
+    fn options_that_no_packet_has_found_yet_are_shown() {
+        let mut discipline = row_of(&[("limit", 10_000), ("quantum", 600), ("default_quantum", 3028), ("packets", 7)]);
+        take(&mut discipline, row_of(&[("limit", 77), ("quantum", 0), ("learn_initial", 0)]));
+        assert_eq!(
+            discipline,
+            row_of(&[
+                ("limit", 77),
+                ("quantum", 3028),
+                ("default_quantum", 3028),
+                ("packets", 7),
+                ("learn_initial", 0)
+            ])
+        );
+    }
 }

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import polars as pl
 
+from knee.errors import InputError
 from knee.figures.thin import Floats
 from knee.results.result import Result
 from knee.scenario import from_dict
@@ -50,7 +51,7 @@ def run(
         cases: as :func:`knee.study.fidelity.read` gives them.
         jobs: how many runs at once; default: one per core.
         progress: called now and then with the fraction of the work that is done.
-        ground: where to run them.
+        ground: where to run them; a case that it refuses is skipped.
         kernel: the number of the ground's kernel, such as 7.2; default: the one built last.
     """
     found: list[Case] = []
@@ -61,9 +62,12 @@ def run(
             found.append(case)
         except Skipped as why:
             skipped.append((case, str(why)))
-    measured = each_run(found, measure, ground, kernel, jobs, progress)
-    results = [_result(case, each) for case, each in zip(found, measured, strict=True)]
-    return Report(results, skipped)
+    refused: dict[str, str] = {}
+    measured = each_run(
+        found, measure, ground, kernel, jobs, progress, lambda case, error: refused.setdefault(case.name, str(error))
+    )
+    results = [_result(case, each) for case, each in zip(found, measured, strict=True) if case.name not in refused]
+    return Report(results, skipped + [(case, refused[case.name]) for case in found if case.name in refused])
 
 
 def each_run(
@@ -73,11 +77,16 @@ def each_run(
     kernel: str | None = None,
     jobs: int | None = None,
     progress: Callable[[float], None] | None = None,
+    refused: Callable[[Case, InputError], object] | None = None,
 ) -> list[list[Used]]:
     """What ``use`` makes of the result of each run of each case, in order (:func:`knee.study.batch.each`).
 
+    A case whose run the ground refused has nothing in its place, and ``refused`` is called with it; by default, a
+    refusal ends all runs.
+
     Raises:
         Skipped: the simulator does not have what a case needs.
+        InputError: the ground refused a case, and there is no ``refused``.
     """
     several = {
         f"{number}/{seed}": (case, from_dict(scenario(case, shift, seed, kernel)))
@@ -89,7 +98,11 @@ def each_run(
     def used(job: batch.Job, result: Result) -> Used:
         return use(several[job.name][0], result)
 
-    made = iter(batch.each(asked, used, workers=jobs, progress=progress))
+    def told(job: batch.Job, error: InputError) -> None:
+        if refused is not None:
+            refused(several[job.name][0], error)
+
+    made = iter(batch.each(asked, used, workers=jobs, progress=progress, refused=told if refused else None))
     return [[cast(Used, next(made)) for _ in runs(case)] for case in cases]
 
 
