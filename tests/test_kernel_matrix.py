@@ -152,8 +152,10 @@ def test_cocoa_as_bpf_is_read() -> None:
     )
     assert matrix.read(console).wrong() == [
         "cocoa.bpf paced: differ: packets sent, step 5 of 400",
-        "cocoa.bpf gso: no result",
+        "cocoa.bpf merged: no result",
     ]
+    whole = console.replace("differ: packets sent, step 5 of 400", "9000 packets, 600 dropped")
+    assert not matrix.read(whole.replace("knee guest end", "knee cocoa.bpf merged ok\nknee guest end")).wrong()
     # Without the module, there is nothing to compare with.
     alone = "\n".join(line for line in console.splitlines() if "cocoa " not in line and "paced" not in line)
     assert not matrix.read(alone.replace("same 9000 packets, 700 dropped", "unload ok")).wrong()
@@ -166,6 +168,9 @@ def test_a_kernel_without_bpf_queue_disciplines_fails_nothing() -> None:
     )
     assert outcome.parts["cocoa.bpf"] == {"load": "needs 6.16"}
     assert not outcome.wrong()
+    # Nor is it said again where instructions are counted.
+    outcome = matrix.read(f"knee cost/packet-1 fq 334\nknee cost/packet-1 said {said}\nknee guest end ok\n")
+    assert not outcome.said
     refused = "knee cocoa.bpf said R1 has no valid kptr\nknee cocoa.bpf load refused\nknee guest end ok\n"
     outcome = matrix.read(refused)
     assert outcome.wrong() == ["cocoa.bpf load: refused"]

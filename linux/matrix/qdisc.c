@@ -8,7 +8,7 @@
  * remove    the discipline is deleted while a connection sends, and leaves nothing in the maps
  * same, paced  the decisions of module and BPF are the same, packet by packet, and after each round their counters and
  *           buffers: "20000 packets, 900 dropped"
- * gso       merged packets count as the packets of the link that they will be
+ * merged    merged packets count as the packets of the link that they will be
  * unload    no new discipline can be made
  */
 #include <ctype.h>
@@ -250,7 +250,7 @@ static void try_gso(void)
 	}
 	if (!wrong && (!flows || !queued || first(there, "flow_drops") < MERGED))
 		wrong = "hardly anything was queued";
-	result("gso", wrong ? wrong : "ok");
+	result("merged", wrong ? wrong : "ok");
 	run(TC, "qdisc del dev dummy0 root", NULL, 0);
 	run(TC, "qdisc del dev dummy1 root", NULL, 0);
 }

@@ -50,7 +50,7 @@ COCOA_STEPS = ("plain", "gso", "remove")
 #: The steps of cocoa as BPF; with the module, those that compare the two.
 BPF_COCOA = "cocoa.bpf"
 BPF_COCOA_STEPS = ("load", "transfer", "options", "remove", "unload")
-COMPARED = ("same", "paced", "gso")
+COMPARED = ("same", "paced", "merged")
 #: Not of every part: modules count no restarts, and BPF's parameters are set as it is loaded.
 _OF = {"bpf": tuple(step for step in STEPS if step != "parameters"), "ko": tuple(s for s in STEPS if s != "restarts")}
 #: What guests are given, seconds of processor time: their clock does not wait, and a busy machine takes longer.
@@ -391,9 +391,9 @@ def read(console: str, *, compared: bool = True) -> Outcome:
             results |= {step: results.get(step, "") for step in COCOA_STEPS}
         elif kind == "bpf" and _number(outcome.release) < _BPF_SINCE:
             results["load"] = "needs 6.4"
-        elif part in refusals:
+        elif refused := [line for line in refusals.get(part, ()) if _NO_DISCIPLINES not in line]:
             # A verifier's reason is near the end of a long log.
-            outcome.said.append(f"{part} was refused: {'; '.join(refusals[part][-6:])}.")
+            outcome.said.append(f"{part} was refused: {'; '.join(refused[-6:])}.")
     if "knee guest end ok" not in console:
         last = "; ".join(line.strip() for line in console.splitlines()[-5:] if line.strip())
         outcome.said.append(f"The guest did not come to its end; its last lines: {last or 'none'}.")
