@@ -152,7 +152,7 @@ def test_options_are_set_in_the_units_of_netlink(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("kind", ["cocoa", "cocoa_bpf"])
 def test_the_kernel_is_asked_for_the_parent_that_was_named(kind: str) -> None:
-    """pyroute2 puts kinds that it does not know at the root, where they replace what is there: htb, of parent 1:1."""
+    """pyroute2 puts kinds that it does not know at the root, where they replace htb, the parent of 1:1."""
     cocoa.enter()
     asked = get_arguments_processor("tc", "add", {"kind": kind, "index": 3, "parent": "1:1"})
     assert asked["parent"] == 0x1_0001

@@ -95,6 +95,13 @@ pub const fn low_u32(n: u64) -> u32 {
     n as u32
 }
 
+/// How far beyond `n` the number lies that has these low 32 bits and is nearest to it: which one is meant by a sequence
+/// number that wraps, where it is less than 2^31 away.
+#[inline]
+pub const fn ahead(low: u32, n: u64) -> i64 {
+    low.wrapping_sub(low_u32(n)).cast_signed() as i64
+}
+
 /// The `f32` nearest to `x`, as rows of results have it.
 #[inline]
 pub const fn nearest_f32(x: f64) -> f32 {

@@ -1,6 +1,6 @@
 //! The packet: 32 bytes, copied by value through queues and pipes.
 
-use crate::convert::{low_u32, saturating_u32};
+use crate::convert::{ahead, low_u32, saturating_u32};
 use crate::units::Time;
 
 /// IP packet size of a full segment, in bytes.
@@ -77,7 +77,7 @@ impl Seq {
     /// The segment of this number that is nearest to segment `n`: which one is meant, where `n` is less than 2^31 away.
     #[inline]
     pub const fn near(self, n: u64) -> u64 {
-        n.wrapping_add_signed(self.0.wrapping_sub(low_u32(n)).cast_signed() as i64)
+        n.wrapping_add_signed(ahead(self.0, n))
     }
 }
 

@@ -7,7 +7,7 @@
 //! Of QUIC's datagrams only their number and size can be seen; the rest is in [`crate::account`].
 
 use crate::header::Header;
-use knee_core::convert::low_u32;
+use knee_core::convert::ahead;
 use knee_core::{Packet, Received, Time};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -90,9 +90,7 @@ pub struct Book {
 impl Stream {
     /// Place in the stream of a sequence number, near `near`; bytes are counted from 0.
     fn place(&self, number: u32, near: u64) -> Option<u64> {
-        let low = number.wrapping_sub(self.first?);
-        let difference = low.wrapping_sub(low_u32(near)).cast_signed();
-        near.checked_add_signed(i64::from(difference))
+        near.checked_add_signed(ahead(number.wrapping_sub(self.first?), near))
     }
 }
 

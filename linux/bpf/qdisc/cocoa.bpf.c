@@ -440,7 +440,7 @@ static void drain(struct flow *f)
 	}
 }
 
-/* As drain. */
+/* Frees the list nodes that were kept for packets to come. */
 static void drop_spares(struct qdisc *q)
 {
 	repeat(TURNS) {

@@ -133,7 +133,7 @@ fn events_of_others_are_due_among_those_of_the_network() {
     while let Some((now, step)) = driver.step(&mut network, ms(3)) {
         seen.push((now, format!("{step:?}").chars().take_while(|c| c.is_alphanumeric()).collect::<String>()));
     }
-    // A wire goes first, of what is due at one time.
+    // Of events at the same time, that of a wire goes first.
     let expected = [(1, "Data"), (2, "Data"), (2, "Due"), (2, "Due")].map(|(at, what)| (ms(at), what.to_owned()));
     assert_eq!(seen, expected);
     assert_eq!(driver.next(), Time::MAX);
