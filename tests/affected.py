@@ -148,6 +148,17 @@ def _reached(name: str, codes: dict[str, str]) -> list[str]:
     return sorted(reached)
 
 
+def algorithms(spec: str) -> set[str]:
+    """The algorithms that a specification runs: none where it is refused because it is none."""
+    try:
+        told = json.loads(spec)
+        controls = {f"cc/{flow['cc']}" for flow in told["flows"]}
+        directions = (way for link in told["links"] for way in (link, link["reverse"]) if way)
+        return controls | {f"queue/{way['queue']}" for way in directions}
+    except (ValueError, TypeError, KeyError):
+        return set()
+
+
 class Observer:
     """What tests of this process use."""
 
@@ -157,10 +168,7 @@ class Observer:
         simulate = _core.simulate
 
         def observed(spec: str, *given: Any) -> Any:
-            told = json.loads(spec)
-            self.used |= {f"cc/{flow['cc']}" for flow in told["flows"]}
-            for link in told["links"]:
-                self.used |= {f"queue/{way['queue']}" for way in (link, link["reverse"]) if way}
+            self.used |= algorithms(spec)
             return simulate(spec, *given)
 
         _core.simulate = observed

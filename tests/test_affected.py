@@ -79,6 +79,13 @@ def test_what_runs_is_seen(observer: affected.Observer) -> None:
     assert observer.used == {"cc/lola", "cc/vegas", "queue/codel", "queue/red"}
 
 
+def test_what_is_no_specification_is_refused_as_without_the_observer(observer: affected.Observer) -> None:
+    for told in ("", "{}", "[]", '{"duration": -1}', '{"flows": [{"cc": "reno"}], "links": 1}'):
+        with pytest.raises(_core.SpecError):
+            _core.simulate(told, None, None)
+    assert observer.used == set()
+
+
 def test_another_python_may_run_anything(observer: affected.Observer) -> None:
     subprocess.run([sys.executable, "-c", ""], check=True)
     assert observer.used == {affected.ALL}
