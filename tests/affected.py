@@ -47,10 +47,14 @@ PHASES = 3
 CRATES = {"cc": "knee-cc", "queue": "knee-queue"}
 #: Stands for all algorithms.
 ALL = "*"
-#: Programs without the simulator: whatever an algorithm does, they do the same.
+#: Programs without the simulator: whatever an algorithm does, they do the same. ``launch`` starts guests with a kernel
+#: of their own.
 OTHERS = frozenset(
-    "apt-cache cc chromium clang fc-list gcc git iperf3 ldconfig linux pkg-config sleep tc tshark uname".split()
+    "apt-cache apt-get cargo cc chromium clang cpio fc-list gcc git iperf3 knee-bpf knee-endpoint launch ldconfig ldd "
+    "linux nm pkg-config qemu-system-x86_64 sleep tc test tshark uname".split()
 )
+#: These run what their arguments say.
+WRAPPERS = frozenset("sh unshare".split())
 EVENTS = frozenset({"subprocess.Popen", "os.posix_spawn", "os.fork", "os.exec", "os.system", "os.startfile"})
 
 
@@ -185,9 +189,18 @@ class Observer:
         if event == "open" and str(given[0]).endswith(".rs"):
             self.used.update(self._known.files.get(str(Path(given[0]).absolute()), ()))
         elif event in EVENTS:
-            program = given[1][0] if event == "subprocess.Popen" and isinstance(given[1], list | tuple) else ""
-            if Path(os.fsdecode(program)).name not in OTHERS:
+            command = given[1] if event == "subprocess.Popen" and isinstance(given[1], list | tuple) else ()
+            if _may_simulate([os.fsdecode(part) for part in command]):
                 self.used.add(ALL)
+
+
+def _may_simulate(command: list[str]) -> bool:
+    """Whether the simulator may run in a program that is started so; an empty command tells nothing."""
+    # Programs of the kernel parts are kept by a digest of their sources, which ends their names.
+    program = re.sub(r"-[0-9a-f]{16}$", "", Path(command[0]).name) if command else ""
+    if program in WRAPPERS:
+        return re.search("knee|python", " ".join(command[1:])) is not None
+    return program not in OTHERS
 
 
 class Affected:

@@ -91,6 +91,13 @@ def test_another_python_may_run_anything(observer: affected.Observer) -> None:
     assert observer.used == {affected.ALL}
 
 
+def test_a_shell_runs_what_its_arguments_say(observer: affected.Observer) -> None:
+    subprocess.run(["sh", "-c", "true"], check=True)
+    assert observer.used == set()
+    subprocess.run(["sh", "-c", f"{sys.executable} -c ''"], check=True)
+    assert observer.used == {affected.ALL}
+
+
 def test_a_process_of_multiprocessing_may_run_anything(observer: affected.Observer) -> None:
     process = multiprocessing.get_context("spawn").Process(target=print)
     process.start()
