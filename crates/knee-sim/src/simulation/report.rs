@@ -130,7 +130,7 @@ impl World {
             None => self.counts_of(i, &sender),
             Some(counts) => {
                 let (cwnd, in_flight) = self.application_windows(index_u32(i));
-                (sender.cwnd, sender.in_flight) = (Some(cwnd), in_flight);
+                (sender.cwnd, sender.in_flight, sender.pacing_rate_bps) = (Some(cwnd), in_flight, None);
                 counts
             }
         };
