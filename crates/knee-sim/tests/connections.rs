@@ -93,6 +93,20 @@ fn connections_that_are_gone_leave_no_endpoints_behind() {
     assert!((delivered..delivered * 1.01).contains(&output.flows[0].goodput_mbps), "{delivered}");
 }
 
+/// Each connection of a flow is paced by itself: there is no one rate, and certainly not one of 0 Mbit/s.
+#[test]
+fn a_flow_that_runs_an_application_has_no_pacing_rate() {
+    let traffic = transfers(&json!({"times": [0]}), &json!({"fixed": 10_000_000}), false);
+    let link = json!({"capacity": {"rate": 10_000_000}, "limit": {"packets": 100}});
+    let (_, rows) = run(&[flow(&traffic, "bbr", 20 * MS, false), flow(&Value::Null, "bbr", 20 * MS, false)], 2, &link);
+    let paced = |i: u32| {
+        let rows = rows.samples.iter().filter(move |row| row.flow == i && row.goodput_mbps > 0.0);
+        rows.map(|row| row.pacing_rate_mbps).collect::<Vec<_>>()
+    };
+    assert!(paced(0).len() > 5 && paced(0).iter().all(|rate| rate.is_nan()), "{:?}", paced(0));
+    assert!(paced(1).len() > 5 && paced(1).iter().all(|rate| *rate > 0.0), "{:?}", paced(1));
+}
+
 #[test]
 fn the_short_end_of_a_message_is_acknowledged_when_it_has_been_read() {
     // tcp_cleanup_rbuf: an ACK leaves once a short segment has been read where the other end sends nothing itself; it

@@ -1,7 +1,7 @@
 //! What a specification must fulfil.
 
 use super::sizes::check_sizes;
-use crate::spec::{Capacity, Change, Spec};
+use crate::spec::{Capacity, Change, Spec, Transport};
 use knee_core::{ParamError, Time};
 use thiserror::Error;
 
@@ -164,8 +164,11 @@ pub fn check(spec: &Spec) -> Result<(), SpecError> {
             return Err(SpecError::Delay(flow.label.clone()));
         }
         if let Some(traffic) = &flow.traffic {
-            let fault = |fault| SpecError::Traffic { flow: flow.label.clone(), fault };
+            let fault = |fault: String| SpecError::Traffic { flow: flow.label.clone(), fault };
             traffic.check().map_err(fault)?;
+            if flow.transport == Transport::Quic {
+                return Err(fault("QUIC flows carry an endless stream or one transfer, not `traffic`".into()));
+            }
         }
         if flow.reverse
             && let Some(&link) = flow.path.iter().find(|&&l| spec.links[l].reverse.is_none())

@@ -17,6 +17,7 @@ mod applications;
 mod outbox;
 
 use super::ack_path::Parked;
+use super::ends::{Ends, TcpEnds};
 use super::landings::Landings;
 use super::obstacle::Obstacle;
 use super::stages::{START, Stages, landed_before};
@@ -71,7 +72,7 @@ impl BatchScheduler {
     /// # Errors
     /// Where batches cannot be, or do not pay.
     pub(super) fn stages(world: &World) -> Result<Stages, Obstacle> {
-        if !world.udp.is_empty() {
+        if world.ends.iter().any(|(_, ends)| matches!(ends, Ends::Udp(_))) {
             return Err(Obstacle::Udp);
         }
         if !world.connections.are_independent() {
@@ -95,7 +96,7 @@ impl BatchScheduler {
     pub(super) fn new(world: &World, stages: Stages, agenda: Events) -> Self {
         let flows = world.flows.len();
         let all = (0..flows).map(|i| (world.record.start(i), index_u32(i)));
-        let (applications, mut starts): (Vec<_>, Vec<_>) = all.partition(|&(_, i)| world.connections.runs(i));
+        let (applications, mut starts): (Vec<_>, Vec<_>) = all.partition(|&(_, i)| world.ends.is_application(i));
         starts.sort_unstable_by(|a, b| b.cmp(a));
         let mut scheduler = Self {
             agenda,
@@ -231,7 +232,7 @@ impl BatchScheduler {
             self.receive(world, i, self.at);
             if let Some(interval) = interval {
                 world.now = self.at;
-                world.sample_flow(i as usize, interval);
+                world.sample_flow(i, interval);
             }
             self.send(world, i, limit);
             self.leave(world, i);
@@ -259,21 +260,23 @@ impl BatchScheduler {
     #[inline]
     fn fetch_ahead(&self, world: &World, visits: &[u32], sampled: bool) {
         if let Some(&i) = visits.get(FLOWS_AHEAD.0) {
+            let tcp = world.ends.tcp(i);
             let i = i as usize;
             if sampled {
-                fetch(&world.senders[i]);
+                fetch(&tcp.sender);
                 fetch(&world.flows[i]);
             } else {
-                world.senders[i].fetch();
+                tcp.sender.fetch();
                 fetch_first(&world.flows[i], 1);
             }
-            fetch(&world.receivers[i]);
+            fetch(&tcp.receiver);
             fetch(&world.network.flow_paths[i]);
             fetch_first(&self.parked[i], 1);
         }
         if let Some(&i) = visits.get(FLOWS_AHEAD.1) {
-            world.senders[i as usize].fetch_behind();
-            world.receivers[i as usize].fetch_behind();
+            let TcpEnds { sender, receiver } = world.ends.tcp(i);
+            sender.fetch_behind();
+            receiver.fetch_behind();
             world.flows[i as usize].rtt_histogram.fetch_counts();
             let acks = self.parked[i as usize].acks.as_slice();
             fetch_first(acks, size_of_val(acks).min(1024));
@@ -302,7 +305,7 @@ impl BatchScheduler {
             self.count_packets(world, i);
         }
         self.outbox.sent = 0;
-        let (sender, receiver) = (&world.senders[i as usize], &world.receivers[i as usize]);
+        let TcpEnds { sender, receiver } = world.ends.tcp(i);
         self.dues[i as usize] = self.outbox.acks.home().min(sender.due()).min(receiver.due());
         self.outbox.acks.leave(&mut self.parked[i as usize]);
     }
@@ -341,7 +344,7 @@ impl BatchScheduler {
         }
         for (k, packet) in landed.iter().enumerate() {
             let lands = packet.arrived;
-            while world.receivers[i as usize].due() < lands {
+            while world.ends.receiver(i).due() < lands {
                 outbox.receiver_timer(world, i, lands);
             }
             world.now = lands;
@@ -351,7 +354,7 @@ impl BatchScheduler {
                 world.note_packet(i, packet, outbox);
             }
         }
-        while world.receivers[i as usize].due() < at {
+        while world.ends.receiver(i).due() < at {
             outbox.receiver_timer(world, i, at);
         }
     }
@@ -372,7 +375,7 @@ impl BatchScheduler {
         let outbox = &mut self.outbox;
         loop {
             let limit = outbox.acks.home().min(until);
-            while world.senders[i as usize].due() < limit {
+            while world.ends.sender(i).due() < limit {
                 outbox.sender_timer(world, i, limit);
             }
             let Some(returning) = outbox.acks.next(until) else { return };
