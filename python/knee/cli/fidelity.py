@@ -112,7 +112,7 @@ def fidelity(
     if kernel is not None and ground != "uml":
         raise InputError(f"--kernel chooses a kernel of the ground uml, and this is to run on {ground}.")
     if len(wanted) > 1 and html is not None:
-        raise InputError("The page shows one kernel; leave --kernel in once, or --out out.")
+        raise InputError("The page shows one kernel; leave --kernel in once, or leave out --out.")
     if sources and any(traffic.is_meant(source) for source in sources):
         if len(wanted) > 1:
             raise InputError("knee fidelity traffic compares one kernel; leave --kernel in once.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
@@ -27,6 +28,8 @@ _PROGRAMS = {
 }
 #: Number of a program's last lines that an error shows.
 _LAST_WORDS = 8
+#: How long a program that is ended may take to clean up, s.
+_CLEAN_UP_S = 10.0
 
 
 def suits() -> bool:
@@ -109,8 +112,7 @@ def run(
         finally:
             if process is not None:
                 if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
+                    _end(process)
                 if process.stdout is not None:
                     process.stdout.close()
     if code:
@@ -119,3 +121,13 @@ def run(
         said = " / ".join((errors or last)[-_LAST_WORDS:])
         raise RunError(f"{what} failed ({Path(command[0]).name} ended with {code}): {said}.")
     return "\n".join(words)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ends a program with all that it has started; first it may clean up: mmdebstrap takes down what it has mounted."""
+    os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.communicate(timeout=_CLEAN_UP_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
