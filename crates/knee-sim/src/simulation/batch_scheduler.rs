@@ -17,7 +17,6 @@ mod applications;
 mod outbox;
 
 use super::ack_path::Parked;
-use super::ends::{Ends, TcpEnds};
 use super::landings::Landings;
 use super::obstacle::Obstacle;
 use super::stages::{START, Stages, landed_before};
@@ -72,7 +71,7 @@ impl BatchScheduler {
     /// # Errors
     /// Where batches cannot be, or do not pay.
     pub(super) fn stages(world: &World) -> Result<Stages, Obstacle> {
-        if world.ends.iter().any(|(_, ends)| matches!(ends, Ends::Udp(_))) {
+        if !world.udp.is_empty() {
             return Err(Obstacle::Udp);
         }
         if !world.connections.are_independent() {
@@ -96,7 +95,7 @@ impl BatchScheduler {
     pub(super) fn new(world: &World, stages: Stages, agenda: Events) -> Self {
         let flows = world.flows.len();
         let all = (0..flows).map(|i| (world.record.start(i), index_u32(i)));
-        let (applications, mut starts): (Vec<_>, Vec<_>) = all.partition(|&(_, i)| world.ends.is_application(i));
+        let (applications, mut starts): (Vec<_>, Vec<_>) = all.partition(|&(_, i)| world.connections.runs(i));
         starts.sort_unstable_by(|a, b| b.cmp(a));
         let mut scheduler = Self {
             agenda,
@@ -232,7 +231,7 @@ impl BatchScheduler {
             self.receive(world, i, self.at);
             if let Some(interval) = interval {
                 world.now = self.at;
-                world.sample_flow(i, interval);
+                world.sample_flow(i as usize, interval);
             }
             self.send(world, i, limit);
             self.leave(world, i);
@@ -260,23 +259,21 @@ impl BatchScheduler {
     #[inline]
     fn fetch_ahead(&self, world: &World, visits: &[u32], sampled: bool) {
         if let Some(&i) = visits.get(FLOWS_AHEAD.0) {
-            let tcp = world.ends.tcp(i);
             let i = i as usize;
             if sampled {
-                fetch(&tcp.sender);
+                fetch(&world.senders[i]);
                 fetch(&world.flows[i]);
             } else {
-                tcp.sender.fetch();
+                world.senders[i].fetch();
                 fetch_first(&world.flows[i], 1);
             }
-            fetch(&tcp.receiver);
+            fetch(&world.receivers[i]);
             fetch(&world.network.flow_paths[i]);
             fetch_first(&self.parked[i], 1);
         }
         if let Some(&i) = visits.get(FLOWS_AHEAD.1) {
-            let TcpEnds { sender, receiver } = world.ends.tcp(i);
-            sender.fetch_behind();
-            receiver.fetch_behind();
+            world.senders[i as usize].fetch_behind();
+            world.receivers[i as usize].fetch_behind();
             world.flows[i as usize].rtt_histogram.fetch_counts();
             let acks = self.parked[i as usize].acks.as_slice();
             fetch_first(acks, size_of_val(acks).min(1024));
@@ -305,7 +302,7 @@ impl BatchScheduler {
             self.count_packets(world, i);
         }
         self.outbox.sent = 0;
-        let TcpEnds { sender, receiver } = world.ends.tcp(i);
+        let (sender, receiver) = (&world.senders[i as usize], &world.receivers[i as usize]);
         self.dues[i as usize] = self.outbox.acks.home().min(sender.due()).min(receiver.due());
         self.outbox.acks.leave(&mut self.parked[i as usize]);
     }
@@ -344,7 +341,7 @@ impl BatchScheduler {
         }
         for (k, packet) in landed.iter().enumerate() {
             let lands = packet.arrived;
-            while world.ends.receiver(i).due() < lands {
+            while world.receivers[i as usize].due() < lands {
                 outbox.receiver_timer(world, i, lands);
             }
             world.now = lands;
@@ -354,7 +351,7 @@ impl BatchScheduler {
                 world.note_packet(i, packet, outbox);
             }
         }
-        while world.ends.receiver(i).due() < at {
+        while world.receivers[i as usize].due() < at {
             outbox.receiver_timer(world, i, at);
         }
     }
@@ -375,7 +372,7 @@ impl BatchScheduler {
         let outbox = &mut self.outbox;
         loop {
             let limit = outbox.acks.home().min(until);
-            while world.ends.sender(i).due() < limit {
+            while world.senders[i as usize].due() < limit {
                 outbox.sender_timer(world, i, limit);
             }
             let Some(returning) = outbox.acks.next(until) else { return };

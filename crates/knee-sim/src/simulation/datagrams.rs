@@ -7,8 +7,7 @@
 //! the path back ([`knee_net::network`]). A path is as long in one direction as in the other unless its links say
 //! otherwise: the one-way delay is the time across the links, and what these lack of half the base RTT.
 
-use super::ends::SenderFigures;
-use super::udp::{End, UdpFlow};
+use super::udp::{End, SenderFigures, UdpFlow};
 use super::world::{Outbox, World};
 use knee_cc::CaState;
 use knee_core::convert::{index_u32, low_u32, saturating_u32};
@@ -216,7 +215,7 @@ impl DatagramFlow {
 impl World {
     /// Flow `i`, if it is one of datagrams.
     pub(super) fn datagram_flow(&mut self, i: u32) -> Option<&mut DatagramFlow> {
-        match self.ends.udp_mut(i)? {
+        match self.udp_flow(i)? {
             UdpFlow::Datagrams(flow) => Some(flow),
             #[cfg(feature = "quic")]
             UdpFlow::Quic(_) => None,

@@ -2,17 +2,15 @@
 
 use super::build::OwnMake;
 use super::connections::Action;
-use super::ends::Ends;
-use super::world::{Algorithm, Flow, Outbox, World};
+use super::world::{Algorithm, Outbox, World};
 use knee_cc::{CaState, Control, DynCongestionControl, Init};
 use knee_core::convert::index_u32;
 use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Payload, Rng, Seq, Time};
 use knee_net::network::FlowPath;
 use knee_net::observe::States;
-use knee_tcp::receiver::{FullReply, Receiver, Reply};
-use knee_tcp::sender::{AckInfo, Config, Departure, Sender};
-use slab::Slab;
+use knee_tcp::receiver::Reply;
+use knee_tcp::sender::{AckInfo, Departure, Sender};
 
 /// Size of SYN and SYN-ACK as IP packets: IP and TCP headers with 20 bytes of options.
 const SYN_SIZE: u16 = 60;
@@ -28,16 +26,16 @@ impl World {
             }
             self.note_ecn(packet, path, out);
         }
-        let receiver = self.ends.receiver_mut(i);
+        let receiver = &mut self.receivers[i as usize];
         if receiver.on_data(packet, self.now, &self.receiver_config, path.base_rtt) {
-            reply(receiver, i, &mut self.full_acks, self.now, path, out);
+            self.reply(i, path, out);
         }
     }
 
     #[cold]
     fn answer_syn(&mut self, packet: &Packet, path: &FlowPath, out: &mut impl Outbox) {
         self.syns -= 1;
-        let flags = Packet::ACK | Packet::SYN | self.ends.receiver(packet.flow).ecn().of_syn_ack();
+        let flags = Packet::ACK | Packet::SYN | self.receivers[packet.flow as usize].ecn().of_syn_ack();
         let Payload::Data { tsval: tsecr, .. } = packet.payload else { panic!("no SYN: {packet:?}") };
         let answer = Reply { seq: 0, tsecr, flags }.packet(packet.flow, self.now);
         out.ack(Packet { size: SYN_SIZE, ..answer }, self.now, path);
@@ -45,57 +43,83 @@ impl World {
 
     #[inline(never)]
     fn note_ecn(&mut self, packet: &Packet, path: &FlowPath, out: &mut impl Outbox) {
-        let receiver = self.ends.receiver_mut(packet.flow);
-        if receiver.echoes_apart(packet) {
-            reply(receiver, packet.flow, &mut self.full_acks, self.now, path, out);
+        if self.receivers[packet.flow as usize].echoes_apart(packet) {
+            self.reply(packet.flow, path, out);
         }
-        receiver.note_ecn(packet);
+        self.receivers[packet.flow as usize].note_ecn(packet);
+    }
+
+    /// An ACK leaves whatever has come.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every packet or every second one")]
+    fn reply(&mut self, i: u32, path: &FlowPath, out: &mut impl Outbox) {
+        let receiver = &mut self.receivers[i as usize];
+        let reply = receiver.reply();
+        if receiver.is_disturbed() {
+            return self.reply_disturbed(i, reply, path, out);
+        }
+        out.ack(reply.packet(i, self.now), self.now, path);
+    }
+
+    /// The same where the receiver has SACK blocks to send, or misbehaves.
+    #[inline(never)]
+    fn reply_disturbed(&mut self, i: u32, reply: Reply, path: &FlowPath, out: &mut impl Outbox) {
+        let Self { receivers, full_acks, now, .. } = self;
+        receivers[i as usize].answer(reply, |ack| {
+            let mut packet = ack.reply.packet(i, *now);
+            if !ack.is_bare() {
+                packet.size += ack.blocks.option_size();
+                packet.payload = Payload::Stored(index_u32(full_acks.insert(ack)));
+            }
+            out.ack(packet, *now, path);
+        });
     }
 
     /// The timer of a delayed ACK may be due: fires it if it is. From now on it is known when it is.
     pub(super) fn on_delayed_ack_timer(&mut self, i: u32, out: &mut impl Outbox) {
-        let receiver = self.ends.receiver_mut(i);
+        let receiver = &mut self.receivers[i as usize];
         if receiver.delayed.resolve(&self.receiver_config.clock) <= self.now {
             receiver.on_delayed_ack(&self.receiver_config);
-            let path = &self.network.flow_paths[i as usize];
-            reply(receiver, i, &mut self.full_acks, self.now, path, out);
+            let path = self.network.flow_paths[i as usize];
+            self.reply(i, &path, out);
         }
     }
 
     /// A receiver that delays an ACK sends it now.
     pub(super) fn acknowledge_now(&mut self, i: u32, out: &mut impl Outbox) {
-        let receiver = self.ends.receiver_mut(i);
-        if receiver.delayed.not_before() < Time::MAX {
-            let path = &self.network.flow_paths[i as usize];
-            reply(receiver, i, &mut self.full_acks, self.now, path, out);
+        if self.receivers[i as usize].delayed.not_before() < Time::MAX {
+            let path = self.network.flow_paths[i as usize];
+            self.reply(i, &path, out);
         }
     }
 
     /// The timer of compressed SACKs may be due: fires it if it is.
     pub(super) fn on_compressed_sack_timer(&mut self, i: u32, out: &mut impl Outbox) {
-        let receiver = self.ends.receiver_mut(i);
+        let receiver = &mut self.receivers[i as usize];
         if receiver.compressed_at <= self.now && receiver.on_compressed_sack() {
-            let path = &self.network.flow_paths[i as usize];
-            reply(receiver, i, &mut self.full_acks, self.now, path, out);
+            let path = self.network.flow_paths[i as usize];
+            self.reply(i, &path, out);
         }
     }
 
-    /// A flow begins now.
+    /// A flow opens its connection now.
     pub(super) fn start(&mut self, i: u32, out: &mut impl Outbox) {
         if self.warmup == Time::ZERO {
             self.begin_figures(i);
         }
-        match self.ends[i] {
-            Ends::Tcp(_) => self.connect(i, out),
-            Ends::Udp(_) => self.start_udp(i, out),
-            Ends::Application => self.connections.act(i, Action::Start),
+        if self.connections.runs(i) {
+            return self.connections.act(i, Action::Start);
         }
+        if self.is_udp(i) {
+            return self.start_udp(i, out);
+        }
+        self.connect(i, out);
     }
 
     /// The sender at an endpoint opens its connection now.
     pub(super) fn connect(&mut self, i: u32, out: &mut impl Outbox) {
         self.flows[i as usize].syn_at = self.now;
-        self.ends.sender_mut(i).connect(self.now);
+        self.senders[i as usize].connect(self.now);
         self.send_syn(i, out);
         self.after_other(i, out);
     }
@@ -103,7 +127,7 @@ impl World {
     fn send_syn(&mut self, i: u32, out: &mut impl Outbox) {
         self.syns += 1;
         let payload = Payload::Data { seq: Seq::new(0), tsval: Sender::tsval(self.now) };
-        let flags = Packet::SYN | self.ends.sender(i).ecn.of_syn();
+        let flags = Packet::SYN | self.senders[i as usize].ecn.of_syn();
         out.data(Packet { arrived: self.now, payload, flow: i, queued: 0, size: SYN_SIZE, flags, hop: 0 }, 1);
     }
 
@@ -114,38 +138,39 @@ impl World {
         if flags & Packet::SYN != 0 {
             return self.establish(i, out);
         }
-        let Self { ends, flows, full_acks, departures, sender_config, now, .. } = self;
-        let sender = ends.sender_mut(i);
         let rtt = match payload {
             Payload::Ack { next, tsecr } => {
+                let sender = &mut self.senders[i as usize];
                 let seq = next.near(sender.snd_una());
-                sender.on_ack(&AckInfo::plain(seq, tsecr, flags), *now, sender_config, departures)
+                sender.on_ack(&AckInfo::plain(seq, tsecr, flags), self.now, &self.sender_config, &mut self.departures)
             }
-            other => {
-                let ack = full_acks.remove(other.key() as usize);
-                on_full_ack(sender, &ack, *now, sender_config, departures)
-            }
+            other => self.on_full_ack(i, other),
         };
-        flows[self.connections.owner(i) as usize].book_rtt(rtt);
-        if after_sender(sender, i, &flows[i as usize], departures, *now, out) {
-            self.note_news(i, out);
-        }
+        self.flows[self.connections.owner(i) as usize].book_rtt(rtt);
+        self.after_sender(i, out);
     }
 
     /// The ACK that a packet of TCP carries.
     pub(super) fn ack(&self, packet: &Packet) -> AckInfo<'_> {
         match packet.payload {
             Payload::Ack { next, tsecr } => {
-                let seq = next.near(self.ends.sender(packet.flow).snd_una());
+                let seq = next.near(self.senders[packet.flow as usize].snd_una());
                 AckInfo::plain(seq, tsecr, packet.flags)
             }
             other => self.full_acks[other.key() as usize].info(),
         }
     }
 
+    /// A sender takes an ACK for which a packet has no room.
+    #[inline(never)]
+    fn on_full_ack(&mut self, i: u32, payload: Payload) -> Option<Time> {
+        let ack = self.full_acks.remove(payload.key() as usize);
+        self.senders[i as usize].on_ack(&ack.info(), self.now, &self.sender_config, &mut self.departures)
+    }
+
     #[cold]
     fn establish(&mut self, i: u32, out: &mut impl Outbox) {
-        let sender = self.ends.sender_mut(i);
+        let sender = &mut self.senders[i as usize];
         if sender.established() {
             return;
         }
@@ -163,7 +188,7 @@ impl World {
     pub(super) fn open_established(&mut self, i: u32, rtt: Option<Time>, out: &mut impl Outbox) {
         let now = self.now;
         let rng = Rng::stream(self.seed, &self.stream_name(i));
-        let sender = self.ends.sender_mut(i);
+        let sender = &mut self.senders[i as usize];
         sender.establish(rtt, now);
         let init = Init {
             now,
@@ -191,7 +216,7 @@ impl World {
 
     /// A sender's retransmission timer may be due: fires it if it is. From now on it is known when it is.
     pub(super) fn on_retransmit_timer(&mut self, i: u32, out: &mut impl Outbox) {
-        let (sender, now) = (self.ends.sender_mut(i), self.now);
+        let (sender, now) = (&mut self.senders[i as usize], self.now);
         if sender.timer.resolve(&self.sender_config.clock) > now {
             return;
         }
@@ -208,7 +233,7 @@ impl World {
 
     /// A paced sender may send again: lets it if it may.
     pub(super) fn on_pace_timer(&mut self, i: u32, out: &mut impl Outbox) {
-        let sender = self.ends.sender_mut(i);
+        let sender = &mut self.senders[i as usize];
         if sender.pace_at <= self.now {
             sender.on_pace(self.now, &self.sender_config, &mut self.departures);
             self.after_other(i, out);
@@ -218,25 +243,26 @@ impl World {
     /// What follows a timer and all else that is rare.
     #[inline(never)]
     pub(super) fn after_other(&mut self, i: u32, out: &mut impl Outbox) {
-        let sender = self.ends.sender_mut(i);
-        if after_sender(sender, i, &self.flows[i as usize], &mut self.departures, self.now, out) {
-            self.note_news(i, out);
-        }
+        self.after_sender(i, out);
     }
 
-    /// Puts on record what is new of a sender.
-    #[cold]
-    fn note_news(&mut self, i: u32, out: &mut impl Outbox) {
-        self.note_state(i);
-        // A flow that was stopped is done without having sent it all.
-        if self.ends.sender(i).acked_bytes() == self.flows[i as usize].complete_at {
-            self.complete_now(i, out);
+    /// What follows every call of a sender: its packets leave, its changes of state are noted.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with nearly every ACK")]
+    fn after_sender(&mut self, i: u32, out: &mut impl Outbox) {
+        let sender = &mut self.senders[i as usize];
+        if !self.departures.is_empty() {
+            packets(&mut self.departures, sender, i, self.now, out);
+        }
+        if self.flows[i as usize].has_news(sender) {
+            self.note_state(i);
+            self.complete(i, out);
         }
     }
 
     #[cold]
     fn note_state(&mut self, i: u32) {
-        let sender = self.ends.sender(i);
+        let sender = &self.senders[i as usize];
         let (control, ca, timeouts) = (sender.control, sender.state(), sender.timeouts);
         self.note_states(i, &control, ca, timeouts);
     }
@@ -262,6 +288,14 @@ impl World {
         }
     }
 
+    #[cold]
+    fn complete(&mut self, i: u32, out: &mut impl Outbox) {
+        // A flow that was stopped is done without having sent it all.
+        if self.senders[i as usize].acked_bytes() == self.flows[i as usize].complete_at {
+            self.complete_now(i, out);
+        }
+    }
+
     /// All that flow `i` had to send is acknowledged now.
     pub(super) fn complete_now(&mut self, i: u32, out: &mut impl Outbox) {
         let flow = &mut self.flows[i as usize];
@@ -271,74 +305,6 @@ impl World {
             out.completed(i, self.now);
         }
     }
-}
-
-/// An ACK of receiver `i` leaves, whatever has come.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "with every packet or every second one")]
-fn reply(
-    receiver: &mut Receiver,
-    i: u32,
-    full_acks: &mut Slab<FullReply>,
-    now: Time,
-    path: &FlowPath,
-    out: &mut impl Outbox,
-) {
-    let reply = receiver.reply();
-    if receiver.is_disturbed() {
-        return reply_disturbed(receiver, i, full_acks, reply, now, path, out);
-    }
-    out.ack(reply.packet(i, now), now, path);
-}
-
-/// The same where the receiver has SACK blocks to send, or misbehaves.
-#[inline(never)]
-fn reply_disturbed(
-    receiver: &mut Receiver,
-    i: u32,
-    full_acks: &mut Slab<FullReply>,
-    reply: Reply,
-    now: Time,
-    path: &FlowPath,
-    out: &mut impl Outbox,
-) {
-    receiver.answer(reply, |ack| {
-        let mut packet = ack.reply.packet(i, now);
-        if !ack.is_bare() {
-            packet.size += ack.blocks.option_size();
-            packet.payload = Payload::Stored(index_u32(full_acks.insert(ack)));
-        }
-        out.ack(packet, now, path);
-    });
-}
-
-/// What follows every call of sender `i`: its packets leave. True: something of it is to be put on record.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "with nearly every ACK")]
-fn after_sender(
-    sender: &mut Sender,
-    i: u32,
-    flow: &Flow,
-    departures: &mut Vec<Departure>,
-    now: Time,
-    out: &mut impl Outbox,
-) -> bool {
-    if !departures.is_empty() {
-        packets(departures, sender, i, now, out);
-    }
-    flow.has_news(sender)
-}
-
-/// A sender takes an ACK for which a packet has no room.
-#[inline(never)]
-fn on_full_ack(
-    sender: &mut Sender,
-    ack: &FullReply,
-    now: Time,
-    config: &Config,
-    departures: &mut Vec<Departure>,
-) -> Option<Time> {
-    sender.on_ack(&ack.info(), now, config, departures)
 }
 
 /// Makes packets of what a sender sends now.

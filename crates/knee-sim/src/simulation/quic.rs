@@ -5,8 +5,7 @@
 //! lost is sent again in other packets, and persistent congestion stands where TCP has timeouts.
 
 use super::build::{OwnMake, algorithm, ecn};
-use super::ends::SenderFigures;
-use super::udp::{End, UdpFlow};
+use super::udp::{End, SenderFigures, UdpFlow};
 use super::world::{Algorithm, Outbox, World};
 use crate::stacks;
 use knee_cc::{CaState, Control, Entry};
@@ -168,7 +167,7 @@ impl QuicFlow {
 impl World {
     /// Flow `i`, if it is one of QUIC.
     fn quic_flow(&mut self, i: u32) -> Option<&mut QuicFlow> {
-        match self.ends.udp_mut(i)? {
+        match self.udp_flow(i)? {
             UdpFlow::Quic(flow) => Some(flow),
             UdpFlow::Datagrams(_) => None,
         }
@@ -254,7 +253,8 @@ impl World {
     /// Notes what has become of the sender of QUIC flow `i`.
     fn note_quic(&mut self, i: u32, out: &mut impl Outbox) {
         let now = self.now;
-        let Some(UdpFlow::Quic(flow)) = self.ends.udp_mut(i) else { return };
+        let udp = self.udp.get_mut(i as usize).and_then(Option::as_deref_mut);
+        let Some(UdpFlow::Quic(flow)) = udp else { return };
         let finished = flow.ends.as_ref().is_some_and(|ends| ends.0.finished());
         // What was sent may have changed the window, which holds from now on.
         flow.note_cwnd(now);

@@ -1,36 +1,38 @@
 //! Taking figures: at the end of each interval, where a window of measurement begins or ends, and at the end.
 
 use super::connections::Action;
-use super::ends::{Ends, SenderFigures};
+use super::udp::SenderFigures;
 use super::world::{Flow, World};
 use knee_core::cache::fetch;
 use knee_core::convert::index_u32;
 use knee_core::{Packet, Payload, Received, Time};
 use knee_net::events::Event;
 use knee_net::observe::{FlowCounts, Interval, Rows};
-use knee_net::output::Output;
+use knee_net::output::{Output, SenderState};
 use knee_queue::Note;
 
 /// Flows whose state is fetched before it is sampled.
-const FLOWS_AHEAD: u32 = 4;
+const FLOWS_AHEAD: usize = 4;
 /// How many drops ahead the flow of a dropped packet is fetched.
 const DROPS_AHEAD: usize = 8;
 
 impl World {
-    /// What flow `i` has counted.
-    fn counts(&mut self, i: u32) -> FlowCounts {
-        if self.ends.is_application(i) { self.application_counts(i) } else { self.endpoint_counts(i) }
+    fn counts(&mut self, i: usize) -> FlowCounts {
+        if let Some(counts) = self.application_counts(index_u32(i)) {
+            return counts;
+        }
+        self.endpoint_counts(i)
     }
 
-    /// The same of the sender and the receiver with this number.
-    pub(super) fn endpoint_counts(&mut self, i: u32) -> FlowCounts {
-        let sender = self.ends.figures(i, self.now);
+    /// Those of the sender and the receiver with this number.
+    pub(super) fn endpoint_counts(&mut self, i: usize) -> FlowCounts {
+        let sender = self.sender_figures(i);
         self.counts_of(i, &sender)
     }
 
-    fn counts_of(&self, i: u32, sender: &SenderFigures) -> FlowCounts {
-        let (received, flow) = (self.ends.received(i), &self.flows[i as usize]);
-        let overhead = u64::from(flow.overhead);
+    fn counts_of(&self, i: usize, sender: &SenderFigures) -> FlowCounts {
+        let received = self.received(i);
+        let overhead = u64::from(self.flows[i].overhead);
         let counters = &sender.counters;
         FlowCounts {
             at: self.now,
@@ -38,7 +40,7 @@ impl World {
             new_bytes: sender.new_bytes,
             outstanding: sender.outstanding,
             sent_bytes: counters.sent_bytes + overhead * counters.sent,
-            received_bytes: received_bytes(received, flow),
+            received_bytes: received_bytes(received, &self.flows[i]),
             received: received.packets,
             queued_units: received.queued_units,
             sent: counters.sent,
@@ -51,8 +53,8 @@ impl World {
 
     /// The figures of a flow begin.
     pub(super) fn begin_figures(&mut self, i: u32) {
-        let counts = self.counts(i);
-        self.fold_rtt(i);
+        let counts = self.counts(i as usize);
+        self.fold_rtt(i as usize);
         if !self.record.begin_figures(i as usize, counts) {
             return;
         }
@@ -63,8 +65,8 @@ impl World {
     }
 
     fn end_figures(&mut self, i: u32) {
-        let counts = self.counts(i);
-        self.fold_rtt(i);
+        let counts = self.counts(i as usize);
+        self.fold_rtt(i as usize);
         self.flows[i as usize].watched = false;
         self.record.end_figures(i as usize, counts);
         if let Some(flow) = self.datagram_flow(i) {
@@ -73,15 +75,15 @@ impl World {
     }
 
     /// Folds the interval's RTT samples, and adds them to the figures, if those are being taken.
-    fn fold_rtt(&mut self, i: u32) {
-        let flow = &mut self.flows[i as usize];
+    fn fold_rtt(&mut self, i: usize) {
+        let flow = &mut self.flows[i];
         let spread = std::mem::take(&mut flow.rtt);
         if flow.watched {
             flow.rtt_histogram.fold(&spread);
         }
-        self.record.add_rtts(i as usize, &spread);
+        self.record.add_rtts(i, &spread);
         let watched = flow.watched;
-        if let Some(flow) = self.datagram_flow(i) {
+        if let Some(flow) = self.datagram_flow(index_u32(i)) {
             flow.watch.fold(watched);
         }
     }
@@ -95,61 +97,66 @@ impl World {
 
     /// Bytes that each flow has received. Senders are not asked: where time passes in batches, they may be ahead.
     fn received_by_flow(&self) -> Vec<u64> {
-        let by_endpoint = |i: u32| received_bytes(self.ends.received(i), &self.flows[i as usize]);
-        let of_flow = |i: u32| match self.ends[i] {
-            Ends::Tcp(_) | Ends::Udp(_) => by_endpoint(i),
-            Ends::Application => {
-                let connections = self.connections.data_halves(i).map(by_endpoint);
-                self.connections.gone(i).received_bytes + connections.sum::<u64>()
+        let by_endpoint = |i: usize| received_bytes(self.received(i), &self.flows[i]);
+        let of_flow = |i: usize| match self.connections.received_by_gone(index_u32(i)) {
+            None => by_endpoint(i),
+            Some(gone) => {
+                gone + self.connections.data_halves(index_u32(i)).map(|half| by_endpoint(half as usize)).sum::<u64>()
             }
         };
-        (0..self.connections.flows).map(of_flow).collect()
+        (0..self.connections.flows as usize).map(of_flow).collect()
     }
 
     /// Takes the sample of an interval that ends now.
     pub(super) fn sample(&mut self) {
         let Some(interval) = self.record.end_interval(self.now) else { return };
-        for i in 0..self.connections.flows {
-            let ahead = i + FLOWS_AHEAD;
-            if self.prefetches
-                && ahead < self.connections.flows
-                && let Ends::Tcp(tcp) = &self.ends[ahead]
-            {
-                tcp.sender.fetch();
-                fetch(&tcp.receiver);
-                fetch(&self.flows[ahead as usize]);
+        for i in 0..self.connections.flows as usize {
+            if self.prefetches && i + FLOWS_AHEAD < self.flows.len() {
+                self.senders[i + FLOWS_AHEAD].fetch();
+                fetch(&self.receivers[i + FLOWS_AHEAD]);
+                fetch(&self.flows[i + FLOWS_AHEAD]);
             }
             self.sample_flow(i, interval);
         }
         self.sample_links();
     }
 
-    pub(super) fn sample_flow(&mut self, i: u32, interval: Interval) {
-        if self.record.start(i as usize) >= self.now {
+    pub(super) fn sample_flow(&mut self, i: usize, interval: Interval) {
+        if self.record.start(i) >= self.now {
             return;
         }
-        let full_control = self.has_full_control(i);
-        let (counts, state) = match self.ends[i] {
-            Ends::Tcp(_) | Ends::Udp(_) => {
-                let sender = self.ends.figures(i, self.now);
-                (self.counts_of(i, &sender), sender.state(full_control))
+        let mut sender = self.sender_figures(i);
+        let counts = match self.application_counts(index_u32(i)) {
+            None => self.counts_of(i, &sender),
+            Some(counts) => {
+                let (cwnd, in_flight) = self.application_windows(index_u32(i));
+                (sender.cwnd, sender.in_flight, sender.pacing_rate_bps) = (Some(cwnd), in_flight, None);
+                counts
             }
-            Ends::Application => (self.application_counts(i), self.application_state(i, full_control)),
         };
         self.fold_rtt(i);
-        let row = self.record.row(i as usize, interval, &counts).with_sender(&state);
+        let state = SenderState {
+            phase: sender.phase,
+            ca: sender.ca,
+            full_control: self.has_full_control(i),
+            srtt: sender.srtt,
+            cwnd: sender.cwnd,
+            in_flight: sender.in_flight,
+            pacing_rate_bps: sender.pacing_rate_bps,
+        };
+        let row = self.record.row(i, interval, &counts).with_sender(&state);
         self.record.rows.sample(row);
-        if let Some(flow) = self.datagram_flow(i) {
+        if let Some(flow) = self.datagram_flow(index_u32(i)) {
             let row = flow.watch.row(flow.counts(), &row);
             self.record.rows.delays.push(row);
         }
     }
 
     /// Whether the algorithm of flow `i` keeps its window in recovery too.
-    fn has_full_control(&self, i: u32) -> bool {
+    fn has_full_control(&self, i: usize) -> bool {
         // Datagrams have no algorithm.
         self.algorithms
-            .get(self.flows[i as usize].algorithm as usize)
+            .get(self.flows[i].algorithm as usize)
             .is_some_and(|algorithm| algorithm.entry.needs.full_control)
     }
 
@@ -224,7 +231,7 @@ impl World {
     fn book_drop(&mut self, link: u32, at: Time, packet: &Packet) {
         let owner = self.connections.owner(packet.flow);
         self.acks -= u64::from(packet.has(Packet::ACK));
-        if self.ends.is_udp(packet.flow) {
+        if self.is_udp(packet.flow) {
             self.drop_udp(packet);
             self.flows[packet.flow as usize].dropped += u64::from(!packet.has(Packet::ACK));
         } else if packet.has(Packet::ACK) {
@@ -254,7 +261,7 @@ impl World {
                 if let Some(link) = link {
                     self.book_news(link);
                 }
-                if let Some(flow) = flow.filter(|&flow| self.ends.is_application(flow)) {
+                if let Some(flow) = flow.filter(|&flow| self.connections.runs(flow)) {
                     self.follow_rtt(flow);
                 }
                 self.record(flow, link, name, value);
@@ -262,16 +269,18 @@ impl World {
             Event::Sample => self.sample(),
             Event::Measure(i) => self.begin_figures(i),
             Event::MeasureLinks => {
-                let counts = (0..self.connections.flows).map(|i| self.counts(i));
+                let counts = (0..self.connections.flows as usize).map(|i| self.counts(i));
                 let delivered = counts.map(|counts| (counts.delivered_bytes, counts.received_bytes)).collect();
                 self.record.begin_window(self.now, &mut self.network.links, delivered);
             }
             Event::Stop(i) => {
                 self.end_figures(i);
-                match &mut self.ends[i] {
-                    Ends::Tcp(tcp) => tcp.sender.stop(),
-                    Ends::Udp(flow) => flow.stop(),
-                    Ends::Application => self.connections.act(i, Action::Stop),
+                if self.connections.runs(i) {
+                    return self.connections.act(i, Action::Stop);
+                }
+                match self.udp_flow(i) {
+                    Some(flow) => flow.stop(),
+                    None => self.senders[i as usize].stop(),
                 }
             }
             Event::CommonStart => {
@@ -301,7 +310,7 @@ impl World {
     /// # Errors
     /// If the spool could not be written.
     pub fn finish(mut self) -> std::io::Result<(Output, Rows)> {
-        let counts: Vec<FlowCounts> = (0..self.connections.flows).map(|i| self.counts(i)).collect();
+        let counts: Vec<FlowCounts> = (0..self.connections.flows as usize).map(|i| self.counts(i)).collect();
         let flows = counts.into_iter().zip(self.flows.iter().map(|flow| &flow.rtt_histogram));
         let last = self.last_before(self.now);
         let mut output = self.record.output(self.now, last, &mut self.network.links, flows);

@@ -105,7 +105,7 @@ impl BatchScheduler {
 
     /// Grows the per-endpoint tables.
     fn make_room(&mut self, world: &World) {
-        let endpoints = world.ends.len();
+        let endpoints = world.senders.len();
         if self.dues.len() < endpoints {
             self.dues.resize(endpoints, Time::MAX);
             self.parked.resize_with(endpoints, Parked::default);

@@ -70,7 +70,7 @@ impl BatchOutbox {
     /// Lets the next timer of a receiver fire if it is due before `limit`; from then on it is known when it is due.
     #[inline(never)]
     pub(super) fn receiver_timer(&mut self, world: &mut World, i: u32, limit: Time) {
-        let receiver = world.ends.receiver_mut(i);
+        let receiver = &mut world.receivers[i as usize];
         let (due, compressed) = (receiver.delayed.resolve(&world.receiver_config.clock), receiver.compressed_at);
         if due.min(compressed) >= limit {
             return;
@@ -89,7 +89,7 @@ impl BatchOutbox {
     /// As [`BatchOutbox::receiver_timer`], of a sender.
     #[inline(never)]
     pub(super) fn sender_timer(&mut self, world: &mut World, i: u32, limit: Time) {
-        let sender = world.ends.sender_mut(i);
+        let sender = &mut world.senders[i as usize];
         let (due, pace) = (sender.timer.resolve(&world.sender_config.clock), sender.pace_at);
         if due.min(pace) >= limit {
             return;
