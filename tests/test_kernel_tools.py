@@ -27,8 +27,8 @@ def test_one_that_does_not_end_is_killed_with_what_it_has_started(
     monkeypatch.setattr(tools, "_CLEAN_UP_S", 0.2)
     beat = tmp_path / "beat"
     child = f"trap '' TERM; while :; do echo x >> {beat}; sleep 0.02; done"
+    begun = f"until [ -e {beat} ]; do sleep 0.01; done; echo begun"
     with pytest.raises(KeyboardInterrupt):
-        begun = f"until [ -e {beat} ]; do sleep 0.01; done; echo begun"
         tools.run(["sh", "-c", f"trap '' TERM; ({child}) & {begun}; wait; sleep 1000"], "Waiting", _interrupt)
     left = beat.stat().st_size
     time.sleep(0.3)
