@@ -153,7 +153,7 @@ def _reached(name: str, codes: dict[str, str]) -> list[str]:
 
 
 def algorithms(spec: str) -> set[str]:
-    """The algorithms that a specification runs: none where it is refused because it is none."""
+    """The algorithms that a specification names; none where it is no specification."""
     try:
         told = json.loads(spec)
         controls = {f"cc/{flow['cc']}" for flow in told["flows"]}

@@ -126,8 +126,11 @@ def run(
 def _end(process: subprocess.Popen[str]) -> None:
     """Ends a program with all that it has started; first it may clean up: mmdebstrap takes down what it has mounted."""
     os.killpg(process.pid, signal.SIGTERM)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.communicate(timeout=_CLEAN_UP_S)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=_CLEAN_UP_S)
+    finally:
+        # Whoever interrupts once more does not want to wait.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
