@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from pathlib import Path
 
@@ -21,9 +22,12 @@ def test_a_program_that_is_ended_cleans_up_first(tmp_path: Path) -> None:
     assert (tmp_path / "cleaned").read_text() == "done\n"
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["waits", "interrupted again"])
 def test_one_that_does_not_end_is_killed_with_what_it_has_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if again:
+        monkeypatch.setattr(subprocess.Popen, "communicate", lambda *_, **__: _interrupt(""))
     monkeypatch.setattr(tools, "_CLEAN_UP_S", 0.2)
     beat = tmp_path / "beat"
     child = f"trap '' TERM; while :; do echo x >> {beat}; sleep 0.02; done"
