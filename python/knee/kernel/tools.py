@@ -111,10 +111,12 @@ def run(
             raise RunError(f"{what} failed: {command[0]} does not run ({error.strerror}).") from None
         finally:
             if process is not None:
-                if process.poll() is None:
-                    _end(process)
-                if process.stdout is not None:
-                    process.stdout.close()
+                try:
+                    if process.poll() is None:
+                        _end(process)
+                finally:
+                    if process.stdout is not None:
+                        process.stdout.close()
     if code:
         last = [text for text in words if text.strip()]
         errors = [text for text in last if "error" in text.lower() or text.startswith("E:")]
