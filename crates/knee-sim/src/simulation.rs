@@ -15,6 +15,7 @@ mod connections;
 mod datagrams;
 mod distributions;
 mod endpoints;
+mod ends;
 mod event_scheduler;
 #[cfg(any(test, feature = "testing"))]
 pub mod invariants;
@@ -108,8 +109,8 @@ impl Simulation {
     /// Writes what senders do into `logs`, by flow. Must be called before the first step. With it time passes event by
     /// event.
     pub fn log(&mut self, logs: Vec<Option<Log>>) {
-        let tcp = logs.iter().enumerate().map(|(i, log)| log.clone().filter(|_| !self.world.is_udp(index_u32(i))));
-        let grouped = (0..logs.len()).map(|i| self.world.connections.runs(index_u32(i)));
+        let tcp = logs.iter().enumerate().map(|(i, log)| log.clone().filter(|_| !self.world.ends.is_udp(index_u32(i))));
+        let grouped = (0..logs.len()).map(|i| self.world.ends.is_application(index_u32(i)));
         self.tap(Box::new(SenderLogs::new(tcp.collect(), grouped.collect())));
         self.world.logs = logs;
     }
@@ -165,7 +166,7 @@ impl Simulation {
 
     /// How many endpoints there are: one for each flow, and as many as connections of applications were open at a time.
     pub fn endpoints(&self) -> usize {
-        self.world.senders.len()
+        self.world.ends.len()
     }
 
     /// Checks the books: no packet created or lost unaccounted, no counter out of step.

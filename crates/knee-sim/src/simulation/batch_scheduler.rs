@@ -17,6 +17,7 @@ mod applications;
 mod outbox;
 
 use super::ack_path::Parked;
+use super::ends::{Ends, TcpEnds};
 use super::landings::Landings;
 use super::obstacle::Obstacle;
 use super::stages::{START, Stages, landed_before};
@@ -27,6 +28,8 @@ use knee_core::convert::index_u32;
 use knee_net::events::{Event, Events};
 use knee_net::observe::Interval;
 use knee_net::spec::Change;
+use knee_tcp::receiver::Receiver;
+use knee_tcp::sender::Sender;
 use outbox::BatchOutbox;
 
 /// Batches pay where at least one flow in 16 is active in each.
@@ -71,7 +74,7 @@ impl BatchScheduler {
     /// # Errors
     /// Where batches cannot be, or do not pay.
     pub(super) fn stages(world: &World) -> Result<Stages, Obstacle> {
-        if !world.udp.is_empty() {
+        if world.ends.iter().any(|(_, ends)| matches!(ends, Ends::Udp(_))) {
             return Err(Obstacle::Udp);
         }
         if !world.connections.are_independent() {
@@ -95,7 +98,7 @@ impl BatchScheduler {
     pub(super) fn new(world: &World, stages: Stages, agenda: Events) -> Self {
         let flows = world.flows.len();
         let all = (0..flows).map(|i| (world.record.start(i), index_u32(i)));
-        let (applications, mut starts): (Vec<_>, Vec<_>) = all.partition(|&(_, i)| world.connections.runs(i));
+        let (applications, mut starts): (Vec<_>, Vec<_>) = all.partition(|&(_, i)| world.ends.is_application(i));
         starts.sort_unstable_by(|a, b| b.cmp(a));
         let mut scheduler = Self {
             agenda,
@@ -227,14 +230,16 @@ impl BatchScheduler {
             if world.prefetches {
                 self.fetch_ahead(world, &visits[k..], interval.is_some());
             }
-            self.enter(world, i);
-            self.receive(world, i, self.at);
-            if let Some(interval) = interval {
-                world.now = self.at;
-                world.sample_flow(i as usize, interval);
-            }
-            self.send(world, i, limit);
-            self.leave(world, i);
+            self.visit(world, i, |scheduler, world, tcp| {
+                scheduler.receive(world, &mut tcp.receiver, i, scheduler.at);
+                if let Some(interval) = interval {
+                    world.now = scheduler.at;
+                    if world.has_started(i) {
+                        world.sample_ends(i, interval, &tcp.figures(world.now));
+                    }
+                }
+                scheduler.send(world, &mut tcp.sender, i, limit);
+            });
         }
         self.visits = visits;
         self.visit_starts(world, limit);
@@ -250,7 +255,7 @@ impl BatchScheduler {
             self.enter(world, i);
             self.outbox.turn = START | u64::from(i);
             world.start(i, &mut self.outbox);
-            self.send(world, i, limit);
+            world.with_tcp(i, |world, tcp| self.send(world, &mut tcp.sender, i, limit));
             self.leave(world, i);
         }
     }
@@ -259,25 +264,35 @@ impl BatchScheduler {
     #[inline]
     fn fetch_ahead(&self, world: &World, visits: &[u32], sampled: bool) {
         if let Some(&i) = visits.get(FLOWS_AHEAD.0) {
+            let tcp = world.ends.tcp(i);
             let i = i as usize;
             if sampled {
-                fetch(&world.senders[i]);
+                fetch(&tcp.sender);
                 fetch(&world.flows[i]);
             } else {
-                world.senders[i].fetch();
+                tcp.sender.fetch();
                 fetch_first(&world.flows[i], 1);
             }
-            fetch(&world.receivers[i]);
+            fetch(&tcp.receiver);
             fetch(&world.network.flow_paths[i]);
             fetch_first(&self.parked[i], 1);
         }
         if let Some(&i) = visits.get(FLOWS_AHEAD.1) {
-            world.senders[i as usize].fetch_behind();
-            world.receivers[i as usize].fetch_behind();
+            let TcpEnds { sender, receiver } = world.ends.tcp(i);
+            sender.fetch_behind();
+            receiver.fetch_behind();
             world.flows[i as usize].rtt_histogram.fetch_counts();
             let acks = self.parked[i as usize].acks.as_slice();
             fetch_first(acks, size_of_val(acks).min(1024));
         }
+    }
+
+    /// Lets TCP's ends of path `i` act in a visit.
+    #[inline]
+    fn visit(&mut self, world: &mut World, i: u32, act: impl FnOnce(&mut Self, &mut World, &mut TcpEnds)) {
+        self.enter(world, i);
+        world.with_tcp(i, |world, tcp| act(self, world, tcp));
+        self.leave(world, i);
     }
 
     /// A visit of a flow begins.
@@ -302,7 +317,7 @@ impl BatchScheduler {
             self.count_packets(world, i);
         }
         self.outbox.sent = 0;
-        let (sender, receiver) = (&world.senders[i as usize], &world.receivers[i as usize]);
+        let TcpEnds { sender, receiver } = world.ends.tcp(i);
         self.dues[i as usize] = self.outbox.acks.home().min(sender.due()).min(receiver.due());
         self.outbox.acks.leave(&mut self.parked[i as usize]);
     }
@@ -313,26 +328,24 @@ impl BatchScheduler {
         self.choose(at);
         let visits = std::mem::take(&mut self.visits);
         for &i in &visits {
-            self.enter(world, i);
-            self.receive(world, i, at);
-            self.leave(world, i);
+            self.visit(world, i, |scheduler, world, tcp| scheduler.receive(world, &mut tcp.receiver, i, at));
         }
         self.visits = visits;
     }
 
     /// A receiver takes what has landed up to `at`, and its timers before.
     #[inline]
-    fn receive(&mut self, world: &mut World, i: u32, at: Time) {
+    fn receive(&mut self, world: &mut World, receiver: &mut Receiver, i: u32, at: Time) {
         if world.connections.is_half(i) {
-            self.receive_as::<true>(world, i, at);
+            self.receive_as::<true>(world, receiver, i, at);
         } else {
-            self.receive_as::<false>(world, i, at);
+            self.receive_as::<false>(world, receiver, i, at);
         }
     }
 
     /// `HALF`: whether it is one of a connection that an application has opened.
     #[inline]
-    fn receive_as<const HALF: bool>(&mut self, world: &mut World, i: u32, at: Time) {
+    fn receive_as<const HALF: bool>(&mut self, world: &mut World, receiver: &mut Receiver, i: u32, at: Time) {
         let (path, outbox) = (world.network.flow_paths[i as usize], &mut self.outbox);
         let (landed, places) = self.landings.take(i, landed_before(at, outbox.landing));
         if HALF && let Some(last) = landed.last() {
@@ -341,48 +354,47 @@ impl BatchScheduler {
         }
         for (k, packet) in landed.iter().enumerate() {
             let lands = packet.arrived;
-            while world.receivers[i as usize].due() < lands {
-                outbox.receiver_timer(world, i, lands);
+            while receiver.due() < lands {
+                outbox.receiver_timer(world, receiver, i, lands);
             }
             world.now = lands;
             outbox.place = places.get(k).copied().unwrap_or(i);
-            world.on_data(i, packet, &path, outbox);
+            world.on_data(receiver, packet, &path, outbox);
             if HALF {
-                world.note_packet(i, packet, outbox);
+                world.note_packet(receiver, packet, outbox);
             }
         }
-        while world.receivers[i as usize].due() < at {
-            outbox.receiver_timer(world, i, at);
+        while receiver.due() < at {
+            outbox.receiver_timer(world, receiver, i, at);
         }
     }
 
     /// A sender takes its ACKs and timers before `until`.
     #[inline]
-    fn send(&mut self, world: &mut World, i: u32, until: Time) {
+    fn send(&mut self, world: &mut World, sender: &mut Sender, i: u32, until: Time) {
         if world.connections.is_half(i) {
-            self.send_as::<true>(world, i, until);
+            self.send_as::<true>(world, sender, i, until);
         } else {
-            self.send_as::<false>(world, i, until);
+            self.send_as::<false>(world, sender, i, until);
         }
     }
 
     /// `HALF`: as for [`BatchScheduler::receive_as`].
     #[inline]
-    fn send_as<const HALF: bool>(&mut self, world: &mut World, i: u32, until: Time) {
+    fn send_as<const HALF: bool>(&mut self, world: &mut World, sender: &mut Sender, i: u32, until: Time) {
         let outbox = &mut self.outbox;
         loop {
             let limit = outbox.acks.home().min(until);
-            while world.senders[i as usize].due() < limit {
-                outbox.sender_timer(world, i, limit);
+            while sender.due() < limit {
+                outbox.sender_timer(world, sender, i, limit);
             }
             let Some(returning) = outbox.acks.next(until) else { return };
             world.now = returning.at;
             outbox.turn = returning.turn();
-            let (payload, flags) = returning.ack();
-            world.on_ack(i, payload, flags, outbox);
+            world.on_ack(sender, i, returning.ack(), outbox);
             if HALF {
                 outbox.moved_at = returning.at;
-                world.note_acknowledged(i);
+                world.note_acknowledged(sender, i);
                 outbox.due.take_from(world, outbox.turn);
             }
         }
@@ -401,9 +413,7 @@ impl BatchScheduler {
             if world.record.in_common() {
                 self.receive_all(world, at);
             } else {
-                self.enter(world, i);
-                self.receive(world, i, at);
-                self.leave(world, i);
+                self.visit(world, i, |scheduler, world, tcp| scheduler.receive(world, &mut tcp.receiver, i, at));
             }
             world.now = at;
             world.end_transfer(i);

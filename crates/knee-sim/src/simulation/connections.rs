@@ -216,11 +216,6 @@ impl Connections {
         if self.is_half(i) { self.half(i).id } else { ConnectionId::of_flow(i) }
     }
 
-    /// Whether flow `i` runs an application.
-    pub(super) fn runs(&self, i: u32) -> bool {
-        self.running(i).is_some()
-    }
-
     fn running(&self, flow: u32) -> Option<&Running> {
         self.applications.get(flow as usize)?.as_deref()
     }
@@ -251,11 +246,11 @@ impl Connections {
         self.actions.pop_front()
     }
 
-    /// Lets flow `i` of `spec` run the application that its traffic asks for, if any.
-    pub(super) fn add(&mut self, i: usize, flow: &FlowSpec, ecn: Ecn, spec: &Spec) {
-        let Some(traffic) = &flow.traffic else { return };
+    /// Lets flow `i` of `spec` run the application that its traffic asks for. False: it asks for none.
+    pub(super) fn add(&mut self, i: usize, flow: &FlowSpec, ecn: Ecn, spec: &Spec) -> bool {
+        let Some(traffic) = &flow.traffic else { return false };
         let rng = Rng::stream(spec.seed, &format!("traffic/{i}"));
-        let Some(application) = knee_traffic::application(traffic, rng) else { return };
+        let Some(application) = knee_traffic::application(traffic, rng) else { return false };
         self.independent &= traffic.has_independent_connections();
         self.applications.resize_with(spec.flows.len(), || None);
         self.applications[i] = Some(Box::new(Running {
@@ -271,6 +266,7 @@ impl Connections {
             paced: flow.pacing,
             ecn,
         }));
+        true
     }
 
     /// Half `i` sends packets now.
@@ -309,9 +305,9 @@ impl Connections {
         (half.arrives_at, half.acked_at) = (arrives_at, acked_at);
     }
 
-    /// Bytes that connections of flow `i` have received that are gone; none: it runs no application.
-    pub(super) fn received_by_gone(&self, i: u32) -> Option<u64> {
-        self.running(i).map(|running| running.gone.received_bytes)
+    /// What those connections of flow `i` had counted that are gone.
+    pub(super) fn gone(&self, i: u32) -> FlowCounts {
+        self.running(i).map_or_else(FlowCounts::default, |running| running.gone)
     }
 
     /// When halves that were released are free next, after `now`; `Time::MAX`: there are no connections.

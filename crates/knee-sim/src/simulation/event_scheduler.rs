@@ -5,8 +5,9 @@
 
 use super::alarms::Alarms;
 use super::connections::Action;
+use super::ends::Ends;
 use super::udp::End;
-use super::world::{Endpoint, Outbox, World};
+use super::world::{Outbox, World};
 use crate::Tap;
 use knee_core::cache::{fetch, fetch_first};
 use knee_core::convert::index_u32;
@@ -106,9 +107,10 @@ impl EventScheduler {
             }
             Event::Start(i) => {
                 world.start(i, &mut self.sent);
-                match world.endpoint(i) {
-                    Endpoint::Udp => self.after_udp(world, i, End::Sender),
-                    Endpoint::Tcp | Endpoint::Connection => self.after_sender(world, i),
+                match world.ends[i] {
+                    Ends::Tcp(_) => self.after_sender(world, i),
+                    Ends::Udp(_) => self.after_udp(world, i, End::Sender),
+                    Ends::Application => {}
                 }
                 self.serve_applications(world);
             }
@@ -138,7 +140,7 @@ impl EventScheduler {
                 Action::Prepare(half, at) => self.driver.events.push(at, Event::Answer(half)),
                 _ => {
                     let sender = world.carry_out(flow, action, &mut self.sent);
-                    self.alarms.resize(world.senders.len(), Alarms::NONE);
+                    self.alarms.resize(world.ends.len(), Alarms::NONE);
                     // An ACK that leaves with an answer belongs to the other half.
                     self.send_acks(world);
                     if let Some(i) = sender {
@@ -153,26 +155,26 @@ impl EventScheduler {
         if !self.alarms[i as usize].counts(event, world.now) {
             return;
         }
-        match (world.endpoint(i), event) {
-            (Endpoint::Udp, _) => {
-                let end = if event == Event::DelayedAck(i) { End::Receiver } else { End::Sender };
-                world.on_udp_timer(i, end, &mut self.sent);
-                self.after_udp(world, i, end);
-            }
-            (_, Event::Retransmit(_)) => {
-                world.on_retransmit_timer(i, &mut self.sent);
+        if world.ends.is_udp(i) {
+            let end = if event == Event::DelayedAck(i) { End::Receiver } else { End::Sender };
+            world.on_udp_timer(i, end, &mut self.sent);
+            return self.after_udp(world, i, end);
+        }
+        match event {
+            Event::Retransmit(_) => {
+                world.with_tcp(i, |world, tcp| world.on_retransmit_timer(&mut tcp.sender, i, &mut self.sent));
                 self.after_sender(world, i);
             }
-            (_, Event::Pace(_)) => {
-                world.on_pace_timer(i, &mut self.sent);
+            Event::Pace(_) => {
+                world.with_tcp(i, |world, tcp| world.on_pace_timer(&mut tcp.sender, i, &mut self.sent));
                 self.after_sender(world, i);
             }
-            (_, Event::DelayedAck(_)) => {
-                world.on_delayed_ack_timer(i, &mut self.sent);
+            Event::DelayedAck(_) => {
+                world.with_tcp(i, |world, tcp| world.on_delayed_ack_timer(&mut tcp.receiver, i, &mut self.sent));
                 self.after_receiver(world, i);
             }
             _ => {
-                world.on_compressed_sack_timer(i, &mut self.sent);
+                world.with_tcp(i, |world, tcp| world.on_compressed_sack_timer(&mut tcp.receiver, i, &mut self.sent));
                 self.after_receiver(world, i);
             }
         }
@@ -180,17 +182,19 @@ impl EventScheduler {
 
     /// Data arrives at its receiver.
     fn deliver_data(&mut self, world: &mut World, packet: &Packet) {
-        let (i, endpoint) = (packet.flow, world.endpoint(packet.flow));
-        if endpoint == Endpoint::Udp {
+        let i = packet.flow;
+        if world.ends.is_udp(i) {
             return self.deliver_udp(world, packet);
         }
-        let path = world.network.flow_paths[i as usize];
-        world.on_data(i, packet, &path, &mut self.sent);
-        if endpoint == Endpoint::Connection {
-            world.note_packet(i, packet, &mut self.sent);
-        }
+        let (path, is_half) = (world.network.flow_paths[i as usize], world.connections.is_half(i));
+        world.with_tcp(i, |world, tcp| {
+            world.on_data(&mut tcp.receiver, packet, &path, &mut self.sent);
+            if is_half {
+                world.note_packet(&mut tcp.receiver, packet, &mut self.sent);
+            }
+        });
         self.after_receiver(world, i);
-        if endpoint == Endpoint::Connection {
+        if is_half {
             world.note_arrival(i);
             self.after_delivery(world, i);
         }
@@ -213,19 +217,19 @@ impl EventScheduler {
     fn deliver_ack(&mut self, world: &mut World, packet: &Packet) {
         world.acks -= 1;
         let Packet { flow: i, payload, flags, .. } = *packet;
-        let endpoint = world.endpoint(i);
+        let is_udp = world.ends.is_udp(i);
         if !self.taps.is_empty() {
-            let ack = if endpoint == Endpoint::Udp { None } else { Some(world.ack(packet)) };
+            let ack = if is_udp { None } else { Some(world.ack(packet)) };
             let id = world.connections.id(i);
             self.taps.iter_mut().for_each(|tap| tap.received(world.now, id, packet, ack.as_ref()));
         }
-        if endpoint == Endpoint::Udp {
+        if is_udp {
             return self.deliver_udp(world, packet);
         }
-        world.on_ack(i, payload, flags, &mut self.sent);
+        world.with_tcp(i, |world, tcp| world.on_ack(&mut tcp.sender, i, (payload, flags), &mut self.sent));
         self.after_sender(world, i);
-        if endpoint == Endpoint::Connection {
-            world.note_acknowledged(i);
+        if world.connections.is_half(i) {
+            world.with_tcp(i, |world, tcp| world.note_acknowledged(&tcp.sender, i));
             self.after_delivery(world, i);
         }
     }
@@ -241,7 +245,7 @@ impl EventScheduler {
     fn after_udp(&mut self, world: &mut World, i: u32, end: End) {
         self.send_data(world, i);
         self.send_acks(world);
-        if let Some(flow) = world.udp_flow(i) {
+        if let Some(flow) = world.ends.udp_mut(i) {
             let due = flow.due(end);
             self.alarms[i as usize].arm_udp(i, end, due.max(world.now), &mut self.driver.events);
         }
@@ -251,10 +255,10 @@ impl EventScheduler {
     #[inline]
     fn after_sender(&mut self, world: &mut World, i: u32) {
         for tap in &mut self.taps {
-            tap.updated(world.now, world.connections.id(i), &world.senders[i as usize]);
+            tap.updated(world.now, world.connections.id(i), world.ends.sender(i));
         }
         self.send_data(world, i);
-        self.alarms[i as usize].arm_sender(i, &world.senders[i as usize], &mut self.driver.events);
+        self.alarms[i as usize].arm_sender(i, world.ends.sender(i), &mut self.driver.events);
     }
 
     #[inline]
@@ -280,7 +284,7 @@ impl EventScheduler {
     #[inline]
     fn after_receiver(&mut self, world: &mut World, i: u32) {
         self.send_acks(world);
-        self.alarms[i as usize].arm_receiver(i, &world.receivers[i as usize], &mut self.driver.events);
+        self.alarms[i as usize].arm_receiver(i, world.ends.receiver(i), &mut self.driver.events);
     }
 
     #[inline]
@@ -303,13 +307,17 @@ fn fetch_ahead(world: &World, upcoming: Upcoming) {
     let pipe = match upcoming {
         Upcoming::Nothing => return,
         Upcoming::Departure(packet) => {
-            fetch(&world.receivers[packet.flow as usize]);
+            if let Ends::Tcp(Some(tcp)) = &world.ends[packet.flow] {
+                fetch(&tcp.receiver);
+            }
             return fetch(&world.network.flow_paths[packet.flow as usize]);
         }
         Upcoming::Arrivals(pipe) => pipe,
     };
-    if let Some(packet) = pipe.peek(1) {
-        world.senders[packet.flow as usize].fetch();
+    if let Some(packet) = pipe.peek(1)
+        && let Ends::Tcp(Some(tcp)) = &world.ends[packet.flow]
+    {
+        tcp.sender.fetch();
         fetch_first(&world.flows[packet.flow as usize], 1);
         if let Payload::Stored(key) = packet.payload
             && let Some(ack) = world.full_acks.get(key as usize)
@@ -317,8 +325,10 @@ fn fetch_ahead(world: &World, upcoming: Upcoming) {
             fetch(ack);
         }
     }
-    if let Some(packet) = pipe.peek(0) {
-        world.senders[packet.flow as usize].fetch_behind();
+    if let Some(packet) = pipe.peek(0)
+        && let Ends::Tcp(Some(tcp)) = &world.ends[packet.flow]
+    {
+        tcp.sender.fetch_behind();
         world.flows[packet.flow as usize].rtt_histogram.fetch_counts();
     }
 }

@@ -2,14 +2,14 @@
 
 use super::build::OwnMake;
 use super::connections::Connections;
-use super::udp::UdpFlow;
+use super::ends::{AllEnds, Ends, TcpEnds};
 use knee_cc::{CaState, Entry, Needs};
 use knee_core::{Packet, Params, Time};
 use knee_net::network::{FlowPath, Network};
 use knee_net::observe::{Histogram, Record, Spread};
 use knee_net::spec::ChangeSpec;
 use knee_qlog::Log;
-use knee_tcp::receiver::{self, FullReply, Receiver};
+use knee_tcp::receiver::{self, FullReply};
 use knee_tcp::sender::{self, Departure, Sender};
 use slab::Slab;
 
@@ -22,13 +22,10 @@ pub(super) struct World {
     pub(super) end: Time,
     pub(super) finished: bool,
     pub(super) network: Network,
-    pub(super) senders: Vec<Sender>,
-    pub(super) receivers: Vec<Receiver>,
+    pub(super) ends: AllEnds,
     pub(super) flows: Vec<Flow>,
-    /// Applications, and which of the endpoints behind those of the flows belong to their connections.
+    /// Applications, and which of the ends behind those of the flows belong to their connections.
     pub(super) connections: Connections,
-    /// By flow, those over UDP; empty where none is. Their TCP endpoints rest.
-    pub(super) udp: Vec<Option<Box<UdpFlow>>>,
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) sender_config: sender::Config,
     pub(super) receiver_config: receiver::Config,
@@ -50,17 +47,6 @@ pub(super) struct World {
     pub(super) changes: Vec<ChangeSpec>,
     /// Whether flows' state is fetched ahead: with many flows it has left the caches.
     pub(super) prefetches: bool,
-}
-
-/// What is at the two ends of a path, by its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Endpoint {
-    /// TCP's sender and receiver of a flow.
-    Tcp,
-    /// TCP's sender and receiver of one way of a connection that an application opened.
-    Connection,
-    /// Both ends of a flow over UDP.
-    Udp,
 }
 
 /// Takes what endpoints send.
@@ -115,6 +101,23 @@ pub(super) struct Flow {
 const _: () = assert!(std::mem::offset_of!(Flow, rtt_histogram) + Histogram::HOT <= 64 && size_of::<Flow>() == 128);
 
 impl Flow {
+    /// A flow that has not begun, under the algorithm of this index.
+    pub(super) fn new(algorithm: u32, overhead: u32, complete_at: u64, rtt_histogram: Histogram) -> Self {
+        Self {
+            seen_timeouts: 0,
+            phase: 0,
+            ca: CaState::Open,
+            watched: false,
+            rtt: Spread::EMPTY,
+            rtt_histogram,
+            complete_at,
+            syn_at: Time::MAX,
+            dropped: 0,
+            algorithm,
+            overhead,
+        }
+    }
+
     /// Takes the RTT sample of an ACK, if it gave one.
     #[inline]
     pub(super) fn book_rtt(&mut self, rtt: Option<Time>) {
@@ -135,34 +138,26 @@ impl Flow {
 }
 
 impl World {
-    /// What endpoint `i` is.
-    #[inline]
-    pub(super) fn endpoint(&self, i: u32) -> Endpoint {
-        if self.connections.is_half(i) {
-            Endpoint::Connection
-        } else if self.is_udp(i) {
-            Endpoint::Udp
-        } else {
-            Endpoint::Tcp
-        }
-    }
-
     /// Checks that all packets that were sent and have not ended are in the network, and nothing else is.
     /// `between_links` are those in pipes and, in batches, on their way to receivers; `parked_acks` those ACKs of
     /// connections that wait with their flows in batches.
     pub(super) fn audit(&self, between_links: u64, parked_acks: u64) -> Result<(), String> {
         let mut under_way = 0u64;
-        for (i, (sender, receiver)) in self.senders.iter().zip(&self.receivers).enumerate() {
-            let ended = self.received(i).packets + self.flows[i].dropped;
-            let udp = self.udp.get(i).and_then(Option::as_ref);
-            let sent = udp.map_or_else(|| sender.counters().sent, |flow| flow.sent());
+        for (i, ends) in self.ends.iter() {
+            let (sent, received) = match ends {
+                Ends::Tcp(_) => (self.ends.sender(i).counters().sent, self.ends.receiver(i).received.packets),
+                Ends::Udp(flow) => (flow.sent(), flow.received().packets),
+                Ends::Application => continue,
+            };
+            let ended = received + self.flows[i as usize].dropped;
             let Some(rest) = sent.checked_sub(ended) else {
                 return Err(format!("flow {i}: {sent} sent, but {ended} received or dropped"));
             };
             under_way += rest;
-            if udp.is_some() {
+            if !matches!(ends, Ends::Tcp(_)) {
                 continue;
             }
+            let TcpEnds { sender, receiver } = self.ends.tcp(i);
             let (sacked, lost, retransmitted) = sender.scoreboard();
             let out = sender.snd_nxt() - sender.snd_una();
             if u64::from(sacked) + u64::from(lost) > out || u64::from(retransmitted) > out {

@@ -86,9 +86,7 @@ impl BatchScheduler {
             self.take_way_of(world, flow);
             if let Some(half) = world.carry_out(flow, action, &mut self.outbox) {
                 self.make_room(world);
-                self.enter(world, half);
-                self.send(world, half, limit);
-                self.leave(world, half);
+                self.visit(world, half, |scheduler, world, tcp| scheduler.send(world, &mut tcp.sender, half, limit));
                 (world.now, self.outbox.turn) = (now, turn);
             }
         }
@@ -105,7 +103,7 @@ impl BatchScheduler {
 
     /// Grows the per-endpoint tables.
     fn make_room(&mut self, world: &World) {
-        let endpoints = world.senders.len();
+        let endpoints = world.ends.len();
         if self.dues.len() < endpoints {
             self.dues.resize(endpoints, Time::MAX);
             self.parked.resize_with(endpoints, Parked::default);

@@ -6,6 +6,8 @@ use crate::simulation::stages::{COMPRESSED_SACK, DELAYED_ACK, PACE, RETRANSMIT, 
 use crate::simulation::world::{Outbox, World};
 use knee_core::{Packet, Time};
 use knee_net::network::FlowPath;
+use knee_tcp::receiver::Receiver;
+use knee_tcp::sender::Sender;
 
 /// Takes what the flow at work sends.
 pub(super) struct BatchOutbox {
@@ -69,8 +71,7 @@ impl BatchOutbox {
 
     /// Lets the next timer of a receiver fire if it is due before `limit`; from then on it is known when it is due.
     #[inline(never)]
-    pub(super) fn receiver_timer(&mut self, world: &mut World, i: u32, limit: Time) {
-        let receiver = &mut world.receivers[i as usize];
+    pub(super) fn receiver_timer(&mut self, world: &mut World, receiver: &mut Receiver, i: u32, limit: Time) {
         let (due, compressed) = (receiver.delayed.resolve(&world.receiver_config.clock), receiver.compressed_at);
         if due.min(compressed) >= limit {
             return;
@@ -78,18 +79,17 @@ impl BatchOutbox {
         world.now = due.min(compressed);
         if due <= compressed {
             (self.rank, self.place) = (DELAYED_ACK, i);
-            world.on_delayed_ack_timer(i, self);
+            world.on_delayed_ack_timer(receiver, i, self);
         } else {
             (self.rank, self.place) = (COMPRESSED_SACK, i);
-            world.on_compressed_sack_timer(i, self);
+            world.on_compressed_sack_timer(receiver, i, self);
         }
         self.rank = self.landing;
     }
 
     /// As [`BatchOutbox::receiver_timer`], of a sender.
     #[inline(never)]
-    pub(super) fn sender_timer(&mut self, world: &mut World, i: u32, limit: Time) {
-        let sender = &mut world.senders[i as usize];
+    pub(super) fn sender_timer(&mut self, world: &mut World, sender: &mut Sender, i: u32, limit: Time) {
         let (due, pace) = (sender.timer.resolve(&world.sender_config.clock), sender.pace_at);
         if due.min(pace) >= limit {
             return;
@@ -97,10 +97,10 @@ impl BatchOutbox {
         world.now = due.min(pace);
         if due <= pace {
             self.turn = RETRANSMIT | u64::from(i);
-            world.on_retransmit_timer(i, self);
+            world.on_retransmit_timer(sender, i, self);
         } else {
             self.turn = PACE | u64::from(i);
-            world.on_pace_timer(i, self);
+            world.on_pace_timer(sender, i, self);
         }
     }
 }
