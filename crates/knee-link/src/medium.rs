@@ -24,7 +24,7 @@ pub trait Port {
     /// What the queue holds.
     fn backlog(&self) -> Backlog;
 
-    /// The packet leaves the link at a time not before now, and not before those that were told before it.
+    /// The packet leaves the link at a time not before now, and not before those that were given to it before.
     fn leave(&mut self, frame: Frame, at: Time);
 
     /// The packet is lost now.

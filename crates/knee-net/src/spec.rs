@@ -1,4 +1,4 @@
-//! What a simulation is told: a scenario with every default written out and every quantity in base units (times in
+//! The specification of a simulation: a scenario with every default written out and every quantity in base units (times in
 //! nanoseconds, rates in bits per second, sizes in bytes), as the Python package hands it over in JSON.
 
 use knee_core::{Bytes, Time};
@@ -27,7 +27,7 @@ pub struct Spec {
     pub links: Vec<LinkSpec>,
     /// The flows.
     pub flows: Vec<FlowSpec>,
-    /// What changes on the way.
+    /// What changes during the run.
     #[serde(default)]
     pub changes: Vec<ChangeSpec>,
 }
@@ -223,7 +223,7 @@ impl FlowSpec {
         self.traffic.as_ref().is_some_and(TrafficSpec::is_datagrams)
     }
 
-    /// Whether the congestion control of `other` is told the same.
+    /// Whether `other` has the same congestion control with the same parameters.
     pub fn same_cc(&self, other: &Self) -> bool {
         let [mine, theirs] = [self, other].map(|flow| flow.cc_params.as_ref().map(|raw| raw.get()));
         self.cc == other.cc && mine == theirs
@@ -239,7 +239,7 @@ pub struct FlowSpec {
     /// Name of the congestion control.
     pub cc: String,
     /// Parameters of the congestion control, a map of [`ValueSpec`]s by name. It is read once for all flows in a row
-    /// that are told the same: there may be a million.
+    /// that are the same: there may be a million.
     pub cc_params: Option<Box<RawValue>>,
     /// Base round-trip time, ns: link delays and the fixed delay of the ACK path.
     pub rtt: u64,

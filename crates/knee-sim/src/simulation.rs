@@ -70,7 +70,7 @@ impl Simulation {
         Self::with_own(spec, &[])
     }
 
-    /// As [`Simulation::new`], with algorithms beside those of the registry. Their names go first.
+    /// As [`Simulation::new`], with algorithms that are not in the registry. Their names go first.
     ///
     /// # Errors
     /// If the specification contradicts itself or names what does not exist.
@@ -147,7 +147,7 @@ impl Simulation {
     /// # Errors
     /// If the spool could not be written.
     pub fn run(mut self) -> std::io::Result<(Output, Rows)> {
-        // In debug and test builds the books are checked on the way.
+        // In debug and test builds the books are checked as it goes.
         let steps = if cfg!(debug_assertions) { 1 << 14 } else { 1 << 20 };
         while self.step(steps) {
             debug_assert_eq!(self.audit(), Ok(()), "at {}", self.now());

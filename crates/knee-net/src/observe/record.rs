@@ -7,7 +7,7 @@ use crate::spec::{FlowSpec, Spec};
 use knee_core::Time;
 use knee_core::convert::{index_u32, nearest_f32, saturating_u32};
 
-/// What is recorded of a flow, beside the RTTs in its figures.
+/// What is recorded of a flow, apart from the RTTs in its figures.
 struct FlowRecord {
     start: Time,
     /// RTTs of the interval.

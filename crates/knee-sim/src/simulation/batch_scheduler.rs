@@ -1,10 +1,10 @@
 //! Conservative-lookahead scheduler: each flow, then each link, up to the minimum ACK delay ahead.
 //!
-//! Where data crosses wires without circles and ACKs come home over nothing but a delay, a sender hears of what it does
+//! Where data crosses wires without circles and ACKs return over nothing but a delay, a sender hears of what it does
 //! now no sooner than after the shortest delay of an ACK. So time passes in batches of that length at the most:
 //!
-//! 1. What has landed up to the beginning of the batch is put beside its flows ([`Landings`]).
-//! 2. Flow by flow, the receiver takes it, and its ACKs wait for their sender, with the time at which they are home
+//! 1. What has landed up to the beginning of the batch is sorted by flow ([`Landings`]).
+//! 2. Flow by flow, the receiver takes it, and its ACKs wait for their sender, with the time at which they arrive
 //!    ([`AckPath`](super::ack_path::AckPath)). Then the sender takes the ACKs and timers of the batch, and what it
 //!    sends is noted.
 //! 3. Link by link, in the order in which data crosses them, what arrives in the batch goes through ([`Stages`]).
@@ -48,9 +48,9 @@ pub(super) struct BatchScheduler {
     /// The shortest delay of an ACK.
     min_ack_delay: Time,
     landings: Landings,
-    /// What waits beside each flow.
+    /// ACKs in flight, by flow.
     parked: Vec<Parked>,
-    /// When each flow has something to do, at the earliest, beside taking what has landed.
+    /// When each flow has something to do, at the earliest, apart from taking what has landed.
     dues: Vec<Time>,
     /// Flows that have not started, the next one last.
     starts: Vec<u32>,
@@ -81,7 +81,7 @@ impl BatchScheduler {
             return Err(Obstacle::DependentConnections);
         }
         let (stages, delay) = (Stages::new(&world.network)?, min_ack_delay(world));
-        if !world.connections.is_empty() && stages.crowd() {
+        if !world.connections.is_empty() && stages.arrivals_coincide() {
             return Err(Obstacle::ConnectionsOverMedium);
         }
         if delay == Time::ZERO {
@@ -128,8 +128,8 @@ impl BatchScheduler {
     }
 
     /// Goes through a batch, or through what concerns the whole run at its beginning. Gives how much work that was:
-    /// one, visits of flows, and packets that landed. To look through the flows for those to be visited is little
-    /// beside that, but not where there are many.
+    /// one, visits of flows, and packets that landed. To look through the flows for those to be visited is little work,
+    /// but not where there are many.
     pub(super) fn step(&mut self, world: &mut World) -> u64 {
         let at = self.at;
         let next = self.agenda.peek().filter(|(due, _)| *due < world.end);
@@ -253,7 +253,7 @@ impl BatchScheduler {
             self.starts.pop();
             world.now = world.record.start(i as usize);
             self.enter(world, i);
-            self.outbox.turn = START | u64::from(i);
+            self.outbox.tie_break = START | u64::from(i);
             world.start(i, &mut self.outbox);
             world.with_tcp(i, |world, tcp| self.send(world, &mut tcp.sender, i, limit));
             self.leave(world, i);
@@ -298,13 +298,13 @@ impl BatchScheduler {
     /// A visit of a flow begins.
     #[inline]
     fn enter(&mut self, world: &World, i: u32) {
-        self.take_way_of(world, i);
+        self.take_path_of(world, i);
         self.outbox.acks.enter(&mut self.parked[i as usize]);
     }
 
     /// What is sent takes the path of flow `i`.
     #[inline]
-    fn take_way_of(&mut self, world: &World, i: u32) {
+    fn take_path_of(&mut self, world: &World, i: u32) {
         (self.outbox.stage, self.outbox.landing) =
             self.outbox.stages.of_route(world.network.flow_paths[i as usize].route);
         self.outbox.rank = self.outbox.landing;
@@ -318,7 +318,7 @@ impl BatchScheduler {
         }
         self.outbox.sent = 0;
         let TcpEnds { sender, receiver } = world.ends.tcp(i);
-        self.dues[i as usize] = self.outbox.acks.home().min(sender.due()).min(receiver.due());
+        self.dues[i as usize] = self.outbox.acks.next_arrival().min(sender.due()).min(receiver.due());
         self.outbox.acks.leave(&mut self.parked[i as usize]);
     }
 
@@ -384,18 +384,18 @@ impl BatchScheduler {
     fn send_as<const HALF: bool>(&mut self, world: &mut World, sender: &mut Sender, i: u32, until: Time) {
         let outbox = &mut self.outbox;
         loop {
-            let limit = outbox.acks.home().min(until);
+            let limit = outbox.acks.next_arrival().min(until);
             while sender.due() < limit {
                 outbox.sender_timer(world, sender, i, limit);
             }
             let Some(returning) = outbox.acks.next(until) else { return };
             world.now = returning.at;
-            outbox.turn = returning.turn();
+            outbox.tie_break = returning.tie_break();
             world.on_ack(sender, i, returning.ack(), outbox);
             if HALF {
                 outbox.moved_at = returning.at;
                 world.note_acknowledged(sender, i);
-                outbox.due.take_from(world, outbox.turn);
+                outbox.due.take_from(world, outbox.tie_break);
             }
         }
     }

@@ -57,7 +57,7 @@ fn under_way(simulation: &Simulation) -> (u64, u64) {
     (sent - ended, held + scheduler.under_way(world))
 }
 
-/// In batches ACKs wait beside their flows: at links and between them is data alone, once the handshakes are over.
+/// In batches ACKs wait with their flows: at links and between them is data alone, once the handshakes are over.
 #[test]
 fn what_was_sent_and_has_not_ended_is_at_links_or_between_them() {
     let mut simulation = simulation(false);

@@ -22,7 +22,7 @@ use knee_tcp::timer::Clock;
 use slab::Slab;
 use std::sync::Arc;
 
-/// An algorithm beside those of the registry, for a simulation of its own.
+/// An algorithm that is not in the registry, for a simulation of its own.
 #[derive(Clone)]
 pub struct Own {
     /// Its name in the specification.

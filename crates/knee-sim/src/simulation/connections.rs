@@ -1,7 +1,7 @@
 //! Connections that come and go: what applications open, and the endpoints that carry it.
 //!
 //! Endpoints are numbered: the first ones belong to the scenario's flows, those behind them to halves of connections. A
-//! half carries data one way, as a bulk flow does; a connection has one where its application only sends, and two where
+//! half carries data in one direction, as a bulk flow does; a connection has one where its application only sends, and two where
 //! it is answered. The half with the flow's data takes the flow's path, the other the mirrored one.
 //!
 //! What an exchange goes through: the application asks for it (`calls.rs`); its bytes are written to the half that
@@ -94,7 +94,7 @@ struct Running {
     ecn: Ecn,
 }
 
-/// One way of a connection.
+/// One direction of a connection (a half-connection in RFC 4340, 1.1).
 #[derive(Clone, Copy)]
 struct Half {
     flow: u32,

@@ -134,7 +134,7 @@ impl World {
         out.data(Packet { arrived: self.now, payload, flow: i, queued: 0, size: SYN_SIZE, flags, hop: 0 }, 1);
     }
 
-    /// An ACK is home now.
+    /// An ACK has arrived at its sender now.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every ACK")]
     pub(super) fn on_ack(
@@ -258,7 +258,7 @@ impl World {
         if !self.departures.is_empty() {
             packets(&mut self.departures, sender, i, self.now, out);
         }
-        if self.flows[i as usize].has_news(sender) {
+        if self.flows[i as usize].has_changed(sender) {
             self.note_state(sender, i);
             self.complete(sender, i, out);
         }

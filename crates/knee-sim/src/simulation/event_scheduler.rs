@@ -89,7 +89,7 @@ impl EventScheduler {
             if world.prefetches {
                 fetch_ahead(world, self.driver.upcoming(&world.network));
             }
-            world.book_network_news();
+            world.book_links();
             match step {
                 Step::Moved => {}
                 Step::Data(packet) => self.deliver_data(world, &packet),
@@ -213,7 +213,7 @@ impl EventScheduler {
         self.after_udp(world, packet.flow, End::of(packet));
     }
 
-    /// An ACK, or what goes against the data of a flow over UDP, comes home to its sender.
+    /// An ACK, or what goes against the data of a flow over UDP, arrives at its sender.
     fn deliver_ack(&mut self, world: &mut World, packet: &Packet) {
         world.acks -= 1;
         let Packet { flow: i, payload, flags, .. } = *packet;
@@ -238,7 +238,7 @@ impl EventScheduler {
     #[inline]
     fn send(&mut self, world: &mut World, first: Packet, count: u32) {
         self.driver.send(&mut world.network, first, count, world.now);
-        world.book_network_news();
+        world.book_links();
     }
 
     /// What an end of a flow over UDP has sent leaves, and its timers are armed.

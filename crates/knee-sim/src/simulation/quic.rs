@@ -35,7 +35,7 @@ pub(super) struct QuicFlow {
     /// Opens its connection, whose controller `watch` sees.
     stack: Arc<dyn Stack>,
     watch: Arc<Watch>,
-    told: Told,
+    config: QuicConfig,
     /// Sender and receiver, from its start on.
     ends: Option<Box<(Peer, Peer)>>,
     /// What its packets in the network carry.
@@ -51,7 +51,7 @@ pub(super) struct QuicFlow {
 }
 
 /// What a specification says of a QUIC flow.
-struct Told {
+struct QuicConfig {
     bytes: Option<u64>,
     /// Whether its packets are ECN-capable.
     ecn: bool,
@@ -68,7 +68,7 @@ impl QuicFlow {
         Self {
             stack: algorithm.stack(i, seed, watch.clone()),
             watch,
-            told: Told { bytes: flow.bytes, ecn, tls: flow.tls, seed },
+            config: QuicConfig { bytes: flow.bytes, ecn, tls: flow.tls, seed },
             ends: None,
             datagrams: Slab::new(),
             sent: 0,
@@ -113,8 +113,8 @@ impl QuicFlow {
     fn transmit(&mut self, i: u32, end: End, now: Time) -> Option<Packet> {
         let datagram = self.peer(end)?.transmit(now)?;
         let ect = match datagram.ecn {
-            Some(EcnCodepoint::Ect0) if self.told.ecn => Packet::ECT,
-            Some(EcnCodepoint::Ect1) if self.told.ecn => Packet::ECT | Packet::L4S,
+            Some(EcnCodepoint::Ect0) if self.config.ecn => Packet::ECT,
+            Some(EcnCodepoint::Ect1) if self.config.ecn => Packet::ECT | Packet::L4S,
             _ => 0,
         };
         let flags = ect | if end == End::Receiver { Packet::ACK } else { 0 };
@@ -180,7 +180,7 @@ impl World {
         let now = self.now;
         let log = self.logs.get(i as usize).cloned().flatten();
         if let Some(flow) = self.quic_flow(i) {
-            let Told { bytes, seed, tls, .. } = flow.told;
+            let QuicConfig { bytes, seed, tls, .. } = flow.config;
             let settings = |end, log| Settings {
                 receive_window: RECEIVE_WINDOW,
                 seed: seed ^ end,

@@ -170,7 +170,7 @@ impl World {
         let last = self.last_before(self.now);
         for i in 0..index_u32(self.network.links.len()) {
             self.network.links[i as usize].observe(self.now);
-            self.book_news(i);
+            self.book_link(i);
             let row = self.network.links[i as usize].row(i, self.now, last);
             self.record.rows.links.push(row);
         }
@@ -188,29 +188,29 @@ impl World {
 
     /// Books what links have dropped and their queues have noted as packets moved.
     #[inline]
-    pub(super) fn book_network_news(&mut self) {
-        if !self.network.news.is_empty() {
-            self.book_each_news();
+    pub(super) fn book_links(&mut self) {
+        if !self.network.unbooked.is_empty() {
+            self.book_each_link();
         }
     }
 
     #[cold]
-    fn book_each_news(&mut self) {
-        let mut news = std::mem::take(&mut self.network.news);
-        news.drain(..).for_each(|link| self.book_news(link));
-        self.network.news = news;
+    fn book_each_link(&mut self) {
+        let mut unbooked = std::mem::take(&mut self.network.unbooked);
+        unbooked.drain(..).for_each(|link| self.book_link(link));
+        self.network.unbooked = unbooked;
     }
 
     /// Books what a link has dropped and its queue has noted.
     #[inline]
-    pub(super) fn book_news(&mut self, link: u32) {
-        if self.network.links[link as usize].outcome.has_news() {
-            self.book_all_news(link);
+    pub(super) fn book_link(&mut self, link: u32) {
+        if self.network.links[link as usize].outcome.has_unbooked() {
+            self.book_outcome(link);
         }
     }
 
     #[cold]
-    fn book_all_news(&mut self, link: u32) {
+    fn book_outcome(&mut self, link: u32) {
         let outcome = &mut self.network.links[link as usize].outcome;
         let mut dropped = std::mem::take(&mut outcome.dropped);
         let mut notes = std::mem::take(&mut outcome.notes).into_iter().peekable();
@@ -265,7 +265,7 @@ impl World {
                 let what = self.changes[i as usize].what;
                 let (flow, link, name, value) = self.network.change(what, self.now);
                 if let Some(link) = link {
-                    self.book_news(link);
+                    self.book_link(link);
                 }
                 if let Some(flow) = flow.filter(|&flow| self.ends.is_application(flow)) {
                     self.follow_rtt(flow);

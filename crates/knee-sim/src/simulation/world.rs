@@ -60,7 +60,7 @@ pub(super) trait Outbox {
     fn completed(&mut self, flow: u32, now: Time);
 }
 
-/// A congestion control with its parameters, shared by the flows that are told the same.
+/// A congestion control with its parameters, shared by flows that configure it alike.
 pub(super) struct Algorithm {
     pub(super) entry: &'static Entry,
     /// Makes it where it is not the registry's.
@@ -75,7 +75,7 @@ impl Algorithm {
     }
 }
 
-/// What the engine knows of a flow beside its endpoints. The first cache line has what every ACK needs.
+/// What the engine knows of a flow apart from its endpoints. The first cache line has what every ACK needs.
 #[repr(C, align(64))]
 pub(super) struct Flow {
     pub(super) seen_timeouts: u32,
@@ -85,7 +85,7 @@ pub(super) struct Flow {
     pub(super) watched: bool,
     /// RTT samples of the interval, since they were last folded.
     pub(super) rtt: Spread,
-    /// Those of the window of the figures; beside `rtt`, since both take each sample.
+    /// Those of the window of the figures; next to `rtt`, since both take each sample.
     pub(super) rtt_histogram: Histogram,
     /// Bytes acknowledged with which its transfer is complete; `u64::MAX`: it is, or is endless.
     pub(super) complete_at: u64,
@@ -130,7 +130,7 @@ impl Flow {
 
     /// Whether something about its sender is to be put on record.
     #[inline]
-    pub(super) fn has_news(&self, sender: &Sender) -> bool {
+    pub(super) fn has_changed(&self, sender: &Sender) -> bool {
         sender.control.phase != self.phase
             || sender.state() != self.ca
             || sender.done() && sender.acked_bytes() == self.complete_at

@@ -292,7 +292,7 @@ impl Sender {
         fetch_first(self, offset_of!(Self, first_tx));
     }
 
-    /// Fetches what an ACK will need beside the sender itself.
+    /// Fetches what an ACK will need apart from the sender itself.
     #[inline]
     pub fn fetch_behind(&self) {
         self.rtx.fetch_behind();

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 struct Starts(VecDeque<RateStart>);
 
 impl Starts {
-    /// Apart, so that it does not lie in the way of those that keep none.
+    /// Apart, so that it takes no room in those that keep none.
     #[inline(never)]
     fn drop_first(&mut self) {
         self.0.pop_front();
@@ -243,7 +243,7 @@ impl RetransmitQueue {
     }
 
     /// Unless tracking: takes out what is acknowledged to before `ack`; gives when the oldest segment of it was sent,
-    /// and the transmission of the newest. `RATE`: what rate samples need may lie beside them.
+    /// and the transmission of the newest. `RATE`: what rate samples need may lie next to them.
     #[inline]
     pub fn acknowledge<const RATE: bool>(&mut self, ack: u64) -> Option<(Micros, Burst)> {
         // Bursts acknowledged before are gone already, and they lie in the order of sending: the one with the last

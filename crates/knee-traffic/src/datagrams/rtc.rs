@@ -4,7 +4,7 @@
 //! same size, and waits in a queue until pacing and, with SCReAM, the window let its packets go. The receiver reports
 //! what has arrived every few milliseconds (as RFC 8888 does); [`Flight`] makes of it what controllers hear of.
 //!
-//! Not modelled: key frames, retransmissions and forward error correction, audio beside the video, and an encoder's
+//! Not modelled: key frames, retransmissions and forward error correction, audio next to the video, and an encoder's
 //! delay.
 
 mod encoder;

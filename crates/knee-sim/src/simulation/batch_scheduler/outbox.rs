@@ -22,7 +22,7 @@ pub(super) struct BatchOutbox {
     /// Its place among what has that rank.
     pub(super) place: u32,
     /// Order, among those of its time, of what the sender does.
-    pub(super) turn: u64,
+    pub(super) tie_break: u64,
     /// Transfers completed in this batch.
     pub(super) completed: Vec<(Time, u32)>,
     /// What applications are to learn.
@@ -38,7 +38,7 @@ impl Outbox for BatchOutbox {
     #[inline]
     fn data(&mut self, first: Packet, count: u32) {
         self.sent += count;
-        self.stages.push(self.stage, first, count, self.turn);
+        self.stages.push(self.stage, first, count, self.tie_break);
     }
 
     #[inline]
@@ -60,7 +60,7 @@ impl BatchOutbox {
             landing: 0,
             rank: 0,
             place: 0,
-            turn: 0,
+            tie_break: 0,
             completed: Vec::new(),
             due: DueActions::default(),
             sent: 0,
@@ -96,10 +96,10 @@ impl BatchOutbox {
         }
         world.now = due.min(pace);
         if due <= pace {
-            self.turn = RETRANSMIT | u64::from(i);
+            self.tie_break = RETRANSMIT | u64::from(i);
             world.on_retransmit_timer(sender, i, self);
         } else {
-            self.turn = PACE | u64::from(i);
+            self.tie_break = PACE | u64::from(i);
             world.on_pace_timer(sender, i, self);
         }
     }

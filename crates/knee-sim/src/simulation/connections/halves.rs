@@ -16,7 +16,7 @@ use knee_traffic::Conn;
 use std::collections::VecDeque;
 
 impl World {
-    /// Takes endpoints for one way of a connection. Gives their number.
+    /// Takes endpoints for one direction of a connection. Gives their number.
     pub(super) fn add_half(&mut self, flow: u32, conn: Conn, away: bool) -> u32 {
         let now = self.now;
         let Some(running) = self.connections.running_mut(flow) else { return u32::MAX };

@@ -1,4 +1,4 @@
-//! A second sender in its simplest form, to compare the real one with: a record for each segment, one way for all ACKs,
+//! A second sender in its simplest form, to compare the real one with: a record for each segment, one path for all ACKs,
 //! and nothing remembered that can be worked out.
 //!
 //! Sources as in `sender/mod.rs`; functions carry the kernel's names where it has them. What a rule says is written
