@@ -2,7 +2,6 @@
 //! the connections that applications open ([`connections`](super::connections)).
 
 use super::udp::UdpFlow;
-use super::world::World;
 use knee_cc::CaState;
 use knee_core::{Rate, Received, Time};
 use knee_net::output::SenderState;
@@ -13,7 +12,7 @@ use std::ops::{Index, IndexMut};
 /// What is at the two ends of a path.
 pub(super) enum Ends {
     /// TCP's sender and receiver: of a flow, or of one direction of a connection that an application opened. None while they
-    /// act ([`World::with_tcp`]).
+    /// act ([`AllEnds::lend`]).
     Tcp(Option<Box<TcpEnds>>),
     /// Both ends of a flow over UDP.
     Udp(Box<UdpFlow>),
@@ -145,6 +144,18 @@ impl AllEnds {
         &self.tcp(i).receiver
     }
 
+    /// Takes TCP's ends of path `i` out of the table, to be given back.
+    #[inline]
+    pub(super) fn lend(&mut self, i: u32) -> Box<TcpEnds> {
+        let Ends::Tcp(place) = &mut self[i] else { no_tcp(i) };
+        place.take().unwrap_or_else(|| no_tcp(i))
+    }
+
+    #[inline]
+    pub(super) fn give_back(&mut self, i: u32, tcp: Box<TcpEnds>) {
+        self[i] = Ends::Tcp(Some(tcp));
+    }
+
     /// Flow `i`, if it goes over UDP.
     #[inline]
     pub(super) fn udp(&self, i: u32) -> Option<&UdpFlow> {
@@ -195,18 +206,6 @@ impl IndexMut<u32> for AllEnds {
     #[inline]
     fn index_mut(&mut self, i: u32) -> &mut Ends {
         &mut self.0[i as usize]
-    }
-}
-
-impl World {
-    /// Lets TCP's ends of path `i` act. Meanwhile they are not in the table, so that they and the world can change.
-    #[inline]
-    pub(super) fn with_tcp<T>(&mut self, i: u32, act: impl FnOnce(&mut Self, &mut TcpEnds) -> T) -> T {
-        let Ends::Tcp(place) = &mut self.ends[i] else { no_tcp(i) };
-        let Some(mut tcp) = place.take() else { no_tcp(i) };
-        let given = act(self, &mut tcp);
-        self.ends[i] = Ends::Tcp(Some(tcp));
-        given
     }
 }
 

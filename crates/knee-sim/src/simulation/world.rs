@@ -138,6 +138,15 @@ impl Flow {
 }
 
 impl World {
+    /// Lets TCP's ends of path `i` act. Meanwhile they are not in the table, so that they and the world can change.
+    #[inline]
+    pub(super) fn with_tcp<T>(&mut self, i: u32, act: impl FnOnce(&mut Self, &mut TcpEnds) -> T) -> T {
+        let mut tcp = self.ends.lend(i);
+        let given = act(self, &mut tcp);
+        self.ends.give_back(i, tcp);
+        given
+    }
+
     /// Checks that all packets that were sent and have not ended are in the network, and nothing else is.
     /// `between_links` are those in pipes and, in batches, on their way to receivers; `parked_acks` those ACKs of
     /// connections that wait with their flows in batches.
