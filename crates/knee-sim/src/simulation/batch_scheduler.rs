@@ -313,10 +313,7 @@ impl BatchScheduler {
     /// A visit of a flow ends: notes when it has something to do.
     #[inline]
     fn leave(&mut self, world: &mut World, i: u32) {
-        if world.connections.is_half(i) {
-            self.count_packets(world, i);
-        }
-        self.outbox.sent = 0;
+        self.count_packets(world, i);
         let TcpEnds { sender, receiver } = world.ends.tcp(i);
         self.dues[i as usize] = self.outbox.acks.next_arrival().min(sender.due()).min(receiver.due());
         self.outbox.acks.leave(&mut self.parked[i as usize]);
@@ -336,19 +333,9 @@ impl BatchScheduler {
     /// A receiver takes what has landed up to `at`, and its timers before.
     #[inline]
     fn receive(&mut self, world: &mut World, receiver: &mut Receiver, i: u32, at: Time) {
-        if world.connections.is_half(i) {
-            self.receive_as::<true>(world, receiver, i, at);
-        } else {
-            self.receive_as::<false>(world, receiver, i, at);
-        }
-    }
-
-    /// `HALF`: whether it is one of a connection that an application has opened.
-    #[inline]
-    fn receive_as<const HALF: bool>(&mut self, world: &mut World, receiver: &mut Receiver, i: u32, at: Time) {
         let (path, outbox) = (world.network.flow_paths[i as usize], &mut self.outbox);
         let (landed, places) = self.landings.take(i, landed_before(at, outbox.landing));
-        if HALF && let Some(last) = landed.last() {
+        if let Some(last) = landed.last() {
             outbox.landed += index_u32(landed.len());
             outbox.moved_at = outbox.moved_at.max(last.arrived);
         }
@@ -360,9 +347,7 @@ impl BatchScheduler {
             world.now = lands;
             outbox.place = places.get(k).copied().unwrap_or(i);
             world.on_data(receiver, packet, &path, outbox);
-            if HALF {
-                world.note_packet(receiver, packet, outbox);
-            }
+            world.note_packet(receiver, packet, outbox);
         }
         while receiver.due() < at {
             outbox.receiver_timer(world, receiver, i, at);
@@ -372,16 +357,6 @@ impl BatchScheduler {
     /// A sender takes its ACKs and timers before `until`.
     #[inline]
     fn send(&mut self, world: &mut World, sender: &mut Sender, i: u32, until: Time) {
-        if world.connections.is_half(i) {
-            self.send_as::<true>(world, sender, i, until);
-        } else {
-            self.send_as::<false>(world, sender, i, until);
-        }
-    }
-
-    /// `HALF`: as for [`BatchScheduler::receive_as`].
-    #[inline]
-    fn send_as<const HALF: bool>(&mut self, world: &mut World, sender: &mut Sender, i: u32, until: Time) {
         let outbox = &mut self.outbox;
         loop {
             let limit = outbox.acks.next_arrival().min(until);
@@ -392,11 +367,9 @@ impl BatchScheduler {
             world.now = returning.at;
             outbox.tie_break = returning.tie_break();
             world.on_ack(sender, i, returning.ack(), outbox);
-            if HALF {
-                outbox.moved_at = returning.at;
-                world.note_acknowledged(sender, i);
-                outbox.due.take_from(world, outbox.tie_break);
-            }
+            outbox.moved_at = returning.at;
+            world.note_acknowledged(sender, i);
+            outbox.due.take_from(world, outbox.tie_break);
         }
     }
 

@@ -96,7 +96,7 @@ struct Running {
 
 /// One direction of a connection (a half-connection in RFC 4340, 1.1).
 #[derive(Clone, Copy)]
-struct Half {
+pub(super) struct Half {
     flow: u32,
     conn: Conn,
     /// Names its connection for queues.
@@ -198,22 +198,16 @@ impl Connections {
         self.independent
     }
 
-    /// Whether an endpoint is a half of a connection, not a flow.
-    #[inline]
-    pub(super) const fn is_half(&self, i: u32) -> bool {
-        i >= self.flows
-    }
-
     /// The flow that an endpoint belongs to.
     #[inline]
     pub(super) fn owner(&self, i: u32) -> u32 {
-        if self.is_half(i) { self.half(i).flow } else { i }
+        self.half(i).map_or(i, |half| half.flow)
     }
 
     /// The connection whose data an endpoint sends.
     #[inline]
     pub(super) fn id(&self, i: u32) -> ConnectionId {
-        if self.is_half(i) { self.half(i).id } else { ConnectionId::of_flow(i) }
+        self.half(i).map_or(ConnectionId::of_flow(i), |half| half.id)
     }
 
     fn running(&self, flow: u32) -> Option<&Running> {
@@ -224,12 +218,15 @@ impl Connections {
         self.applications.get_mut(flow as usize)?.as_deref_mut()
     }
 
-    fn half(&self, i: u32) -> &Half {
-        &self.halves[(i - self.flows) as usize]
+    /// The half of a connection that has this number; none: it is a flow's.
+    #[inline]
+    pub(super) fn half(&self, i: u32) -> Option<&Half> {
+        self.halves.get(i.checked_sub(self.flows)? as usize)
     }
 
-    fn half_mut(&mut self, i: u32) -> &mut Half {
-        &mut self.halves[(i - self.flows) as usize]
+    #[inline]
+    fn half_mut(&mut self, i: u32) -> Option<&mut Half> {
+        self.halves.get_mut(i.checked_sub(self.flows)? as usize)
     }
 
     fn connection(&mut self, flow: u32, conn: Conn) -> Option<&mut Connection> {
@@ -269,18 +266,19 @@ impl Connections {
         true
     }
 
-    /// Half `i` sends packets now.
+    /// Packets leave sender `i` now: if it is a half's, they are counted.
     #[inline]
     pub(super) fn note_sent(&mut self, i: u32, packets: u32, now: Time) {
-        let half = self.half_mut(i);
+        let Some(half) = self.half_mut(i) else { return };
         half.under_way += packets;
         half.last_sent = now;
     }
 
-    /// Packets of half `i` enter the network, or, where negative, leave it, at this time.
+    /// Packets with this number enter the network, or, where negative, leave it, at this time: those of a half are
+    /// counted.
     #[inline]
     pub(super) fn count(&mut self, i: u32, packets: i32, at: Time) {
-        let half = self.half_mut(i);
+        let Some(half) = self.half_mut(i) else { return };
         half.under_way = half.under_way.wrapping_add_signed(packets);
         half.moved_at = half.moved_at.max(at);
     }
@@ -293,7 +291,7 @@ impl Connections {
 
     /// Notes what half `i` awaits next: that the first of its messages arrives, or that it is acknowledged.
     fn await_next(&mut self, i: u32) {
-        let Half { flow, conn, away, .. } = *self.half(i);
+        let Some(&Half { flow, conn, away, .. }) = self.half(i) else { return };
         let Some(connection) = self.connection(flow, conn) else { return };
         let (arrives_at, acked_at) = match (away, connection.sent.front()) {
             (true, Some(&(end, exchange))) if exchange.down > 0 => (end, u64::MAX),
@@ -301,8 +299,9 @@ impl Connections {
             (true, None) => (u64::MAX, u64::MAX),
             (false, _) => (connection.answers.front().copied().unwrap_or(u64::MAX), u64::MAX),
         };
-        let half = self.half_mut(i);
-        (half.arrives_at, half.acked_at) = (arrives_at, acked_at);
+        if let Some(half) = self.half_mut(i) {
+            (half.arrives_at, half.acked_at) = (arrives_at, acked_at);
+        }
     }
 
     /// What those connections of flow `i` had counted that are gone.

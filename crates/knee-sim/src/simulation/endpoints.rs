@@ -186,9 +186,7 @@ impl World {
         let micros = |at: Time| at.floor_to(Time::from_micros(1));
         let rtt = (flow.syn_at < Time::MAX).then(|| micros(now) - micros(flow.syn_at));
         self.open_established(sender, i, rtt, out);
-        if self.connections.is_half(i) {
-            self.note_established(i, rtt);
-        }
+        self.note_established(i, rtt);
     }
 
     /// The connection of a sender is there, after a handshake of `rtt` (none where the SYN had to be sent again).
@@ -276,7 +274,7 @@ impl World {
         let before = States { phase: flow.phase, ca: flow.ca, timeouts: flow.seen_timeouts };
         let after = States { phase: control.phase, ca, timeouts };
         (flow.phase, flow.ca, flow.seen_timeouts) = (after.phase, after.ca, after.timeouts);
-        let (id, is_half) = (self.connections.id(i), self.connections.is_half(i));
+        let (id, is_half) = (self.connections.id(i), self.connections.half(i).is_some());
         let log = self.logs.get(id.flow() as usize).cloned().flatten().filter(|_| !id.is_mirrored());
         let log = log.map(|log| if is_half { log.group(id.number()) } else { log });
         let phases = self.algorithms[flow.algorithm as usize].entry.phases;

@@ -186,21 +186,17 @@ impl EventScheduler {
         if world.ends.is_udp(i) {
             return self.deliver_udp(world, packet);
         }
-        let (path, is_half) = (world.network.flow_paths[i as usize], world.connections.is_half(i));
+        let path = world.network.flow_paths[i as usize];
         world.with_tcp(i, |world, tcp| {
             world.on_data(&mut tcp.receiver, packet, &path, &mut self.sent);
-            if is_half {
-                world.note_packet(&mut tcp.receiver, packet, &mut self.sent);
-            }
+            world.note_packet(&mut tcp.receiver, packet, &mut self.sent);
         });
         self.after_receiver(world, i);
-        if is_half {
-            world.note_arrival(i);
-            self.after_delivery(world, i);
-        }
+        world.note_arrival(i);
+        self.after_delivery(world, i);
     }
 
-    /// A packet of a connection has left the network.
+    /// A packet has left the network.
     fn after_delivery(&mut self, world: &mut World, i: u32) {
         world.connections.count(i, -1, world.now);
         world.release_if_idle(i);
@@ -226,12 +222,12 @@ impl EventScheduler {
         if is_udp {
             return self.deliver_udp(world, packet);
         }
-        world.with_tcp(i, |world, tcp| world.on_ack(&mut tcp.sender, i, (payload, flags), &mut self.sent));
+        world.with_tcp(i, |world, tcp| {
+            world.on_ack(&mut tcp.sender, i, (payload, flags), &mut self.sent);
+            world.note_acknowledged(&tcp.sender, i);
+        });
         self.after_sender(world, i);
-        if world.connections.is_half(i) {
-            world.with_tcp(i, |world, tcp| world.note_acknowledged(&tcp.sender, i));
-            self.after_delivery(world, i);
-        }
+        self.after_delivery(world, i);
     }
 
     /// `count` packets like `first` leave their endpoint now.
@@ -263,15 +259,12 @@ impl EventScheduler {
 
     #[inline]
     fn send_data(&mut self, world: &mut World, i: u32) {
-        let is_half = world.connections.is_half(i);
         for k in 0..self.sent.data.len() {
             let Burst { first: packet, count } = self.sent.data[k];
             for tap in &mut self.taps {
                 (0..count).for_each(|k| tap.sent(world.now, world.connections.id(i), &packet.behind(k)));
             }
-            if is_half {
-                world.connections.note_sent(i, count, world.now);
-            }
+            world.connections.note_sent(i, count, world.now);
             self.send(world, packet, count);
         }
         self.sent.data.clear();
@@ -292,9 +285,7 @@ impl EventScheduler {
         world.acks += self.sent.acks.len() as u64;
         for k in 0..self.sent.acks.len() {
             let ack = self.sent.acks[k];
-            if world.connections.is_half(ack.flow) {
-                world.connections.count(ack.flow, 1, world.now);
-            }
+            world.connections.count(ack.flow, 1, world.now);
             self.send(world, ack, 1);
         }
         self.sent.acks.clear();

@@ -93,10 +93,10 @@ impl BatchScheduler {
         }
     }
 
-    /// Counts what half `i`, whose visit ends, has sent and what has left the network meanwhile.
+    /// Counts what `i`, whose visit ends, has sent and what has left the network meanwhile.
     pub(super) fn count_packets(&mut self, world: &mut World, i: u32) {
         let BatchOutbox { sent, landed, moved_at, acks, .. } = &mut self.outbox;
-        let landed = std::mem::take(landed);
+        let (sent, landed) = (std::mem::take(sent), std::mem::take(landed));
         let more = acks.more() + sent.cast_signed() - landed.cast_signed();
         world.connections.count(i, more, std::mem::take(moved_at));
         world.release_if_idle(i);

@@ -54,7 +54,7 @@ impl World {
             let tcp = self.ends.tcp_mut(i);
             (tcp.sender, tcp.receiver, self.flows[k]) = (sender, Receiver::new(ecn), record);
             self.network.flow_paths[k] = path;
-            *self.connections.half_mut(i) = half;
+            self.connections.halves[(i - self.connections.flows) as usize] = half;
         } else {
             self.ends.push(Ends::tcp(Receiver::new(ecn), sender));
             self.flows.push(record);
@@ -66,19 +66,16 @@ impl World {
 
     /// Names the random numbers of the algorithm at an endpoint.
     pub(in crate::simulation) fn stream_name(&self, i: u32) -> String {
-        if !self.connections.is_half(i) {
-            return format!("cc/{i}");
-        }
-        let Half { id, away, .. } = *self.connections.half(i);
+        let Some(&Half { id, away, .. }) = self.connections.half(i) else { return format!("cc/{i}") };
         // Formatting takes four times as long, 2 % of a short transfer.
         let mut digits = [itoa::Buffer::new(), itoa::Buffer::new()];
         let [a, b] = &mut digits;
         ["cc/", a.format(id.flow()), "/", b.format(id.number()), if away { "/0" } else { "/1" }].concat()
     }
 
-    /// The handshake of half `i` is over, after `rtt`.
+    /// A handshake is over, after `rtt`: an application learns it if it is that of its half.
     pub(in crate::simulation) fn note_established(&mut self, i: u32, rtt: Option<Time>) {
-        let Half { flow, conn, away, .. } = *self.connections.half(i);
+        let Some(&Half { flow, conn, away, .. }) = self.connections.half(i) else { return };
         if let Some(connection) = self.connections.connection(flow, conn)
             && away
         {
@@ -89,7 +86,7 @@ impl World {
 
     /// The application at half `i` writes `bytes`. Gives the segment after the last of them.
     pub(super) fn write(&mut self, i: u32, bytes: u64, out: &mut impl Outbox) -> u64 {
-        let (now, last_sent) = (self.now, self.connections.half(i).last_sent);
+        let (now, last_sent) = (self.now, self.connections.half(i).map_or(self.now, |half| half.last_sent));
         self.with_tcp(i, |world, tcp| {
             let end = tcp.sender.write(bytes, last_sent, now, &world.sender_config);
             tcp.sender.send(now, &world.sender_config, &mut world.departures);
@@ -98,8 +95,8 @@ impl World {
         })
     }
 
-    /// A data packet has arrived at the receiver of a half. Where it is short, the other end sends nothing itself and
-    /// has read all that came, the ACK does not wait (tcp_cleanup_rbuf).
+    /// A data packet has arrived. At a half's receiver, where it is short, the other end sends nothing itself and has
+    /// read all that came, the ACK does not wait (tcp_cleanup_rbuf).
     #[inline]
     pub(in crate::simulation) fn note_packet(
         &mut self,
@@ -107,22 +104,28 @@ impl World {
         packet: &Packet,
         out: &mut impl Outbox,
     ) {
-        if packet.size < MTU && self.connections.half(packet.flow).one_way {
+        if packet.size < MTU && self.connections.half(packet.flow).is_some_and(|half| half.one_way) {
             self.acknowledge_now(receiver, packet.flow, out);
         }
     }
 
-    /// Data has arrived at the receiver of half `i`: messages may be there as a whole.
+    /// Data has arrived at receiver `i`: if it is a half's, messages may be there as a whole.
     #[inline]
     pub(in crate::simulation) fn note_arrival(&mut self, i: u32) {
-        if self.ends.receiver(i).in_order() >= self.connections.half(i).arrives_at {
+        if self.awaits(i, self.ends.receiver(i).in_order()) {
             self.take_messages(i);
         }
     }
 
+    /// Whether half `i` awaits that all segments before `in_order` have arrived.
+    #[inline]
+    fn awaits(&self, i: u32, in_order: u64) -> bool {
+        self.connections.half(i).is_some_and(|half| in_order >= half.arrives_at)
+    }
+
     fn take_messages(&mut self, i: u32) {
         let (now, in_order) = (self.now, self.ends.receiver(i).in_order());
-        let Half { flow, conn, away, .. } = *self.connections.half(i);
+        let Some(&Half { flow, conn, away, .. }) = self.connections.half(i) else { return };
         while let Some(connection) = self.connections.connection(flow, conn) {
             let action = if away {
                 let Some((_, exchange)) = pop_if(&mut connection.sent, |(end, _)| *end <= in_order) else { break };
@@ -137,24 +140,25 @@ impl World {
             };
             self.connections.act(flow, action);
             self.connections.await_next(i);
-            if self.connections.half(i).arrives_at > in_order {
+            if !self.awaits(i, in_order) {
                 break;
             }
         }
     }
 
-    /// The sender of half `i` has taken an ACK: messages may be acknowledged as a whole.
+    /// Sender `i` has taken an ACK: if it is a half's, messages may be acknowledged as a whole.
     #[inline]
     pub(in crate::simulation) fn note_acknowledged(&mut self, sender: &Sender, i: u32) {
-        if sender.snd_una() >= self.connections.half(i).acked_at {
+        if self.connections.half(i).is_some_and(|half| sender.snd_una() >= half.acked_at) {
             self.complete_messages(sender, i);
         }
     }
 
     #[inline(never)]
     fn complete_messages(&mut self, sender: &Sender, i: u32) {
-        while sender.snd_una() >= self.connections.half(i).acked_at {
-            let Half { flow, conn, .. } = *self.connections.half(i);
+        while let Some(&Half { flow, conn, acked_at, .. }) = self.connections.half(i)
+            && sender.snd_una() >= acked_at
+        {
             if let Some(connection) = self.connections.connection(flow, conn) {
                 connection.sent.pop_front();
             }
@@ -165,8 +169,9 @@ impl World {
 
     /// An answer at the other end of half `i` is ready.
     pub(in crate::simulation) fn note_ready(&mut self, i: u32) {
-        let Half { flow, conn, .. } = *self.connections.half(i);
-        self.connections.act(flow, Action::Answer(conn));
+        if let Some(&Half { flow, conn, .. }) = self.connections.half(i) {
+            self.connections.act(flow, Action::Answer(conn));
+        }
     }
 
     /// The other end of a connection answers with what is ready.
@@ -195,22 +200,26 @@ impl World {
     pub(super) fn close(&mut self, flow: u32, conn: Conn) {
         let Some(connection) = self.connections.connection(flow, conn) else { return };
         for half in [Some(connection.away), connection.back].into_iter().flatten() {
-            self.connections.half_mut(half).closed_at = self.now;
+            if let Some(half) = self.connections.half_mut(half) {
+                half.closed_at = self.now;
+            }
             self.release_if_idle(half);
         }
     }
 
-    /// Releases half `i` if its connection is closed and nothing of it is in the network.
+    /// Releases `i` if it is a half whose connection is closed and of which nothing is in the network.
     #[inline]
     pub(in crate::simulation) fn release_if_idle(&mut self, i: u32) {
-        let half = self.connections.half(i);
-        if half.under_way == 0 && half.closed_at < Time::MAX {
-            self.release(i);
+        if let Some(&half) = self.connections.half(i)
+            && half.under_way == 0
+            && half.closed_at < Time::MAX
+        {
+            self.release(i, half);
         }
     }
 
-    fn release(&mut self, i: u32) {
-        let Half { flow, conn, away, closed_at, moved_at, .. } = *self.connections.half(i);
+    fn release(&mut self, i: u32, half: Half) {
+        let Half { flow, conn, away, closed_at, moved_at, .. } = half;
         let sender = self.ends.sender(i);
         if sender.snd_una() < sender.end {
             return;
@@ -247,7 +256,9 @@ impl World {
         let TcpEnds { sender, receiver } = self.ends.tcp_mut(i);
         (sender.timer, sender.pace_at) = (Timer::OFF, Time::MAX);
         (receiver.delayed, receiver.compressed_at) = (Timer::OFF, Time::MAX);
-        self.connections.half_mut(i).closed_at = Time::MAX;
+        if let Some(half) = self.connections.half_mut(i) {
+            half.closed_at = Time::MAX;
+        }
     }
 
     /// The counts of a flow that runs an application: of its connections that are there and of those that are gone.
