@@ -153,7 +153,8 @@ impl AllEnds {
 
     #[inline]
     pub(super) fn give_back(&mut self, i: u32, tcp: Box<TcpEnds>) {
-        self[i] = Ends::Tcp(Some(tcp));
+        let Ends::Tcp(place @ None) = &mut self[i] else { no_tcp(i) };
+        *place = Some(tcp);
     }
 
     /// Flow `i`, if it goes over UDP.

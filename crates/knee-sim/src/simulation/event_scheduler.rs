@@ -196,8 +196,12 @@ impl EventScheduler {
         self.after_delivery(world, i);
     }
 
-    /// A packet has left the network.
+    /// A packet has left the network: if it is a connection's, its application may have something to do.
+    #[inline]
     fn after_delivery(&mut self, world: &mut World, i: u32) {
+        if world.connections.half(i).is_none() {
+            return;
+        }
         world.connections.count(i, -1, world.now);
         world.release_if_idle(i);
         self.serve_applications(world);
