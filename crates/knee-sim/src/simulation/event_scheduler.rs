@@ -16,6 +16,8 @@ use knee_net::driver::{Driver, Step, Upcoming};
 use knee_net::events::{Event, Events};
 use knee_net::network::FlowPath;
 use knee_queue::Burst;
+use knee_tcp::receiver::Receiver;
+use knee_tcp::sender::Sender;
 
 /// Lets time pass from event to event.
 pub(super) struct EventScheduler {
@@ -108,7 +110,10 @@ impl EventScheduler {
             Event::Start(i) => {
                 world.start(i, &mut self.sent);
                 match world.ends[i] {
-                    Ends::Tcp(_) => self.after_sender(world, i),
+                    Ends::Tcp(_) => {
+                        world.with_tcp(i, |world, tcp| self.watch_sender(world, i, &tcp.sender));
+                        self.send_data(world, i);
+                    }
                     Ends::Udp(_) => self.after_udp(world, i, End::Sender),
                     Ends::Application => {}
                 }
@@ -144,7 +149,8 @@ impl EventScheduler {
                     // An ACK that leaves with an answer belongs to the other half.
                     self.send_acks(world);
                     if let Some(i) = sender {
-                        self.after_sender(world, i);
+                        world.with_tcp(i, |world, tcp| self.watch_sender(world, i, &tcp.sender));
+                        self.send_data(world, i);
                     }
                 }
             }
@@ -160,24 +166,22 @@ impl EventScheduler {
             world.on_udp_timer(i, end, &mut self.sent);
             return self.after_udp(world, i, end);
         }
-        match event {
-            Event::Retransmit(_) => {
-                world.with_tcp(i, |world, tcp| world.on_retransmit_timer(&mut tcp.sender, i, &mut self.sent));
-                self.after_sender(world, i);
+        world.with_tcp(i, |world, tcp| {
+            let (sender, receiver) = (&mut tcp.sender, &mut tcp.receiver);
+            match event {
+                Event::Retransmit(_) => world.on_retransmit_timer(sender, i, &mut self.sent),
+                Event::Pace(_) => world.on_pace_timer(sender, i, &mut self.sent),
+                Event::DelayedAck(_) => world.on_delayed_ack_timer(receiver, i, &mut self.sent),
+                _ => world.on_compressed_sack_timer(receiver, i, &mut self.sent),
             }
-            Event::Pace(_) => {
-                world.with_tcp(i, |world, tcp| world.on_pace_timer(&mut tcp.sender, i, &mut self.sent));
-                self.after_sender(world, i);
+            if matches!(event, Event::Retransmit(_) | Event::Pace(_)) {
+                self.watch_sender(world, i, sender);
+            } else {
+                self.watch_receiver(i, receiver);
             }
-            Event::DelayedAck(_) => {
-                world.with_tcp(i, |world, tcp| world.on_delayed_ack_timer(&mut tcp.receiver, i, &mut self.sent));
-                self.after_receiver(world, i);
-            }
-            _ => {
-                world.with_tcp(i, |world, tcp| world.on_compressed_sack_timer(&mut tcp.receiver, i, &mut self.sent));
-                self.after_receiver(world, i);
-            }
-        }
+        });
+        self.send_data(world, i);
+        self.send_acks(world);
     }
 
     /// Data arrives at its receiver.
@@ -190,8 +194,9 @@ impl EventScheduler {
         world.with_tcp(i, |world, tcp| {
             world.on_data(&mut tcp.receiver, packet, &path, &mut self.sent);
             world.note_packet(&mut tcp.receiver, packet, &mut self.sent);
+            self.watch_receiver(i, &tcp.receiver);
         });
-        self.after_receiver(world, i);
+        self.send_acks(world);
         world.note_arrival(i);
         self.after_delivery(world, i);
     }
@@ -229,8 +234,9 @@ impl EventScheduler {
         world.with_tcp(i, |world, tcp| {
             world.on_ack(&mut tcp.sender, i, (payload, flags), &mut self.sent);
             world.note_acknowledged(&tcp.sender, i);
+            self.watch_sender(world, i, &tcp.sender);
         });
-        self.after_sender(world, i);
+        self.send_data(world, i);
         self.after_delivery(world, i);
     }
 
@@ -251,16 +257,22 @@ impl EventScheduler {
         }
     }
 
-    /// What a sender has sent leaves, and its timers are armed.
+    /// A sender has acted: taps see it, and its timers are armed.
     #[inline]
-    fn after_sender(&mut self, world: &mut World, i: u32) {
+    fn watch_sender(&mut self, world: &World, i: u32, sender: &Sender) {
         for tap in &mut self.taps {
-            tap.updated(world.now, world.connections.id(i), world.ends.sender(i));
+            tap.updated(world.now, world.connections.id(i), sender);
         }
-        self.send_data(world, i);
-        self.alarms[i as usize].arm_sender(i, world.ends.sender(i), &mut self.driver.events);
+        self.alarms[i as usize].arm_sender(i, sender, &mut self.driver.events);
     }
 
+    /// A receiver has acted: its timers are armed.
+    #[inline]
+    fn watch_receiver(&mut self, i: u32, receiver: &Receiver) {
+        self.alarms[i as usize].arm_receiver(i, receiver, &mut self.driver.events);
+    }
+
+    /// What sender `i` has sent leaves.
     #[inline]
     fn send_data(&mut self, world: &mut World, i: u32) {
         for k in 0..self.sent.data.len() {
@@ -277,13 +289,7 @@ impl EventScheduler {
         }
     }
 
-    /// What a receiver has sent leaves, and its timers are armed.
-    #[inline]
-    fn after_receiver(&mut self, world: &mut World, i: u32) {
-        self.send_acks(world);
-        self.alarms[i as usize].arm_receiver(i, world.ends.receiver(i), &mut self.driver.events);
-    }
-
+    /// What receivers have sent leaves.
     #[inline]
     fn send_acks(&mut self, world: &mut World) {
         world.acks += self.sent.acks.len() as u64;
