@@ -1,5 +1,5 @@
-//! The specification of a simulation: a scenario with every default written out and every quantity in base units (times in
-//! nanoseconds, rates in bits per second, sizes in bytes), as the Python package hands it over in JSON.
+//! The specification of a simulation: a scenario with every default written out and every quantity in base units (times
+//! in nanoseconds, rates in bits per second, sizes in bytes), as the Python package hands it over in JSON.
 
 use knee_core::{Bytes, Time};
 pub use knee_core::{ParamsSpec, ValueSpec};

@@ -11,8 +11,8 @@ use std::ops::{Index, IndexMut};
 
 /// What is at the two ends of a path.
 pub(super) enum Ends {
-    /// TCP's sender and receiver: of a flow, or of one direction of a connection that an application opened. None while they
-    /// act ([`AllEnds::lend`]).
+    /// TCP's sender and receiver: of a flow, or of one direction of a connection that an application opened. None while
+    /// they act ([`AllEnds::lend`]).
     Tcp(Option<Box<TcpEnds>>),
     /// Both ends of a flow over UDP.
     Udp(Box<UdpFlow>),
