@@ -42,8 +42,8 @@ pub struct Model {
     pub choice: Choice,
     /// What of its parameters contradicts each other, or a rate.
     pub check: fn(&Params, Rate) -> Result<(), Conflict>,
-    /// How long a packet that finds the queue empty may have to wait until it is taken out, apart from what chance adds:
-    /// delays below that say nothing of a queue.
+    /// How long a packet that finds the queue empty may have to wait until it is taken out, apart from what chance
+    /// adds: delays below that say nothing of a queue.
     pub access: fn(&Params, Rate) -> Time,
     /// Makes one; none: a wire, a token bucket or a trace, as the link's other keys say.
     pub make: Option<Make>,

@@ -84,8 +84,8 @@ pub trait Connection: Send {
     fn take_updates(&mut self) -> Updates;
 
     /// Writes the first bytes of `data` to the stream, which it opens if there is none: how many. At most `buffer`
-    /// bytes are written and not acknowledged. `None`: the stream takes no more until [`Updates::writable`] says that all
-    /// of `data` fits.
+    /// bytes are written and not acknowledged. `None`: the stream takes no more until [`Updates::writable`] says that
+    /// all of `data` fits.
     fn write(&mut self, data: Bytes, buffer: u64) -> Option<usize>;
 
     /// The stream ends after what was written.

@@ -6,7 +6,8 @@
 //! exactly, and only the moment at which a packet goes out is late, by what [`late::Late`] counts.
 //!
 //! One file a part: [`device`] joins a namespace, [`header`] reads and marks packets, [`store`] holds them,
-//! [`network`] is their path, [`book`] keeps account of flows, [`report`] makes rows and figures, [`ferry`] is the loop.
+//! [`network`] is their path, [`book`] keeps account of flows, [`report`] makes rows and figures, [`ferry`] is the
+//! loop.
 //!
 //! TCP's endpoints are the kernel's sockets, which other programs open. Those of QUIC flows run here, on a thread
 //! outside the loop: [`endpoints`] drives them, [`socket`] is where their datagrams leave and arrive in the namespaces,

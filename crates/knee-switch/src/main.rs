@@ -1,6 +1,6 @@
-//! The program: reads its configuration from standard input (a line of JSON, then a line with the start on the monotonic
-//! clock in ns), carries packets, and writes what came out to standard output (a line when the devices are open; at the
-//! end a line of JSON and the rows). Exit code 1 and one line on standard error where something is wrong.
+//! The program: reads its configuration from standard input (a line of JSON, then a line with the start on the
+//! monotonic clock in ns), carries packets, and writes what came out to standard output (a line when the devices are
+//! open; at the end a line of JSON and the rows). Exit code 1 and one line on standard error where something is wrong.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 

@@ -1,5 +1,5 @@
-//! The path of packets through links and pipes, as in the simulator: data cross the links of their flow's path, ACKs the
-//! links' reverse directions where those have queues, and then the pipe that holds what is left of the base RTT.
+//! The path of packets through links and pipes, as in the simulator: data cross the links of their flow's path, ACKs
+//! the links' reverse directions where those have queues, and then the pipe that holds what is left of the base RTT.
 //!
 //! Time here is when something was due, not when the machine got to it.
 

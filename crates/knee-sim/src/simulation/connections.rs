@@ -1,8 +1,8 @@
 //! Connections that come and go: what applications open, and the endpoints that carry it.
 //!
 //! Endpoints are numbered: the first ones belong to the scenario's flows, those behind them to halves of connections. A
-//! half carries data in one direction, as a bulk flow does; a connection has one where its application only sends, and two where
-//! it is answered. The half with the flow's data takes the flow's path, the other the mirrored one.
+//! half carries data in one direction, as a bulk flow does; a connection has one where its application only sends,
+//! and two where it is answered. The half with the flow's data takes the flow's path, the other the mirrored one.
 //!
 //! What an exchange goes through: the application asks for it (`calls.rs`); its bytes are written to the half that
 //! leads away from it; when the last of them has arrived in order, the answer is written to the other half; when that
