@@ -45,8 +45,8 @@ const PLACE_BITS: u32 = 21;
 const _: () = assert!(TIE_BREAK_BITS + 3 <= u64::BITS - u8::BITS && 1 << PIPE_BITS == MAX_PIPES);
 
 /// Tie-break key, among what is due at one time, of an ACK that arrives out of a pipe: of one pipe in the order in
-/// which they left, which their rank says, and of one rank by place: of the packet that has landed, or of the flow whose
-/// timer fired.
+/// which they left, which their rank says, and of one rank by place: of the packet that has landed, or of the flow
+/// whose timer fired.
 #[inline]
 pub(super) const fn ack_tie_break(pipe: u32, rank: u16, place: u32) -> u64 {
     PIPE | (pipe as u64) << (RANK_BITS + 3 + PLACE_BITS) | (rank as u64) << PLACE_BITS | place as u64

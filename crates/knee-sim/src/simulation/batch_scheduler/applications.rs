@@ -3,7 +3,8 @@
 //! An application with independent connections tells a connection all that it has to send as it opens, and hears of it
 //! again when that is acknowledged. So connections are visited like flows, and what applications are to learn waits
 //! meanwhile ([`DueActions`]). When all flows have come to the end of the batch, applications learn it in the order of
-//! time, together with what wakes applications; connections that they open come that far, too, before links are gone through.
+//! time, together with what wakes applications; connections that they open come that far, too, before links
+//! are gone through.
 
 use super::outbox::BatchOutbox;
 use super::{BatchScheduler, Parked};
