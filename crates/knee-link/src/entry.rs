@@ -45,6 +45,6 @@ pub struct Model {
     /// How long a packet that finds the queue empty may have to wait until it is taken out, apart from what chance
     /// adds: delays below that say nothing of a queue.
     pub access: fn(&Params, Rate) -> Time,
-    /// Makes one; none: a wire, a token bucket or a trace, as the link's other keys say.
+    /// Makes one. `None` for a wire, a token bucket or a trace, as the link's other keys say.
     pub make: Option<Make>,
 }

@@ -18,7 +18,7 @@ pub struct Frame {
 
 /// What a medium may do with its link.
 pub trait Port {
-    /// Takes the next packet out of the queue; none: it is empty, or holds its packets back.
+    /// Takes the next packet out of the queue. `None` if it is empty, or holds its packets back.
     fn take(&mut self) -> Option<Frame>;
 
     /// What the queue holds.

@@ -187,7 +187,7 @@ impl Network {
     }
 
     /// Puts a packet that has left a link `now` into the pipe behind it. Gives that and, if the packet is its new head,
-    /// when it arrives; none: there is no pipe.
+    /// when it arrives. `None` if there is no pipe.
     pub fn enter_pipe(&mut self, link: u32, packet: Packet, now: Time) -> Option<(u32, Option<Time>)> {
         let direction = &mut self.links[link as usize];
         let pipe = direction.pipe?;

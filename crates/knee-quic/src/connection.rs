@@ -53,7 +53,7 @@ pub struct Ended(pub String);
 pub struct Datagram {
     /// UDP payload.
     pub bytes: BytesMut,
-    /// ECN codepoint of its IP header: ECT(0), ECT(1) or CE; none: not ECN-capable.
+    /// ECN codepoint of its IP header: ECT(0), ECT(1) or CE. `None` if not ECN-capable.
     pub ecn: Option<EcnCodepoint>,
 }
 

@@ -169,7 +169,7 @@ pub(super) const fn ecn(asked: EcnSpec, reaction: Reaction) -> Ecn {
     }
 }
 
-/// How the receiver of a flow misbehaves; none: it is honest.
+/// How the receiver of a flow misbehaves. `None` if it is honest.
 fn misbehaviour(flow: &FlowSpec, spec: &Spec) -> Result<Option<Misbehaviour>, SpecError> {
     let Some(model) = &flow.receiver else { return Ok(None) };
     let entry = receiver(&model.name, flow, spec).map_err(|fault| SpecError::Receiver {

@@ -129,7 +129,7 @@ struct Connection {
     back: Option<u32>,
     /// Names its random numbers.
     number: u64,
-    /// RTT of its handshake; none: a SYN was lost.
+    /// RTT of its handshake. `None` if a SYN was lost.
     handshake: Option<Time>,
     established: bool,
     /// Messages in flight to the other end: the segment after the last one, and their exchanges.
@@ -218,7 +218,7 @@ impl Connections {
         self.applications.get_mut(flow as usize)?.as_deref_mut()
     }
 
-    /// The half of a connection that has this number; none: it is a flow's.
+    /// The half of a connection that has this number. `None` if it is a flow's.
     #[inline]
     pub(super) fn half(&self, i: u32) -> Option<&Half> {
         self.halves.get(i.checked_sub(self.flows)? as usize)

@@ -83,7 +83,7 @@ fn report_size(datagrams: u64) -> u16 {
 }
 
 impl DatagramFlow {
-    /// Flow `i` of the specification with this seed; none: it sends no datagrams. Histograms of its delays have
+    /// Flow `i` of the specification with this seed. `None` if it sends no datagrams. Histograms of its delays have
     /// `2^bits` buckets per octave.
     pub(super) fn new(
         flow: &FlowSpec,

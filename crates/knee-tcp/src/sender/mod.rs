@@ -240,7 +240,7 @@ pub struct Sender {
     /// Payload of the last segment of a finite transfer.
     last_payload: u32,
     dsack_segments: u32,
-    /// What an application writes; none: an endless flow or a finite transfer.
+    /// What an application writes. `None` for an endless flow or a finite transfer.
     stream: Option<Box<Stream>>,
 }
 

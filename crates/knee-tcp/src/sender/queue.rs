@@ -321,7 +321,7 @@ impl RetransmitQueue {
         Some(number)
     }
 
-    /// The burst of this number; none: it is not there any more, or not yet.
+    /// The burst of this number. `None` if it is not there any more, or not yet.
     #[inline]
     pub fn burst(&self, number: u32) -> Option<&Burst> {
         (self.place(number) < self.bursts.len()).then(|| self.bursts.at(number))
@@ -373,7 +373,7 @@ impl RetransmitQueue {
         sacked.get(sacked.partition_point(|r| r.1 < end)).is_some_and(|r| r.0 <= start)
     }
 
-    /// Adds the first part of a SACK block that is new, and gives it; none: all of it was SACKed before.
+    /// Adds the first part of a SACK block that is new, and gives it. `None` if all of it was SACKed before.
     pub fn add_sack(&mut self, (from, to): (u64, u64)) -> Option<(u64, u64)> {
         let sacked = &mut self.tracking.as_mut()?.sacked;
         // Mostly the last range grows.

@@ -143,7 +143,7 @@ pub(super) trait Controller: Send {
     fn on_silence(&mut self, now: Time);
     /// The rate of the encoder, bit/s.
     fn target_rate(&self) -> f64;
-    /// Bytes that may be under way; none: any number.
+    /// Bytes that may be under way. `None` for any number.
     fn send_window(&self) -> Option<f64> {
         None
     }
@@ -156,7 +156,7 @@ struct Rtc {
     encoder: Encoder,
     controller: Box<dyn Controller>,
     report_interval: Time,
-    /// When the next frame is coded; none: it has not begun.
+    /// When the next frame is coded. `None` if it has not begun.
     frame_at: Option<Time>,
     /// Packets that wait, with the time at which their frame was coded: IP packets' bytes.
     queue: VecDeque<(Time, u32)>,

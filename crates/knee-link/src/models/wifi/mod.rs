@@ -251,7 +251,7 @@ impl Wifi {
         if self.max_frames == 1 { bytes } else { (bytes + DELIMITER).next_multiple_of(4) }
     }
 
-    /// Sends an aggregate `now`. Gives when the channel is free for the next one; none: there was nothing to send.
+    /// Sends an aggregate `now`. Gives when the channel is free for the next one. `None` if there was nothing to send.
     fn send(&mut self, now: Time, collides: bool, port: &mut dyn Port) -> Option<Time> {
         let rate = self.phy_rate(now);
         let airtime =
