@@ -8,8 +8,10 @@ is no algorithm's own, are as they were then:
   but the registry; what another algorithm names is that one's too.
 - Every other file of the project, what the registry says, the versions of Python and its packages, the kernel and the
   files in ``../shared`` concern every test.
-- A test that starts a program with the simulator in it, or Python, depends on all algorithms, since what runs there is
-  not seen. One that reads the source of an algorithm depends on it.
+- What runs in a Python that a test starts, and in those below it, is noted there (``observed/sitecustomize.py``). A test
+  depends on all algorithms where such a Python noted nothing (an isolated one, or without the environment), where one
+  still runs after it, and where it starts another program with the simulator in it, or a shell that runs Python. A test
+  that reads the source of an algorithm depends on it.
 - Tests of a file in which something runs once for several of them (a cache, a fixture of the module) depend on what any
   of them used.
 
@@ -22,13 +24,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.metadata
-import json
-import multiprocessing.util
 import os
 import platform
 import re
 import subprocess
 import sys
+import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +39,7 @@ from typing import Any
 import pytest
 
 from knee import _core
+from observed import sitecustomize
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Where pytest's cache has what passed: by test, the digest of all that it depends on, and the algorithms that it used.
@@ -45,17 +48,10 @@ NOTES = "knee/passed"
 PHASES = 3
 #: The crates of algorithms: each of them is a file or a folder in ``src`` and named in the list of ``registry.rs``.
 CRATES = {"cc": "knee-cc", "queue": "knee-queue"}
+#: What processes import that tests start.
+OBSERVED = Path(sitecustomize.__file__).parent
 #: Stands for all algorithms.
 ALL = "*"
-#: Programs without the simulator: whatever an algorithm does, they do the same. ``launch`` starts guests with a kernel
-#: of their own.
-OTHERS = frozenset(
-    "apt-cache apt-get cargo cc chromium clang cpio fc-list gcc git iperf3 knee-bpf knee-endpoint launch ldconfig ldd "
-    "linux nm pkg-config qemu-system-x86_64 sleep tc test tshark uname".split()
-)
-#: These run what their arguments say.
-WRAPPERS = frozenset("sh unshare".split())
-EVENTS = frozenset({"subprocess.Popen", "os.posix_spawn", "os.fork", "os.exec", "os.system", "os.startfile"})
 
 
 @dataclass(frozen=True)
@@ -152,82 +148,71 @@ def _reached(name: str, codes: dict[str, str]) -> list[str]:
     return sorted(reached)
 
 
-def algorithms(spec: str) -> set[str]:
-    """The algorithms that a specification names; none where it is no specification."""
+def noted(folder: Path, known: Sources) -> set[str]:
+    """The algorithms that processes noted in a folder (``observed/sitecustomize.py``); ALL where one was not seen."""
+    notes = {int(file.name): file.read_bytes().splitlines() for file in folder.iterdir()}
+    count, wanted, names = Counter[str](), Counter[int](), set[str]()
+    for pid, lines in notes.items():
+        for line in lines:
+            what, _, of = os.fsdecode(line).partition(" ")
+            count[what] += 1
+            if what == "uses":
+                names.update(of.split())
+            elif what == "reads":
+                names.update(known.files.get(of, ()))
+            elif what in ("started", "becomes"):
+                wanted[int(of) if what == "started" else pid] += 1
+    seen = (
+        not count["unseen"]
+        and count["starts"] == count["started"] + count["failed"]
+        and count["forks"] == count["forked"]
+        and all(notes.get(pid, []).count(b"began") >= number for pid, number in wanted.items())
+        # One that outlives the test may yet use more.
+        and not any(_is_running(pid) for pid, lines in notes.items() if pid != os.getpid() and lines[-1:] != [b"left"])
+    )
+    return names if seen else names | {ALL}
+
+
+def _is_running(pid: int) -> bool:
     try:
-        told = json.loads(spec)
-        controls = {f"cc/{flow['cc']}" for flow in told["flows"]}
-        directions = (way for link in told["links"] for way in (link, link["reverse"]) if way)
-        return controls | {f"queue/{way['queue']}" for way in directions}
-    except (ValueError, TypeError, KeyError):
-        return set()
+        state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        # Without /proc nobody knows.
+        return not Path("/proc/self/stat").exists()
+    except ProcessLookupError:
+        return False
+    return state not in "ZX"
 
 
 class Observer:
-    """What tests of this process use."""
+    """The plugin of a process that runs tests: what they use in it, and in those that they start."""
 
     def __init__(self, known: Sources) -> None:
-        self.used: set[str] = set()
         self._known = known
-        simulate = _core.simulate
+        self._notes = tempfile.TemporaryDirectory(prefix="affected-")
+        self._environment = pytest.MonkeyPatch()
+        for name, first in (("PYTHONPATH", str(OBSERVED)), (sitecustomize.NOTES, self._notes.name)):
+            self._environment.setenv(name, os.pathsep.join([first, *filter(None, [os.environ.get(name)])]))
+        sitecustomize.observe(self._notes.name)
+        self._collected: set[str] = set()
 
-        def observed(spec: str, *given: Any) -> Any:
-            self.used |= algorithms(spec)
-            return simulate(spec, *given)
+    def pytest_unconfigure(self) -> None:
+        sitecustomize.forget(self._notes.name)
+        self._environment.undo()
+        self._notes.cleanup()
 
-        _core.simulate = observed
-        spawn = multiprocessing.util.spawnv_passfds
+    def used(self) -> set[str]:
+        """What was used since the last test began; ALL stands for what is not known."""
+        return self._collected | noted(Path(self._notes.name), self._known)
 
-        def spawned(*given: Any) -> int:
-            self.used.add(ALL)
-            return spawn(*given)
-
-        multiprocessing.util.spawnv_passfds = spawned
-        sys.addaudithook(self._heard)
-
-    def _heard(self, event: str, given: tuple[Any, ...]) -> None:
-        if event == "open" and str(given[0]).endswith(".rs"):
-            self.used.update(self._known.files.get(str(Path(given[0]).absolute()), ()))
-        elif event in EVENTS:
-            command = given[1] if event == "subprocess.Popen" and isinstance(given[1], list | tuple) else ()
-            if _may_simulate([os.fsdecode(part) for part in command]):
-                self.used.add(ALL)
-
-
-def _may_simulate(command: list[str]) -> bool:
-    """Whether the simulator may run in a program that is started so; an empty command tells nothing."""
-    # Programs of the kernel parts are kept by a digest of their sources, which ends their names.
-    program = re.sub(r"-[0-9a-f]{16}$", "", Path(command[0]).name) if command else ""
-    if program in WRAPPERS:
-        return re.search("knee|python", " ".join(command[1:])) is not None
-    return program not in OTHERS
-
-
-class Affected:
-    """The plugin: which tests are left out, and what is noted of those that ran."""
-
-    def __init__(self, known: Sources, cache: pytest.Cache) -> None:
-        self._known = known
-        self._observer = Observer(known)
-        self._cache = cache
-        self._notes: dict[str, list[Any]] = cache.get(NOTES, {})
-        self._used: dict[str, set[str]] = {}
-        self._passed: dict[str, int] = {}
-
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+    def pytest_collection_finish(self) -> None:
         # What was read to collect tests concerns all of them.
-        self._collected = set(self._observer.used)
-        out = [item for item in items if self._is_as_noted(item.nodeid)]
-        items[:] = [item for item in items if item not in set(out)]
-        config.hook.pytest_deselected(items=out)
-
-    def _is_as_noted(self, test: str) -> bool:
-        digest, used = self._notes.get(test, ("", ()))
-        return digest == self._known.of(used)
+        self._collected = self.used()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self) -> Iterator[None]:
-        self._observer.used = set(self._collected)
+        for file in Path(self._notes.name).iterdir():
+            file.unlink()
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -235,7 +220,27 @@ class Affected:
         try:
             return (yield)
         finally:
-            item.user_properties.append(("used", sorted(self._observer.used)))
+            item.user_properties.append(("used", sorted(self.used())))
+
+
+class Affected:
+    """The plugin: which tests are left out, and what is noted of those that ran."""
+
+    def __init__(self, known: Sources, cache: pytest.Cache) -> None:
+        self._known = known
+        self._cache = cache
+        self._notes: dict[str, list[Any]] = cache.get(NOTES, {})
+        self._used: dict[str, set[str]] = {}
+        self._passed: dict[str, int] = {}
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        out = [item for item in items if self._is_as_noted(item.nodeid)]
+        items[:] = [item for item in items if item not in set(out)]
+        config.hook.pytest_deselected(items=out)
+
+    def _is_as_noted(self, test: str) -> bool:
+        digest, used = self._notes.get(test, ("", ()))
+        return digest == self._known.of(used)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.passed and not hasattr(report, "wasxfail"):
@@ -282,3 +287,6 @@ def pytest_configure(config: pytest.Config) -> None:
         known = sources()
         if known is not None:
             config.pluginmanager.register(Affected(known, config.cache))
+            # With xdist, tests run in its workers.
+            if config.getoption("dist", "no") == "no":
+                config.pluginmanager.register(Observer(known))

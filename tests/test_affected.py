@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import affected
 import knee
 from knee import _core
+from knee.grounds.host.lab import switch_program
+from test_host import here
 
 
 @pytest.fixture(scope="module")
@@ -63,69 +70,215 @@ def test_a_change_concerns_those_that_use_the_file(
 
 
 @pytest.fixture
-def observer(known: affected.Sources, monkeypatch: pytest.MonkeyPatch) -> Iterator[affected.Observer]:
-    # What it replaces comes back.
-    monkeypatch.setattr(_core, "simulate", _core.simulate)
-    monkeypatch.setattr("multiprocessing.util.spawnv_passfds", multiprocessing.util.spawnv_passfds)
+def observer(known: affected.Sources) -> Iterator[affected.Observer]:
     observer = affected.Observer(known)
     yield observer
-    observer.used = set()
+    observer.pytest_unconfigure()
 
 
 def test_what_runs_is_seen(observer: affected.Observer) -> None:
     flows = [{"cc": "lola", "rtt": "20 ms"}, {"cc": "vegas", "rtt": "20 ms", "transport": "quic"}]
     link = {"rate": "10 Mbit/s", "queue": "codel", "reverse": {"rate": "1 Mbit/s", "queue": "red"}}
     knee.run({"duration": "1 s", "link": link, "flows": flows})
-    assert observer.used == {"cc/lola", "cc/vegas", "queue/codel", "queue/red"}
+    assert observer.used() == {"cc/lola", "cc/vegas", "queue/codel", "queue/red"}
 
 
 def test_what_is_no_specification_is_refused_as_without_the_observer(observer: affected.Observer) -> None:
     for told in ("", "{}", "[]", '{"duration": -1}', '{"flows": [{"cc": "reno"}], "links": 1}'):
         with pytest.raises(_core.SpecError):
             _core.simulate(told, None, None)
-    assert observer.used == set()
+    assert observer.used() == {"cc/reno"}
 
 
-def test_another_python_may_run_anything(observer: affected.Observer) -> None:
-    subprocess.run([sys.executable, "-c", ""], check=True)
-    assert observer.used == {affected.ALL}
+#: A Python that runs Vegas through RED.
+VEGAS = """
+import knee
+link = {"rate": "10 Mbit/s", "queue": "red"}
+knee.run({"duration": "1 s", "link": link, "flows": [{"cc": "vegas", "rtt": "20 ms"}]})
+"""
+USED = {"cc/vegas", "queue/red"}
+
+
+def _python(code: str, *options: str, **named: Any) -> None:
+    subprocess.run([sys.executable, *options, "-c", code], check=True, **named)
+
+
+def test_a_python_that_runs_nothing_depends_on_nothing(observer: affected.Observer) -> None:
+    _python("")
+    assert observer.used() == set()
+
+
+def test_a_command_depends_on_what_it_runs(observer: affected.Observer, tiny: Path) -> None:
+    # Two Reno flows through the default queue, with the program's own first line, and with Python's.
+    for command in ([sys.executable, "-m", "knee"], [str(Path(sys.prefix) / "bin" / "knee")]):
+        subprocess.run([*command, "run", "tiny.toml", "--no-report", "--json"], check=True, capture_output=True)
+        assert observer.used() == {"cc/reno", "queue/pfifo"}
+
+
+@pytest.mark.parametrize(
+    "starts",
+    [
+        "import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}], check=True)",
+        "import os, sys; os.execv(sys.executable, [sys.executable, '-c', {code!r}])",
+        "import os, sys\nif pid := os.fork(): os.waitpid(pid, 0)\nelse: exec({code!r})",
+        "import subprocess, sys; subprocess.run(['sh', '-c', 'exec \"$0\" -c \"$1\"', sys.executable, {code!r}])",
+    ],
+    ids=["subprocess", "exec", "fork", "shell"],
+)
+def test_a_childs_child_is_seen(starts: str, observer: affected.Observer) -> None:
+    _python(starts.format(code=VEGAS))
+    assert observer.used() == USED
+
+
+def test_a_forked_test_is_seen(observer: affected.Observer) -> None:
+    pid = os.fork()
+    if pid == 0:
+        # Refused, but told before.
+        with contextlib.suppress(_core.SpecError):
+            _core.simulate('{"cc": "vegas"}')
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert observer.used() == {"cc/vegas"}
+
+
+def test_a_killed_python_has_told_what_it_runs(observer: affected.Observer) -> None:
+    # Hours of processor time.
+    code = VEGAS.replace('"1 s"', '"10000000 s", "interval": "1 s"').replace("10 Mbit/s", "10 Gbit/s")
+    with subprocess.Popen([sys.executable, "-c", code]) as child:
+        while not observer.used() >= USED:
+            assert child.poll() is None
+            time.sleep(0.02)
+        # It may use more.
+        assert affected.ALL in observer.used()
+        child.kill()
+    assert observer.used() == USED
+
+
+def test_a_python_that_is_killed_before_it_began_may_have_run_anything(observer: affected.Observer) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        child.kill()
+    assert observer.used() == {affected.ALL}
+
+
+def test_a_python_that_still_runs_may_run_anything(observer: affected.Observer) -> None:
+    command = [sys.executable, "-c", "print(flush=True); input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert observer.used() == {affected.ALL}
+        child.communicate(b"\n")
+    assert observer.used() == set()
+
+
+@pytest.mark.parametrize("option", ["-I", "-S", "-E"])
+def test_an_isolated_python_may_run_anything(option: str, observer: affected.Observer) -> None:
+    _python("", option)
+    assert observer.used() == {affected.ALL}
+
+
+def test_an_isolated_python_below_another_may_run_anything(observer: affected.Observer) -> None:
+    _python("import subprocess, sys; subprocess.run([sys.executable, '-I', '-c', ''], check=True)")
+    assert observer.used() == {affected.ALL}
+    _python("import os, sys; os.execv(sys.executable, [sys.executable, '-I', '-c', ''])")
+    assert observer.used() == {affected.ALL}
+
+
+def test_a_python_without_the_environment_may_run_anything(observer: affected.Observer) -> None:
+    _python("", env={})
+    assert observer.used() == {affected.ALL}
+
+
+def test_one_that_was_seen_does_not_stand_for_another(observer: affected.Observer) -> None:
+    _python("")
+    _python("", "-I")
+    _python("")
+    assert observer.used() == {affected.ALL}
+
+
+def test_what_cannot_be_started_runs_nothing(observer: affected.Observer, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        subprocess.run([str(tmp_path / "python")], check=True)
+    assert observer.used() == set()
+
+
+def test_another_program_may_run_anything(observer: affected.Observer) -> None:
+    subprocess.run(["true"], check=True)
+    assert observer.used() == {affected.ALL}
 
 
 def test_a_shell_runs_what_its_arguments_say(observer: affected.Observer) -> None:
     subprocess.run(["sh", "-c", "true"], check=True)
-    assert observer.used == set()
+    assert observer.used() == set()
+    # Of several Pythons one may be isolated.
     subprocess.run(["sh", "-c", f"{sys.executable} -c ''"], check=True)
-    assert observer.used == {affected.ALL}
+    assert observer.used() == {affected.ALL}
 
 
-def test_a_process_of_multiprocessing_may_run_anything(observer: affected.Observer) -> None:
-    process = multiprocessing.get_context("spawn").Process(target=print)
-    process.start()
-    process.join()
-    assert affected.ALL in observer.used
+def test_a_process_of_multiprocessing_is_seen(observer: affected.Observer) -> None:
+    for way in ("spawn", "fork"):
+        process = multiprocessing.get_context(way).Process(target=_simulate, args=("vegas",))
+        process.start()
+        process.join()
+        assert observer.used() == {"cc/vegas"}
+    # As in the workers of sweeps.
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(_simulate, ["reno", "cubic", "bic"]))
+    assert observer.used() == {"cc/vegas", "cc/reno", "cc/cubic", "cc/bic"}
+
+
+def _simulate(cc: str) -> None:
+    """Refused, but told before."""
+    with contextlib.suppress(_core.SpecError):
+        _core.simulate(json.dumps({"cc": cc}))
 
 
 def test_other_programs_run_no_algorithm(observer: affected.Observer) -> None:
     subprocess.run(["git", "--version"], check=True, capture_output=True)
-    assert observer.used == set()
+    assert observer.used() == set()
 
 
 def test_who_reads_a_source_depends_on_it(observer: affected.Observer) -> None:
     (affected.ROOT / "crates/knee-cc/src/reno.rs").read_text(encoding="utf-8")
-    assert observer.used == {"cc/reno"}
+    assert observer.used() == {"cc/reno"}
+    _python("open('../knee-cc/src/lola/mod.rs').read()", cwd=affected.ROOT / "crates/knee-queue")
+    assert observer.used() == {"cc/reno", "cc/lola"}
+
+
+def test_the_switch_may_run_anything(observer: affected.Observer) -> None:
+    subprocess.run([switch_program()], check=False, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    assert observer.used() == {affected.ALL}
+
+
+@pytest.mark.running_kernel
+@here
+def test_a_run_on_the_ground_host_uses_what_its_scenario_says(observer: affected.Observer, tmp_path: Path) -> None:
+    changes = [word for change in ("duration=1 s", "link.queue=red") for word in ("--set", change)]
+    command = ["run", "hello", "--ground", "host", "--no-report", "--out", str(tmp_path / "r"), *changes]
+    subprocess.run([sys.executable, "-m", "knee", *command], check=True, capture_output=True)
+    assert observer.used() == {"cc/cubic", "queue/red"}
+
+
+def test_an_observed_python_imports_little(observer: affected.Observer) -> None:
+    """Tests look at what a command imports, and how long that takes."""
+    command = [sys.executable, "-c", "import sys; print(*sys.modules)"]
+    seen, unseen = (set(subprocess.check_output(command, env=env).split()) for env in (os.environ, {}))
+    assert seen - unseen == {b"__future__", b"sitecustomize"}
 
 
 CASES = """
-import affected
+import contextlib
+from knee import _core
 
-def uses(name):
-    affected.observer.used.add(name)
+def uses(cc):
+    # Refused, but told before.
+    with contextlib.suppress(_core.SpecError):
+        _core.simulate('{"cc": "%s"}' % cc)
 
 def test_with_reno():
-    uses("cc/reno")
+    uses("reno")
 
 def test_with_cubic():
-    uses("cc/cubic")
+    uses("cubic")
 
 def test_that_fails():
     assert False
@@ -140,7 +293,7 @@ from test_cases import uses
 
 @functools.cache
 def once():
-    uses("cc/reno")
+    uses("reno")
 
 def test_first():
     once()
@@ -171,14 +324,6 @@ def test_what_passed_is_left_out_until_what_it_used_changes(
         "test_first",
         "test_second",
     }
-    init = affected.Observer.__init__
-
-    def noted(self: affected.Observer, known: affected.Sources) -> None:
-        init(self, known)
-        affected.observer = self  # type: ignore[attr-defined]
-
-    monkeypatch.setattr(affected.Observer, "__init__", noted)
-    monkeypatch.setattr(affected, "observer", None, raising=False)
     failed = {"test_that_fails", "test_that_is_skipped"}
     assert ran("1", "1") == every
     assert ran("1", "1") == failed
