@@ -90,7 +90,7 @@ def test_what_is_no_specification_is_refused_as_without_the_observer(observer: a
     assert observer.used() == {"cc/reno"}
 
 
-#: A Python that runs Vegas through RED.
+#: Runs Vegas through RED.
 VEGAS = """
 import knee
 link = {"rate": "10 Mbit/s", "queue": "red"}
@@ -144,13 +144,17 @@ def test_a_forked_test_is_seen(observer: affected.Observer) -> None:
 def test_a_killed_python_has_told_what_it_runs(observer: affected.Observer) -> None:
     # Hours of processor time.
     code = VEGAS.replace('"1 s"', '"10000000 s", "interval": "1 s"').replace("10 Mbit/s", "10 Gbit/s")
+    deadline = time.monotonic() + 120
     with subprocess.Popen([sys.executable, "-c", code]) as child:
-        while not observer.used() >= USED:
-            assert child.poll() is None
-            time.sleep(0.02)
-        # It may use more.
-        assert affected.ALL in observer.used()
-        child.kill()
+        try:
+            while not observer.used() >= USED:
+                assert child.poll() is None
+                assert time.monotonic() < deadline, "it told nothing"
+                time.sleep(0.02)
+            # It may use more.
+            assert affected.ALL in observer.used()
+        finally:
+            child.kill()
     assert observer.used() == USED
 
 
@@ -176,10 +180,21 @@ def test_an_isolated_python_may_run_anything(option: str, observer: affected.Obs
     assert observer.used() == {affected.ALL}
 
 
-def test_an_isolated_python_below_another_may_run_anything(observer: affected.Observer) -> None:
-    _python("import subprocess, sys; subprocess.run([sys.executable, '-I', '-c', ''], check=True)")
-    assert observer.used() == {affected.ALL}
-    _python("import os, sys; os.execv(sys.executable, [sys.executable, '-I', '-c', ''])")
+@pytest.mark.parametrize(
+    "starts",
+    [
+        "import subprocess, sys; subprocess.run([sys.executable, '-I', '-c', ''], check=True)",
+        "import os, sys; os.execv(sys.executable, [sys.executable, '-I', '-c', ''])",
+        "import os, sys; os.spawnv(os.P_WAIT, sys.executable, [sys.executable, '-I', '-c', ''])",
+        "import os, sys; os.waitpid(os.posix_spawn(sys.executable, [sys.executable, '-I', '-c', ''], os.environ), 0)",
+        "import os, sys; os.system(sys.executable + ' -I -c 1')",
+        "import multiprocessing.util as util, os, sys\n"
+        "os.waitpid(util.spawnv_passfds(sys.executable.encode(), [sys.executable, '-I', '-c', ''], []), 0)",
+    ],
+    ids=["subprocess", "exec", "spawn", "posix_spawn", "system", "multiprocessing"],
+)
+def test_an_isolated_python_below_another_may_run_anything(starts: str, observer: affected.Observer) -> None:
+    _python(starts)
     assert observer.used() == {affected.ALL}
 
 
@@ -202,15 +217,32 @@ def test_what_cannot_be_started_runs_nothing(observer: affected.Observer, tmp_pa
 
 
 def test_another_program_may_run_anything(observer: affected.Observer) -> None:
-    subprocess.run(["true"], check=True)
+    subprocess.run(["env", "true"], check=True)
     assert observer.used() == {affected.ALL}
 
 
-def test_a_shell_runs_what_its_arguments_say(observer: affected.Observer) -> None:
-    subprocess.run(["sh", "-c", "true"], check=True)
+def test_a_shell_runs_what_its_arguments_say(observer: affected.Observer, tmp_path: Path) -> None:
+    subprocess.run(["sh", "-c", "echo knee-1", str(tmp_path / "knee" / "x")], check=True)
     assert observer.used() == set()
     # Of several Pythons one may be isolated.
     subprocess.run(["sh", "-c", f"{sys.executable} -c ''"], check=True)
+    assert observer.used() == {affected.ALL}
+
+
+@pytest.mark.parametrize(
+    "words", [f"{sys.executable} -c ''; true", "knee --version", "x=1 python3 -V", "true&&knee list", "(python -V)"]
+)
+def test_a_shell_that_names_python_may_run_anything(words: str, observer: affected.Observer) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(["sh", "-c", words], check=True, capture_output=True, env=os.environ | {"PATH": path})
+    assert observer.used() == {affected.ALL}
+
+
+def test_a_script_of_a_shell_may_run_anything(observer: affected.Observer, tmp_path: Path) -> None:
+    (tmp_path / "script").write_text("true")
+    subprocess.run(["sh", "-n", str(tmp_path / "script")], check=True)
+    assert observer.used() == set()
+    subprocess.run(["sh", str(tmp_path / "script")], check=True)
     assert observer.used() == {affected.ALL}
 
 
@@ -249,6 +281,17 @@ def test_the_switch_may_run_anything(observer: affected.Observer) -> None:
     assert observer.used() == {affected.ALL}
 
 
+def test_what_a_wrapper_becomes_is_seen(observer: affected.Observer) -> None:
+    lock = ["flock", "--shared"]
+    subprocess.run([*lock, "/dev/null", "sh", "-c", "true"], check=True)
+    assert observer.used() == set()
+    subprocess.run([*lock, "--no-fork", "/dev/null", sys.executable, "-c", VEGAS], check=True)
+    assert observer.used() == USED
+    # Here flock waits for a process of another pid.
+    subprocess.run([*lock, "/dev/null", sys.executable, "-c", ""], check=True)
+    assert affected.ALL in observer.used()
+
+
 @pytest.mark.running_kernel
 @here
 def test_a_run_on_the_ground_host_uses_what_its_scenario_says(observer: affected.Observer, tmp_path: Path) -> None:
@@ -256,6 +299,33 @@ def test_a_run_on_the_ground_host_uses_what_its_scenario_says(observer: affected
     command = ["run", "hello", "--ground", "host", "--no-report", "--out", str(tmp_path / "r"), *changes]
     subprocess.run([sys.executable, "-m", "knee", *command], check=True, capture_output=True)
     assert observer.used() == {"cc/cubic", "queue/red"}
+
+
+@pytest.mark.parametrize(
+    ("notes", "seen"),
+    [
+        ({"1": "starts started:2", "2": "began"}, True),
+        ({"1": "starts started:2", "2": "began becomes began"}, True),
+        ({"1": "starts failed"}, True),
+        ({"1": "forks", "2": "forked"}, True),
+        ({"1": "starts", "2": "began"}, False),
+        ({"1": "starts started:2"}, False),
+        ({"1": "starts started:2 starts started:3", "2": "began"}, False),
+        # The same pid once more.
+        ({"1": "starts started:2 starts started:2", "2": "began"}, False),
+        ({"1": "starts started:2", "2": "began becomes"}, False),
+        ({"1": "forks"}, False),
+        ({"1": "unseen"}, False),
+    ],
+    ids=str,
+)
+def test_who_did_not_say_that_it_began_may_run_anything(
+    notes: dict[str, str], seen: bool, known: affected.Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(affected, "_is_running", lambda pid: False)
+    for pid, lines in notes.items():
+        (tmp_path / pid).write_text("".join(f"{line.replace(':', ' ')}\n" for line in lines.split()))
+    assert affected.noted(tmp_path, known) == (set() if seen else {affected.ALL})
 
 
 def test_an_observed_python_imports_little(observer: affected.Observer) -> None:

@@ -34,12 +34,14 @@ NOTES = "AFFECTED_NOTES"
 #: of their own.
 OTHERS = frozenset(
     "apt-cache apt-get cargo cc chromium clang cpio fc-list gcc git iperf3 knee-bpf knee-endpoint launch ldconfig ldd "
-    "linux nm pkg-config qemu-system-x86_64 sleep tc test tshark uname".split()
+    "linux mkdir mmdebstrap mount nm pkg-config qemu-system-x86_64 sleep tc test true tshark umount uname".split()
 )
 SHELLS = frozenset("bash sh".split())
-#: These become the program that their arguments name.
-WRAPPERS = frozenset("ip unshare".split())
+#: These become the program that their arguments name; ``flock`` starts it, so that it has another pid.
+WRAPPERS = frozenset("flock ip nsenter unshare".split())
 
+#: A program that may have the simulator in it, as a word of a command or the end of its path.
+_NAMED = r"""(?:^|[\s/"'=;&|(])(?:knee|knee-switch|python[\d.]*)(?:$|[\s"';&|)])"""
 #: A script that only becomes its first argument; another one may start several programs.
 _ONLY = r"""(trap '' \w+; )?exec "\$0"[^;&|`()]*"""
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
@@ -120,13 +122,22 @@ def _said(program: Any, command: Sequence[Any]) -> str:
     arguments = [os.fsdecode(argument) for argument in command[1:]]
     if name in OTHERS:
         return ""
-    if name in SHELLS | WRAPPERS and not re.search("knee|python", " ".join(arguments)):
+    if name == "make" and "-C" in arguments:
+        # The makefile of a kernel or of our parts of it, not that of the project.
         return ""
+    named = re.search(_NAMED, " ".join(arguments))
     if name in SHELLS:
-        only = len(arguments) > 1 and arguments[0] == "-c" and re.fullmatch(_ONLY, arguments[1])
-        return "starts" if only else "unseen"
+        if arguments[:1] == ["-n"]:
+            # It only parses.
+            return ""
+        if not arguments or not re.fullmatch(r"-e?c", arguments[0]):
+            return "unseen"
+        return "" if not named else "starts" if re.fullmatch(_ONLY, arguments[1]) else "unseen"
     if name in WRAPPERS:
-        return "unseen" if any(argument.rpartition("/")[2] in SHELLS for argument in arguments) else "starts"
+        shell = next((i for i, argument in enumerate(arguments) if argument.rpartition("/")[2] in SHELLS), None)
+        if shell is not None:
+            return "unseen" if _said(arguments[shell], arguments[shell:]) else ""
+        return "starts" if named else ""
     return "starts" if re.fullmatch(r"knee|python[\d.]*", name) else "unseen"
 
 
