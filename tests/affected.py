@@ -8,10 +8,10 @@ is no algorithm's own, are as they were then:
   but the registry; what another algorithm names is that one's too.
 - Every other file of the project, what the registry says, the versions of Python and its packages, the kernel and the
   files in ``../shared`` concern every test.
-- What runs in a Python that a test starts, and in those below it, is noted there (``observed/sitecustomize.py``). A
-  test depends on all algorithms where such a Python noted nothing (an isolated one, or without the environment), where
-  one still runs after it, and where it starts another program with the simulator in it, or a shell that runs Python. A
-  test that reads the source of an algorithm depends on it.
+- What runs in a Python that a test starts, and in those that it starts, is noted there (``observed/sitecustomize.py``).
+  A test depends on all algorithms where such a Python noted nothing (an isolated one, or one without the environment),
+  where one still runs after the test, and where it starts another program with the simulator in it, or a shell that
+  runs Python. A test that reads the source of an algorithm depends on it.
 - Tests of a file in which something runs once for several of them (a cache, a fixture of the module) depend on what any
   of them used.
 
