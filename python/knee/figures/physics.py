@@ -312,56 +312,60 @@ def _flows(result: Result, paths: Paths, late_s: float) -> Iterator[Breach]:
 
 def _links(links: pl.DataFrame) -> Iterator[Breach]:
     """Checks the time series of links."""
-    figures = ("queue_delay_mean_ms", "queue_delay_max_ms", "utilization")
-    bad = {
-        "utilization": ~(pl.col("utilization") <= 1.0),
-        "queue_delay_mean_ms": pl.col("queue_delay_mean_ms") > pl.col("queue_delay_max_ms") * (1 + _F32),
-    }
-    bounds = {"utilization": "1 or less", "queue_delay_mean_ms": "the maximum or less"}
-    yield from _rows(links, "link", bad, bounds)
-    yield from _finite(links, "link", figures)
+    mean = pl.col("queue_delay_mean_ms") > pl.col("queue_delay_max_ms") * (1 + _F32)
+    laws = [
+        _Law("utilization", ~(pl.col("utilization") <= 1.0), "1 or less"),
+        _Law("queue_delay_mean_ms", mean, "the maximum or less"),
+        *_finite(links, ("queue_delay_mean_ms", "queue_delay_max_ms", "utilization")),
+    ]
+    yield from _rows(links, "link", laws)
 
 
 def _samples(result: Result, paths: Paths) -> Iterator[Breach]:
     """Checks the time series of flows, row by row."""
     rates = ("goodput_mbps", "throughput_mbps", "sending_rate_mbps")
     figures = (*rates, "rtt_mean_ms", "rtt_min_ms", "rtt_max_ms", "srtt_ms", "cwnd_packets", "in_flight_packets")
-    yield from _finite(result.samples, "flow", (*figures, "pacing_rate_mbps"))
-    base = pl.DataFrame(
-        {
-            "flow": range(1, len(paths.of_flow) + 1),
-            "_base": [paths.base_rtt_ms(number) * (1 - _F32) - _TICK_MS for number in range(len(paths.of_flow))],
-        },
-        schema={"flow": result.samples.schema["flow"], "_base": pl.Float64},
+    base = [paths.base_rtt_ms(number) * (1 - _F32) - _TICK_MS for number in range(len(paths.of_flow))]
+    mean = (pl.col("rtt_mean_ms") > pl.col("rtt_max_ms") * (1 + _F32)) | (
+        pl.col("rtt_mean_ms") < pl.col("rtt_min_ms") * (1 - _F32)
     )
-    rows = result.samples.join(base, on="flow", how="left")
-    bad = {
-        "rtt_min_ms": pl.col("rtt_min_ms") < pl.col("_base"),
-        "rtt_mean_ms": (pl.col("rtt_mean_ms") > pl.col("rtt_max_ms") * (1 + _F32))
-        | (pl.col("rtt_mean_ms") < pl.col("rtt_min_ms") * (1 - _F32)),
-    }
-    bounds = {"rtt_min_ms": "the base RTT or more", "rtt_mean_ms": "between the minimum and the maximum"}
-    yield from _rows(rows, "flow", bad, bounds)
+    laws = [
+        *_finite(result.samples, (*figures, "pacing_rate_mbps")),
+        _Law("rtt_min_ms", pl.col("rtt_min_ms") < _by_flow(base), "the base RTT or more"),
+        _Law("rtt_mean_ms", mean, "between the minimum and the maximum"),
+    ]
     if result.summary["ground"] == "sim":
-        parts = pl.DataFrame({"flow": range(1, len(paths.of_flow) + 1), "_part": paths.payload_parts})
-        rows = rows.join(parts.cast({"flow": rows.schema["flow"]}), on="flow", how="left")
-        most = pl.col("throughput_mbps") * pl.col("_part") * (1 + _F32)
-        above = {"goodput_mbps": pl.col("goodput_mbps") > most}
-        yield from _rows(rows, "flow", above, {"goodput_mbps": "the throughput less headers, or less"})
+        above = pl.col("goodput_mbps") > pl.col("throughput_mbps") * _by_flow(paths.payload_parts) * (1 + _F32)
+        laws.append(_Law("goodput_mbps", above, "the throughput less headers, or less"))
+    yield from _rows(result.samples, "flow", laws)
 
 
-def _finite(rows: pl.DataFrame, who: str, figures: Sequence[str]) -> Iterator[Breach]:
+def _by_flow(values: Sequence[float]) -> pl.Expr:
+    """The value of each row's flow."""
+    return pl.lit(pl.Series(values, dtype=pl.Float64)).gather(pl.col("flow") - 1)
+
+
+@dataclass(frozen=True)
+class _Law:
+    """Says in which rows a figure is impossible."""
+
+    figure: str
+    broken: pl.Expr
+    bound: str
+
+
+def _finite(rows: pl.DataFrame, figures: Sequence[str]) -> list[_Law]:
     known = [name for name in figures if name in rows.columns]
-    bad = {name: ~(pl.col(name).is_finite() & (pl.col(name) >= 0)) for name in known}
-    yield from _rows(rows, who, bad, dict.fromkeys(known, "a number from 0"))
+    return [_Law(name, ~(pl.col(name).is_finite() & (pl.col(name) >= 0)), "a number from 0") for name in known]
 
 
-def _rows(rows: pl.DataFrame, who: str, bad: Mapping[str, pl.Expr], bounds: Mapping[str, str]) -> Iterator[Breach]:
-    """The first row in which each figure is impossible."""
-    for name, found in bad.items():
-        first = rows.filter(found).head(1)
-        for row in first.iter_rows(named=True):
-            yield Breach(f"{who} {row[who]} at {row['t_s']:.6g} s", name, row[name], bounds[name])
+def _rows(rows: pl.DataFrame, who: str, laws: Sequence[_Law]) -> Iterator[Breach]:
+    """The first row that breaks each law. One query for all laws: most tables are small, and a query costs more."""
+    first = rows.select(law.broken.arg_true().first().alias(str(i)) for i, law in enumerate(laws)).row(0)
+    for law, at in zip(laws, first, strict=True):
+        if at is not None:
+            row = rows.row(at, named=True)
+            yield Breach(f"{who} {row[who]} at {row['t_s']:.6g} s", law.figure, row[law.figure], law.bound)
 
 
 def _carried(result: Result, paths: Paths, late_s: float) -> Iterator[Breach]:
@@ -369,11 +373,11 @@ def _carried(result: Result, paths: Paths, late_s: float) -> Iterator[Breach]:
     samples = result.samples
     if samples.is_empty():
         return
-    times = samples["t_s"].unique().sort().to_numpy()
-    # Rows of a kernel's flows are not exactly simultaneous: each belongs to the interval nearest to its time.
-    grid = np.unique(np.round(times / (paths.scenario.interval / 1e9), 3 if late_s == 0 else 0))
+    times = np.unique(samples["t_s"].to_numpy())
     if late_s > 0:
-        yield from _received(result, paths, grid * paths.scenario.interval / 1e9, late_s, exact=False)
+        # Rows of a kernel's flows are not exactly simultaneous: each belongs to the interval nearest to its time.
+        interval = paths.scenario.interval / 1e9
+        yield from _received(result, paths, np.unique(np.round(times / interval)) * interval, late_s, exact=False)
     else:
         yield from _received(result, paths, times, late_s, exact=True)
 
@@ -382,20 +386,23 @@ def _received(result: Result, paths: Paths, times: Floats, late_s: float, *, exa
     names = ("goodput_mbps", "throughput_mbps", "sending_rate_mbps")
     interval = paths.scenario.interval / 1e9
     begins = np.concatenate(([0.0], times[:-1]))
+    flows, seconds = (result.samples[name].to_numpy() for name in ("flow", "t_s"))
+    order = np.lexsort((seconds, flows))
+    edges = np.searchsorted(flows[order], np.arange(1, len(paths.of_flow) + 2))
+    # What is not known of a program's flow breaks no law.
+    known = result.samples.select(pl.col(names).cast(pl.Float64).fill_null(0.0))
+    rates = {name: known[name].to_numpy()[order] for name in names}
     sums: dict[str, list[Floats]] = {name: [] for name in names}
-    for number in range(len(paths.of_flow)):
-        own = result.samples.filter(pl.col("flow") == number + 1).sort("t_s")
-        at = own["t_s"].to_numpy()
+    for number, (low, high) in enumerate(pairwise(edges)):
+        at = seconds[order[low:high]]
         place = np.searchsorted(times, at - (0.0 if exact else interval / 2), side="left").clip(max=len(times) - 1)
+        length = (
+            np.minimum(times[place] - begins[place], interval)
+            if exact
+            else np.diff(at, prepend=max(0.0, (at[0] if len(at) else 0.0) - interval))
+        )
         for name in names:
-            bits = np.zeros(len(times))
-            length = (
-                np.minimum(times[place] - begins[place], interval)
-                if exact
-                else np.diff(at, prepend=max(0.0, (at[0] if len(at) else 0.0) - interval))
-            )
-            # What is not known of a program's flow breaks no law.
-            np.add.at(bits, place, own[name].cast(pl.Float64).fill_null(0.0).to_numpy() * 1e6 * length)
+            bits = np.bincount(place, rates[name][low:high] * 1e6 * length, minlength=len(times))
             sums[name].append(np.cumsum(bits))
         delivered, received, sent = (sums[name][-1] for name in names)
         who = f"flow {number + 1}"
@@ -437,11 +444,11 @@ def _window(result: Result, paths: Paths) -> Iterator[Breach]:
 
 def _sent(result: Result, name: str, capacity: Capacity, times: Floats, sent: Floats) -> Iterator[Breach]:
     """Checks that what reaches a link leaves it, is dropped or is still queued."""
-    rows = result.links.filter(pl.col("link").cast(pl.String) == name).sort("t_s")
+    rows = result.links.filter(pl.col("link") == name).sort("t_s")
     at = np.searchsorted(rows["t_s"].to_numpy(), times - 1e-9).clip(max=max(len(rows) - 1, 0))
     if rows.is_empty():
         return
-    dropped = rows["drops"].cum_sum().to_numpy().astype(np.float64)[at] * capacity.packet_bits
+    dropped = np.cumsum(rows["drops"].to_numpy(), dtype=np.float64)[at] * capacity.packet_bits
     held = rows["backlog_bytes"].to_numpy().astype(np.float64)[at] * 8.0
     # The backlog does not include the link's headers.
     held += rows["backlog_packets"].to_numpy().astype(np.float64)[at] * (capacity.packet_bits - _FULL * 8)
