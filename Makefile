@@ -73,8 +73,8 @@ lint: lint-rust lint-python
 
 lint-rust:
 	cargo fmt --all --check
-	MAKEFLAGS= cargo clippy --workspace --all-targets --quiet -- -D warnings
-	MAKEFLAGS= cargo clippy --package knee-sim --no-default-features --quiet -- -D warnings
+	MAKEFLAGS= cargo clippy --profile test --workspace --all-targets --quiet -- -D warnings
+	MAKEFLAGS= cargo clippy --profile test --package knee-sim --no-default-features --quiet -- -D warnings
 	cargo fmt --manifest-path examples/outside/Cargo.toml --check
 
 lint-python: $(STAMPS)/dev
@@ -85,6 +85,7 @@ types: $(STAMPS)/core $(STAMPS)/dev
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/stubtest --concise knee._core
 
+# Clippy has the profile of the tests, so that macros and build scripts are compiled once for both.
 # Random cases are the same each time; SEED=2 tries others. The binding has no tests of its own in Rust: linking it needs an
 # interpreter. Python's tests cover it; it is no exception here, so that macros have the features that they have for clippy and
 # are compiled once. Clippy has checked the examples, which are not linked here.
