@@ -129,6 +129,7 @@ fuzz: $(TOOLS)/bin/cargo-fuzz
 	    -max_total_time=$$(($(MINUTES) * 60)) -max_len=2048 -timeout=20 -rss_limit_mb=2048) || exit 1; done
 
 mutants: $(TOOLS)/bin/cargo-mutants
+	@mkdir -p target
 	$(TOOL_PATH) cargo mutants -p $(CRATE) $(NO_MUTANTS) --shard $(SHARD) --sharding round-robin --minimum-test-timeout 60 \
 	  --output target/mutants-$(CRATE)
 

@@ -19,6 +19,7 @@ WORDS = {
     r"\bwished for\b": "goal",
     r"^\W*(Sets|Gives) that[,;.]": "say what is set",
     r"\b(STRETCH|BREATH)\b": "MAX_BUSY, FORCED_SLEEP",
+    r"\b(comes?|came|coming|is|are) home\b": "an ACK arrives at its sender",
     r"\bnon[-_ ]?tcp\b": "UDP, QUIC or datagrams, whichever it is",
 }
 
@@ -60,7 +61,12 @@ def test_words_that_were_replaced_do_not_come_back(folder: str) -> None:
 
 def test_each_pattern_finds_what_it_is_for() -> None:
     bad = ["At most so many packets", "as much as nobody can notice", "//! Much at a time", "25 wished for"]
-    bad += ["/// Sets that, to the most", "const STRETCH: u64", "is_non_tcp(i)".replace("is_non_tcp", "a non-tcp flow")]
+    bad += [
+        "/// Sets that, to the most",
+        "const STRETCH: u64",
+        "when the ACK is home",
+        "is_non_tcp(i)".replace("is_non_tcp", "a non-tcp flow"),
+    ]
     for pattern, line in zip(WORDS, bad, strict=True):
         assert re.search(pattern, line), pattern
 

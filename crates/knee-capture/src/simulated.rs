@@ -67,7 +67,7 @@ struct Stream {
 }
 
 impl Simulated {
-    /// Writes the packets of flows into `capture`. TCP's receivers offer `window` bytes; none: as much as TCP can.
+    /// Writes the packets of flows into `capture`. TCP's receivers offer `window` bytes. `None` for as much as TCP can.
     pub fn new(capture: Capture, window: Option<u64>) -> Self {
         let most = u64::from(u16::MAX);
         let window = window.unwrap_or(u64::MAX).min(most << MAX_SCALE);

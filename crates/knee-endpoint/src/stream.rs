@@ -52,8 +52,8 @@ pub fn report_acks(stream: &TcpStream) -> io::Result<()> {
     Ok(setsockopt(stream, Timestamping, &wanted)?)
 }
 
-/// The number of the last byte of which the kernel reports that it is acknowledged, from 0, modulo 2^32; none: nothing
-/// new.
+/// The number of the last byte of which the kernel reports that it is acknowledged, from 0, modulo 2^32. `None`
+/// if none is reported.
 pub fn acknowledged(stream: &TcpStream) -> Option<u32> {
     let mut last = None;
     let mut space = cmsg_space!(libc::sock_extended_err, libc::sockaddr_in, [libc::timespec; 3]);

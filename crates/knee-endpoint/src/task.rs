@@ -27,10 +27,10 @@ pub struct Task {
     pub traffic: TrafficSpec,
     /// Seed of the run.
     pub seed: u64,
-    /// The network namespace to enter; none: where it starts.
+    /// The network namespace to enter. `None` to stay where it starts.
     #[serde(default)]
     pub namespace: Option<PathBuf>,
-    /// The user to become once all sockets are there; none: nobody else.
+    /// The user to become once all sockets are there. `None` to stay who it is.
     #[serde(default)]
     pub user: Option<u32>,
     /// The named pipe through which the client tells the server about exchanges, so that messages need no header and

@@ -36,21 +36,21 @@ impl Key {
     }
 }
 
-/// A key, and the turn among those of its time.
-type Turn = (Key, u64);
+/// A key, and the tie-break key among bursts of the same time.
+type TieBreak = (Key, u64);
 
 /// A burst that arrives at a link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival<'a> {
     pub(crate) at: Time,
     pub(crate) burst: &'a Burst,
-    /// Whether it goes before what the link does at the same time: it is of a lower turn, or comes together with the
-    /// burst before it, of the same turn.
+    /// Whether it goes before what the link does at the same time: its tie-break key is lower than the link's, or it
+    /// has the time and the key of the burst before it.
     pub(crate) first: bool,
 }
 
-/// What arrives at a link in a span of time. [`Arrivals::sort`] orders it by time, then by turn, then by when it was
-/// added.
+/// What arrives at a link in a span of time. [`Arrivals::sort`] orders it by time, then by tie-break key, then by when
+/// it was added.
 ///
 /// Times are first put into as many stretches as there are bursts, by counting; what is left to do within each is
 /// little.
@@ -58,7 +58,7 @@ pub(crate) struct Arrival<'a> {
 pub struct Arrivals {
     from: Time,
     bursts: Vec<Burst>,
-    turns: Vec<Turn>,
+    tie_breaks: Vec<TieBreak>,
     sorted: Vec<Key>,
     /// Where each stretch begins.
     begins: Vec<u32>,
@@ -72,26 +72,26 @@ impl Arrivals {
     pub fn clear(&mut self, from: Time) {
         self.from = from;
         self.bursts.clear();
-        self.turns.clear();
+        self.tie_breaks.clear();
         self.sorted.clear();
     }
 
     /// Adds a burst that arrives less than 2^32 ns after the beginning, at the time that its first packet says as
-    /// `arrived`. Of what arrives at one time, a lower `turn` goes first; `first`: before a packet that leaves the link
-    /// then.
+    /// `arrived`. Of what arrives at one time, a lower `tie_break` goes first; `first`: before a packet that leaves the
+    /// link then.
     #[inline]
-    pub fn push(&mut self, burst: Burst, turn: u64, first: bool) {
-        self.turns.push((Key::new(burst.first.arrived - self.from, first, self.bursts.len()), turn));
+    pub fn push(&mut self, burst: Burst, tie_break: u64, first: bool) {
+        self.tie_breaks.push((Key::new(burst.first.arrived - self.from, first, self.bursts.len()), tie_break));
         self.bursts.push(burst);
     }
 
     /// Orders what arrives, up to `until`, less than 2^32 ns after the beginning.
     pub fn sort(&mut self, until: Time) {
-        if self.turns.len() < FEW as usize {
-            let Self { sorted, turns, .. } = self;
+        if self.tie_breaks.len() < FEW as usize {
+            let Self { sorted, tie_breaks, .. } = self;
             sorted.clear();
-            sorted.extend(turns.iter().map(|(key, _)| key));
-            sorted.sort_unstable_by(|a, b| precedes(*a, *b, turns));
+            sorted.extend(tie_breaks.iter().map(|(key, _)| key));
+            sorted.sort_unstable_by(|a, b| precedes(*a, *b, tie_breaks));
         } else {
             self.count(until - self.from);
         }
@@ -109,25 +109,25 @@ impl Arrivals {
         })
     }
 
-    /// Whether two bursts are of one time and turn.
+    /// Whether two bursts have the same time and tie-break key.
     #[inline]
     fn together(&self, before: Key, key: Key) -> bool {
-        before.after() == key.after() && self.turns[before.index()].1 == self.turns[key.index()].1
+        before.after() == key.after() && self.tie_breaks[before.index()].1 == self.tie_breaks[key.index()].1
     }
 
     #[inline(never)]
     fn count(&mut self, span: Time) {
-        let turns = self.turns.as_slice();
-        let before = |a: &Key, b: &Key| precedes(*a, *b, turns);
-        let stretches = turns.len().next_power_of_two();
+        let tie_breaks = self.tie_breaks.as_slice();
+        let before = |a: &Key, b: &Key| precedes(*a, *b, tie_breaks);
+        let stretches = tie_breaks.len().next_power_of_two();
         let shift = (u64::BITS - span.as_nanos().leading_zeros()).saturating_sub(stretches.trailing_zeros());
         self.begins.clear();
         self.begins.resize(stretches, 0);
-        self.sorted.resize(turns.len(), Key::default());
+        self.sorted.resize(tie_breaks.len(), Key::default());
         let (begins, sorted) = (self.begins.as_mut_slice(), self.sorted.as_mut_slice());
         let mask = begins.len() - 1;
         let stretch = |key: Key| index(key.after().as_nanos() >> shift) & mask;
-        for &(key, _) in turns {
+        for &(key, _) in tie_breaks {
             begins[stretch(key)] += 1;
         }
         let (mut sum, mut longest) = (0, 0);
@@ -137,7 +137,7 @@ impl Arrivals {
             *begin = sum;
             sum += count;
         }
-        for &(key, _) in turns {
+        for &(key, _) in tie_breaks {
             let place = &mut begins[stretch(key)];
             sorted[*place as usize] = key;
             *place += 1;
@@ -169,10 +169,10 @@ impl Arrivals {
     }
 }
 
-/// Which of two comes first: their turns are looked up only where they come at one time.
+/// Which of two comes first: their tie-break keys are looked up only where they come at one time.
 #[inline]
-fn precedes(a: Key, b: Key, turns: &[Turn]) -> Ordering {
-    if a.after() == b.after() { (turns[a.index()].1, a).cmp(&(turns[b.index()].1, b)) } else { a.cmp(&b) }
+fn precedes(a: Key, b: Key, tie_breaks: &[TieBreak]) -> Ordering {
+    if a.after() == b.after() { (tie_breaks[a.index()].1, a).cmp(&(tie_breaks[b.index()].1, b)) } else { a.cmp(&b) }
 }
 
 #[cfg(test)]
@@ -186,9 +186,9 @@ mod tests {
     fn bursts_of_one_turn_come_together() {
         let mut arrivals = Arrivals::default();
         arrivals.clear(Time::ZERO);
-        for (seq, turn) in [(0, 9), (1, 9), (2, 10)] {
+        for (seq, tie_break) in [(0, 9), (1, 9), (2, 10)] {
             let first = Packet { payload: Payload::segment(seq), arrived: Time::from_nanos(5), ..Packet::default() };
-            arrivals.push(Burst { first, count: 1 }, turn, false);
+            arrivals.push(Burst { first, count: 1 }, tie_break, false);
         }
         arrivals.sort(Time::from_nanos(10));
         let found: Vec<_> = arrivals.iter().map(|arrival| (arrival.burst.first.payload.seq(), arrival.first)).collect();
@@ -200,11 +200,11 @@ mod tests {
         fn bursts_are_sorted_by_time_then_turn_then_place(
             from in 0u64..1 << 40,
             span in 1u64..1 << 32,
-            // In some cases much is crowded into a short time.
-            crowd in prop_oneof![Just(0), 0usize..300],
+            // In some cases most arrive within a short time.
+            close in prop_oneof![Just(0), 0usize..300],
             things in prop::collection::vec((any::<u64>(), 0u64..5), 0..500),
         ) {
-            let at = |i: usize, at: u64| Time::from_nanos(from + if i < crowd { at % span.min(9) } else { at % span });
+            let at = |i: usize, at: u64| Time::from_nanos(from + if i < close { at % span.min(9) } else { at % span });
             let times: Vec<_> = things.iter().enumerate().map(|(i, (t, _))| at(i, *t)).collect();
             let mut expected: Vec<usize> = (0..things.len()).collect();
             expected.sort_by_key(|&i| (times[i], things[i].1));
@@ -212,9 +212,9 @@ mod tests {
             // Whatever was sorted before.
             for count in [things.len() / 2, things.len()] {
                 arrivals.clear(Time::from_nanos(from));
-                for (i, (&arrived, &(_, turn))) in times.iter().zip(&things).enumerate().take(count) {
+                for (i, (&arrived, &(_, tie_break))) in times.iter().zip(&things).enumerate().take(count) {
                     let first = Packet { arrived, payload: Payload::segment(i as u64), ..Packet::default() };
-                    arrivals.push(Burst { first, count: 1 }, turn, turn < 2);
+                    arrivals.push(Burst { first, count: 1 }, tie_break, tie_break < 2);
                 }
                 arrivals.sort(Time::from_nanos(from + span));
             }

@@ -1,4 +1,4 @@
-//! What a link model declares of itself, and what a new medium is told.
+//! What a link model declares of itself, and what a new medium is given.
 
 use crate::medium::{Medium, PathDelay};
 use knee_core::{Conflict, Param, Params, Rate, Time};
@@ -17,7 +17,7 @@ pub struct Choice {
     pub params: &'static [Param],
 }
 
-/// What a new medium is told about its link.
+/// What a new medium knows about its link.
 pub struct Init<'a> {
     /// The rate at which it sends, which is not zero.
     pub rate: Rate,
@@ -42,9 +42,9 @@ pub struct Model {
     pub choice: Choice,
     /// What of its parameters contradicts each other, or a rate.
     pub check: fn(&Params, Rate) -> Result<(), Conflict>,
-    /// How long a packet that finds the queue empty may have to wait until it is taken out, beside what chance adds:
-    /// delays below that say nothing of a queue.
+    /// How long a packet that finds the queue empty may have to wait until it is taken out, apart from what chance
+    /// adds: delays below that say nothing of a queue.
     pub access: fn(&Params, Rate) -> Time,
-    /// Makes one; none: a wire, a token bucket or a trace, as the link's other keys say.
+    /// Makes one. `None` for a wire, a token bucket or a trace, as the link's other keys say.
     pub make: Option<Make>,
 }

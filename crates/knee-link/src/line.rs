@@ -283,7 +283,7 @@ impl Line {
         u128::from(u64::from(packet.size) + self.overhead) * 8
     }
 
-    /// Bits it could have carried from the start to `now`, beside what a token bucket had saved.
+    /// Bits it could have carried from the start to `now`, apart from what a token bucket had saved.
     fn offered_bits(&self, now: Time) -> u128 {
         match self.server.capacity(now) {
             Capacity::Offered(bits) => bits,

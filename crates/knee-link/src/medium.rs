@@ -18,13 +18,13 @@ pub struct Frame {
 
 /// What a medium may do with its link.
 pub trait Port {
-    /// Takes the next packet out of the queue; none: it is empty, or holds its packets back.
+    /// Takes the next packet out of the queue. `None` if it is empty, or holds its packets back.
     fn take(&mut self) -> Option<Frame>;
 
     /// What the queue holds.
     fn backlog(&self) -> Backlog;
 
-    /// The packet leaves the link at a time not before now, and not before those that were told before it.
+    /// The packet leaves the link at a time not before now, and not before those that were given to it before.
     fn leave(&mut self, frame: Frame, at: Time);
 
     /// The packet is lost now.

@@ -26,7 +26,7 @@ pub struct Outcome {
 impl Outcome {
     /// Whether packets were dropped or the queue noted something.
     #[inline]
-    pub const fn has_news(&self) -> bool {
+    pub const fn has_unbooked(&self) -> bool {
         !self.dropped.is_empty() || !self.notes.is_empty()
     }
 }
@@ -49,7 +49,7 @@ pub struct Counters {
 pub struct Load {
     /// Bits that left, and those of a packet that have been sent.
     pub carried: u128,
-    /// Bits it could have carried, beside what a token bucket had saved.
+    /// Bits it could have carried, apart from what a token bucket had saved.
     pub offered: u128,
     /// What a token bucket has saved up to now.
     pub saved: u128,

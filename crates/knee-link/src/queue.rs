@@ -125,7 +125,7 @@ pub enum Resize {
     Rate(Rate),
 }
 
-/// What a new queue is told about its link.
+/// What a new queue knows about its link.
 #[derive(Clone, Debug)]
 pub struct Init {
     /// Its capacity; `None`: the discipline's own default.

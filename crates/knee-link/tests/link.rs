@@ -55,7 +55,7 @@ fn a_wire_sends_one_packet_after_the_other_and_a_full_queue_drops() {
         out.dropped.iter().map(|(at, packet)| (packet.payload.seq(), *at)).collect::<Vec<_>>(),
         [(4, MS), (5, MS)]
     );
-    assert!(out.has_news());
+    assert!(out.has_unbooked());
     serve(&mut link, MS * 3, &mut out);
     assert_eq!(left(&mut out), [(0, MS * 2, Time::ZERO), (1, MS * 3, MS)]);
     assert_eq!(*link.counters(), Counters { arrived: 6, departed: 2, bytes: 2 * 1514, drops: 2 });
@@ -236,7 +236,7 @@ fn what_queues_observe_is_handed_on() {
         link.arrive(&burst(Time::ZERO, 0, 20), Time::ZERO, &mut out);
         let before = out.notes.len();
         link.observe(MS / 2, &mut out);
-        out.notes.len() > before && out.has_news()
+        out.notes.len() > before && out.has_unbooked()
     });
     assert!(drawn.count() > 0, "no discipline has anything to draw over time");
 }

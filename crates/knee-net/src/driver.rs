@@ -48,7 +48,7 @@ impl Driver {
     }
 
     /// Lets the next event before `end` happen, if there is one, and gives its time. Links that dropped packets or left
-    /// notes are in [`Network::news`] then.
+    /// notes are in [`Network::unbooked`] then.
     #[inline]
     pub fn step(&mut self, network: &mut Network, end: Time) -> Option<(Time, Step)> {
         let (last, next) = (self.last, self.events.next());
@@ -121,8 +121,8 @@ impl Driver {
         }
         let packet = direction.serve(now);
         self.last = (direction.link.due(), event);
-        if direction.outcome.has_news() {
-            network.news.push(i);
+        if direction.outcome.has_unbooked() {
+            network.unbooked.push(i);
         }
         let Some(packet) = packet else { return Step::Moved };
         match network.enter_pipe(i, packet, now) {
@@ -183,8 +183,8 @@ impl Driver {
         if due != before && due < Time::MAX {
             self.events.push(due, event_of(&direction.link, i));
         }
-        if direction.outcome.has_news() {
-            network.news.push(i);
+        if direction.outcome.has_unbooked() {
+            network.unbooked.push(i);
         }
     }
 }

@@ -108,7 +108,7 @@ impl Events {
     }
 }
 
-/// What concerns the whole run, beside flows' starts. Where there is no warm-up, a flow's figures begin with its start.
+/// What concerns the whole run, apart from flows' starts. Without a warm-up, a flow's figures begin with its start.
 pub fn agenda(spec: &Spec) -> Events {
     let mut agenda = Events::default();
     let warmup = Time::from_nanos(spec.warmup);

@@ -79,7 +79,7 @@ pub struct Network {
     pub flow_paths: Vec<FlowPath>,
     /// Links in whose outcomes are drops or notes that a [`crate::driver::Driver`] has brought about, in the order in
     /// which it did; whoever books them empties it.
-    pub news: Vec<u32>,
+    pub unbooked: Vec<u32>,
 }
 
 impl Network {
@@ -99,8 +99,15 @@ impl Network {
         }
         let hop_pipes = index_u32(pipes.len());
         let flow_paths = Vec::with_capacity(spec.flows.len());
-        let mut network =
-            Self { links, pipes, hop_pipes, ack_pipes: Vec::new(), routes: Vec::new(), flow_paths, news: Vec::new() };
+        let mut network = Self {
+            links,
+            pipes,
+            hop_pipes,
+            ack_pipes: Vec::new(),
+            routes: Vec::new(),
+            flow_paths,
+            unbooked: Vec::new(),
+        };
         for flow in &spec.flows {
             let forward: Vec<u32> = flow.path.iter().map(|&l| index_u32(l)).collect();
             let backward: Vec<u32> = flow.path.iter().rev().filter_map(|&l| reverse[l]).collect();
@@ -180,7 +187,7 @@ impl Network {
     }
 
     /// Puts a packet that has left a link `now` into the pipe behind it. Gives that and, if the packet is its new head,
-    /// when it arrives; none: there is no pipe.
+    /// when it arrives. `None` if there is no pipe.
     pub fn enter_pipe(&mut self, link: u32, packet: Packet, now: Time) -> Option<(u32, Option<Time>)> {
         let direction = &mut self.links[link as usize];
         let pipe = direction.pipe?;

@@ -54,7 +54,7 @@ pub struct SenderState {
     pub full_control: bool,
     /// Smoothed RTT; zero before the first sample.
     pub srtt: Time,
-    /// Window, packets; none: it has none.
+    /// Window, packets. `None` if it has none.
     pub cwnd: Option<u32>,
     /// Packets in flight.
     pub in_flight: u32,
@@ -228,7 +228,7 @@ pub struct DatagramFigures {
     pub lost: u64,
     /// Datagrams that arrived marked CE.
     pub marked: u64,
-    /// Echoes that came back; none: nothing is echoed.
+    /// Echoes that came back. `None` if nothing is echoed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub echoed: Option<u64>,
     pub owd_mean_ms: Option<f64>,

@@ -1,5 +1,5 @@
-//! What a simulation is told: a scenario with every default written out and every quantity in base units (times in
-//! nanoseconds, rates in bits per second, sizes in bytes), as the Python package hands it over in JSON.
+//! The specification of a simulation: a scenario with every default written out and every quantity in base units (times
+//! in nanoseconds, rates in bits per second, sizes in bytes), as the Python package hands it over in JSON.
 
 use knee_core::{Bytes, Time};
 pub use knee_core::{ParamsSpec, ValueSpec};
@@ -27,7 +27,7 @@ pub struct Spec {
     pub links: Vec<LinkSpec>,
     /// The flows.
     pub flows: Vec<FlowSpec>,
-    /// What changes on the way.
+    /// What changes during the run.
     #[serde(default)]
     pub changes: Vec<ChangeSpec>,
 }
@@ -55,7 +55,7 @@ pub struct TcpSpec {
     /// Bytes up to which the receiver's window grows as data arrives, half of the receive buffer: until then every
     /// packet is acknowledged at once (Linux's tcp_grow_window). It limits nothing, that is `receive_window`'s part.
     pub window_growth: u64,
-    /// Receive window in bytes; none: does not limit.
+    /// Receive window in bytes. `None` for no limit.
     pub receive_window: Option<u64>,
 }
 
@@ -85,7 +85,7 @@ pub struct LinkSpec {
     pub capacity: Capacity,
     /// Name of the queue discipline.
     pub queue: String,
-    /// Capacity of the queue; none: the discipline's own default.
+    /// Capacity of the queue. `None` for the discipline's own default.
     pub limit: Option<LimitSpec>,
     /// Parameters of the queue discipline.
     #[serde(default)]
@@ -98,7 +98,7 @@ pub struct LinkSpec {
     /// Random loss probability before the queue.
     #[serde(default)]
     pub loss: f64,
-    /// Model of that loss; none: `loss` for each packet.
+    /// Model of that loss. `None` for `loss` of each packet.
     #[serde(default)]
     pub loss_model: Option<ModelSpec>,
     /// Propagation delay behind the queue, ns; part of the base RTT of the flows that cross it.
@@ -107,18 +107,18 @@ pub struct LinkSpec {
     /// Largest random extra delay behind the queue, ns, uniform from 0.
     #[serde(default)]
     pub jitter: u64,
-    /// Distribution of the extra delay; none: that of `jitter`.
+    /// Distribution of the extra delay. `None` for that of `jitter`.
     #[serde(default)]
     pub delay_model: Option<ModelSpec>,
-    /// Extra delays of which each packet has one, ns; none: `jitter` or `delay_model`.
+    /// Extra delays of which each packet has one, ns. `None` for those of `jitter` or `delay_model`.
     #[serde(default)]
     pub delay_table: Option<Vec<u64>>,
     /// Whether the extra delay may change the order of packets.
     #[serde(default)]
     pub reorder: bool,
-    /// Bytes a token bucket may send at once (Linux's htb); none: a wire that serialises each packet.
+    /// Bytes a token bucket may send at once (Linux's htb). `None` for a wire that serialises each packet.
     pub burst: Option<u64>,
-    /// The other direction; none: it never queues.
+    /// The other direction. `None` if it never queues.
     pub reverse: Option<ReverseSpec>,
 }
 
@@ -223,7 +223,7 @@ impl FlowSpec {
         self.traffic.as_ref().is_some_and(TrafficSpec::is_datagrams)
     }
 
-    /// Whether the congestion control of `other` is told the same.
+    /// Whether `other` has the same congestion control with the same parameters.
     pub fn same_cc(&self, other: &Self) -> bool {
         let [mine, theirs] = [self, other].map(|flow| flow.cc_params.as_ref().map(|raw| raw.get()));
         self.cc == other.cc && mine == theirs
@@ -239,7 +239,7 @@ pub struct FlowSpec {
     /// Name of the congestion control.
     pub cc: String,
     /// Parameters of the congestion control, a map of [`ValueSpec`]s by name. It is read once for all flows in a row
-    /// that are told the same: there may be a million.
+    /// that are the same: there may be a million.
     pub cc_params: Option<Box<RawValue>>,
     /// Base round-trip time, ns: link delays and the fixed delay of the ACK path.
     pub rtt: u64,
@@ -247,7 +247,7 @@ pub struct FlowSpec {
     pub start: u64,
     /// When the sender stops sending new data, ns.
     pub stop: u64,
-    /// Size of a finite transfer; none: endless.
+    /// Size of a finite transfer. `None` if endless.
     pub bytes: Option<u64>,
     /// Indices of the links crossed, in order.
     pub path: Vec<usize>,
@@ -266,10 +266,10 @@ pub struct FlowSpec {
     /// Whether QUIC's packets are encrypted.
     #[serde(default)]
     pub tls: bool,
-    /// What it carries; none: an endless stream, or the transfer of `bytes`.
+    /// What it carries. `None` for an endless stream, or the transfer of `bytes`.
     #[serde(default)]
     pub traffic: Option<TrafficSpec>,
-    /// How its receiver misbehaves; none: it is honest.
+    /// How its receiver misbehaves. `None` if it is honest.
     #[serde(default)]
     pub receiver: Option<ModelSpec>,
 }

@@ -58,8 +58,8 @@ mod _core {
         listing::traffic_conflict(name, params).map_err(SpecError::new_err)
     }
 
-    /// The rate that a kind of traffic offers with these parameters (JSON, tagged with their kinds), bit/s; none: it
-    /// takes what it gets.
+    /// The rate that a kind of traffic offers with these parameters (JSON, tagged with their kinds), bit/s. `None` if
+    /// it takes what it gets.
     #[pyfunction]
     fn traffic_load(name: &str, params: &str) -> PyResult<Option<u64>> {
         listing::traffic_load(name, params).map_err(SpecError::new_err)

@@ -46,7 +46,7 @@ pub fn traffic_conflict(name: &str, params: &str) -> Result<Option<(String, Stri
     Ok(conflict.map(|conflict| (conflict.key.into(), conflict.found, conflict.accepted)))
 }
 
-/// The rate that a kind of traffic offers with these parameters, bit/s; none: it takes what it gets.
+/// The rate that a kind of traffic offers with these parameters, bit/s. `None` if it takes what it gets.
 pub fn traffic_load(name: &str, params: &str) -> Result<Option<u64>, String> {
     let (entry, params) = traffic(name, params)?;
     Ok((entry.load)(&params).map(knee_core::Rate::as_bps))

@@ -37,7 +37,7 @@ impl Bound {
         self.rate
     }
 
-    /// How many packets of `size` bytes, which are more than none, it has room for beside `packets` and `bytes`.
+    /// How many packets of `size` bytes, which are more than none, it has room for besides `packets` and `bytes`.
     pub fn room(&self, packets: u64, bytes: u64, size: u64) -> u64 {
         let by_packets = self.max_packets.saturating_sub(packets);
         let by_bytes = if self.max_bytes == u64::MAX { u64::MAX } else { self.max_bytes.saturating_sub(bytes) / size };

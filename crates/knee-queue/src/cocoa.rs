@@ -134,7 +134,7 @@ struct Interval {
     idle: Time,
     /// Packets that left.
     sent: u64,
-    /// Least that was left queued when a packet had gone; none: no packet went.
+    /// Least that was left queued when a packet had gone. `None` if no packet went.
     least: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! The kernel module's arithmetic and state of a flow (`linux/include/knee_cocoa.h`) beside these, on random input.
+//! The kernel module's arithmetic and state of a flow (`linux/include/knee_cocoa.h`) against these, on random input.
 
 use super::*;
 use knee_core::{Payload, Rng};

@@ -1,4 +1,4 @@
-//! `dualpi2`: a queue for L4S traffic beside one for classic traffic, coupled so that both get their share.
+//! `dualpi2`: a queue for L4S traffic next to one for classic traffic, coupled so that both get their share.
 //!
 //! The longer of the two heads' delays is held against a target; every `tupdate` the base probability p' moves by
 //!
@@ -22,7 +22,7 @@
 //! due are made up for, at whole multiples of `tupdate`, each with the heads' delays at its time.
 //!
 //! Departures: the change of p' is bounded, where in Linux it wraps in 32 bits; a draw hits with exactly p', in Linux
-//! with 2^-32 more; step by time only; no memory limit beside that on packets; where the
+//! with 2^-32 more; step by time only; no memory limit besides that on packets; where the
 //! limit is lowered, tails go first, the classic one's before the other's.
 
 use crate::bound::Bound;

@@ -428,7 +428,7 @@ impl<R: BufferRule> Bursts for FairQueue<R> {
         if u64::from(count) > room || self.takes_fast_path() {
             return 0;
         }
-        // A flow that is idle, or another's, or has no room is for the full way, packet by packet.
+        // A flow that is idle, or another's, or has no room takes the full path, packet by packet.
         let tuple = cx.tuple(&first);
         let Some(i) = self.flows.find(self.hash.hash(tuple) & self.settings.mask) else { return 0 };
         let flow = self.flows.get(i);

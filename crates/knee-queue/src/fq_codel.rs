@@ -271,7 +271,7 @@ impl FqCodel {
                     break;
                 }
             }
-            // CoDel is told, so that its signal grows too.
+            // CoDel learns of it, so that its signal grows too.
             flow.codel.count = flow.codel.count.wrapping_add(saturating_u32(dropped));
         }
     }

@@ -13,8 +13,8 @@
 //! `memory_limit` drops nothing: Linux counts arrivals that find more memory in use, and takes them in. Here the event
 //! `overmemory` says when that begins.
 //!
-//! Departures, beside those of `pie_law`: the first update is not put off for half a second; a limit may be in bytes or
-//! time; a packet's memory is reckoned as in `fq_codel`.
+//! Departures, besides those of `pie_law`: the first update is not put off for half a second; a limit may be in bytes
+//! or time; a packet's memory is reckoned as in `fq_codel`.
 
 use crate::bound::Bound;
 use crate::fq_codel::memory;

@@ -2,8 +2,9 @@
 //!
 //! Source: RFC 8033 and Linux net/sched/sch_pie.c. PIE itself is in `pie_law`.
 //!
-//! Departures, beside those of `pie_law`: p ends at 1 as in the RFC; the first update is not put off for half a second,
-//! and updates are due at whole multiples of `tupdate`; where the limit is lowered, the tail goes first, as in `pfifo`.
+//! Departures, besides those of `pie_law`: p ends at 1 as in the RFC; the first update is not put off for half a
+//! second, and updates are due at whole multiples of `tupdate`; where the limit is lowered, the tail goes first, as in
+//! `pfifo`.
 
 use crate::bound::Bound;
 use crate::fifo::Fifo;

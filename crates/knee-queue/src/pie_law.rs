@@ -111,7 +111,7 @@ pub(crate) struct PieLaw {
     estimates: bool,
     /// Size of a full frame, bytes.
     mtu: u64,
-    /// ECN-capable packets are marked, and not dropped, up to this probability; none: never.
+    /// ECN-capable packets are marked, and not dropped, up to this probability. `None` for never.
     mark_up_to: Option<u64>,
 }
 

@@ -13,7 +13,7 @@ pub struct Entry {
     pub about: &'static str,
     /// The paper, RFC or kernel file it follows.
     pub source: &'static str,
-    /// Its parameters, beside the limit: `DECLARED` of what [`knee_core::params!`] makes.
+    /// Its parameters, apart from the limit: `DECLARED` of what [`knee_core::params!`] makes.
     pub params: &'static [Param],
     /// Makes one.
     pub make: Make,

@@ -53,7 +53,7 @@ pub struct Ended(pub String);
 pub struct Datagram {
     /// UDP payload.
     pub bytes: BytesMut,
-    /// ECN codepoint of its IP header: ECT(0), ECT(1) or CE; none: not ECN-capable.
+    /// ECN codepoint of its IP header: ECT(0), ECT(1) or CE. `None` if not ECN-capable.
     pub ecn: Option<EcnCodepoint>,
 }
 
@@ -81,11 +81,11 @@ pub trait Connection: Send {
     fn fire(&mut self, now: Time);
 
     /// What has become of the connection since this was last called.
-    fn take_news(&mut self) -> News;
+    fn take_updates(&mut self) -> Updates;
 
     /// Writes the first bytes of `data` to the stream, which it opens if there is none: how many. At most `buffer`
-    /// bytes are written and not acknowledged. `None`: the stream takes no more until [`News::writable`] says that all
-    /// of `data` fits.
+    /// bytes are written and not acknowledged. `None`: the stream takes no more until [`Updates::writable`] says that
+    /// all of `data` fits.
     fn write(&mut self, data: Bytes, buffer: u64) -> Option<usize>;
 
     /// The stream ends after what was written.
@@ -106,7 +106,7 @@ pub trait Connection: Send {
 
 /// What has become of a connection.
 #[derive(Debug, Default)]
-pub struct News {
+pub struct Updates {
     /// The handshake is over.
     pub connected: bool,
     /// The stream takes data again.

@@ -106,7 +106,7 @@ impl Flights {
         out.resize(start + size, 0);
     }
 
-    /// Takes a flight from what has come, and the transport parameters in it; none: it is not whole yet.
+    /// Takes a flight from what has come, and the transport parameters in it. `None` if it is not whole yet.
     fn read_flight(&mut self) -> Result<Option<Vec<u8>>, Malformed> {
         let [_, high, low, ..] = self.partial[..] else { return Ok(None) };
         let end = FLIGHT_HEADER + usize::from(u16::from_be_bytes([high, low]));

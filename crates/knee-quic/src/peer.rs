@@ -6,7 +6,7 @@
 //! them `transmit` is called until it gives nothing.
 
 use crate::acks::acked_ranges;
-use crate::connection::{CID_BYTES, Connection, Datagram, Ended, News, Settings, Stack, Stats};
+use crate::connection::{CID_BYTES, Connection, Datagram, Ended, Settings, Stack, Stats, Updates};
 use bytes::Bytes;
 use knee_core::Time;
 use knee_core::convert::index;
@@ -77,7 +77,7 @@ impl Peer {
             log.set_acked(acked_ranges(&datagram.bytes, CID_BYTES));
         }
         self.connection.receive(now, datagram);
-        self.take_news();
+        self.take_updates();
     }
 
     /// The next datagram that may leave now.
@@ -113,7 +113,7 @@ impl Peer {
         self.set_log_time(now);
         if self.connection.deadline().is_some_and(|due| due <= now) {
             self.connection.fire(now);
-            self.take_news();
+            self.take_updates();
         }
     }
 
@@ -155,9 +155,9 @@ impl Peer {
         }
     }
 
-    /// Only datagrams and timers bring news.
-    fn take_news(&mut self) {
-        let News { connected, writable, finished, ended, received } = self.connection.take_news();
+    /// Only datagrams and timers bring updates.
+    fn take_updates(&mut self) {
+        let Updates { connected, writable, finished, ended, received } = self.connection.take_updates();
         self.connected |= connected;
         self.finished |= finished;
         self.ended = ended.or(self.ended.take());
@@ -241,11 +241,11 @@ mod tests {
 
         fn fire(&mut self, _: Time) {}
 
-        fn take_news(&mut self) -> News {
+        fn take_updates(&mut self) -> Updates {
             let stream = &mut *self.0.lock().unwrap();
             let writable = stream.blocked && stream.held() < stream.send_window;
             stream.blocked &= !writable;
-            News { connected: true, writable, ..News::default() }
+            Updates { connected: true, writable, ..Updates::default() }
         }
 
         fn write(&mut self, data: Bytes, buffer: u64) -> Option<usize> {

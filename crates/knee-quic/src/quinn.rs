@@ -1,6 +1,8 @@
 //! quinn's connections: quinn-proto's state machine as it is, under a controller of its interface.
 
-use crate::connection::{CID_BYTES, Connection, Datagram, Ended, News, REMOTE, Settings, Stack, Stats, instant, time};
+use crate::connection::{
+    CID_BYTES, Connection, Datagram, Ended, REMOTE, Settings, Stack, Stats, Updates, instant, time,
+};
 use crate::peer::LEAST_BUFFER;
 use crate::plain::Plain;
 use crate::tls::{self, TLS};
@@ -107,9 +109,9 @@ impl Connection for End {
         }
     }
 
-    fn take_news(&mut self) -> News {
-        let mut news = News::default();
-        let Some((handle, machine)) = &mut self.machine else { return news };
+    fn take_updates(&mut self) -> Updates {
+        let mut updates = Updates::default();
+        let Some((handle, machine)) = &mut self.machine else { return updates };
         while let Some(event) = machine.poll_endpoint_events() {
             if let Some(event) = self.endpoint.handle_event(*handle, event) {
                 machine.handle_event(event);
@@ -117,20 +119,20 @@ impl Connection for End {
         }
         while let Some(event) = machine.poll() {
             match event {
-                Event::Connected => news.connected = true,
-                Event::ConnectionLost { reason } => news.ended = Some(Ended(reason.to_string())),
+                Event::Connected => updates.connected = true,
+                Event::ConnectionLost { reason } => updates.ended = Some(Ended(reason.to_string())),
                 Event::Stream(StreamEvent::Opened { dir }) => self.stream = machine.streams().accept(dir),
-                Event::Stream(StreamEvent::Writable { .. }) => news.writable = true,
-                Event::Stream(StreamEvent::Finished { .. }) => news.finished = true,
+                Event::Stream(StreamEvent::Writable { .. }) => updates.writable = true,
+                Event::Stream(StreamEvent::Finished { .. }) => updates.finished = true,
                 _ => {}
             }
         }
         if let Some(id) = self.stream
             && id.initiator() != machine.side()
         {
-            news.received = read(machine, id);
+            updates.received = read(machine, id);
         }
-        news
+        updates
     }
 
     fn write(&mut self, data: Bytes, buffer: u64) -> Option<usize> {

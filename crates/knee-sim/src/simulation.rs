@@ -15,6 +15,7 @@ mod connections;
 mod datagrams;
 mod distributions;
 mod endpoints;
+mod ends;
 mod event_scheduler;
 #[cfg(any(test, feature = "testing"))]
 pub mod invariants;
@@ -69,7 +70,7 @@ impl Simulation {
         Self::with_own(spec, &[])
     }
 
-    /// As [`Simulation::new`], with algorithms beside those of the registry. Their names go first.
+    /// As [`Simulation::new`], with algorithms that are not in the registry. Their names go first.
     ///
     /// # Errors
     /// If the specification contradicts itself or names what does not exist.
@@ -108,8 +109,8 @@ impl Simulation {
     /// Writes what senders do into `logs`, by flow. Must be called before the first step. With it time passes event by
     /// event.
     pub fn log(&mut self, logs: Vec<Option<Log>>) {
-        let tcp = logs.iter().enumerate().map(|(i, log)| log.clone().filter(|_| !self.world.is_udp(index_u32(i))));
-        let grouped = (0..logs.len()).map(|i| self.world.connections.runs(index_u32(i)));
+        let tcp = logs.iter().enumerate().map(|(i, log)| log.clone().filter(|_| !self.world.ends.is_udp(index_u32(i))));
+        let grouped = (0..logs.len()).map(|i| self.world.ends.is_application(index_u32(i)));
         self.tap(Box::new(SenderLogs::new(tcp.collect(), grouped.collect())));
         self.world.logs = logs;
     }
@@ -146,7 +147,7 @@ impl Simulation {
     /// # Errors
     /// If the spool could not be written.
     pub fn run(mut self) -> std::io::Result<(Output, Rows)> {
-        // In debug and test builds the books are checked on the way.
+        // In debug and test builds the books are checked as it goes.
         let steps = if cfg!(debug_assertions) { 1 << 14 } else { 1 << 20 };
         while self.step(steps) {
             debug_assert_eq!(self.audit(), Ok(()), "at {}", self.now());
@@ -165,7 +166,7 @@ impl Simulation {
 
     /// How many endpoints there are: one for each flow, and as many as connections of applications were open at a time.
     pub fn endpoints(&self) -> usize {
-        self.world.senders.len()
+        self.world.ends.len()
     }
 
     /// Checks the books: no packet created or lost unaccounted, no counter out of step.

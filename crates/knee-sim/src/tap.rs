@@ -4,8 +4,8 @@ use knee_core::{ConnectionId, Packet, Time};
 use knee_tcp::sender::{AckInfo, Sender};
 
 /// Sees what a capture on the senders' machines would: their packets before the first queue, and the ACKs that arrive.
-/// Each way of a connection has a sender of its own; `id` says of which connection and which way. What packets carry as
-/// their flow is another number.
+/// Each direction of a connection has a sender of its own; `id` says of which connection and which direction. What
+/// packets carry as their flow is another number.
 pub trait Tap: Send {
     /// A sender sends a packet at `at`.
     fn sent(&mut self, at: Time, id: ConnectionId, packet: &Packet);

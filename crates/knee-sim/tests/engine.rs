@@ -376,7 +376,7 @@ fn empty_time_costs_nothing() {
     ];
     for (what, spec) in specs {
         let (work, done) = work(&spec);
-        // Timers fire where nothing comes home: the retransmission timer, backed off, each 120 s (Linux's TCP_RTO_MAX).
+        // Timers fire where no ACK arrives: the retransmission timer, backed off, each 120 s (Linux's TCP_RTO_MAX).
         let timers = spec["duration"].as_u64().unwrap() / (120 * S);
         eprintln!("{what}: {work} steps, {done}, {timers}");
         assert!(

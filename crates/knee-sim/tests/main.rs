@@ -14,3 +14,4 @@ mod packets;
 #[cfg(feature = "quic")]
 mod quic;
 mod receivers;
+mod sender_log;

@@ -1,5 +1,5 @@
 //! What a capture on the senders' machines shows, in random networks: handshakes, segments, ACKs and timers follow the
-//! RFCs, nothing is known before it can have come home, and what is counted is what was seen.
+//! RFCs, nothing is known before an ACK can have said it, and what is counted is what was seen.
 
 use crate::laws;
 use crate::networks::{MS, S, any_chain, any_dumbbell, any_network, flow, link, spec};

@@ -81,7 +81,7 @@ pub struct Book {
     pub sent_bytes: u64,
     /// Data packets sent again.
     pub retransmitted: u64,
-    /// Data packets dropped on the way.
+    /// Data packets dropped in the network.
     pub dropped: u64,
     /// Data packets received.
     pub received: Received,

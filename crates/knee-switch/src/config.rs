@@ -1,4 +1,4 @@
-//! What a switch is told, as one line of JSON.
+//! The configuration of a switch, as one line of JSON.
 
 use knee_sim::Spec;
 use serde::Deserialize;

@@ -122,7 +122,7 @@ impl Sockets {
 }
 
 impl Endpoints {
-    /// The QUIC flows of a run at rest, with the sockets of both sides; none: it has no such flow. Also gives their
+    /// The QUIC flows of a run at rest, with the sockets of both sides. `None` if it has no such flow. Also gives their
     /// accounts, by flow.
     ///
     /// # Errors

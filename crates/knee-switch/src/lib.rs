@@ -6,10 +6,11 @@
 //! exactly, and only the moment at which a packet goes out is late, by what [`late::Late`] counts.
 //!
 //! One file a part: [`device`] joins a namespace, [`header`] reads and marks packets, [`store`] holds them,
-//! [`network`] is their way, [`book`] keeps account of flows, [`report`] makes rows and figures, [`ferry`] is the loop.
+//! [`network`] is their path, [`book`] keeps account of flows, [`report`] makes rows and figures, [`ferry`] is the
+//! loop.
 //!
 //! TCP's endpoints are the kernel's sockets, which other programs open. Those of QUIC flows run here, on a thread
-//! beside the loop: [`endpoints`] drives them, [`socket`] is where their datagrams leave and arrive in the namespaces,
+//! outside the loop: [`endpoints`] drives them, [`socket`] is where their datagrams leave and arrive in the namespaces,
 //! and [`account`] is what the switch sees of them.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]

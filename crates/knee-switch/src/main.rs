@@ -1,6 +1,6 @@
-//! The program: reads what it is told from standard input (a line of JSON, then a line with the start on the monotonic
-//! clock in ns), carries packets, and writes what came out to standard output (a line when the devices are open; at the
-//! end a line of JSON and the rows). Exit code 1 and one line on standard error where something is wrong.
+//! The program: reads its configuration from standard input (a line of JSON, then a line with the start on the
+//! monotonic clock in ns), carries packets, and writes what came out to standard output (a line when the devices are
+//! open; at the end a line of JSON and the rows). Exit code 1 and one line on standard error where something is wrong.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
@@ -39,7 +39,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     // The caller has made it: this process is still root's, and would make it wherever a link leads.
     let file = config.capture.as_ref().map(|file| OpenOptions::new().write(true).open(file)).transpose()?;
     privileges::open_many_files();
-    let beside = IdleThread::start(config.user);
+    let idle = IdleThread::start(config.user);
     let priority = privileges::be_prompt();
     // A side's namespace is entered with its device.
     let here = (Device::open(&config.sides[0])?, Sockets::open(&config, 0)?);
@@ -52,7 +52,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 
     let from_start = Clock::new(line()?.trim().parse()?);
     let end = Time::from_nanos(config.spec.duration);
-    let endpoints = beside.go(endpoints, from_start, end);
+    let endpoints = idle.go(endpoints, from_start, end);
     let labels: Vec<String> = config.spec.flows.iter().map(|flow| flow.label.clone()).collect();
     let capture = file.map(|file| Capture::new(file, &labels, from_start.start_of_day())).transpose()?;
     let mut network = Network::new(&config.spec, config.port, capture)?;
@@ -62,9 +62,9 @@ fn run() -> Result<(), Box<dyn Error>> {
     network.end_capture()?;
     let processor_s = clock::processor().as_secs_f64();
     let outcome = Outcome { late: late.figures(), refused, processor_s, priority };
-    let (told, rows) = network.finish(end, outcome, endpoints.wait());
+    let (output, rows) = network.finish(end, outcome, endpoints.wait());
     let mut out = io::stdout().lock();
-    serde_json::to_writer(&mut out, &told)?;
+    serde_json::to_writer(&mut out, &output)?;
     out.write_all(b"\n")?;
     out.write_all(&rows)?;
     Ok(out.flush()?)

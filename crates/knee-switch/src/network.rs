@@ -1,5 +1,5 @@
-//! The way of packets through links and pipes, as in the simulator: data cross the links of their flow's path, ACKs the
-//! links' reverse directions where those have queues, and then the pipe that holds what is left of the base RTT.
+//! The path of packets through links and pipes, as in the simulator: data cross the links of their flow's path, ACKs
+//! the links' reverse directions where those have queues, and then the pipe that holds what is left of the base RTT.
 //!
 //! Time here is when something was due, not when the machine got to it.
 
@@ -30,13 +30,13 @@ pub struct Departure {
     pub due: Time,
 }
 
-/// What is known of a flow beside its account.
+/// What is known of a flow apart from its account.
 pub(crate) struct Flow {
     /// The side that sends its data: 0 in the forward direction, 1 in the reverse one.
     source: usize,
     /// Size of its transfer.
     pub(crate) bytes: Option<u64>,
-    /// Bytes that each packet counts beside its own on the first link.
+    /// Bytes that each packet counts besides its own on the first link.
     pub(crate) overhead: u64,
     /// RTTs in its figures.
     pub(crate) rtts: Histogram,
@@ -145,7 +145,7 @@ impl Network {
             }
         }
         self.driver.send(&mut self.paths, packet, 1, now);
-        self.book_network_news();
+        self.book_links();
     }
 
     /// The flow of a packet that a side sent, and whether it goes against the flow's data. Ports that the kernel
@@ -173,7 +173,7 @@ impl Network {
     pub fn step(&mut self) {
         let Some((at, step)) = self.driver.step(&mut self.paths, Time::MAX) else { return };
         self.now = at;
-        self.book_network_news();
+        self.book_links();
         match step {
             Step::Moved => {}
             Step::Data(packet) | Step::Ack(packet) => self.leave(packet),
@@ -188,14 +188,14 @@ impl Network {
     }
 
     /// Books what links have dropped and their queues have noted as packets moved.
-    fn book_network_news(&mut self) {
-        let mut news = std::mem::take(&mut self.paths.news);
-        news.drain(..).for_each(|link| self.book_news(link as usize));
-        self.paths.news = news;
+    fn book_links(&mut self) {
+        let mut unbooked = std::mem::take(&mut self.paths.unbooked);
+        unbooked.drain(..).for_each(|link| self.book_link(link as usize));
+        self.paths.unbooked = unbooked;
     }
 
     /// Books what a link has dropped and its queue has noted.
-    pub(crate) fn book_news(&mut self, i: usize) {
+    pub(crate) fn book_link(&mut self, i: usize) {
         let outcome = &mut self.paths.links[i].outcome;
         let (dropped, notes) = (std::mem::take(&mut outcome.dropped), std::mem::take(&mut outcome.notes));
         for (at, packet) in dropped {
@@ -247,7 +247,7 @@ impl Network {
     pub(crate) fn change(&mut self, change: Change) {
         let (flow, link, event, value) = self.paths.change(change, self.now);
         if let Some(link) = link {
-            self.book_news(link as usize);
+            self.book_link(link as usize);
         }
         self.record.rows.record(self.now, flow, link, event, value);
     }

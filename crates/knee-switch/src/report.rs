@@ -25,7 +25,7 @@ pub struct Outcome {
     pub priority: &'static str,
 }
 
-/// What a run gives beside its rows.
+/// What a run gives apart from its rows.
 #[derive(Serialize)]
 pub struct Told {
     /// In the form of the simulator's.
@@ -167,7 +167,7 @@ impl Network {
         }
         for i in 0..self.paths.links.len() {
             self.paths.links[i].observe(now);
-            self.book_news(i);
+            self.book_link(i);
             let row = self.paths.links[i].row(index_u32(i), now, now);
             self.record.rows.links.push(row);
         }

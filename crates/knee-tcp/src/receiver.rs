@@ -114,9 +114,9 @@ pub struct Receiver {
     /// Whether ACKs echo a mark. Classic ECN: until the sender reports that it reduced its window; per-packet and
     /// accurate ECN: whether the last packet was marked.
     echo: bool,
-    /// Packets that came with a mark, with accurate ECN; its low three bits are told.
+    /// Packets that came with a mark, with accurate ECN; its low three bits are sent.
     ce_count: u8,
-    /// Of those the ones that no ACK has told yet.
+    /// Of those the ones that no ACK has reported yet.
     ce_untold: u8,
     /// The window as far as it has grown, in bytes (Linux's `rcv_ssthresh`).
     window: u64,
@@ -267,7 +267,7 @@ impl Receiver {
         at_once
     }
 
-    /// Fetches what a packet will need beside the receiver itself.
+    /// Fetches what a packet will need apart from the receiver itself.
     #[inline]
     pub fn fetch_behind(&self) {
         if let Some(disorder) = &self.disorder {
@@ -411,7 +411,7 @@ impl Receiver {
         Reply { seq: self.rcv_nxt, tsecr: self.ts_recent, flags: Packet::ACK | echo }
     }
 
-    /// Whether something is to be done beside sending the ACK: it carries SACK blocks, or the receiver misbehaves.
+    /// Whether something is to be done besides sending the ACK: it carries SACK blocks, or the receiver misbehaves.
     #[inline]
     pub const fn is_disturbed(&self) -> bool {
         self.disorder.is_some()

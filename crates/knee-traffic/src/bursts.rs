@@ -64,7 +64,7 @@ struct Bursts {
     connected: bool,
     /// When the next burst is due without its jitter.
     clock: Time,
-    /// When it is handed over; none: not before another is acknowledged, or never.
+    /// When it is handed over. `None` for not before another is acknowledged, or never.
     next: Option<Time>,
     /// When those that are not acknowledged were handed over, oldest first.
     pending: VecDeque<Time>,

@@ -56,7 +56,7 @@ pub trait Source: Send {
     /// What it does now, called from its flow's start on, and again after each datagram and at each time it waits for.
     fn next(&mut self, now: Time) -> Next;
 
-    /// How often the receiver reports which datagrams have arrived; none: it does not.
+    /// How often the receiver reports which datagrams have arrived. `None` if it does not.
     fn report_interval(&self) -> Option<Time> {
         None
     }
@@ -65,8 +65,8 @@ pub trait Source: Send {
     fn on_report(&mut self, _arrivals: &[Arrival], _now: Time) {}
 }
 
-/// The source that `spec` asks for, with random numbers of its own; none: it asks for no datagrams. `l4s`: its packets
-/// are ECT(1) (RFC 9331).
+/// The source that `spec` asks for, with random numbers of its own. `None` if it asks for no datagrams. `l4s`: its
+/// packets are ECT(1) (RFC 9331).
 pub fn source(spec: &TrafficSpec, l4s: bool, rng: Rng) -> Option<Box<dyn Source>> {
     let span = |ns: u64| Time::from_nanos(ns);
     Some(match spec {

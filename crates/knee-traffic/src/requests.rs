@@ -72,7 +72,7 @@ pub struct Requests {
     sizes: Rng,
     /// When the flow started.
     began: Time,
-    /// When the next page is asked for; none: not before another is complete, or never.
+    /// When the next page is asked for. `None` for not before another is complete, or never.
     next: Option<Time>,
     /// Pages still to be asked for at most.
     left: u64,

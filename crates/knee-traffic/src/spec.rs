@@ -59,7 +59,7 @@ pub enum TrafficSpec {
         buffer: u64,
         /// How it chooses.
         algorithm: VideoAlgorithm,
-        /// Duration of the video, ns; none: endless.
+        /// Duration of the video, ns. `None` if endless.
         length: Option<u64>,
     },
     /// Datagrams at constant intervals, with pauses.
@@ -78,7 +78,7 @@ pub enum TrafficSpec {
         packet: u16,
         /// Time between two, ns.
         interval: u64,
-        /// Mean times of talking and silence, both exponential, ns; none: always on.
+        /// Mean times of talking and silence, both exponential, ns. `None` if always on.
         on_off: Option<(u64, u64)>,
         /// Both times are always the mean.
         #[serde(default)]
@@ -101,7 +101,7 @@ pub enum TrafficSpec {
 }
 
 impl TrafficSpec {
-    /// Its entry in the registry; none: a probe, or there is no such kind.
+    /// Its entry in the registry. `None` for a probe, or if there is no such kind.
     pub fn entry(&self) -> Option<&'static Entry> {
         registry::find(match self {
             Self::Transfers { .. } => "transfers",

@@ -30,7 +30,7 @@ pub struct Transfers {
     sizes: Rng,
     /// When its flow started.
     began: Time,
-    /// When the next transfer starts; none: there are no more.
+    /// When the next transfer starts. `None` if there are no more.
     next: Option<Time>,
     /// Those on connections of their own.
     running: BTreeMap<Conn, Transfer>,

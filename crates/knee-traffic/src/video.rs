@@ -54,7 +54,7 @@ pub struct VideoSpec {
     pub buffer: Time,
     /// How it chooses.
     pub algorithm: VideoAlgorithm,
-    /// Duration of the video; none: endless.
+    /// Duration of the video. `None` if endless.
     pub length: Option<Time>,
 }
 

@@ -97,20 +97,20 @@ fn of_a_mirrored_path_data_goes_where_acks_go_and_acks_where_data_goes() {
 }
 
 #[test]
-fn what_a_full_queue_drops_is_news_of_its_link() {
+fn what_a_full_queue_drops_is_to_be_booked() {
     let small = with(link("a"), "limit", json!({"packets": 1}));
     let (mut driver, mut network) = network(&[link("b"), small], &[flow(&[1])]);
     driver.send(&mut network, data(0), 2, ms(0));
-    assert!(network.news.is_empty());
+    assert!(network.unbooked.is_empty());
     driver.send(&mut network, data(2), 1, ms(0));
-    assert_eq!(network.news, [1]);
+    assert_eq!(network.unbooked, [1]);
     let dropped: Vec<_> = network.links[1].outcome.dropped.iter().map(|(at, packet)| (*at, packet.payload)).collect();
     assert_eq!(dropped, [(ms(0), Payload::segment(2))]);
     assert_eq!(arrivals(&mut driver, &mut network, ms(100)), [(ms(1), false, 0), (ms(2), false, 1)]);
 }
 
 #[test]
-fn what_a_queue_drops_as_it_serves_is_news_too() {
+fn what_a_queue_drops_as_it_serves_is_to_be_booked_too() {
     // CoDel begins to drop when packets have waited for more than 5 ms throughout 100 ms (RFC 8289, 3.2).
     let codel = with(with(link("a"), "queue", json!("codel")), "limit", json!({"packets": 1000}));
     let (mut driver, mut network) = network(&[codel], &[flow(&[0])]);
@@ -118,7 +118,7 @@ fn what_a_queue_drops_as_it_serves_is_news_too() {
     let arrived = arrivals(&mut driver, &mut network, ms(150)).len();
     let dropped = network.links[0].outcome.dropped.len();
     assert!(dropped > 0 && arrived > 100, "{dropped} dropped, {arrived} arrived");
-    assert!(!network.news.is_empty() && network.news.iter().all(|link| *link == 0));
+    assert!(!network.unbooked.is_empty() && network.unbooked.iter().all(|link| *link == 0));
 }
 
 #[test]

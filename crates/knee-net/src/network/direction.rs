@@ -73,7 +73,7 @@ impl Direction {
         if self.link.is_wire() { delay } else { delay.max(Time::from_nanos(1)) }
     }
 
-    /// Whether packets stay in order on their way to the other end.
+    /// Whether packets stay in order up to the other end.
     pub const fn keeps_order(&self) -> bool {
         !self.reorder || self.is_steady()
     }

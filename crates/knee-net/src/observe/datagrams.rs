@@ -28,7 +28,7 @@ pub struct DatagramWatch {
     before: Spread,
     /// Those of the figures' window.
     pub delays: Histogram,
-    /// Counts when the figures began and ended; none: they have not.
+    /// Counts when the figures began and ended. `None` if they have not.
     from: Option<DatagramCounts>,
     until: Option<DatagramCounts>,
     /// Counts at the end of the last interval.

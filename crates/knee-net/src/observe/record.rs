@@ -7,7 +7,7 @@ use crate::spec::{FlowSpec, Spec};
 use knee_core::Time;
 use knee_core::convert::{index_u32, nearest_f32, saturating_u32};
 
-/// What is recorded of a flow, beside the RTTs in its figures.
+/// What is recorded of a flow, apart from the RTTs in its figures.
 struct FlowRecord {
     start: Time,
     /// RTTs of the interval.
@@ -132,7 +132,7 @@ impl Record {
         self.common.0.is_some() && self.common.1.is_none()
     }
 
-    /// An interval of the time series ends now; none: it has no length.
+    /// An interval of the time series ends now. `None` if it has no length.
     pub fn end_interval(&mut self, now: Time) -> Option<Interval> {
         let span = (now - std::mem::replace(&mut self.sampled_at, now)).as_secs_f64();
         (span > 0.0).then_some(Interval { t_s: now.as_secs_f64(), span })

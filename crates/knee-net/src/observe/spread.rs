@@ -6,7 +6,7 @@ use knee_core::convert::nearest_f32;
 /// Sum, count and range of spans over an interval.
 #[derive(Clone, Copy)]
 pub struct Spread {
-    /// Spans of 584 years together, and more: no mean is told.
+    /// Spans of 584 years together, and more: no mean is given.
     sum: u64,
     pub(super) count: u64,
     pub(super) min: u64,

@@ -25,7 +25,7 @@
 //! them are busy: links here have one transmit queue, where it is `cake`.
 //!
 //! Hosts are not modelled: flow f comes from host f / `flows_per_source` and goes to host f / `flows_per_destination`,
-//! rounded down; its ACKs go the other way.
+//! rounded down; its ACKs go the other direction.
 //!
 //! Departures: a flow whose last packet is still queued, or shares its queue with one that is, stays with that queue,
 //! so that its packets keep their order even where flows collide (Linux looks for a place anew); COBALT starts with

@@ -1,27 +1,27 @@
 //! ACKs in flight where time passes in batches.
 
-use super::stages::turn_of_ack;
+use super::stages::ack_tie_break;
 use knee_core::convert::{index_u32, low_u8};
 use knee_core::{Packet, Payload, Time};
 use knee_net::network::FlowPath;
 
-/// What is in flight beside a flow between two visits.
+/// ACKs of a flow that are in flight between two visits.
 #[derive(Default)]
 pub(super) struct Parked {
-    /// ACKs in flight, in that order.
+    /// In the order in which they arrive.
     pub(super) acks: Vec<Returning>,
-    /// When the last of them is home.
-    last_home: Time,
+    /// When the last of them arrives.
+    last_arrival: Time,
 }
 
 /// An ACK in flight.
 #[derive(Clone, Copy)]
 pub(super) struct Returning {
-    /// When it is home.
+    /// When it arrives at its sender.
     pub(super) at: Time,
     payload: Payload,
-    /// Its turn among what is due at that time, and its flags below.
-    turn_and_flags: u64,
+    /// Its tie-break key among what is due at that time, and its flags below.
+    tie_break_and_flags: u64,
 }
 
 const _: () = assert!(size_of::<Returning>() == 32);
@@ -30,30 +30,30 @@ impl Returning {
     /// What it tells: payload and flags of its packet.
     #[inline]
     pub(super) const fn ack(&self) -> (Payload, u8) {
-        (self.payload, low_u8(self.turn_and_flags))
+        (self.payload, low_u8(self.tie_break_and_flags))
     }
 
-    /// The order, among what is due at the time at which it is home.
+    /// Its tie-break key among what is due at that time.
     #[inline]
-    pub(super) const fn turn(&self) -> u64 {
-        self.turn_and_flags >> u8::BITS
+    pub(super) const fn tie_break(&self) -> u64 {
+        self.tie_break_and_flags >> u8::BITS
     }
 
     /// What orders the ACKs of a flow.
     const fn key(&self) -> (Time, u64) {
-        (self.at, self.turn())
+        (self.at, self.tie_break())
     }
 }
 
 /// The ACKs of the flow that is visited, from its receiver to its sender. The same few lines of memory serve flow after
-/// flow: most ACKs are home within the visit.
+/// flow: most ACKs arrive within the visit.
 #[derive(Default)]
 pub(super) struct AckPath {
     /// Those in flight, behind those that have been taken.
     acks: Vec<Returning>,
     taken: usize,
-    /// When the last of them is home.
-    last_home: Time,
+    /// When the last of them arrives.
+    last_arrival: Time,
     /// How many there were when the visit began. If any, the memory is the flow's own.
     before: usize,
 }
@@ -62,17 +62,17 @@ impl AckPath {
     /// A visit begins.
     #[inline]
     pub(super) fn enter(&mut self, parked: &mut Parked) {
-        self.last_home = parked.last_home;
+        self.last_arrival = parked.last_arrival;
         self.before = parked.acks.len();
         if self.before > 0 {
             std::mem::swap(&mut self.acks, &mut parked.acks);
         }
     }
 
-    /// A visit ends: what is not home yet waits beside its flow.
+    /// A visit ends: what has not arrived waits in `parked`.
     #[inline]
     pub(super) fn leave(&mut self, parked: &mut Parked) {
-        parked.last_home = self.last_home;
+        parked.last_arrival = self.last_arrival;
         self.acks.drain(..self.taken);
         if self.before > 0 {
             std::mem::swap(&mut self.acks, &mut parked.acks);
@@ -87,13 +87,13 @@ impl AckPath {
         index_u32(self.acks.len() - self.taken).cast_signed() - index_u32(self.before).cast_signed()
     }
 
-    /// When the next ACK is home; `Time::MAX`: none is in flight.
+    /// When the next ACK arrives; `Time::MAX`: none is in flight.
     #[inline]
-    pub(super) fn home(&self) -> Time {
+    pub(super) fn next_arrival(&self) -> Time {
         self.acks.get(self.taken).map_or(Time::MAX, |ack| ack.at)
     }
 
-    /// Takes the next ACK if it is home before `until`.
+    /// Takes the next ACK if it arrives before `until`.
     #[inline]
     pub(super) fn next(&mut self, until: Time) -> Option<Returning> {
         let next = self.acks.get(self.taken).filter(|ack| ack.at < until)?;
@@ -106,12 +106,12 @@ impl AckPath {
     pub(super) fn push(&mut self, ack: &Packet, now: Time, path: &FlowPath, (rank, place): (u16, u32)) {
         let Packet { payload, flags, .. } = *ack;
         let at = now + path.ack_delay;
-        let turn_and_flags = turn_of_ack(path.ack_pipe, rank, place) << u8::BITS | u64::from(flags);
-        self.acks.push(Returning { at, payload, turn_and_flags });
-        if at <= self.last_home {
+        let tie_break_and_flags = ack_tie_break(path.ack_pipe, rank, place) << u8::BITS | u64::from(flags);
+        self.acks.push(Returning { at, payload, tie_break_and_flags });
+        if at <= self.last_arrival {
             self.overtake();
         } else {
-            self.last_home = at;
+            self.last_arrival = at;
         }
     }
 
@@ -123,7 +123,7 @@ impl AckPath {
             self.acks.swap(k - 1, k);
             k -= 1;
         }
-        self.last_home = self.acks[self.acks.len() - 1].at;
+        self.last_arrival = self.acks[self.acks.len() - 1].at;
     }
 }
 
@@ -133,14 +133,14 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Visits of a flow, in each of which ACKs leave after each other on ways of any delay, by one pipe for each
-        /// delay; then those are taken that are home before the end of the visit.
+        /// Visits of a flow, in each of which ACKs leave after each other on paths of any delay, by one pipe for each
+        /// delay; then those are taken that arrive before the end of the visit.
         #[test]
-        fn acks_come_home_once_at_their_time_in_order(
+        fn acks_arrive_once_at_their_time_in_order(
             visits in prop::collection::vec((1u64..50, prop::collection::vec((0u64..5, 1u64..5, 0u16..3), 0..8)), 1..12)
         ) {
             let (mut path, mut parked) = (AckPath::default(), Parked::default());
-            // Time, turn and number of those in flight.
+            // Time, tie-break key and number of those in flight.
             let mut expected: Vec<(Time, u64, u32)> = Vec::new();
             let (mut now, mut until, mut sent) = (Time::ZERO, Time::ZERO, 0);
             for (length, acks) in visits {
@@ -148,25 +148,25 @@ mod tests {
                 path.enter(&mut parked);
                 for (gap, delay, rank) in acks {
                     now += Time::from_nanos(gap);
-                    // At home within this visit at the earliest, or later, even long after one that leaves next.
+                    // It arrives within this visit at the earliest, or later, even long after one that leaves next.
                     let ack_delay = until.saturating_sub(now) + Time::from_nanos(delay * 10);
                     let ack_pipe = delay as u32;
                     let (data_hops, ack_hops, base_rtt, mirrored) = (1, 0, ack_delay, false);
                     let flow_path = FlowPath { route: 0, ack_pipe, data_hops, ack_hops, ack_delay, base_rtt, mirrored };
                     let ack = Packet { payload: Payload::Stored(sent), flags: 5, ..Packet::default() };
                     path.push(&ack, now, &flow_path, (rank, 3));
-                    expected.push((now + ack_delay, turn_of_ack(flow_path.ack_pipe, rank, 3), sent));
+                    expected.push((now + ack_delay, ack_tie_break(flow_path.ack_pipe, rank, 3), sent));
                     sent += 1;
                 }
                 expected.sort_unstable();
-                let home = expected.iter().take_while(|ack| ack.0 < until).count();
-                for (at, turn, sent) in expected.drain(..home) {
-                    prop_assert_eq!(path.home(), at);
-                    let came = path.next(until).expect("it is home");
-                    prop_assert_eq!((came.at, came.turn(), came.ack()), (at, turn, (Payload::Stored(sent), 5)));
+                let arrived = expected.iter().take_while(|ack| ack.0 < until).count();
+                for (at, tie_break, sent) in expected.drain(..arrived) {
+                    prop_assert_eq!(path.next_arrival(), at);
+                    let came = path.next(until).expect("it has arrived");
+                    prop_assert_eq!((came.at, came.tie_break(), came.ack()), (at, tie_break, (Payload::Stored(sent), 5)));
                 }
                 prop_assert!(path.next(until).is_none());
-                prop_assert_eq!(path.home(), expected.first().map_or(Time::MAX, |ack| ack.0));
+                prop_assert_eq!(path.next_arrival(), expected.first().map_or(Time::MAX, |ack| ack.0));
                 path.leave(&mut parked);
                 prop_assert_eq!(parked.acks.len(), expected.len());
             }

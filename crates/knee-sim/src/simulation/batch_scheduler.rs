@@ -1,10 +1,10 @@
 //! Conservative-lookahead scheduler: each flow, then each link, up to the minimum ACK delay ahead.
 //!
-//! Where data crosses wires without circles and ACKs come home over nothing but a delay, a sender hears of what it does
+//! Where data crosses wires without circles and ACKs return over nothing but a delay, a sender hears of what it does
 //! now no sooner than after the shortest delay of an ACK. So time passes in batches of that length at the most:
 //!
-//! 1. What has landed up to the beginning of the batch is put beside its flows ([`Landings`]).
-//! 2. Flow by flow, the receiver takes it, and its ACKs wait for their sender, with the time at which they are home
+//! 1. What has landed up to the beginning of the batch is sorted by flow ([`Landings`]).
+//! 2. Flow by flow, the receiver takes it, and its ACKs wait for their sender, with the time at which they arrive
 //!    ([`AckPath`](super::ack_path::AckPath)). Then the sender takes the ACKs and timers of the batch, and what it
 //!    sends is noted.
 //! 3. Link by link, in the order in which data crosses them, what arrives in the batch goes through ([`Stages`]).
@@ -17,6 +17,7 @@ mod applications;
 mod outbox;
 
 use super::ack_path::Parked;
+use super::ends::{Ends, TcpEnds};
 use super::landings::Landings;
 use super::obstacle::Obstacle;
 use super::stages::{START, Stages, landed_before};
@@ -27,6 +28,8 @@ use knee_core::convert::index_u32;
 use knee_net::events::{Event, Events};
 use knee_net::observe::Interval;
 use knee_net::spec::Change;
+use knee_tcp::receiver::Receiver;
+use knee_tcp::sender::Sender;
 use outbox::BatchOutbox;
 
 /// Batches pay where at least one flow in 16 is active in each.
@@ -45,9 +48,9 @@ pub(super) struct BatchScheduler {
     /// The shortest delay of an ACK.
     min_ack_delay: Time,
     landings: Landings,
-    /// What waits beside each flow.
+    /// ACKs in flight, by flow.
     parked: Vec<Parked>,
-    /// When each flow has something to do, at the earliest, beside taking what has landed.
+    /// When each flow has something to do, at the earliest, apart from taking what has landed.
     dues: Vec<Time>,
     /// Flows that have not started, the next one last.
     starts: Vec<u32>,
@@ -71,14 +74,14 @@ impl BatchScheduler {
     /// # Errors
     /// Where batches cannot be, or do not pay.
     pub(super) fn stages(world: &World) -> Result<Stages, Obstacle> {
-        if !world.udp.is_empty() {
+        if world.ends.iter().any(|(_, ends)| matches!(ends, Ends::Udp(_))) {
             return Err(Obstacle::Udp);
         }
         if !world.connections.are_independent() {
             return Err(Obstacle::DependentConnections);
         }
         let (stages, delay) = (Stages::new(&world.network)?, min_ack_delay(world));
-        if !world.connections.is_empty() && stages.crowd() {
+        if !world.connections.is_empty() && stages.arrivals_coincide() {
             return Err(Obstacle::ConnectionsOverMedium);
         }
         if delay == Time::ZERO {
@@ -95,7 +98,7 @@ impl BatchScheduler {
     pub(super) fn new(world: &World, stages: Stages, agenda: Events) -> Self {
         let flows = world.flows.len();
         let all = (0..flows).map(|i| (world.record.start(i), index_u32(i)));
-        let (applications, mut starts): (Vec<_>, Vec<_>) = all.partition(|&(_, i)| world.connections.runs(i));
+        let (applications, mut starts): (Vec<_>, Vec<_>) = all.partition(|&(_, i)| world.ends.is_application(i));
         starts.sort_unstable_by(|a, b| b.cmp(a));
         let mut scheduler = Self {
             agenda,
@@ -125,8 +128,8 @@ impl BatchScheduler {
     }
 
     /// Goes through a batch, or through what concerns the whole run at its beginning. Gives how much work that was:
-    /// one, visits of flows, and packets that landed. To look through the flows for those to be visited is little
-    /// beside that, but not where there are many.
+    /// one, visits of flows, and packets that landed. To look through the flows for those to be visited is little work,
+    /// but not where there are many.
     pub(super) fn step(&mut self, world: &mut World) -> u64 {
         let at = self.at;
         let next = self.agenda.peek().filter(|(due, _)| *due < world.end);
@@ -227,14 +230,16 @@ impl BatchScheduler {
             if world.prefetches {
                 self.fetch_ahead(world, &visits[k..], interval.is_some());
             }
-            self.enter(world, i);
-            self.receive(world, i, self.at);
-            if let Some(interval) = interval {
-                world.now = self.at;
-                world.sample_flow(i as usize, interval);
-            }
-            self.send(world, i, limit);
-            self.leave(world, i);
+            self.visit(world, i, |scheduler, world, tcp| {
+                scheduler.receive(world, &mut tcp.receiver, i, scheduler.at);
+                if let Some(interval) = interval {
+                    world.now = scheduler.at;
+                    if world.has_started(i) {
+                        world.sample_ends(i, interval, &tcp.figures(world.now));
+                    }
+                }
+                scheduler.send(world, &mut tcp.sender, i, limit);
+            });
         }
         self.visits = visits;
         self.visit_starts(world, limit);
@@ -248,9 +253,9 @@ impl BatchScheduler {
             self.starts.pop();
             world.now = world.record.start(i as usize);
             self.enter(world, i);
-            self.outbox.turn = START | u64::from(i);
+            self.outbox.tie_break = START | u64::from(i);
             world.start(i, &mut self.outbox);
-            self.send(world, i, limit);
+            world.with_tcp(i, |world, tcp| self.send(world, &mut tcp.sender, i, limit));
             self.leave(world, i);
         }
     }
@@ -259,37 +264,47 @@ impl BatchScheduler {
     #[inline]
     fn fetch_ahead(&self, world: &World, visits: &[u32], sampled: bool) {
         if let Some(&i) = visits.get(FLOWS_AHEAD.0) {
+            let tcp = world.ends.tcp(i);
             let i = i as usize;
             if sampled {
-                fetch(&world.senders[i]);
+                fetch(&tcp.sender);
                 fetch(&world.flows[i]);
             } else {
-                world.senders[i].fetch();
+                tcp.sender.fetch();
                 fetch_first(&world.flows[i], 1);
             }
-            fetch(&world.receivers[i]);
+            fetch(&tcp.receiver);
             fetch(&world.network.flow_paths[i]);
             fetch_first(&self.parked[i], 1);
         }
         if let Some(&i) = visits.get(FLOWS_AHEAD.1) {
-            world.senders[i as usize].fetch_behind();
-            world.receivers[i as usize].fetch_behind();
+            let TcpEnds { sender, receiver } = world.ends.tcp(i);
+            sender.fetch_behind();
+            receiver.fetch_behind();
             world.flows[i as usize].rtt_histogram.fetch_counts();
             let acks = self.parked[i as usize].acks.as_slice();
             fetch_first(acks, size_of_val(acks).min(1024));
         }
     }
 
+    /// Lets TCP's ends of path `i` act in a visit.
+    #[inline]
+    fn visit(&mut self, world: &mut World, i: u32, act: impl FnOnce(&mut Self, &mut World, &mut TcpEnds)) {
+        self.enter(world, i);
+        world.with_tcp(i, |world, tcp| act(self, world, tcp));
+        self.leave(world, i);
+    }
+
     /// A visit of a flow begins.
     #[inline]
     fn enter(&mut self, world: &World, i: u32) {
-        self.take_way_of(world, i);
+        self.take_path_of(world, i);
         self.outbox.acks.enter(&mut self.parked[i as usize]);
     }
 
     /// What is sent takes the path of flow `i`.
     #[inline]
-    fn take_way_of(&mut self, world: &World, i: u32) {
+    fn take_path_of(&mut self, world: &World, i: u32) {
         (self.outbox.stage, self.outbox.landing) =
             self.outbox.stages.of_route(world.network.flow_paths[i as usize].route);
         self.outbox.rank = self.outbox.landing;
@@ -298,12 +313,9 @@ impl BatchScheduler {
     /// A visit of a flow ends: notes when it has something to do.
     #[inline]
     fn leave(&mut self, world: &mut World, i: u32) {
-        if world.connections.is_half(i) {
-            self.count_packets(world, i);
-        }
-        self.outbox.sent = 0;
-        let (sender, receiver) = (&world.senders[i as usize], &world.receivers[i as usize]);
-        self.dues[i as usize] = self.outbox.acks.home().min(sender.due()).min(receiver.due());
+        self.count_packets(world, i);
+        let TcpEnds { sender, receiver } = world.ends.tcp(i);
+        self.dues[i as usize] = self.outbox.acks.next_arrival().min(sender.due()).min(receiver.due());
         self.outbox.acks.leave(&mut self.parked[i as usize]);
     }
 
@@ -313,78 +325,51 @@ impl BatchScheduler {
         self.choose(at);
         let visits = std::mem::take(&mut self.visits);
         for &i in &visits {
-            self.enter(world, i);
-            self.receive(world, i, at);
-            self.leave(world, i);
+            self.visit(world, i, |scheduler, world, tcp| scheduler.receive(world, &mut tcp.receiver, i, at));
         }
         self.visits = visits;
     }
 
     /// A receiver takes what has landed up to `at`, and its timers before.
     #[inline]
-    fn receive(&mut self, world: &mut World, i: u32, at: Time) {
-        if world.connections.is_half(i) {
-            self.receive_as::<true>(world, i, at);
-        } else {
-            self.receive_as::<false>(world, i, at);
-        }
-    }
-
-    /// `HALF`: whether it is one of a connection that an application has opened.
-    #[inline]
-    fn receive_as<const HALF: bool>(&mut self, world: &mut World, i: u32, at: Time) {
+    fn receive(&mut self, world: &mut World, receiver: &mut Receiver, i: u32, at: Time) {
         let (path, outbox) = (world.network.flow_paths[i as usize], &mut self.outbox);
         let (landed, places) = self.landings.take(i, landed_before(at, outbox.landing));
-        if HALF && let Some(last) = landed.last() {
+        if let Some(last) = landed.last() {
             outbox.landed += index_u32(landed.len());
             outbox.moved_at = outbox.moved_at.max(last.arrived);
         }
         for (k, packet) in landed.iter().enumerate() {
             let lands = packet.arrived;
-            while world.receivers[i as usize].due() < lands {
-                outbox.receiver_timer(world, i, lands);
+            while receiver.due() < lands {
+                outbox.receiver_timer(world, receiver, i, lands);
             }
             world.now = lands;
             outbox.place = places.get(k).copied().unwrap_or(i);
-            world.on_data(i, packet, &path, outbox);
-            if HALF {
-                world.note_packet(i, packet, outbox);
-            }
+            world.on_data(receiver, packet, &path, outbox);
+            world.note_packet(receiver, packet, outbox);
         }
-        while world.receivers[i as usize].due() < at {
-            outbox.receiver_timer(world, i, at);
+        while receiver.due() < at {
+            outbox.receiver_timer(world, receiver, i, at);
         }
     }
 
     /// A sender takes its ACKs and timers before `until`.
     #[inline]
-    fn send(&mut self, world: &mut World, i: u32, until: Time) {
-        if world.connections.is_half(i) {
-            self.send_as::<true>(world, i, until);
-        } else {
-            self.send_as::<false>(world, i, until);
-        }
-    }
-
-    /// `HALF`: as for [`BatchScheduler::receive_as`].
-    #[inline]
-    fn send_as<const HALF: bool>(&mut self, world: &mut World, i: u32, until: Time) {
+    fn send(&mut self, world: &mut World, sender: &mut Sender, i: u32, until: Time) {
         let outbox = &mut self.outbox;
         loop {
-            let limit = outbox.acks.home().min(until);
-            while world.senders[i as usize].due() < limit {
-                outbox.sender_timer(world, i, limit);
+            let limit = outbox.acks.next_arrival().min(until);
+            while sender.due() < limit {
+                outbox.sender_timer(world, sender, i, limit);
             }
             let Some(returning) = outbox.acks.next(until) else { return };
             world.now = returning.at;
-            outbox.turn = returning.turn();
-            let (payload, flags) = returning.ack();
-            world.on_ack(i, payload, flags, outbox);
-            if HALF {
-                outbox.moved_at = returning.at;
-                world.note_acknowledged(i);
-                outbox.due.take_from(world, outbox.turn);
-            }
+            outbox.tie_break = returning.tie_break();
+            world.on_ack(sender, i, returning.ack(), outbox);
+            outbox.moved_at = returning.at;
+            world.note_acknowledged(sender, i);
+            outbox.due.take_from(world, outbox.tie_break);
         }
     }
 
@@ -401,9 +386,7 @@ impl BatchScheduler {
             if world.record.in_common() {
                 self.receive_all(world, at);
             } else {
-                self.enter(world, i);
-                self.receive(world, i, at);
-                self.leave(world, i);
+                self.visit(world, i, |scheduler, world, tcp| scheduler.receive(world, &mut tcp.receiver, i, at));
             }
             world.now = at;
             world.end_transfer(i);

@@ -1,5 +1,6 @@
 //! Tests of the audit: what was sent and has not ended is in the network, to the packet.
 
+use super::ends::Ends;
 use super::{EventScheduler, Obstacle, Scheduler, Simulation, World};
 use crate::Tap;
 use knee_core::{ConnectionId, Packet, Time};
@@ -48,14 +49,15 @@ fn run_to(simulation: &mut Simulation, at: Time) {
 /// Data packets that left their senders and neither arrived nor were dropped, and packets at links and between them.
 fn under_way(simulation: &Simulation) -> (u64, u64) {
     let world = &simulation.world;
-    let sent: u64 = world.senders.iter().map(|sender| sender.counters().sent).sum();
-    let ended: u64 = world.flows.iter().enumerate().map(|(i, flow)| world.received(i).packets + flow.dropped).sum();
+    let sent: u64 = world.ends.all_tcp().map(|tcp| tcp.sender.counters().sent).sum();
+    let received: u64 = world.ends.all_tcp().map(|tcp| tcp.receiver.received.packets).sum();
+    let ended = received + world.flows.iter().map(|flow| flow.dropped).sum::<u64>();
     let Scheduler::Batches(scheduler) = &simulation.scheduler else { panic!("it goes in batches") };
     let held: u64 = world.network.links.iter().map(|direction| direction.link.held()).sum();
     (sent - ended, held + scheduler.under_way(world))
 }
 
-/// In batches ACKs wait beside their flows: at links and between them is data alone, once the handshakes are over.
+/// In batches ACKs wait with their flows: at links and between them is data alone, once the handshakes are over.
 #[test]
 fn what_was_sent_and_has_not_ended_is_at_links_or_between_them() {
     let mut simulation = simulation(false);
@@ -87,8 +89,8 @@ fn a_falsified_book_is_found_out() {
         // One packet too many or too few.
         let off_by_one: [fn(&mut World); 5] = [
             |world| world.flows[1].dropped += 1,
-            |world| world.receivers[0].received.packets += 1,
-            |world| world.receivers[0].received.packets -= 1,
+            |world| world.ends.tcp_mut(0).receiver.received.packets += 1,
+            |world| world.ends.tcp_mut(0).receiver.received.packets -= 1,
             |world| world.syns += 1,
             |world| world.acks += 1,
         ];
@@ -97,10 +99,12 @@ fn a_falsified_book_is_found_out() {
             assert!(said.contains("data packets"), "{said}");
         }
         let said = falsified(event_by_event, |simulation| {
-            simulation.world.receivers.swap(0, 1);
+            let [Ends::Tcp(Some(a)), Ends::Tcp(Some(b))] = simulation.world.ends.first_two() else {
+                panic!("both are TCP's")
+            };
+            std::mem::swap(&mut a.receiver, &mut b.receiver);
             // The counts of packets stay as they are.
-            let [a, b] = [0, 1].map(|i| simulation.world.receivers[i].received.packets);
-            (simulation.world.receivers[0].received.packets, simulation.world.receivers[1].received.packets) = (b, a);
+            std::mem::swap(&mut a.receiver.received, &mut b.receiver.received);
         });
         assert!(said.contains("in order, not"), "{said}");
     }

@@ -2,17 +2,18 @@
 
 use super::connections::Connections;
 use super::datagrams::DatagramFlow;
+use super::ends::{AllEnds, Ends};
 #[cfg(feature = "quic")]
 use super::quic::QuicFlow;
 use super::udp::UdpFlow;
 use super::world::{Algorithm, Flow, MANY_FLOWS, World};
-use knee_cc::{CaState, DynCongestionControl, Ecn as Reaction, Entry, Init, Needs};
+use knee_cc::{DynCongestionControl, Ecn as Reaction, Entry, Init};
 use knee_core::convert::index_u32;
 use knee_core::packet::MSS;
 use knee_core::{Params, Time};
 use knee_net::SpecError;
 use knee_net::network::{Network, params};
-use knee_net::observe::{Histogram, Record, Spread};
+use knee_net::observe::{Histogram, Record};
 use knee_net::spec::{EcnSpec, FlowSpec, ParamsSpec, Spec, Transport};
 use knee_tcp::ecn::Ecn;
 use knee_tcp::receiver::{self, Misbehaviour, Receiver};
@@ -21,7 +22,7 @@ use knee_tcp::timer::Clock;
 use slab::Slab;
 use std::sync::Arc;
 
-/// An algorithm beside those of the registry, for a simulation of its own.
+/// An algorithm that is not in the registry, for a simulation of its own.
 #[derive(Clone)]
 pub struct Own {
     /// Its name in the specification.
@@ -64,11 +65,9 @@ impl World {
             end: Time::from_nanos(spec.duration),
             finished: false,
             network: Network::new(spec)?,
-            senders: Vec::with_capacity(flows),
-            receivers: Vec::with_capacity(flows),
+            ends: AllEnds::new(flows),
             flows: Vec::with_capacity(flows),
             connections: Connections::new(flows),
-            udp: Vec::new(),
             algorithms: Vec::new(),
             sender_config: sender::Config {
                 clock,
@@ -107,67 +106,55 @@ impl World {
                 world.algorithms.push(algorithm(flow, own)?);
             }
             before = Some(flow);
-            world.add_flow(flow, spec);
-            if let (Some(how), Some(receiver)) = (how, world.receivers.last_mut()) {
-                receiver.misbehave(how);
-            }
+            world.add_flow(flow, how, spec);
         }
         Ok(world)
     }
 
-    /// Adds a flow with the last of the algorithms.
-    fn add_flow(&mut self, flow: &FlowSpec, spec: &Spec) {
-        let algorithm = self.algorithms.len() - 1;
+    /// Adds a flow with the last of the algorithms, whose receiver may misbehave.
+    fn add_flow(&mut self, flow: &FlowSpec, how: Option<Misbehaviour>, spec: &Spec) {
+        let (i, algorithm) = (self.ends.len(), self.algorithms.len() - 1);
         let needs = self.algorithms[algorithm].needs();
-        self.add_endpoints(flow, spec, index_u32(algorithm), needs);
-        #[cfg(feature = "quic")]
-        if flow.transport == Transport::Quic {
-            let (i, ecn) = (self.senders.len() - 1, ecn(flow.ecn, needs.ecn).is_on());
-            self.add_udp(UdpFlow::Quic(QuicFlow::of(&self.algorithms[algorithm], flow, i, ecn, spec)));
-        }
+        let ecn = ecn(flow.ecn, needs.ecn);
+        let ends = match flow.transport {
+            #[cfg(feature = "quic")]
+            Transport::Quic => {
+                let quic = QuicFlow::of(&self.algorithms[algorithm], flow, i, ecn.is_on(), spec);
+                Ends::Udp(Box::new(UdpFlow::Quic(quic)))
+            }
+            _ if self.connections.add(i, flow, ecn, spec) => Ends::Application,
+            _ => {
+                let init = SenderInit { needs, paced: flow.pacing, ecn, bytes: flow.bytes };
+                let mut sender = Sender::new(&init, &self.sender_config);
+                sender.cwnd_integral.1 = Time::from_nanos(flow.start);
+                let mut receiver = Receiver::new(ecn);
+                if let Some(how) = how {
+                    receiver.misbehave(how);
+                }
+                Ends::tcp(receiver, sender)
+            }
+        };
+        self.add_ends(ends, flow, index_u32(algorithm), spec);
     }
 
     /// Adds a flow of datagrams, which has no algorithm.
     fn add_datagrams(&mut self, flow: &FlowSpec, spec: &Spec) {
-        let i = self.senders.len();
-        self.add_endpoints(flow, spec, u32::MAX, Needs::NONE);
+        let i = self.ends.len();
         let delays = self.network.data_links(i).map(|link| link.delay);
         let links_delay = delays.fold(Time::ZERO, |sum, delay| sum + delay);
         let codepoint = ecn(flow.ecn, Reaction::Classic).codepoint;
         let bits = histogram_bits(spec.flows.len());
-        if let Some(flow) = DatagramFlow::new(flow, i, spec.seed, links_delay, codepoint, bits) {
-            self.add_udp(UdpFlow::Datagrams(flow));
-        }
+        let datagrams =
+            DatagramFlow::new(flow, i, spec.seed, links_delay, codepoint, bits).expect("it sends datagrams");
+        self.add_ends(Ends::Udp(Box::new(UdpFlow::Datagrams(datagrams))), flow, u32::MAX, spec);
     }
 
-    /// The flow added last is no TCP connection.
-    fn add_udp(&mut self, flow: UdpFlow) {
-        self.udp.resize_with(self.senders.len() - 1, || None);
-        self.udp.push(Some(Box::new(flow)));
-    }
-
-    /// Adds the endpoints of a flow, and what is kept of it.
-    fn add_endpoints(&mut self, flow: &FlowSpec, spec: &Spec, algorithm: u32, needs: Needs) {
-        let ecn = ecn(flow.ecn, needs.ecn);
-        let init = SenderInit { needs, paced: flow.pacing, ecn, bytes: flow.bytes };
-        let mut sender = Sender::new(&init, &self.sender_config);
-        sender.cwnd_integral.1 = Time::from_nanos(flow.start);
-        self.flows.push(Flow {
-            algorithm,
-            complete_at: flow.bytes.unwrap_or(u64::MAX),
-            syn_at: Time::MAX,
-            overhead: spec.links[flow.path[0]].overhead,
-            dropped: 0,
-            phase: sender.control.phase,
-            ca: CaState::Open,
-            watched: false,
-            rtt_histogram: Histogram::new(histogram_bits(spec.flows.len())),
-            rtt: Spread::EMPTY,
-            seen_timeouts: 0,
-        });
-        self.connections.add(self.senders.len(), flow, ecn, spec);
-        self.senders.push(sender);
-        self.receivers.push(Receiver::new(ecn));
+    /// Adds the ends of a flow, and what is kept of it.
+    fn add_ends(&mut self, ends: Ends, flow: &FlowSpec, algorithm: u32, spec: &Spec) {
+        let (overhead, complete_at) = (spec.links[flow.path[0]].overhead, flow.bytes.unwrap_or(u64::MAX));
+        let histogram = Histogram::new(histogram_bits(spec.flows.len()));
+        self.flows.push(Flow::new(algorithm, overhead, complete_at, histogram));
+        self.ends.push(ends);
     }
 }
 
@@ -182,7 +169,7 @@ pub(super) const fn ecn(asked: EcnSpec, reaction: Reaction) -> Ecn {
     }
 }
 
-/// How the receiver of a flow misbehaves; none: it is honest.
+/// How the receiver of a flow misbehaves. `None` if it is honest.
 fn misbehaviour(flow: &FlowSpec, spec: &Spec) -> Result<Option<Misbehaviour>, SpecError> {
     let Some(model) = &flow.receiver else { return Ok(None) };
     let entry = receiver(&model.name, flow, spec).map_err(|fault| SpecError::Receiver {

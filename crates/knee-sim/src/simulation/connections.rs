@@ -1,8 +1,8 @@
 //! Connections that come and go: what applications open, and the endpoints that carry it.
 //!
 //! Endpoints are numbered: the first ones belong to the scenario's flows, those behind them to halves of connections. A
-//! half carries data one way, as a bulk flow does; a connection has one where its application only sends, and two where
-//! it is answered. The half with the flow's data takes the flow's path, the other the mirrored one.
+//! half carries data in one direction, as a bulk flow does; a connection has one where its application only sends,
+//! and two where it is answered. The half with the flow's data takes the flow's path, the other the mirrored one.
 //!
 //! What an exchange goes through: the application asks for it (`calls.rs`); its bytes are written to the half that
 //! leads away from it; when the last of them has arrived in order, the answer is written to the other half; when that
@@ -94,9 +94,9 @@ struct Running {
     ecn: Ecn,
 }
 
-/// One way of a connection.
+/// One direction of a connection (a half-connection in RFC 4340, 1.1).
 #[derive(Clone, Copy)]
-struct Half {
+pub(super) struct Half {
     flow: u32,
     conn: Conn,
     /// Names its connection for queues.
@@ -129,7 +129,7 @@ struct Connection {
     back: Option<u32>,
     /// Names its random numbers.
     number: u64,
-    /// RTT of its handshake; none: a SYN was lost.
+    /// RTT of its handshake. `None` if a SYN was lost.
     handshake: Option<Time>,
     established: bool,
     /// Messages in flight to the other end: the segment after the last one, and their exchanges.
@@ -198,27 +198,16 @@ impl Connections {
         self.independent
     }
 
-    /// Whether an endpoint is a half of a connection, not a flow.
-    #[inline]
-    pub(super) const fn is_half(&self, i: u32) -> bool {
-        i >= self.flows
-    }
-
     /// The flow that an endpoint belongs to.
     #[inline]
     pub(super) fn owner(&self, i: u32) -> u32 {
-        if self.is_half(i) { self.half(i).flow } else { i }
+        self.half(i).map_or(i, |half| half.flow)
     }
 
     /// The connection whose data an endpoint sends.
     #[inline]
     pub(super) fn id(&self, i: u32) -> ConnectionId {
-        if self.is_half(i) { self.half(i).id } else { ConnectionId::of_flow(i) }
-    }
-
-    /// Whether flow `i` runs an application.
-    pub(super) fn runs(&self, i: u32) -> bool {
-        self.running(i).is_some()
+        self.half(i).map_or(ConnectionId::of_flow(i), |half| half.id)
     }
 
     fn running(&self, flow: u32) -> Option<&Running> {
@@ -229,12 +218,15 @@ impl Connections {
         self.applications.get_mut(flow as usize)?.as_deref_mut()
     }
 
-    fn half(&self, i: u32) -> &Half {
-        &self.halves[(i - self.flows) as usize]
+    /// The half of a connection that has this number. `None` if it is a flow's.
+    #[inline]
+    pub(super) fn half(&self, i: u32) -> Option<&Half> {
+        self.halves.get(i.checked_sub(self.flows)? as usize)
     }
 
-    fn half_mut(&mut self, i: u32) -> &mut Half {
-        &mut self.halves[(i - self.flows) as usize]
+    #[inline]
+    fn half_mut(&mut self, i: u32) -> Option<&mut Half> {
+        self.halves.get_mut(i.checked_sub(self.flows)? as usize)
     }
 
     fn connection(&mut self, flow: u32, conn: Conn) -> Option<&mut Connection> {
@@ -251,11 +243,11 @@ impl Connections {
         self.actions.pop_front()
     }
 
-    /// Lets flow `i` of `spec` run the application that its traffic asks for, if any.
-    pub(super) fn add(&mut self, i: usize, flow: &FlowSpec, ecn: Ecn, spec: &Spec) {
-        let Some(traffic) = &flow.traffic else { return };
+    /// Lets flow `i` of `spec` run the application that its traffic asks for. False: it asks for none.
+    pub(super) fn add(&mut self, i: usize, flow: &FlowSpec, ecn: Ecn, spec: &Spec) -> bool {
+        let Some(traffic) = &flow.traffic else { return false };
         let rng = Rng::stream(spec.seed, &format!("traffic/{i}"));
-        let Some(application) = knee_traffic::application(traffic, rng) else { return };
+        let Some(application) = knee_traffic::application(traffic, rng) else { return false };
         self.independent &= traffic.has_independent_connections();
         self.applications.resize_with(spec.flows.len(), || None);
         self.applications[i] = Some(Box::new(Running {
@@ -271,20 +263,22 @@ impl Connections {
             paced: flow.pacing,
             ecn,
         }));
+        true
     }
 
-    /// Half `i` sends packets now.
+    /// Packets leave sender `i` now: if it is a half's, they are counted.
     #[inline]
     pub(super) fn note_sent(&mut self, i: u32, packets: u32, now: Time) {
-        let half = self.half_mut(i);
+        let Some(half) = self.half_mut(i) else { return };
         half.under_way += packets;
         half.last_sent = now;
     }
 
-    /// Packets of half `i` enter the network, or, where negative, leave it, at this time.
+    /// Packets with this number enter the network, or, where negative, leave it, at this time: those of a half are
+    /// counted.
     #[inline]
     pub(super) fn count(&mut self, i: u32, packets: i32, at: Time) {
-        let half = self.half_mut(i);
+        let Some(half) = self.half_mut(i) else { return };
         half.under_way = half.under_way.wrapping_add_signed(packets);
         half.moved_at = half.moved_at.max(at);
     }
@@ -297,7 +291,7 @@ impl Connections {
 
     /// Notes what half `i` awaits next: that the first of its messages arrives, or that it is acknowledged.
     fn await_next(&mut self, i: u32) {
-        let Half { flow, conn, away, .. } = *self.half(i);
+        let Some(&Half { flow, conn, away, .. }) = self.half(i) else { return };
         let Some(connection) = self.connection(flow, conn) else { return };
         let (arrives_at, acked_at) = match (away, connection.sent.front()) {
             (true, Some(&(end, exchange))) if exchange.down > 0 => (end, u64::MAX),
@@ -305,13 +299,14 @@ impl Connections {
             (true, None) => (u64::MAX, u64::MAX),
             (false, _) => (connection.answers.front().copied().unwrap_or(u64::MAX), u64::MAX),
         };
-        let half = self.half_mut(i);
-        (half.arrives_at, half.acked_at) = (arrives_at, acked_at);
+        if let Some(half) = self.half_mut(i) {
+            (half.arrives_at, half.acked_at) = (arrives_at, acked_at);
+        }
     }
 
-    /// Bytes that connections of flow `i` have received that are gone; none: it runs no application.
-    pub(super) fn received_by_gone(&self, i: u32) -> Option<u64> {
-        self.running(i).map(|running| running.gone.received_bytes)
+    /// What those connections of flow `i` had counted that are gone.
+    pub(super) fn gone(&self, i: u32) -> FlowCounts {
+        self.running(i).map_or_else(FlowCounts::default, |running| running.gone)
     }
 
     /// When halves that were released are free next, after `now`; `Time::MAX`: there are no connections.

@@ -7,7 +7,8 @@
 //! the path back ([`knee_net::network`]). A path is as long in one direction as in the other unless its links say
 //! otherwise: the one-way delay is the time across the links, and what these lack of half the base RTT.
 
-use super::udp::{End, SenderFigures, UdpFlow};
+use super::ends::EndFigures;
+use super::udp::{End, UdpFlow};
 use super::world::{Outbox, World};
 use knee_cc::CaState;
 use knee_core::convert::{index_u32, low_u32, saturating_u32};
@@ -82,7 +83,7 @@ fn report_size(datagrams: u64) -> u16 {
 }
 
 impl DatagramFlow {
-    /// Flow `i` of the specification with this seed; none: it sends no datagrams. Histograms of its delays have
+    /// Flow `i` of the specification with this seed. `None` if it sends no datagrams. Histograms of its delays have
     /// `2^bits` buckets per octave.
     pub(super) fn new(
         flow: &FlowSpec,
@@ -174,10 +175,11 @@ impl DatagramFlow {
     }
 
     /// What the figures say of it, where the receiver has counted what arrived.
-    pub(super) fn figures(&self) -> SenderFigures {
+    pub(super) fn figures(&self) -> EndFigures {
         let payload = |bytes: u64, packets: u64| bytes - u64::from(HEADERS) * packets;
         let received = self.reception.received();
-        SenderFigures {
+        EndFigures {
+            received: self.received,
             counters: Counters {
                 sent: self.sent,
                 sent_bytes: self.sent_bytes,
@@ -215,7 +217,7 @@ impl DatagramFlow {
 impl World {
     /// Flow `i`, if it is one of datagrams.
     pub(super) fn datagram_flow(&mut self, i: u32) -> Option<&mut DatagramFlow> {
-        match self.udp_flow(i)? {
+        match self.ends.udp_mut(i)? {
             UdpFlow::Datagrams(flow) => Some(flow),
             #[cfg(feature = "quic")]
             UdpFlow::Quic(_) => None,

@@ -26,16 +26,16 @@ impl World {
             }));
         };
         let rtts: Vec<&Histogram> = self.flows[..flows].iter().map(|flow| &flow.rtt_histogram).collect();
-        let delays = |i: usize| match self.udp.get(i)?.as_deref()? {
-            UdpFlow::Datagrams(flow) => Some(&flow.watch.delays),
+        let delays = |i: u32| match self.ends.udp(i)? {
+            UdpFlow::Datagrams(flow) => Some((i, &flow.watch.delays)),
             #[cfg(feature = "quic")]
             UdpFlow::Quic(_) => None,
         };
-        let delays: Vec<(usize, &Histogram)> = (0..self.udp.len()).filter_map(|i| Some((i, delays(i)?))).collect();
+        let delays: Vec<(u32, &Histogram)> = (0..self.connections.flows).filter_map(delays).collect();
         if flows <= MANY_FLOWS {
             rtts.iter().enumerate().for_each(|(i, histogram)| add(histogram, index_u32(i), Quantity::Rtt));
-            for (i, histogram) in &delays {
-                add(histogram, index_u32(*i), Quantity::OneWayDelay);
+            for &(i, histogram) in &delays {
+                add(histogram, i, Quantity::OneWayDelay);
             }
         }
         add(&Histogram::sum(BITS, rtts.into_iter()), ALL, Quantity::Rtt);

@@ -1,7 +1,9 @@
-//! What receivers and senders do when a packet, an ACK or a timer comes, whichever scheduler brings it.
+//! What TCP's receivers and senders do when a packet, an ACK or a timer comes, whichever scheduler brings it. They are
+//! lent by [`World::with_tcp`], with the number of their path.
 
 use super::build::OwnMake;
 use super::connections::Action;
+use super::ends::Ends;
 use super::world::{Algorithm, Outbox, World};
 use knee_cc::{CaState, Control, DynCongestionControl, Init};
 use knee_core::convert::index_u32;
@@ -9,7 +11,7 @@ use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Payload, Rng, Seq, Time};
 use knee_net::network::FlowPath;
 use knee_net::observe::States;
-use knee_tcp::receiver::Reply;
+use knee_tcp::receiver::{Receiver, Reply};
 use knee_tcp::sender::{AckInfo, Departure, Sender};
 
 /// Size of SYN and SYN-ACK as IP packets: IP and TCP headers with 20 bytes of options.
@@ -19,53 +21,58 @@ impl World {
     /// A data packet of a flow has arrived at its receiver now.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
-    pub(super) fn on_data(&mut self, i: u32, packet: &Packet, path: &FlowPath, out: &mut impl Outbox) {
+    pub(super) fn on_data(&mut self, receiver: &mut Receiver, packet: &Packet, path: &FlowPath, out: &mut impl Outbox) {
         if packet.flags & (Packet::SYN | Packet::ECT) != 0 {
             if packet.has(Packet::SYN) {
-                return self.answer_syn(packet, path, out);
+                return self.answer_syn(receiver, packet, path, out);
             }
-            self.note_ecn(packet, path, out);
+            self.note_ecn(receiver, packet, path, out);
         }
-        let receiver = &mut self.receivers[i as usize];
         if receiver.on_data(packet, self.now, &self.receiver_config, path.base_rtt) {
-            self.reply(i, path, out);
+            self.reply(receiver, packet.flow, path, out);
         }
     }
 
     #[cold]
-    fn answer_syn(&mut self, packet: &Packet, path: &FlowPath, out: &mut impl Outbox) {
+    fn answer_syn(&mut self, receiver: &Receiver, packet: &Packet, path: &FlowPath, out: &mut impl Outbox) {
         self.syns -= 1;
-        let flags = Packet::ACK | Packet::SYN | self.receivers[packet.flow as usize].ecn().of_syn_ack();
+        let flags = Packet::ACK | Packet::SYN | receiver.ecn().of_syn_ack();
         let Payload::Data { tsval: tsecr, .. } = packet.payload else { panic!("no SYN: {packet:?}") };
         let answer = Reply { seq: 0, tsecr, flags }.packet(packet.flow, self.now);
         out.ack(Packet { size: SYN_SIZE, ..answer }, self.now, path);
     }
 
     #[inline(never)]
-    fn note_ecn(&mut self, packet: &Packet, path: &FlowPath, out: &mut impl Outbox) {
-        if self.receivers[packet.flow as usize].echoes_apart(packet) {
-            self.reply(packet.flow, path, out);
+    fn note_ecn(&mut self, receiver: &mut Receiver, packet: &Packet, path: &FlowPath, out: &mut impl Outbox) {
+        if receiver.echoes_apart(packet) {
+            self.reply(receiver, packet.flow, path, out);
         }
-        self.receivers[packet.flow as usize].note_ecn(packet);
+        receiver.note_ecn(packet);
     }
 
     /// An ACK leaves whatever has come.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet or every second one")]
-    fn reply(&mut self, i: u32, path: &FlowPath, out: &mut impl Outbox) {
-        let receiver = &mut self.receivers[i as usize];
+    fn reply(&mut self, receiver: &mut Receiver, i: u32, path: &FlowPath, out: &mut impl Outbox) {
         let reply = receiver.reply();
         if receiver.is_disturbed() {
-            return self.reply_disturbed(i, reply, path, out);
+            return self.reply_disturbed(receiver, i, reply, path, out);
         }
         out.ack(reply.packet(i, self.now), self.now, path);
     }
 
     /// The same where the receiver has SACK blocks to send, or misbehaves.
     #[inline(never)]
-    fn reply_disturbed(&mut self, i: u32, reply: Reply, path: &FlowPath, out: &mut impl Outbox) {
-        let Self { receivers, full_acks, now, .. } = self;
-        receivers[i as usize].answer(reply, |ack| {
+    fn reply_disturbed(
+        &mut self,
+        receiver: &mut Receiver,
+        i: u32,
+        reply: Reply,
+        path: &FlowPath,
+        out: &mut impl Outbox,
+    ) {
+        let Self { full_acks, now, .. } = self;
+        receiver.answer(reply, |ack| {
             let mut packet = ack.reply.packet(i, *now);
             if !ack.is_bare() {
                 packet.size += ack.blocks.option_size();
@@ -76,85 +83,86 @@ impl World {
     }
 
     /// The timer of a delayed ACK may be due: fires it if it is. From now on it is known when it is.
-    pub(super) fn on_delayed_ack_timer(&mut self, i: u32, out: &mut impl Outbox) {
-        let receiver = &mut self.receivers[i as usize];
+    pub(super) fn on_delayed_ack_timer(&mut self, receiver: &mut Receiver, i: u32, out: &mut impl Outbox) {
         if receiver.delayed.resolve(&self.receiver_config.clock) <= self.now {
             receiver.on_delayed_ack(&self.receiver_config);
             let path = self.network.flow_paths[i as usize];
-            self.reply(i, &path, out);
+            self.reply(receiver, i, &path, out);
         }
     }
 
     /// A receiver that delays an ACK sends it now.
-    pub(super) fn acknowledge_now(&mut self, i: u32, out: &mut impl Outbox) {
-        if self.receivers[i as usize].delayed.not_before() < Time::MAX {
+    pub(super) fn acknowledge_now(&mut self, receiver: &mut Receiver, i: u32, out: &mut impl Outbox) {
+        if receiver.delayed.not_before() < Time::MAX {
             let path = self.network.flow_paths[i as usize];
-            self.reply(i, &path, out);
+            self.reply(receiver, i, &path, out);
         }
     }
 
     /// The timer of compressed SACKs may be due: fires it if it is.
-    pub(super) fn on_compressed_sack_timer(&mut self, i: u32, out: &mut impl Outbox) {
-        let receiver = &mut self.receivers[i as usize];
+    pub(super) fn on_compressed_sack_timer(&mut self, receiver: &mut Receiver, i: u32, out: &mut impl Outbox) {
         if receiver.compressed_at <= self.now && receiver.on_compressed_sack() {
             let path = self.network.flow_paths[i as usize];
-            self.reply(i, &path, out);
+            self.reply(receiver, i, &path, out);
         }
     }
 
-    /// A flow opens its connection now.
+    /// A flow begins now.
     pub(super) fn start(&mut self, i: u32, out: &mut impl Outbox) {
         if self.warmup == Time::ZERO {
             self.begin_figures(i);
         }
-        if self.connections.runs(i) {
-            return self.connections.act(i, Action::Start);
+        match self.ends[i] {
+            Ends::Udp(_) => self.start_udp(i, out),
+            Ends::Application => self.connections.act(i, Action::Start),
+            Ends::Tcp(_) => self.with_tcp(i, |world, tcp| world.connect(&mut tcp.sender, i, out)),
         }
-        if self.is_udp(i) {
-            return self.start_udp(i, out);
-        }
-        self.connect(i, out);
     }
 
-    /// The sender at an endpoint opens its connection now.
-    pub(super) fn connect(&mut self, i: u32, out: &mut impl Outbox) {
+    /// A sender opens its connection now.
+    pub(super) fn connect(&mut self, sender: &mut Sender, i: u32, out: &mut impl Outbox) {
         self.flows[i as usize].syn_at = self.now;
-        self.senders[i as usize].connect(self.now);
-        self.send_syn(i, out);
-        self.after_other(i, out);
+        sender.connect(self.now);
+        self.send_syn(sender, i, out);
+        self.after_other(sender, i, out);
     }
 
-    fn send_syn(&mut self, i: u32, out: &mut impl Outbox) {
+    fn send_syn(&mut self, sender: &Sender, i: u32, out: &mut impl Outbox) {
         self.syns += 1;
         let payload = Payload::Data { seq: Seq::new(0), tsval: Sender::tsval(self.now) };
-        let flags = Packet::SYN | self.senders[i as usize].ecn.of_syn();
+        let flags = Packet::SYN | sender.ecn.of_syn();
         out.data(Packet { arrived: self.now, payload, flow: i, queued: 0, size: SYN_SIZE, flags, hop: 0 }, 1);
     }
 
-    /// An ACK is home now.
+    /// An ACK has arrived at its sender now.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every ACK")]
-    pub(super) fn on_ack(&mut self, i: u32, payload: Payload, flags: u8, out: &mut impl Outbox) {
+    pub(super) fn on_ack(
+        &mut self,
+        sender: &mut Sender,
+        i: u32,
+        (payload, flags): (Payload, u8),
+        out: &mut impl Outbox,
+    ) {
         if flags & Packet::SYN != 0 {
-            return self.establish(i, out);
+            return self.establish(sender, i, out);
         }
         let rtt = match payload {
             Payload::Ack { next, tsecr } => {
-                let sender = &mut self.senders[i as usize];
                 let seq = next.near(sender.snd_una());
                 sender.on_ack(&AckInfo::plain(seq, tsecr, flags), self.now, &self.sender_config, &mut self.departures)
             }
-            other => self.on_full_ack(i, other),
+            other => self.on_full_ack(sender, other),
         };
         self.flows[self.connections.owner(i) as usize].book_rtt(rtt);
-        self.after_sender(i, out);
+        self.after_sender(sender, i, out);
     }
 
     /// The ACK that a packet of TCP carries.
     pub(super) fn ack(&self, packet: &Packet) -> AckInfo<'_> {
         match packet.payload {
             Payload::Ack { next, tsecr } => {
-                let seq = next.near(self.senders[packet.flow as usize].snd_una());
+                let seq = next.near(self.ends.sender(packet.flow).snd_una());
                 AckInfo::plain(seq, tsecr, packet.flags)
             }
             other => self.full_acks[other.key() as usize].info(),
@@ -163,14 +171,13 @@ impl World {
 
     /// A sender takes an ACK for which a packet has no room.
     #[inline(never)]
-    fn on_full_ack(&mut self, i: u32, payload: Payload) -> Option<Time> {
+    fn on_full_ack(&mut self, sender: &mut Sender, payload: Payload) -> Option<Time> {
         let ack = self.full_acks.remove(payload.key() as usize);
-        self.senders[i as usize].on_ack(&ack.info(), self.now, &self.sender_config, &mut self.departures)
+        sender.on_ack(&ack.info(), self.now, &self.sender_config, &mut self.departures)
     }
 
     #[cold]
-    fn establish(&mut self, i: u32, out: &mut impl Outbox) {
-        let sender = &mut self.senders[i as usize];
+    fn establish(&mut self, sender: &mut Sender, i: u32, out: &mut impl Outbox) {
         if sender.established() {
             return;
         }
@@ -178,17 +185,14 @@ impl World {
         let flow = &mut self.flows[i as usize];
         let micros = |at: Time| at.floor_to(Time::from_micros(1));
         let rtt = (flow.syn_at < Time::MAX).then(|| micros(now) - micros(flow.syn_at));
-        self.open_established(i, rtt, out);
-        if self.connections.is_half(i) {
-            self.note_established(i, rtt);
-        }
+        self.open_established(sender, i, rtt, out);
+        self.note_established(i, rtt);
     }
 
     /// The connection of a sender is there, after a handshake of `rtt` (none where the SYN had to be sent again).
-    pub(super) fn open_established(&mut self, i: u32, rtt: Option<Time>, out: &mut impl Outbox) {
+    pub(super) fn open_established(&mut self, sender: &mut Sender, i: u32, rtt: Option<Time>, out: &mut impl Outbox) {
         let now = self.now;
         let rng = Rng::stream(self.seed, &self.stream_name(i));
-        let sender = &mut self.senders[i as usize];
         sender.establish(rtt, now);
         let init = Init {
             now,
@@ -211,12 +215,12 @@ impl World {
         sender.send(now, &self.sender_config, &mut self.departures);
         // The first phase is put on record, whichever it is.
         flow.phase = u8::MAX;
-        self.after_other(i, out);
+        self.after_other(sender, i, out);
     }
 
     /// A sender's retransmission timer may be due: fires it if it is. From now on it is known when it is.
-    pub(super) fn on_retransmit_timer(&mut self, i: u32, out: &mut impl Outbox) {
-        let (sender, now) = (&mut self.senders[i as usize], self.now);
+    pub(super) fn on_retransmit_timer(&mut self, sender: &mut Sender, i: u32, out: &mut impl Outbox) {
+        let now = self.now;
         if sender.timer.resolve(&self.sender_config.clock) > now {
             return;
         }
@@ -225,44 +229,41 @@ impl World {
         } else {
             sender.reconnect(now);
             self.flows[i as usize].syn_at = Time::MAX;
-            self.send_syn(i, out);
+            self.send_syn(sender, i, out);
         }
-        self.after_other(i, out);
-        self.note_state(i);
+        self.after_other(sender, i, out);
+        self.note_state(sender, i);
     }
 
     /// A paced sender may send again: lets it if it may.
-    pub(super) fn on_pace_timer(&mut self, i: u32, out: &mut impl Outbox) {
-        let sender = &mut self.senders[i as usize];
+    pub(super) fn on_pace_timer(&mut self, sender: &mut Sender, i: u32, out: &mut impl Outbox) {
         if sender.pace_at <= self.now {
             sender.on_pace(self.now, &self.sender_config, &mut self.departures);
-            self.after_other(i, out);
+            self.after_other(sender, i, out);
         }
     }
 
     /// What follows a timer and all else that is rare.
     #[inline(never)]
-    pub(super) fn after_other(&mut self, i: u32, out: &mut impl Outbox) {
-        self.after_sender(i, out);
+    pub(super) fn after_other(&mut self, sender: &mut Sender, i: u32, out: &mut impl Outbox) {
+        self.after_sender(sender, i, out);
     }
 
     /// What follows every call of a sender: its packets leave, its changes of state are noted.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with nearly every ACK")]
-    fn after_sender(&mut self, i: u32, out: &mut impl Outbox) {
-        let sender = &mut self.senders[i as usize];
+    fn after_sender(&mut self, sender: &mut Sender, i: u32, out: &mut impl Outbox) {
         if !self.departures.is_empty() {
             packets(&mut self.departures, sender, i, self.now, out);
         }
-        if self.flows[i as usize].has_news(sender) {
-            self.note_state(i);
-            self.complete(i, out);
+        if self.flows[i as usize].has_changed(sender) {
+            self.note_state(sender, i);
+            self.complete(sender, i, out);
         }
     }
 
     #[cold]
-    fn note_state(&mut self, i: u32) {
-        let sender = &self.senders[i as usize];
+    fn note_state(&mut self, sender: &Sender, i: u32) {
         let (control, ca, timeouts) = (sender.control, sender.state(), sender.timeouts);
         self.note_states(i, &control, ca, timeouts);
     }
@@ -273,7 +274,7 @@ impl World {
         let before = States { phase: flow.phase, ca: flow.ca, timeouts: flow.seen_timeouts };
         let after = States { phase: control.phase, ca, timeouts };
         (flow.phase, flow.ca, flow.seen_timeouts) = (after.phase, after.ca, after.timeouts);
-        let (id, is_half) = (self.connections.id(i), self.connections.is_half(i));
+        let (id, is_half) = (self.connections.id(i), self.connections.half(i).is_some());
         let log = self.logs.get(id.flow() as usize).cloned().flatten().filter(|_| !id.is_mirrored());
         let log = log.map(|log| if is_half { log.group(id.number()) } else { log });
         let phases = self.algorithms[flow.algorithm as usize].entry.phases;
@@ -289,9 +290,9 @@ impl World {
     }
 
     #[cold]
-    fn complete(&mut self, i: u32, out: &mut impl Outbox) {
+    fn complete(&mut self, sender: &Sender, i: u32, out: &mut impl Outbox) {
         // A flow that was stopped is done without having sent it all.
-        if self.senders[i as usize].acked_bytes() == self.flows[i as usize].complete_at {
+        if sender.acked_bytes() == self.flows[i as usize].complete_at {
             self.complete_now(i, out);
         }
     }

@@ -5,8 +5,9 @@
 
 use super::alarms::Alarms;
 use super::connections::Action;
+use super::ends::Ends;
 use super::udp::End;
-use super::world::{Endpoint, Outbox, World};
+use super::world::{Outbox, World};
 use crate::Tap;
 use knee_core::cache::{fetch, fetch_first};
 use knee_core::convert::index_u32;
@@ -15,6 +16,8 @@ use knee_net::driver::{Driver, Step, Upcoming};
 use knee_net::events::{Event, Events};
 use knee_net::network::FlowPath;
 use knee_queue::Burst;
+use knee_tcp::receiver::Receiver;
+use knee_tcp::sender::Sender;
 
 /// Lets time pass from event to event.
 pub(super) struct EventScheduler {
@@ -88,7 +91,7 @@ impl EventScheduler {
             if world.prefetches {
                 fetch_ahead(world, self.driver.upcoming(&world.network));
             }
-            world.book_network_news();
+            world.book_links();
             match step {
                 Step::Moved => {}
                 Step::Data(packet) => self.deliver_data(world, &packet),
@@ -106,9 +109,13 @@ impl EventScheduler {
             }
             Event::Start(i) => {
                 world.start(i, &mut self.sent);
-                match world.endpoint(i) {
-                    Endpoint::Udp => self.after_udp(world, i, End::Sender),
-                    Endpoint::Tcp | Endpoint::Connection => self.after_sender(world, i),
+                match world.ends[i] {
+                    Ends::Tcp(_) => {
+                        world.with_tcp(i, |world, tcp| self.watch_sender(world, i, &tcp.sender));
+                        self.send_data(world, i);
+                    }
+                    Ends::Udp(_) => self.after_udp(world, i, End::Sender),
+                    Ends::Application => {}
                 }
                 self.serve_applications(world);
             }
@@ -138,11 +145,12 @@ impl EventScheduler {
                 Action::Prepare(half, at) => self.driver.events.push(at, Event::Answer(half)),
                 _ => {
                     let sender = world.carry_out(flow, action, &mut self.sent);
-                    self.alarms.resize(world.senders.len(), Alarms::NONE);
+                    self.alarms.resize(world.ends.len(), Alarms::NONE);
                     // An ACK that leaves with an answer belongs to the other half.
                     self.send_acks(world);
                     if let Some(i) = sender {
-                        self.after_sender(world, i);
+                        world.with_tcp(i, |world, tcp| self.watch_sender(world, i, &tcp.sender));
+                        self.send_data(world, i);
                     }
                 }
             }
@@ -153,51 +161,52 @@ impl EventScheduler {
         if !self.alarms[i as usize].counts(event, world.now) {
             return;
         }
-        match (world.endpoint(i), event) {
-            (Endpoint::Udp, _) => {
-                let end = if event == Event::DelayedAck(i) { End::Receiver } else { End::Sender };
-                world.on_udp_timer(i, end, &mut self.sent);
-                self.after_udp(world, i, end);
-            }
-            (_, Event::Retransmit(_)) => {
-                world.on_retransmit_timer(i, &mut self.sent);
-                self.after_sender(world, i);
-            }
-            (_, Event::Pace(_)) => {
-                world.on_pace_timer(i, &mut self.sent);
-                self.after_sender(world, i);
-            }
-            (_, Event::DelayedAck(_)) => {
-                world.on_delayed_ack_timer(i, &mut self.sent);
-                self.after_receiver(world, i);
-            }
-            _ => {
-                world.on_compressed_sack_timer(i, &mut self.sent);
-                self.after_receiver(world, i);
-            }
+        if world.ends.is_udp(i) {
+            let end = if event == Event::DelayedAck(i) { End::Receiver } else { End::Sender };
+            world.on_udp_timer(i, end, &mut self.sent);
+            return self.after_udp(world, i, end);
         }
+        world.with_tcp(i, |world, tcp| {
+            let (sender, receiver) = (&mut tcp.sender, &mut tcp.receiver);
+            match event {
+                Event::Retransmit(_) => world.on_retransmit_timer(sender, i, &mut self.sent),
+                Event::Pace(_) => world.on_pace_timer(sender, i, &mut self.sent),
+                Event::DelayedAck(_) => world.on_delayed_ack_timer(receiver, i, &mut self.sent),
+                _ => world.on_compressed_sack_timer(receiver, i, &mut self.sent),
+            }
+            if matches!(event, Event::Retransmit(_) | Event::Pace(_)) {
+                self.watch_sender(world, i, sender);
+            } else {
+                self.watch_receiver(i, receiver);
+            }
+        });
+        self.send_data(world, i);
+        self.send_acks(world);
     }
 
     /// Data arrives at its receiver.
     fn deliver_data(&mut self, world: &mut World, packet: &Packet) {
-        let (i, endpoint) = (packet.flow, world.endpoint(packet.flow));
-        if endpoint == Endpoint::Udp {
+        let i = packet.flow;
+        if world.ends.is_udp(i) {
             return self.deliver_udp(world, packet);
         }
         let path = world.network.flow_paths[i as usize];
-        world.on_data(i, packet, &path, &mut self.sent);
-        if endpoint == Endpoint::Connection {
-            world.note_packet(i, packet, &mut self.sent);
-        }
-        self.after_receiver(world, i);
-        if endpoint == Endpoint::Connection {
-            world.note_arrival(i);
-            self.after_delivery(world, i);
-        }
+        world.with_tcp(i, |world, tcp| {
+            world.on_data(&mut tcp.receiver, packet, &path, &mut self.sent);
+            world.note_packet(&mut tcp.receiver, packet, &mut self.sent);
+            self.watch_receiver(i, &tcp.receiver);
+        });
+        self.send_acks(world);
+        world.note_arrival(i);
+        self.after_delivery(world, i);
     }
 
-    /// A packet of a connection has left the network.
+    /// A packet has left the network: if it is a connection's, its application may have something to do.
+    #[inline]
     fn after_delivery(&mut self, world: &mut World, i: u32) {
+        if world.connections.half(i).is_none() {
+            return;
+        }
         world.connections.count(i, -1, world.now);
         world.release_if_idle(i);
         self.serve_applications(world);
@@ -209,65 +218,69 @@ impl EventScheduler {
         self.after_udp(world, packet.flow, End::of(packet));
     }
 
-    /// An ACK, or what goes against the data of a flow over UDP, comes home to its sender.
+    /// An ACK, or what goes against the data of a flow over UDP, arrives at its sender.
     fn deliver_ack(&mut self, world: &mut World, packet: &Packet) {
         world.acks -= 1;
         let Packet { flow: i, payload, flags, .. } = *packet;
-        let endpoint = world.endpoint(i);
+        let is_udp = world.ends.is_udp(i);
         if !self.taps.is_empty() {
-            let ack = if endpoint == Endpoint::Udp { None } else { Some(world.ack(packet)) };
+            let ack = if is_udp { None } else { Some(world.ack(packet)) };
             let id = world.connections.id(i);
             self.taps.iter_mut().for_each(|tap| tap.received(world.now, id, packet, ack.as_ref()));
         }
-        if endpoint == Endpoint::Udp {
+        if is_udp {
             return self.deliver_udp(world, packet);
         }
-        world.on_ack(i, payload, flags, &mut self.sent);
-        self.after_sender(world, i);
-        if endpoint == Endpoint::Connection {
-            world.note_acknowledged(i);
-            self.after_delivery(world, i);
-        }
+        world.with_tcp(i, |world, tcp| {
+            world.on_ack(&mut tcp.sender, i, (payload, flags), &mut self.sent);
+            world.note_acknowledged(&tcp.sender, i);
+            self.watch_sender(world, i, &tcp.sender);
+        });
+        self.send_data(world, i);
+        self.after_delivery(world, i);
     }
 
     /// `count` packets like `first` leave their endpoint now.
     #[inline]
     fn send(&mut self, world: &mut World, first: Packet, count: u32) {
         self.driver.send(&mut world.network, first, count, world.now);
-        world.book_network_news();
+        world.book_links();
     }
 
     /// What an end of a flow over UDP has sent leaves, and its timers are armed.
     fn after_udp(&mut self, world: &mut World, i: u32, end: End) {
         self.send_data(world, i);
         self.send_acks(world);
-        if let Some(flow) = world.udp_flow(i) {
+        if let Some(flow) = world.ends.udp_mut(i) {
             let due = flow.due(end);
             self.alarms[i as usize].arm_udp(i, end, due.max(world.now), &mut self.driver.events);
         }
     }
 
-    /// What a sender has sent leaves, and its timers are armed.
+    /// A sender has acted: taps see it, and its timers are armed.
     #[inline]
-    fn after_sender(&mut self, world: &mut World, i: u32) {
+    fn watch_sender(&mut self, world: &World, i: u32, sender: &Sender) {
         for tap in &mut self.taps {
-            tap.updated(world.now, world.connections.id(i), &world.senders[i as usize]);
+            tap.updated(world.now, world.connections.id(i), sender);
         }
-        self.send_data(world, i);
-        self.alarms[i as usize].arm_sender(i, &world.senders[i as usize], &mut self.driver.events);
+        self.alarms[i as usize].arm_sender(i, sender, &mut self.driver.events);
     }
 
+    /// A receiver has acted: its timers are armed.
+    #[inline]
+    fn watch_receiver(&mut self, i: u32, receiver: &Receiver) {
+        self.alarms[i as usize].arm_receiver(i, receiver, &mut self.driver.events);
+    }
+
+    /// What sender `i` has sent leaves.
     #[inline]
     fn send_data(&mut self, world: &mut World, i: u32) {
-        let is_half = world.connections.is_half(i);
         for k in 0..self.sent.data.len() {
             let Burst { first: packet, count } = self.sent.data[k];
             for tap in &mut self.taps {
                 (0..count).for_each(|k| tap.sent(world.now, world.connections.id(i), &packet.behind(k)));
             }
-            if is_half {
-                world.connections.note_sent(i, count, world.now);
-            }
+            world.connections.note_sent(i, count, world.now);
             self.send(world, packet, count);
         }
         self.sent.data.clear();
@@ -276,21 +289,13 @@ impl EventScheduler {
         }
     }
 
-    /// What a receiver has sent leaves, and its timers are armed.
-    #[inline]
-    fn after_receiver(&mut self, world: &mut World, i: u32) {
-        self.send_acks(world);
-        self.alarms[i as usize].arm_receiver(i, &world.receivers[i as usize], &mut self.driver.events);
-    }
-
+    /// What receivers have sent leaves.
     #[inline]
     fn send_acks(&mut self, world: &mut World) {
         world.acks += self.sent.acks.len() as u64;
         for k in 0..self.sent.acks.len() {
             let ack = self.sent.acks[k];
-            if world.connections.is_half(ack.flow) {
-                world.connections.count(ack.flow, 1, world.now);
-            }
+            world.connections.count(ack.flow, 1, world.now);
             self.send(world, ack, 1);
         }
         self.sent.acks.clear();
@@ -303,13 +308,17 @@ fn fetch_ahead(world: &World, upcoming: Upcoming) {
     let pipe = match upcoming {
         Upcoming::Nothing => return,
         Upcoming::Departure(packet) => {
-            fetch(&world.receivers[packet.flow as usize]);
+            if let Ends::Tcp(Some(tcp)) = &world.ends[packet.flow] {
+                fetch(&tcp.receiver);
+            }
             return fetch(&world.network.flow_paths[packet.flow as usize]);
         }
         Upcoming::Arrivals(pipe) => pipe,
     };
-    if let Some(packet) = pipe.peek(1) {
-        world.senders[packet.flow as usize].fetch();
+    if let Some(packet) = pipe.peek(1)
+        && let Ends::Tcp(Some(tcp)) = &world.ends[packet.flow]
+    {
+        tcp.sender.fetch();
         fetch_first(&world.flows[packet.flow as usize], 1);
         if let Payload::Stored(key) = packet.payload
             && let Some(ack) = world.full_acks.get(key as usize)
@@ -317,8 +326,10 @@ fn fetch_ahead(world: &World, upcoming: Upcoming) {
             fetch(ack);
         }
     }
-    if let Some(packet) = pipe.peek(0) {
-        world.senders[packet.flow as usize].fetch_behind();
+    if let Some(packet) = pipe.peek(0)
+        && let Ends::Tcp(Some(tcp)) = &world.ends[packet.flow]
+    {
+        tcp.sender.fetch_behind();
         world.flows[packet.flow as usize].rtt_histogram.fetch_counts();
     }
 }

@@ -11,7 +11,6 @@ use super::Simulation;
 use knee_core::Time;
 use knee_core::testing::Source;
 use knee_net::spec::{Capacity, Spec};
-use knee_tcp::sender::Sender;
 use serde_json::{Value, json};
 
 /// Work after which a run is cut off, and that between two looks at the books.
@@ -30,7 +29,7 @@ const FLOOR: u64 = 200;
 /// What has happened in a simulation, in packets, rows and timeouts.
 fn happened(simulation: &Simulation) -> u64 {
     let packets: u64 = simulation.world.network.links.iter().map(|direction| direction.link.counters().arrived).sum();
-    let senders = simulation.world.senders.iter().map(Sender::counters);
+    let senders = simulation.world.ends.all_tcp().map(|tcp| tcp.sender.counters());
     let sent: u64 = senders.map(|counters| counters.sent + counters.timeouts).sum();
     let rows = &simulation.world.record.rows;
     packets + sent + (rows.samples.len() + rows.links.len() + rows.events.len()) as u64
@@ -75,8 +74,9 @@ fn check_run(spec: &Spec, mut simulation: Simulation) -> Time {
         let (work, happened) = (simulation.work(), happened(&simulation));
         let most = 2 * LOOK + 20 * happened + 40 * (spec.flows.len() + spec.changes.len()) as u64;
         assert!(work <= most, "{work} steps up to {now}, where {happened} things happened");
-        let sent: u64 = simulation.world.senders.iter().map(|sender| sender.counters().sent).sum();
-        let arrived: u64 = simulation.world.receivers.iter().map(|receiver| receiver.received.packets).sum();
+        // Datagrams leave as their application has them.
+        let sent: u64 = simulation.world.ends.all_tcp().map(|tcp| tcp.sender.counters().sent).sum();
+        let arrived: u64 = simulation.world.ends.all_tcp().map(|tcp| tcp.receiver.received.packets).sum();
         let floor = FLOOR * spec.flows.len() as u64 * (now.as_secs_f64() as u64 + 1);
         assert!(
             loses || sent <= BURST + EXCESS * arrived + floor,

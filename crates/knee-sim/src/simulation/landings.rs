@@ -52,7 +52,7 @@ impl Landings {
         self.ranges.iter().map(|(next, end)| u64::from(end - next)).sum()
     }
 
-    /// Puts what lands up to `until` beside its flows; gives how many packets that is. Receivers have taken all that
+    /// Sorts what lands up to `until` by flow; gives how many packets that is. Receivers have taken all that
     /// landed before, or nothing new has landed since.
     pub(super) fn distribute(&mut self, world: &mut World, stages: &Stages, until: Time) -> usize {
         self.counts.clear();
@@ -86,7 +86,7 @@ impl Landings {
         if self.packets.len() < count {
             self.packets.resize(count, Packet::default());
         }
-        if stages.crowd() && self.places.len() < count {
+        if stages.arrivals_coincide() && self.places.len() < count {
             self.places.resize(count, 0);
         }
         for (link, &count) in links() {
@@ -94,7 +94,7 @@ impl Landings {
             for (place, Departure { packet, .. }) in (0..).zip(&departed[..count]) {
                 let end = &mut self.ranges[packet.flow as usize].1;
                 self.packets[*end as usize] = *packet;
-                if stages.crowd() {
+                if stages.arrivals_coincide() {
                     self.places[*end as usize] = place;
                 }
                 *end += 1;

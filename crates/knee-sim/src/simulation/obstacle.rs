@@ -23,7 +23,7 @@ pub enum Obstacle {
     MediumToMedium,
     /// Data crosses links in circles.
     Circle,
-    /// A flow's ACKs come home at once.
+    /// A flow's ACKs arrive at once.
     NoAckDelay,
     /// Few of many flows are active within an ACK's delay: batches would cost more.
     FewActive,
@@ -43,7 +43,7 @@ impl fmt::Display for Obstacle {
             Self::Reordering => "packets may overtake each other",
             Self::MediumToMedium => "a link that is no wire follows another without a delay between them",
             Self::Circle => "data crosses links in circles",
-            Self::NoAckDelay => "a flow has no delay beside that of its links, so that its ACKs come home at once",
+            Self::NoAckDelay => "a flow has no delay apart from that of its links, so that its ACKs arrive at once",
             Self::FewActive => "few of many flows are active within the shortest delay of an ACK",
             Self::Observed => "packets are captured or senders logged",
         })

@@ -5,7 +5,8 @@
 //! lost is sent again in other packets, and persistent congestion stands where TCP has timeouts.
 
 use super::build::{OwnMake, algorithm, ecn};
-use super::udp::{End, SenderFigures, UdpFlow};
+use super::ends::EndFigures;
+use super::udp::{End, UdpFlow};
 use super::world::{Algorithm, Outbox, World};
 use crate::stacks;
 use knee_cc::{CaState, Control, Entry};
@@ -34,7 +35,7 @@ pub(super) struct QuicFlow {
     /// Opens its connection, whose controller `watch` sees.
     stack: Arc<dyn Stack>,
     watch: Arc<Watch>,
-    told: Told,
+    config: QuicConfig,
     /// Sender and receiver, from its start on.
     ends: Option<Box<(Peer, Peer)>>,
     /// What its packets in the network carry.
@@ -50,7 +51,7 @@ pub(super) struct QuicFlow {
 }
 
 /// What a specification says of a QUIC flow.
-struct Told {
+struct QuicConfig {
     bytes: Option<u64>,
     /// Whether its packets are ECN-capable.
     ecn: bool,
@@ -67,7 +68,7 @@ impl QuicFlow {
         Self {
             stack: algorithm.stack(i, seed, watch.clone()),
             watch,
-            told: Told { bytes: flow.bytes, ecn, tls: flow.tls, seed },
+            config: QuicConfig { bytes: flow.bytes, ecn, tls: flow.tls, seed },
             ends: None,
             datagrams: Slab::new(),
             sent: 0,
@@ -112,8 +113,8 @@ impl QuicFlow {
     fn transmit(&mut self, i: u32, end: End, now: Time) -> Option<Packet> {
         let datagram = self.peer(end)?.transmit(now)?;
         let ect = match datagram.ecn {
-            Some(EcnCodepoint::Ect0) if self.told.ecn => Packet::ECT,
-            Some(EcnCodepoint::Ect1) if self.told.ecn => Packet::ECT | Packet::L4S,
+            Some(EcnCodepoint::Ect0) if self.config.ecn => Packet::ECT,
+            Some(EcnCodepoint::Ect1) if self.config.ecn => Packet::ECT | Packet::L4S,
             _ => 0,
         };
         let flags = ect | if end == End::Receiver { Packet::ACK } else { 0 };
@@ -131,7 +132,7 @@ impl QuicFlow {
     }
 
     /// What the figures say of its sender now.
-    pub(super) fn figures(&mut self, now: Time) -> SenderFigures {
+    pub(super) fn figures(&mut self, now: Time) -> EndFigures {
         self.note_cwnd(now);
         let (control, view) = self.watch.look(|seen| (seen.control, seen.view));
         let persistent = self.watch.look(|seen| seen.persistent);
@@ -140,7 +141,8 @@ impl QuicFlow {
         let lost = stats.map_or(0, |stats| stats.lost_packets);
         let in_flight = view.map_or(0, |view| view.in_flight);
         let mtu = stats.map_or(0, |stats| stats.mtu);
-        SenderFigures {
+        EndFigures {
+            received: self.received,
             counters: Counters {
                 sent: self.sent,
                 sent_bytes: self.sent_bytes,
@@ -167,7 +169,7 @@ impl QuicFlow {
 impl World {
     /// Flow `i`, if it is one of QUIC.
     fn quic_flow(&mut self, i: u32) -> Option<&mut QuicFlow> {
-        match self.udp_flow(i)? {
+        match self.ends.udp_mut(i)? {
             UdpFlow::Quic(flow) => Some(flow),
             UdpFlow::Datagrams(_) => None,
         }
@@ -178,7 +180,7 @@ impl World {
         let now = self.now;
         let log = self.logs.get(i as usize).cloned().flatten();
         if let Some(flow) = self.quic_flow(i) {
-            let Told { bytes, seed, tls, .. } = flow.told;
+            let QuicConfig { bytes, seed, tls, .. } = flow.config;
             let settings = |end, log| Settings {
                 receive_window: RECEIVE_WINDOW,
                 seed: seed ^ end,
@@ -253,8 +255,7 @@ impl World {
     /// Notes what has become of the sender of QUIC flow `i`.
     fn note_quic(&mut self, i: u32, out: &mut impl Outbox) {
         let now = self.now;
-        let udp = self.udp.get_mut(i as usize).and_then(Option::as_deref_mut);
-        let Some(UdpFlow::Quic(flow)) = udp else { return };
+        let Some(UdpFlow::Quic(flow)) = self.ends.udp_mut(i) else { return };
         let finished = flow.ends.as_ref().is_some_and(|ends| ends.0.finished());
         // What was sent may have changed the window, which holds from now on.
         flow.note_cwnd(now);

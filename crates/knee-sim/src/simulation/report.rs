@@ -1,7 +1,7 @@
 //! Taking figures: at the end of each interval, where a window of measurement begins or ends, and at the end.
 
 use super::connections::Action;
-use super::udp::SenderFigures;
+use super::ends::{EndFigures, Ends};
 use super::world::{Flow, World};
 use knee_core::cache::fetch;
 use knee_core::convert::index_u32;
@@ -12,49 +12,47 @@ use knee_net::output::{Output, SenderState};
 use knee_queue::Note;
 
 /// Flows whose state is fetched before it is sampled.
-const FLOWS_AHEAD: usize = 4;
+const FLOWS_AHEAD: u32 = 4;
 /// How many drops ahead the flow of a dropped packet is fetched.
 const DROPS_AHEAD: usize = 8;
 
 impl World {
-    fn counts(&mut self, i: usize) -> FlowCounts {
-        if let Some(counts) = self.application_counts(index_u32(i)) {
-            return counts;
-        }
-        self.endpoint_counts(i)
+    /// What flow `i` has counted.
+    fn counts(&mut self, i: u32) -> FlowCounts {
+        if self.ends.is_application(i) { self.application_counts(i) } else { self.endpoint_counts(i) }
     }
 
-    /// Those of the sender and the receiver with this number.
-    pub(super) fn endpoint_counts(&mut self, i: usize) -> FlowCounts {
-        let sender = self.sender_figures(i);
-        self.counts_of(i, &sender)
+    /// The same of the ends of one path.
+    pub(super) fn endpoint_counts(&mut self, i: u32) -> FlowCounts {
+        let ends = self.ends.figures(i, self.now);
+        self.counts_of(i, &ends)
     }
 
-    fn counts_of(&self, i: usize, sender: &SenderFigures) -> FlowCounts {
-        let received = self.received(i);
-        let overhead = u64::from(self.flows[i].overhead);
-        let counters = &sender.counters;
+    pub(super) fn counts_of(&self, i: u32, ends: &EndFigures) -> FlowCounts {
+        let EndFigures { received, counters, .. } = ends;
+        let flow = &self.flows[i as usize];
+        let overhead = u64::from(flow.overhead);
         FlowCounts {
             at: self.now,
-            delivered_bytes: sender.delivered_bytes,
-            new_bytes: sender.new_bytes,
-            outstanding: sender.outstanding,
+            delivered_bytes: ends.delivered_bytes,
+            new_bytes: ends.new_bytes,
+            outstanding: ends.outstanding,
             sent_bytes: counters.sent_bytes + overhead * counters.sent,
-            received_bytes: received_bytes(received, &self.flows[i]),
+            received_bytes: received_bytes(received, flow),
             received: received.packets,
             queued_units: received.queued_units,
             sent: counters.sent,
             lost: counters.lost,
             retransmitted: counters.retransmitted,
             timeouts: counters.timeouts,
-            cwnd_integral: sender.cwnd_integral,
+            cwnd_integral: ends.cwnd_integral,
         }
     }
 
     /// The figures of a flow begin.
     pub(super) fn begin_figures(&mut self, i: u32) {
-        let counts = self.counts(i as usize);
-        self.fold_rtt(i as usize);
+        let counts = self.counts(i);
+        self.fold_rtt(i);
         if !self.record.begin_figures(i as usize, counts) {
             return;
         }
@@ -65,8 +63,8 @@ impl World {
     }
 
     fn end_figures(&mut self, i: u32) {
-        let counts = self.counts(i as usize);
-        self.fold_rtt(i as usize);
+        let counts = self.counts(i);
+        self.fold_rtt(i);
         self.flows[i as usize].watched = false;
         self.record.end_figures(i as usize, counts);
         if let Some(flow) = self.datagram_flow(i) {
@@ -75,15 +73,15 @@ impl World {
     }
 
     /// Folds the interval's RTT samples, and adds them to the figures, if those are being taken.
-    fn fold_rtt(&mut self, i: usize) {
-        let flow = &mut self.flows[i];
+    fn fold_rtt(&mut self, i: u32) {
+        let flow = &mut self.flows[i as usize];
         let spread = std::mem::take(&mut flow.rtt);
         if flow.watched {
             flow.rtt_histogram.fold(&spread);
         }
-        self.record.add_rtts(i, &spread);
+        self.record.add_rtts(i as usize, &spread);
         let watched = flow.watched;
-        if let Some(flow) = self.datagram_flow(index_u32(i)) {
+        if let Some(flow) = self.datagram_flow(i) {
             flow.watch.fold(watched);
         }
     }
@@ -97,66 +95,74 @@ impl World {
 
     /// Bytes that each flow has received. Senders are not asked: where time passes in batches, they may be ahead.
     fn received_by_flow(&self) -> Vec<u64> {
-        let by_endpoint = |i: usize| received_bytes(self.received(i), &self.flows[i]);
-        let of_flow = |i: usize| match self.connections.received_by_gone(index_u32(i)) {
-            None => by_endpoint(i),
-            Some(gone) => {
-                gone + self.connections.data_halves(index_u32(i)).map(|half| by_endpoint(half as usize)).sum::<u64>()
+        let by_endpoint = |i: u32| received_bytes(self.ends.received(i), &self.flows[i as usize]);
+        let of_flow = |i: u32| {
+            if self.ends.is_application(i) {
+                let connections = self.connections.data_halves(i).map(by_endpoint);
+                self.connections.gone(i).received_bytes + connections.sum::<u64>()
+            } else {
+                by_endpoint(i)
             }
         };
-        (0..self.connections.flows as usize).map(of_flow).collect()
+        (0..self.connections.flows).map(of_flow).collect()
     }
 
     /// Takes the sample of an interval that ends now.
     pub(super) fn sample(&mut self) {
         let Some(interval) = self.record.end_interval(self.now) else { return };
-        for i in 0..self.connections.flows as usize {
-            if self.prefetches && i + FLOWS_AHEAD < self.flows.len() {
-                self.senders[i + FLOWS_AHEAD].fetch();
-                fetch(&self.receivers[i + FLOWS_AHEAD]);
-                fetch(&self.flows[i + FLOWS_AHEAD]);
+        for i in 0..self.connections.flows {
+            let ahead = i + FLOWS_AHEAD;
+            if self.prefetches
+                && ahead < self.connections.flows
+                && let Ends::Tcp(Some(tcp)) = &self.ends[ahead]
+            {
+                tcp.sender.fetch();
+                fetch(&tcp.receiver);
+                fetch(&self.flows[ahead as usize]);
             }
             self.sample_flow(i, interval);
         }
         self.sample_links();
     }
 
-    pub(super) fn sample_flow(&mut self, i: usize, interval: Interval) {
-        if self.record.start(i) >= self.now {
+    fn sample_flow(&mut self, i: u32, interval: Interval) {
+        if !self.has_started(i) {
             return;
         }
-        let mut sender = self.sender_figures(i);
-        let counts = match self.application_counts(index_u32(i)) {
-            None => self.counts_of(i, &sender),
-            Some(counts) => {
-                let (cwnd, in_flight) = self.application_windows(index_u32(i));
-                (sender.cwnd, sender.in_flight, sender.pacing_rate_bps) = (Some(cwnd), in_flight, None);
-                counts
-            }
-        };
+        if self.ends.is_application(i) {
+            let (counts, state) = (self.application_counts(i), self.application_state(i, self.has_full_control(i)));
+            self.sample_as(i, interval, &counts, &state);
+        } else {
+            let ends = self.ends.figures(i, self.now);
+            self.sample_ends(i, interval, &ends);
+        }
+    }
+
+    /// Whether flow `i` has begun before now.
+    pub(super) fn has_started(&self, i: u32) -> bool {
+        self.record.start(i as usize) < self.now
+    }
+
+    /// Takes the sample of flow `i` from the figures of its ends.
+    pub(super) fn sample_ends(&mut self, i: u32, interval: Interval, ends: &EndFigures) {
+        self.sample_as(i, interval, &self.counts_of(i, ends), &ends.state(self.has_full_control(i)));
+    }
+
+    fn sample_as(&mut self, i: u32, interval: Interval, counts: &FlowCounts, state: &SenderState) {
         self.fold_rtt(i);
-        let state = SenderState {
-            phase: sender.phase,
-            ca: sender.ca,
-            full_control: self.has_full_control(i),
-            srtt: sender.srtt,
-            cwnd: sender.cwnd,
-            in_flight: sender.in_flight,
-            pacing_rate_bps: sender.pacing_rate_bps,
-        };
-        let row = self.record.row(i, interval, &counts).with_sender(&state);
+        let row = self.record.row(i as usize, interval, counts).with_sender(state);
         self.record.rows.sample(row);
-        if let Some(flow) = self.datagram_flow(index_u32(i)) {
+        if let Some(flow) = self.datagram_flow(i) {
             let row = flow.watch.row(flow.counts(), &row);
             self.record.rows.delays.push(row);
         }
     }
 
     /// Whether the algorithm of flow `i` keeps its window in recovery too.
-    fn has_full_control(&self, i: usize) -> bool {
+    fn has_full_control(&self, i: u32) -> bool {
         // Datagrams have no algorithm.
         self.algorithms
-            .get(self.flows[i].algorithm as usize)
+            .get(self.flows[i as usize].algorithm as usize)
             .is_some_and(|algorithm| algorithm.entry.needs.full_control)
     }
 
@@ -164,7 +170,7 @@ impl World {
         let last = self.last_before(self.now);
         for i in 0..index_u32(self.network.links.len()) {
             self.network.links[i as usize].observe(self.now);
-            self.book_news(i);
+            self.book_link(i);
             let row = self.network.links[i as usize].row(i, self.now, last);
             self.record.rows.links.push(row);
         }
@@ -182,29 +188,29 @@ impl World {
 
     /// Books what links have dropped and their queues have noted as packets moved.
     #[inline]
-    pub(super) fn book_network_news(&mut self) {
-        if !self.network.news.is_empty() {
-            self.book_each_news();
+    pub(super) fn book_links(&mut self) {
+        if !self.network.unbooked.is_empty() {
+            self.book_each_link();
         }
     }
 
     #[cold]
-    fn book_each_news(&mut self) {
-        let mut news = std::mem::take(&mut self.network.news);
-        news.drain(..).for_each(|link| self.book_news(link));
-        self.network.news = news;
+    fn book_each_link(&mut self) {
+        let mut unbooked = std::mem::take(&mut self.network.unbooked);
+        unbooked.drain(..).for_each(|link| self.book_link(link));
+        self.network.unbooked = unbooked;
     }
 
     /// Books what a link has dropped and its queue has noted.
     #[inline]
-    pub(super) fn book_news(&mut self, link: u32) {
-        if self.network.links[link as usize].outcome.has_news() {
-            self.book_all_news(link);
+    pub(super) fn book_link(&mut self, link: u32) {
+        if self.network.links[link as usize].outcome.has_unbooked() {
+            self.book_outcome(link);
         }
     }
 
     #[cold]
-    fn book_all_news(&mut self, link: u32) {
+    fn book_outcome(&mut self, link: u32) {
         let outcome = &mut self.network.links[link as usize].outcome;
         let mut dropped = std::mem::take(&mut outcome.dropped);
         let mut notes = std::mem::take(&mut outcome.notes).into_iter().peekable();
@@ -231,7 +237,7 @@ impl World {
     fn book_drop(&mut self, link: u32, at: Time, packet: &Packet) {
         let owner = self.connections.owner(packet.flow);
         self.acks -= u64::from(packet.has(Packet::ACK));
-        if self.is_udp(packet.flow) {
+        if self.ends.is_udp(packet.flow) {
             self.drop_udp(packet);
             self.flows[packet.flow as usize].dropped += u64::from(!packet.has(Packet::ACK));
         } else if packet.has(Packet::ACK) {
@@ -259,9 +265,9 @@ impl World {
                 let what = self.changes[i as usize].what;
                 let (flow, link, name, value) = self.network.change(what, self.now);
                 if let Some(link) = link {
-                    self.book_news(link);
+                    self.book_link(link);
                 }
-                if let Some(flow) = flow.filter(|&flow| self.connections.runs(flow)) {
+                if let Some(flow) = flow.filter(|&flow| self.ends.is_application(flow)) {
                     self.follow_rtt(flow);
                 }
                 self.record(flow, link, name, value);
@@ -269,18 +275,16 @@ impl World {
             Event::Sample => self.sample(),
             Event::Measure(i) => self.begin_figures(i),
             Event::MeasureLinks => {
-                let counts = (0..self.connections.flows as usize).map(|i| self.counts(i));
+                let counts = (0..self.connections.flows).map(|i| self.counts(i));
                 let delivered = counts.map(|counts| (counts.delivered_bytes, counts.received_bytes)).collect();
                 self.record.begin_window(self.now, &mut self.network.links, delivered);
             }
             Event::Stop(i) => {
                 self.end_figures(i);
-                if self.connections.runs(i) {
-                    return self.connections.act(i, Action::Stop);
-                }
-                match self.udp_flow(i) {
-                    Some(flow) => flow.stop(),
-                    None => self.senders[i as usize].stop(),
+                match &mut self.ends[i] {
+                    Ends::Udp(flow) => flow.stop(),
+                    Ends::Application => self.connections.act(i, Action::Stop),
+                    Ends::Tcp(_) => self.ends.tcp_mut(i).sender.stop(),
                 }
             }
             Event::CommonStart => {
@@ -310,7 +314,7 @@ impl World {
     /// # Errors
     /// If the spool could not be written.
     pub fn finish(mut self) -> std::io::Result<(Output, Rows)> {
-        let counts: Vec<FlowCounts> = (0..self.connections.flows as usize).map(|i| self.counts(i)).collect();
+        let counts: Vec<FlowCounts> = (0..self.connections.flows).map(|i| self.counts(i)).collect();
         let flows = counts.into_iter().zip(self.flows.iter().map(|flow| &flow.rtt_histogram));
         let last = self.last_before(self.now);
         let mut output = self.record.output(self.now, last, &mut self.network.links, flows);

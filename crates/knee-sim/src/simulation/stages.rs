@@ -17,7 +17,7 @@ const LONGEST: Time = Time::from_secs(4);
 /// More links than this go event by event: ranks have nine bits for them.
 const MAX_LINKS: usize = 1 << RANK_BITS;
 const RANK_BITS: u32 = 9;
-/// The same for pipes, which have 20 bits in a turn, as flows have.
+/// The same for pipes, which have 20 bits in a tie-break key, as flows have.
 const MAX_PIPES: usize = 1 << 20;
 /// No stage comes behind.
 const NONE: u32 = u32::MAX;
@@ -31,24 +31,24 @@ pub(super) const COMPRESSED_SACK: u16 = 4 << RANK_BITS;
 
 /// The order of what is due at one time, as [`knee_net::events::Event`] has it: packets that come from wires first, by
 /// link, then what comes out of pipes, then packets that come from media, by link, then what flows do, by flow.
-const PIPE: u64 = 1 << TURN_BITS;
-const MEDIUM: u64 = 2 << TURN_BITS;
-pub(super) const RETRANSMIT: u64 = 3 << TURN_BITS;
-pub(super) const PACE: u64 = 4 << TURN_BITS;
-pub(super) const START: u64 = 5 << TURN_BITS;
-pub(super) const WAKE: u64 = 6 << TURN_BITS;
-/// A turn leaves eight bits of a number for something else: those of its pipe, rank and place are below, and three
-/// above.
-const TURN_BITS: u32 = PIPE_BITS + PLACE_BITS + RANK_BITS + 3;
+const PIPE: u64 = 1 << TIE_BREAK_BITS;
+const MEDIUM: u64 = 2 << TIE_BREAK_BITS;
+pub(super) const RETRANSMIT: u64 = 3 << TIE_BREAK_BITS;
+pub(super) const PACE: u64 = 4 << TIE_BREAK_BITS;
+pub(super) const START: u64 = 5 << TIE_BREAK_BITS;
+pub(super) const WAKE: u64 = 6 << TIE_BREAK_BITS;
+/// A tie-break key leaves eight bits of a number for something else: those of its pipe, rank and place are below, and
+/// three above.
+const TIE_BREAK_BITS: u32 = PIPE_BITS + PLACE_BITS + RANK_BITS + 3;
 const PIPE_BITS: u32 = 20;
 const PLACE_BITS: u32 = 21;
-const _: () = assert!(TURN_BITS + 3 <= u64::BITS - u8::BITS && 1 << PIPE_BITS == MAX_PIPES);
+const _: () = assert!(TIE_BREAK_BITS + 3 <= u64::BITS - u8::BITS && 1 << PIPE_BITS == MAX_PIPES);
 
-/// The order, among what is due at one time, of an ACK that comes home from a pipe: of one pipe in the order in which
-/// they left, which their rank says, and of one rank by place: of the packet that has landed, or of the flow whose
-/// timer fired.
+/// Tie-break key, among what is due at one time, of an ACK that arrives out of a pipe: of one pipe in the order in
+/// which they left, which their rank says, and of one rank by place: of the packet that has landed, or of the flow
+/// whose timer fired.
 #[inline]
-pub(super) const fn turn_of_ack(pipe: u32, rank: u16, place: u32) -> u64 {
+pub(super) const fn ack_tie_break(pipe: u32, rank: u16, place: u32) -> u64 {
     PIPE | (pipe as u64) << (RANK_BITS + 3 + PLACE_BITS) | (rank as u64) << PLACE_BITS | place as u64
 }
 
@@ -58,8 +58,8 @@ pub(super) const fn landed_before(at: Time, rank: u16) -> Time {
     if rank >> RANK_BITS == FROM_MEDIUM >> RANK_BITS { at.saturating_sub(Time::from_nanos(1)) } else { at }
 }
 
-/// Whether packets may leave a link, or come out of the pipe behind it, several at a time.
-fn crowds(direction: &Direction) -> bool {
+/// Whether several packets may leave a link, or come out of the pipe behind it, at the same time.
+fn lets_coincide(direction: &Direction) -> bool {
     !direction.link.is_wire() || !direction.is_steady()
 }
 
@@ -68,14 +68,14 @@ struct Stage {
     link: u32,
     /// What arrives in this batch.
     arrivals: Arrivals,
-    /// What arrives after this batch, with its turn, from pipes.
+    /// What arrives after this batch, with its tie-break key, from pipes.
     later: Vec<(Packet, u64)>,
     /// By route, the stage that comes behind.
     next: Vec<u32>,
     /// Whether there is any.
     goes_on: bool,
-    /// The order, among what is due at one time, of what the link does.
-    turn: u64,
+    /// Tie-break key of what the link does.
+    tie_break: u64,
     /// The pipe behind the link.
     pipe: Option<u32>,
 }
@@ -87,8 +87,8 @@ pub(super) struct Stages {
     first: Vec<u32>,
     /// By route, the rank of ACKs for what lands.
     ranks: Vec<u16>,
-    /// Whether packets may land several at a time.
-    crowd: bool,
+    /// Whether several packets may land at the same time.
+    arrivals_coincide: bool,
 }
 
 impl Stages {
@@ -102,7 +102,7 @@ impl Stages {
             return Err(Obstacle::ManyLinks);
         }
         let medium = |link: u32| !links[link as usize].link.is_wire();
-        // Turns do not have the order of what happens then.
+        // Tie-break keys do not tell the order of what happens then.
         let at_once = |pair: &[u32]| medium(pair[0]) && medium(pair[1]) && links[pair[0] as usize].pipe.is_none();
         for route in routes {
             let mut data = route.data.iter().map(|&link| &links[link as usize]);
@@ -132,7 +132,7 @@ impl Stages {
                 later: Vec::new(),
                 goes_on: next.iter().any(|next| *next != NONE),
                 next,
-                turn: if medium(link) { MEDIUM | u64::from(link) } else { u64::from(link) },
+                tie_break: if medium(link) { MEDIUM | u64::from(link) } else { u64::from(link) },
                 pipe: direction.pipe,
             }
         };
@@ -147,19 +147,19 @@ impl Stages {
             in_order: order.iter().map(stage).collect(),
             first: routes.iter().map(|route| place(route.data[0])).collect(),
             ranks: routes.iter().map(|route| rank(last(&route.data))).collect(),
-            crowd: order.iter().any(|link| crowds(&links[*link as usize])),
+            arrivals_coincide: order.iter().any(|link| lets_coincide(&links[*link as usize])),
         })
     }
 
     /// The links, and whether what lands from each comes after what concerns the whole run: from a pipe or a medium.
     pub(super) fn links(&self) -> impl Iterator<Item = (usize, bool)> {
-        self.in_order.iter().map(|stage| (stage.link as usize, stage.pipe.is_some() || stage.turn >= MEDIUM))
+        self.in_order.iter().map(|stage| (stage.link as usize, stage.pipe.is_some() || stage.tie_break >= MEDIUM))
     }
 
-    /// Whether packets may land several at a time.
+    /// Whether several packets may land at the same time.
     #[inline]
-    pub(super) const fn crowd(&self) -> bool {
-        self.crowd
+    pub(super) const fn arrivals_coincide(&self) -> bool {
+        self.arrivals_coincide
     }
 
     /// The first stage of a route, and the rank of ACKs for what lands at its end.
@@ -207,11 +207,11 @@ impl Stages {
         self.in_order.iter_mut().for_each(|stage| stage.arrivals.clear(at));
     }
 
-    /// `count` packets that differ only by their segments come from their sender to their first stage; `turn` is the
-    /// tie-break key of the event that sent them.
+    /// `count` packets that differ only by their segments come from their sender to their first stage; `tie_break` is
+    /// that of the event that sent them.
     #[inline]
-    pub(super) fn push(&mut self, stage: u32, first: Packet, count: u32, turn: u64) {
-        self.in_order[stage as usize].push(first, count, turn);
+    pub(super) fn push(&mut self, stage: u32, first: Packet, count: u32, tie_break: u64) {
+        self.in_order[stage as usize].push(first, count, tie_break);
     }
 
     /// All that arrives before `until` goes through the links, as far as there is time up to `last`.
@@ -223,10 +223,10 @@ impl Stages {
             let direction = &mut world.network.links[stage.link as usize];
             let before = direction.outcome.departed.len();
             // What a medium does just at the end comes after what concerns the whole run.
-            let last = if stage.turn >= MEDIUM { until - Time::from_nanos(1) } else { last };
+            let last = if stage.tie_break >= MEDIUM { until - Time::from_nanos(1) } else { last };
             direction.link.advance(&mut stage.arrivals, last, &mut direction.outcome);
             direction.book(before);
-            world.book_news(stage.link);
+            world.book_link(stage.link);
             if stage.goes_on || stage.pipe.is_some() {
                 self.hand_on(k, before, world, until);
             }
@@ -237,7 +237,7 @@ impl Stages {
     /// before it lands.
     fn hand_on(&mut self, k: usize, before: usize, world: &mut World, until: Time) {
         let (stage, behind) = self.in_order[k..].split_first_mut().expect("there is a stage");
-        let turn = stage.pipe.map_or(stage.turn, |pipe| turn_of_ack(pipe, 0, 0));
+        let tie_break = stage.pipe.map_or(stage.tie_break, |pipe| ack_tie_break(pipe, 0, 0));
         let network = &mut world.network;
         let direction = &mut network.links[stage.link as usize];
         if stage.pipe.is_some() {
@@ -258,9 +258,9 @@ impl Stages {
             }
             let next = &mut behind[next as usize - k - 1];
             if stage.pipe.is_none() || packet.arrived < until {
-                next.push(*packet, 1, turn);
+                next.push(*packet, 1, tie_break);
             } else {
-                next.later.push((*packet, turn));
+                next.later.push((*packet, tie_break));
             }
         }
         departed.truncate(lands);
@@ -270,17 +270,17 @@ impl Stages {
 impl Stage {
     /// Of what arrives when a packet leaves, those that left a link of a lower index go first.
     #[inline]
-    fn push(&mut self, first: Packet, count: u32, turn: u64) {
-        self.arrivals.push(Burst { first, count }, turn, turn < self.turn);
+    fn push(&mut self, first: Packet, count: u32, tie_break: u64) {
+        self.arrivals.push(Burst { first, count }, tie_break, tie_break < self.tie_break);
     }
 
     /// Takes what comes from pipes before `until`.
     fn take_later(&mut self, until: Time) {
         let mut later = std::mem::take(&mut self.later);
-        later.retain(|(packet, turn)| {
+        later.retain(|(packet, tie_break)| {
             let comes = packet.arrived < until;
             if comes {
-                self.push(*packet, 1, *turn);
+                self.push(*packet, 1, *tie_break);
             }
             !comes
         });
@@ -310,11 +310,11 @@ mod tests {
     use knee_net::events::Event;
     use proptest::prelude::*;
 
-    /// What is due at one time, as events and as turns.
+    /// What is due at one time, as events and as tie-break keys.
     fn due(kind: u8, i: u32) -> (Event, u64) {
         match kind {
             0 => (Event::Wire(i), u64::from(i)),
-            1 => (Event::Pipe(i), turn_of_ack(i, 0, 0)),
+            1 => (Event::Pipe(i), ack_tie_break(i, 0, 0)),
             6 => (Event::Link(i), MEDIUM | u64::from(i)),
             2 => (Event::Retransmit(i), RETRANSMIT | u64::from(i)),
             3 => (Event::Pace(i), PACE | u64::from(i)),
@@ -325,9 +325,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn turns_have_the_order_of_events(a in (0u8..7, 0u32..1024), b in (0u8..7, 0u32..1024)) {
-            let ((a, turn_a), (b, turn_b)) = (due(a.0, a.1), due(b.0, b.1));
-            prop_assert_eq!(turn_a.cmp(&turn_b), a.cmp(&b), "{:?} and {:?}", a, b);
+        fn tie_breaks_have_the_order_of_events(a in (0u8..7, 0u32..1024), b in (0u8..7, 0u32..1024)) {
+            let ((a, tie_break_a), (b, tie_break_b)) = (due(a.0, a.1), due(b.0, b.1));
+            prop_assert_eq!(tie_break_a.cmp(&tie_break_b), a.cmp(&b), "{:?} and {:?}", a, b);
         }
 
         /// ACKs of one pipe come as they left: for what lands from wires, by link, then from pipes, then from media,
@@ -337,10 +337,10 @@ mod tests {
             pipe in 0..MAX_PIPES as u32, a in (0u16..6, 0u32..1 << 20), b in (0u16..6, 0u32..1 << 20)
         ) {
             let ranks = [0, MAX_LINKS as u16 - 1, FROM_PIPE, FROM_MEDIUM, DELAYED_ACK, COMPRESSED_SACK];
-            let turn = |(rank, place): (u16, u32)| turn_of_ack(pipe, ranks[usize::from(rank)], place);
-            prop_assert_eq!(turn(a).cmp(&turn(b)), a.cmp(&b));
-            prop_assert!(turn(a) < turn_of_ack(pipe + 1, 0, 0));
-            prop_assert!(turn(a) < RETRANSMIT);
+            let tie_break = |(rank, place): (u16, u32)| ack_tie_break(pipe, ranks[usize::from(rank)], place);
+            prop_assert_eq!(tie_break(a).cmp(&tie_break(b)), a.cmp(&b));
+            prop_assert!(tie_break(a) < ack_tie_break(pipe + 1, 0, 0));
+            prop_assert!(tie_break(a) < RETRANSMIT);
         }
     }
 

@@ -2,14 +2,14 @@
 
 use super::build::OwnMake;
 use super::connections::Connections;
-use super::udp::UdpFlow;
+use super::ends::{AllEnds, Ends, TcpEnds};
 use knee_cc::{CaState, Entry, Needs};
 use knee_core::{Packet, Params, Time};
 use knee_net::network::{FlowPath, Network};
 use knee_net::observe::{Histogram, Record, Spread};
 use knee_net::spec::ChangeSpec;
 use knee_qlog::Log;
-use knee_tcp::receiver::{self, FullReply, Receiver};
+use knee_tcp::receiver::{self, FullReply};
 use knee_tcp::sender::{self, Departure, Sender};
 use slab::Slab;
 
@@ -22,13 +22,10 @@ pub(super) struct World {
     pub(super) end: Time,
     pub(super) finished: bool,
     pub(super) network: Network,
-    pub(super) senders: Vec<Sender>,
-    pub(super) receivers: Vec<Receiver>,
+    pub(super) ends: AllEnds,
     pub(super) flows: Vec<Flow>,
-    /// Applications, and which of the endpoints behind those of the flows belong to their connections.
+    /// Applications, and which of the ends behind those of the flows belong to their connections.
     pub(super) connections: Connections,
-    /// By flow, those over UDP; empty where none is. Their TCP endpoints rest.
-    pub(super) udp: Vec<Option<Box<UdpFlow>>>,
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) sender_config: sender::Config,
     pub(super) receiver_config: receiver::Config,
@@ -52,17 +49,6 @@ pub(super) struct World {
     pub(super) prefetches: bool,
 }
 
-/// What is at the two ends of a path, by its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Endpoint {
-    /// TCP's sender and receiver of a flow.
-    Tcp,
-    /// TCP's sender and receiver of one way of a connection that an application opened.
-    Connection,
-    /// Both ends of a flow over UDP.
-    Udp,
-}
-
 /// Takes what endpoints send.
 pub(super) trait Outbox {
     /// `count` packets that differ only by their segments leave a sender now.
@@ -74,7 +60,7 @@ pub(super) trait Outbox {
     fn completed(&mut self, flow: u32, now: Time);
 }
 
-/// A congestion control with its parameters, shared by the flows that are told the same.
+/// A congestion control with its parameters, shared by flows that configure it alike.
 pub(super) struct Algorithm {
     pub(super) entry: &'static Entry,
     /// Makes it where it is not the registry's.
@@ -89,7 +75,7 @@ impl Algorithm {
     }
 }
 
-/// What the engine knows of a flow beside its endpoints. The first cache line has what every ACK needs.
+/// What the engine knows of a flow apart from its endpoints. The first cache line has what every ACK needs.
 #[repr(C, align(64))]
 pub(super) struct Flow {
     pub(super) seen_timeouts: u32,
@@ -99,7 +85,7 @@ pub(super) struct Flow {
     pub(super) watched: bool,
     /// RTT samples of the interval, since they were last folded.
     pub(super) rtt: Spread,
-    /// Those of the window of the figures; beside `rtt`, since both take each sample.
+    /// Those of the window of the figures; next to `rtt`, since both take each sample.
     pub(super) rtt_histogram: Histogram,
     /// Bytes acknowledged with which its transfer is complete; `u64::MAX`: it is, or is endless.
     pub(super) complete_at: u64,
@@ -115,6 +101,23 @@ pub(super) struct Flow {
 const _: () = assert!(std::mem::offset_of!(Flow, rtt_histogram) + Histogram::HOT <= 64 && size_of::<Flow>() == 128);
 
 impl Flow {
+    /// A flow that has not begun, under the algorithm of this index.
+    pub(super) fn new(algorithm: u32, overhead: u32, complete_at: u64, rtt_histogram: Histogram) -> Self {
+        Self {
+            seen_timeouts: 0,
+            phase: 0,
+            ca: CaState::Open,
+            watched: false,
+            rtt: Spread::EMPTY,
+            rtt_histogram,
+            complete_at,
+            syn_at: Time::MAX,
+            dropped: 0,
+            algorithm,
+            overhead,
+        }
+    }
+
     /// Takes the RTT sample of an ACK, if it gave one.
     #[inline]
     pub(super) fn book_rtt(&mut self, rtt: Option<Time>) {
@@ -127,7 +130,7 @@ impl Flow {
 
     /// Whether something about its sender is to be put on record.
     #[inline]
-    pub(super) fn has_news(&self, sender: &Sender) -> bool {
+    pub(super) fn has_changed(&self, sender: &Sender) -> bool {
         sender.control.phase != self.phase
             || sender.state() != self.ca
             || sender.done() && sender.acked_bytes() == self.complete_at
@@ -135,16 +138,13 @@ impl Flow {
 }
 
 impl World {
-    /// What endpoint `i` is.
+    /// Lets TCP's ends of path `i` act. Meanwhile they are not in the table, so that they and the world can change.
     #[inline]
-    pub(super) fn endpoint(&self, i: u32) -> Endpoint {
-        if self.connections.is_half(i) {
-            Endpoint::Connection
-        } else if self.is_udp(i) {
-            Endpoint::Udp
-        } else {
-            Endpoint::Tcp
-        }
+    pub(super) fn with_tcp<T>(&mut self, i: u32, act: impl FnOnce(&mut Self, &mut TcpEnds) -> T) -> T {
+        let mut tcp = self.ends.lend(i);
+        let given = act(self, &mut tcp);
+        self.ends.give_back(i, tcp);
+        given
     }
 
     /// Checks that all packets that were sent and have not ended are in the network, and nothing else is.
@@ -152,17 +152,21 @@ impl World {
     /// connections that wait with their flows in batches.
     pub(super) fn audit(&self, between_links: u64, parked_acks: u64) -> Result<(), String> {
         let mut under_way = 0u64;
-        for (i, (sender, receiver)) in self.senders.iter().zip(&self.receivers).enumerate() {
-            let ended = self.received(i).packets + self.flows[i].dropped;
-            let udp = self.udp.get(i).and_then(Option::as_ref);
-            let sent = udp.map_or_else(|| sender.counters().sent, |flow| flow.sent());
+        for (i, ends) in self.ends.iter() {
+            let (sent, received) = match ends {
+                Ends::Tcp(_) => (self.ends.sender(i).counters().sent, self.ends.receiver(i).received.packets),
+                Ends::Udp(flow) => (flow.sent(), flow.received().packets),
+                Ends::Application => continue,
+            };
+            let ended = received + self.flows[i as usize].dropped;
             let Some(rest) = sent.checked_sub(ended) else {
                 return Err(format!("flow {i}: {sent} sent, but {ended} received or dropped"));
             };
             under_way += rest;
-            if udp.is_some() {
+            if !matches!(ends, Ends::Tcp(_)) {
                 continue;
             }
+            let TcpEnds { sender, receiver } = self.ends.tcp(i);
             let (sacked, lost, retransmitted) = sender.scoreboard();
             let out = sender.snd_nxt() - sender.snd_una();
             if u64::from(sacked) + u64::from(lost) > out || u64::from(retransmitted) > out {

@@ -4,7 +4,7 @@ use crate::noq::plain::Plain;
 use bytes::{Bytes, BytesMut};
 use knee_core::convert::saturating_u64;
 use knee_core::{Rng, Time};
-use knee_quic::connection::{CID_BYTES, Connection, News, REMOTE, Stats, instant, time};
+use knee_quic::connection::{CID_BYTES, Connection, REMOTE, Stats, Updates, instant, time};
 use knee_quic::proto::EcnCodepoint;
 use knee_quic::{Datagram, Ended, LEAST_BUFFER, Settings, endpoint_seed, tls};
 use noq_proto::congestion::ControllerFactory;
@@ -112,9 +112,9 @@ impl Connection for End {
         }
     }
 
-    fn take_news(&mut self) -> News {
-        let mut news = News::default();
-        let Some((handle, machine)) = &mut self.machine else { return news };
+    fn take_updates(&mut self) -> Updates {
+        let mut updates = Updates::default();
+        let Some((handle, machine)) = &mut self.machine else { return updates };
         while let Some(event) = machine.poll_endpoint_events() {
             if let Some(event) = self.endpoint.handle_event(*handle, event) {
                 machine.handle_event(event);
@@ -122,20 +122,20 @@ impl Connection for End {
         }
         while let Some(event) = machine.poll() {
             match event {
-                Event::Connected => news.connected = true,
-                Event::ConnectionLost { reason } => news.ended = Some(Ended(reason.to_string())),
+                Event::Connected => updates.connected = true,
+                Event::ConnectionLost { reason } => updates.ended = Some(Ended(reason.to_string())),
                 Event::Stream(StreamEvent::Opened { dir }) => self.stream = machine.streams().accept(dir),
-                Event::Stream(StreamEvent::Writable { .. }) => news.writable = true,
-                Event::Stream(StreamEvent::Finished { .. }) => news.finished = true,
+                Event::Stream(StreamEvent::Writable { .. }) => updates.writable = true,
+                Event::Stream(StreamEvent::Finished { .. }) => updates.finished = true,
                 _ => {}
             }
         }
         if let Some(id) = self.stream
             && id.initiator() != machine.side()
         {
-            news.received = read(machine, id);
+            updates.received = read(machine, id);
         }
-        news
+        updates
     }
 
     fn write(&mut self, data: Bytes, buffer: u64) -> Option<usize> {

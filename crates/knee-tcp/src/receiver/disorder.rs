@@ -5,7 +5,7 @@
 use super::misbehaviour::Misbehaviour;
 use smallvec::SmallVec;
 
-/// SACK blocks that fit beside the timestamp option.
+/// SACK blocks that fit next to the timestamp option.
 const MAX_BLOCKS: usize = 3;
 /// SACK blocks remembered (TCP_NUM_SACKS).
 pub(super) const MAX_RECENT: usize = 4;
@@ -73,7 +73,7 @@ pub struct Disorder {
     dup_acks: u32,
     /// The segment that was expected while they were counted.
     dup_acks_at: u64,
-    /// What the receiver does beside what an honest one does. It is here since honest receivers do not look here.
+    /// What the receiver does that an honest one does not. It is here since honest receivers do not look here.
     pub(super) misbehaviour: Option<Box<Misbehaviour>>,
 }
 

@@ -98,13 +98,13 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 }
 
 impl Entry {
-    /// What a receiver of this kind does beside what an honest one does; an honest one: nothing.
+    /// What a receiver of this kind does that an honest one does not; an honest one: nothing.
     pub fn make(&self, params: &Params) -> Option<Misbehaviour> {
         (self.make)(params).map(|kind| Misbehaviour { kind, claimed: 0, short: None })
     }
 }
 
-/// What a receiver does beside what an honest one does.
+/// What a receiver does that an honest one does not.
 #[derive(Debug)]
 pub struct Misbehaviour {
     kind: Kind,

@@ -213,7 +213,7 @@ fn an_ack_carries_blocks_as_long_as_there_is_a_gap() {
 
 #[test]
 fn four_ranges_are_remembered() {
-    // TCP_NUM_SACKS. The first one, at 18, is forgotten as the fifth comes, and not told of when there is room.
+    // TCP_NUM_SACKS. The first one, at 18, is forgotten as the fifth comes, and not reported when there is room.
     let mut receiver = settled();
     let config = Config { sack_delay: Time::ZERO, ..CONFIG };
     let blocks = [18, 20, 22, 24, 26, 25, 21].map(|seq| {

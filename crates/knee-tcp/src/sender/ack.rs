@@ -57,8 +57,8 @@ pub(super) struct Prior {
     pub in_flight: u32,
 }
 
-/// What the algorithm is told of an ACK, beside the sender's own state.
-pub(super) struct Told<'a> {
+/// What the algorithm learns of an ACK, apart from the sender's own state.
+pub(super) struct AckDetails<'a> {
     pub rtt: Option<Time>,
     pub acked: u32,
     pub delivered: u32,
@@ -200,8 +200,8 @@ impl Sender {
         let rate = sampled.as_ref().unwrap_or(&RateSample::NONE);
         let (acked, ece, cwnd_limited) = (found.acked, found.ece, self.is_cwnd_limited());
         let part = found.advanced && acked == 0;
-        let mut told = Told { rtt, acked, delivered, part, prior, cwnd_limited, ece, rate };
-        self.tell_ack(&told, now, |cc, ack, control| cc.on_measure(ack, control));
+        let mut details = AckDetails { rtt, acked, delivered, part, prior, cwnd_limited, ece, rate };
+        self.tell_ack(&details, now, |cc, ack, control| cc.on_measure(ack, control));
         if self.widened
             && let Some(newest) = &found.rate
         {
@@ -218,7 +218,7 @@ impl Sender {
             if found.set_timer {
                 self.set_ack_timer(now, config);
             }
-            told.cwnd_limited = self.is_cwnd_limited();
+            details.cwnd_limited = self.is_cwnd_limited();
         }
         self.finish_rate(stamp, delivered);
         //= RFC 8985, 9.3
@@ -227,7 +227,7 @@ impl Sender {
         if !self.needs.full_control && self.reducing() {
             self.reduce_proportionally(delivered, count_u32(self.view.lost - prior.lost), found.advanced, now);
         } else if self.needs.full_control || self.grows(found) {
-            self.tell_ack(&told, now, |cc, ack, control| cc.on_ack(ack, control));
+            self.tell_ack(&details, now, |cc, ack, control| cc.on_ack(ack, control));
         }
         self.update_pacing_rate();
         (resend, found.set_timer && !dubious)
@@ -260,11 +260,11 @@ impl Sender {
     /// Tells the algorithm of an ACK by `call`.
     pub(super) fn tell_ack(
         &mut self,
-        told: &Told,
+        details: &AckDetails,
         now: Time,
         call: impl FnOnce(&mut dyn DynCongestionControl, &Ack, &mut Control),
     ) {
-        let &Told { rtt, acked, delivered, part, prior, cwnd_limited, ece, rate } = told;
+        let &AckDetails { rtt, acked, delivered, part, prior, cwnd_limited, ece, rate } = details;
         let &Prior { una: prior_una, lost: prior_lost, in_flight: prior_in_flight, .. } = prior;
         self.ask(now, |cc, view, control| {
             let lost = count_u32(view.lost - prior_lost);

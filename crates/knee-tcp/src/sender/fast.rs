@@ -82,7 +82,7 @@ impl Sender {
     }
 
     /// Whether only the window says what may leave: nothing is paced, neither the transfer nor the receive window ends
-    /// within it, and nothing that happens on the way has to be told to the algorithm.
+    /// within it, and nothing that happens meanwhile concerns the algorithm.
     #[inline]
     fn window_alone_limits(&self, config: &Config) -> bool {
         let ahead = self.view.snd_nxt.max(self.view.snd_una + u64::from(self.control.cwnd));

@@ -240,7 +240,7 @@ pub struct Sender {
     /// Payload of the last segment of a finite transfer.
     last_payload: u32,
     dsack_segments: u32,
-    /// What an application writes; none: an endless flow or a finite transfer.
+    /// What an application writes. `None` for an endless flow or a finite transfer.
     stream: Option<Box<Stream>>,
 }
 
@@ -292,7 +292,7 @@ impl Sender {
         fetch_first(self, offset_of!(Self, first_tx));
     }
 
-    /// Fetches what an ACK will need beside the sender itself.
+    /// Fetches what an ACK will need apart from the sender itself.
     #[inline]
     pub fn fetch_behind(&self) {
         self.rtx.fetch_behind();

@@ -2,7 +2,7 @@
 //!
 //! Most of what `ack.rs` asks is known beforehand for it. A test holds it against the slow path.
 
-use super::ack::{Prior, Told};
+use super::ack::{AckDetails, Prior};
 use super::micros::Micros;
 use super::{AckInfo, Config, Departure, Resend, Sender};
 use knee_cc::{CaState, RateSample, View};
@@ -47,7 +47,7 @@ impl Sender {
         let rtt = Some(span.time());
         // The timeout is put off only by what was sent after the oldest segment was sent last.
         let early = sent < self.rtx.burst_of(self.view.snd_una).sent();
-        let told = Told {
+        let details = AckDetails {
             rtt,
             acked: 0,
             delivered: 1,
@@ -57,7 +57,7 @@ impl Sender {
             ece: false,
             rate: &RateSample::NONE,
         };
-        self.tell_ack(&told, now, |cc, ack, control| cc.on_measure(ack, control));
+        self.tell_ack(&details, now, |cc, ack, control| cc.on_measure(ack, control));
         let waits = self.detect_losses(now);
         if early && !waits {
             self.set_ack_timer(now, config);

@@ -7,7 +7,7 @@ use knee_core::{Bytes, Rate, Time};
 /// First packets of a connection that are not paced, as Linux and sch_fq do.
 const UNPACED: u64 = 10;
 
-/// What the sender's own pacing rate follows beside the smoothed RTT. Few ask for the rate, so it is divided when
+/// What the sender's own pacing rate follows apart from the smoothed RTT. Few ask for the rate, so it is divided when
 /// asked.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OwnPace {

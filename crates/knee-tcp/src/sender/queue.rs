@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 struct Starts(VecDeque<RateStart>);
 
 impl Starts {
-    /// Apart, so that it does not lie in the way of those that keep none.
+    /// Apart, so that it takes no room in those that keep none.
     #[inline(never)]
     fn drop_first(&mut self) {
         self.0.pop_front();
@@ -243,7 +243,7 @@ impl RetransmitQueue {
     }
 
     /// Unless tracking: takes out what is acknowledged to before `ack`; gives when the oldest segment of it was sent,
-    /// and the transmission of the newest. `RATE`: what rate samples need may lie beside them.
+    /// and the transmission of the newest. `RATE`: what rate samples need may lie next to them.
     #[inline]
     pub fn acknowledge<const RATE: bool>(&mut self, ack: u64) -> Option<(Micros, Burst)> {
         // Bursts acknowledged before are gone already, and they lie in the order of sending: the one with the last
@@ -321,7 +321,7 @@ impl RetransmitQueue {
         Some(number)
     }
 
-    /// The burst of this number; none: it is not there any more, or not yet.
+    /// The burst of this number. `None` if it is not there any more, or not yet.
     #[inline]
     pub fn burst(&self, number: u32) -> Option<&Burst> {
         (self.place(number) < self.bursts.len()).then(|| self.bursts.at(number))
@@ -373,7 +373,7 @@ impl RetransmitQueue {
         sacked.get(sacked.partition_point(|r| r.1 < end)).is_some_and(|r| r.0 <= start)
     }
 
-    /// Adds the first part of a SACK block that is new, and gives it; none: all of it was SACKed before.
+    /// Adds the first part of a SACK block that is new, and gives it. `None` if all of it was SACKed before.
     pub fn add_sack(&mut self, (from, to): (u64, u64)) -> Option<(u64, u64)> {
         let sacked = &mut self.tracking.as_mut()?.sacked;
         // Mostly the last range grows.

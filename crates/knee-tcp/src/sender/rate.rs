@@ -114,7 +114,7 @@ impl Sender {
         self.view.app_limited = self.view.delivered <= self.app_limited_until;
     }
 
-    /// Whether that ends with an ACK in order up to `seq`: what an algorithm is told of it changes while the ACK is
+    /// Whether that ends with an ACK in order up to `seq`: what an algorithm learns of it changes while the ACK is
     /// taken.
     #[cold]
     pub(super) const fn ends_app_limit(&self, seq: u64) -> bool {
@@ -134,7 +134,7 @@ impl Sender {
         }
     }
 
-    /// Apart, so that what few algorithms need does not lie in the way of all.
+    /// Apart, so that what few algorithms need takes no room in all senders.
     #[inline(never)]
     pub(super) fn push_start(&mut self, count: u32) {
         self.rtx.push_start(self.rate_start(count));

@@ -14,7 +14,7 @@ use knee_core::{Rng, Time};
 pub struct Periodic {
     packet: u16,
     interval: Time,
-    /// When the next one leaves; none: the source has not begun.
+    /// When the next one leaves. `None` if the source has not begun.
     next: Option<Time>,
     pauses: Option<Pauses>,
 }
@@ -26,7 +26,7 @@ struct Pauses {
     off: Time,
     /// When the talkspurt ends.
     until: Time,
-    /// Draws the lengths; none: they are the mean.
+    /// Draws the lengths. `None` if they are the mean.
     rng: Option<Rng>,
 }
 

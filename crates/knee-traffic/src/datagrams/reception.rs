@@ -50,12 +50,12 @@ impl Reception {
         self.received
     }
 
-    /// Interarrival jitter now; none: fewer than two datagrams have arrived.
+    /// Interarrival jitter now. `None` if fewer than two datagrams have arrived.
     pub fn jitter(&self) -> Option<Time> {
         (self.received > 1).then(|| Time::from_nanos(self.jitter >> 4))
     }
 
-    /// The mean of the jitter after each datagram since `before`; none: there was none.
+    /// The mean of the jitter after each datagram since `before`. `None` if there was none.
     pub fn mean_jitter_since(&self, before: &Self) -> Option<Time> {
         let samples = |reception: &Self| reception.received.saturating_sub(1);
         let count = samples(self) - samples(before);

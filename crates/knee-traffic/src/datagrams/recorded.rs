@@ -7,9 +7,9 @@ use knee_core::Time;
 pub struct Recorded {
     /// Times from the start and sizes as IP packets, ascending.
     packets: Vec<(Time, u16)>,
-    /// After which all comes again; none: never.
+    /// After which all comes again. `None` for never.
     period: Option<Time>,
-    /// The next one, and when the round that it belongs to began; none: the source has not begun.
+    /// The next one, and when the round that it belongs to began. `None` if the source has not begun.
     place: usize,
     round: Option<Time>,
 }

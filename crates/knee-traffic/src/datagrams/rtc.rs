@@ -4,7 +4,7 @@
 //! same size, and waits in a queue until pacing and, with SCReAM, the window let its packets go. The receiver reports
 //! what has arrived every few milliseconds (as RFC 8888 does); [`Flight`] makes of it what controllers hear of.
 //!
-//! Not modelled: key frames, retransmissions and forward error correction, audio beside the video, and an encoder's
+//! Not modelled: key frames, retransmissions and forward error correction, audio next to the video, and an encoder's
 //! delay.
 
 mod encoder;
@@ -143,7 +143,7 @@ pub(super) trait Controller: Send {
     fn on_silence(&mut self, now: Time);
     /// The rate of the encoder, bit/s.
     fn target_rate(&self) -> f64;
-    /// Bytes that may be under way; none: any number.
+    /// Bytes that may be under way. `None` for any number.
     fn send_window(&self) -> Option<f64> {
         None
     }
@@ -156,7 +156,7 @@ struct Rtc {
     encoder: Encoder,
     controller: Box<dyn Controller>,
     report_interval: Time,
-    /// When the next frame is coded; none: it has not begun.
+    /// When the next frame is coded. `None` if it has not begun.
     frame_at: Option<Time>,
     /// Packets that wait, with the time at which their frame was coded: IP packets' bytes.
     queue: VecDeque<(Time, u32)>,

@@ -95,7 +95,7 @@ impl Air {
         self.time_of(self.stations[who].counter)
     }
 
-    /// It is the time that station `who` was told.
+    /// It is the time that station `who` was given.
     pub(super) fn claim(&mut self, who: usize, now: Time) -> Access {
         self.settle(now);
         let Station { counter, active, .. } = self.stations[who];

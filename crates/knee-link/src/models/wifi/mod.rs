@@ -90,7 +90,7 @@ params! {
         /// length of a symbol: frames are whole ones
         symbol: Time = Time::from_micros(4), in Time::from_nanos(100)..=Time::from_micros(20),
             from "IEEE 802.11-2020, 17.3.2.4";
-        /// bytes beside a packet in its frame
+        /// bytes besides a packet in its frame
         header: Bytes = Bytes(38), in Bytes(0)..=Bytes(500), from "QoS data header 26, FCS 4, LLC and SNAP 8";
         /// length of an acknowledgement
         ack: Time = Time::from_micros(32), in Time::from_micros(1)..=Time::from_millis(1),
@@ -251,7 +251,7 @@ impl Wifi {
         if self.max_frames == 1 { bytes } else { (bytes + DELIMITER).next_multiple_of(4) }
     }
 
-    /// Sends an aggregate `now`. Gives when the channel is free for the next one; none: there was nothing to send.
+    /// Sends an aggregate `now`. Gives when the channel is free for the next one. `None` if there was nothing to send.
     fn send(&mut self, now: Time, collides: bool, port: &mut dyn Port) -> Option<Time> {
         let rate = self.phy_rate(now);
         let airtime =

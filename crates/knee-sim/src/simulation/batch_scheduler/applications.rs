@@ -2,8 +2,9 @@
 //!
 //! An application with independent connections tells a connection all that it has to send as it opens, and hears of it
 //! again when that is acknowledged. So connections are visited like flows, and what applications are to learn waits
-//! meanwhile ([`DueActions`]). When all flows have come to the end of the batch, it is told in the order of time,
-//! together with what wakes applications; connections that they open come that far, too, before links are gone through.
+//! meanwhile ([`DueActions`]). When all flows have come to the end of the batch, applications learn it in the order of
+//! time, together with what wakes applications; connections that they open come that far, too, before links
+//! are gone through.
 
 use super::outbox::BatchOutbox;
 use super::{BatchScheduler, Parked};
@@ -15,7 +16,8 @@ use slab::Slab;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What is to be done for applications, in the order in which it is due: by time, by turn, then first come first.
+/// What is to be done for applications, in the order in which it is due: by time, by tie-break key, then first come,
+/// first served.
 #[derive(Default)]
 pub(super) struct DueActions {
     order: BinaryHeap<Reverse<(Time, u64, u64, usize)>>,
@@ -25,9 +27,9 @@ pub(super) struct DueActions {
 }
 
 impl DueActions {
-    fn add(&mut self, at: Time, turn: u64, flow: u32, action: Action) {
+    fn add(&mut self, at: Time, tie_break: u64, flow: u32, action: Action) {
         self.added += 1;
-        self.order.push(Reverse((at, turn, self.added, self.actions.insert((flow, action)))));
+        self.order.push(Reverse((at, tie_break, self.added, self.actions.insert((flow, action)))));
     }
 
     /// When the next one is due; `Time::MAX`: there is none.
@@ -35,21 +37,21 @@ impl DueActions {
         self.order.peek().map_or(Time::MAX, |Reverse((at, ..))| *at)
     }
 
-    /// Takes the next one, with its time, turn and flow, if it is due before `limit`.
+    /// Takes the next one, with its time, tie-break key and flow, if it is due before `limit`.
     fn take(&mut self, limit: Time) -> Option<(Time, u64, u32, Action)> {
         if self.next() >= limit {
             return None;
         }
-        let Reverse((at, turn, _, key)) = self.order.pop()?;
+        let Reverse((at, tie_break, _, key)) = self.order.pop()?;
         let (flow, action) = self.actions.remove(key);
-        Some((at, turn, flow, action))
+        Some((at, tie_break, flow, action))
     }
 
-    /// What has just been asked for waits for its `turn`.
+    /// What has just been asked for waits, with this key.
     #[inline]
-    pub(super) fn take_from(&mut self, world: &mut World, turn: u64) {
+    pub(super) fn take_from(&mut self, world: &mut World, tie_break: u64) {
         while let Some((flow, action)) = world.connections.next_action() {
-            self.add(world.now, turn, flow, action);
+            self.add(world.now, tie_break, flow, action);
         }
     }
 }
@@ -63,8 +65,8 @@ impl BatchScheduler {
     /// Tells applications what is due before `limit`, and does what they ask for; connections that they open come that
     /// far.
     pub(super) fn serve_applications(&mut self, world: &mut World, limit: Time) {
-        while let Some((at, turn, flow, action)) = self.outbox.due.take(limit) {
-            (world.now, self.outbox.turn) = (at, turn);
+        while let Some((at, tie_break, flow, action)) = self.outbox.due.take(limit) {
+            (world.now, self.outbox.tie_break) = (at, tie_break);
             if matches!(action, Action::Start) {
                 world.start(flow, &mut self.outbox);
             } else {
@@ -76,28 +78,26 @@ impl BatchScheduler {
 
     /// Does what applications ask for now.
     pub(super) fn carry_out(&mut self, world: &mut World, limit: Time) {
-        let (now, turn) = (world.now, self.outbox.turn);
+        let (now, tie_break) = (world.now, self.outbox.tie_break);
         while let Some((flow, action)) = world.connections.next_action() {
             if let Action::WakeAt(at) = action {
                 self.outbox.due.add(at.max(now), WAKE | u64::from(flow), flow, Action::Wake);
                 continue;
             }
             // A flow's connections take its path.
-            self.take_way_of(world, flow);
+            self.take_path_of(world, flow);
             if let Some(half) = world.carry_out(flow, action, &mut self.outbox) {
                 self.make_room(world);
-                self.enter(world, half);
-                self.send(world, half, limit);
-                self.leave(world, half);
-                (world.now, self.outbox.turn) = (now, turn);
+                self.visit(world, half, |scheduler, world, tcp| scheduler.send(world, &mut tcp.sender, half, limit));
+                (world.now, self.outbox.tie_break) = (now, tie_break);
             }
         }
     }
 
-    /// Counts what half `i`, whose visit ends, has sent and what has left the network meanwhile.
+    /// Counts what `i`, whose visit ends, has sent and what has left the network meanwhile.
     pub(super) fn count_packets(&mut self, world: &mut World, i: u32) {
         let BatchOutbox { sent, landed, moved_at, acks, .. } = &mut self.outbox;
-        let landed = std::mem::take(landed);
+        let (sent, landed) = (std::mem::take(sent), std::mem::take(landed));
         let more = acks.more() + sent.cast_signed() - landed.cast_signed();
         world.connections.count(i, more, std::mem::take(moved_at));
         world.release_if_idle(i);
@@ -105,7 +105,7 @@ impl BatchScheduler {
 
     /// Grows the per-endpoint tables.
     fn make_room(&mut self, world: &World) {
-        let endpoints = world.senders.len();
+        let endpoints = world.ends.len();
         if self.dues.len() < endpoints {
             self.dues.resize(endpoints, Time::MAX);
             self.parked.resize_with(endpoints, Parked::default);
@@ -113,7 +113,7 @@ impl BatchScheduler {
         }
     }
 
-    /// ACKs of connections that wait beside them.
+    /// ACKs of connections in flight.
     pub(in crate::simulation) fn acks_of_connections(&self, world: &World) -> u64 {
         let parked = &self.parked[world.connections.flows as usize..];
         parked.iter().map(|parked| parked.acks.len() as u64).sum()

@@ -6,6 +6,8 @@ use crate::simulation::stages::{COMPRESSED_SACK, DELAYED_ACK, PACE, RETRANSMIT, 
 use crate::simulation::world::{Outbox, World};
 use knee_core::{Packet, Time};
 use knee_net::network::FlowPath;
+use knee_tcp::receiver::Receiver;
+use knee_tcp::sender::Sender;
 
 /// Takes what the flow at work sends.
 pub(super) struct BatchOutbox {
@@ -20,7 +22,7 @@ pub(super) struct BatchOutbox {
     /// Its place among what has that rank.
     pub(super) place: u32,
     /// Order, among those of its time, of what the sender does.
-    pub(super) turn: u64,
+    pub(super) tie_break: u64,
     /// Transfers completed in this batch.
     pub(super) completed: Vec<(Time, u32)>,
     /// What applications are to learn.
@@ -36,7 +38,7 @@ impl Outbox for BatchOutbox {
     #[inline]
     fn data(&mut self, first: Packet, count: u32) {
         self.sent += count;
-        self.stages.push(self.stage, first, count, self.turn);
+        self.stages.push(self.stage, first, count, self.tie_break);
     }
 
     #[inline]
@@ -58,7 +60,7 @@ impl BatchOutbox {
             landing: 0,
             rank: 0,
             place: 0,
-            turn: 0,
+            tie_break: 0,
             completed: Vec::new(),
             due: DueActions::default(),
             sent: 0,
@@ -69,8 +71,7 @@ impl BatchOutbox {
 
     /// Lets the next timer of a receiver fire if it is due before `limit`; from then on it is known when it is due.
     #[inline(never)]
-    pub(super) fn receiver_timer(&mut self, world: &mut World, i: u32, limit: Time) {
-        let receiver = &mut world.receivers[i as usize];
+    pub(super) fn receiver_timer(&mut self, world: &mut World, receiver: &mut Receiver, i: u32, limit: Time) {
         let (due, compressed) = (receiver.delayed.resolve(&world.receiver_config.clock), receiver.compressed_at);
         if due.min(compressed) >= limit {
             return;
@@ -78,29 +79,28 @@ impl BatchOutbox {
         world.now = due.min(compressed);
         if due <= compressed {
             (self.rank, self.place) = (DELAYED_ACK, i);
-            world.on_delayed_ack_timer(i, self);
+            world.on_delayed_ack_timer(receiver, i, self);
         } else {
             (self.rank, self.place) = (COMPRESSED_SACK, i);
-            world.on_compressed_sack_timer(i, self);
+            world.on_compressed_sack_timer(receiver, i, self);
         }
         self.rank = self.landing;
     }
 
     /// As [`BatchOutbox::receiver_timer`], of a sender.
     #[inline(never)]
-    pub(super) fn sender_timer(&mut self, world: &mut World, i: u32, limit: Time) {
-        let sender = &mut world.senders[i as usize];
+    pub(super) fn sender_timer(&mut self, world: &mut World, sender: &mut Sender, i: u32, limit: Time) {
         let (due, pace) = (sender.timer.resolve(&world.sender_config.clock), sender.pace_at);
         if due.min(pace) >= limit {
             return;
         }
         world.now = due.min(pace);
         if due <= pace {
-            self.turn = RETRANSMIT | u64::from(i);
-            world.on_retransmit_timer(i, self);
+            self.tie_break = RETRANSMIT | u64::from(i);
+            world.on_retransmit_timer(sender, i, self);
         } else {
-            self.turn = PACE | u64::from(i);
-            world.on_pace_timer(i, self);
+            self.tie_break = PACE | u64::from(i);
+            world.on_pace_timer(sender, i, self);
         }
     }
 }

@@ -90,7 +90,7 @@ impl World {
             Action::Open(conn) => {
                 let half = self.add_half(flow, conn, true);
                 self.connections.connection(flow, conn)?.away = half;
-                self.connect(half, out);
+                self.with_tcp(half, |world, tcp| world.connect(&mut tcp.sender, half, out));
                 return Some(half);
             }
             Action::Send(conn, exchange) => {

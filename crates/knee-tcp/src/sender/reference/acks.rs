@@ -7,7 +7,7 @@ use knee_cc::{Ack, CaState, RateSample};
 use knee_core::packet::MSS;
 use knee_core::{Packet, Time};
 
-/// What is found out on the way.
+/// What is found out meanwhile.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) advanced: bool,

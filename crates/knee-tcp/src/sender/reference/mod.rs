@@ -1,5 +1,5 @@
-//! A second sender in its simplest form, to compare the real one with: a record for each segment, one way for all ACKs,
-//! and nothing remembered that can be worked out.
+//! A second sender in its simplest form, to compare the real one with: a record for each segment, one path for all
+//! ACKs, and nothing remembered that can be worked out.
 //!
 //! Sources as in `sender/mod.rs`; functions carry the kernel's names where it has them. What a rule says is written
 //! here again and not shared with the sender, also where both come out alike (`enter_recovery`, `may_undo`): a mistake

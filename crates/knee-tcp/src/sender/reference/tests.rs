@@ -1,5 +1,5 @@
 //! The comparison: after each call, whatever ACKs come, both senders have sent the same and are in the same state, and
-//! both algorithms were told the same.
+//! both algorithms saw the same.
 
 use super::Reference;
 use crate::sender::Sender;
@@ -9,16 +9,16 @@ use knee_core::testing::Source;
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 
-/// Writes down all that an algorithm is told.
-struct Told(Box<dyn knee_cc::DynCongestionControl>, Arc<Mutex<Vec<String>>>);
+/// Writes down all that an algorithm sees.
+struct Recorded(Box<dyn knee_cc::DynCongestionControl>, Arc<Mutex<Vec<String>>>);
 
-impl Told {
+impl Recorded {
     fn note(&self, what: impl std::fmt::Debug) {
         self.1.lock().unwrap().push(format!("{what:?}"));
     }
 }
 
-impl CongestionControl for Told {
+impl CongestionControl for Recorded {
     fn on_measure(&mut self, ack: &Ack, control: &mut Control) {
         self.note(("measure", ack));
         self.0.on_measure(ack, control);
@@ -113,7 +113,7 @@ fn compare(bytes: &[u8]) {
     let mut case = Case::draw(entry, &mut source);
     case.init.needs = Needs { sent: sent || entry.needs.sent, rate: rate || entry.needs.rate, ..entry.needs };
     let logs = [(); 2].map(|()| Arc::new(Mutex::new(Vec::new())));
-    let [real, plain] = logs.each_ref().map(|log| Box::new(Told(case.algorithm(), log.clone())));
+    let [real, plain] = logs.each_ref().map(|log| Box::new(Recorded(case.algorithm(), log.clone())));
     let mut reference = Reference::new(&case, plain);
     let mut steps = 0;
     let mut watch = |call: &Call, now, sender: &mut Sender, out: &[_], rtt| {
@@ -151,7 +151,7 @@ fn compare(bytes: &[u8]) {
         assert_eq!(real, plain, "{place}");
         assert_eq!(rtt, expected, "{place}: RTT");
         let [real, plain] = logs.each_ref().map(|log| std::mem::take(&mut *log.lock().unwrap()));
-        assert_eq!(real, plain, "{place}: what the algorithm was told");
+        assert_eq!(real, plain, "{place}: what the algorithm saw");
         reference.out.clear();
     };
     Bench::new(&case, real, &mut watch).run(&mut source);
