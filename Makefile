@@ -15,7 +15,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test check check-rust build lint lint-rust lint-python types test-rust test-python test-kernel \
+.PHONY: help demo setup test check check-rust check-python lint lint-rust lint-python types test-rust test-python test-kernel \
   test-tools soak fuzz mutants miri audit fmt clean dist packages guests lock floors
 
 # Tools that only the targets fuzz, mutants and audit use; each is installed when it is first wanted.
@@ -56,15 +56,16 @@ setup: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/endpoint $(STAMPS)/dev
 
 test: check
 
-# What Rust's tests need and what the package is built of are in different folders of cargo's, and linking the core takes
-# one processor: both go at once. Tests in real time would be disturbed by others: they run last, alone.
+# Rust's checks and Python's share nothing that cargo builds, and neither keeps two processors busy by itself: linking the core
+# takes one, and so does mypy. Both go at once. Tests in real time would be disturbed by others: they run last, alone.
 check:
-	$(MAKE) --jobs=2 --output-sync=target check-rust build
-	$(MAKE) lint-python types test-python test-kernel
+	$(MAKE) --jobs=2 --output-sync=target check-rust check-python
+	$(MAKE) test-kernel
 
 # One after the other: two pips would disturb each other.
-build:
+check-python:
 	MAKEFLAGS= $(MAKE) setup test-tools
+	MAKEFLAGS= $(MAKE) lint-python types test-python
 
 check-rust: lint-rust
 	$(MAKE) test-rust
@@ -73,8 +74,8 @@ lint: lint-rust lint-python
 
 lint-rust:
 	cargo fmt --all --check
-	MAKEFLAGS= cargo clippy --workspace --all-targets --quiet -- -D warnings
-	MAKEFLAGS= cargo clippy --package knee-sim --no-default-features --quiet -- -D warnings
+	MAKEFLAGS= cargo clippy --profile test --workspace --all-targets --quiet -- -D warnings
+	MAKEFLAGS= cargo clippy --profile test --package knee-sim --no-default-features --quiet -- -D warnings
 	cargo fmt --manifest-path examples/outside/Cargo.toml --check
 
 lint-python: $(STAMPS)/dev
@@ -85,6 +86,7 @@ types: $(STAMPS)/core $(STAMPS)/dev
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/stubtest --concise knee._core
 
+# Clippy has the profile of the tests, so that macros and build scripts are compiled once for both.
 # Random cases are the same each time; SEED=2 tries others. The binding has no tests of its own in Rust: linking it needs an
 # interpreter. Python's tests cover it; it is no exception here, so that macros have the features that they have for clippy and
 # are compiled once. Clippy has checked the examples, which are not linked here.
