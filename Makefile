@@ -15,7 +15,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test check check-rust check-python lint lint-rust lint-python types test-rust test-python test-kernel \
+.PHONY: help demo setup test check check-rust build lint lint-rust lint-python types test-rust test-python test-kernel \
   test-tools soak fuzz mutants miri audit fmt clean dist packages guests lock floors
 
 # Tools that only the targets fuzz, mutants and audit use; each is installed when it is first wanted.
@@ -56,16 +56,15 @@ setup: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/endpoint $(STAMPS)/dev
 
 test: check
 
-# Rust's checks and Python's share nothing that cargo builds, and neither keeps two processors busy by itself: linking the core
-# takes one, and so does mypy. Both go at once. Tests in real time would be disturbed by others: they run last, alone.
+# What Rust's tests need and what the package is built of are in different folders of cargo's, and linking the core takes
+# one processor: both go at once. Tests in real time would be disturbed by others: they run last, alone.
 check:
-	$(MAKE) --jobs=2 --output-sync=target check-rust check-python
-	$(MAKE) test-kernel
+	$(MAKE) --jobs=2 --output-sync=target check-rust build
+	$(MAKE) lint-python types test-python test-kernel
 
 # One after the other: two pips would disturb each other.
-check-python:
+build:
 	MAKEFLAGS= $(MAKE) setup test-tools
-	MAKEFLAGS= $(MAKE) lint-python types test-python
 
 check-rust: lint-rust
 	$(MAKE) test-rust
