@@ -123,8 +123,6 @@ def test_a_kernel_that_is_killed_ends_the_run(tmp_path: Path, which: str) -> Non
 
 
 def test_a_kernel_that_hangs_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # It may hang before virtual time passes, or later.
-    monkeypatch.setattr(process, "START_PATIENCE_S", 3.0)
     monkeypatch.setattr(process, "PATIENCE_S", 3.0)
     thread = strike(tmp_path, "kernel", signal.SIGSTOP)
     with pytest.raises(RunError, match="hangs: no progress for 3 s"):

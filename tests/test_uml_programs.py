@@ -229,8 +229,8 @@ def ended(data: dict[str, Any], out: Path) -> tuple[str, knee.Result]:
 def test_a_program_that_computes_without_end_ends_the_run_with_its_name(
     transport: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "PATIENCE_S", 3.0)
-    monkeypatch.setattr("knee.grounds.uml.words.PATIENCE_S", 3.0)
+    monkeypatch.setattr(process, "PROGRAM_PATIENCE_S", 3.0)
+    monkeypatch.setattr("knee.grounds.uml.words.PROGRAM_PATIENCE_S", 3.0)
     text, result = ended(after_a_second(transport, f"exec {transport} compute"), tmp_path / "result")
     assert "sender (sh) computed for 3 s without letting virtual time pass" in text
     assert "about to compute" in text
@@ -238,8 +238,8 @@ def test_a_program_that_computes_without_end_ends_the_run_with_its_name(
 
 
 def test_a_run_that_ends_before_its_warmup_has_no_figures(transport: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "PATIENCE_S", 3.0)
-    monkeypatch.setattr("knee.grounds.uml.words.PATIENCE_S", 3.0)
+    monkeypatch.setattr(process, "PROGRAM_PATIENCE_S", 3.0)
+    monkeypatch.setattr("knee.grounds.uml.words.PROGRAM_PATIENCE_S", 3.0)
     with pytest.raises(RunError, match=r"sender \(transport\) computed for 3 s.*Nothing had been measured") as failure:
         run(misbehaving(f"{transport} compute", warmup="1 s"))
     assert not isinstance(failure.value, ProgramError)
@@ -248,8 +248,8 @@ def test_a_run_that_ends_before_its_warmup_has_no_figures(transport: Path, monke
 def test_what_a_program_started_ends_the_run_too(
     transport: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "PATIENCE_S", 3.0)
-    monkeypatch.setattr("knee.grounds.uml.words.PATIENCE_S", 3.0)
+    monkeypatch.setattr(process, "PROGRAM_PATIENCE_S", 3.0)
+    monkeypatch.setattr("knee.grounds.uml.words.PROGRAM_PATIENCE_S", 3.0)
     # The shell outlives what it started.
     text, _ = ended(after_a_second(transport, f"{transport} compute; sleep 100"), tmp_path / "result")
     assert "A process that one of the programs started computed for 3 s" in text

@@ -20,7 +20,7 @@ pub(super) struct Returning {
     /// When it arrives at its sender.
     pub(super) at: Time,
     payload: Payload,
-    /// Its tie-break key among what is due at that time, and its flags below.
+    /// Its tie-break key among events of that time, and its flags below.
     tie_break_and_flags: u64,
 }
 
@@ -33,7 +33,7 @@ impl Returning {
         (self.payload, low_u8(self.tie_break_and_flags))
     }
 
-    /// Its tie-break key among what is due at that time.
+    /// Its tie-break key among events of that time.
     #[inline]
     pub(super) const fn tie_break(&self) -> u64 {
         self.tie_break_and_flags >> u8::BITS

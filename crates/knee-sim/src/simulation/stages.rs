@@ -44,7 +44,7 @@ const PIPE_BITS: u32 = 20;
 const PLACE_BITS: u32 = 21;
 const _: () = assert!(TIE_BREAK_BITS + 3 <= u64::BITS - u8::BITS && 1 << PIPE_BITS == MAX_PIPES);
 
-/// Tie-break key, among what is due at one time, of an ACK that arrives out of a pipe: of one pipe in the order in
+/// Tie-break key, among events of one time, of an ACK that arrives out of a pipe: of one pipe in the order in
 /// which they left, which their rank says, and of one rank by place: of the packet that has landed, or of the flow
 /// whose timer fired.
 #[inline]
@@ -310,7 +310,7 @@ mod tests {
     use knee_net::events::Event;
     use proptest::prelude::*;
 
-    /// What is due at one time, as events and as tie-break keys.
+    /// An event, and its tie-break key.
     fn due(kind: u8, i: u32) -> (Event, u64) {
         match kind {
             0 => (Event::Wire(i), u64::from(i)),

@@ -23,8 +23,8 @@ from knee.system.text import visible
 
 #: Without a word for so long, in host time, a guest hangs, s.
 PATIENCE_S = 60.0
-#: The same until virtual time has begun to pass: on a busy machine a kernel takes seconds to start.
-START_PATIENCE_S = 60.0
+#: A program that computes for as long without letting virtual time pass is ended, s.
+PROGRAM_PATIENCE_S = 60.0
 #: How long to wait between two looks at the progress, s.
 _LOOK_S = 0.05
 #: The guest's root, which is the kernel's working directory. Its true name would change the random numbers, of which
@@ -102,7 +102,7 @@ def run(
         memory: of the guest, bytes.
         progress: called with the fraction that is done.
         held: how the kernel is held where the guest has processes of flows that are programs; of those, one that lets
-            no virtual time pass for :data:`PATIENCE_S` is sent a signal that ends it, and the run ends with it.
+            no virtual time pass for :data:`PROGRAM_PATIENCE_S` is sent a signal that ends it, and the run ends with it.
 
     Returns:
         How many such signals were sent.
@@ -208,10 +208,10 @@ def _listen(
                 millionths, last = now, time.monotonic()
                 if progress is not None:
                     progress(min(now / 1e6, 1.0))
-            elif time.monotonic() - last > PATIENCE_S and spinners is not None and spinners.end_one():
+            elif time.monotonic() - last > PROGRAM_PATIENCE_S and spinners is not None and spinners.end_one():
                 last = time.monotonic()
-            elif time.monotonic() - last > (patience := PATIENCE_S if millionths > 0 else START_PATIENCE_S):
-                return f"The kernel hangs: no progress for {patience:.0f} s.{_last(words)}"
+            elif time.monotonic() - last > PATIENCE_S:
+                return f"The kernel hangs: no progress for {PATIENCE_S:.0f} s.{_last(words)}"
             if not spoken:
                 continue
             chunk = process.stdout.read(65536)

@@ -15,7 +15,7 @@ import numpy as np
 from knee.errors import RunError
 from knee.grounds import programs
 from knee.grounds.uml.probe import Array, Rows
-from knee.grounds.uml.process import PATIENCE_S
+from knee.grounds.uml.process import PROGRAM_PATIENCE_S
 from knee.grounds.uml.topology import Topology
 from knee.scenario.model import Program, Scenario
 from knee.scenario.spec import span
@@ -186,7 +186,7 @@ class Words:
 
 
 def _computed() -> str:
-    return f"computed for {PATIENCE_S:.0f} s without letting virtual time pass"
+    return f"computed for {PROGRAM_PATIENCE_S:.0f} s without letting virtual time pass"
 
 
 def _how(status: int, spun: int) -> str | None:
