@@ -94,7 +94,7 @@ SEED ?= 1
 test-rust:
 	PROPTEST_RNG_SEED=$(SEED) MAKEFLAGS= cargo test --workspace --quiet --tests
 	MAKEFLAGS= cargo test --workspace --quiet --doc
-	MAKEFLAGS= cargo test --manifest-path examples/outside/Cargo.toml --target-dir target/outside --quiet
+	MAKEFLAGS= cargo test --manifest-path examples/outside/Cargo.toml --target-dir target --quiet
 
 # Tests that passed and that no change since can affect are left out (tests/affected.py); ALL=1 runs them too.
 ALL ?=
