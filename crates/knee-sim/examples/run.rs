@@ -49,6 +49,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             )?;
         }
     }
-    println!("{}", serde_json::to_string_pretty(&output)?);
+    writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&output)?)?;
     Ok(())
 }
