@@ -63,6 +63,7 @@ fn on_an_empty_path_the_one_way_delay_is_serialisation_and_propagation_exactly()
         let figures = datagrams(&output, 0);
         let expected = Some(serialisation + propagation);
         assert_eq!((figures.sent, figures.lost, figures.received), (500, 0, 500));
+        assert_eq!(figures.echoed, None, "the other end sends nothing back");
         assert_eq!((figures.owd_min_ms, figures.owd_max_ms), (expected, expected));
         assert_eq!((figures.owd_p50_ms, figures.owd_p99_ms), (expected, expected));
         assert_eq!((figures.jitter_ms, figures.jitter_mean_ms), (Some(0.0), Some(0.0)));
