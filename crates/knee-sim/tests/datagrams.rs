@@ -95,6 +95,19 @@ fn an_echo_is_back_after_the_base_rtt_and_all_serialisations() {
     assert!((rows.distributions[0].value_ms - 31.0032).abs() < 1e-9);
 }
 
+/// Little's law: a datagram each 2 ms that takes 10 ms and 171.2 us makes 5.09 in flight, five where the last one left
+/// less than 1.8 ms ago.
+#[test]
+fn datagrams_in_flight_are_their_rate_times_their_delay() {
+    let links = [with(link(10_000_000, &json!(null)), "delay", json!(10 * MS))];
+    let mut spec = spec(S / 2, &links, &[sends(udp(200, 2 * MS), 20 * MS, S / 2)]);
+    (spec["warmup"], spec["interval"]) = (json!(301 * MS), json!(150_500_000));
+    let (output, rows) = run(&spec);
+    assert_eq!(output.flows[0].outstanding_packets, 5);
+    let in_flight: Vec<f32> = rows.samples.iter().take(3).map(|row| row.in_flight_packets).collect();
+    assert_eq!(in_flight, [5.0; 3]);
+}
+
 #[test]
 fn what_is_counted_as_lost_is_what_the_link_dropped() {
     // From 2 to 3 s all is lost; from 5 to 6 s the link carries less than is sent.

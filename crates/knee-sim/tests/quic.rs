@@ -91,6 +91,20 @@ fn the_mean_window_is_the_rate_times_the_round_trip() {
     assert!((window / in_flight - 1.0).abs() < 0.05, "{window}, not {in_flight}");
 }
 
+/// What had been sent by then may have to be sent again, and ACKs come for some round trips.
+#[test]
+fn a_flow_that_stops_sends_no_new_data() {
+    let mut flow = flow("reno", 40 * MS, 0, S);
+    flow["transport"] = json!("quic");
+    let seen = seen(&spec(3 * S, &[link(20_000_000, &json!({"packets": 66}))], &[flow]));
+    let sent = |from: u64, until: u64| {
+        let times = Time::from_nanos(from)..Time::from_nanos(until);
+        seen.iter().filter(|(at, sent, size, _)| *sent && *size > 1000 && times.contains(at)).count()
+    };
+    assert!(sent(S / 2, S) > 500);
+    assert_eq!(sent(S + S / 2, 3 * S), 0);
+}
+
 /// RFC 9000, 13.4.1: packets of an endpoint that uses ECN are ECT(0), those of both ends here.
 #[test]
 fn both_ends_send_ecn_capable_packets_where_that_is_asked_for() {
