@@ -15,7 +15,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test check check-rust build lint lint-rust lint-python types test-rust test-python test-kernel \
+.PHONY: help demo setup test check check-rust check-python lint lint-rust lint-python types test-rust test-python test-kernel \
   test-tools soak fuzz mutants miri audit fmt clean dist packages guests lock floors
 
 # Tools that only the targets fuzz, mutants and audit use; each is installed when it is first wanted.
@@ -56,15 +56,16 @@ setup: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/endpoint $(STAMPS)/dev
 
 test: check
 
-# What Rust's tests need and what the package is built of are in different folders of cargo's, and linking the core takes
-# one processor: both go at once. Tests in real time would be disturbed by others: they run last, alone.
+# Rust's checks and Python's share nothing that cargo builds, and neither keeps two processors busy by itself: linking the core
+# takes one, and so does mypy. Both go at once. Others would disturb tests in real time: these run last, alone.
 check:
-	$(MAKE) --jobs=2 --output-sync=target check-rust build
-	$(MAKE) lint-python types test-python test-kernel
+	$(MAKE) --jobs=2 --output-sync=target check-rust check-python
+	$(MAKE) test-kernel
 
 # One after the other: two pips would disturb each other.
-build:
+check-python:
 	MAKEFLAGS= $(MAKE) setup test-tools
+	MAKEFLAGS= $(MAKE) lint-python types test-python
 
 check-rust: lint-rust
 	$(MAKE) test-rust
@@ -93,7 +94,7 @@ SEED ?= 1
 test-rust:
 	PROPTEST_RNG_SEED=$(SEED) MAKEFLAGS= cargo test --workspace --quiet --tests
 	MAKEFLAGS= cargo test --workspace --quiet --doc
-	MAKEFLAGS= cargo test --manifest-path examples/outside/Cargo.toml --target-dir target/outside --quiet
+	MAKEFLAGS= cargo test --manifest-path examples/outside/Cargo.toml --target-dir target --quiet
 
 # Tests that passed and that no change since can affect are left out (tests/affected.py); ALL=1 runs them too.
 ALL ?=
@@ -102,7 +103,7 @@ test-python: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/endpoint $(STAMPS)/dev te
 	$(PYTEST) -n auto --dist worksteal --durations 25 -m "not running_kernel"
 
 test-kernel: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/endpoint $(STAMPS)/dev test-tools
-	$(PYTEST) -m running_kernel
+	$(PYTEST) -m running_kernel $$(grep -l 'mark\.running_kernel' tests/test_*.py)
 
 # What tests use beside Python and Rust. Where it is missing and cannot be had, the tests that want it are skipped, by name.
 test-tools: $(STAMPS)/core

@@ -12,8 +12,8 @@ is no algorithm's own, are as they were then:
   A test depends on all algorithms where such a Python noted nothing (an isolated one, or one without the environment),
   where one still runs after the test, and where it starts another program with the simulator in it, or a shell that
   runs Python. A test that reads the source of an algorithm depends on it.
-- Tests of a file in which something runs once for several of them (a cache, a fixture of the module) depend on what any
-  of them used.
+- Of what runs once for several tests (a fixture of their module, a cache in their file) it is not known which of them
+  used it: each depends on what any of these used.
 
 Use it after a build, as ``make test`` does: what was built of the sources is not looked at. A test that was skipped or
 failed is not left out. Without git, and with ``CI`` set, nothing is.
@@ -220,7 +220,7 @@ class Observer:
         try:
             return (yield)
         finally:
-            item.user_properties.append(("used", sorted(self.used())))
+            item.user_properties += [("used", sorted(self.used())), ("pools", sorted(_pools(item)))]
 
 
 class Affected:
@@ -231,6 +231,7 @@ class Affected:
         self._cache = cache
         self._notes: dict[str, list[Any]] = cache.get(NOTES, {})
         self._used: dict[str, set[str]] = {}
+        self._pools: dict[str, set[str]] = {}
         self._passed: dict[str, int] = {}
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -246,9 +247,9 @@ class Affected:
         if report.passed and not hasattr(report, "wasxfail"):
             self._passed[report.nodeid] = self._passed.get(report.nodeid, 0) + 1
         if report.when == "teardown":
-            self._used[report.nodeid] = {
-                name for key, names in report.user_properties if key == "used" for name in names
-            }
+            properties: dict[str, Any] = dict(report.user_properties)
+            self._used[report.nodeid] = set(properties.get("used", ()))
+            self._pools[report.nodeid] = set(properties.get("pools", ()))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -259,22 +260,30 @@ class Affected:
         if hasattr(session.config, "workerinput") or sources() != self._known:
             return
         together: dict[str, set[str]] = {}
+        for test, pools in self._pools.items():
+            for pool in pools:
+                together.setdefault(pool, set()).update(self._used[test])
         for test, used in self._used.items():
-            together.setdefault(test.partition("::")[0], set()).update(used)
-        for test, used in self._used.items():
-            file = test.partition("::")[0]
             if self._passed.get(test) == PHASES:
-                uses = together[file] if _shares(ROOT / file) else used
+                uses = used.union(*(together[pool] for pool in self._pools[test]))
                 self._notes[test] = [self._known.of(uses), sorted(uses)]
             else:
                 self._notes.pop(test, None)
         self._cache.set(NOTES, self._notes)
 
 
+def _pools(item: pytest.Item) -> set[str]:
+    """Names of what may run once for this test and others: shared fixtures, and its file if it has a cache."""
+    fixtures = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
+    pools = {
+        f"{d.baseid}::{d.argname}" for ds in fixtures.values() for d in ds if d.scope in ("class", "module", "package")
+    }
+    return pools | ({item.location[0]} if _has_cache(item.path) else set())
+
+
 @functools.cache
-def _shares(file: Path) -> bool:
-    shared = r'scope="|\b(lru_)?cache\(|@(functools\.)?(lru_)?cache\b'
-    return re.search(shared, file.read_text(encoding="utf-8")) is not None
+def _has_cache(file: Path) -> bool:
+    return re.search(r"\b(lru_)?cache\(|@(functools\.)?(lru_)?cache\b", file.read_text(encoding="utf-8")) is not None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -371,12 +371,33 @@ def test_first():
 def test_second():
     once()
 """
+FIXTURES = """
+import pytest
+from test_cases import uses
+
+@pytest.fixture(scope="module")
+def made():
+    uses("reno")
+
+@pytest.fixture
+def asked(made):
+    pass
+
+def test_third(made):
+    pass
+
+def test_fourth(asked):
+    pass
+
+def test_without_it():
+    uses("cubic")
+"""
 
 
 def test_what_passed_is_left_out_until_what_it_used_changes(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytester.makepyfile(test_cases=CASES, test_cached=CACHED)
+    pytester.makepyfile(test_cases=CASES, test_cached=CACHED, test_fixtures=FIXTURES)
     monkeypatch.setattr(affected, "ROOT", pytester.path)
     monkeypatch.delenv("CI", raising=False)
 
@@ -393,11 +414,14 @@ def test_what_passed_is_left_out_until_what_it_used_changes(
         "test_that_is_skipped",
         "test_first",
         "test_second",
+        "test_third",
+        "test_fourth",
+        "test_without_it",
     }
     failed = {"test_that_fails", "test_that_is_skipped"}
     assert ran("1", "1") == every
     assert ran("1", "1") == failed
-    assert ran("1", "2") == failed | {"test_with_reno", "test_first", "test_second"}
+    assert ran("1", "2") == failed | {"test_with_reno", "test_first", "test_second", "test_third", "test_fourth"}
     assert ran("1", "2", "-k", "cubic") == set()
     assert ran("2", "2") == every
     monkeypatch.setenv("CI", "1")

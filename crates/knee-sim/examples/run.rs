@@ -3,8 +3,13 @@
 //! is spooled to one that is thrown away, as `knee` does it with a run's folder.
 
 use knee_sim::{Simulation, Spec};
+use mimalloc::MiMalloc;
 use std::error::Error;
 use std::io::Write;
+
+/// As in the core that Python loads.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// A file without a name.
 fn tempfile() -> std::io::Result<std::fs::File> {
