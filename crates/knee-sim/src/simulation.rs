@@ -295,4 +295,15 @@ mod tests {
         assert!((800..1200).contains(&simulation.work()), "{}", simulation.work());
         assert_eq!(simulation.now(), Time::from_secs(1));
     }
+
+    #[test]
+    fn event_by_event_there_are_exactly_as_many_steps_as_asked_for() {
+        let mut overtaken = with("jitter", json!(1));
+        overtaken["reorder"] = json!(true);
+        let mut simulation = simulation(&[overtaken], &[flow(&[0], 20)]);
+        for (steps, in_all) in [(1, 1), (10, 11), (7, 18), (100, 118)] {
+            assert!(simulation.step(steps));
+            assert_eq!(simulation.work(), in_all);
+        }
+    }
 }

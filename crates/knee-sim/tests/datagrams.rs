@@ -63,6 +63,7 @@ fn on_an_empty_path_the_one_way_delay_is_serialisation_and_propagation_exactly()
         let figures = datagrams(&output, 0);
         let expected = Some(serialisation + propagation);
         assert_eq!((figures.sent, figures.lost, figures.received), (500, 0, 500));
+        assert_eq!(figures.echoed, None, "the other end sends nothing back");
         assert_eq!((figures.owd_min_ms, figures.owd_max_ms), (expected, expected));
         assert_eq!((figures.owd_p50_ms, figures.owd_p99_ms), (expected, expected));
         assert_eq!((figures.jitter_ms, figures.jitter_mean_ms), (Some(0.0), Some(0.0)));
@@ -92,6 +93,19 @@ fn an_echo_is_back_after_the_base_rtt_and_all_serialisations() {
         [(0, 0, 100), (1, 0, 100), (0, u32::MAX, 100), (1, u32::MAX, 100), (2, 0, 100), (2, 2, 100)]
     );
     assert!((rows.distributions[0].value_ms - 31.0032).abs() < 1e-9);
+}
+
+/// Little's law: a datagram each 2 ms that takes 10 ms and 171.2 us makes 5.09 in flight, five where the last one left
+/// less than 1.8 ms ago.
+#[test]
+fn datagrams_in_flight_are_their_rate_times_their_delay() {
+    let links = [with(link(10_000_000, &json!(null)), "delay", json!(10 * MS))];
+    let mut spec = spec(S / 2, &links, &[sends(udp(200, 2 * MS), 20 * MS, S / 2)]);
+    (spec["warmup"], spec["interval"]) = (json!(301 * MS), json!(150_500_000));
+    let (output, rows) = run(&spec);
+    assert_eq!(output.flows[0].outstanding_packets, 5);
+    let in_flight: Vec<f32> = rows.samples.iter().take(3).map(|row| row.in_flight_packets).collect();
+    assert_eq!(in_flight, [5.0; 3]);
 }
 
 #[test]

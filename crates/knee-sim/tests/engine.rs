@@ -105,6 +105,32 @@ fn both_schedulers_give_the_same_bits_of_connections_that_come_and_go() {
     });
 }
 
+/// At 12 Mbit/s a SYN of 60 bytes takes 40 us and a full packet 1 ms. With an RTT of 20 ms the first window lands from
+/// 21.04 to 30.04 ms, a packet each millisecond, or 10 ms later where the link has that delay. Events of one time have
+/// an order: what lands from a wire just as an interval ends counts in it, what lands out of a delay in the next one.
+/// What lands at the end of the run does not count.
+#[test]
+fn packets_that_land_just_at_the_end_of_an_interval_count_once() {
+    for (delay, first) in [(0, 21_040_000), (10 * MS, 31_040_000)] {
+        let mut link = link(12_000_000, &json!({"packets": 50}));
+        (link["overhead"], link["delay"]) = (json!(0), json!(delay));
+        for late in [0, 1] {
+            let (interval, end) = (first + late, first + 9 * MS + late);
+            let mut spec = spec(end, std::slice::from_ref(&link), &[flow("reno", 20 * MS, 0, S)]);
+            spec["interval"] = json!(interval);
+            let mut watched = simulation(&spec);
+            assert_eq!(watched.obstacle(), None);
+            watched.tap(Box::new(Onlooker));
+            let (alone, watched) = (run(&spec), watched.run().unwrap());
+            let in_first = f64::from(alone.1.samples[0].throughput_mbps) * interval as f64 / 1e3 / 8.0 / 1500.0;
+            let expected = if late == 1 || delay == 0 { 1.0 } else { 0.0 };
+            assert!((in_first - expected).abs() < 1e-6, "{in_first} packets up to {interval} ns, not {expected}");
+            assert_eq!(alone.0.packets, 9 + late, "up to {end} ns");
+            assert!(bits(alone) == bits(watched));
+        }
+    }
+}
+
 /// DCTCP's receiver acknowledges at once where marks begin or end (RFC 8257, 3.2): two ACKs may leave at one time.
 #[test]
 fn both_schedulers_give_the_same_bits_where_each_mark_is_echoed() {

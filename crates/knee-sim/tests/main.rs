@@ -10,6 +10,8 @@ mod engine;
 mod laws;
 mod networks;
 mod observing;
+#[cfg(feature = "quic")]
+mod own;
 mod packets;
 #[cfg(feature = "quic")]
 mod quic;

@@ -3,12 +3,12 @@
 
 use crate::laws;
 use crate::networks::{MS, S, any_chain, any_dumbbell, any_network, flow, link, spec};
-use knee_cc::Ecn;
+use knee_cc::{CaState, Ecn};
 use knee_core::packet::{ACK_SIZE, MSS, MTU};
 use knee_core::{ConnectionId, Packet, Payload, Time};
 use knee_sim::{Output, Rows, Simulation, Spec, Tap};
 use knee_tcp::receiver::Range;
-use knee_tcp::sender::AckInfo;
+use knee_tcp::sender::{AckInfo, Sender};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -263,4 +263,77 @@ fn marks_are_echoed_and_answered() {
     assert_eq!(answers, reductions);
     // Each is echoed with every ACK of about a round trip, up to the CWR.
     assert!(echoes > 5 * reductions, "{echoes} echoes");
+}
+
+/// What is seen of the sender of an application's connection.
+#[derive(Default)]
+struct Answers {
+    /// Whether it has reduced its window, and has not said so.
+    owes: bool,
+    reduces: bool,
+    reductions: u32,
+    said: u32,
+    next: u64,
+    short: u32,
+}
+
+struct WatchAnswers(Arc<Mutex<Answers>>);
+
+impl Tap for WatchAnswers {
+    fn sent(&mut self, at: Time, id: ConnectionId, packet: &Packet) {
+        let mut seen = self.0.lock().unwrap();
+        let Payload::Data { seq, .. } = packet.payload else { panic!("{packet:?}") };
+        if id.flow() != 0 || packet.has(Packet::SYN) || seq.near(seen.next) < seen.next {
+            return;
+        }
+        seen.next += 1;
+        seen.short += u32::from(packet.size < MTU);
+        seen.said += u32::from(packet.has(Packet::CWR));
+        if packet.has(Packet::ECT) {
+            assert_eq!(packet.has(Packet::CWR), std::mem::take(&mut seen.owes), "at {at}");
+        }
+    }
+
+    fn received(&mut self, _: Time, _: ConnectionId, _: &Packet, _: Option<&AckInfo>) {}
+
+    fn updated(&mut self, _: Time, id: ConnectionId, sender: &Sender) {
+        let mut seen = self.0.lock().unwrap();
+        if id.flow() == 0 {
+            let reduces = matches!(sender.state(), CaState::Cwr | CaState::Recovery | CaState::Loss);
+            if reduces && !seen.reduces {
+                seen.reductions += 1;
+                seen.owes = true;
+            }
+            seen.reduces = reduces;
+        }
+    }
+}
+
+/// RFC 3168, 6.1.2: the first new segment after a reduction of the window has CWR. So it is with what an application
+/// writes bit by bit, too, any segment of which may be short. A sender that does not use ECN has nothing to say.
+#[test]
+fn an_application_that_writes_short_segments_answers_marks_too() {
+    for ecn in ["on", "off"] {
+        let mut marking = link(20_000_000, &json!({"packets": 300}));
+        (marking["queue"], marking["queue_params"]) = (json!("codel"), json!({"ecn": {"bool": true}}));
+        let mut writes = flow("reno", 40 * MS, 0, 10 * S);
+        writes["traffic"] = json!({
+            "kind": "transfers", "arrivals": {"poisson": 40.0}, "size": {"fixed": 20_000}, "persistent": true,
+            "number": null
+        });
+        writes["ecn"] = json!(ecn);
+        let mut beside = flow("reno", 40 * MS, 0, 10 * S);
+        beside["ecn"] = json!("on");
+        let spec: Spec = serde_json::from_value(spec(10 * S, &[marking], &[writes, beside])).unwrap();
+        let (mut simulation, seen) = (Simulation::new(&spec).unwrap(), Arc::<Mutex<Answers>>::default());
+        simulation.tap(Box::new(WatchAnswers(seen.clone())));
+        simulation.run().unwrap();
+        let seen = seen.lock().unwrap();
+        assert!(seen.short > 100 && seen.reductions > 5, "{} short, {} reductions", seen.short, seen.reductions);
+        if ecn == "on" {
+            assert!(seen.said + 1 >= seen.reductions, "{} of {} said", seen.said, seen.reductions);
+        } else {
+            assert_eq!(seen.said, 0);
+        }
+    }
 }

@@ -1,28 +1,30 @@
 //! Flows over QUIC: each end acts on what comes to it and on its own timers.
 
+use crate::laws;
 use crate::networks::{MS, S, flow, link, spec};
 use knee_core::{ConnectionId, Packet, Time};
-use knee_sim::{Simulation, Spec, Tap};
+use knee_net::SpecError;
+use knee_sim::{Output, Simulation, Spec, Tap};
 use knee_tcp::sender::AckInfo;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
-/// What a sender sends and gets: when, whether it is sent, and its size.
-type Seen = Arc<Mutex<Vec<(Time, bool, u16)>>>;
+/// What a sender sends and gets: when, whether it is sent, its size and its flags.
+type Seen = Arc<Mutex<Vec<(Time, bool, u16, u8)>>>;
 
 struct Watch(Seen);
 
 impl Tap for Watch {
     fn sent(&mut self, at: Time, _: ConnectionId, packet: &Packet) {
-        self.0.lock().unwrap().push((at, true, packet.size));
+        self.0.lock().unwrap().push((at, true, packet.size, packet.flags));
     }
 
     fn received(&mut self, at: Time, _: ConnectionId, packet: &Packet, _: Option<&AckInfo>) {
-        self.0.lock().unwrap().push((at, false, packet.size));
+        self.0.lock().unwrap().push((at, false, packet.size, packet.flags));
     }
 }
 
-fn seen(spec: &Value) -> Vec<(Time, bool, u16)> {
+fn seen(spec: &Value) -> Vec<(Time, bool, u16, u8)> {
     let spec: Spec = serde_json::from_value(spec.clone()).unwrap();
     let (mut simulation, seen) = (Simulation::new(&spec).unwrap(), Seen::default());
     simulation.tap(Box::new(Watch(seen.clone())));
@@ -50,4 +52,104 @@ fn a_sender_does_the_same_whichever_way_the_delay_is_on() {
             }
         }
     }
+}
+
+/// Runs it over a link of 20 Mbit/s that buffers a bandwidth-delay product of 40 ms; its figures obey the laws.
+fn run(flow: &Value, seconds: u64, warmup: u64) -> Result<Output, SpecError> {
+    let mut spec = spec(seconds * S, &[link(20_000_000, &json!({"packets": 66}))], std::slice::from_ref(flow));
+    spec["warmup"] = json!(warmup * S);
+    let (output, rows) = Simulation::new(&serde_json::from_value(spec.clone()).unwrap())?.run().unwrap();
+    laws::check(&spec, &output, &rows).unwrap();
+    Ok(output)
+}
+
+/// A stack's own controllers have no algorithm that TCP could use. Over QUIC each keeps a link busy that buffers a
+/// bandwidth-delay product: RFC 9002's window, halved at a loss, still fills it, and BBRv3 leaves 15 % headroom.
+#[test]
+fn controllers_of_a_stack_run_over_quic_and_over_nothing_else() {
+    let has = |stack: &str| knee_sim::stacks::entries().any(|entry| entry.name.starts_with(stack));
+    assert_eq!((has("quinn:"), has("noq:")), (true, cfg!(feature = "stacks")));
+    for entry in knee_sim::stacks::entries() {
+        let mut flow = flow(entry.name, 40 * MS, 0, 5 * S);
+        let refused = run(&flow, 5, 0).unwrap_err().to_string();
+        assert!(refused.contains(entry.name), "{refused}");
+        flow["transport"] = json!("quic");
+        let links = run(&flow, 5, 0).unwrap().links;
+        assert!(links[0].utilization > 0.85, "{}: {links:?}", entry.name);
+    }
+}
+
+/// Little's law: what is in flight on average, as many packets as the window has where it always limits, is the rate of
+/// packets times the round trip.
+#[test]
+fn the_mean_window_is_the_rate_times_the_round_trip() {
+    let mut flow = flow("reno", 40 * MS, 0, 20 * S);
+    flow["transport"] = json!("quic");
+    let figures = &run(&flow, 20, 2).unwrap().flows[0];
+    let in_flight = figures.sent_packets as f64 / 18.0 * figures.rtt_mean_ms.unwrap() / 1e3;
+    let window = figures.cwnd_mean_packets.unwrap();
+    assert!((window / in_flight - 1.0).abs() < 0.05, "{window}, not {in_flight}");
+}
+
+/// What had been sent by then may have to be sent again, and ACKs come for some round trips.
+#[test]
+fn a_flow_that_stops_sends_no_new_data() {
+    let mut flow = flow("reno", 40 * MS, 0, S);
+    flow["transport"] = json!("quic");
+    let seen = seen(&spec(3 * S, &[link(20_000_000, &json!({"packets": 66}))], &[flow]));
+    let sent = |from: u64, until: u64| {
+        let times = Time::from_nanos(from)..Time::from_nanos(until);
+        seen.iter().filter(|(at, sent, size, _)| *sent && *size > 1000 && times.contains(at)).count()
+    };
+    assert!(sent(S / 2, S) > 500);
+    assert_eq!(sent(S + S / 2, 3 * S), 0);
+}
+
+/// RFC 9000, 13.4.1: packets of an endpoint that uses ECN are ECT(0), those of both ends here.
+#[test]
+fn both_ends_send_ecn_capable_packets_where_that_is_asked_for() {
+    for (ecn, codepoint) in [("off", 0), ("on", Packet::ECT)] {
+        let mut flow = flow("reno", 40 * MS, 0, S);
+        (flow["transport"], flow["ecn"]) = (json!("quic"), json!(ecn));
+        let seen = seen(&spec(S, &[link(20_000_000, &json!({"packets": 66}))], &[flow]));
+        for (at, sent, _, flags) in &seen {
+            let against = if *sent { 0 } else { Packet::ACK };
+            assert_eq!(flags & (Packet::ECT | Packet::L4S | Packet::ACK), codepoint | against, "{ecn}: {at}");
+        }
+        assert!(seen.iter().filter(|packet| packet.1).count() > 500 && seen.iter().any(|packet| !packet.1));
+    }
+}
+
+/// What is lost is what the link dropped, sent again in other packets; no byte is counted twice.
+#[test]
+fn a_transfer_is_counted_to_the_byte_and_its_losses_are_the_drops() {
+    for bytes in [1u64, 1200, 100_000, 5_000_000] {
+        let mut flow = flow("reno", 40 * MS, S / 2, 20 * S);
+        (flow["transport"], flow["bytes"]) = (json!("quic"), json!(bytes));
+        let output = run(&flow, 20, 0).unwrap();
+        let (figures, drops) = (&output.flows[0], output.links[0].drops);
+        assert_eq!(figures.delivered_bytes, bytes);
+        assert_eq!((figures.lost_packets, figures.retransmitted_packets), (drops, drops));
+        assert_eq!(drops > 0, bytes > 1_000_000, "slow start overshoots in the last one alone");
+    }
+}
+
+/// RFC 9002, 7.6: where nothing arrives for longer than three probe timeouts, congestion is persistent.
+#[test]
+fn persistent_congestion_counts_as_a_timeout() {
+    let mut flow = flow("reno", 40 * MS, 0, 8 * S);
+    flow["transport"] = json!("quic");
+    let mut spec = spec(8 * S, &[link(20_000_000, &json!({"packets": 66}))], &[flow]);
+    let mut timeouts = |loss: f64| {
+        spec["changes"] = json!([
+            {"at": 2 * S, "what": {"loss": {"link": 0, "loss": loss}}},
+            {"at": 4 * S, "what": {"loss": {"link": 0, "loss": 0.0}}}
+        ]);
+        let (output, rows) = Simulation::new(&serde_json::from_value(spec.clone()).unwrap()).unwrap().run().unwrap();
+        let timeout = output.event_names.iter().position(|name| name == "timeout");
+        let recorded = rows.events.iter().filter(|row| Some(row.event as usize) == timeout).count() as u64;
+        assert_eq!(recorded, output.flows[0].timeouts);
+        recorded
+    };
+    assert_eq!((timeouts(0.0), timeouts(1.0)), (0, 1));
 }

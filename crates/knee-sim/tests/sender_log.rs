@@ -4,7 +4,7 @@ use crate::networks::{MS, S, flow, link, spec};
 use knee_core::packet::{MSS, MTU};
 use knee_core::{ConnectionId, Packet, Payload, Time};
 use knee_sim::sender_log::open_logs;
-use knee_sim::{Output, Simulation, Spec, Tap};
+use knee_sim::{Output, Rows, Simulation, Spec, Tap};
 use knee_tcp::sender::{AckInfo, Sender};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,9 +94,10 @@ impl Tap for Watch {
     }
 }
 
-/// A run: its figures, by flow the records of its log, without the header, and what the tap saw.
+/// A run: its figures and rows, by flow the records of its log, without the header, and what the tap saw.
 struct Logged {
     output: Output,
+    rows: Rows,
     records: Vec<Vec<Value>>,
     seen: Vec<(ConnectionId, Time, Seen)>,
 }
@@ -110,7 +111,7 @@ impl Logged {
         let (mut simulation, watch) = (Simulation::new(&spec).unwrap(), Watch::default());
         simulation.tap(Box::new(watch.clone()));
         simulation.log(logs.clone());
-        let (output, _) = simulation.run().unwrap();
+        let (output, rows) = simulation.run().unwrap();
         logs.iter().flatten().for_each(|log| log.finish().unwrap());
         let names: Vec<String> = (1..=spec.flows.len()).map(|i| format!("flow-{i}.sqlog")).collect();
         let files = files.lock().unwrap();
@@ -121,7 +122,7 @@ impl Logged {
             texts.skip(1).map(|text| serde_json::from_slice(text).unwrap()).collect()
         };
         let seen = watch.0.lock().unwrap().clone();
-        Self { output, records: names.iter().map(records).collect(), seen }
+        Self { output, rows, records: names.iter().map(records).collect(), seen }
     }
 
     /// What the tap saw of one connection's data, as the events that a log has of it: a name and what it says. Losses,
@@ -268,6 +269,27 @@ fn a_log_says_what_a_sender_does() {
     }
 }
 
+/// A log has the states that the events of the run have, each as it begins (qlog's `congestion_state_updated`).
+#[test]
+fn states_of_a_sender_are_those_on_record() {
+    let links = [link(20_000_000, &json!({"packets": 30}))];
+    let flows = [flow("cubic", 30 * MS, 0, 6 * S), flow("bbr", 40 * MS, 0, 6 * S)];
+    let logged = Logged::run(&spec(6 * S, &links, &flows));
+    for (i, records) in (0..).zip(&logged.records) {
+        let states = records.iter().filter(|record| !of_sender(record));
+        let states: Vec<_> = states.map(|record| (record["time"].as_f64(), record["data"]["new"].as_str())).collect();
+        // Drops are of a link, too.
+        let events = logged.rows.events.iter().filter(|row| row.flow == i && row.link < 0);
+        let name = |event: u32| logged.output.event_names[event as usize].as_str();
+        let mut events: Vec<_> = events.map(|row| (row.t_s, Some(name(row.event)))).collect();
+        events.dedup_by_key(|event| event.1);
+        assert!(events.len() > 5 && events.len() == states.len(), "{events:?}, {states:?}");
+        for ((logged, state), (at, event)) in states.iter().zip(&events) {
+            assert!((logged.unwrap() - at * 1e3).abs() < 1e-6 && state == event, "{events:?}, {states:?}");
+        }
+    }
+}
+
 /// RFC 6298, 5.4: what is in flight as the timer fires is lost, and sent again.
 #[test]
 fn a_retransmission_timeout_is_in_the_log() {
@@ -306,6 +328,9 @@ fn connections_are_groups_of_their_flow() {
         let sent = logged.seen.iter().map(|(id, ..)| *id).filter(|id| id.flow() == 0 && id.number() == *number);
         let id = sent.into_iter().find(|id| !id.is_mirrored()).unwrap();
         check(records, &logged.expected(id));
+        // The server's sender has its first state as it sends: its handshake was over a request before.
+        let state = logged.records[0].iter().find(|of| of["group_id"] == records[0]["group_id"] && !of_sender(of));
+        assert_eq!(state.map(|state| &state["time"]), Some(&records[0]["time"]), "{number}");
     }
     let alone: Vec<&Value> = logged.records[1].iter().filter(|record| of_sender(record)).collect();
     assert!(alone.iter().all(|record| record.get("group_id").is_none()));

@@ -323,3 +323,63 @@ impl Connections {
         all.filter_map(data).filter(|&half| half != u32::MAX)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Simulation;
+    use knee_traffic::Net;
+    use serde_json::json;
+    use std::sync::{Arc, Mutex};
+
+    /// Asks for two answers at once, of which the first takes longer to make. Notes when they come.
+    struct TwoAtOnce(Arc<Mutex<Vec<Time>>>);
+
+    impl Application for TwoAtOnce {
+        fn start(&mut self, net: &mut dyn Net) {
+            net.open();
+        }
+
+        fn on_connected(&mut self, conn: Conn, net: &mut dyn Net) {
+            for service in [50, 10] {
+                net.exchange(conn, Exchange { up: 100, down: 1000, service: Time::from_millis(service) });
+            }
+        }
+
+        fn on_complete(&mut self, _: Conn, net: &mut dyn Net) {
+            self.0.lock().unwrap().push(net.now());
+        }
+
+        fn on_wake(&mut self, _: &mut dyn Net) {}
+
+        fn stop(&mut self, _: &mut dyn Net) {}
+    }
+
+    /// RFC 9112, 9.3.2: a server may prepare answers to pipelined requests at once, but sends them in their order. The
+    /// second one, ready 40 ms before the first, waits for it and goes with it.
+    #[test]
+    fn an_answer_that_is_ready_early_goes_behind_the_one_before() {
+        let spec = json!({
+            "duration": 1_000_000_000, "seed": 1, "warmup": 0, "interval": 100_000_000,
+            "links": [{
+                "name": "one", "capacity": {"rate": 100_000_000}, "queue": "pfifo", "limit": null, "overhead": 14
+            }],
+            "flows": [{
+                "label": "flow", "cc": "reno", "rtt": 40_000_000, "start": 0, "stop": 1_000_000_000, "path": [0],
+                "traffic": {
+                    "kind": "requests", "pages": {"open": {"times": [0]}}, "request": 1, "size": {"fixed": 1},
+                    "objects": {"fixed": 1}, "connections": 1, "persistent": true, "tls": "none", "service": 0,
+                    "number": 1
+                }
+            }]
+        });
+        let mut simulation = Simulation::new(&serde_json::from_value(spec).unwrap()).unwrap();
+        let came = Arc::default();
+        let [Some(running)] = &mut simulation.world.connections.applications[..] else { panic!("one flow") };
+        running.application = Some(Box::new(TwoAtOnce(Arc::clone(&came))));
+        simulation.run().unwrap();
+        // A round trip for the handshake, one for the request and its answer, and 50 ms.
+        let came: Vec<u64> = came.lock().unwrap().iter().copied().map(Time::as_millis).collect();
+        assert_eq!(came, [130, 130]);
+    }
+}

@@ -243,7 +243,7 @@ mod tests {
     impl CongestionControl for Runaway {
         fn on_ack(&mut self, _: &Ack, control: &mut Control) {
             self.0 = Rate::from_bps((self.0.as_bps() * 2).min(1_000_000_000_000));
-            (control.cwnd, control.pacing_rate) = (1 << 20, Some(self.0));
+            (control.cwnd, control.pacing_rate) = (1 << 17, Some(self.0));
         }
 
         fn on_congestion(&mut self, _: &Congestion, _: &mut Control) {}

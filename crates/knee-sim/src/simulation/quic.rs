@@ -18,6 +18,7 @@ use knee_quic::proto::EcnCodepoint;
 use knee_quic::proto::congestion::ControllerFactory;
 use knee_quic::stack::StackControl;
 use knee_quic::{Datagram, Peer, Quinn, Settings, Stack, Watch};
+use knee_tcp::ecn::Ecn;
 use knee_tcp::sender::Counters;
 use slab::Slab;
 use std::sync::Arc;
@@ -112,11 +113,7 @@ impl QuicFlow {
     /// The next packet that an end may send now.
     fn transmit(&mut self, i: u32, end: End, now: Time) -> Option<Packet> {
         let datagram = self.peer(end)?.transmit(now)?;
-        let ect = match datagram.ecn {
-            Some(EcnCodepoint::Ect0) if self.config.ecn => Packet::ECT,
-            Some(EcnCodepoint::Ect1) if self.config.ecn => Packet::ECT | Packet::L4S,
-            _ => 0,
-        };
+        let ect = if self.config.ecn { ect(datagram.ecn) } else { 0 };
         let flags = ect | if end == End::Receiver { Packet::ACK } else { 0 };
         let size = index_u16(datagram.bytes.len()) + HEADERS;
         let ecn = datagram.ecn.filter(|_| ect != 0);
@@ -297,6 +294,15 @@ pub fn quic_setup(spec: &Spec, i: usize, watch: Arc<Watch>) -> Result<QuicSetup,
     Ok(QuicSetup { entry: algorithm.entry, stack: algorithm.stack(i, seed, watch), seed, ecn })
 }
 
+/// Flags of a packet that leaves with this codepoint in its IP header.
+const fn ect(codepoint: Option<EcnCodepoint>) -> u8 {
+    match codepoint {
+        Some(EcnCodepoint::Ect0) => Ecn::CLASSIC.codepoint,
+        Some(EcnCodepoint::Ect1) => Ecn::L4S.codepoint,
+        Some(EcnCodepoint::Ce) | None => 0,
+    }
+}
+
 fn quic_seed(spec: &Spec, i: usize) -> u64 {
     Rng::stream(spec.seed, &format!("quic/{i}")).next_u64()
 }
@@ -319,5 +325,20 @@ impl Algorithm {
             }
         };
         Arc::new(Quinn(control))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 3168, 5: ECT(0) and ECT(1) say that a packet is ECN-capable; RFC 9331, 4.1: ECT(1), that it is L4S's. Of the
+    /// stacks here none sends ECT(1).
+    #[test]
+    fn ect_1_is_that_of_l4s() {
+        assert_eq!(ect(None), 0);
+        assert_eq!(ect(Some(EcnCodepoint::Ect0)), Packet::ECT);
+        let l4s = ect(Some(EcnCodepoint::Ect1));
+        assert_eq!((l4s & Packet::ECT, l4s & Packet::L4S), (Packet::ECT, Packet::L4S));
     }
 }

@@ -192,7 +192,12 @@ impl World {
             back
         };
         let end = self.write(back, bytes, out);
-        self.connections.connection(flow, conn)?.answers.push_back(end);
+        let connection = self.connections.connection(flow, conn)?;
+        connection.answers.push_back(end);
+        // One that was ready before has waited for this one.
+        if connection.preparing.front().is_some_and(|(at, _)| *at <= now) {
+            self.connections.act(flow, Action::Answer(conn));
+        }
         self.connections.await_next(back);
         Some(back)
     }
