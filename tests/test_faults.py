@@ -84,14 +84,14 @@ def test_whichever_call_fails_a_whole_result_is_there(
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small disk of its own."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", place]).returncode:
-        pytest.skip("mounting a small disk needs root")
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
+def disk() -> Iterator[Path]:
+    """A small disk of its own. Not in a folder of pytest's, which later runs could not remove if this one is killed."""
+    with tempfile.TemporaryDirectory(prefix="small-disk-") as folder:
+        place = Path(folder)
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", place]).returncode:
+            pytest.skip("mounting a small disk needs root")
+        yield place
+        subprocess.run(["umount", "-l", place], check=True)
 
 
 @pytest.mark.parametrize(("option", "what"), [("--pcap", "The file for packets"), ("--qlog", "A qlog file")])
