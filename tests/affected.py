@@ -275,9 +275,9 @@ class Affected:
 def _pools(item: pytest.Item) -> set[str]:
     """Names of what may run once for this test and others: shared fixtures, and its file if it has a cache."""
     fixtures = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
-    pools = {
-        f"{d.baseid}::{d.argname}" for ds in fixtures.values() for d in ds if d.scope in ("class", "module", "package")
-    }
+    # Those of pytest itself and of conftest.py, which run nothing for a test, belong to no file of tests.
+    shared = (d for ds in fixtures.values() for d in ds if d.scope != "function" and ".py" in d.baseid)
+    pools = {f"{d.baseid}::{d.argname}" for d in shared}
     return pools | ({item.location[0]} if _has_cache(item.path) else set())
 
 

@@ -379,6 +379,10 @@ from test_cases import uses
 def made():
     uses("reno")
 
+@pytest.fixture(scope="session")
+def kept():
+    uses("reno")
+
 @pytest.fixture
 def asked(made):
     pass
@@ -387,6 +391,12 @@ def test_third(made):
     pass
 
 def test_fourth(asked):
+    pass
+
+def test_fifth(kept):
+    pass
+
+def test_sixth(kept):
     pass
 
 def test_without_it():
@@ -416,12 +426,14 @@ def test_what_passed_is_left_out_until_what_it_used_changes(
         "test_second",
         "test_third",
         "test_fourth",
+        "test_fifth",
+        "test_sixth",
         "test_without_it",
     }
     failed = {"test_that_fails", "test_that_is_skipped"}
     assert ran("1", "1") == every
     assert ran("1", "1") == failed
-    assert ran("1", "2") == failed | {"test_with_reno", "test_first", "test_second", "test_third", "test_fourth"}
+    assert ran("1", "2") == every - {"test_with_cubic", "test_without_it"}
     assert ran("1", "2", "-k", "cubic") == set()
     assert ran("2", "2") == every
     monkeypatch.setenv("CI", "1")

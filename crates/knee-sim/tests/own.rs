@@ -32,7 +32,7 @@ impl CongestionControl for Fixed {
     fn on_congestion(&mut self, _: &Congestion, _: &mut Control) {}
 }
 
-/// Their names go first: one called `cubic` stands in for the registry's, over TCP and QUIC, for a flow and for each
+/// Their names go first: one called `cubic` replaces the registry's, over TCP and QUIC, for a flow and for each
 /// connection that an application opens. Flows that ask for another name do not get it.
 #[test]
 fn an_algorithm_of_ones_own_runs_the_flows_that_name_it_and_no_other() {
