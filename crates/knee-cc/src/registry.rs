@@ -4,9 +4,9 @@ use crate::{
     Entry, bbr, bbr3, bic, c4, cdg, compound, copa, cubic, daimd, dctcp, fast, highspeed, htcp, hybla, illinois,
     ledbat, lola, lp, nv, prague, reno, scalable, timely, vegas, veno, vivace, westwood, yeah,
 };
-use knee_core::registry::{NameTaken, Named, Registry};
 
-static REGISTRY: Registry<Entry> = Registry::new(&[
+knee_core::registry! {
+    Entry;
     // loss-based
     reno::ENTRY,
     cubic::ENTRY,
@@ -39,28 +39,4 @@ static REGISTRY: Registry<Entry> = Registry::new(&[
     // ECN-based
     dctcp::ENTRY,
     prague::ENTRY,
-]);
-
-impl Named for Entry {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-}
-
-/// All algorithms that are built in, in the order of listings.
-pub fn registry() -> &'static [Entry] {
-    REGISTRY.built_in()
-}
-
-/// The algorithm called `name`.
-pub fn find(name: &str) -> Option<&'static Entry> {
-    REGISTRY.find(name)
-}
-
-/// Adds an algorithm of another crate, which scenarios of this process can name from now on.
-///
-/// # Errors
-/// If another one has its name.
-pub fn add(entry: &'static Entry) -> Result<(), NameTaken> {
-    REGISTRY.add(entry)
 }

@@ -59,6 +59,39 @@ impl<T: Named> Registry<T> {
     }
 }
 
+/// Defines the registry of a crate: `registry!(Entry; FIRST, SECOND)` makes the functions `registry`, `find` and `add`. An
+/// entry has a field `name`.
+#[macro_export]
+macro_rules! registry {
+    ($entry:ty; $($built_in:expr),+ $(,)?) => {
+        static REGISTRY: $crate::registry::Registry<$entry> = $crate::registry::Registry::new(&[$($built_in),+]);
+
+        impl $crate::registry::Named for $entry {
+            fn name(&self) -> &'static str {
+                self.name
+            }
+        }
+
+        /// All entries that are built in, in the order of listings.
+        pub fn registry() -> &'static [$entry] {
+            REGISTRY.built_in()
+        }
+
+        /// The entry called `name`.
+        pub fn find(name: &str) -> Option<&'static $entry> {
+            REGISTRY.find(name)
+        }
+
+        /// Adds an entry of another crate, which scenarios of this process can name from now on.
+        ///
+        /// # Errors
+        /// If another one has its name.
+        pub fn add(entry: &'static $entry) -> Result<(), $crate::registry::NameTaken> {
+            REGISTRY.add(entry)
+        }
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

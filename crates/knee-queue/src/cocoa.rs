@@ -38,9 +38,9 @@
 //! that the standing queue may be as long as the buffer); an LI in which nothing left reduces nothing.
 
 use crate::Context;
+use crate::Entry;
 use crate::fair_queue::{Admission, BufferRule, FairQueue};
 use crate::fq;
-use crate::registry::Entry;
 use knee_core::convert::{saturating_u32, truncated, truncated_u32};
 use knee_core::{Packet, Time, params};
 

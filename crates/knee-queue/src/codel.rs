@@ -4,12 +4,12 @@
 //!
 //! Departures: where the limit is lowered, the tail goes first, as in `pfifo`.
 
+use crate::Entry;
 use crate::bound::Bound;
-use crate::codel_law::{CodelLaw, CodelParams, CodelState, Source};
+use crate::codel_law::{CodelLaw, CodelParams, CodelState};
 use crate::fifo::Fifo;
-use crate::registry::Entry;
 use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
-use knee_core::{Bytes, Packet, params};
+use knee_core::{Packet, params};
 
 /// The registry entry.
 pub const ENTRY: Entry = Entry {
@@ -38,19 +38,6 @@ struct Codel {
     law: CodelLaw,
     state: CodelState,
     bound: Bound,
-}
-
-impl Source for Fifo {
-    #[inline]
-    fn pop(&mut self, packet: &mut Packet) -> bool {
-        let Some(head) = Self::pop(self) else { return false };
-        *packet = head;
-        true
-    }
-
-    fn bytes(&self) -> Bytes {
-        Bytes(self.bytes())
-    }
 }
 
 impl Codel {

@@ -23,6 +23,7 @@
 //! Departure: times are 64 bits wide and do not wrap.
 
 use crate::Context;
+use crate::fifo::Fifo;
 use knee_core::{Bytes, Packet, Time, params};
 
 params! {
@@ -161,6 +162,19 @@ pub(crate) trait Source {
     fn pop(&mut self, packet: &mut Packet) -> bool;
     /// Bytes left, overhead included.
     fn bytes(&self) -> Bytes;
+}
+
+impl Source for Fifo {
+    #[inline]
+    fn pop(&mut self, packet: &mut Packet) -> bool {
+        let Some(head) = Self::pop(self) else { return false };
+        *packet = head;
+        true
+    }
+
+    fn bytes(&self) -> Bytes {
+        Bytes(self.bytes())
+    }
 }
 
 impl CodelLaw {

@@ -25,10 +25,10 @@
 //! rates moves C's probability more than its queue does; what L holds is not averaged before it is compared with the
 //! virtual queue. Left out: queue protection (RFC 9957), NQB's code point, rates and buffers of single service flows.
 
+use crate::Entry;
 use crate::bound::Bound;
 use crate::docsis_pie::{self, BUFFER, Controller, INTERVAL, time_for};
 use crate::fifo::Fifo;
-use crate::registry::Entry;
 use crate::{Backlog, Bursts, Context, Init, Queue, Resize, Verdict};
 use knee_core::convert::{non_negative, saturating_i64};
 use knee_core::{Bytes, Packet, Rate, Time, params};
@@ -194,7 +194,7 @@ impl DocsisLld {
         let buffer = self.bound.bytes(self.c.frame());
         if !self.fits(&packet) {
             self.controller.overflowed();
-        } else if !self.controller.strikes(self.c.wire_size(&packet), self.c.bytes(), buffer) {
+        } else if !self.controller.drops(self.c.wire_size(&packet), self.c.bytes(), buffer) {
             self.c.push(packet);
             return Verdict::Queued;
         }

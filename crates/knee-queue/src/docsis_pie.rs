@@ -27,9 +27,9 @@
 //! `target`. Packets are never marked, as in the RFC. The first update is at 16 ms, all at whole multiples of that,
 //! made up for as in `pie_law`.
 
+use crate::Entry;
 use crate::bound::Bound;
 use crate::fifo::Fifo;
-use crate::registry::Entry;
 use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::{Bytes, Packet, Rate, Rng, Time, params};
 
@@ -195,7 +195,7 @@ impl Controller {
     }
 
     /// Whether a packet of `size` bytes is to be dropped that finds `backlog` of `buffer` bytes (the data path, A.3).
-    pub(crate) fn strikes(&mut self, size: u64, backlog: u64, buffer: u64) -> bool {
+    pub(crate) fn drops(&mut self, size: u64, backlog: u64, buffer: u64) -> bool {
         let v = &mut self.vars;
         if v.burst > Time::ZERO {
             return false;
@@ -276,7 +276,7 @@ impl Queue for DocsisPie {
         let buffer = self.bound.bytes(self.fifo.frame());
         if !self.fifo.has_room(&packet, &self.bound) {
             self.controller.overflowed();
-        } else if !self.controller.strikes(size, self.fifo.bytes(), buffer) {
+        } else if !self.controller.drops(size, self.fifo.bytes(), buffer) {
             self.fifo.push(packet);
             return Verdict::Queued;
         }
@@ -350,13 +350,13 @@ mod tests {
     fn an_inactive_queue_drops_nothing_below_a_third_of_its_buffer_and_then_one_packet_in_142_ms() {
         let mut c = controller();
         c.vars.prob = 0.9;
-        assert!((0..100).all(|_| !c.strikes(1514, 33_000, 100_000)));
+        assert!((0..100).all(|_| !c.drops(1514, 33_000, 100_000)));
         c.vars.qdelay_old = MS * 20;
         // Active from a third on; once the sum is 0.85, each packet is dropped with 85 %.
-        let first = (0..100).position(|_| c.strikes(1514, 34_000, 100_000));
+        let first = (0..100).position(|_| c.drops(1514, 34_000, 100_000));
         assert!(first.is_some_and(|i| i < 10), "{first:?}");
         assert_eq!((c.vars.state, c.vars.burst), (State::Active, MAX_BURST));
-        assert!((0..100).all(|_| !c.strikes(1514, 90_000, 100_000)));
+        assert!((0..100).all(|_| !c.drops(1514, 90_000, 100_000)));
         // Nine updates use up the 142 ms.
         (0..9).for_each(|_| c.update(MS * 50));
         assert_eq!((c.vars.burst, c.vars.prob), (Time::ZERO, 0.0));
@@ -378,7 +378,7 @@ mod tests {
         let drops = |size| {
             let mut c = controller();
             c.vars = Vars { prob: 0.1, qdelay_old: MS * 20, state: State::Active, ..c.vars };
-            (0..100_000).filter(|_| c.strikes(size, 50_000, 100_000)).count() as f64
+            (0..100_000).filter(|_| c.drops(size, 50_000, 100_000)).count() as f64
         };
         // Sums of 0.85 take 1 / 0.1 packets of 1024 bytes less often than of 64: 0.148 against 0.00625 each, and until
         // 0.85 there is none, which makes a drop every 1 / p + 0.85 / p packets at most.

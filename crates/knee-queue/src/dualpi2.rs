@@ -25,9 +25,9 @@
 //! with 2^-32 more; step by time only; no memory limit besides that on packets; where the
 //! limit is lowered, tails go first, the classic one's before the other's.
 
+use crate::Entry;
 use crate::bound::Bound;
 use crate::fifo::Fifo;
-use crate::registry::Entry;
 use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::convert::{clamped, saturating_i64, truncated};
 use knee_core::{Bytes, Packet, Rng, Time, params};
@@ -206,7 +206,7 @@ impl DualPi2 {
     }
 
     /// Whether the packet must be dropped; marks it where that is what it gets.
-    fn strikes(&mut self, packet: &mut Packet, cx: &mut Context) -> bool {
+    fn drops_or_marks(&mut self, packet: &mut Packet, cx: &mut Context) -> bool {
         if self.l.bytes() + self.c.bytes() < 2 * self.set.mtu {
             return false;
         }
@@ -286,7 +286,7 @@ impl Queue for DualPi2 {
         let bytes = self.l.bytes() + self.c.bytes() + self.l.wire_size(&packet);
         let fits = self.bound.holds(self.l.len() + self.c.len() + 1, bytes);
         let marks = cx.marks;
-        if !fits || (self.set.params.drop_early && self.strikes(&mut packet, cx)) {
+        if !fits || (self.set.params.drop_early && self.drops_or_marks(&mut packet, cx)) {
             cx.dropped.push(packet);
             return Verdict::Dropped;
         }
@@ -304,7 +304,7 @@ impl Queue for DualPi2 {
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
         self.catch_up(cx.now);
         while let Some((mut packet, steps, change)) = self.take() {
-            if !self.set.params.drop_early && self.strikes(&mut packet, cx) {
+            if !self.set.params.drop_early && self.drops_or_marks(&mut packet, cx) {
                 cx.dropped.push(packet);
                 continue;
             }
@@ -427,7 +427,7 @@ mod tests {
         for _ in 0..3 {
             q.c.push(packet(0, Time::ZERO));
         }
-        let dropped = (0..10_000).filter(|_| q.strikes(&mut packet(flags, Time::ZERO), &mut cx)).count();
+        let dropped = (0..10_000).filter(|_| q.drops_or_marks(&mut packet(flags, Time::ZERO), &mut cx)).count();
         (dropped, cx.marks)
     }
 
@@ -458,9 +458,9 @@ mod tests {
         let (mut q, mut cx) = (queue(&[]), Context::default());
         q.prob = ONE;
         q.c.push(packet(0, Time::ZERO));
-        assert!(!q.strikes(&mut packet(0, Time::ZERO), &mut cx));
+        assert!(!q.drops_or_marks(&mut packet(0, Time::ZERO), &mut cx));
         q.c.push(packet(0, Time::ZERO));
-        assert!(q.strikes(&mut packet(0, Time::ZERO), &mut cx));
+        assert!(q.drops_or_marks(&mut packet(0, Time::ZERO), &mut cx));
     }
 
     #[test]

@@ -22,8 +22,8 @@
 //! their bucket; a lowered limit drops at the flows' heads, one each in turn.
 
 use crate::Context;
+use crate::Entry;
 use crate::fair_queue::{Admission, BufferRule, FairQueue};
-use crate::registry::Entry;
 use knee_core::{Bytes, Packet, Rate, Time, params};
 
 /// The registry entry.

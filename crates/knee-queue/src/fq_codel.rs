@@ -11,11 +11,11 @@
 //! headroom and shared info, and the sk_buff: 2304 bytes for a full frame, 768 for an ACK); a limit in bytes or time
 //! drops in further batches where one is not enough; a lowered limit drops from the longest queues.
 
+use crate::Entry;
 use crate::bound::Bound;
 use crate::codel_law::{CodelLaw, CodelParams, CodelState, Source};
 use crate::hash::{Collisions, FlowHash};
 use crate::pool::{Fifo, NONE, Pool};
-use crate::registry::Entry;
 use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::cache::fetch;
 use knee_core::convert::{index, index_u32, saturating_i64, saturating_u32};

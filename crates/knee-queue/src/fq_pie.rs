@@ -16,12 +16,12 @@
 //! Departures, besides those of `pie_law`: the first update is not put off for half a second; a limit may be in bytes
 //! or time; a packet's memory is reckoned as in `fq_codel`.
 
+use crate::Entry;
 use crate::bound::Bound;
 use crate::fq_codel::memory;
 use crate::hash::{Collisions, FlowHash};
 use crate::pie_law::{ONE, PieLaw, PieOptions, PieParams, PieState, Updates, in_ticks};
 use crate::pool::{Fifo, Pool};
-use crate::registry::Entry;
 use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::convert::{index, index_u32, saturating_i64};
 use knee_core::packet::MTU;
@@ -179,7 +179,7 @@ impl Queue for FqPie {
         let mut verdict = Verdict::Queued;
         if !self.bound.holds(self.backlog.packets + 1, self.backlog.bytes.0 + size) {
             verdict = Verdict::Dropped;
-        } else if self.law.strikes(pie, *bytes, size, &mut self.rng) {
+        } else if self.law.drops(pie, *bytes, size, &mut self.rng) {
             let marked = self.law.may_mark(pie) && cx.mark(&mut packet);
             verdict = if marked { Verdict::Marked } else { Verdict::Dropped };
         }

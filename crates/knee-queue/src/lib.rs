@@ -14,6 +14,7 @@ mod codel_law;
 mod docsis_lld;
 mod docsis_pie;
 mod dualpi2;
+mod entry;
 mod fair_queue;
 mod fifo;
 mod flow_table;
@@ -30,13 +31,9 @@ mod red;
 mod testing;
 
 pub use bound::Bound;
+pub use entry::{Entry, Make};
 pub use fifo::Fifo;
-pub use registry::{Entry, add, find, registry};
+pub use registry::{add, find, registry};
 
 pub use knee_link::DynQueue;
 pub use knee_link::queue::{Backlog, Burst, Bursts, Context, Init, Limit, Note, Queue, Resize, Verdict};
-
-use knee_core::Params;
-
-/// Makes a queue.
-pub type Make = fn(&Params, &Init) -> Box<dyn DynQueue>;

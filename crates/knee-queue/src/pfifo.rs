@@ -3,8 +3,8 @@
 //! Source: Linux net/sched/sch_fifo.c. The two differ in the limit they have where none is given: `pfifo` counts
 //! packets, `bfifo` bytes. A given limit may be in packets, in bytes or in time at the link's rate for both.
 
+use crate::Entry;
 use crate::bound::Bound;
-use crate::registry::Entry;
 use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::convert::saturating_u32;
 use knee_core::packet::MTU;

@@ -6,10 +6,10 @@
 //! second, and updates are due at whole multiples of `tupdate`; where the limit is lowered, the tail goes first, as in
 //! `pfifo`.
 
+use crate::Entry;
 use crate::bound::Bound;
 use crate::fifo::Fifo;
 use crate::pie_law::{ONE, PieLaw, PieOptions, PieParams, PieState, Updates, in_ticks};
-use crate::registry::Entry;
 use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::{Packet, Rng, Time, params};
 
@@ -70,8 +70,8 @@ impl Pie {
     }
 
     /// Whether a packet of `size` bytes that comes now is to be dropped or marked.
-    fn strikes(&mut self, size: u64) -> bool {
-        self.law.strikes(&mut self.state, self.fifo.bytes(), size, &mut self.rng)
+    fn drops(&mut self, size: u64) -> bool {
+        self.law.drops(&mut self.state, self.fifo.bytes(), size, &mut self.rng)
     }
 }
 
@@ -81,7 +81,7 @@ impl Queue for Pie {
         let mut verdict = Verdict::Queued;
         if !self.fifo.has_room(&packet, &self.bound) {
             verdict = Verdict::Dropped;
-        } else if self.strikes(self.fifo.wire_size(&packet)) {
+        } else if self.drops(self.fifo.wire_size(&packet)) {
             //= RFC 8033, 5.1
             //# PIE MAY support ECN by marking (rather than dropping) ECN-capable packets [ECN].
             let marked = self.law.may_mark(&self.state) && cx.mark(&mut packet);
@@ -182,17 +182,17 @@ mod tests {
 
     #[test]
     fn nothing_is_struck_in_a_burst_at_low_delay_or_with_less_than_two_frames() {
-        let strikes = |change: fn(&mut Pie)| {
+        let drops = |change: fn(&mut Pie)| {
             let (mut q, _) = steady(0.19, &[]);
             q.state.accumulated = ONE * 9;
             change(&mut q);
-            q.strikes(1514)
+            q.drops(1514)
         };
-        assert!(strikes(|_| ()));
-        assert!(!strikes(|q| q.state.burst = 1));
-        assert!(!strikes(|q| q.state.qdelay = ms(7)));
-        assert!(strikes(|q| (q.state.qdelay, q.state.prob) = (ms(7), fixed(0.21))));
-        assert!(!strikes(|q| q.fifo.drop_tail(&mut Context::default())));
+        assert!(drops(|_| ()));
+        assert!(!drops(|q| q.state.burst = 1));
+        assert!(!drops(|q| q.state.qdelay = ms(7)));
+        assert!(drops(|q| (q.state.qdelay, q.state.prob) = (ms(7), fixed(0.21))));
+        assert!(!drops(|q| q.fifo.drop_tail(&mut Context::default())));
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
         let mut gap = 0;
         while gaps.len() < 1000 {
             gap += 1;
-            if q.strikes(1514) {
+            if q.drops(1514) {
                 gaps.push(gap);
                 gap = 0;
             }
@@ -237,9 +237,9 @@ mod tests {
     #[test]
     fn in_bytemode_small_packets_are_struck_less() {
         let (mut q, _) = steady(0.5, &[("bytemode", Value::Bool(true))]);
-        q.strikes(757);
+        q.drops(757);
         assert!((share(q.state.accumulated) - 0.25).abs() < 1e-9);
-        q.strikes(1514);
+        q.drops(1514);
         assert!((share(q.state.accumulated) - 0.75).abs() < 1e-9);
     }
 

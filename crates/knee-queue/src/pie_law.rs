@@ -272,7 +272,7 @@ impl PieLaw {
     }
 
     /// Whether a packet of `size` bytes that finds `backlog` bytes is to be dropped or marked.
-    pub(crate) fn strikes(&self, state: &mut PieState, backlog: u64, size: u64, rng: &mut Rng) -> bool {
+    pub(crate) fn drops(&self, state: &mut PieState, backlog: u64, size: u64, rng: &mut Rng) -> bool {
         //= RFC 8033, 4.1 (departs: Linux takes the newest delay, and the MTU for the mean size)
         //# if ( (PIE->qdelay_old_ < QDELAY_REF/2 && PIE->drop_prob_ < 0.2) || (queue_.byte_length() <= 2 *
         //# MEAN_PKTSIZE) ) return ENQUE;

@@ -27,9 +27,9 @@
 //! kept where the limit changes, and the tail goes first, as in `pfifo`. The updates of `adaptive` are made up for at
 //! each call, each with the average at its time: a queue has no timer.
 
+use crate::Entry;
 use crate::bound::Bound;
 use crate::fifo::Fifo;
-use crate::registry::Entry;
 use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::{Bytes, Packet, Rng, Time, choice, params};
 use std::ops::RangeInclusive;

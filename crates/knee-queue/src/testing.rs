@@ -1,6 +1,6 @@
 //! What the tests of several disciplines begin with.
 
-use crate::registry::Entry;
+use crate::Entry;
 use crate::{Init, Limit};
 use knee_core::{Packet, Params, Payload, Rate, Rng, Time, Value};
 

@@ -1,9 +1,9 @@
 //! The list of all kinds of traffic. To add one: write its file, declare the module, add its `ENTRY` here.
 
 use crate::{Entry, bursts, datagrams, limited, requests, transfers, video};
-use knee_core::registry::{NameTaken, Named, Registry};
 
-static REGISTRY: Registry<Entry> = Registry::new(&[
+knee_core::registry! {
+    Entry;
     // over connections
     transfers::ENTRY,
     limited::ENTRY,
@@ -13,30 +13,6 @@ static REGISTRY: Registry<Entry> = Registry::new(&[
     // in datagrams
     datagrams::UDP,
     datagrams::RTC,
-]);
-
-impl Named for Entry {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-}
-
-/// All kinds that are built in, in the order of listings.
-pub fn registry() -> &'static [Entry] {
-    REGISTRY.built_in()
-}
-
-/// The kind called `name`.
-pub fn find(name: &str) -> Option<&'static Entry> {
-    REGISTRY.find(name)
-}
-
-/// Adds a kind of another crate, which scenarios of this process can name from now on.
-///
-/// # Errors
-/// If another one has its name.
-pub fn add(entry: &'static Entry) -> Result<(), NameTaken> {
-    REGISTRY.add(entry)
 }
 
 #[cfg(test)]

@@ -39,11 +39,11 @@ mod longest;
 mod tests;
 mod ways;
 
+use crate::Entry;
 use crate::bound::Bound;
 use crate::fq_codel::memory;
 use crate::hash::{Collisions, FlowHash};
 use crate::pool::{Fifo, Pool};
-use crate::registry::Entry;
 use crate::{Backlog, Burst, Bursts, Context, Init, Queue, Resize, Verdict};
 use chain::{Chain, Rotation};
 use cobalt::{Settings, State};
