@@ -235,7 +235,10 @@ mod tests {
         let mut delayed = bucket.clone();
         delayed["delay"] = json!(1_000_000);
         assert_eq!(obstacle(&[delayed, bucket.clone()], &[flow(&[0, 1], 20)]), None);
-        assert_eq!(obstacle(&[bucket.clone(), bucket], &[flow(&[0, 1], 20)]), Some(Obstacle::MediumToMedium));
+        assert_eq!(obstacle(&[bucket.clone(), bucket.clone()], &[flow(&[0, 1], 20)]), Some(Obstacle::MediumMerges));
+        let (through, other) = (flow(&[0, 1], 20), flow(&[1], 20));
+        assert_eq!(obstacle(&[bucket.clone(), link()], std::slice::from_ref(&through)), None);
+        assert_eq!(obstacle(&[bucket, link()], &[through, other]), Some(Obstacle::MediumMerges));
         // A circle, ACKs that have no delay left, and links that have no rate, carry ACKs or let packets overtake each
         // other.
         assert_eq!(obstacle(&links, &[flow(&[0, 2], 20), flow(&[2, 0], 20)]), Some(Obstacle::Circle));

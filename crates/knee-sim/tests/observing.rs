@@ -1,7 +1,7 @@
 //! Observing changes nothing: neither the spacing of the time series, nor somebody who watches packets, nor what
 //! happens elsewhere in the network.
 
-use crate::networks::{self, MS, S, any_applications, any_network};
+use crate::networks::{self, MS, S, any_applications, any_dumbbell, any_network};
 use knee_sim::{Output, Rows, Simulation};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 fn figures((output, rows): &(Output, Rows), flows: usize) -> Vec<String> {
     let links = output.links.iter().filter(|link| !link.link.starts_with("elsewhere"));
     let link_name = |i: i32| usize::try_from(i).ok().map(|i| &output.links[i].link);
-    // Queues note what they hold at the end of each interval.
-    let noted = |event| output.event_names[event as usize] != "backlog";
+    // Queues note what they hold at the end of each interval; changes of links are noted as such.
+    let noted = |event| !["backlog", "rate"].contains(&output.event_names[event as usize].as_str());
     let completions = rows.completions.iter().filter(|row| (row.flow as usize) < flows).map(|row| format!("{row:?}"));
     let events = rows.events.iter().filter(|row| noted(row.event) && row.flow < flows as i32);
     let events = events.map(|row| {
@@ -45,6 +45,19 @@ proptest! {
         (specs[0]["interval"], specs[1]["interval"]) = (json!(intervals.0), json!(intervals.1));
         let [one, other] = specs.map(|spec| figures(&run(&spec), flows));
         same(&one, &other)?;
+    }
+
+    /// Changes of rates are on record as such.
+    #[test]
+    fn a_change_to_the_present_rate_changes_nothing(
+        spec in prop_oneof![any_dumbbell(), any_network()], at in 1..S / 4, link in any::<prop::sample::Index>()
+    ) {
+        let flows = spec["flows"].as_array().unwrap().len();
+        let link = link.index(spec["links"].as_array().unwrap().len());
+        let Some(rate) = spec["links"][link]["capacity"].get("rate") else { return Ok(()) };
+        let mut other = spec.clone();
+        other["changes"].as_array_mut().unwrap().insert(0, json!({"at": at, "what": {"rate": {"link": link, "rate": rate}}}));
+        same(&figures(&run(&spec), flows), &figures(&run(&other), flows))?;
     }
 
     /// A flow of datagrams lets time pass event by event, and one of transfers opens connections meanwhile.

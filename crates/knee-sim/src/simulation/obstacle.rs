@@ -19,8 +19,9 @@ pub enum Obstacle {
     NoRate,
     /// Packets may overtake each other.
     Reordering,
-    /// A packet goes from one link that is no wire to another without a delay between them.
-    MediumToMedium,
+    /// A link that is no wire leads without a delay to a link that is no wire either, or to which packets come from
+    /// elsewhere too: what comes there at one time has an order that only events tell.
+    MediumMerges,
     /// Data crosses links in circles.
     Circle,
     /// A flow's ACKs arrive at once.
@@ -41,7 +42,9 @@ impl fmt::Display for Obstacle {
             Self::QueuedAcks => "ACKs cross links that queue",
             Self::NoRate => "a link sends by a trace or a model without a fixed rate",
             Self::Reordering => "packets may overtake each other",
-            Self::MediumToMedium => "a link that is no wire follows another without a delay between them",
+            Self::MediumMerges => {
+                "a link that is no wire leads without a delay to one that is none either, or that other packets enter"
+            }
             Self::Circle => "data crosses links in circles",
             Self::NoAckDelay => "a flow has no delay apart from that of its links, so that its ACKs arrive at once",
             Self::FewActive => "few of many flows are active within the shortest delay of an ACK",

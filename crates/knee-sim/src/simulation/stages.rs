@@ -9,6 +9,8 @@ use knee_core::{Packet, Time};
 use knee_link::Arrivals;
 use knee_net::network::{Direction, Network};
 use knee_queue::Burst;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Packets that leave a link in a batch, about, at the most: what is noted of them has a bound.
 const MAX_PACKETS: u64 = 131_072;
@@ -44,9 +46,8 @@ const PIPE_BITS: u32 = 20;
 const PLACE_BITS: u32 = 21;
 const _: () = assert!(TIE_BREAK_BITS + 3 <= u64::BITS - u8::BITS && 1 << PIPE_BITS == MAX_PIPES);
 
-/// Tie-break key, among events of one time, of an ACK that arrives out of a pipe: of one pipe in the order in
-/// which they left, which their rank says, and of one rank by place: of the packet that has landed, or of the flow
-/// whose timer fired.
+/// Tie-break key of an ACK that leaves a pipe: pipe, then cause (`rank`), then index of the packet or flow that caused it
+/// (`place`).
 #[inline]
 pub(super) const fn ack_tie_break(pipe: u32, rank: u16, place: u32) -> u64 {
     PIPE | (pipe as u64) << (RANK_BITS + 3 + PLACE_BITS) | (rank as u64) << PLACE_BITS | place as u64
@@ -102,8 +103,13 @@ impl Stages {
             return Err(Obstacle::ManyLinks);
         }
         let medium = |link: u32| !links[link as usize].link.is_wire();
-        // Tie-break keys do not tell the order of what happens then.
-        let at_once = |pair: &[u32]| medium(pair[0]) && medium(pair[1]) && links[pair[0] as usize].pipe.is_none();
+        let merges = merges(links.len(), routes.iter().map(|route| route.data.as_slice()));
+        // A medium may pass a packet on at the time at which it came, whatever else is due then: tie-break keys do not
+        // tell the order of that.
+        let at_once = |pair: &[u32]| {
+            let passes_on = medium(pair[0]) && links[pair[0] as usize].pipe.is_none();
+            passes_on && (medium(pair[1]) || merges[pair[1] as usize])
+        };
         for route in routes {
             let mut data = route.data.iter().map(|&link| &links[link as usize]);
             if !route.acks.is_empty() {
@@ -113,7 +119,7 @@ impl Stages {
             } else if data.any(|direction| direction.link.rate().is_none()) {
                 return Err(Obstacle::NoRate);
             } else if route.data.windows(2).any(at_once) {
-                return Err(Obstacle::MediumToMedium);
+                return Err(Obstacle::MediumMerges);
             }
         }
         let paths: Vec<&[u32]> = routes.iter().map(|route| route.data.as_slice()).collect();
@@ -214,7 +220,7 @@ impl Stages {
         self.in_order[stage as usize].push(first, count, tie_break);
     }
 
-    /// All that arrives before `until` goes through the links, as far as there is time up to `last`.
+    /// Processes arrivals before `until`; departures after `last` wait for the next batch.
     pub(super) fn advance(&mut self, world: &mut World, until: Time, last: Time) {
         // What has been in a pipe for longer comes out of it first.
         self.in_order.iter_mut().for_each(|stage| stage.take_later(until));
@@ -288,20 +294,44 @@ impl Stage {
     }
 }
 
-/// Those of `links` links that `paths` cross, in an order in which each path only goes forward; none if there is none.
-fn topological_order(links: usize, paths: &[&[u32]]) -> Option<Vec<u32>> {
-    let crossed = |link: u32| paths.iter().any(|path| path.contains(&link));
-    let mut rest: Vec<u32> = (0..index_u32(links)).filter(|link| crossed(*link)).collect();
-    let mut order = Vec::with_capacity(rest.len());
-    while !rest.is_empty() {
-        let fed = |link: u32| {
-            let from_rest = |pair: &[u32]| pair[1] == link && rest.contains(&pair[0]);
-            paths.iter().any(|path| path.windows(2).any(from_rest))
-        };
-        let free = rest.iter().position(|link| !fed(*link))?;
-        order.push(rest.remove(free));
+/// Whether packets come to each of `links` links from several places: from senders and links, or from several links.
+fn merges<'a>(links: usize, paths: impl Iterator<Item = &'a [u32]>) -> Vec<bool> {
+    const SENDERS: u32 = NONE;
+    let mut sources = vec![None; links];
+    let mut merges = vec![false; links];
+    for path in paths {
+        for (source, &link) in std::iter::once(&SENDERS).chain(path).zip(path) {
+            merges[link as usize] |= sources[link as usize].get_or_insert(source) != &source;
+        }
     }
-    Some(order)
+    merges
+}
+
+/// The links that `paths` cross, among `links` links, in an order in which each path only goes forward (Kahn's algorithm,
+/// lowest index first). `None` if the paths form a circle.
+fn topological_order(links: usize, paths: &[&[u32]]) -> Option<Vec<u32>> {
+    let mut next = vec![Vec::new(); links];
+    let mut before = vec![0_usize; links];
+    for pair in paths.iter().flat_map(|path| path.windows(2)) {
+        next[pair[0] as usize].push(pair[1]);
+        before[pair[1] as usize] += 1;
+    }
+    let mut crossed: Vec<u32> = paths.concat();
+    crossed.sort_unstable();
+    crossed.dedup();
+    let mut free: BinaryHeap<Reverse<u32>> =
+        crossed.iter().filter(|&&link| before[link as usize] == 0).map(|&link| Reverse(link)).collect();
+    let mut order = Vec::with_capacity(crossed.len());
+    while let Some(Reverse(link)) = free.pop() {
+        order.push(link);
+        for &behind in &next[link as usize] {
+            before[behind as usize] -= 1;
+            if before[behind as usize] == 0 {
+                free.push(Reverse(behind));
+            }
+        }
+    }
+    (order.len() == crossed.len()).then_some(order)
 }
 
 #[cfg(test)]

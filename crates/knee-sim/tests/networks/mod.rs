@@ -152,7 +152,7 @@ prop_compose! {
 
 prop_compose! {
     /// Dumbbells with up to three more links, all crossed in one direction. Some have the rate of the first, so that
-    /// packets leave several links at the same time.
+    /// packets leave several links at the same time. Some wires are token buckets, which pass packets on at once.
     pub fn any_chain()(
         spec in any_dumbbell(),
         more in prop::collection::vec(
@@ -165,6 +165,7 @@ prop_compose! {
         paths in prop::collection::vec((0usize..4, 0usize..4), 9),
         (backwards, first_delay) in (any::<bool>(), prop_oneof![Just(0u64), Just(120_000)]),
         works in prop::collection::vec(any_works(), 3),
+        bursts in prop::collection::vec(prop_oneof![3 => Just(None), 1 => Just(Some(1600u64)), 1 => Just(Some(20_000))], 4),
     ) -> Value {
         let mut spec = spec;
         let mut links = vec![spec["links"][0].clone()];
@@ -177,6 +178,11 @@ prop_compose! {
             (next["name"], next["delay"], next["queue"]) = (json!(format!("link {i}")), json!(delay), json!(queues[i]));
             works[i].set(&mut next);
             links.push(next);
+        }
+        for (link, burst) in links.iter_mut().zip(bursts) {
+            if link["model"].get("name").is_none_or(|name| name == "wire") {
+                link["burst"] = json!(burst);
+            }
         }
         for (flow, (a, b)) in spec["flows"].as_array_mut().unwrap().iter_mut().zip(paths) {
             let (a, b) = (a % links.len(), b % links.len());
