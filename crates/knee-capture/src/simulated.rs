@@ -34,9 +34,9 @@ const MAX_SCALE: u8 = 14;
 /// A file of simulated packets. Clones write into the same file, so that one can go into the simulation and another one
 /// finish the file.
 #[derive(Clone)]
-pub struct Simulated(Arc<Mutex<Inside>>);
+pub struct Simulated(Arc<Mutex<Shared>>);
 
-struct Inside {
+struct Shared {
     capture: Option<Capture>,
     /// By flow and number.
     connections: BTreeMap<(u32, u64), Connection>,
@@ -72,7 +72,7 @@ impl Simulated {
         let most = u64::from(u16::MAX);
         let window = window.unwrap_or(u64::MAX).min(most << MAX_SCALE);
         let scale = (0..MAX_SCALE).find(|scale| window >> scale <= most).unwrap_or(MAX_SCALE);
-        let inside = Inside { capture: Some(capture), connections: BTreeMap::new(), window, scale };
+        let inside = Shared { capture: Some(capture), connections: BTreeMap::new(), window, scale };
         Self(Arc::new(Mutex::new(inside)))
     }
 
@@ -115,7 +115,7 @@ impl Tap for Simulated {
     }
 }
 
-impl Inside {
+impl Shared {
     fn connection(&mut self, id: ConnectionId) -> &mut Connection {
         self.connections.entry((id.flow(), id.number())).or_default()
     }
@@ -260,8 +260,8 @@ mod tests {
 
     const FLOW_3: ConnectionId = ConnectionId::of_flow(2);
 
-    fn inside(window: u64, scale: u8) -> Inside {
-        Inside { capture: None, connections: BTreeMap::new(), window, scale }
+    fn inside(window: u64, scale: u8) -> Shared {
+        Shared { capture: None, connections: BTreeMap::new(), window, scale }
     }
 
     fn tap() -> Simulated {

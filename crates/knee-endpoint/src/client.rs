@@ -1,6 +1,6 @@
 //! The end at which the application runs: connections as a [`Net`].
 
-use crate::control::Teller;
+use crate::control::ControlPipe;
 use crate::error::{Failure, failed};
 use crate::poller::{Poller, monotonic_ns};
 use crate::record::Record;
@@ -63,7 +63,7 @@ pub struct Sockets {
     server: SockaddrIn,
     cc: String,
     poller: Poller,
-    control: Teller,
+    control: ControlPipe,
     connections: BTreeMap<u32, Connection>,
     opened: u32,
     now: Time,
@@ -87,7 +87,7 @@ impl Sockets {
             server: SocketAddrV4::new(task.address, task.port).into(),
             cc: task.cc.clone(),
             poller: Poller::new().map_err(failed("cannot wait for sockets"))?,
-            control: Teller::open(&task.control).map_err(failed("cannot open the control pipe"))?,
+            control: ControlPipe::open(&task.control).map_err(failed("cannot open the control pipe"))?,
             connections: BTreeMap::new(),
             opened: 0,
             now: Time::ZERO,

@@ -23,9 +23,9 @@ pub struct Told {
 }
 
 /// The client's end.
-pub struct Teller(File);
+pub struct ControlPipe(File);
 
-impl Teller {
+impl ControlPipe {
     /// Opens the pipe, which the server may not have opened yet.
     ///
     /// # Errors

@@ -64,8 +64,8 @@ pub struct Arrivals {
     begins: Vec<u32>,
 }
 
-/// So few are sorted as they are.
-const FEW: u32 = 64;
+/// Fewer arrivals are sorted by comparison.
+const COMPARISON_SORT_BELOW: u32 = 64;
 
 impl Arrivals {
     /// Begins anew, with a span that begins at `from`.
@@ -87,7 +87,7 @@ impl Arrivals {
 
     /// Orders what arrives, up to `until`, less than 2^32 ns after the beginning.
     pub fn sort(&mut self, until: Time) {
-        if self.tie_breaks.len() < FEW as usize {
+        if self.tie_breaks.len() < COMPARISON_SORT_BELOW as usize {
             let Self { sorted, tie_breaks, .. } = self;
             sorted.clear();
             sorted.extend(tie_breaks.iter().map(|(key, _)| key));
@@ -143,7 +143,7 @@ impl Arrivals {
             *place += 1;
         }
         // Each is in its stretch, which now ends where it began.
-        if longest > FEW {
+        if longest > COMPARISON_SORT_BELOW {
             let mut from = 0;
             for &to in &*begins {
                 sorted[from as usize..to as usize].sort_unstable_by(&before);

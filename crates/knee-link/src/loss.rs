@@ -88,7 +88,7 @@ impl Loss {
     }
 
     /// Whether the next packet is lost.
-    pub(crate) fn strikes(&mut self) -> bool {
+    pub(crate) fn is_lost(&mut self) -> bool {
         match &mut self.kind {
             Kind::None => false,
             Kind::Random(probability) => self.rng.chance(*probability),
@@ -113,7 +113,7 @@ mod tests {
         let mut loss = Loss::model("gilbert-elliott", &params, Rng::stream(7, "loss")).unwrap();
         let (mut lost, mut runs, mut before) = (0u32, 0u32, false);
         for _ in 0..packets {
-            let now = loss.strikes();
+            let now = loss.is_lost();
             lost += u32::from(now);
             runs += u32::from(now && !before);
             before = now;

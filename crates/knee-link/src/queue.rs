@@ -161,7 +161,7 @@ pub trait Queue: Send {
     /// no longer fits.
     fn resize(&mut self, to: Resize, cx: &mut Context);
 
-    /// Hears that an interval of the time series ends: the moment to note what is to be drawn over time.
+    /// Called at the end of each sampling interval; note values to plot here.
     fn observe(&self, _cx: &mut Context) {}
 }
 

@@ -12,7 +12,7 @@ use knee_core::convert::index_u32;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Something that is due; of one time in this order.
+/// An event; variants are in order of priority at equal times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
     /// A packet leaves a wire.

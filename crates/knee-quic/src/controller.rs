@@ -86,7 +86,7 @@ pub struct Controller {
     /// Bytes in flight.
     in_flight: u64,
     rtt: Sampler,
-    /// What was sent until then, when the latest reduction began, reduces no more, even once recovery is over.
+    /// Start of the latest reduction; losses of packets sent before it cause no other.
     recovery_start: Option<Time>,
     app_limited_until: u64,
     /// Packets found lost since the last ACK.
@@ -160,7 +160,7 @@ impl Controller {
         now
     }
 
-    /// Shows who watches what has become of this event, and the RTT sample it gave.
+    /// Publishes control, view and RTT sample to the watcher.
     fn show(&self, rtt: Option<Time>) {
         if let Some(watch) = &self.watch {
             let control = Control { pacing_rate: self.pacing_rate(), ..self.control };

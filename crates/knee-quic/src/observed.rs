@@ -66,7 +66,7 @@ impl Observed {
         saturating_u32((bytes / u64::from(self.mtu)).min(u64::from(INFINITE_SSTHRESH)))
     }
 
-    /// Shows who watches what has become of this event, and the RTT sample it gave.
+    /// Publishes control, view and RTT sample to the watcher.
     fn show(&mut self, rtt: Option<Time>, metrics: Metrics) {
         let Some(watch) = &self.watch else { return };
         self.view.in_flight = self.packets(self.in_flight);

@@ -19,8 +19,8 @@ const AWAKE: Time = Time::from_micros(60);
 pub(crate) const MAX_BUSY: Time = Time::from_micros(250);
 pub(crate) const FORCED_SLEEP: Time = Time::from_micros(20);
 
-/// Carries packets between two devices until `end`; `breathes`: sleeps now and then, however much there is to do. Gives
-/// the packets that a device refused.
+/// Carries packets between two devices until `end`. With `forced_sleeps` it sleeps now and then, however much there is to do.
+/// Returns the packets that a device refused.
 ///
 /// # Errors
 /// Where a device is gone.
@@ -30,7 +30,7 @@ pub fn run(
     clock: Clock,
     end: Time,
     late: &mut Late,
-    breathes: bool,
+    forced_sleeps: bool,
 ) -> io::Result<u64> {
     let (mut refused, mut slept) = (0, Time::ZERO);
     loop {
@@ -51,7 +51,7 @@ pub fn run(
         if !came && awake > clock.now() {
             sleep(&sides.each_ref(), awake.saturating_sub(clock.now()))?;
             slept = clock.now();
-        } else if breathes && now > slept + MAX_BUSY {
+        } else if forced_sleeps && now > slept + MAX_BUSY {
             sleep(&[], FORCED_SLEEP)?;
             slept = clock.now();
         }
@@ -71,7 +71,7 @@ fn hand_out(network: &mut Network, sides: &[Device; 2], clock: Clock, late: &mut
         let at = clock.now();
         late.count(at.saturating_sub(departure.due));
         refused += u64::from(!sides[departure.side].write(bytes)?);
-        network.left(&departure, at);
+        network.on_written(&departure, at);
     }
     network.out = out;
     Ok(refused)
@@ -80,7 +80,7 @@ fn hand_out(network: &mut Network, sides: &[Device; 2], clock: Clock, late: &mut
 /// Reads a packet from a side; whether there was one.
 fn take_in(network: &mut Network, device: &mut Device, side: usize, clock: Clock) -> io::Result<bool> {
     let Some(bytes) = device.read(network.store.free())? else { return Ok(false) };
-    network.come(side, bytes, clock.now());
+    network.ingress(side, bytes, clock.now());
     Ok(true)
 }
 

@@ -121,7 +121,7 @@ impl Network {
     }
 
     /// A packet came from a side's device at `now`: its bytes are in the free slot of the store.
-    pub fn come(&mut self, side: usize, bytes: usize, now: Time) {
+    pub fn ingress(&mut self, side: usize, bytes: usize, now: Time) {
         let mut packet = Packet { payload: self.store.take(), size: index_u16(bytes), ..Packet::default() };
         // What was due before comes before: the network's clock never goes back.
         while self.next() <= now {
@@ -218,7 +218,7 @@ impl Network {
     }
 
     /// A departure has been written to its device at `at`.
-    pub fn left(&mut self, departure: &Departure, at: Time) {
+    pub fn on_written(&mut self, departure: &Departure, at: Time) {
         let packet = &departure.packet;
         let flow = packet.flow as usize;
         if let Some(capture) = self.capture.as_mut().filter(|_| packet.has(Packet::ACK)) {

@@ -27,7 +27,7 @@ pub struct Outcome {
 
 /// What a run gives apart from its rows.
 #[derive(Serialize)]
-pub struct Told {
+pub struct RunReport {
     /// In the form of the simulator's.
     pub output: Output,
     /// How the machine did.
@@ -174,7 +174,7 @@ impl Network {
     }
 
     /// The end of the run: the last interval, all figures, and the rows as bytes.
-    pub fn finish(mut self, end: Time, outcome: Outcome, quic: Option<Effort>) -> (Told, Vec<u8>) {
+    pub fn finish(mut self, end: Time, outcome: Outcome, quic: Option<Effort>) -> (RunReport, Vec<u8>) {
         self.now = end;
         self.hear_endpoints();
         self.sample();
@@ -190,6 +190,6 @@ impl Network {
         let mut bytes: Vec<u8> = bytemuck::cast_slice(samples).to_vec();
         bytes.extend_from_slice(bytemuck::cast_slice(links));
         bytes.extend_from_slice(bytemuck::cast_slice(events));
-        (Told { output, outcome, strays: self.strays, quic, rows }, bytes)
+        (RunReport { output, outcome, strays: self.strays, quic, rows }, bytes)
     }
 }

@@ -44,7 +44,7 @@ fn segment(to_receiver: bool, seq: u32, ack: u32, payload: u16, ecn: u8) -> Vec<
 
 fn come(network: &mut Network, side: usize, bytes: &[u8], at: Time) {
     network.store.free()[..bytes.len()].copy_from_slice(bytes);
-    network.come(side, bytes.len(), at);
+    network.ingress(side, bytes.len(), at);
 }
 
 /// All departures up to `until`, handed out on time.
@@ -54,7 +54,7 @@ fn departures(network: &mut Network, until: Time) -> Vec<Departure> {
     }
     let out = std::mem::take(&mut network.out);
     for departure in &out {
-        network.left(departure, departure.due);
+        network.on_written(departure, departure.due);
     }
     out
 }

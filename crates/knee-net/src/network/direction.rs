@@ -113,7 +113,7 @@ impl Direction {
         self.link.observe(now, &mut self.outcome);
     }
 
-    /// The row of the interval that ends now, for link `i`, of which what leaves after `last` is no part.
+    /// Row of link `i` for the interval ending now, without departures after `last`.
     pub fn row(&mut self, i: u32, now: Time, last: Time) -> LinkRow {
         self.watch.row(i, now.as_secs_f64(), LinkCounts::of(&self.link, last), self.link.backlog())
     }

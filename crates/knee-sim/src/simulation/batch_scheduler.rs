@@ -10,8 +10,8 @@
 //! 3. Link by link, in the order in which data crosses them, what arrives in the batch goes through ([`Stages`]).
 //!
 //! So a flow's state is fetched once for all that it does in a batch, nothing waits in a heap, and the code of one end
-//! at a time is at hand. Nobody notices: things happen at the same times, those of one time in the order of [`Event`],
-//! and what concerns the whole run (samples, changes, flows that stop) happens between two batches.
+//! at a time is at hand. Results are bit-identical to the event scheduler's: events keep their times, those of one time
+//! have the order of [`Event`], and what concerns the whole run (samples, changes, flows that stop) happens between two batches.
 
 mod applications;
 mod outbox;
@@ -36,14 +36,14 @@ use outbox::BatchOutbox;
 const IDLE_FLOWS: u64 = 16;
 /// Looking through this many flows costs as much as a visit.
 const LOOKS: u64 = 64;
-/// Flows whose state is fetched before they are visited, and those whose state behind it is.
+/// Prefetch distance in flows: of their own state, and of the data behind its pointers.
 const FLOWS_AHEAD: (usize, usize) = (3, 1);
 
 /// Lets time pass in batches.
 pub(super) struct BatchScheduler {
     /// What concerns the whole run.
     agenda: Events,
-    /// All before this time has happened, but for what receivers do with packets that have landed.
+    /// Start of the next batch; receivers may lag behind it.
     at: Time,
     /// The shortest delay of an ACK.
     min_ack_delay: Time,

@@ -11,8 +11,8 @@
 //!
 //! A half is released once its connection is closed and nothing of it is in the network. Where that is so as it closes
 //! and nothing was sent again, it is free for another connection of its flow at once, else from the next whole
-//! [`REUSE`] on: which half a connection gets must not depend on how time passes nor on other flows, and only there
-//! both schedulers know of all that has left the network before. The order of halves is that of timers that fire at one
+//! [`REUSE`] on. Reuse is quantised so that both schedulers assign the same half: only at these times do both know of
+//! all that has left the network. The order of halves is that of timers that fire at one
 //! time. Queues know a connection by a [`ConnectionId`], which is never used again. Not modelled: FIN and its ACK; ACKs
 //! that ride on answers (an ACK of its own leaves with the answer).
 
@@ -84,7 +84,7 @@ struct Running {
     wake_at: Time,
     /// Halves that may be used again.
     free: Vec<u32>,
-    /// Those that may from the next multiple of [`REUSE`] after this time on.
+    /// Halves that become reusable at the next multiple of [`REUSE`] after this time.
     released: Vec<(Time, u32)>,
     /// The last multiple of it at which some were taken over.
     reused_at: Time,

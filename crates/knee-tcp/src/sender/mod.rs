@@ -192,7 +192,7 @@ pub struct Sender {
     pub plain_packets: bool,
     /// How it uses ECN.
     pub ecn: Ecn,
-    /// What ACKs carry that tell of no new mark: the receiver's count as last heard with accurate ECN, else nothing.
+    /// Last ACE counter received (accurate ECN), 0 without; an ACK that carries it reports no new mark.
     known_marks: u8,
     needs: Needs,
     // From here on the fast path reads nothing, but for what it notes of RACK and of the window's use, and rate

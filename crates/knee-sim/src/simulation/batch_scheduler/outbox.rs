@@ -29,8 +29,9 @@ pub(super) struct BatchOutbox {
     pub(super) due: DueActions,
     /// Packets that the flow at work has sent.
     pub(super) sent: u32,
-    /// Of a connection, those that its receiver has taken, and when one of them or of its ACKs last left the network.
+    /// Packets delivered to the receiver during this visit.
     pub(super) landed: u32,
+    /// Time of the latest delivery of a packet or an ACK of a connection.
     pub(super) moved_at: Time,
 }
 

@@ -306,7 +306,7 @@ impl World {
     }
 }
 
-/// Takes the first one if it `is` so.
-fn pop_if<T>(queue: &mut VecDeque<T>, is: impl FnOnce(&T) -> bool) -> Option<T> {
-    if is(queue.front()?) { queue.pop_front() } else { None }
+/// Pops the front element if `predicate` holds.
+fn pop_if<T>(queue: &mut VecDeque<T>, predicate: impl FnOnce(&T) -> bool) -> Option<T> {
+    if predicate(queue.front()?) { queue.pop_front() } else { None }
 }
