@@ -18,6 +18,7 @@ from knee.cli import main
 from knee.results import folder, schema
 from knee.scenario import from_dict
 from knee.study import batch
+from knee.system import memory
 
 Make = Callable[..., dict[str, Any]]
 SMALL = {
@@ -299,6 +300,49 @@ def test_a_table_that_is_none_or_lacks_a_column_is_refused(old: Path, name: str)
         path.write_bytes(content)
         with pytest.raises(knee.FolderError, match=rf"{name}\.parquet: it cannot be read"):
             knee.Result.load(old)
+
+
+#: Far more rows than a run of 1 s has, in a file of some hundred kB.
+MANY = 100_000_000
+
+
+@pytest.fixture(scope="module")
+def huge(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table with many rows of one value: equal values take no room in Parquet."""
+    path = tmp_path_factory.mktemp("huge") / "table.parquet"
+    pl.LazyFrame({"value": [0]}).select(pl.col("value").repeat_by(MANY // 100).explode()).sink_parquet(path)
+    once = pl.scan_parquet(path)
+    many = path.with_name("many.parquet")
+    pl.concat([once] * 100).sink_parquet(many)
+    return many
+
+
+@pytest.mark.parametrize("name", [*folder.FRAMES, *folder.EXTRA])
+def test_a_table_with_more_rows_than_it_can_have_is_not_read(
+    name: str, old: Path, huge: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ended in the allocator, which aborts the process."""
+    shutil.copy(huge, old / f"{name}.parquet")
+    # Tables that a manifest lists are read if they are there; without digests, none of these.
+    if name in folder.EXTRA:
+        told = json.loads((old / "manifest.json").read_text())
+        folder.seal(old, told)
+    monkeypatch.setattr(memory, "available", lambda: 1 << 30)
+    monkeypatch.setattr(pl.LazyFrame, "collect", _only_counts(pl.LazyFrame.collect))
+    for command in (["compare", str(old), str(old)], ["plot", str(old)]):
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert f"{name}.parquet: it cannot be read (" in said
+        assert str(MANY) in said
+
+
+def _only_counts(collect: Callable[..., pl.DataFrame]) -> Callable[..., pl.DataFrame]:
+    def counts(lazy: pl.LazyFrame, *given: Any, **how: Any) -> pl.DataFrame:
+        read = collect(lazy, *given, **how)
+        assert read.height < MANY
+        return read
+
+    return counts
 
 
 def test_damage_without_digests_never_ends_in_anything_but_a_refusal(old: Path) -> None:

@@ -16,6 +16,7 @@ from knee.cli import main
 from knee.grounds import memory
 from knee.scenario import from_dict
 from knee.study import batch
+from knee.system.memory import _left
 
 Make = Callable[..., dict[str, Any]]
 
@@ -143,7 +144,7 @@ def test_a_control_group_is_part_of_what_is_available(tmp_path: Path, monkeypatc
     (tmp_path / "memory.max").write_text("1000000\n")
     (tmp_path / "memory.current").write_text("600000\n")
     (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 50000\n")
-    assert memory._left(tmp_path, "memory.max", "memory.current", "inactive_file") == 450_000
+    assert _left(tmp_path, "memory.max", "memory.current", "inactive_file") == 450_000
 
 
 #: Runs knee with little address space, as after ulimit -v.

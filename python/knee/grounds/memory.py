@@ -11,17 +11,15 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from pathlib import Path
 
 from knee.errors import Refused, ScenarioError
 from knee.scenario import offered, traces
 from knee.scenario.defaults import DEFAULT_LINK
-from knee.scenario.model import Link, Reverse, Scenario
+from knee.scenario.model import Change, Link, Reverse, Scenario
 from knee.scenario.traffic import Requests, Transfers
 from knee.scenario.units import format_time, parse_bytes
+from knee.system.memory import available, total
 
-#: Addresses that threads and the allocator take without using them, bytes; a limit of addresses counts them.
-_ADDRESSES = 256 << 20
 #: The interpreter and everything it imports, bytes.
 BASE = 103 << 20
 #: A row of the time series, bytes: 64 from the engine, about 130 in the table, and temporary copies.
@@ -93,12 +91,34 @@ def _rows(scenario: Scenario) -> int:
     return time // scenario.interval
 
 
+def own_in_flight(scenario: Scenario) -> int:
+    """Packets that flows of Python classes may have in flight together: far beyond what the network can hold.
+
+    What a class sends beyond that is dropped, but the sender keeps it until it knows.
+    """
+    return (1 << 17) + 4 * _held(scenario)
+
+
+def _held(scenario: Scenario) -> int:
+    """Packets that paths and buffers hold, at their largest where they change."""
+    longest = max([flow.rtt for flow in scenario.flows] + [change.rtt or 0 for change in scenario.changes])
+    held = sum(_limit(link.reverse) + _carried(link.reverse, longest) for link in scenario.links if link.reverse)
+    for link in scenario.links:
+        states = [link, *(_changed(link, change) for change in scenario.changes if change.link == link.name)]
+        held += max(_limit(state) + _carried(state, longest) for state in states)
+    return held
+
+
+def _changed(link: Link, change: Change) -> Link:
+    later = {key: value for key in ("rate", "limit") if (value := getattr(change, key)) is not None}
+    return link.model_copy(update=later)
+
+
 def _packets(scenario: Scenario) -> int:
     """Upper bound of the packets in flight: what paths and buffers hold, or what senders can have sent."""
-    longest = max(flow.rtt for flow in scenario.flows)
     flows = sum(flow.count for flow in scenario.flows)
     sides = [side for link in scenario.links for side in (link, link.reverse) if side is not None]
-    held = sum(_limit(side) + _carried(side, longest) for side in sides)
+    held = _held(scenario)
     # A sender in slow start sends twice what arrives.
     sent = flows * scenario.tcp.initial_window + 2 * sum(_carried(side, scenario.duration) for side in sides)
     bounds = [held, sent]
@@ -153,75 +173,6 @@ def _traces(scenario: Scenario) -> int:
             with contextlib.suppress(OSError, Refused):
                 size += traces.find(side.trace).stat().st_size
     return size
-
-
-def total() -> int | None:
-    """The memory of this machine, bytes; None if unknown."""
-    return _meminfo("MemTotal")
-
-
-def available() -> int | None:
-    """Memory available without swapping, within this process's control group and limits, bytes; None if unknown."""
-    known = [size for size in (_meminfo("MemAvailable"), _left_in_group(), _left_of_limit()) if size is not None]
-    return min(known, default=None)
-
-
-def _meminfo(name: str) -> int | None:
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
-            key, _, rest = line.partition(":")
-            if key == name:
-                return int(rest.split()[0]) * 1024
-    return None
-
-
-def _left_of_limit() -> int | None:
-    """What ``ulimit -v`` leaves this process, bytes; None if there is no such limit."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit == resource.RLIM_INFINITY:
-        return None
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
-        return max(limit - pages * resource.getpagesize() - _ADDRESSES, 0)
-    return limit
-
-
-def _left_in_group() -> int | None:
-    """What the limits of this process's control groups leave it, bytes; None if there are none."""
-    least: int | None = None
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
-            _, kinds, below = line.split(":", 2)
-            if kinds == "":
-                root, names = Path("/sys/fs/cgroup"), ("memory.max", "memory.current", "inactive_file")
-            elif "memory" in kinds.split(","):
-                root = Path("/sys/fs/cgroup/memory")
-                names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-            else:
-                continue
-            group = root / below.lstrip("/")
-            for place in [group, *(parent for parent in group.parents if parent.is_relative_to(root))]:
-                # "max", or no such file: no limit.
-                with contextlib.suppress(OSError, ValueError):
-                    left = _left(place, *names)
-                    least = left if least is None else min(least, left)
-    return None if least is None else max(least, 0)
-
-
-def _left(group: Path, limit: str, usage: str, cache: str) -> int:
-    """What a control group has left, bytes; reclaimable file cache counts as free."""
-    free = [
-        int(line.split()[1])
-        for line in (group / "memory.stat").read_text(encoding="utf-8").splitlines()
-        if line.startswith(cache)
-    ]
-    return (
-        int((group / limit).read_text(encoding="utf-8")) - int((group / usage).read_text(encoding="utf-8")) + sum(free)
-    )
 
 
 def check(

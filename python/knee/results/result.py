@@ -190,11 +190,13 @@ class Result:
         needed = [*DATA, *(f"{name}.parquet" for name in extra), *_code_files(manifest)]
         for name, what in problems(folder, needed).items():
             raise schema.damaged(folder / name, f"it {what}")
+        summary, told = schema.read_json(folder / "summary.json", schema.Summary), _text(folder / "scenario.toml")
+        most = {name: schema.most_rows(name, summary, told) for name in FRAMES}
         return cls(
-            summary=schema.read_json(folder / "summary.json", schema.Summary),
+            summary=summary,
             manifest=without_digests(schema.read_json(folder / MANIFEST, schema.Manifest)),
-            scenario_toml=_text(folder / "scenario.toml"),
-            **{name: schema.read_table(folder / f"{name}.parquet") for name in FRAMES},
+            scenario_toml=told,
+            **{name: schema.read_table(folder / f"{name}.parquet", most[name]) for name in FRAMES},
             tables=Tables(**{name: schema.read_table(folder / f"{name}.parquet") for name in extra}),
             code={name: _text(folder / name) for name in _code_files(manifest)},
             verified=sealed(manifest),

@@ -6,13 +6,15 @@ Additional keys are accepted, since later versions may add some. ``docs/scenario
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from knee.errors import FolderError, key_of
-from knee.scenario.units import shown
+from knee.scenario.units import parse_time, shown
 from knee.system import files
 
 if TYPE_CHECKING:
@@ -116,6 +118,8 @@ class Manifest(_Part):
     packets: Count
 
 
+#: The interval of a resolved scenario, which stands before its tables.
+_INTERVAL = re.compile(r'^interval = "([^"]+)"$', re.MULTILINE)
 #: The columns of each table that hold numbers, and those that hold words.
 TABLES = {
     "samples": (
@@ -160,20 +164,29 @@ def _no_number(word: str) -> None:
     raise ValueError(f"{word} is not a number")
 
 
-def read_table(path: Path) -> pl.DataFrame:
-    """A table of a result.
+def most_rows(name: str, summary: Mapping[str, Any], scenario_toml: str) -> int | None:
+    """The most rows that a table of a result can have; None where only memory limits them."""
+    parts = {"samples": "flows", "links": "links"}.get(name)
+    found = _INTERVAL.search(scenario_toml)
+    if parts is None or found is None:
+        return None
+    # One more where a run ends within an interval, and one for rounding.
+    intervals = round(summary["duration_s"] * 1e9 / parse_time(found[1])) + 2
+    return intervals * len(summary[parts])
+
+
+def read_table(path: Path, most: int | None = None) -> pl.DataFrame:
+    """A table of a result, of at most ``most`` rows.
 
     Raises:
-        FolderError: it cannot be read, or lacks a column.
+        FolderError: it cannot be read, has too many rows, or lacks a column.
     """
     import polars as pl
 
     try:
-        # Without this, polars would read a folder called "g[a-z]*" as a pattern.
-        frame = pl.read_parquet(path, glob=False)
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise damaged(path, f"it cannot be read ({reason})") from None
+        frame = files.read_frame(path, most=most)
+    except OSError as error:
+        raise damaged(path, f"it cannot be read ({error.strerror or error})") from None
     numbers, words = (columns.split() for columns in TABLES[path.stem])
     for name in [*numbers, *words]:
         if name not in frame.columns:

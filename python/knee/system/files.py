@@ -12,13 +12,13 @@ import select
 import stat
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from knee.errors import FolderError, KneeError, RunError
-from knee.system import abilities, locks
+from knee.system import abilities, locks, memory
 from knee.system.sudo import caller, give_open
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ _OF_THE_PLACE = {
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENOENT, errno.EEXIST),
     *(errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTEMPTY),
 }
+#: A value of a table in memory, bytes; a reference to text has twice as many as a number.
+_CELL = 16
 #: How long a pipe may have nothing to read, s.
 _PIPE_PATIENCE_S = 10.0
 #: renameat2(2): relative names are those of the current folder; swap the two.
@@ -131,6 +133,48 @@ def write_frame(where: Path | io.FileIO, frame: pl.DataFrame) -> None:
             if keeping.error is not None:
                 raise keeping.error from None
             raise
+
+
+def read_frame(path: Path, columns: Sequence[str] | None = None, *, most: int | None = None) -> pl.DataFrame:
+    """Reads a table from Parquet, once its footer says that it can be one.
+
+    Args:
+        path: the file.
+        columns: the columns to read; by default all.
+        most: the most rows that it can have.
+
+    Raises:
+        OSError: it is no Parquet, has lists in place of numbers, or more rows than it can have or memory has room for.
+    """
+    import polars as pl
+
+    try:
+        # Without this, polars would read a folder called "g[a-z]*" as a pattern.
+        lazy = pl.scan_parquet(path, glob=False)
+        check_rows(lazy, most)
+        return (lazy if columns is None else lazy.select(columns)).collect()
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise OSError(" ".join(str(error).split())[:200]) from None
+
+
+def check_rows(lazy: pl.LazyFrame, most: int | None = None) -> None:
+    """Refuses a table on disk by its footer: a few bytes can stand for a column of a billion equal values.
+
+    Raises:
+        OSError: it has lists in place of numbers, or more than ``most`` rows, or memory has no room for it.
+    """
+    import polars as pl
+
+    schema = lazy.collect_schema()
+    if nested := [name for name, kind in schema.items() if kind.is_nested()]:
+        raise OSError(f"the column {nested[0]} holds {schema[nested[0]]}")
+    rows, room = lazy.select(pl.len()).collect().item(), memory.available()
+    if most is not None and rows > most:
+        raise OSError(f"it has {rows} rows, and {most} are the most that it can have")
+    if room is not None and rows * len(schema) * _CELL > room:
+        raise OSError(
+            f"its {rows} rows need {rows * len(schema) * _CELL >> 20} MiB, and {room >> 20} MiB are available"
+        )
 
 
 class _Keeping(io.RawIOBase):

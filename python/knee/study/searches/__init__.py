@@ -134,8 +134,6 @@ def open_search(folder: str | Path) -> Search:
     Raises:
         FolderError: the folder has none, or one that is not finished or cannot be read.
     """
-    import polars as pl
-
     from knee.study.searches.findings import Finding
     from knee.study.searches.searchfile import reread
 
@@ -158,8 +156,8 @@ def open_search(folder: str | Path) -> Search:
         for each in about["findings"]
     ]
     try:
-        trials = pl.read_parquet(folder / SEARCH_TABLE)
-    except (OSError, pl.exceptions.PolarsError) as error:
+        trials = files.read_frame(folder / SEARCH_TABLE)
+    except OSError as error:
         reason = " ".join(str(error).split())[:200]
         raise FolderError(
             f"{folder / SEARCH_TABLE} cannot be read ({reason}); the same command writes it anew."
@@ -399,16 +397,14 @@ def _continued(folder: Path, about: Mapping[str, Any]) -> tuple[Path | None, int
 
 def _known(folder: Path) -> dict[str, Any]:
     """The figures of the runs that are in a folder, by their digests."""
-    import polars as pl
-
     from knee.figures.register import RUN
     from knee.study.sweeps import dataset
 
     known = _read_json(folder / TRIED)
     for part in dataset.parts_of(folder, "runs"):
         try:
-            frame = pl.read_parquet(part, columns=["digest", *RUN])
-        except (OSError, pl.exceptions.PolarsError) as error:
+            frame = files.read_frame(part, ["digest", *RUN])
+        except OSError as error:
             reason = " ".join(str(error).split())[:200]
             raise FolderError(f"{part} cannot be read ({reason}); remove it, and its runs are made again.") from None
         known |= {row.pop("digest"): row for row in frame.iter_rows(named=True)}

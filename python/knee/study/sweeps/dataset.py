@@ -19,6 +19,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
@@ -214,7 +215,10 @@ def scan(folder: Path, name: str, definition: Definition) -> pl.LazyFrame:
     """
     there = parts_of(folder, name)
     if there:
-        return pl.scan_parquet(there)
+        found = pl.scan_parquet(there)
+        with _readable(folder):
+            files.check_rows(found)
+        return found
     if name in SERIES:
         raise FolderError(f"{folder} has no time series; knee sweep writes them with --series.")
     keys = {column.name: column.dtype() for column in columns(definition)}
@@ -228,9 +232,15 @@ def collected(frame: pl.LazyFrame, folder: Path) -> pl.DataFrame:
     Raises:
         FolderError: a part is damaged.
     """
-    try:
+    with _readable(folder):
         return frame.collect()
-    except (OSError, pl.exceptions.PolarsError) as error:
+
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = " ".join(str(error).split())[:200]
         raise FolderError(
             f"The data set in {folder} cannot be read ({reason}); remove the part that is damaged from "
@@ -255,8 +265,8 @@ def rows_of(folder: Path) -> Iterator[tuple[int, str, bool]]:
     """Run, digest, and whether it succeeded, of every run that is there."""
     for part in parts_of(folder, "runs"):
         try:
-            frame = pl.read_parquet(part, columns=["run", "digest", "error"])
-        except (OSError, pl.exceptions.PolarsError) as error:
+            frame = files.read_frame(part, ["run", "digest", "error"])
+        except OSError as error:
             reason = " ".join(str(error).split())[:200]
             raise FolderError(f"{part} cannot be read ({reason}); remove it, and its runs are made again.") from None
         yield from ((run, digest, error is None) for run, digest, error in frame.iter_rows())
