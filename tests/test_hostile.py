@@ -552,3 +552,91 @@ def test_a_file_is_replaced_whole_or_stays(tmp_path: Path) -> None:
     assert (tmp_path / "f").read_text() == "old"
     with pytest.raises(knee.FolderError, match="cannot be written"):
         files.write(tmp_path / "f" / "g", "new")
+
+
+# What is read.
+
+
+def test_a_byte_order_mark_is_refused_by_name(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "tiny.toml").write_text(TINY, encoding="utf-8-sig")
+    assert main(["run", "tiny.toml"]) == 2
+    assert "tiny.toml: it begins with a byte order mark (U+FEFF)" in capsys.readouterr().err
+    assert names(here) == ["tiny.toml"]
+
+
+LONG = ".".join(["a"] * 50_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{LONG} = 1",
+        f"[{LONG}]",
+        f"[[{LONG}]]",
+        f"x = {{ {LONG} = 1 }}",
+        " . ".join(['"a b"', "'c'"] * 20_000) + " = 1",
+    ],
+    ids=["key", "table", "list", "inline", "quoted"],
+)
+def test_a_key_of_many_parts_is_refused_before_it_is_parsed(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """Each took minutes: the parser copies the parts so far for each part."""
+    monkeypatch.setattr("tomllib.loads", lambda _: pytest.fail("it was parsed"))
+    (here / "long.toml").write_text(text)
+    assert main(["run", "long.toml"]) == 2
+    assert "long.toml: it has a key of more than 100 parts" in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    assert main(["run", "tiny.toml", "--set", text]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert names(here) == ["long.toml", "tiny.toml"]
+
+
+def test_text_with_many_dots_is_no_long_key(here: Path) -> None:
+    for text in ("0.5, " * 500, "." * 5000, "It is so. " * 500, "x" * 1_000_000, '"' * 5001, "a" + ".a" * 90):
+        (here / "tiny.toml").write_text(f"# {text}\n{TINY}")
+        assert knee.load("tiny.toml").name == "tiny"
+
+
+def test_a_current_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    code = (
+        "import os, sys; os.rmdir(os.getcwd()); sys.argv = ['knee', 'run', 'hello']; import knee.cli; knee.cli.entry()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=gone, capture_output=True, text=True, check=False)
+    one_paragraph(done, 2, "The current folder cannot be used (No such file or directory)")
+
+
+@pytest.mark.parametrize("what", ["nothing", "text", "archive", "folder", "pipe", "loop"])
+def test_a_path_that_is_no_result_is_told_before_anything_else(
+    here: Path, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    match what:
+        case "text":
+            (here / "given").write_text("something")
+        case "archive":
+            (here / "given").write_bytes(b"\x1f\x8b\x08\x00")
+        case "folder":
+            (here / "given").mkdir()
+        case "pipe":
+            os.mkfifo(here / "given")
+        case "loop":
+            (here / "given").symlink_to("given")
+    before = names(here)
+    for command in (
+        ["plot", "given"],
+        ["plot", "given", "--kind", "box", "--out", "made"],
+        ["compare", "given"],
+        ["compare", "given", "given", "--out", "made"],
+        ["run", "--from", "given", "1"],
+        ["run", "given"],
+        ["evaluate", "reno", "--baseline", "given"],
+    ):
+        assert main(command) == 2, command
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1, said
+        assert said.startswith("knee: given"), said
+        assert "cannot be written" not in said
+    assert names(here) == before

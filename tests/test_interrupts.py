@@ -27,7 +27,7 @@ cli.app = app
 cli.entry()
 """
 LINE = "knee: interrupted; the run that was under way has left nothing behind.\n"
-both = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+every = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 
 
 def ended(body: str, folder: Path, number: signal.Signals = signal.SIGTERM) -> tuple[int, str, str]:
@@ -38,7 +38,7 @@ def ended(body: str, folder: Path, number: signal.Signals = signal.SIGTERM) -> t
     return done.returncode, done.stdout, done.stderr
 
 
-@both
+@every
 def test_the_same_request_said_twice_does_not_break_what_ends(tmp_path: Path, number: signal.Signals) -> None:
     """coreutils' ``timeout`` sends its signal to the process, and then to the process group.
 
@@ -60,7 +60,7 @@ def test_the_same_request_said_twice_does_not_break_what_ends(tmp_path: Path, nu
     assert ended(body, tmp_path, number) == (1, "whole\n", LINE)
 
 
-@both
+@every
 def test_a_signal_while_the_program_ends_changes_nothing(tmp_path: Path, number: signal.Signals) -> None:
     body = """
     atexit.register(lambda: (say(), time.sleep(0.1), print("ended")))

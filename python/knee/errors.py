@@ -70,6 +70,16 @@ def in_a_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300].rstrip(": ")
 
 
+#: How the core notes where an exception came from.
+_OWN = "in the congestion control of "
+
+
+def blame(error: BaseException) -> str | None:
+    """An exception that a congestion control in Python raised, with its flow and class; None for any other."""
+    note = next((note for note in getattr(error, "__notes__", ()) if note.startswith(_OWN)), None)
+    return None if note is None else f"{in_a_line(error)}, {note}"
+
+
 def key_of(loc: tuple[int | str, ...]) -> str:
     """A place in nested data, as ``flows[2].rtt``."""
     text = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import typer
 from knee.cli import interrupts, terminal
 from knee.cli.commands import Later, group, loaded_later
 from knee.cli.console import Interrupted, complain
-from knee.errors import InputError, KneeError
+from knee.errors import InputError, KneeError, blame
 from knee.system import privileges
 
 #: typer's exit code for Ctrl-C.
@@ -107,6 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _explain(error: Exception) -> int:
     """Prints what went wrong and returns the exit code."""
+    if (blamed := blame(error)) is not None:
+        complain(f"{blamed}; the same command with --debug shows where.")
+        return 1
     if isinstance(error, KneeError):
         complain(str(error))
         return 2 if isinstance(error, InputError) else 1
@@ -126,11 +130,27 @@ def _explain(error: Exception) -> int:
     return 1
 
 
+def _check_folder() -> None:
+    """Rejects a current folder that is gone: paths, also those of results, are relative to it.
+
+    Raises:
+        InputError: it has been removed, or may not be entered.
+    """
+    try:
+        os.getcwd()  # noqa: PTH109 - the folder itself is wanted
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(
+            f"The current folder cannot be used ({reason}): it may have been removed; cd to another."
+        ) from None
+
+
 def entry() -> None:
     """The program ``knee``."""
     interrupts.handle()
     try:
         terminal.prepare()
+        _check_folder()
     except InputError as error:
         sys.exit(_explain(error))
     code = main()

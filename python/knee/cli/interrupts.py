@@ -1,4 +1,4 @@
-"""SIGINT (Ctrl-C) and SIGTERM end the program by KeyboardInterrupt, so that unfinished folders are removed."""
+"""SIGINT (Ctrl-C), SIGTERM and SIGHUP end the program by KeyboardInterrupt, so that unfinished folders are removed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from knee.errors import KneeError
 #: Signals within this time after one that was raised are the same request, s. coreutils' ``timeout`` signals the
 #: process and then its group; raised again, the second would break what the first has begun to end.
 _SAME_S = 1.0
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+#: Windows has no SIGHUP.
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 _raised_s = float("-inf")
 
 
 def handle() -> None:
-    """Handles both signals from now on, but for those that whoever started the program has it ignore."""
+    """Handles these signals from now on, but for those that whoever started the program has it ignore."""
     for number in _SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _interrupt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -89,6 +90,8 @@ def plot(
 ) -> None:
     """Draw a figure of a run, sweep, matrix or search, as PDF, SVG, PNG or HTML."""
     from knee.results.folder import manifest_of
+    from knee.study.opening import nothing
+    from knee.study.sweeps.place import MARK
     from knee.system import files
     from knee.view import drawing
 
@@ -100,6 +103,8 @@ def plot(
         path = _file(path, Path(f"{figure or 'overview'}.png"))
         files.check_output(path)
         made = _of_run(folder, figure or "overview")
+    elif not os.path.lexists(folder / MARK):
+        raise nothing(folder)
     else:
         kind = kind or "lines"
         figure = figure or ("utilization" if kind == "pareto" else "queue_delay_mean_ms")

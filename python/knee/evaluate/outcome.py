@@ -10,6 +10,7 @@ from typing import Any
 from knee.errors import InputError
 from knee.evaluate.verdict import Verdict, worst
 from knee.figures.register import RUN, Figure
+from knee.scenario.units import shown
 from knee.system import files
 
 #: The file that identifies the folder of an evaluation.
@@ -225,6 +226,10 @@ def _of(data: dict[str, Any]) -> Evaluation:
 
 def _judged(data: dict[str, Any]) -> Judged:
     RUN[data["figure"]]
+    for name, values in {"values": data["values"], **data["deployed"]}.items():
+        for value in values:
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise TypeError(f"{data['key']}: {name} has {shown(value)}, which is no number")
     told = {("as_" if key == "as" else key): value for key, value in data.items()}
     return Judged(**{**told, "verdict": Verdict(data["verdict"])})
 

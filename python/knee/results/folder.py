@@ -61,6 +61,17 @@ def manifest_of(folder: Path) -> dict[str, Any] | None:
     return manifest if known and type(manifest.get("format")) is int else None
 
 
+def what_is(path: Path) -> str:
+    """What is at a path that was given for a knee folder and is none that fits, for an error message."""
+    found = {"manifest.json": "damaged result", "search.json": "search", "sweep.json": "sweep"}
+    if not os.path.lexists(path):
+        return "does not exist"
+    if not path.is_dir():
+        return "is a file, not a folder" if path.is_file() else "is not a folder"
+    what = next((what for name, what in found.items() if os.path.lexists(path / name)), None)
+    return "is a folder that knee did not write" if what is None else f"is the folder of a {what}"
+
+
 def is_result(folder: Path) -> bool:
     """Whether ``folder`` is a knee result."""
     return manifest_of(folder) is not None

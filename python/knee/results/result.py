@@ -24,6 +24,7 @@ from knee.results.folder import (
     problems,
     seal,
     sealed,
+    what_is,
     without_digests,
     writing,
 )
@@ -182,7 +183,8 @@ class Result:
         folder = Path(folder)
         manifest = manifest_of(folder)
         if manifest is None:
-            raise FolderError(f"{folder} is not a knee result; expected a folder written by knee run.")
+            found = f"{folder} is not a knee result: it {what_is(folder)}"
+            raise FolderError(f"{found}; expected a folder written by knee run.")
         if manifest["format"] > FORMAT:
             found = f"{folder} is of format {manifest['format']}, written by version {manifest.get('version')}"
             raise FolderError(f"{found}; this version reads formats up to {FORMAT}.")

@@ -14,7 +14,7 @@ from knee.errors import Refused, ScenarioError
 from knee.own import IN_FILE, IN_SOURCE, code_allowed
 from knee.scenario import shipped, traces
 from knee.scenario.model import Scenario
-from knee.scenario.overrides import apply, blamed
+from knee.scenario.overrides import MOST_PARTS, apply, blamed, has_long_key
 from knee.scenario.rejection import refused, table_at
 from knee.scenario.traffic import KINDS
 from knee.scenario.units import shown
@@ -118,6 +118,12 @@ def from_toml(text: str, *, where: str = "scenario", name: str = "scenario", ove
 
 
 def _tables(text: str, where: str) -> dict[str, Any]:
+    if text.startswith("\ufeff"):
+        found = "it begins with a byte order mark (U+FEFF), which is not TOML"
+        raise ScenarioError(where, "", found, 'expected plain UTF-8: save it as "UTF-8", not as "UTF-8 with BOM"')
+    if has_long_key(text):
+        found = f"it has a key of more than {MOST_PARTS} parts"
+        raise ScenarioError(where, "", found, "expected keys such as link.rate")
     try:
         made = tomllib.loads(text)
         if _is_deep(made):

@@ -16,6 +16,10 @@ from knee.scenario.units import near, shown
 _OPTION = "--set"
 #: Keys whose values are text although they look like numbers: the kernel 6.10 is not 6.1.
 _TEXTS = {"run.kernel"}
+#: Most parts of a key; a scenario's have some six. The time to parse one grows with the square of their number.
+MOST_PARTS = 100
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_PARTS}}}")
 #: Longest part of a change that an error shows, characters.
 _SHOWN = 60
 
@@ -82,12 +86,17 @@ def _parts(key: str) -> list[str]:
 
 def parse_value(text: str) -> Any:
     """The value of a change, parsed as TOML; what is not TOML is text."""
-    if "\n" in text:
+    if "\n" in text or has_long_key(text):
         return text
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         return text
+
+
+def has_long_key(text: str) -> bool:
+    """Whether TOML has a dotted key of more than :data:`MOST_PARTS` parts, for which a parser takes minutes."""
+    return _LONG_KEY.search(text) is not None
 
 
 def by_index(data: Any, key: str) -> str:
@@ -143,6 +152,8 @@ def put(data: dict[str, Any], key: str, value: Any) -> None:
     parts = _parts(key)
     if not parts:
         raise Refused(f"{shown(key)} is not a key", "expected a key such as link.rate or flows.0.cc", key=_OPTION)
+    if len(parts) > MOST_PARTS:
+        raise Refused(f"a key has {len(parts)} parts", "expected one such as link.rate or flows.0.cc", key=_OPTION)
     place: Any = data
     for i, part in enumerate(parts):
         here = ".".join(parts[: i + 1])

@@ -35,5 +35,10 @@ def open(folder: str | Path) -> Result | Sweep | Search:  # noqa: A001 - as knee
         from knee.study.sweeps import open_sweep
 
         return open_sweep(folder)
+    raise nothing(folder)
+
+
+def nothing(folder: Path) -> FolderError:
+    """The error for a path that is no folder of a result, sweep or search."""
     what = "holds no result, sweep or search" if folder.is_dir() else "is no folder"
-    raise FolderError(f"{folder} {what}; expected a folder that knee run, sweep, matrix or search wrote.")
+    return FolderError(f"{folder} {what}; expected a folder that knee run, sweep, matrix or search wrote.")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from knee import _core, grounds
 from knee.errors import FolderError, InputError
-from knee.results.folder import PROGRAM
+from knee.results.folder import PROGRAM, what_is
 from knee.results.manifest import commit, fingerprint
 from knee.study import engine
 from knee.study.sweeps import sweepfile
@@ -206,7 +206,8 @@ def open_sweep(folder: str | Path) -> Sweep:
     folder = Path(folder)
     about = read_mark(folder / MARK, FORMAT)
     if about is None:
-        raise FolderError(f"{folder} has no sweep; expected a folder written by knee sweep or knee matrix.")
+        found = f"{folder} has no sweep: it {what_is(folder)}"
+        raise FolderError(f"{found}; expected a folder written by knee sweep or knee matrix.")
     return Sweep(folder, Definition.read(about["definition"]), about)
 
 
