@@ -15,7 +15,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test check check-rust check-python lint lint-rust lint-python types test-rust test-python test-kernel \
+.PHONY: help demo setup test check lint lint-rust lint-python types test-rust test-python test-kernel \
   test-tools soak fuzz mutants miri audit fmt clean dist packages guests lock floors
 
 # Tools that only the targets fuzz, mutants and audit use; each is installed when it is first wanted.
@@ -56,26 +56,31 @@ setup: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/endpoint $(STAMPS)/dev
 
 test: check
 
+check: lint-rust test-rust setup test-tools lint-python types test-python test-kernel
+
 # Rust's checks and Python's share nothing that cargo builds, and neither keeps two processors busy by itself: linking the core
-# takes one, and so does mypy. Both go at once. Others would disturb tests in real time: these run last, alone.
-check:
-	$(MAKE) --jobs=2 --output-sync=target check-rust check-python
-	$(MAKE) test-kernel
-
-# One after the other: two pips would disturb each other.
-check-python:
-	MAKEFLAGS= $(MAKE) setup test-tools
-	MAKEFLAGS= $(MAKE) lint-python types test-python
-
-check-rust: lint-rust
-	$(MAKE) test-rust
+# takes one, and so does mypy. Both go at once, each in its own order, since two pips would disturb each other. Others would
+# disturb tests in real time: these run last, alone. No recipe calls make, so that make -n only prints.
+ifneq ($(filter test check,$(MAKECMDGOALS)),)
+MAKEFLAGS += --jobs=2 --output-sync=target
+test-rust: | lint-rust
+$(STAMPS)/endpoint: | $(STAMPS)/switch
+$(STAMPS)/dev: | $(STAMPS)/endpoint
+test-tools: | $(STAMPS)/dev
+lint-python: | test-tools
+types: | lint-python
+test-python: | types
+test-kernel: | test-rust test-python
+endif
+# What builds does so with as many processors as it likes, and not with what this make leaves it.
+unexport MAKEFLAGS
 
 lint: lint-rust lint-python
 
 lint-rust:
 	cargo fmt --all --check
-	MAKEFLAGS= cargo clippy --profile test --workspace --all-targets --quiet -- -D warnings
-	MAKEFLAGS= cargo clippy --profile test --package knee-sim --no-default-features --quiet -- -D warnings
+	cargo clippy --profile test --workspace --all-targets --quiet -- -D warnings
+	cargo clippy --profile test --package knee-sim --no-default-features --quiet -- -D warnings
 	cargo fmt --manifest-path examples/outside/Cargo.toml --check
 
 lint-python: $(STAMPS)/dev
@@ -92,9 +97,9 @@ types: $(STAMPS)/core $(STAMPS)/dev
 # are compiled once. Clippy has checked the examples, which are not linked here.
 SEED ?= 1
 test-rust:
-	PROPTEST_RNG_SEED=$(SEED) MAKEFLAGS= cargo test --workspace --quiet --tests
-	MAKEFLAGS= cargo test --workspace --quiet --doc
-	MAKEFLAGS= cargo test --manifest-path examples/outside/Cargo.toml --target-dir target --quiet
+	PROPTEST_RNG_SEED=$(SEED) cargo test --workspace --quiet --tests
+	cargo test --workspace --quiet --doc
+	cargo test --manifest-path examples/outside/Cargo.toml --target-dir target --quiet
 
 # Tests that passed and that no change since can affect are left out (tests/affected.py); ALL=1 runs them too.
 ALL ?=

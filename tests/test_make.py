@@ -1,0 +1,78 @@
+"""The Makefile: what ``make -n`` prints, and in which order things are built."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not here")
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A folder with the Makefile, in which nothing has been built."""
+    for name in ("Makefile", "pyproject.toml", "Cargo.toml", "Cargo.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    for folder in ("crates", "tests"):
+        (tmp_path / folder).mkdir()
+    return tmp_path
+
+
+def make(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["make", *arguments],
+        cwd=folder,
+        # What this make, if any, told its children is not for this one.
+        env={key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def contents(folder: Path) -> dict[str, float]:
+    return {str(path.relative_to(folder)): path.lstat().st_mtime for path in folder.rglob("*")}
+
+
+#: All that could run something: each would fail here, where there is nothing to build.
+GOALS = ("test", "check", "setup", "demo", "soak", "floors", "lock", "clean", "dist", "packages", "guests", "fmt")
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_a_dry_run_prints_and_does_nothing(goal: str, copy: Path) -> None:
+    (copy / "results").mkdir()
+    before = contents(copy)
+    printed = make(copy, "-n", goal)
+    assert printed.strip()
+    assert contents(copy) == before
+
+
+def test_no_recipe_calls_make() -> None:
+    """Make runs a recipe with $(MAKE) in it also where it should only print."""
+    recipes = [line for line in (ROOT / "Makefile").read_text().splitlines() if line.startswith("\t")]
+    assert [line for line in recipes if re.search(r"\$[({]MAKE[)}]|^\t[@-]*\+", line)] == []
+
+
+def test_everything_is_checked_once_and_tests_in_real_time_are_last(copy: Path) -> None:
+    printed = make(copy, "-n", "test")
+    rust = [
+        "cargo fmt --all --check",
+        "cargo clippy --profile test --workspace",
+        "cargo test --workspace --quiet --tests",
+    ]
+    python = ["maturin develop", "install -r", "ruff check", "bin/mypy", '-m "not running_kernel"']
+    kernel = "-m running_kernel"
+    for steps in ([*rust, kernel], [*python, kernel]):
+        assert [printed.count(step) for step in steps] == [1] * len(steps)
+        places = [printed.index(step) for step in steps]
+        assert places == sorted(places)
+    assert kernel in printed.rstrip().splitlines()[-1]
