@@ -45,7 +45,7 @@ help:
 	@echo "make packages  build the kernel parts as Debian packages, and BPF as a tar, into dist/packages (docs/deploy.md)"
 	@echo "make guests  install the packages in booted guests, use and remove them: some minutes for each kernel"
 	@echo "make floors  test with the lowest versions of dependencies that pyproject.toml accepts"
-	@echo "make lock    write requirements.lock, the versions that are tested, anew"
+	@echo "make lock    write requirements.lock, the versions that are tested and their digests, anew"
 	@echo "make fmt     format Rust and Python"
 	@echo "make clean   remove .venv, target and results"
 
@@ -157,7 +157,7 @@ $(BIN)/uv: $(STAMPS)/venv
 
 lock: $(BIN)/uv
 	@{ sed '/^[^#]/,$$d' requirements.lock; $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev \
-	  --no-annotate --no-header --no-emit-index-url --upgrade pyproject.toml; } > requirements.new
+	  --no-annotate --no-header --no-emit-index-url --generate-hashes --upgrade pyproject.toml; } > requirements.new
 	@mv requirements.new requirements.lock
 
 packages: $(STAMPS)/core

@@ -45,6 +45,17 @@ def test_the_lock_has_every_dependency() -> None:
     assert {name.lower() for name in named(wanted)} <= locked
 
 
+def test_what_is_installed_from_elsewhere_is_named_by_its_digest() -> None:
+    """A version or a tag may come to stand for something else."""
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    for package in re.split(r"\n(?=[a-z])", text)[1:]:
+        assert re.fullmatch(r"[a-z0-9-]+==\S+( ; [^\\\n]+)?( \\\n    --hash=sha256:[0-9a-f]{64})+\n?", package), package
+    assert "://" not in text
+    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
+        for action in re.findall(r"uses:\s*(.+)", workflow.read_text(encoding="utf-8")):
+            assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), (workflow.name, action)
+
+
 def test_runs_sweeps_and_pages_need_no_extra(tmp_path: Path) -> None:
     short = ("--set", "duration=1 s")
     for arguments in (
