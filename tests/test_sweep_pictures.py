@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tomli_w import dumps
 
@@ -19,7 +21,7 @@ from knee.errors import InputError
 from knee.figures.register import RUN
 from knee.study import sweeps
 from knee.study.sweeps import dataset, sweepfile, work
-from knee.study.sweeps.points import averaged
+from knee.study.sweeps.points import averaged, quantile_of_t
 from knee.view.sweep.pictures import Picture, chart, front
 
 BASE = {"link": {"rate": "10 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}], "duration": "1 s"}
@@ -137,6 +139,83 @@ def test_the_front_is_what_nothing_beats(points: list[tuple[int, int]]) -> None:
 
     wanted = {point for point in points if not any(beats(other, point) for other in points)}
     assert {(int(x), int(y)) for x, y in kept.iter_rows()} == wanted
+
+
+def _network(
+    folder: Path, samples: int, others: dict[str, list[str]], value: Callable[[int], float], seeds: int = 2
+) -> sweeps.Sweep:
+    """A sweep of two algorithms over sampled networks and other axes, in which run N has `value(N)`."""
+    axes = {"link.rate": "loguniform(1 Mbit/s, 1 Gbit/s)", "flows.0.rtt": "uniform(5 ms, 90 ms)"}
+    definition = sweepfile.read(BASE, axes | others | {"flows.0.cc": ["reno", "cubic"]}, samples=samples, seeds=seeds)
+    writer = dataset.Writer(folder, definition)
+    rows = [{"run": i, "seed": i, **dict.fromkeys(RUN, value(i))} for i in range(1, len(definition) + 1)]
+    writer.add(work.Part(rows))
+    writer.flush()
+    (folder / "sweep.json").write_text(json.dumps({"format": 2, "definition": definition.plain()}))
+    return sweeps.open_sweep(folder)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data(), st.integers(2, 30), st.lists(st.sampled_from(["pfifo", "red", "pie"]), unique=True, max_size=3))
+def test_a_figure_is_over_all_samples_and_says_what_it_holds(
+    data: st.DataObject, samples: int, queues: list[str]
+) -> None:
+    """A comparison of algorithms in the first of many sampled networks may be the reverse of that over all of them."""
+    random = data.draw(st.randoms(use_true_random=False))
+    with TemporaryDirectory() as folder:
+        made = _network(Path(folder) / "s", samples, {"link.queue": queues} if queues else {}, lambda _: random.random())
+        runs = made.runs.collect()
+        given: dict[str, Any] = {"figure": "jain", "over": "flows.0.cc", "panels": "link.queue" if queues else None}
+        for held in (False, True) if queues else (False,):
+            if held:
+                given["panels"], given["by"] = None, "flows.0.cc"
+                runs = runs.filter(pl.col("link.queue") == queues[0])
+            boxes, bars = (chart(made, Picture(kind, **given)) for kind in ("box", "bar"))
+            where = pl.col("flows.0.cc") == "reno"
+            for i in range(len(boxes.panels)):
+                mine = runs.filter(where) if held or not queues else runs.filter(where, pl.col("link.queue") == queues[i])
+                assert boxes.panels[i].boxes[0].five[0][2] == pytest.approx(mine["jain"].median())
+                assert bars.panels[i].bars[0].y[0] == pytest.approx(mine["jain"].mean())
+                networks = mine.group_by("link.rate_mbps").agg(pl.col("jain").mean())["jain"]
+                half = quantile_of_t(samples - 1) * float(networks.std() or 0) / samples**0.5  # type: ignore[arg-type]
+                assert bars.panels[i].bars[0].half is not None
+                assert bars.panels[i].bars[0].half[0] == pytest.approx(half), "networks count, not their seeds"
+            assert f"the {samples} samples of link.rate, flows.0.rtt" in boxes.note
+            first = f"link.queue = {queues[0]} (the first of {len(queues)})" if queues else ""
+            assert (first in boxes.note) == (held and len(queues) > 1 or not first)
+
+
+def test_without_by_the_algorithm_makes_the_groups(tmp_path: Path) -> None:
+    """30 colours of sampled rates say nothing."""
+    made = _network(tmp_path / "s", 30, {"link.queue": ["pfifo", "pie"]}, float)
+    for kind in ("lines", "bar", "box", "ecdf", "pareto"):
+        (panel,) = chart(made, Picture(kind)).panels
+        named = [each.name for each in (*panel.lines, *panel.bars, *panel.boxes, *panel.marks)]
+        assert [name for name in named if name != "Pareto front"] == ["reno", "cubic"], kind
+    lines = chart(made, Picture(over="link.rate"))
+    assert all(line.width == 0 for line in lines.panels[0].lines), "between samples of several keys there is nothing"
+    assert lines.note == "At link.queue = pfifo (the first of 2)."
+    assert len(lines.panels[0].lines[0].x) == 30
+
+
+def test_what_is_held_stands_in_the_file(tmp_path: Path) -> None:
+    made = _network(tmp_path / "s", 3, {"link.queue": ["pfifo", "pie"]}, float)
+    for ending in (".svg", ".html"):
+        figure = made.plot(tmp_path / f"figure{ending}", kind="box", over="flows.0.cc", by="flows.0.cc", at={"link.queue": "pie"})
+        text = re.sub(r"\s+", " ", (tmp_path / f"figure{ending}").read_text())
+        assert figure.chart.note == "At link.queue = pie. All runs of the 3 samples of link.rate, flows.0.rtt."
+        assert figure.chart.note in text
+
+
+def test_a_derived_key_follows_all_axes_that_it_is_worked_out_from(tmp_path: Path) -> None:
+    """Held at the first rate and RTT it would have one value."""
+    axes = {"link.rate": ["10 Mbit/s", "20 Mbit/s"], "flows.0.rtt": ["10 ms", "30 ms"], "flows.0.cc": ["reno", "cubic"]}
+    definition = sweepfile.read(BASE, axes, derive={"link.limit": "link.rate * flows.0.rtt"})
+    writer = dataset.Writer(tmp_path / "s", definition)
+    writer.add(work.Part([{"run": i, "seed": 1, **dict.fromkeys(RUN, float(i))} for i in range(1, 9)]))
+    writer.flush()
+    (line, _) = chart(sweeps.Sweep(tmp_path / "s", definition, {}), Picture(over="link.limit")).panels[0].lines
+    assert line.x.tolist() == [12500.0, 25000.0, 37500.0, 75000.0]
 
 
 @pytest.mark.parametrize(("ending", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])

@@ -189,7 +189,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure: panels in `columns`, and sentences that explain it."""
+    """A figure: panels in `columns`, sentences that explain it on pages, and a `note` that is printed in files too."""
 
     key: str
     title: str
@@ -197,6 +197,7 @@ class Chart:
     caption: list[str]
     x: XAxis
     columns: int = 1
+    note: str = ""
 
     @property
     def empty(self) -> bool:

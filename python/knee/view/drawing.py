@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -188,7 +189,16 @@ def draw(chart: Chart, at: Size | None = None) -> Figure:
         figure.align_ylabels(list(grid.flat))
     if len(legend) > 1:
         _draw_legend(figure, legend, at)
+    if chart.note:
+        _draw_note(figure, chart.note, at)
     return figure
+
+
+def _draw_note(figure: Figure, note: str, at: Size) -> None:
+    """Draws what a figure says of itself below the panels."""
+    characters = int(LEGEND_CHARACTERS * 1.2 * at.width_in / 7.0 * 9.0 / at.font_pt)
+    lines = textwrap.fill(note, characters, break_on_hyphens=False)
+    figure.supxlabel(lines, x=0.01, ha="left", fontsize=0.78 * at.font_pt, color=MUTED)
 
 
 def _height(chart: Chart, rows: int, columns: int, at: Size) -> float:

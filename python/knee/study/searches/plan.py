@@ -216,7 +216,7 @@ class Plan:
 
     def definition(self, rows: Sequence[Sequence[Any]]) -> Definition:
         """The sweep over some choices, each of which has :attr:`runs_each` runs, one after the other."""
-        groups = (Group(self.keys, rows, self._span), *self._further)
+        groups = (Group(self.keys, rows, self._span, sampled=True), *self._further)
         return Definition(self.name, self.where, self.base, groups, self.derived, self.seeds, self.own)
 
     def corners(self) -> Definition:

@@ -38,11 +38,13 @@ class Group:
         rows: their values, a row for each step.
         span: where rows are added while it runs, as by a search, rows that stand for all that may come; they decide on
             the types of the columns.
+        sampled: whether the rows are samples of ranges, or the choices of a search: one alone says little.
     """
 
     keys: tuple[str, ...]
     rows: Sequence[Sequence[Any]]
     span: Sequence[Sequence[Any]] = ()
+    sampled: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,15 @@ class Definition:
     def keys(self) -> list[str]:
         """The keys and variables that vary, derived ones last."""
         return [*(key for group in self.groups for key in group.keys), *(key for key, _ in self.derived)]
+
+    @cached_property
+    def sources(self) -> dict[str, list[Group]]:
+        """By key, the groups that decide on its value: its own, or those that its expression reads."""
+        found = {key: [group] for group in self.groups for key in group.keys}
+        for key, text in self.derived:
+            read = [group for name in expressions.parse(text).keys for group in found.get(name, ())]
+            found[key] = [group for i, group in enumerate(read) if group not in read[:i]]
+        return found
 
     @cached_property
     def _first_seed(self) -> int:
@@ -213,7 +224,9 @@ class Definition:
             "where": self.where,
             "base": self.base,
             "groups": [
-                {"keys": group.keys, "rows": group.rows} | ({"span": group.span} if group.span else {})
+                {"keys": group.keys, "rows": group.rows}
+                | ({"span": group.span} if group.span else {})
+                | ({"sampled": True} if group.sampled else {})
                 for group in self.groups
             ],
             "derived": self.derived,
@@ -224,7 +237,10 @@ class Definition:
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> Definition:
         """The definition in what :meth:`plain` gave."""
-        groups = tuple(Group(tuple(group["keys"]), group["rows"], group.get("span", ())) for group in plain["groups"])
+        groups = tuple(
+            Group(tuple(group["keys"]), group["rows"], group.get("span", ()), group.get("sampled", False))
+            for group in plain["groups"]
+        )
         derived = tuple((key, text) for key, text in plain["derived"])
         return cls(plain["name"], plain["where"], plain["base"], groups, derived, plain["seeds"])
 

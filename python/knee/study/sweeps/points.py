@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -38,16 +39,30 @@ def averaged(sweep: Sweep, runs: pl.DataFrame) -> pl.DataFrame:
         gave the same figure, from which no interval follows.
     """
     keys = [column.name for column in sweep.columns]
+    good = runs.filter(pl.col("error").is_null()).sort("run")
+    return _means(good, keys, pl.len().alias("seeds"))
+
+
+def pooled(points: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """A row for each set of values of ``keys``: the means over its points, which samples of networks differ in.
+
+    Returns:
+        The columns of :func:`averaged`, with ``samples``, the number of points. An interval is that of the mean over
+        the points, each of which counts once, whatever the number of its seeds.
+    """
+    return _means(points, keys, pl.col("seeds").sum(), pl.len().alias("samples"))
+
+
+def _means(rows: pl.DataFrame, keys: Sequence[str], *counts: pl.Expr) -> pl.DataFrame:
+    """The mean of each figure over the rows with the same keys, and half the width of its confidence interval."""
     means = [pl.col(name).mean() for name in RUN]
     spreads = [
         pl.when(pl.col(name).min() < pl.col(name).max()).then(pl.col(name).std()).alias(f"{name} half") for name in RUN
     ]
-    counts = [pl.col(name).count().alias(f"{name} count") for name in RUN]
-    first, number = pl.col("run").min(), pl.len().alias("seeds")
-    good = runs.filter(pl.col("error").is_null()).sort("run")
+    known = [pl.col(name).count().alias(f"{name} count") for name in RUN]
     # Over seeds alone there is one point; a group by nothing is not possible.
-    grouped = good.group_by(keys or [pl.lit(0).alias("all")], maintain_order=True)
-    points = grouped.agg(first, number, *means, *spreads, *counts)
+    grouped = rows.group_by(list(keys) or [pl.lit(0).alias("all")], maintain_order=True)
+    points = grouped.agg(pl.col("run").min(), *counts, *means, *spreads, *known)
     table = pl.Series([None, None, *STUDENT], dtype=pl.Float64)
 
     def quantile(count: pl.Expr) -> pl.Expr:

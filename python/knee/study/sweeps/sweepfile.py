@@ -346,7 +346,7 @@ def _samples(sampled: Mapping[str, Sampled], options: Section) -> Group:
         raise Refused("a sampled axis is tied", "sampled axes go together anyway", key="zip")
     drawn = _draw(options.sampling, len(sampled), number, options.sampling_seed)
     rows = [[axis.at(part) for axis, part in zip(sampled.values(), row, strict=True)] for row in drawn]
-    return Group(tuple(sampled), rows)
+    return Group(tuple(sampled), rows, sampled=True)
 
 
 def _draw(sampling: str, dimensions: int, number: int, seed: int) -> list[list[float]]:

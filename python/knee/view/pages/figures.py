@@ -33,4 +33,5 @@ def prepared(chart: Chart) -> Figure:
     size = {1: "flat", 2: "tall"}.get(rows, "tallest")
     if chart.empty:
         return Figure(chart.key, chart.title, "", size, chart.panels[0].note or "", {})
-    return Figure(chart.key, chart.title, " ".join(chart.caption), size, "", spec(chart))
+    caption = " ".join([*chart.caption, chart.note]).strip()
+    return Figure(chart.key, chart.title, caption, size, "", spec(chart))

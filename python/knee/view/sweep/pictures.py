@@ -20,7 +20,7 @@ from knee.figures.thin import Floats
 from knee.scenario.units import near, shown
 from knee.study.sweeps.columns import Column
 from knee.study.sweeps.dataset import collected
-from knee.study.sweeps.points import averaged
+from knee.study.sweeps.points import averaged, pooled
 from knee.view.chart import Band, Bars, Boxes, Chart, Heat, Line, Marks, Panel, XAxis, by_name, ecdf, five_numbers
 from knee.view.palette import INK, VIRIDIS, many_styles
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 KINDS = ("lines", "bar", "box", "ecdf", "heat", "pareto")
 #: Most panels and lines; more would not be legible.
 MOST_PANELS, MOST_LINES = 12, 60
+#: An axis with more values than this makes groups only where it is asked to.
+MOST_GROUPS = 12
 #: Longest line of an axis's title, characters.
 _TITLE = 34
 #: Most values of an axis that all have a tick.
@@ -46,9 +48,11 @@ class Picture:
         kind: one of :data:`KINDS`.
         figure: the figure: on the vertical axis; of a distribution on the horizontal one, of a heat map the colour.
         over: the key across; of a Pareto front the figure across.
-        by: the key of the lines, bars, boxes or colours, or of the rows of a heat map; None for none.
+        by: the key of the lines, bars, boxes or colours, or of the rows of a heat map; by default the algorithm, or
+            else another axis of the grid.
         panels: the key of the panels; None for one panel.
-        at: the values that other keys have, in the words of scenario files; by default the first of each.
+        at: the values that other keys have, in the words of scenario files; by default the first of each axis of the
+            grid. Figures are over all samples of sampled keys. The figure says what is held and what is pooled.
     """
 
     kind: str = "lines"
@@ -79,12 +83,18 @@ def chart(sweep: Sweep, picture: Picture) -> Chart:
         [],
         _across(picture, chosen),
         columns,
+        chosen.note,
     )
 
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The points of each panel, with the columns that a figure needs."""
+    """The points of each panel, with the columns that a figure needs.
+
+    Attributes:
+        scattered: whether the points over `over` are samples of several keys, between which nothing is.
+        note: what is held, and what is pooled.
+    """
 
     panels: list[tuple[str, pl.DataFrame]]
     runs: pl.DataFrame
@@ -92,6 +102,8 @@ class _Chosen:
     over: Column | None
     by: Column | None
     values: dict[str, list[Any]]
+    scattered: bool
+    note: str
 
 
 def _chosen(sweep: Sweep, picture: Picture) -> _Chosen:
@@ -104,48 +116,110 @@ def _chosen(sweep: Sweep, picture: Picture) -> _Chosen:
     keys = [column.name for column in sweep.columns]
     if points.is_empty():
         raise InputError(f"{sweep.folder} has no finished run to draw.")
-    free = [group.keys[0] for group in sweep.definition.groups if len(group.rows) > 1 and group.keys[0] in columns]
-    over = picture.over
     wanted = [picture.figure]
     if picture.kind == "pareto":
-        wanted.append(over or "queue_delay_mean_ms")
+        wanted.append(picture.over or "queue_delay_mean_ms")
         _figure(wanted[-1])
-        across = None
-    elif picture.kind == "ecdf":
-        across = None
-    else:
-        across = _column(columns, over or next(iter(free), None))
     for name in wanted:
         if points[name].null_count() == points.height:
             there = [each for each in RUN if points[each].null_count() < points.height]
             raise InputError(f"No run of {sweep.folder} has the figure {name}; expected one of {', '.join(there)}.")
-    used = [key for key in (across.key if across else None, picture.by, picture.panels) if key]
-    by = _column(columns, picture.by)
-    if by is None and picture.kind != "pareto":
-        by = _column(columns, next((key for key in free if key not in used), None))
-    panels = _column(columns, picture.panels)
-    if picture.kind not in ("pareto", "ecdf") or picture.at:
-        whole = picture.kind in ("pareto", "ecdf")
-        points = _held(
-            sweep,
-            points,
-            columns,
-            [column.key for column in (across, by, panels) if column],
-            picture.at,
-            rest=not whole,
-        )
-    values = {column.key: _values(points, column) for column in (across, by, panels) if column is not None}
+    across, by, panels = (_column(columns, key) for key in _axes(sweep, picture, columns))
+    used = [column for column in (across, by, panels) if column is not None]
+    points, note = _reduced(sweep, points, picture, columns, used)
+    values = {column.key: _values(points, column) for column in used}
     if by is not None and len(values[by.key]) > MOST_LINES and picture.kind == "lines":
         raise InputError(f"{by.key} has {len(values[by.key])} values; expected at most {MOST_LINES} lines.")
+    behind = sweep.definition.sources.get(across.key, ()) if across is not None else ()
+    scattered = any(group.sampled and len(group.keys) > 1 for group in behind)
     if panels is None:
-        return _Chosen([("", points)], runs, keys, across, by, values)
+        return _Chosen([("", points)], runs, keys, across, by, values, scattered, note)
     if len(values[panels.key]) > MOST_PANELS:
         raise InputError(f"{panels.key} has {len(values[panels.key])} values; expected at most {MOST_PANELS} panels.")
     made = [
         (f"{panels.key}: {_said(value, panels)}", points.filter(pl.col(panels.name).eq_missing(pl.lit(value))))
         for value in values[panels.key]
     ]
-    return _Chosen(made, runs, keys, across, by, values)
+    return _Chosen(made, runs, keys, across, by, values, scattered, note)
+
+
+def _axes(sweep: Sweep, picture: Picture, columns: Mapping[str, Column]) -> tuple[str | None, str | None, str | None]:
+    """The keys across, of the groups, and of the panels: those asked for, or the default."""
+    groups = {
+        group.keys[0]: group for group in sweep.definition.groups if len(group.rows) > 1 and group.keys[0] in columns
+    }
+    sampled = [key for key, group in groups.items() if group.sampled]
+    algorithms = [key for key in columns if key.endswith(".cc") and key not in sampled]
+    algorithms = [key for key in algorithms if any(len(group.rows) > 1 for group in sweep.definition.sources[key])]
+    grid = [key for key in groups if key not in algorithms and key not in sampled]
+    across = picture.over
+    if picture.kind in ("pareto", "ecdf"):
+        across = None
+    elif across is None:
+        order = [*grid, *sampled, *algorithms] if picture.kind == "lines" else [*grid, *algorithms, *sampled]
+        across = next((key for key in order if key not in (picture.by, picture.panels)), None)
+    used = [
+        group
+        for key in (across, picture.panels, *picture.at)
+        if key is not None
+        for group in sweep.definition.sources.get(key, ())
+    ]
+    few = [key for key in grid if len(groups[key].rows) <= MOST_GROUPS]
+    free = (key for key in (*algorithms, *few) if not any(one in used for one in sweep.definition.sources[key]))
+    by = picture.by or next(free, None)
+    return across, by, picture.panels
+
+
+def _reduced(
+    sweep: Sweep, points: pl.DataFrame, picture: Picture, columns: Mapping[str, Column], used: Sequence[Column]
+) -> tuple[pl.DataFrame, str]:
+    """The points that a figure shows, and what it says of the others.
+
+    Axes of the grid that are not in `used` are held, at the value asked for or their first one; distributions and
+    Pareto fronts show all of them. Figures are over all samples: of bars and lines the means.
+    """
+    whole = picture.kind in ("pareto", "ecdf")
+    held = []
+    for key, value in picture.at.items():
+        column = _column(columns, key)
+        assert column is not None
+        kept = points.filter(pl.col(column.name).eq_missing(pl.lit(column.typed(value), dtype=column.dtype())))
+        if kept.is_empty():
+            there = ", ".join(_said(each, column) for each in _values(points, column)[:20])
+            raise InputError(f"No point has {key} = {value}; there are: {there}.")
+        points = kept
+        held.append(f"{key} = {_said(points[column.name][0], column)}")
+    sources = sweep.definition.sources
+    drawn = [group for column in used for group in sources.get(column.key, ())]
+    asked = [group for key in picture.at for group in sources.get(key, ())]
+    several = [group for group in sweep.definition.groups if len(group.rows) > 1 and group.keys[0] in columns]
+    for group in several:
+        if whole or group.sampled or group in drawn or group in asked:
+            continue
+        mine = [columns[key] for key in group.keys if key in columns]
+        first = points.row(0, named=True)
+        values = pl.all_horizontal(
+            pl.col(each.name).eq_missing(pl.lit(first[each.name], dtype=each.dtype())) for each in mine
+        )
+        points = points.filter(values)
+        said = ", ".join(f"{each.key} = {_said(first[each.name], each)}" for each in mine)
+        held.append(f"{said} (the first of {len(group.rows)})")
+    note = f"At {', '.join(held)}." if held else ""
+    samples = [group for group in several if group.sampled and group not in asked]
+    if whole or not samples:
+        return points, note
+    names = list(dict.fromkeys(column.name for column in used))
+    over = pooled(points, names)
+    if over["samples"].max() == 1:
+        return points, note
+    counts = points.group_by(names or [pl.lit(0)]).agg(pl.col(picture.figure).count())[picture.figure]
+    least, most = counts.min(), counts.max()
+    number = f"{most}" if least == most else f"{least} to {most}"
+    keys = ", ".join(key for group in samples for key in group.keys)
+    told = f"the {number} samples of {keys}"
+    intervals = ", with 95 % confidence intervals" if picture.kind in ("lines", "bar") else ""
+    told = f"All runs of {told}." if picture.kind == "box" else f"Means over {told}{intervals}."
+    return points if picture.kind == "box" else over, f"{note} {told}".strip()
 
 
 def _figure(name: str) -> None:
@@ -159,32 +233,6 @@ def _column(columns: Mapping[str, Column], key: str | None) -> Column | None:
     if key not in columns:
         raise InputError(f"The sweep does not vary {shown(key)}; {near(key, list(columns))}.")
     return columns[key]
-
-
-def _held(
-    sweep: Sweep,
-    points: pl.DataFrame,
-    columns: Mapping[str, Column],
-    used: Sequence[str],
-    at: Mapping[str, Any],
-    *,
-    rest: bool,
-) -> pl.DataFrame:
-    """The points where keys have the values that are asked for; `rest`: all other keys their first."""
-    for key, value in at.items():
-        column = _column(columns, key)
-        assert column is not None
-        kept = points.filter(pl.col(column.name).eq_missing(pl.lit(column.typed(value), dtype=column.dtype())))
-        if kept.is_empty():
-            there = ", ".join(_said(each, column) for each in _values(points, column)[:20])
-            raise InputError(f"No point has {key} = {value}; there are: {there}.")
-        points = kept
-    for group in sweep.definition.groups if rest else ():
-        if any(key in used or key in at for key in group.keys) or group.keys[0] not in columns:
-            continue
-        column = columns[group.keys[0]]
-        points = points.filter(pl.col(column.name).eq_missing(pl.lit(points[column.name][0], dtype=column.dtype())))
-    return points
 
 
 def _values(points: pl.DataFrame, column: Column) -> list[Any]:
@@ -249,8 +297,9 @@ def _lines(points: pl.DataFrame, picture: Picture, chosen: _Chosen) -> Panel:
         x, y, half = _places(known, over, chosen), known[name].cast(pl.Float64).to_numpy(), _halves(known, name)
         # Only where seeds differ: equal figures say nothing about how far others would be apart.
         spread = half if half.any() else None
-        lines.append(Line(label, x, y, colour, 1.4 if over.numeric else 0.0, dash, marker=marker, half=spread))
-        if over.numeric and spread is not None:
+        joined = over.numeric and not chosen.scattered
+        lines.append(Line(label, x, y, colour, 1.4 if joined else 0.0, dash, marker=marker, half=spread))
+        if joined and spread is not None:
             low, high = (np.where(half > 0, y + sign * half, np.nan) for sign in (-1, 1))
             bands.append(Band("", x, low, high, colour, 0.18))
     return Panel(_label(name), lines, bands, unit=RUN[name].unit)
@@ -278,18 +327,16 @@ def _bars(points: pl.DataFrame, picture: Picture, chosen: _Chosen) -> Panel:
 
 
 def _boxes(points: pl.DataFrame, picture: Picture, chosen: _Chosen) -> Panel:
-    """Boxes over the seeds of each point."""
+    """Boxes over the seeds of each point, and over all samples."""
     name = picture.figure
     boxes = []
     for label, mine, colour, x, width in _side_by_side(points, chosen):
-        fives, beyond, places = [], [], []
-        for place, values in zip(x, _of_points(mine, name, chosen), strict=True):
-            if values:
-                five, out = five_numbers(values)
-                fives.append(five)
-                beyond.append(out)
-                places.append(place)
-        boxes.append(Boxes(label, np.array(places), fives, colour, 0.9 * width, beyond))
+        pools: dict[float, list[float]] = {}
+        for place, values in zip(x.tolist(), _of_points(mine, name, chosen), strict=True):
+            pools.setdefault(place, []).extend(values)
+        drawn = {place: five_numbers(values) for place, values in pools.items() if values}
+        fives, beyond = [five for five, _ in drawn.values()], [out for _, out in drawn.values()]
+        boxes.append(Boxes(label, np.array(list(drawn)), fives, colour, 0.9 * width, beyond))
     return Panel(_label(name), boxes=boxes, floor=None, unit=RUN[name].unit)
 
 
