@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
 import pytest
@@ -83,6 +84,46 @@ def test_the_page_draws_what_is_chosen(page: Path) -> None:
     assert pareto == ["5 Mbit/s", "10 Mbit/s", "Pareto front"]
     assert "Means over the seeds" in about
     assert told["console"] == []
+
+
+@needs_chromium
+def test_the_page_is_over_all_samples(tiny: Path) -> None:
+    """The first of many sampled networks may show the reverse of all of them."""
+    base = {"link": {"rate": "10 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}], "duration": "1 s"}
+    axes = {
+        "link.rate": "uniform(1 Mbit/s, 9 Mbit/s)",
+        "flows.0.rtt": "uniform(5 ms, 9 ms)",
+        "flows.0.cc": ["reno", "cubic"],
+    }
+    sweep = sweeps.Sweep(tiny / "s", sweepfile.read(base, axes, samples=5), {})
+    writer = dataset.Writer(tiny / "s", sweep.definition)
+    writer.add(work.Part([{"run": i, "seed": 1, **dict.fromkeys(RUN, float(i * i))} for i in range(1, 11)]))
+    writer.flush()
+    sweep.write_page()
+    probe = (
+        CHANGE
+        + """
+    const shown = async (kind) => {
+      set("kind", kind);
+      await drawAllCharts();
+      return charts.of(chart).chart.panels[0].items.filter(({ kind }) => kind !== "band").map(({ name, x, y, half, width }) => (
+        [name, [...x].length, [...y], [...half ?? []], width]));
+    };
+    const first = await shown("lines");
+    set("over", "2");
+    return [first, await shown("bars"), document.getElementById("about").textContent];
+    """
+    )
+    told = look(tiny / "s" / "sweep.html", probe=probe)
+    assert told["console"] == []
+    lines, bars, about = told["probe"]
+    assert [(name, count, width) for name, count, _, _, width in lines] == [("reno", 5, 0), ("cubic", 5, 0)]
+    (_, _, means, halves, _) = bars[0]
+    values = {"reno": [1, 9, 25, 49, 81], "cubic": [4, 16, 36, 64, 100]}
+    assert means == [sum(values["reno"]) / 5, sum(values["cubic"]) / 5]
+    # Student's t for 4 degrees of freedom.
+    assert halves == pytest.approx([2.776 * stdev(each) / 5**0.5 for each in values.values()])
+    assert "Means over all samples of link.rate, flows.0.rtt with the 95 % confidence intervals" in about
 
 
 @needs_chromium

@@ -163,7 +163,9 @@ def test_a_figure_is_over_all_samples_and_says_what_it_holds(
     """A comparison of algorithms in the first of many sampled networks may be the reverse of that over all of them."""
     random = data.draw(st.randoms(use_true_random=False))
     with TemporaryDirectory() as folder:
-        made = _network(Path(folder) / "s", samples, {"link.queue": queues} if queues else {}, lambda _: random.random())
+        made = _network(
+            Path(folder) / "s", samples, {"link.queue": queues} if queues else {}, lambda _: random.random()
+        )
         runs = made.runs.collect()
         given: dict[str, Any] = {"figure": "jain", "over": "flows.0.cc", "panels": "link.queue" if queues else None}
         for held in (False, True) if queues else (False,):
@@ -173,7 +175,9 @@ def test_a_figure_is_over_all_samples_and_says_what_it_holds(
             boxes, bars = (chart(made, Picture(kind, **given)) for kind in ("box", "bar"))
             where = pl.col("flows.0.cc") == "reno"
             for i in range(len(boxes.panels)):
-                mine = runs.filter(where) if held or not queues else runs.filter(where, pl.col("link.queue") == queues[i])
+                mine = (
+                    runs.filter(where) if held or not queues else runs.filter(where, pl.col("link.queue") == queues[i])
+                )
                 assert boxes.panels[i].boxes[0].five[0][2] == pytest.approx(mine["jain"].median())
                 assert bars.panels[i].bars[0].y[0] == pytest.approx(mine["jain"].mean())
                 networks = mine.group_by("link.rate_mbps").agg(pl.col("jain").mean())["jain"]
@@ -201,7 +205,9 @@ def test_without_by_the_algorithm_makes_the_groups(tmp_path: Path) -> None:
 def test_what_is_held_stands_in_the_file(tmp_path: Path) -> None:
     made = _network(tmp_path / "s", 3, {"link.queue": ["pfifo", "pie"]}, float)
     for ending in (".svg", ".html"):
-        figure = made.plot(tmp_path / f"figure{ending}", kind="box", over="flows.0.cc", by="flows.0.cc", at={"link.queue": "pie"})
+        figure = made.plot(
+            tmp_path / f"figure{ending}", kind="box", over="flows.0.cc", by="flows.0.cc", at={"link.queue": "pie"}
+        )
         text = re.sub(r"\s+", " ", (tmp_path / f"figure{ending}").read_text())
         assert figure.chart.note == "At link.queue = pie. All runs of the 3 samples of link.rate, flows.0.rtt."
         assert figure.chart.note in text

@@ -12,7 +12,7 @@ from knee.errors import KneeError
 from knee.figures.register import RUN
 from knee.scenario.shipped import called
 from knee.scenario.units import quantity
-from knee.study.sweeps.points import averaged, same_seeds
+from knee.study.sweeps.points import averaged, quantile_of_t, same_seeds
 from knee.system.text import visible
 from knee.view import pages
 from knee.view.numbers import NONE, decimals_for, fixed
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Most points that the page has, and about the most cells of its table; sweep.parquet has all.
 MOST_POINTS, MOST_CELLS = 20_000, 4000
+#: Degrees of freedom from which on quantiles of Student's t hardly change.
+_MOST_T = 200
 
 
 def page(sweep: Sweep, runs: pl.DataFrame) -> str:
@@ -79,6 +81,9 @@ def _data(sweep: Sweep, points: pl.DataFrame) -> dict[str, object]:
     known = _known(points)
     axes, places = [], []
     groups = {key: i for i, group in enumerate(sweep.definition.groups) for key in group.keys}
+    sampled = {key for group in sweep.definition.groups if group.sampled for key in group.keys}
+    # As many points as can be pooled, and the last for more.
+    most = min(max((len(group.rows) for group in sweep.definition.groups if group.sampled), default=0), _MOST_T)
     for column in sweep.columns:
         values = points[column.name].unique(maintain_order=True)
         values = values.sort(nulls_last=True) if column.numeric else values
@@ -89,6 +94,7 @@ def _data(sweep: Sweep, points: pl.DataFrame) -> dict[str, object]:
                 "key": visible(column.key),
                 "unit": column.unit,
                 "group": groups.get(column.key, -1),
+                "sampled": column.key in sampled,
                 "scattered": _scattered(sweep, column.key),
                 "values": [visible(_said(value, column.unit)) for value in values],
                 "numbers": values.to_list() if column.numeric and values.null_count() == 0 else None,
@@ -103,6 +109,7 @@ def _data(sweep: Sweep, points: pl.DataFrame) -> dict[str, object]:
         "points": places,
         "runs": points["run"].to_list(),
         "seeds": points["seeds"].to_list(),
+        "t": [rounded(quantile_of_t(freedom), 4) for freedom in range(1, most)],
         "same": visible(same_seeds(sweep) or ""),
         "means": {name: [rounded(value) for value in points[name]] for name in known},
         "halves": {name: [rounded(value, 3) for value in points[f"{name} half"]] for name in known},

@@ -12,19 +12,26 @@ at("figure").append(...figures.map((each) => option(...each)));
 at("other").append(...figures.map((each) => option(...each)));
 at("over").append(...axes.map((each) => option(...each)));
 for (const id of ["by", "panels"]) at(id).append(option("nothing", NONE), ...axes.map((each) => option(...each)));
-// At first: the first axis across, the second as lines, the third as panels; all others stand at their first value.
+// At first: the first axis of the grid across, algorithms as lines, the next axis as panels; all others stand at their
+// first value, and figures are over all samples.
 const free = data.axes.flatMap(({ group, values }, i) => (
   group >= 0 && values.length > 1 && data.axes.findIndex((other) => other.group === group) === i ? [i] : []));
-at("over").value = String(free[0] ?? 0);
-at("by").value = String(free[1] ?? NONE);
-at("panels").value = String(free.slice(2).find((i) => data.axes[i].values.length <= MOST_PANELS) ?? NONE);
+const algorithm = (i) => data.axes[i].key.endsWith(".cc") && !data.axes[i].sampled;
+const algorithms = free.filter(algorithm);
+const grid = free.filter((i) => !algorithm(i) && !data.axes[i].sampled);
+const first = [...grid, ...free.filter((i) => data.axes[i].sampled), ...algorithms];
+const groups = [...algorithms, ...grid].filter((i) => i !== first[0]);
+at("over").value = String(first[0] ?? 0);
+at("by").value = String(groups[0] ?? NONE);
+at("panels").value = String(groups.slice(1).find((i) => data.axes[i].values.length <= MOST_PANELS) ?? NONE);
 const delay = data.figures.findIndex(({ name }) => name === "queue_delay_mean_ms");
 const use = data.figures.findIndex(({ name }) => name === "utilization");
 // A sweep with probes asks for latency under load; else for the queue's delay.
 const probed = data.figures.findIndex(({ name }) => name === "latency_increase_p99_ms");
 at("figure").value = String(Math.max(probed < 0 ? delay : probed, 0));
 at("other").value = String(Math.max(delay, 0));
-const fixed = data.axes.map(() => 0);
+const ALL = -1;
+const fixed = data.axes.map(({ sampled }) => (sampled ? ALL : 0));
 
 const numbers = (axis) => axis.numbers ?? [];
 const logarithmic = (axis) => numbers(axis).length > 2 && Math.min(...numbers(axis)) > 0
@@ -61,6 +68,7 @@ function controls(choice) {
   at("by").parentNode.firstChild.textContent = { lines: "lines by ", bars: "beside each other ", heat: "and ", pareto: "colours by " }[choice.kind];
   at("fixed").replaceChildren(...rest(choice).map((i) => {
     const select = document.createElement("select");
+    if (data.axes[i].sampled) select.append(option(`all ${data.axes[i].values.length} samples`, ALL));
     select.append(...data.axes[i].values.map((value, k) => option(value, k)));
     select.value = String(fixed[i]);
     select.addEventListener("change", () => { fixed[i] = Number(select.value); draw(); });
@@ -73,7 +81,7 @@ function controls(choice) {
 /** The rows that are shown, by panel and by line. */
 function shown(choice) {
   const held = rest(choice);
-  const rows = data.runs.flatMap((_, row) => (held.every((i) => data.points[i][row] === fixed[i]) ? [row] : []));
+  const rows = data.runs.flatMap((_, row) => (held.every((i) => fixed[i] === ALL || data.points[i][row] === fixed[i]) ? [row] : []));
   const group = (list, axis) => {
     const made = new Map();
     for (const row of list) {
@@ -89,20 +97,47 @@ function shown(choice) {
 const style = (key) => data.styles[key % data.styles.length];
 const nameOf = (choice, key) => (choice.by === NONE ? "" : data.axes[choice.by].values[key]);
 
+/**
+ * What is drawn of a group: at each value of the axis across the mean over its points, which samples differ in. An
+ * interval is that of the mean over the points, each of which counts once. A mean over several points is no run's.
+ */
+function means(choice, rows) {
+  const { name } = data.figures[choice.figure];
+  const made = new Map();
+  for (const row of rows) {
+    if (data.means[name][row] === null) continue;
+    const at = choice.over === NONE || !data.axes.length ? 0 : data.points[choice.over][row];
+    if (!made.has(at)) made.set(at, []);
+    made.get(at).push(row);
+  }
+  return [...made].map(([at, own]) => {
+    if (own.length === 1) return { at, row: own[0], mean: data.means[name][own[0]], half: data.halves[name][own[0]] ?? 0 };
+    const values = own.map((row) => data.means[name][row]);
+    const mean = values.reduce((sum, value) => sum + value, 0) / own.length;
+    const square = values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (own.length - 1);
+    const t = data.t[Math.min(own.length - 2, data.t.length - 1)];
+    return { at, row: null, mean, half: t * Math.sqrt(square / own.length) };
+  });
+}
+
+/** The sampled keys that a figure is over. */
+const pooled = (choice) => (choice.kind === "pareto" ? [] : rest(choice).filter((i) => fixed[i] === ALL)
+  .flatMap((i) => data.axes.filter(({ group }) => group === data.axes[i].group).map(({ key }) => key)));
+
 /** Lines with the confidence intervals of their means; only markers over an axis without an order. */
 function lines(choice, groups) {
   const axis = data.axes[choice.over];
-  const { name } = data.figures[choice.figure];
-  return groups.flatMap(([key, rows]) => {
-    const kept = rows.filter((row) => data.means[name][row] !== null);
-    if (axis?.numbers) kept.sort((a, b) => data.points[choice.over][a] - data.points[choice.over][b]);
+  return groups.flatMap(([key, list]) => {
+    const points = means(choice, list);
+    if (axis?.numbers) points.sort((a, b) => a.at - b.at);
     const { colour, dash, marker } = style(key);
-    const x = kept.map((row) => (axis ? place(axis, data.points[choice.over][row]) : 0));
-    const y = kept.map((row) => data.means[name][row]);
+    const x = points.map(({ at }) => (axis ? place(axis, at) : 0));
+    const y = points.map(({ mean }) => mean);
+    const rows = points.map(({ row }) => row);
     // Only where seeds differ: equal figures say nothing about how far others would be apart.
-    const half = kept.map((row) => data.halves[name][row] ?? 0);
+    const half = points.map((point) => point.half);
     const joined = axis?.numbers && !axis.scattered;
-    const main = { kind: "line", name: nameOf(choice, key), x, y, half, rows: kept, colour, dash, marker, width: joined ? 1.8 : 0 };
+    const main = { kind: "line", name: nameOf(choice, key), x, y, half, rows, colour, dash, marker, width: joined ? 1.8 : 0 };
     if (!joined || !half.some((each) => each > 0)) return [main];
     const edge = (sign) => y.map((value, i) => (half[i] > 0 ? value + sign * half[i] : NaN));
     return [{ kind: "band", x, low: edge(-1), high: edge(1), colour, opacity: 0.18 }, main];
@@ -111,30 +146,25 @@ function lines(choice, groups) {
 
 /** Bars side by side at each value of an axis. */
 function bars(choice, groups) {
-  const axis = data.axes[choice.over];
-  const { name } = data.figures[choice.figure];
   const width = 0.8 / Math.max(groups.length, 1);
-  return groups.map(([key, rows], k) => {
-    const kept = rows.filter((row) => data.means[name][row] !== null);
-    const at = (row) => (axis ? data.points[choice.over][row] : 0);
+  return groups.map(([key, list], k) => {
+    const points = means(choice, list);
     return {
-      kind: "bars", name: nameOf(choice, key), width: 0.94 * width, colour: style(key).colour, rows: kept,
-      x: kept.map((row) => at(row) + (k + 0.5) * width - 0.4), y: kept.map((row) => data.means[name][row]),
-      half: kept.map((row) => data.halves[name][row] ?? 0),
+      kind: "bars", name: nameOf(choice, key), width: 0.94 * width, colour: style(key).colour, rows: points.map(({ row }) => row),
+      x: points.map(({ at }) => at + (k + 0.5) * width - 0.4), y: points.map(({ mean }) => mean), half: points.map(({ half }) => half),
     };
   });
 }
 
 function heat(choice, groups, range) {
   const [across, up] = [data.axes[choice.over], data.axes[choice.by]];
-  const { name } = data.figures[choice.figure];
   const z = (up?.values ?? [""]).map(() => across.values.map(() => null));
   const rows = z.flatMap((line) => line.map(() => null));
   for (const [key, list] of groups) {
-    for (const row of list) {
-      const [i, j] = [data.points[choice.over][row], up ? key : 0];
-      z[j][i] = data.means[name][row];
-      rows[j * across.values.length + i] = row;
+    for (const { at, row, mean } of means(choice, list)) {
+      const j = up ? key : 0;
+      z[j][at] = mean;
+      rows[j * across.values.length + at] = row;
     }
   }
   return [{ kind: "heat", z, rows, low: range[0], high: range[1], colours: data.heat }];
@@ -199,9 +229,10 @@ function draw() {
   const panels = shown(choice);
   const figure = data.figures[choice.figure];
   const rows = panels.flatMap(([, groups]) => groups.flatMap(([, list]) => list));
-  const known = rows.filter((row) => data.means[figure.name][row] !== null);
-  const all = known.map((row) => data.means[figure.name][row]);
-  const top = Math.max(...known.map((row) => data.means[figure.name][row] + (data.halves[figure.name][row] ?? 0)));
+  const known = panels.flatMap(([, groups]) => groups.flatMap(([, list]) => means(choice, list)));
+  const all = choice.kind === "pareto" ? rows.map((row) => data.means[figure.name][row]).filter((value) => value !== null)
+    : known.map(({ mean }) => mean);
+  const top = Math.max(...known.map(({ mean, half }) => mean + half));
   const up = choice.kind === "heat" ? (data.axes[choice.by]?.values ?? [""]) : null;
   const fromZero = (choice.kind === "lines" || choice.kind === "bars") && Math.min(...all, 0) === 0;
   const chart = {
@@ -223,8 +254,10 @@ function draw() {
   const intervals = choice.kind === "lines" || choice.kind === "bars" ? " with the 95 % confidence intervals of the means" : "";
   const bands = data.same ? `; ${data.same}` : intervals;
   const by = { lines: "Lines", bars: "Bars", pareto: "Colours" }[choice.kind];
+  const samples = pooled(choice);
+  const means_over = `Means over all samples of ${samples.join(", ")}${intervals}. `;
   at("about").textContent = (choice.by === NONE || !by ? "" : `${by} by ${data.axes[choice.by].key}. `)
-    + (several ? `Means over the seeds${bands}. ` : "") + `Click a point to see its run.${over}`;
+    + (samples.length ? means_over : (several ? `Means over the seeds${bands}. ` : "") + `Click a point to see its run.`) + over;
 }
 
 const titleOf = ({ kind, figure, other }) => (kind === "pareto"
