@@ -71,6 +71,33 @@ _ASK = """
 """
 
 
+#: What `Tab.cut_tables` asks: how each table that is wider than a box around it is cut, and where that box is. What is
+#: folded is opened first.
+_CUT = """(() => {
+  for (const folded of document.querySelectorAll("details")) folded.open = true;
+  const cut = (inner, at) => {
+    for (let box = at; box; box = box.parentElement) {
+      const { overflowX } = getComputedStyle(box);
+      const { left, top } = box.getBoundingClientRect();
+      const right = box === document.documentElement ? innerWidth : left + box.clientLeft + box.clientWidth;
+      if (overflowX === "visible" && box !== document.documentElement) continue;
+      if (inner.getBoundingClientRect().right <= right + 1) continue;
+      return { how: overflowX, right: right + scrollX, top: top + scrollY, height: box.clientHeight };
+    }
+    return null;
+  };
+  return [...document.querySelectorAll("table")].filter((table) => table.getClientRects().length).flatMap((table) => {
+    const name = table.closest("[id]")?.id ?? table.textContent.trim().slice(0, 40);
+    const lost = [...table.querySelectorAll("th, td")].filter((cell) => (
+      getComputedStyle(cell).overflowX !== "visible" && cell.scrollWidth > cell.clientWidth + 1));
+    return [cut(table, table.parentElement), ...lost.map(() => ({ how: "hidden" }))].filter(Boolean)
+      .map((each) => ({ name, ...each }));
+  });
+})()"""
+#: Pixels by which a table's edge is darker than what is left of it, of 255, at least, where a shadow says that it goes on.
+_SHADOW = 20
+
+
 class Browser:
     """A running Chromium."""
 
@@ -225,6 +252,28 @@ class Tab:
             self.call("Input.dispatchTouchEvent", type="touchMove" if i else "touchStart", touchPoints=points)
         self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
 
+    def cut_tables(self) -> list[str]:
+        """The tables that are wider than their box, and nobody sees it: nothing scrolls, or no shadow is at the edge."""
+        told = []
+        for each in self.evaluate(_CUT):
+            if each["how"] not in ("auto", "scroll"):
+                told.append(f"{each['name']}: cut off")
+            elif self._shade(each) < _SHADOW:
+                told.append(f"{each['name']}: scrolls without a sign of it")
+        return told
+
+    def _shade(self, box: dict[str, float]) -> float:
+        """How much darker the right edge of a box is than what is 30 px left of it, in the median of its rows."""
+        import io
+
+        import numpy as np
+        from matplotlib.image import imread
+
+        clip = {"x": box["right"] - 32, "y": box["top"], "width": 32, "height": min(box["height"], 400), "scale": 1}
+        shot = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
+        pixels = 255 * imread(io.BytesIO(base64.b64decode(shot["data"])), format="png")[..., :3].mean(axis=2)
+        return float(np.median(pixels[:, :3].mean(axis=1) - pixels[:, -3:].mean(axis=1)))
+
     def screenshot(self, path: Path, whole: bool = True) -> None:
         """A picture of the page."""
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=whole, **(self._whole() if whole else {}))
@@ -267,12 +316,18 @@ def look(page: Path, width: int = DESKTOP, probe: str = "") -> dict[str, Any]:
 
 
 def check_layout(page: Path, width: int, tallest: int, probe: str = "") -> dict[str, Any]:
-    """Laws of every page: nothing wider than the window, no text over text, nothing complained of, not endless.
+    """Laws of every page: nothing wider than the window or cut off unseen, no text over text, no complaint, not endless.
 
     Returns:
         What `look` does.
     """
-    told = look(page, width, probe)
+    tab = Tab(page, width)
+    try:
+        told = tab.ask(probe)
+        cut = tab.cut_tables()
+    finally:
+        tab.close()
+    assert cut == [], f"{page.name} at {width} px: {'; '.join(cut)}"
     assert told["width"] <= width, f"{page.name} is {told['width']} px wide in a window of {width}"
     assert told["console"] == []
     assert told["broken"] == []

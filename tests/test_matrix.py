@@ -234,6 +234,19 @@ def test_the_page_begins_with_the_least_fair_pair(made: tuple[Path, pl.DataFrame
 
 
 @needs_chromium
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_all_algorithms_of_the_registry_fit(made: tuple[Path, pl.DataFrame], tmp_path: Path, width: int) -> None:
+    """The cells of the maps have colours of their own, which hide what is behind them."""
+    names = list(registry.congestion_controls())
+    pairs = pl.DataFrame({"first": a, "second": b} for a in names for b in names)
+    some = made[1].head(1).drop("first", "second")
+    frame = pairs.join(some, how="cross").select(made[1].columns)
+    text = page.page(frame, matrix.scenario("cubic", "cubic", SHORT), tmp_path, lambda a, b, q: page.Place())
+    (tmp_path / "matrix.html").write_text(text, encoding="utf-8")
+    check_layout(tmp_path / "matrix.html", width, tallest=3000)
+
+
+@needs_chromium
 def test_a_cell_is_chosen_by_touch_and_by_keys_and_leads_to_its_run(made: tuple[Path, pl.DataFrame]) -> None:
     out, _ = made
     order = ["cubic", "vegas", "bbr"]

@@ -257,7 +257,7 @@ def test_pages_fit_a_phone_and_a_desktop(pages: Path, page: str, width: int) -> 
 
 @needs_chromium
 def test_the_look_sees_what_is_wrong(tmp_path: Path) -> None:
-    """The tests of pages can fail: broken images, errors, refused scripts, width, texts over each other."""
+    """The tests of pages can fail: broken images, errors, refused scripts, width, texts over each other, cut tables."""
     page = tmp_path / "bad.html"
     wide = '<p style="width: 500px">wide</p>'
     policy = "<meta http-equiv=Content-Security-Policy content=\"script-src 'sha256-AAAA'\">"
@@ -270,5 +270,12 @@ def test_the_look_sees_what_is_wrong(tmp_path: Path) -> None:
     assert any("boom" in line for line in told["console"])
     assert told["overlaps"] == ["chart: one | two"]
     assert look(page, PHONE)["width"] > PHONE
+    table = "<table><tr><td>first</td><td style='min-width: 500px'>second</td></tr></table>"
+    screen = "<meta name=viewport content='width=device-width'>"
+    for style, words in (("hidden", "cut off"), ("auto", "scrolls without a sign of it")):
+        page.write_text(f"{screen}<div id=it style='overflow-x: {style}; height: 99px'>{table}</div>")
+        with pytest.raises(AssertionError, match=f"it: {words}"):
+            check_layout(page, PHONE, 9000)
+        assert check_layout(page, DESKTOP, 9000)
     page.write_text(f"<html><head>{policy}</head><body><script>1</script></body>")
     assert any("Content Security Policy" in line for line in look(page)["console"])
