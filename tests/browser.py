@@ -94,7 +94,7 @@ _CUT = """(() => {
       .map((each) => ({ name, ...each }));
   });
 })()"""
-#: Pixels by which a table's edge is darker than what is left of it, of 255, at least, where a shadow says that it goes on.
+#: By how much of 255 a table's edge is at least darker than what is left of it, where a shadow says that it goes on.
 _SHADOW = 20
 
 
@@ -253,7 +253,7 @@ class Tab:
         self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
 
     def cut_tables(self) -> list[str]:
-        """The tables that are wider than their box, and nobody sees it: nothing scrolls, or no shadow is at the edge."""
+        """The tables that are wider than their box and do not show it: nothing scrolls, or no shadow is at the edge."""
         told = []
         for each in self.evaluate(_CUT):
             if each["how"] not in ("auto", "scroll"):
@@ -316,7 +316,7 @@ def look(page: Path, width: int = DESKTOP, probe: str = "") -> dict[str, Any]:
 
 
 def check_layout(page: Path, width: int, tallest: int, probe: str = "") -> dict[str, Any]:
-    """Laws of every page: nothing wider than the window or cut off unseen, no text over text, no complaint, not endless.
+    """Laws of every page: nothing wider than the window or cut unseen, no text over text, no complaint, not endless.
 
     Returns:
         What `look` does.

@@ -106,8 +106,8 @@ def test_the_page_is_over_all_samples(tiny: Path) -> None:
     const shown = async (kind) => {
       set("kind", kind);
       await drawAllCharts();
-      return charts.of(chart).chart.panels[0].items.filter(({ kind }) => kind !== "band").map(({ name, x, y, half, width }) => (
-        [name, [...x].length, [...y], [...half ?? []], width]));
+      return charts.of(chart).chart.panels[0].items.filter(({ kind }) => kind !== "band")
+        .map(({ name, x, y, half, width }) => ([name, [...x].length, [...y], [...half ?? []], width]));
     };
     const first = await shown("lines");
     set("over", "2");

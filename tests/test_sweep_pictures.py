@@ -186,7 +186,7 @@ def test_a_figure_is_over_all_samples_and_says_what_it_holds(
                 assert bars.panels[i].bars[0].half[0] == pytest.approx(half), "networks count, not their seeds"
             assert f"the {samples} samples of link.rate, flows.0.rtt" in boxes.note
             first = f"link.queue = {queues[0]} (the first of {len(queues)})" if queues else ""
-            assert (first in boxes.note) == (held and len(queues) > 1 or not first)
+            assert (first in boxes.note) == ((held and len(queues) > 1) or not first)
 
 
 def test_without_by_the_algorithm_makes_the_groups(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,8 @@ SAMPLING = ("latin", "random", "sobol")
 _ROWS = 30
 #: Different remarks on runs that it shows.
 _REMARKS = 5
+#: Figures of a run that are those of one of its links.
+_OF_LINKS = ("queue_delay_mean_ms", "utilization")
 #: Keys that are longer are on two lines; longer words of values may break.
 _LONG_KEY, _LONGEST_WORD = 8, 24
 
@@ -258,15 +261,26 @@ def show(made: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:
     seeds = "seed" in made.definition.keys
     traffic = names(where(RUN, "terminal-where-any"))
     known = made.runs.select(pl.col(traffic).is_not_null().any()).collect().row(0, named=True)
-    columns = [*names(where(RUN, "terminal")), *(name for name, there in known.items() if there)]
-    columns += [sort] if sort is not None and sort not in columns else []
+    figures = [*names(where(RUN, "terminal")), *(name for name, there in known.items() if there)]
+    figures += [sort] if sort is not None and sort not in figures else []
+    columns = [_Shown(name, name, RUN[name].head) for name in figures]
+    ways: dict[str, str] = {}
+    if known["reverse_goodput_mbps"]:
+        ways = _ways(made)
+        columns = [each for shown in columns for each in _by_way(shown, ways)]
     group = [column.name for column in made.columns] + (["seed"] if seeds else [])
     points = made.runs.filter(pl.col("error").is_null())
-    named = {f"={name}": pl.col(name).mean() for name in columns}
+    for way, link in ways.items():
+        mine = made.links.filter(pl.col("link").cast(pl.String) == link)
+        points = points.join(
+            mine.select("run", *(pl.col(name).alias(f"{name} {way}") for name in _OF_LINKS)), on="run", how="left"
+        )
+    named = {f"={shown.column}": pl.col(shown.column).mean() for shown in columns}
+    named |= {"=sort": pl.col(sort).mean()} if sort is not None else {}
     grouped = points.group_by(group, maintain_order=True) if group else points.group_by(pl.lit(1).alias("="))
     found = grouped.agg(pl.col("run").min().alias("=run"), **named).collect()
     if sort is not None:
-        found = found.sort(f"={sort}", descending=RUN[sort].better != "less", nulls_last=True, maintain_order=True)
+        found = found.sort("=sort", descending=RUN[sort].better != "less", nulls_last=True, maintain_order=True)
     told: dict[str, list[str]] = {key: [] for key in ([*keys, "seed"] if seeds else keys)}
     shown_rows = list(found.head(rows).iter_rows(named=True))
     for row in shown_rows:
@@ -277,13 +291,14 @@ def show(made: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:
     several = {key for group in made.definition.groups if len(group.rows) > 1 for key in group.keys}
     derived = {key for key, _ in made.definition.derived}
     fixed = {key: texts[0] for key, texts in told.items() if texts and key not in several | derived}
-    cells = [[str(row["=run"]), *(_cell(name, row[f"={name}"]) for name in columns)] for row in shown_rows]
+    cells = [[str(row["=run"]), *(_cell(each.name, row[f"={each.column}"]) for each in columns)] for row in shown_rows]
     varied = {key: texts for key, texts in told.items() if key not in fixed}
     without = {key: texts for key, texts in varied.items() if key not in derived}
     console = out()
     # The first that fits: figures are never cut off.
-    ways = [(varied, 3, False), (varied, 1, False), (without, 1, False), (without, 1, True)]
-    tables = [_points_table(given, columns, cells, gap, narrow) for given, gap, narrow in ways]
+    layouts = [(varied, 3, False), (varied, 1, False), (without, 1, False), (without, 1, True)]
+    heads = [each.head for each in columns]
+    tables = [_points_table(given, heads, cells, gap, narrow) for given, gap, narrow in layouts]
     shown = next((one for one, width in tables if width <= console.width), None)
     if shown is None:
         shown = tables[-1][0]
@@ -294,26 +309,31 @@ def show(made: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:
             at = ", ".join(f"{key} = {text}" for key, text in fixed.items())
             console.print(f"At {at}:", soft_wrap=True)
         console.print(shown)
+        if known["reverse_goodput_mbps"]:
+            links = "; ".join(f"{way}: {link}" for way, link in ways.items())
+            told = (
+                f"{links[:1].upper()}{links[1:]}."
+                if links
+                else "Queueing delay and utilization are the highest of all links."
+            )
+            console.print(f"{told} Jain's index is the lowest of the links that limit flows.\n", soft_wrap=True)
     if found.height > rows > 0:
         sorted_by = "" if sort is None else f" sorted by {decapitalised(RUN[sort].title)}"
         out().print(f"... and {found.height - rows} more points{sorted_by}, all on the page.\n", soft_wrap=True)
 
 
 def _points_table(
-    keys: dict[str, list[str]], figures: Sequence[str], cells: Sequence[Sequence[str]], gap: int, narrow: bool
+    keys: dict[str, list[str]], heads: Sequence[str], cells: Sequence[Sequence[str]], gap: int, narrow: bool
 ) -> tuple[Table, int]:
     """The table of points, and how many columns of a terminal it needs at least.
 
     Args:
         keys: the values of each key.
-        figures: the names of the figures.
+        heads: the heads of the figures.
         cells: the run's number and the figures of each point.
         gap: blanks between columns, 3 or 1.
         narrow: whether keys break at every dot.
     """
-    from knee.figures.register import RUN
-
-    heads = [RUN[name].head for name in figures]
     words = [_broken(key, narrow) for key in keys]
     made = table(None, ["run", *words, *heads], text=1 + len(keys))
     if gap == 1:
@@ -329,6 +349,33 @@ def _points_table(
     for row, given in zip(cells, zip(*keys.values(), strict=True) if keys else [()] * len(cells), strict=True):
         made.add_row(row[0], *given, *row[1:])
     return made, sum(least) + gap * len(least)
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A column of figures: where its values are, which figure it is, and its head."""
+
+    column: str
+    name: str
+    head: str
+
+
+def _ways(made: Sweep) -> dict[str, str]:
+    """By direction its link, where all runs have only one in each; else nothing."""
+    import polars as pl
+
+    links = made.links.select(pl.col("link").cast(pl.String).unique(maintain_order=True)).collect()["link"].to_list()
+    there = {"reverse" if link.endswith(" (reverse)") else "forward": link for link in sorted(links)}
+    return {way: there[way] for way in ("forward", "reverse")} if len(links) == len(there) == 2 else {}
+
+
+def _by_way(shown: _Shown, ways: Mapping[str, str]) -> list[_Shown]:
+    """A column as it is where flows go in both directions: one for each link, if the figure is one of links."""
+    if shown.name == "goodput_mbps":
+        return [replace(shown, head="\n".join(["forward", shown.head.split("\n")[-1]]))]
+    if shown.name not in _OF_LINKS or not ways:
+        return [shown]
+    return [_Shown(f"{shown.name} {way}", shown.name, f"{way}\n{shown.head}") for way in ways]
 
 
 def _broken(key: str, narrow: bool) -> str:

@@ -15,7 +15,7 @@ from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.spec import span
 
 if TYPE_CHECKING:
-    from knee.scenario.model import Flow, Scenario
+    from knee.scenario.model import Scenario
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 #: Time series with the columns ``t_s``, ``flow`` and ``throughput_mbps``: a frame, or arrays.
@@ -177,20 +177,24 @@ def bottlenecks(scenario: Scenario, links: Sequence[Mapping[str, Any]]) -> dict[
             # What does not ask for all it can get does not share.
             number += flow.count
             continue
-        path = [name for name in _path(scenario, flow) if name in figures]
-        most = max(figures[name]["utilization"] for name in path)
-        busiest = [name for name in path if figures[name]["utilization"] >= most - EQUALLY_USED]
-        bottleneck = max(busiest, key=lambda name: figures[name]["queue_delay_mean_ms"] or 0.0)
+        path = flow.path or [link.name for link in scenario.links]
+        limit = bottleneck([name for name in crossed(path, flow.direction) if name in figures], figures)
         for _ in range(flow.count):
             number += 1
-            groups.setdefault(bottleneck, []).append(number)
+            groups.setdefault(limit, []).append(number)
     return groups
 
 
-def _path(scenario: Scenario, flow: Flow) -> list[str]:
-    """The links that a flow's data crosses, in order, as results name them."""
-    path = list(flow.path or [link.name for link in scenario.links])
-    return [f"{name} (reverse)" for name in reversed(path)] if flow.direction == "reverse" else path
+def bottleneck(path: Sequence[str], links: Mapping[str, Mapping[str, Any]]) -> str:
+    """The link on a path of at least one that is its bottleneck, by the figures of each (:func:`bottlenecks`)."""
+    used = {name: links[name]["utilization"] or 0.0 for name in path}
+    busiest = [name for name in path if used[name] >= max(used.values()) - EQUALLY_USED]
+    return max(busiest, key=lambda name: links[name]["queue_delay_mean_ms"] or 0.0)
+
+
+def crossed(path: Sequence[str], way: str) -> list[str]:
+    """The links that a flow's data crosses in its direction, in order, as results name them."""
+    return [f"{name} (reverse)" for name in reversed(path)] if way == "reverse" else list(path)
 
 
 def fairness(scenario: Scenario, output: dict[str, Any], samples: Samples) -> dict[str, Any]:

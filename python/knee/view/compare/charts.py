@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
 from knee.figures.register import RUN
 from knee.figures.thin import Floats
+from knee.system.text import visible
 from knee.view import numbers
 from knee.view.chart import (
     Boxes,
@@ -34,12 +35,25 @@ from knee.view.report.prepare import View, floats, jain, prepare, total
 MOST_RUNS = 12
 #: More flows of a run than this are drawn as their total.
 MOST_FLOWS = 6
+#: Links whose flows have charts of their own; the rest is in the reports of the runs.
+MOST_LINKS = 4
 #: Figures with a panel of boxes, of those that the runs have.
-BOXED = ("goodput_mbps", "jain", "rtt_mean_ms", "queue_delay_mean_ms", "queue_delay_p99_ms", "utilization", "loss")
+BOXED = (
+    "goodput_mbps",
+    "reverse_goodput_mbps",
+    "jain",
+    "rtt_mean_ms",
+    "queue_delay_mean_ms",
+    "queue_delay_p99_ms",
+    "utilization",
+    "loss",
+)
 #: Points of a distribution's line.
 _STEPS = 400
 Views = Sequence[Sequence[View]]
 """The views of each variant's runs."""
+Lines = Callable[[View], list[Line]]
+"""Gives the lines of a run."""
 
 
 def charts(made: Sequence[Variant]) -> tuple[list[Chart], list[Chart], list[Chart]]:
@@ -57,10 +71,13 @@ def _colours(count: int) -> list[str]:
     return [styles[i % len(styles)][0] for i in range(count)]
 
 
-def _overlaid(names: Sequence[str], views: Views, lines_of: Callable[[View], list[Line]]) -> list[Line]:
-    """The lines of all runs: a colour for each variant, a dash for each flow or link, further seeds thin."""
+def _overlaid(names: Sequence[str], views: Views, each: Sequence[Lines]) -> list[Line]:
+    """The lines of all runs: a colour for each variant, a dash for each flow or link, further seeds thin.
+
+    ``each`` gives those of a run of each variant.
+    """
     made = []
-    for name, own, colour in zip(names, views, _colours(len(names)), strict=True):
+    for name, own, lines_of, colour in zip(names, views, each, _colours(len(names)), strict=True):
         for k, view in enumerate(own):
             lines = lines_of(view)
             for i, line in enumerate(lines):
@@ -70,40 +87,96 @@ def _overlaid(names: Sequence[str], views: Views, lines_of: Callable[[View], lis
     return made
 
 
+@dataclass(frozen=True)
+class Place:
+    """Flows of each run that share a link in one direction, whose figures can be added or averaged.
+
+    Attributes:
+        key: what tells it from the others in the names of charts; empty where there is only one.
+        name: the link, or the links where variants call it differently; empty where there is only one place.
+        links: of each variant, the link, and the numbers of the flows; None where it has no such link.
+    """
+
+    key: str
+    name: str
+    links: Sequence[tuple[str, list[int]] | None]
+
+    def titled(self, title: str) -> str:
+        """A chart's title."""
+        return f"{title}, {visible(self.name)}" if self.name else title
+
+
+def _places(views: Views) -> tuple[list[Place], list[str]]:
+    """The links that have charts, and a sentence on those that have none.
+
+    Links of one name belong together; so do the only ones in their direction, whatever they are called.
+    """
+    each = [dict(own[0].loads) for own in views]
+    names = list(dict.fromkeys(link for loads in each for link in loads))
+    groups: dict[str, list[str]] = {}
+    for way in (False, True):
+        mine = [name for name in names if name.endswith(" (reverse)") is way]
+        alone = all(sum(name in loads for name in mine) <= 1 for loads in each)
+        groups |= {mine[0]: mine} if alone and mine else {name: [name] for name in mine}
+    made = []
+    for i, own in enumerate(groups.values()):
+        links = [next(((name, loads[name]) for name in own if name in loads), None) for loads in each]
+        several = len(groups) > 1
+        made.append(Place(f"-{i + 1}" if several else "", " and ".join(own) if several else "", links))
+    left = len(made) - MOST_LINKS
+    return made[:MOST_LINKS], [f"{left} more links are in the reports of the runs."] if left > 0 else []
+
+
 def _over_time(names: Sequence[str], views: Views) -> list[Chart]:
     axis = over_time(max(view.duration_s for own in views for view in own))
-    kinds: list[tuple[str, str, str, Callable[[View], list[Line]], Callable[[float], Unit]]] = [
-        ("throughput", "Throughput", "Throughput", _flows("throughput_mbps"), numbers.rate_unit),
-        ("rtt", "Round-trip time", "RTT", _flows("rtt_mean_ms"), numbers.delay_unit),
-        ("cwnd", "Congestion window", "cwnd", _flows("cwnd_packets"), numbers.packet_unit),
-        (
-            "queue",
-            "Queueing delay",
-            "Queueing delay",
-            lambda view: link_lines(view, "queue_delay_mean_ms"),
-            numbers.delay_unit,
-        ),
+    kinds = [
+        ("throughput", "Throughput", "throughput_mbps", numbers.rate_unit),
+        ("rtt", "Round-trip time", "rtt_mean_ms", numbers.delay_unit),
+        ("cwnd", "Congestion window", "cwnd_packets", numbers.packet_unit),
+    ]
+    labels = {"rtt": "RTT", "cwnd": "cwnd"}
+    places, left = _places(views)
+    made = []
+    for key, title, column, unit_of in kinds:
+        for place in places:
+            lines = _overlaid(names, views, [_flows(column, found) for found in place.links])
+            panel, caption = finish(Panel(labels.get(key, title), lines), unit_of, "No run has it.")
+            if panel.note is None:
+                made.append(Chart(f"{key}{place.key}", place.titled(title), [panel], [*caption, *left], axis))
+    rest: list[tuple[str, str, str, Lines, Callable[[float], Unit]]] = [
+        ("queue", "Queueing delay", "Queueing delay", _queues, numbers.delay_unit),
         ("jain", "Fairness", "Jain's index", _fairness, lambda _: Unit("", 1.0)),
     ]
-    made = []
-    for key, title, label, lines_of, unit_of in kinds:
-        lines = _overlaid(names, views, lines_of)
-        panel, caption = finish(Panel(label, lines), unit_of, "No run has it.")
+    for key, title, label, lines_of, unit_of in rest:
+        panel, caption = finish(
+            Panel(label, _overlaid(names, views, [lines_of] * len(names))), unit_of, "No run has it."
+        )
         if panel.note is None:
             made.append(Chart(key, title, [panel], caption, axis))
     return made
 
 
-def _flows(column: str) -> Callable[[View], list[Line]]:
+def _flows(column: str, found: tuple[str, list[int]] | None) -> Lines:
+    """A column of the flows that share a link: a line each, or of many flows the total or the mean."""
+    mine = found[1] if found is not None else []
+
     def lines(view: View) -> list[Line]:
-        if len(view.drawn) <= MOST_FLOWS and not view.many:
-            return flow_panel(view, column, "").lines
+        if not mine:
+            return []
+        if len(mine) <= MOST_FLOWS and not view.many:
+            drawn = zip(view.drawn, flow_panel(view, column, "").lines, strict=True)
+            return [line for (flow, _), line in drawn if flow.number in mine]
         if column.endswith("_mbps"):
-            return [Line("total", *total(view, column, [flow.number for flow in view.flows]), "")]
-        means = view.samples.group_by("bin").agg(pl.col("t_s").max(), pl.col(column).mean()).sort("bin")
+            return [Line("total", *total(view, column, mine), "")]
+        rows = view.samples.filter(pl.col("flow").is_in(mine))
+        means = rows.group_by("bin").agg(pl.col("t_s").max(), pl.col(column).mean()).sort("bin")
         return [Line("mean of the flows", floats(means, "t_s"), floats(means, column), "")]
 
     return lines
+
+
+def _queues(view: View) -> list[Line]:
+    return link_lines(view, "queue_delay_mean_ms")
 
 
 def _fairness(view: View) -> list[Line]:
@@ -113,45 +186,53 @@ def _fairness(view: View) -> list[Line]:
 
 def _distributions(names: Sequence[str], views: Views) -> list[Chart]:
     """How intervals are distributed, those of all runs of a variant together."""
-    kinds: list[tuple[str, str, Callable[[View], Floats], Callable[[float], Unit]]] = [
+    kinds: list[tuple[str, str, Callable[[View, str, list[int]], Floats], Callable[[float], Unit]]] = [
         ("throughput", "Total throughput of an interval", _totals, numbers.rate_unit),
-        (
-            "rtt",
-            "Mean RTT of an interval",
-            lambda view: floats(view.samples, "rtt_mean_ms"),
-            numbers.delay_unit,
-        ),
-        (
-            "queue",
-            "Mean queueing delay of an interval",
-            lambda view: floats(view.links, "queue_delay_mean_ms"),
-            numbers.delay_unit,
-        ),
+        ("rtt", "Mean RTT of an interval", _rtts, numbers.delay_unit),
+        ("queue", "Mean queueing delay of an interval", _delays, numbers.delay_unit),
     ]
+    places, left = _places(views)
     made = []
     for key, title, values_of, unit_of in kinds:
-        each = [np.concatenate([values_of(view) for view in own]) for own in views]
-        known = [values[np.isfinite(values)] for values in each]
-        if not any(len(values) for values in known):
-            continue
-        unit = unit_of(max(float(values.max()) for values in known if len(values)))
-        low = min(float(values.min()) for values in known if len(values)) * unit.scale
-        high = max(float(values.max()) for values in known if len(values)) * unit.scale
-        room = 0.04 * (high - low or abs(high) or 1.0)
-        lines = []
-        for name, values, colour in zip(names, known, _colours(len(names)), strict=True):
-            if len(values):
-                x, y = _thinned(*ecdf(list(values * unit.scale)))
-                x, y = np.concatenate(([low - room], x, [high + room])), np.concatenate(([0.0], y, y[-1:]))
-                lines.append(Line(name, x, y, colour, 1.5, step=True))
-        axis = XAxis(f"{title} ({unit.name})", low - room, high + room, unit=unit.name)
-        panel = Panel("Fraction of the intervals", lines, ceiling=1.02)
-        made.append(Chart(f"{key}-ecdf", title, [panel], [], axis))
+        for place in places:
+            each = [
+                np.concatenate([values_of(view, *found) for view in own]) if found is not None else np.empty(0)
+                for own, found in zip(views, place.links, strict=True)
+            ]
+            known = [values[np.isfinite(values)] for values in each]
+            if any(len(values) for values in known):
+                panel, axis = _distribution(names, known, title, unit_of)
+                made.append(Chart(f"{key}-ecdf{place.key}", place.titled(title), [panel], left, axis))
     return made
 
 
-def _totals(view: View) -> Floats:
-    return total(view, "throughput_mbps", [flow.number for flow in view.flows])[1]
+def _distribution(
+    names: Sequence[str], known: Sequence[Floats], title: str, unit_of: Callable[[float], Unit]
+) -> tuple[Panel, XAxis]:
+    unit = unit_of(max(float(values.max()) for values in known if len(values)))
+    low = min(float(values.min()) for values in known if len(values)) * unit.scale
+    high = max(float(values.max()) for values in known if len(values)) * unit.scale
+    room = 0.04 * (high - low or abs(high) or 1.0)
+    lines = []
+    for name, values, colour in zip(names, known, _colours(len(names)), strict=True):
+        if len(values):
+            x, y = _thinned(*ecdf(list(values * unit.scale)))
+            x, y = np.concatenate(([low - room], x, [high + room])), np.concatenate(([0.0], y, y[-1:]))
+            lines.append(Line(name, x, y, colour, 1.5, step=True))
+    axis = XAxis(f"{title} ({unit.name})", low - room, high + room, unit=unit.name)
+    return Panel("Fraction of the intervals", lines, ceiling=1.02), axis
+
+
+def _totals(view: View, link: str, mine: list[int]) -> Floats:
+    return total(view, "throughput_mbps", mine)[1]
+
+
+def _rtts(view: View, link: str, mine: list[int]) -> Floats:
+    return floats(view.samples.filter(pl.col("flow").is_in(mine)), "rtt_mean_ms")
+
+
+def _delays(view: View, link: str, mine: list[int]) -> Floats:
+    return floats(view.links.filter(pl.col("link").cast(pl.String) == link), "queue_delay_mean_ms")
 
 
 def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:

@@ -62,12 +62,12 @@ def _quantile_panel(view: View, column: str, label: str) -> Panel:
 
 
 def _rates(view: View, column: str, label: str, meaning: str) -> Chart:
-    """A rate for each flow and in total, in each direction that several flows share."""
+    """A rate for each flow, and in total on each link that several flows share."""
     each = flow_panel(view, column, label)
     panels = [each]
     if len(view.flows) > 1:
         sums = _totals(view, column)
-        if len(view.flows) > MAX_WITH_TOTAL:
+        if len(view.flows) > MAX_WITH_TOTAL and sums:
             panels = [Panel(f"Total {label.lower()}", sums), replace(each, label=f"{label} per flow")]
         else:
             panels = [replace(each, lines=[*sums, *each.lines])]
@@ -78,20 +78,17 @@ def _rates(view: View, column: str, label: str, meaning: str) -> Chart:
 
 
 def _totals(view: View, column: str) -> list[Line]:
-    """The sums over the flows of each direction; a single flow is its own sum."""
-    by_way: dict[str, list[int]] = {}
-    for flow in view.flows:
-        by_way.setdefault(flow.direction, []).append(flow.number)
-    several = {way: numbers for way, numbers in sorted(by_way.items()) if len(numbers) > 1 or len(by_way) == 1}
+    """The sums over the flows that cross each busy link; a single flow is its own sum."""
+    several = [(link, numbers) for link, numbers in view.loads if len(numbers) > 1][:MAX_LINKS]
     return [
         Line(
-            "total" if len(by_way) == 1 else f"total, {way}",
+            "total" if len(view.loads) == 1 else f"total on {visible(link)}",
             *total(view, column, numbers),
-            INK,
+            INK if i < len(DASHES) else MUTED,
             1.0,
-            "solid" if way == min(by_way) else "dash",
+            DASHES[i % len(DASHES)],
         )
-        for way, numbers in several.items()
+        for i, (link, numbers) in enumerate(several)
     ]
 
 

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from knee.figures.applications.figures import Tables
-from knee.figures.metrics import direction, jain_of
+from knee.figures.metrics import bottleneck, crossed, direction, jain_of
 from knee.figures.thin import Floats
 from knee.system.text import visible
 from knee.view.palette import flow_colours
@@ -72,6 +72,8 @@ class View:
         clock: the end `t_s` of every `bin`.
         notes: events that queues noted on flows.
         bottlenecks: links, each with the numbers of the bulk flows that it limits.
+        loads: links, each in one direction, that limit any flow, with the numbers of all flows whose data crosses it.
+            Flows that share no link have no total: what two links carry together is no link's load.
         tables: completions, delays of datagrams, and distributions.
     """
 
@@ -88,6 +90,7 @@ class View:
     timeouts: Floats
     notes: pl.DataFrame
     bottlenecks: list[tuple[str, list[int]]]
+    loads: list[tuple[str, list[int]]]
     tables: Tables
 
     @property
@@ -131,6 +134,7 @@ def prepare(result: Result) -> View:
         timeouts=_marks(result.events, TIMEOUT_WORDS, float(duration)),
         notes=_notes(result.events),
         bottlenecks=_bottlenecks(result, flows),
+        loads=_loads(result, flows),
         tables=result.tables,
     )
 
@@ -141,6 +145,24 @@ def _bottlenecks(result: Result, flows: list[Flow]) -> list[tuple[str, list[int]
     if links is None:
         return [("", [flow.number for flow in flows])]
     return [(link["link"], link["flows"]) for link in links]
+
+
+def _loads(result: Result, flows: list[Flow]) -> list[tuple[str, list[int]]]:
+    links = {str(link["link"]): link for link in result.summary["links"]}
+    given: list[dict[str, Any]] = tomllib.loads(result.scenario_toml).get("flows", [])
+    paths = [flow.get("path") or [] for flow in given for _ in range(int(flow.get("count", 1)))]
+    forward = [name for name in links if not name.endswith(" (reverse)")]
+    # The scenario of an older version does not say all paths.
+    paths = paths if len(paths) == len(flows) else [[]] * len(flows)
+    crossing: dict[str, list[int]] = {}
+    limits: dict[str, None] = {}
+    for flow, path in zip(flows, paths, strict=True):
+        mine = [name for name in crossed(path or forward, flow.direction) if name in links]
+        for name in mine:
+            crossing.setdefault(name, []).append(flow.number)
+        if mine:
+            limits[bottleneck(mine, links)] = None
+    return [(name, crossing[name]) for name in limits]
 
 
 def _notes(events: pl.DataFrame) -> pl.DataFrame:
