@@ -34,6 +34,7 @@ import hashlib
 import importlib.util
 import inspect
 import linecache
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -41,6 +42,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -113,6 +115,40 @@ _HOOKS = ("on_measure", "on_ack", "on_loss", "on_state", "on_undo")
 
 #: What parameters cannot be called: they are attributes of the class.
 _TAKEN = ("cc_params", "pacing", "full_control", *_HOOKS)
+
+_containing = Lock()
+_contained = 0
+_uncontained: tuple[Any, Any] = (None, None)
+
+
+@contextmanager
+def contained() -> Iterator[None]:
+    """Runs code of classes: what it prints goes to standard error, and ``os._exit`` raises SystemExit.
+
+    Standard output is for results alone. Several threads may be in such a block at once.
+    """
+    global _contained, _uncontained
+    here = os.getpid()
+
+    def leave(status: int) -> Any:
+        if os.getpid() == here:
+            raise SystemExit(status)
+        # A process that the class has forked.
+        _uncontained[1](status)
+
+    with _containing:
+        if not _contained:
+            _uncontained = sys.stdout, os._exit
+            sys.stdout, os._exit = sys.stderr, leave
+        _contained += 1
+    try:
+        yield
+    finally:
+        with _containing:
+            _contained -= 1
+            if not _contained:
+                sys.stdout, os._exit = _uncontained
+
 
 #: Classes used in scenarios, by their names there.
 _classes: dict[str, type[CongestionControl]] = {}
@@ -325,8 +361,9 @@ def _run(path: Path, known: _File | None) -> _File:
     # inspect, which reads the source of classes, finds their module here.
     sys.modules[title] = module
     try:
-        exec(compile(source, str(where), "exec"), vars(module))
-    except Exception as error:
+        with contained():
+            exec(compile(source, str(where), "exec"), vars(module))
+    except (Exception, SystemExit, GeneratorExit) as error:
         del sys.modules[title]
         raise Refused(f'"{path}" fails as it is run ({in_a_line(error)})', "expected a Python file that runs") from None
     _files[path.name] = _File(where, source, module)
