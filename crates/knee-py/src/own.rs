@@ -194,7 +194,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// For a run whose algorithms in Python may together have so many packets in flight.
+    /// For a run whose algorithms in Python may have at most `most` packets in flight together.
     pub fn new(most: u64) -> Self {
         let budget = Budget { most, total: 0, flows: Vec::new() };
         Self { raised: Raised::default(), budget: Arc::new(Mutex::new(budget)) }
@@ -343,8 +343,8 @@ impl Drop for PyCongestionControl {
     }
 }
 
-/// How many packets a sender has in flight at most before its next ACK: its window, or what its pacing rate lets it send
-/// in two round trips.
+/// How many packets a sender has in flight at most before its next ACK: its window, or what its pacing rate lets it
+/// send in two round trips.
 fn reach(view: &View, control: &Control) -> u32 {
     let Some(rate) = control.pacing_rate else { return control.cwnd };
     let time = (2.0 * view.srtt.as_secs_f64()).max(0.001);
