@@ -33,6 +33,14 @@ enum Command {
         #[arg(long = "set", value_parser = load::setting)]
         settings: Vec<(String, i64)>,
     },
+    /// Let the kernel verify an object without loading it; how many instructions it follows in each program, in JSON.
+    Verify {
+        /// The finished object.
+        object: PathBuf,
+        /// A tunable of the program and its value, as NAME=INTEGER.
+        #[arg(long = "set", value_parser = load::setting)]
+        settings: Vec<(String, i64)>,
+    },
     /// Finish what the compiler made, which leaves open where its variables lie.
     Finish {
         /// The compiler's output.
@@ -82,6 +90,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Load { object, pin, settings } => load::load(&object, &pin, &settings),
+        Command::Verify { object, settings } => load::verify(&object, &settings).and_then(|found| print(&found)),
         Command::Finish { compiled, object } => load::finish(&compiled, &object),
         Command::Tunables { object } => load::tunables(&object).and_then(|found| print(&found)),
         Command::Show { object, pin } => shown::show(&object, &pin).and_then(|found| print(&found)),
