@@ -20,6 +20,7 @@ from knee.errors import RunError, ScenarioError
 from knee.grounds.host import bench, refuse
 from knee.grounds.host.host import Host
 from knee.grounds.host.lab import switch_program
+from knee.kernel import modules
 from knee.kernel.bpf import build
 from knee.results import owned
 from knee.scenario.registry import congestion_controls
@@ -51,7 +52,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ({"tcp": {"rto_min": "1500 us"}}, "tcp.rto_min: a route takes whole milliseconds"),
         ({"interval": "100 us", "duration": "10 ms", "flows": [{"cc": "reno", "rtt": "1 ms"}]}, "interval: sockets"),
         ({"flows": [{"cc": "reno", "rtt": "1 ms", "count": 1001}]}, "flows: there are more flows"),
-        ({"flows": [{"cc": "lola", "rtt": "1 ms"}]}, "or first: sudo knee linux load lola"),
+        ({"flows": [{"cc": "lola", "rtt": "1 ms"}]}, r"or first: sudo \"\$\(command -v knee\)\" linux load lola"),
         ({"flows": [{"cc": "copa", "rtt": "1 ms"}]}, r"flows\[0\].cc: the running kernel has no copa .* reno, cubic"),
         ({"flows": [{"cc": "cubic", "rtt": "1 ms", "cc_params": {"beta": "500 packets"}}]}, r"cc_params.beta: 500"),
     ],
@@ -71,7 +72,7 @@ def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_cleaning_up_without_root_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(owned, "RECORDS", tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(RunError, match="sudo knee doctor --clean"):
+    with pytest.raises(RunError, match="doctor --clean"):
         owned.sweep()
 
 
@@ -105,6 +106,30 @@ def _state_of_the_host() -> list[str]:
     files = ["ipv4/tcp_congestion_control", "ipv4/tcp_ecn", "ipv4/tcp_no_metrics_save", "core/default_qdisc"]
     devices = sorted(path.name for path in Path("/sys/class/net").iterdir())
     return [Path("/proc/sys/net", name).read_text() for name in files] + devices + [Path("/proc/net/route").read_text()]
+
+
+@pytest.mark.running_kernel
+@here
+@pytest.mark.skipif(bool(build.missing()), reason="; ".join(part.what for part in build.missing()))
+@pytest.mark.parametrize("name", build.algorithms())
+def test_each_algorithm_that_can_be_loaded_runs(name: str, tmp_path: Path) -> None:
+    """With the parameters that it was loaded with, among them none that only the simulator has."""
+    told = {
+        "duration": "1500 ms",
+        "link": {"rate": "20 Mbit/s", "limit": "100 packets"},
+        "flows": [{"cc": name, "rtt": "10 ms"}],
+    }
+    entry = congestion_controls()[name].params
+    simulated = next((key for key in entry if key not in modules.declared(name)), None)
+    with loaded(name):
+        result = in_time(told, tmp_path)
+        (flow,) = result.summary["flows"]
+        assert flow["goodput_mbps"] > 5
+        if simulated is not None:
+            param = entry[simulated]
+            told["flows"] = [{"cc": name, "rtt": "10 ms", "cc_params": {simulated: param.plain(param.max)}}]
+            with pytest.raises(ScenarioError, match=f"{simulated}: only the simulator's {name} has it"):
+                knee.run(told, "host")
 
 
 @pytest.mark.running_kernel

@@ -48,6 +48,9 @@ class Uml:
         """The tools that build, where there is no kernel yet; and the kernel."""
         if other := linux():
             return other
+        if not tools.suits():
+            # Of another processor the launcher's filter would kill every kernel, whoever built it.
+            return tools.missing()
         try:
             built = cache.built()
         except RunError as refused:
