@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 /// Where `const volatile` variables lie.
-const TUNABLES: &str = ".rodata";
+pub const TUNABLES: &str = ".rodata";
 /// The pinned link that keeps an algorithm registered.
 const LINK: &str = "link";
 /// The pinned section of the tunables, with what was set.

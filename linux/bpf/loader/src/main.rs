@@ -2,8 +2,9 @@
 //! show, sets a discipline's options, unloads them.
 //!
 //! A loaded algorithm is a folder in bpffs: `link` keeps it registered, the other files are maps: those in which its
-//! connections, or its disciplines and flows, show themselves, and those with options. So it stays when this program ends, and goes when the folder does. Names, tunables and
-//! the layout of what is shown come from the object's own BTF: the C sources are the only place that declares them.
+//! connections, or its disciplines and flows, show themselves, and those with options. So it stays when this program ends,
+//! and goes when the folder does. Names, tunables and the layout of what is shown come from the program's own BTF, which the
+//! kernel keeps: the C sources are the only place that declares them.
 
 mod layout;
 mod load;
@@ -55,20 +56,21 @@ enum Command {
     },
     /// What the connections of a loaded congestion control show, or the disciplines and flows of a queue discipline, in JSON.
     Show {
-        /// The object that was loaded, for the layout.
-        object: PathBuf,
+        /// Its folder in bpffs.
+        pin: PathBuf,
+    },
+    /// The tunables of a loaded algorithm with the values that it was loaded with, in JSON.
+    Values {
         /// Its folder in bpffs.
         pin: PathBuf,
     },
     /// Where the members of what a connection shows lie (offset and size in bytes), in JSON.
     Layout {
-        /// The finished object.
-        object: PathBuf,
+        /// The folder of a loaded congestion control in bpffs.
+        pin: PathBuf,
     },
     /// Set options of an interface of this network namespace, for a queue discipline that is loaded.
     Options {
-        /// The object that was loaded, for the layout.
-        object: PathBuf,
         /// Its folder in bpffs.
         pin: PathBuf,
         /// The interface's index.
@@ -93,11 +95,10 @@ fn main() -> ExitCode {
         Command::Verify { object, settings } => load::verify(&object, &settings).and_then(|found| print(&found)),
         Command::Finish { compiled, object } => load::finish(&compiled, &object),
         Command::Tunables { object } => load::tunables(&object).and_then(|found| print(&found)),
-        Command::Show { object, pin } => shown::show(&object, &pin).and_then(|found| print(&found)),
-        Command::Layout { object } => shown::layout(&object).and_then(|found| print(&found)),
-        Command::Options { object, pin, ifindex, replace, settings } => {
-            options::set(&object, &pin, ifindex, &settings, replace)
-        }
+        Command::Show { pin } => shown::show(&pin).and_then(|found| print(&found)),
+        Command::Values { pin } => shown::values(&pin).and_then(|found| print(&found)),
+        Command::Layout { pin } => shown::layout(&pin).and_then(|found| print(&found)),
+        Command::Options { pin, ifindex, replace, settings } => options::set(&pin, ifindex, &settings, replace),
         Command::Unload { pin } => load::unload(&pin),
     };
     match done {
