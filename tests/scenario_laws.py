@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from knee.figures import physics
+from knee.figures import compared, physics, run
+from knee.figures.metrics import directions
+from knee.figures.register import RUN
+from knee.results.manifest import fingerprint
 from knee.scenario import units
+from knee.study.sweeps import work
+from knee.view.numbers import number
+from knee.view.report.headline import headline
 
 if TYPE_CHECKING:
     from knee.results.result import Result
@@ -103,7 +109,25 @@ def summed_up(result: Result) -> Iterator[str]:
                 yield f"flow {flow['flow']}: {flow[name]} {name}, {rows[name].sum()} in the time series"
 
 
-OF_A_RUN = (physical, conserved, propagated, summed_up)
+def told_alike(result: Result) -> Iterator[str]:
+    """The figures of the whole run are computed once: a comparison and the report's first sentence have the same."""
+    summary, figures = result.summary, result.summary["run"]
+    if set(figures) != {*RUN, run.QUEUE_LINK}:
+        yield f"the summary's run has {sorted(set(figures) ^ {*RUN, run.QUEUE_LINK})} alone"
+    beside = compared.figures(summary)
+    ways = directions(summary)
+    for way, name in (("forward", "goodput_mbps"), ("reverse", "reverse_goodput_mbps")):
+        told = f"goodput of all{f' {way}' if len(ways) > 1 else ''} flows, Mbit/s"
+        if way in ways and beside[told] != figures[name]:
+            yield f"{name}: {beside[told]} in a comparison, {figures[name]} in the summary"
+    if beside["timeouts"] != figures["timeouts"]:
+        yield f"timeouts: {beside['timeouts']} in a comparison, {figures['timeouts']} in the summary"
+    said, delay = headline(summary), figures["queue_delay_mean_ms"]
+    if delay is not None and f"mean queueing delay {number(delay, 2)} ms" not in said:
+        yield f"queue_delay_mean_ms: {delay}, and the headline says: {said}"
+
+
+OF_A_RUN = (physical, conserved, propagated, summed_up, told_alike)
 
 
 # Of two runs.
@@ -155,7 +179,31 @@ def scheduled(data: Table, result: Result, run: Run) -> Iterator[str]:
     yield from _differences("with and without a probe elsewhere", _elsewhere(result), _elsewhere(again))
 
 
-OF_TWO_RUNS = (repeated, longer, sampled, encrypted, scheduled)
+def swept(data: Table, result: Result, run: Run) -> Iterator[str]:
+    """A run of a sweep has the figures and the remarks of the same run alone."""
+    del run
+    assigned = work.Assignment(1, {"seed": data["seed"]}, "", data["name"])
+    part = work.perform(work.Task(json.dumps(data), data["name"], (assigned,), fingerprint()))
+    (row,) = part.runs
+    told = {name: row.get(name) for name in result.summary["run"]}
+    remarks = "\n".join(result.summary.get("remarks", ())) or None
+    summary = result.summary
+    yield from _differences(
+        "a run and a run of a sweep",
+        {"the figures of the run": _figures(summary["run"] | {"remarks": remarks})}
+        | {what: _rows(summary[what], rows) for what, rows in (("flows", part.flows), ("links", part.links))},
+        {"the figures of the run": _figures(told | {"remarks": row.get("remarks")})}
+        | {"flows": _rows(part.flows, part.flows), "links": _rows(part.links, part.links)},
+    )
+
+
+def _rows(rows: list[Table], like: list[Table]) -> str:
+    """The columns of a sweep's table, but for the run's number, from rows that have more."""
+    names = [name for name in like[0] if name != "run"]
+    return json.dumps([{name: row.get(name) for name in names} for row in rows])
+
+
+OF_TWO_RUNS = (repeated, longer, sampled, encrypted, scheduled, swept)
 
 
 def broken(data: Table, run: Run) -> list[str]:

@@ -28,7 +28,7 @@ from knee.study.searches import searchfile
 from knee.study.searches.plan import Plan
 from knee.study.searches.proposals import Proposals
 from knee.study.sweeps import dataset, place, sweepfile, work
-from knee.study.sweeps.table import figures
+from knee.figures.run import figures
 from knee.system import files
 from search_examples import BASE, of, told
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from knee.figures.applications import shown
+from knee.figures.metrics import direction, directions
 from knee.figures.register import FLOW, LINK, Figure, where
 
 if TYPE_CHECKING:
@@ -97,7 +98,22 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
     for link in summary["links"]:
         links.add_row(link["link"], *(cell(figure, link.get(figure.name)) for figure in columns))
     console.print(links)
+    if (total := _total(summary)) is not None:
+        console.print(total, soft_wrap=True)
     console.print(_last_line(summary))
+
+
+def _total(summary: dict[str, Any]) -> str | None:
+    """The goodput of all flows over the run's window; None where it is the sum of the flows' own."""
+    run, window = summary["run"], summary.get("window_s")
+    told = []
+    for way, name in (("forward", "goodput_mbps"), ("reverse", "reverse_goodput_mbps")):
+        own = [flow["goodput_mbps"] or 0.0 for flow in summary["flows"] if direction(flow) == way]
+        if (total := run[name]) is not None and rate(sum(own)) != rate(total):
+            told.append(f"{rate(total)} Mbit/s" + (f" {way}" if len(directions(summary)) > 1 else ""))
+    if window is None or not told:
+        return None
+    return f"Goodput over the whole {window[1] - window[0]:g} s, all flows together: {', '.join(told)}."
 
 
 def show(console: Console, each: shown.Shown) -> None:

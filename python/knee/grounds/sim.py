@@ -75,7 +75,7 @@ class Sim:
         # Slow to import, and a rejected scenario needs none of it.
         from knee.figures import rows
         from knee.figures.applications.figures import Tables
-        from knee.figures.metrics import summary
+        from knee.figures.summary import summary
         from knee.results.manifest import manifest
         from knee.results.result import Result
 

@@ -13,7 +13,7 @@ from typing import Any
 from tomli_w import dumps
 
 from knee.errors import RunError
-from knee.figures.metrics import summary
+from knee.figures.summary import summary
 from knee.grounds import applications, programs
 from knee.grounds.ground import Progress
 from knee.grounds.uml import confine, figures, process, refuse

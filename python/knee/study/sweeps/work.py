@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from knee import _core, own
 from knee.errors import InputError, KneeError, RunError, in_a_line
 from knee.figures.applications.figures import Tables, concern
-from knee.figures.metrics import summary
+from knee.figures.summary import summary
 from knee.figures.rows import SAMPLE, from_bytes
 from knee.grounds.sim import simulate, unrepeatable
 from knee.own import CongestionControl
@@ -26,7 +26,7 @@ from knee.results.manifest import fingerprint
 from knee.scenario import Scenario, from_dict, marks
 from knee.scenario.overrides import put
 from knee.scenario.remarks import remarks
-from knee.study.sweeps.table import figures, flow_rows, link_rows
+from knee.study.sweeps.table import flow_rows, link_rows
 
 if TYPE_CHECKING:
     from knee.study.engine import Look
@@ -145,7 +145,7 @@ def perform(task: Task, look: Look | None = None) -> Part:
         else:
             remarks = "\n".join(told.get("remarks", ())) or None
             about |= {"error": None, "packets": told["packets"], "wall_s": told["wall_s"], "remarks": remarks}
-            part.runs.append(about | figures(told))
+            part.runs.append(about | told["run"])
             part.flows += [{"run": assigned.run} | row for row in flow_rows(told)]
             part.links += [{"run": assigned.run} | row for row in link_rows(told)]
             part.series += series
