@@ -19,7 +19,7 @@ from knee.figures.register import RUN
 from knee.results.manifest import fingerprint
 from knee.scenario import units
 from knee.study.sweeps import work
-from knee.view.numbers import number
+from knee.view.numbers import number as rounded
 from knee.view.report.headline import headline
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def told_alike(result: Result) -> Iterator[str]:
     if beside["timeouts"] != figures["timeouts"]:
         yield f"timeouts: {beside['timeouts']} in a comparison, {figures['timeouts']} in the summary"
     said, delay = headline(summary), figures["queue_delay_mean_ms"]
-    if delay is not None and f"mean queueing delay {number(delay, 2)} ms" not in said:
+    if delay is not None and f"mean queueing delay {rounded(delay, 2)} ms" not in said:
         yield f"queue_delay_mean_ms: {delay}, and the headline says: {said}"
 
 

@@ -68,6 +68,21 @@ def test_what_are_no_seeds_is_refused(tiny: Path, seeds: Any, words: str) -> Non
     assert not Path("never").exists()
 
 
+def test_seeds_that_give_the_same_figures_say_so_as_the_command_does(
+    tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for chance, wanted in ((0.0, 1), (0.01, 0)):
+        changes = [f"link.loss={chance}"]
+        results = knee.run("tiny.toml", seeds=3, changes=changes, out="out", report=False)
+        remarks = [[text for text in result.summary.get("remarks", ()) if "All seeds" in text] for result in results]
+        assert [len(said) for said in remarks] == [wanted] * 3
+        assert knee.Result.load("out/tiny-seed6").summary.get("remarks", []) == remarks[1]
+        assert main(["run", "tiny.toml", "--seeds", "3", "--set", changes[0], "--out", "o", "--no-report"]) == 0
+        printed = capsys.readouterr().out
+        assert ("All seeds gave the same figures" in printed) == bool(wanted)
+        assert all(text in printed for said in remarks for text in said)
+
+
 def test_a_class_runs_with_several_seeds(tiny: Path) -> None:
     class Mine(knee.CongestionControl):
         """Reno."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from knee.figures.applications import shown
 from knee.figures.metrics import direction, directions
 from knee.figures.register import FLOW, LINK, Figure, where
+from knee.figures.same import same_figures
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -182,7 +183,5 @@ def show_spread(console: Console, name: str, summaries: Sequence[dict[str, Any]]
             note = "" if len(values) == len(each) else f" ({len(values)} of {len(each)} runs)"
             spread.add_row(figure + note, *(number(v, 3) for v in columns))
     console.print(spread)
-    if len(summaries) > 1 and all(run == each[0] for run in each):
-        from knee.study.sweeps.points import SAME_SEEDS
-
-        console.print(f"All seeds gave the same figures: {SAME_SEEDS}.")
+    if (same := same_figures(summaries)) is not None:
+        console.print(same, soft_wrap=True)

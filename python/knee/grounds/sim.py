@@ -90,7 +90,7 @@ class Sim:
         tables = Tables.of(scenario, raw.tables, raw.link_names)
         told = summary(scenario, self.name, raw.output, samples, raw.wall_s, tables)
         return Result(
-            summary=told | _remarks([*_own_remark(own), *unrepeatable(scenario)]),
+            summary=told | ({"remarks": said} if (said := remarks(scenario)) else {}),
             manifest=manifest(self.name, scenario.seed, raw.wall_s, raw.output["packets"], started, command)
             | {"event_by_event": raw.output["event_by_event"]}
             | ({"python_classes": own} if own else {}),
@@ -189,14 +189,14 @@ _RANDOM = {
 }
 
 
-def unrepeatable(scenario: Scenario) -> list[str]:
+def _unrepeatable(scenario: Scenario) -> list[str]:
     """Remarks on flows whose figures differ from run to run."""
     return [_RANDOM[name] for name in sorted({flow.cc for flow in scenario.flows} & set(_RANDOM))]
 
 
-def _remarks(told: list[str]) -> dict[str, list[str]]:
-    """Remarks on what the result's scenario.toml alone does not reproduce."""
-    return {"remarks": told} if told else {}
+def remarks(scenario: Scenario) -> list[str]:
+    """Remarks on what the scenario alone does not reproduce: Python classes, and controllers that draw lots."""
+    return [*_own_remark([described(name, of) for name, of in _own(scenario)]), *_unrepeatable(scenario)]
 
 
 def _own_remark(own: Sequence[dict[str, Any]]) -> list[str]:

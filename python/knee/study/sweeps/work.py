@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from knee import _core, own
 from knee.errors import InputError, KneeError, RunError, in_a_line
 from knee.figures.applications.figures import Tables, concern
-from knee.figures.summary import summary
 from knee.figures.rows import SAMPLE, from_bytes
-from knee.grounds.sim import simulate, unrepeatable
+from knee.figures.summary import summary
+from knee.grounds import sim
 from knee.own import CongestionControl
 from knee.results.manifest import fingerprint
 from knee.scenario import Scenario, from_dict, marks
@@ -174,14 +174,14 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str,
     ground = task.ground or scenario.run.ground
     if ground != "sim" or task.folder is not None:
         return _elsewhere(task, assigned, scenario, ground, progress), []
-    raw = simulate(scenario, progress)
+    raw = sim.simulate(scenario, progress)
     rows = from_bytes(raw.tables["samples"], SAMPLE)
     rows = rows[rows["flow"] < len(raw.ccs)]
     samples = {"t_s": rows["t_s"], "flow": rows["flow"] + 1, "throughput_mbps": rows["throughput_mbps"]}
     # They are frames, which would take several times as long as all else of a short run.
     tables = Tables.of(scenario, raw.tables, raw.link_names) if concern(scenario) else None
     told = summary(scenario, "sim", raw.output, samples, raw.wall_s, tables)
-    told["remarks"] = [*remarks(scenario), *marks.warnings(scenario, told), *unrepeatable(scenario)]
+    told["remarks"] = [*remarks(scenario), *marks.warnings(scenario, told), *sim.remarks(scenario)]
     if not task.series:
         return told, []
     names = raw.output["event_names"]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from knee.figures.register import RUN, Figure
+from knee.figures.student import quantile_of_t
 from knee.results.result import Result
-from knee.study.sweeps.points import quantile_of_t
 
 #: Longest name of a variant, characters; a longer one is replaced by the name of its folder.
 _LONGEST = 40
