@@ -1,4 +1,7 @@
-"""The work of a run, known before it starts: by it runs are ordered, progress is reported, and a dry run says how long."""
+"""The work of a run, estimated before it starts.
+
+Runs are ordered by it, progress is reported by it, and a dry run says how long it takes.
+"""
 
 from __future__ import annotations
 
