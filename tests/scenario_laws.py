@@ -73,7 +73,10 @@ def propagated(result: Result) -> Iterator[str]:
         for what, least in rows.group_by("what").agg(pl.col("time_ms").min()).iter_rows():
             if least < trips.get(what, 0) * base * (1 - 1e-9):
                 yield f"{who}: {what} in {least} ms, where a round trip takes {base} ms"
-        owd = (flow.get("datagrams") or {}).get("owd_min_ms")
+        datagrams, lasts_ms = flow.get("datagrams") or {}, 1e3 * (result.summary["duration_s"] - flow["start_s"])
+        if datagrams.get("received") and lasts_ms < base / 2 * (1 - 1e-9):
+            yield f"{who}: {datagrams['received']} datagrams received in {lasts_ms} ms, with a base RTT of {base} ms"
+        owd = datagrams.get("owd_min_ms")
         if owd is not None and owd < base / 2 * (1 - 1e-9):
             yield f"{who}: owd_min_ms is {owd}, where half a round trip takes {base / 2} ms"
 
@@ -91,6 +94,13 @@ def summed_up(result: Result) -> Iterator[str]:
                 yield f"link {link['link']}: {link[name]} {name}, {rows[name].sum()} in the time series"
         if dropped.get(link["link"], 0) != link["drops"]:
             yield f"link {link['link']}: {link['drops']} drops, {dropped.get(link['link'], 0)} in the events"
+    ends = [("flow", flow["flow"], flow.get("datagrams")) for flow in result.summary["flows"]]
+    ends += [("probe", probe["probe"], probe) for probe in result.summary.get("probes", ())]
+    for kind, number, datagrams in ends:
+        rows = result.delays.filter(pl.col(kind) == number)
+        for name in ("sent", "received", "lost") if datagrams else ():
+            if rows[name].sum() != datagrams[name]:
+                yield f"{kind} {number}: {datagrams[name]} datagrams {name}, {rows[name].sum()} in the time series"
     whole = [flow for flow in result.scenario.flows for _ in range(flow.count)]
     interval_s = result.scenario.interval / 1e9
     for flow, told in zip(result.summary["flows"], whole, strict=True):

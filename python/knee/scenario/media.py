@@ -47,7 +47,7 @@ def _apart(links: Sequence[str]) -> list[str]:
         return []
     named = f"{', '.join(links[:-1])} and {links[-1]}"
     return [
-        f"The links {named} are Wi-Fi on a channel each, so they do not take air from each other, as the stations of one "
+        f"The links {named} are Wi-Fi on a channel each and do not take air from each other, as the stations of one "
         "access point would; to share a channel, let their flows cross one link, or set contenders."
     ]
 
