@@ -1,8 +1,8 @@
 """How long a transfer takes alone on an empty path, to which slowdown compares it.
 
 The simulator transfers sizes of a grid, each alone on the scenario's links with the flow's congestion control, on a
-connection of its own. The grid has every number of packets up to 100, and 16 sizes per doubling beyond. A transfer takes
-at least as long as that of the next smaller size there, and what it has more takes its time on the slowest link.
+connection of its own. The grid has every number of packets up to 100, and 16 sizes per doubling beyond. A transfer
+takes at least as long as that of the next smaller size there, and its rest takes its time on the slowest link.
 Between two sizes another round trip may begin, so a line between their times would be above what some take.
 
 A single draw of anything random would make a baseline by which others may look fast. So links lose and delay nothing at
