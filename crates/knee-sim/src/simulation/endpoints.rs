@@ -28,6 +28,9 @@ impl World {
             }
             self.note_ecn(receiver, packet, path, out);
         }
+        if receiver.flushes_before(packet) {
+            self.reply(receiver, packet.flow, path, out);
+        }
         if receiver.on_data(packet, self.now, &self.receiver_config, path.base_rtt) {
             self.reply(receiver, packet.flow, path, out);
         }
