@@ -8,6 +8,7 @@ mod connections;
 mod datagrams;
 mod engine;
 mod laws;
+mod losses;
 mod networks;
 mod observing;
 #[cfg(feature = "quic")]
