@@ -143,9 +143,9 @@ def _last_line(summary: dict[str, Any]) -> str:
     fairness = summary["fairness"]
     shared = [link for link in fairness.get("links", [fairness]) if len(link.get("flows", (1, 2))) > 1]
     if len(fairness.get("links", ())) > 1:
-        fair = "".join(f"On {link['link']}: {_fair(link)}. " for link in shared)
+        fair = "".join(f"On {link['link']}: {_fair(link, summary)}. " for link in shared)
     else:
-        fair = f"{_fair(fairness)}. " if shared and len(summary["flows"]) > 1 else ""
+        fair = f"{_fair(fairness, summary)}. " if shared and len(summary["flows"]) > 1 else ""
     wall, packets = summary["wall_s"], summary["packets"]
     speed = f" ({_speed(packets / wall)} packets/s)" if wall > 0 and packets > 0 else ""
     return f"{fair}{number(packets)} packets in {wall:.2f} s{speed}."
@@ -158,9 +158,13 @@ def _speed(per_second: float) -> str:
     return number(int(float(f"{per_second:.2g}")))
 
 
-def _fair(fairness: dict[str, Any]) -> str:
+def _fair(fairness: dict[str, Any], summary: dict[str, Any]) -> str:
     """A sentence on how fairly flows share a bottleneck."""
     if fairness["jain"] is None:
+        from knee.figures.metrics import has_starved
+
+        if has_starved(summary, fairness.get("flows", [flow["flow"] for flow in summary["flows"]])):
+            return f"{'Some' if 'link' not in fairness else 'some'} flows got nothing, so Jain's index is not given"
         return "The flows never all run at once" if "link" not in fairness else "the flows never all run at once"
     converged = fairness["convergence_s"]
     when = "never fair for 5 s" if converged is None else f"fair {number(converged, 1)} s after the last start"

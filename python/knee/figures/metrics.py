@@ -212,13 +212,18 @@ def fairness(scenario: Scenario, output: dict[str, Any], samples: Samples) -> di
             window = _common_window(scenario, output, [(number, starts[number - 1]) for number in numbers])
             shares = None
         found = _fairness(samples, numbers, window, shares, last_start, interval_s)
-        if all(output["flows"][number - 1].get("delivered_bytes") == 0 for number in numbers):
-            # What is under way when a short run ends is shared by nobody yet.
+        if has_starved(output, numbers):
+            # A flow that never got anything does not share, and others may well share equally.
             found["jain"] = None
         each.append({"link": link, "flows": numbers} | found)
     own = each[0] if len(each) == 1 else {}
     names = ("jain", "jain_interval_mean", "convergence_s")
     return {name: own.get(name) for name in names} | {"links": each}
+
+
+def has_starved(summary: Mapping[str, Any], numbers: Sequence[int]) -> bool:
+    """Whether one of the flows ``numbers`` (from 1) got nothing in the whole run."""
+    return any(summary["flows"][number - 1].get("delivered_bytes") == 0 for number in numbers)
 
 
 def _common_window(

@@ -93,7 +93,10 @@ class Prepared:
             except _core.WriteError as unwritten:
                 target = out or folder
                 raise files.unwritable(target, unwritten, f"{unwritten.filename} in {target}") from unwritten
-            _remark(result, [*remarks(self.scenario), *marks.warnings(self.scenario, result.summary)])
+            from knee.figures import starved
+
+            found = [*marks.warnings(self.scenario, result.summary), *starved.warnings(self.scenario, result)]
+            _remark(result, [*remarks(self.scenario), *found])
             if out is not None:
                 build = result.manifest.get("kernel_build")
                 result.manifest["identity"] = identity(self.scenario, self.ground, build)
