@@ -23,6 +23,7 @@ from knee.grounds.host.lab import switch_program
 from knee.kernel import modules
 from knee.kernel.bpf import build
 from knee.results import owned
+from knee.scenario import from_dict
 from knee.scenario.registry import congestion_controls
 from real_time import in_time
 from test_linux_bpf import loaded
@@ -62,6 +63,24 @@ def test_what_the_running_kernel_cannot_do_is_refused_by_name(
 ) -> None:
     with pytest.raises(ScenarioError, match=said):
         knee.run(scenario(**change), "host")
+
+
+@pytest.mark.parametrize("name", build.algorithms())
+def test_parameters_that_only_the_simulator_has_are_refused_unless_they_are_at_their_defaults(
+    name: str, scenario: _Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "available").write_text(f"reno {name}\n")
+    monkeypatch.setattr(refuse, "AVAILABLE", tmp_path / "available")
+    params = congestion_controls()[name].params
+    for key in (None, *params):
+        given = {} if key is None else {key: params[key].plain(params[key].default)}
+        told = scenario(flows=[{"cc": name, "rtt": "10 ms", "cc_params": given}])
+        refuse.check(from_dict(told))
+    for key in params.keys() - modules.declared(name).keys():
+        other = next(value for value in (params[key].min, params[key].max) if value != params[key].default)
+        told = scenario(flows=[{"cc": name, "rtt": "10 ms", "cc_params": {key: params[key].plain(other)}}])
+        with pytest.raises(ScenarioError, match=f"{key}: only the simulator's {name} has it"):
+            refuse.check(from_dict(told))
 
 
 def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
