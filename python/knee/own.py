@@ -27,8 +27,9 @@ Each flow gets its own instance. Methods change ``control`` in place: ``cwnd`` a
 ``pacing_rate`` in bit/s of payload (None for the sender's own rate, 1.2 times ``cwnd / srtt``). The sender does loss
 recovery: it reduces the window to ``ssthresh`` in proportion to what is delivered.
 
-What a class prints goes to standard error. A method that raises or exits fails the run, and the error names the class. So
-do windows that together ask for more packets in flight than four times what the links and buffers hold and 131,072 more.
+What a class prints goes to standard error. A method that raises or exits fails the run, and the error names the class.
+So do windows that together ask for more packets in flight than four times what the links and buffers hold and 131,072
+more.
 """
 
 from __future__ import annotations
