@@ -7,6 +7,7 @@ mod claims;
 mod connections;
 mod datagrams;
 mod engine;
+mod idle;
 mod laws;
 mod losses;
 mod networks;
