@@ -80,6 +80,13 @@ def idles_after_each_loss(name: str, start: float) -> bool:
     return len(apart) >= 3 and all(min(rows[number][2] for number in range(a, b)) < 0.7 for a, b in apart)
 
 
+def bursts(label: str) -> float:
+    """How long the slowest burst of a flow took, ms; all ten must be complete."""
+    done = run("bursts-after-idle").completions.filter(pl.col("label") == label)
+    assert done.height == 10
+    return float(done["time_ms"].max())  # type: ignore[arg-type]
+
+
 def bbr_half() -> bool:
     """What ten seeds give."""
     seeds = [f"seed={seed}" for seed in range(1, 11)]
@@ -195,6 +202,11 @@ CLAIMS: dict[str, dict[str, Check]] = {
             run("token-bucket").links["queue_delay_max_ms"][:4].max() == 0 and passed(0, 0.04) == 50
         ),
         "Then it is empty, and one passes every 8.1 ms.": lambda: abs(passed(0.1, 0.2) - 100 / 8.112) <= 1,
+    },
+    "bursts-after-idle": {
+        "Expect no burst to take a quarter longer than CUBIC's slowest.": (
+            lambda: bursts("CUBIC") < max(bursts("LoLa"), bursts("delay-based AIMD")) < 1.25 * bursts("CUBIC")
+        ),
     },
     "bursty-loss": {
         "Expect more goodput with bursts:": lambda: (
@@ -404,6 +416,9 @@ OUTCOME = re.compile(
 
 #: Sentences with such words that say only what the file sets up, or how a mechanism works.
 SETUP = {
+    "bursts-after-idle": {
+        "In between the sender is idle for six seconds, after which it begins with ten packets again (RFC 5681, 4.1).",
+    },
     "bursty-loss": {
         "Two CUBIC flows with the same loss rate of 0.1 %, on links of their own: in one link each packet is lost by "
         "itself, in the other losses come in bursts of five (Gilbert-Elliott).",
