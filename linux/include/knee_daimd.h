@@ -167,7 +167,8 @@ struct knee_daimd {
 	u32 refreshed;		/* when the last four were worked out; the lower bits */
 	u32 until;		/* settling: no RTT counts up to this sequence number */
 	u32 max_ssthresh;	/* window above which slow start is limited */
-	u32 backoffs:31;	/* reductions so far */
+	u32 backoffs:30;	/* reductions so far */
+	u32 resumed:1;		/* there was idle time */
 	u32 settling:1;
 };
 
@@ -243,6 +244,7 @@ static inline void knee_daimd_init(struct knee_daimd *d, const struct knee_daimd
 	d->until = 0;
 	d->max_ssthresh = KNEE_U32_MAX;
 	d->backoffs = 0;
+	d->resumed = 0;
 	d->settling = 0;
 }
 
@@ -276,7 +278,7 @@ static inline bool knee_daimd_fast_sample(struct knee_daimd *d, u64 now, u32 rtt
 /* Eq. 7 gave `limit`. After the initial slow start, whose estimate it is, it only rises. */
 static inline void knee_daimd_estimate(struct knee_daimd *d, u32 limit)
 {
-	if (!d->backoffs || d->max_ssthresh == KNEE_U32_MAX || limit > d->max_ssthresh)
+	if ((!d->backoffs && !d->resumed) || d->max_ssthresh == KNEE_U32_MAX || limit > d->max_ssthresh)
 		d->max_ssthresh = limit;
 }
 
@@ -321,7 +323,7 @@ static inline void knee_daimd_sample(struct knee_daimd *d, const struct knee_dai
 static inline u32 knee_daimd_reduced(struct knee_daimd *d, u64 now, u32 snd_nxt, u32 cwnd, u32 beta)
 {
 	d->last_backoff = now;
-	if (d->backoffs < (1u << 31) - 1)
+	if (d->backoffs < (1u << 30) - 1)
 		d->backoffs++;
 	d->settling = 1;
 	d->until = snd_nxt;
@@ -442,6 +444,7 @@ static inline void knee_daimd_on_restart(struct knee_daimd *d, u64 now, u64 idle
 		return;
 	d->last_backoff = knee_min(d->last_backoff + idle, now);
 	d->srtt = 0;
+	d->resumed = 1;
 	knee_daimd_outdate(d, now);
 }
 

@@ -206,6 +206,8 @@ struct DaimdState {
     last_backoff: Time,
     /// When data was last delivered.
     delivered: Time,
+    /// Whether there was idle time.
+    resumed: bool,
     /// Window above which slow start is limited, in packets.
     max_ssthresh: u32,
     /// Increase not yet given to the window, in millionths of a packet.
@@ -228,6 +230,7 @@ impl Daimd {
             settling: None,
             last_backoff: init.now,
             delivered: init.now,
+            resumed: false,
             max_ssthresh: u32::MAX,
             credit: 0,
         };
@@ -317,6 +320,7 @@ impl Daimd {
         if idle > Time::ZERO {
             state.last_backoff = state.last_backoff.saturating_add(idle).min(now);
             state.srtt = None;
+            state.resumed = true;
         }
     }
 
@@ -340,7 +344,8 @@ impl Daimd {
         if higher && control.in_slow_start() {
             let found = max_ssthresh(control.cwnd, self.raised(), self.occupancy());
             let state = &mut self.state;
-            let least = if state.backoffs > 0 && state.max_ssthresh < u32::MAX { state.max_ssthresh } else { 0 };
+            let estimated = state.max_ssthresh < u32::MAX && (state.backoffs > 0 || state.resumed);
+            let least = if estimated { state.max_ssthresh } else { 0 };
             state.max_ssthresh = found.map_or(state.max_ssthresh, |found| found.max(least));
         }
     }

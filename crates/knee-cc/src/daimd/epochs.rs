@@ -124,8 +124,8 @@ fn idle_time_is_not_part_of_an_epoch() {
     assert_eq!(flow.cc.state.srtt, None, "the queue of a minute ago says nothing");
 }
 
-/// 100 Mbit/s and 50 ms, RTTmax as after a long decay. A window of 20 that queues for 1 ms, a burst of 10, makes 28 packets
-/// by Eq. 7 with a threshold of 5.75 ms; 640 that queue for 25 ms, 152 with one of 23.75 ms, which is what 18 ms hold.
+/// 100 Mbit/s and 50 ms, RTTmax as after a long decay. A window of 20 that queues for 1 ms, a burst of 10, makes 28
+/// packets by Eq. 7 with a threshold of 5.75 ms; 640 that queue for 25 ms make 152 with one of 23.75 ms.
 #[test]
 fn slow_start_after_idle_time_keeps_the_limit_of_the_initial_one() {
     let mut flow = Flow::new(&[("decay", Value::Ratio(0.0))], 10);

@@ -344,9 +344,9 @@ impl Lola {
         self.settled = now.saturating_add(self.feedback_delay());
     }
 
-    /// Sending begins while nothing is in flight. Idle time began with the ACK that left nothing in flight. Linux's CUBIC
-    /// counts from the last transmission, with the wait for that ACK: a flow whose window one ACK covers would always be
-    /// idle. A round takes out all of its own time.
+    /// Sending begins while nothing is in flight. Idle time began with the ACK that left nothing in flight. Linux's
+    /// CUBIC counts from the last transmission, with the wait for that ACK: a flow whose window one ACK covers would
+    /// always be idle. A round takes out all of its own time.
     fn restart(&mut self, now: Time) {
         let idle = now.saturating_sub(self.delivered);
         if idle == Time::ZERO {
