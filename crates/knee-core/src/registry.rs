@@ -59,8 +59,8 @@ impl<T: Named> Registry<T> {
     }
 }
 
-/// Defines the registry of a crate: `registry!(Entry; FIRST, SECOND)` makes the functions `registry`, `find` and `add`. An
-/// entry has a field `name`.
+/// Defines the registry of a crate: `registry!(Entry; FIRST, SECOND)` makes the functions `registry`, `find` and `add`.
+/// An entry has a field `name`.
 #[macro_export]
 macro_rules! registry {
     ($entry:ty; $($built_in:expr),+ $(,)?) => {

@@ -125,8 +125,8 @@ impl Link {
         self.line.report(out);
     }
 
-    /// Changes the rate from now on; the packet that a wire sends goes out as it began. The present rate changes nothing:
-    /// fractions of nanoseconds carry over.
+    /// Changes the rate from now on; the packet that a wire sends goes out as it began. The present rate changes
+    /// nothing: fractions of nanoseconds carry over.
     pub fn set_rate(&mut self, rate: Rate, now: Time, out: &mut Outcome) {
         if self.rate() == Some(rate.as_bps()) {
             return;

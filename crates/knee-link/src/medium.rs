@@ -43,8 +43,8 @@ pub trait PathDelay: Send {
 
 /// A server with times of its own: it says when packets leave the queue, when they leave the link, and which are lost.
 pub trait Medium: Send {
-    /// Called at the time last returned, or when a packet arrives at an idle medium. Returns when to call again: a time not
-    /// before now, or `Time::MAX` to wait until a packet arrives or the queue releases one.
+    /// Called at the time last returned, or when a packet arrives at an idle medium. Returns when to call again: a
+    /// time not before now, or `Time::MAX` to wait until a packet arrives or the queue releases one.
     fn serve(&mut self, now: Time, port: &mut dyn Port) -> Time;
 
     /// What it can carry, which the link's utilization is a share of.

@@ -59,8 +59,8 @@ prop_compose! {
 }
 
 /// How much longer a later burst may take than the slower of the flow's first burst and CUBIC's. Both begin with slow
-/// start from ten packets, so that three quarters of the window (the threshold of RFC 2861) take at most a third longer;
-/// the rest is what a loss or a backoff in the burst may cost.
+/// start from ten packets, so that three quarters of the window (the threshold of RFC 2861) take at most a third
+/// longer; the rest is what a loss or a backoff in the burst may cost.
 const BOUND: f64 = 1.5;
 
 /// Algorithms of which a later burst may take longer still, whatever idle time does: their first burst is fast because

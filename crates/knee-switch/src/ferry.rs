@@ -19,8 +19,8 @@ const AWAKE: Time = Time::from_micros(60);
 pub(crate) const MAX_BUSY: Time = Time::from_micros(250);
 pub(crate) const FORCED_SLEEP: Time = Time::from_micros(20);
 
-/// Carries packets between two devices until `end`. With `forced_sleeps` it sleeps now and then, however much there is to do.
-/// Returns the packets that a device refused.
+/// Carries packets between two devices until `end`. With `forced_sleeps` it sleeps now and then, however much there is
+/// to do. Returns the packets that a device refused.
 ///
 /// # Errors
 /// Where a device is gone.

@@ -268,8 +268,8 @@ impl Receiver {
         at_once
     }
 
-    /// Whether the compressed SACK has to leave before this packet is taken, so that every block is reported. The packet
-    /// itself is then acknowledged with the next one: as in Linux, the ACK that leaves counts as its own.
+    /// Whether the compressed SACK has to leave before this packet is taken, so that every block is reported. The
+    /// packet itself is then acknowledged with the next one: as in Linux, the ACK that leaves counts as its own.
     #[inline]
     pub fn flushes_before(&mut self, packet: &Packet) -> bool {
         self.disorder.is_some() && self.flushes_disorder(packet)

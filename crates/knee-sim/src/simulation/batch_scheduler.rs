@@ -11,7 +11,8 @@
 //!
 //! So a flow's state is fetched once for all that it does in a batch, nothing waits in a heap, and the code of one end
 //! at a time is at hand. Results are bit-identical to the event scheduler's: events keep their times, those of one time
-//! have the order of [`Event`], and what concerns the whole run (samples, changes, flows that stop) happens between two batches.
+//! have the order of [`Event`], and what concerns the whole run (samples, changes, flows that stop) happens between two
+//! batches.
 
 mod applications;
 mod outbox;

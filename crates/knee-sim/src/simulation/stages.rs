@@ -46,8 +46,8 @@ const PIPE_BITS: u32 = 20;
 const PLACE_BITS: u32 = 21;
 const _: () = assert!(TIE_BREAK_BITS + 3 <= u64::BITS - u8::BITS && 1 << PIPE_BITS == MAX_PIPES);
 
-/// Tie-break key of an ACK that leaves a pipe: pipe, then cause (`rank`), then index of the packet or flow that caused it
-/// (`place`).
+/// Tie-break key of an ACK that leaves a pipe: pipe, then cause (`rank`), then index of the packet or flow that caused
+/// it (`place`).
 #[inline]
 pub(super) const fn ack_tie_break(pipe: u32, rank: u16, place: u32) -> u64 {
     PIPE | (pipe as u64) << (RANK_BITS + 3 + PLACE_BITS) | (rank as u64) << PLACE_BITS | place as u64
@@ -307,8 +307,8 @@ fn merges<'a>(links: usize, paths: impl Iterator<Item = &'a [u32]>) -> Vec<bool>
     merges
 }
 
-/// The links that `paths` cross, among `links` links, in an order in which each path only goes forward (Kahn's algorithm,
-/// lowest index first). `None` if the paths form a circle.
+/// The links that `paths` cross, among `links` links, in an order in which each path only goes forward (Kahn's
+/// algorithm, lowest index first). `None` if the paths form a circle.
 fn topological_order(links: usize, paths: &[&[u32]]) -> Option<Vec<u32>> {
     let mut next = vec![Vec::new(); links];
     let mut before = vec![0_usize; links];
