@@ -261,3 +261,18 @@ def test_a_result_folder_has_a_report(tmp_path: Path) -> None:
     knee.run(scenario(duration="1 s"), "uml", tmp_path / "result")
     assert (tmp_path / "result" / "report.html").stat().st_size > 10_000
     assert [path.name for path in tmp_path.iterdir()] == ["result"]
+
+
+def test_a_token_bucket_starts_full_as_htb_does() -> None:
+    # 50 kB of tokens: what comes in the first 40 ms passes at once, and then a datagram each 8.1 ms.
+    sim, uml = both(
+        {
+            "duration": "150 ms",
+            "interval": "10 ms",
+            "link": {"rate": "1 Mbit/s", "burst": "50000 B", "limit": "1000 packets"},
+            "flows": [{"rtt": "10 ms", "traffic": {"kind": "udp", "rate": "10 Mbit/s", "packet_size": "1000 B"}}],
+        }
+    )
+    received = [result.delays["received"].to_list()[:10] for result in (sim, uml)]
+    assert received[0][:5] == [13, 12, 13, 12, 6]
+    assert all(abs(here - there) <= 1 for here, there in zip(*received, strict=True)), received
