@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from knee.errors import ScenarioError
-from knee.scenario import from_dict, from_toml, load
+from knee.errors import Refused, ScenarioError
+from knee.scenario import from_dict, from_toml, load, overrides
 from knee.scenario.spec import spec
 
 Make = Callable[..., dict[str, Any]]
@@ -197,3 +198,20 @@ def test_what_is_nested_too_deeply_is_refused(tmp_path: Path, text: str) -> None
     (tmp_path / "deep.toml").write_text(text)
     with pytest.raises(ScenarioError, match="nested too deeply, or a number is too long"):
         load(tmp_path / "deep.toml")
+
+
+@pytest.mark.parametrize(
+    ("links", "change", "words"),
+    [
+        ({"link": LINK}, "links.0.queue=pie", "there is one [link], and no [[links]]; use link.queue"),
+        ({"link": LINK}, "links.*.limit=10 packets", "use link.limit"),
+        ({"links": [LINK | {"name": "a"}, LINK | {"name": "b"}]}, "link.queue=pie", "use links.a.queue or links.b.queue"),
+    ],
+)
+def test_a_change_of_the_other_form_of_links_names_the_key_to_use(links: dict[str, Any], change: str, words: str) -> None:
+    """The file has one form: that both are given is no answer to somebody who gave one."""
+    data = {"duration": "1 s", "flows": [FLOW], **links}
+    with pytest.raises(Refused, match=re.escape(words)):
+        overrides.apply(data, [change])
+    told = words.rpartition("use ")[2].partition(" or ")[0]
+    from_dict(overrides.apply(data, [f"{told}={change.partition('=')[2]}"]) | {"name": "x"})

@@ -20,6 +20,8 @@ _TEXTS = {"run.kernel"}
 MOST_PARTS = 100
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_PARTS}}}")
+#: Most links that an error names.
+_NAMED = 3
 #: Longest part of a change that an error shows, characters.
 _SHOWN = 60
 
@@ -140,6 +142,19 @@ def index_of(elements: list[Any], part: str, here: str) -> int:
     return found[0]
 
 
+def _check_links(data: dict[str, Any], parts: list[str]) -> None:
+    """Refuses a key of ``[link]`` where there are ``[[links]]``, and the reverse; the error names the right one."""
+    key, rest = ".".join(parts), parts[1:]
+    if parts[0] == "links" and "link" in data and "links" not in data:
+        found, rest = "there is one [link], and no [[links]]", parts[2:]
+        raise Refused(found, f"use {'.'.join(['link', *rest])}", key=key)
+    if parts[0] == "link" and isinstance(data.get("links"), list) and "link" not in data:
+        names = [str(link.get("name", i)) for i, link in enumerate(data["links"]) if isinstance(link, dict)]
+        uses = [".".join(["links", name, *rest]) for name in names[:_NAMED]]
+        more = ", ..." if len(names) > _NAMED else ""
+        raise Refused("there is no [link], but [[links]]", f"use {' or '.join(uses) or 'links'}{more}", key=key)
+
+
 def put(data: dict[str, Any], key: str, value: Any) -> None:
     """Sets one key of plain ``data`` in place.
 
@@ -154,6 +169,7 @@ def put(data: dict[str, Any], key: str, value: Any) -> None:
         raise Refused(f"{shown(key)} is not a key", "expected a key such as link.rate or flows.0.cc", key=_OPTION)
     if len(parts) > MOST_PARTS:
         raise Refused(f"a key has {len(parts)} parts", "expected one such as link.rate or flows.0.cc", key=_OPTION)
+    _check_links(data, parts)
     place: Any = data
     for i, part in enumerate(parts):
         here = ".".join(parts[: i + 1])

@@ -14,7 +14,7 @@ from tomli_w import dumps
 from knee import _core
 from knee.errors import KneeError
 from knee.figures.register import RUN
-from knee.own import OWN
+from knee.own import IN_FILE, IN_SOURCE, OWN
 from knee.scenario.spec import span
 from knee.study.searches.evaluate import Evaluator, Figures
 from knee.study.searches.plan import Plan, leaves_of
@@ -78,7 +78,7 @@ class Finding:
         """What runs the file again, as a command, or in Python where it needs a class."""
         path, own = folder / self.file, _own(self.data)
         if not own:
-            return f"{'knee sweep' if plan.across else 'knee run'} {shlex.quote(str(path))}"
+            return f"{'knee sweep' if plan.across else 'knee run'} {shlex.quote(str(path))}{_allowing(self.data)}"
         call = f"knee.{'sweep' if plan.across else 'run'}({str(path)!r})"
         return f"In a Python program that has used the class {own[0]}: {call}"
 
@@ -89,6 +89,17 @@ def _own(data: Mapping[str, Any]) -> list[str]:
     return list(
         dict.fromkeys(value.removeprefix(OWN) for value in leaves if isinstance(value, str) and value.startswith(OWN))
     )
+
+
+def _named_files(data: Mapping[str, Any]) -> bool:
+    """Whether a scenario's plain data, or the axes of its sweep, name code in a file."""
+    named = [value for key, value in leaves_of(data) if "cc" in key.split(".") and isinstance(value, str)]
+    return any(pattern.fullmatch(value) for value in named for pattern in (IN_FILE, IN_SOURCE))
+
+
+def _allowing(data: Mapping[str, Any]) -> str:
+    """What a command needs to run code in files; empty where there is none."""
+    return " --allow-code" if _named_files(data) else ""
 
 
 def worst_first(plan: Plan, trials: Sequence[Trial]) -> list[Trial]:
@@ -307,15 +318,15 @@ def _head(plan: Plan, finding: Finding) -> list[str]:
     """The lines above the scenario: where it comes from, and what it shows."""
     shrunk = plan.shrink and not plan.across and len(plan.goals) == 1
     made = f"Found by knee search of {plan.name} in trial {finding.trial}" + (", and shrunk." if shrunk else ".")
-    lines = [
-        made,
-        f"knee run --from FOLDER {finding.run}, with the folder of the search, makes the trial's first run again.",
-    ]
+    lines = [made]
+    if not _own(finding.data) and not _named_files(finding.data):
+        told = "with the folder of the search, makes the trial's first run again"
+        lines.append(f"knee run --from FOLDER {finding.run}, {told}.")
     classes = _own(finding.data)
     command = "knee sweep" if plan.across else "knee run"
     seeds = f" --seeds {plan.seeds}" if plan.seeds > 1 and not plan.across else ""
     call = f"knee.{command[5:]}('FILE') in a Python program that has used the class {classes[0]}" if classes else ""
-    lines.append(f"With knee {_core.version()}, {call or f'{command} FILE{seeds}'} gives:")
+    lines.append(f"With knee {_core.version()}, {call or f'{command} FILE{seeds}{_allowing(finding.data)}'} gives:")
     for i, goal in enumerate(plan.goals):
         if plan.against is None and not plan.across:
             lines.append(f"  {goal.figure} = {finding.values[i]!r}: {plan.said(goal)}")
