@@ -120,6 +120,23 @@ def test_the_command_writes_a_light_page_that_loads_nothing(results: list[Result
     assert "src=" not in text.replace("img-src", "").replace("script-src", "").replace("default-src", "")
 
 
+def test_the_terminal_has_a_column_for_each_variant(
+    results: list[Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Eight seeds side by side are some 300 columns of a terminal, and no comparison."""
+    folders = [str(result.save(tmp_path / name)) for result, name in zip(results, FOLDERS, strict=True)]
+    assert main(["compare", *folders]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["figure", "reno", "cubic"] in lines
+    assert ["seed", "1,", "2,", "3", "1,", "2,", "3"] in lines
+    means = [
+        sum(result.summary["flows"][0]["goodput_mbps"] for result in own) / 3 for own in (results[:3], results[3:])
+    ]
+    assert ["one:", "goodput,", "Mbit/s", *(f"{mean:.3f}" for mean in means)] in lines
+    assert main(["compare", folders[0], folders[3]]) == 0
+    assert ["figure", folders[0], folders[3]] in [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
 def test_a_page_is_not_written_where_a_folder_is_in_its_place(
     results: list[Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,8 +37,8 @@ def compare(
 ) -> None:
     """Show the figures of results side by side.
 
-    Results that differ only in their seeds are runs of one variant; the page compares variants, each difference with
-    its 95 % confidence interval.
+    Results that differ only in their seeds are runs of one variant. Where a variant has several, the table has their
+    means; the page compares variants, each difference with its 95 % confidence interval.
     """
     from knee.figures.compared import figures
     from knee.results.result import Result
@@ -80,10 +82,35 @@ def _plain(folder: Path, result: Result, values: dict[str, float | int | None]) 
 
 
 def _show(folders: list[Path], results: list[Result], values: list[dict[str, float | int | None]]) -> None:
-    rows = table("Results side by side", ["figure", *(str(each) for each in folders)])
-    for key in ("name", "ground", "seed"):
-        rows.add_row(key, *(str(result.summary[key]) for result in results))
-    rows.add_row("algorithms", *(", ".join(_algorithms(result)) for result in results))
+    """Prints the figures: a column for each variant, as on the page."""
+    from knee.view.compare.variants import variants
+
+    _, made, _ = variants(results, [str(folder) for folder in folders])
+    at = {id(result): i for i, result in enumerate(results)}
+    groups = [[at[id(result)] for result in variant.results] for variant in made]
+    several = any(len(group) > 1 for group in groups)
+    # Without further seeds, the columns have the names that were given.
+    heads = [variant.name if several else str(folders[group[0]]) for variant, group in zip(made, groups, strict=True)]
+    rows = table("Results side by side", ["figure", *heads])
+    said: list[tuple[str, Callable[[Result], str]]] = [
+        *((key, lambda result, key=key: str(result.summary[key])) for key in ("name", "ground", "seed")),  # type: ignore[misc]
+        ("algorithms", lambda result: ", ".join(_algorithms(result))),
+    ]
+    for key, word in said:
+        rows.add_row(key, *(", ".join(dict.fromkeys(word(results[i]) for i in group)) for group in groups))
     for figure in dict.fromkeys(name for run in values for name in run):
-        rows.add_row(figure, *(number(run.get(figure), 3) for run in values))
+        rows.add_row(figure, *(_mean([values[i].get(figure) for i in group]) for group in groups))
     out().print(rows)
+    if several:
+        out().print(
+            "Means over the seeds of each variant; --json has every result, and --out writes the page.\n",
+            soft_wrap=True,
+        )
+
+
+def _mean(values: list[float | int | None]) -> str:
+    """The figure of a run, or the mean of those that have it."""
+    known = [value for value in values if value is not None]
+    if len(values) == 1 or not known:
+        return number(values[0], 3)
+    return number(float(statistics.fmean(known)), 3)
