@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from knee import _core, grounds
 from knee.errors import InputError, PhysicsError, ProgramError, ScenarioError
+from knee.figures import collisions
 from knee.grounds import memory, programs
 from knee.grounds import qlog as logs
 from knee.grounds.identity import identity
@@ -93,9 +94,10 @@ class Prepared:
             except _core.WriteError as unwritten:
                 target = out or folder
                 raise files.unwritable(target, unwritten, f"{unwritten.filename} in {target}") from unwritten
-            from knee.figures import starved
+            from knee.figures import collisions, starved
 
             found = [*marks.warnings(self.scenario, result.summary), *starved.warnings(self.scenario, result)]
+            found += collisions.warnings(result.summary, result.events)
             _remark(result, [*remarks(self.scenario), *found])
             if out is not None:
                 build = result.manifest.get("kernel_build")

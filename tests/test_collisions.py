@@ -1,0 +1,28 @@
+"""Flows that share a queue of a fair queue are named: they explain shares that are not equal."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import knee
+
+BASE = {
+    "duration": "1 s",
+    "link": {"rate": "100 Mbit/s", "queue": "fq_codel", "reverse": {"rate": "1 Gbit/s", "queue": "fq_codel"}},
+    "flows": [{"cc": "cubic", "rtt": "20 ms", "count": 40}],
+}
+
+
+@pytest.mark.parametrize("queues", [1, 64, 65_536])
+def test_flows_with_one_hash_get_a_remark(queues: int) -> None:
+    """All but the first of 40 flows find one queue in use; in 65,536 none does, with this seed."""
+    link = BASE["link"] | {"queue_params": {"flows": queues}}  # type: ignore[operator]
+    result = knee.run(BASE | {"link": link})
+    told = [remark for remark in result.summary.get("remarks", ()) if "hash" in remark]
+    at = (pl.col("event").cast(pl.String) == "collision") & (pl.col("link").cast(pl.String) == "bottleneck")
+    shared = result.events.filter(at)["flow"].n_unique()
+    assert (shared > 0) == (queues < 65_536)
+    assert [f"At bottleneck {shared} of 40 bulk flows have" in remark for remark in told] == [True] * (shared > 0)
+    if queues == 1:
+        assert shared >= 39
