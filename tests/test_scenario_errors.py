@@ -205,10 +205,16 @@ def test_what_is_nested_too_deeply_is_refused(tmp_path: Path, text: str) -> None
     [
         ({"link": LINK}, "links.0.queue=pie", "there is one [link], and no [[links]]; use link.queue"),
         ({"link": LINK}, "links.*.limit=10 packets", "use link.limit"),
-        ({"links": [LINK | {"name": "a"}, LINK | {"name": "b"}]}, "link.queue=pie", "use links.a.queue or links.b.queue"),
+        (
+            {"links": [LINK | {"name": "a"}, LINK | {"name": "b"}]},
+            "link.queue=pie",
+            "use links.a.queue or links.b.queue",
+        ),
     ],
 )
-def test_a_change_of_the_other_form_of_links_names_the_key_to_use(links: dict[str, Any], change: str, words: str) -> None:
+def test_a_change_of_the_other_form_of_links_names_the_key_to_use(
+    links: dict[str, Any], change: str, words: str
+) -> None:
     """The file has one form: that both are given is no answer to somebody who gave one."""
     data = {"duration": "1 s", "flows": [FLOW], **links}
     with pytest.raises(Refused, match=re.escape(words)):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from knee import _core, grounds
 from knee.errors import InputError, PhysicsError, ProgramError, ScenarioError
-from knee.figures import collisions
 from knee.grounds import memory, programs
 from knee.grounds import qlog as logs
 from knee.grounds.identity import identity
