@@ -26,3 +26,23 @@ def test_flows_with_one_hash_get_a_remark(queues: int) -> None:
     assert [f"At bottleneck {shared} of 40 bulk flows have" in remark for remark in told] == [True] * (shared > 0)
     if queues == 1:
         assert shared >= 39
+
+
+def test_many_flows_keep_responsiveness_and_the_distributions_of_probes() -> None:
+    """From 65 flows and probes on, bulk flows have one distribution together, and nothing vanishes."""
+    base = BASE | {"link": {"rate": "100 Mbit/s", "queue": "fq_codel"}, "probes": [{"rtt": "20 ms", "label": "echo"}]}
+    voice = {"rtt": "20 ms", "traffic": {"kind": "udp", "preset": "voip-g711"}, "label": "call"}
+    for count in (62, 63):
+        flows = [{"cc": "cubic", "rtt": "20 ms", "count": count}, voice]
+        result = knee.run(base | {"flows": flows})
+        figures = result.summary["responsiveness"]
+        assert figures["rpm"] > 0
+        assert figures["self_ms"] >= 20
+        assert result.summary["flows"][-1]["datagrams"]["mos"] > 1
+        of = result.distributions.filter(pl.col("quantity").cast(pl.String) == "rtt")
+        labels = set(of["label"].cast(pl.String))
+        assert {"echo", "all flows and probes"} <= labels
+        assert ("all bulk flows" in labels) == (count == 63)
+        drawn = {line.name for line in result.plot("rtt_cdf").chart.panels[0].lines}
+        assert "echo" in drawn
+        assert ("all bulk flows" in drawn) == (count == 63)

@@ -5,6 +5,7 @@ use crate::networks::{MS, S, flow, link, spec};
 use knee_net::output::DatagramFigures;
 use knee_sim::{Output, Rows, Simulation, Spec};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Runs a simulation, whose books balance all the time and whose figures obey the laws.
 fn run(spec: &Value) -> (Output, Rows) {
@@ -269,12 +270,30 @@ fn the_same_specification_gives_the_same_bits() {
 }
 
 #[test]
-fn with_many_flows_there_is_one_distribution_of_all_alone() {
-    let flows: Vec<Value> = (0..65).map(|i| sends(probe(64, 100 * MS), (20 + i) * MS, 2 * S)).collect();
-    let (output, rows) = run(&spec(3 * S, &[link(100_000_000, &json!(null))], &flows));
-    assert!(rows.distributions.iter().all(|row| row.quantity == 2 || row.index == u32::MAX));
-    let count: u64 = rows.distributions.iter().filter(|row| row.quantity == 0).map(|row| row.count).sum();
-    assert_eq!(count, (0..65).filter_map(|i| datagrams(&output, i).echoed).sum::<u64>());
+fn with_many_flows_probes_keep_their_distributions_and_bulk_flows_have_one_together() {
+    let bulk = (0..60).map(|i| flow("cubic", (20 + i) * MS, 0, 2 * S));
+    let mut flows: Vec<Value> = bulk.chain((0..4).map(|i| sends(probe(64, 100 * MS), (20 + i) * MS, 2 * S))).collect();
+    // By kind of row and index, how many times were counted.
+    let counts = |flows: &[Value]| {
+        let (output, rows) = run(&spec(3 * S, &[link(100_000_000, &json!(null))], flows));
+        let mut counts = BTreeMap::new();
+        for row in &rows.distributions {
+            *counts.entry((row.quantity, row.index)).or_insert(0) += row.count;
+        }
+        (output, counts)
+    };
+    let (_, few) = counts(&flows);
+    assert_eq!(few.keys().filter(|key| key.0 == 0).count(), 65, "each of 64, and all together");
+    flows.push(sends(probe(64, 100 * MS), 20 * MS, 2 * S));
+    let (output, many) = counts(&flows);
+    for i in 60..65 {
+        let index = u32::try_from(i).unwrap();
+        assert_eq!(many[&(0, index)], datagrams(&output, i).echoed.unwrap());
+        assert_eq!(many[&(1, index)], datagrams(&output, i).received);
+    }
+    let (all, bulk) = (many[&(0, u32::MAX)], many[&(0, u32::MAX - 1)]);
+    assert_eq!(all, bulk + (60..65).map(|i| many[&(0, i)]).sum::<u64>());
+    assert_eq!(many.keys().filter(|key| key.0 == 0).count(), 7);
 }
 
 #[test]

@@ -98,6 +98,8 @@ DISTRIBUTION = np.dtype(
 
 #: The index of all flows and probes together, and their label.
 ALL_FLOWS, EVERYBODY = 2**32 - 1, "all flows and probes"
+#: The same of all bulk flows, which have no rows of their own where there are more than 64 flows and probes.
+BULK_FLOWS, BULK = 2**32 - 2, "all bulk flows"
 #: Kinds of completions by number.
 WHAT = ("transfer", "request", "page", "connect", "tls", "segment", "stall", "startup")
 #: What distributions are of, by number.
@@ -244,14 +246,14 @@ class Names:
     def of(self, index: np.ndarray[Any, Any], *, links: np.ndarray[Any, Any] | None = None) -> dict[str, pl.Series]:
         """The columns ``flow``, ``probe`` and ``label`` of indices; where ``links`` is true, they are of links."""
         whose = index.astype(np.int64)
-        every = whose == ALL_FLOWS
+        every = whose >= BULK_FLOWS
         link = np.zeros(len(whose), dtype=bool) if links is None else links
         one = ~link & ~every
         flow = np.where(one & (whose < len(self.flows)), whose + 1, 0)
         probe = np.where(one & (whose >= len(self.flows)), whose + 1 - len(self.flows), 0)
-        labels = [*self.flows, *self.probes, *self.links, EVERYBODY]
+        labels = [*self.flows, *self.probes, *self.links, BULK, EVERYBODY]
         label = np.where(link, whose + len(self.flows) + len(self.probes), whose)
-        label[every] = len(labels) - 1
+        label[every] = len(labels) - 2 + (whose[every] - BULK_FLOWS)
         return {
             "flow": _counted(flow),
             "probe": _counted(probe),

@@ -153,7 +153,8 @@ impl World {
     fn add_ends(&mut self, ends: Ends, flow: &FlowSpec, algorithm: u32, spec: &Spec) {
         let (overhead, complete_at) = (spec.links[flow.path[0]].overhead, flow.bytes.unwrap_or(u64::MAX));
         let histogram = Histogram::new(histogram_bits(spec.flows.len()));
-        self.flows.push(Flow::new(algorithm, overhead, complete_at, histogram));
+        let bulk = flow.traffic.is_none() && !flow.sends_datagrams();
+        self.flows.push(Flow { bulk, ..Flow::new(algorithm, overhead, complete_at, histogram) });
         self.ends.push(ends);
     }
 }

@@ -2,7 +2,6 @@
 
 use super::udp::UdpFlow;
 use super::world::{MANY_FLOWS, World};
-use knee_core::convert::index_u32;
 use knee_net::observe::Histogram;
 use knee_net::output::{DistributionRow, Quantity};
 
@@ -10,9 +9,12 @@ use knee_net::output::{DistributionRow, Quantity};
 const BITS: u8 = 6;
 /// The index of all flows together.
 const ALL: u32 = u32::MAX;
+/// The index of all bulk flows together.
+const BULK: u32 = u32::MAX - 1;
 
 impl World {
-    /// Adds the rows: of each flow where there are not too many, of all flows together, and of each link.
+    /// Adds the rows: of each flow where there are not too many, else of those that send datagrams, such as probes, and of
+    /// the bulk flows together; of all flows together; and of each link.
     pub(super) fn record_distributions(&mut self) {
         // Behind the flows come the halves of their connections.
         let flows = self.connections.flows as usize;
@@ -33,11 +35,13 @@ impl World {
         };
         let delays: Vec<(u32, &Histogram)> = (0..self.connections.flows).filter_map(delays).collect();
         if flows <= MANY_FLOWS {
-            rtts.iter().enumerate().for_each(|(i, histogram)| add(histogram, index_u32(i), Quantity::Rtt));
-            for &(i, histogram) in &delays {
-                add(histogram, i, Quantity::OneWayDelay);
-            }
+            (0..).zip(&rtts).for_each(|(i, histogram)| add(histogram, i, Quantity::Rtt));
+        } else {
+            delays.iter().for_each(|&(i, _)| add(rtts[i as usize], i, Quantity::Rtt));
+            let bulk = self.flows[..flows].iter().filter(|flow| flow.bulk).map(|flow| &flow.rtt_histogram);
+            add(&Histogram::sum(BITS, bulk), BULK, Quantity::Rtt);
         }
+        delays.iter().for_each(|&(i, histogram)| add(histogram, i, Quantity::OneWayDelay));
         add(&Histogram::sum(BITS, rtts.into_iter()), ALL, Quantity::Rtt);
         add(&Histogram::sum(BITS, delays.into_iter().map(|(_, histogram)| histogram)), ALL, Quantity::OneWayDelay);
         for (i, direction) in (0..).zip(&self.network.links) {

@@ -13,7 +13,7 @@ use knee_tcp::receiver::{self, FullReply};
 use knee_tcp::sender::{self, Departure, Sender};
 use slab::Slab;
 
-/// Where there are more flows than this, their histograms are coarser, and only their sum is among the rows.
+/// Where there are more flows than this, their histograms are coarser, and of bulk flows only the sum is among the rows.
 pub(super) const MANY_FLOWS: usize = 64;
 
 /// Endpoints, the network between them, and what is recorded.
@@ -83,6 +83,8 @@ pub(super) struct Flow {
     pub(super) ca: CaState,
     /// Whether the window of the figures has begun and not ended.
     pub(super) watched: bool,
+    /// Whether it is an endless stream or one transfer, and not an application's traffic.
+    pub(super) bulk: bool,
     /// RTT samples of the interval, since they were last folded.
     pub(super) rtt: Spread,
     /// Those of the window of the figures; next to `rtt`, since both take each sample.
@@ -108,6 +110,7 @@ impl Flow {
             phase: 0,
             ca: CaState::Open,
             watched: false,
+            bulk: false,
             rtt: Spread::EMPTY,
             rtt_histogram,
             complete_at,

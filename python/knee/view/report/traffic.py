@@ -90,7 +90,11 @@ def owd_cdf(view: View) -> Chart:
 
 def _distribution(view: View, quantity: str) -> Chart:
     title, key = QUANTITIES[quantity]
-    rows = view.tables.distributions.filter((pl.col("quantity") == quantity) & (pl.col("label") != EVERYBODY))
+    rows = view.tables.distributions.filter(pl.col("quantity") == quantity)
+    each = rows.filter(pl.col("label") != EVERYBODY)
+    # Very many flows of applications have none of their own.
+    alone = quantity == "rtt" and each.filter(pl.col("probe").is_null()).is_empty()
+    rows = rows if alone else each
     # Probes first: they are what such a run asks about.
     rows = rows.sort("probe", "flow", "value_ms", nulls_last=True)
     parts = rows.partition_by("label", "probe", as_dict=True, maintain_order=True)
