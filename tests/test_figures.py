@@ -166,8 +166,8 @@ def test_totals_are_of_one_direction() -> None:
     assert "Jain's index" not in beside
     lines = {line.name: line.y for line in throughput(prepare(result)).panels[0].lines}
     assert "total" not in lines
-    assert lines["total, forward"].max() <= 200 * 1.01
-    assert lines["total, reverse"].max() <= 20 * 1.01
+    assert lines["total on bottleneck"].max() <= 200 * 1.01
+    assert lines["total on bottleneck (reverse)"].max() <= 20 * 1.01
 
 
 def test_drops_of_acks_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:

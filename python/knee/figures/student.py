@@ -8,7 +8,7 @@ from statistics import NormalDist
 
 #: The part of the distribution within the quantile on both sides of zero.
 CONFIDENCE = 0.95
-#: Beyond so many degrees of freedom the expansion is exact to 11 digits, and the sum becomes slow.
+#: Beyond this many degrees of freedom the expansion is exact to 11 digits, and the sum becomes slow.
 _MOST_SUMMED = 200
 
 
@@ -48,4 +48,4 @@ def _expanded(freedom: int) -> float:
         (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / 384,
         (79 * x**9 + 776 * x**7 + 1482 * x**5 - 1920 * x**3 - 945 * x) / 92160,
     )
-    return sum(term / freedom**k for k, term in enumerate(terms))
+    return math.fsum(term / freedom**k for k, term in enumerate(terms))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SOME_RATE = 20_000_000
 #: Payload of a full packet of TCP, and its IP packet, bytes.
 _PAYLOAD, _PACKET = 1448, 1500
-#: Slow start doubles the window each RTT; after so many, no link holds it back.
+#: Slow start doubles the window each RTT; after this many, no link holds it back.
 _MOST_DOUBLINGS = 40
 
 
@@ -80,7 +80,7 @@ def _size(flow: Flow) -> int:
 
 
 def _sent(scenario: Scenario, flow: Flow, seconds: float, per_second: float) -> float:
-    """How many packets one flow sends in a time, where its slowest link carries so many per second."""
+    """How many packets one flow sends in ``seconds``, where its slowest link carries ``per_second``."""
     bounds = [per_second * seconds]
     if flow.bytes is not None:
         bounds.append(math.ceil(flow.bytes / _PAYLOAD))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from knee.figures.applications.histogram import Floats
     from knee.scenario.model import Scenario
 
-#: Payload of a packet, bytes; up to so many packets each number is in the grid; and its sizes per doubling beyond.
+#: Payload of a packet, bytes; the grid has each number of packets up to the second, and beyond sizes per doubling.
 _PAYLOAD, _EACH, _PER_DOUBLING = 1448, 100, 16
 #: A path's lone transfer that takes longer than this has no time, s.
 _LONGEST_S = 10_000

@@ -59,7 +59,7 @@ def _means(rows: pl.DataFrame, keys: Sequence[str], *counts: pl.Expr) -> pl.Data
 
 
 def _quantile(count: pl.Expr) -> pl.Expr:
-    """Student's quantile for means of so many values; null for fewer than two."""
+    """Student's quantile for means of ``count`` values; null for fewer than two."""
     return count.map_batches(
         lambda counts: pl.Series([quantile_of_t(n - 1) if n > 1 else None for n in counts], dtype=pl.Float64),
         return_dtype=pl.Float64,
