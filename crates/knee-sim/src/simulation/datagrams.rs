@@ -6,7 +6,8 @@
 //! **One-way delay.** In the simulator the part of a base RTT that no link of the path has lies behind the last link of
 //! the path back ([`knee_net::network`]). A path is as long in one direction as in the other unless its links say
 //! otherwise: the one-way delay is the time across the links, and what these lack of half the base RTT. A datagram
-//! counts as received when that has passed; echoes and reports leave when it has crossed the links.
+//! counts as received when that has passed. Rates count it as it leaves the last link, as those of TCP do, and echoes and
+//! reports leave then.
 
 use super::ends::EndFigures;
 use super::udp::{End, UdpFlow};
@@ -38,8 +39,7 @@ pub(super) struct DatagramFlow {
     sent_bytes: u64,
     /// Datagrams that have crossed the links.
     pub(super) crossed: Received,
-    /// Those of them that have come to the receiver, and those that are still on the way, in order.
-    received: Received,
+    /// Those of them that are still on the way to the receiver, in order.
     landing: VecDeque<Landing>,
     /// Whether what comes to the receiver belongs to the figures.
     watched: bool,
@@ -122,7 +122,6 @@ impl DatagramFlow {
             sent: 0,
             sent_bytes: 0,
             crossed: Received::default(),
-            received: Received::default(),
             landing: VecDeque::new(),
             watched: false,
             dropped: 0,
@@ -207,7 +206,7 @@ impl DatagramFlow {
         let payload = |bytes: u64, packets: u64| bytes - u64::from(HEADERS) * packets;
         let received = self.reception.received();
         EndFigures {
-            received: self.received,
+            received: self.crossed,
             counters: Counters {
                 sent: self.sent,
                 sent_bytes: self.sent_bytes,
@@ -215,7 +214,7 @@ impl DatagramFlow {
                 lost: self.lost,
                 timeouts: 0,
             },
-            delivered_bytes: payload(self.received.bytes, received),
+            delivered_bytes: payload(self.crossed.bytes, self.crossed.packets),
             new_bytes: payload(self.sent_bytes - self.dropped_bytes, self.sent - self.dropped),
             outstanding: self.sent - received - self.lost,
             in_flight: saturating_u32(self.sent - received - self.dropped),
@@ -246,7 +245,6 @@ impl DatagramFlow {
     fn land(&mut self, until: Time) {
         while self.landing.front().is_some_and(|first| first.at <= until) {
             let Some(Landing { delay, number, packet, .. }) = self.landing.pop_front() else { break };
-            self.received.count(&packet);
             self.reception.on_datagram(number, delay);
             self.miss();
             self.marked += u64::from(packet.has(Packet::CE));
