@@ -129,8 +129,8 @@ struct Connection {
     back: Option<u32>,
     /// Names its random numbers.
     number: u64,
-    /// RTT of its handshake. `None` if a SYN was lost.
-    handshake: Option<Time>,
+    /// RTT of its handshake; zero until it is over.
+    handshake: Time,
     established: bool,
     /// Messages in flight to the other end: the segment after the last one, and their exchanges.
     sent: VecDeque<(u64, Exchange)>,
@@ -166,7 +166,7 @@ impl Connection {
             away: u32::MAX,
             back: None,
             number,
-            handshake: None,
+            handshake: Time::ZERO,
             established: false,
             sent: VecDeque::new(),
             preparing: VecDeque::new(),

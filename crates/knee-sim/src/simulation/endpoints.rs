@@ -148,7 +148,7 @@ impl World {
         out: &mut impl Outbox,
     ) {
         if flags & Packet::SYN != 0 {
-            return self.establish(sender, i, out);
+            return self.establish(sender, i, payload, out);
         }
         let rtt = match payload {
             Payload::Ack { next, tsecr } => {
@@ -180,26 +180,24 @@ impl World {
     }
 
     #[cold]
-    fn establish(&mut self, sender: &mut Sender, i: u32, out: &mut impl Outbox) {
+    fn establish(&mut self, sender: &mut Sender, i: u32, answer: Payload, out: &mut impl Outbox) {
         if sender.established() {
             return;
         }
-        let now = self.now;
-        let flow = &mut self.flows[i as usize];
-        let micros = |at: Time| at.floor_to(Time::from_micros(1));
-        let rtt = (flow.syn_at < Time::MAX).then(|| micros(now) - micros(flow.syn_at));
+        let Payload::Ack { tsecr, .. } = answer else { panic!("no answer to a SYN: {answer:?}") };
+        let rtt = sender.answer_to_syn(self.flows[i as usize].syn_at, tsecr, self.now);
         self.open_established(sender, i, rtt, out);
         self.note_established(i, rtt);
     }
 
-    /// The connection of a sender is there, after a handshake of `rtt` (none where the SYN had to be sent again).
-    pub(super) fn open_established(&mut self, sender: &mut Sender, i: u32, rtt: Option<Time>, out: &mut impl Outbox) {
+    /// The connection of a sender is there, after a handshake of `rtt`.
+    pub(super) fn open_established(&mut self, sender: &mut Sender, i: u32, rtt: Time, out: &mut impl Outbox) {
         let now = self.now;
         let rng = Rng::stream(self.seed, &self.stream_name(i));
-        sender.establish(rtt, now);
+        sender.establish(Some(rtt), now);
         let init = Init {
             now,
-            rtt: rtt.unwrap_or(Time::ZERO),
+            rtt,
             cwnd: sender.control.cwnd,
             mss: u32::from(MSS),
             tick: self.sender_config.clock.tick(),
@@ -231,7 +229,6 @@ impl World {
             sender.on_timer(now, &self.sender_config, &mut self.departures);
         } else {
             sender.reconnect(now);
-            self.flows[i as usize].syn_at = Time::MAX;
             self.send_syn(sender, i, out);
         }
         self.after_other(sender, i, out);

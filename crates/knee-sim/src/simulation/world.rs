@@ -91,7 +91,7 @@ pub(super) struct Flow {
     pub(super) rtt_histogram: Histogram,
     /// Bytes acknowledged with which its transfer is complete; `u64::MAX`: it is, or is endless.
     pub(super) complete_at: u64,
-    /// When the SYN left; `Time::MAX`: it has not, or had to be sent again.
+    /// When the first SYN left; `Time::MAX`: it has not.
     pub(super) syn_at: Time,
     pub(super) dropped: u64,
     /// Index of its algorithm.

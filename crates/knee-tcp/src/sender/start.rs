@@ -112,12 +112,25 @@ impl Sender {
         self.connect(now);
     }
 
-    /// The SYN was answered after `rtt` (none where it had been sent again): the connection is there.
+    /// RTT of a handshake whose first SYN left at `first` and whose answer echoes the timestamp `tsecr`. Where the first
+    /// SYN was answered after all, its timeouts were spurious and cost nothing (Linux's `tcp_try_undo_spurious_syn`).
+    pub fn answer_to_syn(&mut self, first: Time, tsecr: u32, now: Time) -> Time {
+        if self.backoffs == 0 {
+            return Micros::of(now).time() - Micros::of(first).time();
+        }
+        if tsecr == Self::tsval(first) {
+            self.backoffs = 0;
+        }
+        // Linux takes no RTT below a millisecond from timestamps.
+        Time::from_millis(u64::from(Self::tsval(now).wrapping_sub(tsecr)).max(1))
+    }
+
+    /// The SYN was answered: the connection is there. `rtt` is none where the peer's timestamps are off.
     pub fn establish(&mut self, rtt: Option<Time>, now: Time) {
         self.established = true;
         self.pending = Pending::Nothing;
         self.timer = Timer::OFF;
-        //= RFC 5681, 3.1 (departs: Linux forgives one lost SYN)
+        //= RFC 5681, 3.1 (departs: Linux forgives one lost SYN, and any number that were not lost)
         //# Further, if the SYN or SYN/ACK is lost, the initial window used by a sender after a correctly transmitted
         //# SYN MUST be one segment consisting of at most SMSS bytes.
         // More than one lost SYN costs the initial window (Linux's tcp_init_transfer; RFC 6928, 3, says so of one).
@@ -170,5 +183,29 @@ mod tests {
             sender.control.cwnd
         });
         assert_eq!(windows, [10, 10, 1]);
+    }
+
+    /// Linux 6.18, one flow over an RTT of 10 s: SYNs at 0, 1, 3 and 7 s, and ten packets when the first is answered.
+    #[test]
+    fn timeouts_before_the_answer_to_the_first_syn_cost_neither_the_window_nor_the_rtt() {
+        let config = config(false, 9, 1_000);
+        let entry = knee_cc::find("reno").unwrap();
+        let first = Time::from_micros(300);
+        let after_answer_to = |sent: Time| {
+            let init = SenderInit { needs: entry.needs, paced: false, ecn: crate::ecn::Ecn::OFF, bytes: None };
+            let mut sender = Sender::new(&init, &config);
+            sender.connect(first);
+            for second in [1, 3, 7] {
+                sender.reconnect(Time::from_secs(second));
+            }
+            let now = sent + Time::from_secs(10);
+            let rtt = sender.answer_to_syn(first, Sender::tsval(sent), now);
+            sender.establish(Some(rtt), now);
+            (sender.control.cwnd, sender.srtt(), sender.rtt.rto())
+        };
+        // RFC 6298, 2.2: RTO = SRTT + 4 * SRTT / 2.
+        let (rtt, rto) = (Time::from_secs(10), Time::from_secs(30));
+        assert_eq!(after_answer_to(first), (10, rtt, rto));
+        assert_eq!(after_answer_to(Time::from_secs(3)), (1, rtt, rto), "the first two were lost");
     }
 }

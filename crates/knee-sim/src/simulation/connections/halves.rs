@@ -74,7 +74,7 @@ impl World {
     }
 
     /// A handshake is over, after `rtt`: an application learns it if it is that of its half.
-    pub(in crate::simulation) fn note_established(&mut self, i: u32, rtt: Option<Time>) {
+    pub(in crate::simulation) fn note_established(&mut self, i: u32, rtt: Time) {
         let Some(&Half { flow, conn, away, .. }) = self.connections.half(i) else { return };
         if let Some(connection) = self.connections.connection(flow, conn)
             && away
