@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 #: Parameters that both directions of a link share, by model: they describe the air, or the sky.
 _SHARED = {
     "wifi": ("contenders", "contender_airtime", "slot", "sifs", "aifsn", "cw_min", "cw_max", "ack"),
-    "leo": ("period", "first", "outage", "delay_spread", "capacity"),
+    "leo": ("period", "first", "outage", "delay_spread", "capacity", "burst_gap", "burst_length", "burst_loss"),
 }
 
 

@@ -2,14 +2,18 @@
 //!
 //! At each reconfiguration nothing is sent for `outage`; then the link has another propagation delay, uniform from 0 to
 //! `delay_spread` on top of its own, and another share of its rate, uniform from `capacity` to 1. Between them it is a
-//! wire. What waits during an outage stays in the queue. Packets stay in order.
+//! wire, which loses packets in bursts: times between bursts and their lengths are exponentially distributed, and within
+//! one a packet is lost with probability `burst_loss`. What waits during an outage stays in the queue. Packets stay in
+//! order.
 //!
-//! Both directions of a link have the same times, delays and shares.
+//! Both directions of a link have the same times, delays, shares and bursts.
 //!
 //! Sources: G. Huston, "A transport protocol's view of Starlink", APNIC blog, 17 May 2024: the minimum RTT changes
 //! every 15 s, with an additional 30 to 50 ms at handovers and loss that is unrelated to congestion of 1 to 2 %; H.
 //! Tanveer et al., "Making Sense of Constellations", arXiv 2307.00402: a global controller that allocates satellites to
-//! terminals.
+//! terminals. Losses: Kassem et al., "A Browser-side View of Starlink Connectivity", IMC 2022: up to half of the packets
+//! at a time; M. Sauter, "Starlink, Part 3" and "Part 4", blog.wirelessmoves.com, August 2023: in 30 s CUBIC brings
+//! about 20 Mbit/s and BBR over 120, from which follows how many bursts the losses come in.
 
 use crate::entry::{Choice, Init, Model};
 use crate::medium::{Capacity, Frame, Medium, PathDelay, Port};
@@ -22,8 +26,9 @@ use knee_core::{Rate, Rng, Time, params};
 pub const ENTRY: Model = Model {
     choice: Choice {
         name: "leo",
-        about: "a satellite link that is reconfigured every 15 s: an outage, another delay and another capacity",
-        source: "Huston 2024 (APNIC blog); Tanveer et al., arXiv 2307.00402",
+        about: "a satellite link that loses packets in bursts and is reconfigured every 15 s: an outage, another delay and \
+                another capacity",
+        source: "Huston 2024 (APNIC blog); Tanveer et al., arXiv 2307.00402; Kassem et al., IMC 2022; Sauter 2023",
         params: Params::DECLARED,
     },
     check,
@@ -46,6 +51,14 @@ params! {
             from "ours: with both directions a step of the RTT of 13 ms on average";
         /// the least share of the rate that a reconfiguration leaves
         capacity: f64 = 0.5, in 0.01..=1.0, from "ours";
+        /// mean time from the end of a burst of losses to the next
+        burst_gap: Time = Time::from_secs(1), in Time::from_millis(1)..=Time::from_secs(100_000),
+            from "ours: CUBIC then brings the 20 Mbit/s of Sauter 2023";
+        /// mean length of a burst of losses
+        burst_length: Time = Time::from_millis(30), in Time::from_micros(1)..=Time::from_secs(100),
+            from "ours: 1.5 % are lost, Huston 2024 has 1 to 2 %";
+        /// probability that a packet is lost in a burst; 0: no losses
+        burst_loss: f64 = 0.5, in 0.0..=1.0, from "Kassem et al., IMC 2022: losses of up to 50 %";
     }
 }
 
@@ -104,9 +117,53 @@ impl PathDelay for Orbit {
     }
 }
 
+/// When packets are lost.
+struct Bursts {
+    params: Params,
+    /// Draws gaps and lengths, the same for both directions; and which packets are lost.
+    times: Rng,
+    fates: Rng,
+    /// The current burst or the next one.
+    from: Time,
+    until: Time,
+}
+
+impl Bursts {
+    fn new(params: &knee_core::Params, init: &Init) -> Self {
+        let times = Rng::stream(init.seed, &format!("leo/{}/bursts", init.link));
+        let fates = Rng::stream(init.seed, &format!("leo/{}/losses", init.name));
+        let mut bursts = Self { params: params.into(), times, fates, from: Time::ZERO, until: Time::ZERO };
+        bursts.draw();
+        bursts
+    }
+
+    /// Goes on to the next burst.
+    fn draw(&mut self) {
+        self.from = self.until.saturating_add(exponential(self.params.burst_gap, &mut self.times));
+        self.until = self.from.saturating_add(exponential(self.params.burst_length, &mut self.times));
+    }
+
+    /// Whether a packet that is sent now is lost.
+    fn loses(&mut self, now: Time) -> bool {
+        if self.params.burst_loss == 0.0 {
+            return false;
+        }
+        while self.until <= now {
+            self.draw();
+        }
+        self.from <= now && self.fates.chance(self.params.burst_loss)
+    }
+}
+
+/// An exponentially distributed time of this mean, at least a nanosecond.
+fn exponential(mean: Time, rng: &mut Rng) -> Time {
+    Time::from_nanos(truncated(-libm::log(1.0 - rng.unit()) * mean.as_nanos() as f64).max(1))
+}
+
 /// The sending end.
 pub struct Satellite {
     orbit: Orbit,
+    bursts: Bursts,
     rate: Rate,
     wire: Wire,
     /// When the next reconfiguration is, and the end of the current outage.
@@ -121,6 +178,7 @@ impl Satellite {
         *init.path = Some(Box::new(orbit.clone()));
         let mut satellite = Self {
             orbit,
+            bursts: Bursts::new(params, init),
             rate: init.rate,
             wire: Wire::new(init.rate),
             until: Time::ZERO,
@@ -160,6 +218,10 @@ impl Medium for Satellite {
         let Some(frame) = port.take() else { return Time::MAX };
         let Frame { bytes, .. } = frame;
         self.free_at = now + self.wire.time_for(bytes);
+        if self.bursts.loses(now) {
+            port.lose(frame);
+            return self.free_at;
+        }
         port.carry(bytes * 8, now, self.free_at);
         port.leave(frame, self.free_at);
         self.free_at
@@ -210,7 +272,8 @@ mod tests {
 
     #[test]
     fn nothing_leaves_in_an_outage_and_capacity_stays_within_its_bounds() {
-        let mut bench = Bench::new(make(&ENTRY, &[("outage", Value::Time(MS * 200))], 100));
+        let mut bench =
+            Bench::new(make(&ENTRY, &[("outage", Value::Time(MS * 200)), ("burst_loss", Value::Ratio(0.0))], 100));
         for ms in 0..60_000 {
             bench.arrive(MS * ms, 9);
         }
@@ -224,5 +287,22 @@ mod tests {
             let mbps = left.iter().filter(within).count() as f64 * 1514.0 * 8.0 / 1e6;
             assert!((49.9..100.1).contains(&mbps), "{mbps} Mbit/s at {second} s");
         }
+    }
+
+    #[test]
+    fn packets_are_lost_in_bursts_as_often_as_measured() {
+        let mut bench = Bench::new(make(&ENTRY, &[], 10));
+        bench.saturate();
+        let (left, lost) = bench.fates(Time::from_secs(3000));
+        // 0.5 · 30 / 1030 = 1.46 % of the packets; Huston has 1 to 2 %.
+        let share = lost.len() as f64 / (left.len() + lost.len()) as f64;
+        assert!((share / 0.0146 - 1.0).abs() < 0.1, "{share}");
+        // Bursts with a loss begin where none was lost for 100 ms, 83 packets. Of 3000 s / 1.03 s they are those that lose
+        // one of their 25 packets, nearly all, and that do not follow another within 100 ms, exp(-0.1).
+        let begin = 1 + lost.windows(2).filter(|pair| pair[1] - pair[0] > 83).count();
+        assert!((2200..2700).contains(&begin), "{begin}");
+        let mut clean = Bench::new(make(&ENTRY, &[("burst_loss", Value::Ratio(0.0))], 10));
+        clean.saturate();
+        assert_eq!(clean.fates(Time::from_secs(30)).1, []);
     }
 }
