@@ -31,7 +31,7 @@ const RATES: RangeInclusive<Rate> = Rate::from_bps(1)..=Rate::from_bps(10_000_00
 pub const ENTRY: Entry = Entry {
     name: "rtc",
     about: "real-time video in datagrams: an encoder whose rate a controller sets",
-    source: "SCReAMv2 (draft-johansson-ccwg-rfc8298bis-screamv2), draft-ietf-rmcat-gcc-02",
+    source: "SCReAMv2 (draft-johansson-ccwg-rfc8298bis-screamv2); draft-ietf-rmcat-gcc-02 and WebRTC's goog_cc",
     params: Settings::DECLARED,
     required: &[],
     pulls: false,
@@ -83,8 +83,6 @@ const PAYLOAD: u32 = 1200;
 const OVERHEAD: u32 = 40;
 /// Headers that are not counted in a controller's bytes: IP's and UDP's.
 const BELOW_RTP: u32 = 28;
-/// Packets leave at this multiple of the target rate (the pacing head room of SCReAMv2), so that large frames pass.
-const PACING_HEADROOM: f64 = 1.5;
 /// The least rate at which packets leave, bit/s (SCReAM's `RATE_PACE_MIN`).
 const MIN_PACING: f64 = 50_000.0;
 /// What has waited longer than this to be sent is discarded: nobody would watch it.
@@ -147,6 +145,8 @@ pub(super) trait Controller: Send {
     fn send_window(&self) -> Option<f64> {
         None
     }
+    /// Packets leave at this multiple of the target rate, so that large frames pass.
+    fn pacing_factor(&self) -> f64;
     /// A frame of `bytes` was coded where the target rate called for `nominal`.
     fn on_frame(&mut self, _bytes: f64, _nominal: f64) {}
 }
@@ -234,7 +234,7 @@ impl Source for Rtc {
             self.heard = now;
         }
         self.flight.on_sent(now, size - BELOW_RTP);
-        let rate = self.controller.target_rate().max(MIN_PACING) * PACING_HEADROOM;
+        let rate = self.controller.target_rate().max(MIN_PACING) * self.controller.pacing_factor();
         self.pace_at = now + Time::from_nanos(truncated(f64::from(size) * 8e9 / rate));
         Next::Send(saturating_u16(u64::from(size)))
     }

@@ -16,13 +16,15 @@ const GREATEST: f64 = 2.0;
 /// An encoder.
 pub(super) struct Encoder {
     fps: f64,
+    /// Scale of the deviation.
+    pub(super) scale: f64,
     rng: Rng,
 }
 
 impl Encoder {
     /// So many frames per second.
     pub(super) const fn new(fps: f64, rng: Rng) -> Self {
-        Self { fps, rng }
+        Self { fps, scale: SCALE, rng }
     }
 
     /// The time between two frames.
@@ -34,7 +36,7 @@ impl Encoder {
     pub(super) fn frame(&mut self, rate: f64) -> (u32, f64) {
         let nominal = rate / self.fps / 8.0;
         let u = self.rng.unit() - 0.5;
-        let deviation = -SCALE * u.signum() * libm::log(1.0 - 2.0 * u.abs());
+        let deviation = -self.scale * u.signum() * libm::log(1.0 - 2.0 * u.abs());
         let bytes = nominal * (1.0 + deviation).clamp(LEAST, GREATEST);
         ((truncated_u32(bytes)).max(1), nominal)
     }

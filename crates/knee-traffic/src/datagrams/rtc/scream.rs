@@ -36,6 +36,8 @@ const MIN_REF_WND: f64 = 3000.0;
 const BETA_LOSS: f64 = 0.7;
 const BETA_ECN: f64 = 0.8;
 const REF_WND_OVERHEAD: f64 = 1.5;
+/// `PACKET_PACING_HEADROOM`.
+const PACING_HEADROOM: f64 = 1.5;
 const L4S_AVG_G: f64 = 1.0 / 16.0;
 const QDELAY_AVG_G: f64 = 1.0 / 4.0;
 /// s.
@@ -236,6 +238,10 @@ impl Controller for Scream {
 
     fn target_rate(&self) -> f64 {
         self.target_rate
+    }
+
+    fn pacing_factor(&self) -> f64 {
+        PACING_HEADROOM
     }
 
     fn send_window(&self) -> Option<f64> {
