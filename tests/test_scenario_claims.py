@@ -129,6 +129,17 @@ def varies_within_a_second(name: str, label: str) -> bool:
     return changes >= 20
 
 
+def gcc_cycles() -> int:
+    """How many times GCC's rate falls by a tenth or more from one second to the next."""
+    rates = samples("gcc-alone", "sending_rate_mbps", 60, 300).to_numpy().reshape(-1, 10).mean(axis=1)
+    return sum(after < 0.9 * before for before, after in itertools.pairwise(rates))
+
+
+def mean_goodput(name: str, *changes: str) -> float:
+    """The first flow's goodput over eight seeds, Mbit/s."""
+    return statistics.fmean(flow(name, "flow 1", f"seed={seed}", *changes)["goodput_mbps"] for seed in range(1, 9))
+
+
 def leo_steps() -> bool:
     """Whether each reconfiguration (12, 27, 42, 57 s) changes the least RTT of LoLa by half a millisecond or more."""
     spans = [(8, 12), (14, 27), (29, 42), (44, 57)]
@@ -278,11 +289,28 @@ CLAIMS: dict[str, dict[str, Check]] = {
             and all(each["utilization"] > 0.985 for each in run("l4s-home").summary["links"])
         ),
     },
+    "gcc-alone": {
+        "It decreases to 85 % of what arrives and then adds half a packet per response time, so that it should use "
+        "some nine tenths of the link with frames of equal size.": lambda: gcc_cycles() >= 10,
+        "Expect it to use 80 to 95 % of the link, with a mean queueing delay of less than 20 ms.": lambda: (
+            0.8 < link("gcc-alone")["utilization"] < 0.95 and link("gcc-alone")["queue_delay_mean_ms"] < 20
+        ),
+    },
     "leo": {
         "Expect steps of the RTT and of the rate at these times.": leo_steps,
         "LoLa takes a longer path for a queue until it measures its base RTT anew.": lambda: (
             flow("leo", "LoLa")["goodput_mbps"] < 0.75 * flow("leo", "CUBIC")["goodput_mbps"]
             and flow("leo", "LoLa")["queue_delay_mean_ms"] < 5
+        ),
+    },
+    "starlink": {
+        "Expect CUBIC to leave most of the link unused, since each burst of losses reduces its window, and 1 to 3 % "
+        "of the packets to be lost.": lambda: (
+            15 < mean_goodput("starlink") < 50
+            and all(0.01 < lost("starlink", f"seed={seed}") < 0.03 for seed in (1, 2))
+        ),
+        "With BBR (--set flows.0.cc=bbr) expect four times as much.": lambda: (
+            mean_goodput("starlink", "flows.0.cc=bbr") > max(110, 3 * mean_goodput("starlink"))
         ),
     },
     "lte": {
@@ -418,6 +446,10 @@ OUTCOME = re.compile(
 SETUP = {
     "bursts-after-idle": {
         "In between the sender is idle for six seconds, after which it begins with ten packets again (RFC 5681, 4.1).",
+    },
+    "starlink": {
+        "Measured were about 20 Mbit/s with CUBIC and more than 120 with BBR (blog.wirelessmoves.com, August 2023), "
+        "and losses of 1 to 2 % that have nothing to do with congestion (Huston, APNIC blog, 17 May 2024).",
     },
     "bursty-loss": {
         "Two CUBIC flows with the same loss rate of 0.1 %, on links of their own: in one link each packet is lost by "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from knee.scenario import l4s, media, offered, quinn
+from knee.scenario import l4s, long_paths, media, offered, quinn
 
 if TYPE_CHECKING:
     from knee.scenario.model import Scenario
@@ -12,4 +12,5 @@ if TYPE_CHECKING:
 
 def remarks(scenario: Scenario) -> list[str]:
     """A sentence each."""
-    return [*l4s.warnings(scenario), *quinn.warnings(scenario), *offered.warnings(scenario), *media.warnings(scenario)]
+    checks = (l4s, quinn, offered, media, long_paths)
+    return [sentence for check in checks for sentence in check.warnings(scenario)]

@@ -57,7 +57,11 @@ _LINKS: dict[str, tuple[str, dict[str, Any]]] = {
             "reverse": {"rate": "75 Mbit/s", "model": "nr", "model_params": {"uplink": True}, "limit": "1000 packets"},
         },
     ),
-    "leo": ("LEO satellite, 100 Mbit/s", {"rate": "100 Mbit/s", "model": "leo"}),
+    "leo": (
+        "LEO satellite, 100 Mbit/s",
+        # Losses are another matter: these figures are about delays that vary.
+        {"rate": "100 Mbit/s", "model": "leo", "model_params": {"burst_loss": 0}},
+    ),
 }
 #: Systems by name: words, the congestion control and the queue.
 _SYSTEMS = {
