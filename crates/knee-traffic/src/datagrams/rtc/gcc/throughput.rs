@@ -60,7 +60,7 @@ mod tests {
 
     const MS: Time = Time::from_millis(1);
 
-    /// Packets of 1000 bytes, sent so many ms apart, that arrive at the times of `arrives`, in ms.
+    /// Packets of 1000 bytes, sent `apart` ms after each other, that arrive at the times of `arrives`, in ms.
     fn of(number: u64, apart: u64, arrives: impl Fn(u64) -> u64) -> Option<f64> {
         let packet = |k| Acked { bytes: 1000, sent: MS * (apart * k), arrived: MS * arrives(k), ce: false };
         let mut throughput = Throughput::default();
