@@ -2,7 +2,7 @@
 //!
 //! At each reconfiguration nothing is sent for `outage`; then the link has another propagation delay, uniform from 0 to
 //! `delay_spread` on top of its own, and another share of its rate, uniform from `capacity` to 1. Between them it is a
-//! wire, which loses packets in bursts: times between bursts and their lengths are exponentially distributed, and within
+//! wire, which loses packets in bursts: times between bursts and their lengths are exponentially distributed, and in
 //! one a packet is lost with probability `burst_loss`. What waits during an outage stays in the queue. Packets stay in
 //! order.
 //!
@@ -11,8 +11,8 @@
 //! Sources: G. Huston, "A transport protocol's view of Starlink", APNIC blog, 17 May 2024: the minimum RTT changes
 //! every 15 s, with an additional 30 to 50 ms at handovers and loss that is unrelated to congestion of 1 to 2 %; H.
 //! Tanveer et al., "Making Sense of Constellations", arXiv 2307.00402: a global controller that allocates satellites to
-//! terminals. Losses: Kassem et al., "A Browser-side View of Starlink Connectivity", IMC 2022: up to half of the packets
-//! at a time; M. Sauter, "Starlink, Part 3" and "Part 4", blog.wirelessmoves.com, August 2023: in 30 s CUBIC brings
+//! terminals. Losses: Kassem et al., "A Browser-side View of Starlink Connectivity", IMC 2022: up to half of the
+//! packets at a time; M. Sauter, "Starlink, Part 3" and "Part 4", blog.wirelessmoves.com, August 2023: in 30 s CUBIC brings
 //! about 20 Mbit/s and BBR over 120, from which follows how many bursts the losses come in.
 
 use crate::entry::{Choice, Init, Model};
@@ -297,8 +297,8 @@ mod tests {
         // 0.5 · 30 / 1030 = 1.46 % of the packets; Huston has 1 to 2 %.
         let share = lost.len() as f64 / (left.len() + lost.len()) as f64;
         assert!((share / 0.0146 - 1.0).abs() < 0.1, "{share}");
-        // Bursts with a loss begin where none was lost for 100 ms, 83 packets. Of 3000 s / 1.03 s they are those that lose
-        // one of their 25 packets, nearly all, and that do not follow another within 100 ms, exp(-0.1).
+        // Bursts with a loss begin where none was lost for 100 ms, 83 packets. Of 3000 s / 1.03 s they are those that
+        // lose one of their 25 packets, nearly all, and that do not follow another within 100 ms, exp(-0.1).
         let begin = 1 + lost.windows(2).filter(|pair| pair[1] - pair[0] > 83).count();
         assert!((2200..2700).contains(&begin), "{begin}");
         let mut clean = Bench::new(make(&ENTRY, &[("burst_loss", Value::Ratio(0.0))], 10));

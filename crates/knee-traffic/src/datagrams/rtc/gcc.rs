@@ -1,7 +1,7 @@
 //! Google's congestion control for real-time communication: the rate from the trend of the delay, and from losses.
 //!
-//! After draft-ietf-rmcat-gcc-02, with both controllers at the sender (its section 3, with feedback for each packet), in
-//! the form of the authors' program, WebRTC's `goog_cc` of 2023:
+//! After draft-ietf-rmcat-gcc-02, with both controllers at the sender (its section 3, with feedback for each packet),
+//! in the form of the authors' program, WebRTC's `goog_cc` of 2023:
 //!
 //! ```text
 //! groups      packets sent within 5 ms, or that arrive faster than sent; d = change of arrivals less that of sendings
@@ -14,8 +14,8 @@
 //!
 //! R is the rate at which packets arrived in the last second. What differs from the program:
 //!
-//! * No probes: at the start, and where a link becomes faster, the rate grows by 8 % per second. A constant link does not
-//!   feel it.
+//! * No probes: at the start, and where a link becomes faster, the rate grows by 8 % per second. A constant link does
+//!   not feel it.
 //! * The controller for losses is the draft's. The program's later ones estimate the link's own loss.
 //! * The rate is never above the encoder's highest, where the program leaves the limit to others.
 

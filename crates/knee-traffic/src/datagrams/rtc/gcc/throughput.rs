@@ -4,7 +4,8 @@ use super::super::Acked;
 use knee_core::Time;
 use std::collections::VecDeque;
 
-/// The window holds the packets of `DURATION`, at least `PACKETS` and at most `MOST_PACKETS`, but none older than `LONGEST`.
+/// The window holds the packets of `DURATION`, at least `PACKETS` and at most `MOST_PACKETS`, and none older than
+/// `LONGEST`.
 const DURATION: Time = Time::from_secs(1);
 const PACKETS: usize = 20;
 const MOST_PACKETS: usize = 500;
