@@ -12,8 +12,8 @@
 //! every 15 s, with an additional 30 to 50 ms at handovers and loss that is unrelated to congestion of 1 to 2 %; H.
 //! Tanveer et al., "Making Sense of Constellations", arXiv 2307.00402: a global controller that allocates satellites to
 //! terminals. Losses: Kassem et al., "A Browser-side View of Starlink Connectivity", IMC 2022: up to half of the
-//! packets at a time; M. Sauter, "Starlink, Part 3" and "Part 4", blog.wirelessmoves.com, August 2023: in 30 s CUBIC brings
-//! about 20 Mbit/s and BBR over 120, from which follows how many bursts the losses come in.
+//! packets at a time; M. Sauter, "Starlink, Part 3" and "Part 4", blog.wirelessmoves.com, August 2023: in 30 s CUBIC
+//! brings about 20 Mbit/s and BBR over 120, from which follows how many bursts the losses come in.
 
 use crate::entry::{Choice, Init, Model};
 use crate::medium::{Capacity, Frame, Medium, PathDelay, Port};

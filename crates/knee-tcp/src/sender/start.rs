@@ -113,7 +113,8 @@ impl Sender {
     }
 
     /// RTT of a handshake whose first SYN left at `first` and whose answer echoes the timestamp `tsecr`. Where the
-    /// first SYN was answered after all, its timeouts were spurious and cost nothing (Linux's `tcp_try_undo_spurious_syn`).
+    /// first SYN was answered after all, its timeouts were spurious and cost nothing (Linux's
+    /// `tcp_try_undo_spurious_syn`).
     pub fn answer_to_syn(&mut self, first: Time, tsecr: u32, now: Time) -> Time {
         if self.backoffs == 0 {
             return Micros::of(now).time() - Micros::of(first).time();
