@@ -19,7 +19,7 @@ import numpy as np
 
 from knee import _core
 from knee.figures.rows import COMPLETION, from_bytes
-from knee.own import classes
+from knee.own import Named
 from knee.scenario.spec import span, spec
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def times_s(scenario: Scenario, group: int, sizes: Floats) -> Floats | None:
         a transfer does not end.
     """
     flow = scenario.flows[group]
-    if flow.cc in classes() or not len(sizes):
+    if isinstance(flow.cc, Named) or not len(sizes):
         return None
     told = json.dumps(_alone(scenario, group), sort_keys=True)
     low, high = (round(_PER_DOUBLING * math.log2(max(float(x), 1.0))) for x in (sizes.min(), sizes.max()))
