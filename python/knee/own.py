@@ -233,12 +233,11 @@ def told_apart(names: Iterable[Named]) -> dict[Named, Named]:
     taken: set[str] = set()
     other: dict[Named, Named] = {}
     for name in dict.fromkeys(names):
-        for file, text in name.sources.items():
-            path = _place_of(name).parent / file
-            there, same = files.setdefault(file, (path, text))
+        for path, source in _file_of(name):
+            there, same = files.setdefault(path.name, (path, source))
             if there != path:
-                raise Refused(f"two files are called {file}: {there} and {path}", "expected different names")
-            if same != text:
+                raise Refused(f"two files are called {path.name}: {there} and {path}", "expected different names")
+            if same != source:
                 raise Refused(f"{path} was changed between two uses of it", "expected one state of it")
         text, number = str(name), 1
         while text in taken:
@@ -250,12 +249,12 @@ def told_apart(names: Iterable[Named]) -> dict[Named, Named]:
     return other
 
 
-def _place_of(name: Named) -> Path:
-    """Where the file of a class is."""
+def _file_of(name: Named) -> Iterator[tuple[Path, str]]:
+    """The file of a class that a scenario file can name, and what it says."""
     if issubclass(name.of, KernelSource):
-        return name.of.path
-    assert name.file is not None
-    return name.file.path
+        yield name.of.path, name.of.text
+    elif name.file is not None:
+        yield name.file.path, name.file.source
 
 
 def _check(value: type) -> None:
@@ -298,7 +297,8 @@ class _File:
         path: where it is.
         source: what it said.
         module: what it made.
-        helpers: the modules of its folder that it imports, by their paths from there, and what they said.
+        helpers: what the modules of its folder said that it imports, by their paths from there.
+        imported: the names of these modules.
         contents: the digests of its classes that are known.
     """
 
@@ -306,6 +306,7 @@ class _File:
     source: str
     module: ModuleType
     helpers: dict[str, str] = field(default_factory=dict)
+    imported: dict[str, str] = field(default_factory=dict)
     contents: dict[str, str] = field(default_factory=dict)
 
     def is_current(self, source: str) -> bool:
@@ -469,8 +470,11 @@ def _run(path: Path) -> _File:
     except Exception as error:
         del sys.modules[title]
         raise Refused(f'"{path}" fails as it is run ({in_a_line(error)})', "expected a Python file that runs") from None
-    helpers = {name: _text(file) for name, file in content.modules(code, "", where.parent).items()}
-    _files[where] = _File(where, source, module, {name: text for name, text in helpers.items() if text is not None})
+    _files[where] = _File(where, source, module)
+    for file, name in content.modules(code, "", where.parent).items():
+        if (text := _text(where.parent / file)) is not None:
+            _files[where].helpers[file] = text
+            _files[where].imported[file] = name
     return _files[where]
 
 
@@ -478,13 +482,11 @@ def _forget_helpers(folder: Path) -> None:
     """Makes Python import anew what changed of the modules beside files of classes, or lies beside another file."""
     for known in _files.values():
         beside = known.path.parent
-        paths = {
-            beside / name for name, text in known.helpers.items() if beside != folder or _text(beside / name) != text
-        }
-        for name, module in list(sys.modules.items()):
-            file = getattr(module, "__file__", None)
-            if paths and file is not None and Path(file).resolve() in paths:
-                del sys.modules[name]
+        for file, name in known.imported.items():
+            if beside != folder or _text(beside / file) != known.helpers[file]:
+                there = getattr(sys.modules.get(name), "__file__", None)
+                if there is not None and Path(there).resolve() == beside / file:
+                    del sys.modules[name]
 
 
 class _Absent(CongestionControl):
@@ -494,6 +496,12 @@ class _Absent(CongestionControl):
 def absent(names: Iterable[str]) -> list[Named]:
     """What stands for classes that are not here, so that the scenario of a result can be read (:func:`naming`)."""
     return [Named(name, _Absent) for name in names]
+
+
+def sources(names: Iterable[Named]) -> dict[str, str]:
+    """The files of some classes that a result can keep: not those of one name that say two things."""
+    each = [item for name in names for item in name.sources.items()]
+    return {file: text for file, text in each if all(text == other for name, other in each if name == file)}
 
 
 def is_absent(name: str) -> bool:

@@ -15,7 +15,7 @@ import polars as pl
 from knee.errors import FolderError, RunError
 from knee.figures import FORMAT
 from knee.figures.applications.figures import Tables
-from knee.own import IN_FILE, IN_SOURCE, Named, absent, naming
+from knee.own import IN_FILE, IN_SOURCE, Named, absent, naming, sources
 from knee.results import named
 from knee.results.folder import (
     DATA,
@@ -75,7 +75,7 @@ class Result:
     def __post_init__(self) -> None:
         """Takes the files of the classes."""
         if self.own and not self.code:
-            object.__setattr__(self, "code", {file: text for name in self.own for file, text in name.sources.items()})
+            object.__setattr__(self, "code", sources(self.own))
 
     @cached_property
     def scenario(self) -> Scenario:
@@ -241,7 +241,9 @@ def _code_files(manifest: Mapping[str, Any]) -> list[str]:
         told = IN_FILE.fullmatch(each["name"]) or IN_SOURCE.fullmatch(each["name"])
         # Before there were digests of what a file imports, the name alone told which file it is.
         found |= set(each.get("files", [told["file"]] if told else ()))
-    return sorted(name for name in found if not {"", "..", "/"} & {*name.split("/"), name[:1]})
+    # What two classes import under one name is not kept.
+    kept = manifest.get("files") or found
+    return sorted(name for name in found if name in kept and not {"", "..", "/"} & {*name.split("/"), name[:1]})
 
 
 def _classes_in(manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -253,6 +253,16 @@ def flow_controls() -> dict[str, Entry]:
     return _Controls(_registry()["cc"] | quic_controllers())
 
 
+def phases(cc: str) -> tuple[str, ...]:
+    """The phases of a flow's congestion control; a class in Python, which may be here by its name alone, has one."""
+    known = flow_controls()
+    return known[cc].phases if cc in known or isinstance(cc, Named) else _RUNNING
+
+
+#: The phase of a class written in Python.
+_RUNNING = ("running",)
+
+
 def _own_entry(name: Named) -> Entry:
     own = name.of
     about = (own.__doc__ or "").partition("\n")[0]
@@ -261,7 +271,7 @@ def _own_entry(name: Named) -> Entry:
     if issubclass(own, KernelSource):
         # Of a module only the window tells the phase, as of Reno.
         return Entry(name, about, "C", params, family="own", phases=_registry()["cc"]["reno"].phases, needs=needs)
-    return Entry(name, about, "Python", params, family="own", phases=("running",), needs=needs)
+    return Entry(name, about, "Python", params, family="own", phases=_RUNNING, needs=needs)
 
 
 def queues() -> dict[str, Entry]:

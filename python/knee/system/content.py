@@ -256,18 +256,20 @@ def imports(code: types.CodeType, package: str) -> Iterator[str]:
 
 def _imported(code: types.CodeType, package: str) -> list[types.ModuleType]:
     """The modules of the user's own that code imports as it runs."""
-    found = []
-    for name in dict.fromkeys(imports(code, package)):
-        module = sys.modules.get(name)
-        if module is None and not _is_of_library(name.partition(".")[0]):
-            try:
-                module = importlib.import_module(name)
-            except Exception:
-                # It is none, such as a name in a module; or it fails, as it then will where it is used.
-                continue
-        if module is not None and not is_library(module):
-            found.append(module)
-    return found
+    found = (_of_user(name) for name in dict.fromkeys(imports(code, package)))
+    return [module for module in found if module is not None]
+
+
+def _of_user(name: str) -> types.ModuleType | None:
+    """The module of a name, which is imported for it; None if there is none, or it is of a library."""
+    module = sys.modules.get(name)
+    if module is None and not _is_of_library(name.partition(".")[0]):
+        try:
+            module = importlib.import_module(name)
+        except Exception:
+            # It is none, such as a name in a module; or it fails, as it then will where it is used.
+            return None
+    return None if module is None or is_library(module) else module
 
 
 def _is_of_library(top: str) -> bool:
@@ -285,21 +287,21 @@ def _is_of_library(top: str) -> bool:
     return _is_library_file(spec.origin)
 
 
-def modules(code: types.CodeType, package: str, folder: Path) -> Mapping[str, Path]:
-    """The files below a folder that code imports, directly or by others of them, by their paths from there.
+def modules(code: types.CodeType, package: str, folder: Path) -> Mapping[str, str]:
+    """The modules below a folder that code imports, directly or by others of them: names by paths from there.
 
     Args:
         code: the code of a module.
         package: its package.
         folder: where it is.
     """
-    found: dict[str, Path] = {}
+    found: dict[str, str] = {}
     left = [(code, package)]
     while left:
         for name in imports(*left.pop()):
-            module = sys.modules.get(name)
+            module = _of_user(name)
             file = getattr(module, "__file__", None)
-            if module is None or file is None or is_library(module):
+            if module is None or file is None:
                 continue
             path = Path(file).resolve()
             if path.suffix != ".py" or not path.is_relative_to(folder):
@@ -307,7 +309,7 @@ def modules(code: types.CodeType, package: str, folder: Path) -> Mapping[str, Pa
             short = path.relative_to(folder).as_posix()
             if short in found:
                 continue
-            found[short] = path
+            found[short] = name
             try:
                 left.append((compile(path.read_bytes(), file, "exec"), module.__package__ or ""))
             except (OSError, SyntaxError, ValueError):

@@ -192,7 +192,7 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str,
         return told, []
     names = raw.output["event_names"]
     bytes_ = [raw.tables[name] for name in ("samples", "links", "events")]
-    return told, [Series(assigned.run, scenario.labels, raw.ccs, raw.link_names, names, *bytes_)]
+    return told, [Series(assigned.run, scenario.labels, [*map(str, raw.ccs)], raw.link_names, names, *bytes_)]
 
 
 def _elsewhere(
