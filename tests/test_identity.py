@@ -64,6 +64,17 @@ def test_each_flow_runs_the_class_that_it_was_given() -> None:
         assert [flow["goodput_mbps"] for flow in knee.run(each).summary["flows"]] == goodputs(A, B)
 
 
+def test_a_name_alone_stands_for_a_class_only_where_there_is_no_other() -> None:
+    given = {"duration": "1 s", "link": LINK, "flows": [{"cc": f"python:{HALF.__qualname__}", "rtt": "20 ms"}]}
+    assert {name_of(HALF), name_of(MOST), name_of(A)} == {name_of(cc) for cc in (HALF, MOST, A)}
+    with pytest.raises(
+        knee.ScenarioError, match=r"flows\[0\]\.cc: \d classes are called variant.*give the class itself"
+    ):
+        from_dict(given)
+    given["flows"][0]["cc"] = "python:A"  # type: ignore[index]
+    assert from_dict(given).flows[0].cc == name_of(A)
+
+
 def test_threads_with_classes_of_one_name_run_their_own() -> None:
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda cc: goodputs(cc, "reno"), [HALF, MOST] * 4))

@@ -39,6 +39,7 @@ import linecache
 import re
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -200,10 +201,27 @@ def name_of(value: object) -> object:
         return _from_source(value)
     if isinstance(value, str) and _BUILT.fullmatch(value) is not None:
         raise _built(Path(value))
+    if isinstance(value, str) and value.startswith(OWN):
+        return _only(value)
     if not isinstance(value, type):
         return value
     _check(value)
+    _used.add(value)
     return Named(OWN + value.__qualname__, value)
+
+
+#: The classes of this process that scenarios were given, which a finding's file names.
+_used: weakref.WeakSet[type[CongestionControl]] = weakref.WeakSet()
+
+
+def _only(name: str) -> str:
+    """The class of a name, where this process has used one of that name; the name itself where it has used none."""
+    found = [each for each in list(_used) if OWN + each.__qualname__ == name]
+    if len(found) > 1:
+        raise Refused(
+            f"{len(found)} classes are called {name.removeprefix(OWN)}", "in Python, give the class itself as cc"
+        )
+    return Named(name, found[0]) if found else name
 
 
 def named_in(data: Any) -> dict[Named, None]:
