@@ -382,7 +382,7 @@ class KernelSource(CongestionControl):
     registers: ClassVar[str]
 
 
-def kernel_source(name: str) -> type[KernelSource] | None:
+def kernel_source(name: object) -> type[KernelSource] | None:
     """The source of a kernel module that a scenario names; None for any other congestion control."""
     return name.of if isinstance(name, Named) and issubclass(name.of, KernelSource) else None
 
