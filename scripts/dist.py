@@ -89,7 +89,7 @@ def tools() -> dict[str, str]:
     """Installs what builds into an environment of its own; returns the variables under which it is used."""
     if not (TOOLS / "bin" / "maturin").exists():
         venv.create(TOOLS, with_pip=True, clear=True)
-        packages = ["maturin>=1.9,<2", "ziglang", "cargo-zigbuild", "wheel"]
+        packages = ["maturin>=1.9,<2", "ziglang", "cargo-zigbuild", "wheel", "pydantic>=2.10"]
         run([TOOLS / "bin" / "python", "-m", "pip", "install", "--quiet", *packages])
     return {
         **os.environ,
@@ -112,11 +112,29 @@ def build_wheel(target: Target, env: Mapping[str, str]) -> Path:
     packages = [word for program in PROGRAMS for word in ("-p", program)]
     strip = {"CARGO_PROFILE_RELEASE_STRIP": "symbols"}
     run(["cargo", "zigbuild", "--quiet", "--locked", "--release", "--target", static, *packages], {**env, **strip})
-    return add_programs(next(place.glob("*.whl")), BUILD / static / "release", env)
+    return add_programs(next(place.glob("*.whl")), BUILD / static / "release", prebuilt_for(target), env)
 
 
-def add_programs(wheel: Path, programs: Path, env: Mapping[str, str]) -> Path:
-    """Puts the programs into a wheel as scripts, which pip installs beside ``knee``; returns the wheel in ``dist``."""
+def prebuilt_for(target: Target) -> Path | None:
+    """The folder with the BPF programs and their loader, compiled once; None: not for another processor than this one.
+
+    The loader has all its libraries in it, so that one serves both C libraries.
+    """
+    if target.machine != platform.machine():
+        return None
+    place = BUILD / "prebuilt"
+    if not place.exists():
+        with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+            run([TOOLS / "bin" / "python", ROOT / "scripts" / "prebuilt.py", Path(folder) / "prebuilt"])
+            (Path(folder) / "prebuilt").rename(place)
+    return place
+
+
+def add_programs(wheel: Path, programs: Path, prebuilt: Path | None, env: Mapping[str, str]) -> Path:
+    """Puts the programs into a wheel; returns the wheel in ``dist``.
+
+    Those of the grounds are scripts, installed beside ``knee``; those of ``knee linux load`` are in the package.
+    """
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:
         run(["python", "-m", "wheel", "unpack", "--dest", folder, wheel], env)
         (content,) = Path(folder).iterdir()
@@ -125,6 +143,8 @@ def add_programs(wheel: Path, programs: Path, env: Mapping[str, str]) -> Path:
         for program in PROGRAMS:
             shutil.copy(programs / program, scripts / program)
             (scripts / program).chmod(0o755)
+        if prebuilt is not None:
+            shutil.copytree(prebuilt, content / "knee/kernel/bpf/prebuilt")
         OUT.mkdir(exist_ok=True)
         run(["python", "-m", "wheel", "pack", "--dest-dir", OUT, content], env)
     return OUT / wheel.name
@@ -178,7 +198,7 @@ def starter(target: Target, root: Path) -> list[object]:
     return [shutil.which(emulator), "-L", root]
 
 
-def check_foreign(wheel: Path, target: Target) -> None:
+def check_foreign(wheel: Path, target: Target, archive: str | None) -> None:
     """Uses a wheel for another processor or C library, with the Python of a root folder.
 
     A run and a sweep start no other program, so nothing of the kernel has to know of that processor.
@@ -189,7 +209,7 @@ def check_foreign(wheel: Path, target: Target) -> None:
     root = BUILD / "roots" / target.name
     start = starter(target, root)
     (zig,) = TOOLS.glob("lib/python3.*/site-packages/ziglang/zig")
-    dist_roots.make(root, target.machine, target.libc, zig)
+    dist_roots.make(root, target.machine, target.libc, zig, archive)
     python = dist_roots.interpreter(root)
     with tempfile.TemporaryDirectory(prefix="knee-dist-") as folder:
         place = Path(folder)
@@ -227,7 +247,7 @@ def native(target: Target) -> bool:
     return (target.machine, target.libc) == (platform.machine(), libc)
 
 
-def check(wheel: Path, target: Target) -> None:
+def check(wheel: Path, target: Target, archive: str | None) -> None:
     """Uses a wheel with this machine's Python, or with that of a root folder.
 
     Raises:
@@ -236,7 +256,7 @@ def check(wheel: Path, target: Target) -> None:
     if native(target):
         check_wheel(wheel)
     else:
-        check_foreign(wheel, target)
+        check_foreign(wheel, target, archive)
 
 
 def main() -> None:
@@ -246,6 +266,7 @@ def main() -> None:
     parser.add_argument("--targets", default=",".join(names), help="which wheels, separated by commas; default: all")
     parser.add_argument("--no-build", action="store_true", help="check the wheels that are in dist/ already")
     parser.add_argument("--no-sdist", action="store_true", help="leave the source distribution out")
+    parser.add_argument("--archive", metavar="URL", help="Debian's archive or a mirror; default: what apt is set to")
     given = parser.parse_args()
     wanted = [name for name in given.targets.split(",") if name]
     if unknown := set(wanted) - set(names):
@@ -266,11 +287,15 @@ def main() -> None:
             unchecked.append(f"{target.name} (not built)")
         else:
             try:
-                check(wheel, target)
+                check(wheel, target, given.archive)
             except dist_roots.CannotMakeError as error:
                 unchecked.append(f"{wheel.name} ({error})")
             else:
                 checked.append(wheel.name if target.plots else f"{wheel.name} (without knee reproduce)")
+            if target.machine != platform.machine():
+                unchecked.append(
+                    f"{wheel.name} (its BPF programs and their loader, which only such a machine compiles)"
+                )
     print("Checked:", *checked, sep="\n  ")
     if unchecked:
         print("Not checked here, only by .github/workflows/wheels.yml:", *unchecked, sep="\n  ")

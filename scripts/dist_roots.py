@@ -9,11 +9,18 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
+
+# With a Python that has no knee: these parts of it need nothing else.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+
+from knee.errors import KneeError
+from knee.kernel import apt
 
 #: Debian's names of processors.
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -42,7 +49,7 @@ def interpreter(root: Path) -> Path:
     return next(root.glob("usr/bin/python3.[0-9][0-9]"))
 
 
-def make(place: Path, machine: str, libc: str, zig: Path) -> None:
+def make(place: Path, machine: str, libc: str, zig: Path, address: str | None = None) -> None:
     """Makes the root folder `place` unless it is there.
 
     Args:
@@ -50,15 +57,20 @@ def make(place: Path, machine: str, libc: str, zig: Path) -> None:
         machine: the processor.
         libc: gnu or musl.
         zig: the compiler for musl.
+        address: of Debian's archive; None: the one that apt is configured for here.
 
     Raises:
-        CannotMakeError: a program is missing, or one failed.
+        CannotMakeError: a program is missing, or one failed, or no archive is known.
     """
     if place.exists():
         return
     needed = ["mmdebstrap", *(["apt-get", "make", PYTHON, "readelf"] if libc == "musl" else [])]
     if missing := [name for name in needed if shutil.which(name) is None]:
         raise CannotMakeError(f"no program {', '.join(missing)}, docs/release.md")
+    try:
+        archive = apt.archive(address)
+    except KneeError as error:
+        raise CannotMakeError(str(error).rstrip(".")) from None
     place.parent.mkdir(parents=True, exist_ok=True)
     log = place.with_name(f"{place.name}.log")
     with tempfile.TemporaryDirectory(dir=place.parent) as folder, log.open("w", encoding="utf-8") as output:
@@ -66,10 +78,10 @@ def make(place: Path, machine: str, libc: str, zig: Path) -> None:
         release, packages = PACKAGES[libc]
         options = ["--variant=extract", "--skip=check/qemu", f"--include={packages}"]
         try:
-            _run(["mmdebstrap", f"--architectures={DEBIAN[machine]}", *options, release, root], output)
+            _run(["mmdebstrap", f"--architectures={DEBIAN[machine]}", *options, release, root, archive], output)
             if libc == "musl":
                 (root / "lib").symlink_to("usr/lib")
-                _fetch(Path(folder), output)
+                _fetch(Path(folder), archive, output)
                 _compile(Path(folder), root, machine, zig, output)
         except subprocess.CalledProcessError as error:
             program = Path(error.cmd[0]).name
@@ -85,11 +97,11 @@ def _run(
     subprocess.run(words, cwd=cwd, env=env, stdout=output, stderr=output, check=True)
 
 
-def _fetch(folder: Path, output: TextIO) -> None:
-    """Downloads the sources, from where mmdebstrap has its packages, whatever this machine's own places are."""
+def _fetch(folder: Path, archive: str, output: TextIO) -> None:
+    """Downloads the sources, from where mmdebstrap has its packages."""
     (folder / "lists" / "partial").mkdir(parents=True)
-    archive = f"deb-src [signed-by={KEYRING}] http://deb.debian.org/debian {PYTHON_RELEASE} main\n"
-    (folder / "sources.list").write_text(archive, encoding="utf-8")
+    line = f"deb-src [signed-by={KEYRING}] {archive} {PYTHON_RELEASE} main\n"
+    (folder / "sources.list").write_text(line, encoding="utf-8")
     own = {
         "Dir::Etc::sourcelist": folder / "sources.list",
         "Dir::Etc::sourceparts": "/dev/null",

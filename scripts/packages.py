@@ -15,9 +15,10 @@ import tempfile
 from email.utils import formatdate
 from pathlib import Path
 
+import prebuilt
+
 from knee import _core
 from knee.errors import KneeError
-from knee.kernel.bpf import build
 
 ROOT = Path(__file__).resolve().parent.parent
 LINUX, MADE = ROOT / "linux", ROOT / "dist" / "packages"
@@ -30,8 +31,6 @@ BESIDE = {
     "debian/copyright": "share/doc/knee-bpf/copyright",
     "bpf/loader/knee-bpf.8": "share/man/man8/knee-bpf.8",
 }
-#: Static: it runs on a machine with another C library, or none.
-STATIC = ("--features", "libbpf-rs/static", "--target", f"{platform.machine()}-unknown-linux-gnu")
 
 
 def main() -> None:
@@ -39,35 +38,19 @@ def main() -> None:
     lacking = [package for program, package in NEEDED.items() if shutil.which(program) is None]
     if lacking:
         sys.exit(f"Packages cannot be built here; sudo apt-get install {' '.join(lacking)} mends that.")
-    build.require(build.compilers(), "The BPF programs cannot be compiled here")
     version = _core.version()
     MADE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="knee-") as folder:
         source = Path(folder) / f"knee-{version}"
         shutil.copytree(LINUX, source, ignore=shutil.ignore_patterns("target", "*.so", "*.ko", "*.o"))
-        prebuilt = source / "prebuilt"
-        prebuilt.mkdir()
-        for name in [*build.algorithms(), *build.disciplines()]:
-            shutil.copy(build.program(name), prebuilt / f"{name}.bpf.o")
-        shutil.copy(loader(Path(folder) / "target"), prebuilt / "knee-bpf")
+        compiled = source / "prebuilt"
+        prebuilt.make(compiled)
         (source / "debian" / "changelog").write_text(changelog(version))
         options = os.environ | {"DEB_BUILD_OPTIONS": "noautodbgsym"}
         subprocess.run(["dpkg-buildpackage", "-us", "-uc", "-b", "-d"], cwd=source, env=options, check=True)
         made = [Path(shutil.copy(package, MADE)) for package in sorted(Path(folder).glob("*.deb"))]
-        made.append(packed(prebuilt, version))
+        made.append(packed(compiled, version))
     print("\n".join(str(path.relative_to(ROOT)) for path in made))
-
-
-def loader(target: Path) -> Path:
-    """The loader with all its libraries in it."""
-    manifest = build.HERE / "loader" / "Cargo.toml"
-    command: list[str | Path] = ["cargo", "rustc", "--release", "--locked", "--quiet", *STATIC]
-    command += ["--manifest-path", manifest, "--target-dir", target]
-    command += ["--", "-C", "target-feature=+crt-static", "-C", "strip=symbols"]
-    # Where Debian has libelf.a and libz.a.
-    environment = os.environ | {"LIBBPF_SYS_LIBRARY_PATH": f"/usr/lib/{platform.machine()}-linux-gnu"}
-    subprocess.run(command, check=True, env=environment)
-    return target / STATIC[-1] / "release" / "knee-bpf"
 
 
 def changelog(version: str) -> str:
@@ -81,12 +64,12 @@ def changelog(version: str) -> str:
     )
 
 
-def packed(prebuilt: Path, version: str) -> Path:
+def packed(compiled: Path, version: str) -> Path:
     """The tar with the loader, the programs and the unit, as they lie below /usr."""
     name = f"knee-bpf-{version}-{platform.machine()}"
     path = MADE / f"{name}.tar.xz"
-    places = {file: f"usr/lib/knee-bpf/{file.name}" for file in sorted(prebuilt.glob("*.bpf.o"))}
-    places[prebuilt / "knee-bpf"] = "usr/sbin/knee-bpf"
+    places = {file: f"usr/lib/knee-bpf/{file.name}" for file in sorted(compiled.glob("*.bpf.o"))}
+    places[compiled / "knee-bpf"] = "usr/sbin/knee-bpf"
     places |= {LINUX / file: f"usr/{place}" for file, place in BESIDE.items()}
     with tarfile.open(path, "w:xz") as tar:
         for file, place in places.items():

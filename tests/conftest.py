@@ -63,7 +63,7 @@ def nothing_loaded(request: pytest.FixtureRequest) -> None:
         return
     for left in bpf.loaded():
         if not os.environ.get("CI"):
-            pytest.exit(f"{left.name} is loaded into this kernel; sudo knee linux unload {left.name} removes it", 2)
+            pytest.exit(f"{left.name} is loaded into this kernel; as root, knee linux unload {left.name} removes it", 2)
         bpf.unload(left.name)
 
 

@@ -41,7 +41,7 @@ def shown(device: str) -> dict[str, Any]:
 
 
 def before_it_is_loaded() -> None:
-    assert "sudo knee linux load cocoa" in knee("linux qdisc add eth0 cocoa_bpf", 1)
+    assert "linux load cocoa" in knee("linux qdisc add eth0 cocoa_bpf", 1)
 
 
 def load() -> None:

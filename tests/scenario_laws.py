@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from knee.figures import physics
+from knee.figures import compared, physics, run
+from knee.figures.metrics import directions
+from knee.figures.register import RUN
+from knee.results.manifest import fingerprint
 from knee.scenario import units
+from knee.study.sweeps import work
+from knee.view.numbers import number as rounded
+from knee.view.report.headline import headline
 
 if TYPE_CHECKING:
     from knee.results.result import Result
@@ -67,7 +73,10 @@ def propagated(result: Result) -> Iterator[str]:
         for what, least in rows.group_by("what").agg(pl.col("time_ms").min()).iter_rows():
             if least < trips.get(what, 0) * base * (1 - 1e-9):
                 yield f"{who}: {what} in {least} ms, where a round trip takes {base} ms"
-        owd = (flow.get("datagrams") or {}).get("owd_min_ms")
+        datagrams, lasts_ms = flow.get("datagrams") or {}, 1e3 * (result.summary["duration_s"] - flow["start_s"])
+        if datagrams.get("received") and lasts_ms < base / 2 * (1 - 1e-9):
+            yield f"{who}: {datagrams['received']} datagrams received in {lasts_ms} ms, with a base RTT of {base} ms"
+        owd = datagrams.get("owd_min_ms")
         if owd is not None and owd < base / 2 * (1 - 1e-9):
             yield f"{who}: owd_min_ms is {owd}, where half a round trip takes {base / 2} ms"
 
@@ -85,6 +94,13 @@ def summed_up(result: Result) -> Iterator[str]:
                 yield f"link {link['link']}: {link[name]} {name}, {rows[name].sum()} in the time series"
         if dropped.get(link["link"], 0) != link["drops"]:
             yield f"link {link['link']}: {link['drops']} drops, {dropped.get(link['link'], 0)} in the events"
+    ends = [("flow", flow["flow"], flow.get("datagrams")) for flow in result.summary["flows"]]
+    ends += [("probe", probe["probe"], probe) for probe in result.summary.get("probes", ())]
+    for kind, number, datagrams in ends:
+        rows = result.delays.filter(pl.col(kind) == number)
+        for name in ("sent", "received", "lost") if datagrams else ():
+            if rows[name].sum() != datagrams[name]:
+                yield f"{kind} {number}: {datagrams[name]} datagrams {name}, {rows[name].sum()} in the time series"
     whole = [flow for flow in result.scenario.flows for _ in range(flow.count)]
     interval_s = result.scenario.interval / 1e9
     for flow, told in zip(result.summary["flows"], whole, strict=True):
@@ -103,7 +119,44 @@ def summed_up(result: Result) -> Iterator[str]:
                 yield f"flow {flow['flow']}: {flow[name]} {name}, {rows[name].sum()} in the time series"
 
 
-OF_A_RUN = (physical, conserved, propagated, summed_up)
+def told_alike(result: Result) -> Iterator[str]:
+    """The figures of the whole run are computed once: a comparison and the report's first sentence have the same."""
+    summary, figures = result.summary, result.summary["run"]
+    if set(figures) != {*RUN, run.QUEUE_LINK}:
+        yield f"the summary's run has {sorted(set(figures) ^ {*RUN, run.QUEUE_LINK})} alone"
+    beside = compared.figures(summary)
+    ways = directions(summary)
+    for way, name in (("forward", "goodput_mbps"), ("reverse", "reverse_goodput_mbps")):
+        told = f"goodput of all{f' {way}' if len(ways) > 1 else ''} flows, Mbit/s"
+        if way in ways and beside[told] != figures[name]:
+            yield f"{name}: {beside[told]} in a comparison, {figures[name]} in the summary"
+    if beside["timeouts"] != figures["timeouts"]:
+        yield f"timeouts: {beside['timeouts']} in a comparison, {figures['timeouts']} in the summary"
+    said, delay = headline(summary), figures["queue_delay_mean_ms"]
+    if delay is not None and f"mean queueing delay {rounded(delay, 2)} ms" not in said:
+        yield f"queue_delay_mean_ms: {delay}, and the headline says: {said}"
+
+
+def accounted(result: Result) -> Iterator[str]:
+    """Where nothing is reordered and no ACK is lost, a sender counts no packet as lost that no link dropped."""
+    scenario = result.scenario
+    if scenario.warmup or any(change.rtt is not None for change in scenario.changes):
+        return
+    for link in scenario.links:
+        # Dual queues reorder packets that a link before them marked; models may hand packets up out of order.
+        alters = link.model != "wire" or link.delay_model != "uniform" or link.reorder or link.reverse is not None
+        if alters or (len(scenario.links) > 1 and link.queue in ("dualpi2", "docsis-lld")):
+            return
+    if any(flow.receiver != "honest" for flow in scenario.flows):
+        return
+    lost = sum(flow["lost_packets"] for flow in result.summary["flows"])
+    dropped = sum(link["drops"] for link in result.summary["links"])
+    # A timeout takes all for lost that is older than an RTT, what waits in queues too.
+    if lost > dropped and not any(flow["timeouts"] for flow in result.summary["flows"]):
+        yield f"{lost} packets lost, {dropped} dropped"
+
+
+OF_A_RUN = (physical, conserved, propagated, summed_up, told_alike, accounted)
 
 
 # Of two runs.
@@ -155,7 +208,31 @@ def scheduled(data: Table, result: Result, run: Run) -> Iterator[str]:
     yield from _differences("with and without a probe elsewhere", _elsewhere(result), _elsewhere(again))
 
 
-OF_TWO_RUNS = (repeated, longer, sampled, encrypted, scheduled)
+def swept(data: Table, result: Result, run: Run) -> Iterator[str]:
+    """A run of a sweep has the figures and the remarks of the same run alone."""
+    del run
+    assigned = work.Assignment(1, {"seed": data["seed"]}, "", data["name"])
+    part = work.perform(work.Task(json.dumps(data), data["name"], (assigned,), fingerprint()))
+    (row,) = part.runs
+    told = {name: row.get(name) for name in result.summary["run"]}
+    remarks = "\n".join(result.summary.get("remarks", ())) or None
+    summary = result.summary
+    yield from _differences(
+        "a run and a run of a sweep",
+        {"the figures of the run": _figures(summary["run"] | {"remarks": remarks})}
+        | {what: _rows(summary[what], rows) for what, rows in (("flows", part.flows), ("links", part.links))},
+        {"the figures of the run": _figures(told | {"remarks": row.get("remarks")})}
+        | {"flows": _rows(part.flows, part.flows), "links": _rows(part.links, part.links)},
+    )
+
+
+def _rows(rows: list[Table], like: list[Table]) -> str:
+    """The columns of a sweep's table, but for the run's number, from rows that have more."""
+    names = [name for name in like[0] if name != "run"]
+    return json.dumps([{name: row.get(name) for name in names} for row in rows])
+
+
+OF_TWO_RUNS = (repeated, longer, sampled, encrypted, scheduled, swept)
 
 
 def broken(data: Table, run: Run) -> list[str]:

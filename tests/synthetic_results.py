@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from knee.figures import run
 from knee.figures.applications.figures import Tables
 
 SAMPLE_SCHEMA = {
@@ -132,6 +133,7 @@ def synthetic(
         "fairness": {"jain": 0.99912 if flows > 1 else None, "jain_interval_mean": 0.9871 if flows > 1 else None,
                      "convergence_s": 33.3 if flows > 1 else None},
     }  # fmt: skip
+    summary["run"] = run.figures(summary)
     toml = (
         f'name = "synthetic"\ntitle = "{flows} <synthetic> flows"\nduration = "{duration:g} s"\n\n'
         f'[link]\nrate = "{rate_mbps:g} Mbit/s"\nqueue = "pfifo"\n\n[[flows]]\ncc = "lola"\ncount = {flows}\n'

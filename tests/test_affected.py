@@ -144,12 +144,11 @@ def test_a_forked_test_is_seen(observer: affected.Observer) -> None:
 def test_a_killed_python_has_told_what_it_runs(observer: affected.Observer) -> None:
     # Hours of processor time.
     code = VEGAS.replace('"1 s"', '"10000000 s", "interval": "1 s"').replace("10 Mbit/s", "10 Gbit/s")
-    deadline = time.monotonic() + 120
     with subprocess.Popen([sys.executable, "-c", code]) as child:
         try:
+            # However long that takes on a busy machine.
             while not observer.used() >= USED:
                 assert child.poll() is None
-                assert time.monotonic() < deadline, "it told nothing"
                 time.sleep(0.02)
             # It may use more.
             assert affected.ALL in observer.used()

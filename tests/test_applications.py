@@ -217,6 +217,22 @@ def test_nothing_is_faster_than_alone_on_a_link_without_losses(link: dict[str, A
         assert found["slowdown_mean"] * lone >= 0.999, seed
 
 
+@pytest.mark.parametrize("rtt", ["2 ms", "40 ms", "150 ms"])
+def test_no_transfer_of_any_size_has_a_slowdown_below_1(rtt: str) -> None:
+    """Times between two sizes were taken from a line, above the truth where another round trip begins: 0.85."""
+    size = {"distribution": "pareto", "min": "1 kB", "shape": 1.1, "max": "2 MB"}
+    traffic = {"kind": "transfers", "load": "2 Mbit/s", "size": size}
+    flow = {"cc": "cubic", "rtt": rtt, "traffic": traffic}
+    scenario = from_dict({"duration": "10 s", "link": {"rate": "100 Mbit/s"}, "flows": [flow]})
+    rows = knee.run(scenario).completions.filter(pl.col("what") == "transfer")
+    lone = times_s(scenario, 0, rows["bytes"].to_numpy().astype(float))
+    assert lone is not None
+    slowdown = rows["time_ms"].to_numpy() / 1e3 / lone
+    assert slowdown.min() >= 1 - 1e-9
+    # Most meet nobody on this link.
+    assert np.median(slowdown) < 1.01
+
+
 def test_the_best_of_a_changing_rate_is_the_baseline() -> None:
     traffic = {"kind": "transfers", "per_second": 2.0, "arrivals": "periodic", "size": "400 kB"}
     flows = [{"cc": "cubic", "rtt": "40 ms", "traffic": traffic}]

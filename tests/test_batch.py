@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 
 import knee
+import random_scenarios
 from knee import grounds
 from knee.errors import ProgramError
 from knee.grounds.sim import Sim
-from knee.scenario import Scenario, from_dict
-from knee.study import batch, engine
+from knee.scenario import Scenario, from_dict, load
+from knee.study import batch
+from knee.study.estimate import packets
 
 Make = Callable[..., dict[str, Any]]
 
@@ -128,8 +131,31 @@ def test_work_grows_with_rate_and_duration(scenario: Make) -> None:
         return from_dict(scenario(**changed))
 
     # 10 Mbit/s for 3 s in packets of 1500 bytes.
-    assert engine.packets(of()) == 2500
-    assert engine.packets(of(duration="6 s")) == 5000
+    assert packets(of()) == pytest.approx(2500)
+    assert packets(of(duration="6 s")) == pytest.approx(5000)
+
+
+def test_a_fast_link_beside_the_bottleneck_is_no_work(scenario: Make) -> None:
+    """A link of 1,000 Tbit/s before one of 10 Mbit/s made "16.3 hours" of a run of a moment."""
+    links = [{"name": "fast", "rate": "1000000 Gbit/s"}, {"name": "slow", "rate": "10 Mbit/s"}]
+    data = {name: value for name, value in scenario().items() if name != "link"} | {"links": links}
+    assert packets(from_dict(data)) == pytest.approx(2500)
+
+
+def test_the_estimate_is_near_what_a_run_delivers() -> None:
+    """Over random scenarios, whose flows lose much and last little, and the shipped ones, cut to two seconds."""
+    made = [from_dict(random_scenarios.scenario(number)) for number in range(2_000_000, 2_000_040)]
+    shipped = ("hello", "interactions-bw4", "cocoa-fig2", "leo", "quic-vs-tcp", "cellular-lte")
+    made += [load(name, ["duration=2 s", "warmup=0 s"]) for name in shipped]
+    ratios = []
+    for each in made:
+        delivered, expected = knee.run(each).summary["packets"], packets(each)
+        # A burst, a round trip: so few packets are no work.
+        assert delivered <= 4 * expected + 100, (each.name, delivered, expected)
+        ratios.append((expected + 1) / (delivered + 1))
+    assert 0.5 < statistics.median(ratios) < 2
+    # Where a link loses every third packet, no flow gets near its rate.
+    assert statistics.quantiles(ratios, n=10)[-1] < 16
 
 
 class _Failing(Sim):

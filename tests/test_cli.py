@@ -168,7 +168,7 @@ def test_a_failed_run_is_exit_code_1(
     assert names(tiny) == ["tiny.toml"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_is_exit_code_1_and_leaves_nothing(tiny: Path, number: signal.Signals) -> None:
     # Hours of simulated time on a fast link: it does not end by itself within the test.
     changes = ["--set", "duration=20000 s", "--set", "link.rate=10 Gbit/s", "--set", "link.limit=9999 packets"]

@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+#: No address: nothing is fetched from it.
+ARCHIVE = "file:///nowhere/debian"
+#: An mmdebstrap, as far as it matters here.
+UNPACK = 'for word; do case "$word" in */root) root=$word;; esac; done; mkdir -p "$root/usr/bin"'
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +93,10 @@ def test_python_for_musl_is_compiled_by_zig_as_for_another_machine(
         f"for name in {' '.join(dist_roots.SOURCES)}; do cp {tmp_path}/source.tar.gz ${{name}}_1.orig.tar.gz; done"
     )
     program(programs / "apt-get", f'case "$*" in *" source "*) {download}; esac')
-    program(programs / "mmdebstrap", 'for root; do :; done; mkdir -p "$root/usr/bin"')
+    program(
+        programs / "mmdebstrap",
+        'for word; do case "$word" in */root) root=$word;; esac; done; mkdir -p "$root/usr/bin"',
+    )
     program(programs / "python3.11", "exit 9")
     program(programs / "readelf", "exit 9")
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
@@ -97,12 +104,12 @@ def test_python_for_musl_is_compiled_by_zig_as_for_another_machine(
 
     program(programs / "make", "exit 2")
     with pytest.raises(dist_roots.CannotMakeError, match=rf"make failed with exit code 2: {place}\.log"):
-        dist_roots.make(place, "x86_64", "musl", Path("/tools/zig"))
+        dist_roots.make(place, "x86_64", "musl", Path("/tools/zig"), ARCHIVE)
     assert [path.name for path in place.parent.iterdir()] == [f"{place.name}.log"]
 
     (tmp_path / "configured").unlink()
     program(programs / "make", "touch ../../root/usr/bin/python3.11")
-    dist_roots.make(place, "x86_64", "musl", Path("/tools/zig"))
+    dist_roots.make(place, "x86_64", "musl", Path("/tools/zig"), ARCHIVE)
     assert dist_roots.interpreter(place) == place / "usr/bin/python3.11"
     zlib, libffi, python = (tmp_path / "configured").read_text(encoding="utf-8").splitlines()
     for line in (zlib, libffi, python):
@@ -120,18 +127,18 @@ def test_a_root_folder_is_there_only_if_it_is_complete(tmp_path: Path, monkeypat
     programs = tmp_path / "bin"
     programs.mkdir()
     fake = programs / "mmdebstrap"
-    unpack = 'for root; do :; done; mkdir -p "$root/usr/bin"; touch "$root/usr/bin/python3.11"'
+    unpack = f'{UNPACK}; touch "$root/usr/bin/python3.11"'
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     place = tmp_path / "roots" / "manylinux2014_aarch64"
     for status in (3, 0):
         program(fake, f"{unpack}; echo broken; exit {status}")
         if status:
             with pytest.raises(dist_roots.CannotMakeError, match=rf"mmdebstrap failed with exit code 3: {place}\.log"):
-                dist_roots.make(place, "aarch64", "gnu", Path("zig"))
+                dist_roots.make(place, "aarch64", "gnu", Path("zig"), ARCHIVE)
             assert place.with_name(f"{place.name}.log").read_text(encoding="utf-8").endswith("broken\n")
             assert [path.name for path in place.parent.iterdir()] == [f"{place.name}.log"]
         else:
-            dist_roots.make(place, "aarch64", "gnu", Path("zig"))
+            dist_roots.make(place, "aarch64", "gnu", Path("zig"), ARCHIVE)
     assert dist_roots.interpreter(place) == place / "usr/bin/python3.11"
     fake.unlink()
-    dist_roots.make(place, "aarch64", "gnu", Path("zig"))
+    dist_roots.make(place, "aarch64", "gnu", Path("zig"), ARCHIVE)

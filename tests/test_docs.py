@@ -6,22 +6,41 @@ import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from tomli_w import dumps
 
 import knee
 from knee.cli import main
-from knee.scenario import from_toml
-from knee.scenario.model import Change, Flow, Link, Reverse, Run, Scenario, Tcp
-from knee.scenario.traffic import Probe
+from knee.scenario import from_toml, registry
+from knee.scenario.model import Change, Flow, Link, Program, Reverse, Run, Scenario, Tcp
+from knee.scenario.traffic import KINDS, Probe, Udp
 from knee.study.searches import searchfile
 from knee.study.sweeps import sweepfile
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "lab").glob("*.md")]
+#: Those on what there is now.
+PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+#: The tables of scenario files, sections whose keys are written with a dot, and the names of declared parameters.
+TABLES = (Scenario, Link, Reverse, Flow, Probe, Change, Tcp, Run, Udp, Program)
+NESTING = ("tcp", "program")
+PARAMETERS = {
+    param if isinstance(param, str) else param.name
+    for entries in (
+        registry.congestion_controls(),
+        registry.quic_controllers(),
+        registry.queues(),
+        registry.link_models(),
+        registry.traffic(),
+    )
+    for entry in entries.values()
+    for param in entry.params
+}
+#: Settings of Linux, of Cargo, and of sections of their own.
+ELSEWHERE = ("net", "tcp_ecn_option", "lto", "zip")
 LINK: dict[str, Any] = {"rate": "1 Mbit/s"}
 FLOW: dict[str, Any] = {"cc": "reno", "rtt": "1 ms"}
 
@@ -80,6 +99,46 @@ def test_examples_of_scenarios_are_scenarios(document: Path) -> None:
             sweepfile.check(searchfile.read(tomllib.loads(block)).corners(), most=50)
         elif re.search(r"^duration =", block, re.M):
             from_toml(block)
+
+
+@pytest.mark.parametrize("document", PAGES, ids=lambda path: path.name)
+def test_settings_within_sentences_and_tables_are_accepted(document: Path) -> None:
+    """``key = value`` is a key of scenario files with a value that one of its tables takes, or a declared parameter."""
+    prose = re.sub(r"^```.*?^```", "", text(document), flags=re.M | re.S)
+    for code in re.findall(r"`([^`\n]+)`", prose):
+        if not re.match(r"""[a-z_][\w.]* = ["\d\[{tf]""", code):
+            continue
+        (key, *_), value = leaf(tomllib.loads(code))
+        # Files of the reader's own are not there.
+        if key in ELSEWHERE or (key == "cc" and "." in value):
+            continue
+        found = [field for table in TABLES if (field := table.model_fields.get(key)) is not None]
+        assert found or key in PARAMETERS, f"{code}: there is no key {key}"
+        assert not found or any(accepts(field, value) for field in found), code
+
+
+@pytest.mark.parametrize("document", PAGES, ids=lambda path: path.name)
+def test_kinds_in_tables_are_kinds_of_traffic(document: Path) -> None:
+    for rows in re.findall(r"^\| kind \|.*\n\|[-| ]+\|\n((?:\|.*\n)+)", text(document), re.M):
+        for first in re.findall(r"^\| `([^`]+)`", rows, re.M):
+            assert first in (*KINDS, "[[probes]]"), first
+
+
+def leaf(data: Any) -> tuple[list[str], Any]:
+    """The innermost of nested tables with one key each: its keys from the inside out, and the value."""
+    ((key, value),) = data.items()
+    if isinstance(value, dict) and len(value) == 1 and key != "cc_params":
+        keys, inner = leaf(value)
+        return ([*keys, key], inner) if key in NESTING else ([key], value)
+    return [key], value
+
+
+def accepts(field: Any, value: Any) -> bool:
+    try:
+        TypeAdapter(Annotated[field.annotation, None, *field.metadata]).validate_python(value)
+    except ValueError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

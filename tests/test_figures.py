@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from tomli_w import dumps
 
 import knee
 from knee.cli import main, tables
 from knee.errors import ScenarioError
 from knee.figures import compared, metrics
-from knee.study.sweeps import table
 from knee.view.report import headline
 from knee.view.report.panels import throughput
 from knee.view.report.prepare import prepare
@@ -45,12 +45,36 @@ def test_a_total_is_what_was_delivered_over_the_windows_length(in_turn: Path) ->
     summary = knee.run("turn.toml").summary
     # Payload over wire bytes: 1448 / 1514 of 50 Mbit/s at most. The sum of the flows' own rates is four times that.
     assert sum(flow["goodput_mbps"] for flow in summary["flows"]) > 150
-    assert 45 < table.figures(summary)["goodput_mbps"] < 50 * 1448 / 1514  # type: ignore[operator]
+    assert 45 < summary["run"]["goodput_mbps"] < 50 * 1448 / 1514  # type: ignore[operator]
     assert compared.figures(summary)["goodput of all flows, Mbit/s"] == metrics.total_mbps(summary, "forward")
     delivered = sum(flow["delivered_bytes"] for flow in summary["flows"])
     assert metrics.total_mbps(summary, "forward") == pytest.approx(delivered * 8 / 20 / 1e6)
     # All of them are a quarter of what was delivered, not of a sum of rates.
-    assert table.figures(summary)["first_share"] == pytest.approx(0.25, abs=0.02)
+    assert summary["run"]["first_share"] == pytest.approx(0.25, abs=0.02)
+
+
+def test_a_transfers_goodput_and_the_runs_are_two_figures_in_every_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``knee run`` printed 9.4 and ``knee sweep`` 2.7 under one name, of a transfer of 8.5 s in a run of 30 s."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    data = {"duration": "30 s", "link": {"rate": "10 Mbit/s"}, "flows": [FLOW | {"bytes": "10 MB"}]}
+    (tmp_path / "one.toml").write_text(dumps(data))
+    assert main(["run", "one.toml", "--out", "one"]) == 0
+    printed = capsys.readouterr().out
+    run = json.loads((tmp_path / "one" / "summary.json").read_text())["run"]
+    transfer, whole = run["transfer_goodput_mbps"], run["goodput_mbps"]
+    assert whole == pytest.approx(80 / 30)
+    assert 9 < transfer < 10 * 1448 / 1514
+    assert f"all flows together: {tables.rate(whole)} Mbit/s." in printed
+    assert f" {tables.rate(transfer)} " in printed
+    assert main(["sweep", "one.toml", "--over", "seed=1", "--out", "swept"]) == 0
+    head, *_, row = [line for line in capsys.readouterr().out.splitlines() if "transfer" in line or line[1:2] == "1"]
+    assert "total" in head
+    assert "goodput" not in head
+    assert {f"{whole:.2f}", f"{transfer:.3f}"} <= set(row.split())
+    assert pl.read_parquet(tmp_path / "swept" / "sweep.parquet")["goodput_mbps"].to_list() == [whole]
 
 
 def test_a_sweep_and_a_comparison_print_that_total(
@@ -128,7 +152,7 @@ def test_totals_are_of_one_direction() -> None:
     result = knee.run({"duration": "5 s", "link": link, "flows": flows}, check=True)
     summary = result.summary
     assert [flow["direction"] for flow in summary["flows"]] == ["forward"] * 2 + ["reverse"] * 2
-    beside, swept = compared.figures(summary), table.figures(summary)
+    beside, swept = compared.figures(summary), summary["run"]
     down, up = (beside[f"goodput of all {way} flows, Mbit/s"] for way in ("forward", "reverse"))
     assert (down, up) == (swept["goodput_mbps"], swept["reverse_goodput_mbps"])
     assert 100 < down < 200 * 1448 / 1514  # type: ignore[operator]

@@ -20,8 +20,10 @@ from knee.errors import RunError, ScenarioError
 from knee.grounds.host import bench, refuse
 from knee.grounds.host.host import Host
 from knee.grounds.host.lab import switch_program
+from knee.kernel import modules
 from knee.kernel.bpf import build
 from knee.results import owned
+from knee.scenario import from_dict
 from knee.scenario.registry import congestion_controls
 from real_time import in_time
 from test_linux_bpf import loaded
@@ -51,7 +53,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ({"tcp": {"rto_min": "1500 us"}}, "tcp.rto_min: a route takes whole milliseconds"),
         ({"interval": "100 us", "duration": "10 ms", "flows": [{"cc": "reno", "rtt": "1 ms"}]}, "interval: sockets"),
         ({"flows": [{"cc": "reno", "rtt": "1 ms", "count": 1001}]}, "flows: there are more flows"),
-        ({"flows": [{"cc": "lola", "rtt": "1 ms"}]}, "or first: sudo knee linux load lola"),
+        ({"flows": [{"cc": "lola", "rtt": "1 ms"}]}, r"or first: sudo \"\$\(command -v knee\)\" linux load lola"),
         ({"flows": [{"cc": "copa", "rtt": "1 ms"}]}, r"flows\[0\].cc: the running kernel has no copa .* reno, cubic"),
         ({"flows": [{"cc": "cubic", "rtt": "1 ms", "cc_params": {"beta": "500 packets"}}]}, r"cc_params.beta: 500"),
     ],
@@ -63,6 +65,24 @@ def test_what_the_running_kernel_cannot_do_is_refused_by_name(
         knee.run(scenario(**change), "host")
 
 
+@pytest.mark.parametrize("name", build.algorithms())
+def test_parameters_that_only_the_simulator_has_are_refused_unless_they_are_at_their_defaults(
+    name: str, scenario: _Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "available").write_text(f"reno {name}\n")
+    monkeypatch.setattr(refuse, "AVAILABLE", tmp_path / "available")
+    params = congestion_controls()[name].params
+    for key in (None, *params):
+        given = {} if key is None else {key: params[key].plain(params[key].default)}
+        told = scenario(flows=[{"cc": name, "rtt": "10 ms", "cc_params": given}])
+        refuse.check(from_dict(told))
+    for key in params.keys() - modules.declared(name).keys():
+        other = next(value for value in (params[key].min, params[key].max) if value != params[key].default)
+        told = scenario(flows=[{"cc": name, "rtt": "10 ms", "cc_params": {key: params[key].plain(other)}}])
+        with pytest.raises(ScenarioError, match=f"{key}: only the simulator's {name} has it"):
+            refuse.check(from_dict(told))
+
+
 def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert any(part.what == "not root" and "sudo" in part.mend for part in Host().missing())
@@ -71,7 +91,7 @@ def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_cleaning_up_without_root_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(owned, "RECORDS", tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(RunError, match="sudo knee doctor --clean"):
+    with pytest.raises(RunError, match="doctor --clean"):
         owned.sweep()
 
 
@@ -105,6 +125,30 @@ def _state_of_the_host() -> list[str]:
     files = ["ipv4/tcp_congestion_control", "ipv4/tcp_ecn", "ipv4/tcp_no_metrics_save", "core/default_qdisc"]
     devices = sorted(path.name for path in Path("/sys/class/net").iterdir())
     return [Path("/proc/sys/net", name).read_text() for name in files] + devices + [Path("/proc/net/route").read_text()]
+
+
+@pytest.mark.running_kernel
+@here
+@pytest.mark.skipif(bool(build.missing()), reason="; ".join(part.what for part in build.missing()))
+@pytest.mark.parametrize("name", build.algorithms())
+def test_each_algorithm_that_can_be_loaded_runs(name: str, tmp_path: Path) -> None:
+    """With the parameters that it was loaded with, among them none that only the simulator has."""
+    told = {
+        "duration": "1500 ms",
+        "link": {"rate": "20 Mbit/s", "limit": "100 packets"},
+        "flows": [{"cc": name, "rtt": "10 ms"}],
+    }
+    entry = congestion_controls()[name].params
+    simulated = next((key for key in entry if key not in modules.declared(name)), None)
+    with loaded(name):
+        result = in_time(told, tmp_path)
+        (flow,) = result.summary["flows"]
+        assert flow["goodput_mbps"] > 5
+        if simulated is not None:
+            param = entry[simulated]
+            told["flows"] = [{"cc": name, "rtt": "10 ms", "cc_params": {simulated: param.plain(param.max)}}]
+            with pytest.raises(ScenarioError, match=f"{simulated}: only the simulator's {name} has it"):
+                knee.run(told, "host")
 
 
 @pytest.mark.running_kernel

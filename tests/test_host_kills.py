@@ -158,40 +158,40 @@ def test_killed_loads_leave_all_of_an_algorithm_or_nothing(tmp_path: Path) -> No
     chance = random.Random(21)
     before = _in_kernel()
     # Compiles, where that was not done before.
-    with loaded("vegas"):
+    with loaded("daimd"):
         pass
     for i in range(10):
-        load = _knee(tmp_path, "linux", "load", "vegas")
-        _wait_for(lambda: (bpf.RECORDS / "vegas").exists())
+        load = _knee(tmp_path, "linux", "load", "daimd")
+        _wait_for(lambda: (bpf.RECORDS / "daimd").exists())
         time.sleep(chance.uniform(0, 0.06))
         # The command alone, whose loader goes on; or both.
         (os.kill if i % 2 else os.killpg)(load.pid, signal.SIGKILL)
         load.communicate()
         _clean()
         whole = [each.name for each in bpf.loaded()]
-        assert whole in ([], ["vegas"])
+        assert whole in ([], ["daimd"])
         if whole:
-            assert bpf.unload("vegas") == 0
-        assert not (bpf.PINS / "vegas").exists()
-        assert not (bpf.RECORDS / "vegas").exists()
+            assert bpf.unload("daimd") == 0
+        assert not (bpf.PINS / "daimd").exists()
+        assert not (bpf.RECORDS / "daimd").exists()
         # The kernel frees what is not used any more a little later.
         _wait_for(lambda: _in_kernel() <= before)
-        assert "vegas" not in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+        assert "daimd" not in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
     assert _files(tmp_path) == []
 
 
 @pytest.mark.skipif(bool(build.missing()), reason="; ".join(part.what for part in build.missing()))
 def test_what_is_half_loaded_is_taken_away_and_what_is_loaded_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     """A loader killed between its pins leaves a link without the map; one killed before, a record without either."""
-    with loaded("vegas"), loaded("lola"):
-        (bpf.PINS / "vegas" / "connections").unlink()
-        (bpf.RECORDS / "htcp").mkdir()
-        assert bpf.sweep() == ["htcp", "vegas"]
+    with loaded("daimd"), loaded("lola"):
+        (bpf.PINS / "daimd" / "connections").unlink()
+        (bpf.RECORDS / "bbr3").mkdir()
+        assert bpf.sweep() == ["bbr3", "daimd"]
         assert [each.name for each in bpf.loaded()] == ["lola"]
-        assert not (bpf.PINS / "vegas").exists()
+        assert not (bpf.PINS / "daimd").exists()
         assert bpf.sweep() == []
         # For the block to unload.
-        bpf.load("vegas", {})
+        bpf.load("daimd", {})
 
 
 _PATH = """

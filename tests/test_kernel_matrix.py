@@ -21,11 +21,11 @@ knee guest kernel 6.12.117+deb12-cloud-amd64\r
 knee lola.bpf said libbpf: load bpf program failed
 knee lola.bpf said invalid read from stack
 knee lola.bpf load refused\r
-knee vegas.bpf load ok\r
-knee vegas.bpf user Operation not permitted\r
-knee vegas.bpf transfer ok\r
-knee vegas.bpf restarts 4 of 5\r
-knee vegas.bpf unload ok\r
+knee bbr3.bpf load ok\r
+knee bbr3.bpf user Operation not permitted\r
+knee bbr3.bpf transfer ok\r
+knee bbr3.bpf restarts 4 of 5\r
+knee bbr3.bpf unload ok\r
 knee lola.ko load ok\r
 knee lola.ko parameters q_low\r
 knee guest sch_qfq No such file or directory\r
@@ -47,8 +47,8 @@ def test_results_are_read_by_part_and_step() -> None:
     assert outcome.parts["lola.ko"] == {"load": "ok", "parameters": "q_low", "user": "", "transfer": "", "unload": ""}
     assert outcome.wrong() == [
         "lola.bpf load: refused",
-        "vegas.bpf user: Operation not permitted",
-        "vegas.bpf restarts: 4 of 5",
+        "bbr3.bpf user: Operation not permitted",
+        "bbr3.bpf restarts: 4 of 5",
         "lola.ko parameters: q_low",
         "lola.ko user: no result",
         "lola.ko transfer: no result",
@@ -85,7 +85,7 @@ def test_bpf_is_not_expected_before_linux_6_4() -> None:
         ("user", "", True),
         ("restarts", "5 of 5", False),
         ("restarts", "4 of 5", True),
-        # htcp has no such hook.
+        # An algorithm without such a hook.
         ("restarts", "-", False),
         ("restarts", "", True),
         ("plain", "16.0 Mbit/s, 60 kB, 1514 B", False),

@@ -15,6 +15,7 @@ from knee.errors import ScenarioError
 from knee.figures import physics
 from knee.grounds.uml import refuse
 from knee.scenario import from_dict, load, registry
+from knee.scenario.remarks import remarks
 from knee.scenario.spec import spec
 
 MODELS = [name for name in registry.link_models() if name != "wire"]
@@ -44,6 +45,17 @@ def test_the_seed_decides_and_nothing_else() -> None:
     data = scenario({**WIFI, "model_params": {"contenders": 2, "error": 0.05}})
     goodputs = {knee.run({**data, "seed": seed}).summary["flows"][0]["goodput_mbps"] for seed in (1, 2, 1)}
     assert len(goodputs) == 2
+
+
+def test_two_wifi_links_do_not_share_the_air_and_the_run_says_so() -> None:
+    """Two of 300 Mbit/s brought 258 each, where an access point has 300 for both."""
+    one = {"name": "a", **WIFI}
+    flows = [{"cc": "cubic", "rtt": "20 ms", "path": ["a"]}]
+    assert remarks(from_dict({"duration": "1 s", "links": [one], "flows": flows})) == []
+    two = {"duration": "1 s", "links": [one, one | {"name": "b"}], "flows": flows}
+    (said,) = remarks(from_dict(two))
+    assert "a and b are Wi-Fi on a channel each" in said
+    assert said in knee.run(two).summary["remarks"]
 
 
 def test_a_token_bucket_in_wifi_and_other_contradictions_are_named() -> None:
@@ -237,9 +249,9 @@ def test_the_home_on_low_latency_docsis_is_as_its_file_says() -> None:
 def test_a_target_below_what_the_medium_needs_is_a_warning(link: dict[str, Any], words: list[str]) -> None:
     flows = [{"cc": "cubic", "rtt": "20 ms"}]
     result = knee.run({"duration": "1 s", "link": {"rate": "100 Mbit/s"} | link, "flows": flows})
-    remarks = [remark for remark in result.summary.get("remarks", []) if "takes the medium for congestion" in remark]
-    assert len(remarks) == bool(words)
-    assert all(word in remark for word in words for remark in remarks), remarks
+    said = [remark for remark in result.summary.get("remarks", []) if "takes the medium for congestion" in remark]
+    assert len(said) == bool(words)
+    assert all(word in remark for word in words for remark in said), said
     assert result.manifest.get("remarks", []) == result.summary.get("remarks", [])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 import socket
 import subprocess
 import threading
@@ -176,6 +177,31 @@ def test_values_tell_what_was_loaded() -> None:
 
 
 @pytest.mark.usefixtures("kernel")
+def test_what_the_loader_alone_has_loaded_is_shown_and_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """As the unit knee-bpf@daimd does: in the same folder, with settings and layout that the kernel alone knows."""
+    with loaded("lola"):
+        pass
+    pin = bpf.PINS / "daimd"
+    settings = ["--set", "tau0=7000", "--set", "beta=400000", "--set", "increase=2", "--set", "hold=0"]
+    subprocess.run([build.loader(), "load", build.program("daimd"), pin, *settings], check=True)
+    try:
+        assert bpf.sweep() == []
+        with transfer("daimd") as connection:
+            (found,) = bpf.loaded()
+            assert found.settings == {"tau0": "7 ms", "beta": "0.4", "increase": "reno", "hold": "false"}
+            assert [each.local_port for each in found.connections] == [connection.getsockname()[1]]
+        given = {"tau0": 7_000_000, "beta": 0.4, "increase": "reno", "hold": False}
+        assert bpf.values("daimd").items() >= given.items()
+        assert main(["linux", "load", "daimd"]) == main(["linux", "unload", "daimd"]) == 2
+        said = " ".join(capsys.readouterr().err.split())
+        assert "daimd is already loaded" in said
+        assert "systemctl stop knee-bpf@daimd" in said
+    finally:
+        subprocess.run([build.loader(), "unload", pin], check=True)
+    assert bpf.loaded() == []
+
+
+@pytest.mark.usefixtures("kernel")
 def test_a_connection_keeps_what_was_unloaded() -> None:
     with transfer(None) as connection:
         with loaded("lola"):
@@ -220,25 +246,25 @@ def test_unload_restores_the_default_in_namespaces_made_meanwhile(capsys: pytest
         return subprocess.run([*inside, "cat", _DEFAULT], check=True, capture_output=True, text=True).stdout
 
     before = _DEFAULT.read_text()
-    with loaded("vegas", "--default"), namespaces() as found:
-        assert [default(inside) for inside in found] == ["vegas\n"] * 2
+    with loaded("bbr3", "--default"), namespaces() as found:
+        assert [default(inside) for inside in found] == ["bbr3\n"] * 2
         capsys.readouterr()
         assert main(["linux", "status"]) == 0
         assert "default in 2 other network namespaces" in " ".join(capsys.readouterr().out.split())
-        assert main(["linux", "unload", "vegas"]) == 0
+        assert main(["linux", "unload", "bbr3"]) == 0
         assert [default(inside) for inside in found] == [before] * 2
         assert not bpf.remaining()
         # A default that somebody has set is nobody else's to restore; it is shown.
-        assert main(["linux", "load", "vegas"]) == 0
-        subprocess.run([*found[1], "sh", "-c", f"echo vegas > {_DEFAULT}"], check=True)
+        assert main(["linux", "load", "bbr3"]) == 0
+        subprocess.run([*found[1], "sh", "-c", f"echo bbr3 > {_DEFAULT}"], check=True)
         capsys.readouterr()
-        assert main(["linux", "unload", "vegas"]) == 0
-        said = "vegas is not loaded but remains the default in 1 network namespace;"
+        assert main(["linux", "unload", "bbr3"]) == 0
+        said = "bbr3 is not loaded but remains the default in 1 network namespace;"
         assert said in " ".join(capsys.readouterr().out.split())
         assert main(["linux", "status"]) == 0
         assert said in " ".join(capsys.readouterr().out.split())
         subprocess.run([*found[1], "sh", "-c", f"echo {before.strip()} > {_DEFAULT}"], check=True)
-        assert main(["linux", "load", "vegas"]) == 0
+        assert main(["linux", "load", "bbr3"]) == 0
     assert _DEFAULT.read_text() == before
 
 
@@ -246,9 +272,9 @@ def test_unload_restores_the_default_in_namespaces_made_meanwhile(capsys: pytest
 def test_of_two_defaults_the_first_may_be_unloaded_first() -> None:
     before = _DEFAULT.read_text()
     with loaded("daimd", "--default"):
-        with loaded("vegas", "--default"):
+        with loaded("lola", "--default"):
             assert main(["linux", "unload", "daimd"]) == 0
-            assert _DEFAULT.read_text() == "vegas\n"
+            assert _DEFAULT.read_text() == "lola\n"
         assert _DEFAULT.read_text() == before
         assert main(["linux", "load", "daimd"]) == 0
     assert _DEFAULT.read_text() == before
@@ -259,21 +285,26 @@ def test_what_the_verifier_refuses_is_not_loaded_and_its_reason_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A program that writes to a field of the socket that no congestion control may write to."""
-    source = (build.HERE / "vegas.bpf.c").read_text()
-    begin = "\tv->rounds = 0;\n"
+    source = (build.HERE / "daimd.bpf.c").read_text()
+    begin = "\tknee_daimd_init(d, PARAMS, tp->tcp_mstamp);\n"
     assert source.count(begin) == 1
     sources = tmp_path / "sources" / "bpf"
     sources.mkdir(parents=True)
     for path in [*build.HERE.glob("*.h"), build.HERE / "loader"]:
         (sources / path.name).symlink_to(path)
     (sources.parent / "include").symlink_to(build.HERE.parent / "include")
-    (sources / "vegas.bpf.c").write_text(source.replace(begin, f"{begin}\ttcp_sk(sk)->srtt_us = 1;\n"))
+    (sources / "daimd.bpf.c").write_text(source.replace(begin, f"{begin}\ttp->srtt_us = 1;\n"))
     monkeypatch.setattr(build, "HERE", sources)
-    with pytest.raises(RunError, match=r"vegas was not loaded.*write"):
-        bpf.load("vegas", {})
-    assert "vegas" not in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
-    assert not (bpf.PINS / "vegas").exists()
-    assert not (bpf.RECORDS / "vegas").exists()
+    with pytest.raises(RunError) as refused:
+        bpf.load("daimd", {})
+    said = str(refused.value)
+    assert re.match(r"daimd was not loaded \(compiled by .*clang version \d+", said)
+    assert said.endswith("no write support to tcp_sock at off 1792.") or "write" in said.rpartition(" / ")[2]
+    assert len(said) < 1000
+    assert "\n" not in said
+    assert "daimd" not in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    assert not (bpf.PINS / "daimd").exists()
+    assert not (bpf.RECORDS / "daimd").exists()
 
 
 @pytest.mark.usefixtures("kernel")
@@ -287,7 +318,7 @@ def test_what_the_verifier_refuses_is_not_loaded_and_its_reason_is_told(
         (["load", "lola", "--set", "gamma=2"], "out of range"),
         (["load", "bbr3", "--set", "ecn_factor=0.5"], "only the simulator's bbr3 has it"),
         (["load", "daimd", "--set", "increase=fast"], "--set increase=fast: "),
-        (["unload", "vegas"], "vegas is not loaded"),
+        (["unload", "daimd"], "daimd is not loaded"),
     ],
 )
 def test_bad_input_is_refused(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

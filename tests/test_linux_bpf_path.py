@@ -32,20 +32,6 @@ def kernel() -> None:
         pytest.skip(said)
 
 
-def test_after_a_loss_the_window_grows_again() -> None:
-    """H-TCP adds a packet per round trip at least (Leith and Shorten 2004), as long as the window is what limits."""
-    with loaded("htcp"), shaped_path("100mbit", "20ms") as path:
-        samples = path.transfer("htcp", 3).samples
-    assert samples[-1].lost > 0
-    # While losses are repaired the window comes down, at times below the threshold; then it grows until the next loss.
-    grown = []
-    for ssthresh, stretch in itertools.groupby((each for each in samples if each.lost), lambda each: each.ssthresh):
-        windows = [each.cwnd for each in stretch]
-        least = min(windows)
-        grown.append(max(windows[windows.index(least) :]) - max(least, ssthresh))
-    assert max(grown) >= 10, grown
-
-
 def test_bbr3_fills_the_link_without_filling_the_buffer() -> None:
     """Its window is twice the BDP and a few bursts (draft-ietf-ccwg-bbr-06, 5.6.4.2); CUBIC fills the buffer."""
     phases = set()

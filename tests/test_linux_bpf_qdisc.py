@@ -18,6 +18,7 @@ from knee.errors import InputError, Refused, RunError
 from knee.kernel import bpf, cocoa, options
 from knee.kernel import qdisc as disciplines
 from knee.kernel.bpf import build, qdisc
+from knee.system.missing import AS_ROOT
 
 LINUX = Path(__file__).parent.parent / "linux"
 
@@ -107,7 +108,7 @@ def test_a_program_that_is_not_loaded_is_named(capsys: pytest.CaptureFixture[str
         pytest.skip("it is loaded")
     for command in ("add", "change"):
         assert main(["linux", "qdisc", command, "lo", "cocoa_bpf"]) == 1
-        assert "sudo knee linux load cocoa" in capsys.readouterr().err
+        assert f"{AS_ROOT} linux load cocoa" in capsys.readouterr().err
 
 
 def _loaded(monkeypatch: pytest.MonkeyPatch, disciplines: list[dict[str, Any]]) -> list[list[str]]:

@@ -122,7 +122,7 @@ def test_parts_that_changed_are_built_for_the_same_kernel(monkeypatch: pytest.Mo
     lab = built("7.2.12", suite="trixie-backports", sources="older")
     built("6.1.192")
     monkeypatch.setattr(build, "_kernel_folder", lambda source, hz: Path(lab.kernel).parent)
-    monkeypatch.setattr(build, "_lab", lambda kernel, into, jobs: None)
+    monkeypatch.setattr(build, "_lab", lambda kernel, sources, into, jobs: None)
     renewed = build.renew(lab)
     assert (renewed.release, renewed.suite, renewed.sources) == ("7.2.12", lab.suite, cache.sources_digest())
     assert cache.current(250, "7.2") == renewed

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from knee.kernel import cache, cocoa, options
+from knee.kernel.bpf.loader import PINS
 
 LINUX = cache.SOURCES
 DKMS = (LINUX / "dkms.conf").read_text()
@@ -53,8 +54,9 @@ def test_the_unit_loads_what_the_package_has() -> None:
     start, stop = (re.search(rf"^Exec{word}=(.*)$", unit, re.MULTILINE) for word in ("Start", "Stop"))
     assert start is not None
     assert stop is not None
-    # knee linux removes what it does not know from its own folder, so this one is another.
-    assert start[1].split()[3] == stop[1].split()[2] == "/sys/fs/bpf/knee-bpf/%i"
+    # Where knee linux status and top look.
+    assert start[1].split()[3] == stop[1].split()[2] == f"{PINS}/%i"
+    assert f"AssertPathExists=!{PINS}/%i" in unit
 
 
 def test_the_packages_have_the_texts_of_their_licences() -> None:
@@ -120,15 +122,3 @@ def _defaults(page: str) -> dict[str, str]:
 def test_the_manual_page_names_all_statistics() -> None:
     page = (LINUX / "tc" / "tc-cocoa.8").read_text()
     assert {name for name, _ in (*cocoa.QDISC_STATS, *cocoa.FLOW_STATS)} <= set(re.findall(r"\w+", page))
-
-
-def test_the_patch_of_the_ablation_applies() -> None:
-    root = Path(__file__).parents[1]
-    done = subprocess.run(
-        ["git", "apply", "--check", "linux/upstream/ablation.patch"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr

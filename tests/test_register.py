@@ -10,7 +10,7 @@ import pytest
 import knee
 from knee.figures.compared import figures as compared
 from knee.figures.register import FLOW, LINK, REGISTER, RUN, Figure, where
-from knee.study.sweeps.table import figures
+from knee.figures.run import figures
 
 DOCS = Path(__file__).parents[1] / "docs" / "figures.md"
 EVERY = [figure for scope in REGISTER.values() for figure in scope.values()]

@@ -431,7 +431,7 @@ def test_headline_says_what_came_out() -> None:
 
 def test_headline_of_mixed_flows_with_loss() -> None:
     summary = synthetic(3, cc=["cubic", "bbr", "cubic"], duration=5.0, drops=5).summary
-    summary["flows"][0]["timeouts"] = 2
+    summary["run"]["timeouts"] = 2.0
     # 36 lost of 3 x 1,234,567 sent = 0.00097 %.
     assert headline(summary).startswith("Two cubic and one bbr flows on bottleneck: ")
     assert headline(summary).endswith("0.00097 % loss, 2 timeouts.")

@@ -15,11 +15,12 @@ from knee.papers.items import Verdict
 from knee.papers.paper import Experiment, Paper, Results, Run
 from knee.papers.recipes import NAMES, paper
 from knee.papers.run import verdicts
-from knee.study import batch, engine
+from knee.study import batch
+from knee.study.estimate import packets
 
 
 def _work(runs: Iterable[Run]) -> float:
-    return sum(engine.packets(scenario) for run in runs for scenario in run.resolve(short=True))
+    return sum(packets(scenario) for run in runs for scenario in run.resolve(short=True))
 
 
 def _groups(one: Paper) -> list[list[Experiment]]:

@@ -53,6 +53,12 @@ def lost(name: str, *changes: str) -> float:
     return float(figures["lost_packets"] / figures["sent_packets"])
 
 
+def passed(start: float, end: float) -> float:
+    """Datagrams that arrived in `token-bucket` from `start` to `end`, s."""
+    rows = run("token-bucket").delays.filter(pl.col("t_s").is_between(start + 1e-6, end + 1e-6))
+    return float(rows["received"].sum())
+
+
 def notes(name: str, event: str, start: float = 0, end: float = 1e9) -> list[float]:
     """The values that a queue noted of its flow from `start` to `end`, s."""
     rows = run(name).events.filter(pl.col("link").is_not_null() & (pl.col("event").cast(pl.String) == event))
@@ -124,6 +130,72 @@ def leo_steps() -> bool:
 
 
 CLAIMS: dict[str, dict[str, Check]] = {
+    "bbr-10g": {
+        "Expect BBR to fill nine tenths of the link after its start-up, and to count no more than the 1 % as lost.": (
+            lambda: (
+                flow("bbr-10g")["goodput_mbps"] > 8500
+                and link("bbr-10g")["utilization"] > 0.9
+                and 0.0095 < lost("bbr-10g") < 0.0105
+            )
+        ),
+    },
+    "bbr-random-loss": {
+        "Expect BBR to get more than 200 times what CUBIC gets, since it takes no single loss for congestion.": (
+            lambda: (
+                flow("bbr-random-loss", "BBR")["goodput_mbps"] > 200 * flow("bbr-random-loss", "CUBIC")["goodput_mbps"]
+            )
+        ),
+        "Without reordering a sender counts as lost what the link dropped and nothing else: within 2 %, which are "
+        "still in flight at the end.": lambda: (
+            0.98 * link("bbr-random-loss")["drops"]
+            <= flow("bbr-random-loss", "BBR")["lost_packets"]
+            <= link("bbr-random-loss")["drops"]
+        ),
+    },
+    "dctcp-latecomers": {
+        "Expect all to connect and to share the link equally, because SYN and SYN-ACK of an algorithm that needs ECN "
+        "are ECN-capable (RFC 8257, section 3.6) and the queue marks them in place of dropping them.": lambda: (
+            all(each["delivered_bytes"] > 0 for each in run("dctcp-latecomers").summary["flows"])
+            and run("dctcp-latecomers").summary["fairness"]["jain"] > 0.99
+            and link("dctcp-latecomers")["drops"] == 0
+        ),
+    },
+    "l4s-beside-cubic": {
+        "Expect Prague to get 1 to 2 times what CUBIC gets, and the link to be used to 0.98.": lambda: (
+            1
+            < flow("l4s-beside-cubic", "Prague")["goodput_mbps"] / flow("l4s-beside-cubic", "CUBIC")["goodput_mbps"]
+            < 2
+            and link("l4s-beside-cubic")["utilization"] > 0.98
+        ),
+    },
+    "netem-jitter": {
+        "Expect CUBIC to get less than a fifth of the link, although nothing is dropped: all losses are false.": (
+            lambda: (
+                flow("netem-jitter")["goodput_mbps"] < 20
+                and link("netem-jitter")["drops"] == 0 < flow("netem-jitter")["lost_packets"]
+            )
+        ),
+    },
+    "pie-one-flow": {
+        "Expect slow start's overshoot to cost 1200 to 1400 packets, all of them dropped by PIE and repaired without a "
+        "timeout, and 0.9 of the link over 10 s.": lambda: (
+            1200 < flow("pie-one-flow")["lost_packets"] == link("pie-one-flow")["drops"] < 1400
+            and flow("pie-one-flow")["timeouts"] == 0
+            and link("pie-one-flow")["utilization"] > 0.9
+        ),
+    },
+    "quic-random-loss": {
+        "Expect 1.2 to 2.6 Mbit/s of 100, which is what quiche's issue 231 measured.": lambda: (
+            1.2 < flow("quic-random-loss")["goodput_mbps"] < 2.6
+        ),
+    },
+    "token-bucket": {
+        "Expect the bucket to start full, as Linux's does: in the first 40 ms nothing waits, and 50 datagrams pass at "
+        "the rate at which they come.": lambda: (
+            run("token-bucket").links["queue_delay_max_ms"][:4].max() == 0 and passed(0, 0.04) == 50
+        ),
+        "Then it is empty, and one passes every 8.1 ms.": lambda: abs(passed(0.1, 0.2) - 100 / 8.112) <= 1,
+    },
     "bursty-loss": {
         "Expect more goodput with bursts:": lambda: (
             flow("bursty-loss", "losses in bursts")["goodput_mbps"]

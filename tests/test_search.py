@@ -21,6 +21,7 @@ from browser import DESKTOP, PHONE, check_layout, needs_chromium
 from knee.cli import main
 from knee.cli.search import show
 from knee.errors import FolderError, InputError, RunError
+from knee.figures.run import figures
 from knee.scenario import load
 from knee.scenario.units import quantity
 from knee.study import searches, shipped, sweeps
@@ -28,7 +29,6 @@ from knee.study.searches import searchfile
 from knee.study.searches.plan import Plan
 from knee.study.searches.proposals import Proposals
 from knee.study.sweeps import dataset, place, sweepfile, work
-from knee.study.sweeps.table import figures
 from knee.system import files
 from search_examples import BASE, of, told
 

@@ -69,12 +69,12 @@ def untouched(victim: Path) -> bool:
 
 @roots
 def test_a_strangers_folder_of_pins_is_refused_and_nothing_is_removed(places: Path, victim: Path) -> None:
-    """``mkdir /sys/fs/bpf/knee; ln -s /victim /sys/fs/bpf/knee/vegas``, before root loads anything."""
+    """``mkdir /sys/fs/bpf/knee; ln -s /victim /sys/fs/bpf/knee/daimd``, before root loads anything."""
     pins = places / "knee"
     pins.mkdir()
-    (pins / "vegas").symlink_to(victim)
+    (pins / "daimd").symlink_to(victim)
     os.chown(pins, STRANGER, STRANGER)
-    for command in (bpf.sweep, bpf.loaded, lambda: bpf.unload("vegas"), lambda: bpf.shown("vegas")):
+    for command in (bpf.sweep, bpf.loaded, lambda: bpf.unload("daimd"), lambda: bpf.shown("daimd")):
         with pytest.raises(RunError, match=r"bpffs/knee is not used, because the user nobody can change it; remove"):
             command()
     assert untouched(victim)
@@ -92,21 +92,22 @@ def test_a_link_in_place_of_the_folder_of_pins_is_refused(places: Path, victim: 
 def test_a_link_among_pins_or_records_is_not_followed(places: Path, victim: Path) -> None:
     (places / "knee").mkdir(mode=0o700)
     for folder in (places / "knee", bpf.RECORDS):
-        (folder / "vegas").symlink_to(victim)
+        (folder / "daimd").symlink_to(victim)
     assert bpf.sweep() == []
     for folder, known in ((bpf.PINS, bpf._PINNED), (bpf.RECORDS, bpf._RECORDED)):
         with pytest.raises(RunError, match="is a link or a file"):
-            trust.remove(folder, "vegas", known)
+            trust.remove(folder, "daimd", known)
     assert untouched(victim)
 
 
 @roots
 def test_only_files_known_by_name_are_removed(places: Path) -> None:
-    pins = places / "knee" / "vegas"
+    pins = places / "knee" / "daimd"
     pins.mkdir(parents=True, mode=0o700)
     (places / "knee").chmod(0o700)
     for name in ("link", "letters"):
         (pins / name).write_text("")
+    (bpf.RECORDS / "daimd").mkdir()
     with pytest.raises(RunError, match=r"files that knee did not put there \(letters\)"):
         bpf.sweep()
     assert [path.name for path in pins.iterdir()] == ["letters"]
@@ -114,7 +115,7 @@ def test_only_files_known_by_name_are_removed(places: Path) -> None:
     (pins / "letters").unlink()
     (places / "knee" / "photos").mkdir()
     (places / "knee" / "photos" / "link").write_text("")
-    assert bpf.sweep() == ["vegas"]
+    assert bpf.sweep() == ["daimd"]
     assert (places / "knee" / "photos" / "link").exists()
 
 

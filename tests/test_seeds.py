@@ -10,7 +10,6 @@ import pytest
 import knee
 from knee.cli import main
 from knee.errors import InputError
-from knee.study.sweeps import table
 
 TINY = """
 duration = "1 s"
@@ -69,6 +68,21 @@ def test_what_are_no_seeds_is_refused(tiny: Path, seeds: Any, words: str) -> Non
     assert not Path("never").exists()
 
 
+def test_seeds_that_give_the_same_figures_say_so_as_the_command_does(
+    tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for chance, wanted in ((0.0, 1), (0.01, 0)):
+        changes = [f"link.loss={chance}"]
+        results = knee.run("tiny.toml", seeds=3, changes=changes, out="out", report=False)
+        remarks = [[text for text in result.summary.get("remarks", ()) if "All seeds" in text] for result in results]
+        assert [len(said) for said in remarks] == [wanted] * 3
+        assert knee.Result.load("out/tiny-seed6").summary.get("remarks", []) == remarks[1]
+        assert main(["run", "tiny.toml", "--seeds", "3", "--set", changes[0], "--out", "o", "--no-report"]) == 0
+        printed = capsys.readouterr().out
+        assert ("All seeds gave the same figures" in printed) == bool(wanted)
+        assert all(text in printed for said in remarks for text in said)
+
+
 def test_a_class_runs_with_several_seeds(tiny: Path) -> None:
     class Mine(knee.CongestionControl):
         """Reno."""
@@ -82,8 +96,8 @@ def test_a_class_runs_with_several_seeds(tiny: Path) -> None:
 def test_a_flow_alone_has_no_index_of_fairness_in_a_sweep(tiny: Path, count: int, wanted: Any) -> None:
     """Nothing is shared, so 1.000 would be a claim about nothing."""
     summary = knee.run("tiny.toml", changes=[f"flows.0.count={count}"]).summary
-    assert table.figures(summary)["jain"] == wanted
-    assert table.figures(summary)["jain_interval_mean"] == wanted
+    assert summary["run"]["jain"] == wanted
+    assert summary["run"]["jain_interval_mean"] == wanted
 
 
 def test_a_list_of_one_element_is_called_so(tiny: Path) -> None:

@@ -273,6 +273,13 @@ static inline bool knee_daimd_fast_sample(struct knee_daimd *d, u64 now, u32 rtt
 	return true;
 }
 
+/* Eq. 7 gave `limit`. After the initial slow start, whose estimate it is, it only rises. */
+static inline void knee_daimd_estimate(struct knee_daimd *d, u32 limit)
+{
+	if (!d->backoffs || d->max_ssthresh == KNEE_U32_MAX || limit > d->max_ssthresh)
+		d->max_ssthresh = limit;
+}
+
 /* An RTT in us was measured on an ACK up to sequence number una (lines 2 to 4, 8 to 10). */
 static inline void knee_daimd_sample(struct knee_daimd *d, const struct knee_daimd_params *p, u64 now,
 				     u32 rtt_us, u32 una, u32 cwnd, u32 ssthresh)
@@ -300,8 +307,8 @@ static inline void knee_daimd_sample(struct knee_daimd *d, const struct knee_dai
 		d->srtt = rtt;
 	}
 	if (rtt > rtt_max && cwnd < ssthresh && knee_daimd_occupancy(d))
-		d->max_ssthresh = knee_daimd_max_ssthresh(cwnd, knee_daimd_raised(d, p),
-							  knee_daimd_occupancy(d));
+		knee_daimd_estimate(d, knee_daimd_max_ssthresh(cwnd, knee_daimd_raised(d, p),
+							       knee_daimd_occupancy(d)));
 	if (due) {
 		d->raised = knee_daimd_raised(d, p);
 		d->delta0 = knee_daimd_delta0(d, p);

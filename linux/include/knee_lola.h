@@ -170,8 +170,17 @@ static inline void knee_lola_outdate(struct knee_lola *l, u64 now)
 	l->decided = now - 1000;
 }
 
+/* Whether the window does not follow Eq. 1 and comes back to it. */
+static inline bool knee_lola_in_round(const struct knee_lola *l)
+{
+	return knee_lola_phase(l) == KNEE_LOLA_FAIR_FLOW_BALANCING || knee_lola_phase(l) == KNEE_LOLA_CWND_HOLD;
+}
+
 static inline void knee_lola_enter(struct knee_lola *l, u8 phase, u64 now)
 {
+	/* Eq. 1 continues where it stopped. */
+	if (l->epoch && knee_lola_in_round(l))
+		l->epoch += (u32)now - l->since;
 	l->filter.owner = phase;
 	l->since = now;
 	l->count = 0;
@@ -189,6 +198,12 @@ static inline void knee_lola_forget_slow_start(struct knee_lola *l)
 	l->rtt_greatest = 0;
 }
 
+static inline void knee_lola_enter_slow_start(struct knee_lola *l, u64 now)
+{
+	knee_lola_enter(l, KNEE_LOLA_SLOW_START, now);
+	knee_lola_forget_slow_start(l);
+}
+
 static inline void knee_lola_init(struct knee_lola *l, u64 now)
 {
 	knee_filter_init(&l->filter, now);
@@ -197,11 +212,10 @@ static inline void knee_lola_init(struct knee_lola *l, u64 now)
 	l->cwnd_max = 0;
 	l->k = 0;
 	l->unconfirmed = 0;
-	knee_lola_forget_slow_start(l);
 	l->settled = now;
 	l->adjusted = now;
 	l->epoch = 0;
-	knee_lola_enter(l, KNEE_LOLA_SLOW_START, now);
+	knee_lola_enter_slow_start(l, now);
 }
 
 /* How long it takes until a change of the window shows in the RTT. */
@@ -269,10 +283,13 @@ static inline void knee_lola_sample(struct knee_lola *l, const struct knee_lola_
 static inline void knee_lola_slow_start(struct knee_lola *l, const struct knee_lola_params *p,
 					struct knee_lola_ack *a)
 {
-	if (l->rtt_greatest > l->rtt_least && l->rtt_greatest - l->rtt_least > 2 * READ_ONCE(p->q_low)) {
+	if (!a->limited) {
+		knee_lola_forget_slow_start(l);
+	} else if (l->rtt_greatest > l->rtt_least && l->rtt_greatest - l->rtt_least > 2 * READ_ONCE(p->q_low)) {
 		a->ssthresh = knee_min(a->ssthresh, a->cwnd);
-		l->cwnd_max = 0;
-	} else if (a->limited && a->cwnd < a->ssthresh) {
+		if (!l->epoch)
+			l->cwnd_max = 0;
+	} else if (a->cwnd < a->ssthresh) {
 		a->cwnd = knee_min((u64)a->cwnd + a->acked, a->ssthresh);
 	}
 	if (a->cwnd >= a->ssthresh)
@@ -331,9 +348,6 @@ static inline void knee_lola_balance(struct knee_lola *l, const struct knee_lola
 		return;
 	}
 	if (q_delay <= READ_ONCE(p->q_low) / 2) {
-		/* Eq. 1 continues where it stopped. */
-		if (l->epoch)
-			l->epoch += age;
 		knee_lola_enter(l, KNEE_LOLA_CUBIC_INCREASE, a->now);
 		return;
 	}
@@ -382,6 +396,8 @@ static inline void knee_lola_on_ack(struct knee_lola *l, const struct knee_lola_
 		a->count = l->count;
 		return;
 	}
+	if (knee_lola_phase(l) != KNEE_LOLA_SLOW_START && a->cwnd < a->ssthresh)
+		knee_lola_enter_slow_start(l, a->now);
 	if (a->limited && knee_lola_phase(l) != KNEE_LOLA_SLOW_START)
 		l->decided = a->now;
 	switch (knee_lola_phase(l)) {
@@ -427,20 +443,25 @@ static inline void knee_lola_on_reduced(struct knee_lola *l, const struct knee_l
 static inline void knee_lola_on_timeout(struct knee_lola *l, u64 now)
 {
 	l->settled = now;
-	knee_lola_forget_slow_start(l);
 	l->epoch = 0;
-	knee_lola_enter(l, KNEE_LOLA_SLOW_START, now);
+	knee_lola_enter_slow_start(l, now);
 }
 
 /*
  * Sending begins again after `idle` us in which nothing was in flight: that is
  * no time of growth. It does not include the wait for the ACK that left nothing
  * in flight, as CUBIC's does: a flow whose window one ACK covers would always
- * be idle. Balancing takes out all of its own time (knee_lola_balance).
+ * be idle. A round takes out all of its own time (knee_lola_enter). The kernel
+ * may have reduced the window before (tcp_cwnd_restart): the next ACK sees it.
  */
 static inline void knee_lola_on_restart(struct knee_lola *l, u64 now, u64 idle)
 {
-	if (l->epoch && knee_lola_phase(l) != KNEE_LOLA_FAIR_FLOW_BALANCING)
+	if (!idle)
+		return;
+	knee_lola_outdate(l, now);
+	if (knee_lola_phase(l) == KNEE_LOLA_SLOW_START)
+		knee_lola_forget_slow_start(l);
+	if (l->epoch && !knee_lola_in_round(l))
 		l->epoch = knee_min(l->epoch + idle, now);
 }
 

@@ -32,13 +32,28 @@ typedef int64_t s64;
 #endif
 
 /*
- * Keeps a variable in one register: clang copies it to compare it, and what the
- * BPF verifier of Linux 6.12 learns of a copy it does not know of the original.
+ * Hides from clang what it knows of a variable, and keeps it in one register.
+ * clang copies a variable to compare it, and what the BPF verifier of Linux
+ * 6.12 learns of a copy it does not know of the original. clang 17 and later
+ * turn `>> 63` of a comparison's arithmetic back into a branch.
  */
 #if defined(__bpf__)
 #define knee_one_register(variable)	({ asm volatile("" : "+r"(variable)); })
 #else
 #define knee_one_register(variable)	((void)(variable))
+#endif
+
+/*
+ * A function of several steps that the BPF verifier follows once, since it is
+ * global: otherwise it follows every path of one step after every path of those
+ * before. Such a function returns an integer.
+ */
+#if defined(__bpf__)
+#define KNEE_APART	__attribute__((noinline)) int
+#define KNEE_NONNULL	__attribute__((btf_decl_tag("arg:nonnull")))
+#else
+#define KNEE_APART	static int
+#define KNEE_NONNULL
 #endif
 
 #define KNEE_U32_MAX	0xffffffffu
@@ -89,7 +104,10 @@ static inline u64 knee_mul(u64 a, u64 b, u64 *high)
  */
 static inline u64 knee_below(u64 a, u64 b)
 {
-	return ((~a & b) | ((~a | b) & (a - b))) >> 63;
+	u64 borrow = ((~a & b) | ((~a | b) & (a - b))) >> 63;
+
+	knee_one_register(borrow);
+	return borrow;
 }
 
 /*
@@ -110,6 +128,7 @@ static inline u64 knee_mul_div(u64 a, u64 b, u64 c)
 	for (i = 0; i < 64; i++) {
 		u64 fits = high >> 63;
 
+		knee_one_register(fits);
 		high = high << 1 | low >> 63;
 		fits |= 1 ^ knee_below(high, c);
 		high -= c & -fits;

@@ -29,7 +29,7 @@
 #define DECISIONS	"/cost/knee_decisions.ko"
 #define NO_IPV6		"/proc/sys/net/ipv6/conf/default/disable_ipv6"
 #define PART		"cocoa.bpf"
-#define SHOW		"show " DISCIPLINE " " DISCIPLINE_PIN
+#define SHOW		"show " DISCIPLINE_PIN
 /* Loads of the module that compares; between them, counters and buffers are compared. */
 #define ROUNDS		6
 #define STEPS		400
@@ -159,7 +159,7 @@ static void try_same(const char *step, const char *module, const char *bpf)
 		result(step, "no discipline");
 		return;
 	}
-	snprintf(command, sizeof(command), "options " DISCIPLINE " " DISCIPLINE_PIN " %u --replace %s",
+	snprintf(command, sizeof(command), "options " DISCIPLINE_PIN " %u --replace %s",
 		 if_nametoindex("dummy1"), bpf);
 	if (!load_bpf(PART, command))
 		differs = "no options";
@@ -201,7 +201,7 @@ static void set_merged(const char *device)
 
 	snprintf(command, sizeof(command), "qdisc replace dev %s root handle 9: cocoa_bpf", device);
 	run(TC, command, NULL, 0);
-	snprintf(command, sizeof(command), "options " DISCIPLINE " " DISCIPLINE_PIN " %u --replace --set flow_limit=20 "
+	snprintf(command, sizeof(command), "options " DISCIPLINE_PIN " %u --replace --set flow_limit=20 "
 		 "--set orphan_mask=65535",
 		 if_nametoindex(device));
 	load_bpf(PART, command);
@@ -324,7 +324,7 @@ static void try_options(void)
 {
 	char command[256];
 
-	snprintf(command, sizeof(command), "options " DISCIPLINE " " DISCIPLINE_PIN " %u --set limit=777",
+	snprintf(command, sizeof(command), "options " DISCIPLINE_PIN " %u --set limit=777",
 		 if_nametoindex("lo"));
 	if (!load_bpf(PART, command)) {
 		result("options", "refused");

@@ -132,6 +132,7 @@ def simulate(
     own: Sequence[tuple[str, type]] = ...,
     capture: str | None = None,
     qlog: str | None = None,
+    own_in_flight: int = ...,
 ) -> tuple[str, dict[str, bytes]]:
     """Runs a specification to its end.
 
@@ -142,6 +143,7 @@ def simulate(
         own: congestion controls written in Python, by the names that the specification uses.
         capture: a file to which the packets at the senders go, as pcapng.
         qlog: an existing folder, in which each flow's sender gets a qlog file.
+        own_in_flight: packets that the flows of ``own`` may have in flight together; more is an error of one of them.
 
     Returns:
         The figures (JSON), and rows as raw memory by their kind: ``samples``, ``links``, ``events``, ``completions``,

@@ -28,6 +28,10 @@ A scenario holds the class itself (:class:`Named`): names are for people, and tw
 Each flow gets its own instance. Methods change ``control`` in place: ``cwnd`` and ``ssthresh`` in packets, and
 ``pacing_rate`` in bit/s of payload (None for the sender's own rate, 1.2 times ``cwnd / srtt``). The sender does loss
 recovery: it reduces the window to ``ssthresh`` in proportion to what is delivered.
+
+What a class prints goes to standard error. A method that raises or exits fails the run, and the error names the class.
+So do windows that together ask for more packets in flight than four times what the links and buffers hold and 131,072
+more.
 """
 
 from __future__ import annotations
@@ -36,6 +40,7 @@ import hashlib
 import importlib.util
 import inspect
 import linecache
+import os
 import re
 import sys
 import threading
@@ -45,6 +50,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -117,6 +123,39 @@ _HOOKS = ("on_measure", "on_ack", "on_loss", "on_state", "on_undo")
 
 #: What parameters cannot be called: they are attributes of the class.
 _TAKEN = ("cc_params", "pacing", "full_control", *_HOOKS)
+
+_containing = Lock()
+_contained = 0
+_uncontained: tuple[Any, Any] = (None, None)
+
+
+@contextmanager
+def contained() -> Iterator[None]:
+    """Runs code of classes: what it prints goes to standard error, and ``os._exit`` raises SystemExit.
+
+    Standard output is for results alone. Several threads may be in such a block at once.
+    """
+    global _contained, _uncontained
+    here = os.getpid()
+
+    def leave(status: int) -> Any:
+        if os.getpid() == here:
+            raise SystemExit(status)
+        # A process that the class has forked.
+        _uncontained[1](status)
+
+    with _containing:
+        if not _contained:
+            _uncontained = sys.stdout, os._exit
+            sys.stdout, os._exit = sys.stderr, leave
+        _contained += 1
+    try:
+        yield
+    finally:
+        with _containing:
+            _contained -= 1
+            if not _contained:
+                sys.stdout, os._exit = _uncontained
 
 
 class Named(str):
@@ -484,8 +523,9 @@ def _run(path: Path) -> _File:
     sys.modules[title] = module
     try:
         code = compile(source, str(where), "exec")
-        exec(code, vars(module))
-    except Exception as error:
+        with contained():
+            exec(code, vars(module))
+    except (Exception, SystemExit, GeneratorExit) as error:
         del sys.modules[title]
         raise Refused(f'"{path}" fails as it is run ({in_a_line(error)})', "expected a Python file that runs") from None
     _files[where] = _File(where, source, module)

@@ -47,7 +47,10 @@
 //! Where the paper is silent: Delta0 is a time between two backoffs, so the first one does not wait for it; Sec. IV
 //! ends slow start at the threshold alone. sRTT is RFC 6298's mean and starts anew with the first packet sent after a
 //! backoff; until that one is acknowledged there is no further backoff. RTTmax does not fall below RTTmin. An ACK never
-//! increases the window by more than it acknowledged. Time in which nothing was in flight is not part of an epoch, so
+//! increases the window by more than it acknowledged. Sec. IV estimates `max_ssthresh` in the initial slow start; that
+//! of a later one, after a timeout or idle time (RFC 5681, 4.1), may raise it but not lower it: its first windows are
+//! bursts that make a queue of less than a quarter, so that Eq. 7 finds too little, and RTTmax decays, so that they
+//! exceed it again. Time in which nothing was in flight is not part of an epoch, so
 //! that a large alpha does no harm. `gamma`, `decay` and `delta0_factor` have no value in the paper; they were
 //! calibrated to the share of Fig. 6 (`decay` also to a queue that drains after loss-based flows), and `delta` to Fig.
 //! 8's beta of 0.75 between RTTs of 250 and 300 ms. docs/daimd.md measures how far the paper's promises hold with them.
@@ -335,8 +338,10 @@ impl Daimd {
             None => state.srtt = Some(state.srtt.map_or(rtt, |srtt| srtt - srtt / 8 + rtt / 8)),
         }
         if higher && control.in_slow_start() {
-            let limit = max_ssthresh(control.cwnd, self.raised(), self.occupancy());
-            self.state.max_ssthresh = limit.unwrap_or(self.state.max_ssthresh);
+            let found = max_ssthresh(control.cwnd, self.raised(), self.occupancy());
+            let state = &mut self.state;
+            let least = if state.backoffs > 0 && state.max_ssthresh < u32::MAX { state.max_ssthresh } else { 0 };
+            state.max_ssthresh = found.map_or(state.max_ssthresh, |found| found.max(least));
         }
     }
 }

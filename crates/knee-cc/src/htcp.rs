@@ -19,9 +19,6 @@
 //! that the first packet after a loss is still gained at the pace before it; what one ACK in slow start acknowledges
 //! beyond `ssthresh` is not used. The first throughput sample reaches back to the kernel's start and is zero.
 
-#[cfg(test)]
-mod kernel;
-
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::jiffies::Jiffies;

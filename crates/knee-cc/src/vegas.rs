@@ -16,9 +16,6 @@
 //! microsecond more; growth inside slow start does not ask whether the window limited sending; `diff` divides by
 //! `base`, and its product is one of 32 bits.
 
-#[cfg(test)]
-mod kernel;
-
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::vegas_rtt::VegasRtt;

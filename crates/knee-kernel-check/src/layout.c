@@ -5,9 +5,7 @@
 #include "bbr3/state.h"
 #include "knee_cocoa.h"
 #include "knee_daimd.h"
-#include "knee_htcp.h"
 #include "knee_lola.h"
-#include "knee_vegas.h"
 
 struct field {
 	const char *structure;	/* as Rust calls it */

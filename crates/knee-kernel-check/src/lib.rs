@@ -119,25 +119,6 @@ calls! {
     fn cocoa_on_full = check_cocoa_on_full(f: &mut Cocoa, p: &CocoaParams, learned: &mut CocoaLearned, now: u64) -> u32;
     fn cocoa_on_arrival = check_cocoa_on_arrival(f: &mut Cocoa, now: u64);
     fn cocoa_on_departure = check_cocoa_on_departure(f: &mut Cocoa, held: u32, now: u64, sojourn: u64);
-    fn htcp_growth = check_htcp_growth(d: u64) -> u64;
-    fn htcp_rtt_scaled = check_htcp_rtt_scaled(growth: u64, rtt_min: u32) -> u64;
-    fn htcp_alpha = check_htcp_alpha(growth: u64, beta: u32) -> u32;
-    fn htcp_adaptive_beta = check_htcp_adaptive_beta(rtt_min: u32, rtt_max: u32) -> u32;
-    fn htcp_is_steady = check_htcp_is_steady(rate: u32, old: u32) -> bool;
-    fn htcp_init = check_htcp_init(h: &mut Htcp, now: u64);
-    fn htcp_on_measure = check_htcp_on_measure(h: &mut Htcp, p: &HtcpParams, now: u64, rtt: u32, cwnd: u32, acked: u32, state: u8);
-    fn htcp_increase = check_htcp_increase(h: &mut Htcp, p: &HtcpParams, now: u64, cwnd: &mut u32, count: &mut u32);
-    fn htcp_on_congestion = check_htcp_on_congestion(h: &mut Htcp, p: &HtcpParams, now: u64, cwnd: u32) -> u32;
-    fn htcp_on_state = check_htcp_on_state(h: &mut Htcp, now: u64, state: u8);
-    fn htcp_on_undo = check_htcp_on_undo(h: &mut Htcp);
-    fn vegas_diff = check_vegas_diff(cwnd: u32, rtt: u32, base: u32) -> u64;
-    fn vegas_target = check_vegas_target(cwnd: u32, rtt: u32, base: u32) -> u64;
-    fn vegas_restart = check_vegas_restart(v: &mut Vegas, snd_nxt: u32);
-    fn vegas_begin_round = check_vegas_begin_round(v: &mut Vegas, snd_nxt: u32);
-    fn vegas_on_state = check_vegas_on_state(v: &mut Vegas, snd_nxt: u32, state: u8);
-    fn vegas_sample = check_vegas_sample(v: &mut Vegas, rtt: u32);
-    fn vegas_on_ack = check_vegas_on_ack(v: &Vegas, p: &VegasParams, a: &mut VegasAck) -> u32;
-    fn vegas_bounds = check_vegas_bounds(a: &mut VegasAck);
     fn bbr3_draws = check_bbr3_draws(first: u32, second: u32);
     fn bbr3_rate = check_bbr3_rate(bw: u32, gain: u32, mss: u32, margin_percent: u32) -> u64;
     fn bbr3_bdp = check_bbr3_bdp(b: &Bbr3, bw: u32, gain: u32) -> u32;
@@ -152,11 +133,6 @@ calls! {
     fn bbr3_restart = check_bbr3_restart(b: &mut Bbr3, v: &mut Bbr3View);
     fn bbr3_is_marked = check_bbr3_is_marked(b: &Bbr3, delivered: u32) -> bool;
 }
-
-/// Values of `enum knee_vegas_growth`.
-pub const VEGAS_HOLD: u32 = 0;
-pub const VEGAS_SLOW_START: u32 = 1;
-pub const VEGAS_RENO: u32 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -190,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_connections_state_fits_the_104_bytes_that_a_socket_has() {
-        for size in [size_of::<Lola>(), size_of::<Daimd>(), size_of::<Htcp>(), size_of::<Vegas>()] {
+        for size in [size_of::<Lola>(), size_of::<Daimd>()] {
             assert!(size <= 104);
         }
     }

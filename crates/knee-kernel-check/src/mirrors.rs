@@ -85,50 +85,6 @@ mirrors! {
     CocoaLearned = knee_cocoa_learned {
         buffer: u64,
     }
-    HtcpParams = knee_htcp_params {
-        use_rtt_scaling: u32,
-        use_bandwidth_switch: u32,
-    }
-    Htcp = knee_htcp {
-        last: u64,
-        undo_last: u64,
-        since: u64,
-        packets: u32,
-        rate: u32,
-        max_rate: u32,
-        old_max_rate: u32,
-        undo_old_max_rate: u32,
-        rtt_min: u32,
-        rtt_max: u32,
-        undo_rtt_max: u32,
-        alpha: u32,
-        pkts_acked: u32,
-        reductions: u32,
-        beta: u8,
-        adaptive: bool,
-        reducing: bool,
-    }
-    VegasParams = knee_vegas_params {
-        alpha: u32,
-        beta: u32,
-        gamma: u32,
-    }
-    Vegas = knee_vegas {
-        round_end: u32,
-        rtt: u32,
-        base: u32,
-        samples: u16,
-        enabled: bool,
-        rounds: u32,
-    }
-    VegasAck = knee_vegas_ack {
-        una: u32,
-        snd_nxt: u32,
-        cwnd: u32,
-        ssthresh: u32,
-        round_over: bool,
-        decided: bool,
-    }
     Bbr3 = bbr3 {
         state: u8,
         acks: u8,

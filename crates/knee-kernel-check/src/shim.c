@@ -2,9 +2,7 @@
 /* The inline functions of linux/include as functions that Rust can call. */
 #include "knee_cocoa.h"
 #include "knee_daimd.h"
-#include "knee_htcp.h"
 #include "knee_lola.h"
-#include "knee_vegas.h"
 #include "shim.h"
 
 FUNCTION(u64, mul_div, (u64 a, u64 b, u64 c), (a, b, c))
@@ -73,28 +71,3 @@ FUNCTION(u32, cocoa_on_full,
      (c, p, learned, now))
 FUNCTION(void, cocoa_on_arrival, (struct knee_cocoa *c, u64 now), (c, now))
 FUNCTION(void, cocoa_on_departure, (struct knee_cocoa *c, u32 held, u64 now, u64 sojourn), (c, held, now, sojourn))
-
-FUNCTION(u64, htcp_growth, (u64 d), (d))
-FUNCTION(u64, htcp_rtt_scaled, (u64 growth, u32 rtt_min), (growth, rtt_min))
-FUNCTION(u32, htcp_alpha, (u64 growth, u32 beta), (growth, beta))
-FUNCTION(u32, htcp_adaptive_beta, (u32 rtt_min, u32 rtt_max), (rtt_min, rtt_max))
-FUNCTION(bool, htcp_is_steady, (u32 rate, u32 old), (rate, old))
-FUNCTION(void, htcp_init, (struct knee_htcp *h, u64 now), (h, now))
-FUNCTION(void, htcp_on_measure,
-     (struct knee_htcp *h, const struct knee_htcp_params *p, u64 now, u32 rtt, u32 cwnd, u32 acked, u8 state),
-     (h, p, now, rtt, cwnd, acked, state))
-FUNCTION(void, htcp_increase,
-     (struct knee_htcp *h, const struct knee_htcp_params *p, u64 now, u32 *cwnd, u32 *count),
-     (h, p, now, cwnd, count))
-FUNCTION(u32, htcp_on_congestion, (struct knee_htcp *h, const struct knee_htcp_params *p, u64 now, u32 cwnd), (h, p, now, cwnd))
-FUNCTION(void, htcp_on_state, (struct knee_htcp *h, u64 now, u8 state), (h, now, state))
-FUNCTION(void, htcp_on_undo, (struct knee_htcp *h), (h))
-
-FUNCTION(u64, vegas_diff, (u32 cwnd, u32 rtt, u32 base), (cwnd, rtt, base))
-FUNCTION(u64, vegas_target, (u32 cwnd, u32 rtt, u32 base), (cwnd, rtt, base))
-FUNCTION(void, vegas_restart, (struct knee_vegas *v, u32 snd_nxt), (v, snd_nxt))
-FUNCTION(void, vegas_begin_round, (struct knee_vegas *v, u32 snd_nxt), (v, snd_nxt))
-FUNCTION(void, vegas_on_state, (struct knee_vegas *v, u32 snd_nxt, u8 state), (v, snd_nxt, state))
-FUNCTION(void, vegas_sample, (struct knee_vegas *v, u32 rtt), (v, rtt))
-FUNCTION(u32, vegas_on_ack, (const struct knee_vegas *v, const struct knee_vegas_params *p, struct knee_vegas_ack *a), (v, p, a))
-FUNCTION(void, vegas_bounds, (struct knee_vegas_ack *a), (a))

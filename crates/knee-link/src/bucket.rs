@@ -9,43 +9,35 @@ pub struct TokenBucket {
     wire: Wire,
     /// Depth, in time at the rate.
     depth: Time,
-    /// When the bucket was, or will be, at zero tokens: tokens now = min(now - zero_at, depth).
-    zero_at: Time,
+    /// When the bucket was, or will be, full.
+    full_at: Time,
 }
 
 impl TokenBucket {
     /// A full bucket of `rate`, which is not zero, that holds `burst` bytes.
     pub fn new(rate: Rate, burst: Bytes) -> Self {
-        Self { wire: Wire::new(rate), depth: rate.time_for(burst), zero_at: Time::ZERO }
+        Self { wire: Wire::new(rate), depth: rate.time_for(burst), full_at: Time::ZERO }
     }
 
     /// When a packet may leave.
     fn ready_at(&self, now: Time) -> Time {
-        self.zero_at.max(now)
+        self.full_at.saturating_sub(self.depth).max(now)
     }
 
-    /// The tokens it has, in time.
-    fn tokens(&self, now: Time) -> Time {
-        now.saturating_sub(self.zero_at).min(self.depth)
-    }
-
-    /// The tokens it owes, in time.
-    const fn owed(&self, now: Time) -> Time {
-        self.zero_at.saturating_sub(now)
+    /// What it lacks to be full, in time.
+    const fn missing(&self, now: Time) -> Time {
+        self.full_at.saturating_sub(now)
     }
 
     /// Takes the tokens for `bytes`; they may go below zero.
     fn take(&mut self, bytes: u64, now: Time) {
-        let floor = now.saturating_sub(self.depth);
-        self.zero_at = self.zero_at.max(floor) + self.wire.time_for(bytes);
+        self.full_at = self.full_at.max(now) + self.wire.time_for(bytes);
     }
 
-    /// The tokens it has, or owes, and its depth are bytes: at another rate they take another time.
+    /// The tokens it lacks and its depth are bytes: at another rate they take another time.
     fn change_rate(&mut self, rate: Rate, now: Time) {
         let old = self.wire.rate();
-        let saved = self.tokens(now).mul_div(old, rate.as_bps());
-        let owed = self.owed(now).mul_div(old, rate.as_bps());
-        self.zero_at = (now + owed).saturating_sub(saved);
+        self.full_at = now + self.missing(now).mul_div(old, rate.as_bps());
         self.depth = self.depth.mul_div(old, rate.as_bps());
         self.wire = Wire::new(rate);
     }
@@ -66,7 +58,7 @@ impl Medium for TokenBucket {
 
     fn capacity(&self, now: Time) -> Capacity {
         let bits = |span| bits_in(self.wire.rate(), span).cast_signed();
-        Capacity::Rate { bps: self.wire.rate(), saved: bits(self.tokens(now)) - bits(self.owed(now)) }
+        Capacity::Rate { bps: self.wire.rate(), saved: bits(self.depth) - bits(self.missing(now)) }
     }
 
     fn set_rate(&mut self, rate: Rate, now: Time) -> Time {
@@ -84,6 +76,16 @@ mod tests {
     /// 8 Mbit/s are 1000 bytes in a millisecond; the bucket holds three of these.
     fn bucket() -> TokenBucket {
         TokenBucket::new(Rate::from_mbps(8), Bytes(3000))
+    }
+
+    #[test]
+    fn it_starts_full() {
+        // As Linux's: htb_change_class gives a new class the tokens of its whole buffer, tbf_init does likewise.
+        let mut bucket = bucket();
+        bucket.take(3000, Time::ZERO);
+        assert_eq!(bucket.ready_at(Time::ZERO), Time::ZERO, "all three fit at once");
+        bucket.take(1000, Time::ZERO);
+        assert_eq!(bucket.ready_at(Time::ZERO), MS);
     }
 
     #[test]

@@ -215,7 +215,7 @@ pub struct FlowFigures {
     pub received_bytes: u64,
 }
 
-/// Figures of a flow's datagrams between the beginning and the end of the flow's figures. Times in ms.
+/// Figures of a flow's datagrams from the beginning of the flow's figures to the end of the run. Times in ms.
 ///
 /// One-way delays are from the sender's call to the arrival of the last bit. A path takes half its base RTT in each
 /// direction, unless its links alone delay longer in one.

@@ -33,10 +33,12 @@ pub enum Failure {
     #[error("the engine stopped with an internal error: {0}")]
     Panic(String),
     /// An algorithm written in Python raised an exception.
-    #[error("{error}, in {flow}")]
+    #[error("{error}, in {flow}, {class}")]
     Raised {
         /// Label of its flow.
         flow: String,
+        /// The algorithm's name.
+        class: String,
         /// What it raised.
         error: PyErr,
     },
@@ -62,8 +64,11 @@ impl From<Failure> for PyErr {
             Failure::Panic(_) | Failure::Thread(_) | Failure::Cancelled => EngineError::new_err(message),
             Failure::Python(error) => error,
             // The exception itself, with its traceback; a note says where.
-            Failure::Raised { flow, error } => Python::attach(|py| {
-                match error.value(py).call_method1("add_note", (format!("in the congestion control of {flow}"),)) {
+            Failure::Raised { flow, class, error } => Python::attach(|py| {
+                match error
+                    .value(py)
+                    .call_method1("add_note", (format!("in the congestion control of {flow}, {class}"),))
+                {
                     Ok(_) => error,
                     Err(other) => other,
                 }

@@ -73,10 +73,14 @@ mod _core {
     /// Runs a specification (JSON) to its end. Gives its figures in JSON, and rows by their kind as raw memory. Sample
     /// rows are written to the file `spool` in blocks, if given.
     /// `progress` is called some 20 times a second with the fraction of simulated time that has passed. `own` are
-    /// congestion controls written in Python, by their names in the specification. The packets at the senders are
-    /// written to the file `capture` as pcapng, if given, and what senders do to files in the folder `qlog`, if given.
+    /// congestion controls written in Python, by their names in the specification; together they may have
+    /// `own_in_flight` packets in flight. The packets at the senders are written to the file `capture` as pcapng, if
+    /// given, and what senders do to files in the folder `qlog`, if given.
     #[pyfunction]
-    #[pyo3(signature = (spec_json, spool=None, progress=None, own=Vec::new(), capture=None, qlog=None))]
+    #[pyo3(signature = (
+        spec_json, spool=None, progress=None, own=Vec::new(), capture=None, qlog=None, own_in_flight=1 << 17
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
     #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a list of the argument")]
     fn simulate<'py>(
         py: Python<'py>,
@@ -86,14 +90,15 @@ mod _core {
         own: Vec<(String, Py<PyAny>)>,
         capture: Option<&str>,
         qlog: Option<PathBuf>,
+        own_in_flight: u64,
     ) -> PyResult<(String, Bound<'py, PyDict>)> {
         let files = driver::Files {
             spool: spool.map(File::create).transpose().map_err(Failure::Spool)?,
             capture: capture.map(File::create).transpose().map_err(Failure::Capture)?,
             qlog,
         };
-        let raised = own::Raised::default();
-        let classes = driver::Classes { own: own::algorithms(py, &own, &raised)?, raised };
+        let shared = own::Shared::new(own_in_flight);
+        let classes = driver::Classes { own: own::algorithms(py, &own, &shared)?, shared };
         let look = |fraction| {
             py.check_signals()?;
             progress.map_or(Ok(()), |progress| progress.call1((fraction,)).map(drop))

@@ -184,14 +184,76 @@ impl PyControl {
     }
 }
 
+/// What a run shares among its algorithms written in Python.
+#[derive(Clone)]
+pub struct Shared {
+    /// The first exception.
+    pub raised: Raised,
+    /// What may be in flight.
+    pub budget: Arc<Mutex<Budget>>,
+}
+
+impl Shared {
+    /// For a run whose algorithms in Python may have at most `most` packets in flight together.
+    pub fn new(most: u64) -> Self {
+        let budget = Budget { most, total: 0, flows: Vec::new() };
+        Self { raised: Raised::default(), budget: Arc::new(Mutex::new(budget)) }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.raised.lock().is_ok_and(|raised| raised.is_some())
+    }
+
+    /// Keeps the first exception for the caller.
+    fn fail(&self, flow: usize, error: PyErr) {
+        if let Ok(mut raised) = self.raised.lock() {
+            raised.get_or_insert((flow, error));
+        }
+    }
+}
+
+/// The packets that algorithms written in Python may have in flight together, which bounds the memory that a window
+/// takes: a sender sends as much as its window says, whatever the network drops.
+pub struct Budget {
+    most: u64,
+    total: u64,
+    /// What each flow has of the total.
+    flows: Vec<u64>,
+}
+
+impl Budget {
+    /// Packets that are left for a connection of which `held` are in the total.
+    const fn room(&self, held: u64) -> u64 {
+        self.most.saturating_sub(self.total - held)
+    }
+
+    /// Counts a connection of `flow` with `now` packets in place of `before`.
+    fn count(&mut self, flow: usize, before: u64, now: u64) {
+        if self.flows.len() <= flow {
+            self.flows.resize(flow + 1, 0);
+        }
+        self.flows[flow] = self.flows[flow] - before + now;
+        self.total = self.total - before + now;
+    }
+
+    /// The flow that has most of it.
+    fn largest(&self) -> usize {
+        (0..self.flows.len()).max_by_key(|&flow| self.flows[flow]).unwrap_or_default()
+    }
+}
+
 /// An algorithm of a flow, written in Python.
 struct PyCongestionControl {
     flow: usize,
     object: Py<PyAny>,
     control: Py<PyControl>,
-    /// Fraction of the window that the engine's whole packets do not show.
-    fraction: f64,
-    raised: Raised,
+    /// What the object's window has beyond the engine's: the fraction of a packet, and what the budget has no room for.
+    beyond: f64,
+    /// The largest window that the budget had room for; none if it had room for what the object asked for.
+    bound: Option<u32>,
+    /// Packets in the budget's total.
+    held: u64,
+    shared: Shared,
     /// Whether the class has methods of its own for these.
     measures: bool,
     hears_state: bool,
@@ -205,33 +267,89 @@ impl PyCongestionControl {
     /// Asks the object with the control in force in `self.control`, and puts in force what it left there.
     fn ask(
         &mut self,
+        view: &View,
         control: &mut Control,
         question: impl FnOnce(&Bound<'_, PyAny>, &Bound<'_, PyControl>) -> PyResult<()>,
     ) {
-        if self.raised.lock().is_ok_and(|raised| raised.is_some()) {
+        if self.shared.has_failed() || self.runs_away(view, control) {
             return;
         }
         Python::attach(|py| {
             let shared = self.control.bind(py);
             *shared.borrow_mut() = PyControl {
-                cwnd: f64::from(control.cwnd) + self.fraction,
+                cwnd: f64::from(control.cwnd) + self.beyond,
                 ssthresh: f64::from(control.ssthresh),
                 pacing_rate: control.pacing_rate.map(|rate| rate.as_bps() as f64),
             };
             let answer = question(self.object.bind(py), shared).and_then(|()| taken(&shared.borrow(), *control));
             match answer {
                 Ok((left, fraction)) => {
-                    self.fraction = fraction;
                     *control = left;
+                    self.beyond = fraction;
                 }
-                Err(error) => {
-                    if let Ok(mut raised) = self.raised.lock() {
-                        raised.get_or_insert((self.flow, error));
-                    }
-                }
+                Err(error) => self.shared.fail(self.flow, error),
             }
         });
     }
+
+    /// The largest window that the budget has room for.
+    fn room(&self) -> u32 {
+        self.shared.budget.lock().map_or(1, |budget| truncated_u32(budget.room(self.held) as f64).max(1))
+    }
+
+    /// Reduces the window to what the budget has room for.
+    fn bound_window(&mut self, view: &View, control: &mut Control) {
+        let room = self.room();
+        self.bound = (control.cwnd > room).then_some(room);
+        if self.bound.is_some() {
+            self.beyond += f64::from(control.cwnd - room);
+            control.cwnd = room;
+        }
+        let now = u64::from(reach(view, control));
+        if let Ok(mut budget) = self.shared.budget.lock() {
+            budget.count(self.flow, self.held, now);
+            self.held = now;
+        }
+    }
+
+    /// Fails the run if half of the window that the budget bounds is outstanding: nothing else holds the sender back.
+    fn runs_away(&mut self, view: &View, control: &Control) -> bool {
+        let Some(bound) = self.bound else { return false };
+        if control.cwnd != bound {
+            // The sender has reduced it.
+            (self.bound, self.beyond) = (None, self.beyond.fract());
+            return false;
+        }
+        if view.snd_nxt - view.snd_una < u64::from(bound / 2) {
+            return false;
+        }
+        let Ok(budget) = self.shared.budget.lock() else { return false };
+        let (flow, most) = (budget.largest(), budget.most);
+        drop(budget);
+        let message = format!(
+            "it wants more than {most} packets in flight, four times what the links and buffers hold and 131072 more; \
+             control.cwnd is in packets"
+        );
+        self.shared.fail(flow, pyo3::exceptions::PyValueError::new_err(message));
+        true
+    }
+}
+
+impl Drop for PyCongestionControl {
+    fn drop(&mut self) {
+        if let Ok(mut budget) = self.shared.budget.lock() {
+            budget.count(self.flow, self.held, 0);
+        }
+    }
+}
+
+/// How many packets a sender has in flight at most before its next ACK: its window, or what its pacing rate lets it
+/// send in two round trips.
+fn reach(view: &View, control: &Control) -> u32 {
+    let Some(rate) = control.pacing_rate else { return control.cwnd };
+    let time = (2.0 * view.srtt.as_secs_f64()).max(0.001);
+    let paced = rate.as_bps() as f64 * time / (8.0 * f64::from(knee_core::packet::MSS));
+    control.cwnd.min(view.in_flight.saturating_add(truncated_u32(paced)).saturating_add(1))
 }
 
 /// The control that Python left, and the fraction of its window.
@@ -261,15 +379,17 @@ impl CongestionControl for PyCongestionControl {
         if !self.measures {
             return;
         }
-        self.ask(control, |object, shared| {
+        self.ask(ack.view, control, |object, shared| {
             object.call_method1(pyo3::intern!(object.py(), "on_measure"), (PyAck::from(ack), shared)).map(drop)
         });
+        self.bound_window(ack.view, control);
     }
 
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
-        self.ask(control, |object, shared| {
+        self.ask(ack.view, control, |object, shared| {
             object.call_method1(pyo3::intern!(object.py(), "on_ack"), (PyAck::from(ack), shared)).map(drop)
         });
+        self.bound_window(ack.view, control);
     }
 
     fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
@@ -281,11 +401,13 @@ impl CongestionControl for PyCongestionControl {
         let now = congestion.view.now.as_secs_f64();
         // Of what it leaves only the threshold counts.
         let mut answer = *control;
-        self.ask(&mut answer, |object, shared| {
+        self.ask(congestion.view, &mut answer, |object, shared| {
             object.call_method1(pyo3::intern!(object.py(), "on_loss"), (signal, now, shared)).map(drop)
         });
-        self.fraction = 0.0;
-        control.ssthresh = answer.ssthresh;
+        (self.bound, self.beyond) = (None, 0.0);
+        // The window becomes the threshold, unless that is infinite.
+        let finite = answer.ssthresh < knee_cc::INFINITE_SSTHRESH;
+        control.ssthresh = if finite { answer.ssthresh.min(self.room()) } else { answer.ssthresh };
     }
 
     fn on_state(&mut self, change: &StateChange, control: &mut Control) {
@@ -300,9 +422,10 @@ impl CongestionControl for PyCongestionControl {
             return;
         }
         let now = change.view.now.as_secs_f64();
-        self.ask(control, |object, shared| {
+        self.ask(change.view, control, |object, shared| {
             object.call_method1(pyo3::intern!(object.py(), "on_state"), (event, now, shared)).map(drop)
         });
+        self.bound_window(change.view, control);
     }
 
     fn on_undo(&mut self, undo: &Undo, control: &mut Control) {
@@ -311,28 +434,29 @@ impl CongestionControl for PyCongestionControl {
             return;
         }
         let mut answer = *control;
-        self.ask(&mut answer, |object, shared| {
+        self.ask(undo.view, &mut answer, |object, shared| {
             object.call_method1(pyo3::intern!(object.py(), "on_undo"), (undo.prior_cwnd, shared)).map(drop)
         });
         control.cwnd = answer.cwnd;
+        self.bound_window(undo.view, control);
     }
 }
 
-/// Classes that a simulation may use, by name, as the engine takes them. `raised` gets the first exception.
+/// Classes that a simulation may use, by name, as the engine takes them.
 ///
 /// # Errors
 /// If a class cannot be looked at.
-pub fn algorithms(py: Python<'_>, classes: &[(String, Py<PyAny>)], raised: &Raised) -> PyResult<Vec<Own>> {
-    classes.iter().map(|(name, class)| algorithm(class.bind(py), name, raised)).collect()
+pub fn algorithms(py: Python<'_>, classes: &[(String, Py<PyAny>)], shared: &Shared) -> PyResult<Vec<Own>> {
+    classes.iter().map(|(name, class)| algorithm(class.bind(py), name, shared)).collect()
 }
 
-fn algorithm(class: &Bound<'_, PyAny>, name: &str, raised: &Raised) -> PyResult<Own> {
+fn algorithm(class: &Bound<'_, PyAny>, name: &str, shared: &Shared) -> PyResult<Own> {
     let needs = |what: &str| class.getattr(what)?.is_truthy();
     let entry = &ENTRIES[usize::from(needs("pacing")?) * 2 + usize::from(needs("full_control")?)];
     let base = class.py().import("knee.own")?.getattr("CongestionControl")?;
     let has = |method: &str| -> PyResult<bool> { Ok(!class.getattr(method)?.is(base.getattr(method)?)) };
     let (measures, hears_state, undoes) = (has("on_measure")?, has("on_state")?, has("on_undo")?);
-    let (class, raised) = (class.clone().unbind(), raised.clone());
+    let (class, shared) = (class.clone().unbind(), shared.clone());
     let make = move |_: &knee_core::Params, init: &Init, flow: usize| -> Box<dyn DynCongestionControl> {
         let made = Python::attach(|py| {
             let control = PyControl { cwnd: 1.0, ssthresh: 2.0, pacing_rate: None };
@@ -341,9 +465,7 @@ fn algorithm(class: &Bound<'_, PyAny>, name: &str, raised: &Raised) -> PyResult<
         let (object, control) = match made {
             Ok(made) => made,
             Err(error) => {
-                if let Ok(mut raised) = raised.lock() {
-                    raised.get_or_insert((flow, error));
-                }
+                shared.fail(flow, error);
                 // Something has to stand there until the run, which has failed, is stopped.
                 return (knee_cc::registry()[0].make)(
                     &knee_core::Params::defaults(knee_cc::registry()[0].params),
@@ -351,8 +473,20 @@ fn algorithm(class: &Bound<'_, PyAny>, name: &str, raised: &Raised) -> PyResult<
                 );
             }
         };
-        let raised = raised.clone();
-        Box::new(PyCongestionControl { flow, object, control, fraction: 0.0, raised, measures, hears_state, undoes })
+        let shared = shared.clone();
+        let (beyond, bound, held) = (0.0, None, 0);
+        Box::new(PyCongestionControl {
+            flow,
+            object,
+            control,
+            beyond,
+            bound,
+            held,
+            shared,
+            measures,
+            hears_state,
+            undoes,
+        })
     };
     Ok(Own { name: name.to_owned(), entry, make: OwnMake::Algorithm(Arc::new(make)) })
 }

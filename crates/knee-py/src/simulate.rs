@@ -1,7 +1,7 @@
 //! Runs the engine on its own thread, so that Python stays responsive: it can report progress and interrupt.
 
 use crate::error::Failure;
-use crate::own::Raised;
+use crate::own;
 use knee_capture::{Capture, Simulated};
 use knee_sim::sender_log::open_logs;
 use knee_sim::{Output, Own, Rows, Simulation, Spec};
@@ -43,12 +43,12 @@ struct Shared {
     thread: AtomicU64,
 }
 
-/// Algorithms written in Python that a run may use, and where their exceptions go.
+/// Algorithms written in Python that a run may use, and what they share.
 pub struct Classes {
     /// The algorithms.
     pub own: Vec<Own>,
-    /// The first exception.
-    pub raised: Raised,
+    /// Where their exceptions go, and what they may send.
+    pub shared: own::Shared,
 }
 
 /// Where a run writes on the way.
@@ -186,8 +186,15 @@ fn drive(spec: &str, classes: &Classes, files: Files, shared: &Shared) -> Outcom
 
 /// Fails if an algorithm written in Python raised an exception.
 fn check_raised(spec: &Spec, classes: &Classes) -> Result<(), Failure> {
-    match classes.raised.lock().ok().and_then(|mut raised| raised.take()) {
-        Some((flow, error)) => Err(Failure::Raised { flow: spec.flows[flow].label.clone(), error }),
+    match classes.shared.raised.lock().ok().and_then(|mut raised| raised.take()) {
+        Some((flow, error)) => {
+            let of = &spec.flows[flow];
+            Err(Failure::Raised {
+                flow: of.label.clone(),
+                class: of.cc.trim_start_matches("python:").to_owned(),
+                error,
+            })
+        }
         None => Ok(()),
     }
 }

@@ -7,7 +7,9 @@ mod claims;
 mod connections;
 mod datagrams;
 mod engine;
+mod idle;
 mod laws;
+mod losses;
 mod networks;
 mod observing;
 #[cfg(feature = "quic")]

@@ -58,6 +58,8 @@ struct Flow<'a> {
     codepoint: u8,
     /// ACKs count marks, and CWR says nothing of the window (RFC 9768).
     accurate: bool,
+    /// The codepoint of SYN and SYN-ACK.
+    handshake: u8,
     tick: u64,
     end: Time,
     /// When SYNs left, and when the first answer came.
@@ -78,10 +80,13 @@ impl<'a> Flow<'a> {
         let needs = knee_cc::find(flow["cc"].as_str().unwrap()).unwrap().needs.ecn;
         let l4s = needs == Ecn::Scalable || flow["ecn"] == "l4s";
         let capable = l4s || needs != Ecn::Classic || ["on", "accurate"].iter().any(|on| flow["ecn"] == *on);
+        let codepoint = if capable { Packet::ECT } else { 0 } | if l4s { Packet::L4S } else { 0 };
         Self {
             spec: flow,
             base_rtt: Time::from_nanos((laws::base_rtt(spec, i) * 1e6) as u64),
-            codepoint: if capable { Packet::ECT } else { 0 } | if l4s { Packet::L4S } else { 0 },
+            codepoint,
+            // RFC 8257, 3.6: where the algorithm needs ECN.
+            handshake: if needs == Ecn::Classic { 0 } else { codepoint },
             accurate: l4s || flow["ecn"] == "accurate",
             tick: spec["tcp"]["tick"].as_u64().unwrap_or(4 * MS),
             end: Time::from_nanos(spec["duration"].as_u64().unwrap()),
@@ -108,7 +113,7 @@ impl<'a> Flow<'a> {
             (_, false) => Packet::ECE | Packet::CWR,
             (_, true) => Packet::ACE,
         };
-        assert_eq!((packet.size, packet.flags), (SYN_SIZE, Packet::SYN | offer));
+        assert_eq!((packet.size, packet.flags), (SYN_SIZE, Packet::SYN | offer | self.handshake));
         assert_eq!(self.established, None, "a SYN at {at}");
         match self.syns.last() {
             None => assert_eq!(at, self.time("start")),
@@ -155,14 +160,17 @@ impl<'a> Flow<'a> {
     fn on_ack(&mut self, at: Time, ack: &Packet, next: u64, tsecr: u32, blocks: &[Range]) {
         if ack.has(Packet::SYN) {
             assert_eq!((ack.size, blocks.len()), (SYN_SIZE, 0));
-            // RFC 3168, 6.1.1: ECE accepts; RFC 9768, Table 2: CWR does, and says that the SYN came without a
-            // codepoint.
-            let accepted = match (self.codepoint, self.accurate) {
-                (0, _) => 0,
-                (_, false) => Packet::ECE,
-                (_, true) => Packet::CWR,
+            // RFC 3168, 6.1.1: ECE accepts; RFC 9768, Table 2: so do other flags, which say with which codepoint the
+            // SYN came, that of congestion among them.
+            let accepted: &[u8] = match (self.codepoint, self.accurate, self.handshake) {
+                (0, ..) => &[0],
+                (_, false, _) => &[Packet::ECE],
+                (_, true, 0) => &[Packet::CWR],
+                (_, true, Packet::ECT) => &[Packet::AE, Packet::AE | Packet::CWR],
+                (_, true, _) => &[Packet::CWR | Packet::ECE, Packet::AE | Packet::CWR],
             };
-            assert_eq!(ack.flags & Packet::ACE, accepted);
+            assert!(accepted.contains(&(ack.flags & Packet::ACE)), "{:x}", ack.flags);
+            assert_eq!(ack.flags & (Packet::ECT | Packet::L4S), self.handshake);
             assert!(at >= self.syns[0] + self.base_rtt, "an answer at {at}");
             self.established = self.established.or(Some(at));
             return;

@@ -18,21 +18,31 @@ pub enum Feedback {
 pub struct Ecn {
     /// Flags of data packets: none, [`Packet::ECT`], or that and [`Packet::L4S`].
     pub codepoint: u8,
+    /// Those of SYN and SYN-ACK: of `codepoint` where the algorithm needs ECN, else none.
+    pub handshake: u8,
     /// What the receiver tells.
     pub feedback: Feedback,
 }
 
 impl Ecn {
     /// Not used.
-    pub const OFF: Self = Self { codepoint: 0, feedback: Feedback::Classic };
+    pub const OFF: Self = Self { codepoint: 0, handshake: 0, feedback: Feedback::Classic };
     /// As RFC 3168 has it.
-    pub const CLASSIC: Self = Self { codepoint: Packet::ECT, feedback: Feedback::Classic };
-    /// As DCTCP has it (RFC 8257, 3.2).
-    pub const PER_PACKET: Self = Self { codepoint: Packet::ECT, feedback: Feedback::PerPacket };
+    pub const CLASSIC: Self = Self { codepoint: Packet::ECT, ..Self::OFF };
+    /// As DCTCP has it (RFC 8257, 3.2), which needs it.
+    pub const PER_PACKET: Self = Self { feedback: Feedback::PerPacket, ..Self::CLASSIC.needed() };
     /// ECT(0) with accurate feedback (RFC 9768).
-    pub const ACCURATE: Self = Self { codepoint: Packet::ECT, feedback: Feedback::Accurate };
+    pub const ACCURATE: Self = Self { feedback: Feedback::Accurate, ..Self::CLASSIC };
     /// As L4S requires (RFC 9331, 4.1 and 4.2).
-    pub const L4S: Self = Self { codepoint: Packet::ECT | Packet::L4S, feedback: Feedback::Accurate };
+    pub const L4S: Self = Self { codepoint: Packet::ECT | Packet::L4S, ..Self::ACCURATE };
+
+    /// The same for an algorithm that needs ECN: SYN and SYN-ACK are ECN-capable too, so that a queue that marks does
+    /// not keep the flow from connecting (Linux's `INET_ECN_xmit`).
+    pub const fn needed(self) -> Self {
+        //= RFC 8257, 3.6 (departs: RSTs are not simulated)
+        //# Hence, for DCTCP connections, the sender SHOULD set ECT for SYN, SYN-ACK, and RST packets.
+        Self { handshake: self.codepoint, ..self }
+    }
 
     /// Whether data packets are ECN-capable.
     pub const fn is_on(self) -> bool {
@@ -42,21 +52,26 @@ impl Ecn {
     /// Flags of a SYN that offers it: ECE and CWR (RFC 3168, 6.1.1), and AE where feedback is accurate (RFC 9768,
     /// 3.1.1).
     pub const fn of_syn(self) -> u8 {
-        match (self.is_on(), self.is_accurate()) {
+        let offer = match (self.is_on(), self.is_accurate()) {
             (false, _) => 0,
             (true, false) => Packet::ECE | Packet::CWR,
             (true, true) => Packet::AE | Packet::ECE | Packet::CWR,
-        }
+        };
+        offer | self.handshake
     }
 
-    /// Flags of a SYN-ACK that accepts it: ECE (RFC 3168, 6.1.1), or CWR where feedback is accurate and the SYN came
-    /// without an ECN codepoint (RFC 9768, 3.1.2).
-    pub const fn of_syn_ack(self) -> u8 {
-        match (self.is_on(), self.is_accurate()) {
+    /// Flags of the SYN-ACK that accepts what `syn` offers: ECE (RFC 3168, 6.1.1), or the ECN field of the SYN where
+    /// feedback is accurate (RFC 9768, 3.1.2, Table 2).
+    pub const fn of_syn_ack(self, syn: &Packet) -> u8 {
+        let accept = match (self.is_on(), self.is_accurate()) {
             (false, _) => 0,
             (true, false) => Packet::ECE,
+            (true, true) if syn.has(Packet::CE) => Packet::AE | Packet::CWR,
+            (true, true) if syn.has(Packet::L4S) => Packet::CWR | Packet::ECE,
+            (true, true) if syn.has(Packet::ECT) => Packet::AE,
             (true, true) => Packet::CWR,
-        }
+        };
+        accept | self.handshake
     }
 
     /// Whether ACKs carry a counter of marks.
@@ -102,14 +117,28 @@ mod tests {
         // RFC 3168, 6.1.1: an ECN-setup SYN has ECE and CWR, an ECN-setup SYN-ACK ECE alone. RFC 9768, 3.1.1: (AE, CWR,
         // ECE) = (1, 1, 1) offers accurate ECN; 3.1.2, Table 2: (0, 1, 0) accepts it, if the SYN was not ECN-capable.
         let (ae, cwr, ece) = (Packet::AE, Packet::CWR, Packet::ECE);
-        assert_eq!(ALL.map(Ecn::of_syn), [0, cwr | ece, cwr | ece, ae | cwr | ece, ae | cwr | ece]);
-        assert_eq!(ALL.map(Ecn::of_syn_ack), [0, ece, ece, cwr, cwr]);
+        let bits = |flags| flags & (ae | cwr | ece);
+        assert_eq!(ALL.map(|ecn| bits(ecn.of_syn())), [0, cwr | ece, cwr | ece, ae | cwr | ece, ae | cwr | ece]);
+        let accepted = |flags| ALL.map(|ecn| bits(ecn.of_syn_ack(&Packet { flags, ..Packet::default() })));
+        assert_eq!(accepted(0), [0, ece, ece, cwr, cwr]);
+        // The rest of Table 2: accurate feedback says what the SYN came with.
+        assert_eq!(accepted(Packet::ECT), [0, ece, ece, ae, ae]);
+        assert_eq!(accepted(Packet::ECT | Packet::L4S), [0, ece, ece, cwr | ece, cwr | ece]);
+        assert_eq!(accepted(Packet::ECT | Packet::CE), [0, ece, ece, ae | cwr, ae | cwr]);
+        assert_eq!(accepted(Packet::ECT | Packet::L4S | Packet::CE), [0, ece, ece, ae | cwr, ae | cwr]);
     }
 
     #[test]
     fn packets_have_the_codepoint_that_their_rfcs_allow() {
         let (ect0, ect1) = (Packet::ECT, Packet::ECT | Packet::L4S);
         assert_eq!(ALL.map(|ecn| ecn.of_data(false)), [0, ect0, ect0, ect0, ect1]);
+        // RFC 8257, 3.6: SYN and SYN-ACK where the algorithm needs ECN. RFC 3168, 6.1.1: not where it does not.
+        let handshake = |ecn: Ecn| {
+            let both = [ecn.of_syn(), ecn.of_syn_ack(&Packet::default())];
+            both.map(|flags| flags & (Packet::ECT | Packet::L4S))
+        };
+        assert_eq!(ALL.map(handshake), [[0; 2], [0; 2], [ect0; 2], [0; 2], [0; 2]]);
+        assert_eq!(ALL.map(|ecn| handshake(ecn.needed())), [[0; 2], [ect0; 2], [ect0; 2], [ect0; 2], [ect1; 2]]);
         // RFC 3168, 6.1.4 and 6.1.5: neither pure ACKs nor retransmissions are ECN-capable.
         assert_eq!(ALL.map(|ecn| ecn.of_data(true)), [0, 0, 0, ect0, ect1]);
         assert_eq!(ALL.map(Ecn::of_acks), [0, 0, 0, ect0, ect1]);

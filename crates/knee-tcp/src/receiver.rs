@@ -252,9 +252,10 @@ impl Receiver {
         if !is_new {
             self.duplicate_bytes += payload;
         }
-        let mut at_once = self.must_ack_now();
+        let flushed = std::mem::take(&mut disorder.flushed);
+        let mut at_once = !flushed && self.must_ack_now();
         // A duplicate and what closes the gap are acknowledged at once: what is left is beyond a gap, or fills a part.
-        if !at_once {
+        if !at_once && !flushed {
             //= RFC 5681, 4.2 (departs: Linux compresses SACKs after the first few)
             //# To trigger the fast retransmit algorithm, the receiver SHOULD send an immediate duplicate ACK when it
             //# receives a data segment above a gap in the sequence space.
@@ -265,6 +266,21 @@ impl Receiver {
         }
         self.disorder = Some(disorder).filter(|disorder| !disorder.is_over());
         at_once
+    }
+
+    /// Whether the compressed SACK has to leave before this packet is taken, so that every block is reported. The packet
+    /// itself is then acknowledged with the next one: as in Linux, the ACK that leaves counts as its own.
+    #[inline]
+    pub fn flushes_before(&mut self, packet: &Packet) -> bool {
+        self.disorder.is_some() && self.flushes_disorder(packet)
+    }
+
+    #[cold]
+    fn flushes_disorder(&mut self, packet: &Packet) -> bool {
+        let (Some(disorder), Payload::Data { seq, .. }) = (&mut self.disorder, packet.payload) else { return false };
+        let seq = seq.near(self.rcv_nxt);
+        disorder.flushed = seq > self.rcv_nxt && disorder.flushes(seq);
+        disorder.flushed
     }
 
     /// Fetches what a packet will need apart from the receiver itself.

@@ -49,22 +49,51 @@ static void init(struct bbr3 *b, const struct view *v, u32 rtt, u32 mss)
 }
 
 /* The steps of 5.2.3, losses first. */
-static void on_sample(struct bbr3 *b, struct view *v, const struct sample *s)
+KNEE_APART take_signals(struct bbr3 *b KNEE_NONNULL, struct view *v KNEE_NONNULL, const struct sample *s KNEE_NONNULL)
 {
 	handle_losses(b, v, s);
 	update_latest_delivery(b, v, s);
 	update_congestion_signals(b, v, s);
+	return 0;
+}
+
+KNEE_APART leave_startup(struct bbr3 *b KNEE_NONNULL, struct view *v KNEE_NONNULL, const struct sample *s KNEE_NONNULL)
+{
 	update_extra_acked(b, v, s);
 	update_full_pipe(b, s);
 	check_startup_done(b, v, s);
 	check_drain_done(b, v);
+	return 0;
+}
+
+KNEE_APART probe_bw(struct bbr3 *b KNEE_NONNULL, struct view *v KNEE_NONNULL, const struct sample *s KNEE_NONNULL)
+{
 	update_probe_bw(b, v, s);
+	return 0;
+}
+
+KNEE_APART probe_rtt(struct bbr3 *b KNEE_NONNULL, struct view *v KNEE_NONNULL, const struct sample *s KNEE_NONNULL)
+{
 	update_min_rtt(b, v, s);
 	check_probe_rtt(b, v, s);
 	advance_latest_delivery(b, s);
+	return 0;
+}
 
+KNEE_APART control(struct bbr3 *b KNEE_NONNULL, struct view *v KNEE_NONNULL, const struct sample *s KNEE_NONNULL)
+{
 	set_rate(b, pacing_gain_of(b));
 	set_cwnd(b, v, s);
+	return 0;
+}
+
+static void on_sample(struct bbr3 *b, struct view *v, const struct sample *s)
+{
+	take_signals(b, v, s);
+	leave_startup(b, v, s);
+	probe_bw(b, v, s);
+	probe_rtt(b, v, s);
+	control(b, v, s);
 }
 
 #endif

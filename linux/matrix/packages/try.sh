@@ -57,7 +57,7 @@ shown() {
 }
 
 stopped() {
-	systemctl stop "knee-bpf@$1" && ! is_available "$1" && [ ! -e /sys/fs/bpf/knee-bpf ]
+	systemctl stop "knee-bpf@$1" && ! is_available "$1" && [ ! -e /sys/fs/bpf/knee ]
 }
 
 try_unit() {
@@ -74,12 +74,12 @@ put() {
 
 taken() {
 	tc qdisc del dev lo root && systemctl stop knee-bpf@cocoa && ! tc qdisc replace dev lo root cocoa_bpf &&
-		[ ! -e /sys/fs/bpf/knee-bpf ]
+		[ ! -e /sys/fs/bpf/knee ]
 }
 
 try_discipline() {
 	if dpkg --compare-versions "$(uname -r)" lt 6.16; then
-		! systemctl start knee-bpf@cocoa && systemctl reset-failed && [ ! -e /sys/fs/bpf/knee-bpf ] &&
+		! systemctl start knee-bpf@cocoa && systemctl reset-failed && [ ! -e /sys/fs/bpf/knee ] &&
 			echo "knee knee-bpf@cocoa start needs 6.16" || echo "knee knee-bpf@cocoa start does not fail"
 		return
 	fi
@@ -110,7 +110,7 @@ unknown_refused() {
 try_bpf() {
 	step knee-bpf install installed knee-bpf
 	if dpkg --compare-versions "$(uname -r)" lt 6.4; then
-		! started lola && ! is_available lola && [ ! -e /sys/fs/bpf/knee-bpf ] &&
+		! started lola && ! is_available lola && [ ! -e /sys/fs/bpf/knee ] &&
 			echo "knee knee-bpf start needs 6.4" || echo "knee knee-bpf start does not fail"
 	else
 		for object in /usr/lib/knee-bpf/*.bpf.o; do

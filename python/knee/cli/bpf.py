@@ -39,8 +39,8 @@ def load(
 
     It stays loaded until knee linux unload or a restart. Connections select a congestion control by name
     (TCP_CONGESTION); with --default, all new ones use it. cocoa is a queue discipline, which Linux 6.16 or later takes:
-    knee linux qdisc add DEV cocoa_bpf, or tc qdisc replace dev DEV root cocoa_bpf. The first load compiles the program
-    and its loader, which takes a minute.
+    knee linux qdisc add DEV cocoa_bpf, or tc qdisc replace dev DEV root cocoa_bpf; it is experimental. In a checkout
+    the first load compiles the program and its loader, which takes a minute; a wheel has both.
     """
     given = {}
     for setting in settings or ():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import textwrap
@@ -45,11 +46,13 @@ def complain(message: str) -> None:
     if sys.stderr.isatty():
         width = min(shutil.get_terminal_size().columns, 100)
         text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
-    print(text, file=sys.stderr)
+    # A terminal that was closed takes nothing more, and nobody else could be told.
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr)
 
 
 class Interrupted(Exception):  # noqa: N818 - it is no error
-    """Ctrl-C or SIGTERM while something ran that keeps what is done; the text says where that is."""
+    """Ctrl-C, SIGTERM or SIGHUP while something ran that keeps what is done; the text says where that is."""
 
 
 class Bar:

@@ -39,6 +39,10 @@ _Handle = Annotated[
     str, option(DEVICE, "--handle", metavar="HANDLE", help="A handle such as 10:; default: the kernel chooses.")
 ]
 _Replace = Annotated[bool, option(DEVICE, "--replace", help="Replace the existing queue discipline.")]
+_Archive = Annotated[
+    str | None,
+    option(KERNEL, "--archive", metavar="URL", help="Debian's archive or a mirror of it; default: what apt is set to."),
+]
 _Json = Annotated[bool, option(OUTPUT, "--json", help="Print only JSON, in base units: ns, bit/s, bytes.")]
 
 
@@ -65,6 +69,7 @@ def build(
             help="The suite of Debian to fetch the source from, such as trixie-backports; default: this machine's.",
         ),
     ] = None,
+    archive: _Archive = None,
     tick: Annotated[
         str,
         option(KERNEL, "--tick", metavar="TIME", help="The kernel's clock tick, like [tcp] tick: 10 ms, 4 ms or 1 ms."),
@@ -97,7 +102,7 @@ def build(
     if kernel is not None and not re.fullmatch(r"\d+\.\d+", kernel):
         raise InputError(f"{kernel} is not the number of a kernel; expected one such as 7.2. A tree is --source DIR.")
     with Bar("kernel") as bar:
-        lab, new = make(kernel or source, hz, jobs, bar, suite=suite)
+        lab, new = make(kernel or source, hz, jobs, bar, suite=suite, archive=archive)
     done = "built" if new else "already built"
     out().print(
         f"Linux {lab.release} with a tick of {tick}: {done}; knee run FILE --ground uml uses it.", soft_wrap=True
@@ -121,6 +126,7 @@ def matrix(
         str | None,
         option(KERNEL, "--suite", metavar="NAME", help="The suite of Debian to fetch from, such as trixie-backports."),
     ] = None,
+    archive: _Archive = None,
     packages: Annotated[
         Path | None,
         option(
@@ -160,9 +166,9 @@ def matrix(
         if sys.stderr.isatty():
             print(f"Linux {name}: some minutes ...", file=sys.stderr)
         if packages is not None:
-            outcomes.append(installed.attempt(installed.fetch(name, suite), made))
+            outcomes.append(installed.attempt(installed.fetch(name, suite, archive), made))
         else:
-            kernel = kernels_tried.kernel(Path(name)) if name in folders else kernels_tried.fetch(name, suite)
+            kernel = kernels_tried.kernel(Path(name)) if name in folders else kernels_tried.fetch(name, suite, archive)
             outcomes.append(kernels_tried.attempt(kernel))
         if not as_json:
             _print_outcome(outcomes[-1])

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from knee.figures.applications import shown
+from knee.figures.metrics import direction, directions
 from knee.figures.register import FLOW, LINK, Figure, where
+from knee.figures.same import same_figures
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -97,7 +99,22 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
     for link in summary["links"]:
         links.add_row(link["link"], *(cell(figure, link.get(figure.name)) for figure in columns))
     console.print(links)
+    if (total := _total(summary)) is not None:
+        console.print(total, soft_wrap=True)
     console.print(_last_line(summary))
+
+
+def _total(summary: dict[str, Any]) -> str | None:
+    """The goodput of all flows over the run's window; None where it is the sum of the flows' own."""
+    run, window = summary["run"], summary.get("window_s")
+    told = []
+    for way, name in (("forward", "goodput_mbps"), ("reverse", "reverse_goodput_mbps")):
+        own = [flow["goodput_mbps"] or 0.0 for flow in summary["flows"] if direction(flow) == way]
+        if (total := run[name]) is not None and rate(sum(own)) != rate(total):
+            told.append(f"{rate(total)} Mbit/s" + (f" {way}" if len(directions(summary)) > 1 else ""))
+    if window is None or not told:
+        return None
+    return f"Goodput over the whole {window[1] - window[0]:g} s, all flows together: {', '.join(told)}."
 
 
 def show(console: Console, each: shown.Shown) -> None:
@@ -126,9 +143,9 @@ def _last_line(summary: dict[str, Any]) -> str:
     fairness = summary["fairness"]
     shared = [link for link in fairness.get("links", [fairness]) if len(link.get("flows", (1, 2))) > 1]
     if len(fairness.get("links", ())) > 1:
-        fair = "".join(f"On {link['link']}: {_fair(link)}. " for link in shared)
+        fair = "".join(f"On {link['link']}: {_fair(link, summary)}. " for link in shared)
     else:
-        fair = f"{_fair(fairness)}. " if shared and len(summary["flows"]) > 1 else ""
+        fair = f"{_fair(fairness, summary)}. " if shared and len(summary["flows"]) > 1 else ""
     wall, packets = summary["wall_s"], summary["packets"]
     speed = f" ({_speed(packets / wall)} packets/s)" if wall > 0 and packets > 0 else ""
     return f"{fair}{number(packets)} packets in {wall:.2f} s{speed}."
@@ -141,9 +158,13 @@ def _speed(per_second: float) -> str:
     return number(int(float(f"{per_second:.2g}")))
 
 
-def _fair(fairness: dict[str, Any]) -> str:
+def _fair(fairness: dict[str, Any], summary: dict[str, Any]) -> str:
     """A sentence on how fairly flows share a bottleneck."""
     if fairness["jain"] is None:
+        from knee.figures.metrics import has_starved
+
+        if has_starved(summary, fairness.get("flows", [flow["flow"] for flow in summary["flows"]])):
+            return f"{'Some' if 'link' not in fairness else 'some'} flows got nothing, so Jain's index is not given"
         return "The flows never all run at once" if "link" not in fairness else "the flows never all run at once"
     converged = fairness["convergence_s"]
     when = "never fair for 5 s" if converged is None else f"fair {number(converged, 1)} s after the last start"
@@ -166,7 +187,5 @@ def show_spread(console: Console, name: str, summaries: Sequence[dict[str, Any]]
             note = "" if len(values) == len(each) else f" ({len(values)} of {len(each)} runs)"
             spread.add_row(figure + note, *(number(v, 3) for v in columns))
     console.print(spread)
-    if len(summaries) > 1 and all(run == each[0] for run in each):
-        from knee.study.sweeps.points import SAME_SEEDS
-
-        console.print(f"All seeds gave the same figures: {SAME_SEEDS}.")
+    if (same := same_figures(summaries)) is not None:
+        console.print(same, soft_wrap=True)

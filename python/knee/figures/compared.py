@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from knee.figures.applications import shown
-from knee.figures.metrics import directions, total_mbps
+from knee.figures.metrics import directions
 from knee.figures.register import FAIRNESS, FLOW, LINK, where
 
 #: Flows that are compared one by one; of more, only the totals are.
@@ -23,7 +23,7 @@ def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
         **_totals(summary),
         **_fairness(summary["fairness"]),
         "packets lost": sum(flow["lost_packets"] for flow in flows),
-        "timeouts": sum(flow["timeouts"] or 0 for flow in flows),
+        "timeouts": summary["run"]["timeouts"],
     }
     for link in links:
         for figure in where(LINK, "compare"):
@@ -38,8 +38,8 @@ def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
 
 def _totals(summary: dict[str, Any]) -> dict[str, float | int | None]:
     """The goodput of all flows, in each direction."""
-    ways = directions(summary)
-    each = {f" {way}" if len(ways) > 1 else "": total_mbps(summary, way) for way in ways}
+    ways, names = directions(summary), {"forward": "goodput_mbps", "reverse": "reverse_goodput_mbps"}
+    each = {f" {way}" if len(ways) > 1 else "": summary["run"][names[way]] for way in ways}
     return {f"goodput of all{way} flows, Mbit/s": total for way, total in each.items()}
 
 

@@ -1,4 +1,4 @@
-"""Figures of a result that are computed here: totals, fairness, and the form of ``summary.json``."""
+"""Figures that are computed here from what the ground counted: totals, loss and fairness."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from knee.figures import FORMAT
-from knee.figures.applications.figures import Tables, add
-from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.spec import span
 
 if TYPE_CHECKING:
@@ -215,13 +212,18 @@ def fairness(scenario: Scenario, output: dict[str, Any], samples: Samples) -> di
             window = _common_window(scenario, output, [(number, starts[number - 1]) for number in numbers])
             shares = None
         found = _fairness(samples, numbers, window, shares, last_start, interval_s)
-        if all(output["flows"][number - 1].get("delivered_bytes") == 0 for number in numbers):
-            # What is under way when a short run ends is shared by nobody yet.
+        if has_starved(output, numbers):
+            # A flow that never got anything does not share, and others may well share equally.
             found["jain"] = None
         each.append({"link": link, "flows": numbers} | found)
     own = each[0] if len(each) == 1 else {}
     names = ("jain", "jain_interval_mean", "convergence_s")
     return {name: own.get(name) for name in names} | {"links": each}
+
+
+def has_starved(summary: Mapping[str, Any], numbers: Sequence[int]) -> bool:
+    """Whether one of the flows ``numbers`` (from 1) got nothing in the whole run."""
+    return any(summary["flows"][number - 1].get("delivered_bytes") == 0 for number in numbers)
 
 
 def _common_window(
@@ -263,58 +265,3 @@ def _fairness(
         "jain_interval_mean": float(busy.mean()) if len(busy) else None,
         "convergence_s": convergence_s(from_start, last_start_s, interval_s),
     }
-
-
-def summary(
-    scenario: Scenario,
-    ground: str,
-    output: dict[str, Any],
-    samples: Samples,
-    wall_s: float,
-    tables: Tables | None = None,
-) -> dict[str, Any]:
-    """``summary.json``, names and units as in the contract.
-
-    Args:
-        scenario: what ran.
-        ground: where it ran.
-        output: the figures of the ground, in the form of the core's.
-        samples: the time series.
-        wall_s: how long it took.
-        tables: its other rows, where it has traffic or probes.
-    """
-    labels = iter(scenario.labels)
-    figures = iter(output["flows"])
-    flows: list[dict[str, Any]] = []
-    for flow in scenario.flows:
-        for i in range(flow.count):
-            about = {
-                "flow": len(flows) + 1,
-                "label": next(labels),
-                # What adapts the rate of a video call is part of its traffic.
-                "cc": getattr(flow.traffic, "controller", flow.cc),
-                "transport": flow.transport if flow.program is None else PROGRAM_CC,
-                "direction": flow.direction,
-                "start_s": span(scenario, flow, i)[0] / 1e9,
-                "base_rtt_ms": flow.rtt / 1e6,
-            }
-            if flow.bytes is not None:
-                about["bytes"] = flow.bytes
-            flows.append(about | {k: v for k, v in next(figures).items() if k != "common_throughput_mbps"})
-    told = {
-        "format": FORMAT,
-        "name": scenario.name,
-        "title": scenario.title,
-        "ground": ground,
-        "seed": scenario.seed,
-        "duration_s": scenario.duration / 1e9,
-        "wall_s": wall_s,
-        "packets": output["packets"],
-        "window_s": output["window_s"],
-        "flows": flows,
-        "links": output["links"],
-        "fairness": fairness(scenario, output, samples),
-    }
-    if tables is not None:
-        add(told, scenario, figures, tables)
-    return told

@@ -258,7 +258,7 @@ def _numbers(value: object, where: str) -> Iterator[Breach]:
     elif isinstance(value, float):
         about, _, figure = where.rpartition(".")
         # Differences have a sign.
-        least = -math.inf if figure.startswith("increase_") else 0.0
+        least = -math.inf if figure.startswith(("increase_", "latency_increase_")) else 0.0
         if not (math.isfinite(value) and value >= least):
             yield Breach(about, figure, value, "a number from 0" if least == 0 else "a number")
 

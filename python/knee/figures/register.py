@@ -100,7 +100,7 @@ REGISTER: Mapping[str, Mapping[str, Figure]] = _read()
 """All of them, by what they are of."""
 
 RUN = REGISTER["run"]
-"""Of a run, in sweeps and searches. Those of links are of the link where packets queue longest."""
+"""Of a run, in `summary.json`, sweeps and searches. Those of links are of the link where packets queue longest."""
 FLOW = REGISTER["flow"]
 """Of a flow, in `summary.json`."""
 LINK = REGISTER["link"]

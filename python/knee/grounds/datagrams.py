@@ -82,12 +82,17 @@ class Datagrams:
         taken = ((RTT, self.rtt_ms, self.echoed_ns), (ONE_WAY_DELAY, self.owd_ms, self.arrived_ns))
         return np.concatenate([counted(number, kind, _within(times, at, window_ns)) for kind, times, at in taken])
 
-    def figures(self, window_ns: tuple[int, int]) -> dict[str, Any]:
-        """The figures within a window: those of datagrams, and the RTTs of echoes."""
+    def figures(self, window_ns: tuple[int, int], stop_ns: int) -> dict[str, Any]:
+        """The figures within a window: those of datagrams, and the RTTs of echoes.
+
+        Args:
+            window_ns: from the beginning of the flow's figures to the end of the run: what is under way as the flow
+                stops is still received or lost.
+            stop_ns: when the flow stops, until which its rates are taken.
+        """
         owd = _within(self.owd_ms, self.arrived_ns, window_ns)
         jitter = _within(_jitter(self.owd_ms), self.arrived_ns, window_ns)
         inside = _within(self._arrived, self.arrived_ns, window_ns)
-        span_ns = window_ns[1] - window_ns[0]
         told = {
             "sent": len(_within(self.sent_ns, self.sent_ns, window_ns)),
             "received": len(owd),
@@ -106,7 +111,8 @@ class Datagrams:
         outstanding = len(_within(self.sent_ns, self.sent_ns, before)) - int(sum(ended))
         packets = {"lost_packets": told["lost"], "outstanding_packets": outstanding}
         rtts = _spread("rtt", _within(self.rtt_ms, self.echoed_ns, window_ns))
-        goodput = self.payload(window_ns) * 8e3 / span_ns if span_ns > 0 else 0.0
+        span_ns = stop_ns - window_ns[0]
+        goodput = self.payload((window_ns[0], stop_ns)) * 8e3 / span_ns if span_ns > 0 else 0.0
         return {"datagrams": told, "goodput_mbps": goodput} | packets | rtts
 
     def payload(self, window_ns: tuple[int, int]) -> int:
@@ -133,7 +139,8 @@ def tables(
         if uses_datagrams(of.flow):
             datagrams, start = Datagrams(of), span(scenario, *every[number])[0]
             delays.append(datagrams.intervals(number, scenario.interval, start, scenario.duration))
-            distributions.append(datagrams.distributions(number, window_ns(scenario, number)))
+            begin_ns, _ = window_ns(scenario, number)
+            distributions.append(datagrams.distributions(number, (begin_ns, scenario.duration)))
     done = _joined(completions, rows.COMPLETION)
     raw = {
         "completions": done[np.argsort(done["t_s"], kind="stable")].tobytes(),

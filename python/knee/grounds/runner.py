@@ -98,7 +98,10 @@ class Prepared:
                 target = out or folder
                 raise files.unwritable(target, unwritten, f"{unwritten.filename} in {target}") from unwritten
             result = given.into(result, self.scenario)
-            _remark(result, [*remarks(self.scenario), *marks.warnings(self.scenario, result.summary)])
+            from knee.figures import starved
+
+            found = [*marks.warnings(self.scenario, result.summary), *starved.warnings(self.scenario, result)]
+            _remark(result, [*remarks(self.scenario), *found])
             if out is not None:
                 build = result.manifest.get("kernel_build")
                 result.manifest["identity"] = digest(known, build)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from tomli_w import dumps
 
 from knee import _core
-from knee.errors import RunError, ScenarioError
+from knee.errors import KneeError, RunError, ScenarioError, blame
+from knee.grounds import memory
 from knee.grounds.ground import Progress
-from knee.own import IN_FILE, CongestionControl, Named, described, named_in
+from knee.own import IN_FILE, CongestionControl, Named, contained, described, named_in
 from knee.scenario import Scenario, from_dict
 from knee.scenario.declared import name_with, with_values
 from knee.scenario.spec import spec
@@ -73,7 +75,7 @@ class Sim:
         # Slow to import, and a rejected scenario needs none of it.
         from knee.figures import rows
         from knee.figures.applications.figures import Tables
-        from knee.figures.metrics import summary
+        from knee.figures.summary import summary
         from knee.results.manifest import manifest
         from knee.results.result import Result
 
@@ -89,7 +91,7 @@ class Sim:
         tables = Tables.of(scenario, raw.tables, raw.link_names)
         told = summary(scenario, self.name, raw.output, samples, raw.wall_s, tables)
         return Result(
-            summary=told | _remarks([*_own_remark(own), *unrepeatable(scenario)]),
+            summary=told | ({"remarks": said} if (said := remarks(scenario)) else {}),
             manifest=manifest(self.name, scenario.seed, raw.wall_s, raw.output["packets"], started, command)
             | {"event_by_event": raw.output["event_by_event"]}
             | ({"python_classes": own} if own else {}),
@@ -148,24 +150,34 @@ def simulate(
 
     Raises:
         ScenarioError: the core refused it.
-        RunError: the core failed.
+        RunError: the core failed, or a class left or broke what ran it; another exception of a class comes through,
+            with a note that names the flow and the class.
         OSError: one of the files cannot be written.
     """
     told = json.dumps(spec(scenario))
+    own = _own_with_values(scenario)
     begin = time.perf_counter()
     try:
-        figures, tables = _core.simulate(
-            told,
-            None if spool is None else str(spool),
-            progress,
-            _own_with_values(scenario),
-            None if capture is None else str(capture),
-            None if qlog is None else str(qlog),
-        )
+        with contained() if own else nullcontext():
+            figures, tables = _core.simulate(
+                told,
+                None if spool is None else str(spool),
+                progress,
+                own,
+                None if capture is None else str(capture),
+                None if qlog is None else str(qlog),
+                memory.own_in_flight(scenario),
+            )
     except _core.SpecError as error:
         raise ScenarioError(scenario.name, "", "the simulator refused it", str(error).rstrip(".")) from error
     except _core.EngineError as error:
         raise RunError(f"The run of {scenario.name} failed: {error}.") from error
+    except BaseException as error:
+        # Some mean something else to whoever calls.
+        blamed = blame(error)
+        if blamed is not None and (not isinstance(error, Exception) or isinstance(error, KneeError | BrokenPipeError)):
+            raise RunError(f"The run of {scenario.name} failed: {blamed}.") from error
+        raise
     wall_s = time.perf_counter() - begin
     ccs = [flow.cc if flow.traffic is None else NO_CC for flow in scenario.flows for _ in range(flow.count)]
     return Raw(json.loads(figures), tables, ccs, wall_s)
@@ -178,14 +190,14 @@ _RANDOM = {
 }
 
 
-def unrepeatable(scenario: Scenario) -> list[str]:
+def _unrepeatable(scenario: Scenario) -> list[str]:
     """Remarks on flows whose figures differ from run to run."""
     return [_RANDOM[name] for name in sorted({flow.cc for flow in scenario.flows} & set(_RANDOM))]
 
 
-def _remarks(told: list[str]) -> dict[str, list[str]]:
-    """Remarks on what the result's scenario.toml alone does not reproduce."""
-    return {"remarks": told} if told else {}
+def remarks(scenario: Scenario) -> list[str]:
+    """Remarks on what the scenario alone does not reproduce: Python classes, and controllers that draw lots."""
+    return [*_own_remark([described(name) for name in _own(scenario)]), *_unrepeatable(scenario)]
 
 
 def _own_remark(own: Sequence[dict[str, Any]]) -> list[str]:

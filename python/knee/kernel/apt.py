@@ -26,8 +26,8 @@ TRIED = ("6.1", "6.12", "7.2")
 _SUITE = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 #: The keys that sign Debian's suites, where the machine has them as a package.
 _KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-#: Debian's archive, where the configuration names none.
-_ARCHIVE = "http://deb.debian.org/debian"
+#: An address of an archive: no more than a word, since it becomes part of a line of apt's configuration.
+_ADDRESS = re.compile(r"(https?|ftp|file|copy)://?[^\s\[\]]+")
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,20 @@ def order(number: str) -> tuple[int, ...]:
 
 
 @contextmanager
-def lists(suite: str | None) -> Iterator[Apt]:
-    """The machine's package lists, or for as long as this lasts those of another suite of its archive.
+def lists(suite: str | None, address: str | None = None) -> Iterator[Apt]:
+    """The machine's package lists, or for as long as this lasts those of another suite of an archive.
+
+    Args:
+        suite: the suite; None: those of the machine.
+        address: of the archive that has the suite; None: the one that the machine's configuration has.
 
     Raises:
-        InputError: ``suite`` is no name of a suite.
-        RunError: the archive has no such suite, or cannot be reached.
+        InputError: ``suite`` is no name of a suite, or ``address`` no address.
+        RunError: the archive has no such suite, or cannot be reached, or none is known.
     """
     if suite is None:
+        if address is not None:
+            raise InputError(f"--archive: {address} has several suites; name the one to take with --suite.")
         yield Apt()
         return
     if not _SUITE.fullmatch(suite):
@@ -103,7 +109,7 @@ def lists(suite: str | None) -> Iterator[Apt]:
             (folder / part).mkdir(parents=True)
         (folder / "status").touch()
         signed = f"[signed-by={_KEYS}] " if _KEYS.is_file() else ""
-        (folder / "sources.list").write_text(f"deb {signed}{archive()} {suite} main\n")
+        (folder / "sources.list").write_text(f"deb {signed}{archive(address)} {suite} main\n")
         options = _options(folder)
         tools.run(["apt-get", *options, "update"], f"Getting the list of packages of {suite}")
         yield Apt(options, suite)
@@ -127,12 +133,25 @@ def _options(folder: Path) -> tuple[str, ...]:
     return tuple(word for key, value in values.items() for word in ("-o", f"{key}={value}"))
 
 
-def archive() -> str:
-    """The address of Debian's archive that the machine's configuration has."""
+def archive(given: str | None = None) -> str:
+    """The address of Debian's archive: the one given, or that of the machine's configuration.
+
+    Raises:
+        InputError: what was given is no address.
+        RunError: nothing was given, and the configuration has none.
+    """
+    if given is not None:
+        if not _ADDRESS.fullmatch(given):
+            raise InputError(f"--archive: {given} is no address of an archive; expected a URL, as apt's sources have.")
+        return given.rstrip("/")
+    if shutil.which("apt-get") is None:
+        raise RunError("There is no apt-get here, which fetches Debian's packages.")
     words = ["apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)", "Identifier: Packages"]
     said = subprocess.run(words, capture_output=True, text=True, check=False).stdout
     found = re.search(r"^Debian Debian (\S+)$", said, re.MULTILINE)
-    return found[1].rstrip("/") if found else _ARCHIVE
+    if found is None:
+        raise RunError("apt is configured for no archive of Debian here; name one with --archive URL.")
+    return found[1].rstrip("/")
 
 
 def none_such(number: str, apt: Apt, there: Sequence[str]) -> InputError:

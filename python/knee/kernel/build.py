@@ -9,11 +9,12 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 from knee.errors import RunError
-from knee.kernel import apt, tools
+from knee.kernel import apt, tools, tree
 from knee.kernel.cache import (
     CONFIG,
     RECIPE,
@@ -55,6 +56,7 @@ def build(
     progress: Progress | None = None,
     *,
     suite: str | None = None,
+    archive: str | None = None,
 ) -> tuple[Lab, bool]:
     """Builds what runs need unless it exists, and makes it the version that runs use.
 
@@ -65,6 +67,7 @@ def build(
         jobs: how many compilers at once; default: one per core.
         progress: called with the fraction that is done.
         suite: the suite of Debian that has the package; default: those of the machine.
+        archive: the address of Debian's archive; default: the machine's.
 
     Returns:
         The build, and whether anything had to be done.
@@ -76,14 +79,14 @@ def build(
     _check_tools()
     known = current(hz) if asked is None else _numbered(asked, hz)
     if known is not None and suite is None:
-        if known.hz == hz and known.elsewhere:
+        if known.hz == hz and known.suite is not None:
             # The machine's package sources do not have it, so there is nothing newer to look for.
             lab = known if known.sources == sources_digest() else renew(known)
             set_current(lab)
             return lab, lab != known
         if known.elsewhere or asked is None:
             asked, suite = known.source, known.suite
-    lab, new = _build(find(asked, suite), hz, jobs, progress or (lambda fraction: None))
+    lab, new = _build(find(asked, suite, archive), hz, jobs, progress or (lambda fraction: None))
     set_current(lab)
     return lab, new
 
@@ -99,7 +102,8 @@ def renew(lab: Lab) -> Lab:
     _check_tools()
     about = json.loads((Path(lab.kernel).parent / "kernel.json").read_text())
     known = Source(lab.source, about["source"], suite=lab.suite)
-    source = known if _kernel_folder(known, lab.hz).is_dir() else find(lab.source, lab.suite)
+    kernel = _kernel_folder(known, lab.hz)
+    source = known if kernel.is_dir() and not (kernel / "tree").is_symlink() else find(lab.source, lab.suite)
     default = current(lab.hz)
     renewed, _ = _build(source, lab.hz, None, lambda fraction: None)
     set_current(renewed, default=default is None or default.number == lab.number)
@@ -116,26 +120,71 @@ def _kernel_folder(source: Source, hz: int) -> Path:
     return root() / f"kernel-{_key(str(RECIPE), source.identity, CONFIG.read_text(), str(hz), _compiler())}"
 
 
+def _lab_folder(kernel: Path) -> Path:
+    return root() / f"lab-{_key(kernel.name, sources_digest())}"
+
+
 def _build(source: Source, hz: int, jobs: int | None, report: Progress) -> tuple[Lab, bool]:
+    jobs = jobs or os.cpu_count() or 1
+    if source.tree is not None:
+        kernel, new = _build_tree(source, source.tree, hz, jobs, report)
+    else:
+        kernel, new = _build_package(source, hz, jobs, report)
+    folder = _lab_folder(kernel)
+    report(1.0)
+    about = json.loads((kernel / "kernel.json").read_text())
+    lab = Lab(str(folder), str(kernel / "linux"), about["release"], hz, source.name, sources_digest(), source.suite)
+    return lab, new
+
+
+def _build_package(source: Source, hz: int, jobs: int, report: Progress) -> tuple[Path, bool]:
     kernel = _kernel_folder(source, hz)
-    folder = root() / f"lab-{_key(kernel.name, sources_digest())}"
+    folder = _lab_folder(kernel)
     new = False
     if not kernel.is_dir():
         with locked(kernel.name):
             if not kernel.is_dir():
                 new = True
-                with making(kernel) as partial:
-                    _kernel(source, partial, hz, jobs or os.cpu_count() or 1, report)
+                with making(kernel) as made:
+                    _kernel(source, made, hz, jobs, report)
     if not folder.is_dir():
         with locked(folder.name):
             if not folder.is_dir():
                 new = True
-                with making(folder) as partial:
-                    _lab(kernel, partial, jobs or os.cpu_count() or 1)
-    report(1.0)
-    about = json.loads((kernel / "kernel.json").read_text())
-    lab = Lab(str(folder), str(kernel / "linux"), about["release"], hz, source.name, sources_digest(), source.suite)
-    return lab, new
+                with making(folder) as made:
+                    sources = made / "sources"
+                    shutil.copytree(SOURCES, sources)
+                    _lab(kernel, sources, made, jobs)
+                    shutil.rmtree(sources)
+    return kernel, new
+
+
+def _build_tree(source: Source, place: Path, hz: int, jobs: int, report: Progress) -> tuple[Path, bool]:
+    """Builds a developer's tree in a copy that stays, so that only what changed is compiled; the kernel links to it."""
+    work = tree.workshop(place, f"{hz}-{_key(str(RECIPE), CONFIG.read_text(), _compiler())}")
+    with locked(work.parent.name):
+        identity, found = tree.look(place)
+        kernel = _kernel_folder(replace(source, identity=identity), hz)
+        folder = _lab_folder(kernel)
+        if kernel.is_dir() and folder.is_dir():
+            return kernel, False
+        content = work / tree.CONTENT
+        if not kernel.is_dir() or tree.content(work) != identity:
+            content.unlink(missing_ok=True)
+            patches = {"arch/um/Kconfig": partial(_set_hz, hz=hz), _OFFSETS: _make_room_for_registers}
+            tree.renew(place, found, work / "tree", patches)
+            report(_UNPACKED)
+            shutil.rmtree(kernel, ignore_errors=True)
+            with making(kernel) as made:
+                _make(work / "tree", work / "build", identity, made, hz, jobs, report)
+                for part in ("tree", "build"):
+                    (made / part).symlink_to(work / part)
+            content.write_text(identity)
+        with making(folder) as made:
+            sources = work / "sources"
+            tree.renew(SOURCES, tree.look(SOURCES)[1], sources, {})
+            _lab(kernel, sources, made, jobs)
+    return kernel, True
 
 
 def _key(*parts: str) -> str:
@@ -148,15 +197,24 @@ def _compiler() -> str:
 
 
 def _kernel(source: Source, into: Path, hz: int, jobs: int, report: Progress) -> None:
-    tree = unpack(source, into)
+    unpacked = unpack(source, into)
     report(_UNPACKED)
-    _set_hz(tree, hz)
-    _make_room_for_registers(tree)
+    _set_hz(unpacked, hz)
+    _make_room_for_registers(unpacked)
     objects = into / "build"
-    objects.mkdir()
-    wanted = into / "wanted.config"
+    _make(unpacked, objects, source.identity, into, hz, jobs, report)
+    for program in ("linux", "vmlinux", "vmlinux.o"):
+        (objects / program).unlink(missing_ok=True)
+    _prune(unpacked, objects)
+    shutil.rmtree(into / "package", ignore_errors=True)
+
+
+def _make(sources: Path, objects: Path, identity: str, into: Path, hz: int, jobs: int, report: Progress) -> None:
+    """Compiles a kernel, and puts it into a folder with what it is."""
+    objects.mkdir(exist_ok=True)
+    wanted = objects / "wanted.config"
     shutil.copy(CONFIG, wanted)
-    make: list[str | Path] = ["make", "-C", tree, "ARCH=um", f"O={objects}", f"-j{jobs}"]
+    make: list[str | Path] = ["make", "-C", sources, "ARCH=um", f"O={objects}", f"-j{jobs}"]
     tools.run([*make, f"KCONFIG_ALLCONFIG={wanted}", "allnoconfig"], "Configuring the kernel")
     _check_config(objects / ".config", hz)
     lines = 0
@@ -169,16 +227,12 @@ def _kernel(source: Source, into: Path, hz: int, jobs: int, report: Progress) ->
     tools.run([*make, "linux", "modules"], "Building the kernel", count)
     release = tools.run([*make, "-s", "kernelrelease"], "Asking the kernel for its name").strip().splitlines()[-1]
     tools.run(["strip", "--strip-debug", "-o", into / "linux", objects / "linux"], "Stripping the kernel")
-    for program in ("linux", "vmlinux", "vmlinux.o"):
-        (objects / program).unlink(missing_ok=True)
-    _prune(tree, objects)
-    shutil.rmtree(into / "package", ignore_errors=True)
-    (into / "kernel.json").write_text(json.dumps({"release": release, "hz": hz, "source": source.identity}) + "\n")
+    (into / "kernel.json").write_text(json.dumps({"release": release, "hz": hz, "source": identity}) + "\n")
 
 
-def _set_hz(tree: Path, hz: int) -> None:
+def _set_hz(sources: Path, hz: int) -> None:
     """Sets HZ, which User-Mode Linux fixes in its Kconfig file."""
-    place = tree / "arch/um/Kconfig"
+    place = sources / "arch/um/Kconfig"
     text = place.read_text()
     begin = text.find("\nconfig HZ\n")
     default = text.find("default 100", begin)
@@ -189,14 +243,15 @@ def _set_hz(tree: Path, hz: int) -> None:
 
 #: Bytes of extended processor state that a guest must be able to keep: 11,008 with AMX.
 _REGISTERS = 12_288
+_OFFSETS = "arch/x86/um/user-offsets.c"
 
 
-def _make_room_for_registers(tree: Path) -> None:
+def _make_room_for_registers(sources: Path) -> None:
     """User-Mode Linux before 6.13 keeps 2,696 bytes of extended state: no guest starts on processors with AMX.
 
     The host's kernel takes the state back (``PTRACE_SETREGSET``) only whole.
     """
-    place = tree / "arch/x86/um/user-offsets.c"
+    place = sources / _OFFSETS
     text = place.read_text()
     fixed = "DEFINE_LONGS(HOST_FP_SIZE, 2696)"
     if fixed in text:
@@ -217,10 +272,10 @@ def _check_config(place: Path, hz: int) -> None:
         raise RunError(f"This kernel does not accept the options that knee needs: {', '.join(lacking)}.")
 
 
-def _prune(tree: Path, objects: Path) -> None:
-    kept = {tree / part for part in _KEPT}
+def _prune(sources: Path, objects: Path) -> None:
+    kept = {sources / part for part in _KEPT}
     around = {parent for path in kept for parent in path.parents}
-    for path in [*tree.iterdir(), *(tree / "arch").iterdir(), *(tree / "tools").iterdir()]:
+    for path in [*sources.iterdir(), *(sources / "arch").iterdir(), *(sources / "tools").iterdir()]:
         if path in kept or path in around:
             continue
         if path.is_dir() and not path.is_symlink():
@@ -233,13 +288,12 @@ def _prune(tree: Path, objects: Path) -> None:
                 path.unlink()
 
 
-def _lab(kernel: Path, into: Path, jobs: int) -> None:
-    """Builds our own parts: modules for the kernel, programs for the host."""
-    sources = into / "sources"
-    shutil.copytree(SOURCES, sources)
+def _lab(kernel: Path, sources: Path, into: Path, jobs: int) -> None:
+    """Builds our own parts from a copy of their sources: modules for the kernel, programs for the host."""
     for folder in ("probe", "modules"):
-        make: list[str | Path] = ["make", "-C", kernel / "tree", "ARCH=um"]
-        make += [f"O={kernel / 'build'}", f"M={sources / folder}", f"-j{jobs}"]
+        # Of a developer's tree the same paths each time: make compiles anew what other paths would concern.
+        make: list[str | Path] = ["make", "-C", (kernel / "tree").resolve(), "ARCH=um"]
+        make += [f"O={(kernel / 'build').resolve()}", f"M={sources / folder}", f"-j{jobs}"]
         tools.run([*make, "modules"], f"Building the modules of {folder}")
         for module in (sources / folder).glob("*.ko"):
             shutil.copy(module, into / module.name)
@@ -253,4 +307,3 @@ def _lab(kernel: Path, into: Path, jobs: int) -> None:
         tools.run(
             [*library, "-o", into / f"{name}.so", sources / "programs" / f"{name}.c", "-ldl"], f"Building {name}.so"
         )
-    shutil.rmtree(sources)

@@ -1,9 +1,10 @@
 """The cache of built kernels, ``$XDG_CACHE_HOME/knee/uml``.
 
-``kernel-KEY`` is a kernel with what building modules for it needs. ``lab-KEY`` has the other parts of a run: our
-modules, the traffic program, and the name of their kernel. Kernels lie side by side: ``current-NUMBER-HZ.json`` names
-the lab of each (such as 7.2), and ``current-HZ.json`` the one built last, which runs use that name no kernel. A folder
-gets its name only when it is complete.
+``kernel-KEY`` is a kernel with what building modules for it needs; that of a developer's tree links to ``tree-KEY``,
+where it was compiled. ``lab-KEY`` has the other parts of a run: our modules, the traffic program, and the name of their
+kernel. Kernels lie side by side: ``current-NUMBER-HZ.json`` names the lab of each (such as 7.2), and
+``current-HZ.json`` the one built last, which runs use that name no kernel. A folder gets its name only when it is
+complete.
 """
 
 from __future__ import annotations
@@ -140,11 +141,18 @@ def set_current(lab: Lab, *, default: bool = True) -> None:
 
 def _forget() -> None:
     """Removes labs that are no longer current, except recent ones, which runs may still use."""
-    kept = {lab.folder for place in root().glob("current-*.json") if (lab := _read(place)) is not None}
+    labs = [lab for place in root().glob("current-*.json") if (lab := _read(place)) is not None]
+    kept, kernels = {lab.folder for lab in labs}, {lab.kernel for lab in labs}
     for folder in root().glob("lab-*"):
         # Another process may remove it too.
         with suppress(FileNotFoundError):
             if str(folder) not in kept and time.time() - folder.stat().st_mtime > _IDLE_S:
+                shutil.rmtree(folder, ignore_errors=True)
+    # Each edit of a developer's tree makes a kernel, which links to where it was compiled.
+    for folder in root().glob("kernel-*"):
+        with suppress(FileNotFoundError):
+            idle = time.time() - folder.stat().st_mtime > _IDLE_S
+            if idle and (folder / "tree").is_symlink() and str(folder / "linux") not in kernels:
                 shutil.rmtree(folder, ignore_errors=True)
 
 

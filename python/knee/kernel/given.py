@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from knee.errors import RunError
-from knee.kernel import tools
+from knee.kernel import tools, tree
 from knee.kernel.cache import RECIPE, SOURCES, Lab, locked, making, root, trusted
 from knee.own import KernelSource
 from knee.system.text import visible
@@ -60,6 +60,13 @@ def _build(lab: Lab, source: type[KernelSource], into: Path) -> None:
     (place / source.file).write_text(source.text, encoding="utf-8")
     (place / "Kbuild").write_text(f"obj-m := {source.module}.o\nccflags-y := -I{into / 'include'}\n", encoding="utf-8")
     kernel = Path(lab.kernel).parent
+    if (kernel / "tree").is_symlink():
+        work = (kernel / "tree").readlink().parent
+        if tree.content(work) != json.loads((kernel / "kernel.json").read_text())["source"]:
+            raise RunError(
+                f"{lab.source} was built with other content since this kernel was, so no module can be built for it; "
+                f"knee linux build --source {lab.source} builds what is there now."
+            )
     make: list[str | Path] = ["make", "-C", kernel / "tree", "ARCH=um", f"O={kernel / 'build'}", f"M={place}"]
     said: list[str] = []
     try:

@@ -159,24 +159,24 @@ def kernel(root: Path) -> Kernel:
     return Kernel(root, release, image, headers if builds else None)
 
 
-def fetch(number: str, suite: str | None = None) -> Kernel:
+def fetch(number: str, suite: str | None = None, archive: str | None = None) -> Kernel:
     """Debian's newest kernel of a number, with what building modules needs; it is kept in the cache.
 
     Raises:
         InputError: the suite has no such kernel.
         RunError: it cannot be had.
     """
-    release, suite = newest(number, suite)
+    release, suite = newest(number, suite, archive)
     place = cache.root().parent / "kernels" / release
     with cache.locked(f"kernel-{release}"):
         if not place.is_dir():
             place.parent.mkdir(parents=True, exist_ok=True)
             with cache.making(place) as folder:
-                _unpack(release, suite, folder)
+                _unpack(release, suite, apt.archive(archive), folder)
     return kernel(place)
 
 
-def newest(number: str, suite: str | None = None) -> tuple[str, str]:
+def newest(number: str, suite: str | None = None, archive: str | None = None) -> tuple[str, str]:
     """Debian's newest release of a kernel with a number, and the suite that has it.
 
     Raises:
@@ -184,7 +184,7 @@ def newest(number: str, suite: str | None = None) -> tuple[str, str]:
         RunError: the suite's list cannot be had.
     """
     suite = suite or _SUITES.get(number, _NEWEST)
-    with apt.lists(suite) as lists:
+    with apt.lists(suite, archive) as lists:
         named = re.compile(rf"linux-headers-({re.escape(number)}[.\d]*[-+\w.]*-cloud-amd64)")
         releases = [match[1] for name in lists.names("linux-headers-") if (match := named.fullmatch(name))]
     if not releases:
@@ -192,10 +192,9 @@ def newest(number: str, suite: str | None = None) -> tuple[str, str]:
     return max(releases, key=lambda name: [int(part) for part in re.findall(r"\d+", name)]), suite
 
 
-def _unpack(release: str, suite: str, folder: Path) -> None:
+def _unpack(release: str, suite: str, archive: str, folder: Path) -> None:
     """Fills a folder with a kernel and a compiler from a suite, without running anything of theirs."""
     base = suite.removesuffix("-backports")
-    archive = apt.archive()
     sources = [f"deb {archive} {name} main" for name in dict.fromkeys((base, suite))]
     packages = f"{_BUILDS},linux-headers-{release},linux-image-{release}"
     # Nothing of the packages is run, so no mode is needed that only root has.

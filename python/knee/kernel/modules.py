@@ -14,9 +14,8 @@ from knee.scenario.registry import Param, Value, congestion_controls
 _NAMES = {"hstcp": "highspeed"}
 #: What a ratio of one is in the fixed-point arithmetic of ``linux/include``.
 _ONE = {"lola": 1 << 10, "daimd": 10**6, "bbr3": 1000}
-#: Parameters that only the simulator has, by the start of their names: BBRv3's response to accurate ECN, and H-TCP's
-#: first slow start (docs/slow-start.md).
-_SIMULATED = {"bbr3": ("ecn_", "startup_full_ecn_cnt"), "htcp": ("slow_start", "saved_")}
+#: Parameters that only the simulator has, by the start of their names: BBRv3's response to accurate ECN.
+_SIMULATED = {"bbr3": ("ecn_", "startup_full_ecn_cnt")}
 #: The greatest value of a parameter, which has 32 bits.
 _MAX = 2**32 - 1
 
@@ -70,3 +69,21 @@ def parameters(cc: str, given: Mapping[str, Value]) -> dict[str, int]:
             raise Refused(found, f"expected at most {param.text(_MAX * unit)}", key=f"cc_params.{name}")
         numbers[name] = number
     return numbers
+
+
+def settings(cc: str, numbers: Mapping[str, int]) -> dict[str, str]:
+    """The parameters that are not at their defaults among those that the kernel has, as scenario files write them."""
+    changed: dict[str, str] = {}
+    for name, param in declared(cc).items():
+        if numbers[name] == parameters(cc, {name: param.default})[name]:
+            continue
+        number = numbers[name]
+        if param.kind == "choice":
+            changed[name] = param.words[number]
+        elif param.kind == "bool":
+            changed[name] = "true" if number else "false"
+        elif param.kind == "ratio":
+            changed[name] = param.text(number / _ONE[cc])
+        else:
+            changed[name] = param.text(number * 1000 if param.kind == "time" else number)
+    return changed

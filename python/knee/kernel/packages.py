@@ -81,27 +81,27 @@ def made(folder: Path) -> list[Path]:
     return [path for paths in found.values() for path in paths]
 
 
-def fetch(number: str, suite: str | None = None) -> System:
+def fetch(number: str, suite: str | None = None, archive: str | None = None) -> System:
     """Debian with its newest kernel of a number; it is kept in the cache.
 
     Raises:
         InputError: the suite has no such kernel.
         RunError: it cannot be had.
     """
-    release, suite = matrix.newest(number, suite)
+    release, suite = matrix.newest(number, suite, archive)
     place = cache.root().parent / "kernels" / f"{release}-system"
     with cache.locked(f"system-{release}"):
         if not place.is_dir():
             place.parent.mkdir(parents=True, exist_ok=True)
             with cache.making(place) as folder:
-                _install(release, suite, folder)
+                _install(release, suite, apt.archive(archive), folder)
     return System(release, place / "vmlinuz", place / "root.cpio")
 
 
-def _install(release: str, suite: str, folder: Path) -> None:
+def _install(release: str, suite: str, archive: str, folder: Path) -> None:
     """Fills a folder with a kernel's image and the archive of a system with it."""
     base = suite.removesuffix("-backports")
-    sources = [f"deb {apt.archive()} {name} main" for name in dict.fromkeys((base, suite))]
+    sources = [f"deb {archive} {name} main" for name in dict.fromkeys((base, suite))]
     options = ["--variant=apt", f"--include={_HAS},linux-headers-{release},linux-image-{release}"]
     options.append(f'--aptopt=APT::Default-Release "{suite}"')
     with tempfile.TemporaryDirectory(prefix="knee-") as name:

@@ -5,35 +5,16 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from knee.errors import InputError, RunError
-from knee.kernel import apt, tools
+from knee.kernel import apt, tools, tree
 
 #: The number of the default, in Debian's default suite, and its package.
 NUMBER = "6.1"
 DEFAULT = apt.package(NUMBER)
 _NUMBER = re.compile(r"\d+\.\d+")
-#: Folders of which User-Mode Linux needs only Kconfig files and makefiles; their code is not unpacked.
-_UNUSED = (
-    *(
-        "Documentation",
-        "samples",
-        "sound",
-        "tools/testing",
-        "tools/perf",
-        "drivers/gpu",
-        "drivers/media",
-        "drivers/staging",
-    ),
-    *("drivers/infiniband", "drivers/net/ethernet", "drivers/net/wireless", "drivers/scsi", "drivers/usb"),
-    *("drivers/iio", "drivers/clk", "drivers/pinctrl", "drivers/input", "drivers/video", "drivers/platform"),
-    *(f"arch/{arch}" for arch in ("arm", "arm64", "mips", "powerpc", "riscv", "s390", "sparc", "sh", "ia64", "m68k")),
-    *(f"arch/{arch}" for arch in ("alpha", "arc", "csky", "hexagon", "loongarch", "microblaze", "nios2", "openrisc")),
-    *(f"arch/{arch}" for arch in ("parisc", "xtensa")),
-)
-_CODE = ("*.c", "*.h", "*.S", "*.dts", "*.dtsi", "*.rst", "*.yaml", "*.txt", "*.json")
 
 
 @dataclass(frozen=True)
@@ -42,23 +23,26 @@ class Source:
 
     Attributes:
         name: the value of ``--source``.
-        identity: a key that changes with the source.
+        identity: a key that changes with the source: a package's version, or a digest of a tree's files.
         tree: its folder; None for a package.
         suite: the suite of Debian that the package is from; None: those of the machine.
+        archive: the address of Debian's archive; None: the machine's.
     """
 
     name: str
     identity: str
     tree: Path | None = None
     suite: str | None = None
+    archive: str | None = None
 
 
-def find(asked: str | None, suite: str | None = None) -> Source:
+def find(asked: str | None, suite: str | None = None, archive: str | None = None) -> Source:
     """The requested source, or the default.
 
     Args:
         asked: a kernel tree, a Debian source package, or the number of a kernel.
         suite: the suite of Debian that has the package; None: those of the machine.
+        archive: the address of Debian's archive; None: the machine's.
 
     Raises:
         InputError: it is neither a kernel tree nor a Debian package, or there is no such package.
@@ -69,31 +53,24 @@ def find(asked: str | None, suite: str | None = None) -> Source:
         if suite is not None:
             raise InputError(f"--suite: {asked} is a folder, which is in no suite of Debian; leave one of them out.")
         return _tree(path.resolve())
+    if path is not None and path.is_absolute():
+        raise InputError(
+            f"There is no folder {asked}; name a kernel tree with --source DIR, or a kernel by its number."
+        )
     if asked is not None and not (_NUMBER.fullmatch(asked) or apt.PACKAGE.fullmatch(asked)):
         raise InputError(
             f"{asked} is neither a folder nor a source package; expected a number such as {', '.join(apt.TRIED)}, "
             f"or for --source a kernel tree or {DEFAULT}."
         )
-    with apt.lists(suite) as found:
-        return _package(_default(found) if asked is None else asked.removeprefix("linux-source-"), found)
+    with apt.lists(suite, archive) as found:
+        number = _default(found) if asked is None else asked.removeprefix("linux-source-")
+        return replace(_package(number, found), archive=archive)
 
 
 def _tree(path: Path) -> Source:
     if not (path / "arch/um/Kconfig").is_file():
         raise InputError(f"{path} is not a kernel tree: it has no arch/um/Kconfig; expected an unpacked kernel.")
-    git = ["git", "-C", str(path), "describe", "--always", "--dirty", "--abbrev=40"]
-    done = subprocess.run(git, capture_output=True, text=True, check=False) if (path / ".git").exists() else None
-    if done is not None and done.returncode == 0:
-        return Source(str(path), f"git {done.stdout.strip()}", path)
-    # Without git, the newest file shows whether something changed.
-    newest = max(
-        file.stat().st_mtime_ns for part in ("Makefile", "net", "arch/um", "include") for file in _files(path / part)
-    )
-    return Source(str(path), f"{path} {newest}", path)
-
-
-def _files(path: Path) -> list[Path]:
-    return [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return Source(str(path), tree.look(path)[0], path)
 
 
 def _default(found: apt.Apt) -> str:
@@ -140,25 +117,17 @@ def _package(number: str, found: apt.Apt) -> Source:
 
 
 def unpack(source: Source, into: Path) -> Path:
-    """Unpacks the parts of a source that User-Mode Linux needs, and returns the path of the tree."""
-    leave_out = [f"--exclude=*/{folder}/{code}" for folder in _UNUSED for code in _CODE]
-    tree = into / "tree"
-    tree.mkdir()
-    if source.tree is not None:
-        packed = ["tar", "-C", source.tree, "--exclude=.git", "--exclude=*.o", "--exclude=*.ko", "-c", "."]
-        copied = ["tar", "-C", tree, "--wildcards-match-slash", "-x"]
-        shell = subprocess.Popen([str(part) for part in packed], stdout=subprocess.PIPE)
-        done = subprocess.run([str(part) for part in copied], stdin=shell.stdout, check=False, capture_output=True)
-        if shell.wait() or done.returncode:
-            raise RunError(f"{source.tree} cannot be copied: {done.stderr.decode(errors='replace').strip()}.")
-        return tree
+    """Unpacks the parts of a package that User-Mode Linux needs, and returns the path of the tree."""
+    leave_out = [f"--exclude=*/{folder}/*{code}" for folder in tree.UNUSED for code in tree.CODE]
+    place = into / "tree"
+    place.mkdir()
     archive = _archive(source.name)
     if source.suite is not None or _installed(source.name) is None:
         archive = _download(source, into)
     words: list[str | Path] = [
         "tar",
         "-C",
-        tree,
+        place,
         "--strip-components=1",
         "--wildcards-match-slash",
         *leave_out,
@@ -166,12 +135,12 @@ def unpack(source: Source, into: Path) -> Path:
         archive,
     ]
     tools.run(words, f"Unpacking {archive.name}")
-    return tree
+    return place
 
 
 def _download(source: Source, into: Path) -> Path:
     """Downloads a package as an ordinary user, without installing it."""
-    with apt.lists(source.suite) as found:
+    with apt.lists(source.suite, source.archive) as found:
         package = found.download(source.name, source.identity.removeprefix(f"{source.name} "), into)
     tools.run(["dpkg-deb", "-x", package, into / "package"], f"Unpacking {package.name}")
     package.unlink()

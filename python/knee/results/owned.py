@@ -22,6 +22,7 @@ from typing import Any
 from knee.errors import RunError
 from knee.results import folder as folders
 from knee.system import abilities, files, locks, trust
+from knee.system.missing import AS_ROOT
 
 #: The folder of the records. Like namespaces, it does not survive a restart.
 RECORDS = Path("/run/knee")
@@ -208,7 +209,7 @@ def sweep() -> list[str]:
     if not RECORDS.is_dir():
         return []
     if not abilities.is_root():
-        raise RunError("Cleaning up needs root: sudo knee doctor --clean.")
+        raise RunError(f"Cleaning up needs root: {AS_ROOT} doctor --clean.")
     removed = []
     with locked(RECORDS):
         for record in sorted(RECORDS.iterdir()):

@@ -15,6 +15,7 @@ import polars as pl
 from knee.errors import FolderError, RunError
 from knee.figures import FORMAT
 from knee.figures.applications.figures import Tables
+from knee.figures.run import figures
 from knee.own import IN_FILE, IN_SOURCE, Named, absent, naming, sources
 from knee.results import named
 from knee.results.folder import (
@@ -209,6 +210,8 @@ class Result:
             raise schema.damaged(folder / name, f"it {what}")
         summary, told = schema.read_json(folder / "summary.json", schema.Summary), _text(folder / "scenario.toml")
         most = {name: schema.most_rows(name, summary, told) for name in FRAMES}
+        # Earlier versions computed them wherever they were shown.
+        summary.setdefault("run", figures(summary))
         return cls(
             summary=summary,
             manifest=without_digests(schema.read_json(folder / MANIFEST, schema.Manifest)),

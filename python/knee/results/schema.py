@@ -98,6 +98,7 @@ class Summary(_Part):
     flows: Annotated[list[FlowFigures], Field(min_length=1)]
     links: Annotated[list[LinkFigures], Field(min_length=1)]
     fairness: Fairness
+    run: dict[str, float | str | None] = {}
     remarks: list[str] = []
     failed_programs: list[str] = []
 
@@ -171,7 +172,7 @@ def most_rows(name: str, summary: Mapping[str, Any], scenario_toml: str) -> int 
     if parts is None or found is None:
         return None
     # One more where a run ends within an interval, and one for rounding.
-    intervals = round(summary["duration_s"] * 1e9 / parse_time(found[1])) + 2
+    intervals: int = round(summary["duration_s"] * 1e9 / parse_time(found[1])) + 2
     return intervals * len(summary[parts])
 
 

@@ -13,7 +13,7 @@ from knee.scenario import registry
 from knee.scenario.units import format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from knee.scenario.model import Link, Reverse, Scenario
     from knee.scenario.registry import Value
@@ -24,8 +24,11 @@ _MILLISECOND = 1_000_000
 
 
 def warnings(scenario: Scenario) -> list[str]:
-    """A sentence for each link and direction whose queue takes its medium for congestion, with what to set."""
-    told = []
+    """A sentence for each link and direction whose queue takes its medium for congestion, with what to set.
+
+    And one where several links are Wi-Fi: each has a channel of its own.
+    """
+    told = _apart([link.name for link in scenario.links if link.model == "wifi"])
     for link in scenario.links:
         ends: list[tuple[str, Link | Reverse | None]] = [
             (f"link {link.name}", link),
@@ -37,6 +40,16 @@ def warnings(scenario: Scenario) -> list[str]:
                 better = _better(end.queue, end.queue_params, access)
                 told += [_sentence(where, end, access, better)] if better else []
     return told
+
+
+def _apart(links: Sequence[str]) -> list[str]:
+    if len(links) < 2:
+        return []
+    named = f"{', '.join(links[:-1])} and {links[-1]}"
+    return [
+        f"The links {named} are Wi-Fi on a channel each and do not take air from each other, as the stations of one "
+        "access point would; to share a channel, let their flows cross one link, or set contenders."
+    ]
 
 
 def _better(queue: str, params: Mapping[str, Value], access: int) -> dict[str, int]:

@@ -26,6 +26,7 @@ from knee.results.folder import DATA, check_target, manifest_of, problems, recov
 from knee.results.result import Result
 from knee.scenario import Scenario
 from knee.study import engine
+from knee.study.estimate import packets
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ def each(
             return _Outcome(i, error=error)
         return _Outcome(i, use(job, result))
 
-    weights = [engine.packets(job.scenario) for job in jobs]
+    weights = [packets(job.scenario) for job in jobs]
     report = engine.Progress(weights.__getitem__, sum(weights), progress)
     # Longest first, so that no core idles at the end.
     order = sorted(range(len(jobs)), key=lambda i: -weights[i])

@@ -36,8 +36,6 @@ from knee.scenario import Scenario
 
 #: How often progress is reported, s, and tasks that wait for each worker: enough that none is idle, few enough to hold.
 _PATIENCE_S, _AHEAD = 0.1, 3
-#: Assumed rate of a link that has none, for the estimate of work, bit/s.
-_SOME_RATE = 20_000_000
 
 #: Called with a run's number and the fraction of it that is done; what it raises ends the run.
 Look = Callable[[int, float], None]
@@ -215,12 +213,6 @@ def _size(executor: Executor) -> int:
     """How many tasks an executor does at once, as far as it says so."""
     most = getattr(executor, "_max_workers", None)
     return most if isinstance(most, int) and most > 0 else os.cpu_count() or 1
-
-
-def packets(scenario: Scenario) -> float:
-    """Estimated number of packets of a run, for ordering runs and reporting progress."""
-    rate = max(link.rate or _SOME_RATE for link in scenario.links)
-    return rate * scenario.duration / 1e9 / 12_000
 
 
 class Progress:

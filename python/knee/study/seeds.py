@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from knee.errors import InputError
+from knee.figures.same import same_figures
 from knee.grounds import runner
 from knee.results.folder import check_target
 from knee.results.result import Result
@@ -106,6 +107,8 @@ def run(
         allow_programs: whether flows may be programs, which run on this machine.
         allow_code: whether Python files of congestion controls (``cc = "mine.py:Mine"``) may be run on this machine.
 
+    Where all seeds give the same figures, ``summary["remarks"]`` of each result says so and why.
+
     Raises:
         InputError: the scenario, the ground, the folder, the seeds or the need of memory was refused; nothing has been
             written.
@@ -145,9 +148,12 @@ def run(
         max_memory=max_memory, allow_programs=allow_programs,
     )  # fmt: skip
     results = [result for result in made if result is not None]
+    same = same_figures([result.summary for result in results])
+    for result in results if same is not None else ():
+        result.summary["remarks"] = [*result.summary.get("remarks", ()), same]
     places: Sequence[Path | None] = [None] * len(results) if folders is None else folders
     for result, where in zip(results, places, strict=True):
-        if where is not None and (report or png):
+        if where is not None and (report or png or same is not None):
             # Drawing is for one thread.
             result.save(where, report=report, png=png)
         if check:

@@ -20,6 +20,10 @@ class Missing:
     mend: str
 
 
+#: How root runs this program: ``sudo`` does not look in the user's environment.
+AS_ROOT = 'sudo "$(command -v knee)"'
+
+
 def linux() -> list[Missing]:
     """What a ground that runs Linux's kernel or its programs lacks on another system."""
     name = abilities.system()

@@ -123,3 +123,30 @@ fn idle_time_is_not_part_of_an_epoch() {
     assert_eq!(flow.view.now - flow.cc.state.last_backoff, since);
     assert_eq!(flow.cc.state.srtt, None, "the queue of a minute ago says nothing");
 }
+
+/// 100 Mbit/s and 50 ms, RTTmax as after a long decay. A window of 20 that queues for 1 ms, a burst of 10, makes 28 packets
+/// by Eq. 7 with a threshold of 5.75 ms; 640 that queue for 25 ms, 152 with one of 23.75 ms, which is what 18 ms hold.
+#[test]
+fn slow_start_after_idle_time_keeps_the_limit_of_the_initial_one() {
+    let mut flow = Flow::new(&[("decay", Value::Ratio(0.0))], 10);
+    flow.control.ssthresh = crate::INFINITE_SSTHRESH;
+    flow.round(50);
+    assert_eq!((flow.control.cwnd, flow.cc.state.max_ssthresh), (20, u32::MAX));
+    flow.round(51);
+    assert_eq!(flow.cc.state.max_ssthresh, 20 * 575 / (4 * 100));
+    flow.control.cwnd = 640;
+    while !flow.round(75) {}
+    let limit = 640 * 2375 / (4 * 2500);
+    assert_eq!(flow.cc.state.max_ssthresh, limit);
+
+    flow.view.now += Time::from_secs(8);
+    flow.restart();
+    flow.cc.state.rtt_max = Time::from_millis(50);
+    (flow.control.cwnd, flow.control.ssthresh) = (20, 400);
+    flow.round(51);
+    assert_eq!((flow.control.cwnd, flow.cc.state.max_ssthresh), (40, limit));
+    // A longer path or a faster link: 400 packets in 3 ms, at a threshold of 7.25 ms.
+    flow.control.cwnd = 399;
+    flow.round(53);
+    assert_eq!(flow.cc.state.max_ssthresh, 399 * 725 / (4 * 300));
+}

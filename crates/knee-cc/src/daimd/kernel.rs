@@ -144,6 +144,10 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
                     ahead = 0;
                 }
                 1 => {
+                    if rng.chance(0.5) {
+                        control.ssthresh = control.ssthresh.max(control.cwnd / 4 * 3);
+                        control.cwnd = control.cwnd.min(10);
+                    }
                     rust.on_state(&change(view, StateEvent::Restart), &mut control);
                     c::daimd_on_restart(&mut module, now.as_micros(), (now - delivered).as_micros());
                 }

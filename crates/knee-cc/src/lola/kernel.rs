@@ -227,6 +227,14 @@ impl Twins {
         }
     }
 
+    /// The sender did not use its window: it is 10 packets after idle time, or else comes halfway down to them
+    /// (`tcp_cwnd_restart`, `tcp_cwnd_application_limited`).
+    fn shrink(&mut self, idle: bool) {
+        let Control { cwnd, ssthresh, .. } = self.control;
+        self.control.ssthresh = ssthresh.max(cwnd / 4 * 3);
+        self.control.cwnd = if idle { cwnd.min(10) } else { u32::midpoint(cwnd, 10).min(cwnd) };
+    }
+
     fn tell(&mut self, event: StateEvent) {
         let change = change(self.view(), event);
         self.rust.on_state(&change, &mut self.control);
@@ -266,12 +274,18 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
                     twins.lose(Signal::Timeout);
                 }
                 1..=2 => twins.lose(Signal::Loss),
-                3 => {
-                    twins.now += Time::from_secs(up_to(rng, 10));
+                3..=5 => {
+                    twins.now += Time::from_millis(up_to(rng, 20));
+                    if rng.chance(0.7) {
+                        twins.shrink(rng.chance(0.7));
+                    }
                     twins.tell(StateEvent::Restart);
                 }
+                6 => twins.shrink(false),
                 _ => twins.ack(Time::from_millis(base + queue), 1 + rng.below(40) as u32, rng.chance(0.95)),
             }
+            // X(t) of 8 GiB, the most in the module, at least doubles a window up to this.
+            twins.control.cwnd = twins.control.cwnd.min(1 << 21);
             seen[usize::from(twins.control.phase)] += 1;
         }
     }

@@ -36,10 +36,18 @@
 //!   double several times; `filter_slow_start` shows that. It also ends at `ssthresh` after a timeout.
 //! - After slow start `K` is 0 and `CWnd_max` the window.
 //! - Time in which nothing was in flight does not count as `t` of Eq. 1: the window was not in use. As in CUBIC the
-//!   curve is moved along, but only by that time.
+//!   curve is moved along, but only by that time. Nor does the time of a round, from balancing to the end of the hold.
+//! - A sender that did not use its window reduces it and keeps `ssthresh` (RFC 2861, RFC 5681, 4.1), after idle time to
+//!   the initial window. Below `ssthresh` every state is left for slow start: a hold or a decrease of that window, or
+//!   Eq. 1 from it, would take it for what the path carries. As the path is known, slow start that a queue ends leaves
+//!   the cubic function as it was; there is none at the start of a connection and after a timeout.
+//! - Slow start looks at RTTs while the window is in use, and since the last idle time: others' queues of other times
+//!   are no sign of its own.
 //! - In Eq. 1 windows are in packets, as in CUBIC; in Eq. 2 a packet counts as its payload.
 
 mod equations;
+#[cfg(test)]
+mod idle;
 #[cfg(test)]
 mod kernel;
 #[cfg(test)]
@@ -228,17 +236,35 @@ impl Lola {
     }
 
     fn enter(&mut self, phase: Phase, now: Time) {
+        if self.in_round() {
+            let away = now.saturating_sub(self.since);
+            self.epoch.start = self.epoch.start.map(|start| start.saturating_add(away));
+        }
         self.phase = phase;
         self.since = now;
+    }
+
+    /// Whether the phase is one in which the window does not follow Eq. 1 and comes back to it.
+    fn in_round(&self) -> bool {
+        matches!(self.phase, Phase::FairFlowBalancing | Phase::CwndHold)
+    }
+
+    fn enter_slow_start(&mut self, now: Time) {
+        self.slow_start_rtt = (u64::MAX, 0);
+        self.enter(Phase::SlowStart, now);
     }
 
     /// Section III-A.
     fn slow_start(&mut self, ack: &Ack, control: &mut Control) {
         let (least, greatest) = self.slow_start_rtt;
-        if greatest.saturating_sub(least) > 2 * self.scaled.q_low {
+        if !ack.cwnd_limited {
+            self.slow_start_rtt = (u64::MAX, 0);
+        } else if greatest.saturating_sub(least) > 2 * self.scaled.q_low {
             control.ssthresh = control.ssthresh.min(control.cwnd);
-            self.epoch.cwnd_max = 0;
-        } else if ack.cwnd_limited && control.in_slow_start() {
+            if self.epoch.start.is_none() {
+                self.epoch.cwnd_max = 0;
+            }
+        } else if control.in_slow_start() {
             increase::slow_start(control, ack.delivered);
         }
         if !control.in_slow_start() {
@@ -293,8 +319,6 @@ impl Lola {
             self.rtt_hold = self.rtt_now;
             self.enter(Phase::CwndHold, now);
         } else if self.q_delay() <= self.scaled.q_low / 2 {
-            let away = now.saturating_sub(self.since);
-            self.epoch.start = self.epoch.start.map(|start| start.saturating_add(away));
             self.enter(Phase::CubicIncrease, now);
         } else if ack.cwnd_limited && now >= self.adjusted {
             let age = now.saturating_sub(self.since).saturating_add(self.feedback_delay());
@@ -318,6 +342,20 @@ impl Lola {
         control.cwnd_cnt = 0;
         self.unconfirmed += 1;
         self.settled = now.saturating_add(self.feedback_delay());
+    }
+
+    /// Sending begins while nothing is in flight. Idle time began with the ACK that left nothing in flight. Linux's CUBIC
+    /// counts from the last transmission, with the wait for that ACK: a flow whose window one ACK covers would always be
+    /// idle. A round takes out all of its own time.
+    fn restart(&mut self, now: Time) {
+        let idle = now.saturating_sub(self.delivered);
+        if idle == Time::ZERO {
+            return;
+        }
+        self.slow_start_rtt = (u64::MAX, 0);
+        if !self.in_round() {
+            self.epoch.start = self.epoch.start.map(|start| start.saturating_add(idle).min(now));
+        }
     }
 
     /// Forgets an `RTT_min` that no longer shows after many tailored decreases (Section IV).
@@ -356,6 +394,9 @@ impl CongestionControl for Lola {
 
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let now = ack.view.now;
+        if self.phase != Phase::SlowStart && control.in_slow_start() {
+            self.enter_slow_start(now);
+        }
         match self.phase {
             Phase::SlowStart => self.slow_start(ack, control),
             Phase::CubicIncrease => self.cubic_increase(ack, control),
@@ -384,20 +425,12 @@ impl CongestionControl for Lola {
         let now = change.view.now;
         match change.event {
             StateEvent::Entered(CaState::Loss) => {
-                self.slow_start_rtt = (u64::MAX, 0);
                 self.epoch.start = None;
-                self.enter(Phase::SlowStart, now);
+                self.enter_slow_start(now);
             }
             // The reduction is complete only now; its effect shows an RTT later.
             StateEvent::ReductionDone => self.settled = now.saturating_add(self.feedback_delay()),
-            // Idle time, in which nothing was in flight, does not count as time of growth. It began with the ACK that
-            // left nothing in flight. Linux's CUBIC counts from the last transmission, with the wait for that ACK: a
-            // flow whose window one ACK covers would always be idle. A round of balancing takes out all of its own
-            // time.
-            StateEvent::Restart if self.phase != Phase::FairFlowBalancing => {
-                let idle = now.saturating_sub(self.delivered);
-                self.epoch.start = self.epoch.start.map(|start| start.saturating_add(idle).min(now));
-            }
+            StateEvent::Restart => self.restart(now),
             _ => {}
         }
         control.phase = self.phase as u8;

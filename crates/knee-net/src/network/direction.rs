@@ -35,6 +35,7 @@ pub struct Direction {
 impl Direction {
     /// `link` with nothing behind it.
     pub fn new(name: String, link: Link, jitter_rng: Rng) -> Self {
+        let watch = LinkWatch::of(&link);
         Self {
             name,
             link,
@@ -46,7 +47,7 @@ impl Direction {
             reorder: false,
             pipe: None,
             last_arrival: Time::ZERO,
-            watch: LinkWatch::default(),
+            watch,
         }
     }
 

@@ -28,9 +28,8 @@ pub struct DatagramWatch {
     before: Spread,
     /// Those of the figures' window.
     pub delays: Histogram,
-    /// Counts when the figures began and ended. `None` if they have not.
+    /// Counts when the figures began. `None` if they have not.
     from: Option<DatagramCounts>,
-    until: Option<DatagramCounts>,
     /// Counts at the end of the last interval.
     last: DatagramCounts,
 }
@@ -40,7 +39,7 @@ impl DatagramWatch {
     pub fn new(bits: u8) -> Self {
         let zero = DatagramCounts::default();
         let (delay, before) = (Spread::EMPTY, Spread::EMPTY);
-        Self { delay, before, delays: Histogram::new(bits), from: None, until: None, last: zero }
+        Self { delay, before, delays: Histogram::new(bits), from: None, last: zero }
     }
 
     /// Takes the one-way delay of a datagram; `in_figures`: it arrived in the figures' window.
@@ -65,13 +64,6 @@ impl DatagramWatch {
         self.from = Some(counts);
     }
 
-    /// The figures end, unless they have or have not begun.
-    pub fn end(&mut self, counts: DatagramCounts) {
-        if self.from.is_some() {
-            self.until.get_or_insert(counts);
-        }
-    }
-
     /// The row of an interval whose end `sample` describes.
     pub fn row(&mut self, counts: DatagramCounts, sample: &SampleRow) -> DelayRow {
         let last = std::mem::replace(&mut self.last, counts);
@@ -90,8 +82,7 @@ impl DatagramWatch {
     }
 
     /// The figures, where these are the counts at the end of the run.
-    pub fn figures(&self, end: &DatagramCounts, echoes: bool) -> DatagramFigures {
-        let until = self.until.as_ref().unwrap_or(end);
+    pub fn figures(&self, until: &DatagramCounts, echoes: bool) -> DatagramFigures {
         let from = self.from.as_ref().unwrap_or(until);
         let delays = &self.delays;
         DatagramFigures {

@@ -86,6 +86,13 @@ impl Default for LinkWatch {
 }
 
 impl LinkWatch {
+    /// That of a link before anything has happened. A token bucket starts full.
+    pub fn of(link: &Link) -> Self {
+        let mut watch = Self::default();
+        watch.last.load.saved = link.load(Time::ZERO).saved;
+        watch
+    }
+
     /// Books the queueing delays of packets that have left.
     #[inline]
     pub fn book(&mut self, departed: &[Departure]) {

@@ -160,13 +160,14 @@ impl World {
 
 /// How a flow that asks for this uses ECN, under an algorithm with this reaction.
 pub(super) const fn ecn(asked: EcnSpec, reaction: Reaction) -> Ecn {
-    match (reaction, asked) {
+    let ecn = match (reaction, asked) {
         (Reaction::Scalable, _) | (_, EcnSpec::L4s) => Ecn::L4S,
         (_, EcnSpec::Accurate) => Ecn::ACCURATE,
         (Reaction::PerPacket, _) => Ecn::PER_PACKET,
         (Reaction::Classic, EcnSpec::On) => Ecn::CLASSIC,
         (Reaction::Classic, EcnSpec::Off) => Ecn::OFF,
-    }
+    };
+    if matches!(reaction, Reaction::Classic) { ecn } else { ecn.needed() }
 }
 
 /// How the receiver of a flow misbehaves. `None` if it is honest.

@@ -5,7 +5,8 @@
 //!
 //! **One-way delay.** In the simulator the part of a base RTT that no link of the path has lies behind the last link of
 //! the path back ([`knee_net::network`]). A path is as long in one direction as in the other unless its links say
-//! otherwise: the one-way delay is the time across the links, and what these lack of half the base RTT.
+//! otherwise: the one-way delay is the time across the links, and what these lack of half the base RTT. A datagram
+//! counts as received when that has passed; echoes and reports leave when it has crossed the links.
 
 use super::ends::EndFigures;
 use super::udp::{End, UdpFlow};
@@ -21,7 +22,7 @@ use knee_traffic::TrafficSpec;
 use knee_traffic::datagrams::{Arrival, HEADERS, Next, Reception, Source, source};
 use slab::Slab;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// Both ends of a flow of datagrams.
 pub(super) struct DatagramFlow {
@@ -35,8 +36,13 @@ pub(super) struct DatagramFlow {
     /// Datagrams sent, and their bytes as IP packets.
     sent: u64,
     sent_bytes: u64,
-    /// Datagrams that came to the receiver.
-    pub(super) received: Received,
+    /// Datagrams that have crossed the links.
+    pub(super) crossed: Received,
+    /// Those of them that have come to the receiver, and those that are still on the way, in order.
+    received: Received,
+    landing: VecDeque<Landing>,
+    /// Whether what comes to the receiver belongs to the figures.
+    watched: bool,
     /// Those that were dropped, and their bytes.
     dropped: u64,
     dropped_bytes: u64,
@@ -63,6 +69,17 @@ enum Message {
     Datagram { sent: Time, number: u32 },
     /// A report of what has arrived.
     Report(Vec<Arrival>),
+}
+
+/// A datagram behind the last link.
+struct Landing {
+    /// When it is at the receiver.
+    at: Time,
+    /// Its one-way delay.
+    delay: Time,
+    /// The low bits of its number.
+    number: u32,
+    packet: Packet,
 }
 
 /// What a receiver reports.
@@ -104,7 +121,10 @@ impl DatagramFlow {
             echoes: matches!(traffic, TrafficSpec::Probe { .. }),
             sent: 0,
             sent_bytes: 0,
+            crossed: Received::default(),
             received: Received::default(),
+            landing: VecDeque::new(),
+            watched: false,
             dropped: 0,
             dropped_bytes: 0,
             echoed: 0,
@@ -174,8 +194,16 @@ impl DatagramFlow {
         DatagramCounts { sent, echoed, marked, lost, reception }
     }
 
-    /// What the figures say of it, where the receiver has counted what arrived.
-    pub(super) fn figures(&self) -> EndFigures {
+    /// The figures begin; what has come to the receiver before is no part of them.
+    pub(super) fn begin_figures(&mut self) {
+        self.watched = true;
+        self.watch.begin(self.counts());
+    }
+
+    /// What the figures say of it now.
+    pub(super) fn figures(&mut self, now: Time) -> EndFigures {
+        // As of what comes out of pipes, what arrives now is not counted yet.
+        self.land(now.saturating_sub(Time::from_nanos(1)));
         let payload = |bytes: u64, packets: u64| bytes - u64::from(HEADERS) * packets;
         let received = self.reception.received();
         EndFigures {
@@ -200,17 +228,30 @@ impl DatagramFlow {
         }
     }
 
-    /// A datagram of this number, sent at `sent`, has arrived `now`, marked `ce` or not. Gives its one-way delay.
-    fn on_arrival(&mut self, (sent, number): (Time, u32), ce: bool, path: &FlowPath, now: Time) -> Time {
-        let delay = now - sent + (path.base_rtt / 2).saturating_sub(self.links_delay);
-        let number = self.reception.on_datagram(number, delay);
-        self.miss();
-        self.marked += u64::from(ce);
+    /// A datagram of this number, sent at `sent`, has crossed the links `now`.
+    fn on_arrival(&mut self, (sent, number): (Time, u32), packet: &Packet, path: &FlowPath, now: Time) {
+        self.crossed.count(packet);
+        let rest = (path.base_rtt / 2).saturating_sub(self.links_delay);
+        let last = self.landing.back().map_or(Time::ZERO, |last| last.at);
+        self.landing.push_back(Landing { at: last.max(now + rest), delay: now - sent + rest, number, packet: *packet });
         if let Some(feedback) = &mut self.feedback {
+            let (number, ce) = (self.reception.number(number), packet.has(Packet::CE));
             feedback.arrivals.push(Arrival { number, at: now, ce });
             feedback.due = feedback.due.min(now + feedback.interval);
         }
-        delay
+        self.land(now);
+    }
+
+    /// Counts what has come to the receiver up to a time.
+    fn land(&mut self, until: Time) {
+        while self.landing.front().is_some_and(|first| first.at <= until) {
+            let Some(Landing { delay, number, packet, .. }) = self.landing.pop_front() else { break };
+            self.received.count(&packet);
+            self.reception.on_datagram(number, delay);
+            self.miss();
+            self.marked += u64::from(packet.has(Packet::CE));
+            self.watch.book(delay, self.watched);
+        }
     }
 }
 
@@ -258,14 +299,12 @@ impl World {
             return self.on_datagram_back(packet, out);
         }
         let (i, now) = (packet.flow as usize, self.now);
-        let (path, watched) = (self.network.flow_paths[i], self.flows[i].watched);
+        let path = self.network.flow_paths[i];
         let Some(flow) = self.datagram_flow(packet.flow) else { return };
-        flow.received.count(packet);
         let Message::Datagram { sent, number } = flow.in_flight.remove(packet.payload.key() as usize) else {
             panic!("a report where data goes to: {packet:?}")
         };
-        let delay = flow.on_arrival((sent, number), packet.has(Packet::CE), &path, now);
-        flow.watch.book(delay, watched);
+        flow.on_arrival((sent, number), packet, &path, now);
         if flow.echoes {
             let (echo, flags) = (Message::Datagram { sent, number }, Packet::ACK | flow.codepoint);
             out.ack(flow.packet(packet.flow, echo, packet.size, flags, now), now, &path);

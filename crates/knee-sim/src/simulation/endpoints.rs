@@ -28,6 +28,9 @@ impl World {
             }
             self.note_ecn(receiver, packet, path, out);
         }
+        if receiver.flushes_before(packet) {
+            self.reply(receiver, packet.flow, path, out);
+        }
         if receiver.on_data(packet, self.now, &self.receiver_config, path.base_rtt) {
             self.reply(receiver, packet.flow, path, out);
         }
@@ -36,7 +39,7 @@ impl World {
     #[cold]
     fn answer_syn(&mut self, receiver: &Receiver, packet: &Packet, path: &FlowPath, out: &mut impl Outbox) {
         self.syns -= 1;
-        let flags = Packet::ACK | Packet::SYN | receiver.ecn().of_syn_ack();
+        let flags = Packet::ACK | Packet::SYN | receiver.ecn().of_syn_ack(packet);
         let Payload::Data { tsval: tsecr, .. } = packet.payload else { panic!("no SYN: {packet:?}") };
         let answer = Reply { seq: 0, tsecr, flags }.packet(packet.flow, self.now);
         out.ack(Packet { size: SYN_SIZE, ..answer }, self.now, path);

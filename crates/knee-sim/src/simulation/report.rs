@@ -58,18 +58,16 @@ impl World {
         }
         self.flows[i as usize].watched = true;
         if let Some(flow) = self.datagram_flow(i) {
-            flow.watch.begin(flow.counts());
+            flow.begin_figures();
         }
     }
 
     fn end_figures(&mut self, i: u32) {
         let counts = self.counts(i);
         self.fold_rtt(i);
-        self.flows[i as usize].watched = false;
         self.record.end_figures(i as usize, counts);
-        if let Some(flow) = self.datagram_flow(i) {
-            flow.watch.end(flow.counts());
-        }
+        // Datagrams that are under way as their flow stops are still received or lost.
+        self.flows[i as usize].watched = self.flows[i as usize].watched && self.datagram_flow(i).is_some();
     }
 
     /// Folds the interval's RTT samples, and adds them to the figures, if those are being taken.
@@ -320,7 +318,9 @@ impl World {
         let mut output = self.record.output(self.now, last, &mut self.network.links, flows);
         for (i, figures) in (0..).zip(&mut output.flows) {
             if let Some(flow) = self.datagram_flow(i) {
-                figures.datagrams = Some(flow.watch.figures(&flow.counts(), flow.echoes()));
+                let datagrams = flow.watch.figures(&flow.counts(), flow.echoes());
+                figures.lost_packets = datagrams.lost;
+                figures.datagrams = Some(datagrams);
                 figures.cwnd_mean_packets = None;
             }
         }

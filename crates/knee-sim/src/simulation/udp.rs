@@ -43,22 +43,21 @@ impl UdpFlow {
         }
     }
 
-    /// Packets that came to the receiver.
+    /// Packets that have crossed the links to the receiver.
     pub(super) const fn received(&self) -> &Received {
         match self {
             #[cfg(feature = "quic")]
             Self::Quic(flow) => &flow.received,
-            Self::Datagrams(flow) => &flow.received,
+            Self::Datagrams(flow) => &flow.crossed,
         }
     }
 
     /// What the figures say now.
-    #[cfg_attr(not(feature = "quic"), expect(unused_variables, reason = "datagrams have no window to integrate"))]
     pub(super) fn figures(&mut self, now: Time) -> EndFigures {
         match self {
             #[cfg(feature = "quic")]
             Self::Quic(flow) => flow.figures(now),
-            Self::Datagrams(flow) => flow.figures(),
+            Self::Datagrams(flow) => flow.figures(now),
         }
     }
 

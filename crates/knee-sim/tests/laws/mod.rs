@@ -124,7 +124,8 @@ fn capacities(spec: &Value, at: f64) -> Vec<(usize, bool, f64)> {
         let most =
             spec["links"].as_array().into_iter().flatten().filter_map(|l| l["overhead"].as_f64()).fold(0.0, f64::max);
         let scale = (SMALLEST + most) / (SMALLEST + overhead);
-        let overdraft = if link["burst"].is_null() { 0.0 } else { (FULL + overhead) * 8.0 };
+        // A bucket starts full, and may be overdrawn by a packet.
+        let overdraft = link["burst"].as_f64().map_or(0.0, |burst| (burst + FULL + overhead) * 8.0);
         let forward = bits(spec, i, &link["capacity"], overhead, at) + overdraft;
         all.push((i, false, forward * scale));
         if !link["reverse"].is_null() {

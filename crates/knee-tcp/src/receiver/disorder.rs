@@ -13,6 +13,8 @@ pub(super) const MAX_RECENT: usize = 4;
 const DUP_ACK_THRESHOLD: u32 = 3;
 /// SACKs compressed into one at the most (tcp_comp_sack_nr).
 const MAX_COMPRESSED: u32 = 44;
+/// SACK blocks that an ACK is sure to carry, beside a D-SACK and with some ACKs lost (TCP_SACK_BLOCKS_EXPECTED).
+const BLOCKS_EXPECTED: usize = 2;
 
 /// A range of segments, from the first to before the second.
 pub type Range = (u64, u64);
@@ -71,6 +73,8 @@ pub struct Disorder {
     /// SACKs that wait to be sent as one.
     pub(super) compressed: u32,
     dup_acks: u32,
+    /// The next segment is not acknowledged: it made the compressed SACK leave.
+    pub(super) flushed: bool,
     /// The segment that was expected while they were counted.
     dup_acks_at: u64,
     /// What the receiver does that an honest one does not. It is here since honest receivers do not look here.
@@ -123,6 +127,14 @@ impl Disorder {
         }
         self.compressed += 1;
         false
+    }
+
+    /// Whether the compressed SACK leaves before a segment beyond the gap is taken: that segment would push a block out
+    /// of those that are sure to be reported (`tcp_sack_new_ofo_skb`).
+    pub(super) fn flushes(&self, seq: u64) -> bool {
+        self.compressed > 0
+            && self.recent.len() >= BLOCKS_EXPECTED
+            && self.recent[..BLOCKS_EXPECTED].iter().all(|r| seq + 1 < r.0 || r.1 < seq)
     }
 
     /// Puts a segment beyond the gap into the ranges and the SACK blocks; false: it has come before.

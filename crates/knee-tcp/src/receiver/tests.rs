@@ -79,6 +79,37 @@ fn after_three_duplicates_sacks_are_compressed() {
     assert_eq!(answer(&mut receiver).1, [(17, 37)]);
 }
 
+/// What leaves as `seqs` come, each with `flushes_before` first.
+fn flush(receiver: &mut Receiver, seqs: impl IntoIterator<Item = u64>) -> Vec<Vec<Range>> {
+    let mut sent = Vec::new();
+    for seq in seqs {
+        if receiver.flushes_before(&data(seq)) {
+            sent.push(answer(receiver).1);
+        }
+        sent.extend(feed(receiver, [seq]).into_iter().map(|answer| answer.1));
+    }
+    sent
+}
+
+#[test]
+fn a_block_beyond_the_second_makes_the_compressed_sack_leave() {
+    // tcp_sack_new_ofo_skb. The three duplicates that leave at once, then segments with a gap between each.
+    let mut receiver = settled();
+    flush(&mut receiver, [17, 18, 19]);
+    // The second block opens: nothing is lost yet.
+    assert!(flush(&mut receiver, [21, 22]).is_empty());
+    assert_eq!(flush(&mut receiver, [24]), [[(21, 23), (17, 20)]]);
+    // The ACK that left was that of 24, so neither a count nor a timer runs; with the next one they do.
+    assert_eq!(receiver.compressed_at, Time::MAX);
+    assert!(flush(&mut receiver, [26]).is_empty());
+    assert_eq!(receiver.compressed_at, Time::from_millis(2));
+    assert_eq!(flush(&mut receiver, [28]), [[(26, 27), (24, 25), (21, 23)]]);
+    // A block among the first two grows without it, one behind them does not.
+    assert!(flush(&mut receiver, [29, 27]).is_empty());
+    assert_eq!(flush(&mut receiver, [20]), [[(26, 30), (24, 25), (21, 23)]]);
+    assert_eq!(answer(&mut receiver).1, [(20, 23), (26, 30), (24, 25)]);
+}
+
 #[test]
 fn at_each_gap_three_duplicates_leave_at_once() {
     // TCP_FASTRETRANS_THRESH, counted anew as the next segment expected is another one.
@@ -306,6 +337,31 @@ proptest! {
                 answer(&mut receiver);
             }
             prop_assert_eq!(receiver.delivered_bytes(), came.len() as u64 * u64::from(MSS));
+        }
+    }
+
+    /// Without lost ACKs the sender learns of all that came before the newest ACK, however many gaps there are.
+    #[test]
+    fn every_segment_is_reported(
+        lost in 0.0f64..0.5, coins in prop::collection::vec(0.0f64..1.0, 300), timers in any::<u64>()
+    ) {
+        let mut receiver = settled();
+        let (mut came, mut told) = (BTreeSet::new(), BTreeSet::new());
+        for ((seq, coin), i) in (17u64..).zip(coins).zip(0u32..) {
+            if coin < lost {
+                continue;
+            }
+            let before = came.clone();
+            if receiver.flushes_before(&data(seq)) {
+                told.extend(answer(&mut receiver).1.into_iter().flat_map(|(start, end)| start..end));
+                prop_assert_eq!(&told, &before);
+            }
+            came.insert(seq);
+            let timer = (timers >> (i % 64)) & 1 == 1;
+            if arrives(&mut receiver, seq, &CONFIG) || (timer && receiver.on_compressed_sack()) {
+                told.extend(answer(&mut receiver).1.into_iter().flat_map(|(start, end)| start..end));
+                prop_assert_eq!(&told, &came);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::layout::{self, Field};
 use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::btf::Btf;
-use libbpf_rs::{Linker, MapCore, MapType, ObjectBuilder, OpenObject, PrintLevel};
+use libbpf_rs::{Linker, MapCore, MapType, Object, ObjectBuilder, OpenObject, PrintLevel};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 /// Where `const volatile` variables lie.
-const TUNABLES: &str = ".rodata";
+pub const TUNABLES: &str = ".rodata";
 /// The pinned link that keeps an algorithm registered.
 const LINK: &str = "link";
 /// The pinned section of the tunables, with what was set.
@@ -25,6 +25,9 @@ const OPERATIONS: &str = "tcp_congestion_ops";
 const DISCIPLINES: [&str; 2] = ["Qdisc_ops", "bpf_struct_ops_Qdisc_ops"];
 /// Operations that are left out on kernels without them, because they then call another one (knee_bpf.h).
 const OPTIONAL: [&str; 1] = ["cwnd_event_tx_start"];
+
+/// The verifier's log has statistics and nothing else.
+const LOG_STATISTICS: u32 = 4;
 
 /// What libbpf has to say, the verifier's reasons among it.
 static SAID: Mutex<String> = Mutex::new(String::new());
@@ -44,7 +47,7 @@ pub fn finish(compiled: &Path, object: &Path) -> Result<()> {
 /// The tunables of an object with their values as compiled.
 pub fn tunables(object: &Path) -> Result<BTreeMap<String, i128>> {
     let fields = layout::section(&layout::btf(object)?, TUNABLES);
-    let open = open(object)?;
+    let open = open(object, PrintLevel::Warn)?;
     let section = open.maps().find(|map| is_tunables(map.name()));
     let memory = section.as_ref().and_then(|map| map.initial_value()).unwrap_or_default();
     Ok(fields.iter().map(|field| (field.name.clone(), field.read(memory))).collect())
@@ -55,17 +58,7 @@ pub fn load(object: &Path, pin: &Path, settings: &[(String, i64)]) -> Result<()>
     if pin.exists() {
         bail!("{} is there already; unload it first", pin.display());
     }
-    let btf = layout::btf(object)?;
-    let fields = layout::section(&btf, TUNABLES);
-    let kernel = Btf::from_vmlinux().context("the kernel has no type information")?;
-    let [operations, registered] = DISCIPLINES;
-    if layout::exists(&btf, operations) && !layout::exists(&kernel, registered) {
-        bail!("the kernel has no BPF queue disciplines ({registered}): they take Linux 6.16 with CONFIG_NET_SCH_BPF");
-    }
-    let mut open = open(object)?;
-    set(&mut open, &fields, settings)?;
-    leave_out(&mut open, &btf, &kernel);
-    let mut loaded = open.load().map_err(|error| refused(&error, "the kernel does not take the program"))?;
+    let mut loaded = checked(object, settings, PrintLevel::Warn, 0)?;
     let mut operations = loaded
         .maps_mut()
         .find(|map| map.map_type() == MapType::StructOps)
@@ -90,6 +83,41 @@ pub fn load(object: &Path, pin: &Path, settings: &[(String, i64)]) -> Result<()>
     })
 }
 
+/// Number of instructions that the verifier of this kernel follows in each program of an object, which is not registered.
+pub fn verify(object: &Path, settings: &[(String, i64)]) -> Result<BTreeMap<String, u64>> {
+    checked(object, settings, PrintLevel::Debug, LOG_STATISTICS)?;
+    let said = SAID.lock().map(|said| said.clone()).unwrap_or_default();
+    let mut counts = BTreeMap::new();
+    let mut program = None;
+    for line in said.lines() {
+        if let Some(rest) = line.strip_suffix(" -- BEGIN PROG LOAD LOG --") {
+            program = rest.rsplit('\'').nth(1).map(str::to_owned);
+        } else if let Some(rest) = line.strip_prefix("processed ") {
+            let count = rest.split(' ').next().and_then(|word| word.parse().ok());
+            counts.extend(program.take().zip(count));
+        }
+    }
+    Ok(counts)
+}
+
+/// An object that the kernel has verified, with `settings`.
+fn checked(object: &Path, settings: &[(String, i64)], print: PrintLevel, log: u32) -> Result<Object> {
+    let btf = layout::btf(object)?;
+    let fields = layout::section(&btf, TUNABLES);
+    let kernel = Btf::from_vmlinux().context("the kernel has no type information")?;
+    let [operations, registered] = DISCIPLINES;
+    if layout::exists(&btf, operations) && !layout::exists(&kernel, registered) {
+        bail!("the kernel has no BPF queue disciplines ({registered}): they take Linux 6.16 with CONFIG_NET_SCH_BPF");
+    }
+    let mut open = open(object, print)?;
+    set(&mut open, &fields, settings)?;
+    leave_out(&mut open, &btf, &kernel);
+    for mut program in open.progs_mut() {
+        program.set_log_level(log);
+    }
+    open.load().map_err(|error| refused(&error, "the kernel does not take the program"))
+}
+
 /// Takes an algorithm out of the kernel. The maps go last, for they are what a later call would look for.
 pub fn unload(pin: &Path) -> Result<()> {
     for name in [LINK, DEFAULTS].into_iter().chain(MAPS) {
@@ -101,8 +129,8 @@ pub fn unload(pin: &Path) -> Result<()> {
     fs::remove_dir(pin).with_context(|| format!("{} cannot be removed", pin.display()))
 }
 
-fn open(object: &Path) -> Result<OpenObject> {
-    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, line| {
+fn open(object: &Path, print: PrintLevel) -> Result<OpenObject> {
+    libbpf_rs::set_print(Some((print, |_, line| {
         if let Ok(mut said) = SAID.lock() {
             said.push_str(&line);
         }

@@ -2,7 +2,7 @@
 
 use crate::layout;
 use crate::load::{self, DEFAULTS};
-use crate::shown::pinned;
+use crate::shown::{btf, pinned};
 use anyhow::{Context, Result, anyhow};
 use libbpf_rs::{MapCore, MapFlags};
 use std::fs;
@@ -13,8 +13,8 @@ pub const OPTIONS: &str = "knee_cocoa_options";
 
 /// Sets options of an interface of this network namespace: those that it has with `settings`, or with `replace` the defaults
 /// with them. A discipline that is there takes them with its next packet.
-pub fn set(object: &Path, pin: &Path, ifindex: u32, settings: &[(String, i64)], replace: bool) -> Result<()> {
-    let fields = layout::structure(&layout::btf(object)?, OPTIONS)?;
+pub fn set(pin: &Path, ifindex: u32, settings: &[(String, i64)], replace: bool) -> Result<()> {
+    let fields = layout::structure(&btf(pin)?, OPTIONS)?;
     let (options, version) = (pinned(pin, "options")?, pinned(pin, "version")?);
     let key = key([namespace()?, ifindex]);
     if replace && settings.is_empty() {
@@ -43,8 +43,8 @@ fn key(interface: [u32; 2]) -> Vec<u8> {
     interface.map(u32::to_ne_bytes).concat()
 }
 
-/// The options as the discipline was loaded: they are all there is in the section of the tunables.
-fn defaults(pin: &Path) -> Result<Vec<u8>> {
+/// The section of the tunables as an algorithm was loaded; a discipline has its options there and nothing else.
+pub fn defaults(pin: &Path) -> Result<Vec<u8>> {
     let memory = pinned(pin, DEFAULTS)?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)?;
     memory.ok_or_else(|| anyhow!("{} has no defaults", pin.display()))
 }

@@ -1,9 +1,11 @@
 //! What a loaded algorithm shows: the connections of a congestion control, the disciplines and flows of a queue discipline.
 
 use crate::layout::{self, Field};
+use crate::load::{DEFAULTS, TUNABLES};
 use crate::options::{self, OPTIONS};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use libbpf_rs::btf::Btf;
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -16,7 +18,7 @@ const DISCIPLINES: &str = "qdiscs";
 const QDISCS: [(&str, &str); 2] = [(DISCIPLINES, "knee_cocoa_qdisc"), ("flows", "knee_cocoa_flow")];
 
 /// The integers of a structure by name.
-type Row = BTreeMap<String, i128>;
+pub type Row = BTreeMap<String, i128>;
 
 /// What there is to see.
 #[derive(Serialize)]
@@ -29,14 +31,14 @@ pub enum Shown {
 }
 
 /// Offset and size of each member of what a connection shows, in bytes, by name.
-pub fn layout(object: &Path) -> Result<BTreeMap<String, (usize, usize)>> {
-    let fields = layout::structure(&layout::btf(object)?, CONNECTION)?;
+pub fn layout(pin: &Path) -> Result<BTreeMap<String, (usize, usize)>> {
+    let fields = layout::structure(&btf(pin)?, CONNECTION)?;
     Ok(fields.iter().map(|field| (field.name.clone(), field.place())).collect())
 }
 
 /// What a loaded algorithm shows.
-pub fn show(object: &Path, pin: &Path) -> Result<Shown> {
-    let btf = layout::btf(object)?;
+pub fn show(pin: &Path) -> Result<Shown> {
+    let btf = btf(pin)?;
     if layout::exists(&btf, CONNECTION) {
         return Ok(Shown::Connections(rows(&btf, pin, "connections", CONNECTION)?));
     }
@@ -75,6 +77,21 @@ fn rows(btf: &Btf<'_>, pin: &Path, map: &str, structure: &str) -> Result<Vec<Row
 
 fn row(fields: &[Field], memory: &[u8]) -> Row {
     fields.iter().map(|field| (field.name.clone(), field.read(memory))).collect()
+}
+
+/// The tunables of a loaded algorithm with the values that it was loaded with.
+pub fn values(pin: &Path) -> Result<Row> {
+    let memory = options::defaults(pin)?;
+    Ok(row(&layout::section(&btf(pin)?, TUNABLES), &memory))
+}
+
+/// The type information of a loaded algorithm, as the kernel has it: that of the programs which use its tunables.
+pub fn btf(pin: &Path) -> Result<Btf<'static>> {
+    let tunables = pinned(pin, DEFAULTS)?.info()?.info.id;
+    let maps = ProgInfoQueryOptions::default().include_map_ids(true);
+    let program = ProgInfoIter::with_query_opts(maps).find(|program| program.map_ids.contains(&tunables));
+    let program = program.ok_or_else(|| anyhow!("no program of {} is in the kernel", pin.display()))?;
+    Ok(Btf::from_prog_id(program.id)?)
 }
 
 /// A map of a loaded algorithm.

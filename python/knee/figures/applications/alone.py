@@ -1,7 +1,9 @@
 """How long a transfer takes alone on an empty path, to which slowdown compares it.
 
-The simulator transfers sizes of a grid, four per doubling, each alone on the scenario's links with the flow's
-congestion control, on a connection of its own. Between them the time is linear in the size.
+The simulator transfers sizes of a grid, each alone on the scenario's links with the flow's congestion control, on a
+connection of its own. The grid has every number of packets up to 100, and 16 sizes per doubling beyond. A transfer
+takes at least as long as that of the next smaller size there, and its rest takes its time on the slowest link.
+Between two sizes another round trip may begin, so a line between their times would be above what some take.
 
 A single draw of anything random would make a baseline by which others may look fast. So links lose and delay nothing at
 random there: a link model is a wire at its rate, which none exceeds, and where a rate or an RTT changes, the best value
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
     from knee.figures.applications.histogram import Floats
     from knee.scenario.model import Scenario
 
-#: Sizes of the grid per doubling.
-_PER_DOUBLING = 4
+#: Payload of a packet, bytes; up to so many packets each number is in the grid; and its sizes per doubling beyond.
+_PAYLOAD, _EACH, _PER_DOUBLING = 1448, 100, 16
 #: A path's lone transfer that takes longer than this has no time, s.
 _LONGEST_S = 10_000
 
@@ -47,17 +49,25 @@ def times_s(scenario: Scenario, group: int, sizes: Floats) -> Floats | None:
     flow = scenario.flows[group]
     if isinstance(flow.cc, Named) or not len(sizes):
         return None
-    told = json.dumps(_alone(scenario, group), sort_keys=True)
-    low, high = (round(_PER_DOUBLING * math.log2(max(float(x), 1.0))) for x in (sizes.min(), sizes.max()))
-    grid = sorted({max(1, round(2 ** (k / _PER_DOUBLING))) for k in range(low - 1, high + 2)})
-    if len(unique := np.unique(sizes)) <= len(grid):
-        grid = [int(size) for size in unique]
+    lone = _alone(scenario, group)
+    told = json.dumps(lone, sort_keys=True)
     digest = hashlib.sha256(told.encode()).digest()
-    known = [_known(told, digest, max(size, 1)) for size in grid]
-    if None in known:
+    grid, unique = {_smaller(float(size)) for size in sizes}, {max(int(size), 1) for size in sizes}
+    exact = len(unique) <= len(grid)
+    known = {size: _known(told, digest, size) for size in sorted(unique if exact else grid)}
+    if None in known.values():
         return None
-    times: Floats = np.interp(sizes, np.array(grid, dtype=np.float64), np.array(known, dtype=np.float64))
-    return times
+    begun = np.array([max(int(size), 1) if exact else _smaller(float(size)) for size in sizes])
+    rates = [lone["links"][i]["capacity"].get("rate", math.inf) for i in lone["flows"][0]["path"]]
+    rest: Floats = np.maximum(sizes - begun, 0.0) * 8 / min(rates)
+    return np.array([known[int(size)] for size in begun], dtype=np.float64) + rest
+
+
+def _smaller(size: float) -> int:
+    """The greatest size of the grid that is no greater, bytes: of up to 100 packets that whose last has one byte."""
+    if size <= _EACH * _PAYLOAD:
+        return max(0, math.ceil(size / _PAYLOAD) - 1) * _PAYLOAD + 1
+    return math.floor(2 ** (math.floor(_PER_DOUBLING * math.log2(size)) / _PER_DOUBLING))
 
 
 def _alone(scenario: Scenario, group: int) -> dict[str, Any]:

@@ -71,8 +71,8 @@ class Seen:
                 _complete(self.output["flows"][int(number)], marks)
         for number, of in self._applications.items():
             if applications.uses_datagrams(of.flow):
-                window = applications.window_ns(scenario, number)
-                self.output["flows"][number] |= Datagrams(of).figures(window)
+                begin_ns, stop_ns = applications.window_ns(scenario, number)
+                self.output["flows"][number] |= Datagrams(of).figures((begin_ns, scenario.duration), stop_ns)
             else:
                 # The switch sees no timers.
                 self.output["flows"][number]["timeouts"] = None

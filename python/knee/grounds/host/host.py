@@ -13,7 +13,7 @@ from typing import Any
 from tomli_w import dumps
 
 from knee.errors import RunError
-from knee.figures.metrics import summary
+from knee.figures.summary import summary
 from knee.grounds.ground import Progress
 from knee.grounds.host import plan, refuse
 from knee.grounds.host.figures import Seen
@@ -23,7 +23,7 @@ from knee.results.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec
 from knee.system import abilities, extras
-from knee.system.missing import Missing, linux
+from knee.system.missing import AS_ROOT, Missing, linux
 
 
 class Host:
@@ -45,7 +45,7 @@ class Host:
         if lacks:
             return lacks
         if not abilities.is_root():
-            lacks.append(Missing("not root", "sudo knee run ... --ground host"))
+            lacks.append(Missing("not root", f"{AS_ROOT} run ... --ground host"))
         if not Path("/dev/net/tun").exists():
             lacks.append(Missing("no /dev/net/tun", "sudo modprobe tun, or use a kernel with CONFIG_TUN"))
         if not Path("/proc/self/ns/net").exists():
@@ -60,7 +60,7 @@ class Host:
         told = from_dict({"duration": "200 ms", "link": {"rate": "10 Mbit/s"}, "flows": [flow]})
         result = self.measure(told)[0]
         if not result.output["packets"]:
-            raise RunError("The switch delivers no packets; sudo knee run hello --ground host --debug shows more.")
+            raise RunError(f"The switch delivers no packets; {AS_ROOT} run hello --ground host --debug shows more.")
         late = result.switch["late_p99_us"]
         controls = ", ".join(refuse.available())
         return (

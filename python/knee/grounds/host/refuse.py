@@ -14,6 +14,7 @@ from knee.own import Named
 from knee.scenario.model import Flow, Scenario, Tcp
 from knee.scenario.registry import HONEST, congestion_controls
 from knee.scenario.spec import spec
+from knee.system.missing import AS_ROOT
 
 #: The algorithms of this kernel, including those loaded as BPF.
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -104,11 +105,16 @@ def _flow(flow: Flow) -> None:
     if flow.cc not in (here := available()):
         accepted = f"expected one of {', '.join(here)}"
         if flow.cc in loadable():
-            accepted += f", or first: sudo knee linux load {flow.cc}"
+            accepted += f", or first: {AS_ROOT} linux load {flow.cc}"
         raise Refused(f"the running kernel has no {flow.cc}", accepted, key="cc")
     entry = congestion_controls()[flow.cc]
-    has = bpf.values(flow.cc) if flow.cc in loadable() else {name: p.default for name, p in entry.params.items()}
+    has = {name: param.default for name, param in entry.params.items()}
+    known = bpf.values(flow.cc) if flow.cc in loadable() else has
+    has |= known
     for name, value in flow.cc_params.items():
+        if value != has[name] and name not in known:
+            found = f"only the simulator's {flow.cc} has it, not the running kernel's"
+            raise Refused(found, "leave it out", key=f"cc_params.{name}")
         if value != has[name]:
             shown = entry.params[name].text(has[name])
             found = f"{entry.params[name].text(value)} differs from the running kernel's {flow.cc}"

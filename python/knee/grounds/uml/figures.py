@@ -68,7 +68,8 @@ def output(
             if uses_datagrams(flow):
                 datagrams = Datagrams(seen[number])
                 edges = [round(edge * 1e9) for edge in _run_window(topology, rows)]
-                figures |= datagrams.figures(window_ns(scenario, number))
+                begin_ns, stop_ns = window_ns(scenario, number)
+                figures |= datagrams.figures((begin_ns, scenario.duration), stop_ns)
                 figures["delivered_bytes"] = datagrams.payload((edges[0], edges[1]))
             else:
                 figures |= _connections(last[number], rows.histograms.get(number, _EMPTY))

@@ -13,7 +13,7 @@ from typing import Any
 from tomli_w import dumps
 
 from knee.errors import RunError
-from knee.figures.metrics import summary
+from knee.figures.summary import summary
 from knee.grounds import applications, programs
 from knee.grounds.ground import Progress
 from knee.grounds.uml import confine, figures, process, refuse
@@ -48,6 +48,9 @@ class Uml:
         """The tools that build, where there is no kernel yet; and the kernel."""
         if other := linux():
             return other
+        if not tools.suits():
+            # Of another processor the launcher's filter would kill every kernel, whoever built it.
+            return tools.missing()
         try:
             built = cache.built()
         except RunError as refused:

@@ -1,9 +1,9 @@
 """Congestion controls and cocoa as BPF: compiles them, loads them into the running kernel, shows and unloads them.
 
 A loaded algorithm is a folder in :data:`PINS`. It stays after the command has ended, until ``unload`` or a restart. Its
-object, its settings and the previous default are in :data:`RECORDS`, which a restart also empties. A command that
-changes either holds a lock, which the loader inherits. If an incomplete algorithm is found while nobody holds the lock,
-a killed command left it.
+settings and the previous default are in :data:`RECORDS`, which a restart also empties. A command that changes either
+holds a lock, which the loader inherits. If an incomplete algorithm is found while nobody holds the lock, a killed
+command left it. Pins without a record are those of the units of the package knee-bpf: they are shown, and left alone.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from knee.results.owned import locked
 from knee.scenario import registry
 from knee.scenario.registry import Param
 from knee.scenario.units import near
-from knee.system import trust
+from knee.system import abilities, trust
 
 #: The files of a loaded algorithm in the two; nothing else is ever removed there.
 _PINNED = ("link", "defaults", "connections", "qdiscs", "flows", "options", "version")
-_RECORDED = ("object", "record.json")
+_RECORDED = ("record.json",)
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
@@ -135,12 +135,11 @@ def _load(name: str, settings: dict[str, str], numbers: dict[str, int], default:
     record = RECORDS / name
     record.mkdir(mode=0o755)
     try:
-        shutil.copy(build.program(name), record / "object")
         note = {"settings": settings, "before": defaults.DEFAULT.read_text().strip() if default else None}
         (record / "record.json").write_text(json.dumps(note))
         changes = [f"--set={key}={value}" for key, value in numbers.items()]
-        arguments = ["load", str(record / "object"), str(PINS / name), *changes]
-        call(build.loader(), arguments, f"{name} was not loaded", lock)
+        arguments = ["load", str(build.program(name)), str(PINS / name), *changes]
+        call(build.loader(), arguments, f"{name} was not loaded (compiled by {build.compiler()})", lock)
     except BaseException:
         shutil.rmtree(record, ignore_errors=True)
         raise
@@ -166,6 +165,11 @@ def _unload(name: str) -> int:
     if name not in trust.folders(PINS):
         names = [*(each.name for each in loaded()), *(each.name for each in disciplines())]
         raise InputError(f"{name} is not loaded; {', '.join(names) or 'nothing'} is.")
+    if not _is_recorded(name):
+        raise InputError(
+            f"{name} was not loaded by knee linux load; sudo systemctl stop knee-bpf@{name} unloads it, or "
+            f"sudo knee-bpf unload {PINS / name}."
+        )
     if name in build.disciplines():
         qdisc.require_unused()
         _forget(name)
@@ -208,8 +212,9 @@ def sweep() -> list[str]:
 
 
 def _sweep() -> list[str]:
-    names = {*trust.folders(PINS), *trust.folders(RECORDS)} & {*build.algorithms(), *build.disciplines()}
-    halves = sorted(name for name in names if not _whole(name))
+    known = (*build.algorithms(), *build.disciplines())
+    pinned = trust.folders(PINS)
+    halves = [name for name in trust.folders(RECORDS) if name in known and not (name in pinned and _whole(name))]
     for name in halves:
         _restore_default(name)
         _forget(name)
@@ -219,8 +224,12 @@ def _sweep() -> list[str]:
 def _whole(name: str) -> bool:
     # The maps are pinned after the link.
     last = "version" if name in build.disciplines() else "connections"
-    parts = [*(PINS / name / part for part in ("link", last)), RECORDS / name / "record.json"]
-    return all(part.exists() for part in parts)
+    return _is_recorded(name) and all((PINS / name / part).exists() for part in ("link", last))
+
+
+def _is_recorded(name: str) -> bool:
+    """Whether ``knee linux load`` loaded it, and not the loader alone."""
+    return (RECORDS / name / "record.json").exists()
 
 
 @contextmanager
@@ -239,9 +248,7 @@ def loaded() -> list[Loaded]:
     now = defaults.DEFAULT.read_text().strip()
     names = [name for name in _registered() if name not in build.disciplines()]
     others = defaults.others()
-    return [
-        Loaded(name, _record(name).get("settings", {}), name == now, others[name], _connections(name)) for name in names
-    ]
+    return [Loaded(name, _settings(name), name == now, others[name], _connections(name)) for name in names]
 
 
 def disciplines() -> list[Discipline]:
@@ -252,7 +259,8 @@ def disciplines() -> list[Discipline]:
 
 
 def _registered() -> list[str]:
-    return [name for name in trust.folders(PINS) if (PINS / name / "link").exists()]
+    known = (*build.algorithms(), *build.disciplines())
+    return [name for name in trust.folders(PINS) if name in known and (PINS / name / "link").exists()]
 
 
 def remaining() -> dict[str, int]:
@@ -266,9 +274,18 @@ def remaining() -> dict[str, int]:
 def values(name: str) -> dict[str, registry.Value]:
     """All parameter values of a loaded algorithm, or its defaults if it is not loaded."""
     params = modules.declared(name)
-    set_ = _record(name).get("settings", {})
-    given = {key: params[key].parse(_value(params[key], text)) for key, text in set_.items()}
+    given = {key: params[key].parse(_value(params[key], text)) for key, text in _settings(name).items()}
     return {key: param.default for key, param in params.items()} | given
+
+
+def _settings(name: str) -> dict[str, str]:
+    """What was set when an algorithm was loaded: as given, or as the kernel has it where nothing is on record."""
+    if _is_recorded(name) or not abilities.is_root() or name not in _registered():
+        return dict(_record(name).get("settings", {}))
+    if name in build.disciplines():
+        return {}
+    numbers = json.loads(call(build.loader(), ["values", str(PINS / name)], f"the settings of {name} cannot be read"))
+    return modules.settings(name, numbers)
 
 
 def shown(name: str) -> dict[str, Any] | None:
@@ -281,7 +298,7 @@ def shown(name: str) -> dict[str, Any] | None:
     pin = PINS / name / "connections"
     if name not in trust.folders(PINS) or not pin.exists():
         return None
-    layout = call(build.loader(), ["layout", str(RECORDS / name / "object")], f"what {name} shows cannot be read")
+    layout = call(build.loader(), ["layout", str(PINS / name)], f"what {name} shows cannot be read")
     return {"pin": str(pin), "layout": json.loads(layout)}
 
 
@@ -332,7 +349,7 @@ def _record(name: str) -> dict[str, Any]:
 
 def _connections(name: str) -> list[Connection]:
     phases = registry.congestion_controls()[name].phases
-    shown = call(build.loader(), ["show", str(RECORDS / name / "object"), str(PINS / name)], f"{name} shows nothing")
+    shown = call(build.loader(), ["show", str(PINS / name)], f"{name} shows nothing")
     connections = []
     for entry in json.loads(shown):
         words = [entry[f"remote_{i}"].to_bytes(4, sys.byteorder) for i in range(4)]

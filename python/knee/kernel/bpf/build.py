@@ -1,8 +1,8 @@
-"""Compiles the BPF programs and their loader, and reports what compiling and loading need.
+"""The BPF programs and their loader: those of a wheel, or compiled here; and what compiling and loading need.
 
-Both are cached under a key of all their inputs, in the user's cache. With ``sudo knee ...``, the compilers still run as
-that user, and their output is copied to a folder that only root can write to. So root never runs a program that another
-user could have put into a cache.
+What is compiled is cached under a key of all its inputs, in the user's cache. With ``sudo knee ...``, the compilers
+still run as that user, and their output is copied to a folder that only root can write to. So root never runs a program
+that another user could have put into a cache.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 #: The sources.
 HERE = Path(__file__).resolve().parents[1] / "sources" / "bpf"
+#: What a wheel has: the loader, the programs, and by what these were compiled. A checkout has no such folder.
+PREBUILT = Path(__file__).with_name("prebuilt")
+_COMPILER = "compiler"
 #: Where root keeps compiled programs under ``sudo``.
 ROOTS_STORE = Path("/var/cache/knee/bpf")
 #: Headers and libraries, and the Debian packages that have them.
@@ -37,6 +41,8 @@ _FILES = {
     "/usr/include/zlib.h": "zlib1g-dev",
 }
 _PROGRAMS = {"clang": "clang", "gcc": "gcc", "make": "make", "pkg-config": "pkg-config"}
+#: The compiler, unless a test tries another one.
+CLANG = "clang"
 _FLAGS = ("-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-ffreestanding", "-target", "bpf", "-mcpu=v3")
 _BTF = Path("/sys/kernel/btf/vmlinux")
 _JIT = Path("/proc/sys/net/core/bpf_jit_enable")
@@ -82,14 +88,23 @@ def kernel_of_disciplines() -> list[Missing]:
     return [Missing("the kernel has no BPF queue disciplines", mend)]
 
 
+def is_prebuilt() -> bool:
+    """Whether this installation has the programs and the loader, so that nothing is compiled."""
+    return PREBUILT.is_dir()
+
+
 def packages() -> list[str]:
     """The Debian packages that would have to be installed to compile here."""
+    if is_prebuilt():
+        return []
     lacking = [package for program, package in _PROGRAMS.items() if shutil.which(program) is None]
     return lacking + [package for file, package in _FILES.items() if not Path(file).exists()]
 
 
 def compilers() -> list[Missing]:
-    """What is missing to compile."""
+    """What is missing to compile; nothing where that was done before."""
+    if is_prebuilt():
+        return []
     names = " ".join(packages())
     lacking = [Missing(f"no {names.replace(' ', ', ')}", f"sudo apt-get install {names}")] if names else []
     if shutil.which("cargo", path=_path()) is None:
@@ -105,7 +120,21 @@ def require(lacking: Iterable[Missing], failed: str) -> None:
 
 
 def program(name: str) -> Path:
-    """The object file of an algorithm or a queue discipline, compiled if it is not cached.
+    """The object file of an algorithm or a queue discipline, compiled if no wheel and no cache has it.
+
+    Raises:
+        RunError: it does not compile.
+    """
+    return _packaged(f"{name}.bpf.o") if is_prebuilt() else compiled(name, CLANG)
+
+
+def compiler() -> str:
+    """By what the programs are compiled, for people."""
+    return _packaged(_COMPILER).read_text().strip() if is_prebuilt() else _first_line([CLANG, "--version"])
+
+
+def compiled(name: str, clang: str) -> Path:
+    """The object file that a compiler makes of an algorithm or a queue discipline.
 
     Raises:
         RunError: it does not compile.
@@ -113,23 +142,25 @@ def program(name: str) -> Path:
     folder = HERE / "qdisc" if name in disciplines() else HERE
     headers = [*folder.glob("*.h"), *(HERE.parent / "include").glob("**/*.h")]
     source = folder / f"{name}.bpf.c"
-    key = _digest([source, *sorted(headers)], [_first_line(["clang", "--version"])])
+    key = _digest([source, *sorted(headers)], [_first_line([clang, "--version"])])
     place = _trusted(_store() / f"{name}-{key}.o")
     if not place.is_file():
         with _workshop() as folder:
-            compiled, finished = folder / "compiled.o", folder / "finished.o"
-            _run(["clang", *_FLAGS, f"-I{HERE.parent / 'include'}", f"-I{_multiarch()}", "-c", source, "-o", compiled])
-            _run([loader(), "finish", compiled, finished])
+            made, finished = folder / "compiled.o", folder / "finished.o"
+            _run([clang, *_FLAGS, f"-I{HERE.parent / 'include'}", f"-I{_multiarch()}", "-c", source, "-o", made])
+            _run([loader(), "finish", made, finished])
             _keep(finished, place, 0o644)
     return place
 
 
 def loader() -> Path:
-    """The program that loads objects, compiled if it is not cached, which takes a minute.
+    """The program that loads objects, compiled if no wheel and no cache has it, which takes a minute.
 
     Raises:
         RunError: it does not compile here.
     """
+    if is_prebuilt():
+        return _packaged("knee-bpf")
     folder = HERE / "loader"
     sources = sorted([folder / "Cargo.toml", folder / "Cargo.lock", *folder.glob("src/*.rs")])
     place = _trusted(_store() / f"knee-bpf-{_digest(sources, [_first_line(['cargo', '--version'])])}")
@@ -147,6 +178,15 @@ def loader() -> Path:
             ]
             _run([*cargo, "--target-dir", target])
             _keep(target / "release" / "knee-bpf", place, 0o755)
+    return place
+
+
+def _packaged(name: str) -> Path:
+    """A file of the wheel, which root is about to use: the owner of the installation runs as root here anyway."""
+    owners = (Path(__file__).stat().st_uid, Path(sys.prefix).stat().st_uid)
+    place = trust.trusted(PREBUILT / name, "install the wheel anew", owners)
+    if not place.is_file():
+        raise RunError(f"{place} is missing, which the wheel had; install it anew.")
     return place
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from knee.errors import RunError
 #: The file system of pinned BPF objects, and our folder in it.
 BPFFS = Path("/sys/fs/bpf")
 PINS = BPFFS / "knee"
-#: The objects and settings of what is loaded.
+#: The settings of what is loaded.
 RECORDS = Path("/run/knee/bpf")
 
 
@@ -24,10 +25,14 @@ def call(loader: Path, arguments: list[str], failed: str, *kept: int) -> str:
 
 
 #: Number of the verifier's last lines that an error shows; the reason is at the end.
-_LAST_LINES = 12
+_LAST_LINES = 6
+#: What libbpf puts around them, and the verifier's statistics.
+_FRAME = re.compile(
+    r"^-- (BEGIN|END)|^libbpf: (failed to load object|prog .*: failed to load)|^(processed|stack depth) |^verification"
+)
 
 
 def _reason(said: str) -> str:
-    lines = [line.strip() for line in said.strip().splitlines() if line.strip()]
+    lines = [line.strip() for line in said.splitlines() if line.strip() and not _FRAME.search(line)]
     first, rest = lines[:1], lines[1:]
     return " / ".join(first + rest[-_LAST_LINES:]) + "."

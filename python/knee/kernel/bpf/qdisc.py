@@ -13,6 +13,7 @@ from knee.kernel.bpf import build, loader
 from knee.kernel.options import attributes, parameters
 from knee.scenario.registry import Param, Value
 from knee.system import trust
+from knee.system.missing import AS_ROOT
 
 #: The program, and the kind of queue discipline that the kernel has by it.
 NAME, KIND = "cocoa", "cocoa_bpf"
@@ -40,7 +41,7 @@ def options(given: Mapping[str, Value]) -> dict[str, int]:
 def require_loaded() -> None:
     """Raises an error unless ``knee linux load`` has loaded the program."""
     if NAME not in trust.folders(loader.PINS):
-        raise RunError(f"{KIND} is not loaded; sudo knee linux load {NAME} does it.")
+        raise RunError(f"{KIND} is not loaded; {AS_ROOT} linux load {NAME} does it.")
 
 
 def set_options(index: int, numbers: Mapping[str, int], *, replace: bool) -> None:
@@ -92,7 +93,7 @@ def require_unused() -> None:
 
 
 def _places() -> list[str]:
-    return [str(loader.RECORDS / NAME / "object"), str(loader.PINS / NAME)]
+    return [str(loader.PINS / NAME)]
 
 
 def _namespace() -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from knee.figures.metrics import jain, loss
+from knee.figures.metrics import loss, share
 from knee.figures.register import PAIR
 from knee.scenario import registry
 
@@ -32,13 +32,12 @@ def row(summary: dict[str, Any], queue: str) -> dict[str, Any]:
     """The row of one run's summary."""
     known = registry.congestion_controls()
     flows, link = summary["flows"], summary["links"][0]
-    rates = [flow["throughput_mbps"] for flow in flows]
     losses = [loss([flow]) for flow in flows]
     made: dict[str, Any] = {
         "queue": queue,
         "seed": summary["seed"],
-        "share": rates[0] / sum(rates) if sum(rates) > 0 else None,
-        "jain": jain(rates),
+        "share": share(summary, 0, "received_bytes"),
+        "jain": summary["run"]["jain"],
         "rtt_inflation": _over(flows[0]["rtt_mean_ms"], flows[0]["base_rtt_ms"]),
         "loss": losses[0],
         "utilization": link["utilization"],
@@ -70,11 +69,12 @@ def from_sweep(sweep: Sweep, queue: str) -> pl.DataFrame:
     """The table of a sweep over the algorithms of the two flows, in the order of its runs."""
     flows = sweep.flows.sort("run", "flow").collect().partition_by("run", maintain_order=True)
     links = {row["run"]: row for row in sweep.links.collect().iter_rows(named=True)}
-    seeds = dict(sweep.runs.select("run", "seed").collect().iter_rows())
+    runs = {row["run"]: row for row in sweep.runs.collect().iter_rows(named=True)}
     rows = []
     for pair in flows:
-        run = pair["run"][0]
-        rows.append(row({"seed": seeds[run], "flows": pair.to_dicts(), "links": [links[run]]}, queue))
+        run = runs[pair["run"][0]]
+        about = {"seed": run["seed"], "flows": pair.to_dicts(), "links": [links[run["run"]]], "run": run}
+        rows.append(row(about, queue))
     return pl.DataFrame(rows, schema={name: kind for name, (kind, _) in COLUMNS.items()})
 
 

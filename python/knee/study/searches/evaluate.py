@@ -9,6 +9,7 @@ from typing import Any
 from knee.errors import KneeError
 from knee.figures.register import RUN
 from knee.study import engine
+from knee.study.estimate import packets
 from knee.study.sweeps import work
 from knee.study.sweeps.definition import Definition
 from knee.study.sweeps.work import Part, Task, assignment
@@ -93,6 +94,6 @@ class Evaluator:
 def _work(definition: Definition, point: Any) -> float:
     """Estimated packets of a run; none where its scenario is refused, which the run will say."""
     try:
-        return engine.packets(definition.scenario(point))
+        return packets(definition.scenario(point))
     except KneeError:
         return 0.0

@@ -8,26 +8,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from knee.figures.register import RUN
+from knee.figures.same import SAME_SEEDS
+from knee.figures.student import quantile_of_t
 from knee.study.sweeps.dataset import collected
 
 if TYPE_CHECKING:
     from knee.study.sweeps import Sweep
-
-#: The 97.5 % quantiles of Student's t distribution for 1 to 30 degrees of freedom (two-sided 95 %; any table has them),
-#: and the normal distribution's for more.
-STUDENT = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131),
-    *(2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
-NORMAL = 1.960
-
-#: Why seeds may give the same figures.
-SAME_SEEDS = "only loss, jitter and randomised algorithms depend on the seed"
-
-
-def quantile_of_t(freedom: int) -> float:
-    """The two-sided 95 % quantile of Student's t for ``freedom`` degrees of freedom, 1 or more."""
-    return STUDENT[freedom - 1] if freedom <= len(STUDENT) else NORMAL
 
 
 def averaged(sweep: Sweep, runs: pl.DataFrame) -> pl.DataFrame:
@@ -63,19 +49,21 @@ def _means(rows: pl.DataFrame, keys: Sequence[str], *counts: pl.Expr) -> pl.Data
     # Over seeds alone there is one point; a group by nothing is not possible.
     grouped = rows.group_by(list(keys) or [pl.lit(0).alias("all")], maintain_order=True)
     points = grouped.agg(pl.col("run").min(), *counts, *means, *spreads, *known)
-    table = pl.Series([None, None, *STUDENT], dtype=pl.Float64)
-
-    def quantile(count: pl.Expr) -> pl.Expr:
-        within = pl.lit(table).gather(count.clip(upper_bound=len(table) - 1).cast(pl.UInt32))
-        return pl.when(count >= len(table)).then(NORMAL).otherwise(within)
-
     halves = [
-        (pl.col(f"{name} half") * quantile(pl.col(f"{name} count")) / pl.col(f"{name} count").sqrt()).alias(
+        (pl.col(f"{name} half") * _quantile(pl.col(f"{name} count")) / pl.col(f"{name} count").sqrt()).alias(
             f"{name} half"
         )
         for name in RUN
     ]
     return points.with_columns(halves).drop([f"{name} count" for name in RUN])
+
+
+def _quantile(count: pl.Expr) -> pl.Expr:
+    """Student's quantile for means of so many values; null for fewer than two."""
+    return count.map_batches(
+        lambda counts: pl.Series([quantile_of_t(n - 1) if n > 1 else None for n in counts], dtype=pl.Float64),
+        return_dtype=pl.Float64,
+    )
 
 
 def remarks(sweep: Sweep, most: int) -> list[str]:

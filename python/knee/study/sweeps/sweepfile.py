@@ -36,7 +36,7 @@ from knee.own import name_of, named_in, replaced, told_apart
 from knee.scenario import Scenario, expressions, from_dict
 from knee.scenario.loading import beside, tables
 from knee.scenario.overrides import apply, blamed, by_index, undoes
-from knee.study.engine import packets as estimated_packets
+from knee.study.estimate import packets as estimated_packets
 from knee.study.sections import Sampling, checked, said
 from knee.study.sections import Sweep as Section
 from knee.study.shipped import SWEEPS

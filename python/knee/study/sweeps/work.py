@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 from knee import _core, own
 from knee.errors import InputError, KneeError, RunError, in_a_line
 from knee.figures.applications.figures import Tables, concern
-from knee.figures.metrics import summary
 from knee.figures.rows import SAMPLE, from_bytes
-from knee.grounds.sim import simulate, unrepeatable
+from knee.figures.summary import summary
+from knee.grounds import sim
 from knee.results.manifest import fingerprint
 from knee.scenario import Scenario, from_dict, marks
 from knee.scenario.overrides import put
 from knee.scenario.remarks import remarks
-from knee.study.sweeps.table import figures, flow_rows, link_rows
+from knee.study.sweeps.table import flow_rows, link_rows
 
 if TYPE_CHECKING:
     from knee.study.engine import Look
@@ -151,7 +151,7 @@ def perform(task: Task, look: Look | None = None) -> Part:
         else:
             remarks = "\n".join(told.get("remarks", ())) or None
             about |= {"error": None, "packets": told["packets"], "wall_s": told["wall_s"], "remarks": remarks}
-            part.runs.append(about | figures(told))
+            part.runs.append(about | told["run"])
             part.flows += [{"run": assigned.run} | row for row in flow_rows(told)]
             part.links += [{"run": assigned.run} | row for row in link_rows(told)]
             part.series += series
@@ -180,14 +180,14 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str,
     ground = task.ground or scenario.run.ground
     if ground != "sim" or task.folder is not None:
         return _elsewhere(task, assigned, scenario, ground, progress), []
-    raw = simulate(scenario, progress)
+    raw = sim.simulate(scenario, progress)
     rows = from_bytes(raw.tables["samples"], SAMPLE)
     rows = rows[rows["flow"] < len(raw.ccs)]
     samples = {"t_s": rows["t_s"], "flow": rows["flow"] + 1, "throughput_mbps": rows["throughput_mbps"]}
     # They are frames, which would take several times as long as all else of a short run.
     tables = Tables.of(scenario, raw.tables, raw.link_names) if concern(scenario) else None
     told = summary(scenario, "sim", raw.output, samples, raw.wall_s, tables)
-    told["remarks"] = [*remarks(scenario), *marks.warnings(scenario, told), *unrepeatable(scenario)]
+    told["remarks"] = [*remarks(scenario), *marks.warnings(scenario, told), *sim.remarks(scenario)]
     if not task.series:
         return told, []
     names = raw.output["event_names"]

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from knee import _core
 from knee.figures import compared
 from knee.figures.register import Figure
+from knee.figures.student import quantile_of_t
 from knee.results.result import Result
-from knee.study.sweeps.points import quantile_of_t
 from knee.view import pages
 from knee.view.compare.charts import MOST_RUNS, charts
 from knee.view.compare.variants import Difference, Variant, difference, known, variants

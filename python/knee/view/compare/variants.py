@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from knee.figures.register import RUN, Figure
+from knee.figures.student import quantile_of_t
 from knee.results.result import Result
 from knee.scenario import traces
-from knee.study.sweeps.points import quantile_of_t
-from knee.study.sweeps.table import figures
 
 #: Longest name of a variant, characters; a longer one is replaced by the name of its folder.
 _LONGEST = 40
@@ -123,7 +122,7 @@ def variants(
     grouped = {values: _once(own, results) for values, own in grouped.items()}
     names = _names([dict(zip(differing, values, strict=True)) for values in grouped], folders, list(grouped.values()))
     made = [
-        Variant(name, [results[i] for i in own], [folders[i] for i in own], [figures(results[i].summary) for i in own])
+        Variant(name, [results[i] for i in own], [folders[i] for i in own], [results[i].summary["run"] for i in own])
         for name, own in zip(names, grouped.values(), strict=True)
     ]
     values = [

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from knee.figures.metrics import loss
+from knee.figures.run import QUEUE_LINK
 from knee.view.numbers import count_word, delay_unit, missing, number
 
 MAX_NAMED = 3
@@ -16,14 +16,13 @@ MIN_TRANSFERS = 8
 def headline(summary: Mapping[str, Any]) -> str:
     """For example: `Two lola flows on bottleneck: 99.1 % utilization, Jain 0.999, no loss`."""
     parts = [
-        *_links(summary["links"]),
+        *_links(summary),
         *_fairness(summary),
-        *_delay(summary),
+        *_delay(summary["run"], len(summary["links"]) > 1),
         *_completion(summary),
-        _loss(summary["flows"]),
+        _loss(summary),
     ]
-    timeouts = sum(flow.get("timeouts") or 0 for flow in summary["flows"])
-    if timeouts:
+    if timeouts := int(summary["run"]["timeouts"]):
         parts.append(f"{number(timeouts)} timeout" + ("s" if timeouts > 1 else ""))
     return f"{_who(summary)}: {', '.join(parts)}."
 
@@ -46,17 +45,12 @@ def _who(summary: Mapping[str, Any]) -> str:
     return f"{who[0].upper()}{who[1:]} on {where}"
 
 
-def _busiest(links: list[Mapping[str, Any]]) -> Mapping[str, Any]:
-    return max(links, key=lambda link: link.get("utilization") or 0.0)
-
-
-def _links(links: list[Mapping[str, Any]]) -> list[str]:
-    known = [link for link in links if not missing(link.get("utilization"))]
-    if not known:
+def _links(summary: Mapping[str, Any]) -> list[str]:
+    links, most = summary["links"], summary["run"]["utilization"]
+    if missing(most):
         return []
-    busiest = _busiest(known)
-    of = f" of {busiest['link']}" if len(links) > 1 else ""
-    return [f"{100 * busiest['utilization']:.1f} % utilization{of}"]
+    of = next(f" of {link['link']}" for link in links if link["utilization"] == most) if len(links) > 1 else ""
+    return [f"{100 * most:.1f} % utilization{of}"]
 
 
 def _fairness(summary: Mapping[str, Any]) -> list[str]:
@@ -70,11 +64,11 @@ def _fairness(summary: Mapping[str, Any]) -> list[str]:
     return [f"Jain {link['jain']:.3f} on {link['link']}" for link in shared] if len(shared) <= MAX_NAMED else []
 
 
-def _delay(summary: Mapping[str, Any]) -> list[str]:
-    """The mean queueing delay of the busiest link."""
-    links = summary["links"]
-    delay = _busiest(links).get("queue_delay_mean_ms") if links else None
-    return [] if missing(delay) else [f"mean queueing delay {number(delay, 2)} ms"]
+def _delay(run: Mapping[str, Any], several: bool) -> list[str]:
+    """The mean queueing delay of the slowest queue, and which that is where there are several."""
+    if missing(delay := run["queue_delay_mean_ms"]):
+        return []
+    return [f"mean queueing delay {number(delay, 2)} ms" + (f" at {run[QUEUE_LINK]}" if several else "")]
 
 
 def _completion(summary: Mapping[str, Any]) -> list[str]:
@@ -88,9 +82,8 @@ def _completion(summary: Mapping[str, Any]) -> list[str]:
     return [f"half of {number(len(times))} transfers done within {half}, 99 % within {most}"]
 
 
-def _loss(flows: list[Mapping[str, Any]]) -> str:
-    lost = sum(flow.get("lost_packets") or 0 for flow in flows)
+def _loss(summary: Mapping[str, Any]) -> str:
+    lost, part = sum(flow.get("lost_packets") or 0 for flow in summary["flows"]), summary["run"]["loss"]
     if lost == 0:
         return "no loss"
-    part = loss(flows)
     return f"{number(lost)} packets lost" if part is None else f"{number(100 * part, 2)} % loss"

@@ -10,7 +10,6 @@ import polars as pl
 from knee.papers import drawing
 from knee.papers.items import Value
 from knee.papers.paper import Drawing, Results
-from knee.study.sweeps.table import figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 def measured(results: Results, wanted: Mapping[str, tuple[str, str]]) -> dict[str, Value]:
     """Figures of runs, as a sweep has them: for each quantity the run and the figure."""
-    return {name: figures(results[run].summary)[figure] for name, (run, figure) in wanted.items()}
+    return {name: results[run].summary["run"][figure] for name, (run, figure) in wanted.items()}
 
 
 def panels(caption: str, rows: Sequence[tuple[str, str, Mapping[str, str]]]) -> Drawing:

@@ -10,7 +10,6 @@ import polars as pl
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
-from knee.study.sweeps.table import figures
 from knee.view.palette import INK, OKABE_ITO
 from knee.view.sweep.pictures import front
 
@@ -64,7 +63,7 @@ def _name(which: str, rate: str, rtt: str) -> str:
 
 
 def _mean(results: Results, which: str, figure: str) -> float:
-    found = [figures(results[_name(which, rate, rtt)].summary)[figure] for rate in _RATES for rtt in _RTTS]
+    found = [results[_name(which, rate, rtt)].summary["run"][figure] for rate in _RATES for rtt in _RTTS]
     return float(sum(found) / len(found))
 
 

@@ -1,0 +1,91 @@
+//! Bursts after idle time: what a congestion control knows of a path must not make it slower than knowing nothing.
+
+use crate::networks::{MS, S, flow, link, spec};
+use knee_sim::Simulation;
+use proptest::prelude::*;
+use serde_json::json;
+
+/// A path, and the bursts that one flow sends over it.
+#[derive(Clone, Debug)]
+struct Path {
+    rate: u64,
+    rtt: u64,
+    /// What the buffer holds, and a burst brings, as what is in flight on the path.
+    buffer: f64,
+    burst: f64,
+    /// From the last acknowledgement of a burst to the next one, ns.
+    idle: u64,
+}
+
+const BURSTS: usize = 8;
+
+impl Path {
+    /// Bytes in flight that fill the link, at least 20 packets.
+    fn product(&self) -> f64 {
+        (self.rate as f64 * self.rtt as f64 / 8e9).max(30_000.0)
+    }
+
+    /// How long each burst took, s.
+    fn times(&self, cc: &str, transport: &str) -> Vec<f64> {
+        let burst = self.burst * self.product();
+        let mut flow = flow(cc, self.rtt, 0, 0);
+        flow["transport"] = json!(transport);
+        flow["traffic"] = json!({"kind": "declared", "name": "bursts", "params": {
+            "period": {"time": self.idle}, "burst": {"bytes": burst as u64}, "waits": {"bool": true}
+        }});
+        let drain = burst * 8.0 / self.rate as f64;
+        // Whatever takes ten times as long at each burst is slow enough to be seen.
+        let duration =
+            (BURSTS as f64 * (10.0 * drain + 10.0 * self.rtt as f64 / 1e9 + self.idle as f64 / 1e9)).min(300.0);
+        let duration = (duration * 1e9) as u64;
+        flow["stop"] = json!(duration);
+        let link = link(self.rate, &json!({"bytes": (self.buffer * self.product()) as u64}));
+        let spec = serde_json::from_value::<knee_sim::Spec>(spec(duration, &[link], &[flow])).unwrap();
+        let (_, rows) = Simulation::new(&spec).unwrap().run().unwrap();
+        rows.completions.iter().take(BURSTS).map(|burst| burst.t_s - burst.started_s).collect()
+    }
+}
+
+prop_compose! {
+    fn any_path()(
+        // Evenly over the orders of magnitude: 3 to 100 Mbit/s, 5 to 150 ms, 0.3 to 10 s.
+        (rate, rtt, idle) in (0.5..2.0, 0.7..2.2, -0.5..1.0),
+        buffer in 1.0..3.0,
+        burst in 4.0..30.0,
+    ) -> Path {
+        let ns = |exponent: f64, unit: u64| (f64::powf(10.0, exponent) * unit as f64) as u64;
+        Path { rate: ns(rate, 1_000_000), rtt: ns(rtt, MS), buffer, burst, idle: ns(idle, S) }
+    }
+}
+
+/// How much longer than the slower of its first burst and CUBIC's a later one may take: no more than what the least
+/// threshold of RFC 2861, three quarters of the window, and a decrease of that by a third come to.
+const BOUND: f64 = 1.5;
+
+/// Of these a later burst may take longer, and why.
+const SLOWER: [(&str, f64); 0] = [];
+
+fn holds(path: &Path, transport: &str) {
+    let least = path.times("cubic", transport)[0];
+    let mut failed = Vec::new();
+    for entry in knee_cc::registry() {
+        let bound = SLOWER.iter().find(|(name, _)| *name == entry.name).map_or(BOUND, |(_, bound)| *bound);
+        let times = path.times(entry.name, transport);
+        // What does not get through its first burst in the time has not known the path yet.
+        let Some((first, later)) = times.split_first() else { continue };
+        let worst = later.iter().copied().fold(0.0, f64::max) / first.max(least);
+        if worst > bound {
+            failed.push(format!("{}: {worst:.2}, bursts of {times:.2?} s, CUBIC's first {least:.2}", entry.name));
+        }
+    }
+    assert!(failed.is_empty(), "{path:?} over {transport}:\n{}", failed.join("\n"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 0, ..ProptestConfig::with_cases(12) })]
+
+    #[test]
+    fn a_burst_after_idle_time_takes_hardly_longer_than_the_first(path in any_path()) {
+        holds(&path, "tcp");
+    }
+}

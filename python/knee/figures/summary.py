@@ -1,0 +1,69 @@
+"""The form of ``summary.json``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from knee.figures import FORMAT, run
+from knee.figures.applications.figures import Tables, add
+from knee.figures.metrics import Samples, fairness
+from knee.scenario.commands import PROGRAM_CC
+from knee.scenario.spec import span
+
+if TYPE_CHECKING:
+    from knee.scenario.model import Scenario
+
+
+def summary(
+    scenario: Scenario,
+    ground: str,
+    output: dict[str, Any],
+    samples: Samples,
+    wall_s: float,
+    tables: Tables | None = None,
+) -> dict[str, Any]:
+    """``summary.json``, names and units as in the contract.
+
+    Args:
+        scenario: what ran.
+        ground: where it ran.
+        output: the figures of the ground, in the form of the core's.
+        samples: the time series.
+        wall_s: how long it took.
+        tables: its other rows, where it has traffic or probes.
+    """
+    labels = iter(scenario.labels)
+    figures = iter(output["flows"])
+    flows: list[dict[str, Any]] = []
+    for flow in scenario.flows:
+        for i in range(flow.count):
+            about = {
+                "flow": len(flows) + 1,
+                "label": next(labels),
+                # What adapts the rate of a video call is part of its traffic.
+                "cc": getattr(flow.traffic, "controller", flow.cc),
+                "transport": flow.transport if flow.program is None else PROGRAM_CC,
+                "direction": flow.direction,
+                "start_s": span(scenario, flow, i)[0] / 1e9,
+                "base_rtt_ms": flow.rtt / 1e6,
+            }
+            if flow.bytes is not None:
+                about["bytes"] = flow.bytes
+            flows.append(about | {k: v for k, v in next(figures).items() if k != "common_throughput_mbps"})
+    told = {
+        "format": FORMAT,
+        "name": scenario.name,
+        "title": scenario.title,
+        "ground": ground,
+        "seed": scenario.seed,
+        "duration_s": scenario.duration / 1e9,
+        "wall_s": wall_s,
+        "packets": output["packets"],
+        "window_s": output["window_s"],
+        "flows": flows,
+        "links": output["links"],
+        "fairness": fairness(scenario, output, samples),
+    }
+    if tables is not None:
+        add(told, scenario, figures, tables)
+    return told | {"run": run.figures(told)}
