@@ -95,14 +95,20 @@ def test_names_differ_and_other_peoples_folders_stay(scenario: Make, tmp_path: P
         batch.run([job], tmp_path)
 
 
-def test_classes_in_python_are_refused(scenario: Make, tmp_path: Path) -> None:
+def test_a_class_is_run_again_where_something_that_it_uses_has_changed(scenario: Make, tmp_path: Path) -> None:
+    part = {"kept": 0.5}
+
     class BatchedOwn(knee.CongestionControl):
-        """Does nothing of its own."""
+        def on_loss(self, signal: str, now: float, control: Any) -> None:
+            control.ssthresh = max(control.cwnd * part["kept"], 2)
 
     link = {"rate": "10 Mbit/s", "limit": "50 packets"}
-    mine = from_dict(scenario(link=link, flows=[{"cc": BatchedOwn, "rtt": "20 ms"}]))
-    with pytest.raises(knee.InputError, match="is a Python class"):
-        batch.run([batch.Job("own", mine)], tmp_path)
+    job = batch.Job("own", from_dict(scenario(link=link, flows=[{"cc": BatchedOwn, "rtt": "20 ms"}])))
+    (folder,) = batch.run([job], tmp_path)
+    assert folder is not None
+    assert batch.is_done(job, folder)
+    part["kept"] = 0.9
+    assert not batch.is_done(job, folder)
 
 
 def test_an_interruption_leaves_finished_results_and_nothing_else(scenario: Make, tmp_path: Path) -> None:

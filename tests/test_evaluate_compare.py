@@ -172,21 +172,63 @@ def test_a_baseline_fails_where_a_verdict_is_worse(
     (tmp_path / "base.json").write_text(json.dumps(data))
     assert main([*asked, "--baseline", "base.json"]) == 0
     assert capsys.readouterr().err == ""
-    (tmp_path / "slow.py").write_text(SLOW)
-    slow = ["slow.py:Slow", "--allow-code", "--baseline", "base.json"]
-    assert main(["evaluate", *slow, *asked[2:]]) == 1
+    mine = ["evaluate", "mine.py:Mine", "--allow-code", *asked[2:]]
+    (tmp_path / "mine.py").write_text(MINE.format(body="pass"))
+    assert main([*mine, "--json"]) == 0
+    (tmp_path / "mine.json").write_text(capsys.readouterr().out)
+    (tmp_path / "mine.py").write_text(MINE.format(body="control.cwnd = 10"))
+    assert main([*mine, "--baseline", "mine.json"]) == 1
     said = capsys.readouterr().err
     assert "wired/two-flows/utilization was passes, now worse than every deployed one" in said
 
 
-SLOW = """
+MINE = """
 import knee
 
 
-class Slow(knee.CongestionControl):
+class Mine(knee.CongestionControl):
     def on_ack(self, ack, control):
-        control.cwnd = 10
+        super().on_ack(ack, control)
+        {body}
 """
+
+
+@pytest.mark.parametrize(
+    ("base", "said"),
+    [
+        ({"name": "cubic"}, "it is of cubic, and this one of reno"),
+        ({"against": ["bbr3"]}, "it is against bbr3, and this one against cubic"),
+        ({"seeds": 3}, "it is with seeds = 3, and this one with seeds = 1"),
+        ({"quick": False}, "it is without --quick, and this one with --quick"),
+    ],
+)
+def test_a_baseline_of_another_kind_is_refused_by_what_differs_before_anything_runs(
+    base: dict[str, Any],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    alike = {"name": "reno", "flow": {"cc": "reno"}, "against": ["cubic"], "seeds": 1, "quick": True}
+    (tmp_path / "base.json").write_text(as_json(replace(evaluation(ONE), **(alike | base))))
+    asked = ["evaluate", "reno", "--against", "cubic", "--quick", "--seeds", "1", "--baseline", "base.json"]
+    assert main(asked) == 2
+    assert f"base.json is another evaluation: {said}. Expected" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("before", [Verdict.PASSES, Verdict.LOOK, Verdict.WORSE])
+def test_a_baseline_fails_where_a_figure_is_missing(before: Verdict, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is missing where its criterion was not asked for, and where it no longer applies."""
+    first = evaluation(replace(ONE, verdict=before), replace(ONE, key="bufferbloat/other/rtt"))
+    with pytest.raises(typer.Exit):
+        _hold(first, evaluation(replace(ONE, verdict=before)), Path("base.json"))
+    assert "1 figure of base.json is missing here, as where --only differs: buff" in capsys.readouterr().err
+    gone = replace(ONE, verdict=Verdict.NOT_APPLICABLE, values=[])
+    with pytest.raises(typer.Exit):
+        _hold(first, evaluation(gone, first.criteria[0].checks[1]), Path("base.json"))
+    assert f"was {before.value}, now not applicable" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

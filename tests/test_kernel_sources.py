@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -60,15 +59,12 @@ flows = [{ cc = "CC", rtt = "20 ms" }, { cc = "reno", rtt = "20 ms" }]
 
 
 @pytest.fixture
-def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A module's source beside a scenario that names it; forgotten afterwards, since files of one name are one file."""
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A module's source beside a scenario that names it."""
     monkeypatch.chdir(tmp_path)
-    before = dict(own._classes)
     (tmp_path / "tcp_gentle.c").write_text(SOURCE)
     (tmp_path / "one.toml").write_text(SCENARIO.replace("CC", "tcp_gentle.c"))
-    yield tmp_path / "tcp_gentle.c"
-    own._classes.clear()
-    own._classes.update(before)
+    return tmp_path / "tcp_gentle.c"
 
 
 def error(capsys: pytest.CaptureFixture[str]) -> str:
@@ -101,7 +97,6 @@ def test_a_module_does_what_its_source_says_and_is_kept_in_the_result(source: Pa
     assert knee.open("result").code == {"tcp_gentle.c": SOURCE}
     # The scenario in the result runs again with the source beside it.
     source.unlink()
-    own._classes.clear()
     again = knee.run("result/scenario.toml", allow_code=True)
     assert again.samples.equals(result.samples)
 

@@ -148,7 +148,7 @@ def test_two_files_of_one_name_are_refused(files: Path, tmp_path: Path) -> None:
     other = tmp_path / source.name
     other.write_text(source.read_text())
     scenario = knee.load(files / "one.toml", allow_code=True).plain()
-    scenario["flows"][1]["cc"] = f"{other}:Glide"
+    scenario["flows"][1] = {"cc": f"{other}:Glide", "rtt": "20 ms"}
     with pytest.raises(knee.ScenarioError, match=f"two files are called {source.name}"):
         knee.run(scenario, allow_code=True)
 

@@ -44,7 +44,7 @@ def _often() -> Iterator[None]:
 @pytest.mark.parametrize(
     "parse",
     [
-        lambda number: own.described("Mine", Mine)["source_sha256"],
+        lambda number: own.described(own.Named("Mine", Mine))["source_sha256"],
         lambda number: expressions.parse(" + ".join(["link.rate", *map(str, range(number, number + 60))])),
     ],
     ids=["class", "expression"],

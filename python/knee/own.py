@@ -23,6 +23,8 @@ A scenario file names a class of a Python file: ``cc = "mine.py:Gentle"``. The f
 
 A class may declare parameters (:mod:`knee.scenario.declared`), which flows set in ``cc_params``.
 
+A scenario holds the class itself (:class:`Named`): names are for people, and two classes may have the same one.
+
 Each flow gets its own instance. Methods change ``control`` in place: ``cwnd`` and ``ssthresh`` in packets, and
 ``pacing_rate`` in bit/s of payload (None for the sender's own rate, 1.2 times ``cwnd / srtt``). The sender does loss
 recovery: it reduces the window to ``ssthresh`` in proportion to what is delivered.
@@ -41,10 +43,12 @@ import linecache
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
@@ -52,7 +56,7 @@ from typing import Any, ClassVar
 
 from knee._core import Ack, Control
 from knee.errors import Refused, RunError, in_a_line
-from knee.system import sudo, syntax, trust
+from knee.system import content, sudo, syntax, trust
 
 #: Prefix of the names that scenarios and results use for classes.
 OWN = "python:"
@@ -154,24 +158,160 @@ def contained() -> Iterator[None]:
                 sys.stdout, os._exit = _uncontained
 
 
-#: Classes used in scenarios, by their names there.
-_classes: dict[str, type[CongestionControl]] = {}
+class Named(str):
+    """The name of a class in a scenario, with the class itself, by which alone it is equal to another such name.
+
+    Attributes:
+        of: the class.
+        file: the Python file that it is of, where the scenario names that.
+    """
+
+    __slots__ = ("file", "of")
+    of: type[CongestionControl]
+    file: _File | None
+
+    def __new__(cls, name: str, of: type[CongestionControl], file: _File | None = None) -> Named:
+        """The name of a class."""
+        made = super().__new__(cls, name)
+        made.of, made.file = of, file
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the text is the same, and the class, where the other one has one."""
+        same = str.__eq__(self, other) if isinstance(other, str) else False
+        return same and (not isinstance(other, Named) or self.of is other.of)
+
+    def __ne__(self, other: object) -> bool:
+        """The opposite."""
+        return not self == other
+
+    __hash__ = str.__hash__
+
+    def __deepcopy__(self, memo: object) -> Named:
+        """Itself: scenarios are copied, classes are not."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By the class, which another process has too; the file stays here."""
+        return Named, (str(self), self.of)
+
+    @property
+    def content(self) -> str:
+        """The digest of what the class does, with all that it uses (:mod:`knee.system.content`)."""
+        if issubclass(self.of, KernelSource):
+            return hashlib.sha256(self.of.text.encode()).hexdigest()
+        if self.file is None:
+            return content.digest(self.of)
+        # Taken once, since a run may change what the file's classes use.
+        if self not in self.file.contents:
+            self.file.contents[self] = content.digest(self.of)
+        return self.file.contents[self]
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The files that have it, by their names beside a scenario; none for a class that no scenario file can name."""
+        if issubclass(self.of, KernelSource):
+            return {str(self): self.of.text}
+        return {} if self.file is None else {self.file.path.name: self.file.source, **self.file.helpers}
+
+
+_naming: ContextVar[Mapping[str, Named]] = ContextVar("naming")
+
+
+@contextmanager
+def naming(names: Iterable[Named]) -> Iterator[None]:
+    """Which classes names stand for within the block, as in plain data that was text for a while."""
+    token = _naming.set({str(name): name for name in names})
+    try:
+        yield
+    finally:
+        _naming.reset(token)
 
 
 def name_of(value: object) -> object:
-    """The name of a class in scenarios, under which it is registered; any other value is returned unchanged."""
+    """The name of a class in scenarios, which has the class with it; any other value is returned unchanged."""
+    if isinstance(value, Named):
+        return value
+    if isinstance(value, str) and (known := _naming.get({}).get(value)) is not None:
+        return known
     if isinstance(value, str) and (named := IN_FILE.fullmatch(value)) is not None:
         return _from_file(named["file"], named["name"])
     if isinstance(value, str) and IN_SOURCE.fullmatch(value) is not None:
         return _from_source(value)
     if isinstance(value, str) and _BUILT.fullmatch(value) is not None:
         raise _built(Path(value))
+    if isinstance(value, str) and value.startswith(OWN):
+        return _only(value)
     if not isinstance(value, type):
         return value
     _check(value)
-    name = OWN + value.__qualname__
-    register(name, value)
-    return name
+    _used.add(value)
+    return Named(OWN + value.__qualname__, value)
+
+
+#: The classes of this process that scenarios were given, which a finding's file names.
+_used: weakref.WeakSet[type[CongestionControl]] = weakref.WeakSet()
+
+
+def _only(name: str) -> str:
+    """The class of a name, where this process has used one of that name; the name itself where it has used none."""
+    found = [each for each in list(_used) if OWN + each.__qualname__ == name]
+    if len(found) > 1:
+        raise Refused(
+            f"{len(found)} classes are called {name.removeprefix(OWN)}", "in Python, give the class itself as cc"
+        )
+    return Named(name, found[0]) if found else name
+
+
+def named_in(data: Any) -> dict[Named, None]:
+    """The classes anywhere in plain data, in order."""
+    if isinstance(data, Named):
+        return {data: None}
+    inner = data.values() if isinstance(data, Mapping) else data if isinstance(data, list | tuple) else ()
+    return {name: None for value in inner for name in named_in(value)}
+
+
+def replaced(data: Any, by: Callable[[Named], str]) -> Any:
+    """Plain data with something else in place of each name of a class."""
+    if isinstance(data, Named):
+        return by(data)
+    if isinstance(data, Mapping):
+        return {key: replaced(value, by) for key, value in data.items()}
+    return [replaced(value, by) for value in data] if isinstance(data, list | tuple) else data
+
+
+def told_apart(names: Iterable[Named]) -> dict[Named, Named]:
+    """Another name for each class that has the name of one before it: ``python:Mine (2)``.
+
+    Raises:
+        Refused: two files of one name have them, which cannot be kept side by side.
+    """
+    files: dict[str, tuple[Path, str]] = {}
+    taken: set[str] = set()
+    other: dict[Named, Named] = {}
+    for name in dict.fromkeys(names):
+        for path, source in _file_of(name):
+            there, same = files.setdefault(path.name, (path, source))
+            if there != path:
+                raise Refused(f"two files are called {path.name}: {there} and {path}", "expected different names")
+            if same != source:
+                raise Refused(f"{path} was changed between two uses of it", "expected one state of it")
+        text, number = str(name), 1
+        while text in taken:
+            number += 1
+            text = f"{name} ({number})"
+        taken.add(text)
+        if text != name:
+            other[name] = Named(text, name.of, name.file)
+    return other
+
+
+def _file_of(name: Named) -> Iterator[tuple[Path, str]]:
+    """The file of a class that a scenario file can name, and what it says."""
+    if issubclass(name.of, KernelSource):
+        yield name.of.path, name.of.text
+    elif name.file is not None:
+        yield name.file.path, name.file.source
 
 
 def _check(value: type) -> None:
@@ -208,15 +348,34 @@ def shown_type(value: object) -> str:
 
 @dataclass(frozen=True)
 class _File:
-    """A Python file that was run: where it is, and what it said."""
+    """A Python file that was run.
+
+    Attributes:
+        path: where it is.
+        source: what it said.
+        module: what it made.
+        helpers: what the modules of its folder said that it imports, by their paths from there.
+        imported: the names of these modules.
+        contents: the digests of its classes that are known.
+    """
 
     path: Path
     source: str
     module: ModuleType
+    helpers: dict[str, str] = field(default_factory=dict)
+    imported: dict[str, str] = field(default_factory=dict)
+    contents: dict[str, str] = field(default_factory=dict)
+
+    def is_current(self, source: str) -> bool:
+        """Whether all still says what it said."""
+        return self.source == source and all(
+            _text(self.path.parent / name) == text for name, text in self.helpers.items()
+        )
 
 
-#: The files of classes, by the file's name.
-_files: dict[str, _File] = {}
+#: The files of classes, by their places; one thread at a time runs them.
+_files: dict[Path, _File] = {}
+_running = threading.RLock()
 _allowed: ContextVar[bool] = ContextVar("allowed", default=False)
 
 
@@ -230,27 +389,21 @@ def code_allowed(allowed: bool) -> Iterator[None]:
         _allowed.reset(token)
 
 
-def _from_file(file: str, name: str) -> str:
+def _from_file(file: str, name: str) -> Named:
     """The name in scenarios of a class of a file, which is run unless it was."""
-    path = Path(file)
-    short = f"{path.name}:{name}"
     if not _allowed.get():
-        if file == path.name and short in _classes:
-            return short
         raise Refused(
             f'it would run the Python file "{file}" on this machine, and files run only where that is allowed',
             "expected --allow-code, or allow_code=True in Python, once you have read it",
         )
-    known = _files.get(path.name)
-    if known is None or path.is_file():
-        known = _run(path, known)
+    with _running:
+        known = _run(Path(file))
     found = getattr(known.module, name, None)
     if not isinstance(found, type):
         there = [each for each, of in vars(known.module).items() if _is_own(of)]
         raise Refused(f'"{file}" has no class {name}', f"there are: {', '.join(there) or 'none'}")
     _check(found)
-    register(short, found)
-    return short
+    return Named(f"{known.path.name}:{name}", found, known)
 
 
 def _is_own(value: object) -> bool:
@@ -268,10 +421,9 @@ class KernelSource(CongestionControl):
     registers: ClassVar[str]
 
 
-def kernel_source(name: str) -> type[KernelSource] | None:
+def kernel_source(name: object) -> type[KernelSource] | None:
     """The source of a kernel module that a scenario names; None for any other congestion control."""
-    found = _classes.get(name)
-    return found if isinstance(found, type) and issubclass(found, KernelSource) else None
+    return name.of if isinstance(name, Named) and issubclass(name.of, KernelSource) else None
 
 
 def kernel_name(cc: str) -> str:
@@ -280,26 +432,23 @@ def kernel_name(cc: str) -> str:
     return cc if source is None else source.registers
 
 
-def _from_source(file: str) -> str:
+#: The C files that were read, by their places.
+_sources: dict[Path, type[KernelSource]] = {}
+
+
+def _from_source(file: str) -> Named:
     """The name in scenarios of a C file, which is read; it is built and loaded where it runs."""
     path = Path(file)
     if not _allowed.get():
-        if file == path.name and kernel_source(file) is not None:
-            return file
         raise Refused(
             f'it would build the kernel module "{file}" and load it in a guest, and files run only where that is '
             "allowed",
             "expected --allow-code, or allow_code=True in Python, once you have read it",
         )
-    known = kernel_source(path.name)
-    if known is not None and file == path.name and not path.is_file():
-        return file
-    where = path.resolve()
-    if known is not None and known.path != where:
-        raise Refused(f"two files are called {path.name}: {known.path} and {where}", "expected different names")
-    text = _read(path, "a C file")
+    where, text = path.resolve(), _read(path, "a C file")
+    known = _sources.get(where)
     if known is not None and known.text == text:
-        return path.name
+        return Named(path.name, known)
     if re.fullmatch(r"[A-Za-z_][\w-]*\.c", path.name) is None:
         raise Refused(f'"{path.name}" is no name of a module', 'expected letters, digits, "_" and "-": tcp_mine.c')
     names = [found["name"] for ops in _OPS.finditer(text) for found in _OPS_NAME.finditer(ops["inside"])]
@@ -309,8 +458,8 @@ def _from_source(file: str) -> str:
         raise Refused(f'"{file}": {found}', accepted)
     keys: dict[str, Any] = {"path": where, "file": path.name, "text": text, "module": path.stem, "registers": names[0]}
     keys["__doc__"] = f"The congestion control {names[0]} of a kernel module."
-    register(path.name, type(path.stem, (KernelSource,), keys))
-    return path.name
+    _sources[where] = type(path.stem, (KernelSource,), keys)
+    return Named(path.name, _sources[where])
 
 
 def _built(path: Path) -> Refused:
@@ -349,72 +498,92 @@ def _read(path: Path, what: str) -> str:
         raise Refused(f'"{path}" cannot be read ({reason})', f"expected {what}") from None
 
 
-def _run(path: Path, known: _File | None) -> _File:
-    """The file at a path, run; not again while it is what it was."""
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
+
+
+def _run(path: Path) -> _File:
+    """The file at a path, run; not again while it is what it was, and so are the modules beside it."""
     where = path.resolve()
-    if known is not None and known.path != where:
-        raise Refused(f"two files are called {path.name}: {known.path} and {where}", "expected different names")
-    source = _read(path, "a Python file")
-    if known is not None and known.source == source:
+    known, source = _files.get(where), _read(path, "a Python file")
+    if known is not None and known.is_current(source):
         return known
-    linecache.checkcache(str(where))
+    linecache.checkcache()
+    _forget_helpers(where.parent)
     title = f"knee_code_{path.stem}"
+    if any(other.module.__name__ == title for place, other in _files.items() if place != where):
+        title += f"_{len(_files)}"
     spec = importlib.util.spec_from_file_location(title, where)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     # inspect, which reads the source of classes, finds their module here.
     sys.modules[title] = module
     try:
+        code = compile(source, str(where), "exec")
         with contained():
-            exec(compile(source, str(where), "exec"), vars(module))
+            exec(code, vars(module))
     except (Exception, SystemExit, GeneratorExit) as error:
         del sys.modules[title]
         raise Refused(f'"{path}" fails as it is run ({in_a_line(error)})', "expected a Python file that runs") from None
-    _files[path.name] = _File(where, source, module)
-    return _files[path.name]
+    _files[where] = _File(where, source, module)
+    for file, name in content.modules(code, "", where.parent).items():
+        if (text := _text(where.parent / file)) is not None:
+            _files[where].helpers[file] = text
+            _files[where].imported[file] = name
+    return _files[where]
 
 
-def sources(names: Iterable[str]) -> dict[str, str]:
-    """The sources of the files, in Python or C, that have these congestion controls, by the file's name."""
-    names = list(names)
-    named = (IN_FILE.fullmatch(name) for name in names)
-    found = {each["file"]: _files[each["file"]].source for each in named if each and each["file"] in _files}
-    return found | {name: of.text for name in names if (of := kernel_source(name)) is not None}
-
-
-def register(name: str, own: type[CongestionControl]) -> None:
-    """Makes a class known by a name, as where a scenario that was made elsewhere uses it."""
-    _classes[name] = own
+def _forget_helpers(folder: Path) -> None:
+    """Makes Python import anew what changed of the modules beside files of classes, or lies beside another file."""
+    for known in _files.values():
+        beside = known.path.parent
+        for file, name in known.imported.items():
+            if beside != folder or _text(beside / file) != known.helpers[file]:
+                there = getattr(sys.modules.get(name), "__file__", None)
+                if there is not None and Path(there).resolve() == beside / file:
+                    del sys.modules[name]
 
 
 class _Absent(CongestionControl):
     """Stands where a result names a class that this process does not have; it cannot run."""
 
 
-def name_absent(names: Iterable[str]) -> None:
-    """Makes names of classes known that are not here, so that the scenario of a result can be read."""
-    for name in names:
-        _classes.setdefault(name, _Absent)
+def absent(names: Iterable[str]) -> list[Named]:
+    """What stands for classes that are not here, so that the scenario of a result can be read (:func:`naming`)."""
+    return [Named(name, _Absent) for name in names]
+
+
+def sources(names: Iterable[Named]) -> dict[str, str]:
+    """The files of some classes that a result can keep: not those of one name that say two things."""
+    each = [item for name in names for item in name.sources.items()]
+    return {file: text for file, text in each if all(text == other for name, other in each if name == file)}
 
 
 def is_absent(name: str) -> bool:
     """Whether a name is of a class that is not here."""
-    return _classes.get(name) is _Absent
+    return isinstance(name, Named) and name.of is _Absent
 
 
-def described(name: str, own: type[CongestionControl]) -> dict[str, Any]:
-    """A class or kernel module as manifests describe it: its file and source digest; None for what cannot be read."""
+def described(name: Named) -> dict[str, Any]:
+    """A class or kernel module as manifests describe it: where it is from, and digests.
+
+    ``source_sha256`` is that of its source alone, None where that cannot be read; ``sha256`` that of all that it uses;
+    ``files`` those of the files that it comes from.
+    """
+    own, files = name.of, {file: hashlib.sha256(text.encode()).hexdigest() for file, text in name.sources.items()}
     if issubclass(own, KernelSource):
-        told = hashlib.sha256(own.text.encode()).hexdigest()
-        return {"name": name, "module": own.module, "registers": own.registers, "source_sha256": told}
+        digest = name.content
+        return {"name": name, "module": own.module, "registers": own.registers, "source_sha256": digest, "files": files}
     try:
-        source, file = syntax.source(own), inspect.getsourcefile(own)
+        source, where = syntax.source(own), inspect.getsourcefile(own)
     except (OSError, TypeError):
-        source, file = None, None
-    digest = None if source is None else hashlib.sha256(source.encode()).hexdigest()
-    return {"name": name, "module": own.__module__, "class": own.__qualname__, "file": file, "source_sha256": digest}
-
-
-def classes() -> dict[str, type[CongestionControl]]:
-    """The classes used in scenarios so far, by name."""
-    return dict(_classes)
+        source, where = None, None
+    digests = {
+        "source_sha256": None if source is None else hashlib.sha256(source.encode()).hexdigest(),
+        "sha256": name.content,
+        "files": files,
+    }
+    return {"name": name, "module": own.__module__, "class": own.__qualname__, "file": where} | digests

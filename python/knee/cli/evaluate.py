@@ -125,7 +125,7 @@ def evaluate(
             options.OUTPUT,
             "--baseline",
             metavar="FILE",
-            help="Exit with 1 if a verdict is worse than in this evaluate.json.",
+            help="Exit with 1 if a verdict of this evaluate.json is now worse or missing.",
         ),
     ] = None,
     compared: Annotated[
@@ -166,6 +166,7 @@ def evaluate(
     if everyone and worst:
         raise InputError("--worst searches for the networks of one algorithm; leave --all away, and name it.")
     from knee.evaluate import criteria, field, place, run, subject
+    from knee.evaluate.compare import unlike
     from knee.evaluate.worst import BUDGET, QUICK_BUDGET
     from knee.grounds import programs
     from knee.own import code_allowed
@@ -189,6 +190,13 @@ def evaluate(
     with code_allowed(allow_code):
         others = subject.deployed(place.DEPLOYED[here.ground] if against is None else against.split(","), here)
         one = None if cc is None else subject.subject(cc, changes or (), here, allow_programs=allow_programs)
+        if before is not None and one is not None:
+            count = seeds or (run.QUICK_SEEDS if quick else run.SEEDS)
+            if told := unlike(before, one.name, [other.name for other in others], count, quick):
+                raise InputError(
+                    f"{baseline} is another evaluation: {'; '.join(told)}. Expected one with the same algorithm and "
+                    "options; --compare shows what differs between any two."
+                )
         name = f"evaluate-{one.folder if one else 'all'}{here.suffix}{'-quick' if quick else ''}"
         where = folder or Path("results") / name
         with Bar("evaluate", where) as bar:
@@ -314,19 +322,24 @@ def _plain(found: Comparison) -> dict[str, Any]:
 
 
 def _hold(before: Evaluation, done: Evaluation, baseline: Path | None) -> None:
-    """Ends with 1 where a verdict is worse than in the baseline."""
+    """Ends with 1 where a verdict is worse than in the baseline, or missing."""
     from knee.evaluate.compare import compare
 
     found = compare(before, done)
     if not found.same and not found.changes:
         raise InputError(f"{baseline} has no figure in common with this evaluation; make one with the same options.")
-    worse = found.regressions
+    worse, gone = found.regressions, found.missing
+    if gone:
+        named = "; ".join(gone[:_MOST]) + (f"; and {len(gone) - _MOST} more" if len(gone) > _MOST else "")
+        have = f"{len(gone)} figure of {baseline} is" if len(gone) == 1 else f"{len(gone)} figures of {baseline} are"
+        complain(f"{have} missing here, as where --only differs: {named}.")
     if worse:
         told = "; ".join(_said(change) for change in worse[:_MOST])
         rest = f"; and {len(worse) - _MOST} more" if len(worse) > _MOST else ""
         verdicts = "verdict is" if len(worse) == 1 else "verdicts are"
         elsewhere = "" if before.place == done.place else f", which ran in {before.place}"
         complain(f"{len(worse)} {verdicts} worse than in {baseline}{elsewhere}: {told}{rest}.")
+    if worse or gone:
         raise typer.Exit(1)
 
 

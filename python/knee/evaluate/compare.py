@@ -88,13 +88,26 @@ def compare(first: Evaluation, second: Evaluation) -> Comparison:
     )
 
 
+def unlike(before: Evaluation, name: str, against: Sequence[str], seeds: int, quick: bool) -> list[str]:
+    """In what an evaluation differs from one that is to be held against it, in words; empty where it is of its kind."""
+    pairs = [
+        (f"of {before.name}", f"of {name}"),
+        (f"against {', '.join(before.against)}", f"against {', '.join(against)}"),
+        (f"with seeds = {before.seeds}", f"with seeds = {seeds}"),
+        ("with --quick" if before.quick else "without --quick", "with --quick" if quick else "without --quick"),
+    ]
+    return [f"it is {theirs}, and this one {ours}" for theirs, ours in pairs if theirs != ours]
+
+
 def _applies(check: Judged) -> bool:
     return check.verdict is not Verdict.NOT_APPLICABLE
 
 
 def _change(before: Judged, after: Judged) -> Change | None:
     if before.verdict is not after.verdict:
-        return Change(before, after, better=after.verdict.rank < before.verdict.rank, verdict=True)
+        # A figure that is gone is not better.
+        better = _applies(after) and after.verdict.rank < before.verdict.rank
+        return Change(before, after, better=better, verdict=True)
     old, new = _costs(before), _costs(after)
     if not old or not new:
         return None

@@ -132,7 +132,7 @@ def subject(name: str, changes: Sequence[str] = (), place: Place = SIM, *, allow
         # A scenario that is written elsewhere finds the file by its whole path.
         flow["cc"] = f"{Path(file['file']).resolve()}:{file['name']}"
     elif IN_SOURCE.fullmatch(str(flow.get("cc"))) is not None:
-        source = kernel_source(Path(flow["cc"]).name)
+        source = kernel_source(name_of(flow["cc"]))
         assert source is not None
         flow["cc"] = str(source.path)
         place.compile(source)

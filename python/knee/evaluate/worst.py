@@ -209,7 +209,7 @@ class Runs:
 
         made = batch.each(list(jobs.values()), use, refused=refused, failed=failed, progress=progress, **self._options)
         self._known |= {key: each for key, each in zip(jobs, made, strict=True) if each is not None}
-        told = {"fingerprint": fingerprint(), "runs": self._known}
+        told = {"fingerprint": fingerprint("evaluate"), "runs": self._known}
         files.write(self._path, json.dumps(told, allow_nan=False) + "\n")
 
 
@@ -220,7 +220,7 @@ def _read(path: Path) -> dict[str, Any]:
         # It only saves runs.
         return {}
     # Those of another program are of no use.
-    same = isinstance(read, dict) and read.get("fingerprint") == fingerprint()
+    same = isinstance(read, dict) and read.get("fingerprint") == fingerprint("evaluate")
     return dict(read["runs"]) if same else {}
 
 

@@ -17,7 +17,7 @@ import polars as pl
 
 from knee.errors import RunError
 from knee.scenario.commands import PROGRAM_CC
-from knee.scenario.registry import Entry, flow_controls
+from knee.scenario.registry import phases
 from knee.scenario.traffic import NO_CC
 
 SAMPLE = np.dtype(
@@ -145,12 +145,12 @@ def _named(codes: np.ndarray[Any, Any], names: Sequence[str | None]) -> pl.Serie
     return pl.Series(names, dtype=pl.String)[pl.Series(codes.astype(np.uint32))]
 
 
-def state_name(state: int, entry: Entry) -> str:
+def state_name(state: int, known: Sequence[str]) -> str:
     """What ``state`` says: loss recovery where it holds the window, else the phase of the algorithm."""
     recovery = RECOVERY.get(state >> 8 & 0xFF)
     if recovery is not None and not state & FULL_CONTROL:
         return recovery
-    return entry.phases[state & 0xFF]
+    return known[state & 0xFF]
 
 
 def samples(rows: Rows, labels: Sequence[str], ccs: Sequence[str]) -> pl.DataFrame:
@@ -169,11 +169,10 @@ def samples(rows: Rows, labels: Sequence[str], ccs: Sequence[str]) -> pl.DataFra
     cc_of_flow = np.array([number[name] for name in ccs], dtype=np.uint64)
     codes = cc_of_flow[rows["flow"]] << np.uint64(32) | rows["state"]
     unique, inverse = np.unique(codes, return_inverse=True)
-    entries = flow_controls()
     states = [
         OTHER_STATE
         if (cc := known[int(code) >> 32]) in (PROGRAM_CC, NO_CC)
-        else state_name(int(code) & 0xFFFFFFFF, entries[cc])
+        else state_name(int(code) & 0xFFFFFFFF, phases(cc))
         for code in unique
     ]
     rates = ["goodput_mbps", "throughput_mbps", "sending_rate_mbps"]

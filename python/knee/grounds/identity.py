@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable
 
 from knee.errors import Refused
-from knee.own import sources
+from knee.own import named_in
 from knee.results.manifest import fingerprint
 from knee.scenario import Scenario, traces
 from knee.system import files
@@ -26,9 +26,16 @@ def identity(scenario: Scenario, ground: str, kernel: str | None) -> str:
         ground: the name of the ground.
         kernel: the build of the kernel and modules, as of :meth:`knee.grounds.ground.Ground.build`.
     """
+    return digest(content(scenario, ground), kernel)
+
+
+def content(scenario: Scenario, ground: str) -> str:
+    """What a run is known by but for the kernel."""
     plain = scenario.plain()
-    code = sources(flow.cc for flow in scenario.flows)
-    return digest(fingerprint(), plain, ground, kernel, code, contents(traces.named_in(plain)))
+    own = {str(name): name.content for name in named_in([flow.cc for flow in scenario.flows])}
+    # Where a file is makes no difference.
+    plain = traces.renamed(plain, contents(traces.named_in(plain)))
+    return digest(fingerprint(), plain, ground, own)
 
 
 def digest(*decides: object) -> str:

@@ -13,8 +13,9 @@ from knee import _core, grounds
 from knee.errors import InputError, PhysicsError, ProgramError, ScenarioError
 from knee.grounds import memory, programs
 from knee.grounds import qlog as logs
-from knee.grounds.identity import identity
+from knee.grounds.identity import content, digest
 from knee.own import code_allowed
+from knee.results import named
 from knee.results.owned import writing
 from knee.scenario import Scenario, from_dict, load, marks
 from knee.scenario.overrides import blamed
@@ -88,11 +89,15 @@ class Prepared:
             if log_folder is not None:
                 log_folder.mkdir()
             packets = folder / CAPTURE if self.capture else None
+            # As all is now: a run may change what its classes use, and somebody else the files.
+            given = named.of(self.scenario)
+            known = content(self.scenario, self.ground) if out is not None else ""
             try:
                 result = grounds.find(self.ground).run(self.scenario, folder, progress, command, packets, log_folder)
             except _core.WriteError as unwritten:
                 target = out or folder
                 raise files.unwritable(target, unwritten, f"{unwritten.filename} in {target}") from unwritten
+            result = given.into(result, self.scenario)
             from knee.figures import collisions, starved
 
             found = [*marks.warnings(self.scenario, result.summary), *starved.warnings(self.scenario, result)]
@@ -100,7 +105,7 @@ class Prepared:
             _remark(result, [*remarks(self.scenario), *found])
             if out is not None:
                 build = result.manifest.get("kernel_build")
-                result.manifest["identity"] = identity(self.scenario, self.ground, build)
+                result.manifest["identity"] = digest(known, build)
                 # Runs may be side by side, but matplotlib draws one figure at a time.
                 with _drawing:
                     undrawn = result.write_into(folder, report=self.report, png=self.png)
@@ -157,6 +162,8 @@ def prepare(
         where = str(source)
     with code_allowed(allow_code):
         scenario = _scenario(source, changes, where)
+    if isinstance(source, str | Path):
+        named.check(Path(source), scenario)
     name = ground or scenario.run.ground
     here = grounds.find(name)
     try:

@@ -17,7 +17,7 @@ from knee import _core
 from knee.errors import KneeError, RunError, ScenarioError, blame
 from knee.grounds import memory
 from knee.grounds.ground import Progress
-from knee.own import IN_FILE, CongestionControl, classes, contained, described, sources
+from knee.own import IN_FILE, CongestionControl, Named, contained, described, named_in
 from knee.scenario import Scenario, from_dict
 from knee.scenario.declared import name_with, with_values
 from knee.scenario.spec import spec
@@ -82,8 +82,9 @@ class Sim:
         # Where a mapped file cannot be removed, rows stay in memory.
         spool = folder / _SPOOL if abilities.REMOVES_OPEN_FILES else None
         started = datetime.now(UTC).isoformat(timespec="seconds")
+        # As they are now: a run may change what its classes use.
+        own = [described(name) for name in _own(scenario)]
         raw = simulate(scenario, progress, spool=spool, capture=capture, qlog=qlog)
-        own = [described(name, of) for name, of in _own(scenario)]
         samples = rows.samples(rows.from_bytes(raw.tables["samples"], rows.SAMPLE, spool), scenario.labels, raw.ccs)
         if spool is not None:
             spool.unlink(missing_ok=True)
@@ -95,7 +96,7 @@ class Sim:
             | {"event_by_event": raw.output["event_by_event"]}
             | ({"python_classes": own} if own else {}),
             scenario_toml=dumps(scenario.plain()),
-            code=sources(one["name"] for one in own),
+            own=_own(scenario),
             samples=samples,
             links=rows.links(rows.from_bytes(raw.tables["links"], rows.LINK), raw.link_names),
             tables=tables,
@@ -196,7 +197,7 @@ def _unrepeatable(scenario: Scenario) -> list[str]:
 
 def remarks(scenario: Scenario) -> list[str]:
     """Remarks on what the scenario alone does not reproduce: Python classes, and controllers that draw lots."""
-    return [*_own_remark([described(name, of) for name, of in _own(scenario)]), *_unrepeatable(scenario)]
+    return [*_own_remark([described(name) for name in _own(scenario)]), *_unrepeatable(scenario)]
 
 
 def _own_remark(own: Sequence[dict[str, Any]]) -> list[str]:
@@ -220,13 +221,17 @@ def _own_remark(own: Sequence[dict[str, Any]]) -> list[str]:
     return [*remarks, said + ("them." if plural else "it.")]
 
 
-def _own(scenario: Scenario) -> list[tuple[str, type[CongestionControl]]]:
-    named = {flow.cc for flow in scenario.flows}
-    return [(name, own) for name, own in classes().items() if name in named]
+def _own(scenario: Scenario) -> list[Named]:
+    return list(named_in([flow.cc for flow in scenario.flows]))
 
 
 def _own_with_values(scenario: Scenario) -> list[tuple[str, type[CongestionControl]]]:
     """The classes as the core takes them: once for each set of values of their parameters."""
-    own = dict(_own(scenario))
-    used = {name_with(flow.cc, flow.cc_params): flow for flow in scenario.flows if flow.cc in own}
-    return [(name, with_values(own[flow.cc], flow.cc_params)) for name, flow in used.items()]
+    return [
+        (name, with_values(of, params))
+        for name, (of, params) in {
+            name_with(flow.cc, flow.cc_params): (flow.cc.of, flow.cc_params)
+            for flow in scenario.flows
+            if isinstance(flow.cc, Named)
+        }.items()
+    ]

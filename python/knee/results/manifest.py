@@ -41,25 +41,30 @@ def commit() -> str | None:
 _APART = {"cli", "evaluate", "papers", "view"}
 
 
-def sources(package: Path) -> list[Path]:
-    """The Python files of a package that figures depend on: all but the command line and the pages."""
-    every = (path for path in package.rglob("*.py") if not _APART & set(path.relative_to(package).parts))
+def sources(package: Path, also: str = "") -> list[Path]:
+    """The Python files of a package that figures depend on: all but the command line and the pages.
+
+    ``also`` is a room that verdicts that are kept depend on too.
+    """
+    apart = _APART - {also}
+    every = (path for path in package.rglob("*.py") if not apart & set(path.relative_to(package).parts))
     return sorted(every)
 
 
 @cache
-def fingerprint() -> str:
+def fingerprint(also: str = "") -> str:
     """A digest of the compiled core and of the Python code, which identifies the program.
 
-    A commit would not: there may be none, and a checkout may have uncommitted changes.
+    A commit would not: there may be none, and a checkout may have uncommitted changes. ``also`` is as of
+    :func:`sources`.
     """
-    return digest(Path(__file__).resolve().parents[1], Path(str(_core.__file__)))
+    return digest(Path(__file__).resolve().parents[1], Path(str(_core.__file__)), also)
 
 
-def digest(package: Path, core: Path) -> str:
+def digest(package: Path, core: Path, also: str = "") -> str:
     """The fingerprint of a package with a compiled core."""
     made = hashlib.sha256(core.read_bytes())
-    for source in sources(package):
+    for source in sources(package, also):
         made.update(f"{source.relative_to(package)}\n".encode() + source.read_bytes())
     return made.hexdigest()[:16]
 

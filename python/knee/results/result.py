@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,8 @@ from knee.errors import FolderError, RunError
 from knee.figures import FORMAT
 from knee.figures.applications.figures import Tables
 from knee.figures.run import figures
-from knee.own import IN_FILE, IN_SOURCE, name_absent
+from knee.own import IN_FILE, IN_SOURCE, Named, absent, naming, sources
+from knee.results import named
 from knee.results.folder import (
     DATA,
     EXTRA,
@@ -29,7 +31,7 @@ from knee.results.folder import (
     without_digests,
     writing,
 )
-from knee.scenario import Scenario, from_toml
+from knee.scenario import Scenario, from_dict, traces
 from knee.system import files, forked
 from knee.system.text import to_json
 
@@ -52,7 +54,9 @@ class Result:
         links: a row per link and interval.
         events: state changes of algorithms, timeouts, drops.
         tables: what it has beside that: completions, delays of datagrams, distributions.
-        code: the Python files that congestion controls of flows come from, by name; kept beside scenario.toml.
+        own: the classes that are congestion controls of flows; of a result that was loaded, their names alone.
+        inputs: where the files are that the scenario names and that travel with the result, by their names in it.
+        code: the files that they come from, by name; kept beside scenario.toml.
         verified: False where it was loaded from a folder without digests, as earlier versions wrote them: damage would
             not have been noticed.
     """
@@ -65,14 +69,22 @@ class Result:
     events: pl.DataFrame
     verified: bool = True
     tables: Tables = field(default_factory=Tables)
+    own: Sequence[Named] = ()
+    inputs: Mapping[str, Path] = field(default_factory=dict)
     code: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Takes the files of the classes."""
+        if self.own and not self.code:
+            object.__setattr__(self, "code", sources(self.own))
 
     @cached_property
     def scenario(self) -> Scenario:
-        """The resolved scenario; it can be run where the Python classes that it names are."""
-        for kind in ("python_classes", "kernel_sources"):
-            name_absent(str(each.get("name")) for each in self.manifest.get(kind) or ())
-        return from_toml(self.scenario_toml, where="scenario.toml", name=self.summary["name"])
+        """The resolved scenario; it can be run unless the result was loaded and needs Python classes."""
+        text = tomllib.loads(self.scenario_toml)
+        places = {name: str(path) for name, path in self.inputs.items()}
+        with naming(self.own):
+            return from_dict(traces.renamed(text, places), where="scenario.toml", name=self.summary["name"])
 
     @property
     def flows(self) -> pl.DataFrame:
@@ -142,7 +154,9 @@ class Result:
             (folder / "scenario.toml").write_text(self.scenario_toml, encoding="utf-8")
             (folder / "summary.json").write_text(to_json(self.summary) + "\n", encoding="utf-8")
             for name, source in self.code.items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_text(source, encoding="utf-8")
+            named.copy(self, folder)
             for name in FRAMES:
                 files.write_frame(folder / f"{name}.parquet", getattr(self, name))
             for name in EXTRA:
@@ -190,7 +204,8 @@ class Result:
             found = f"{folder} is of format {manifest['format']}, written by version {manifest.get('version')}"
             raise FolderError(f"{found}; this version reads formats up to {FORMAT}.")
         extra = [name for name in EXTRA if f"{name}.parquet" in manifest.get("files", {})]
-        needed = [*DATA, *(f"{name}.parquet" for name in extra), *_code_files(manifest)]
+        inputs = named.kept_in(folder, manifest)
+        needed = [*DATA, *(f"{name}.parquet" for name in extra), *_code_files(manifest), *inputs]
         for name, what in problems(folder, needed).items():
             raise schema.damaged(folder / name, f"it {what}")
         summary, told = schema.read_json(folder / "summary.json", schema.Summary), _text(folder / "scenario.toml")
@@ -203,6 +218,8 @@ class Result:
             scenario_toml=told,
             **{name: schema.read_table(folder / f"{name}.parquet", most[name]) for name in FRAMES},
             tables=Tables(**{name: schema.read_table(folder / f"{name}.parquet") for name in extra}),
+            inputs=inputs,
+            own=absent(each["name"] for each in _classes_in(manifest)),
             code={name: _text(folder / name) for name in _code_files(manifest)},
             verified=sealed(manifest),
         )
@@ -222,9 +239,21 @@ class Result:
 
 def _code_files(manifest: Mapping[str, Any]) -> list[str]:
     """The Python and C files of a result that flows' congestion controls come from."""
-    named = (IN_FILE.fullmatch(str(each.get("name"))) for each in manifest.get("python_classes") or ())
-    given = (IN_SOURCE.fullmatch(str(each.get("name"))) for each in manifest.get("kernel_sources") or ())
-    return sorted({each["file"] for each in (*named, *given) if each and "/" not in each["file"]})
+    found: set[str] = set()
+    for each in _classes_in(manifest):
+        told = IN_FILE.fullmatch(each["name"]) or IN_SOURCE.fullmatch(each["name"])
+        # Before there were digests of what a file imports, the name alone told which file it is.
+        found |= set(each.get("files", [told["file"]] if told else ()))
+    # What two classes import under one name is not kept.
+    kept = manifest.get("files") or found
+    return sorted(name for name in found if name in kept and not {"", "..", "/"} & {*name.split("/"), name[:1]})
+
+
+def _classes_in(manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for kind in ("python_classes", "kernel_sources"):
+        yield from (
+            each for each in manifest.get(kind) or () if isinstance(each, dict) and isinstance(each.get("name"), str)
+        )
 
 
 def no_report(error: Exception, folder: Path) -> RunError:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from knee.errors import Refused, ScenarioError
-from knee.own import IN_FILE, IN_SOURCE, code_allowed
+from knee.own import IN_FILE, IN_SOURCE, Named, code_allowed, told_apart
 from knee.scenario import shipped, traces
 from knee.scenario.model import Scenario
 from knee.scenario.overrides import MOST_PARTS, apply, blamed, has_long_key
@@ -101,6 +101,8 @@ def _with_paths(data: Any, folder: Path, key: str = "") -> Any:
         return {inner: _with_paths(value, folder, inner) for inner, value in data.items()}
     if isinstance(data, list):
         return [_with_paths(value, folder, key) for value in data]
+    if isinstance(data, Named):
+        return data
     if isinstance(data, str) and key.rpartition(".")[2] == "cc" and (named := IN_FILE.fullmatch(data)) is not None:
         here = folder / named["file"]
         return f"{here.resolve()}:{named['name']}" if here.is_file() else data
@@ -155,9 +157,27 @@ def from_dict(
         except ScenarioError as error:
             raise blamed(error, overrides, lambda: from_dict(data, where=where, name=name)) from None
     try:
-        return Scenario.model_validate({"name": name} | data)
+        return _told_apart(Scenario.model_validate({"name": name} | data), where)
     except ValidationError as error:
         raise _scenario_error(where, error, short="link" in data) from None
+
+
+def _told_apart(scenario: Scenario, where: str) -> Scenario:
+    """The scenario with other names for classes that have that of another class."""
+    names = [flow.cc for flow in scenario.flows]
+    own = [name for name in names if isinstance(name, Named)]
+    try:
+        other = told_apart(own) if len(set(own)) > 1 else {}
+    except Refused as refused:
+        key = f"flows[{names.index(own[-1])}].cc"
+        raise ScenarioError(where, key, refused.found, refused.accepted) from None
+    if not other:
+        return scenario
+    flows = [
+        flow.model_copy(update={"cc": other[flow.cc]}) if isinstance(flow.cc, Named) and flow.cc in other else flow
+        for flow in scenario.flows
+    ]
+    return scenario.model_copy(update={"flows": flows})
 
 
 def retitled(scenario: Scenario, overrides: Sequence[str]) -> Scenario:

@@ -17,13 +17,14 @@ from pydantic import (
     BeforeValidator,
     Field,
     ValidationInfo,
+    ValidatorFunctionWrapHandler,
     field_serializer,
     field_validator,
     model_validator,
 )
 
 from knee.errors import Refused
-from knee.own import name_of
+from knee.own import Named, name_of
 from knee.scenario import commands, registry, units
 from knee.scenario.check import check
 from knee.scenario.commands import PROGRAM_CC
@@ -232,7 +233,7 @@ class Flow(Table):
     traffic: Traffic | None = Field(
         None, description='a table such as { kind = "transfers", ... }; default: an endless stream'
     )
-    cc: Annotated[str, BeforeValidator(name_of)] = Field(description="the name of a congestion control")
+    cc: str = Field(description="the name of a congestion control")
     cc_params: dict[str, Any] = Field(
         {}, validate_default=True, description="a table of the algorithm's own parameters"
     )
@@ -258,10 +259,15 @@ class Flow(Table):
         {}, validate_default=True, description="a table of the receiver's own parameters"
     )
 
-    @field_validator("cc")
+    @field_validator("cc", mode="wrap")
     @classmethod
-    def _cc_is_known(cls, name: str) -> str:
-        return name if name in WITHOUT_CC else registry.find("congestion control", name, registry.flow_controls()).name
+    def _cc_is_known(cls, given: object, handler: ValidatorFunctionWrapHandler) -> str:
+        name = name_of(given)
+        # The handler would make plain text of the name of a class.
+        told: str = name if isinstance(name, Named) else handler(name)
+        if told not in WITHOUT_CC:
+            registry.find("congestion control", told, registry.flow_controls())
+        return told
 
     @field_validator("cc_params")
     @classmethod

@@ -10,7 +10,7 @@ from typing import Any
 
 from knee import _core
 from knee.errors import Refused
-from knee.own import OWN, CongestionControl, KernelSource, classes, is_absent
+from knee.own import OWN, KernelSource, Named, is_absent
 from knee.scenario.units import (
     MAX_BYTES,
     MAX_PACKETS,
@@ -220,9 +220,18 @@ def _registry() -> dict[str, dict[str, Entry]]:
     }
 
 
+class _Controls(dict[str, Entry]):
+    """Congestion controls by name. A class of the user's own, which its name has with it, is found without an entry."""
+
+    def __missing__(self, name: str) -> Entry:
+        if isinstance(name, Named):
+            return _own_entry(name)
+        raise KeyError(name)
+
+
 def congestion_controls() -> dict[str, Entry]:
-    """All congestion controls by name, in the order of listings; classes written in Python come last."""
-    return _registry()["cc"] | {name: _own_entry(name, own) for name, own in classes().items()}
+    """All congestion controls by name, in the order of listings."""
+    return _Controls(_registry()["cc"])
 
 
 #: QUIC stacks that knee can be built with (docs/quic.md).
@@ -241,17 +250,28 @@ def stack(name: str) -> str | None:
 
 def flow_controls() -> dict[str, Entry]:
     """All that a flow's ``cc`` can name: congestion controls, then the QUIC stacks' own controllers."""
-    return congestion_controls() | quic_controllers()
+    return _Controls(_registry()["cc"] | quic_controllers())
 
 
-def _own_entry(name: str, own: type[CongestionControl]) -> Entry:
+def phases(cc: str) -> tuple[str, ...]:
+    """The phases of a flow's congestion control; a class in Python, which may be here by its name alone, has one."""
+    known = flow_controls()
+    return known[cc].phases if cc in known or isinstance(cc, Named) else _RUNNING
+
+
+#: The phase of a class written in Python.
+_RUNNING = ("running",)
+
+
+def _own_entry(name: Named) -> Entry:
+    own = name.of
     about = (own.__doc__ or "").partition("\n")[0]
     needs = {"pacing": own.pacing, "full_control": own.full_control, "ecn": "classic"}
     params = {key: param.named(key) for key, param in own.cc_params.items()}
     if issubclass(own, KernelSource):
         # Of a module only the window tells the phase, as of Reno.
         return Entry(name, about, "C", params, family="own", phases=_registry()["cc"]["reno"].phases, needs=needs)
-    return Entry(name, about, "Python", params, family="own", phases=("running",), needs=needs)
+    return Entry(name, about, "Python", params, family="own", phases=_RUNNING, needs=needs)
 
 
 def queues() -> dict[str, Entry]:
@@ -327,7 +347,7 @@ def find(kind: str, name: object, known: Mapping[str, Entry]) -> Entry:
     """
     if not isinstance(name, str):
         raise Refused(f"{shown(name)} is not a name", f"expected the name of a {kind} in quotes")
-    entry = known.get(name)
+    entry = known[name] if isinstance(name, Named) and isinstance(known, _Controls) else known.get(name)
     if entry is None and name.startswith(OWN):
         found = f"{shown(name)} is a Python class, which a file cannot name"
         raise Refused(found, f"in Python, give knee.run the class {shown(name.removeprefix(OWN))} itself as cc")

@@ -48,6 +48,15 @@ def named_in(data: Any, key: str = "") -> Iterator[str]:
         yield data
 
 
+def renamed(data: Any, names: Mapping[str, str], key: str = "") -> Any:
+    """Plain data with other names of files, those that ``names`` has."""
+    if isinstance(data, Mapping):
+        return {inner: renamed(value, names, inner) for inner, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [renamed(value, names, key) for value in data]
+    return names.get(data, data) if isinstance(data, str) and key.rpartition(".")[2] in FILE_KEYS else data
+
+
 def exists(path: Path) -> bool:
     """Whether the file exists; False also if the system rejects the path."""
     try:

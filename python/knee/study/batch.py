@@ -21,7 +21,7 @@ from knee import grounds
 from knee.errors import InputError, ProgramError
 from knee.grounds import memory, programs, runner
 from knee.grounds.identity import identity
-from knee.own import IN_FILE, classes, kernel_source, sources
+from knee.own import named_in
 from knee.results.folder import DATA, check_target, manifest_of, problems, recover
 from knee.results.result import Result
 from knee.scenario import Scenario
@@ -210,16 +210,10 @@ def each(
 def _check(jobs: Sequence[Job], folders: Sequence[Path]) -> None:
     """Rejects jobs that cannot run, before any starts."""
     seen: set[str] = set()
-    own = set(classes())
     for job, folder in zip(jobs, folders, strict=True):
         if job.name in seen:
             raise InputError(f"Two runs would write to {folder}; give each its own name.")
         seen.add(job.name)
-        named = own & {flow.cc for flow in job.scenario.flows}
-        mine = sorted(name for name in named if not IN_FILE.fullmatch(name) and kernel_source(name) is None)
-        if mine:
-            found = f"The congestion control {mine[0]} is a Python class, and a batch cannot detect changes to it"
-            raise InputError(f"{found}; knee.run runs it, a batch does not.")
 
 
 def is_done(job: Job, folder: Path) -> bool:
@@ -231,7 +225,7 @@ def is_done(job: Job, folder: Path) -> bool:
     build = grounds.find(ground).build(job.scenario)
     if manifest.get("identity") != identity(job.scenario, ground, build):
         return False
-    code = sources(flow.cc for flow in job.scenario.flows)
+    code = [file for name in named_in([flow.cc for flow in job.scenario.flows]) for file in name.sources]
     return not problems(folder, [*DATA, *code]) and not programs.changed(manifest.get("programs", ()))
 
 

@@ -10,7 +10,7 @@ from knee.errors import Refused, ScenarioError
 from knee.grounds import applications
 from knee.kernel import bpf
 from knee.kernel.bpf import build
-from knee.own import classes
+from knee.own import Named
 from knee.scenario.model import Flow, Scenario, Tcp
 from knee.scenario.registry import HONEST, congestion_controls
 from knee.scenario.spec import spec
@@ -97,7 +97,7 @@ def _flow(flow: Flow) -> None:
         raise Refused(found, "expected the ground sim, or no such key", key="receiver")
     if flow.transport == "quic":
         # Its algorithms are the simulator's, but those in Python need an interpreter that keeps up with packets.
-        if flow.cc in classes():
+        if isinstance(flow.cc, Named):
             raise Refused(f"{flow.cc} is a Python class", "expected a congestion control of knee list cc", key="cc")
         return
     if isinstance(flow.ecn, str):

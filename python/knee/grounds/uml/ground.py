@@ -24,7 +24,7 @@ from knee.grounds.uml.words import Words
 from knee.kernel import cache, modules, tools
 from knee.kernel.build import HZ, renew
 from knee.kernel.given import built
-from knee.own import KernelSource, described, kernel_source, sources
+from knee.own import KernelSource, described, kernel_source, named_in
 from knee.results.manifest import manifest
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict
@@ -113,7 +113,7 @@ class Uml:
         ran = {"programs": _programs(topology)} if topology.programs else {}
         given = {flow.cc: source for flow in scenario.flows if (source := kernel_source(flow.cc)) is not None}
         if given:
-            ran["kernel_sources"] = [described(name, source) for name, source in given.items()]
+            ran["kernel_sources"] = [described(name) for name in named_in(list(given))]
         root = folder / _ROOT
         root.mkdir()
         try:
@@ -145,7 +145,7 @@ class Uml:
             tables=others,
             manifest=about | {"kernel": lab.release, "kernel_build": lab.key} | ran,
             scenario_toml=dumps(scenario.plain()),
-            code=sources(given),
+            own=list(named_in(list(given))),
             samples=samples,
             links=figures.links(scenario, topology, rows),
             events=figures.events(scenario, topology, rows),

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knee.errors import InputError, Refused, RunError
-from knee.own import CongestionControl, name_of
-from knee.scenario import Scenario, load, registry
+from knee.own import CongestionControl, Named, name_of, told_apart
+from knee.scenario import Scenario, from_dict, registry
+from knee.scenario.loading import tables
 from knee.scenario.remarks import remarks as of_scenario
 from knee.system import extras, files
 
@@ -33,20 +34,23 @@ def algorithms(names: Sequence[str | type[CongestionControl]] | None = None) -> 
         InputError: a name is unknown or given twice.
     """
     try:
-        names = None if names is None else [str(name_of(name)) for name in names]
+        given = (
+            None if names is None else [name if isinstance(name, str) else str(name) for name in map(name_of, names)]
+        )
+        own = [name for name in given or () if isinstance(name, Named)]
+        other = told_apart(own)
     except Refused as refused:
         raise InputError(f"--cc: {refused.found}; {refused.accepted}.") from None
-    every = registry.congestion_controls()
-    known = {name: entry for name, entry in every.items() if entry.family != "own" or name in (names or ())}
-    for name in names or ():
+    known = registry.congestion_controls()
+    for name in given or ():
         try:
             registry.find("congestion control", name, known)
         except Refused as refused:
             raise InputError(f"--cc: {refused.found}; {refused.accepted}.") from None
-    twice = [name for name in names or () if list(names or ()).count(name) > 1]
+    twice = [name for name in given or () if (given or []).count(name) > 1]
     if twice:
         raise InputError(f"--cc names {twice[0]} twice; name it once.")
-    return [name for name in known if not names or name in names]
+    return [*(name for name in known if not given or name in given), *(other.get(name, name) for name in own)]
 
 
 def pairs(names: Sequence[str]) -> list[tuple[str, str]]:
@@ -61,7 +65,9 @@ def scenario(first: str, second: str, changes: Sequence[str] = ()) -> Scenario:
         ScenarioError: a change is rejected.
         InputError: the changes leave more or fewer than two flows.
     """
-    made = load(SCENARIO, [*changes, f"flows.0.cc={first}", f"flows.1.cc={second}"])
+    data, path = tables(SCENARIO)
+    data["flows"] = [{**flow, "cc": cc} for flow, cc in zip(data["flows"], (first, second), strict=True)]
+    made = from_dict(data, where=str(path), name=SCENARIO, overrides=changes)
     if len(made.labels) != 2:
         raise InputError(f"A matrix has two flows, and --set makes {len(made.labels)}; leave their number unchanged.")
     return made

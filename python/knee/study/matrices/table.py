@@ -45,7 +45,7 @@ def row(summary: dict[str, Any], queue: str) -> dict[str, Any]:
     }
     for which, flow, lost in zip(("first", "second"), flows, losses, strict=True):
         made[which] = flow["cc"]
-        made[f"{which}_family"] = known[flow["cc"]].family
+        made[f"{which}_family"] = known[flow["cc"]].family if flow["cc"] in known else "own"
         made[f"{which}_loss"] = lost
         for figure in ("throughput_mbps", "goodput_mbps", "rtt_mean_ms"):
             made[f"{which}_{figure}"] = flow[figure]

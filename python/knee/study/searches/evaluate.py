@@ -12,7 +12,7 @@ from knee.study import engine
 from knee.study.estimate import packets
 from knee.study.sweeps import work
 from knee.study.sweeps.definition import Definition
-from knee.study.sweeps.work import Assignment, Part, Task
+from knee.study.sweeps.work import Part, Task, assignment
 
 #: The figures of a run, by name.
 Figures = Mapping[str, float | None]
@@ -63,10 +63,10 @@ class Evaluator:
                 digests[-1].append(digest)
                 if digest in self.known or digest in self.failed or digest in tasks:
                     continue
-                where = f"{definition.where} with {point}" if point.values else definition.where
-                assigned = Assignment(point.run, point.changes, digest, where)
+                assigned = assignment(definition, point, self._program)
+                own = tuple(definition.own)
                 task = Task(
-                    base, definition.name, (assigned,), self._program, command=self._command, own=definition.own
+                    base, definition.name, (assigned,), self._program, command=self._command, own=own
                 ).narrowed()
                 tasks[digest] = _work(definition, point), task
         self._do(tasks, done, progress)

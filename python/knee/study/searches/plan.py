@@ -17,7 +17,6 @@ from math import prod
 from typing import Any, Literal
 
 from knee.figures.register import RUN
-from knee.own import CongestionControl
 from knee.scenario.units import quantity
 from knee.study.searches.shrink import stays
 from knee.study.sweeps.definition import VARIABLE, Definition, Group
@@ -148,7 +147,6 @@ class Plan:
             to its value.
         keep: further keys that are left alone then, beside those of :attr:`kept`.
         free: keys of :attr:`kept` that may change all the same.
-        own: congestion controls written in Python, by their names.
         table: the table ``[search]`` that says all this, as JSON has it.
     """
 
@@ -172,7 +170,6 @@ class Plan:
     tolerance: float = 0.2
     keep: tuple[str, ...] = ()
     free: tuple[str, ...] = ()
-    own: Mapping[str, type[CongestionControl]] = field(default_factory=dict)
     table: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -217,23 +214,21 @@ class Plan:
     def definition(self, rows: Sequence[Sequence[Any]]) -> Definition:
         """The sweep over some choices, each of which has :attr:`runs_each` runs, one after the other."""
         groups = (Group(self.keys, rows, self._span, sampled=True), *self._further)
-        return Definition(self.name, self.where, self.base, groups, self.derived, self.seeds, self.own)
+        return Definition(self.name, self.where, self.base, groups, self.derived, self.seeds)
 
     def corners(self) -> Definition:
         """The grid that stands for the search when it is checked."""
         groups = tuple(Group(axis.keys, axis.ends) for axis in self.axes)
-        return Definition(
-            self.name, self.where, self.base, (*groups, *self._further), self.derived, self.seeds, self.own
-        )
+        return Definition(self.name, self.where, self.base, (*groups, *self._further), self.derived, self.seeds)
 
     def alone(self, data: Mapping[str, Any]) -> Definition:
         """The runs of one scenario in place of a choice, without the family of networks."""
         groups = (self.against,) if self.against is not None else ()
-        return Definition(self.name, self.where, data, groups, (), self.seeds, self.own)
+        return Definition(self.name, self.where, data, groups, (), self.seeds)
 
     def as_stated(self) -> Definition:
         """The runs of the scenario as the file has it, across the same family and beside the same variant."""
-        return Definition(self.name, self.where, self.base, self._further, self.derived, self.seeds, self.own)
+        return Definition(self.name, self.where, self.base, self._further, self.derived, self.seeds)
 
     def values(self, rows: Sequence[Mapping[str, Any] | None]) -> tuple[float, ...] | None:
         """The value of each goal.
@@ -292,6 +287,7 @@ class Plan:
         """What decides on the proposals and their values; another number of trials or findings is the same search."""
         return {
             "definition": self.definition(()).plain(),
+            "classes": {name: name.content for name in self.definition(()).own},
             "goals": [[goal.figure, goal.sense] for goal in self.goals],
             "axes": [[axis.keys, axis.ends, axis.span is not None and axis.span.log] for axis in self.axes],
             "summarize": self.summarize,

@@ -33,7 +33,7 @@ from typing import Any, get_args
 
 from knee.errors import InputError, Refused, ScenarioError
 from knee.figures.register import RUN
-from knee.own import classes
+from knee.own import named_in, replaced, told_apart
 from knee.scenario import expressions
 from knee.scenario.loading import beside, tables
 from knee.scenario.overrides import by_index, parse_value
@@ -137,6 +137,8 @@ def _numbered(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plan(base: dict[str, Any], table: dict[str, Any], where: str, name: str) -> Plan:
+    if other := told_apart(named_in([base, table])):
+        base, table = (replaced(each, lambda name: other.get(name, name)) for each in (base, table))
     table = _numbered(base, table)
     goals = _goals(table)
     axes = _axes(table)
@@ -157,10 +159,6 @@ def _plan(base: dict[str, Any], table: dict[str, Any], where: str, name: str) ->
     both = next((key for key in table.get("free", ()) if key in table.get("keep", ())), None)
     if both is not None:
         raise Refused(f"{shown(both)} is also in keep", "expected it in one of them", key="search.free")
-    named = {flow.get("cc") for flow in base.get("flows", ()) if isinstance(flow, dict)}
-    groups = [*(axis.rows for axis in axes), *(group.rows for group in across), against.rows if against else ()]
-    named |= {value for rows in groups for row in rows for value in row if isinstance(value, str)}
-    own = {key: of for key, of in classes().items() if key in named}
     options = {key: table[key] for key in _PLAIN if key in table}
     derived = tuple(table["derive"].items())
     keep, free = tuple(table.get("keep", ())), tuple(table.get("free", ()))
@@ -176,7 +174,6 @@ def _plan(base: dict[str, Any], table: dict[str, Any], where: str, name: str) ->
         against=against,
         keep=keep,
         free=free,
-        own=own,
         table=table | {"over": over},
         **options,
     )

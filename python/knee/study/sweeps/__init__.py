@@ -375,20 +375,16 @@ def _tasks(
 
     ``program`` is what runs are known by (:func:`made_by`).
     """
-    from knee.study.sweeps.work import Assignment, Task
+    from knee.study.sweeps import work
 
     base = json.dumps(definition.base)
     share = checked.mean_work * len(definition) / (workers * _TASKS_PER_WORKER)
     most = min(_TASK_PACKETS, share)
 
     def task(runs: Sequence[int]) -> Task:
-        assigned = tuple(
-            Assignment(point.run, point.changes, definition.digest(point, program), f"{definition.where} with {point}")
-            for point in definition.points(runs)
-        )
-        return Task(
-            base, definition.name, assigned, program.partition(_WITH)[0], own=definition.own, **options
-        ).narrowed()
+        assigned = tuple(work.assignment(definition, point, program) for point in definition.points(runs))
+        own = tuple(definition.own)
+        return work.Task(base, definition.name, assigned, program.partition(_WITH)[0], own=own, **options).narrowed()
 
     gathered: list[int] = []
     size = 0.0

@@ -48,7 +48,7 @@ class Column:
         """A value of the key as the column has it; None for one of another kind."""
         match self.kind:
             case "text":
-                return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+                return str(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
             case "switch" | "whole":
                 return value
             case "number":

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
 
 from knee.errors import Refused, ScenarioError
 from knee.grounds.identity import contents, digest
-from knee.own import CongestionControl, described
+from knee.own import Named, named_in
 from knee.scenario import Scenario, expressions, from_dict, traces
 from knee.scenario.overrides import index_of, put
 
@@ -84,7 +84,6 @@ class Definition:
         groups: what varies; the last varies fastest, but for the seeds of a point, which are together.
         derived: keys and their expressions, each of which may use those before.
         seeds: runs of each point, with seeds that count up from the scenario's.
-        own: congestion controls written in Python, by the names that scenarios have for them.
     """
 
     name: str
@@ -93,7 +92,6 @@ class Definition:
     groups: tuple[Group, ...]
     derived: tuple[tuple[str, str], ...] = ()
     seeds: int = 1
-    own: Mapping[str, type[CongestionControl]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """The number of runs."""
@@ -112,6 +110,11 @@ class Definition:
             read = [group for name in expressions.parse(text).keys for group in found.get(name, ())]
             found[key] = [group for i, group in enumerate(read) if group not in read[:i]]
         return found
+
+    @cached_property
+    def own(self) -> list[Named]:
+        """The classes that runs use."""
+        return list(named_in([self.base, *(group.span or group.rows for group in self.groups)]))
 
     @cached_property
     def _first_seed(self) -> int:
@@ -195,8 +198,12 @@ class Definition:
     def _common(self) -> str:
         """What all runs have in common, as far as it decides on their figures, as a digest."""
         given = {key: value for key, value in self.base.items() if key not in ("name", "title")}
-        own = [described(name, of) for name, of in sorted(self.own.items())]
-        return digest(given, own, contents([*traces.named_in(self.base), *self._files()]))
+        own = sorted((str(name), name.content) for name in self.own)
+        return digest(traces.renamed(given, self._contents), own)
+
+    @cached_property
+    def _contents(self) -> dict[str, str]:
+        return contents([*traces.named_in(self.base), *self._files()])
 
     def _files(self) -> Iterator[str]:
         """The files that the values of varied keys name."""
@@ -215,7 +222,7 @@ class Definition:
         ``program`` is the program, and the builds of kernels where there are any
         (:func:`knee.study.sweeps.made_by`).
         """
-        return digest(program, self._common, point.changes)
+        return digest(program, self._common, traces.renamed(point.changes, self._contents))
 
     def plain(self) -> dict[str, Any]:
         """The definition as JSON has it; :meth:`read` gives it back, but for algorithms written in Python."""

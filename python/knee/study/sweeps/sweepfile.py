@@ -32,7 +32,7 @@ from typing import Any, get_args
 from knee import grounds
 from knee.errors import InputError, Refused, ScenarioError
 from knee.grounds import memory
-from knee.own import classes, name_of
+from knee.own import name_of, named_in, replaced, told_apart
 from knee.scenario import Scenario, expressions, from_dict
 from knee.scenario.loading import beside, tables
 from knee.scenario.overrides import apply, blamed, by_index, undoes
@@ -239,6 +239,8 @@ def _defined(base: dict[str, Any], options: Section, where: str, name: str) -> D
                 sampled[key] = found
             else:
                 axes[key] = found
+        if other := told_apart(named_in([base, list(axes.values())])):
+            base, axes = (replaced(each, lambda name: other.get(name, name)) for each in (base, axes))
         groups = groups_of(axes, options.zip)
         _check_seeds(options, axes)
         if sampled or options.samples is not None:
@@ -260,10 +262,7 @@ def _defined(base: dict[str, Any], options: Section, where: str, name: str) -> D
             [*(f"{len(group.rows)} ({', '.join(group.keys)})" for group in groups), f"{options.seeds} seeds"]
         )
         raise InputError(f"This sweep has {size} runs: {factors}; expected at most {MOST}.")
-    named = {flow.get("cc") for flow in base.get("flows", ()) if isinstance(flow, dict)}
-    named |= {value for values in axes.values() for value in values if isinstance(value, str)}
-    own = {key: of for key, of in classes().items() if key in named}
-    return Definition(name, where, base, tuple(groups), tuple(options.derive.items()), options.seeds, own)
+    return Definition(name, where, base, tuple(groups), tuple(options.derive.items()), options.seeds)
 
 
 def groups_of(axes: Mapping[str, list[Any]], zips: Sequence[Sequence[str]]) -> list[Group]:

@@ -21,7 +21,6 @@ from knee.figures.applications.figures import Tables, concern
 from knee.figures.rows import SAMPLE, from_bytes
 from knee.figures.summary import summary
 from knee.grounds import sim
-from knee.own import CongestionControl
 from knee.results.manifest import fingerprint
 from knee.scenario import Scenario, from_dict, marks
 from knee.scenario.overrides import put
@@ -30,6 +29,7 @@ from knee.study.sweeps.table import flow_rows, link_rows
 
 if TYPE_CHECKING:
     from knee.study.engine import Look
+    from knee.study.sweeps.definition import Definition, Point
 
 
 class OtherProgramError(RunError):
@@ -46,6 +46,14 @@ class Assignment:
     place: str
 
 
+def assignment(definition: Definition, point: Point, program: str) -> Assignment:
+    """The run of a point; ``program`` is what runs are known by."""
+    where = f"{definition.where} with {point}" if point.values else definition.where
+    # A class goes to other processes once for a task, by its name.
+    changes = own.replaced(point.changes, str)
+    return Assignment(point.run, changes, definition.digest(point, program), where)
+
+
 @dataclass(frozen=True)
 class Task:
     """Some runs, which are done one after the other.
@@ -59,7 +67,7 @@ class Task:
         series: whether time series are wanted.
         folder: where to write a result folder for each run; None for none.
         command: the command line that asks, for manifests.
-        own: congestion controls written in Python, by their names in scenarios.
+        own: the classes that are congestion controls, whose names are text in the others.
     """
 
     base: str
@@ -70,14 +78,14 @@ class Task:
     series: bool = False
     folder: str | None = None
     command: str | None = None
-    own: Mapping[str, type[CongestionControl]] = field(default_factory=dict)
+    own: tuple[own.Named, ...] = ()
 
     def narrowed(self) -> Task:
         """The task with the classes that its runs use: one that cannot be pickled does not keep others from running."""
         if not self.own:
             return self
         told = json.dumps([_base(self.base), [run.changes for run in self.runs]], default=str)
-        return replace(self, own={name: of for name, of in self.own.items() if json.dumps(name) in told})
+        return replace(self, own=tuple(name for name in self.own if json.dumps(name) in told))
 
 
 @dataclass
@@ -125,16 +133,14 @@ def perform(task: Task, look: Look | None = None) -> Part:
     """
     if task.program != fingerprint():
         raise OtherProgramError(other_program(f"The worker {whoami()}", identity(), task.program))
-    for name, of in task.own.items():
-        # In another process nobody has used the class yet.
-        own.register(name, of)
     part = Part()
     for assigned in task.runs:
         if look is not None:
             look(assigned.run, 0.0)
         about: dict[str, Any] = {"run": assigned.run, "seed": assigned.changes["seed"], "digest": assigned.digest}
         try:
-            told, series = _one(task, assigned, look)
+            with own.naming(task.own):
+                told, series = _one(task, assigned, look)
         except KneeError as error:
             part.runs.append(about | {"error": str(error)})
         except Exception as error:
@@ -186,7 +192,7 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str,
         return told, []
     names = raw.output["event_names"]
     bytes_ = [raw.tables[name] for name in ("samples", "links", "events")]
-    return told, [Series(assigned.run, scenario.labels, raw.ccs, raw.link_names, names, *bytes_)]
+    return told, [Series(assigned.run, scenario.labels, [*map(str, raw.ccs)], raw.link_names, names, *bytes_)]
 
 
 def _elsewhere(

@@ -22,13 +22,19 @@ def page(results: Sequence[Result], folders: Sequence[str]) -> str:
     """The page, as HTML; `folders` are the names of the results."""
     keys, made, values = variants(results, folders)
     over_time, distributions, boxes = charts(made)
+    copies = len(results) - sum(len(variant.results) for variant in made)
     several = any(len(variant.results) > 1 for variant in made)
     return pages.page(
         "view/compare/compare.html",
         scripts=pages.CHARTS,
         styles=("view/compare/compare.css",),
         title=f"{' and '.join(v.name for v in made)}" if len(made) <= 3 else f"{len(made)} variants compared",
-        facts=[f"{len(results)} results", f"{len(made)} variants" if len(made) > 1 else "", f"knee {_core.version()}"],
+        facts=[
+            f"{len(results)} results",
+            f"{copies} of them copies, which count once" if copies else "",
+            f"{len(made)} variants" if len(made) > 1 else "",
+            f"knee {_core.version()}",
+        ],
         differing=_differing(keys, made, values),
         figures=_figures(made),
         several=several,

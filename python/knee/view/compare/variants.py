@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from knee.figures.register import RUN, Figure
 from knee.figures.student import quantile_of_t
 from knee.results.result import Result
+from knee.scenario import traces
 
 #: Longest name of a variant, characters; a longer one is replaced by the name of its folder.
 _LONGEST = 40
 #: Keys that say nothing about what a run does.
 _NAMES = ("name", "title", "seed")
+#: Before the name of a class or file, where the key is what that is.
+CONTENT = "content of "
+#: Characters of a digest that are shown, and by which runs are told apart.
+_SHORT = 16
 
 
 @dataclass(frozen=True)
@@ -66,13 +72,28 @@ class Difference:
 
 
 def settings(result: Result) -> dict[str, str]:
-    """What a result ran, by key: the scenario's keys, the ground, and the program."""
-    plain = result.scenario.plain()
+    """What a result ran, by key: the scenario's keys, the ground, the program, and what names stand for."""
+    # Other files of the same name are told apart by their contents, and the same ones may be anywhere.
+    plain = traces.renamed(result.scenario.plain(), {str(path): name for name, path in result.inputs.items()})
     made = dict(_flat("", {key: value for key, value in plain.items() if key != "run"}))
-    return made | {
+    manifest = result.manifest
+    made |= {
         "ground": str(result.summary["ground"]),
-        "knee": " ".join(str(result.manifest[key]) for key in ("version", "commit") if result.manifest.get(key)),
+        "knee": " ".join(str(manifest[key]) for key in ("version", "commit") if manifest.get(key)),
     }
+    made |= {key: str(manifest[key]) for key in ("fingerprint", "kernel", "kernel_build") if manifest.get(key)}
+    return made | {f"{CONTENT}{name}": digest[:_SHORT] for name, digest in _contents(manifest)}
+
+
+def _contents(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The classes, modules, programs and other files of a run, each with the digest of what it is."""
+    for kind in ("python_classes", "kernel_sources"):
+        for each in manifest.get(kind) or ():
+            yield each["name"], str(each.get("sha256") or each.get("source_sha256"))
+    for name, each in (manifest.get("inputs") or {}).items():
+        yield name, each["sha256"]
+    for each in manifest.get("programs") or ():
+        yield from ((str(name), str(digest)) for name, digest in each["sha256"].items())
 
 
 def _flat(prefix: str, value: Any) -> list[tuple[str, str]]:
@@ -98,6 +119,7 @@ def variants(
     grouped: dict[tuple[str | None, ...], list[int]] = {}
     for i, one in enumerate(each):
         grouped.setdefault(tuple(one.get(key) for key in differing), []).append(i)
+    grouped = {values: _once(own, results) for values, own in grouped.items()}
     names = _names([dict(zip(differing, values, strict=True)) for values in grouped], folders, list(grouped.values()))
     made = [
         Variant(name, [results[i] for i in own], [folders[i] for i in own], [results[i].summary["run"] for i in own])
@@ -112,8 +134,23 @@ def variants(
     return [*differing, *(["seed"] if several_seeds else [])], made, values
 
 
+def _once(every: Sequence[int], results: Sequence[Result]) -> list[int]:
+    """Some results of a variant without copies: those of one seed with the same figures are one run."""
+    apart = ("wall_s", "name", "remarks")
+    seen: dict[str, int] = {}
+    for i in every:
+        told = {key: value for key, value in results[i].summary.items() if key not in apart}
+        seen.setdefault(json.dumps(told, sort_keys=True), i)
+    return list(seen.values())
+
+
 def _says_something(key: str, each: Sequence[Mapping[str, str]]) -> bool:
-    """Whether a key differs for another reason than that another algorithm or queue has other parameters."""
+    """Whether a key differs for another reason than that another algorithm or queue has other parameters.
+
+    What a name stands for differs where two results have the name.
+    """
+    if key.startswith(CONTENT):
+        return len({one[key] for one in each if key in one}) > 1
     owner, parameters, _ = key.partition("_params.")
     if not parameters:
         return True
