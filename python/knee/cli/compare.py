@@ -93,7 +93,7 @@ def _show(folders: list[Path], results: list[Result], values: list[dict[str, flo
     heads = [variant.name if several else str(folders[group[0]]) for variant, group in zip(made, groups, strict=True)]
     rows = table("Results side by side", ["figure", *heads])
     said: list[tuple[str, Callable[[Result], str]]] = [
-        *((key, lambda result, key=key: str(result.summary[key])) for key in ("name", "ground", "seed")),  # type: ignore[misc]
+        *((key, lambda result, key=key: str(result.summary[key])) for key in ("name", "ground", "seed")),
         ("algorithms", lambda result: ", ".join(_algorithms(result))),
     ]
     for key, word in said:

@@ -311,12 +311,12 @@ def show(made: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:
         console.print(shown)
         if known["reverse_goodput_mbps"]:
             links = "; ".join(f"{way}: {link}" for way, link in ways.items())
-            told = (
+            which = (
                 f"{links[:1].upper()}{links[1:]}."
                 if links
                 else "Queueing delay and utilization are the highest of all links."
             )
-            console.print(f"{told} Jain's index is the lowest of the links that limit flows.\n", soft_wrap=True)
+            console.print(f"{which} Jain's index is the lowest of the links that limit flows.\n", soft_wrap=True)
     if found.height > rows > 0:
         sorted_by = "" if sort is None else f" sorted by {decapitalised(RUN[sort].title)}"
         out().print(f"... and {found.height - rows} more points{sorted_by}, all on the page.\n", soft_wrap=True)

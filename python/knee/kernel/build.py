@@ -171,7 +171,10 @@ def _build_tree(source: Source, place: Path, hz: int, jobs: int, report: Progres
         content = work / tree.CONTENT
         if not kernel.is_dir() or tree.content(work) != identity:
             content.unlink(missing_ok=True)
-            patches = {"arch/um/Kconfig": partial(_set_hz, hz=hz), _OFFSETS: _make_room_for_registers}
+            patches: dict[str, Callable[[Path], None]] = {
+                "arch/um/Kconfig": partial(_set_hz, hz=hz),
+                _OFFSETS: _make_room_for_registers,
+            }
             tree.renew(place, found, work / "tree", patches)
             report(_UNPACKED)
             shutil.rmtree(kernel, ignore_errors=True)

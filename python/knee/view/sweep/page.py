@@ -10,9 +10,10 @@ from tomli_w import dumps
 from knee import _core
 from knee.errors import KneeError
 from knee.figures.register import RUN
+from knee.figures.student import quantile_of_t
 from knee.scenario.shipped import called
 from knee.scenario.units import quantity
-from knee.study.sweeps.points import averaged, quantile_of_t, same_seeds
+from knee.study.sweeps.points import averaged, same_seeds
 from knee.system.text import visible
 from knee.view import pages
 from knee.view.numbers import NONE, decimals_for, fixed

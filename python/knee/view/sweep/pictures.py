@@ -213,8 +213,8 @@ def _reduced(
     if over["samples"].max() == 1:
         return points, note
     counts = points.group_by(names or [pl.lit(0)]).agg(pl.col(picture.figure).count())[picture.figure]
-    least, most = counts.min(), counts.max()
-    number = f"{most}" if least == most else f"{least} to {most}"
+    least, most = (str(bound) for bound in (counts.min(), counts.max()))
+    number = most if least == most else f"{least} to {most}"
     keys = ", ".join(key for group in samples for key in group.keys)
     told = f"the {number} samples of {keys}"
     intervals = ", with 95 % confidence intervals" if picture.kind in ("lines", "bar") else ""
