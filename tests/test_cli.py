@@ -125,7 +125,7 @@ def test_several_scenarios_go_into_one_folder(tiny: Path, capsys: pytest.Capture
         (["list", "sweeps", "low-dela"], "did you mean low-delay"),
         (["bench", "reno3"], "did you mean reno2"),
         (["bench", "--other", "tiny.toml"], "add --host"),
-        (["compare", "taken"], "two or more"),
+        (["compare", "taken"], "is not a knee result"),
         (["compare", "taken", "taken"], "not a knee result"),
     ],
     ids=" ".join,

@@ -62,7 +62,7 @@ def test_kinds_of_completions_have_the_names_of_the_core() -> None:
 #: A run on which every setting of TCP has an effect: a short path, losses, timeouts, windows that begin to grow late.
 SCENARIO: dict[str, Any] = {
     "duration": "4 s",
-    "link": {"rate": "200 Mbit/s", "limit": "60 packets", "loss": 0.02},
+    "link": {"rate": "200 Mbit/s", "limit": "60 packets", "loss": 0.04},
     "flows": [
         {"cc": "cubic", "rtt": "2 ms"},
         {"cc": "reno", "rtt": "100 ms", "bytes": "100 kB", "count": 20, "stagger": "100 ms"},
