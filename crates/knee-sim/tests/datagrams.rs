@@ -56,19 +56,22 @@ fn two_links() -> [Value; 2] {
 fn on_an_empty_path_the_one_way_delay_is_serialisation_and_propagation_exactly() {
     // 200 bytes and 14 of overhead take 171.2 us at 10 Mbit/s, and twice that at 5.
     let serialisation = 0.1712 + 0.3424;
-    // The links of the path have less than half the base RTT, or more than that.
-    for (rtt, propagation) in [(40, 20.0), (10, 7.0)] {
+    // The links of the path have less than half the base RTT, or more than that. What is sent 20 ms before the end arrives
+    // after it in the first case.
+    for (rtt, propagation, received) in [(40, 20.0, 499), (10, 7.0, 500)] {
         let mut flow = sends(udp(200, 20 * MS), rtt * MS, 10 * S);
         flow["path"] = json!([0, 1]);
         let (output, rows) = run(&spec(10 * S, &two_links(), &[flow]));
         let figures = datagrams(&output, 0);
         let expected = Some(serialisation + propagation);
-        assert_eq!((figures.sent, figures.lost, figures.received), (500, 0, 500));
+        assert_eq!((figures.sent, figures.lost, figures.received), (500, 0, received));
         assert_eq!(figures.echoed, None, "the other end sends nothing back");
         assert_eq!((figures.owd_min_ms, figures.owd_max_ms), (expected, expected));
         assert_eq!((figures.owd_p50_ms, figures.owd_p99_ms), (expected, expected));
         assert_eq!((figures.jitter_ms, figures.jitter_mean_ms), (Some(0.0), Some(0.0)));
-        assert!(rows.delays.iter().all(|row| (row.sent, row.received, row.lost) == (5, 5, 0)), "{:?}", rows.delays);
+        assert!(rows.delays.iter().all(|row| (row.sent, row.lost) == (5, 0)), "{:?}", rows.delays);
+        assert!(rows.delays[1..].iter().all(|row| row.received == 5), "{:?}", rows.delays);
+        assert_eq!(rows.delays.iter().map(|row| u64::from(row.received)).sum::<u64>(), received);
         assert!(rows.samples.iter().all(|row| row.cwnd_packets.is_nan()));
         assert_eq!(output.flows[0].cwnd_mean_packets, None);
         // 172 bytes of payload of 214 with headers and overhead, every 20 ms.
