@@ -38,6 +38,7 @@ impl Ecn {
 
     /// The same for an algorithm that needs ECN: SYN and SYN-ACK are ECN-capable too, so that a queue that marks does
     /// not keep the flow from connecting (Linux's `INET_ECN_xmit`).
+    #[must_use]
     pub const fn needed(self) -> Self {
         //= RFC 8257, 3.6 (departs: RSTs are not simulated)
         //# Hence, for DCTCP connections, the sender SHOULD set ECT for SYN, SYN-ACK, and RST packets.
