@@ -53,7 +53,7 @@ prop_compose! {
         buffer in 1.0..3.0,
         burst in 4.0..30.0,
     ) -> Path {
-        let ns = |exponent: f64, unit: u64| (f64::powf(10.0, exponent) * unit as f64) as u64;
+        let ns = |exponent: f64, unit: u64| (libm::exp10(exponent) * unit as f64) as u64;
         Path { rate: ns(rate, 1_000_000), rtt: ns(rtt, MS), buffer, burst, idle: ns(idle, S) }
     }
 }

@@ -54,11 +54,11 @@ prop_compose! {
         (rate, rtt) in (6.0..11.0f64, 4.3..8.3f64),
         queue in prop::sample::select(knee_queue::registry().iter().map(|entry| entry.name).collect::<Vec<_>>()),
         room in 0.3..4.0f64,
-        loss in prop_oneof![Just(0.0), (-4.0..-0.52f64).prop_map(|exponent| 10f64.powf(exponent))],
+        loss in prop_oneof![Just(0.0), (-4.0..-0.52f64).prop_map(libm::exp10)],
         (paced, seed) in (any::<bool>(), any::<u64>()),
     ) -> Value {
-        let (rate, rtt) = (10f64.powf(rate), 10f64.powf(rtt));
-        let mut link = link(rate as u64, &json!({"packets": 10f64.powf(room) as u64}));
+        let (rate, rtt) = (libm::exp10(rate), libm::exp10(rtt));
+        let mut link = link(rate as u64, &json!({"packets": libm::exp10(room) as u64}));
         (link["queue"], link["loss"]) = (json!(queue), json!(loss));
         // A high rate needs a short time, but the loss of a tail is repaired after 200 ms.
         let duration = (PACKETS * 12e3 / rate * 1e9).clamp(30.0 * MS as f64, 3.0 * S as f64) as u64;

@@ -37,11 +37,15 @@ impl World {
         if flows <= MANY_FLOWS {
             (0..).zip(&rtts).for_each(|(i, histogram)| add(histogram, i, Quantity::Rtt));
         } else {
-            delays.iter().for_each(|&(i, _)| add(rtts[i as usize], i, Quantity::Rtt));
+            for &(i, _) in &delays {
+                add(rtts[i as usize], i, Quantity::Rtt);
+            }
             let bulk = self.flows[..flows].iter().filter(|flow| flow.bulk).map(|flow| &flow.rtt_histogram);
             add(&Histogram::sum(BITS, bulk), BULK, Quantity::Rtt);
         }
-        delays.iter().for_each(|&(i, histogram)| add(histogram, i, Quantity::OneWayDelay));
+        for &(i, histogram) in &delays {
+            add(histogram, i, Quantity::OneWayDelay);
+        }
         add(&Histogram::sum(BITS, rtts.into_iter()), ALL, Quantity::Rtt);
         add(&Histogram::sum(BITS, delays.into_iter().map(|(_, histogram)| histogram)), ALL, Quantity::OneWayDelay);
         for (i, direction) in (0..).zip(&self.network.links) {
