@@ -181,17 +181,22 @@ def _table_run(window: int) -> Run:
     return Run(f"table1-{window}", "daimd-table1", changes)
 
 
-def _epoch_s(result: Result) -> float:
-    """The mean time between losses without the first two, which slow start affects."""
-    starts = result.events.filter(pl.col("event") == "recovery")["t_s"].to_numpy()
-    between = np.diff(starts)[1:]
+def _epoch_s(result: Result, window: int) -> float:
+    """The mean time from one loss of a full window to the next, without the first two, which slow start affects.
+
+    A backoff that follows another while the queue still drains begins from half the window: the table has no such.
+    """
+    losses = result.events.filter(pl.col("event") == "recovery")[1:]
+    starts, windows = losses["t_s"].to_numpy(), losses["value"].to_numpy()
+    full = windows > 0.75 * window
+    between = np.diff(starts)[full[:-1] & full[1:]]
     return float(between.mean()) if len(between) else math.nan
 
 
 def _measure_table(results: Results) -> dict[str, Value]:
     made: dict[str, Value] = {}
     for window in WINDOWS:
-        epoch = _epoch_s(results[f"table1-{window}"])
+        epoch = _epoch_s(results[f"table1-{window}"], window)
         made[f"epoch_{window}"] = epoch
         made[f"growth_{window}"] = epoch - 1.0
     return made
