@@ -56,8 +56,8 @@ fn two_links() -> [Value; 2] {
 fn on_an_empty_path_the_one_way_delay_is_serialisation_and_propagation_exactly() {
     // 200 bytes and 14 of overhead take 171.2 us at 10 Mbit/s, and twice that at 5.
     let serialisation = 0.1712 + 0.3424;
-    // The links of the path have less than half the base RTT, or more than that. What is sent 20 ms before the end arrives
-    // after it in the first case.
+    // The links of the path have less than half the base RTT, or more than that. What is sent 20 ms before the end
+    // arrives after it in the first case.
     for (rtt, propagation, received) in [(40, 20.0, 499), (10, 7.0, 500)] {
         let mut flow = sends(udp(200, 20 * MS), rtt * MS, 10 * S);
         flow["path"] = json!([0, 1]);

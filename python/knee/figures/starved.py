@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: A flow that gets nothing for this long is starved, s; the first data of a connection takes one and a half RTTs.
 _LONG_S, _RTTS = 1.0, 2.0
-#: Of so many flows the numbers are given.
+#: The numbers of at most this many flows are given.
 _MAX_NAMED = 5
 
 

@@ -6,8 +6,8 @@
 //! **One-way delay.** In the simulator the part of a base RTT that no link of the path has lies behind the last link of
 //! the path back ([`knee_net::network`]). A path is as long in one direction as in the other unless its links say
 //! otherwise: the one-way delay is the time across the links, and what these lack of half the base RTT. A datagram
-//! counts as received when that has passed. Rates count it as it leaves the last link, as those of TCP do, and echoes and
-//! reports leave then.
+//! counts as received when that has passed. Rates count it as it leaves the last link, as those of TCP do, and echoes
+//! and reports leave then.
 
 use super::ends::EndFigures;
 use super::udp::{End, UdpFlow};

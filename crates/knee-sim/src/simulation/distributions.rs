@@ -13,8 +13,8 @@ const ALL: u32 = u32::MAX;
 const BULK: u32 = u32::MAX - 1;
 
 impl World {
-    /// Adds the rows: of each flow where there are not too many, else of those that send datagrams, such as probes, and of
-    /// the bulk flows together; of all flows together; and of each link.
+    /// Adds the rows: of each flow where there are not too many, else of those that send datagrams, such as probes, and
+    /// of the bulk flows together; of all flows together; and of each link.
     pub(super) fn record_distributions(&mut self) {
         // Behind the flows come the halves of their connections.
         let flows = self.connections.flows as usize;

@@ -13,7 +13,8 @@ use knee_tcp::receiver::{self, FullReply};
 use knee_tcp::sender::{self, Departure, Sender};
 use slab::Slab;
 
-/// Where there are more flows than this, their histograms are coarser, and of bulk flows only the sum is among the rows.
+/// Where there are more flows than this, their histograms are coarser, and of bulk flows only the sum is among the
+/// rows.
 pub(super) const MANY_FLOWS: usize = 64;
 
 /// Endpoints, the network between them, and what is recorded.

@@ -245,7 +245,9 @@ mod tests {
     fn overuse_needs_two_trends_above_the_threshold_10_ms_and_no_fall() {
         let seen = |slopes: &[f64]| {
             let mut detector = Detector::default();
-            slopes.iter().for_each(|slope| detector.compare(*slope, 100.0 * slope, &delta(8.0, 8.0, 0.0)));
+            for slope in slopes {
+                detector.compare(*slope, 100.0 * slope, &delta(8.0, 8.0, 0.0));
+            }
             detector.signal
         };
         // 4 ms, then 12: above 10 with the second.
@@ -266,9 +268,9 @@ mod tests {
         };
         assert!((after(20.0) - (12.5 + 10.0 * 0.0087 * 7.5)).abs() < 1e-12);
         assert!((after(0.5) - (12.5 - 10.0 * 0.039 * 12.0)).abs() < 1e-12);
-        assert_eq!([after(28.0), after(-28.0)], [12.5; 2], "a spike is left out");
+        assert!([28.0, -28.0].iter().all(|&slope| (after(slope) - 12.5).abs() < 1e-9), "a spike is left out");
         let mut detector = Detector::default();
         (0..100).for_each(|k| detector.adapt(0.0, f64::from(k) * 30.0));
-        assert_eq!(detector.threshold, 6.0);
+        assert!((detector.threshold - 6.0).abs() < 1e-9);
     }
 }
