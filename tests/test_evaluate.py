@@ -205,17 +205,23 @@ def failed(done: Evaluation) -> set[str]:
 ASKED = ("wired", "self-fairness", "high-loss")
 
 
-@pytest.mark.parametrize("cc", ["cubic", "reno", "bbr3"])
-def test_deployed_ones_fail_nothing(cc: str, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("cc", "looked_at"),
+    # A second CUBIC flow that comes late takes longer than with all others deployed.
+    [("cubic", {"self-fairness/late-comer/jain"}), ("reno", set()), ("bbr3", set())],
+)
+def test_deployed_ones_fail_nothing(cc: str, looked_at: set[str], folder: Path) -> None:
     done = evaluated(cc, folder, *ASKED)
     assert failed(done) == set()
-    assert [found.verdict for found in done.criteria] == [Verdict.PASSES] * 3
+    checks = [check for found in done.criteria for check in found.checks]
+    assert {check.key for check in checks if check.verdict is Verdict.LOOK} == looked_at
+    assert len(done.criteria) == 3
 
 
 @pytest.mark.parametrize(
     ("cc", "asked", "fails"),
     [
-        ("Aggressive", ("wired", "self-fairness"), set()),
+        ("Aggressive", ("wired", "self-fairness"), {"self-fairness/rtts/goodput_mbps-share-x far"}),
         # It gives so little back that it hardly slows down at any loss rate.
         ("Aggressive", ("high-loss",), {"high-loss/shallow/loss", "high-loss/loss-20/utilization"}),
         ("FavoursShortRtts", ASKED, {"self-fairness/rtts/goodput_mbps-share-x far"}),
