@@ -202,7 +202,7 @@ def test_a_source_is_evaluated_as_the_module_that_it_is(source: Path) -> None:
 def test_a_source_that_compiles_is_built_once_for_each_kernel(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = Place("uml", kernel().number)
     with own.code_allowed(True):
-        made = own.kernel_source(str(own.name_of("tcp_gentle.c")))
+        made = own.kernel_source(own.name_of("tcp_gentle.c"))
     assert made is not None
     here.compile(made)
     monkeypatch.setattr(places.given, "_build", None)

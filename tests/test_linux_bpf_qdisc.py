@@ -142,7 +142,7 @@ def test_options_are_set_in_the_units_of_netlink(monkeypatch: pytest.MonkeyPatch
     qdisc.set_options(3, qdisc.options(given), replace=True)
     qdisc.set_options(3, qdisc.options({"learn_initial": True}), replace=False)
     changes = ["--set=multiplier=32768", "--set=max_guard_interval=500000", "--set=flow_max_rate=1000000"]
-    places = ["/run/knee/bpf/cocoa/object", "/sys/fs/bpf/knee/cocoa"]
+    places = ["/sys/fs/bpf/knee/cocoa"]
     assert calls == [
         ["options", *places, "3", "--replace", *changes],
         ["options", *places, "3", "--set=learn_initial=1"],

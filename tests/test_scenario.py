@@ -111,7 +111,7 @@ def test_overrides_that_fit_nowhere(scenario: Make, change: str, key: str) -> No
     ("data", "changes", "start"),
     [
         ({}, ["link.rate=5"], "--set link.rate=5 on lab.toml: link.rate: "),
-        ({}, ["links=[]"], "--set 'links=[]' on lab.toml: link: "),
+        ({}, ["links=[]"], "--set 'links=[]' on lab.toml: links: "),
         ({}, ["link.x=1"], "--set link.x=1 on lab.toml: link.x: "),
         ({}, ["seed=2", "flows[1].cc=renoo"], "--set 'flows[1].cc=renoo' on lab.toml: flows[1].cc: "),
         ({}, ["flows.7.cc=reno"], "--set flows.7.cc=reno on lab.toml: flows.7: "),
