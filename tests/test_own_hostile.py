@@ -6,7 +6,7 @@ import json
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import pytest
 
 import knee
 from bad_controls import Endless, NoHooks
-from knee import own
 from knee.cli import main
 
 SCENARIO = """
@@ -55,22 +54,17 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs the scenario with a class that has this method: exit code, output and errors."""
     monkeypatch.chdir(tmp_path)
-    before = dict(own._classes), dict(own._files)
     (tmp_path / "mine.toml").write_text(SCENARIO)
 
     def run(hook: str, body: str) -> tuple[int, str, str]:
-        own._files.pop("mine.py", None)
         (tmp_path / "mine.py").write_text(CLASS.format(hook=hook, body=body))
         code = main(["run", "mine.toml", "--allow-code", "--json", "--no-report", "--out", "r"])
         return code, *capsys.readouterr()
 
-    yield run
-    for known, had in zip((own._classes, own._files), before, strict=True):
-        known.clear()
-        known.update(had)
+    return run
 
 
 @pytest.mark.parametrize("body", ENDS)
