@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from knee.figures.applications import shown
-from knee.figures.metrics import direction, directions
 from knee.figures.register import FLOW, LINK, Figure, where
 from knee.figures.same import same_figures
 
@@ -106,6 +105,8 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
 
 def _total(summary: dict[str, Any]) -> str | None:
     """The goodput of all flows over the run's window; None where it is the sum of the flows' own."""
+    from knee.figures.metrics import direction, directions
+
     run, window = summary["run"], summary.get("window_s")
     told = []
     for way, name in (("forward", "goodput_mbps"), ("reverse", "reverse_goodput_mbps")):

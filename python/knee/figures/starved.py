@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from knee.scenario.commands import PROGRAM_CC
@@ -28,14 +29,14 @@ def warnings(scenario: Scenario, result: Result) -> list[str]:
     gaps: dict[int, tuple[float, float]] = {}
     members = [(flow, i) for flow in scenario.flows for i in range(flow.count)]
     # Rows of flows that got something are most of all.
-    empty = result.samples.filter(pl.col("throughput_mbps") == 0)
-    of_flow = {key[0]: rows for key, rows in empty.partition_by("flow", as_dict=True).items()}
+    empty = result.samples.filter(pl.col("throughput_mbps") == 0).sort("flow", maintain_order=True)
+    numbers = empty["flow"].to_numpy()
     for figures, (flow, i) in zip(summary["flows"], members, strict=True):
         number = figures["flow"]
-        rows = of_flow.get(number)
-        if rows is None or flow.cc == PROGRAM_CC:
+        first, behind = np.searchsorted(numbers, [number, number + 1])
+        if first == behind or flow.cc == PROGRAM_CC:
             continue
-        gap = _longest(scenario, flow, i, figures, rows)
+        gap = _longest(scenario, flow, i, figures, empty.slice(first, behind - first))
         if gap is None:
             continue
         if figures["sent_packets"] == 0 and figures["transport"] == "tcp":
