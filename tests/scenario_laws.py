@@ -215,7 +215,8 @@ def swept(data: Table, result: Result, run: Run) -> Iterator[str]:
     part = work.perform(work.Task(json.dumps(data), data["name"], (assigned,), fingerprint()))
     (row,) = part.runs
     told = {name: row.get(name) for name in result.summary["run"]}
-    remarks = "\n".join(result.summary.get("remarks", ())) or None
+    # A sweep keeps no events, which tell what shares a queue by its hash.
+    remarks = "\n".join(each for each in result.summary.get("remarks", ()) if " the hash of " not in each) or None
     summary = result.summary
     yield from _differences(
         "a run and a run of a sweep",

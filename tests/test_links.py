@@ -165,6 +165,21 @@ def test_both_directions_share_the_air_and_its_parameters() -> None:
     assert min(shared) > 0.3 * alone
 
 
+@pytest.mark.parametrize(("name", "dropped", "lost"), [("wifi", 80, 127), ("lte", 39, 73), ("nr", 323, 426)])
+def test_what_is_lost_falsely_behind_blocks_is_a_retransmission(name: str, dropped: int, lost: int) -> None:
+    """docs/links.md has these figures: RACK cannot rank what leaves at one instant."""
+    result = knee.run(load(name))
+    cubic, lola = result.summary["flows"]
+    assert (result.summary["links"][0]["drops"], cubic["lost_packets"]) == (dropped, lost)
+    assert lola["lost_packets"] == cubic["timeouts"] == 0
+    # Each packet that was dropped goes again once, or twice, and nothing else does.
+    assert cubic["retransmitted_packets"] == lost <= 2 * dropped
+    # A window falls only where the link dropped something in the round trips before.
+    drops = result.links.filter(pl.col("drops") > 0)["t_s"].to_list()
+    falls = result.events.filter((pl.col("flow") == 1) & (pl.col("event").cast(pl.String) == "recovery"))["t_s"]
+    assert all(any(0 <= fall - drop + 0.1 < 0.6 for drop in drops) for fall in falls)
+
+
 def test_a_cable_modem_adds_its_request_to_the_rtt() -> None:
     """Request and grant take 4 to 6 ms (docs/links.md)."""
     result = knee.run(load("docsis", ["duration=10 s", "flows.0.stop=9 s", "flows.1.start=9500 ms"]))

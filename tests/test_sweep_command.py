@@ -195,10 +195,10 @@ def test_the_table_of_points_has_all_figures_on_a_narrow_terminal(
     assert "At duration = 1 s:" in lines
     assert all(len(line) <= 80 for line in lines[:10])
     shown = "\n".join(lines)
-    for head in ("goodput", "Jain", "queued", "used", "lost", "latency"):
+    for head in ("total", "Jain", "queued", "used", "lost", "latency"):
         assert head in shown
     first = next(line for line in lines if line.split()[:1] == ["1"])
-    assert len(first.split()) == 1 + 6 + 6, "the run; 10 (Mbit/s), pfifo, 5 ms, 1, cubic; six figures"
+    assert len(first.split()) == 1 + 7 + 6, "the run; 10 Mbit/s, pfifo, 5 ms, 1, cubic; six figures"
 
 
 def test_values_that_are_tables_are_shown_as_a_file_has_them(
@@ -256,7 +256,7 @@ def test_the_terminal_says_that_figures_are_means_over_seeds(tiny: Path, capsys:
 def test_the_time_that_finite_flows_take_is_a_figure(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """100 kB and 10 MB over 10 Mbit/s for 2 s: the second does not finish, so there is no time for it."""
     assert main(["sweep", "tiny.toml", "--over", "flows.0.bytes=100 kB,10 MB"]) == 0
-    assert "losttook\n" in capsys.readouterr().out.replace(" ", "")
+    assert "losttransfertook\n" in capsys.readouterr().out.replace(" ", "")
     times = pl.read_parquet("results/sweep-tiny/sweep.parquet")["completion_s"].to_list()
     # Two flows of 69.06 segments of 1514 bytes.
     assert times[0] > 2 * 100e3 * 8 / 10e6

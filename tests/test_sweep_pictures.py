@@ -75,9 +75,9 @@ def test_boxes_and_bars_are_over_the_seeds(made: sweeps.Sweep) -> None:
     assert reno.five[0] == pytest.approx((1.0, 1.025, 1.05, 1.075, 1.1))
     bars, beside = chart(made, Picture("bar", **given)).panels[0].bars
     assert list(bars.y) == pytest.approx([1.05, 5.25, 9.45])
-    # Student's t for one degree of freedom, 12.706, times 0.1 / sqrt(2) / sqrt(2).
+    # Student's t for one degree of freedom, 12.7062, times 0.1 / sqrt(2) / sqrt(2).
     assert bars.half is not None
-    assert bars.half[0] == pytest.approx(0.6353)
+    assert bars.half[0] == pytest.approx(12.706204736174694 * 0.05)
     assert (beside.x - bars.x).tolist() == pytest.approx([0.4] * 3)
 
 

@@ -40,13 +40,15 @@ def compare(
     Results that differ only in their seeds are runs of one variant. Where a variant has several, the table has their
     means; the page compares variants, each difference with its 95 % confidence interval.
     """
+    from knee.results.folder import check_result
+
+    if len(folders) < 2:
+        check_result(folders[0])
+        raise InputError("There is only one result; name two or more folders to compare.")
     from knee.figures.compared import figures
     from knee.results.result import Result
     from knee.system import files
 
-    if len(folders) < 2:
-        Result.load(folders[0])
-        raise InputError("There is only one result; name two or more folders to compare.")
     if folder is not None:
         files.check_output(folder / PAGE)
     results = [Result.load(each) for each in folders]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.spec import span
@@ -13,8 +12,9 @@ from knee.scenario.spec import span
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from knee.results.result import Result
     from knee.scenario.model import Flow, Scenario
+
+    Array = np.ndarray[Any, np.dtype[Any]]
 
 #: A flow that gets nothing for this long is starved, s; the first data of a connection takes one and a half RTTs.
 _LONG_S, _RTTS = 1.0, 2.0
@@ -22,21 +22,35 @@ _LONG_S, _RTTS = 1.0, 2.0
 _MAX_NAMED = 5
 
 
-def warnings(scenario: Scenario, result: Result) -> list[str]:
-    """A sentence on the flows that never connected, and one on those that got nothing for a second or longer."""
-    summary = result.summary
+#: The columns of the time series that it reads.
+COLUMNS = ("t_s", "flow", "throughput_mbps", "sending_rate_mbps", "in_flight_packets")
+
+
+def warnings(scenario: Scenario, summary: Mapping[str, Any], samples: Mapping[str, Array]) -> list[str]:
+    """A sentence on the flows that never connected, and one on those that got nothing for a second or longer.
+
+    Args:
+        scenario: what ran.
+        summary: the figures of the run.
+        samples: these columns of its time series, by name (:data:`COLUMNS`).
+    """
     never: list[int] = []
     gaps: dict[int, tuple[float, float]] = {}
     members = [(flow, i) for flow in scenario.flows for i in range(flow.count)]
     # Rows of flows that got something are most of all.
-    empty = result.samples.filter(pl.col("throughput_mbps") == 0).sort("flow", maintain_order=True)
-    numbers = empty["flow"].to_numpy()
+    empty = np.flatnonzero(samples["throughput_mbps"] == 0)
+    empty = empty[np.argsort(samples["flow"][empty], kind="stable")]
+    numbers = samples["flow"][empty]
     for figures, (flow, i) in zip(summary["flows"], members, strict=True):
         number = figures["flow"]
         first, behind = np.searchsorted(numbers, [number, number + 1])
         if first == behind or flow.cc == PROGRAM_CC:
             continue
-        gap = _longest(scenario, flow, i, figures, empty.slice(first, behind - first))
+        rows = empty[first:behind]
+        if flow.traffic is not None:
+            # What applications and senders of datagrams want shows in what they send.
+            rows = rows[(samples["sending_rate_mbps"][rows] > 0) | (samples["in_flight_packets"][rows] > 0)]
+        gap = _longest(scenario, flow, i, figures, samples["t_s"][rows])
         if gap is None:
             continue
         if figures["sent_packets"] == 0 and figures["transport"] == "tcp":
@@ -47,18 +61,18 @@ def warnings(scenario: Scenario, result: Result) -> list[str]:
 
 
 def _longest(
-    scenario: Scenario, flow: Flow, i: int, figures: Mapping[str, Any], rows: pl.DataFrame
+    scenario: Scenario, flow: Flow, i: int, figures: Mapping[str, Any], ends: Array
 ) -> tuple[float, float] | None:
-    """Begin and length of the longest time in which a flow wanted to send and got nothing, if it is long."""
+    """Begin and length of the longest time in which a flow wanted to send and got nothing, if it is long.
+
+    ``ends`` are the ends of the intervals in which it got nothing, s.
+    """
     start, stop = (at / 1e9 for at in span(scenario, flow, i))
     if figures["completion_s"] is not None:
         stop = min(stop, start + figures["completion_s"])
-    if flow.traffic is not None:
-        # What applications and senders of datagrams want shows in what they send.
-        rows = rows.filter((pl.col("sending_rate_mbps") > 0) | (pl.col("in_flight_packets") > 0))
     interval_s = scenario.interval / 1e9
     longest, begin, before = (0.0, 0.0), 0.0, -1.0
-    for end in rows["t_s"]:
+    for end in ends.tolist():
         # The last interval may be shorter than others, but none is missing before it.
         if end - before > interval_s * 1.01:
             begin = max(end - interval_s, start)

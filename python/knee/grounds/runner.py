@@ -100,7 +100,11 @@ class Prepared:
             result = given.into(result, self.scenario)
             from knee.figures import collisions, starved
 
-            found = [*marks.warnings(self.scenario, result.summary), *starved.warnings(self.scenario, result)]
+            series = {name: result.samples[name].to_numpy() for name in starved.COLUMNS}
+            found = [
+                *marks.warnings(self.scenario, result.summary),
+                *starved.warnings(self.scenario, result.summary, series),
+            ]
             found += collisions.warnings(result.summary, result.events)
             _remark(result, [*remarks(self.scenario), *found])
             if out is not None:

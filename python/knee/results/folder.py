@@ -72,6 +72,19 @@ def what_is(path: Path) -> str:
     return "is a folder that knee did not write" if what is None else f"is the folder of a {what}"
 
 
+def check_result(folder: Path) -> dict[str, Any]:
+    """The manifest of a result.
+
+    Raises:
+        FolderError: ``folder`` is not a result; names what it is.
+    """
+    manifest = manifest_of(folder)
+    if manifest is None:
+        found = f"{folder} is not a knee result: it {what_is(folder)}"
+        raise FolderError(f"{found}; expected a folder written by knee run.")
+    return manifest
+
+
 def is_result(folder: Path) -> bool:
     """Whether ``folder`` is a knee result."""
     return manifest_of(folder) is not None

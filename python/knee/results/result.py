@@ -23,11 +23,10 @@ from knee.results.folder import (
     EXTRA,
     FRAMES,
     MANIFEST,
-    manifest_of,
+    check_result,
     problems,
     seal,
     sealed,
-    what_is,
     without_digests,
     writing,
 )
@@ -196,10 +195,7 @@ class Result:
         from knee.results import schema
 
         folder = Path(folder)
-        manifest = manifest_of(folder)
-        if manifest is None:
-            found = f"{folder} is not a knee result: it {what_is(folder)}"
-            raise FolderError(f"{found}; expected a folder written by knee run.")
+        manifest = check_result(folder)
         if manifest["format"] > FORMAT:
             found = f"{folder} is of format {manifest['format']}, written by version {manifest.get('version')}"
             raise FolderError(f"{found}; this version reads formats up to {FORMAT}.")

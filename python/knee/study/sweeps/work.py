@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from knee import _core, own
 from knee.errors import InputError, KneeError, RunError, in_a_line
+from knee.figures import starved
 from knee.figures.applications.figures import Tables, concern
 from knee.figures.rows import SAMPLE, from_bytes
 from knee.figures.summary import summary
@@ -187,7 +188,13 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str,
     # They are frames, which would take several times as long as all else of a short run.
     tables = Tables.of(scenario, raw.tables, raw.link_names) if concern(scenario) else None
     told = summary(scenario, "sim", raw.output, samples, raw.wall_s, tables)
-    told["remarks"] = [*remarks(scenario), *marks.warnings(scenario, told), *sim.remarks(scenario)]
+    series = {name: rows[name] for name in starved.COLUMNS} | samples
+    told["remarks"] = [
+        *remarks(scenario),
+        *marks.warnings(scenario, told),
+        *starved.warnings(scenario, told, series),
+        *sim.remarks(scenario),
+    ]
     if not task.series:
         return told, []
     names = raw.output["event_names"]
