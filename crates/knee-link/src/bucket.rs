@@ -24,7 +24,7 @@ impl TokenBucket {
         self.full_at.saturating_sub(self.depth).max(now)
     }
 
-    /// What it lacks to be full, in time.
+    /// Tokens missing until it is full, in time.
     const fn missing(&self, now: Time) -> Time {
         self.full_at.saturating_sub(now)
     }

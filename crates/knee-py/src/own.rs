@@ -184,7 +184,7 @@ impl PyControl {
     }
 }
 
-/// What a run shares among its algorithms written in Python.
+/// State that a run's algorithms in Python share.
 #[derive(Clone)]
 pub struct Shared {
     /// The first exception.
