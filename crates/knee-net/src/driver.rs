@@ -16,10 +16,8 @@ use knee_queue::Burst;
 pub enum Step {
     /// A packet moved within the network, or nothing did.
     Moved,
-    /// Data came to its receiver.
-    Data(Packet),
-    /// An ACK came to its sender.
-    Ack(Packet),
+    /// A packet came to its end: data to its receiver, an ACK to its sender.
+    Arrived(Packet),
     /// An event of others is due.
     Due(Event),
 }
@@ -145,7 +143,7 @@ impl Driver {
         if let Some(at) = pipe.next() {
             self.last = (at, Event::Pipe(i));
         }
-        if network.ends_at_sender(i) { at_end(packet) } else { self.cross(network, packet, now) }
+        if network.ends_at_sender(i) { Step::Arrived(packet) } else { self.cross(network, packet, now) }
     }
 
     /// A packet has crossed a link: it comes to the next one of its path, to the pipe at the end, or to its end.
@@ -155,7 +153,7 @@ impl Driver {
         if let Some(next) = network.next_link(&packet) {
             self.arrive(network, next, packet, 1, now);
         } else if packet.has(Packet::ACK) == network.flow_paths[packet.flow as usize].mirrored {
-            return at_end(packet);
+            return Step::Arrived(packet);
         } else {
             self.enter_end_pipe(network, packet, now);
         }
@@ -198,11 +196,6 @@ pub enum Upcoming<'a> {
     Departure(&'a Packet),
     /// Packets arrive at senders out of this pipe.
     Arrivals(&'a crate::pipe::Pipe),
-}
-
-/// A packet is at its end.
-const fn at_end(packet: Packet) -> Step {
-    if packet.has(Packet::ACK) { Step::Ack(packet) } else { Step::Data(packet) }
 }
 
 /// The event of the link at an index.

@@ -8,7 +8,7 @@
 
 use crate::spec::Spec;
 use knee_core::Time;
-use knee_core::convert::index_u32;
+use knee_core::convert::{index_u32, low_u16};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -50,6 +50,75 @@ pub enum Event {
     /// The other end of a connection has an answer ready; by the connection's first endpoint.
     Answer(u32),
 }
+
+/// Bits of a key below the class of its event.
+const CLASS: u32 = PIPE + 20;
+/// Bits of a pipe's key below its number: cause and index of an ACK that leaves it.
+const PIPE: u32 = CAUSE + 4 + LINK;
+/// Bits of the index of what caused an ACK: a packet among those that land with it, or a flow.
+const CAUSE: u32 = 21;
+/// Bits of a link's number in the cause of an ACK.
+const LINK: u32 = 9;
+/// Keys have room for so many links and pipes.
+pub const KEYED_LINKS: usize = 1 << LINK;
+/// See [`KEYED_LINKS`].
+pub const KEYED_PIPES: usize = 1 << (CLASS - PIPE);
+
+impl Event {
+    /// Its class, and its place within that.
+    const fn class(self) -> (u64, u64) {
+        /// Of what concerns the whole run, one kind after the other.
+        const fn whole_run(kind: u64, i: u32) -> (u64, u64) {
+            (1, kind << 32 | i as u64)
+        }
+        match self {
+            Self::Wire(i) => (0, i as u64),
+            Self::Change(i) => whole_run(0, i),
+            Self::MeasureLinks => whole_run(1, 0),
+            Self::Measure(i) => whole_run(2, i),
+            Self::Stop(i) => whole_run(3, i),
+            Self::CommonStart => whole_run(4, 0),
+            Self::CommonEnd => whole_run(5, 0),
+            Self::Sample => whole_run(6, 0),
+            Self::Pipe(i) => (2, (i as u64) << PIPE),
+            Self::Link(i) => (3, i as u64),
+            Self::Retransmit(i) => (4, i as u64),
+            Self::Pace(i) => (5, i as u64),
+            Self::DelayedAck(i) => (6, i as u64),
+            Self::CompressedSack(i) => (7, i as u64),
+            Self::Start(i) => (8, i as u64),
+            Self::Wake(i) => (9, i as u64),
+            Self::Answer(i) => (10, i as u64),
+        }
+    }
+
+    /// Place among events of one time as a number: keys are ordered as events are.
+    #[inline]
+    pub const fn key(self) -> u64 {
+        let (class, place) = self.class();
+        class << CLASS | place
+    }
+
+    /// This event as the cause of an ACK: a packet that came from a wire, a pipe or a link that is no wire, or a timer
+    /// of a receiver. For [`ack_key`].
+    #[inline]
+    pub const fn cause(self) -> u16 {
+        let number = match self {
+            Self::Wire(i) | Self::Pipe(i) | Self::Link(i) => i,
+            _ => 0,
+        };
+        low_u16(self.class().0 << LINK | number as u64)
+    }
+}
+
+/// Key of an ACK that leaves a pipe: those of one pipe go by cause, then by index of the packet or flow that caused them.
+#[inline]
+pub const fn ack_key(pipe: u32, cause: u16, index: u32) -> u64 {
+    Event::Pipe(pipe).key() | (cause as u64) << CAUSE | index as u64
+}
+
+// An ACK's key is packed with its eight flags.
+const _: () = assert!(ack_key(u32::MAX >> 12, u16::MAX >> 3, u32::MAX >> 11) < 1 << 56);
 
 /// Events in the order of time, those of one time in their own.
 ///
@@ -169,6 +238,52 @@ mod tests {
         }
         let popped: Vec<_> = std::iter::from_fn(|| events.pop()).collect();
         assert_eq!(popped, expected.map(|event| (now, event)));
+    }
+
+    /// An event of each class, and one of another number.
+    fn event(class: u8, i: u32) -> Event {
+        let of = [
+            Event::Wire,
+            Event::Change,
+            Event::Measure,
+            Event::Stop,
+            Event::Pipe,
+            Event::Link,
+            Event::Retransmit,
+            Event::Pace,
+            Event::DelayedAck,
+            Event::CompressedSack,
+            Event::Start,
+            Event::Wake,
+            Event::Answer,
+        ];
+        let whole = [Event::MeasureLinks, Event::CommonStart, Event::CommonEnd, Event::Sample];
+        of.get(usize::from(class)).map_or_else(|| whole[usize::from(class) - of.len()], |of| of(i))
+    }
+
+    proptest! {
+        #[test]
+        fn keys_have_the_order_of_events(a in (0u8..17, 0u32..1 << 20), b in (0u8..17, 0u32..1 << 20)) {
+            let (a, b) = (event(a.0, a.1), event(b.0, b.1));
+            prop_assert_eq!(a.key().cmp(&b.key()), a.cmp(&b), "{:?} and {:?}", a, b);
+        }
+
+        /// ACKs of one pipe leave as they came: those for what lands from wires, by link, then from pipes, then from
+        /// other links, then those of timers; of one cause by index.
+        #[test]
+        fn acks_of_one_pipe_go_by_what_they_answer(
+            pipe in 0..(KEYED_PIPES as u32 - 1), a in (0usize..6, 0u32..1 << 20), b in (0usize..6, 0u32..1 << 20)
+        ) {
+            let last = KEYED_LINKS as u32 - 1;
+            let causes = [
+                Event::Wire(0), Event::Wire(last), Event::Pipe(last), Event::Link(0), Event::DelayedAck(1 << 20),
+                Event::CompressedSack(7),
+            ];
+            let key = |(cause, index): (usize, u32)| ack_key(pipe, causes[cause].cause(), index);
+            prop_assert_eq!(key(a).cmp(&key(b)), a.cmp(&b));
+            prop_assert!(Event::Pipe(pipe).key() <= key(a) && key(a) < Event::Pipe(pipe + 1).key());
+            prop_assert!(key(a) < Event::Link(0).key());
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod network;
 pub mod observe;
 pub mod output;
 pub mod pipe;
+pub mod recorder;
 pub mod spec;
 #[cfg(test)]
 mod testing;

@@ -1,32 +1,28 @@
-//! The engine: a world of endpoints and links, and two schedulers that let time pass for it.
+//! The engine: a model of a network with its hosts, and two schedulers that let time pass for it.
 //!
-//! What a packet, an ACK or a timer does to an endpoint is written once, in [`World`]. When it happens is the
-//! scheduler's part: [`EventScheduler`] goes from event to event and takes any network; [`BatchScheduler`] lets each
-//! flow and then each link pass up to the minimum ACK delay at once, where data crosses wires without circles and ACKs
-//! return over nothing but a delay. Both give the same bits.
+//! A [`Model`](model::Model) has four parts, borrowed one by one: the network, the [`hosts`] at its ends, [`apps`] that
+//! open connections on these, and the recorder. What a packet, an ACK or a timer does to an end is written once, in
+//! [`hosts`]. When it happens is the scheduler's part: [`EventScheduler`] goes from event to event and takes any
+//! network; [`BatchScheduler`] lets each flow and then each link pass up to the minimum ACK delay at once, where data
+//! crosses wires without circles and ACKs return over nothing but a delay. Both give the same bits.
 
 mod ack_path;
 mod alarms;
+mod apps;
 mod batch_scheduler;
 #[cfg(test)]
 mod books;
 mod build;
-mod connections;
-mod datagrams;
 mod distributions;
-mod endpoints;
-mod ends;
 mod event_scheduler;
+mod figures;
+mod hosts;
 #[cfg(any(test, feature = "testing"))]
 pub mod invariants;
 mod landings;
+mod model;
 mod obstacle;
-#[cfg(feature = "quic")]
-mod quic;
-mod report;
 mod stages;
-mod udp;
-mod world;
 
 use crate::Tap;
 use crate::sender_log::SenderLogs;
@@ -40,16 +36,16 @@ use knee_qlog::Log;
 
 use batch_scheduler::BatchScheduler;
 use event_scheduler::EventScheduler;
-use world::World;
+use model::Model;
 
 pub use build::{Own, OwnMake};
-pub use obstacle::Obstacle;
 #[cfg(feature = "quic")]
-pub use quic::{MakeFactory, QuicSetup, quic_setup};
+pub use hosts::quic::{MakeFactory, QuicSetup, quic_setup};
+pub use obstacle::Obstacle;
 
 /// A running simulation.
 pub struct Simulation {
-    world: World,
+    model: Model,
     scheduler: Scheduler,
     /// See [`Simulation::work`].
     work: u64,
@@ -75,30 +71,30 @@ impl Simulation {
     /// # Errors
     /// If the specification contradicts itself or names what does not exist.
     pub fn with_own(spec: &Spec, own: &[Own]) -> Result<Self, knee_net::SpecError> {
-        let world = World::new(spec, own)?;
+        let model = Model::new(spec, own)?;
         let agenda = agenda(spec);
-        let scheduler = match BatchScheduler::stages(&world) {
-            Ok(stages) => Scheduler::Batches(Box::new(BatchScheduler::new(&world, stages, agenda))),
-            Err(obstacle) => Scheduler::Events(Box::new(EventScheduler::new(&world, agenda)), obstacle),
+        let scheduler = match BatchScheduler::stages(&model) {
+            Ok(stages) => Scheduler::Batches(Box::new(BatchScheduler::new(&model, stages, agenda))),
+            Err(obstacle) => Scheduler::Events(Box::new(EventScheduler::new(&model, agenda)), obstacle),
         };
-        Ok(Self { world, scheduler, work: 0 })
+        Ok(Self { model, scheduler, work: 0 })
     }
 
     /// Current simulated time.
     pub const fn now(&self) -> Time {
-        self.world.now
+        self.model.now
     }
 
     /// Lets flow samples go to `spool` in blocks of raw [`crate::SampleRow`]s instead of staying in memory.
     pub fn spool(&mut self, spool: impl std::io::Write + Send + 'static) {
-        self.world.record.rows.spool_to(Box::new(spool));
+        self.model.recorder.rows().spool_to(Box::new(spool));
     }
 
     /// Lets `tap` see the packets at the senders. Must be called before the first step. With it time passes event by
     /// event.
     pub fn tap(&mut self, tap: Box<dyn Tap>) {
         if let Scheduler::Batches(batches) = &mut self.scheduler {
-            let events = Box::new(EventScheduler::new(&self.world, batches.take_agenda()));
+            let events = Box::new(EventScheduler::new(&self.model, batches.take_agenda()));
             self.scheduler = Scheduler::Events(events, Obstacle::Observed);
         }
         if let Scheduler::Events(events, _) = &mut self.scheduler {
@@ -109,10 +105,11 @@ impl Simulation {
     /// Writes what senders do into `logs`, by flow. Must be called before the first step. With it time passes event by
     /// event.
     pub fn log(&mut self, logs: Vec<Option<Log>>) {
-        let tcp = logs.iter().enumerate().map(|(i, log)| log.clone().filter(|_| !self.world.ends.is_udp(index_u32(i))));
-        let grouped = (0..logs.len()).map(|i| self.world.ends.is_application(index_u32(i)));
+        let tcp =
+            logs.iter().enumerate().map(|(i, log)| log.clone().filter(|_| !self.model.hosts.is_udp(index_u32(i))));
+        let grouped = (0..logs.len()).map(|i| self.model.hosts.is_application(index_u32(i)));
         self.tap(Box::new(SenderLogs::new(tcp.collect(), grouped.collect())));
-        self.world.logs = logs;
+        self.model.hosts.common.logs = logs;
     }
 
     /// Why time passes event by event, unless it passes in batches.
@@ -131,15 +128,15 @@ impl Simulation {
 
     /// Does `steps` steps, or a few more; false once the end is reached.
     pub fn step(&mut self, steps: u64) -> bool {
-        let Self { world, scheduler, work } = self;
+        let Self { model, scheduler, work } = self;
         let until = work.saturating_add(steps);
-        while *work < until && !world.finished {
+        while *work < until && !model.finished {
             *work += match scheduler {
-                Scheduler::Events(scheduler, _) => scheduler.step(world, until - *work),
-                Scheduler::Batches(scheduler) => scheduler.step(world),
+                Scheduler::Events(scheduler, _) => scheduler.step(model, until - *work),
+                Scheduler::Batches(scheduler) => scheduler.step(model),
             };
         }
-        !world.finished
+        !model.finished
     }
 
     /// Runs to the end.
@@ -161,12 +158,12 @@ impl Simulation {
     /// # Errors
     /// If the spool could not be written.
     pub fn finish(self) -> std::io::Result<(Output, Rows)> {
-        self.world.finish()
+        self.model.finish()
     }
 
     /// How many endpoints there are: one for each flow, and as many as connections of applications were open at a time.
     pub fn endpoints(&self) -> usize {
-        self.world.ends.len()
+        self.model.hosts.len() as usize
     }
 
     /// Checks the books: no packet created or lost unaccounted, no counter out of step.
@@ -174,16 +171,10 @@ impl Simulation {
     /// # Errors
     /// What does not add up.
     pub fn audit(&self) -> Result<(), String> {
-        let (between_links, acks) = match &self.scheduler {
-            Scheduler::Events(scheduler, _) => {
-                scheduler.audit(&self.world)?;
-                (self.world.network.pipes.iter().map(|pipe| pipe.len() as u64).sum(), 0)
-            }
-            Scheduler::Batches(scheduler) => {
-                (scheduler.under_way(&self.world), scheduler.acks_of_connections(&self.world))
-            }
-        };
-        self.world.audit(between_links, acks)
+        match &self.scheduler {
+            Scheduler::Events(scheduler, _) => scheduler.audit(&self.model),
+            Scheduler::Batches(scheduler) => scheduler.audit(&self.model),
+        }
     }
 }
 

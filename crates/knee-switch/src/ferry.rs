@@ -64,7 +64,7 @@ fn hand_out(network: &mut Network, sides: &[Device; 2], clock: Clock, late: &mut
     // In the order in which they were due.
     let mut out = std::mem::take(&mut network.out);
     for departure in out.drain(..) {
-        let bytes = network.store.bytes(&departure.packet);
+        let bytes = network.store().bytes(&departure.packet);
         if departure.packet.has(Packet::CE) {
             header::mark(bytes);
         }
@@ -79,7 +79,7 @@ fn hand_out(network: &mut Network, sides: &[Device; 2], clock: Clock, late: &mut
 
 /// Reads a packet from a side; whether there was one.
 fn take_in(network: &mut Network, device: &mut Device, side: usize, clock: Clock) -> io::Result<bool> {
-    let Some(bytes) = device.read(network.store.free())? else { return Ok(false) };
+    let Some(bytes) = device.read(network.store().free())? else { return Ok(false) };
     network.ingress(side, bytes, clock.now());
     Ok(true)
 }

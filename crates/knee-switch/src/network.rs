@@ -14,9 +14,9 @@ use knee_net::SpecError;
 use knee_net::driver::{Driver, Step};
 use knee_net::events::{Event, agenda};
 use knee_net::network::Network as Paths;
-use knee_net::observe::{Histogram, Record};
-use knee_net::spec::{Change, ChangeSpec, FlowSpec, Spec, Transport};
-use knee_queue::Note;
+use knee_net::observe::{Histogram, Spread};
+use knee_net::recorder::Recorder;
+use knee_net::spec::{FlowSpec, Spec, Transport};
 use std::sync::Arc;
 
 /// A packet that is due at a device.
@@ -38,6 +38,8 @@ pub(crate) struct Flow {
     pub(crate) bytes: Option<u64>,
     /// Bytes that each packet counts besides its own on the first link.
     pub(crate) overhead: u64,
+    /// RTT samples of the interval.
+    pub(crate) rtt: Spread,
     /// RTTs in its figures.
     pub(crate) rtts: Histogram,
     /// Whether its figures have begun and not ended.
@@ -52,20 +54,34 @@ pub(crate) struct Flow {
     pub(crate) account: Option<Arc<Account>>,
 }
 
+impl Flow {
+    /// Takes an RTT sample.
+    pub(crate) fn book_rtt(&mut self, rtt: Time) {
+        self.rtt.add(rtt);
+        if self.watched {
+            self.rtts.count(rtt);
+        }
+    }
+}
+
+/// What is known of flows, and the bytes of their packets.
+pub(crate) struct Accounts {
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) books: Vec<Book>,
+    /// The bytes of the packets inside.
+    pub(crate) store: Store,
+}
+
 /// Links, pipes and the accounts of flows.
 pub struct Network {
     pub(crate) now: Time,
     /// Links, pipes and the paths of flows, as in the simulator.
     pub(crate) paths: Paths,
-    pub(crate) flows: Vec<Flow>,
-    pub(crate) books: Vec<Book>,
-    pub(crate) record: Record,
+    /// What is known of flows.
+    pub(crate) accounts: Accounts,
+    pub(crate) recorder: Recorder,
     /// Moves packets through it, and knows what happens at times known from the start.
     pub(crate) driver: Driver,
-    pub(crate) interval: Time,
-    pub(crate) changes: Vec<ChangeSpec>,
-    /// The bytes of the packets inside.
-    pub store: Store,
     /// What is due at a device and not yet written; the caller empties it.
     pub out: Vec<Departure>,
     /// Packets that belong to no flow, which were dropped.
@@ -85,6 +101,7 @@ impl Network {
             source: usize::from(flow.reverse),
             bytes: flow.bytes,
             overhead: u64::from(spec.links[flow.path[0]].overhead),
+            rtt: Spread::EMPTY,
             rtts: Histogram::new(10),
             watched: false,
             udp: flow.transport == Transport::Quic || flow.sends_datagrams(),
@@ -99,13 +116,14 @@ impl Network {
         Ok(Self {
             now: Time::ZERO,
             paths: Paths::new(spec)?,
-            flows: spec.flows.iter().map(flow).collect(),
-            books: spec.flows.iter().map(|_| Book::default()).collect(),
-            record: Record::new(spec),
+            accounts: Accounts {
+                flows: spec.flows.iter().map(flow).collect(),
+                books: spec.flows.iter().map(|_| Book::default()).collect(),
+                store: Store::default(),
+            },
+            // What is on a link at the end has left it by the machine's clock.
+            recorder: Recorder::new(spec, Time::MAX),
             driver: Driver::new(agenda),
-            interval: Time::from_nanos(spec.interval),
-            changes: spec.changes.clone(),
-            store: Store::default(),
             out: Vec::new(),
             strays: 0,
             capture,
@@ -115,23 +133,23 @@ impl Network {
 
     /// Lets the network see the endpoints of QUIC flows, by flow.
     pub fn watch(&mut self, accounts: Vec<Option<Arc<Account>>>) {
-        for (flow, account) in self.flows.iter_mut().zip(accounts) {
+        for (flow, account) in self.accounts.flows.iter_mut().zip(accounts) {
             flow.account = account;
         }
     }
 
     /// A packet came from a side's device at `now`: its bytes are in the free slot of the store.
     pub fn ingress(&mut self, side: usize, bytes: usize, now: Time) {
-        let mut packet = Packet { payload: self.store.take(), size: index_u16(bytes), ..Packet::default() };
+        let mut packet = Packet { payload: self.accounts.store.take(), size: index_u16(bytes), ..Packet::default() };
         // What was due before comes before: the network's clock never goes back.
         while self.next() <= now {
             self.step();
         }
         self.now = now;
-        let header = Header::read(self.store.bytes(&packet));
+        let header = Header::read(self.accounts.store.bytes(&packet));
         let Some((header, flow, ack)) = header.and_then(|header| self.flow_of(side, header)) else {
             self.strays += 1;
-            return self.store.release(&packet);
+            return self.accounts.store.release(&packet);
         };
         packet.flow = index_u32(flow);
         packet.flags = [0, Packet::ECT | Packet::L4S, Packet::ECT, Packet::ECT | Packet::CE][usize::from(header.ecn)];
@@ -139,9 +157,9 @@ impl Network {
         packet.flags |= if header.syn { Packet::SYN } else { 0 };
         if !ack {
             let port = self.connection(flow, &header);
-            self.books[flow].sent(&header, &packet, port, now);
+            self.accounts.books[flow].sent(&header, &packet, port, now);
             if let Some(capture) = &mut self.capture {
-                capture.packet(flow, now, self.store.bytes(&packet));
+                capture.packet(flow, now, self.accounts.store.bytes(&packet));
             }
         }
         self.driver.send(&mut self.paths, packet, 1, now);
@@ -151,10 +169,11 @@ impl Network {
     /// The flow of a packet that a side sent, and whether it goes against the flow's data. Ports that the kernel
     /// chooses are none of the flows'.
     fn flow_of(&self, side: usize, header: Header) -> Option<(Header, usize, bool)> {
-        let flow = |port: u16| Some(usize::from(port.wrapping_sub(self.port))).filter(|i| *i < self.flows.len());
+        let flow =
+            |port: u16| Some(usize::from(port.wrapping_sub(self.port))).filter(|i| *i < self.accounts.flows.len());
         let (to, from) = (flow(header.to), flow(header.from));
         let i = to.or(from)?;
-        let known = &self.flows[i];
+        let known = &self.accounts.flows[i];
         let with_data = known.source == side;
         (known.udp == header.udp && to.is_some() == (with_data != known.pulls)).then_some((header, i, !with_data))
     }
@@ -176,45 +195,25 @@ impl Network {
         self.book_links();
         match step {
             Step::Moved => {}
-            Step::Data(packet) | Step::Ack(packet) => self.leave(packet),
+            Step::Arrived(packet) => self.leave(packet),
             Step::Due(event) => self.on_agenda(event),
         }
     }
 
     fn leave(&mut self, packet: Packet) {
-        let source = self.flows[packet.flow as usize].source;
+        let source = self.accounts.flows[packet.flow as usize].source;
         let side = if packet.has(Packet::ACK) { source } else { 1 - source };
         self.out.push(Departure { packet, side, due: self.now });
     }
 
     /// Books what links have dropped and their queues have noted as packets moved.
     fn book_links(&mut self) {
-        let mut unbooked = std::mem::take(&mut self.paths.unbooked);
-        unbooked.drain(..).for_each(|link| self.book_link(link as usize));
-        self.paths.unbooked = unbooked;
+        self.recorder.book_links(&mut self.paths, &mut self.accounts);
     }
 
-    /// Books what a link has dropped and its queue has noted.
-    pub(crate) fn book_link(&mut self, i: usize) {
-        let outcome = &mut self.paths.links[i].outcome;
-        let (dropped, notes) = (std::mem::take(&mut outcome.dropped), std::mem::take(&mut outcome.notes));
-        for (at, packet) in dropped {
-            self.book_drop(i, at, &packet);
-        }
-        for Note { at, flow, event, value } in notes {
-            self.record.rows.record(at, flow, Some(index_u32(i)), event, value);
-        }
-    }
-
-    fn book_drop(&mut self, i: usize, at: Time, packet: &Packet) {
-        // Data packets have more than headers.
-        if Header::read(self.store.bytes(packet)).is_some_and(|header| header.payload > 0) && !packet.has(Packet::ACK) {
-            self.books[packet.flow as usize].dropped += 1;
-        }
-        self.store.release(packet);
-        if let Some(over) = self.paths.links[i].book_drop(at, packet.flow, packet) {
-            self.record.rows.record_drops(index_u32(i), &over);
-        }
+    /// The bytes of the packets inside.
+    pub const fn store(&mut self) -> &mut Store {
+        &mut self.accounts.store
     }
 
     /// A departure has been written to its device at `at`.
@@ -222,34 +221,25 @@ impl Network {
         let packet = &departure.packet;
         let flow = packet.flow as usize;
         if let Some(capture) = self.capture.as_mut().filter(|_| packet.has(Packet::ACK)) {
-            capture.packet(flow, at, self.store.bytes(packet));
+            capture.packet(flow, at, self.accounts.store.bytes(packet));
         }
-        if let Some(header) = Header::read(self.store.bytes(packet)) {
+        if let Some(header) = Header::read(self.accounts.store.bytes(packet)) {
             if packet.has(Packet::ACK) {
-                if self.flows[flow].quic {
+                if self.accounts.flows[flow].quic {
                     self.complete_quic(flow);
                 } else {
                     let port = self.connection(flow, &header);
-                    if let Some(rtt) = self.books[flow].acked(&header, port, at) {
-                        self.book_rtt(flow, rtt);
+                    if let Some(rtt) = self.accounts.books[flow].acked(&header, port, at) {
+                        self.accounts.flows[flow].book_rtt(rtt);
                     }
                     self.complete(flow, at);
                 }
             } else if header.payload > 0 {
                 let port = self.connection(flow, &header);
-                self.books[flow].received(&header, packet, port);
+                self.accounts.books[flow].received(&header, packet, port);
             }
         }
-        self.store.release(packet);
-    }
-
-    /// Makes a change of the scenario.
-    pub(crate) fn change(&mut self, change: Change) {
-        let (flow, link, event, value) = self.paths.change(change, self.now);
-        if let Some(link) = link {
-            self.book_link(link as usize);
-        }
-        self.record.rows.record(self.now, flow, link, event, value);
+        self.accounts.store.release(packet);
     }
 
     /// Ends the capture, if there is one.

@@ -3,13 +3,15 @@
 //! tell.
 
 use crate::endpoints::Effort;
+use crate::header::Header;
 use crate::late::LateFigures;
-use crate::network::Network;
-use knee_core::Time;
+use crate::network::{Accounts, Network};
 use knee_core::convert::index_u32;
+use knee_core::{Packet, Time};
 use knee_net::events::Event;
-use knee_net::observe::{FlowCounts, Rows, Spread};
-use knee_net::output::Output;
+use knee_net::observe::{FlowCounts, Histogram, Rows, Spread};
+use knee_net::output::{Output, SenderState};
+use knee_net::recorder::Counts;
 use serde::Serialize;
 
 /// How the machine did.
@@ -41,46 +43,16 @@ pub struct RunReport {
     pub rows: [usize; 3],
 }
 
-impl Network {
-    /// Does what is due at a time known from the start, or at the end of an interval.
-    pub(crate) fn on_agenda(&mut self, event: Event) {
-        let now = self.now;
-        self.hear_endpoints();
-        match event {
-            Event::Change(i) => self.change(self.changes[i as usize].what),
-            Event::Measure(i) => {
-                let counts = self.counts(i as usize, now);
-                self.flows[i as usize].watched = self.record.begin_figures(i as usize, counts);
-            }
-            Event::Stop(i) => self.end_figures(i as usize, now),
-            Event::MeasureLinks => {
-                let counts = (0..self.books.len()).map(|i| self.counts(i, now));
-                let delivered = counts.map(|counts| (counts.delivered_bytes, counts.received_bytes)).collect();
-                self.record.begin_window(now, &mut self.paths.links, delivered);
-            }
-            Event::CommonStart => {
-                let received = self.received_bytes();
-                self.record.begin_common(now, |i| received[i]);
-            }
-            Event::CommonEnd => self.end_common(now),
-            Event::Sample => {
-                self.sample();
-                self.driver.events.push(now + self.interval, Event::Sample);
-            }
-            // What packets and endpoints do is not on the agenda.
-            _ => {}
-        }
-    }
-
-    fn counts(&self, i: usize, at: Time) -> FlowCounts {
-        let (book, overhead) = (&self.books[i], self.flows[i].overhead);
+impl Counts for Accounts {
+    fn counts(&mut self, i: u32, at: Time) -> FlowCounts {
+        let (book, flow) = (&self.books[i as usize], &self.flows[i as usize]);
         let counts = FlowCounts {
             at,
             delivered_bytes: book.delivered_bytes,
             new_bytes: book.end,
             outstanding: book.sent.saturating_sub(book.received.packets + book.dropped),
-            sent_bytes: book.sent_bytes + overhead * book.sent,
-            received_bytes: book.received.bytes + overhead * book.received.packets,
+            sent_bytes: book.sent_bytes + flow.overhead * book.sent,
+            received_bytes: self.received_bytes(i),
             received: book.received.packets,
             queued_units: book.received.queued_units,
             sent: book.sent,
@@ -89,103 +61,97 @@ impl Network {
             timeouts: 0,
             cwnd_integral: 0,
         };
-        self.flows[i].account.as_ref().map_or(counts, |account| account.counts(counts, at))
+        flow.account.as_ref().map_or(counts, |account| account.counts(counts, at))
+    }
+
+    fn received_bytes(&self, i: u32) -> u64 {
+        let received = &self.books[i as usize].received;
+        received.bytes + self.flows[i as usize].overhead * received.packets
+    }
+
+    fn sender(&mut self, i: u32, _: Time) -> Option<SenderState> {
+        Some(self.flows[i as usize].account.as_ref()?.sender())
+    }
+
+    fn take_rtts(&mut self, i: u32) -> Spread {
+        let flow = &mut self.flows[i as usize];
+        let spread = std::mem::take(&mut flow.rtt);
+        if flow.watched {
+            flow.rtts.fold(&spread);
+        }
+        spread
+    }
+
+    fn rtts(&self, i: u32) -> &Histogram {
+        &self.flows[i as usize].rtts
+    }
+
+    fn watch(&mut self, i: u32, begins: bool) {
+        self.flows[i as usize].watched = begins;
+    }
+
+    /// The kernel's programs stop by themselves.
+    fn stop(&mut self, _: u32, _: Time) {}
+
+    fn on_drop(&mut self, packet: &Packet, _: Time) -> u32 {
+        // Data packets have more than headers.
+        if Header::read(self.store.bytes(packet)).is_some_and(|header| header.payload > 0) && !packet.has(Packet::ACK) {
+            self.books[packet.flow as usize].dropped += 1;
+        }
+        self.store.release(packet);
+        packet.flow
+    }
+}
+
+impl Network {
+    /// Does what is due at a time known from the start, or at the end of an interval.
+    pub(crate) fn on_agenda(&mut self, event: Event) {
+        self.hear_endpoints();
+        self.recorder.on_agenda(event, self.now, &mut self.paths, &mut self.accounts);
+        if event == Event::Sample {
+            self.driver.events.push(self.now + self.recorder.interval, Event::Sample);
+        }
     }
 
     /// Takes what the endpoints of QUIC flows have come to.
     fn hear_endpoints(&mut self) {
-        for i in 0..self.flows.len() {
-            let Some(account) = &self.flows[i].account else { continue };
+        for i in 0..self.accounts.flows.len() {
+            let flow = &mut self.accounts.flows[i];
+            let Some(account) = &flow.account else { continue };
             let (rtts, events) = account.take_news();
-            for rtt in rtts {
-                self.book_rtt(i, rtt);
-            }
             for (at, event, value) in events {
-                self.record.rows.record(at, Some(index_u32(i)), None, event, value);
+                self.recorder.rows().record(at, Some(index_u32(i)), None, event, value);
             }
+            rtts.into_iter().for_each(|rtt| flow.book_rtt(rtt));
             self.complete_quic(i);
         }
     }
 
     /// Ends the figures of a QUIC flow if all of its transfer has been acknowledged.
     pub(crate) fn complete_quic(&mut self, i: usize) {
-        let account = self.flows[i].account.as_ref().filter(|account| account.is_complete());
-        if let Some(at) = account.and_then(|account| account.completed())
-            && self.record.complete(i, at)
-        {
-            self.end_transfer(i, at);
+        let account = self.accounts.flows[i].account.as_ref().filter(|account| account.is_complete());
+        if let Some(at) = account.and_then(|account| account.completed()) {
+            self.recorder.end_transfer(index_u32(i), at, &mut self.accounts);
         }
-    }
-
-    fn received_bytes(&self) -> Vec<u64> {
-        (0..self.books.len()).map(|i| self.counts(i, self.now).received_bytes).collect()
-    }
-
-    /// Takes an RTT sample of a flow.
-    pub(crate) fn book_rtt(&mut self, i: usize, rtt: Time) {
-        let (flow, mut one) = (&mut self.flows[i], Spread::EMPTY);
-        one.add(rtt);
-        self.record.add_rtts(i, &one);
-        if flow.watched {
-            flow.rtts.count(rtt);
-            flow.rtts.fold(&one);
-        }
-    }
-
-    fn end_figures(&mut self, i: usize, at: Time) {
-        let counts = self.counts(i, at);
-        self.record.end_figures(i, counts);
-        self.flows[i].watched = false;
     }
 
     /// After an ACK: whether all of a finite transfer has arrived.
     pub(crate) fn complete(&mut self, i: usize, at: Time) {
-        if self.flows[i].bytes == Some(self.books[i].acked_bytes) && self.record.complete(i, at) {
-            self.end_transfer(i, at);
-        }
-    }
-
-    fn end_transfer(&mut self, i: usize, at: Time) {
-        self.end_figures(i, at);
-        self.end_common(at);
-    }
-
-    fn end_common(&mut self, at: Time) {
-        let received = self.received_bytes();
-        self.record.end_common(at, |i| received[i]);
-    }
-
-    /// Ends an interval.
-    fn sample(&mut self) {
-        let now = self.now;
-        let Some(interval) = self.record.end_interval(now) else { return };
-        for i in (0..self.books.len()).filter(|i| self.record.start(*i) < now).collect::<Vec<_>>() {
-            let counts = self.counts(i, now);
-            let row = self.record.row(i, interval, &counts);
-            let account = self.flows[i].account.as_ref();
-            self.record.rows.sample(account.map_or(row, |account| row.with_sender(&account.sender())));
-        }
-        for i in 0..self.paths.links.len() {
-            self.paths.links[i].observe(now);
-            self.book_link(i);
-            let row = self.paths.links[i].row(index_u32(i), now, now);
-            self.record.rows.links.push(row);
+        if self.accounts.flows[i].bytes == Some(self.accounts.books[i].acked_bytes) {
+            self.recorder.end_transfer(index_u32(i), at, &mut self.accounts);
         }
     }
 
     /// The end of the run: the last interval, all figures, and the rows as bytes.
     pub fn finish(mut self, end: Time, outcome: Outcome, quic: Option<Effort>) -> (RunReport, Vec<u8>) {
-        self.now = end;
         self.hear_endpoints();
-        self.sample();
-        self.end_common(end);
-        let counts: Vec<FlowCounts> = (0..self.books.len()).map(|i| self.counts(i, end)).collect();
-        let flows = counts.into_iter().zip(self.flows.iter().map(|flow| &flow.rtts));
-        let mut output = self.record.output(end, end, &mut self.paths.links, flows);
-        for (figures, _) in output.flows.iter_mut().zip(&self.flows).filter(|(_, flow)| flow.account.is_none()) {
+        let Self { recorder, paths, accounts, .. } = &mut self;
+        recorder.end(end, paths, accounts);
+        let mut output = recorder.output(end, paths, accounts);
+        for (figures, _) in output.flows.iter_mut().zip(&accounts.flows).filter(|(_, flow)| flow.account.is_none()) {
             figures.cwnd_mean_packets = None;
         }
-        let Rows { samples, links, events, .. } = &self.record.rows;
+        let Rows { samples, links, events, .. } = recorder.rows();
         let rows = [samples.len(), links.len(), events.len()];
         let mut bytes: Vec<u8> = bytemuck::cast_slice(samples).to_vec();
         bytes.extend_from_slice(bytemuck::cast_slice(links));

@@ -43,7 +43,7 @@ fn segment(to_receiver: bool, seq: u32, ack: u32, payload: u16, ecn: u8) -> Vec<
 }
 
 fn come(network: &mut Network, side: usize, bytes: &[u8], at: Time) {
-    network.store.free()[..bytes.len()].copy_from_slice(bytes);
+    network.store().free()[..bytes.len()].copy_from_slice(bytes);
     network.ingress(side, bytes.len(), at);
 }
 
@@ -124,7 +124,7 @@ fn what_belongs_to_no_flow_is_dropped() {
     come(&mut network, RECEIVE, &segment(true, 1, 1, 100, 0), Time::ZERO);
     come(&mut network, SEND, &[0x60; 40], Time::ZERO);
     assert_eq!(
-        (departures(&mut network, Time::from_millis(50)).len(), network.strays, network.store.held()),
+        (departures(&mut network, Time::from_millis(50)).len(), network.strays, network.store().held()),
         (0, 3, 0)
     );
 }
@@ -176,7 +176,7 @@ proptest! {
         }
         let end = at + Time::from_secs(20);
         out += departures(&mut network, end).len();
-        prop_assert_eq!(network.store.held(), 0);
+        prop_assert_eq!(network.store().held(), 0);
         let drops = outcome(network, end)["output"]["links"][0]["drops"].as_u64().unwrap();
         prop_assert!(out <= count);
         // Until its figures begin, at the start, nothing has been dropped.

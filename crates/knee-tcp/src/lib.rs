@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
 pub mod ecn;
+pub mod ends;
 pub mod receiver;
 pub mod sender;
 pub mod timer;

@@ -15,8 +15,7 @@ fn arrivals(driver: &mut Driver, network: &mut Network, end: Time) -> Vec<Arriva
         let (now, step) = driver.step(network, end).expect("something is due");
         assert_eq!(now, announced);
         match step {
-            Step::Data(packet) => arrivals.push((now, false, packet.payload.seq())),
-            Step::Ack(packet) => arrivals.push((now, true, packet.payload.seq())),
+            Step::Arrived(packet) => arrivals.push((now, packet.has(Packet::ACK), packet.payload.seq())),
             Step::Moved | Step::Due(_) => {}
         }
         driver.audit(network).expect("each link and pipe has its event");
@@ -145,7 +144,7 @@ fn an_event_at_the_end_is_left_to_whoever_goes_on() {
     driver.send(&mut network, data(0), 1, ms(0));
     assert!(driver.step(&mut network, ms(1)).is_none());
     assert_eq!(driver.next(), ms(1));
-    let Some((at, Step::Data(packet))) = driver.step(&mut network, ms(2)) else { panic!("it arrives") };
+    let Some((at, Step::Arrived(packet))) = driver.step(&mut network, ms(2)) else { panic!("it arrives") };
     assert_eq!((at, packet.hop, packet.arrived), (ms(1), 1, ms(1)));
 }
 

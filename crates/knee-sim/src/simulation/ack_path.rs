@@ -1,9 +1,9 @@
 //! ACKs in flight where time passes in batches.
 
-use super::stages::ack_tie_break;
+use super::hosts::At;
 use knee_core::convert::{index_u32, low_u8};
 use knee_core::{Packet, Payload, Time};
-use knee_net::network::FlowPath;
+use knee_net::events::ack_key;
 
 /// ACKs of a flow that are in flight between two visits.
 #[derive(Default)]
@@ -101,12 +101,12 @@ impl AckPath {
         Some(*next)
     }
 
-    /// An ACK leaves `now`. `rank` and `place` order it among those that enter its pipe at that time.
+    /// An ACK leaves now, sent for a cause ([`knee_net::events::Event::cause`]) and, among those of that, with an index.
     #[inline]
-    pub(super) fn push(&mut self, ack: &Packet, now: Time, path: &FlowPath, (rank, place): (u16, u32)) {
+    pub(super) fn push(&mut self, ack: &Packet, At { now, path }: At<'_>, (cause, index): (u16, u32)) {
         let Packet { payload, flags, .. } = *ack;
         let at = now + path.ack_delay;
-        let tie_break_and_flags = ack_tie_break(path.ack_pipe, rank, place) << u8::BITS | u64::from(flags);
+        let tie_break_and_flags = ack_key(path.ack_pipe, cause, index) << u8::BITS | u64::from(flags);
         self.acks.push(Returning { at, payload, tie_break_and_flags });
         if at <= self.last_arrival {
             self.overtake();
@@ -130,6 +130,7 @@ impl AckPath {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use knee_net::network::FlowPath;
     use proptest::prelude::*;
 
     proptest! {
@@ -154,8 +155,8 @@ mod tests {
                     let (data_hops, ack_hops, base_rtt, mirrored) = (1, 0, ack_delay, false);
                     let flow_path = FlowPath { route: 0, ack_pipe, data_hops, ack_hops, ack_delay, base_rtt, mirrored };
                     let ack = Packet { payload: Payload::Stored(sent), flags: 5, ..Packet::default() };
-                    path.push(&ack, now, &flow_path, (rank, 3));
-                    expected.push((now + ack_delay, ack_tie_break(flow_path.ack_pipe, rank, 3), sent));
+                    path.push(&ack, At { now, path: &flow_path }, (rank, 3));
+                    expected.push((now + ack_delay, ack_key(flow_path.ack_pipe, rank, 3), sent));
                     sent += 1;
                 }
                 expected.sort_unstable();

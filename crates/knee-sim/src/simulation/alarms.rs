@@ -1,72 +1,59 @@
 //! Timers where time passes event by event.
 //!
-//! An endpoint sets a timer with nearly every packet, and hardly one ever fires. So the heap holds at most one event
-//! per timer, for a time at which it may be due; when that comes and the timer is due later by now, a new event is
-//! made.
+//! An end sets a timer with nearly every packet, and hardly one ever fires. So the heap holds at most one event per
+//! timer, for a time at which it may be due; when that comes and the timer is due later by now, a new event is made.
 
-use super::udp::End;
 use knee_core::Time;
 use knee_net::events::{Event, Events};
-use knee_tcp::receiver::Receiver;
-use knee_tcp::sender::Sender;
+use knee_tcp::ends::EndTimer;
 
-/// For when the heap holds an event for each of a flow's timers; `Time::MAX`: it holds none.
+/// By timer, for when the heap holds an event; `Time::MAX`: it holds none.
 #[derive(Clone, Copy)]
-pub(super) struct Alarms {
-    retransmit: Time,
-    pace: Time,
-    delayed_ack: Time,
-    compressed_sack: Time,
-}
+pub(super) struct Alarms([Time; 4]);
 
 impl Alarms {
-    pub(super) const NONE: Self =
-        Self { retransmit: Time::MAX, pace: Time::MAX, delayed_ack: Time::MAX, compressed_sack: Time::MAX };
+    pub(super) const NONE: Self = Self([Time::MAX; 4]);
 
-    /// Lets the heap know of the timers of sender `i` that are due before it expects them.
+    /// Lets the heap know of a timer at path `i` that is due before it expects it.
     #[inline]
-    pub(super) fn arm_sender(&mut self, i: u32, sender: &Sender, events: &mut Events) {
-        arm(&mut self.retransmit, sender.timer.not_before(), Event::Retransmit(i), events);
-        arm(&mut self.pace, sender.pace_at, Event::Pace(i), events);
-    }
-
-    /// The same for a receiver.
-    #[inline]
-    pub(super) fn arm_receiver(&mut self, i: u32, receiver: &Receiver, events: &mut Events) {
-        arm(&mut self.delayed_ack, receiver.delayed.not_before(), Event::DelayedAck(i), events);
-        arm(&mut self.compressed_sack, receiver.compressed_at, Event::CompressedSack(i), events);
-    }
-
-    /// The same for an end of a flow over UDP, which is due then.
-    pub(super) fn arm_udp(&mut self, i: u32, end: End, due: Time, events: &mut Events) {
-        match end {
-            End::Sender => arm(&mut self.retransmit, due, Event::Retransmit(i), events),
-            End::Receiver => arm(&mut self.delayed_ack, due, Event::DelayedAck(i), events),
+    pub(super) fn arm(&mut self, i: u32, timer: EndTimer, due: Time, events: &mut Events) {
+        let alarm = &mut self.0[timer as usize];
+        if due < *alarm {
+            *alarm = due;
+            events.push(due, event(timer, i));
         }
     }
 
     /// Whether the event of a timer that has come `now` is the one that counts: it does not where one for an earlier
     /// time was made meanwhile. From now on the heap holds none.
-    pub(super) fn counts(&mut self, event: Event, now: Time) -> bool {
-        let alarm = match event {
-            Event::Retransmit(_) => &mut self.retransmit,
-            Event::Pace(_) => &mut self.pace,
-            Event::DelayedAck(_) => &mut self.delayed_ack,
-            Event::CompressedSack(_) => &mut self.compressed_sack,
-            _ => return false,
-        };
-        let counts = *alarm == now;
+    pub(super) fn counts(&mut self, timer: EndTimer, now: Time) -> bool {
+        let counts = self.0[timer as usize] == now;
         if counts {
-            *alarm = Time::MAX;
+            self.0[timer as usize] = Time::MAX;
         }
         counts
     }
 }
 
+/// The event of a timer at path `i`.
 #[inline]
-fn arm(alarm: &mut Time, due: Time, event: Event, events: &mut Events) {
-    if due < *alarm {
-        *alarm = due;
-        events.push(due, event);
+pub(super) const fn event(timer: EndTimer, i: u32) -> Event {
+    match timer {
+        EndTimer::Retransmit => Event::Retransmit(i),
+        EndTimer::Pace => Event::Pace(i),
+        EndTimer::DelayedAck => Event::DelayedAck(i),
+        EndTimer::CompressedSack => Event::CompressedSack(i),
+    }
+}
+
+/// The timer whose event this is, and its path.
+#[inline]
+pub(super) const fn timer_of(event: Event) -> Option<(EndTimer, u32)> {
+    match event {
+        Event::Retransmit(i) => Some((EndTimer::Retransmit, i)),
+        Event::Pace(i) => Some((EndTimer::Pace, i)),
+        Event::DelayedAck(i) => Some((EndTimer::DelayedAck, i)),
+        Event::CompressedSack(i) => Some((EndTimer::CompressedSack, i)),
+        _ => None,
     }
 }

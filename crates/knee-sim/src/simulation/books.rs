@@ -1,7 +1,7 @@
 //! Tests of the audit: what was sent and has not ended is in the network, to the packet.
 
-use super::ends::Ends;
-use super::{EventScheduler, Obstacle, Scheduler, Simulation, World};
+use super::hosts::Ends;
+use super::{EventScheduler, Model, Obstacle, Scheduler, Simulation};
 use crate::Tap;
 use knee_core::{ConnectionId, Packet, Time};
 use knee_net::events::Events;
@@ -48,13 +48,13 @@ fn run_to(simulation: &mut Simulation, at: Time) {
 
 /// Data packets that left their senders and neither arrived nor were dropped, and packets at links and between them.
 fn under_way(simulation: &Simulation) -> (u64, u64) {
-    let world = &simulation.world;
-    let sent: u64 = world.ends.all_tcp().map(|tcp| tcp.sender.counters().sent).sum();
-    let received: u64 = world.ends.all_tcp().map(|tcp| tcp.receiver.received.packets).sum();
-    let ended = received + world.flows.iter().map(|flow| flow.dropped).sum::<u64>();
+    let model = &simulation.model;
+    let sent: u64 = model.hosts.all_tcp().map(|tcp| tcp.sender.counters().sent).sum();
+    let received: u64 = model.hosts.all_tcp().map(|tcp| tcp.receiver.received.packets).sum();
+    let ended = received + model.hosts.flows.iter().map(|flow| flow.dropped).sum::<u64>();
     let Scheduler::Batches(scheduler) = &simulation.scheduler else { panic!("it goes in batches") };
-    let held: u64 = world.network.links.iter().map(|direction| direction.link.held()).sum();
-    (sent - ended, held + scheduler.under_way(world))
+    let held: u64 = model.network.links.iter().map(|direction| direction.link.held()).sum();
+    (sent - ended, held + scheduler.under_way(model))
 }
 
 /// In batches ACKs wait with their flows: at links and between them is data alone, once the handshakes are over.
@@ -84,24 +84,22 @@ fn falsified(event_by_event: bool, how: impl FnOnce(&mut Simulation)) -> String 
 fn a_falsified_book_is_found_out() {
     for event_by_event in [false, true] {
         // More packets ended than were sent.
-        let said = falsified(event_by_event, |simulation| simulation.world.flows[1].dropped += 1 << 40);
+        let said = falsified(event_by_event, |simulation| simulation.model.hosts.flows[1].dropped += 1 << 40);
         assert!(said.starts_with("flow 1: ") && said.contains("received or dropped"), "{said}");
         // One packet too many or too few.
-        let off_by_one: [fn(&mut World); 5] = [
-            |world| world.flows[1].dropped += 1,
-            |world| world.ends.tcp_mut(0).receiver.received.packets += 1,
-            |world| world.ends.tcp_mut(0).receiver.received.packets -= 1,
-            |world| world.syns += 1,
-            |world| world.acks += 1,
+        let off_by_one: [fn(&mut Model); 5] = [
+            |model| model.hosts.flows[1].dropped += 1,
+            |model| model.hosts.tcp_ends_mut(0).receiver.received.packets += 1,
+            |model| model.hosts.tcp_ends_mut(0).receiver.received.packets -= 1,
+            |model| model.hosts.common.syns += 1,
+            |model| model.hosts.common.acks += 1,
         ];
         for change in off_by_one {
-            let said = falsified(event_by_event, |simulation| change(&mut simulation.world));
+            let said = falsified(event_by_event, |simulation| change(&mut simulation.model));
             assert!(said.contains("data packets"), "{said}");
         }
         let said = falsified(event_by_event, |simulation| {
-            let [Ends::Tcp(Some(a)), Ends::Tcp(Some(b))] = simulation.world.ends.first_two() else {
-                panic!("both are TCP's")
-            };
+            let [Ends::Tcp(a), Ends::Tcp(b)] = simulation.model.hosts.first_two() else { panic!("both are TCP's") };
             std::mem::swap(&mut a.receiver, &mut b.receiver);
             // The counts of packets stay as they are.
             std::mem::swap(&mut a.receiver.received, &mut b.receiver.received);
@@ -113,7 +111,7 @@ fn a_falsified_book_is_found_out() {
 #[test]
 fn packets_that_vanish_between_links_are_found_out() {
     let said = falsified(false, |simulation| {
-        let lost = &mut simulation.world.network.links[0].outcome.departed;
+        let lost = &mut simulation.model.network.links[0].outcome.departed;
         assert!(!lost.is_empty());
         lost.clear();
     });
@@ -124,7 +122,7 @@ fn packets_that_vanish_between_links_are_found_out() {
 fn a_link_or_pipe_without_an_event_is_found_out() {
     let said = falsified(true, |simulation| {
         simulation.scheduler =
-            Scheduler::Events(Box::new(EventScheduler::new(&simulation.world, Events::default())), Obstacle::Observed);
+            Scheduler::Events(Box::new(EventScheduler::new(&simulation.model, Events::default())), Obstacle::Observed);
     });
     assert!(said.starts_with("no event for Wire(0) at "), "{said}");
 }

@@ -1,25 +1,26 @@
-//! From a specification to a world at rest.
+//! From a specification to a model at rest.
 
-use super::connections::Connections;
-use super::datagrams::DatagramFlow;
-use super::ends::{AllEnds, Ends};
+use super::apps::Apps;
+use super::hosts::datagrams::DatagramFlow;
 #[cfg(feature = "quic")]
-use super::quic::QuicFlow;
-use super::udp::UdpFlow;
-use super::world::{Algorithm, Flow, MANY_FLOWS, World};
+use super::hosts::quic::QuicFlow;
+use super::hosts::udp::UdpFlow;
+use super::hosts::{Algorithm, Common, Ends, Flow, Hosts};
+use super::model::{MANY_FLOWS, Model};
 use knee_cc::{DynCongestionControl, Ecn as Reaction, Entry, Init};
 use knee_core::convert::index_u32;
 use knee_core::packet::MSS;
 use knee_core::{Params, Time};
 use knee_net::SpecError;
 use knee_net::network::{Network, params};
-use knee_net::observe::{Histogram, Record};
+use knee_net::observe::Histogram;
+use knee_net::recorder::Recorder;
 use knee_net::spec::{EcnSpec, FlowSpec, ParamsSpec, Spec, Transport};
 use knee_tcp::ecn::Ecn;
+use knee_tcp::ends::TcpEnds;
 use knee_tcp::receiver::{self, Misbehaviour, Receiver};
 use knee_tcp::sender::{self, Sender, SenderInit};
 use knee_tcp::timer::Clock;
-use slab::Slab;
 use std::sync::Arc;
 
 /// An algorithm that is not in the registry, for a simulation of its own.
@@ -40,7 +41,7 @@ pub enum OwnMake {
     Algorithm(MakeAlgorithm),
     /// A controller of quinn's interface; only flows over QUIC can have it.
     #[cfg(feature = "quic")]
-    Quinn(super::quic::MakeFactory),
+    Quinn(super::hosts::quic::MakeFactory),
 }
 
 /// Makes an algorithm from its parameters, what the connection gives it, and the flow's index.
@@ -54,84 +55,74 @@ const fn histogram_bits(flows: usize) -> u8 {
     if flows <= MANY_FLOWS { 10 } else { 6 }
 }
 
-impl World {
+impl Model {
     /// What `spec` says, at rest, with the algorithms `own` before those of the registry.
     pub(super) fn new(spec: &Spec, own: &[Own]) -> Result<Self, SpecError> {
-        let flows = spec.flows.len();
         let clock = Clock::new(Time::from_nanos(spec.tcp.tick));
         let receive_window = spec.tcp.receive_window.map_or(1 << 40, |bytes| (bytes / u64::from(MSS)).max(1));
-        let mut world = Self {
-            now: Time::ZERO,
-            end: Time::from_nanos(spec.duration),
-            finished: false,
+        let sender_config = sender::Config {
+            clock,
+            initial_window: spec.tcp.initial_window.max(1),
+            rto_min: Time::from_nanos(spec.tcp.rto_min),
+            tso: spec.tcp.tso,
+            tso_rtt_log: spec.tcp.tso_rtt_log.min(31),
+            receive_window,
+        };
+        let receiver_config = receiver::Config {
+            clock,
+            delayed_ack: Time::from_nanos(spec.tcp.delayed_ack),
+            sack_delay: Time::from_nanos(spec.tcp.sack_delay),
+            window_growth: spec.tcp.window_growth,
+        };
+        let (flows, end) = (spec.flows.len(), Time::from_nanos(spec.duration));
+        let mut model = Self {
             network: Network::new(spec)?,
-            ends: AllEnds::new(flows),
-            flows: Vec::with_capacity(flows),
-            connections: Connections::new(flows),
-            algorithms: Vec::new(),
-            sender_config: sender::Config {
-                clock,
-                initial_window: spec.tcp.initial_window.max(1),
-                rto_min: Time::from_nanos(spec.tcp.rto_min),
-                tso: spec.tcp.tso,
-                tso_rtt_log: spec.tcp.tso_rtt_log.min(31),
-                receive_window,
-            },
-            receiver_config: receiver::Config {
-                clock,
-                delayed_ack: Time::from_nanos(spec.tcp.delayed_ack),
-                sack_delay: Time::from_nanos(spec.tcp.sack_delay),
-                window_growth: spec.tcp.window_growth,
-            },
-            full_acks: Slab::new(),
-            departures: Vec::new(),
-            syns: 0,
-            acks: 0,
-            record: Record::new(spec),
-            logs: Vec::new(),
-            interval: Time::from_nanos(spec.interval),
-            warmup: Time::from_nanos(spec.warmup),
-            seed: spec.seed,
-            changes: spec.changes.clone(),
+            hosts: Hosts::new(Common::new(sender_config, receiver_config, spec.seed, index_u32(flows))),
+            apps: Apps::new(flows),
+            recorder: Recorder::new(spec, end),
+            now: Time::ZERO,
+            end,
+            finished: false,
             prefetches: flows > CACHED_FLOWS,
         };
         let mut before: Option<&FlowSpec> = None;
         for flow in &spec.flows {
             let how = misbehaviour(flow, spec)?;
             if flow.sends_datagrams() {
-                world.add_datagrams(flow, spec);
+                model.add_datagrams(flow, spec);
                 continue;
             }
             if before.is_none_or(|before| !before.same_cc(flow) || before.transport != flow.transport) {
-                world.algorithms.push(algorithm(flow, own)?);
+                model.hosts.common.algorithms.push(algorithm(flow, own)?);
             }
             before = Some(flow);
-            world.add_flow(flow, how, spec);
+            model.add_flow(flow, how, spec);
         }
-        Ok(world)
+        Ok(model)
     }
 
     /// Adds a flow with the last of the algorithms, whose receiver may misbehave.
     fn add_flow(&mut self, flow: &FlowSpec, how: Option<Misbehaviour>, spec: &Spec) {
-        let (i, algorithm) = (self.ends.len(), self.algorithms.len() - 1);
-        let needs = self.algorithms[algorithm].needs();
+        let common = &self.hosts.common;
+        let (i, algorithm) = (self.hosts.len() as usize, common.algorithms.len() - 1);
+        let needs = common.algorithms[algorithm].needs();
         let ecn = ecn(flow.ecn, needs.ecn);
         let ends = match flow.transport {
             #[cfg(feature = "quic")]
             Transport::Quic => {
-                let quic = QuicFlow::of(&self.algorithms[algorithm], flow, i, ecn.is_on(), spec);
+                let quic = QuicFlow::of(&common.algorithms[algorithm], flow, i, ecn.is_on(), spec);
                 Ends::Udp(Box::new(UdpFlow::Quic(quic)))
             }
-            _ if self.connections.add(i, flow, ecn, spec) => Ends::Application,
+            _ if self.apps.add(i, flow, ecn, spec) => Ends::Application,
             _ => {
                 let init = SenderInit { needs, paced: flow.pacing, ecn, bytes: flow.bytes };
-                let mut sender = Sender::new(&init, &self.sender_config);
+                let mut sender = Sender::new(&init, &common.sender_config);
                 sender.cwnd_integral.1 = Time::from_nanos(flow.start);
                 let mut receiver = Receiver::new(ecn);
                 if let Some(how) = how {
                     receiver.misbehave(how);
                 }
-                Ends::tcp(receiver, sender)
+                Ends::Tcp(Box::new(TcpEnds { receiver, sender }))
             }
         };
         self.add_ends(ends, flow, index_u32(algorithm), spec);
@@ -139,7 +130,7 @@ impl World {
 
     /// Adds a flow of datagrams, which has no algorithm.
     fn add_datagrams(&mut self, flow: &FlowSpec, spec: &Spec) {
-        let i = self.ends.len();
+        let i = self.hosts.len() as usize;
         let delays = self.network.data_links(i).map(|link| link.delay);
         let links_delay = delays.fold(Time::ZERO, |sum, delay| sum + delay);
         let codepoint = ecn(flow.ecn, Reaction::Classic).codepoint;
@@ -154,8 +145,7 @@ impl World {
         let (overhead, complete_at) = (spec.links[flow.path[0]].overhead, flow.bytes.unwrap_or(u64::MAX));
         let histogram = Histogram::new(histogram_bits(spec.flows.len()));
         let bulk = flow.traffic.is_none() && !flow.sends_datagrams();
-        self.flows.push(Flow { bulk, ..Flow::new(algorithm, overhead, complete_at, histogram) });
-        self.ends.push(ends);
+        self.hosts.push(ends, Flow { bulk, ..Flow::new(algorithm, overhead, complete_at, histogram) });
     }
 }
 

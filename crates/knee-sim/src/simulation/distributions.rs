@@ -1,7 +1,6 @@
 //! The histograms of a run as rows: RTTs and one-way delays of flows, queueing delays of links.
 
-use super::udp::UdpFlow;
-use super::world::{MANY_FLOWS, World};
+use super::model::{MANY_FLOWS, Model};
 use knee_net::observe::Histogram;
 use knee_net::output::{DistributionRow, Quantity};
 
@@ -12,12 +11,12 @@ const ALL: u32 = u32::MAX;
 /// The index of all bulk flows together.
 const BULK: u32 = u32::MAX - 1;
 
-impl World {
+impl Model {
     /// Adds the rows: of each flow where there are not too many, else of those that send datagrams, such as probes, and
     /// of the bulk flows together; of all flows together; and of each link.
     pub(super) fn record_distributions(&mut self) {
         // Behind the flows come the halves of their connections.
-        let flows = self.connections.flows as usize;
+        let flows = self.hosts.common.scenario_flows as usize;
         let mut rows = Vec::new();
         let mut add = |histogram: &Histogram, index: u32, quantity: Quantity| {
             rows.extend(histogram.buckets(BITS).map(|(value_ns, count)| DistributionRow {
@@ -27,20 +26,16 @@ impl World {
                 quantity: quantity as u32,
             }));
         };
-        let rtts: Vec<&Histogram> = self.flows[..flows].iter().map(|flow| &flow.rtt_histogram).collect();
-        let delays = |i: u32| match self.ends.udp(i)? {
-            UdpFlow::Datagrams(flow) => Some((i, &flow.watch.delays)),
-            #[cfg(feature = "quic")]
-            UdpFlow::Quic(_) => None,
-        };
-        let delays: Vec<(u32, &Histogram)> = (0..self.connections.flows).filter_map(delays).collect();
+        let rtts: Vec<&Histogram> = self.hosts.flows[..flows].iter().map(|flow| &flow.rtt_histogram).collect();
+        let delays: Vec<(u32, &Histogram)> =
+            self.hosts.iter().filter_map(|(i, ends)| Some((i, &ends.datagrams()?.watch.delays))).collect();
         if flows <= MANY_FLOWS {
             (0..).zip(&rtts).for_each(|(i, histogram)| add(histogram, i, Quantity::Rtt));
         } else {
             for &(i, _) in &delays {
                 add(rtts[i as usize], i, Quantity::Rtt);
             }
-            let bulk = self.flows[..flows].iter().filter(|flow| flow.bulk).map(|flow| &flow.rtt_histogram);
+            let bulk = self.hosts.flows[..flows].iter().filter(|flow| flow.bulk).map(|flow| &flow.rtt_histogram);
             add(&Histogram::sum(BITS, bulk), BULK, Quantity::Rtt);
         }
         for &(i, histogram) in &delays {
@@ -51,6 +46,6 @@ impl World {
         for (i, direction) in (0..).zip(&self.network.links) {
             add(direction.delays(), i, Quantity::QueueDelay);
         }
-        self.record.rows.distributions = rows;
+        self.recorder.rows().distributions = rows;
     }
 }

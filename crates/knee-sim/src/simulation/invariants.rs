@@ -28,10 +28,10 @@ const FLOOR: u64 = 200;
 
 /// What has happened in a simulation, in packets, rows and timeouts.
 fn happened(simulation: &Simulation) -> u64 {
-    let packets: u64 = simulation.world.network.links.iter().map(|direction| direction.link.counters().arrived).sum();
-    let senders = simulation.world.ends.all_tcp().map(|tcp| tcp.sender.counters());
+    let packets: u64 = simulation.model.network.links.iter().map(|direction| direction.link.counters().arrived).sum();
+    let senders = simulation.model.hosts.all_tcp().map(|tcp| tcp.sender.counters());
     let sent: u64 = senders.map(|counters| counters.sent + counters.timeouts).sum();
-    let rows = &simulation.world.record.rows;
+    let rows = &simulation.model.recorder.record.rows;
     packets + sent + (rows.samples.len() + rows.links.len() + rows.events.len()) as u64
 }
 
@@ -58,12 +58,12 @@ pub fn check_spec(spec: &Spec) -> Option<Time> {
 fn check_run(spec: &Spec, mut simulation: Simulation) -> Time {
     let mut now = Time::ZERO;
     // Drops do not slow such an algorithm, and a short queue hardly moves the RTT.
-    let lossless = simulation.world.algorithms.iter().any(|algorithm| algorithm.entry.needs.lossless);
+    let lossless = simulation.model.hosts.common.algorithms.iter().any(|algorithm| algorithm.entry.needs.lossless);
     let loses = lossless || spec.links.iter().any(|link| link.loss > 0.0) || !spec.changes.is_empty();
     loop {
         let goes_on = simulation.work() < WORK && simulation.step(LOOK);
         assert!(
-            now <= simulation.now() && simulation.now() <= simulation.world.end,
+            now <= simulation.now() && simulation.now() <= simulation.model.end,
             "{now}, then {}",
             simulation.now()
         );
@@ -75,8 +75,8 @@ fn check_run(spec: &Spec, mut simulation: Simulation) -> Time {
         let most = 2 * LOOK + 20 * happened + 40 * (spec.flows.len() + spec.changes.len()) as u64;
         assert!(work <= most, "{work} steps up to {now}, where {happened} things happened");
         // Datagrams leave as their application has them.
-        let sent: u64 = simulation.world.ends.all_tcp().map(|tcp| tcp.sender.counters().sent).sum();
-        let arrived: u64 = simulation.world.ends.all_tcp().map(|tcp| tcp.receiver.received.packets).sum();
+        let sent: u64 = simulation.model.hosts.all_tcp().map(|tcp| tcp.sender.counters().sent).sum();
+        let arrived: u64 = simulation.model.hosts.all_tcp().map(|tcp| tcp.receiver.received.packets).sum();
         let floor = FLOOR * spec.flows.len() as u64 * (now.as_secs_f64() as u64 + 1);
         assert!(
             loses || sent <= BURST + EXCESS * arrived + floor,

@@ -1,10 +1,10 @@
 //! Data that has crossed its last link, flow by flow, where time passes in batches.
 
 use super::stages::Stages;
-use super::world::World;
 use knee_core::convert::index_u32;
 use knee_core::{Packet, Time};
 use knee_link::Departure;
+use knee_net::network::Network;
 
 /// Data that receivers have not taken yet.
 pub(super) struct Landings {
@@ -54,25 +54,25 @@ impl Landings {
 
     /// Sorts what lands up to `until` by flow; gives how many packets that is. Receivers have taken all that
     /// landed before, or nothing new has landed since.
-    pub(super) fn distribute(&mut self, world: &mut World, stages: &Stages, until: Time) -> usize {
+    pub(super) fn distribute(&mut self, network: &mut Network, stages: &Stages, until: Time) -> usize {
         self.counts.clear();
         self.counts.extend(stages.links().map(|(link, later)| {
-            let departed = &world.network.links[link].outcome.departed;
+            let departed = &network.links[link].outcome.departed;
             // What does not come from a wire comes after what concerns the whole run.
             departed.partition_point(|departure| departure.packet.arrived + Time::from_nanos(later.into()) <= until)
         }));
         let count = self.counts.iter().sum();
         if count > 0 {
-            self.fill(world, stages, count);
+            self.fill(network, stages, count);
         }
         count
     }
 
     #[inline(never)]
-    fn fill(&mut self, world: &mut World, stages: &Stages, count: usize) {
+    fn fill(&mut self, network: &mut Network, stages: &Stages, count: usize) {
         let links = || stages.links().map(|(link, _)| link).zip(&self.counts);
         for (link, &count) in links() {
-            for Departure { packet, .. } in &world.network.links[link].outcome.departed[..count] {
+            for Departure { packet, .. } in &network.links[link].outcome.departed[..count] {
                 self.ranges[packet.flow as usize].1 += 1;
             }
         }
@@ -90,7 +90,7 @@ impl Landings {
             self.places.resize(count, 0);
         }
         for (link, &count) in links() {
-            let departed = &mut world.network.links[link].outcome.departed;
+            let departed = &mut network.links[link].outcome.departed;
             for (place, Departure { packet, .. }) in (0..).zip(&departed[..count]) {
                 let end = &mut self.ranges[packet.flow as usize].1;
                 self.packets[*end as usize] = *packet;

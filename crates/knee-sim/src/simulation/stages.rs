@@ -1,12 +1,13 @@
 //! The links that data crosses, in an order in which no packet comes back to an earlier one: what leaves one in a batch
 //! arrives at later ones.
 
+use super::model::Model;
 use super::obstacle::Obstacle;
-use super::world::World;
-use knee_core::convert::{index_u32, saturating_u16};
+use knee_core::convert::index_u32;
 use knee_core::packet::MTU;
 use knee_core::{Packet, Time};
 use knee_link::Arrivals;
+use knee_net::events::{Event, KEYED_LINKS, KEYED_PIPES};
 use knee_net::network::{Direction, Network};
 use knee_queue::Burst;
 use std::cmp::Reverse;
@@ -16,47 +17,13 @@ use std::collections::BinaryHeap;
 const MAX_PACKETS: u64 = 131_072;
 /// The longest batch: its times have to fit into 32 bits of nanoseconds.
 const LONGEST: Time = Time::from_secs(4);
-/// More links than this go event by event: ranks have nine bits for them.
-const MAX_LINKS: usize = 1 << RANK_BITS;
-const RANK_BITS: u32 = 9;
-/// The same for pipes, which have 20 bits in a tie-break key, as flows have.
-const MAX_PIPES: usize = 1 << 20;
 /// No stage comes behind.
 const NONE: u32 = u32::MAX;
 
-/// Why a receiver sends an ACK: the upper three bits of its rank. A packet has landed from a wire, a pipe or a medium,
-/// or a timer fires.
-const FROM_PIPE: u16 = 1 << RANK_BITS;
-const FROM_MEDIUM: u16 = 2 << RANK_BITS;
-pub(super) const DELAYED_ACK: u16 = 3 << RANK_BITS;
-pub(super) const COMPRESSED_SACK: u16 = 4 << RANK_BITS;
-
-/// The order of what is due at one time, as [`knee_net::events::Event`] has it: packets that come from wires first, by
-/// link, then what comes out of pipes, then packets that come from media, by link, then what flows do, by flow.
-const PIPE: u64 = 1 << TIE_BREAK_BITS;
-const MEDIUM: u64 = 2 << TIE_BREAK_BITS;
-pub(super) const RETRANSMIT: u64 = 3 << TIE_BREAK_BITS;
-pub(super) const PACE: u64 = 4 << TIE_BREAK_BITS;
-pub(super) const START: u64 = 5 << TIE_BREAK_BITS;
-pub(super) const WAKE: u64 = 6 << TIE_BREAK_BITS;
-/// A tie-break key leaves eight bits of a number for something else: those of its pipe, rank and place are below, and
-/// three above.
-const TIE_BREAK_BITS: u32 = PIPE_BITS + PLACE_BITS + RANK_BITS + 3;
-const PIPE_BITS: u32 = 20;
-const PLACE_BITS: u32 = 21;
-const _: () = assert!(TIE_BREAK_BITS + 3 <= u64::BITS - u8::BITS && 1 << PIPE_BITS == MAX_PIPES);
-
-/// Tie-break key of an ACK that leaves a pipe: pipe, then cause (`rank`), then index of the packet or flow that caused
-/// it (`place`).
+/// Latest arrival at the receiver, by this event, that is processed before what a sender does `at` this time.
 #[inline]
-pub(super) const fn ack_tie_break(pipe: u32, rank: u16, place: u32) -> u64 {
-    PIPE | (pipe as u64) << (RANK_BITS + 3 + PLACE_BITS) | (rank as u64) << PLACE_BITS | place as u64
-}
-
-/// Latest arrival at the receiver that is processed before an ACK of this rank, which is back at its sender `at`.
-#[inline]
-pub(super) const fn landed_before(at: Time, rank: u16) -> Time {
-    if rank >> RANK_BITS == FROM_MEDIUM >> RANK_BITS { at.saturating_sub(Time::from_nanos(1)) } else { at }
+pub(super) const fn landed_before(at: Time, landing: Event) -> Time {
+    if matches!(landing, Event::Link(_)) { at.saturating_sub(Time::from_nanos(1)) } else { at }
 }
 
 /// Whether several packets may leave a link, or come out of the pipe behind it, at the same time.
@@ -75,8 +42,8 @@ struct Stage {
     next: Vec<u32>,
     /// Whether there is any.
     goes_on: bool,
-    /// Tie-break key of what the link does.
-    tie_break: u64,
+    /// What the link does.
+    event: Event,
     /// The pipe behind the link.
     pipe: Option<u32>,
 }
@@ -86,8 +53,8 @@ pub(super) struct Stages {
     in_order: Vec<Stage>,
     /// By route, the first stage.
     first: Vec<u32>,
-    /// By route, the rank of ACKs for what lands.
-    ranks: Vec<u16>,
+    /// By route, the event by which packets land.
+    landings: Vec<Event>,
     /// Whether several packets may land at the same time.
     arrivals_coincide: bool,
 }
@@ -99,7 +66,7 @@ impl Stages {
     /// With what keeps its links from being gone through one after the other.
     pub(super) fn new(network: &Network) -> Result<Self, Obstacle> {
         let Network { links, pipes, routes, .. } = network;
-        if links.len() > MAX_LINKS || pipes.len() >= MAX_PIPES / 2 {
+        if links.len() > KEYED_LINKS || pipes.len() >= KEYED_PIPES / 2 {
             return Err(Obstacle::ManyLinks);
         }
         let medium = |link: u32| !links[link as usize].link.is_wire();
@@ -138,28 +105,24 @@ impl Stages {
                 later: Vec::new(),
                 goes_on: next.iter().any(|next| *next != NONE),
                 next,
-                tie_break: if medium(link) { MEDIUM | u64::from(link) } else { u64::from(link) },
+                event: if medium(link) { Event::Link(link) } else { Event::Wire(link) },
                 pipe: direction.pipe,
             }
         };
         let last = |data: &[u32]| data[data.len() - 1];
-        let at_end = |link: u32| {
-            if medium(link) { FROM_MEDIUM | saturating_u16(u64::from(link)) } else { saturating_u16(u64::from(link)) }
-        };
-        let rank = |link: u32| {
-            links[link as usize].pipe.map_or(at_end(link), |pipe| FROM_PIPE | saturating_u16(u64::from(pipe)))
-        };
+        let event = |link: u32| if medium(link) { Event::Link(link) } else { Event::Wire(link) };
+        let landing = |link: u32| links[link as usize].pipe.map_or(event(link), Event::Pipe);
         Ok(Self {
             in_order: order.iter().map(stage).collect(),
             first: routes.iter().map(|route| place(route.data[0])).collect(),
-            ranks: routes.iter().map(|route| rank(last(&route.data))).collect(),
+            landings: routes.iter().map(|route| landing(last(&route.data))).collect(),
             arrivals_coincide: order.iter().any(|link| lets_coincide(&links[*link as usize])),
         })
     }
 
     /// The links, and whether what lands from each comes after what concerns the whole run: from a pipe or a medium.
     pub(super) fn links(&self) -> impl Iterator<Item = (usize, bool)> {
-        self.in_order.iter().map(|stage| (stage.link as usize, stage.pipe.is_some() || stage.tie_break >= MEDIUM))
+        self.in_order.iter().map(|stage| (stage.link as usize, stage.pipe.is_some() || stage.is_medium()))
     }
 
     /// Whether several packets may land at the same time.
@@ -168,33 +131,33 @@ impl Stages {
         self.arrivals_coincide
     }
 
-    /// The first stage of a route, and the rank of ACKs for what lands at its end.
+    /// The first stage of a route, and the event by which packets land at its end.
     #[inline]
-    pub(super) fn of_route(&self, route: u32) -> (u32, u16) {
-        (self.first[route as usize], self.ranks[route as usize])
+    pub(super) fn of_route(&self, route: u32) -> (u32, Event) {
+        (self.first[route as usize], self.landings[route as usize])
     }
 
     /// The longest batch: at its end each link has carried [`MAX_PACKETS`] at the most, about.
-    pub(super) fn longest(&self, world: &World) -> Time {
-        self.packet_times(world).min().map_or(LONGEST, |time| (time * MAX_PACKETS).min(LONGEST))
+    pub(super) fn longest(&self, network: &Network) -> Time {
+        self.packet_times(network).min().map_or(LONGEST, |time| (time * MAX_PACKETS).min(LONGEST))
     }
 
     /// How many packets all links together carry in `span`.
-    pub(super) fn packets_in(&self, span: Time, world: &World) -> u64 {
-        self.packet_times(world).map(|time| span.as_nanos() / time.as_nanos()).sum()
+    pub(super) fn packets_in(&self, span: Time, network: &Network) -> u64 {
+        self.packet_times(network).map(|time| span.as_nanos() / time.as_nanos()).sum()
     }
 
     /// How long each link takes for a full packet, at least 1 ns.
-    fn packet_times(&self, world: &World) -> impl Iterator<Item = Time> {
-        let rate = |stage: &Stage| world.network.links[stage.link as usize].link.rate().unwrap_or(1);
+    fn packet_times(&self, network: &Network) -> impl Iterator<Item = Time> {
+        let rate = |stage: &Stage| network.links[stage.link as usize].link.rate().unwrap_or(1);
         let time = move |stage: &Stage| u64::from(MTU) * 8_000_000_000 / rate(stage);
         self.in_order.iter().map(move |stage| Time::from_nanos(time(stage).max(1)))
     }
 
     /// A time before which no packet leaves a link, comes to one from a pipe, or lands.
-    pub(super) fn next_departure(&self, world: &World) -> Time {
+    pub(super) fn next_departure(&self, network: &Network) -> Time {
         let next = |stage: &Stage| {
-            let direction = &world.network.links[stage.link as usize];
+            let direction = &network.links[stage.link as usize];
             let lands = direction.outcome.departed.first().map_or(Time::MAX, |left| left.packet.arrived);
             let comes = stage.later.iter().map(|(packet, _)| packet.arrived).min().unwrap_or(Time::MAX);
             direction.link.due().min(lands).min(comes)
@@ -203,8 +166,8 @@ impl Stages {
     }
 
     /// Packets between links, and behind the last one before they land.
-    pub(super) fn under_way(&self, world: &World) -> u64 {
-        let departed = |stage: &Stage| world.network.links[stage.link as usize].outcome.departed.len();
+    pub(super) fn under_way(&self, network: &Network) -> u64 {
+        let departed = |stage: &Stage| network.links[stage.link as usize].outcome.departed.len();
         self.in_order.iter().map(|stage| (departed(stage) + stage.later.len()) as u64).sum()
     }
 
@@ -220,31 +183,32 @@ impl Stages {
         self.in_order[stage as usize].push(first, count, tie_break);
     }
 
-    /// Processes arrivals before `until`; departures after `last` wait for the next batch.
-    pub(super) fn advance(&mut self, world: &mut World, until: Time, last: Time) {
+    /// Processes arrivals before `until`; departures after the last time that counts wait for the next batch.
+    pub(super) fn advance(&mut self, model: &mut Model, until: Time) {
+        let last = model.recorder.last_before(until);
         // What has been in a pipe for longer comes out of it first.
         self.in_order.iter_mut().for_each(|stage| stage.take_later(until));
         for k in 0..self.in_order.len() {
+            let (recorder, network, mut observed) = model.observed();
             let stage = &mut self.in_order[k];
-            let direction = &mut world.network.links[stage.link as usize];
+            let direction = &mut network.links[stage.link as usize];
             let before = direction.outcome.departed.len();
             // What a medium does just at the end comes after what concerns the whole run.
-            let last = if stage.tie_break >= MEDIUM { until - Time::from_nanos(1) } else { last };
+            let last = if stage.is_medium() { until - Time::from_nanos(1) } else { last };
             direction.link.advance(&mut stage.arrivals, last, &mut direction.outcome);
             direction.book(before);
-            world.book_link(stage.link);
+            recorder.book_link(stage.link, network, &mut observed);
             if stage.goes_on || stage.pipe.is_some() {
-                self.hand_on(k, before, world, until);
+                self.hand_on(k, before, network, until);
             }
         }
     }
 
     /// What has left stage `k`, behind the first `before` of its departures, goes on to later stages, or has a pipe
     /// before it lands.
-    fn hand_on(&mut self, k: usize, before: usize, world: &mut World, until: Time) {
+    fn hand_on(&mut self, k: usize, before: usize, network: &mut Network, until: Time) {
         let (stage, behind) = self.in_order[k..].split_first_mut().expect("there is a stage");
-        let tie_break = stage.pipe.map_or(stage.tie_break, |pipe| ack_tie_break(pipe, 0, 0));
-        let network = &mut world.network;
+        let tie_break = stage.pipe.map_or(stage.event, Event::Pipe).key();
         let direction = &mut network.links[stage.link as usize];
         if stage.pipe.is_some() {
             for i in before..direction.outcome.departed.len() {
@@ -274,10 +238,15 @@ impl Stages {
 }
 
 impl Stage {
+    /// Whether the link is no wire.
+    const fn is_medium(&self) -> bool {
+        matches!(self.event, Event::Link(_))
+    }
+
     /// Of what arrives when a packet leaves, those that left a link of a lower index go first.
     #[inline]
     fn push(&mut self, first: Packet, count: u32, tie_break: u64) {
-        self.arrivals.push(Burst { first, count }, tie_break, tie_break < self.tie_break);
+        self.arrivals.push(Burst { first, count }, tie_break, tie_break < self.event.key());
     }
 
     /// Takes what comes from pipes before `until`.
@@ -337,42 +306,6 @@ fn topological_order(links: usize, paths: &[&[u32]]) -> Option<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knee_net::events::Event;
-    use proptest::prelude::*;
-
-    /// An event, and its tie-break key.
-    fn due(kind: u8, i: u32) -> (Event, u64) {
-        match kind {
-            0 => (Event::Wire(i), u64::from(i)),
-            1 => (Event::Pipe(i), ack_tie_break(i, 0, 0)),
-            6 => (Event::Link(i), MEDIUM | u64::from(i)),
-            2 => (Event::Retransmit(i), RETRANSMIT | u64::from(i)),
-            3 => (Event::Pace(i), PACE | u64::from(i)),
-            4 => (Event::Start(i), START | u64::from(i)),
-            _ => (Event::Wake(i), WAKE | u64::from(i)),
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn tie_breaks_have_the_order_of_events(a in (0u8..7, 0u32..1024), b in (0u8..7, 0u32..1024)) {
-            let ((a, tie_break_a), (b, tie_break_b)) = (due(a.0, a.1), due(b.0, b.1));
-            prop_assert_eq!(tie_break_a.cmp(&tie_break_b), a.cmp(&b), "{:?} and {:?}", a, b);
-        }
-
-        /// ACKs of one pipe come as they left: for what lands from wires, by link, then from pipes, then from media,
-        /// then those of timers; of one rank by place.
-        #[test]
-        fn acks_of_one_pipe_come_by_what_they_answer(
-            pipe in 0..MAX_PIPES as u32, a in (0u16..6, 0u32..1 << 20), b in (0u16..6, 0u32..1 << 20)
-        ) {
-            let ranks = [0, MAX_LINKS as u16 - 1, FROM_PIPE, FROM_MEDIUM, DELAYED_ACK, COMPRESSED_SACK];
-            let tie_break = |(rank, place): (u16, u32)| ack_tie_break(pipe, ranks[usize::from(rank)], place);
-            prop_assert_eq!(tie_break(a).cmp(&tie_break(b)), a.cmp(&b));
-            prop_assert!(tie_break(a) < ack_tie_break(pipe + 1, 0, 0));
-            prop_assert!(tie_break(a) < RETRANSMIT);
-        }
-    }
 
     #[test]
     fn links_are_in_an_order_in_which_every_path_goes_forward() {

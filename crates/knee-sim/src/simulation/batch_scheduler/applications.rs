@@ -8,10 +8,10 @@
 
 use super::outbox::BatchOutbox;
 use super::{BatchScheduler, Parked};
-use crate::simulation::connections::Action;
-use crate::simulation::stages::{START, WAKE};
-use crate::simulation::world::World;
+use crate::simulation::apps::{Action, Apps};
+use crate::simulation::model::Model;
 use knee_core::Time;
+use knee_net::events::Event;
 use slab::Slab;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -49,9 +49,9 @@ impl DueActions {
 
     /// What has just been asked for waits, with this key.
     #[inline]
-    pub(super) fn take_from(&mut self, world: &mut World, tie_break: u64) {
-        while let Some((flow, action)) = world.connections.next_action() {
-            self.add(world.now, tie_break, flow, action);
+    pub(super) fn take_from(&mut self, apps: &mut Apps, now: Time, tie_break: u64) {
+        while let Some((flow, action)) = apps.next_action() {
+            self.add(now, tie_break, flow, action);
         }
     }
 }
@@ -59,63 +59,65 @@ impl DueActions {
 impl BatchScheduler {
     /// Flow `i`, which runs an application, starts at its time.
     pub(super) fn add_start(&mut self, i: u32, at: Time) {
-        self.outbox.due.add(at, START | u64::from(i), i, Action::Start);
+        self.outbox.due.add(at, Event::Start(i).key(), i, Action::Start);
     }
 
     /// Tells applications what is due before `limit`, and does what they ask for; connections that they open come that
     /// far.
-    pub(super) fn serve_applications(&mut self, world: &mut World, limit: Time) {
+    pub(super) fn serve_applications(&mut self, model: &mut Model, limit: Time) {
         while let Some((at, tie_break, flow, action)) = self.outbox.due.take(limit) {
-            (world.now, self.outbox.tie_break) = (at, tie_break);
+            (model.now, self.outbox.tie_break) = (at, tie_break);
             if matches!(action, Action::Start) {
-                world.start(flow, &mut self.outbox);
-            } else {
-                world.connections.act(flow, action);
+                model.begin_flow(flow);
             }
-            self.carry_out(world, limit);
+            model.apps.act(flow, action);
+            self.carry_out(model, limit);
         }
     }
 
     /// Does what applications ask for now.
-    pub(super) fn carry_out(&mut self, world: &mut World, limit: Time) {
-        let (now, tie_break) = (world.now, self.outbox.tie_break);
-        while let Some((flow, action)) = world.connections.next_action() {
+    pub(super) fn carry_out(&mut self, model: &mut Model, limit: Time) {
+        let tie_break = self.outbox.tie_break;
+        while let Some((flow, action)) = model.apps.next_action() {
             if let Action::WakeAt(at) = action {
-                self.outbox.due.add(at.max(now), WAKE | u64::from(flow), flow, Action::Wake);
+                self.outbox.due.add(at.max(model.now), Event::Wake(flow).key(), flow, Action::Wake);
                 continue;
             }
             // A flow's connections take its path.
-            self.take_path_of(world, flow);
-            if let Some(half) = world.carry_out(flow, action, &mut self.outbox) {
-                self.make_room(world);
-                self.visit(world, half, |scheduler, world, tcp| scheduler.send(world, &mut tcp.sender, half, limit));
-                (world.now, self.outbox.tie_break) = (now, tie_break);
+            self.take_path_of(model, flow);
+            if let Some(half) = model.carry_out(flow, action, &mut self.outbox) {
+                self.make_room(model);
+                self.enter(model, half);
+                self.send(model, half, limit);
+                self.leave(model, half);
+                self.outbox.tie_break = tie_break;
             }
         }
     }
 
-    /// Counts what `i`, whose visit ends, has sent and what has left the network meanwhile.
-    pub(super) fn count_packets(&mut self, world: &mut World, i: u32) {
+    /// Counts what `i`, whose visit ends, has sent and what has left the network meanwhile, if it carries a connection.
+    pub(super) fn count_packets(&mut self, model: &mut Model, i: u32) {
         let BatchOutbox { sent, landed, moved_at, acks, .. } = &mut self.outbox;
-        let (sent, landed) = (std::mem::take(sent), std::mem::take(landed));
-        let more = acks.more() + sent.cast_signed() - landed.cast_signed();
-        world.connections.count(i, more, std::mem::take(moved_at));
-        world.release_if_idle(i);
-    }
-
-    /// Grows the per-endpoint tables.
-    fn make_room(&mut self, world: &World) {
-        let endpoints = world.ends.len();
-        if self.dues.len() < endpoints {
-            self.dues.resize(endpoints, Time::MAX);
-            self.parked.resize_with(endpoints, Parked::default);
-            self.landings.make_room(endpoints);
+        let (sent, landed, moved_at) = (std::mem::take(sent), std::mem::take(landed), std::mem::take(moved_at));
+        if model.apps.has(i) {
+            let more = acks.more() + sent.cast_signed() - landed.cast_signed();
+            model.apps.count(i, more, moved_at);
+            model.apps.release_if_idle(i, &mut model.hosts);
         }
     }
 
-    /// ACKs of connections in flight.
-    pub(in crate::simulation) fn acks_of_connections(&self, world: &World) -> u64 {
-        let parked = &self.parked[world.connections.flows as usize..];
-        parked.iter().map(|parked| parked.acks.len() as u64).sum()
+    /// Grows the per-path tables.
+    fn make_room(&mut self, model: &Model) {
+        let paths = model.hosts.len() as usize;
+        if self.dues.len() < paths {
+            self.dues.resize(paths, Time::MAX);
+            self.parked.resize_with(paths, Parked::default);
+            self.landings.make_room(paths);
+        }
+    }
+
+    /// ACKs of connections in flight, where `flows` of the paths carry none.
+    pub(super) fn acks_of_connections(&self, flows: u32) -> u64 {
+        self.parked[flows as usize..].iter().map(|parked| parked.acks.len() as u64).sum()
     }
 }

@@ -2,12 +2,13 @@
 
 use super::applications::DueActions;
 use crate::simulation::ack_path::AckPath;
-use crate::simulation::stages::{COMPRESSED_SACK, DELAYED_ACK, PACE, RETRANSMIT, Stages};
-use crate::simulation::world::{Outbox, World};
+use crate::simulation::alarms;
+use crate::simulation::hosts::{At, End, Host, Outbox, StateChange};
+use crate::simulation::stages::Stages;
 use knee_core::{Packet, Time};
+use knee_net::events::Event;
 use knee_net::network::FlowPath;
-use knee_tcp::receiver::Receiver;
-use knee_tcp::sender::Sender;
+use knee_tcp::ends::TcpEnds;
 
 /// Takes what the flow at work sends.
 pub(super) struct BatchOutbox {
@@ -15,14 +16,16 @@ pub(super) struct BatchOutbox {
     pub(super) acks: AckPath,
     /// The first stage of the flow's data.
     pub(super) stage: u32,
-    /// Rank of ACKs for what lands.
-    pub(super) landing: u16,
-    /// Rank of what the receiver does.
-    pub(super) rank: u16,
-    /// Its place among what has that rank.
-    pub(super) place: u32,
+    /// The event by which its packets land.
+    pub(super) landing: Event,
+    /// What makes the receiver act: [`Event::cause`].
+    pub(super) cause: u16,
+    /// Its index among what lands with it, or the flow's.
+    pub(super) index: u32,
     /// Order, among those of its time, of what the sender does.
     pub(super) tie_break: u64,
+    /// Changes of senders' states in this batch.
+    pub(super) changes: Vec<StateChange>,
     /// Transfers completed in this batch.
     pub(super) completed: Vec<(Time, u32)>,
     /// What applications are to learn.
@@ -43,8 +46,12 @@ impl Outbox for BatchOutbox {
     }
 
     #[inline]
-    fn ack(&mut self, ack: Packet, now: Time, path: &FlowPath) {
-        self.acks.push(&ack, now, path, (self.rank, self.place));
+    fn ack(&mut self, ack: Packet, at: At<'_>) {
+        self.acks.push(&ack, at, (self.cause, self.index));
+    }
+
+    fn changed(&mut self, change: StateChange) {
+        self.changes.push(change);
     }
 
     fn completed(&mut self, flow: u32, now: Time) {
@@ -58,10 +65,11 @@ impl BatchOutbox {
             stages,
             acks: AckPath::default(),
             stage: 0,
-            landing: 0,
-            rank: 0,
-            place: 0,
+            landing: Event::Wire(0),
+            cause: 0,
+            index: 0,
             tie_break: 0,
+            changes: Vec::new(),
             completed: Vec::new(),
             due: DueActions::default(),
             sent: 0,
@@ -70,38 +78,16 @@ impl BatchOutbox {
         }
     }
 
-    /// Lets the next timer of a receiver fire if it is due before `limit`; from then on it is known when it is due.
+    /// Fires the next timer of an end if it is due before `limit`; from then on it is known when it is due.
     #[inline(never)]
-    pub(super) fn receiver_timer(&mut self, world: &mut World, receiver: &mut Receiver, i: u32, limit: Time) {
-        let (due, compressed) = (receiver.delayed.resolve(&world.receiver_config.clock), receiver.compressed_at);
-        if due.min(compressed) >= limit {
-            return;
+    pub(super) fn fire(&mut self, host: &mut Host<'_, TcpEnds>, end: End, path: &FlowPath, limit: Time) {
+        let Some((due, timer)) = host.next_timer(end, limit) else { return };
+        let event = alarms::event(timer, host.i);
+        match end {
+            End::Sender => self.tie_break = event.key(),
+            End::Receiver => (self.cause, self.index) = (event.cause(), host.i),
         }
-        world.now = due.min(compressed);
-        if due <= compressed {
-            (self.rank, self.place) = (DELAYED_ACK, i);
-            world.on_delayed_ack_timer(receiver, i, self);
-        } else {
-            (self.rank, self.place) = (COMPRESSED_SACK, i);
-            world.on_compressed_sack_timer(receiver, i, self);
-        }
-        self.rank = self.landing;
-    }
-
-    /// As [`BatchOutbox::receiver_timer`], of a sender.
-    #[inline(never)]
-    pub(super) fn sender_timer(&mut self, world: &mut World, sender: &mut Sender, i: u32, limit: Time) {
-        let (due, pace) = (sender.timer.resolve(&world.sender_config.clock), sender.pace_at);
-        if due.min(pace) >= limit {
-            return;
-        }
-        world.now = due.min(pace);
-        if due <= pace {
-            self.tie_break = RETRANSMIT | u64::from(i);
-            world.on_retransmit_timer(sender, i, self);
-        } else {
-            self.tie_break = PACE | u64::from(i);
-            world.on_pace_timer(sender, i, self);
-        }
+        host.on_timer(timer, At { now: due, path }, self);
+        self.cause = self.landing.cause();
     }
 }

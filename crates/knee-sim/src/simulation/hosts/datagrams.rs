@@ -9,14 +9,13 @@
 //! counts as received when that has passed. Rates count it as it leaves the last link, as those of TCP do, and echoes
 //! and reports leave then.
 
-use super::ends::EndFigures;
-use super::udp::{End, UdpFlow};
-use super::world::{Outbox, World};
+use super::{At, End, EndFigures, Host, Outbox};
 use knee_cc::CaState;
 use knee_core::convert::{index_u32, low_u32, saturating_u32};
 use knee_core::{Packet, Payload, Received, Rng, Time};
 use knee_net::network::FlowPath;
 use knee_net::observe::{DatagramCounts, DatagramWatch};
+use knee_net::output::SenderState;
 use knee_net::spec::FlowSpec;
 use knee_tcp::sender::Counters;
 use knee_traffic::TrafficSpec;
@@ -26,7 +25,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// Both ends of a flow of datagrams.
-pub(super) struct DatagramFlow {
+pub(in crate::simulation) struct DatagramFlow {
     source: Box<dyn Source>,
     /// When it goes on; `Time::MAX`: never.
     due: Time,
@@ -38,7 +37,7 @@ pub(super) struct DatagramFlow {
     sent: u64,
     sent_bytes: u64,
     /// Datagrams that have crossed the links.
-    pub(super) crossed: Received,
+    crossed: Received,
     /// Those of them that are still on the way to the receiver, in order.
     landing: VecDeque<Landing>,
     /// Whether what comes to the receiver belongs to the figures.
@@ -60,7 +59,7 @@ pub(super) struct DatagramFlow {
     feedback: Option<Feedback>,
     /// What the packets in the network carry.
     in_flight: Slab<Message>,
-    pub(super) watch: DatagramWatch,
+    pub(in crate::simulation) watch: DatagramWatch,
 }
 
 /// What a packet carries.
@@ -102,7 +101,7 @@ fn report_size(datagrams: u64) -> u16 {
 impl DatagramFlow {
     /// Flow `i` of the specification with this seed. `None` if it sends no datagrams. Histograms of its delays have
     /// `2^bits` buckets per octave.
-    pub(super) fn new(
+    pub(in crate::simulation) fn new(
         flow: &FlowSpec,
         i: usize,
         seed: u64,
@@ -142,8 +141,13 @@ impl DatagramFlow {
         self.sent
     }
 
+    /// Datagrams that have crossed the links.
+    pub(super) const fn received(&self) -> &Received {
+        &self.crossed
+    }
+
     /// Whether the other end sends each datagram back.
-    pub(super) const fn echoes(&self) -> bool {
+    pub(in crate::simulation) const fn echoes(&self) -> bool {
         self.echoes
     }
 
@@ -188,13 +192,13 @@ impl DatagramFlow {
     }
 
     /// What has been counted so far.
-    pub(super) const fn counts(&self) -> DatagramCounts {
+    pub(in crate::simulation) const fn counts(&self) -> DatagramCounts {
         let Self { sent, echoed, marked, lost, reception, .. } = *self;
         DatagramCounts { sent, echoed, marked, lost, reception }
     }
 
     /// The figures begin; what has come to the receiver before is no part of them.
-    pub(super) fn begin_figures(&mut self) {
+    pub(in crate::simulation) fn begin_figures(&mut self) {
         self.watched = true;
         self.watch.begin(self.counts());
     }
@@ -217,13 +221,16 @@ impl DatagramFlow {
             delivered_bytes: payload(self.crossed.bytes, self.crossed.packets),
             new_bytes: payload(self.sent_bytes - self.dropped_bytes, self.sent - self.dropped),
             outstanding: self.sent - received - self.lost,
-            in_flight: saturating_u32(self.sent - received - self.dropped),
-            srtt: Time::ZERO,
-            ca: CaState::Open,
-            cwnd: None,
-            phase: 0,
-            pacing_rate_bps: None,
             cwnd_integral: 0,
+            sender: SenderState {
+                phase: 0,
+                ca: CaState::Open,
+                full_control: false,
+                srtt: Time::ZERO,
+                cwnd: None,
+                in_flight: saturating_u32(self.sent - received - self.dropped),
+                pacing_rate_bps: None,
+            },
         }
     }
 
@@ -253,29 +260,16 @@ impl DatagramFlow {
     }
 }
 
-impl World {
-    /// Flow `i`, if it is one of datagrams.
-    pub(super) fn datagram_flow(&mut self, i: u32) -> Option<&mut DatagramFlow> {
-        match self.ends.udp_mut(i)? {
-            UdpFlow::Datagrams(flow) => Some(flow),
-            #[cfg(feature = "quic")]
-            UdpFlow::Quic(_) => None,
-        }
+impl Host<'_, DatagramFlow> {
+    /// The datagrams begin.
+    pub(super) fn start(&mut self, at: At<'_>, out: &mut impl Outbox) {
+        self.ends.due = at.now;
+        self.send(at.now, out);
     }
 
-    /// The datagrams of flow `i` begin.
-    pub(super) fn start_datagrams(&mut self, i: u32, out: &mut impl Outbox) {
-        let now = self.now;
-        if let Some(flow) = self.datagram_flow(i) {
-            flow.due = now;
-        }
-        self.send_datagrams(i, out);
-    }
-
-    /// The source of flow `i` sends what it has now, unless it is not due.
-    pub(super) fn send_datagrams(&mut self, i: u32, out: &mut impl Outbox) {
-        let now = self.now;
-        let Some(flow) = self.datagram_flow(i) else { return };
+    /// The source sends what it has now, unless it is not due.
+    fn send(&mut self, now: Time, out: &mut impl Outbox) {
+        let flow = &mut *self.ends;
         while flow.due <= now {
             match flow.source.next(now) {
                 Next::Wait(at) => flow.due = at,
@@ -284,59 +278,54 @@ impl World {
                     let flags = flow.codepoint;
                     flow.sent += 1;
                     flow.sent_bytes += u64::from(size);
-                    out.data(flow.packet(i, datagram, size, flags, now), 1);
+                    out.data(flow.packet(self.i, datagram, size, flags, now), 1);
                 }
             }
         }
     }
 
-    /// A packet of a flow of datagrams has arrived now: at the receiver, or, if it went against the data, at the
-    /// sender.
-    pub(super) fn on_datagram(&mut self, packet: &Packet, out: &mut impl Outbox) {
-        if packet.has(Packet::ACK) {
-            return self.on_datagram_back(packet, out);
-        }
-        let (i, now) = (packet.flow as usize, self.now);
-        let path = self.network.flow_paths[i];
-        let Some(flow) = self.datagram_flow(packet.flow) else { return };
-        let Message::Datagram { sent, number } = flow.in_flight.remove(packet.payload.key() as usize) else {
-            panic!("a report where data goes to: {packet:?}")
-        };
-        flow.on_arrival((sent, number), packet, &path, now);
-        if flow.echoes {
-            let (echo, flags) = (Message::Datagram { sent, number }, Packet::ACK | flow.codepoint);
-            out.ack(flow.packet(packet.flow, echo, packet.size, flags, now), now, &path);
-        }
-    }
-
-    /// An echo or a report is back.
-    fn on_datagram_back(&mut self, packet: &Packet, out: &mut impl Outbox) {
-        let now = self.now;
-        let Some(flow) = self.datagram_flow(packet.flow) else { return };
-        match flow.in_flight.remove(packet.payload.key() as usize) {
-            Message::Datagram { sent, .. } => {
-                flow.echoed += 1;
-                self.flows[packet.flow as usize].book_rtt(Some(now - sent));
+    /// A packet has arrived now: at the receiver, or, if it went against the data, at the sender.
+    pub(super) fn on_packet(&mut self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
+        let (flow, now) = (&mut *self.ends, at.now);
+        match (flow.in_flight.remove(packet.payload.key() as usize), End::of(packet)) {
+            (Message::Datagram { sent, number }, End::Receiver) => {
+                flow.on_arrival((sent, number), packet, at.path, now);
+                if flow.echoes {
+                    let (echo, flags) = (Message::Datagram { sent, number }, Packet::ACK | flow.codepoint);
+                    out.ack(flow.packet(self.i, echo, packet.size, flags, now), at);
+                }
             }
-            Message::Report(arrivals) => {
+            (Message::Datagram { sent, .. }, End::Sender) => {
+                flow.echoed += 1;
+                self.book_rtt(Some(now - sent));
+            }
+            (Message::Report(arrivals), End::Sender) => {
                 flow.source.on_report(&arrivals, now);
                 // What it says may let the source send before the time for which it waits.
                 flow.due = if flow.due == Time::MAX { Time::MAX } else { now };
-                self.send_datagrams(packet.flow, out);
+                self.send(now, out);
             }
+            (Message::Report(_), End::Receiver) => panic!("a report where data goes to: {packet:?}"),
         }
     }
 
-    /// The receiver of flow `i` sends its report, unless it is not due.
-    pub(super) fn send_report(&mut self, i: u32, out: &mut impl Outbox) {
-        let (now, path) = (self.now, self.network.flow_paths[i as usize]);
-        let Some(flow) = self.datagram_flow(i) else { return };
+    /// What an end has to do by itself may be due.
+    pub(super) fn on_timer(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
+        match end {
+            End::Sender => self.send(at.now, out),
+            End::Receiver => self.report(at, out),
+        }
+    }
+
+    /// The receiver sends its report, unless it is not due.
+    fn report(&mut self, at: At<'_>, out: &mut impl Outbox) {
+        let (flow, now) = (&mut *self.ends, at.now);
         let Some(feedback) = flow.feedback.as_mut().filter(|feedback| feedback.due <= now) else { return };
         feedback.due = Time::MAX;
         let arrivals = std::mem::take(&mut feedback.arrivals);
         let numbers = || arrivals.iter().map(|arrival| arrival.number);
         let spanned = numbers().max().unwrap_or(0) - numbers().min().unwrap_or(0) + 1;
         let size = report_size(spanned);
-        out.ack(flow.packet(i, Message::Report(arrivals), size, Packet::ACK, now), now, &path);
+        out.ack(flow.packet(self.i, Message::Report(arrivals), size, Packet::ACK, now), at);
     }
 }

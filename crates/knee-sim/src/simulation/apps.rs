@@ -1,7 +1,7 @@
-//! Connections that come and go: what applications open, and the endpoints that carry it.
+//! Applications and their connections, which come and go: what they open, and the paths that carry it.
 //!
-//! Endpoints are numbered: the first ones belong to the scenario's flows, those behind them to halves of connections. A
-//! half carries data in one direction, as a bulk flow does; a connection has one where its application only sends,
+//! Paths are numbered: the first ones belong to the scenario's flows, those behind them to halves of connections. A half
+//! carries data in one direction, as a bulk flow does; a connection has one where its application only sends,
 //! and two where it is answered. The half with the flow's data takes the flow's path, the other the mirrored one.
 //!
 //! What an exchange goes through: the application asks for it (`calls.rs`); its bytes are written to the half that
@@ -19,12 +19,14 @@
 mod calls;
 mod halves;
 
+use super::hosts::Hosts;
 use knee_core::convert::index_u32;
-use knee_core::{ConnectionId, Rng, Time};
+use knee_core::{Rng, Time};
+use knee_net::network::Network;
 use knee_net::observe::FlowCounts;
 use knee_net::spec::{FlowSpec, Spec};
 use knee_tcp::ecn::Ecn;
-use knee_traffic::{Application, Conn, Exchange};
+use knee_traffic::{Application, Completion, Conn, Exchange};
 use slab::Slab;
 use std::collections::VecDeque;
 
@@ -59,17 +61,26 @@ pub(super) enum Action {
 }
 
 /// Applications and their connections.
-pub(super) struct Connections {
-    /// How many flows there are: endpoints from this number on are halves of connections.
-    pub(super) flows: u32,
+pub(super) struct Apps {
+    /// How many flows there are: paths from this number on carry halves of connections.
+    flows: u32,
     /// By flow; empty where none runs an application.
     applications: Vec<Option<Box<Running>>>,
-    /// By the endpoints' number, less that of flows.
+    /// By number of the path, less that of flows.
     halves: Vec<Half>,
     /// Whether all applications have independent connections.
     independent: bool,
     /// What is to be done, by flow, first come first.
     actions: VecDeque<(u32, Action)>,
+}
+
+/// What applications act on.
+pub(super) struct Around<'a, O> {
+    pub(super) now: Time,
+    pub(super) hosts: &'a mut Hosts,
+    pub(super) network: &'a mut Network,
+    pub(super) completions: &'a mut Vec<Completion>,
+    pub(super) out: &'a mut O,
 }
 
 /// An application of a flow.
@@ -99,12 +110,8 @@ struct Running {
 pub(super) struct Half {
     flow: u32,
     conn: Conn,
-    /// Names its connection for queues.
-    id: ConnectionId,
     /// Whether it leads away from the application.
     away: bool,
-    /// Whether the other end only receives.
-    one_way: bool,
     /// When its connection was closed, so that it is released once nothing of it is in the network; `Time::MAX`: it is
     /// open, or the half was released.
     closed_at: Time,
@@ -119,6 +126,8 @@ pub(super) struct Half {
     arrives_at: u64,
     /// A message is acknowledged as a whole, where that completes it, once all segments before this one are.
     acked_at: u64,
+    /// Whether it leads away, and its handshake is not over.
+    connecting: bool,
 }
 
 /// A connection.
@@ -131,7 +140,6 @@ struct Connection {
     number: u64,
     /// RTT of its handshake; zero until it is over.
     handshake: Time,
-    established: bool,
     /// Messages in flight to the other end: the segment after the last one, and their exchanges.
     sent: VecDeque<(u64, Exchange)>,
     /// Answers that are being made: when they are ready, and bytes.
@@ -167,7 +175,6 @@ impl Connection {
             back: None,
             number,
             handshake: Time::ZERO,
-            established: false,
             sent: VecDeque::new(),
             preparing: VecDeque::new(),
             answers: VecDeque::new(),
@@ -175,7 +182,7 @@ impl Connection {
     }
 }
 
-impl Connections {
+impl Apps {
     /// No connections yet, for `flows` flows.
     pub(super) const fn new(flows: usize) -> Self {
         Self {
@@ -198,18 +205,6 @@ impl Connections {
         self.independent
     }
 
-    /// The flow that an endpoint belongs to.
-    #[inline]
-    pub(super) fn owner(&self, i: u32) -> u32 {
-        self.half(i).map_or(i, |half| half.flow)
-    }
-
-    /// The connection whose data an endpoint sends.
-    #[inline]
-    pub(super) fn id(&self, i: u32) -> ConnectionId {
-        self.half(i).map_or(ConnectionId::of_flow(i), |half| half.id)
-    }
-
     fn running(&self, flow: u32) -> Option<&Running> {
         self.applications.get(flow as usize)?.as_deref()
     }
@@ -218,9 +213,15 @@ impl Connections {
         self.applications.get_mut(flow as usize)?.as_deref_mut()
     }
 
-    /// The half of a connection that has this number. `None` if it is a flow's.
+    /// Whether path `i` carries a half of a connection.
     #[inline]
-    pub(super) fn half(&self, i: u32) -> Option<&Half> {
+    pub(super) const fn has(&self, i: u32) -> bool {
+        i >= self.flows
+    }
+
+    /// The half that path `i` carries. `None` if it carries a flow's data.
+    #[inline]
+    fn half(&self, i: u32) -> Option<&Half> {
         self.halves.get(i.checked_sub(self.flows)? as usize)
     }
 
@@ -266,17 +267,14 @@ impl Connections {
         true
     }
 
-    /// Packets leave sender `i` now: if it is a half's, they are counted.
-    #[inline]
+    /// Data packets leave half `i` now.
     pub(super) fn note_sent(&mut self, i: u32, packets: u32, now: Time) {
         let Some(half) = self.half_mut(i) else { return };
         half.under_way += packets;
         half.last_sent = now;
     }
 
-    /// Packets with this number enter the network, or, where negative, leave it, at this time: those of a half are
-    /// counted.
-    #[inline]
+    /// Packets of half `i` enter the network, or, where negative, leave it, at this time.
     pub(super) fn count(&mut self, i: u32, packets: i32, at: Time) {
         let Some(half) = self.half_mut(i) else { return };
         half.under_way = half.under_way.wrapping_add_signed(packets);
@@ -305,7 +303,7 @@ impl Connections {
     }
 
     /// What those connections of flow `i` had counted that are gone.
-    pub(super) fn gone(&self, i: u32) -> FlowCounts {
+    fn gone(&self, i: u32) -> FlowCounts {
         self.running(i).map_or_else(FlowCounts::default, |running| running.gone)
     }
 
@@ -315,7 +313,7 @@ impl Connections {
     }
 
     /// The halves that carry the data of flow `i`.
-    pub(super) fn data_halves(&self, i: u32) -> impl Iterator<Item = u32> {
+    fn data_halves(&self, i: u32) -> impl Iterator<Item = u32> {
         let running = self.running(i);
         let pulls = running.is_some_and(|running| running.pulls);
         let all = running.into_iter().flat_map(|running| &running.connections);
@@ -375,7 +373,7 @@ mod tests {
         });
         let mut simulation = Simulation::new(&serde_json::from_value(spec).unwrap()).unwrap();
         let came = Arc::default();
-        let [Some(running)] = &mut simulation.world.connections.applications[..] else { panic!("one flow") };
+        let [Some(running)] = &mut simulation.model.apps.applications[..] else { panic!("one flow") };
         running.application = Some(Box::new(TwoAtOnce(Arc::clone(&came))));
         simulation.run().unwrap();
         // A round trip for the handshake, one for the request and its answer, and 50 ms.

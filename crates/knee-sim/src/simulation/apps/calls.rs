@@ -1,7 +1,7 @@
 //! What applications ask for and learn, and what is done about it.
 
-use super::{Action, Connection, Connections};
-use crate::simulation::world::{Outbox, World};
+use super::{Action, Apps, Around, Connection};
+use crate::simulation::hosts::Outbox;
 use knee_core::Time;
 use knee_core::convert::index_u32;
 use knee_traffic::{Application, Completion, Conn, Exchange, Net};
@@ -50,22 +50,27 @@ impl Net for Calls<'_> {
     }
 }
 
-impl World {
+impl Apps {
     /// Calls the application of a flow.
-    fn call(&mut self, flow: u32, what: impl FnOnce(&mut dyn Application, &mut dyn Net)) {
-        let Connections { applications, actions, .. } = &mut self.connections;
+    fn call<O>(
+        &mut self,
+        flow: u32,
+        around: &mut Around<'_, O>,
+        what: impl FnOnce(&mut dyn Application, &mut dyn Net),
+    ) {
+        let Self { applications, actions, .. } = self;
         let Some(Some(running)) = applications.get_mut(flow as usize) else { return };
         let Some(mut application) = running.application.take() else { return };
         what(
             application.as_mut(),
             &mut Calls {
-                now: self.now,
+                now: around.now,
                 flow,
                 connections: &mut running.connections,
                 opened: &mut running.opened,
                 wake_at: &mut running.wake_at,
                 actions,
-                completions: &mut self.record.rows.completions,
+                completions: around.completions,
             },
         );
         running.application = Some(application);
@@ -73,35 +78,39 @@ impl World {
 
     /// Does what is to be done for an application. Gives the half whose sender has something to send, or has been
     /// opened.
-    pub(in crate::simulation) fn carry_out(&mut self, flow: u32, action: Action, out: &mut impl Outbox) -> Option<u32> {
+    pub(in crate::simulation) fn carry_out(
+        &mut self,
+        flow: u32,
+        action: Action,
+        around: &mut Around<'_, impl Outbox>,
+    ) -> Option<u32> {
         match action {
-            Action::Start => self.call(flow, |application, net| application.start(net)),
-            Action::Stop => self.call(flow, |application, net| application.stop(net)),
+            Action::Start => self.call(flow, around, |application, net| application.start(net)),
+            Action::Stop => self.call(flow, around, |application, net| application.stop(net)),
             Action::Wake => {
-                let now = self.now;
-                let running = self.connections.running_mut(flow)?;
-                if running.wake_at <= now {
+                let running = self.running_mut(flow)?;
+                if running.wake_at <= around.now {
                     running.wake_at = Time::MAX;
-                    self.call(flow, |application, net| application.on_wake(net));
+                    self.call(flow, around, |application, net| application.on_wake(net));
                 }
             }
-            Action::Connected(conn) => self.call(flow, |application, net| application.on_connected(conn, net)),
-            Action::Complete(conn) => self.call(flow, |application, net| application.on_complete(conn, net)),
+            Action::Connected(conn) => self.call(flow, around, |application, net| application.on_connected(conn, net)),
+            Action::Complete(conn) => self.call(flow, around, |application, net| application.on_complete(conn, net)),
             Action::Open(conn) => {
-                let half = self.add_half(flow, conn, true);
-                self.connections.connection(flow, conn)?.away = half;
-                self.with_tcp(half, |world, tcp| world.connect(&mut tcp.sender, half, out));
+                let half = self.add_half(flow, conn, true, around);
+                self.connection(flow, conn)?.away = half;
+                around.hosts.tcp(half).connect(around.now, around.out);
                 return Some(half);
             }
             Action::Send(conn, exchange) => {
-                let half = self.connections.connection(flow, conn)?.away;
-                let end = self.write(half, exchange.up, out);
-                self.connections.connection(flow, conn)?.sent.push_back((end, exchange));
-                self.connections.await_next(half);
+                let half = self.connection(flow, conn)?.away;
+                let end = self.write(half, exchange.up, around);
+                self.connection(flow, conn)?.sent.push_back((end, exchange));
+                self.await_next(half);
                 return Some(half);
             }
-            Action::Answer(conn) => return self.answer(flow, conn, out),
-            Action::Close(conn) => self.close(flow, conn),
+            Action::Answer(conn) => return self.answer(flow, conn, around),
+            Action::Close(conn) => self.close(flow, conn, around.now, around.hosts),
             Action::WakeAt(_) | Action::Prepare(..) => {}
         }
         None

@@ -4,15 +4,14 @@
 //! figures are the same as TCP's, as far as a QUIC sender has them: payload counts as it reaches the receiver, what is
 //! lost is sent again in other packets, and persistent congestion stands where TCP has timeouts.
 
-use super::build::{OwnMake, algorithm, ecn};
-use super::ends::EndFigures;
-use super::udp::{End, UdpFlow};
-use super::world::{Algorithm, Outbox, World};
+use super::{Algorithm, At, End, EndFigures, Host, Outbox};
+use crate::simulation::build::{OwnMake, algorithm, ecn};
 use crate::stacks;
 use knee_cc::{CaState, Control, Entry};
 use knee_core::convert::{index_u16, index_u32};
 use knee_core::{Packet, Payload, Received, Rng, Time};
 use knee_net::SpecError;
+use knee_net::output::SenderState;
 use knee_net::spec::{FlowSpec, Spec};
 use knee_quic::proto::EcnCodepoint;
 use knee_quic::proto::congestion::ControllerFactory;
@@ -32,7 +31,7 @@ const HEADERS: u16 = 28;
 const RECEIVE_WINDOW: u64 = 1 << 30;
 
 /// Both ends of a QUIC flow.
-pub(super) struct QuicFlow {
+pub(in crate::simulation) struct QuicFlow {
     /// Opens its connection, whose controller `watch` sees.
     stack: Arc<dyn Stack>,
     watch: Arc<Watch>,
@@ -45,7 +44,7 @@ pub(super) struct QuicFlow {
     sent: u64,
     sent_bytes: u64,
     /// Those that came to the receiver.
-    pub(super) received: Received,
+    received: Received,
     /// Integral of the window over time, packets times ns, when it was last brought up to date, and the window since
     /// then.
     cwnd_integral: (u128, Time, u32),
@@ -64,7 +63,7 @@ struct QuicConfig {
 
 impl QuicFlow {
     /// Flow `i` of `spec` under an algorithm, before it begins.
-    pub(super) fn of(algorithm: &Algorithm, flow: &FlowSpec, i: usize, ecn: bool, spec: &Spec) -> Self {
+    pub(in crate::simulation) fn of(algorithm: &Algorithm, flow: &FlowSpec, i: usize, ecn: bool, spec: &Spec) -> Self {
         let (watch, seed) = (Arc::new(Watch::default()), quic_seed(spec, i));
         Self {
             stack: algorithm.stack(i, seed, watch.clone()),
@@ -82,6 +81,16 @@ impl QuicFlow {
     /// Datagrams that left the sender.
     pub(super) const fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// Datagrams that came to the receiver.
+    pub(super) const fn received(&self) -> &Received {
+        &self.received
+    }
+
+    /// A packet with a datagram was dropped.
+    pub(super) fn on_drop(&mut self, packet: &Packet) {
+        self.datagrams.remove(packet.payload.key() as usize);
     }
 
     /// The controller's window, threshold and phase; none before its first packet.
@@ -152,121 +161,102 @@ impl QuicFlow {
             delivered_bytes: received,
             new_bytes: received + u64::from(in_flight) * u64::from(mtu),
             outstanding: u64::from(in_flight),
-            in_flight,
-            srtt: view.map_or(Time::ZERO, |view| view.srtt),
-            ca: view.map_or(CaState::Open, |view| view.ca),
-            cwnd: Some(control.map_or(0, |control| control.cwnd)),
-            phase: control.map_or(0, |control| control.phase),
-            pacing_rate_bps: control.and_then(|control| control.pacing_rate).map(knee_core::Rate::as_bps),
             cwnd_integral: self.cwnd_integral.0,
+            sender: SenderState {
+                phase: control.map_or(0, |control| control.phase),
+                ca: view.map_or(CaState::Open, |view| view.ca),
+                full_control: false,
+                srtt: view.map_or(Time::ZERO, |view| view.srtt),
+                cwnd: Some(control.map_or(0, |control| control.cwnd)),
+                in_flight,
+                pacing_rate_bps: control.and_then(|control| control.pacing_rate).map(knee_core::Rate::as_bps),
+            },
         }
     }
 }
 
-impl World {
-    /// Flow `i`, if it is one of QUIC.
-    fn quic_flow(&mut self, i: u32) -> Option<&mut QuicFlow> {
-        match self.ends.udp_mut(i)? {
-            UdpFlow::Quic(flow) => Some(flow),
-            UdpFlow::Datagrams(_) => None,
-        }
-    }
-
-    /// Opens the connection of QUIC flow `i`.
-    pub(super) fn start_quic(&mut self, i: u32, out: &mut impl Outbox) {
-        let now = self.now;
-        let log = self.logs.get(i as usize).cloned().flatten();
-        if let Some(flow) = self.quic_flow(i) {
-            let QuicConfig { bytes, seed, tls, .. } = flow.config;
-            let settings = |end, log| Settings {
-                receive_window: RECEIVE_WINDOW,
-                seed: seed ^ end,
-                tls,
-                pacing_credit: Time::ZERO,
-                log,
-            };
-            let sender = Peer::connect(&*flow.stack, bytes, &settings(0, log), now);
-            flow.ends = Some(Box::new((sender, Peer::receiver(&*flow.stack, &settings(1, None)))));
-        }
-        self.transmit_quic(i, End::Sender, out);
+impl Host<'_, QuicFlow> {
+    /// Opens the connection.
+    pub(super) fn start(&mut self, at: At<'_>, out: &mut impl Outbox) {
+        let log = self.common.logs.get(self.i as usize).cloned().flatten();
+        let flow = &mut *self.ends;
+        let QuicConfig { bytes, seed, tls, .. } = flow.config;
+        let settings = |end, log| Settings {
+            receive_window: RECEIVE_WINDOW,
+            seed: seed ^ end,
+            tls,
+            pacing_credit: Time::ZERO,
+            log,
+        };
+        let sender = Peer::connect(&*flow.stack, bytes, &settings(0, log), at.now);
+        flow.ends = Some(Box::new((sender, Peer::receiver(&*flow.stack, &settings(1, None)))));
+        self.transmit(End::Sender, at, out);
     }
 
     /// A packet with a datagram has arrived at its end now.
-    pub(super) fn on_quic(&mut self, packet: &Packet, out: &mut impl Outbox) {
-        let now = self.now;
-        let Some(flow) = self.quic_flow(packet.flow) else { return };
+    pub(super) fn on_packet(&mut self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
+        let flow = &mut *self.ends;
         let mut datagram = flow.datagrams.remove(packet.payload.key() as usize);
         if packet.has(Packet::CE) {
             datagram.ecn = Some(EcnCodepoint::Ce);
         }
         let end = End::of(packet);
         if let Some(peer) = flow.peer(end) {
-            peer.receive(now, datagram);
+            peer.receive(at.now, datagram);
         }
         if end == End::Receiver {
             flow.received.count(packet);
         }
-        self.transmit_quic(packet.flow, end, out);
+        self.transmit(end, at, out);
     }
 
-    /// A packet with a datagram was dropped.
-    pub(super) fn drop_quic(&mut self, packet: &Packet) {
-        if let Some(flow) = self.quic_flow(packet.flow) {
-            flow.datagrams.remove(packet.payload.key() as usize);
+    /// The timers of an end may be due.
+    pub(super) fn on_timer(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
+        let Some(peer) = self.ends.peer(end) else { return };
+        if peer.deadline().is_some_and(|due| due <= at.now) {
+            peer.fire(at.now);
+            self.transmit(end, at, out);
         }
     }
 
-    /// The timers of an end of QUIC flow `i` may be due.
-    pub(super) fn on_quic_timer(&mut self, i: u32, end: End, out: &mut impl Outbox) {
-        let now = self.now;
-        let Some(peer) = self.quic_flow(i).and_then(|flow| flow.peer(end)) else { return };
-        if peer.deadline().is_none_or(|due| due > now) {
-            return;
-        }
-        peer.fire(now);
-        self.transmit_quic(i, end, out);
-    }
-
-    /// What an end of QUIC flow `i` may send leaves: it has begun, a datagram has come to it, or its timer has fired.
-    fn transmit_quic(&mut self, i: u32, end: End, out: &mut impl Outbox) {
-        let (now, path) = (self.now, self.network.flow_paths[i as usize]);
-        let Some(flow) = self.quic_flow(i) else { return };
+    /// What an end may send leaves: it has begun, a datagram has come to it, or its timer has fired.
+    fn transmit(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
+        let (i, flow) = (self.i, &mut *self.ends);
         match end {
             End::Sender => {
-                flow.note_cwnd(now);
-                while let Some(packet) = flow.transmit(i, end, now) {
+                flow.note_cwnd(at.now);
+                while let Some(packet) = flow.transmit(i, end, at.now) {
                     flow.sent += 1;
                     flow.sent_bytes += u64::from(packet.size);
                     out.data(packet, 1);
                 }
-                self.note_quic(i, out);
+                self.note(at.now, out);
             }
             End::Receiver => {
-                while let Some(packet) = flow.transmit(i, end, now) {
-                    out.ack(packet, now, &path);
+                while let Some(packet) = flow.transmit(i, end, at.now) {
+                    out.ack(packet, at);
                 }
             }
         }
     }
 
-    /// Notes what has become of the sender of QUIC flow `i`.
-    fn note_quic(&mut self, i: u32, out: &mut impl Outbox) {
-        let now = self.now;
-        let Some(UdpFlow::Quic(flow)) = self.ends.udp_mut(i) else { return };
+    /// Notes what has become of the sender.
+    fn note(&mut self, now: Time, out: &mut impl Outbox) {
+        let (stats, flow) = (&mut self.flows[self.i as usize], &mut *self.ends);
         let finished = flow.ends.as_ref().is_some_and(|ends| ends.0.finished());
         // What was sent may have changed the window, which holds from now on.
         flow.note_cwnd(now);
         let (control, ca, persistent) = flow.watch.look(|seen| {
             for rtt in seen.rtts.drain(..) {
-                self.flows[i as usize].book_rtt(Some(rtt));
+                stats.book_rtt(Some(rtt));
             }
             (seen.control, seen.view.map_or(CaState::Open, |view| view.ca), seen.persistent)
         });
         if let Some(control) = control {
-            self.note_states(i, &control, ca, persistent);
+            self.note_states(now, &control, ca, persistent, out);
         }
         if finished {
-            self.complete_now(i, out);
+            self.complete(now, out);
         }
     }
 }

@@ -1,0 +1,270 @@
+//! The paths that carry connections: taken as one opens, given back once nothing of it is in the network.
+
+use super::{Action, Apps, Around, Half};
+use crate::simulation::hosts::{At, Direction, End, Flow, Hosts, Outbox};
+use knee_cc::CaState;
+use knee_core::{ConnectionId, Time};
+use knee_net::network::Network;
+use knee_net::observe::{FlowCounts, Histogram};
+use knee_net::output::SenderState;
+use knee_tcp::ends::TcpEnds;
+use knee_tcp::receiver::Receiver;
+use knee_tcp::sender::{Sender, SenderInit};
+use knee_traffic::Conn;
+use std::collections::VecDeque;
+
+impl Apps {
+    /// Takes a path for one direction of a connection. Gives its number.
+    pub(super) fn add_half<O>(&mut self, flow: u32, conn: Conn, away: bool, around: &mut Around<'_, O>) -> u32 {
+        let Around { now, hosts, network, .. } = around;
+        let now = *now;
+        let Some(running) = self.running_mut(flow) else { return u32::MAX };
+        let with_data = running.pulls != away;
+        let number = running.connections.get(conn.0 as usize).map_or(0, |connection| connection.number);
+        let id = ConnectionId::new(flow, number, !with_data);
+        let i = running.take_free(now).unwrap_or(hosts.len());
+        let one_way = away && !running.pulls;
+        let (paced, ecn) = (running.paced, running.ecn);
+        let Flow { algorithm, overhead, .. } = hosts.flows[flow as usize];
+        let needs = hosts.common.algorithms[algorithm as usize].needs();
+        let mut sender = Sender::new(&SenderInit { needs, paced, ecn, bytes: None }, &hosts.common.sender_config);
+        sender.open_stream();
+        let path = network.flow_paths[flow as usize];
+        let path = if with_data { path } else { network.mirrored(&path) };
+        network.identify(i, id, path.route);
+        let direction = Direction { id, away, one_way, handshake: Time::ZERO };
+        let ends = TcpEnds { receiver: Receiver::new(ecn), sender };
+        hosts.open(i, direction, ends, Flow::new(algorithm, overhead, u64::MAX, Histogram::new(1)));
+        let half = Half {
+            flow,
+            conn,
+            away,
+            closed_at: Time::MAX,
+            under_way: 0,
+            moved_at: now,
+            last_sent: now,
+            arrives_at: u64::MAX,
+            acked_at: u64::MAX,
+            connecting: away,
+        };
+        let k = (i - self.flows) as usize;
+        if k < self.halves.len() {
+            (self.halves[k], network.flow_paths[i as usize]) = (half, path);
+        } else {
+            self.halves.push(half);
+            network.flow_paths.push(path);
+        }
+        i
+    }
+
+    /// The application at half `i` writes `bytes`. Gives the segment after the last of them.
+    pub(super) fn write(&self, i: u32, bytes: u64, around: &mut Around<'_, impl Outbox>) -> u64 {
+        let last_sent = self.half(i).map_or(around.now, |half| half.last_sent);
+        around.hosts.tcp(i).write(bytes, last_sent, around.now, around.out)
+    }
+
+    /// A packet of half `i` has come to its end: messages may be there, or acknowledged, as a whole.
+    pub(in crate::simulation) fn after_delivery(&mut self, i: u32, end: End, now: Time, hosts: &mut Hosts) {
+        self.count(i, -1, now);
+        match end {
+            End::Receiver => self.take_messages(i, hosts.tcp_ends(i).receiver.in_order(), now),
+            End::Sender => {
+                let handshake = hosts.tcp(i).handshake();
+                self.after_ack(i, &hosts.tcp_ends(i).sender, handshake);
+            }
+        }
+        self.release_if_idle(i, hosts);
+    }
+
+    fn take_messages(&mut self, i: u32, in_order: u64, now: Time) {
+        while let Some(&Half { flow, conn, away, arrives_at, .. }) = self.half(i)
+            && in_order >= arrives_at
+            && let Some(connection) = self.connection(flow, conn)
+        {
+            let action = if away {
+                let Some((_, exchange)) = connection.sent.pop_front() else { break };
+                connection.preparing.push_back((now + exchange.service, exchange.down));
+                match exchange.service {
+                    Time::ZERO => Action::Answer(conn),
+                    service => Action::Prepare(i, now + service),
+                }
+            } else {
+                connection.answers.pop_front();
+                Action::Complete(conn)
+            };
+            self.act(flow, action);
+            self.await_next(i);
+        }
+    }
+
+    /// The sender of half `i` has taken an ACK; its handshake took so long, if it is over.
+    #[inline]
+    pub(in crate::simulation) fn after_ack(&mut self, i: u32, sender: &Sender, handshake: Time) {
+        if self.half(i).is_some_and(|half| half.connecting || sender.snd_una() >= half.acked_at) {
+            self.note_handshake(i, handshake);
+            self.complete_messages(i, sender.snd_una());
+        }
+    }
+
+    /// The handshake of half `i` may be over: an application learns it if it waits for it.
+    fn note_handshake(&mut self, i: u32, handshake: Time) {
+        let Some(half) = self.half_mut(i).filter(|half| half.connecting && handshake > Time::ZERO) else { return };
+        half.connecting = false;
+        let Half { flow, conn, .. } = *half;
+        if let Some(connection) = self.connection(flow, conn) {
+            connection.handshake = handshake;
+            self.act(flow, Action::Connected(conn));
+        }
+    }
+
+    #[inline(never)]
+    fn complete_messages(&mut self, i: u32, snd_una: u64) {
+        while let Some(&Half { flow, conn, acked_at, .. }) = self.half(i)
+            && snd_una >= acked_at
+            && let Some(connection) = self.connection(flow, conn)
+        {
+            connection.sent.pop_front();
+            self.act(flow, Action::Complete(conn));
+            self.await_next(i);
+        }
+    }
+
+    /// An answer at the other end of half `i` is ready.
+    pub(in crate::simulation) fn note_ready(&mut self, i: u32) {
+        if let Some(&Half { flow, conn, .. }) = self.half(i) {
+            self.act(flow, Action::Answer(conn));
+        }
+    }
+
+    /// The other end of a connection answers with what is ready.
+    pub(super) fn answer(&mut self, flow: u32, conn: Conn, around: &mut Around<'_, impl Outbox>) -> Option<u32> {
+        let now = around.now;
+        let connection = self.connection(flow, conn)?;
+        let (_, bytes) = pop_if(&mut connection.preparing, |(at, _)| *at <= now)?;
+        let (away, back, handshake) = (connection.away, connection.back, connection.handshake);
+        // Linux's ACK would ride on the answer.
+        let path = &around.network.flow_paths[away as usize];
+        around.hosts.tcp(away).acknowledge_now(At { now, path }, around.out);
+        let back = if let Some(back) = back {
+            back
+        } else {
+            let back = self.add_half(flow, conn, false, around);
+            self.connection(flow, conn)?.back = Some(back);
+            // The other end measures the same handshake.
+            around.hosts.tcp(back).open(handshake, now, around.out);
+            back
+        };
+        let end = self.write(back, bytes, around);
+        let connection = self.connection(flow, conn)?;
+        connection.answers.push_back(end);
+        // One that was ready before has waited for this one.
+        if connection.preparing.front().is_some_and(|(at, _)| *at <= now) {
+            self.act(flow, Action::Answer(conn));
+        }
+        self.await_next(back);
+        Some(back)
+    }
+
+    pub(super) fn close(&mut self, flow: u32, conn: Conn, now: Time, hosts: &mut Hosts) {
+        let Some(connection) = self.connection(flow, conn) else { return };
+        for half in [Some(connection.away), connection.back].into_iter().flatten() {
+            if let Some(half) = self.half_mut(half) {
+                half.closed_at = now;
+            }
+            self.release_if_idle(half, hosts);
+        }
+    }
+
+    /// Releases half `i` if its connection is closed and nothing of it is in the network.
+    #[inline]
+    pub(in crate::simulation) fn release_if_idle(&mut self, i: u32, hosts: &mut Hosts) {
+        if let Some(&half) = self.half(i)
+            && half.under_way == 0
+            && half.closed_at < Time::MAX
+        {
+            self.release(i, half, hosts);
+        }
+    }
+
+    fn release(&mut self, i: u32, half: Half, hosts: &mut Hosts) {
+        let Half { flow, conn, away, closed_at, moved_at, .. } = half;
+        let sender = &hosts.tcp_ends(i).sender;
+        if sender.snd_una() < sender.end {
+            return;
+        }
+        let sent_once = sender.sent_once();
+        // Where time passes in batches, what is known to have left the network may have done so later or earlier than
+        // now.
+        let at = closed_at.max(moved_at);
+        let counts = hosts.counts(i, at);
+        let Some(running) = self.running_mut(flow) else { return };
+        if running.pulls != away {
+            running.gone.add(&counts);
+        }
+        if let Some(connection) = running.connections.get_mut(conn.0 as usize) {
+            if away {
+                connection.away = u32::MAX;
+            } else {
+                connection.back = None;
+            }
+            if connection.away == u32::MAX && connection.back.is_none() {
+                running.connections.remove(conn.0 as usize);
+            }
+        }
+        if sent_once && moved_at <= closed_at {
+            running.free.push(i);
+        } else {
+            running.released.push((at, i));
+        }
+        // Nothing of what the heap still holds for its timers is due any more.
+        hosts.tcp_ends_mut(i).stop_timers();
+        if let Some(half) = self.half_mut(i) {
+            half.closed_at = Time::MAX;
+        }
+    }
+
+    /// The counts of a flow that runs an application: of its connections that are there and of those that are gone.
+    pub(in crate::simulation) fn counts(&self, flow: u32, hosts: &mut Hosts, now: Time) -> FlowCounts {
+        let mut counts = self.gone(flow);
+        for half in self.data_halves(flow) {
+            counts.add(&hosts.counts(half, now));
+        }
+        FlowCounts { at: now, ..counts }
+    }
+
+    /// What a flow that runs an application has received, as [`Apps::counts`].
+    pub(in crate::simulation) fn received_bytes(&self, flow: u32, hosts: &Hosts) -> u64 {
+        let connections = self.data_halves(flow).map(|half| hosts.received_bytes(half));
+        self.gone(flow).received_bytes + connections.sum::<u64>()
+    }
+
+    /// What a sample says of a flow that runs an application: window and packets in flight of all its connections
+    /// together. Phase, smoothed RTT and pacing rate are those of each.
+    pub(in crate::simulation) fn sender_state(&self, flow: u32, hosts: &Hosts) -> SenderState {
+        let senders = || self.data_halves(flow).map(|half| &hosts.tcp_ends(half).sender);
+        SenderState {
+            phase: 0,
+            ca: CaState::Open,
+            full_control: hosts.has_full_control(flow),
+            srtt: Time::ZERO,
+            cwnd: Some(senders().map(|sender| sender.control.cwnd).sum()),
+            in_flight: senders().map(Sender::in_flight).sum(),
+            pacing_rate_bps: None,
+        }
+    }
+
+    /// The base RTT of a flow has changed: that of its connections changes with it.
+    pub(in crate::simulation) fn follow_rtt(&self, flow: u32, network: &mut Network) {
+        let path = network.flow_paths[flow as usize];
+        let mirrored = network.mirrored(&path);
+        let pulls = self.running(flow).is_some_and(|running| running.pulls);
+        for (k, half) in self.halves.iter().enumerate().filter(|(_, half)| half.flow == flow) {
+            network.flow_paths[self.flows as usize + k] = if pulls == half.away { mirrored } else { path };
+        }
+    }
+}
+
+/// Pops the front element if `predicate` holds.
+fn pop_if<T>(queue: &mut VecDeque<T>, predicate: impl FnOnce(&T) -> bool) -> Option<T> {
+    if predicate(queue.front()?) { queue.pop_front() } else { None }
+}

@@ -1,0 +1,598 @@
+//! The hosts at the ends of paths: TCP's senders and receivers, and both ends of flows over UDP.
+//!
+//! A scheduler brings them packets and timers with the time and the path ([`At`]); what they send goes to an
+//! [`Outbox`]. They know nothing of the network and of applications. Paths are numbered: those of the scenario's flows
+//! come first, behind them those of connections that applications open ([`apps`](super::apps)).
+
+pub(super) mod datagrams;
+#[cfg(feature = "quic")]
+pub(super) mod quic;
+pub(super) mod tcp;
+pub(super) mod udp;
+
+use super::build::OwnMake;
+use datagrams::DatagramFlow;
+use knee_cc::{CaState, Control, Entry, Needs};
+use knee_core::{ConnectionId, Packet, Params, Payload, Received, Time};
+use knee_net::network::FlowPath;
+use knee_net::observe::{FlowCounts, Histogram, Spread, States};
+use knee_net::output::SenderState;
+use knee_qlog::Log;
+use knee_tcp::ends::{EndTimer, TcpEnds};
+use knee_tcp::receiver::{self, FullReply};
+use knee_tcp::sender::{self, AckInfo, Counters, Departure, Sender};
+use slab::Slab;
+use udp::UdpFlow;
+
+/// When something happens to an end, and on which path.
+#[derive(Clone, Copy)]
+pub(super) struct At<'a> {
+    pub(super) now: Time,
+    pub(super) path: &'a FlowPath,
+}
+
+/// Takes what ends send and what is to be noted of them.
+pub(super) trait Outbox {
+    /// `count` packets that differ only by their segments leave a sender now.
+    fn data(&mut self, first: Packet, count: u32);
+    /// An ACK leaves a receiver now.
+    fn ack(&mut self, ack: Packet, at: At<'_>);
+    /// The sender of a flow changed its state.
+    fn changed(&mut self, change: StateChange);
+    /// All of a flow's transfer is acknowledged now. Its figures end once all that arrived before has been received.
+    fn completed(&mut self, flow: u32, now: Time);
+}
+
+/// A new state of a flow's sender, for the record.
+#[derive(Clone, Copy)]
+pub(super) struct StateChange {
+    pub(super) at: Time,
+    pub(super) flow: u32,
+    /// The phase or the state of recovery that begins, or `timeout`.
+    pub(super) event: &'static str,
+    /// The window then, packets.
+    pub(super) cwnd: u32,
+}
+
+/// One of the two ends of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Data leaves it.
+    Sender,
+    /// Data comes to it.
+    Receiver,
+}
+
+impl End {
+    /// The one to which a packet goes.
+    #[inline]
+    pub(super) const fn of(packet: &Packet) -> Self {
+        if packet.has(Packet::ACK) { Self::Sender } else { Self::Receiver }
+    }
+
+    /// Its timers: TCP's, of which ends of flows over UDP have the first.
+    #[inline]
+    pub(super) const fn timers(self) -> [EndTimer; 2] {
+        match self {
+            Self::Sender => [EndTimer::Retransmit, EndTimer::Pace],
+            Self::Receiver => [EndTimer::DelayedAck, EndTimer::CompressedSack],
+        }
+    }
+
+    /// The one that has a timer.
+    pub(super) const fn with(timer: EndTimer) -> Self {
+        match timer {
+            EndTimer::Retransmit | EndTimer::Pace => Self::Sender,
+            EndTimer::DelayedAck | EndTimer::CompressedSack => Self::Receiver,
+        }
+    }
+}
+
+/// The two ends of a path.
+pub(super) enum Ends {
+    /// TCP's sender and receiver: of a flow, or of one direction of a connection that an application opened.
+    Tcp(Box<TcpEnds>),
+    /// Both ends of a flow over UDP.
+    Udp(Box<UdpFlow>),
+    /// An application, whose connections have ends of their own.
+    Application,
+}
+
+impl Ends {
+    /// Both ends of a flow that sends datagrams.
+    pub(super) fn datagrams(&self) -> Option<&DatagramFlow> {
+        let Self::Udp(flow) = self else { return None };
+        match &**flow {
+            UdpFlow::Datagrams(flow) => Some(flow),
+            #[cfg(feature = "quic")]
+            UdpFlow::Quic(_) => None,
+        }
+    }
+}
+
+/// All hosts.
+pub(super) struct Hosts {
+    /// By path.
+    ends: Vec<Ends>,
+    /// By path.
+    pub(super) flows: Vec<Flow>,
+    pub(super) common: Common,
+}
+
+/// Settings and stores that all hosts share.
+pub(super) struct Common {
+    pub(super) algorithms: Vec<Algorithm>,
+    pub(super) sender_config: sender::Config,
+    pub(super) receiver_config: receiver::Config,
+    /// ACKs in flight for which a packet has no room: they carry SACK blocks, or acknowledge a part of a segment.
+    full_acks: Slab<FullReply>,
+    /// What the sender at work sends.
+    departures: Vec<Departure>,
+    /// SYNs in the network, which no sender counts as data.
+    pub(super) syns: u64,
+    /// ACKs in the network, and what else goes against the data of flows; 0 in batches, where ACKs wait with their
+    /// flows.
+    pub(super) acks: u64,
+    seed: u64,
+    /// By flow, where its sender's events are logged; empty if no flow's are.
+    pub(super) logs: Vec<Option<Log>>,
+    /// How many of the paths are flows'; those behind them are connections'.
+    pub(super) scenario_flows: u32,
+    /// By number of the path, less that of flows.
+    directions: Vec<Direction>,
+}
+
+/// One direction of a connection that an application opened, as its hosts see it.
+#[derive(Clone, Copy)]
+pub(super) struct Direction {
+    pub(super) id: ConnectionId,
+    /// Whether it leads away from the application.
+    pub(super) away: bool,
+    /// Whether its receiver never sends data.
+    pub(super) one_way: bool,
+    /// RTT of the handshake; zero until it is over.
+    pub(super) handshake: Time,
+}
+
+/// A congestion control with its parameters, shared by flows that configure it alike.
+pub(super) struct Algorithm {
+    pub(super) entry: &'static Entry,
+    /// Makes it where it is not the registry's.
+    pub(super) make: Option<OwnMake>,
+    pub(super) params: Params,
+}
+
+impl Algorithm {
+    /// What it requires of a sender.
+    pub(super) fn needs(&self) -> Needs {
+        self.entry.needs_with(&self.params)
+    }
+}
+
+/// What is known of the ends of a path besides their state. The first cache line has what every ACK needs.
+#[repr(C, align(64))]
+pub(super) struct Flow {
+    pub(super) seen_timeouts: u32,
+    pub(super) phase: u8,
+    pub(super) ca: CaState,
+    /// Whether the window of the figures has begun and not ended.
+    pub(super) watched: bool,
+    /// Whether it is an endless stream or one transfer, and not an application's traffic.
+    pub(super) bulk: bool,
+    /// RTT samples of the interval, since they were last folded.
+    pub(super) rtt: Spread,
+    /// Those of the window of the figures; next to `rtt`, since both take each sample.
+    pub(super) rtt_histogram: Histogram,
+    /// Bytes acknowledged with which its transfer is complete; `u64::MAX`: it is, or is endless.
+    pub(super) complete_at: u64,
+    /// When the first SYN left; `Time::MAX`: it has not.
+    pub(super) syn_at: Time,
+    pub(super) dropped: u64,
+    /// Index of its algorithm.
+    pub(super) algorithm: u32,
+    /// Overhead of the first link, counted in throughput.
+    pub(super) overhead: u32,
+}
+
+const _: () = assert!(std::mem::offset_of!(Flow, rtt_histogram) + Histogram::HOT <= 64 && size_of::<Flow>() == 128);
+
+impl Flow {
+    /// A flow that has not begun, under the algorithm of this index.
+    pub(super) fn new(algorithm: u32, overhead: u32, complete_at: u64, rtt_histogram: Histogram) -> Self {
+        Self {
+            seen_timeouts: 0,
+            phase: 0,
+            ca: CaState::Open,
+            watched: false,
+            bulk: false,
+            rtt: Spread::EMPTY,
+            rtt_histogram,
+            complete_at,
+            syn_at: Time::MAX,
+            dropped: 0,
+            algorithm,
+            overhead,
+        }
+    }
+
+    /// Takes the RTT sample of an ACK, if it gave one.
+    #[inline]
+    pub(super) fn book_rtt(&mut self, rtt: Option<Time>) {
+        let Some(rtt) = rtt else { return };
+        self.rtt.add(rtt);
+        if self.watched {
+            self.rtt_histogram.count(rtt);
+        }
+    }
+
+    /// Gives the RTT samples since it was last asked, and adds them to those of the figures if these are being taken.
+    pub(super) fn take_rtts(&mut self) -> Spread {
+        let spread = std::mem::take(&mut self.rtt);
+        if self.watched {
+            self.rtt_histogram.fold(&spread);
+        }
+        spread
+    }
+
+    /// Whether something about its sender is to be put on record.
+    #[inline]
+    fn has_changed(&self, sender: &Sender) -> bool {
+        sender.control.phase != self.phase
+            || sender.state() != self.ca
+            || sender.done() && sender.acked_bytes() == self.complete_at
+    }
+
+    /// Bytes received, with the overhead of the first link.
+    fn received_bytes(&self, received: &Received) -> u64 {
+        received.bytes + u64::from(self.overhead) * received.packets
+    }
+}
+
+/// What the figures say of both ends.
+pub(super) struct EndFigures {
+    /// Data packets that have arrived.
+    received: Received,
+    counters: Counters,
+    /// Payload that has arrived, each byte counted once.
+    delivered_bytes: u64,
+    /// Payload sent at least once.
+    new_bytes: u64,
+    /// Packets sent and not acknowledged.
+    outstanding: u64,
+    cwnd_integral: u128,
+    sender: SenderState,
+}
+
+/// The ends of one path while something happens to them.
+pub(super) struct Host<'a, E> {
+    pub(super) i: u32,
+    pub(super) ends: &'a mut E,
+    flows: &'a mut [Flow],
+    common: &'a mut Common,
+}
+
+impl Common {
+    pub(super) fn new(sender_config: sender::Config, receiver_config: receiver::Config, seed: u64, flows: u32) -> Self {
+        Self {
+            algorithms: Vec::new(),
+            sender_config,
+            receiver_config,
+            full_acks: Slab::new(),
+            departures: Vec::new(),
+            syns: 0,
+            acks: 0,
+            seed,
+            logs: Vec::new(),
+            scenario_flows: flows,
+            directions: Vec::new(),
+        }
+    }
+
+    /// The direction of a connection that has path `i`. `None` if it is a flow's.
+    #[inline]
+    pub(super) fn direction(&self, i: u32) -> Option<&Direction> {
+        self.directions.get(i.checked_sub(self.scenario_flows)? as usize)
+    }
+
+    /// The connection whose data path `i` carries.
+    #[inline]
+    pub(super) fn id(&self, i: u32) -> ConnectionId {
+        self.direction(i).map_or(ConnectionId::of_flow(i), |direction| direction.id)
+    }
+
+    /// The flow to which path `i` belongs.
+    #[inline]
+    pub(super) fn owner(&self, i: u32) -> u32 {
+        self.direction(i).map_or(i, |direction| direction.id.flow())
+    }
+
+    /// Names the random numbers of the algorithm at path `i`.
+    fn stream_name(&self, i: u32) -> String {
+        let Some(&Direction { id, away, .. }) = self.direction(i) else { return format!("cc/{i}") };
+        // Formatting takes four times as long, 2 % of a short transfer.
+        let mut digits = [itoa::Buffer::new(), itoa::Buffer::new()];
+        let [a, b] = &mut digits;
+        ["cc/", a.format(id.flow()), "/", b.format(id.number()), if away { "/0" } else { "/1" }].concat()
+    }
+}
+
+impl Hosts {
+    pub(super) fn new(common: Common) -> Self {
+        let flows = common.scenario_flows as usize;
+        Self { ends: Vec::with_capacity(flows), flows: Vec::with_capacity(flows), common }
+    }
+
+    /// How many paths there are.
+    pub(super) fn len(&self) -> u32 {
+        knee_core::convert::index_u32(self.ends.len())
+    }
+
+    /// Adds the ends of a flow's path.
+    pub(super) fn push(&mut self, ends: Ends, flow: Flow) {
+        self.ends.push(ends);
+        self.flows.push(flow);
+    }
+
+    /// Sets up a direction of a connection on path `i`, which is the next one or one that is not used any more.
+    pub(super) fn open(&mut self, i: u32, direction: Direction, ends: TcpEnds, flow: Flow) {
+        if i == self.len() {
+            self.push(Ends::Tcp(Box::new(ends)), flow);
+            self.common.directions.push(direction);
+        } else {
+            *self.tcp_ends_mut(i) = ends;
+            self.flows[i as usize] = flow;
+            self.common.directions[(i - self.common.scenario_flows) as usize] = direction;
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Ends)> {
+        (0..).zip(&self.ends)
+    }
+
+    /// Whether path `i` is that of a flow over UDP.
+    #[inline]
+    pub(super) fn is_udp(&self, i: u32) -> bool {
+        matches!(self.ends[i as usize], Ends::Udp(_))
+    }
+
+    /// Whether flow `i` runs an application.
+    pub(super) fn is_application(&self, i: u32) -> bool {
+        matches!(self.ends[i as usize], Ends::Application)
+    }
+
+    /// TCP's ends of path `i`, over which TCP speaks.
+    #[inline]
+    pub(super) fn tcp_ends(&self, i: u32) -> &TcpEnds {
+        let Ends::Tcp(tcp) = &self.ends[i as usize] else { no_tcp(i) };
+        tcp
+    }
+
+    #[inline]
+    pub(super) fn tcp_ends_mut(&mut self, i: u32) -> &mut TcpEnds {
+        let Ends::Tcp(tcp) = &mut self.ends[i as usize] else { no_tcp(i) };
+        tcp
+    }
+
+    /// TCP's ends of path `i`, if TCP speaks over it.
+    #[inline]
+    pub(super) fn find_tcp(&self, i: u32) -> Option<&TcpEnds> {
+        if let Ends::Tcp(tcp) = &self.ends[i as usize] { Some(tcp) } else { None }
+    }
+
+    /// The ends of those paths over which TCP speaks.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn all_tcp(&self) -> impl Iterator<Item = &TcpEnds> {
+        self.ends.iter().filter_map(|ends| if let Ends::Tcp(tcp) = ends { Some(&**tcp) } else { None })
+    }
+
+    /// The ends of the first two paths.
+    #[cfg(test)]
+    pub(super) fn first_two(&mut self) -> &mut [Ends; 2] {
+        self.ends.first_chunk_mut().expect("there are two")
+    }
+
+    /// Both ends of flow `i`, if it goes over UDP.
+    #[inline]
+    pub(super) fn udp(&mut self, i: u32) -> Option<&mut UdpFlow> {
+        if let Ends::Udp(flow) = &mut self.ends[i as usize] { Some(flow) } else { None }
+    }
+
+    /// Both ends of flow `i`, if it sends datagrams.
+    pub(super) fn datagrams(&mut self, i: u32) -> Option<&mut DatagramFlow> {
+        self.udp(i)?.datagrams()
+    }
+
+    /// TCP's ends of path `i`, which something happens to.
+    #[inline]
+    pub(super) fn tcp(&mut self, i: u32) -> Host<'_, TcpEnds> {
+        let Self { ends, flows, common } = self;
+        let Ends::Tcp(ends) = &mut ends[i as usize] else { no_tcp(i) };
+        Host { i, ends, flows, common }
+    }
+
+    /// The ends of the path that `packet` took, at which it arrives now.
+    #[inline]
+    pub(super) fn on_packet(&mut self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
+        let (i, Self { ends, flows, common }) = (packet.flow, self);
+        match &mut ends[i as usize] {
+            Ends::Tcp(ends) => Host { i, ends: &mut **ends, flows, common }.on_packet(at, packet, out),
+            Ends::Udp(ends) => Host { i, ends: &mut **ends, flows, common }.on_packet(at, packet, out),
+            Ends::Application => no_tcp(i),
+        }
+    }
+
+    /// A timer at path `i` may be due: fires it if it is.
+    pub(super) fn on_timer(&mut self, i: u32, timer: EndTimer, at: At<'_>, out: &mut impl Outbox) {
+        let Self { ends, flows, common } = self;
+        match &mut ends[i as usize] {
+            Ends::Tcp(ends) => Host { i, ends: &mut **ends, flows, common }.on_timer(timer, at, out),
+            Ends::Udp(ends) => Host { i, ends: &mut **ends, flows, common }.on_timer(End::with(timer), at, out),
+            Ends::Application => {}
+        }
+    }
+
+    /// Flow `i` starts, unless it runs an application.
+    pub(super) fn start(&mut self, i: u32, at: At<'_>, out: &mut impl Outbox) {
+        let Self { ends, flows, common } = self;
+        match &mut ends[i as usize] {
+            Ends::Tcp(ends) => Host { i, ends: &mut **ends, flows, common }.connect(at.now, out),
+            Ends::Udp(ends) => Host { i, ends: &mut **ends, flows, common }.start(at, out),
+            Ends::Application => {}
+        }
+    }
+
+    /// Flow `i` sends nothing new from now on.
+    pub(super) fn stop(&mut self, i: u32) {
+        match &mut self.ends[i as usize] {
+            Ends::Tcp(tcp) => tcp.sender.stop(),
+            Ends::Udp(flow) => flow.stop(),
+            Ends::Application => {}
+        }
+    }
+
+    /// When a timer at path `i` is due at the earliest; `Time::MAX`: it is not set.
+    #[inline]
+    pub(super) fn not_before(&mut self, i: u32, timer: EndTimer) -> Time {
+        match &mut self.ends[i as usize] {
+            Ends::Tcp(tcp) => tcp.not_before(timer),
+            Ends::Udp(flow) if timer == End::with(timer).timers()[0] => flow.due(End::with(timer)),
+            Ends::Udp(_) | Ends::Application => Time::MAX,
+        }
+    }
+
+    /// A packet was dropped on its way.
+    pub(super) fn on_drop(&mut self, packet: &Packet) {
+        let is_data = !packet.has(Packet::ACK);
+        self.common.acks -= u64::from(!is_data);
+        if let Ends::Udp(flow) = &mut self.ends[packet.flow as usize] {
+            flow.on_drop(packet);
+            self.flows[packet.flow as usize].dropped += u64::from(is_data);
+        } else if packet.has(Packet::SYN) && is_data {
+            self.common.syns -= 1;
+        } else if is_data {
+            self.flows[packet.flow as usize].dropped += 1;
+        } else if let Payload::Stored(key) = packet.payload {
+            self.common.full_acks.remove(key as usize);
+        }
+    }
+
+    /// The ACK that a packet of TCP carries.
+    pub(super) fn ack(&self, packet: &Packet) -> AckInfo<'_> {
+        match packet.payload {
+            Payload::Ack { next, tsecr } => {
+                let seq = next.near(self.tcp_ends(packet.flow).sender.snd_una());
+                AckInfo::plain(seq, tsecr, packet.flags)
+            }
+            other => self.common.full_acks[other.key() as usize].info(),
+        }
+    }
+
+    /// The ACK with this key, for which a packet has no room.
+    pub(super) fn full_ack(&self, key: u32) -> Option<&FullReply> {
+        self.common.full_acks.get(key as usize)
+    }
+
+    /// Whether the algorithm at path `i` keeps its window in recovery too.
+    pub(super) fn has_full_control(&self, i: u32) -> bool {
+        // Datagrams have no algorithm.
+        let algorithm = self.common.algorithms.get(self.flows[i as usize].algorithm as usize);
+        algorithm.is_some_and(|algorithm| algorithm.entry.needs.full_control)
+    }
+
+    fn figures(&mut self, i: u32, now: Time) -> EndFigures {
+        let full_control = self.has_full_control(i);
+        let mut figures = match &mut self.ends[i as usize] {
+            Ends::Tcp(ends) => tcp::figures(ends, now),
+            Ends::Udp(flow) => flow.figures(now),
+            Ends::Application => no_tcp(i),
+        };
+        figures.sender.full_control = full_control;
+        figures
+    }
+
+    /// What a sample says of the sender of path `i`.
+    pub(super) fn sender_state(&mut self, i: u32, now: Time) -> SenderState {
+        self.figures(i, now).sender
+    }
+
+    /// What the ends of path `i` have counted.
+    pub(super) fn counts(&mut self, i: u32, now: Time) -> FlowCounts {
+        let EndFigures { received, counters, delivered_bytes, new_bytes, outstanding, cwnd_integral, .. } =
+            self.figures(i, now);
+        let flow = &self.flows[i as usize];
+        FlowCounts {
+            at: now,
+            delivered_bytes,
+            new_bytes,
+            outstanding,
+            sent_bytes: counters.sent_bytes + u64::from(flow.overhead) * counters.sent,
+            received_bytes: flow.received_bytes(&received),
+            received: received.packets,
+            queued_units: received.queued_units,
+            sent: counters.sent,
+            lost: counters.lost,
+            retransmitted: counters.retransmitted,
+            timeouts: counters.timeouts,
+            cwnd_integral,
+        }
+    }
+
+    /// Bytes that came to the receiver of path `i`, with the overhead of the first link.
+    pub(super) fn received_bytes(&self, i: u32) -> u64 {
+        let received = match &self.ends[i as usize] {
+            Ends::Tcp(tcp) => &tcp.receiver.received,
+            Ends::Udp(flow) => flow.received(),
+            Ends::Application => no_tcp(i),
+        };
+        self.flows[i as usize].received_bytes(received)
+    }
+}
+
+impl<E> Host<'_, E> {
+    const fn flow(&mut self) -> &mut Flow {
+        &mut self.flows[self.i as usize]
+    }
+
+    /// Takes an RTT sample for the flow to which the path belongs.
+    #[inline]
+    fn book_rtt(&mut self, rtt: Option<Time>) {
+        self.flows[self.common.owner(self.i) as usize].book_rtt(rtt);
+    }
+
+    /// Puts on record which states of the sender are new.
+    fn note_states(&mut self, now: Time, control: &Control, ca: CaState, timeouts: u32, out: &mut impl Outbox) {
+        let i = self.i;
+        let flow = &mut self.flows[i as usize];
+        let before = States { phase: flow.phase, ca: flow.ca, timeouts: flow.seen_timeouts };
+        let after = States { phase: control.phase, ca, timeouts };
+        (flow.phase, flow.ca, flow.seen_timeouts) = (after.phase, after.ca, after.timeouts);
+        let (id, is_flow) = (self.common.id(i), self.common.direction(i).is_none());
+        let log = self.common.logs.get(id.flow() as usize).cloned().flatten().filter(|_| !id.is_mirrored());
+        let log = log.map(|log| if is_flow { log } else { log.group(id.number()) });
+        let phases = self.common.algorithms[flow.algorithm as usize].entry.phases;
+        for event in after.events_since(before, phases) {
+            // Of connections that come and go there are too many.
+            if is_flow {
+                out.changed(StateChange { at: now, flow: i, event, cwnd: control.cwnd });
+            }
+            if let Some(log) = &log {
+                log.state(now, event);
+            }
+        }
+    }
+
+    /// All that the flow had to send is acknowledged now.
+    fn complete(&mut self, now: Time, out: &mut impl Outbox) {
+        let flow = &mut self.flows[self.i as usize];
+        if flow.complete_at != u64::MAX {
+            flow.complete_at = u64::MAX;
+            out.completed(self.i, now);
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn no_tcp(i: u32) -> ! {
+    panic!("path {i} is not TCP's")
+}

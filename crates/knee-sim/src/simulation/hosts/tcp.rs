@@ -1,0 +1,366 @@
+//! What TCP's receivers and senders do when a packet, an ACK or a timer comes, whichever scheduler brings it.
+
+use super::{Algorithm, At, End, EndFigures, Host, Outbox};
+use crate::simulation::build::OwnMake;
+use knee_cc::{DynCongestionControl, Init};
+use knee_core::convert::index_u32;
+use knee_core::packet::{MSS, MTU};
+use knee_core::{Packet, Payload, Rate, Rng, Seq, Time};
+use knee_net::output::SenderState;
+use knee_tcp::ends::{EndTimer, TcpEnds};
+use knee_tcp::receiver::Reply;
+use knee_tcp::sender::{AckInfo, Departure, Sender};
+
+/// Size of SYN and SYN-ACK as IP packets: IP and TCP headers with 20 bytes of options.
+const SYN_SIZE: u16 = 60;
+
+impl Host<'_, TcpEnds> {
+    /// A packet has arrived at its end now.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every packet")]
+    pub(super) fn on_packet(&mut self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
+        if packet.has(Packet::ACK) {
+            self.on_ack((packet.payload, packet.flags), at.now, out);
+        } else {
+            self.on_data(packet, at, out);
+        }
+    }
+
+    /// Data has arrived at the receiver.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every packet")]
+    pub(in crate::simulation) fn on_data(&mut self, packet: &Packet, at: At<'_>, out: &mut impl Outbox) {
+        if packet.flags & (Packet::SYN | Packet::ECT) != 0 {
+            if packet.has(Packet::SYN) {
+                return self.answer_syn(packet, at, out);
+            }
+            self.note_ecn(packet, at, out);
+        }
+        if self.ends.receiver.flushes_before(packet) {
+            self.reply(at, out);
+        }
+        if self.ends.receiver.on_data(packet, at.now, &self.common.receiver_config, at.path.base_rtt) {
+            self.reply(at, out);
+        }
+        // Where the other end sends no data and has read all that came, the ACK of a short packet does not wait
+        // (tcp_cleanup_rbuf).
+        if packet.size < MTU && self.common.direction(self.i).is_some_and(|direction| direction.one_way) {
+            self.acknowledge_now(at, out);
+        }
+    }
+
+    #[cold]
+    fn answer_syn(&mut self, packet: &Packet, at: At<'_>, out: &mut impl Outbox) {
+        self.common.syns -= 1;
+        let flags = Packet::ACK | Packet::SYN | self.ends.receiver.ecn().of_syn_ack(packet);
+        let Payload::Data { tsval: tsecr, .. } = packet.payload else { panic!("no SYN: {packet:?}") };
+        let answer = Reply { seq: 0, tsecr, flags }.packet(self.i, at.now);
+        out.ack(Packet { size: SYN_SIZE, ..answer }, at);
+    }
+
+    #[inline(never)]
+    fn note_ecn(&mut self, packet: &Packet, at: At<'_>, out: &mut impl Outbox) {
+        if self.ends.receiver.echoes_apart(packet) {
+            self.reply(at, out);
+        }
+        self.ends.receiver.note_ecn(packet);
+    }
+
+    /// An ACK leaves whatever has come.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every packet or every second one")]
+    fn reply(&mut self, at: At<'_>, out: &mut impl Outbox) {
+        let reply = self.ends.receiver.reply();
+        if self.ends.receiver.is_disturbed() {
+            return self.reply_disturbed(reply, at, out);
+        }
+        out.ack(reply.packet(self.i, at.now), at);
+    }
+
+    /// The same where the receiver has SACK blocks to send, or misbehaves.
+    #[inline(never)]
+    fn reply_disturbed(&mut self, reply: Reply, at: At<'_>, out: &mut impl Outbox) {
+        let full_acks = &mut self.common.full_acks;
+        self.ends.receiver.answer(reply, |ack| {
+            let mut packet = ack.reply.packet(self.i, at.now);
+            if !ack.is_bare() {
+                packet.size += ack.blocks.option_size();
+                packet.payload = Payload::Stored(index_u32(full_acks.insert(ack)));
+            }
+            out.ack(packet, at);
+        });
+    }
+
+    /// A receiver that delays an ACK sends it now.
+    pub(in crate::simulation) fn acknowledge_now(&mut self, at: At<'_>, out: &mut impl Outbox) {
+        if self.ends.receiver.delayed.not_before() < Time::MAX {
+            self.reply(at, out);
+        }
+    }
+
+    /// A timer may be due: fires it if it is. From now on it is known when it is.
+    pub(in crate::simulation) fn on_timer(&mut self, timer: EndTimer, at: At<'_>, out: &mut impl Outbox) {
+        if self.ends.expiry(timer, &self.common.sender_config.clock) > at.now {
+            return;
+        }
+        match timer {
+            EndTimer::Retransmit => self.on_retransmit_timer(at.now, out),
+            EndTimer::Pace => {
+                self.ends.sender.on_pace(at.now, &self.common.sender_config, &mut self.common.departures);
+                self.after_other(at.now, out);
+            }
+            EndTimer::DelayedAck => {
+                self.ends.receiver.on_delayed_ack(&self.common.receiver_config);
+                self.reply(at, out);
+            }
+            EndTimer::CompressedSack if self.ends.receiver.on_compressed_sack() => self.reply(at, out),
+            EndTimer::CompressedSack => {}
+        }
+    }
+
+    fn on_retransmit_timer(&mut self, now: Time, out: &mut impl Outbox) {
+        if self.ends.sender.established() {
+            self.ends.sender.on_timer(now, &self.common.sender_config, &mut self.common.departures);
+        } else {
+            self.ends.sender.reconnect(now);
+            self.send_syn(now, out);
+        }
+        self.after_other(now, out);
+        self.note_state(now, out);
+    }
+
+    /// The sender opens its connection now.
+    pub(in crate::simulation) fn connect(&mut self, now: Time, out: &mut impl Outbox) {
+        self.flow().syn_at = now;
+        self.ends.sender.connect(now);
+        self.send_syn(now, out);
+        self.after_other(now, out);
+    }
+
+    fn send_syn(&mut self, now: Time, out: &mut impl Outbox) {
+        self.common.syns += 1;
+        let payload = Payload::Data { seq: Seq::new(0), tsval: Sender::tsval(now) };
+        let flags = Packet::SYN | self.ends.sender.ecn.of_syn();
+        out.data(Packet { arrived: now, payload, flow: self.i, queued: 0, size: SYN_SIZE, flags, hop: 0 }, 1);
+    }
+
+    /// An ACK with this payload and these flags has arrived at the sender.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every ACK")]
+    pub(in crate::simulation) fn on_ack(&mut self, (payload, flags): (Payload, u8), now: Time, out: &mut impl Outbox) {
+        if flags & Packet::SYN != 0 {
+            return self.establish(payload, now, out);
+        }
+        let rtt = match payload {
+            Payload::Ack { next, tsecr } => {
+                let (sender, common) = (&mut self.ends.sender, &mut *self.common);
+                let ack = AckInfo::plain(next.near(sender.snd_una()), tsecr, flags);
+                sender.on_ack(&ack, now, &common.sender_config, &mut common.departures)
+            }
+            other => self.on_full_ack(other, now),
+        };
+        self.book_rtt(rtt);
+        self.after_sender(now, out);
+    }
+
+    /// The sender takes an ACK for which a packet has no room.
+    #[inline(never)]
+    fn on_full_ack(&mut self, payload: Payload, now: Time) -> Option<Time> {
+        let ack = self.common.full_acks.remove(payload.key() as usize);
+        self.ends.sender.on_ack(&ack.info(), now, &self.common.sender_config, &mut self.common.departures)
+    }
+
+    #[cold]
+    fn establish(&mut self, answer: Payload, now: Time, out: &mut impl Outbox) {
+        if self.ends.sender.established() {
+            return;
+        }
+        let Payload::Ack { tsecr, .. } = answer else { panic!("no answer to a SYN: {answer:?}") };
+        let rtt = self.ends.sender.answer_to_syn(self.flows[self.i as usize].syn_at, tsecr, now);
+        self.open(rtt, now, out);
+    }
+
+    /// The sender's connection is there, after a handshake of `rtt`.
+    pub(in crate::simulation) fn open(&mut self, rtt: Time, now: Time, out: &mut impl Outbox) {
+        let rng = Rng::stream(self.common.seed, &self.common.stream_name(self.i));
+        if let Some(direction) = self.i.checked_sub(self.common.scenario_flows) {
+            self.common.directions[direction as usize].handshake = rtt;
+        }
+        let sender = &mut self.ends.sender;
+        sender.establish(Some(rtt), now);
+        let init = Init {
+            now,
+            rtt,
+            cwnd: sender.control.cwnd,
+            mss: u32::from(MSS),
+            tick: self.common.sender_config.clock.tick(),
+            paced: sender.paced(),
+            accurate_ecn: sender.has_accurate_ecn(),
+            rng,
+        };
+        let flow = &mut self.flows[self.i as usize];
+        let Algorithm { entry, make, params } = &self.common.algorithms[flow.algorithm as usize];
+        let cc: Box<dyn DynCongestionControl> = match make {
+            Some(OwnMake::Algorithm(make)) => make(params, &init, self.common.owner(self.i) as usize),
+            // A controller of quinn's never gets here: it is for flows over QUIC.
+            _ => (entry.make)(params, &init),
+        };
+        sender.adopt(cc, now);
+        sender.send(now, &self.common.sender_config, &mut self.common.departures);
+        // The first phase is put on record, whichever it is.
+        flow.phase = u8::MAX;
+        self.after_other(now, out);
+    }
+
+    /// An application writes `bytes`, the last time at which the path carried data being `last_sent`. Gives the segment
+    /// after the last of them.
+    pub(in crate::simulation) fn write(
+        &mut self,
+        bytes: u64,
+        last_sent: Time,
+        now: Time,
+        out: &mut impl Outbox,
+    ) -> u64 {
+        let (sender, common) = (&mut self.ends.sender, &mut *self.common);
+        let end = sender.write(bytes, last_sent, now, &common.sender_config);
+        sender.send(now, &common.sender_config, &mut common.departures);
+        self.after_other(now, out);
+        end
+    }
+
+    /// What follows a timer and all else that is rare.
+    #[inline(never)]
+    fn after_other(&mut self, now: Time, out: &mut impl Outbox) {
+        self.after_sender(now, out);
+    }
+
+    /// What follows every call of a sender: its packets leave, its changes of state are noted.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with nearly every ACK")]
+    fn after_sender(&mut self, now: Time, out: &mut impl Outbox) {
+        if !self.common.departures.is_empty() {
+            packets(&mut self.common.departures, &mut self.ends.sender, self.i, now, out);
+        }
+        if self.flows[self.i as usize].has_changed(&self.ends.sender) {
+            self.note_state(now, out);
+            self.note_completion(now, out);
+        }
+    }
+
+    #[cold]
+    fn note_state(&mut self, now: Time, out: &mut impl Outbox) {
+        let Sender { control, timeouts, .. } = self.ends.sender;
+        self.note_states(now, &control, self.ends.sender.state(), timeouts, out);
+    }
+
+    #[cold]
+    fn note_completion(&mut self, now: Time, out: &mut impl Outbox) {
+        // A flow that was stopped is done without having sent it all.
+        if self.ends.sender.acked_bytes() == self.flow().complete_at {
+            self.complete(now, out);
+        }
+    }
+
+    /// RTT of the handshake of a connection that an application opened; zero until it is over.
+    pub(in crate::simulation) fn handshake(&self) -> Time {
+        self.common.direction(self.i).map_or(Time::ZERO, |direction| direction.handshake)
+    }
+
+    /// The next timer of an end and its time, if that is before `limit`.
+    pub(in crate::simulation) fn next_timer(&mut self, end: End, limit: Time) -> Option<(Time, EndTimer)> {
+        let clock = &self.common.sender_config.clock;
+        let next = match end {
+            End::Sender => self.ends.sender.next_timer(clock),
+            End::Receiver => self.ends.receiver.next_timer(clock),
+        };
+        Some(next).filter(|(due, _)| *due < limit)
+    }
+}
+
+/// What the figures say of TCP's ends now.
+pub(super) fn figures(ends: &mut TcpEnds, now: Time) -> EndFigures {
+    let TcpEnds { sender, receiver } = ends;
+    if sender.established() {
+        sender.note_cwnd(now);
+    }
+    EndFigures {
+        received: receiver.received,
+        counters: sender.counters(),
+        delivered_bytes: receiver.delivered_bytes(),
+        new_bytes: sender.new_bytes(),
+        outstanding: sender.snd_nxt() - sender.snd_una(),
+        cwnd_integral: sender.cwnd_integral.0,
+        sender: SenderState {
+            phase: sender.control.phase,
+            ca: sender.state(),
+            full_control: false,
+            srtt: sender.srtt(),
+            cwnd: Some(sender.control.cwnd),
+            in_flight: sender.in_flight(),
+            pacing_rate_bps: sender.pacing_rate().map(Rate::as_bps),
+        },
+    }
+}
+
+/// Makes packets of what a sender sends now.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "with nearly every ACK")]
+fn packets(departures: &mut Vec<Departure>, sender: &mut Sender, flow: u32, now: Time, out: &mut impl Outbox) {
+    let tsval = Sender::tsval(now);
+    let payload = |seq| Payload::Data { seq: Seq::new(seq), tsval };
+    let packet = |seq| Packet { arrived: now, payload: payload(seq), flow, queued: 0, size: MTU, flags: 0, hop: 0 };
+    // The usual case.
+    if let &[Departure { start, count, .. }] = departures.as_slice()
+        && sender.plain_packets
+        && start + u64::from(count) != sender.end
+    {
+        out.data(packet(start), count);
+        return departures.clear();
+    }
+    packets_of_any(departures, sender, packet, out);
+}
+
+/// As [`packets`], in any case.
+#[inline(never)]
+fn packets_of_any(
+    departures: &mut Vec<Departure>,
+    sender: &mut Sender,
+    packet: impl Fn(u64) -> Packet,
+    out: &mut impl Outbox,
+) {
+    for &Departure { start, count, retransmission } in departures.iter() {
+        // The first new packet tells of a reduction.
+        let ect = sender.ecn.of_data(retransmission);
+        if sender.has_short_segments() {
+            // Any of them may be short.
+            let (mut seq, end) = (start, start + u64::from(count));
+            while seq < end {
+                let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
+                let size = sender.packet_size(seq);
+                let alike =
+                    index_u32((seq + 1..end).take_while(|&next| cwr == 0 && sender.packet_size(next) == size).count());
+                out.data(Packet { flags: ect | cwr, size, ..packet(seq) }, 1 + alike);
+                seq += 1 + u64::from(alike);
+            }
+            continue;
+        }
+        let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
+        let last_size = sender.packet_size(start + u64::from(count) - 1);
+        let mut packet = Packet { flags: ect, ..packet(start) };
+        let mut alike = count - u32::from(last_size != MTU);
+        // The first one may carry CWR, the last one may be shorter.
+        if cwr != 0 && alike > 0 {
+            out.data(Packet { flags: ect | cwr, ..packet }, 1);
+            packet = packet.behind(1);
+            alike -= 1;
+        }
+        if alike > 0 {
+            out.data(packet, alike);
+        }
+        if last_size != MTU {
+            let flags = if count == 1 { ect | cwr } else { ect };
+            out.data(Packet { size: last_size, flags, ..packet.behind(alike) }, 1);
+        }
+    }
+    departures.clear();
+}

@@ -1,0 +1,94 @@
+//! Flows over UDP: QUIC's, and those of an application's own datagrams.
+
+use super::datagrams::DatagramFlow;
+#[cfg(feature = "quic")]
+use super::quic::QuicFlow;
+use super::{At, End, EndFigures, Host, Outbox};
+use knee_core::{Packet, Received, Time};
+
+/// Both ends of a flow over UDP.
+#[cfg_attr(feature = "quic", expect(clippy::large_enum_variant, reason = "each is in a box of its own"))]
+pub(in crate::simulation) enum UdpFlow {
+    /// A connection of a QUIC stack.
+    #[cfg(feature = "quic")]
+    Quic(QuicFlow),
+    /// Datagrams of an application.
+    Datagrams(DatagramFlow),
+}
+
+/// Calls a method of the flow that a [`UdpFlow`] is.
+macro_rules! either {
+    ($flow:expr, $of:ident => $call:expr) => {
+        match $flow {
+            #[cfg(feature = "quic")]
+            UdpFlow::Quic($of) => $call,
+            UdpFlow::Datagrams($of) => $call,
+        }
+    };
+}
+
+impl UdpFlow {
+    /// The flow, if it is one of datagrams.
+    pub(in crate::simulation) const fn datagrams(&mut self) -> Option<&mut DatagramFlow> {
+        match self {
+            Self::Datagrams(flow) => Some(flow),
+            #[cfg(feature = "quic")]
+            Self::Quic(_) => None,
+        }
+    }
+
+    /// Packets that left the sender.
+    pub(in crate::simulation) const fn sent(&self) -> u64 {
+        either!(self, flow => flow.sent())
+    }
+
+    /// Packets that have crossed the links to the receiver.
+    pub(in crate::simulation) const fn received(&self) -> &Received {
+        either!(self, flow => flow.received())
+    }
+
+    /// What the figures say now.
+    pub(super) fn figures(&mut self, now: Time) -> EndFigures {
+        either!(self, flow => flow.figures(now))
+    }
+
+    /// When an end has something to do by itself.
+    pub(super) fn due(&mut self, end: End) -> Time {
+        either!(self, flow => flow.due(end))
+    }
+
+    /// No new data from now on.
+    pub(super) fn stop(&mut self) {
+        either!(self, flow => flow.stop());
+    }
+
+    /// One of its packets was dropped.
+    pub(super) fn on_drop(&mut self, packet: &Packet) {
+        either!(self, flow => flow.on_drop(packet));
+    }
+}
+
+/// Calls a method of the ends of the flow at a [`Host`].
+macro_rules! at_either {
+    ($host:expr, $of:ident => $call:expr) => {{
+        let Host { i, ends, flows, common } = $host;
+        either!(ends, ends => { let mut $of = Host { i, ends, flows, common }; $call })
+    }};
+}
+
+impl Host<'_, UdpFlow> {
+    /// The flow starts.
+    pub(super) fn start(self, at: At<'_>, out: &mut impl Outbox) {
+        at_either!(self, host => host.start(at, out));
+    }
+
+    /// A packet has arrived at its end now.
+    pub(super) fn on_packet(self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
+        at_either!(self, host => host.on_packet(at, packet, out));
+    }
+
+    /// What an end has to do by itself may be due.
+    pub(super) fn on_timer(self, end: End, at: At<'_>, out: &mut impl Outbox) {
+        at_either!(self, host => host.on_timer(end, at, out));
+    }
+}
