@@ -85,6 +85,18 @@ impl Arrivals {
         self.bursts.push(burst);
     }
 
+    /// Adds what arrives by another list of the same span, as if it were added now, and clears that.
+    pub fn append(&mut self, other: &mut Self) {
+        if self.bursts.is_empty() {
+            std::mem::swap(self, other);
+        } else {
+            let added = self.bursts.len() as u64;
+            self.tie_breaks.extend(other.tie_breaks.iter().map(|&(Key(key), tie_break)| (Key(key + added), tie_break)));
+            self.bursts.append(&mut other.bursts);
+        }
+        other.clear(self.from);
+    }
+
     /// Orders what arrives, up to `until`, less than 2^32 ns after the beginning.
     pub fn sort(&mut self, until: Time) {
         if self.tie_breaks.len() < COMPARISON_SORT_BELOW as usize {

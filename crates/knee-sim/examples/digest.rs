@@ -1,5 +1,6 @@
 //! Digests of what runs give, to compare two states of the engine bit by bit:
-//! `cargo run --release -p knee-sim --example digest -- [--random N] [spec.json ...]`
+//! `cargo run --release -p knee-sim --example digest -- [--threads N] [--random N]
+//! [spec.json ...]`
 //!
 //! Prints a line for each specification: the digest of its figures and rows, and its name. `--random N` adds N networks
 //! made up at random, the same ones every time, with everything in them that a scenario can ask for.
@@ -20,8 +21,10 @@ fn digest(parts: &[&[u8]]) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-fn run(name: &str, spec: &Spec) -> Result<(), Box<dyn Error>> {
-    let (output, rows) = Simulation::new(spec)?.run()?;
+fn run(name: &str, spec: &Spec, threads: usize) -> Result<(), Box<dyn Error>> {
+    let mut simulation = Simulation::new(spec)?;
+    simulation.threads(threads);
+    let (output, rows) = simulation.run()?;
     let text = serde_json::to_string(&output)?;
     let parts = [
         text.as_bytes(),
@@ -128,15 +131,18 @@ fn random(seed: u64) -> Value {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
+    let mut threads = 1;
     while let Some(arg) = args.next() {
-        if arg == "--random" {
+        if arg == "--threads" {
+            threads = args.next().ok_or("--threads takes a number")?.parse()?;
+        } else if arg == "--random" {
             let count: u64 = args.next().ok_or("--random takes a number")?.parse()?;
             for seed in 0..count {
-                run(&format!("random {seed}"), &serde_json::from_value(random(seed))?)?;
+                run(&format!("random {seed}"), &serde_json::from_value(random(seed))?, threads)?;
             }
         } else {
             let name = std::path::Path::new(&arg).file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            run(&name, &serde_json::from_str(&std::fs::read_to_string(&arg)?)?)?;
+            run(&name, &serde_json::from_str(&std::fs::read_to_string(&arg)?)?, threads)?;
         }
     }
     Ok(())

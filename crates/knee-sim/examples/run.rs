@@ -1,6 +1,6 @@
 //! Runs a specification in JSON from a file and prints what came out, without Python:
-//! `cargo run --release -p knee-sim --example run -- spec.json [samples.csv]`. Without a second file, the time series
-//! is spooled to one that is thrown away, as `knee` does it with a run's folder.
+//! `cargo run --release -p knee-sim --example run -- spec.json [samples.csv]`, with as many threads as the
+//! environment variable `THREADS` says. Without a second file, the time series is spooled to one that is thrown away, as `knee` does it with a run's folder.
 
 use knee_sim::{Simulation, Spec};
 use mimalloc::MiMalloc;
@@ -25,6 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let spec: Spec = serde_json::from_str(&std::fs::read_to_string(path)?)?;
     let mut simulation = Simulation::new(&spec)?;
     drop(spec);
+    simulation.threads(std::env::var("THREADS").map_or(Ok(1), |threads| threads.parse())?);
     let csv = args.next();
     if csv.is_none() {
         simulation.spool(tempfile()?);

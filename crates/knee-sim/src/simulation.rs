@@ -34,7 +34,7 @@ use knee_net::output::Output;
 use knee_net::spec::Spec;
 use knee_qlog::Log;
 
-use batch_scheduler::BatchScheduler;
+use batch_scheduler::{BatchScheduler, VISITS_PER_THREAD};
 use event_scheduler::EventScheduler;
 use model::Model;
 
@@ -94,11 +94,26 @@ impl Simulation {
     /// event.
     pub fn tap(&mut self, tap: Box<dyn Tap>) {
         if let Scheduler::Batches(batches) = &mut self.scheduler {
+            self.model.hosts.divide(1);
             let events = Box::new(EventScheduler::new(&self.model, batches.take_agenda()));
             self.scheduler = Scheduler::Events(events, Obstacle::Observed);
         }
         if let Scheduler::Events(events, _) = &mut self.scheduler {
             events.tap(tap);
+        }
+    }
+
+    /// Lets up to `most` threads work where time passes in batches and each has enough flows. The bits are the same for
+    /// any number. Must be called before the first step. Gives how many there will be.
+    pub fn threads(&mut self, most: usize) -> usize {
+        self.threads_for(most, VISITS_PER_THREAD)
+    }
+
+    /// As [`Simulation::threads`], where each thread is to visit at least `visits` flows in a batch.
+    pub fn threads_for(&mut self, most: usize, visits: usize) -> usize {
+        match &mut self.scheduler {
+            Scheduler::Events(..) => 1,
+            Scheduler::Batches(batches) => batches.divide(&mut self.model, most, visits.max(1)),
         }
     }
 
@@ -109,7 +124,7 @@ impl Simulation {
             logs.iter().enumerate().map(|(i, log)| log.clone().filter(|_| !self.model.hosts.is_udp(index_u32(i))));
         let grouped = (0..logs.len()).map(|i| self.model.hosts.is_application(index_u32(i)));
         self.tap(Box::new(SenderLogs::new(tcp.collect(), grouped.collect())));
-        self.model.hosts.common.logs = logs;
+        self.model.hosts.settings.logs = logs;
     }
 
     /// Why time passes event by event, unless it passes in batches.

@@ -86,6 +86,27 @@ fn both_schedulers_give_the_same_bits() {
     });
 }
 
+/// What flows send in a batch is put together in the order in which one thread would have sent it.
+#[test]
+fn any_number_of_threads_gives_the_same_bits() {
+    let divided = AtomicU32::new(0);
+    in_batches(200, 0.8, &prop_oneof![any_dumbbell(), any_chain()], |spec| {
+        let alone = bits(run(spec));
+        for most in [2, 3, 8] {
+            let mut simulation = simulation(spec);
+            divided.fetch_add(u32::from(simulation.threads_for(most, 1) > 1), Relaxed);
+            while simulation.step(1_000) {
+                prop_assert_eq!(simulation.audit(), Ok(()));
+            }
+            let together = bits(simulation.finish().unwrap());
+            prop_assert_eq!(&alone.0, &together.0, "{} threads", most);
+            prop_assert!(alone.1 == together.1, "the time series or the events differ with {} threads", most);
+        }
+        Ok(())
+    });
+    assert!(divided.into_inner() > 300);
+}
+
 /// Endpoints included, which connections get by who has left: timers that fire at one time go by their number.
 #[test]
 fn both_schedulers_give_the_same_bits_of_connections_that_come_and_go() {

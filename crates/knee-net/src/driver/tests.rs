@@ -133,7 +133,7 @@ fn events_of_others_are_due_among_those_of_the_network() {
         seen.push((now, format!("{step:?}").chars().take_while(|c| c.is_alphanumeric()).collect::<String>()));
     }
     // Of events at the same time, that of a wire goes first.
-    let expected = [(1, "Data"), (2, "Data"), (2, "Due"), (2, "Due")].map(|(at, what)| (ms(at), what.to_owned()));
+    let expected = [(1, "Arrived"), (2, "Arrived"), (2, "Due"), (2, "Due")].map(|(at, what)| (ms(at), what.to_owned()));
     assert_eq!(seen, expected);
     assert_eq!(driver.next(), Time::MAX);
 }

@@ -16,28 +16,28 @@
 
 mod applications;
 mod outbox;
+mod visits;
 
 use super::ack_path::Parked;
-use super::hosts::{At, End};
+use super::hosts::{Hosts, Visited};
 use super::landings::Landings;
 use super::model::Model;
 use super::obstacle::Obstacle;
-use super::stages::{Stages, landed_before};
+use super::stages::Stages;
 use knee_core::Time;
-use knee_core::cache::{fetch, fetch_first};
 use knee_core::convert::index_u32;
 use knee_net::events::{Event, Events};
 use knee_net::observe::Interval;
 use knee_net::spec::Change;
-use knee_tcp::ends::TcpEnds;
 use outbox::BatchOutbox;
+use visits::Visitor;
 
 /// Batches pay where at least one flow in 16 is active in each.
 const IDLE_FLOWS: u64 = 16;
 /// Looking through this many flows costs as much as a visit.
 const LOOKS: u64 = 64;
-/// Prefetch distance in flows: of their own state, and of the data behind its pointers.
-const FLOWS_AHEAD: (usize, usize) = (3, 1);
+/// Threads pay where each visits so many flows in a batch: starting one takes as long as some 20 visits.
+pub(super) const VISITS_PER_THREAD: usize = 64;
 
 /// Lets time pass in batches.
 pub(super) struct BatchScheduler {
@@ -56,7 +56,12 @@ pub(super) struct BatchScheduler {
     starts: Vec<u32>,
     /// Flows to be visited in this batch.
     visits: Vec<u32>,
+    stages: Stages,
+    /// What flows send: the first, and where threads visit them the others, by group of flows
+    /// ([`Hosts::groups`](super::hosts::Hosts::groups)).
     outbox: BatchOutbox,
+    others: Vec<BatchOutbox>,
+    visits_per_thread: usize,
 }
 
 /// The shortest delay of an ACK, changes included.
@@ -110,7 +115,10 @@ impl BatchScheduler {
             dues: vec![Time::MAX; flows as usize],
             starts: starts.into_iter().map(|(_, i)| i).collect(),
             visits: Vec::new(),
-            outbox: BatchOutbox::new(stages),
+            outbox: BatchOutbox::new(&stages),
+            others: Vec::new(),
+            visits_per_thread: VISITS_PER_THREAD,
+            stages,
         };
         for (at, i) in applications {
             scheduler.add_start(i, at);
@@ -123,14 +131,25 @@ impl BatchScheduler {
         std::mem::take(&mut self.agenda)
     }
 
+    /// Lets threads visit flows, before anything has happened: `most` at the most, of which each visits at least so many
+    /// in a batch, and none applications. Gives how many.
+    pub(super) fn divide(&mut self, model: &mut Model, most: usize, visits: usize) -> usize {
+        self.visits_per_thread = visits;
+        let most = if model.apps.is_empty() { most.min(model.hosts.flows.len() / visits) } else { 1 };
+        model.hosts.divide(index_u32(most));
+        let threads = model.hosts.stores.len();
+        self.others.resize_with(threads - 1, || BatchOutbox::new(&self.stages));
+        threads
+    }
+
     /// Checks the model's books.
     pub(super) fn audit(&self, model: &Model) -> Result<(), String> {
-        model.audit(self.under_way(model), self.acks_of_connections(model.hosts.common.scenario_flows))
+        model.audit(self.under_way(model), self.acks_of_connections(model.hosts.settings.scenario_flows))
     }
 
     /// Packets between links and receivers.
     pub(super) fn under_way(&self, model: &Model) -> u64 {
-        self.landings.len() + self.outbox.stages.under_way(&model.network)
+        self.landings.len() + self.stages.under_way(&model.network)
     }
 
     /// Goes through a batch, or through what concerns the whole run at its beginning. Gives how much work that was:
@@ -184,8 +203,8 @@ impl BatchScheduler {
     /// A batch, perhaps with a sample, that ends by `until`, before which nothing concerns the whole run.
     fn batch(&mut self, model: &mut Model, until: Time, interval: Option<Interval>) -> u64 {
         let at = self.at;
-        let packets = self.landings.distribute(&mut model.network, &self.outbox.stages, at) as u64;
-        let limit = until.min(at + self.min_ack_delay).min(at + self.outbox.stages.longest(&model.network));
+        let packets = self.landings.distribute(&mut model.network, &self.stages, at) as u64;
+        let limit = until.min(at + self.min_ack_delay).min(at + self.stages.longest(&model.network));
         // Which halves are free for new connections is known at the beginning.
         let limit = limit.min(model.apps.next_reuse(at));
         let (earliest, looks) = (self.choose(limit), 1 + u64::from(model.hosts.len()) / LOOKS);
@@ -195,7 +214,7 @@ impl BatchScheduler {
         }
         let start = self.starts.last().map_or(Time::MAX, |&i| model.recorder.start(i));
         let start = start.min(self.outbox.due.next());
-        let departs = self.outbox.stages.next_departure(&model.network);
+        let departs = self.stages.next_departure(&model.network);
         if self.visits.is_empty() && departs > limit && start >= limit {
             // Nothing happens: on to what comes next. What leaves just at the end of a batch is part of it.
             self.at = earliest.min(start).min(until).min(departs - Time::from_nanos(1));
@@ -203,11 +222,11 @@ impl BatchScheduler {
             return looks;
         }
         let visits = self.visits.len() as u64;
-        self.outbox.stages.begin(at);
+        self.outbox.arrivals.iter_mut().for_each(|arrivals| arrivals.clear(at));
         self.visit_all(model, limit, interval);
         self.serve_applications(model, limit);
         self.outbox.changes.drain(..).for_each(|change| model.record(change));
-        self.outbox.stages.advance(model, limit);
+        self.stages.advance(&mut self.outbox.arrivals, model, limit);
         self.at = limit;
         self.end_transfers(model);
         // Flows were visited one after the other, each up to the end.
@@ -232,22 +251,77 @@ impl BatchScheduler {
     /// Step 2 for all flows that have something to do: receivers come to the beginning of the batch, senders to
     /// `limit`.
     fn visit_all(&mut self, model: &mut Model, limit: Time, interval: Option<Interval>) {
-        let (at, visits) = (self.at, std::mem::take(&mut self.visits));
-        for (k, &i) in visits.iter().enumerate() {
-            if model.prefetches {
-                self.fetch_ahead(model, &visits[k..], interval.is_some());
-            }
-            self.enter(model, i);
-            self.receive(model, i, at);
-            if let Some(interval) = interval {
+        let (at, prefetches, visits) = (self.at, model.prefetches, std::mem::take(&mut self.visits));
+        let threads = model.hosts.stores.len();
+        if threads > 1 && interval.is_none() && visits.len() >= threads * self.visits_per_thread {
+            self.visit_groups(model, &visits, limit);
+        } else if let Some(interval) = interval {
+            for (k, &i) in visits.iter().enumerate() {
+                let mut visitor = self.visitor(model);
+                if prefetches {
+                    visitor.fetch_ahead(&visits[k..], true);
+                }
+                visitor.enter(i);
+                visitor.receive(i, at);
                 let (recorder, _, mut observed) = model.observed();
                 recorder.sample_flow(i, interval, at, &mut observed);
+                let mut visitor = self.visitor(model);
+                visitor.send(i, limit);
+                visitor.leave(i);
             }
-            self.send(model, i, limit);
-            self.leave(model, i);
+        } else if model.apps.is_empty() {
+            self.visitor(model).visit_all(&visits, prefetches, at, limit);
+        } else {
+            visits.iter().for_each(|&i| self.visit(model, i, Some(at), Some(limit)));
         }
         self.visits = visits;
         self.visit_starts(model, limit);
+    }
+
+    /// Visits flows by one thread for each group; what they send is put together in the order of flows.
+    fn visit_groups(&mut self, model: &mut Model, visits: &[u32], limit: Time) {
+        let Self { at, landings, parked, dues, stages, outbox, others, .. } = self;
+        let Model { hosts, network, prefetches, .. } = model;
+        let (at, paths, prefetches, size) = (*at, network.flow_paths.as_slice(), *prefetches, hosts.group_size());
+        let outboxes = std::iter::once(&mut *outbox).chain(&mut *others);
+        let flows = parked.chunks_mut(size as usize).zip(dues.chunks_mut(size as usize));
+        std::thread::scope(|scope| {
+            let mut mine = None;
+            for ((mut hosts, landed), ((parked, dues), outbox)) in
+                hosts.groups().zip(landings.parts(size)).zip(flows.zip(outboxes))
+            {
+                let first = hosts.first;
+                outbox.arrivals.iter_mut().for_each(|arrivals| arrivals.clear(at));
+                let begin = visits.partition_point(|&i| i < first);
+                let end = visits.partition_point(|&i| i < first.saturating_add(size));
+                let visits = &visits[begin..end];
+                let stages = &*stages;
+                let visit = move || {
+                    let hosts = &mut hosts;
+                    Visitor { hosts, first, paths, stages, landed, parked, dues, outbox, apps: None }
+                        .visit_all(visits, prefetches, at, limit);
+                };
+                // This thread takes the first group.
+                if mine.is_none() {
+                    mine = Some(visit);
+                } else {
+                    scope.spawn(visit);
+                }
+            }
+            if let Some(visit) = mine {
+                visit();
+            }
+        });
+        others.iter_mut().for_each(|other| outbox.append(other));
+    }
+
+    /// Visits any flows, one by one.
+    #[inline]
+    fn visitor<'a>(&'a mut self, model: &'a mut Model) -> Visitor<'a, Hosts> {
+        let Self { landings, parked, dues, stages, outbox, .. } = self;
+        let Model { hosts, network, apps, .. } = model;
+        let (paths, apps) = (network.flow_paths.as_slice(), (!apps.is_empty()).then_some(apps));
+        Visitor { hosts, first: 0, paths, stages, landed: landings.all(), parked, dues, outbox, apps }
     }
 
     /// Flows that start before `limit` do, and come that far.
@@ -258,121 +332,37 @@ impl BatchScheduler {
             self.starts.pop();
             model.now = model.recorder.start(i);
             model.begin_flow(i);
-            self.enter(model, i);
-            self.outbox.tie_break = Event::Start(i).key();
-            model.hosts.tcp(i).connect(model.now, &mut self.outbox);
-            self.send(model, i, limit);
-            self.leave(model, i);
+            let now = model.now;
+            let mut visitor = self.visitor(model);
+            visitor.enter(i);
+            visitor.outbox.tie_break = Event::Start(i).key();
+            visitor.hosts.tcp(i).connect(now, visitor.outbox);
+            visitor.send(i, limit);
+            visitor.leave(i);
         }
     }
 
-    /// Fetches what the flows behind the first of `visits` will need.
-    #[inline]
-    fn fetch_ahead(&self, Model { hosts, network, .. }: &Model, visits: &[u32], sampled: bool) {
-        if let Some(&i) = visits.get(FLOWS_AHEAD.0) {
-            let (tcp, i) = (hosts.tcp_ends(i), i as usize);
-            if sampled {
-                fetch(&tcp.sender);
-                fetch(&hosts.flows[i]);
-            } else {
-                tcp.sender.fetch();
-                fetch_first(&hosts.flows[i], 1);
-            }
-            fetch(&tcp.receiver);
-            fetch(&network.flow_paths[i]);
-            fetch_first(&self.parked[i], 1);
+    /// Visits path `i`: its receiver comes to one time, its sender to another.
+    fn visit(&mut self, model: &mut Model, i: u32, received: Option<Time>, sent: Option<Time>) {
+        let mut visitor = self.visitor(model);
+        visitor.enter(i);
+        if let Some(at) = received {
+            visitor.receive(i, at);
         }
-        if let Some(&i) = visits.get(FLOWS_AHEAD.1) {
-            let TcpEnds { sender, receiver } = hosts.tcp_ends(i);
-            sender.fetch_behind();
-            receiver.fetch_behind();
-            hosts.flows[i as usize].rtt_histogram.fetch_counts();
-            let acks = self.parked[i as usize].acks.as_slice();
-            fetch_first(acks, size_of_val(acks).min(1024));
+        if let Some(limit) = sent {
+            visitor.send(i, limit);
         }
-    }
-
-    /// A visit of a flow begins.
-    #[inline]
-    fn enter(&mut self, model: &Model, i: u32) {
-        self.take_path_of(model, i);
-        self.outbox.acks.enter(&mut self.parked[i as usize]);
-    }
-
-    /// What is sent takes the path of flow `i`.
-    #[inline]
-    fn take_path_of(&mut self, model: &Model, i: u32) {
-        let outbox = &mut self.outbox;
-        (outbox.stage, outbox.landing) = outbox.stages.of_route(model.network.flow_paths[i as usize].route);
-        outbox.cause = outbox.landing.cause();
-    }
-
-    /// A visit of a flow ends: notes when it has something to do.
-    #[inline]
-    fn leave(&mut self, model: &mut Model, i: u32) {
         self.count_packets(model, i);
-        let TcpEnds { sender, receiver } = model.hosts.tcp_ends(i);
-        self.dues[i as usize] = self.outbox.acks.next_arrival().min(sender.due()).min(receiver.due());
-        self.outbox.acks.leave(&mut self.parked[i as usize]);
+        self.visitor(model).leave(i);
     }
 
     /// All receivers take what has landed up to `at`, and their timers before.
     fn receive_all(&mut self, model: &mut Model, at: Time) {
-        self.landings.distribute(&mut model.network, &self.outbox.stages, at);
+        self.landings.distribute(&mut model.network, &self.stages, at);
         self.choose(at);
         let visits = std::mem::take(&mut self.visits);
-        visits.iter().for_each(|&i| self.visit_receiver(model, i, at));
+        visits.iter().for_each(|&i| self.visit(model, i, Some(at), None));
         self.visits = visits;
-    }
-
-    fn visit_receiver(&mut self, model: &mut Model, i: u32, at: Time) {
-        self.enter(model, i);
-        self.receive(model, i, at);
-        self.leave(model, i);
-    }
-
-    /// The receiver at path `i` takes what has landed up to `at`, and its timers before.
-    #[inline]
-    fn receive(&mut self, model: &mut Model, i: u32, at: Time) {
-        let (path, mut host) = (&model.network.flow_paths[i as usize], model.hosts.tcp(i));
-        let outbox = &mut self.outbox;
-        let (landed, places) = self.landings.take(i, landed_before(at, outbox.landing));
-        if let Some(last) = landed.last() {
-            outbox.landed += index_u32(landed.len());
-            outbox.moved_at = outbox.moved_at.max(last.arrived);
-        }
-        for (k, packet) in landed.iter().enumerate() {
-            let lands = packet.arrived;
-            while host.ends.receiver.due() < lands {
-                outbox.fire(&mut host, End::Receiver, path, lands);
-            }
-            outbox.index = places.get(k).copied().unwrap_or(i);
-            host.on_data(packet, At { now: lands, path }, outbox);
-        }
-        while host.ends.receiver.due() < at {
-            outbox.fire(&mut host, End::Receiver, path, at);
-        }
-    }
-
-    /// The sender at path `i` takes its ACKs and timers before `until`.
-    #[inline]
-    fn send(&mut self, model: &mut Model, i: u32, until: Time) {
-        let Model { network, hosts, apps, .. } = model;
-        let (path, mut host, outbox) = (&network.flow_paths[i as usize], hosts.tcp(i), &mut self.outbox);
-        loop {
-            let limit = outbox.acks.next_arrival().min(until);
-            while host.ends.sender.due() < limit {
-                outbox.fire(&mut host, End::Sender, path, limit);
-            }
-            let Some(returning) = outbox.acks.next(until) else { return };
-            outbox.tie_break = returning.tie_break();
-            host.on_ack(returning.ack(), returning.at, outbox);
-            if apps.has(i) {
-                outbox.moved_at = returning.at;
-                apps.after_ack(i, &host.ends.sender, host.handshake());
-                outbox.due.take_from(apps, returning.at, outbox.tie_break);
-            }
-        }
     }
 
     /// What ends with the transfers completed in this batch, at the end of which it is now: their figures, and the
@@ -381,14 +371,14 @@ impl BatchScheduler {
         if self.outbox.completed.is_empty() {
             return;
         }
-        self.landings.distribute(&mut model.network, &self.outbox.stages, self.at);
+        self.landings.distribute(&mut model.network, &self.stages, self.at);
         let mut completed = std::mem::take(&mut self.outbox.completed);
         completed.sort_unstable();
         for (at, i) in completed {
             if model.recorder.record.in_common() {
                 self.receive_all(model, at);
             } else {
-                self.visit_receiver(model, i, at);
+                self.visit(model, i, Some(at), None);
             }
             model.now = at;
             model.end_transfer(i);

@@ -91,8 +91,8 @@ fn a_falsified_book_is_found_out() {
             |model| model.hosts.flows[1].dropped += 1,
             |model| model.hosts.tcp_ends_mut(0).receiver.received.packets += 1,
             |model| model.hosts.tcp_ends_mut(0).receiver.received.packets -= 1,
-            |model| model.hosts.common.syns += 1,
-            |model| model.hosts.common.acks += 1,
+            |model| model.hosts.stores[0].syns += 1,
+            |model| model.hosts.acks += 1,
         ];
         for change in off_by_one {
             let said = falsified(event_by_event, |simulation| change(&mut simulation.model));

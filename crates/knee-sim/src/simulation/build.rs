@@ -5,7 +5,7 @@ use super::hosts::datagrams::DatagramFlow;
 #[cfg(feature = "quic")]
 use super::hosts::quic::QuicFlow;
 use super::hosts::udp::UdpFlow;
-use super::hosts::{Algorithm, Common, Ends, Flow, Hosts};
+use super::hosts::{Algorithm, Ends, Flow, Hosts, Settings};
 use super::model::{MANY_FLOWS, Model};
 use knee_cc::{DynCongestionControl, Ecn as Reaction, Entry, Init};
 use knee_core::convert::index_u32;
@@ -77,7 +77,14 @@ impl Model {
         let (flows, end) = (spec.flows.len(), Time::from_nanos(spec.duration));
         let mut model = Self {
             network: Network::new(spec)?,
-            hosts: Hosts::new(Common::new(sender_config, receiver_config, spec.seed, index_u32(flows))),
+            hosts: Hosts::new(Settings {
+                algorithms: Vec::new(),
+                sender_config,
+                receiver_config,
+                seed: spec.seed,
+                logs: Vec::new(),
+                scenario_flows: index_u32(flows),
+            }),
             apps: Apps::new(flows),
             recorder: Recorder::new(spec, end),
             now: Time::ZERO,
@@ -93,7 +100,7 @@ impl Model {
                 continue;
             }
             if before.is_none_or(|before| !before.same_cc(flow) || before.transport != flow.transport) {
-                model.hosts.common.algorithms.push(algorithm(flow, own)?);
+                model.hosts.settings.algorithms.push(algorithm(flow, own)?);
             }
             before = Some(flow);
             model.add_flow(flow, how, spec);
@@ -103,20 +110,20 @@ impl Model {
 
     /// Adds a flow with the last of the algorithms, whose receiver may misbehave.
     fn add_flow(&mut self, flow: &FlowSpec, how: Option<Misbehaviour>, spec: &Spec) {
-        let common = &self.hosts.common;
-        let (i, algorithm) = (self.hosts.len() as usize, common.algorithms.len() - 1);
-        let needs = common.algorithms[algorithm].needs();
+        let settings = &self.hosts.settings;
+        let (i, algorithm) = (self.hosts.len() as usize, settings.algorithms.len() - 1);
+        let needs = settings.algorithms[algorithm].needs();
         let ecn = ecn(flow.ecn, needs.ecn);
         let ends = match flow.transport {
             #[cfg(feature = "quic")]
             Transport::Quic => {
-                let quic = QuicFlow::of(&common.algorithms[algorithm], flow, i, ecn.is_on(), spec);
+                let quic = QuicFlow::of(&settings.algorithms[algorithm], flow, i, ecn.is_on(), spec);
                 Ends::Udp(Box::new(UdpFlow::Quic(quic)))
             }
             _ if self.apps.add(i, flow, ecn, spec) => Ends::Application,
             _ => {
                 let init = SenderInit { needs, paced: flow.pacing, ecn, bytes: flow.bytes };
-                let mut sender = Sender::new(&init, &common.sender_config);
+                let mut sender = Sender::new(&init, &settings.sender_config);
                 sender.cwnd_integral.1 = Time::from_nanos(flow.start);
                 let mut receiver = Receiver::new(ecn);
                 if let Some(how) = how {

@@ -16,7 +16,7 @@ impl Model {
     /// of the bulk flows together; of all flows together; and of each link.
     pub(super) fn record_distributions(&mut self) {
         // Behind the flows come the halves of their connections.
-        let flows = self.hosts.common.scenario_flows as usize;
+        let flows = self.hosts.settings.scenario_flows as usize;
         let mut rows = Vec::new();
         let mut add = |histogram: &Histogram, index: u32, quantity: Quantity| {
             rows.extend(histogram.buckets(BITS).map(|(value_ns, count)| DistributionRow {

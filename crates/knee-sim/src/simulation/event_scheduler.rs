@@ -163,7 +163,7 @@ impl EventScheduler {
     fn deliver(&mut self, model: &mut Model, packet: &Packet) {
         let (i, end) = (packet.flow, End::of(packet));
         if end == End::Sender {
-            model.hosts.common.acks -= 1;
+            model.hosts.acks -= 1;
             self.show_arrival(model, packet);
         }
         let Model { hosts, network, now, .. } = model;
@@ -178,7 +178,7 @@ impl EventScheduler {
     fn show_arrival(&mut self, model: &Model, packet: &Packet) {
         for tap in &mut self.taps {
             let ack = model.hosts.find_tcp(packet.flow).map(|_| model.hosts.ack(packet));
-            tap.received(model.now, model.hosts.common.id(packet.flow), packet, ack.as_ref());
+            tap.received(model.now, model.hosts.id(packet.flow), packet, ack.as_ref());
         }
     }
 
@@ -189,7 +189,7 @@ impl EventScheduler {
             if !self.taps.is_empty()
                 && let Some(tcp) = model.hosts.find_tcp(i)
             {
-                let id = model.hosts.common.id(i);
+                let id = model.hosts.id(i);
                 self.taps.iter_mut().for_each(|tap| tap.updated(model.now, id, &tcp.sender));
             }
             self.send_data(model, i);
@@ -207,7 +207,7 @@ impl EventScheduler {
         for k in 0..self.sent.data.len() {
             let Burst { first: packet, count } = self.sent.data[k];
             for tap in &mut self.taps {
-                (0..count).for_each(|k| tap.sent(model.now, model.hosts.common.id(i), &packet.behind(k)));
+                (0..count).for_each(|k| tap.sent(model.now, model.hosts.id(i), &packet.behind(k)));
             }
             if model.apps.has(i) {
                 model.apps.note_sent(i, count, model.now);
@@ -224,7 +224,7 @@ impl EventScheduler {
     /// What receivers have sent leaves.
     #[inline]
     fn send_acks(&mut self, model: &mut Model) {
-        model.hosts.common.acks += self.sent.acks.len() as u64;
+        model.hosts.acks += self.sent.acks.len() as u64;
         for k in 0..self.sent.acks.len() {
             let ack = self.sent.acks[k];
             if model.apps.has(ack.flow) {
@@ -263,7 +263,7 @@ fn fetch_ahead(model: &Model, upcoming: Upcoming) {
         tcp.sender.fetch();
         fetch_first(&hosts.flows[packet.flow as usize], 1);
         if let Payload::Stored(key) = packet.payload
-            && let Some(ack) = hosts.full_ack(key)
+            && let Some(ack) = hosts.full_ack(packet.flow, key)
         {
             fetch(ack);
         }

@@ -73,7 +73,7 @@ impl Counts for Observed<'_> {
             self.apps.count(i, -1, at);
             self.apps.release_if_idle(i, self.hosts);
         }
-        self.hosts.common.owner(i)
+        self.hosts.owner(i)
     }
 }
 

@@ -99,6 +99,12 @@ pub(super) enum Ends {
 }
 
 impl Ends {
+    /// Whether they are those of a flow over UDP.
+    #[inline]
+    const fn is_udp(&self) -> bool {
+        matches!(self, Self::Udp(_))
+    }
+
     /// Both ends of a flow that sends datagrams.
     pub(super) fn datagrams(&self) -> Option<&DatagramFlow> {
         let Self::Udp(flow) = self else { return None };
@@ -116,30 +122,40 @@ pub(super) struct Hosts {
     ends: Vec<Ends>,
     /// By path.
     pub(super) flows: Vec<Flow>,
-    pub(super) common: Common,
-}
-
-/// Settings and stores that all hosts share.
-pub(super) struct Common {
-    pub(super) algorithms: Vec<Algorithm>,
-    pub(super) sender_config: sender::Config,
-    pub(super) receiver_config: receiver::Config,
-    /// ACKs in flight for which a packet has no room: they carry SACK blocks, or acknowledge a part of a segment.
-    full_acks: Slab<FullReply>,
-    /// What the sender at work sends.
-    departures: Vec<Departure>,
-    /// SYNs in the network, which no sender counts as data.
-    pub(super) syns: u64,
+    pub(super) settings: Settings,
+    /// By number of the path, less that of flows.
+    directions: Vec<Direction>,
     /// ACKs in the network, and what else goes against the data of flows; 0 in batches, where ACKs wait with their
     /// flows.
     pub(super) acks: u64,
-    seed: u64,
+    /// By group of paths ([`Hosts::groups`]).
+    pub(super) stores: Vec<Stores>,
+    /// How many paths are in a group.
+    group_size: u32,
+}
+
+/// What a specification says of all hosts.
+pub(super) struct Settings {
+    pub(super) algorithms: Vec<Algorithm>,
+    pub(super) sender_config: sender::Config,
+    pub(super) receiver_config: receiver::Config,
+    pub(super) seed: u64,
     /// By flow, where its sender's events are logged; empty if no flow's are.
     pub(super) logs: Vec<Option<Log>>,
     /// How many of the paths are flows'; those behind them are connections'.
     pub(super) scenario_flows: u32,
-    /// By number of the path, less that of flows.
-    directions: Vec<Direction>,
+}
+
+/// What the hosts of a group keep together.
+#[derive(Default)]
+#[repr(align(128))]
+pub(super) struct Stores {
+    /// ACKs in flight for which a packet has no room: they carry SACK blocks, or acknowledge a part of a segment.
+    full_acks: Slab<FullReply>,
+    /// What the sender at work sends.
+    departures: Vec<Departure>,
+    /// SYNs sent less those that have left the network, which no sender counts as data.
+    pub(super) syns: i64,
 }
 
 /// One direction of a connection that an application opened, as its hosts see it.
@@ -267,31 +283,80 @@ pub(super) struct EndFigures {
 pub(super) struct Host<'a, E> {
     pub(super) i: u32,
     pub(super) ends: &'a mut E,
-    flows: &'a mut [Flow],
-    common: &'a mut Common,
+    flow: &'a mut Flow,
+    /// Of a direction of a connection: that, and the flow to which it belongs.
+    connection: Option<(&'a mut Direction, &'a mut Flow)>,
+    settings: &'a Settings,
+    stores: &'a mut Stores,
 }
 
-impl Common {
-    pub(super) fn new(sender_config: sender::Config, receiver_config: receiver::Config, seed: u64, flows: u32) -> Self {
+/// TCP's ends of paths that can be visited.
+pub(super) trait Visited {
+    /// Those of path `i`, which something happens to.
+    fn tcp(&mut self, i: u32) -> Host<'_, TcpEnds>;
+    /// Those of path `i`, and what else is known of them.
+    fn look(&self, i: u32) -> (&TcpEnds, &Flow);
+}
+
+/// Flows whose paths have numbers in a row, for one thread. None of them runs an application.
+pub(super) struct Group<'a> {
+    /// The number of the first one.
+    pub(super) first: u32,
+    ends: &'a mut [Ends],
+    flows: &'a mut [Flow],
+    settings: &'a Settings,
+    stores: &'a mut Stores,
+}
+
+impl Hosts {
+    pub(super) fn new(settings: Settings) -> Self {
+        let flows = settings.scenario_flows as usize;
         Self {
-            algorithms: Vec::new(),
-            sender_config,
-            receiver_config,
-            full_acks: Slab::new(),
-            departures: Vec::new(),
-            syns: 0,
-            acks: 0,
-            seed,
-            logs: Vec::new(),
-            scenario_flows: flows,
+            ends: Vec::with_capacity(flows),
+            flows: Vec::with_capacity(flows),
+            settings,
             directions: Vec::new(),
+            acks: 0,
+            stores: vec![Stores::default()],
+            group_size: u32::MAX,
         }
+    }
+
+    /// Divides the paths, before anything has happened, into `count` groups that threads may visit at once, where there
+    /// are that many paths.
+    pub(super) fn divide(&mut self, count: u32) {
+        self.group_size = self.len().div_ceil(count.max(1)).max(1);
+        self.stores.resize_with(self.len().div_ceil(self.group_size).max(1) as usize, Stores::default);
+    }
+
+    /// How many paths are in each group but the last, which may have fewer.
+    pub(super) const fn group_size(&self) -> u32 {
+        self.group_size
+    }
+
+    /// The groups of paths.
+    pub(super) fn groups(&mut self) -> impl Iterator<Item = Group<'_>> {
+        let (settings, size) = (&self.settings, self.group_size as usize);
+        let parts = self.ends.chunks_mut(size).zip(self.flows.chunks_mut(size)).zip(&mut self.stores);
+        (0..).step_by(size).zip(parts).map(|(first, ((ends, flows), stores))| Group {
+            first,
+            ends,
+            flows,
+            settings,
+            stores,
+        })
+    }
+
+    /// The group of path `i`.
+    #[inline]
+    fn group_of(&self, i: u32) -> usize {
+        if self.stores.len() == 1 { 0 } else { (i / self.group_size) as usize }
     }
 
     /// The direction of a connection that has path `i`. `None` if it is a flow's.
     #[inline]
-    pub(super) fn direction(&self, i: u32) -> Option<&Direction> {
-        self.directions.get(i.checked_sub(self.scenario_flows)? as usize)
+    fn direction(&self, i: u32) -> Option<&Direction> {
+        self.directions.get(i.checked_sub(self.settings.scenario_flows)? as usize)
     }
 
     /// The connection whose data path `i` carries.
@@ -303,23 +368,12 @@ impl Common {
     /// The flow to which path `i` belongs.
     #[inline]
     pub(super) fn owner(&self, i: u32) -> u32 {
-        self.direction(i).map_or(i, |direction| direction.id.flow())
+        self.id(i).flow()
     }
 
-    /// Names the random numbers of the algorithm at path `i`.
-    fn stream_name(&self, i: u32) -> String {
-        let Some(&Direction { id, away, .. }) = self.direction(i) else { return format!("cc/{i}") };
-        // Formatting takes four times as long, 2 % of a short transfer.
-        let mut digits = [itoa::Buffer::new(), itoa::Buffer::new()];
-        let [a, b] = &mut digits;
-        ["cc/", a.format(id.flow()), "/", b.format(id.number()), if away { "/0" } else { "/1" }].concat()
-    }
-}
-
-impl Hosts {
-    pub(super) fn new(common: Common) -> Self {
-        let flows = common.scenario_flows as usize;
-        Self { ends: Vec::with_capacity(flows), flows: Vec::with_capacity(flows), common }
+    /// SYNs in the network.
+    pub(super) fn syns(&self) -> u64 {
+        self.stores.iter().map(|stores| stores.syns).sum::<i64>().cast_unsigned()
     }
 
     /// How many paths there are.
@@ -337,11 +391,12 @@ impl Hosts {
     pub(super) fn open(&mut self, i: u32, direction: Direction, ends: TcpEnds, flow: Flow) {
         if i == self.len() {
             self.push(Ends::Tcp(Box::new(ends)), flow);
-            self.common.directions.push(direction);
+            self.directions.push(direction);
         } else {
             *self.tcp_ends_mut(i) = ends;
             self.flows[i as usize] = flow;
-            self.common.directions[(i - self.common.scenario_flows) as usize] = direction;
+            let k = (i - self.settings.scenario_flows) as usize;
+            self.directions[k] = direction;
         }
     }
 
@@ -350,9 +405,8 @@ impl Hosts {
     }
 
     /// Whether path `i` is that of a flow over UDP.
-    #[inline]
     pub(super) fn is_udp(&self, i: u32) -> bool {
-        matches!(self.ends[i as usize], Ends::Udp(_))
+        self.ends[i as usize].is_udp()
     }
 
     /// Whether flow `i` runs an application.
@@ -402,43 +456,44 @@ impl Hosts {
         self.udp(i)?.datagrams()
     }
 
-    /// TCP's ends of path `i`, which something happens to.
+    /// The ends of path `i`, which something happens to.
     #[inline]
-    pub(super) fn tcp(&mut self, i: u32) -> Host<'_, TcpEnds> {
-        let Self { ends, flows, common } = self;
-        let Ends::Tcp(ends) = &mut ends[i as usize] else { no_tcp(i) };
-        Host { i, ends, flows, common }
+    fn host(&mut self, i: u32) -> Host<'_, Ends> {
+        let (k, group) = (i as usize, self.group_of(i));
+        let Self { ends, flows, settings, directions, stores, .. } = self;
+        let (ends, stores) = (&mut ends[k], &mut stores[group]);
+        if i < settings.scenario_flows {
+            return Host { i, ends, flow: &mut flows[k], connection: None, settings, stores };
+        }
+        let direction = &mut directions[(i - settings.scenario_flows) as usize];
+        let (owners, connections) = flows.split_at_mut(settings.scenario_flows as usize);
+        let flow = &mut connections[k - owners.len()];
+        let owner = &mut owners[direction.id.flow() as usize];
+        let connection = Some((direction, owner));
+        Host { i, ends, flow, connection, settings, stores }
     }
 
     /// The ends of the path that `packet` took, at which it arrives now.
     #[inline]
     pub(super) fn on_packet(&mut self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
-        let (i, Self { ends, flows, common }) = (packet.flow, self);
-        match &mut ends[i as usize] {
-            Ends::Tcp(ends) => Host { i, ends: &mut **ends, flows, common }.on_packet(at, packet, out),
-            Ends::Udp(ends) => Host { i, ends: &mut **ends, flows, common }.on_packet(at, packet, out),
-            Ends::Application => no_tcp(i),
-        }
+        let host = self.host(packet.flow);
+        if host.ends.is_udp() { host.udp().on_packet(at, packet, out) } else { host.tcp().on_packet(at, packet, out) }
     }
 
     /// A timer at path `i` may be due: fires it if it is.
     pub(super) fn on_timer(&mut self, i: u32, timer: EndTimer, at: At<'_>, out: &mut impl Outbox) {
-        let Self { ends, flows, common } = self;
-        match &mut ends[i as usize] {
-            Ends::Tcp(ends) => Host { i, ends: &mut **ends, flows, common }.on_timer(timer, at, out),
-            Ends::Udp(ends) => Host { i, ends: &mut **ends, flows, common }.on_timer(End::with(timer), at, out),
-            Ends::Application => {}
+        let host = self.host(i);
+        if host.ends.is_udp() {
+            host.udp().on_timer(End::with(timer), at, out);
+        } else {
+            host.tcp().on_timer(timer, at, out);
         }
     }
 
-    /// Flow `i` starts, unless it runs an application.
+    /// Flow `i`, which runs no application, starts.
     pub(super) fn start(&mut self, i: u32, at: At<'_>, out: &mut impl Outbox) {
-        let Self { ends, flows, common } = self;
-        match &mut ends[i as usize] {
-            Ends::Tcp(ends) => Host { i, ends: &mut **ends, flows, common }.connect(at.now, out),
-            Ends::Udp(ends) => Host { i, ends: &mut **ends, flows, common }.start(at, out),
-            Ends::Application => {}
-        }
+        let host = self.host(i);
+        if host.ends.is_udp() { host.udp().start(at, out) } else { host.tcp().connect(at.now, out) }
     }
 
     /// Flow `i` sends nothing new from now on.
@@ -463,16 +518,17 @@ impl Hosts {
     /// A packet was dropped on its way.
     pub(super) fn on_drop(&mut self, packet: &Packet) {
         let is_data = !packet.has(Packet::ACK);
-        self.common.acks -= u64::from(!is_data);
+        self.acks -= u64::from(!is_data);
+        let group = self.group_of(packet.flow);
         if let Ends::Udp(flow) = &mut self.ends[packet.flow as usize] {
             flow.on_drop(packet);
             self.flows[packet.flow as usize].dropped += u64::from(is_data);
         } else if packet.has(Packet::SYN) && is_data {
-            self.common.syns -= 1;
+            self.stores[group].syns -= 1;
         } else if is_data {
             self.flows[packet.flow as usize].dropped += 1;
         } else if let Payload::Stored(key) = packet.payload {
-            self.common.full_acks.remove(key as usize);
+            self.stores[group].full_acks.remove(key as usize);
         }
     }
 
@@ -483,19 +539,19 @@ impl Hosts {
                 let seq = next.near(self.tcp_ends(packet.flow).sender.snd_una());
                 AckInfo::plain(seq, tsecr, packet.flags)
             }
-            other => self.common.full_acks[other.key() as usize].info(),
+            other => self.stores[self.group_of(packet.flow)].full_acks[other.key() as usize].info(),
         }
     }
 
-    /// The ACK with this key, for which a packet has no room.
-    pub(super) fn full_ack(&self, key: u32) -> Option<&FullReply> {
-        self.common.full_acks.get(key as usize)
+    /// The ACK with this key on path `i`, for which a packet has no room.
+    pub(super) fn full_ack(&self, i: u32, key: u32) -> Option<&FullReply> {
+        self.stores[self.group_of(i)].full_acks.get(key as usize)
     }
 
     /// Whether the algorithm at path `i` keeps its window in recovery too.
     pub(super) fn has_full_control(&self, i: u32) -> bool {
         // Datagrams have no algorithm.
-        let algorithm = self.common.algorithms.get(self.flows[i as usize].algorithm as usize);
+        let algorithm = self.settings.algorithms.get(self.flows[i as usize].algorithm as usize);
         algorithm.is_some_and(|algorithm| algorithm.entry.needs.full_control)
     }
 
@@ -548,31 +604,72 @@ impl Hosts {
     }
 }
 
-impl<E> Host<'_, E> {
-    const fn flow(&mut self) -> &mut Flow {
-        &mut self.flows[self.i as usize]
+impl Visited for Hosts {
+    #[inline]
+    fn tcp(&mut self, i: u32) -> Host<'_, TcpEnds> {
+        self.host(i).tcp()
     }
 
+    #[inline]
+    fn look(&self, i: u32) -> (&TcpEnds, &Flow) {
+        (self.tcp_ends(i), &self.flows[i as usize])
+    }
+}
+
+impl Visited for Group<'_> {
+    #[inline]
+    fn tcp(&mut self, i: u32) -> Host<'_, TcpEnds> {
+        let k = (i - self.first) as usize;
+        let Self { ends, flows, settings, stores, .. } = self;
+        Host { i, ends: &mut ends[k], flow: &mut flows[k], connection: None, settings, stores }.tcp()
+    }
+
+    #[inline]
+    fn look(&self, i: u32) -> (&TcpEnds, &Flow) {
+        let k = (i - self.first) as usize;
+        let Ends::Tcp(ends) = &self.ends[k] else { no_tcp(i) };
+        (ends, &self.flows[k])
+    }
+}
+
+impl<'a> Host<'a, Ends> {
+    /// The same where TCP speaks over the path.
+    #[inline]
+    fn tcp(self) -> Host<'a, TcpEnds> {
+        let Self { i, ends, flow, connection, settings, stores } = self;
+        let Ends::Tcp(ends) = ends else { no_tcp(i) };
+        Host { i, ends, flow, connection, settings, stores }
+    }
+
+    /// The same of a flow over UDP.
+    fn udp(self) -> Host<'a, UdpFlow> {
+        let Self { i, ends, flow, connection, settings, stores } = self;
+        let Ends::Udp(ends) = ends else { panic!("path {i} is not that of a flow over UDP") };
+        Host { i, ends, flow, connection, settings, stores }
+    }
+}
+
+impl<E> Host<'_, E> {
     /// Takes an RTT sample for the flow to which the path belongs.
     #[inline]
     fn book_rtt(&mut self, rtt: Option<Time>) {
-        self.flows[self.common.owner(self.i) as usize].book_rtt(rtt);
+        match &mut self.connection {
+            None => self.flow.book_rtt(rtt),
+            Some((_, owner)) => owner.book_rtt(rtt),
+        }
     }
 
     /// Puts on record which states of the sender are new.
     fn note_states(&mut self, now: Time, control: &Control, ca: CaState, timeouts: u32, out: &mut impl Outbox) {
-        let i = self.i;
-        let flow = &mut self.flows[i as usize];
+        let (i, flow) = (self.i, &mut *self.flow);
         let before = States { phase: flow.phase, ca: flow.ca, timeouts: flow.seen_timeouts };
         let after = States { phase: control.phase, ca, timeouts };
         (flow.phase, flow.ca, flow.seen_timeouts) = (after.phase, after.ca, after.timeouts);
-        let (id, is_flow) = (self.common.id(i), self.common.direction(i).is_none());
-        let log = self.common.logs.get(id.flow() as usize).cloned().flatten().filter(|_| !id.is_mirrored());
-        let log = log.map(|log| if is_flow { log } else { log.group(id.number()) });
-        let phases = self.common.algorithms[flow.algorithm as usize].entry.phases;
+        let phases = self.settings.algorithms[flow.algorithm as usize].entry.phases;
+        let log = self.log();
         for event in after.events_since(before, phases) {
             // Of connections that come and go there are too many.
-            if is_flow {
+            if self.connection.is_none() {
                 out.changed(StateChange { at: now, flow: i, event, cwnd: control.cwnd });
             }
             if let Some(log) = &log {
@@ -581,11 +678,17 @@ impl<E> Host<'_, E> {
         }
     }
 
+    /// Where the sender's events are logged.
+    fn log(&self) -> Option<Log> {
+        let log = |flow: u32| self.settings.logs.get(flow as usize).cloned().flatten();
+        let Some((Direction { id, .. }, _)) = &self.connection else { return log(self.i) };
+        if id.is_mirrored() { None } else { Some(log(id.flow())?.group(id.number())) }
+    }
+
     /// All that the flow had to send is acknowledged now.
     fn complete(&mut self, now: Time, out: &mut impl Outbox) {
-        let flow = &mut self.flows[self.i as usize];
-        if flow.complete_at != u64::MAX {
-            flow.complete_at = u64::MAX;
+        if self.flow.complete_at != u64::MAX {
+            self.flow.complete_at = u64::MAX;
             out.completed(self.i, now);
         }
     }

@@ -58,7 +58,7 @@ pub fn check_spec(spec: &Spec) -> Option<Time> {
 fn check_run(spec: &Spec, mut simulation: Simulation) -> Time {
     let mut now = Time::ZERO;
     // Drops do not slow such an algorithm, and a short queue hardly moves the RTT.
-    let lossless = simulation.model.hosts.common.algorithms.iter().any(|algorithm| algorithm.entry.needs.lossless);
+    let lossless = simulation.model.hosts.settings.algorithms.iter().any(|algorithm| algorithm.entry.needs.lossless);
     let loses = lossless || spec.links.iter().any(|link| link.loss > 0.0) || !spec.changes.is_empty();
     loop {
         let goes_on = simulation.work() < WORK && simulation.step(LOOK);

@@ -18,6 +18,29 @@ pub(super) struct Landings {
     counts: Vec<usize>,
 }
 
+/// Landings of flows with numbers in a row.
+pub(super) struct Landed<'a> {
+    packets: &'a [Packet],
+    places: &'a [u32],
+    ranges: &'a mut [(u32, u32)],
+}
+
+impl<'a> Landed<'a> {
+    /// Takes the packets of a flow, by its place in the row, that land up to `at`, with their places.
+    #[inline]
+    pub(super) fn take(&mut self, flow: usize, at: Time) -> (&'a [Packet], &'a [u32]) {
+        let (next, end) = &mut self.ranges[flow];
+        let packets = &self.packets[*next as usize..*end as usize];
+        let count = match packets.last() {
+            Some(last) if last.arrived > at => packets.partition_point(|packet| packet.arrived <= at),
+            _ => packets.len(),
+        };
+        let places = self.places.get(*next as usize..*next as usize + count).unwrap_or_default();
+        *next += index_u32(count);
+        (&packets[..count], places)
+    }
+}
+
 impl Landings {
     pub(super) fn new(flows: usize) -> Self {
         Self { packets: Vec::new(), places: Vec::new(), ranges: vec![(0, 0); flows], counts: Vec::new() }
@@ -28,18 +51,16 @@ impl Landings {
         self.ranges.resize(flows, (0, 0));
     }
 
-    /// Takes the packets of a flow that land up to `at`, with their places.
-    #[inline]
-    pub(super) fn take(&mut self, flow: u32, at: Time) -> (&[Packet], &[u32]) {
-        let (next, end) = &mut self.ranges[flow as usize];
-        let packets = &self.packets[*next as usize..*end as usize];
-        let count = match packets.last() {
-            Some(last) if last.arrived > at => packets.partition_point(|packet| packet.arrived <= at),
-            _ => packets.len(),
-        };
-        let places = self.places.get(*next as usize..*next as usize + count).unwrap_or_default();
-        *next += index_u32(count);
-        (&packets[..count], places)
+    /// Those of all flows.
+    pub(super) fn all(&mut self) -> Landed<'_> {
+        let Self { packets, places, ranges, .. } = self;
+        Landed { packets, places, ranges }
+    }
+
+    /// Those of each `flows` flows in a row.
+    pub(super) fn parts(&mut self, flows: u32) -> impl Iterator<Item = Landed<'_>> {
+        let Self { packets, places, ranges, .. } = self;
+        ranges.chunks_mut(flows as usize).map(|ranges| Landed { packets, places, ranges })
     }
 
     /// By flow, whether it has packets to take.

@@ -2,7 +2,7 @@
 
 use super::apps::{Action, Apps, Around};
 use super::figures::Observed;
-use super::hosts::{Common, Ends, Hosts, Outbox, StateChange};
+use super::hosts::{Ends, Hosts, Outbox, StateChange};
 use knee_core::Time;
 use knee_core::convert::index_u32;
 use knee_net::events::Event;
@@ -123,7 +123,7 @@ impl Model {
             }
             inside += held;
         }
-        let Common { syns, acks, .. } = self.hosts.common;
+        let (syns, acks) = (self.hosts.syns(), self.hosts.acks);
         if under_way + syns + acks != inside {
             return Err(format!(
                 "{under_way} data packets, {syns} SYNs and {acks} ACKs in flight, but {inside} packets in links and pipes"

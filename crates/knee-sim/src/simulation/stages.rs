@@ -34,8 +34,6 @@ fn lets_coincide(direction: &Direction) -> bool {
 /// One of the links, and what arrives there in a batch.
 struct Stage {
     link: u32,
-    /// What arrives in this batch.
-    arrivals: Arrivals,
     /// What arrives after this batch, with its tie-break key, from pipes.
     later: Vec<(Packet, u64)>,
     /// By route, the stage that comes behind.
@@ -51,8 +49,8 @@ struct Stage {
 /// The links that data crosses, in an order in which no packet comes back to an earlier one.
 pub(super) struct Stages {
     in_order: Vec<Stage>,
-    /// By route, the first stage.
-    first: Vec<u32>,
+    /// By route, the first stage and the tie-break key of what its link does.
+    first: Vec<(u32, u64)>,
     /// By route, the event by which packets land.
     landings: Vec<Event>,
     /// Whether several packets may land at the same time.
@@ -101,7 +99,6 @@ impl Stages {
             let direction = &links[link as usize];
             Stage {
                 link,
-                arrivals: Arrivals::default(),
                 later: Vec::new(),
                 goes_on: next.iter().any(|next| *next != NONE),
                 next,
@@ -114,7 +111,7 @@ impl Stages {
         let landing = |link: u32| links[link as usize].pipe.map_or(event(link), Event::Pipe);
         Ok(Self {
             in_order: order.iter().map(stage).collect(),
-            first: routes.iter().map(|route| place(route.data[0])).collect(),
+            first: routes.iter().map(|route| (place(route.data[0]), event(route.data[0]).key())).collect(),
             landings: routes.iter().map(|route| landing(last(&route.data))).collect(),
             arrivals_coincide: order.iter().any(|link| lets_coincide(&links[*link as usize])),
         })
@@ -131,9 +128,10 @@ impl Stages {
         self.arrivals_coincide
     }
 
-    /// The first stage of a route, and the event by which packets land at its end.
+    /// The first stage of a route with the tie-break key of what its link does, and the event by which packets land at
+    /// its end.
     #[inline]
-    pub(super) fn of_route(&self, route: u32) -> (u32, Event) {
+    pub(super) fn of_route(&self, route: u32) -> ((u32, u64), Event) {
         (self.first[route as usize], self.landings[route as usize])
     }
 
@@ -171,23 +169,14 @@ impl Stages {
         self.in_order.iter().map(|stage| (departed(stage) + stage.later.len()) as u64).sum()
     }
 
-    /// A batch begins at this time.
-    pub(super) fn begin(&mut self, at: Time) {
-        self.in_order.iter_mut().for_each(|stage| stage.arrivals.clear(at));
-    }
-
-    /// `count` packets that differ only by their segments come from their sender to their first stage; `tie_break` is
-    /// that of the event that sent them.
-    #[inline]
-    pub(super) fn push(&mut self, stage: u32, first: Packet, count: u32, tie_break: u64) {
-        self.in_order[stage as usize].push(first, count, tie_break);
-    }
-
     /// Processes arrivals before `until`; departures after the last time that counts wait for the next batch.
-    pub(super) fn advance(&mut self, model: &mut Model, until: Time) {
+    /// `arrivals` are by stage.
+    pub(super) fn advance(&mut self, arrivals: &mut [Arrivals], model: &mut Model, until: Time) {
         let last = model.recorder.last_before(until);
         // What has been in a pipe for longer comes out of it first.
-        self.in_order.iter_mut().for_each(|stage| stage.take_later(until));
+        for (stage, arrivals) in self.in_order.iter_mut().zip(&mut *arrivals) {
+            stage.take_later(arrivals, until);
+        }
         for k in 0..self.in_order.len() {
             let (recorder, network, mut observed) = model.observed();
             let stage = &mut self.in_order[k];
@@ -195,18 +184,18 @@ impl Stages {
             let before = direction.outcome.departed.len();
             // What a medium does just at the end comes after what concerns the whole run.
             let last = if stage.is_medium() { until - Time::from_nanos(1) } else { last };
-            direction.link.advance(&mut stage.arrivals, last, &mut direction.outcome);
+            direction.link.advance(&mut arrivals[k], last, &mut direction.outcome);
             direction.book(before);
             recorder.book_link(stage.link, network, &mut observed);
             if stage.goes_on || stage.pipe.is_some() {
-                self.hand_on(k, before, network, until);
+                self.hand_on(k, before, arrivals, network, until);
             }
         }
     }
 
     /// What has left stage `k`, behind the first `before` of its departures, goes on to later stages, or has a pipe
     /// before it lands.
-    fn hand_on(&mut self, k: usize, before: usize, network: &mut Network, until: Time) {
+    fn hand_on(&mut self, k: usize, before: usize, arrivals: &mut [Arrivals], network: &mut Network, until: Time) {
         let (stage, behind) = self.in_order[k..].split_first_mut().expect("there is a stage");
         let tie_break = stage.pipe.map_or(stage.event, Event::Pipe).key();
         let direction = &mut network.links[stage.link as usize];
@@ -226,11 +215,11 @@ impl Stages {
                 lands += 1;
                 continue;
             }
-            let next = &mut behind[next as usize - k - 1];
+            let at = &mut behind[next as usize - k - 1];
             if stage.pipe.is_none() || packet.arrived < until {
-                next.push(*packet, 1, tie_break);
+                at.push(&mut arrivals[next as usize], *packet, tie_break);
             } else {
-                next.later.push((*packet, tie_break));
+                at.later.push((*packet, tie_break));
             }
         }
         departed.truncate(lands);
@@ -245,17 +234,17 @@ impl Stage {
 
     /// Of what arrives when a packet leaves, those that left a link of a lower index go first.
     #[inline]
-    fn push(&mut self, first: Packet, count: u32, tie_break: u64) {
-        self.arrivals.push(Burst { first, count }, tie_break, tie_break < self.event.key());
+    fn push(&self, arrivals: &mut Arrivals, packet: Packet, tie_break: u64) {
+        arrivals.push(Burst { first: packet, count: 1 }, tie_break, tie_break < self.event.key());
     }
 
     /// Takes what comes from pipes before `until`.
-    fn take_later(&mut self, until: Time) {
+    fn take_later(&mut self, arrivals: &mut Arrivals, until: Time) {
         let mut later = std::mem::take(&mut self.later);
         later.retain(|(packet, tie_break)| {
             let comes = packet.arrived < until;
             if comes {
-                self.push(*packet, 1, *tie_break);
+                self.push(arrivals, *packet, *tie_break);
             }
             !comes
         });

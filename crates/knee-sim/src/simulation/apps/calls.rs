@@ -1,7 +1,7 @@
 //! What applications ask for and learn, and what is done about it.
 
 use super::{Action, Apps, Around, Connection};
-use crate::simulation::hosts::Outbox;
+use crate::simulation::hosts::{Outbox, Visited};
 use knee_core::Time;
 use knee_core::convert::index_u32;
 use knee_traffic::{Application, Completion, Conn, Exchange, Net};

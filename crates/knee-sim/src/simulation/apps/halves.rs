@@ -1,7 +1,7 @@
 //! The paths that carry connections: taken as one opens, given back once nothing of it is in the network.
 
 use super::{Action, Apps, Around, Half};
-use crate::simulation::hosts::{At, Direction, End, Flow, Hosts, Outbox};
+use crate::simulation::hosts::{At, Direction, End, Flow, Hosts, Outbox, Visited};
 use knee_cc::CaState;
 use knee_core::{ConnectionId, Time};
 use knee_net::network::Network;
@@ -26,8 +26,8 @@ impl Apps {
         let one_way = away && !running.pulls;
         let (paced, ecn) = (running.paced, running.ecn);
         let Flow { algorithm, overhead, .. } = hosts.flows[flow as usize];
-        let needs = hosts.common.algorithms[algorithm as usize].needs();
-        let mut sender = Sender::new(&SenderInit { needs, paced, ecn, bytes: None }, &hosts.common.sender_config);
+        let needs = hosts.settings.algorithms[algorithm as usize].needs();
+        let mut sender = Sender::new(&SenderInit { needs, paced, ecn, bytes: None }, &hosts.settings.sender_config);
         sender.open_stream();
         let path = network.flow_paths[flow as usize];
         let path = if with_data { path } else { network.mirrored(&path) };

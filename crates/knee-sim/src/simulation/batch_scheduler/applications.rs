@@ -84,12 +84,10 @@ impl BatchScheduler {
                 continue;
             }
             // A flow's connections take its path.
-            self.take_path_of(model, flow);
+            self.outbox.take_path(&model.network.flow_paths[flow as usize], &self.stages);
             if let Some(half) = model.carry_out(flow, action, &mut self.outbox) {
                 self.make_room(model);
-                self.enter(model, half);
-                self.send(model, half, limit);
-                self.leave(model, half);
+                self.visit(model, half, None, Some(limit));
                 self.outbox.tie_break = tie_break;
             }
         }
@@ -97,8 +95,7 @@ impl BatchScheduler {
 
     /// Counts what `i`, whose visit ends, has sent and what has left the network meanwhile, if it carries a connection.
     pub(super) fn count_packets(&mut self, model: &mut Model, i: u32) {
-        let BatchOutbox { sent, landed, moved_at, acks, .. } = &mut self.outbox;
-        let (sent, landed, moved_at) = (std::mem::take(sent), std::mem::take(landed), std::mem::take(moved_at));
+        let BatchOutbox { sent, landed, moved_at, ref acks, .. } = self.outbox;
         if model.apps.has(i) {
             let more = acks.more() + sent.cast_signed() - landed.cast_signed();
             model.apps.count(i, more, moved_at);

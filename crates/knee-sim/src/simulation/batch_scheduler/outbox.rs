@@ -6,16 +6,20 @@ use crate::simulation::alarms;
 use crate::simulation::hosts::{At, End, Host, Outbox, StateChange};
 use crate::simulation::stages::Stages;
 use knee_core::{Packet, Time};
+use knee_link::Arrivals;
 use knee_net::events::Event;
 use knee_net::network::FlowPath;
+use knee_queue::Burst;
 use knee_tcp::ends::TcpEnds;
 
 /// Takes what the flow at work sends.
+#[repr(align(128))]
 pub(super) struct BatchOutbox {
-    pub(super) stages: Stages,
+    /// By stage, what arrives there in this batch.
+    pub(super) arrivals: Vec<Arrivals>,
     pub(super) acks: AckPath,
-    /// The first stage of the flow's data.
-    pub(super) stage: u32,
+    /// The first stage of the flow's data, and the tie-break key of what its link does.
+    stage: (u32, u64),
     /// The event by which its packets land.
     pub(super) landing: Event,
     /// What makes the receiver act: [`Event::cause`].
@@ -42,7 +46,8 @@ impl Outbox for BatchOutbox {
     #[inline]
     fn data(&mut self, first: Packet, count: u32) {
         self.sent += count;
-        self.stages.push(self.stage, first, count, self.tie_break);
+        let (stage, key) = self.stage;
+        self.arrivals[stage as usize].push(Burst { first, count }, self.tie_break, self.tie_break < key);
     }
 
     #[inline]
@@ -60,11 +65,11 @@ impl Outbox for BatchOutbox {
 }
 
 impl BatchOutbox {
-    pub(super) fn new(stages: Stages) -> Self {
+    pub(super) fn new(stages: &Stages) -> Self {
         Self {
-            stages,
+            arrivals: stages.links().map(|_| Arrivals::default()).collect(),
             acks: AckPath::default(),
-            stage: 0,
+            stage: (0, 0),
             landing: Event::Wire(0),
             cause: 0,
             index: 0,
@@ -75,6 +80,22 @@ impl BatchOutbox {
             sent: 0,
             landed: 0,
             moved_at: Time::ZERO,
+        }
+    }
+
+    /// What is sent takes a path.
+    #[inline]
+    pub(super) fn take_path(&mut self, path: &FlowPath, stages: &Stages) {
+        (self.stage, self.landing) = stages.of_route(path.route);
+        self.cause = self.landing.cause();
+    }
+
+    /// Adds what flows did that were visited at the same time and come behind those here.
+    pub(super) fn append(&mut self, other: &mut Self) {
+        self.changes.append(&mut other.changes);
+        self.completed.append(&mut other.completed);
+        for (arrivals, others) in self.arrivals.iter_mut().zip(&mut other.arrivals) {
+            arrivals.append(others);
         }
     }
 

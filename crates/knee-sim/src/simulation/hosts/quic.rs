@@ -178,7 +178,7 @@ impl QuicFlow {
 impl Host<'_, QuicFlow> {
     /// Opens the connection.
     pub(super) fn start(&mut self, at: At<'_>, out: &mut impl Outbox) {
-        let log = self.common.logs.get(self.i as usize).cloned().flatten();
+        let log = self.log();
         let flow = &mut *self.ends;
         let QuicConfig { bytes, seed, tls, .. } = flow.config;
         let settings = |end, log| Settings {
@@ -242,7 +242,7 @@ impl Host<'_, QuicFlow> {
 
     /// Notes what has become of the sender.
     fn note(&mut self, now: Time, out: &mut impl Outbox) {
-        let (stats, flow) = (&mut self.flows[self.i as usize], &mut *self.ends);
+        let (stats, flow) = (&mut *self.flow, &mut *self.ends);
         let finished = flow.ends.as_ref().is_some_and(|ends| ends.0.finished());
         // What was sent may have changed the window, which holds from now on.
         flow.note_cwnd(now);

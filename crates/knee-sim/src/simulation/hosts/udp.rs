@@ -71,8 +71,8 @@ impl UdpFlow {
 /// Calls a method of the ends of the flow at a [`Host`].
 macro_rules! at_either {
     ($host:expr, $of:ident => $call:expr) => {{
-        let Host { i, ends, flows, common } = $host;
-        either!(ends, ends => { let mut $of = Host { i, ends, flows, common }; $call })
+        let Host { i, ends, flow, connection, settings, stores } = $host;
+        either!(ends, ends => { let mut $of = Host { i, ends, flow, connection, settings, stores }; $call })
     }};
 }
 
