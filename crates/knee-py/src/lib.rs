@@ -75,10 +75,12 @@ mod _core {
     /// `progress` is called some 20 times a second with the fraction of simulated time that has passed. `own` are
     /// congestion controls written in Python, by their names in the specification; together they may have
     /// `own_in_flight` packets in flight. The packets at the senders are written to the file `capture` as pcapng, if
-    /// given, and what senders do to files in the folder `qlog`, if given.
+    /// given, and what senders do to files in the folder `qlog`, if given. Up to `threads` threads work at the run, one
+    /// where congestion controls are written in Python.
     #[pyfunction]
     #[pyo3(signature = (
-        spec_json, spool=None, progress=None, own=Vec::new(), capture=None, qlog=None, own_in_flight=1 << 17
+        spec_json, spool=None, progress=None, own=Vec::new(), capture=None, qlog=None, own_in_flight=1 << 17,
+        threads=1
     ))]
     #[allow(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
     #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a list of the argument")]
@@ -91,6 +93,7 @@ mod _core {
         capture: Option<&str>,
         qlog: Option<PathBuf>,
         own_in_flight: u64,
+        threads: usize,
     ) -> PyResult<(String, Bound<'py, PyDict>)> {
         let files = driver::Files {
             spool: spool.map(File::create).transpose().map_err(Failure::Spool)?,
@@ -103,7 +106,7 @@ mod _core {
             py.check_signals()?;
             progress.map_or(Ok(()), |progress| progress.call1((fraction,)).map(drop))
         };
-        let (figures, rows) = driver::run::<PyErr>(spec_json.to_owned(), classes, files, py, look)?;
+        let (figures, rows) = driver::run::<PyErr>(spec_json.to_owned(), classes, files, threads, py, look)?;
         let tables: [(&str, &[u8]); 6] = [
             ("samples", bytemuck::cast_slice(&rows.samples)),
             ("links", bytemuck::cast_slice(&rows.links)),

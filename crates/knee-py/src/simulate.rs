@@ -68,6 +68,8 @@ struct Figures<'a> {
     output: &'a Output,
     /// Why it went event by event, unless it went in batches.
     event_by_event: Option<String>,
+    /// How many threads worked at it.
+    threads: usize,
 }
 
 /// What a run gives: [`Figures`] in JSON, and its rows.
@@ -86,6 +88,7 @@ pub fn run<E: From<Failure>>(
     spec: String,
     classes: Classes,
     files: Files,
+    threads: usize,
     py: Python<'_>,
     mut look: impl FnMut(f64) -> Result<(), E>,
 ) -> Result<(String, Rows), E> {
@@ -94,7 +97,7 @@ pub fn run<E: From<Failure>>(
     let engine = {
         let shared = Arc::clone(&shared);
         move || {
-            let outcome = catch_unwind(AssertUnwindSafe(|| drive(&spec, &classes, files, &shared)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| drive(&spec, &classes, files, threads, &shared)));
             // Sending fails only if the caller gave up; then nobody needs the outcome.
             let _ = give.send(outcome.unwrap_or_else(|panic| Err(Failure::Panic(panic_text(panic.as_ref())))));
         }
@@ -139,7 +142,7 @@ fn interrupt(py: Python<'_>, thread: u64) -> PyResult<()> {
     Ok(())
 }
 
-fn drive(spec: &str, classes: &Classes, files: Files, shared: &Shared) -> Outcome {
+fn drive(spec: &str, classes: &Classes, files: Files, threads: usize, shared: &Shared) -> Outcome {
     let spec: Spec = serde_json::from_str(spec).map_err(Failure::Json)?;
     shared.end.store(spec.duration, Relaxed);
     if !classes.own.is_empty() {
@@ -164,6 +167,8 @@ fn drive(spec: &str, classes: &Classes, files: Files, shared: &Shared) -> Outcom
     if let Some(logs) = &logs {
         simulation.log(logs.clone());
     }
+    // Python's classes hold the interpreter.
+    let threads = simulation.threads(if classes.own.is_empty() { threads } else { 1 });
     while step(&mut simulation, classes) {
         check_raised(&spec, classes)?;
         if shared.cancel.load(Relaxed) {
@@ -180,7 +185,7 @@ fn drive(spec: &str, classes: &Classes, files: Files, shared: &Shared) -> Outcom
     }
     let event_by_event = simulation.obstacle().map(|obstacle| obstacle.to_string());
     let (output, rows) = simulation.finish().map_err(Failure::Spool)?;
-    let figures = Figures { output: &output, event_by_event };
+    let figures = Figures { output: &output, event_by_event, threads };
     Ok((serde_json::to_string(&figures).map_err(Failure::Json)?, rows))
 }
 

@@ -55,6 +55,16 @@ Kernel = Annotated[
         autocompletion=complete.built_kernels,
     ),
 ]
+Threads = Annotated[
+    int | None,
+    option(
+        RUNNING,
+        "--threads",
+        metavar="N",
+        min=1,
+        help="Threads that work at a run of the simulator; default: one per core. Results are the same for any number.",
+    ),
+]
 Seeds = Annotated[
     int | None,
     option(

@@ -49,6 +49,7 @@ def run(
         ),
     ] = None,
     workers: options.Jobs = None,
+    threads: options.Threads = None,
     max_memory: options.MaxMemory = None,
     out_folder: Annotated[
         Path | None,
@@ -102,6 +103,7 @@ def run(
         scenarios = list(dict.fromkeys(scenarios))
     seeds = seeds or 1
     changes = [*(changes or ()), *([f"run.kernel={kernel}"] if kernel is not None else ())]
+    changes += [f"run.threads={threads}"] if threads is not None else []
     asked: dict[str, Any] = {"report": report, "png": png, "capture": capture, "qlog": qlog}
     asked |= {"max_memory": max_memory, "allow_programs": allow_programs, "allow_code": allow_code}
     jobs = _prepared(scenarios, ground, out_folder, seeds, changes, sweep, asked)
@@ -246,7 +248,8 @@ def _default_name(scenario: Scenario, ground: str | None, changes: Sequence[str]
     said = {"name"} if seeds == 1 else {"name", "seed"}
     from knee.results.folder import default
 
-    told = [change for change in changes if change.partition("=")[0].strip() not in said]
+    # Nor does the number of threads change a result.
+    told = [change for change in changes if change.partition("=")[0].strip() not in said | {"run.threads"}]
     # --ground says in other words what --set run.ground says.
     if ground is not None and ground != scenario.run.ground:
         told.append(f"run.ground={ground}")

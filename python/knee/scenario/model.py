@@ -405,6 +405,9 @@ class Run(Table):
     kernel: Annotated[str, BeforeValidator(_kernel_number)] | None = Field(
         None, description='the number of a kernel of the ground uml, such as "7.2"; default: the one built last'
     )
+    threads: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
+        "auto", description='a number of threads, 1 to 1024, or "auto"'
+    )
 
 
 class Scenario(Table):
