@@ -122,7 +122,9 @@ impl Network {
             for (at, event, value) in events {
                 self.recorder.rows().record(at, Some(index_u32(i)), None, event, value);
             }
-            rtts.into_iter().for_each(|rtt| flow.book_rtt(rtt));
+            for rtt in rtts {
+                flow.book_rtt(rtt);
+            }
             self.complete_quic(i);
         }
     }

@@ -110,6 +110,8 @@ def run(
     for job in jobs:
         if kernel is not None and job.ground != "uml":
             raise InputError(f"--kernel chooses a kernel of the ground uml, and this run is on {job.ground}.")
+        if threads is not None and job.ground != "sim":
+            raise InputError(f"--threads is for runs of the simulator, and this run is on {job.ground}.")
         if explain and job.ground != "sim":
             raise InputError(f"--explain says how the simulator let time pass, and this run is on {job.ground}.")
     for remark in dict.fromkeys(remark for job in jobs for remark in job.remarks):

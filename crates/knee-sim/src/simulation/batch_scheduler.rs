@@ -272,7 +272,9 @@ impl BatchScheduler {
         } else if model.apps.is_empty() {
             self.visitor(model).visit_all(&visits, prefetches, at, limit);
         } else {
-            visits.iter().for_each(|&i| self.visit(model, i, Some(at), Some(limit)));
+            for &i in &visits {
+                self.visit(model, i, Some(at), Some(limit));
+            }
         }
         self.visits = visits;
         self.visit_starts(model, limit);
@@ -312,7 +314,9 @@ impl BatchScheduler {
                 visit();
             }
         });
-        others.iter_mut().for_each(|other| outbox.append(other));
+        for other in others {
+            outbox.append(other);
+        }
     }
 
     /// Visits any flows, one by one.
@@ -361,7 +365,9 @@ impl BatchScheduler {
         self.landings.distribute(&mut model.network, &self.stages, at);
         self.choose(at);
         let visits = std::mem::take(&mut self.visits);
-        visits.iter().for_each(|&i| self.visit(model, i, Some(at), None));
+        for &i in &visits {
+            self.visit(model, i, Some(at), None);
+        }
         self.visits = visits;
     }
 
