@@ -145,8 +145,7 @@ def simulate(
         capture: a file to which the packets at the senders go, as pcapng.
         qlog: an existing folder, in which each flow's sender gets a qlog file.
         own_in_flight: packets that the flows of ``own`` may have in flight together; more is an error of one of them.
-        threads: how many threads work at it at most; one where ``own`` has classes. The bits are the same for any
-            number.
+        threads: most threads that work at it; one where ``own`` has classes. The bits are the same for any number.
 
     Returns:
         The figures (JSON), and rows as raw memory by their kind: ``samples``, ``links``, ``events``, ``completions``,

@@ -59,9 +59,9 @@ const PIPE: u32 = CAUSE + 4 + LINK;
 const CAUSE: u32 = 21;
 /// Bits of a link's number in the cause of an ACK.
 const LINK: u32 = 9;
-/// Keys have room for so many links and pipes.
+/// Most links that keys have room for.
 pub const KEYED_LINKS: usize = 1 << LINK;
-/// See [`KEYED_LINKS`].
+/// Most pipes that keys have room for.
 pub const KEYED_PIPES: usize = 1 << (CLASS - PIPE);
 
 impl Event {
@@ -111,7 +111,8 @@ impl Event {
     }
 }
 
-/// Key of an ACK that leaves a pipe: those of one pipe go by cause, then by index of the packet or flow that caused them.
+/// Key of an ACK that leaves a pipe: those of one pipe go by cause, then by index of the packet or flow that caused
+/// them.
 #[inline]
 pub const fn ack_key(pipe: u32, cause: u16, index: u32) -> u64 {
     Event::Pipe(pipe).key() | (cause as u64) << CAUSE | index as u64

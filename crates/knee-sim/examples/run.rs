@@ -1,6 +1,7 @@
 //! Runs a specification in JSON from a file and prints what came out, without Python:
-//! `cargo run --release -p knee-sim --example run -- spec.json [samples.csv]`, with as many threads as the
-//! environment variable `THREADS` says. Without a second file, the time series is spooled to one that is thrown away, as `knee` does it with a run's folder.
+//! `cargo run --release -p knee-sim --example run -- spec.json [samples.csv]`, on as many threads as the environment
+//! variable `THREADS` says. Without a second file, the time series is spooled to one that is thrown away, as `knee`
+//! does it with the folder of a run.
 
 use knee_sim::{Simulation, Spec};
 use mimalloc::MiMalloc;

@@ -104,7 +104,7 @@ impl Simulation {
     }
 
     /// Lets up to `most` threads work where time passes in batches and each has enough flows. The bits are the same for
-    /// any number. Must be called before the first step. Gives how many there will be.
+    /// any number. Must be called before the first step. Gives the number of threads.
     pub fn threads(&mut self, most: usize) -> usize {
         self.threads_for(most, VISITS_PER_THREAD)
     }

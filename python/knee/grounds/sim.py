@@ -188,7 +188,7 @@ def simulate(
 
 def _threads(scenario: Scenario) -> int:
     """How many threads may work at a run: by default one for each processor, or one where other runs share them."""
-    if isinstance(scenario.run.threads, int):
+    if scenario.run.threads is not None:
         return scenario.run.threads
     # Studies run scenarios side by side in threads of their own.
     alone = threading.current_thread() is threading.main_thread()

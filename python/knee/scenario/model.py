@@ -61,7 +61,10 @@ def _kernel_number(asked: object) -> object:
 
 
 def _threads(asked: object) -> object:
-    if asked != "auto" and (not isinstance(asked, int) or isinstance(asked, bool) or not 1 <= asked <= MOST_THREADS):
+    """A number of threads; None for "auto"."""
+    if asked is None or asked == "auto":
+        return None
+    if not isinstance(asked, int) or isinstance(asked, bool) or not 1 <= asked <= MOST_THREADS:
         raise Refused(
             f"{units.shown(str(asked))} is not a number of threads", f'expected 1 to {MOST_THREADS}, or "auto"'
         )
@@ -415,8 +418,8 @@ class Run(Table):
     kernel: Annotated[str, BeforeValidator(_kernel_number)] | None = Field(
         None, description='the number of a kernel of the ground uml, such as "7.2"; default: the one built last'
     )
-    threads: Annotated[int | str, BeforeValidator(_threads)] = Field(
-        "auto", description='a number of threads, 1 to 1024, or "auto"'
+    threads: Annotated[int | None, BeforeValidator(_threads)] = Field(
+        None, description='a number of threads, 1 to 1024, or "auto"; default: "auto"'
     )
 
 

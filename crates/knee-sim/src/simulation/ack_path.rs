@@ -101,7 +101,7 @@ impl AckPath {
         Some(*next)
     }
 
-    /// An ACK leaves now, sent for a cause ([`knee_net::events::Event::cause`]) and, among those of that, with an index.
+    /// An ACK leaves now, sent for a cause ([`knee_net::events::Event::cause`]), with its index among those of that.
     #[inline]
     pub(super) fn push(&mut self, ack: &Packet, At { now, path }: At<'_>, (cause, index): (u16, u32)) {
         let Packet { payload, flags, .. } = *ack;

@@ -1,7 +1,7 @@
 //! Applications and their connections, which come and go: what they open, and the paths that carry it.
 //!
-//! Paths are numbered: the first ones belong to the scenario's flows, those behind them to halves of connections. A half
-//! carries data in one direction, as a bulk flow does; a connection has one where its application only sends,
+//! Paths are numbered: the first ones belong to the scenario's flows, those behind them to halves of connections. A
+//! half carries data in one direction, as a bulk flow does; a connection has one where its application only sends,
 //! and two where it is answered. The half with the flow's data takes the flow's path, the other the mirrored one.
 //!
 //! What an exchange goes through: the application asks for it (`calls.rs`); its bytes are written to the half that

@@ -36,7 +36,7 @@ use visits::Visitor;
 const IDLE_FLOWS: u64 = 16;
 /// Looking through this many flows costs as much as a visit.
 const LOOKS: u64 = 64;
-/// Threads pay where each visits so many flows in a batch: starting one takes as long as some 20 visits.
+/// Fewest visits in a batch for which a thread pays: starting one takes as long as some 20 visits.
 pub(super) const VISITS_PER_THREAD: usize = 64;
 
 /// Lets time pass in batches.
@@ -131,8 +131,8 @@ impl BatchScheduler {
         std::mem::take(&mut self.agenda)
     }
 
-    /// Lets threads visit flows, before anything has happened: `most` at the most, of which each visits at least so many
-    /// in a batch, and none applications. Gives how many.
+    /// Lets up to `most` threads visit flows, before anything has happened. Each visits at least `visits` in a batch,
+    /// none of them of applications. Gives the number of threads.
     pub(super) fn divide(&mut self, model: &mut Model, most: usize, visits: usize) -> usize {
         self.visits_per_thread = visits;
         let most = if model.apps.is_empty() { most.min(model.hosts.flows.len() / visits) } else { 1 };
