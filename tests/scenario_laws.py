@@ -201,9 +201,8 @@ def swept(data: Table, result: Result, run: Run) -> Iterator[str]:
     part = work.perform(work.Task(json.dumps(data), data["name"], (assigned,), fingerprint()))
     (row,) = part.runs
     told = {name: row.get(name) for name in result.summary["run"]}
-    # A sweep keeps no events, which tell what shares a queue by its hash.
-    remarks = "\n".join(each for each in result.summary.get("remarks", ()) if " the hash of " not in each) or None
     summary = result.summary
+    remarks = "\n".join(summary.get("remarks", ())) or None
     yield from _differences(
         "a run and a run of a sweep",
         {"the figures of the run": _figures(summary["run"] | {"remarks": remarks})}

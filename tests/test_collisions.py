@@ -28,6 +28,14 @@ def test_flows_with_one_hash_get_a_remark(queues: int) -> None:
         assert shared >= 39
 
 
+def test_rows_of_a_sweep_have_the_remark_of_the_run_alone() -> None:
+    link = BASE["link"] | {"queue_params": {"flows": 64}}  # type: ignore[operator]
+    scenario = BASE | {"link": link}
+    (remark,) = [told for told in knee.run(scenario).summary["remarks"] if " the hash of " in told]
+    (row,) = knee.sweep(scenario, {"seed": [1]}).runs.collect().rows(named=True)
+    assert remark in row["remarks"].split("\n")
+
+
 def test_many_flows_keep_responsiveness_and_the_distributions_of_probes() -> None:
     """From 65 flows and probes on, bulk flows have one distribution together, and nothing vanishes."""
     base = BASE | {"link": {"rate": "100 Mbit/s", "queue": "fq_codel"}, "probes": [{"rtt": "20 ms", "label": "echo"}]}

@@ -98,6 +98,8 @@ class Prepared:
                 target = out or folder
                 raise files.unwritable(target, unwritten, f"{unwritten.filename} in {target}") from unwritten
             result = given.into(result, self.scenario)
+            import polars as pl
+
             from knee.figures import collisions, starved
 
             series = {name: result.samples[name].to_numpy() for name in starved.COLUMNS}
@@ -105,7 +107,8 @@ class Prepared:
                 *marks.warnings(self.scenario, result.summary),
                 *starved.warnings(self.scenario, result.summary, series),
             ]
-            found += collisions.warnings(result.summary, result.events)
+            at_links = result.events.filter((pl.col("event") == collisions.EVENT) & pl.col("link").is_not_null())
+            found += collisions.warnings(result.summary, at_links.select("link", "flow", "value").iter_rows())
             _remark(result, [*remarks(self.scenario), *found])
             if out is not None:
                 build = result.manifest.get("kernel_build")

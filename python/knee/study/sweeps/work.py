@@ -9,7 +9,7 @@ import copy
 import json
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from knee import _core, own
 from knee.errors import InputError, KneeError, RunError, in_a_line
-from knee.figures import starved
+from knee.figures import collisions, starved
 from knee.figures.applications.figures import Tables, concern
-from knee.figures.rows import SAMPLE, from_bytes
+from knee.figures.rows import EVENT, SAMPLE, from_bytes
 from knee.figures.summary import summary
 from knee.grounds import sim
 from knee.results.manifest import fingerprint
@@ -193,6 +193,7 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str,
         *remarks(scenario),
         *marks.warnings(scenario, told),
         *starved.warnings(scenario, told, series),
+        *collisions.warnings(told, _collisions(raw)),
         *sim.remarks(scenario),
     ]
     if not task.series:
@@ -200,6 +201,17 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str,
     names = raw.output["event_names"]
     bytes_ = [raw.tables[name] for name in ("samples", "links", "events")]
     return told, [Series(assigned.run, scenario.labels, [*map(str, raw.ccs)], raw.link_names, names, *bytes_)]
+
+
+def _collisions(raw: sim.Raw) -> Iterator[tuple[str, int, float]]:
+    """The link, the flow and the one whose queue it shares, of each collision."""
+    # Only events that happened have a name.
+    names = raw.output["event_names"]
+    if collisions.EVENT not in names:
+        return
+    happened = from_bytes(raw.tables["events"], EVENT)
+    for row in happened[(happened["event"] == names.index(collisions.EVENT)) & (happened["link"] >= 0)]:
+        yield raw.link_names[row["link"]], int(row["flow"]) + 1, float(row["value"])
 
 
 def _elsewhere(
