@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+import knee
 from browser import DESKTOP, PHONE, Tab, check_layout, look, needs_chromium
+from knee.errors import InputError
 from knee.figures.register import RUN
 from knee.scenario.shipped import PACKAGE, called
 from knee.study import sweeps
@@ -151,6 +153,20 @@ def test_a_click_leads_to_the_run_and_heads_sort(page: Path) -> None:
     assert said.endswith("knee run --from " + str(page.parent) + " 7")
     assert order[:4] == ["5", "6", "7", "8"], "the faster link first"
     assert best
+
+
+@needs_chromium
+def test_no_command_is_shown_that_needs_a_class_which_the_folder_does_not_hold(tmp_path: Path) -> None:
+    class Mine(knee.CongestionControl):
+        """Reno without an increase."""
+
+    base = {"link": {"rate": "10 Mbit/s"}, "flows": [{"cc": Mine, "rtt": "20 ms"}], "duration": "1 s"}
+    knee.sweep(base, {"link.rate": ["5 Mbit/s", "10 Mbit/s"]}, out=tmp_path / "s")
+    probe = "choose(0); return document.getElementById('chosen').textContent;"
+    said = look(tmp_path / "s" / "sweep.html", probe=probe)["probe"]
+    assert said.endswith("With its report: run the scenario itself, since the folder does not hold its class")
+    with pytest.raises(InputError, match="need the Python class"):
+        knee.open_sweep(tmp_path / "s").scenario(1)
 
 
 @needs_chromium

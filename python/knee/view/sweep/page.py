@@ -115,7 +115,8 @@ def _data(sweep: Sweep, points: pl.DataFrame) -> dict[str, object]:
         "means": {name: [rounded(value) for value in points[name]] for name in known},
         "halves": {name: [rounded(value, 3) for value in points[f"{name} half"]] for name in known},
         "styles": [{"colour": colour, "dash": dash, "marker": marker} for colour, dash, marker in many_styles()],
-        "folder": visible(str(sweep.folder)),
+        # A data set does not hold the classes of its runs.
+        "again": None if sweep.definition.own or sweep.about.get("own") else visible(f"knee run --from {sweep.folder}"),
         "saved": (sweep.folder / "runs").is_dir(),
         "heat": VIRIDIS,
     }

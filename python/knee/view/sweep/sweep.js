@@ -271,8 +271,8 @@ function choose(row) {
   const told = data.axes.map(({ key, values }, i) => `${key} = ${values[data.points[i][row]]}`).join(", ");
   const value = data.figures.filter(({ name }) => [at("figure"), at("other")].some((select) => (
     data.figures[Number(select.value)].name === name))).map((each) => `${named(each)}: ${data.means[each.name][row] ?? "none"}`);
-  const code = Object.assign(document.createElement("code"), { textContent: `knee run --from ${data.folder} ${run}` });
-  const parts = [`Run ${run}: ${told}. ${value.join("; ")}. With its report: `, code];
+  const code = Object.assign(document.createElement("code"), { textContent: `${data.again} ${run}` });
+  const parts = [`Run ${run}: ${told}. ${value.join("; ")}. With its report: `, data.again ? code : "run the scenario itself, since the folder does not hold its class"];
   if (data.saved) {
     parts.push("; ", Object.assign(document.createElement("a"), { href: `runs/${run}/summary.json`, textContent: "its figures" }));
   }
