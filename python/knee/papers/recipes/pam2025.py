@@ -38,7 +38,8 @@ OTHERS = {
 NEAR_MBPS = 5.0
 #: Random delay of the hosts.
 JITTER = "200 us"
-_SEEDS = 3
+#: As many as the authors' trials.
+_SEEDS = 10
 
 
 def _queue(name: str, bdp: float) -> dict[str, Any]:
@@ -228,6 +229,6 @@ PAPER = Paper(
     address="https://doi.org/10.1007/978-3-031-85960-1_10",
     about="The published trials of one Prague flow beside one classic flow, run again: four algorithms, nine queues, "
     "five buffers, with the means of ten trials on Linux hosts that the authors published as data. Queues follow their "
-    "tc commands; runs here are means of three seeds, with up to 0.2 ms of random delay as machines have it.",
+    "tc commands; runs here are means of ten seeds, too, with up to 0.2 ms of random delay as machines have it.",
     experiments=[ALL, *(_experiment(other) for other in OTHERS)],
 )
