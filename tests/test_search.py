@@ -485,6 +485,8 @@ def test_a_finding_with_a_class_says_what_runs_it(tmp_path: Path, capsys: pytest
     assert "Halving" in told
     assert "knee run" not in told
     assert "knee.run('FILE') in a Python program" in path.read_text()
+    made.write_page()
+    assert "knee run --from" not in (made.folder / "search.html").read_text()
     assert knee.run(str(path)).summary["links"][0]["queue_delay_mean_ms"] == made.findings[0].values[0]
 
 

@@ -133,7 +133,9 @@ def run(
     place = {pair: 1 + i * seeds for i, pair in enumerate(pairs(names))}
 
     def where(one: str, other: str, _: str) -> page.Place:
-        return page.Place(command=f"knee run --from {shlex.quote(str(out))} {place[one, other]}")
+        return page.Place(
+            command=f"knee run --from {shlex.quote(str(out))} {place[one, other]}" if made.complete else ""
+        )
 
     files.write(out / "matrix.html", page.page(frame, first, out, where, remarks(names, changes)))
     return frame

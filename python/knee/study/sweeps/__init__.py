@@ -117,6 +117,11 @@ class Sweep:
             raise InputError(f"{self.folder} has no run {run}; expected 1 to {len(self.definition)}.")
         return self.definition.point(run)
 
+    @property
+    def complete(self) -> bool:
+        """Whether the folder alone makes its runs again: it does not hold classes written in Python."""
+        return not self.definition.own and not self.about.get("own")
+
     def scenario(self, run: int) -> Scenario:
         """The scenario of a run, which makes the same figures again, bit for bit, with the same program."""
         from knee.scenario.loading import retitled

@@ -141,7 +141,7 @@
       const link = (file, text) => make("a", { href: `${folder}/${file}` }, text);
       this.find(".matrix-run").replaceChildren(...(report ? [link("report.html", "Report of this run"), "; "] : []),
         ...(folder ? [link("scenario.toml", "scenario"), ", ", link("summary.json", "all figures")] : []),
-        ...(report ? [] : [folder ? "; with a report: " : "This run with its report: ", make("code", {}, command)]));
+        ...(report || !command ? [] : [folder ? "; with a report: " : "This run with its report: ", make("code", {}, command)]));
       for (const on of this.root.querySelectorAll(".on")) on.classList.remove("on");
       for (const cell of this.root.querySelectorAll("td[tabindex='0']")) cell.tabIndex = -1;
       for (const cell of this.root.querySelectorAll(`td[data-i="${i}"][data-j="${j}"]`)) {

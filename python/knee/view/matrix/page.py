@@ -39,7 +39,7 @@ class Place:
 
     Attributes:
         folder: of its result, relative to the page; empty where there is none.
-        command: what makes it again; by default a run of the folder's scenario.
+        command: what makes it again; by default a run of the folder's scenario, and nothing without a folder.
     """
 
     folder: str = ""
@@ -127,5 +127,7 @@ def _data(frame: pl.DataFrame, folder: Path, where: Where) -> dict[str, object]:
 def _run(folder: Path, place: Place, first: str, second: str) -> dict[str, str | bool]:
     """A pair's result as the script takes it: its folder, whether that has a report, and what makes one."""
     report = bool(place.folder) and (folder / place.folder / "report.html").is_file()
-    command = place.command or f"knee run {place.folder}/scenario.toml --out {first}--{second}"
+    command = place.command
+    if place.folder and not command:
+        command = f"knee run {place.folder}/scenario.toml --out {first}--{second}"
     return {"folder": place.folder, "report": report, "command": command}

@@ -57,7 +57,7 @@ def page(search: Search) -> str:
         figure=figures.prepared(replace(pictures.chart(search), caption=[_caption(search)])),
         trials=_trials(search),
         rest=max(search.trials.height - MOST_ROWS, 0),
-        folder=str(search.folder),
+        folder=str(search.folder) if search.sweep.complete else "",
         scenario=dumps({**plan.base, "search": _without_empty(plan)}),
     )
 

@@ -116,7 +116,7 @@ def _data(sweep: Sweep, points: pl.DataFrame) -> dict[str, object]:
         "halves": {name: [rounded(value, 3) for value in points[f"{name} half"]] for name in known},
         "styles": [{"colour": colour, "dash": dash, "marker": marker} for colour, dash, marker in many_styles()],
         # A data set does not hold the classes of its runs.
-        "again": None if sweep.definition.own or sweep.about.get("own") else visible(f"knee run --from {sweep.folder}"),
+        "again": visible(f"knee run --from {sweep.folder}") if sweep.complete else None,
         "saved": (sweep.folder / "runs").is_dir(),
         "heat": VIRIDIS,
     }
