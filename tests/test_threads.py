@@ -1,63 +1,68 @@
-"""A run on several threads gives the same bits, and says how many there were."""
+"""What several threads do at once: CPython before 3.13 fails where two of them parse source (cpython, gh-106905)."""
 
 from __future__ import annotations
 
-import json
+import gc
+import sys
 import threading
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import knee
-from knee.errors import ScenarioError
-from knee.scenario import from_dict
-
-#: Enough flows for two threads, in a network that goes in batches.
-MANY = {
-    "name": "many",
-    "duration": "300 ms",
-    "link": {"rate": "1 Gbit/s"},
-    "flows": [{"cc": "cubic", "rtt": "20 ms", "count": 128}],
-}
+from knee import own
+from knee.scenario import expressions
 
 
-def _run(out: Path, threads: int | str | None = None, **other: Any) -> knee.Result:
-    run = {} if threads is None else {"run": {"threads": threads}}
-    return knee.run({**MANY, **run, **other}, out=out, report=False)
+class Mine(knee.CongestionControl):
+    """Reno."""
 
 
-def _bits(result: knee.Result) -> tuple[str, bytes]:
-    summary = {key: value for key, value in result.summary.items() if not key.startswith(("wall", "speed"))}
-    return json.dumps(summary), result.samples.write_csv().encode()
+class _Cycle:
+    """Garbage whose end runs Python, at which the interpreter changes threads."""
+
+    def __init__(self) -> None:
+        self.own = self
+
+    def __del__(self) -> None:
+        sum(range(2000))
 
 
-def test_results_are_the_same_for_any_number_of_threads(tmp_path: Path) -> None:
-    results = {threads: _run(tmp_path / str(threads), threads) for threads in (1, 2, 3)}
-    # Each has 64 flows at least.
-    assert [result.manifest["threads"] for result in results.values()] == [1, 2, 2]
-    assert _bits(results[1]) == _bits(results[2]) == _bits(results[3])
+@pytest.fixture
+def _often() -> Iterator[None]:
+    """Threads change as often as can be, also while a tree is built, where garbage is collected."""
+    interval, threshold = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(1)
+    yield
+    sys.setswitchinterval(interval)
+    gc.set_threshold(*threshold)
 
 
-def test_a_run_beside_others_has_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    assert _run(tmp_path / "alone").manifest["threads"] == 2
-    results: list[knee.Result] = []
-    worker = threading.Thread(target=lambda: results.append(_run(tmp_path / "beside", "auto")))
-    worker.start()
-    worker.join()
-    assert [result.manifest["threads"] for result in results] == [1]
+@pytest.mark.usefixtures("_often")
+@pytest.mark.parametrize(
+    "parse",
+    [
+        lambda number: own.described(own.Named("Mine", Mine))["source_sha256"],
+        lambda number: expressions.parse(" + ".join(["link.rate", *map(str, range(number, number + 60))])),
+    ],
+    ids=["class", "expression"],
+)
+def test_threads_parse_source_beside_each_other(parse: Callable[[int], Any]) -> None:
+    failed = list[Exception]()
 
+    def several(thread: int) -> None:
+        for number in range(150):
+            _Cycle()
+            try:
+                assert parse(150 * thread + number)
+            except Exception as error:
+                failed.append(error)
 
-def test_classes_in_python_run_on_one_thread(tmp_path: Path) -> None:
-    class Fixed(knee.CongestionControl):
-        """Keeps its window."""
-
-    flows = [{"cc": "cubic", "rtt": "20 ms", "count": 128}, {"cc": Fixed, "rtt": "20 ms"}]
-    assert _run(tmp_path / "own", 2, flows=flows).manifest["threads"] == 1
-
-
-@pytest.mark.parametrize("threads", [0, -1, 1025, 1.5, True, "all", "2"])
-def test_a_number_of_threads_that_cannot_be_is_named(threads: object) -> None:
-    with pytest.raises(ScenarioError, match=r"run\.threads: .* is not a number of threads.*1 to 1024, or \"auto\""):
-        from_dict({**MANY, "run": {"threads": threads}})
+    threads = [threading.Thread(target=several, args=(thread,)) for thread in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not failed

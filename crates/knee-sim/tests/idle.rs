@@ -87,9 +87,9 @@ const SLOWER: [(&str, f64); 3] = [
     ("westwood", 5.0),
     // Its backoffs are drawn at random, in slow start too.
     ("cdg", 6.0),
-    // It does not pace, and slow start's own bursts queue for longer than tau0, 20 ms, on a long path: the delay backoff
-    // ends slow start at a fifth of what the path holds, and the first burst is ahead of it. At 75 Mbit/s and 157 ms
-    // it takes 4.7 and 6.7 s; with pacing 3.8 and 3.1.
+    // It does not pace, and slow start's own bursts queue for longer than tau0, 20 ms, on a long path: the delay
+    // backoff ends slow start at a fifth of what the path holds, and the first burst is ahead of it. At 75 Mbit/s and
+    // 157 ms it takes 4.7 and 6.7 s; with pacing 3.8 and 3.1.
     ("daimd", 3.0),
 ];
 
