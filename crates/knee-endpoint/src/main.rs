@@ -92,9 +92,12 @@ fn drop_to(user: u32) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
     set_no_new_privs(true)?;
     set_keep_capabilities(true)?;
-    setgroups(&[])?;
-    setresgid(gid, gid, gid)?;
-    setresuid(uid, uid, uid)?;
+    // In an ordinary user's namespace there is no other user.
+    if Uid::effective() != uid {
+        setgroups(&[])?;
+        setresgid(gid, gid, gid)?;
+        setresuid(uid, uid, uid)?;
+    }
     let (kept, none) = (CapabilitySet::NET_ADMIN, CapabilitySet::empty());
     Ok(set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: none })?)
 }

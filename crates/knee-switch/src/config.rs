@@ -21,9 +21,15 @@ pub struct Config {
     pub capture: Option<PathBuf>,
     /// The folder in which the senders of QUIC flows get qlog files.
     pub qlog: Option<PathBuf>,
+    /// The flow of all packets that have no other flow's port: those of a program. Without it they are dropped.
+    #[serde(default)]
+    pub program: Option<usize>,
+    /// The file, there already, whose one line says now and then how the run goes.
+    #[serde(default)]
+    pub live: Option<PathBuf>,
     /// The process that waits for the outcome; the switch ends with it.
     pub parent: i32,
-    /// User and group to run as once the devices are open.
+    /// User and group to run as once the devices are open; this process's own in a user namespace that has no other.
     pub user: u32,
 }
 

@@ -12,9 +12,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use thiserror::Error;
 use tun_rs::{DeviceBuilder, IDEAL_BATCH_SIZE, SyncDevice, VIRTIO_NET_HDR_LEN};
 
-/// Packets that the kernel keeps for us to read. More than any window of data that comes in one burst.
-const READ_QUEUE: u32 = 50_000;
-
 /// The kernel's largest burst, and the header before it that says how to cut it.
 const BURST: usize = VIRTIO_NET_HDR_LEN + 65_536;
 /// Packets of a burst: 46 of TCP at 1448 bytes each, 128 of UDP (`UDP_MAX_SEGMENTS`).
@@ -62,9 +59,6 @@ impl Device {
             .mtu(1500)
             .offload(true)
             .packet_information(false)
-            .with(|builder| {
-                builder.tx_queue_len(READ_QUEUE);
-            })
             .enable(false)
             .build_sync()
             .map_err(fail("cannot make the device", &side.device))?;

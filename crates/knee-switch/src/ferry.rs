@@ -9,8 +9,14 @@ use knee_core::convert::saturating_i64;
 use knee_core::{Packet, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+/// How often the loop says how it goes, and looks whether an early end is asked for; how long that line is.
+const TELL: Time = Time::from_millis(100);
+const LINE: usize = 160;
 /// How long before a departure the loop stops sleeping: what a machine needs at the most, as a rule, to wake up.
 const AWAKE: Time = Time::from_micros(60);
 /// With real-time priority: for how long the loop may go on without sleep, and how long it sleeps then. Linux would
@@ -19,41 +25,57 @@ const AWAKE: Time = Time::from_micros(60);
 pub(crate) const MAX_BUSY: Time = Time::from_micros(250);
 pub(crate) const FORCED_SLEEP: Time = Time::from_micros(20);
 
-/// Carries packets between two devices until `end`. With `forced_sleeps` it sleeps now and then, however much there is
-/// to do. Returns the packets that a device refused.
-///
-/// # Errors
-/// Where a device is gone.
-pub fn run(
-    network: &mut Network,
-    sides: &mut [Device; 2],
-    clock: Clock,
-    end: Time,
-    late: &mut Late,
-    forced_sleeps: bool,
-) -> io::Result<u64> {
-    let (mut refused, mut slept) = (0, Time::ZERO);
-    loop {
-        let now = clock.now();
-        while network.next() <= now.min(end) {
-            network.step();
+/// Carries packets between two devices.
+pub struct Ferry<'a> {
+    /// The machine's clock.
+    pub clock: Clock,
+    /// Until when.
+    pub end: Time,
+    /// Whether to sleep now and then, however much there is to do.
+    pub forced_sleeps: bool,
+    /// Whether an earlier end is asked for.
+    pub asked: &'a AtomicBool,
+    /// The file that says now and then how the run goes.
+    pub live: Option<File>,
+}
+
+impl Ferry<'_> {
+    /// Carries packets to the end. Returns the packets that a device refused, and when the end was.
+    ///
+    /// # Errors
+    /// Where a device is gone.
+    pub fn run(&mut self, network: &mut Network, sides: &mut [Device; 2], late: &mut Late) -> io::Result<(u64, Time)> {
+        let Self { clock, mut end, .. } = *self;
+        let (mut refused, mut slept, mut told) = (0, Time::ZERO, Time::ZERO);
+        loop {
+            let now = clock.now();
+            if self.asked.load(Relaxed) {
+                end = end.min(now);
+            }
+            while network.next() <= now.min(end) {
+                network.step();
+                refused += hand_out(network, sides, clock, late)?;
+            }
+            if now >= end {
+                return Ok((refused, end));
+            }
+            let mut came = false;
+            for (side, device) in sides.iter_mut().enumerate() {
+                came |= take_in(network, device, side, clock)?;
+            }
             refused += hand_out(network, sides, clock, late)?;
-        }
-        if now >= end {
-            return Ok(refused);
-        }
-        let mut came = false;
-        for (side, device) in sides.iter_mut().enumerate() {
-            came |= take_in(network, device, side, clock)?;
-        }
-        refused += hand_out(network, sides, clock, late)?;
-        let awake = network.next().min(end).saturating_sub(AWAKE);
-        if !came && awake > clock.now() {
-            sleep(&sides.each_ref(), awake.saturating_sub(clock.now()))?;
-            slept = clock.now();
-        } else if forced_sleeps && now > slept + MAX_BUSY {
-            sleep(&[], FORCED_SLEEP)?;
-            slept = clock.now();
+            if let Some(file) = self.live.as_ref().filter(|_| now >= told + TELL) {
+                told = now;
+                file.write_all_at(format!("{:<LINE$}\n", network.live(late)).as_bytes(), 0)?;
+            }
+            let awake = network.next().min(end).min(now + TELL).saturating_sub(AWAKE);
+            if !came && awake > clock.now() {
+                sleep(&sides.each_ref(), awake.saturating_sub(clock.now()))?;
+                slept = clock.now();
+            } else if self.forced_sleeps && now > slept + MAX_BUSY {
+                sleep(&[], FORCED_SLEEP)?;
+                slept = clock.now();
+            }
         }
     }
 }

@@ -30,6 +30,8 @@ pub struct Header {
 
 /// Congestion experienced.
 const CE: u8 = 3;
+/// Bytes of IPv6's header.
+const V6_HEADER: usize = 40;
 
 impl Header {
     /// Reads the headers of a packet; none if it is not a whole, unfragmented TCP segment or UDP datagram over IPv4.
@@ -64,10 +66,35 @@ impl Header {
             _ => None,
         }
     }
+
+    /// Reads the headers of any packet: one that [`Header::read`] does not know counts as a datagram without ports.
+    /// None if it is no whole packet of IPv4 or IPv6 (RFC 8200).
+    pub fn read_any(packet: &[u8]) -> Option<Self> {
+        Self::read(packet).or_else(|| {
+            let (headers, bytes, ecn) = match packet.first()? >> 4 {
+                4 => {
+                    let ip = Ipv4HeaderSlice::from_slice(packet).ok()?;
+                    (ip.slice().len(), usize::from(ip.total_len()), ip.ecn().value())
+                }
+                6 => (V6_HEADER, V6_HEADER + usize::from(be16(packet, 4)?), packet.get(1)? >> 4 & CE),
+                _ => return None,
+            };
+            let payload = index_u32(bytes.checked_sub(headers)?);
+            let other = Self { udp: true, from: 0, to: 0, seq: 0, ack: 0, payload, syn: false, has_ack: false, ecn };
+            (bytes == packet.len()).then_some(other)
+        })
+    }
 }
 
-/// Marks an IPv4 packet CE, and brings its checksum in line (RFC 1624, equation 3).
+/// Marks an IP packet CE. Brings the checksum in line that IPv4 has (RFC 1624, equation 3).
 pub fn mark(packet: &mut [u8]) {
+    if packet.first().is_some_and(|byte| byte >> 4 == 6) {
+        // The traffic class follows the version's four bits.
+        if let Some(byte) = packet.get_mut(1) {
+            *byte |= CE << 4;
+        }
+        return;
+    }
     let (Some(before), Some(sum)) = (be16(packet, 0), be16(packet, 10)) else { return };
     let after = before | u16::from(CE);
     let sum = u32::from(!sum) + u32::from(!before) + u32::from(after);
@@ -139,6 +166,28 @@ mod tests {
         assert_eq!(Header::read(&[]), None);
     }
 
+    #[test]
+    fn any_whole_ip_packet_is_a_datagram_at_least_and_is_marked() {
+        // An echo request with 8 bytes, whose first four would be ports; the same over IPv6.
+        let mut ping = vec![0x45, 2, 0, 28, 0, 1, 0x40, 0, 64, 1, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        ping.extend([8, 0, 0, 0, 0, 1, 0, 1]);
+        let sum = residue(&ping[..20]);
+        ping[10..12].copy_from_slice(&sum.to_be_bytes());
+        let mut ping6 = vec![0x60, 2 << 4, 0, 0, 0, 8, 58, 64];
+        ping6.extend([0; 40]);
+        for mut packet in [ping, ping6] {
+            assert_eq!(Header::read(&packet), None);
+            let told = Header::read_any(&packet).unwrap();
+            assert_eq!((told.udp, told.from, told.to, told.payload, told.ecn), (true, 0, 0, 8, 2));
+            mark(&mut packet);
+            assert_eq!(Header::read_any(&packet).unwrap().ecn, 3);
+            assert!(packet[0] >> 4 == 6 || residue(&packet[..20]) == 0);
+            packet.pop();
+            assert_eq!(Header::read_any(&packet), None);
+        }
+        assert_eq!(Header::read_any(&segment(0, ACK)), Header::read(&segment(0, ACK)));
+    }
+
     proptest! {
         #[test]
         fn a_marked_packet_is_ce_with_a_right_checksum(tos in any::<u8>(), bytes in any::<[u8; 8]>()) {
@@ -155,7 +204,7 @@ mod tests {
 
         #[test]
         fn reading_takes_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-            let _ = Header::read(&bytes);
+            let _ = Header::read_any(&bytes);
         }
     }
 }

@@ -44,6 +44,11 @@ impl Late {
         self.behind += u64::from(late > BEHIND);
     }
 
+    /// Departures so far, and those of them that were more than 1 ms late.
+    pub const fn so_far(&self) -> (u64, u64) {
+        (self.departures, self.behind)
+    }
+
     /// The figures.
     pub fn figures(mut self) -> LateFigures {
         self.all.fold(&self.spread);

@@ -10,15 +10,18 @@ use knee_switch::clock::Clock;
 use knee_switch::config::Config;
 use knee_switch::device::Device;
 use knee_switch::endpoints::{Effort, Endpoints, Sockets};
+use knee_switch::ferry::Ferry;
 use knee_switch::late::Late;
 use knee_switch::network::Network;
 use knee_switch::report::Outcome;
-use knee_switch::{clock, ferry, privileges};
+use knee_switch::{clock, privileges};
 use std::error::Error;
 use std::fs::OpenOptions;
-use std::io::{self, BufRead, Write};
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{JoinHandle, spawn};
 
@@ -33,11 +36,11 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Box<dyn Error>> {
-    let mut lines = io::stdin().lock().lines();
-    let mut line = || lines.next().unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
+    let line = || io::stdin().lines().next().unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
     let config: Config = serde_json::from_str(&line()?)?;
     // The caller has made it: this process is still root's, and would make it wherever a link leads.
     let file = config.capture.as_ref().map(|file| OpenOptions::new().write(true).open(file)).transpose()?;
+    let live = config.live.as_ref().map(|file| OpenOptions::new().write(true).open(file)).transpose()?;
     privileges::open_many_files();
     let idle = IdleThread::start(config.user);
     let priority = privileges::be_prompt();
@@ -57,12 +60,24 @@ fn run() -> Result<(), Box<dyn Error>> {
     let capture = file.map(|file| Capture::new(file, &labels, from_start.start_of_day())).transpose()?;
     let mut network = Network::new(&config.spec, config.port, capture)?;
     network.watch(accounts);
+    network.carry_program(config.program);
+    // A line on standard input asks for an early end.
+    let asked = Arc::new(AtomicBool::new(false));
+    let hear = asked.clone();
+    spawn(move || {
+        if io::stdin().read_line(&mut String::new()).is_ok_and(|bytes| bytes > 0) {
+            hear.store(true, Relaxed);
+        }
+    });
     let mut late = Late::default();
-    let refused = ferry::run(&mut network, &mut sides, from_start, end, &mut late, priority == "fifo")?;
+    let mut ferry = Ferry { clock: from_start, end, forced_sleeps: priority == "fifo", asked: &asked, live };
+    let (refused, end) = ferry.run(&mut network, &mut sides, &mut late)?;
     network.end_capture()?;
     let processor_s = clock::processor().as_secs_f64();
     let outcome = Outcome { late: late.figures(), refused, processor_s, priority };
-    let (output, rows) = network.finish(end, outcome, endpoints.wait());
+    // The endpoints of QUIC flows end at the time of the scenario, and with this process.
+    let effort = if end < Time::from_nanos(config.spec.duration) { None } else { endpoints.wait() };
+    let (output, rows) = network.finish(end, outcome, effort);
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, &output)?;
     out.write_all(b"\n")?;

@@ -6,6 +6,7 @@
 use crate::account::Account;
 use crate::book::Book;
 use crate::header::Header;
+use crate::late::Late;
 use crate::store::Store;
 use knee_capture::Capture;
 use knee_core::convert::{index_u16, index_u32};
@@ -88,6 +89,8 @@ pub struct Network {
     pub strays: u64,
     capture: Option<Capture>,
     port: u16,
+    /// The flow of packets that have no other flow's port.
+    program: Option<usize>,
 }
 
 impl Network {
@@ -128,7 +131,13 @@ impl Network {
             strays: 0,
             capture,
             port,
+            program: None,
         })
+    }
+
+    /// Takes packets that have no flow's port for those of flow `program`, in which any connection may be.
+    pub fn carry_program(&mut self, program: Option<usize>) {
+        self.program = program;
     }
 
     /// Lets the network see the endpoints of QUIC flows, by flow.
@@ -146,7 +155,7 @@ impl Network {
             self.step();
         }
         self.now = now;
-        let header = Header::read(self.accounts.store.bytes(&packet));
+        let header = Header::read_any(self.accounts.store.bytes(&packet));
         let Some((header, flow, ack)) = header.and_then(|header| self.flow_of(side, header)) else {
             self.strays += 1;
             return self.accounts.store.release(&packet);
@@ -169,17 +178,26 @@ impl Network {
     /// The flow of a packet that a side sent, and whether it goes against the flow's data. Ports that the kernel
     /// chooses are none of the flows'.
     fn flow_of(&self, side: usize, header: Header) -> Option<(Header, usize, bool)> {
-        let flow =
-            |port: u16| Some(usize::from(port.wrapping_sub(self.port))).filter(|i| *i < self.accounts.flows.len());
+        let flow = |port: u16| {
+            Some(usize::from(port.wrapping_sub(self.port)))
+                .filter(|i| *i < self.accounts.flows.len() && Some(*i) != self.program)
+        };
         let (to, from) = (flow(header.to), flow(header.from));
-        let i = to.or(from)?;
-        let known = &self.accounts.flows[i];
-        let with_data = known.source == side;
-        (known.udp == header.udp && to.is_some() == (with_data != known.pulls)).then_some((header, i, !with_data))
+        let known = |i: usize| {
+            let known = &self.accounts.flows[i];
+            let with_data = known.source == side;
+            (known.udp == header.udp && to.is_some() == (with_data != known.pulls)).then_some((header, i, !with_data))
+        };
+        let program = |i: usize| (header, i, self.accounts.flows[i].source != side);
+        to.or(from).and_then(known).or_else(|| self.program.map(program))
     }
 
     /// The port that tells the connections of a flow apart.
     fn connection(&self, flow: usize, header: &Header) -> u16 {
+        if self.program == Some(flow) {
+            // The same in both directions, and another one for each port of a program that talks to one server.
+            return header.from ^ header.to;
+        }
         if usize::from(header.to.wrapping_sub(self.port)) == flow { header.from } else { header.to }
     }
 
@@ -223,7 +241,7 @@ impl Network {
         if let Some(capture) = self.capture.as_mut().filter(|_| packet.has(Packet::ACK)) {
             capture.packet(flow, at, self.accounts.store.bytes(packet));
         }
-        if let Some(header) = Header::read(self.accounts.store.bytes(packet)) {
+        if let Some(header) = Header::read_any(self.accounts.store.bytes(packet)) {
             if packet.has(Packet::ACK) {
                 if self.accounts.flows[flow].quic {
                     self.complete_quic(flow);
@@ -240,6 +258,19 @@ impl Network {
             }
         }
         self.accounts.store.release(packet);
+    }
+
+    /// How the run goes, as JSON: time, what the program's flow and all flows have received, what waits in links, and
+    /// how many packets left late.
+    pub fn live(&self, late: &Late) -> String {
+        let received = |book: &Book| book.received.bytes;
+        let program = self.program.map_or(0, |i| received(&self.accounts.books[i]));
+        let all: u64 = self.accounts.books.iter().map(received).sum();
+        let (departures, behind) = late.so_far();
+        let (t, held) = (self.now.as_nanos(), self.accounts.store.held());
+        format!(
+            r#"{{"t":{t},"program":{program},"all":{all},"held":{held},"departures":{departures},"behind":{behind}}}"#
+        )
     }
 
     /// Ends the capture, if there is one.

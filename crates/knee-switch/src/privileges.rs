@@ -1,11 +1,12 @@
 //! What the process may do, and how it is run.
 
 use rustix::process::{
-    Gid, Pid, Resource, Rlimit, Signal, Uid, getppid, getrlimit, set_parent_process_death_signal, setpriority_process,
-    setrlimit,
+    Gid, Pid, Resource, Rlimit, Signal, Uid, geteuid, getppid, getrlimit, set_parent_process_death_signal,
+    setpriority_process, setrlimit,
 };
 use rustix::thread::{
-    set_current_timer_slack, set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+    CapabilitySet, CapabilitySets, set_capabilities, set_current_timer_slack, set_no_new_privs, set_thread_groups,
+    set_thread_res_gid, set_thread_res_uid,
 };
 use std::io;
 use std::num::NonZeroU64;
@@ -44,6 +45,11 @@ fn real_time() -> Result<(), thread_priority::Error> {
 pub fn drop_all(user: u32) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
     set_no_new_privs(true)?;
+    if geteuid() == uid {
+        // In an ordinary user's namespace there is no other user: only the capabilities go.
+        let none = CapabilitySet::empty();
+        return Ok(set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?);
+    }
     set_thread_groups(&[])?;
     set_thread_res_gid(gid, gid, gid)?;
     // With the last user id that is root's go all capabilities.

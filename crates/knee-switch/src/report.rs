@@ -95,7 +95,9 @@ impl Counts for Accounts {
 
     fn on_drop(&mut self, packet: &Packet, _: Time) -> u32 {
         // Data packets have more than headers.
-        if Header::read(self.store.bytes(packet)).is_some_and(|header| header.payload > 0) && !packet.has(Packet::ACK) {
+        if Header::read_any(self.store.bytes(packet)).is_some_and(|header| header.payload > 0)
+            && !packet.has(Packet::ACK)
+        {
             self.books[packet.flow as usize].dropped += 1;
         }
         self.store.release(packet);
