@@ -23,6 +23,7 @@ _INTERRUPTED = 130
 #: the program.
 COMMANDS = {
     "run": Later("knee.cli.run", "run", "Run scenarios and write their results."),
+    "shell": Later("knee.cli.shell", "shell", "Run a program behind a scenario's links, in real time."),
     "list": Later(
         "knee.cli.listing",
         "list_",

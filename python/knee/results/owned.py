@@ -128,23 +128,23 @@ def _remove_namespace(name: str) -> None:
         netns.remove(name)
 
 
-def _inside(place: Path) -> list[int]:
+def inside(place: Path) -> list[int]:
     """The processes in a namespace."""
     number = place.stat().st_ino
-    inside = []
+    found = []
     for process in Path("/proc").glob("[0-9]*/ns/net"):
         with contextlib.suppress(OSError):
             if process.stat().st_ino == number:
-                inside.append(int(process.parts[2]))
-    return inside
+                found.append(int(process.parts[2]))
+    return found
 
 
 def _wait_until_empty(place: Path) -> None:
     """Waits until no process is in a namespace: a run's processes end with it, but not at the same instant."""
     end = time.monotonic() + _PATIENCE_S
-    while inside := _inside(place):
+    while left := inside(place):
         if time.monotonic() > end:
-            which = ", ".join(map(str, inside))
+            which = ", ".join(map(str, left))
             raise RunError(f"The namespace {place.name} is still used by process {which}, which knee did not start")
         time.sleep(0.02)
 

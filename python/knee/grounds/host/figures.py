@@ -41,13 +41,14 @@ class Seen:
     """The measurements of a run.
 
     Attributes:
+        scenario: what ran.
         output: figures per flow and link, in the simulator's form.
         switch: how late packets left, and the switch's processor time.
         quic: how late the endpoints of QUIC flows were, and their processor time; None without such flows.
     """
 
     def __init__(self, scenario: Scenario, sides: list[Told], switch: Told, ends: list[Told]) -> None:
-        self._scenario = scenario
+        self.scenario = scenario
         every = applications.flows(scenario)
         numbers = [number for number, (flow, _) in enumerate(every) if flow.traffic is not None]
         given = [applications.end(*one) for one in ends]
@@ -79,13 +80,13 @@ class Seen:
 
     def tables(self) -> Tables:
         """Completions, delays and distributions."""
-        return tables(self._scenario, self._applications, [], self._link_names())
+        return tables(self.scenario, self._applications, [], self._link_names())
 
     def samples(self) -> pl.DataFrame:
         """``samples.parquet``."""
         # Probes have rows of their own kind.
         out = self._samples[self._samples["flow"] < len(self._flows)].copy()
-        scenario = self._scenario
+        scenario = self.scenario
         # Both kinds have a row per flow and interval, except for flows that were not connected yet.
         key = _key(np.rint(out["t_s"] * 1e9).astype(np.uint64), out["flow"])
         theirs = _key(self._kernel["t_ns"], self._kernel["flow"])

@@ -15,7 +15,7 @@ from tomli_w import dumps
 from knee.errors import RunError
 from knee.figures.summary import summary
 from knee.grounds.ground import Progress
-from knee.grounds.host import plan, refuse
+from knee.grounds.host import inside, plan, refuse
 from knee.grounds.host.figures import Seen
 from knee.grounds.host.lab import lab, switch_program
 from knee.results.manifest import manifest
@@ -25,12 +25,17 @@ from knee.scenario.spec import spec
 from knee.system import abilities, extras
 from knee.system.missing import AS_ROOT, Missing, linux
 
+#: What is lost without root.
+ROOTLESS = (
+    "Without root the switch and the sockets run with ordinary priority, so that packets leave later on a busy machine."
+)
+
 
 class Host:
     """The running kernel, in real time."""
 
     name = "host"
-    about = "the running Linux kernel in network namespaces, in real time; needs root"
+    about = "the running Linux kernel in network namespaces, in real time; as root also with real-time priority"
     captures = True
     logs = frozenset({"quic"})
     real_time = True
@@ -38,14 +43,19 @@ class Host:
     def __init__(self, switch: Path | None = None) -> None:
         #: The switch: by default the one that is installed.
         self.switch = switch or switch_program()
+        #: What else readers of the figures need to know.
+        self.remarks: list[str] = []
 
     def missing(self) -> Sequence[Missing]:
-        """What is missing: root, devices, namespaces, the switch."""
+        """What is missing: devices, namespaces, the switch."""
         lacks = linux()
         if lacks:
             return lacks
         if not abilities.is_root():
-            lacks.append(Missing("not root", f"{AS_ROOT} run ... --ground host"))
+            lacks += [
+                Missing(part.what, f"{part.mend}, or as root: {AS_ROOT} run ... --ground host")
+                for part in inside.missing()
+            ]
         if not Path("/dev/net/tun").exists():
             lacks.append(Missing("no /dev/net/tun", "sudo modprobe tun, or use a kernel with CONFIG_TUN"))
         if not Path("/proc/self/ns/net").exists():
@@ -88,11 +98,14 @@ class Host:
         """Runs a scenario in real time."""
         started = datetime.now(UTC).isoformat(timespec="seconds")
         seen, wall_s = self.measure(scenario, progress, capture, qlog)
+        scenario = seen.scenario
         samples = seen.samples()
         tables = seen.tables()
         figures = summary(scenario, self.name, seen.output, samples, wall_s, tables)
         about = manifest(self.name, scenario.seed, wall_s, seen.output["packets"], started, command)
-        remarks = _remarks(seen.switch, seen.quic)
+        remarks = [*self.remarks, *_remarks(seen.switch, seen.quic)]
+        if not abilities.is_root():
+            remarks.insert(0, ROOTLESS)
         if qlog is not None and any(flow.transport == "tcp" for flow in scenario.flows):
             remarks.append("TCP flows have no qlog files, because their senders are the kernel's.")
         return Result(
@@ -116,12 +129,25 @@ class Host:
     ) -> tuple[Seen, float]:
         """Runs a scenario and returns its measurements and its duration, s."""
         told = spec(scenario)
+        if not abilities.is_root():
+            task = inside.Task(
+                self.switch, told, plan.sides(scenario), plan.ends(scenario), scenario.tcp, scenario.duration
+            )
+            task.capture, task.qlog = capture, qlog
+            begin = time.perf_counter()
+            return self.seen(scenario, inside.run(task, progress)), time.perf_counter() - begin
         with lab(self.switch) as here:
             here.prepare(told, plan.sides(scenario), plan.ends(scenario), scenario.tcp, capture, qlog)
             begin = time.perf_counter()
             side, other, switch, *ends = here.run(scenario.duration, progress)
             wall_s = time.perf_counter() - begin
         return Seen(scenario, [side, other], switch, ends), wall_s
+
+    @staticmethod
+    def seen(scenario: Scenario, done: inside.Outcome) -> Seen:
+        """The measurements of a run in namespaces of its own."""
+        side, other, switch, *ends = done.outcomes
+        return Seen(scenario, [side, other], switch, ends)
 
 
 def _remarks(switch: dict[str, Any], quic: dict[str, Any] | None) -> list[str]:

@@ -35,6 +35,8 @@ PORT = 10_000
 _DEVICE_QUEUE = 50_000
 #: RTAX_FEATURE_ECN (include/uapi/linux/rtnetlink.h).
 _ECN = 1
+#: The largest buffer in tcp_rmem and tcp_wmem, which are of type int.
+_MOST = (1 << 31) - 1
 #: How long the processes may take to report their results, s.
 _GIVE_S = 60.0
 #: From the last process being ready to the start of the run, ns; all of them must hear of the start before it.
@@ -95,8 +97,11 @@ class _Program:
 class Lab:
     """Two namespaces connected by a switch."""
 
-    def __init__(self, owned: Owned, switch: Path) -> None:
+    def __init__(self, owned: Owned | None, switch: Path, *, rootless: bool = False) -> None:
         self._owned = owned
+        self._rootless = rootless
+        #: The namespaces of the sides, as files.
+        self.places: list[str] = []
         self._switch = switch
         self._programs: list[_Program] = []
         self._folder: TemporaryDirectory[str] | None = None
@@ -115,8 +120,24 @@ class Lab:
         )
         program = _Program(name, process)
         self._programs.append(program)
-        self._owned.add(process.pid)
+        if self._owned is not None:
+            self._owned.add(process.pid)
         return program
+
+    def _start_side(self, here: int, side: dict[str, Any]) -> None:
+        """Starts the sockets of a side, which bring their namespace. Root gives it a name; else it goes with them."""
+        # -I and -S: only the standard library, and nothing from the caller's environment.
+        program = self._start("traffic", [sys.executable, "-I", "-S", traffic.__file__])
+        program.wait_for("isolated")
+        if self._owned is None:
+            self.places.append(f"/proc/{program.process.pid}/ns/net")
+        else:
+            from pyroute2 import netns
+
+            name = self._owned.namespaces[here]
+            netns.attach(name, program.process.pid)
+            self.places.append(str(NAMESPACES / name))
+        program.tell(json.dumps(side))
 
     def prepare(
         self,
@@ -126,6 +147,7 @@ class Lab:
         tcp: Tcp,
         capture: Path | None = None,
         qlog: Path | None = None,
+        session: dict[str, Any] | None = None,
     ) -> None:
         """Starts all processes and configures the devices' addresses and routes.
 
@@ -136,21 +158,24 @@ class Lab:
             tcp: settings of namespaces and routes.
             capture: the file to which the switch writes packets, if any.
             qlog: the folder for the qlog files of QUIC flows, if any.
+            session: what the switch is told of a program (``program``, ``live``), its ``side``, from which every way
+                leads through the links, with ``ecn`` or not, and the ``sysctls`` for it.
         """
-        from pyroute2 import netns
-
-        user = privileges.unused_user()
-        places = [str(NAMESPACES / name) for name in self._owned.namespaces]
-        for name, side in zip(self._owned.namespaces, sides, strict=True):
-            # -I and -S: only the standard library, and nothing from the caller's environment.
-            program = self._start("traffic", [sys.executable, "-I", "-S", traffic.__file__])
-            program.wait_for("isolated")
-            netns.attach(name, program.process.pid)
-            sysctls = _sysctls(tcp) | (_sysctls_of_applications([task for _, task in ends]) if ends else {})
-            program.tell(json.dumps(side | {"user": user, "sysctls": sysctls}))
+        rootless = self._rootless
+        user = os.geteuid() if rootless else privileges.unused_user()
+        sysctls = _sysctls(tcp)
+        buffers = [task["buffer"] for _, task in ends]
+        if rootless:
+            buffers += [flow["buffer"] for side in sides for flow in side["send"] + side["receive"]]
+        if buffers:
+            sysctls |= _sysctls_of_buffers(max(buffers))
+        if session is not None:
+            sysctls |= session["sysctls"]
+        for here, side in enumerate(sides):
+            self._start_side(here, side | {"user": user, "sysctls": sysctls, "rootless": rootless})
         told: dict[str, Any] = {
             "spec": spec,
-            "sides": [{"namespace": n, "device": d} for n, d in zip(places, DEVICES, strict=True)],
+            "sides": [{"namespace": n, "device": d} for n, d in zip(self.places, DEVICES, strict=True)],
             "port": PORT,
             "addresses": [f"{NETWORKS[0]}.{1 + side}" for side in range(2)],
             "parent": os.getpid(),
@@ -160,16 +185,19 @@ class Lab:
             files = {"capture": (capture, _capture), "qlog": (qlog, _folder)}
             kept = {name: open_(path, opened) for name, (path, open_) in files.items() if path is not None}
             told |= {name: f"/proc/self/fd/{kept[name]}" if name in kept else None for name in files}
+            if session is not None:
+                told |= {"program": session["program"], "live": session["live"]}
             self._start("switch", [_trusted(self._switch)], [*kept.values()]).tell(json.dumps(told))
         for number, (here, task) in enumerate(ends):
             end = {key: value for key, value in task.items() if key != "buffer"}
-            self._start_end(number, end | {"namespace": places[here], "user": user})
+            self._start_end(number, end | {"namespace": self.places[here], "user": user})
         for program in self._programs:
             program.wait_for("ready")
         # A thread can enter another namespace by itself, so this process stays in its own and nothing is forked.
+        ways = {} if session is None else {session["side"]: session["ecn"]}
         with ThreadPoolExecutor(1) as threads:
             for here in range(2):
-                threads.submit(_configure, self._owned.namespaces[here], here, tcp).result()
+                threads.submit(_configure, self.places[here], here, tcp, ways.get(here)).result()
 
     def _start_end(self, number: int, task: dict[str, Any]) -> None:
         """Starts an end of an application's flow; both ends of a flow share a named pipe."""
@@ -182,20 +210,39 @@ class Lab:
         told.write_text(json.dumps(task | {"control": str(control)}))
         program = self._start("application", [_trusted(applications.program()), str(told)])
         # As the sockets of bulk flows.
-        os.setpriority(os.PRIO_PROCESS, program.process.pid, -20)
+        if not self._rootless:
+            os.setpriority(os.PRIO_PROCESS, program.process.pid, -20)
 
     def run(self, duration_ns: int, look: Callable[[float], None] | None) -> list[tuple[dict[str, Any], bytes]]:
         """Runs, and returns the results of both sides' sockets, of the switch, and of applications' ends."""
-        start = time.monotonic_ns() + _LEAD_NS
-        for program in self._programs:
-            program.tell(str(start))
+        start = self.begin()
         while (now := time.monotonic_ns()) < start + duration_ns:
-            for program in self._programs:
-                if program.process.poll() is not None:
-                    raise program.failure()
+            self.check()
             if look is not None:
                 look(max(0, now - start) / duration_ns)
             time.sleep(max(0.0, min(0.05, (start + duration_ns - now) / 1e9)))
+        return self.outcomes()
+
+    def begin(self) -> int:
+        """Lets all programs begin; gives when they do, on the monotonic clock, ns."""
+        start = time.monotonic_ns() + _LEAD_NS
+        for program in self._programs:
+            program.tell(str(start))
+        return start
+
+    def check(self) -> None:
+        """Fails where a program of the run has ended."""
+        for program in self._programs:
+            if program.process.poll() is not None:
+                raise program.failure()
+
+    def stop(self, at_ns: int) -> None:
+        """Asks sockets and switch, the first three programs, for an end before the scenario's."""
+        for program in self._programs[:3]:
+            program.tell(str(at_ns))
+
+    def outcomes(self) -> list[tuple[dict[str, Any], bytes]]:
+        """The results of both sides' sockets, of the switch, and of applications' ends."""
         return [program.outcome() for program in self._programs]
 
     def end(self) -> None:
@@ -256,9 +303,9 @@ def _sysctls(tcp: Tcp) -> dict[str, int | str]:
     }
 
 
-def _sysctls_of_applications(tasks: list[dict[str, Any]]) -> dict[str, int | str]:
-    """Ports for many connections, and buffers of their sockets; those of bulk flows have sizes of their own."""
-    buffer = 2 * max(task["buffer"] for task in tasks)
+def _sysctls_of_buffers(buffer: int) -> dict[str, int | str]:
+    """Ports for many connections, and buffers of sockets that have no size of their own."""
+    buffer = min(2 * buffer, _MOST)
     return {
         "net/ipv4/tcp_tw_reuse": 1,
         "net/ipv4/ip_local_port_range": "20000 65535",
@@ -267,19 +314,20 @@ def _sysctls_of_applications(tasks: list[dict[str, Any]]) -> dict[str, int | str
     }
 
 
-def _configure(namespace: str, here: int, tcp: Tcp) -> None:
-    """Configures a side's device: addresses, queue and routes to the other side."""
+def _configure(place: str, here: int, tcp: Tcp, way: bool | None = None) -> None:
+    """Configures a side's device: addresses, queue, routes to the other side, and a ``way`` to all others."""
     from pyroute2 import IPRoute, netns
 
-    netns.setns(namespace, flags=0, fork=False)
+    netns.setns(place, flags=0, fork=False)
     with IPRoute() as net:
         (device,) = net.link_lookup(ifname=DEVICES[here])
         for network in NETWORKS:
             net.addr("add", index=device, address=f"{network}.{1 + here}", prefixlen=32)
         net.link("set", index=device, state="up", txqlen=_DEVICE_QUEUE)
         net.tc("add", "pfifo", index=device, handle=0x10000, limit=_DEVICE_QUEUE)
-        for network, features in zip(NETWORKS, (0, _ECN), strict=True):
+        routes = [(f"{network}.{2 - here}/32", ecn) for network, ecn in zip(NETWORKS, (False, True), strict=True)]
+        for target, ecn in [*routes, *([] if way is None else [("default", way)])]:
             metrics = {"initcwnd": tcp.initial_window, "rto_min": tcp.rto_min // 1_000_000}
-            if features:
-                metrics["features"] = features
-            net.route("add", dst=f"{network}.{2 - here}/32", oif=device, scope="link", metrics=metrics)
+            if ecn:
+                metrics["features"] = _ECN
+            net.route("add", dst=target, oif=device, scope="link", metrics=metrics)

@@ -30,6 +30,8 @@ _SO_SNDBUFFORCE, _SO_RCVBUFFORCE, _SO_MAX_PACING_RATE = 32, 33, 47
 _TCP_CC_INFO = 26
 _CLONE_NEWNET = 0x4000_0000
 _PR_SET_NO_NEW_PRIVS = 38
+#: Of capset (include/uapi/linux/capability.h): version 3, this process.
+_CAP_HEADER = struct.pack("Ii", 0x2008_0522, 0)
 #: The greatest rate but one: what paces is then the algorithm's own rate, and not nothing at all.
 _PACED = (1 << 64) - 2
 _CHUNK = 512 * 1024
@@ -77,8 +79,14 @@ def _isolate() -> None:
 
 
 def _drop(user: int) -> None:
-    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+    c = ctypes.CDLL(None, use_errno=True)
+    if c.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "privileges cannot be given up for good")
+    if user == os.geteuid():
+        # In an ordinary user's namespace there is no other user: only the capabilities go.
+        if c.capset(_CAP_HEADER, bytes(24)):
+            raise OSError(ctypes.get_errno(), "capabilities cannot be given up")
+        return
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
@@ -144,13 +152,18 @@ class Side:
         for flow in self.receivers:
             self.poller.register(flow.socket, select.EPOLLIN)
 
+    def _buffer(self, sock: socket.socket, which: int, told: dict[str, Any]) -> None:
+        # Without root the sysctls of the namespace say how large buffers grow.
+        if not self.told["rootless"]:
+            sock.setsockopt(socket.SOL_SOCKET, which, told["buffer"])
+
     def _sender(self, told: dict[str, Any]) -> Flow:
         sock = _socket()
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, told["cc"].encode())
         except OSError as error:
             raise OSError(f"the kernel does not allow {told['cc']} on a socket ({error.strerror})") from None
-        sock.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, told["buffer"])
+        self._buffer(sock, _SO_SNDBUFFORCE, told)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, told["unsent"])
         if told["paced"]:
             sock.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("<Q", _PACED))
@@ -158,7 +171,7 @@ class Side:
 
     def _receiver(self, told: dict[str, Any]) -> Flow:
         sock = _socket()
-        sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, told["buffer"])
+        self._buffer(sock, _SO_RCVBUFFORCE, told)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _CHUNK)
         if told["clamp"]:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, told["clamp"])
@@ -198,9 +211,13 @@ class Side:
             due = min([end, *([plan[0][0]] if plan else []), *([next_poll, next_sample] if self.senders else [])])
             wait = max(0, start + due - time.monotonic_ns()) / 1e9
             for fd, events in self.poller.poll(wait):
-                if fd == control:
+                if fd != control:
+                    self._ready(fd, events)
+                elif not (line := os.read(control, 100)):
                     sys.exit(1)
-                self._ready(fd, events)
+                else:
+                    # An earlier end.
+                    end = min(end, int(line) - start)
         for flow in self.senders:
             self._mark(flow, end)
 
@@ -322,7 +339,8 @@ def main(stdin: BinaryIO, stdout: BinaryIO) -> None:
     for name, value in told["sysctls"].items():
         Path("/proc/sys", name).write_text(str(value))
     # Highest priority among ordinary processes, since a late sender distorts the results.
-    os.setpriority(os.PRIO_PROCESS, 0, -20)
+    if not told["rootless"]:
+        os.setpriority(os.PRIO_PROCESS, 0, -20)
     side = Side(told)
     _drop(told["user"])
     stdout.write(b"ready\n")

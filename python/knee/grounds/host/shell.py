@@ -1,0 +1,186 @@
+"""A program behind a scenario's links: what ``knee shell`` runs, on the ground ``host``.
+
+The program is one more flow of the scenario, the last one, with every packet that has no other flow's port. It has the
+path, the base RTT and the congestion control of the scenario's first flow, or those of the flow whose place it takes.
+All else is :mod:`knee.grounds.host.inside`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from knee import grounds
+from knee.errors import InputError, RunError
+from knee.grounds.host import inside, plan, refuse
+from knee.grounds.host.figures import Seen
+from knee.grounds.host.host import Host
+from knee.grounds.runner import prepare
+from knee.results.result import Result
+from knee.scenario import Scenario, from_dict, load
+from knee.scenario.spec import spec
+
+#: The label of the program's flow where it takes no other's place.
+LABEL = "program"
+#: The share of packets that may leave the switch more than 1 ms late: the 99th percentile is at most 1 ms.
+LATE = 0.01
+#: Keys of a flow that the program's one has too.
+_TAKEN = ("rtt", "path", "direction", "cc", "ecn")
+
+
+def with_program(scenario: Scenario, replace: str | None = None, where: str | None = None) -> Scenario:
+    """The scenario with the program's flow at the end of its flows.
+
+    Args:
+        scenario: the scenario.
+        replace: the label of the flow whose place it takes; None: it comes beside all.
+        where: what errors call the scenario.
+
+    Raises:
+        InputError: there is no such flow.
+    """
+    told = scenario.plain()
+    flows: list[dict[str, Any]] = told["flows"]
+    labels = [label for flow, label in zip(_counted(scenario), scenario.labels, strict=False)]
+    if replace is not None and replace not in labels:
+        known = ", ".join(labels) or "none"
+        raise InputError(f"{where or scenario.name} has no flow {replace!r}; expected one of its labels: {known}.")
+    at = 0 if replace is None else _counted(scenario)[labels.index(replace)]
+    if not flows:
+        raise InputError(f"{where or scenario.name} has no flow; expected one, whose rtt and path the program gets.")
+    like = flows[at]
+    flow = {key: like[key] for key in _TAKEN if like.get(key) is not None}
+    if like.get("transport", "tcp") != "tcp" or flow.get("cc") not in refuse.available():
+        flow["cc"] = "cubic"
+        flow.pop("ecn", None)
+    elif not isinstance(flow.get("ecn", False), bool):
+        flow["ecn"] = True
+    if replace is None:
+        flow["direction"] = "forward"
+    elif like["count"] > 1:
+        like["count"] -= 1
+    else:
+        flows.pop(at)
+    return from_dict(told | {"flows": [*flows, flow | {"label": replace or LABEL}]}, where=where or scenario.name)
+
+
+def _counted(scenario: Scenario) -> list[int]:
+    """The group of each flow."""
+    return [group for group, flow in enumerate(scenario.flows) for _ in range(flow.count)]
+
+
+class Shell(Host):
+    """The ground ``host`` with a program.
+
+    Args:
+        session: the program; its flow is the last one.
+        live: is told, some times a second, how it goes.
+        switch: the switch.
+    """
+
+    def __init__(
+        self, session: inside.Session, live: Callable[[dict[str, Any]], None] | None, switch: Path | None = None
+    ) -> None:
+        super().__init__(switch)
+        self._session, self._live = session, live
+        #: The program's exit code, once it has ended.
+        self.code = 0
+
+    def measure(
+        self, scenario: Scenario, progress: object = None, capture: Path | None = None, qlog: Path | None = None
+    ) -> tuple[Seen, float]:
+        """Runs the program until it ends, or the scenario does."""
+        sides = plan.sides(scenario)
+        for side in sides:
+            for key in ("send", "receive"):
+                side[key] = [socket for socket in side[key] if socket["flow"] != self._session.flow]
+        ends, tcp, duration = plan.ends(scenario), scenario.tcp, scenario.duration
+        task = inside.Task(self.switch, spec(scenario), sides, ends, tcp, duration, capture, qlog, self._session)
+        begin = time.perf_counter()
+        done = inside.run(task, self._live)
+        wall_s = time.perf_counter() - begin
+        self.code, self.remarks = done.code, done.remarks
+        seen = self.seen(scenario.model_copy(update={"duration": done.elapsed}), done)
+        check_late(scenario, seen.switch)
+        return seen, wall_s
+
+
+def check_late(scenario: Scenario, switch: dict[str, Any]) -> None:
+    """Refuses figures of a switch that was late.
+
+    Raises:
+        RunError: more than a hundredth of the packets left it more than 1 ms late.
+    """
+    if switch["behind"] > LATE * switch["departures"]:
+        raise RunError(
+            f"This machine does not carry {scenario.name} in real time: {switch['behind']} of {switch['departures']} "
+            "packets left the switch more than 1 ms late, and at most 1 % may. Nothing was written. Set a lower rate "
+            "(--set link.rate=...), stop other programs, or run it as root, which has real-time priority."
+        )
+
+
+def run(
+    source: str | Path | Scenario,
+    command: Sequence[str],
+    out: Path | None = None,
+    *,
+    changes: Sequence[str] = (),
+    replace: str | None = None,
+    server: Sequence[str] | None = None,
+    sends: bool = False,
+    pasta: bool = True,
+    live: Callable[[dict[str, Any]], None] | None = None,
+    asked: str | None = None,
+    **options: Any,
+) -> tuple[Result, int]:
+    """Runs a program behind a scenario's links; gives the result and the program's exit code.
+
+    Args:
+        source: a scenario, its file or its name.
+        command: the program and its arguments.
+        out: the folder of the result.
+        changes: changes to the scenario, as of ``--set``.
+        replace: the label of the flow whose place the program takes.
+        server: a program for the other side.
+        sends: whether the program is where the data of forward flows come from, not where they go to.
+        pasta: whether ``pasta`` leads outside, where it is installed.
+        live: is told, some times a second, how it goes.
+        asked: the command line, for the manifest.
+        options: as of :func:`knee.grounds.runner.prepare`.
+
+    Raises:
+        InputError: the scenario or a program was refused.
+        RunError: the ground does not work here, or the switch was late.
+    """
+    where = str(source) if isinstance(source, str | Path) else source.name
+    scenario = load(source, changes) if isinstance(source, str | Path) else source
+    for words in (command, server):
+        if words and shutil.which(words[0]) is None:
+            raise InputError(f"There is no program {words[0]!r} to run behind the links; check its name, or PATH.")
+    whole = with_program(scenario, replace, where)
+    flow = whole.flows[-1]
+    session = inside.Session(
+        command=list(command),
+        server=list(server) if server else None,
+        side=0 if sends else 1,
+        flow=len(_counted(whole)) - 1,
+        cc=flow.cc,
+        ecn=bool(flow.ecn),
+        user=(os.geteuid(), os.getegid()),
+        pasta=shutil.which("pasta") if pasta else None,
+    )
+    ground = Shell(session, live)
+    if lacks := inside.missing():
+        what = "; ".join(f"{part.what}: {part.mend}" for part in lacks)
+        raise RunError(f"knee shell does not work here: {what}.")
+    usual = grounds.GROUNDS["host"]
+    grounds.GROUNDS["host"] = ground
+    try:
+        prepared = prepare(whole, "host", out, where=where, **options)
+        return prepared.run(None, asked), ground.code
+    finally:
+        grounds.GROUNDS["host"] = usual
