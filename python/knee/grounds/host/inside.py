@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from knee.errors import KneeError, RunError
-from knee.grounds.host.lab import NETWORKS, Lab
+from knee.grounds.host.lab import PROGRAM_NETWORK, Lab
 from knee.results.owned import inside
 from knee.scenario.model import Tcp
 from knee.system import abilities
@@ -46,7 +46,7 @@ _PATIENCE_S = 2.0
 #: How long pasta and the server may take to be there, s.
 _SETUP_S = 5.0
 #: The address at which pasta answers questions for names.
-_NAMES = "10.201.2.53"
+_NAMES = "10.201.3.53"
 _UNSHARE = ("--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 #: Files that say whether users may make namespaces, with the value that says no, and what allows it.
 _SWITCHES = {
@@ -68,7 +68,7 @@ class Session:
         server: a program for the other side, if any.
         side: the side of the program: 0 where the data of forward flows come from, 1 where they go to.
         flow: the number of its flow.
-        cc: the congestion control of all sockets that select none.
+        cc: the congestion control of its connections, on both sides.
         ecn: whether its connections ask for ECN.
         user: the ids of user and group that the program has.
         pasta: the program that leads outside, if any.
@@ -86,7 +86,7 @@ class Session:
     @property
     def address(self) -> str:
         """The address of the other side."""
-        return f"{NETWORKS[self.ecn]}.{2 - self.side}"
+        return f"{PROGRAM_NETWORK}.{2 - self.side}"
 
 
 @dataclass
@@ -202,24 +202,25 @@ def main(control: int, news: int) -> None:
     """The program inside."""
     # Ctrl-C is the program's; whoever waits outside ends all of this when it wants.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with os.fdopen(control, "rb") as heard, os.fdopen(news, "wb") as out:
-        task: Task = pickle.load(heard)
-        threading.Thread(target=_leave_with, args=(heard,), daemon=True).start()
+    heard, out = os.fdopen(control, "rb"), os.fdopen(news, "wb")
+    task: Task = pickle.load(heard)
+    threading.Thread(target=_leave_with, args=(heard,), daemon=True).start()
 
-        def tell(what: Any) -> None:
-            pickle.dump(what, out)
-            out.flush()
+    def tell(what: Any) -> None:
+        pickle.dump(what, out)
+        out.flush()
 
-        here = Lab(None, task.switch, rootless=task.rootless)
-        try:
-            done: Any = _session(here, task, task.session, tell) if task.session else _plain(here, task, tell)
-        except KneeError as error:
-            done = RunError(str(error))
-        except OSError as error:
-            done = RunError(f"The run failed in its namespaces: {error}.")
-        finally:
-            here.end()
-        tell(done)
+    here = Lab(None, task.switch, rootless=task.rootless)
+    try:
+        done: Any = _session(here, task, task.session, tell) if task.session else _plain(here, task, tell)
+    except KneeError as error:
+        done = RunError(str(error))
+    except Exception as error:
+        # Whoever waits outside says it.
+        done = RunError(f"The run failed in its namespaces ({type(error).__name__}: {error}).")
+    finally:
+        here.end()
+    tell(done)
     # The first process of a process namespace: all others end with it.
     os._exit(0)
 
@@ -243,13 +244,11 @@ def _session(here: Lab, task: Task, session: Session, tell: Callable[[Any], None
     sysctls = {
         # The only group in a user namespace of its own; of root, all.
         "net/ipv4/ping_group_range": "0 0",
-        "net/ipv4/tcp_congestion_control": session.cc,
-        "net/ipv4/tcp_ecn": 1 if session.ecn else 2,
         "net/ipv4/ip_forward": 1,
     }
     remarks: list[str] = []
     with tempfile.NamedTemporaryFile("r", prefix="knee-") as live, contextlib.ExitStack() as started:
-        about = {"program": session.flow, "side": session.side, "ecn": session.ecn}
+        about = {"program": session.flow, "side": session.side, "cc": session.cc, "ecn": session.ecn}
         _prepare(here, task, about | {"live": live.name, "sysctls": sysctls})
         other = here.places[1 - session.side]
         if session.pasta:

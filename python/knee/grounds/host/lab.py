@@ -29,6 +29,8 @@ DEVICES = ("knee-a", "knee-b")
 SIDES = ("a", "b")
 #: Networks; routes to the second one enable ECN.
 NETWORKS = ("10.201.0", "10.201.1")
+#: The network of a program, whose routes have its congestion control, and ECN if it asks for that.
+PROGRAM_NETWORK = "10.201.2"
 #: Port of flow 0 at the receiver of its data.
 PORT = 10_000
 #: Length of a sender's device queue, packets; more than any window.
@@ -158,8 +160,8 @@ class Lab:
             tcp: settings of namespaces and routes.
             capture: the file to which the switch writes packets, if any.
             qlog: the folder for the qlog files of QUIC flows, if any.
-            session: what the switch is told of a program (``program``, ``live``), its ``side``, from which every way
-                leads through the links, with ``ecn`` or not, and the ``sysctls`` for it.
+            session: what the switch is told of a program (``program``, ``live``), the program's ``side``, from which
+                every way leads through the links, its ``cc`` and ``ecn``, and the ``sysctls`` for it.
         """
         rootless = self._rootless
         user = os.geteuid() if rootless else privileges.unused_user()
@@ -194,10 +196,9 @@ class Lab:
         for program in self._programs:
             program.wait_for("ready")
         # A thread can enter another namespace by itself, so this process stays in its own and nothing is forked.
-        ways = {} if session is None else {session["side"]: session["ecn"]}
         with ThreadPoolExecutor(1) as threads:
             for here in range(2):
-                threads.submit(_configure, self.places[here], here, tcp, ways.get(here)).result()
+                threads.submit(_configure, self.places[here], here, tcp, session).result()
 
     def _start_end(self, number: int, task: dict[str, Any]) -> None:
         """Starts an end of an application's flow; both ends of a flow share a named pipe."""
@@ -314,8 +315,8 @@ def _sysctls_of_buffers(buffer: int) -> dict[str, int | str]:
     }
 
 
-def _configure(place: str, here: int, tcp: Tcp, way: bool | None = None) -> None:
-    """Configures a side's device: addresses, queue, routes to the other side, and a ``way`` to all others."""
+def _configure(place: str, here: int, tcp: Tcp, session: dict[str, Any] | None = None) -> None:
+    """Configures a side's device: addresses, queue, and routes to the other side; on a program's side to all others."""
     from pyroute2 import IPRoute, netns
 
     netns.setns(place, flags=0, fork=False)
@@ -325,9 +326,15 @@ def _configure(place: str, here: int, tcp: Tcp, way: bool | None = None) -> None
             net.addr("add", index=device, address=f"{network}.{1 + here}", prefixlen=32)
         net.link("set", index=device, state="up", txqlen=_DEVICE_QUEUE)
         net.tc("add", "pfifo", index=device, handle=0x10000, limit=_DEVICE_QUEUE)
-        routes = [(f"{network}.{2 - here}/32", ecn) for network, ecn in zip(NETWORKS, (False, True), strict=True)]
-        for target, ecn in [*routes, *([] if way is None else [("default", way)])]:
-            metrics = {"initcwnd": tcp.initial_window, "rto_min": tcp.rto_min // 1_000_000}
-            if ecn:
-                metrics["features"] = _ECN
-            net.route("add", dst=target, oif=device, scope="link", metrics=metrics)
+        metrics = {"initcwnd": tcp.initial_window, "rto_min": tcp.rto_min // 1_000_000}
+        for network, features in zip(NETWORKS, ({}, {"features": _ECN}), strict=True):
+            target = f"{network}.{2 - here}/32"
+            net.route("add", dst=target, oif=device, scope="link", metrics=metrics | features)
+        if session is None:
+            return
+        net.addr("add", index=device, address=f"{PROGRAM_NETWORK}.{1 + here}", prefixlen=32)
+        # Of a route every socket takes the algorithm, also one that the kernel restricts.
+        own: dict[str, Any] = metrics | {"cc_algo": session["cc"]} | ({"features": _ECN} if session["ecn"] else {})
+        for target in (f"{PROGRAM_NETWORK}.{2 - here}/32", *(["0.0.0.0/0"] if here == session["side"] else [])):
+            source = f"{PROGRAM_NETWORK}.{1 + here}"
+            net.route("add", dst=target, oif=device, scope="link", prefsrc=source, metrics=own)

@@ -45,7 +45,7 @@ def with_program(scenario: Scenario, replace: str | None = None, where: str | No
     """
     told = scenario.plain()
     flows: list[dict[str, Any]] = told["flows"]
-    labels = [label for flow, label in zip(_counted(scenario), scenario.labels, strict=False)]
+    labels = [label for _, label in zip(_counted(scenario), scenario.labels, strict=False)]
     if replace is not None and replace not in labels:
         known = ", ".join(labels) or "none"
         raise InputError(f"{where or scenario.name} has no flow {replace!r}; expected one of its labels: {known}.")
@@ -65,7 +65,9 @@ def with_program(scenario: Scenario, replace: str | None = None, where: str | No
         like["count"] -= 1
     else:
         flows.pop(at)
-    return from_dict(told | {"flows": [*flows, flow | {"label": replace or LABEL}]}, where=where or scenario.name)
+    # A label of its own stays, since changes may name it.
+    label = replace if replace is not None and replace == like.get("label") and like not in flows else LABEL
+    return from_dict(told | {"flows": [*flows, flow | {"label": label}]}, where=where or scenario.name)
 
 
 def _counted(scenario: Scenario) -> list[int]:
