@@ -117,7 +117,7 @@ def _summary(folder: Path) -> dict[str, Any]:
     return told
 
 
-_ALONE = ("--no-report", "--out", "out", "--no-outside", "--replace", "flow 1")
+_ALONE = ("--no-report", "--out", "out", "--no-outside", "--instead-of", "flow 1")
 
 
 @as_user
@@ -163,7 +163,7 @@ def test_a_program_has_the_links_the_users_id_and_no_rights(home: Path) -> None:
 def test_ping_has_the_base_rtt_and_waits_behind_the_scenarios_flows(home: Path) -> None:
     echo = ("ping", "-q", "-c", "20", "-i", "0.2", "10.201.2.1")
     rtts = {}
-    for name, where in (("idle", ("--replace", "flow 1")), ("loaded", ())):
+    for name, where in (("idle", ("--instead-of", "flow 1")), ("loaded", ())):
         words = ("shell", _file(home), "--no-report", "--out", "out", "--no-outside", *where, "--", *echo)
         done = ordinary_user.session(home, *words)
         assert done.returncode == 0, done.stderr

@@ -34,10 +34,11 @@ def shell(
         list[str] | None, typer.Argument(metavar="COMMAND", help="The program, after --; default: your shell.")
     ] = None,
     changes: options.Set = None,
-    replace: Annotated[
+    instead_of: Annotated[
         str | None,
         option(
             options.INPUT,
+            "--instead-of",
             "--replace",
             metavar="LABEL",
             help="Put the program in the place of this flow; default: beside all, with the first one's path and RTT.",
@@ -82,9 +83,13 @@ def shell(
             f"--server {server!r} is no command ({error}); expected words as a shell takes them."
         ) from None
     if out_folder is None:
-        told = [*(changes or ()), *([f"replace={replace}"] if replace else ())]
+        told = [*(changes or ()), *([f"instead_of={instead_of}"] if instead_of else ())]
         out_folder = Path("results") / default(f"{load(scenario, changes or ()).name}-shell", told)
     check_target(out_folder)
+    if outside and shutil.which("pasta") is None:
+        complain(
+            "there is no program pasta (package passt), so the program reaches nothing but the other side, --server."
+        )
     live = Line() if sys.stderr.isatty() else None
     try:
         result, code = sessions.run(
@@ -92,7 +97,7 @@ def shell(
             words,
             out_folder,
             changes=changes or (),
-            replace=replace,
+            replace=instead_of,
             server=serves,
             sends=sends,
             pasta=outside,
@@ -105,9 +110,13 @@ def shell(
             live.end()
     for remark in result.summary.get("remarks", ()):
         complain(remark)
-    tables.show_summary(out(), result.summary)
     what, where = ("report", out_folder / "report.html") if report else ("result", out_folder)
-    out().print(f"The {what}: {where}", soft_wrap=True)
+    if sys.stdout.isatty():
+        tables.show_summary(out(), result.summary)
+        out().print(f"The {what}: {where}", soft_wrap=True)
+    else:
+        # Standard output is the program's, which somebody reads.
+        complain(f"the {what}: {where}")
     return code
 
 
