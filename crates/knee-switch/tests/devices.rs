@@ -7,7 +7,7 @@ use knee_core::Time;
 use knee_switch::clock::{self, Clock};
 use knee_switch::config::Side;
 use knee_switch::device::Device;
-use knee_switch::ferry;
+use knee_switch::ferry::Ferry;
 use knee_switch::late::Late;
 use knee_switch::network::Network;
 use knee_switch::privileges;
@@ -21,6 +21,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
@@ -175,7 +176,10 @@ fn nothing_leaves_before_it_is_due() {
         rtt
     });
     let mut late = Late::default();
-    let refused = ferry::run(&mut network, &mut sides, clock, Time::from_millis(1500), &mut late, false).unwrap();
+    let end = Time::from_millis(1500);
+    let mut ferry = Ferry { clock, end, forced_sleeps: false, asked: &AtomicBool::new(false), live: None };
+    let (refused, ended) = ferry.run(&mut network, &mut sides, &mut late).unwrap();
+    assert_eq!(ended, end);
     let (rtt, got) = (sender.join().unwrap(), receiver.join().unwrap());
     assert!(rtt >= Time::from_millis(20), "{rtt:?}");
     assert!(got == contents, "{} of {BYTES} bytes came", got.len());
@@ -206,7 +210,8 @@ fn the_loop_leaves_to_others_what_linux_would_take() {
     let clock = Clock::new(Clock::new(0).now().as_nanos());
     let end = Time::from_millis(500);
     let before = clock::processor();
-    ferry::run(&mut network, &mut sides, clock, end, &mut Late::default(), true).unwrap();
+    let mut ferry = Ferry { clock, end, forced_sleeps: true, asked: &AtomicBool::new(false), live: None };
+    ferry.run(&mut network, &mut sides, &mut Late::default()).unwrap();
     let share = (clock::processor() - before).as_secs_f64() / end.as_secs_f64();
     assert!(share < 0.95, "{share:.3} of the processor");
     // Otherwise the loop slept for another reason.

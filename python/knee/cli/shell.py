@@ -39,7 +39,6 @@ def shell(
         option(
             options.INPUT,
             "--instead-of",
-            "--replace",
             metavar="LABEL",
             help="Put the program in the place of this flow; default: beside all, with the first one's path and RTT.",
         ),
