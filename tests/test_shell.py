@@ -181,6 +181,9 @@ def test_a_program_that_leaves_processes_behind_is_told_so_and_they_end(home: Pa
     done = ordinary_user.session(home, "shell", _file(home), *_ALONE, *words)
     assert done.returncode == 0, done.stderr
     assert "left 1 of its processes behind" in " ".join(done.stderr.split())
+    # A program that sends nothing is not starved.
+    assert "never connected" not in done.stderr
+    assert _summary(home)["flows"][0]["transport"] == "program"
     assert not _running(mark)
 
 

@@ -44,7 +44,7 @@ def warnings(scenario: Scenario, summary: Mapping[str, Any], samples: Mapping[st
     for figures, (flow, i) in zip(summary["flows"], members, strict=True):
         number = figures["flow"]
         first, behind = np.searchsorted(numbers, [number, number + 1])
-        if first == behind or flow.cc == PROGRAM_CC:
+        if first == behind or PROGRAM_CC in (flow.cc, figures["transport"]):
             continue
         rows = empty[first:behind]
         if flow.traffic is not None:

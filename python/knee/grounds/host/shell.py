@@ -22,6 +22,7 @@ from knee.grounds.host.host import Host
 from knee.grounds.runner import prepare
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict, load
+from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.spec import spec
 from knee.system import abilities
 
@@ -94,6 +95,12 @@ class Shell(Host):
         self._session, self._live = session, live
         #: The program's exit code, once it has ended.
         self.code = 0
+
+    def run(self, scenario: Scenario, *given: Any, **options: Any) -> Result:
+        """As any run; the flow of the program, which may send nothing for as long as it wants, is named so."""
+        result = super().run(scenario, *given, **options)
+        result.summary["flows"][self._session.flow]["transport"] = PROGRAM_CC
+        return result
 
     def measure(
         self, scenario: Scenario, progress: object = None, capture: Path | None = None, qlog: Path | None = None
