@@ -5,88 +5,29 @@
 //! come first, behind them those of connections that applications open ([`apps`](super::apps)).
 
 pub(super) mod datagrams;
+mod flow;
+mod host;
 #[cfg(feature = "quic")]
 pub(super) mod quic;
 pub(super) mod tcp;
 pub(super) mod udp;
 
+pub(super) use flow::Flow;
+pub(super) use host::{At, End, Group, Host, Outbox, StateChange, Visited};
+
 use super::build::OwnMake;
 use datagrams::DatagramFlow;
-use knee_cc::{CaState, Control, Entry, Needs};
-use knee_core::{ConnectionId, Packet, Params, Payload, Received, Time};
-use knee_net::network::FlowPath;
-use knee_net::observe::{FlowCounts, Histogram, Spread, States};
+use flow::EndFigures;
+use knee_cc::{Entry, Needs};
+use knee_core::{ConnectionId, Packet, Params, Payload, Time};
+use knee_net::observe::FlowCounts;
 use knee_net::output::SenderState;
 use knee_qlog::Log;
 use knee_tcp::ends::{EndTimer, TcpEnds};
 use knee_tcp::receiver::{self, FullReply};
-use knee_tcp::sender::{self, AckInfo, Counters, Departure, Sender};
+use knee_tcp::sender::{self, AckInfo, Departure};
 use slab::Slab;
 use udp::UdpFlow;
-
-/// When something happens to an end, and on which path.
-#[derive(Clone, Copy)]
-pub(super) struct At<'a> {
-    pub(super) now: Time,
-    pub(super) path: &'a FlowPath,
-}
-
-/// Takes what ends send and what is to be noted of them.
-pub(super) trait Outbox {
-    /// `count` packets that differ only by their segments leave a sender now.
-    fn data(&mut self, first: Packet, count: u32);
-    /// An ACK leaves a receiver now.
-    fn ack(&mut self, ack: Packet, at: At<'_>);
-    /// The sender of a flow changed its state.
-    fn changed(&mut self, change: StateChange);
-    /// All of a flow's transfer is acknowledged now. Its figures end once all that arrived before has been received.
-    fn completed(&mut self, flow: u32, now: Time);
-}
-
-/// A new state of a flow's sender, for the record.
-#[derive(Clone, Copy)]
-pub(super) struct StateChange {
-    pub(super) at: Time,
-    pub(super) flow: u32,
-    /// The phase or the state of recovery that begins, or `timeout`.
-    pub(super) event: &'static str,
-    /// The window then, packets.
-    pub(super) cwnd: u32,
-}
-
-/// One of the two ends of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// Data leaves it.
-    Sender,
-    /// Data comes to it.
-    Receiver,
-}
-
-impl End {
-    /// The one to which a packet goes.
-    #[inline]
-    pub(super) const fn of(packet: &Packet) -> Self {
-        if packet.has(Packet::ACK) { Self::Sender } else { Self::Receiver }
-    }
-
-    /// Its timers: TCP's, of which ends of flows over UDP have the first.
-    #[inline]
-    pub(super) const fn timers(self) -> [EndTimer; 2] {
-        match self {
-            Self::Sender => [EndTimer::Retransmit, EndTimer::Pace],
-            Self::Receiver => [EndTimer::DelayedAck, EndTimer::CompressedSack],
-        }
-    }
-
-    /// The one that has a timer.
-    pub(super) const fn with(timer: EndTimer) -> Self {
-        match timer {
-            EndTimer::Retransmit | EndTimer::Pace => Self::Sender,
-            EndTimer::DelayedAck | EndTimer::CompressedSack => Self::Receiver,
-        }
-    }
-}
 
 /// The two ends of a path.
 pub(super) enum Ends {
@@ -183,129 +124,6 @@ impl Algorithm {
     pub(super) fn needs(&self) -> Needs {
         self.entry.needs_with(&self.params)
     }
-}
-
-/// What is known of the ends of a path besides their state. The first cache line has what every ACK needs.
-#[repr(C, align(64))]
-pub(super) struct Flow {
-    pub(super) seen_timeouts: u32,
-    pub(super) phase: u8,
-    pub(super) ca: CaState,
-    /// Whether the window of the figures has begun and not ended.
-    pub(super) watched: bool,
-    /// Whether it is an endless stream or one transfer, and not an application's traffic.
-    pub(super) bulk: bool,
-    /// RTT samples of the interval, since they were last folded.
-    pub(super) rtt: Spread,
-    /// Those of the window of the figures; next to `rtt`, since both take each sample.
-    pub(super) rtt_histogram: Histogram,
-    /// Bytes acknowledged with which its transfer is complete; `u64::MAX`: it is, or is endless.
-    pub(super) complete_at: u64,
-    /// When the first SYN left; `Time::MAX`: it has not.
-    pub(super) syn_at: Time,
-    pub(super) dropped: u64,
-    /// Index of its algorithm.
-    pub(super) algorithm: u32,
-    /// Overhead of the first link, counted in throughput.
-    pub(super) overhead: u32,
-}
-
-const _: () = assert!(std::mem::offset_of!(Flow, rtt_histogram) + Histogram::HOT <= 64 && size_of::<Flow>() == 128);
-
-impl Flow {
-    /// A flow that has not begun, under the algorithm of this index.
-    pub(super) fn new(algorithm: u32, overhead: u32, complete_at: u64, rtt_histogram: Histogram) -> Self {
-        Self {
-            seen_timeouts: 0,
-            phase: 0,
-            ca: CaState::Open,
-            watched: false,
-            bulk: false,
-            rtt: Spread::EMPTY,
-            rtt_histogram,
-            complete_at,
-            syn_at: Time::MAX,
-            dropped: 0,
-            algorithm,
-            overhead,
-        }
-    }
-
-    /// Takes the RTT sample of an ACK, if it gave one.
-    #[inline]
-    pub(super) fn book_rtt(&mut self, rtt: Option<Time>) {
-        let Some(rtt) = rtt else { return };
-        self.rtt.add(rtt);
-        if self.watched {
-            self.rtt_histogram.count(rtt);
-        }
-    }
-
-    /// Gives the RTT samples since it was last asked, and adds them to those of the figures if these are being taken.
-    pub(super) fn take_rtts(&mut self) -> Spread {
-        let spread = std::mem::take(&mut self.rtt);
-        if self.watched {
-            self.rtt_histogram.fold(&spread);
-        }
-        spread
-    }
-
-    /// Whether something about its sender is to be put on record.
-    #[inline]
-    fn has_changed(&self, sender: &Sender) -> bool {
-        sender.control.phase != self.phase
-            || sender.state() != self.ca
-            || sender.done() && sender.acked_bytes() == self.complete_at
-    }
-
-    /// Bytes received, with the overhead of the first link.
-    fn received_bytes(&self, received: &Received) -> u64 {
-        received.bytes + u64::from(self.overhead) * received.packets
-    }
-}
-
-/// What the figures say of both ends.
-pub(super) struct EndFigures {
-    /// Data packets that have arrived.
-    received: Received,
-    counters: Counters,
-    /// Payload that has arrived, each byte counted once.
-    delivered_bytes: u64,
-    /// Payload sent at least once.
-    new_bytes: u64,
-    /// Packets sent and not acknowledged.
-    outstanding: u64,
-    cwnd_integral: u128,
-    sender: SenderState,
-}
-
-/// The ends of one path while something happens to them.
-pub(super) struct Host<'a, E> {
-    pub(super) i: u32,
-    pub(super) ends: &'a mut E,
-    flow: &'a mut Flow,
-    /// Of a direction of a connection: that, and the flow to which it belongs.
-    connection: Option<(&'a mut Direction, &'a mut Flow)>,
-    settings: &'a Settings,
-    stores: &'a mut Stores,
-}
-
-/// TCP's ends of paths that can be visited.
-pub(super) trait Visited {
-    /// Those of path `i`, which something happens to.
-    fn tcp(&mut self, i: u32) -> Host<'_, TcpEnds>;
-    /// Those of path `i`, and what else is known of them.
-    fn look(&self, i: u32) -> (&TcpEnds, &Flow);
-}
-
-/// Flows whose paths have numbers in a row, for one thread. None of them runs an application.
-pub(super) struct Group<'a> {
-    /// The number of the first one.
-    pub(super) first: u32,
-    ends: &'a mut [Ends],
-    flows: &'a mut [Flow],
-    settings: &'a Settings,
-    stores: &'a mut Stores,
 }
 
 impl Hosts {
@@ -613,84 +431,6 @@ impl Visited for Hosts {
     #[inline]
     fn look(&self, i: u32) -> (&TcpEnds, &Flow) {
         (self.tcp_ends(i), &self.flows[i as usize])
-    }
-}
-
-impl Visited for Group<'_> {
-    #[inline]
-    fn tcp(&mut self, i: u32) -> Host<'_, TcpEnds> {
-        let k = (i - self.first) as usize;
-        let Self { ends, flows, settings, stores, .. } = self;
-        Host { i, ends: &mut ends[k], flow: &mut flows[k], connection: None, settings, stores }.tcp()
-    }
-
-    #[inline]
-    fn look(&self, i: u32) -> (&TcpEnds, &Flow) {
-        let k = (i - self.first) as usize;
-        let Ends::Tcp(ends) = &self.ends[k] else { no_tcp(i) };
-        (ends, &self.flows[k])
-    }
-}
-
-impl<'a> Host<'a, Ends> {
-    /// The same where TCP speaks over the path.
-    #[inline]
-    fn tcp(self) -> Host<'a, TcpEnds> {
-        let Self { i, ends, flow, connection, settings, stores } = self;
-        let Ends::Tcp(ends) = ends else { no_tcp(i) };
-        Host { i, ends, flow, connection, settings, stores }
-    }
-
-    /// The same of a flow over UDP.
-    fn udp(self) -> Host<'a, UdpFlow> {
-        let Self { i, ends, flow, connection, settings, stores } = self;
-        let Ends::Udp(ends) = ends else { panic!("path {i} is not that of a flow over UDP") };
-        Host { i, ends, flow, connection, settings, stores }
-    }
-}
-
-impl<E> Host<'_, E> {
-    /// Takes an RTT sample for the flow to which the path belongs.
-    #[inline]
-    fn book_rtt(&mut self, rtt: Option<Time>) {
-        match &mut self.connection {
-            None => self.flow.book_rtt(rtt),
-            Some((_, owner)) => owner.book_rtt(rtt),
-        }
-    }
-
-    /// Puts on record which states of the sender are new.
-    fn note_states(&mut self, now: Time, control: &Control, ca: CaState, timeouts: u32, out: &mut impl Outbox) {
-        let (i, flow) = (self.i, &mut *self.flow);
-        let before = States { phase: flow.phase, ca: flow.ca, timeouts: flow.seen_timeouts };
-        let after = States { phase: control.phase, ca, timeouts };
-        (flow.phase, flow.ca, flow.seen_timeouts) = (after.phase, after.ca, after.timeouts);
-        let phases = self.settings.algorithms[flow.algorithm as usize].entry.phases;
-        let log = self.log();
-        for event in after.events_since(before, phases) {
-            // Of connections that come and go there are too many.
-            if self.connection.is_none() {
-                out.changed(StateChange { at: now, flow: i, event, cwnd: control.cwnd });
-            }
-            if let Some(log) = &log {
-                log.state(now, event);
-            }
-        }
-    }
-
-    /// Where the sender's events are logged.
-    fn log(&self) -> Option<Log> {
-        let log = |flow: u32| self.settings.logs.get(flow as usize).cloned().flatten();
-        let Some((Direction { id, .. }, _)) = &self.connection else { return log(self.i) };
-        if id.is_mirrored() { None } else { Some(log(id.flow())?.group(id.number())) }
-    }
-
-    /// All that the flow had to send is acknowledged now.
-    fn complete(&mut self, now: Time, out: &mut impl Outbox) {
-        if self.flow.complete_at != u64::MAX {
-            self.flow.complete_at = u64::MAX;
-            out.completed(self.i, now);
-        }
     }
 }
 
