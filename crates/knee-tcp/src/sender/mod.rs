@@ -38,6 +38,8 @@ mod timers;
 mod tracking;
 mod transmit;
 mod undo;
+#[cfg(test)]
+mod worked;
 
 use crate::ecn::Ecn;
 use crate::timer::{Clock, Timer};
