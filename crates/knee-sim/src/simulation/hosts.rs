@@ -263,15 +263,14 @@ impl Hosts {
         self.ends.first_chunk_mut().expect("there are two")
     }
 
-    /// Both ends of flow `i`, if it goes over UDP.
-    #[inline]
-    pub(super) fn udp(&mut self, i: u32) -> Option<&mut UdpFlow> {
-        if let Ends::Udp(flow) = &mut self.ends[i as usize] { Some(flow) } else { None }
-    }
-
     /// Both ends of flow `i`, if it sends datagrams.
     pub(super) fn datagrams(&mut self, i: u32) -> Option<&mut DatagramFlow> {
-        self.udp(i)?.datagrams()
+        let Ends::Udp(flow) = &mut self.ends[i as usize] else { return None };
+        match &mut **flow {
+            UdpFlow::Datagrams(flow) => Some(flow),
+            #[cfg(feature = "quic")]
+            UdpFlow::Quic(_) => None,
+        }
     }
 
     /// The ends of path `i`, which something happens to.

@@ -28,15 +28,6 @@ macro_rules! either {
 }
 
 impl UdpFlow {
-    /// The flow, if it is one of datagrams.
-    pub(in crate::simulation) const fn datagrams(&mut self) -> Option<&mut DatagramFlow> {
-        match self {
-            Self::Datagrams(flow) => Some(flow),
-            #[cfg(feature = "quic")]
-            Self::Quic(_) => None,
-        }
-    }
-
     /// Packets that left the sender.
     pub(in crate::simulation) const fn sent(&self) -> u64 {
         either!(self, flow => flow.sent())
