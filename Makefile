@@ -73,7 +73,7 @@ test-python: | types
 test-kernel: | test-rust test-python
 endif
 # What builds does so with as many processors as it likes, and not with what this make leaves it.
-unexport MAKEFLAGS
+unexport MAKEFLAGS MFLAGS
 
 lint: lint-rust lint-python
 

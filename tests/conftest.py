@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from sweep_examples import SWEEP, TINY
 
 # The option --affected.
 pytest_plugins = ["affected", "pytester"]
+
+# Under nohup, programs that tests start would not end by it either.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("knee", deadline=None, derandomize=True)
