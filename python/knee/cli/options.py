@@ -62,7 +62,7 @@ Threads = Annotated[
         "--threads",
         metavar="N",
         min=1,
-        help="Threads that work at a run of the simulator; default: one per core. Results are the same for any number.",
+        help="Threads that work at a run of the simulator; default: 1. Results are the same for any number.",
     ),
 ]
 Seeds = Annotated[

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -169,7 +167,7 @@ def simulate(
                 None if capture is None else str(capture),
                 None if qlog is None else str(qlog),
                 memory.own_in_flight(scenario),
-                _threads(scenario),
+                scenario.run.threads or 1,
             )
     except _core.SpecError as error:
         raise ScenarioError(scenario.name, "", "the simulator refused it", str(error).rstrip(".")) from error
@@ -184,15 +182,6 @@ def simulate(
     wall_s = time.perf_counter() - begin
     ccs = [flow.cc if flow.traffic is None else NO_CC for flow in scenario.flows for _ in range(flow.count)]
     return Raw(json.loads(figures), tables, ccs, wall_s)
-
-
-def _threads(scenario: Scenario) -> int:
-    """How many threads may work at a run: by default one for each processor, or one where other runs share them."""
-    if scenario.run.threads is not None:
-        return scenario.run.threads
-    # Studies run scenarios side by side in threads of their own.
-    alone = threading.current_thread() is threading.main_thread()
-    return (os.cpu_count() or 1) if alone else 1
 
 
 #: Controllers whose figures differ from run to run.

@@ -48,8 +48,6 @@ from knee.scenario.registry import Value
 from knee.scenario.traffic import NO_CC, Probe, Traffic, sends_datagrams
 
 FORMAT = 1
-#: Most threads that a scenario may ask for.
-MOST_THREADS = 1024
 
 
 def _kernel_number(asked: object) -> object:
@@ -57,17 +55,6 @@ def _kernel_number(asked: object) -> object:
     if not isinstance(asked, str) or not re.fullmatch(r"\d{1,3}\.\d{1,3}", asked):
         found = f"{units.shown(str(asked))} is not the number of a kernel"
         raise Refused(found, 'expected text with two numbers, such as "7.2"')
-    return asked
-
-
-def _threads(asked: object) -> object:
-    """A number of threads; None for "auto"."""
-    if asked is None or asked == "auto":
-        return None
-    if not isinstance(asked, int) or isinstance(asked, bool) or not 1 <= asked <= MOST_THREADS:
-        raise Refused(
-            f"{units.shown(str(asked))} is not a number of threads", f'expected 1 to {MOST_THREADS}, or "auto"'
-        )
     return asked
 
 
@@ -418,9 +405,7 @@ class Run(Table):
     kernel: Annotated[str, BeforeValidator(_kernel_number)] | None = Field(
         None, description='the number of a kernel of the ground uml, such as "7.2"; default: the one built last'
     )
-    threads: Annotated[int | None, BeforeValidator(_threads)] = Field(
-        None, description='a number of threads, 1 to 1024, or "auto"; default: "auto"'
-    )
+    threads: int | None = Field(None, ge=1, le=1024, description="a number of threads, 1 to 1024; default: one")
 
 
 class Scenario(Table):

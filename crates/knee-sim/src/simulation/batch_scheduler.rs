@@ -36,8 +36,8 @@ use visits::Visitor;
 const IDLE_FLOWS: u64 = 16;
 /// Looking through this many flows costs as much as a visit.
 const LOOKS: u64 = 64;
-/// Fewest visits in a batch for which a thread pays: starting one takes as long as some 20 visits.
-pub(super) const VISITS_PER_THREAD: usize = 64;
+/// Fewest visits in a batch for a thread of their own (docs/performance.md).
+pub(super) const VISITS_PER_THREAD: usize = 1024;
 
 /// Lets time pass in batches.
 pub(super) struct BatchScheduler {
