@@ -67,7 +67,7 @@ pub const KEYED_PIPES: usize = 1 << (CLASS - PIPE);
 impl Event {
     /// Its class, and its place within that.
     const fn class(self) -> (u64, u64) {
-        /// Of what concerns the whole run, one kind after the other.
+        /// Events that concern the whole run, one kind after the other.
         const fn whole_run(kind: u64, i: u32) -> (u64, u64) {
             (1, kind << 32 | i as u64)
         }

@@ -9,16 +9,16 @@ use crate::spec::{ChangeSpec, Spec};
 use knee_core::convert::index_u32;
 use knee_core::{Packet, Time};
 
-/// What is counted at the ends of flows.
+/// Counts and samples of the ends of flows.
 pub trait Counts {
-    /// What flow `i` has counted up to now.
+    /// Counts of flow `i` up to now.
     fn counts(&mut self, i: u32, now: Time) -> FlowCounts;
 
     /// Bytes that flow `i` has received, with the overhead of its first link. Its sender is not asked: it may be ahead
     /// of its receiver.
     fn received_bytes(&self, i: u32) -> u64;
 
-    /// What a sample says of the sender of flow `i`; `None` if nothing is known of it.
+    /// State of the sender of flow `i` for a sample; `None` if nothing is known of it.
     fn sender(&mut self, i: u32, now: Time) -> Option<SenderState>;
 
     /// The RTT samples of flow `i` since this was last called; those of its figures are in [`Counts::rtts`] then.
@@ -44,11 +44,11 @@ pub trait Counts {
 
 /// Takes the figures of a run.
 pub struct Recorder {
-    /// What is recorded.
+    /// Rows and figures so far.
     pub record: Record,
     /// Length of an interval of the time series.
     pub interval: Time,
-    /// What changes during the run.
+    /// Changes during the run.
     pub changes: Vec<ChangeSpec>,
     /// How long flows and links run before their figures begin.
     pub warmup: Time,
@@ -58,8 +58,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// What is to be recorded of a specification, in a run that ends at `end` by the clock of its links; `Time::MAX`:
-    /// they go on.
+    /// A recorder for a specification, in a run that ends at `end` by the clock of its links; `Time::MAX`: they go on.
     pub fn new(spec: &Spec, end: Time) -> Self {
         Self {
             record: Record::new(spec),
@@ -109,7 +108,7 @@ impl Recorder {
             }
             Event::CommonStart => self.record.begin_common(now, |i| ends.received_bytes(index_u32(i))),
             Event::CommonEnd => self.end_common(now, ends),
-            // What packets and ends do is not on the agenda.
+            // The agenda has no packets and no timers of ends.
             _ => {}
         }
     }

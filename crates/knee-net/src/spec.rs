@@ -27,7 +27,7 @@ pub struct Spec {
     pub links: Vec<LinkSpec>,
     /// The flows.
     pub flows: Vec<FlowSpec>,
-    /// What changes during the run.
+    /// Changes during the run.
     #[serde(default)]
     pub changes: Vec<ChangeSpec>,
 }

@@ -74,7 +74,7 @@ pub(super) struct Apps {
     actions: VecDeque<(u32, Action)>,
 }
 
-/// What applications act on.
+/// The parts of a simulation that applications act on.
 pub(super) struct Around<'a, O> {
     pub(super) now: Time,
     pub(super) hosts: &'a mut Hosts,

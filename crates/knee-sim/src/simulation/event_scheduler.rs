@@ -20,13 +20,13 @@ pub(super) struct EventScheduler {
     driver: Driver,
     /// By path.
     alarms: Vec<Alarms>,
-    /// What the host at work has sent.
+    /// Packets and notes of the host at work.
     sent: Sent,
     /// Who sees the packets at the senders.
     taps: Vec<Box<dyn Tap>>,
 }
 
-/// What a host sends at one time.
+/// Packets and notes of a host at one time.
 #[derive(Default)]
 struct Sent {
     data: Vec<Burst>,
@@ -201,7 +201,7 @@ impl EventScheduler {
         }
     }
 
-    /// What sender `i` has sent leaves, and what has become of it is put on record.
+    /// Sends the packets of sender `i`, and puts its changes of state on record.
     #[inline]
     fn send_data(&mut self, model: &mut Model, i: u32) {
         for k in 0..self.sent.data.len() {

@@ -1,4 +1,4 @@
-//! What the recorder observes of hosts and applications.
+//! Counts and samples of hosts and applications for the recorder.
 
 use super::apps::{Action, Apps};
 use super::hosts::Hosts;

@@ -75,7 +75,7 @@ pub(super) struct Hosts {
     group_size: u32,
 }
 
-/// What a specification says of all hosts.
+/// Settings of all hosts.
 pub(super) struct Settings {
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) sender_config: sender::Config,
@@ -87,13 +87,13 @@ pub(super) struct Settings {
     pub(super) scenario_flows: u32,
 }
 
-/// What the hosts of a group keep together.
+/// Stores that the hosts of a group share.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Stores {
     /// ACKs in flight for which a packet has no room: they carry SACK blocks, or acknowledge a part of a segment.
     full_acks: Slab<FullReply>,
-    /// What the sender at work sends.
+    /// Segments that the sender at work sends.
     departures: Vec<Departure>,
     /// SYNs sent less those that have left the network, which no sender counts as data.
     pub(super) syns: i64,
@@ -383,12 +383,12 @@ impl Hosts {
         figures
     }
 
-    /// What a sample says of the sender of path `i`.
+    /// State of the sender of path `i` for a sample.
     pub(super) fn sender_state(&mut self, i: u32, now: Time) -> SenderState {
         self.figures(i, now).sender
     }
 
-    /// What the ends of path `i` have counted.
+    /// Counts of the ends of path `i`.
     pub(super) fn counts(&mut self, i: u32, now: Time) -> FlowCounts {
         let EndFigures { received, counters, delivered_bytes, new_bytes, outstanding, cwnd_integral, .. } =
             self.figures(i, now);

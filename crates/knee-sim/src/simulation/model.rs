@@ -1,4 +1,5 @@
-//! What schedulers let time pass for: the network, the hosts at its ends, applications on these, and what is recorded.
+//! The model that a scheduler moves through time: the network, the hosts at its ends, applications on these, and the
+//! recorder.
 
 use super::apps::{Action, Apps, Around};
 use super::figures::Observed;

@@ -40,7 +40,7 @@ struct Stage {
     next: Vec<u32>,
     /// Whether there is any.
     goes_on: bool,
-    /// What the link does.
+    /// Event of the link.
     event: Event,
     /// The pipe behind the link.
     pipe: Option<u32>,

@@ -232,7 +232,7 @@ impl Apps {
         FlowCounts { at: now, ..counts }
     }
 
-    /// What a flow that runs an application has received, as [`Apps::counts`].
+    /// Bytes that a flow that runs an application has received, as [`Apps::counts`].
     pub(in crate::simulation) fn received_bytes(&self, flow: u32, hosts: &Hosts) -> u64 {
         let connections = self.data_halves(flow).map(|half| hosts.received_bytes(half));
         self.gone(flow).received_bytes + connections.sum::<u64>()

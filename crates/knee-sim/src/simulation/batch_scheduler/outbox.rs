@@ -22,7 +22,7 @@ pub(super) struct BatchOutbox {
     stage: (u32, u64),
     /// The event by which its packets land.
     pub(super) landing: Event,
-    /// What makes the receiver act: [`Event::cause`].
+    /// Cause of the receiver's ACKs: [`Event::cause`].
     pub(super) cause: u16,
     /// Its index among what lands with it, or the flow's.
     pub(super) index: u32,
@@ -83,7 +83,7 @@ impl BatchOutbox {
         }
     }
 
-    /// What is sent takes a path.
+    /// Sends what follows on a path.
     #[inline]
     pub(super) fn take_path(&mut self, path: &FlowPath, stages: &Stages) {
         (self.stage, self.landing) = stages.of_route(path.route);

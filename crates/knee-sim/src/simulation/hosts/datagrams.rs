@@ -309,7 +309,7 @@ impl Host<'_, DatagramFlow> {
         }
     }
 
-    /// What an end has to do by itself may be due.
+    /// Fires a timer of an end if it is due.
     pub(super) fn on_timer(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
         match end {
             End::Sender => self.send(at.now, out),

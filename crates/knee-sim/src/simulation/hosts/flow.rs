@@ -1,4 +1,4 @@
-//! What is known of the ends of a path besides their state, and what the figures say of them.
+//! Records of the ends of a path besides their state, and their figures.
 
 use knee_cc::CaState;
 use knee_core::{Received, Time};
@@ -6,7 +6,7 @@ use knee_net::observe::{Histogram, Spread};
 use knee_net::output::SenderState;
 use knee_tcp::sender::{Counters, Sender};
 
-/// What is known of the ends of a path besides their state. The first cache line has what every ACK needs.
+/// Records of the ends of a path besides their state. Every ACK needs the first cache line.
 #[repr(C, align(64))]
 pub(in crate::simulation) struct Flow {
     pub(in crate::simulation) seen_timeouts: u32,
@@ -90,7 +90,7 @@ impl Flow {
     }
 }
 
-/// What the figures say of both ends.
+/// Figures of both ends.
 pub(in crate::simulation) struct EndFigures {
     /// Data packets that have arrived.
     pub(super) received: Received,

@@ -78,7 +78,7 @@ pub(in crate::simulation) struct Host<'a, E> {
     pub(in crate::simulation) i: u32,
     pub(in crate::simulation) ends: &'a mut E,
     pub(super) flow: &'a mut Flow,
-    /// Of a direction of a connection: that, and the flow to which it belongs.
+    /// The direction of a connection that has the path, if one has, and the flow to which it belongs.
     pub(super) connection: Option<(&'a mut Direction, &'a mut Flow)>,
     pub(super) settings: &'a Settings,
     pub(super) stores: &'a mut Stores,
@@ -161,7 +161,7 @@ impl<E> Host<'_, E> {
         let phases = self.settings.algorithms[flow.algorithm as usize].entry.phases;
         let log = self.log();
         for event in after.events_since(before, phases) {
-            // Of connections that come and go there are too many.
+            // Connections that come and go are too many.
             if self.connection.is_none() {
                 out.changed(StateChange { at: now, flow: i, event, cwnd: control.cwnd });
             }
@@ -171,7 +171,7 @@ impl<E> Host<'_, E> {
         }
     }
 
-    /// Where the sender's events are logged.
+    /// The log of the sender's events.
     pub(super) fn log(&self) -> Option<Log> {
         let log = |flow: u32| self.settings.logs.get(flow as usize).cloned().flatten();
         let Some((Direction { id, .. }, _)) = &self.connection else { return log(self.i) };

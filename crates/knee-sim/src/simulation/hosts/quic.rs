@@ -219,7 +219,7 @@ impl Host<'_, QuicFlow> {
         }
     }
 
-    /// What an end may send leaves: it has begun, a datagram has come to it, or its timer has fired.
+    /// Sends what an end may send: it has begun, a datagram has come to it, or its timer has fired.
     fn transmit(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
         let (i, flow) = (self.i, &mut *self.ends);
         match end {

@@ -1,4 +1,4 @@
-//! What TCP's receivers and senders do when a packet, an ACK or a timer comes, whichever scheduler brings it.
+//! TCP's receivers and senders: their answers to packets, ACKs and timers, whichever scheduler brings them.
 
 use super::{Algorithm, At, Direction, End, EndFigures, Host, Outbox};
 use crate::simulation::build::OwnMake;
@@ -237,13 +237,13 @@ impl Host<'_, TcpEnds> {
         end
     }
 
-    /// What follows a timer and all else that is rare.
+    /// Follows a timer and all else that is rare.
     #[inline(never)]
     fn after_other(&mut self, now: Time, out: &mut impl Outbox) {
         self.after_sender(now, out);
     }
 
-    /// What follows every call of a sender: its packets leave, its changes of state are noted.
+    /// Follows every call of a sender: its packets leave, its changes of state are noted.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with nearly every ACK")]
     fn after_sender(&mut self, now: Time, out: &mut impl Outbox) {
@@ -286,7 +286,7 @@ impl Host<'_, TcpEnds> {
     }
 }
 
-/// What the figures say of TCP's ends now.
+/// Figures of TCP's ends now.
 pub(super) fn figures(ends: &mut TcpEnds, now: Time) -> EndFigures {
     let TcpEnds { sender, receiver } = ends;
     if sender.established() {

@@ -38,7 +38,7 @@ impl UdpFlow {
         either!(self, flow => flow.received())
     }
 
-    /// What the figures say now.
+    /// Figures up to now.
     pub(super) fn figures(&mut self, now: Time) -> EndFigures {
         either!(self, flow => flow.figures(now))
     }
@@ -78,7 +78,7 @@ impl Host<'_, UdpFlow> {
         at_either!(self, host => host.on_packet(at, packet, out));
     }
 
-    /// What an end has to do by itself may be due.
+    /// Fires a timer of an end if it is due.
     pub(super) fn on_timer(self, end: End, at: At<'_>, out: &mut impl Outbox) {
         at_either!(self, host => host.on_timer(end, at, out));
     }
