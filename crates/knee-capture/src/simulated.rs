@@ -107,7 +107,7 @@ impl Tap for Simulated {
     fn received(&mut self, at: Time, id: ConnectionId, packet: &Packet, ack: Option<&AckInfo>) {
         let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(ack) = ack else { return inside.write(at, id, packet, &datagram_headers(id, packet)) };
-        let left = low_u32(packet.arrived.as_nanos() / 1_000_000);
+        let left = low_u32(packet.at.as_nanos() / 1_000_000);
         let stream = inside.connection(id).stream(id);
         (stream.echo, stream.acked) = (left, stream.acked.max(ack.seq));
         let headers = inside.headers(id, packet, (ack.seq, ack.part), [left, ack.tsecr], ack.blocks);

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     const DATA: Packet = Packet {
-        arrived: crate::Time::ZERO,
+        at: crate::Time::ZERO,
         payload: crate::Payload::Stored(0),
         flow: 7,
         queued: 0,

@@ -76,12 +76,11 @@ impl Arrivals {
         self.sorted.clear();
     }
 
-    /// Adds a burst that arrives less than 2^32 ns after the beginning, at the time that its first packet says as
-    /// `arrived`. Of what arrives at one time, a lower `tie_break` goes first; `first`: before a packet that leaves the
-    /// link then.
+    /// Adds a burst that arrives at its first packet's `at`, less than 2^32 ns after the beginning. Of what arrives at one
+    /// time, a lower `tie_break` goes first; `first`: before a packet that leaves the link then.
     #[inline]
     pub fn push(&mut self, burst: Burst, tie_break: u64, first: bool) {
-        self.tie_breaks.push((Key::new(burst.first.arrived - self.from, first, self.bursts.len()), tie_break));
+        self.tie_breaks.push((Key::new(burst.first.at - self.from, first, self.bursts.len()), tie_break));
         self.bursts.push(burst);
     }
 
@@ -199,7 +198,7 @@ mod tests {
         let mut arrivals = Arrivals::default();
         arrivals.clear(Time::ZERO);
         for (seq, tie_break) in [(0, 9), (1, 9), (2, 10)] {
-            let first = Packet { payload: Payload::segment(seq), arrived: Time::from_nanos(5), ..Packet::default() };
+            let first = Packet { payload: Payload::segment(seq), at: Time::from_nanos(5), ..Packet::default() };
             arrivals.push(Burst { first, count: 1 }, tie_break, false);
         }
         arrivals.sort(Time::from_nanos(10));
@@ -225,7 +224,7 @@ mod tests {
             for count in [things.len() / 2, things.len()] {
                 arrivals.clear(Time::from_nanos(from));
                 for (i, (&arrived, &(_, tie_break))) in times.iter().zip(&things).enumerate().take(count) {
-                    let first = Packet { arrived, payload: Payload::segment(i as u64), ..Packet::default() };
+                    let first = Packet { at: arrived, payload: Payload::segment(i as u64), ..Packet::default() };
                     arrivals.push(Burst { first, count: 1 }, tie_break, tie_break < 2);
                 }
                 arrivals.sort(Time::from_nanos(from + span));

@@ -197,10 +197,10 @@ impl Line {
             return self.wait(queue, now);
         }
         let bytes = u64::from(departure.packet.size) + self.overhead;
-        departure.sojourn = now.saturating_sub(departure.packet.arrived);
+        departure.sojourn = now.saturating_sub(departure.packet.at);
         departure.packet.add_queued(departure.sojourn);
-        departure.packet.arrived = now + wire.time_for(bytes);
-        (self.due, self.waiting) = (departure.packet.arrived, false);
+        departure.packet.at = now + wire.time_for(bytes);
+        (self.due, self.waiting) = (departure.packet.at, false);
         if count > 1 {
             self.transmit_run(place, now, count, out);
         }
@@ -216,14 +216,14 @@ impl Line {
         let before = packet.queued.saturating_sub(Packet::queued_units(sojourn));
         let mut begins = now;
         out.departed.extend((1..count).map(|_| {
-            sojourn += packet.arrived - begins;
-            begins = packet.arrived;
+            sojourn += packet.at - begins;
+            begins = packet.at;
             packet = packet.behind(1);
-            packet.arrived += wire.time_for(bytes);
+            packet.at += wire.time_for(bytes);
             packet.queued = before + Packet::queued_units(sojourn);
             Departure { packet, sojourn }
         }));
-        self.due = packet.arrived;
+        self.due = packet.at;
     }
 
     /// Nothing may leave: the queue is empty, or holds its packets back for a while.

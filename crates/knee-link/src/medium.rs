@@ -136,9 +136,9 @@ impl<Q: Queue + ?Sized> Port for Access<'_, Q> {
     fn leave(&mut self, frame: Frame, at: Time) {
         let Frame { mut packet, since, .. } = frame;
         let at = at.max(self.transit.leaving.back().map_or(self.cx.now, |last| last.0));
-        let sojourn = since.saturating_sub(packet.arrived);
+        let sojourn = since.saturating_sub(packet.at);
         packet.add_queued(sojourn);
-        packet.arrived = at;
+        packet.at = at;
         self.transit.held -= 1;
         self.transit.leaving.push_back((at, Departure { packet, sojourn }));
     }

@@ -25,15 +25,12 @@ fn link(server: Server) -> Link {
 }
 
 fn burst(at: Time, seq: u64, count: u32) -> Burst {
-    Burst { first: Packet { arrived: at, payload: Payload::segment(seq), size: 1500, ..Packet::default() }, count }
+    Burst { first: Packet { at, payload: Payload::segment(seq), size: 1500, ..Packet::default() }, count }
 }
 
 /// Segments that left, each with when and how long it was queued.
 fn left(out: &mut Outcome) -> Vec<(u64, Time, Time)> {
-    out.departed
-        .drain(..)
-        .map(|Departure { packet, sojourn }| (packet.payload.seq(), packet.arrived, sojourn))
-        .collect()
+    out.departed.drain(..).map(|Departure { packet, sojourn }| (packet.payload.seq(), packet.at, sojourn)).collect()
 }
 
 /// Lets a link act up to `until`, step by step.
@@ -332,7 +329,7 @@ proptest! {
             let mut arriving = Vec::new();
             for (after, count, flow, size, first) in bursts {
                 let at = from + STEP * after;
-                let packet = Packet { arrived: at, payload: Payload::segment(seq), flow, size, flags: Packet::ECT, ..Packet::default() };
+                let packet = Packet { at, payload: Payload::segment(seq), flow, size, flags: Packet::ECT, ..Packet::default() };
                 arriving.push((at, Burst { first: packet, count }, first && kind > 1));
                 seq += u64::from(count);
             }

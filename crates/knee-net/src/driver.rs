@@ -172,7 +172,7 @@ impl Driver {
     /// `count` packets like `first` arrive at a link now.
     #[inline]
     fn arrive(&mut self, network: &mut Network, i: u32, mut first: Packet, count: u32, now: Time) {
-        first.arrived = now;
+        first.at = now;
         let direction = &mut network.links[i as usize];
         let before = direction.link.due();
         direction.link.arrive(&Burst { first, count }, now, &mut direction.outcome);

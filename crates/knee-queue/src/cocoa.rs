@@ -316,7 +316,7 @@ impl BufferRule for Cocoa {
     fn depart(&mut self, flow: &mut FlowState, held: u32, packet: &Packet, now: Time) {
         flow.interval.sent += 1;
         flow.interval.least = Some(flow.interval.least.map_or(held, |least| least.min(held)));
-        flow.sojourn = now - packet.arrived;
+        flow.sojourn = now - packet.at;
         if held == 0 {
             flow.idle_since = Some(now);
         }

@@ -110,7 +110,7 @@ fn depart(cocoa: &mut Cocoa, twins: &mut Twins, now: Time) {
     }
     let arrived = twins.held.remove(0);
     let held = twins.held.len() as u32;
-    let packet = Packet { arrived, payload: Payload::segment(0), flow: 0, queued: 0, size: 1500, flags: 0, hop: 0 };
+    let packet = Packet { at: arrived, payload: Payload::segment(0), flow: 0, queued: 0, size: 1500, flags: 0, hop: 0 };
     cocoa.depart(&mut twins.rust, held, &packet, now);
     c::cocoa_on_departure(&mut twins.module, held, now.as_nanos(), (now - arrived).as_nanos());
 }

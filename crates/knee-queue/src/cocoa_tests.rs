@@ -21,7 +21,7 @@ impl Bench {
     fn come_to(&mut self, flow: u32, ms: u64, n: usize) -> usize {
         self.cx.now = Time::from_millis(ms);
         let arrived = self.cx.now;
-        let packet = Packet { arrived, flow, ..FULL };
+        let packet = Packet { at: arrived, flow, ..FULL };
         (0..n).filter(|_| self.q.enqueue(packet, &mut self.cx) == Verdict::Queued).count()
     }
 
@@ -87,7 +87,7 @@ fn after_the_guard_interval_the_standing_queue_goes_from_buffer_and_tail() {
     bench.cx.dropped.clear();
     assert_eq!(bench.come(30, 1), 0);
     assert_eq!((bench.noted("reduce"), bench.noted("buffer")), (vec![2.0], vec![4.0, 2.0]));
-    let came: Vec<_> = bench.cx.dropped.iter().map(|p| p.arrived.as_millis()).collect();
+    let came: Vec<_> = bench.cx.dropped.iter().map(|p| p.at.as_millis()).collect();
     assert_eq!(came, [16, 16, 30], "the two last ones and the one that came");
     assert_eq!(bench.q.backlog().packets, 2);
     // LI = 30 - 10 ms, the next GI 1.25 of it.

@@ -86,7 +86,7 @@ mod tests {
     use knee_core::{Payload, Rate, Rng, Time, Value};
 
     fn packet(seq: u64, arrived: Time, flags: u8) -> Packet {
-        Packet { arrived, payload: Payload::segment(seq), flags, ..FULL }
+        Packet { at: arrived, payload: Payload::segment(seq), flags, ..FULL }
     }
 
     fn queue(ecn: bool) -> Codel {

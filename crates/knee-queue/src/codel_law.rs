@@ -217,7 +217,7 @@ impl CodelLaw {
             }
             self.enter(state, now);
         }
-        if held && now - codel_time(packet.arrived) > self.ce_threshold && self.selects(packet) {
+        if held && now - codel_time(packet.at) > self.ce_threshold && self.selects(packet) {
             cx.mark(packet);
         }
         held
@@ -269,7 +269,7 @@ impl CodelLaw {
         //= RFC 8289, 5.6
         //# if (sojourn_time_ < TARGET || bytes() <= maxpacket_) { // went below - stay below for at least INTERVAL
         //# first_above_time_ = 0; }
-        let sojourn = now - codel_time(packet.arrived);
+        let sojourn = now - codel_time(packet.at);
         //= RFC 8289, 4.1
         //# If not, the packet SHOULD NOT be dropped; therefore, CoDel exits the drop state.
         if sojourn < self.target || source.bytes().0 <= self.mtu {

@@ -181,7 +181,7 @@ impl DualPi2 {
     fn make_updates(&mut self, now: Time) {
         //= RFC 9332, A.2
         //# curq = max(cq.time(), lq.time()) % use greatest queuing time
-        let oldest = [&self.l, &self.c].into_iter().filter_map(|q| q.head()).map(|head| head.arrived).min();
+        let oldest = [&self.l, &self.c].into_iter().filter_map(|q| q.head()).map(|head| head.at).min();
         while now >= self.next_update {
             let qdelay = oldest.map_or(Time::ZERO, |at| self.next_update.saturating_sub(at));
             let prob = self.set.next_prob(self.prob, qdelay, self.qdelay_old);
@@ -310,7 +310,7 @@ impl Queue for DualPi2 {
             }
             //= RFC 9332, 2.4 (departs: the step marks what the coupled draw has not)
             //# This suggests p_L = max(p'_L, p_CL), (4)
-            if steps && cx.now - packet.arrived > self.set.params.step_thresh {
+            if steps && cx.now - packet.at > self.set.params.step_thresh {
                 cx.mark(&mut packet);
             }
             self.credit += change;
@@ -345,7 +345,7 @@ mod tests {
     }
 
     fn packet(flags: u8, arrived: Time) -> Packet {
-        Packet { arrived, flags, ..FULL }
+        Packet { at: arrived, flags, ..FULL }
     }
 
     fn ms(ms: u64) -> Time {

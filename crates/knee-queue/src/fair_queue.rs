@@ -287,7 +287,7 @@ impl<R: BufferRule> FairQueue<R> {
                 self.run_empty(i, list, cx.now);
                 continue;
             }
-            if cx.now.saturating_sub(due.max(first.arrived)) > self.settings.ce_threshold {
+            if cx.now.saturating_sub(due.max(first.at)) > self.settings.ce_threshold {
                 cx.mark(first);
             }
             self.flows.fetch_behind(i, &self.pool);

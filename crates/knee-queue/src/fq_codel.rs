@@ -376,7 +376,7 @@ mod tests {
     use knee_core::{Payload, Time, Value};
 
     fn packet(flow: u32, seq: u64, at: Time) -> Packet {
-        Packet { arrived: at, payload: Payload::segment(seq), flow, ..FULL }
+        Packet { at, payload: Payload::segment(seq), flow, ..FULL }
     }
 
     fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> FqCodel {

@@ -252,7 +252,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn packet(flow: u32, seq: u64, at: Time) -> Packet {
-        Packet { arrived: at, payload: Payload::segment(seq), flow, ..FULL }
+        Packet { at, payload: Payload::segment(seq), flow, ..FULL }
     }
 
     fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> FqPie {

@@ -244,8 +244,7 @@ impl Bench {
         // TCP's pure ACKs are not ECN-capable (RFC 3168, Section 6.1.4).
         let (flags, size) = if ack { (Packet::ACK, 52) } else { (codepoint, size) };
         let seq = self.packets.len() as u64;
-        let packet =
-            Packet { arrived: self.cx.now, payload: Payload::segment(seq), flow, queued: 0, size, flags, hop: 0 };
+        let packet = Packet { at: self.cx.now, payload: Payload::segment(seq), flow, queued: 0, size, flags, hop: 0 };
         self.packets.push((packet, State::Held));
         self.held.packets += 1;
         self.held.bytes.0 += self.wire_size(&packet);

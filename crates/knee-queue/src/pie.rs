@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn packet(seq: u64, arrived: Time, flags: u8) -> Packet {
-        Packet { arrived, payload: Payload::segment(seq), flags, ..FULL }
+        Packet { at: arrived, payload: Payload::segment(seq), flags, ..FULL }
     }
 
     #[test]

@@ -322,7 +322,7 @@ impl PieLaw {
             //= RFC 8033, 4.3
             //# It may use other techniques for calculating queuing latency, e.g., time-stamp the packets at enqueue,
             //# and use the timestamps to calculate latency during dequeue.
-            state.qdelay = if backlog > 0 { now - ticks(packet.arrived) } else { 0 };
+            state.qdelay = if backlog > 0 { now - ticks(packet.at) } else { 0 };
             let since_last = state.left_at.map_or(0, |at| now - at);
             state.left_at = Some(now);
             since_last

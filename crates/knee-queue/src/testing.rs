@@ -6,7 +6,7 @@ use knee_core::{Packet, Params, Payload, Rate, Rng, Time, Value};
 
 /// A full data packet, not ECN-capable.
 pub(crate) const FULL: Packet =
-    Packet { arrived: Time::ZERO, payload: Payload::segment(0), flow: 0, queued: 0, size: 1500, flags: 0, hop: 0 };
+    Packet { at: Time::ZERO, payload: Payload::segment(0), flow: 0, queued: 0, size: 1500, flags: 0, hop: 0 };
 
 /// The parameters `given` and the defaults of the others.
 pub(crate) fn params<P: for<'a> From<&'a Params>>(entry: &Entry, given: &[(&str, Value)]) -> P {

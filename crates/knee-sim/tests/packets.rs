@@ -143,7 +143,7 @@ impl<'a> Flow<'a> {
         }
         self.sent += 1;
         self.stamps.push(tsval);
-        assert_eq!(packet.arrived, at);
+        assert_eq!(packet.at, at);
         let left = self.spec["bytes"].as_u64().map_or(u64::MAX, |bytes| bytes - seq * u64::from(MSS));
         assert_eq!(u64::from(packet.size), u64::from(MTU - MSS) + left.min(MSS.into()), "segment {seq}");
         // RFC 3168, 6.1.5: retransmissions are not ECN-capable, unless feedback is accurate (RFC 8311, 4.3). 6.1.2: the

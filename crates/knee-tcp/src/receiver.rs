@@ -56,7 +56,7 @@ impl Reply {
     #[inline]
     pub const fn packet(&self, flow: u32, now: Time) -> Packet {
         let payload = Payload::Ack { next: Seq::new(self.seq), tsecr: self.tsecr };
-        Packet { arrived: now, payload, flow, queued: 0, size: ACK_SIZE, flags: self.flags, hop: 0 }
+        Packet { at: now, payload, flow, queued: 0, size: ACK_SIZE, flags: self.flags, hop: 0 }
     }
 }
 

@@ -38,8 +38,7 @@ struct Side {
 
 impl Side {
     fn comes(&mut self) {
-        let packet =
-            Packet { size: 1500, payload: Payload::segment(self.next), arrived: self.now, ..Packet::default() };
+        let packet = Packet { size: 1500, payload: Payload::segment(self.next), at: self.now, ..Packet::default() };
         self.waits.push_back(packet);
         self.next += 1;
     }

@@ -145,7 +145,7 @@ fn an_event_at_the_end_is_left_to_whoever_goes_on() {
     assert!(driver.step(&mut network, ms(1)).is_none());
     assert_eq!(driver.next(), ms(1));
     let Some((at, Step::Arrived(packet))) = driver.step(&mut network, ms(2)) else { panic!("it arrives") };
-    assert_eq!((at, packet.hop, packet.arrived), (ms(1), 1, ms(1)));
+    assert_eq!((at, packet.hop, packet.at), (ms(1), 1, ms(1)));
 }
 
 #[test]

@@ -105,7 +105,7 @@ impl State {
     #[inline]
     pub(super) fn judge(&mut self, set: &Settings, packet: &mut Packet, rng: &mut Rng, cx: &mut Context) -> bool {
         let now = cx.now;
-        let sojourn = now.saturating_sub(packet.arrived);
+        let sojourn = now.saturating_sub(packet.at);
         let above = sojourn > set.target && sojourn > set.mtu_time * 4;
         let due = self.is_due(now);
         let mut late = now > self.drop_next;
@@ -183,7 +183,7 @@ mod tests {
         fn leave(&mut self, us: u64, stay_us: u64, flags: u8) -> bool {
             self.cx.now = Time::from_micros(us);
             let arrived = Time::from_micros(us - stay_us);
-            let mut packet = Packet { arrived, flags, ..FULL };
+            let mut packet = Packet { at: arrived, flags, ..FULL };
             let drop = self.state.judge(&SET, &mut packet, &mut self.rng, &mut self.cx);
             drop || packet.has(Packet::CE)
         }

@@ -8,7 +8,7 @@ fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> Cake {
 }
 
 fn packet(flow: u32, seq: u64, at: Time) -> Packet {
-    Packet { arrived: at, payload: Payload::segment(seq), flow, ..FULL }
+    Packet { at, payload: Payload::segment(seq), flow, ..FULL }
 }
 
 fn fill(q: &mut Cake, flow: u32, n: u64, cx: &mut Context) {

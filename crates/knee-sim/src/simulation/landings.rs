@@ -32,7 +32,7 @@ impl<'a> Landed<'a> {
         let (next, end) = &mut self.ranges[flow];
         let packets = &self.packets[*next as usize..*end as usize];
         let count = match packets.last() {
-            Some(last) if last.arrived > at => packets.partition_point(|packet| packet.arrived <= at),
+            Some(last) if last.at > at => packets.partition_point(|packet| packet.at <= at),
             _ => packets.len(),
         };
         let places = self.places.get(*next as usize..*next as usize + count).unwrap_or_default();
@@ -80,7 +80,7 @@ impl Landings {
         self.counts.extend(stages.links().map(|(link, later)| {
             let departed = &network.links[link].outcome.departed;
             // What does not come from a wire comes after what concerns the whole run.
-            departed.partition_point(|departure| departure.packet.arrived + Time::from_nanos(later.into()) <= until)
+            departed.partition_point(|departure| departure.packet.at + Time::from_nanos(later.into()) <= until)
         }));
         let count = self.counts.iter().sum();
         if count > 0 {

@@ -156,8 +156,8 @@ impl Stages {
     pub(super) fn next_departure(&self, network: &Network) -> Time {
         let next = |stage: &Stage| {
             let direction = &network.links[stage.link as usize];
-            let lands = direction.outcome.departed.first().map_or(Time::MAX, |left| left.packet.arrived);
-            let comes = stage.later.iter().map(|(packet, _)| packet.arrived).min().unwrap_or(Time::MAX);
+            let lands = direction.outcome.departed.first().map_or(Time::MAX, |left| left.packet.at);
+            let comes = stage.later.iter().map(|(packet, _)| packet.at).min().unwrap_or(Time::MAX);
             direction.link.due().min(lands).min(comes)
         };
         self.in_order.iter().map(next).min().unwrap_or(Time::MAX)
@@ -201,8 +201,8 @@ impl Stages {
         let direction = &mut network.links[stage.link as usize];
         if stage.pipe.is_some() {
             for i in before..direction.outcome.departed.len() {
-                let left = direction.outcome.departed[i].packet.arrived;
-                direction.outcome.departed[i].packet.arrived = direction.propagate(left);
+                let left = direction.outcome.departed[i].packet.at;
+                direction.outcome.departed[i].packet.at = direction.propagate(left);
             }
         }
         let departed = &mut direction.outcome.departed;
@@ -216,7 +216,7 @@ impl Stages {
                 continue;
             }
             let at = &mut behind[next as usize - k - 1];
-            if stage.pipe.is_none() || packet.arrived < until {
+            if stage.pipe.is_none() || packet.at < until {
                 at.push(&mut arrivals[next as usize], *packet, tie_break);
             } else {
                 at.later.push((*packet, tie_break));
@@ -242,7 +242,7 @@ impl Stage {
     fn take_later(&mut self, arrivals: &mut Arrivals, until: Time) {
         let mut later = std::mem::take(&mut self.later);
         later.retain(|(packet, tie_break)| {
-            let comes = packet.arrived < until;
+            let comes = packet.at < until;
             if comes {
                 self.push(arrivals, *packet, *tie_break);
             }

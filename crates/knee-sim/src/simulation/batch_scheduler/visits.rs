@@ -105,10 +105,10 @@ impl<H: Visited> Visitor<'_, H> {
         let (landed, places) = self.landed.take(k, landed_before(at, outbox.landing));
         if let Some(last) = landed.last() {
             outbox.landed += index_u32(landed.len());
-            outbox.moved_at = outbox.moved_at.max(last.arrived);
+            outbox.moved_at = outbox.moved_at.max(last.at);
         }
         for (k, packet) in landed.iter().enumerate() {
-            let lands = packet.arrived;
+            let lands = packet.at;
             while host.ends.receiver.due() < lands {
                 outbox.fire(&mut host, End::Receiver, path, lands);
             }

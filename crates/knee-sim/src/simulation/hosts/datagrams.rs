@@ -188,7 +188,7 @@ impl DatagramFlow {
     /// A packet of this flow, number `i`, that leaves `now` with a message.
     fn packet(&mut self, i: u32, message: Message, size: u16, flags: u8, now: Time) -> Packet {
         let payload = Payload::Stored(index_u32(self.in_flight.insert(message)));
-        Packet { arrived: now, payload, flow: i, queued: 0, size, flags, hop: 0 }
+        Packet { at: now, payload, flow: i, queued: 0, size, flags, hop: 0 }
     }
 
     /// What has been counted so far.

@@ -127,7 +127,7 @@ impl QuicFlow {
         let size = index_u16(datagram.bytes.len()) + HEADERS;
         let ecn = datagram.ecn.filter(|_| ect != 0);
         let payload = Payload::Stored(index_u32(self.datagrams.insert(Datagram { ecn, ..datagram })));
-        Some(Packet { arrived: now, payload, flow: i, queued: 0, size, flags, hop: 0 })
+        Some(Packet { at: now, payload, flow: i, queued: 0, size, flags, hop: 0 })
     }
 
     /// No new data from now on.

@@ -141,7 +141,7 @@ impl Host<'_, TcpEnds> {
         self.stores.syns += 1;
         let payload = Payload::Data { seq: Seq::new(0), tsval: Sender::tsval(now) };
         let flags = Packet::SYN | self.ends.sender.ecn.of_syn();
-        out.data(Packet { arrived: now, payload, flow: self.i, queued: 0, size: SYN_SIZE, flags, hop: 0 }, 1);
+        out.data(Packet { at: now, payload, flow: self.i, queued: 0, size: SYN_SIZE, flags, hop: 0 }, 1);
     }
 
     /// An ACK with this payload and these flags has arrived at the sender.
@@ -317,7 +317,7 @@ pub(super) fn figures(ends: &mut TcpEnds, now: Time) -> EndFigures {
 fn packets(departures: &mut Vec<Departure>, sender: &mut Sender, flow: u32, now: Time, out: &mut impl Outbox) {
     let tsval = Sender::tsval(now);
     let payload = |seq| Payload::Data { seq: Seq::new(seq), tsval };
-    let packet = |seq| Packet { arrived: now, payload: payload(seq), flow, queued: 0, size: MTU, flags: 0, hop: 0 };
+    let packet = |seq| Packet { at: now, payload: payload(seq), flow, queued: 0, size: MTU, flags: 0, hop: 0 };
     // The usual case.
     if let &[Departure { start, count, .. }] = departures.as_slice()
         && sender.plain_packets
