@@ -13,7 +13,7 @@ pub use datagrams::{DatagramCounts, DatagramWatch};
 pub use flow::{FlowCounts, FlowWatch, no_figures};
 pub use histogram::Histogram;
 pub use link::{Drops, LinkCounts, LinkWatch};
-pub use record::{Interval, Record};
+pub use record::{FlowRecord, Interval, Record};
 pub use rows::Rows;
 pub use spread::Spread;
 pub use states::States;

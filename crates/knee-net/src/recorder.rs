@@ -151,13 +151,13 @@ impl Recorder {
     }
 
     /// Takes that of a flow, if it has started.
-    pub fn sample_flow(&mut self, i: u32, interval: Interval, now: Time, ends: &mut impl Counts) {
+    fn sample_flow(&mut self, i: u32, interval: Interval, now: Time, ends: &mut impl Counts) {
         if self.start(i) >= now {
             return;
         }
         let (counts, sender) = (ends.counts(i, now), ends.sender(i, now));
-        self.record.add_rtts(i as usize, &ends.take_rtts(i));
-        let row = self.record.row(i as usize, interval, &counts);
+        let rtts = ends.take_rtts(i);
+        let row = self.record.flows()[i as usize].row(i, interval, &counts, &rtts);
         let row = sender.map_or(row, |sender| row.with_sender(&sender));
         self.record.rows.sample(row);
         self.record.rows.delays.extend(ends.delays(i, &row));

@@ -5,10 +5,10 @@ use crate::network::Direction;
 use crate::output::{Output, SampleRow};
 use crate::spec::{FlowSpec, Spec};
 use knee_core::Time;
-use knee_core::convert::{index_u32, nearest_f32, saturating_u32};
+use knee_core::convert::{nearest_f32, saturating_u32};
 
 /// What is recorded of a flow, apart from the RTTs in its figures.
-struct FlowRecord {
+pub struct FlowRecord {
     start: Time,
     /// RTTs of the interval.
     rtt: Spread,
@@ -19,6 +19,39 @@ struct FlowRecord {
     over: bool,
     /// Bytes received: when the window in which all flows run began, and, once it has ended, within it.
     common: u64,
+}
+
+impl FlowRecord {
+    /// When the flow starts.
+    pub const fn start(&self) -> Time {
+        self.start
+    }
+
+    /// The row of flow `i`, whose record this is, at the end of an interval, with these counts and the RTTs since they
+    /// were last added; without what only its sender knows.
+    pub fn row(&mut self, i: u32, interval: Interval, counts: &FlowCounts, rtts: &Spread) -> SampleRow {
+        let last = std::mem::replace(&mut self.last, *counts);
+        self.rtt.merge(rtts);
+        let mbps = |bytes: u64| nearest_f32(bytes as f64 * 8.0 / interval.span / 1e6);
+        let (rtt_mean_ms, rtt_min_ms, rtt_max_ms) = std::mem::take(&mut self.rtt).mean_min_max_ms();
+        SampleRow {
+            t_s: interval.t_s,
+            flow: i,
+            state: 0,
+            goodput_mbps: mbps(since(counts.delivered_bytes, last.delivered_bytes)),
+            throughput_mbps: mbps(since(counts.received_bytes, last.received_bytes)),
+            sending_rate_mbps: mbps(since(counts.sent_bytes, last.sent_bytes)),
+            rtt_mean_ms,
+            rtt_min_ms,
+            rtt_max_ms,
+            srtt_ms: f32::NAN,
+            cwnd_packets: f32::NAN,
+            in_flight_packets: f32::NAN,
+            pacing_rate_mbps: f32::NAN,
+            lost_packets: saturating_u32(since(counts.lost, last.lost)),
+            retransmitted_packets: saturating_u32(since(counts.retransmitted, last.retransmitted)),
+        }
+    }
 }
 
 /// What is recorded of a run.
@@ -66,6 +99,11 @@ impl Record {
     /// When a flow starts.
     pub fn start(&self, i: usize) -> Time {
         self.flows[i].start
+    }
+
+    /// What is recorded of each flow.
+    pub fn flows(&mut self) -> &mut [FlowRecord] {
+        &mut self.flows
     }
 
     /// Adds RTTs of a flow in this interval.
@@ -136,31 +174,6 @@ impl Record {
     pub fn end_interval(&mut self, now: Time) -> Option<Interval> {
         let span = (now - std::mem::replace(&mut self.sampled_at, now)).as_secs_f64();
         (span > 0.0).then_some(Interval { t_s: now.as_secs_f64(), span })
-    }
-
-    /// The row of a flow that has these counts at the end of an interval, without what only its sender knows.
-    pub fn row(&mut self, i: usize, interval: Interval, counts: &FlowCounts) -> SampleRow {
-        let flow = &mut self.flows[i];
-        let last = std::mem::replace(&mut flow.last, *counts);
-        let mbps = |bytes: u64| nearest_f32(bytes as f64 * 8.0 / interval.span / 1e6);
-        let (rtt_mean_ms, rtt_min_ms, rtt_max_ms) = std::mem::take(&mut flow.rtt).mean_min_max_ms();
-        SampleRow {
-            t_s: interval.t_s,
-            flow: index_u32(i),
-            state: 0,
-            goodput_mbps: mbps(since(counts.delivered_bytes, last.delivered_bytes)),
-            throughput_mbps: mbps(since(counts.received_bytes, last.received_bytes)),
-            sending_rate_mbps: mbps(since(counts.sent_bytes, last.sent_bytes)),
-            rtt_mean_ms,
-            rtt_min_ms,
-            rtt_max_ms,
-            srtt_ms: f32::NAN,
-            cwnd_packets: f32::NAN,
-            in_flight_packets: f32::NAN,
-            pacing_rate_mbps: f32::NAN,
-            lost_packets: saturating_u32(since(counts.lost, last.lost)),
-            retransmitted_packets: saturating_u32(since(counts.retransmitted, last.retransmitted)),
-        }
     }
 
     /// All figures of the run that ends now; what leaves `links` after `last` is no part of it. Of each flow the counts

@@ -226,6 +226,7 @@ impl BatchScheduler {
         self.visit_all(model, limit, interval);
         self.serve_applications(model, limit);
         self.outbox.changes.drain(..).for_each(|change| model.record(change));
+        self.outbox.samples.drain(..).for_each(|row| model.recorder.rows().sample(row));
         self.stages.advance(&mut self.outbox.arrivals, model, limit);
         self.at = limit;
         self.end_transfers(model);
@@ -253,24 +254,11 @@ impl BatchScheduler {
     fn visit_all(&mut self, model: &mut Model, limit: Time, interval: Option<Interval>) {
         let (at, prefetches, visits) = (self.at, model.prefetches, std::mem::take(&mut self.visits));
         let threads = model.hosts.stores.len();
-        if threads > 1 && interval.is_none() && visits.len() >= threads * self.visits_per_thread {
-            self.visit_groups(model, &visits, limit);
-        } else if let Some(interval) = interval {
-            for (k, &i) in visits.iter().enumerate() {
-                let mut visitor = self.visitor(model);
-                if prefetches {
-                    visitor.fetch_ahead(&visits[k..], true);
-                }
-                visitor.enter(i);
-                visitor.receive(i, at);
-                let (recorder, _, mut observed) = model.observed();
-                recorder.sample_flow(i, interval, at, &mut observed);
-                let mut visitor = self.visitor(model);
-                visitor.send(i, limit);
-                visitor.leave(i);
-            }
+        if threads > 1 && visits.len() >= threads * self.visits_per_thread {
+            self.visit_groups(model, &visits, limit, interval);
         } else if model.apps.is_empty() {
-            self.visitor(model).visit_all(&visits, prefetches, at, limit);
+            let mut visitor = self.visitor(model, interval);
+            visitor.visit_all(&visits, prefetches, at, limit);
         } else {
             for &i in &visits {
                 self.visit(model, i, Some(at), Some(limit));
@@ -281,26 +269,27 @@ impl BatchScheduler {
     }
 
     /// Visits flows by one thread for each group; what they send is put together in the order of flows.
-    fn visit_groups(&mut self, model: &mut Model, visits: &[u32], limit: Time) {
+    fn visit_groups(&mut self, model: &mut Model, visits: &[u32], limit: Time, interval: Option<Interval>) {
         let Self { at, landings, parked, dues, stages, outbox, others, .. } = self;
-        let Model { hosts, network, prefetches, .. } = model;
+        let Model { hosts, network, recorder, prefetches, .. } = model;
         let (at, paths, prefetches, size) = (*at, network.flow_paths.as_slice(), *prefetches, hosts.group_size());
         let outboxes = std::iter::once(&mut *outbox).chain(&mut *others);
         let flows = parked.chunks_mut(size as usize).zip(dues.chunks_mut(size as usize));
+        let records = recorder.record.flows().chunks_mut(size as usize);
         std::thread::scope(|scope| {
             let mut mine = None;
-            for ((mut hosts, landed), ((parked, dues), outbox)) in
-                hosts.groups().zip(landings.parts(size)).zip(flows.zip(outboxes))
+            for (((mut hosts, landed), records), ((parked, dues), outbox)) in
+                hosts.groups().zip(landings.parts(size)).zip(records).zip(flows.zip(outboxes))
             {
                 let first = hosts.first;
                 outbox.arrivals.iter_mut().for_each(|arrivals| arrivals.clear(at));
                 let begin = visits.partition_point(|&i| i < first);
                 let end = visits.partition_point(|&i| i < first.saturating_add(size));
                 let visits = &visits[begin..end];
-                let stages = &*stages;
+                let (stages, sample) = (&*stages, interval.map(|interval| (interval, records)));
                 let visit = move || {
                     let hosts = &mut hosts;
-                    Visitor { hosts, first, paths, stages, landed, parked, dues, outbox, apps: None }
+                    Visitor { hosts, first, paths, stages, landed, parked, dues, outbox, sample, apps: None }
                         .visit_all(visits, prefetches, at, limit);
                 };
                 // This thread takes the first group.
@@ -321,11 +310,12 @@ impl BatchScheduler {
 
     /// Visits any flows, one by one.
     #[inline]
-    fn visitor<'a>(&'a mut self, model: &'a mut Model) -> Visitor<'a, Hosts> {
+    fn visitor<'a>(&'a mut self, model: &'a mut Model, interval: Option<Interval>) -> Visitor<'a, Hosts> {
         let Self { landings, parked, dues, stages, outbox, .. } = self;
-        let Model { hosts, network, apps, .. } = model;
+        let Model { hosts, network, apps, recorder, .. } = model;
         let (paths, apps) = (network.flow_paths.as_slice(), (!apps.is_empty()).then_some(apps));
-        Visitor { hosts, first: 0, paths, stages, landed: landings.all(), parked, dues, outbox, apps }
+        let sample = interval.map(|interval| (interval, recorder.record.flows()));
+        Visitor { hosts, first: 0, paths, stages, landed: landings.all(), parked, dues, outbox, sample, apps }
     }
 
     /// Flows that start before `limit` do, and come that far.
@@ -337,7 +327,7 @@ impl BatchScheduler {
             model.now = model.recorder.start(i);
             model.begin_flow(i);
             let now = model.now;
-            let mut visitor = self.visitor(model);
+            let mut visitor = self.visitor(model, None);
             visitor.enter(i);
             visitor.outbox.tie_break = Event::Start(i).key();
             visitor.hosts.tcp(i).connect(now, visitor.outbox);
@@ -348,7 +338,7 @@ impl BatchScheduler {
 
     /// Visits path `i`: its receiver comes to one time, its sender to another.
     fn visit(&mut self, model: &mut Model, i: u32, received: Option<Time>, sent: Option<Time>) {
-        let mut visitor = self.visitor(model);
+        let mut visitor = self.visitor(model, None);
         visitor.enter(i);
         if let Some(at) = received {
             visitor.receive(i, at);
@@ -357,7 +347,7 @@ impl BatchScheduler {
             visitor.send(i, limit);
         }
         self.count_packets(model, i);
-        self.visitor(model).leave(i);
+        self.visitor(model, None).leave(i);
     }
 
     /// All receivers take what has landed up to `at`, and their timers before.

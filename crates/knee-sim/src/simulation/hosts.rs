@@ -126,6 +126,14 @@ impl Algorithm {
     }
 }
 
+impl Settings {
+    /// Whether the algorithm of `flow` keeps its window in recovery too.
+    fn has_full_control(&self, flow: &Flow) -> bool {
+        // Datagrams have no algorithm.
+        self.algorithms.get(flow.algorithm as usize).is_some_and(|algorithm| algorithm.entry.needs.full_control)
+    }
+}
+
 impl Hosts {
     pub(super) fn new(settings: Settings) -> Self {
         let flows = settings.scenario_flows as usize;
@@ -367,9 +375,7 @@ impl Hosts {
 
     /// Whether the algorithm at path `i` keeps its window in recovery too.
     pub(super) fn has_full_control(&self, i: u32) -> bool {
-        // Datagrams have no algorithm.
-        let algorithm = self.settings.algorithms.get(self.flows[i as usize].algorithm as usize);
-        algorithm.is_some_and(|algorithm| algorithm.entry.needs.full_control)
+        self.settings.has_full_control(&self.flows[i as usize])
     }
 
     fn figures(&mut self, i: u32, now: Time) -> EndFigures {
@@ -390,24 +396,7 @@ impl Hosts {
 
     /// Counts of the ends of path `i`.
     pub(super) fn counts(&mut self, i: u32, now: Time) -> FlowCounts {
-        let EndFigures { received, counters, delivered_bytes, new_bytes, outstanding, cwnd_integral, .. } =
-            self.figures(i, now);
-        let flow = &self.flows[i as usize];
-        FlowCounts {
-            at: now,
-            delivered_bytes,
-            new_bytes,
-            outstanding,
-            sent_bytes: counters.sent_bytes + u64::from(flow.overhead) * counters.sent,
-            received_bytes: flow.received_bytes(&received),
-            received: received.packets,
-            queued_units: received.queued_units,
-            sent: counters.sent,
-            lost: counters.lost,
-            retransmitted: counters.retransmitted,
-            timeouts: counters.timeouts,
-            cwnd_integral,
-        }
+        self.figures(i, now).counts(&self.flows[i as usize], now)
     }
 
     /// Bytes that came to the receiver of path `i`, with the overhead of the first link.

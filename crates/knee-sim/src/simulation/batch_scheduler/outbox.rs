@@ -9,6 +9,7 @@ use knee_core::{Packet, Time};
 use knee_link::Arrivals;
 use knee_net::events::Event;
 use knee_net::network::FlowPath;
+use knee_net::output::SampleRow;
 use knee_queue::Burst;
 use knee_tcp::ends::TcpEnds;
 
@@ -30,6 +31,8 @@ pub(super) struct BatchOutbox {
     pub(super) tie_break: u64,
     /// Changes of senders' states in this batch.
     pub(super) changes: Vec<StateChange>,
+    /// Samples of flows that were visited in this batch.
+    pub(super) samples: Vec<SampleRow>,
     /// Transfers completed in this batch.
     pub(super) completed: Vec<(Time, u32)>,
     /// What applications are to learn.
@@ -75,6 +78,7 @@ impl BatchOutbox {
             index: 0,
             tie_break: 0,
             changes: Vec::new(),
+            samples: Vec::new(),
             completed: Vec::new(),
             due: DueActions::default(),
             sent: 0,
@@ -93,6 +97,7 @@ impl BatchOutbox {
     /// Adds what flows did that were visited at the same time and come behind those here.
     pub(super) fn append(&mut self, other: &mut Self) {
         self.changes.append(&mut other.changes);
+        self.samples.append(&mut other.samples);
         self.completed.append(&mut other.completed);
         for (arrivals, others) in self.arrivals.iter_mut().zip(&mut other.arrivals) {
             arrivals.append(others);

@@ -10,6 +10,7 @@ use knee_core::Time;
 use knee_core::cache::{fetch, fetch_first};
 use knee_core::convert::index_u32;
 use knee_net::network::FlowPath;
+use knee_net::observe::{FlowRecord, Interval};
 use knee_tcp::ends::TcpEnds;
 
 /// Prefetch distance in flows: of their own state, and of the data behind its pointers.
@@ -29,6 +30,8 @@ pub(super) struct Visitor<'a, H> {
     /// When each flow has something to do.
     pub(super) dues: &'a mut [Time],
     pub(super) outbox: &'a mut BatchOutbox,
+    /// The interval that ends with this batch's beginning, if one does, and the records of the flows.
+    pub(super) sample: Option<(Interval, &'a mut [FlowRecord])>,
     /// Applications, where there are any.
     pub(super) apps: Option<&'a mut Apps>,
 }
@@ -38,10 +41,11 @@ impl<H: Visited> Visitor<'_, H> {
     pub(super) fn visit_all(&mut self, visits: &[u32], prefetches: bool, at: Time, limit: Time) {
         for (k, &i) in visits.iter().enumerate() {
             if prefetches {
-                self.fetch_ahead(&visits[k..], false);
+                self.fetch_ahead(&visits[k..]);
             }
             self.enter(i);
             self.receive(i, at);
+            self.sample(i, at);
             self.send(i, limit);
             self.leave(i);
         }
@@ -54,10 +58,10 @@ impl<H: Visited> Visitor<'_, H> {
 
     /// Fetches what the flows behind the first of `visits` will need.
     #[inline]
-    pub(super) fn fetch_ahead(&self, visits: &[u32], sampled: bool) {
+    fn fetch_ahead(&self, visits: &[u32]) {
         if let Some(&i) = visits.get(FLOWS_AHEAD.0) {
             let (tcp, flow) = self.hosts.look(i);
-            if sampled {
+            if self.sample.is_some() {
                 fetch(&tcp.sender);
                 fetch(flow);
             } else {
@@ -117,6 +121,18 @@ impl<H: Visited> Visitor<'_, H> {
         }
         while host.ends.receiver.due() < at {
             outbox.fire(&mut host, End::Receiver, path, at);
+        }
+    }
+
+    /// Takes the flow's sample, if an interval ends now and the flow has started.
+    #[inline]
+    fn sample(&mut self, i: u32, now: Time) {
+        let k = self.place(i);
+        let Some((interval, records)) = &mut self.sample else { return };
+        let record = &mut records[k];
+        if record.start() < now {
+            let (counts, sender, rtts) = self.hosts.tcp(i).observe(now);
+            self.outbox.samples.push(record.row(i, *interval, &counts, &rtts).with_sender(&sender));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use knee_cc::CaState;
 use knee_core::{Received, Time};
-use knee_net::observe::{Histogram, Spread};
+use knee_net::observe::{FlowCounts, Histogram, Spread};
 use knee_net::output::SenderState;
 use knee_tcp::sender::{Counters, Sender};
 
@@ -103,4 +103,26 @@ pub(in crate::simulation) struct EndFigures {
     pub(super) outstanding: u64,
     pub(super) cwnd_integral: u128,
     pub(super) sender: SenderState,
+}
+
+impl EndFigures {
+    /// Counts of the path of `flow` up to now.
+    pub(super) fn counts(&self, flow: &Flow, now: Time) -> FlowCounts {
+        let Self { received, counters, .. } = self;
+        FlowCounts {
+            at: now,
+            delivered_bytes: self.delivered_bytes,
+            new_bytes: self.new_bytes,
+            outstanding: self.outstanding,
+            sent_bytes: counters.sent_bytes + u64::from(flow.overhead) * counters.sent,
+            received_bytes: flow.received_bytes(received),
+            received: received.packets,
+            queued_units: received.queued_units,
+            sent: counters.sent,
+            lost: counters.lost,
+            retransmitted: counters.retransmitted,
+            timeouts: counters.timeouts,
+            cwnd_integral: self.cwnd_integral,
+        }
+    }
 }

@@ -6,6 +6,7 @@ use knee_cc::{DynCongestionControl, Init};
 use knee_core::convert::index_u32;
 use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Payload, Rate, Rng, Seq, Time};
+use knee_net::observe::{FlowCounts, Spread};
 use knee_net::output::SenderState;
 use knee_tcp::ends::{EndTimer, TcpEnds};
 use knee_tcp::receiver::Reply;
@@ -273,6 +274,13 @@ impl Host<'_, TcpEnds> {
     /// RTT of the handshake of a connection that an application opened; zero until it is over.
     pub(in crate::simulation) fn handshake(&self) -> Time {
         self.connection.as_ref().map_or(Time::ZERO, |(direction, _)| direction.handshake)
+    }
+
+    /// Counts up to now, the state of the sender, and the RTT samples since they were last taken.
+    pub(in crate::simulation) fn observe(&mut self, now: Time) -> (FlowCounts, SenderState, Spread) {
+        let figures = figures(self.ends, now);
+        let sender = SenderState { full_control: self.settings.has_full_control(self.flow), ..figures.sender };
+        (figures.counts(self.flow, now), sender, self.flow.take_rtts())
     }
 
     /// The next timer of an end and its time, if that is before `limit`.
