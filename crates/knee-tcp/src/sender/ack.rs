@@ -130,7 +130,7 @@ impl Sender {
             if found.dsack {
                 resend = self.recover(una, false, &mut found, now);
             }
-            if self.probing {
+            if self.tlp.is_outstanding() {
                 self.check_probe((seq, part), &found, now);
             }
         }
@@ -207,7 +207,7 @@ impl Sender {
         {
             self.update_reordering_window(newest.delivered);
         }
-        if self.probing {
+        if self.tlp.is_outstanding() {
             self.check_probe(reach, found, now);
         }
         let dubious = self.is_dubious(found);

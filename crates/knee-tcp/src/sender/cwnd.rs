@@ -2,8 +2,49 @@
 //! not.
 
 use super::{Config, Sender};
-use knee_cc::{CaState, INFINITE_SSTHRESH};
+use knee_cc::{CaState, Control, INFINITE_SSTHRESH};
 use knee_core::Time;
+
+/// How much of the window is used (tcp_cwnd_validate; RFC 2861, 7661).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct WindowUse {
+    /// The round trip that `limited` and `max_out` describe is over when all before this segment is acknowledged.
+    pub end: u64,
+    /// When the window last limited sending, or decayed.
+    pub since: Time,
+    /// Most packets in flight since.
+    pub used: u32,
+    /// Most packets in flight in this round trip.
+    pub max_out: u32,
+    /// Whether the window limited sending in it.
+    pub limited: bool,
+}
+
+impl WindowUse {
+    /// The window limits sending now, with `out` packets in flight and `nxt` as the next segment.
+    #[inline]
+    const fn fill(&mut self, out: u32, nxt: u64, now: Time) {
+        *self = Self { end: nxt, since: now, used: 0, max_out: out, limited: true };
+    }
+
+    /// The window does not limit sending now.
+    fn note(&mut self, out: u32, una: u64, nxt: u64) {
+        if una >= self.end || (!self.limited && out > self.max_out) {
+            (self.end, self.max_out, self.limited) = (nxt, out, false);
+        }
+    }
+
+    /// A part of the window is not used now. Gives for how long it has been so.
+    fn leave_unused(&mut self, out: u32, now: Time) -> Time {
+        self.used = self.used.max(out);
+        now - self.since
+    }
+
+    /// Whether the window may grow: all of it is used, or in slow start more than half.
+    const fn lets_grow(&self, control: &Control) -> bool {
+        self.limited || (control.in_slow_start() && control.cwnd < 2 * self.max_out)
+    }
+}
 
 impl Sender {
     /// Packets that the congestion window still lets leave.
@@ -48,28 +89,18 @@ impl Sender {
     /// The window limits sending now (tcp_cwnd_validate).
     #[inline]
     pub(super) const fn window_limits(&mut self, now: Time) {
-        self.cwnd_limited = true;
-        self.max_packets_out = self.packets_out();
-        self.cwnd_usage_end = self.view.snd_nxt;
-        self.cwnd_used = 0;
-        self.cwnd_stamp = now;
+        self.window_use.fill(self.packets_out(), self.view.snd_nxt, now);
     }
 
     /// Notes how much of the window is used where it does not limit sending now (tcp_cwnd_validate).
     #[inline(never)]
     pub(super) fn validate_cwnd(&mut self, now: Time, config: &Config) {
         let packets_out = self.packets_out();
-        if self.view.snd_una >= self.cwnd_usage_end || (!self.cwnd_limited && packets_out > self.max_packets_out) {
-            self.cwnd_limited = false;
-            self.max_packets_out = packets_out;
-            self.cwnd_usage_end = self.view.snd_nxt;
-        }
+        self.window_use.note(packets_out, self.view.snd_una, self.view.snd_nxt);
         if self.is_cwnd_limited() {
-            self.cwnd_used = 0;
-            self.cwnd_stamp = now;
+            (self.window_use.used, self.window_use.since) = (0, now);
         } else {
-            self.cwnd_used = self.cwnd_used.max(packets_out);
-            let idle = now - self.cwnd_stamp;
+            let idle = self.window_use.leave_unused(packets_out, now);
             if idle >= self.rtt.rto() && !self.needs.full_control {
                 self.shrink_unused(now, config);
             }
@@ -82,18 +113,64 @@ impl Sender {
             //= RFC 5681, 4.1 (departs: the window decays by RFC 2861, and only where it is not used)
             //# Therefore, a TCP SHOULD set cwnd to no more than RW before beginning transmission if the TCP has not
             //# sent data in an interval exceeding the retransmission timeout.
-            let used = self.cwnd_used.max(config.initial_window);
+            let used = self.window_use.used.max(config.initial_window);
             if used < self.control.cwnd {
                 self.control.ssthresh = self.current_ssthresh();
                 self.set_cwnd(u32::midpoint(self.control.cwnd, used), now);
             }
-            self.cwnd_used = 0;
+            self.window_use.used = 0;
         }
-        self.cwnd_stamp = now;
+        self.window_use.since = now;
     }
 
     /// Whether the window may grow (tcp_is_cwnd_limited).
     pub(super) const fn is_cwnd_limited(&self) -> bool {
-        self.cwnd_limited || (self.control.in_slow_start() && self.control.cwnd < 2 * self.max_packets_out)
+        self.window_use.lets_grow(&self.control)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn control(cwnd: u32, ssthresh: u32) -> Control {
+        Control { cwnd, ssthresh, ..Control::initial(10) }
+    }
+
+    /// tcp_is_cwnd_limited: in slow start more than half of the window has to be in use, later all of it.
+    #[test]
+    fn a_window_grows_where_it_is_used() {
+        let mut window_use = WindowUse::default();
+        window_use.note(6, 0, 6);
+        assert!(window_use.lets_grow(&control(11, INFINITE_SSTHRESH)), "6 of 11 are more than half");
+        assert!(!window_use.lets_grow(&control(12, INFINITE_SSTHRESH)), "6 of 12 are not");
+        assert!(!window_use.lets_grow(&control(11, 10)), "congestion avoidance needs a full window");
+        window_use.fill(11, 17, Time::from_millis(1));
+        assert!(window_use.lets_grow(&control(11, 10)));
+    }
+
+    /// tcp_cwnd_validate: a full window counts until all that was out then is acknowledged.
+    #[test]
+    fn a_full_window_is_forgotten_a_round_trip_later() {
+        let mut window_use = WindowUse::default();
+        window_use.fill(10, 30, Time::ZERO);
+        window_use.note(4, 29, 33);
+        assert!(window_use.limited && window_use.max_out == 10);
+        window_use.note(4, 30, 34);
+        assert!(!window_use.limited && window_use.max_out == 4);
+        // The most of a round trip counts.
+        window_use.note(7, 31, 38);
+        window_use.note(5, 33, 38);
+        assert_eq!(window_use.max_out, 7);
+    }
+
+    /// RFC 2861: the most that was used, and for how long that was less than the window.
+    #[test]
+    fn how_much_was_left_unused_is_known_with_its_time() {
+        let mut window_use = WindowUse::default();
+        window_use.fill(10, 10, Time::from_millis(5));
+        assert_eq!(window_use.leave_unused(3, Time::from_millis(6)), Time::from_millis(1));
+        assert_eq!(window_use.leave_unused(2, Time::from_millis(9)), Time::from_millis(4));
+        assert_eq!(window_use.used, 3);
     }
 }

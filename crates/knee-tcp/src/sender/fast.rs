@@ -22,7 +22,7 @@ impl Sender {
             && ack.blocks.is_empty()
             && self.tells_no_mark(ack)
             && self.view.ca == CaState::Open
-            && !self.probing
+            && !self.tlp.is_outstanding()
             && !self.rtx.tracking()
             && !(self.view.app_limited && self.ends_app_limit(ack.seq))
     }

@@ -21,6 +21,7 @@ mod micros;
 mod next_sack;
 mod pacing;
 mod probe;
+mod prr;
 mod queue;
 mod rack;
 mod rate;
@@ -43,15 +44,19 @@ mod worked;
 
 use crate::ecn::Ecn;
 use crate::timer::{Clock, Timer};
+use cwnd::WindowUse;
 use knee_cc::{CaState, Control, DynCongestionControl, Needs, StateChange, StateEvent, View};
 use knee_core::cache::{fetch_first, fetch_range};
 use knee_core::convert::count_u32;
 use knee_core::{Packet, Time};
 use micros::Micros;
 use pacing::OwnPace;
+use probe::Tlp;
+use prr::Prr;
 use queue::RetransmitQueue;
 use rack::Rack;
 use rtt::{LeastRtts, RttEstimator};
+use undo::UndoState;
 
 pub use counters::Counters;
 pub use start::SenderInit;
@@ -173,6 +178,7 @@ pub struct Sender {
     rtt: RttEstimator,
     /// The retransmission timer.
     pub timer: Timer,
+    tlp: Tlp,
     tsecr: u32,
     /// Retransmission timeouts so far.
     pub timeouts: u32,
@@ -180,11 +186,8 @@ pub struct Sender {
     lost_out: u32,
     retrans_out: u32,
     pending: Pending,
-    /// Whether the outcome of a tail loss probe is awaited.
-    probing: bool,
     /// Whether RACK's reordering window is or is about to be wider than at first.
     widened: bool,
-    cwnd_limited: bool,
     /// Whether window-based algorithms are paced too.
     paced: bool,
     /// Whether the window held the sender back when it last sent.
@@ -212,31 +215,18 @@ pub struct Sender {
     /// Bytes that packets sent have been shorter than full ones.
     short_bytes: u64,
     high_seq: u64,
-    undo_marker: Option<u64>,
-    /// Retransmissions not yet reported as duplicates; -1: there was none.
-    undo_retrans: i64,
-    cwnd_usage_end: u64,
-    cwnd_stamp: Time,
-    cwnd_used: u32,
-    max_packets_out: u32,
+    window_use: WindowUse,
+    undo: UndoState,
     own_pace: OwnPace,
     /// Timeouts in a row without progress.
     backoffs: u32,
-    prior_cwnd: u32,
-    /// `ssthresh` before the current reduction; 0: it may not be undone.
-    prior_ssthresh: u32,
-    prr_delivered: u32,
-    prr_out: u32,
-    /// Timestamp of the first retransmission of the episode, ms; 0: none.
-    retrans_stamp: u32,
+    prr: Prr,
     reordering: u32,
     frto: bool,
-    tlp_retransmitted: bool,
     cwr_to_signal: bool,
     // From here on loss recovery reads nothing, mostly.
     least_rtts: LeastRtts,
     app_limited_until: u64,
-    tlp_end: u64,
     /// The farthest part of a segment that was acknowledged by itself, which says nothing once the whole is.
     reached: (u64, u16),
     /// Payload of the last segment of a finite transfer.

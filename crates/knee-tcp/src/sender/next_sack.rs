@@ -19,7 +19,11 @@ impl Sender {
             && self.view.snd_una < self.high_seq
             && !ack.dsack
             && self.tells_no_mark(ack);
-        let asks = self.probing || self.widened || needs.rate || needs.full_control || self.undo_retrans == 0;
+        let asks = self.tlp.is_outstanding()
+            || self.widened
+            || needs.rate
+            || needs.full_control
+            || self.undo.retransmissions == 0;
         let (&newest, known) = ack.blocks.split_first().filter(|_| expected && !asks)?;
         self.rtx.next_sacked(newest).filter(|_| known.iter().all(|&block| self.rtx.is_sacked(block)))
     }

@@ -10,6 +10,58 @@ use knee_core::Time;
 /// Least timer of a loss probe beyond two RTTs (TCP_TIMEOUT_MIN_US).
 const PROBE_MIN: Time = Time::from_micros(2000);
 
+/// The tail loss probe whose outcome is awaited (RFC 8985, 7.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tlp {
+    /// The segment after it (TLP.end_seq); 0: there is none.
+    pub end: u64,
+    /// Whether it sent a segment again (TLP.is_retrans).
+    pub retransmitted: bool,
+}
+
+/// What became of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Not known yet.
+    Open,
+    /// The original of what it sent arrived, or it sent new data.
+    Delivered,
+    /// It repaired a loss that nothing else saw.
+    Repaired,
+}
+
+impl Tlp {
+    /// Whether its outcome is awaited.
+    #[inline]
+    pub(super) const fn is_outstanding(&self) -> bool {
+        self.end != 0
+    }
+
+    /// Whether a D-SACK that ends before segment `end` reports it.
+    pub(super) const fn is_reported_by(&self, end: u64) -> bool {
+        self.is_outstanding() && self.retransmitted && end == self.end
+    }
+
+    /// What an ACK of all before a segment, and of some bytes of that, says of it (RFC 8985, 7.4.2).
+    fn outcome(&self, reach: (u64, u16), found: &Findings) -> Outcome {
+        if reach.0 < self.end {
+            return Outcome::Open;
+        }
+        //= RFC 8985, 7.4.2
+        //# If not TLP.is_retrans: TLP.end_seq = None /* TLP of new data delivered */ Else if ACK has a DSACK option
+        //# matching TLP.end_seq: TLP.end_seq = None /* Case 1, above */
+        if !self.retransmitted || found.dsack_of_probe {
+            return Outcome::Delivered;
+        }
+        if reach > (self.end, 0) {
+            return Outcome::Repaired;
+        }
+        //= RFC 8985, 7.4.2
+        //# Else If ACK is a DupAck without any SACK option: TLP.end_seq = None /* Case 2, above */
+        if found.advanced || found.sacked { Outcome::Open } else { Outcome::Delivered }
+    }
+}
+
 impl Sender {
     /// Sets the timer for a loss probe where one is due (tcp_schedule_loss_probe). `advancing`: an ACK made progress.
     pub(super) fn schedule_probe(&mut self, advancing: bool, now: Time, config: &Config) -> bool {
@@ -54,8 +106,8 @@ impl Sender {
     pub(super) fn send_probe(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
         //= RFC 8985, 7.3
         //# First, there is no other previous loss probe still in flight.
-        if !self.probing && self.packets_out() > 0 {
-            self.tlp_retransmitted = false;
+        if !self.tlp.is_outstanding() && self.packets_out() > 0 {
+            self.tlp.retransmitted = false;
             let before = self.view.snd_nxt;
             let window_open = self.view.snd_nxt < self.view.snd_una + config.receive_window;
             if self.view.snd_nxt < self.end && window_open {
@@ -69,10 +121,10 @@ impl Sender {
                 //# If such an unsent segment is not available, then the sender SHOULD retransmit the highest-sequence
                 //# segment sent so far and set TLP.is_retrans to true.
                 self.resend(self.view.snd_nxt - 1, 1, now, out);
-                self.tlp_retransmitted = true;
+                self.tlp.retransmitted = true;
             }
-            if self.tlp_retransmitted || self.view.snd_nxt > before {
-                self.set_probe_end(self.view.snd_nxt);
+            if self.tlp.retransmitted || self.view.snd_nxt > before {
+                self.tlp.end = self.view.snd_nxt;
                 self.pending = Pending::Nothing;
             }
         }
@@ -82,36 +134,21 @@ impl Sender {
         self.rearm_timeout(now);
     }
 
-    /// A loss probe that ends before `end` is outstanding; 0: none is.
-    pub(super) const fn set_probe_end(&mut self, end: u64) {
-        self.tlp_end = end;
-        self.probing = end != 0;
-    }
-
     /// What an ACK of all before a segment, and of some bytes of that, says of the tail loss probe
     /// (tcp_process_tlp_ack).
     #[cold]
     pub(super) fn check_probe(&mut self, reach: (u64, u16), found: &Findings, now: Time) {
-        if reach.0 < self.tlp_end {
-            return;
-        }
-        //= RFC 8985, 7.4.2
-        //# If not TLP.is_retrans: TLP.end_seq = None /* TLP of new data delivered */ Else if ACK has a DSACK option
-        //# matching TLP.end_seq: TLP.end_seq = None /* Case 1, above */
-        if !self.tlp_retransmitted || found.dsack_of_probe {
-            self.set_probe_end(0);
-        } else if reach > (self.tlp_end, 0) {
-            // The probe repaired a loss that nothing else saw.
-            //= RFC 8985, 7.4.2
-            //# The sender then SHOULD invoke a congestion control response equivalent to a fast recovery.
-            self.begin_reduction(Signal::Loss, now);
-            self.set_state(CaState::Cwr, now);
-            self.end_reduction(now);
-            self.try_keep_open(now);
-        } else if !found.advanced && !found.sacked {
-            //= RFC 8985, 7.4.2
-            //# Else If ACK is a DupAck without any SACK option: TLP.end_seq = None /* Case 2, above */
-            self.set_probe_end(0);
+        match self.tlp.outcome(reach, found) {
+            Outcome::Open => {}
+            Outcome::Delivered => self.tlp.end = 0,
+            Outcome::Repaired => {
+                //= RFC 8985, 7.4.2
+                //# The sender then SHOULD invoke a congestion control response equivalent to a fast recovery.
+                self.begin_reduction(Signal::Loss, now);
+                self.set_state(CaState::Cwr, now);
+                self.end_reduction(now);
+                self.try_keep_open(now);
+            }
         }
     }
 }
@@ -119,6 +156,23 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// RFC 8985, 7.4.2, case by case, for a probe that ends before segment 10.
+    #[test]
+    fn an_ack_tells_what_became_of_a_probe() {
+        let nothing = Findings::default;
+        let again = Tlp { end: 10, retransmitted: true };
+        let new = Tlp { retransmitted: false, ..again };
+        assert_eq!(again.outcome((9, 700), &nothing()), Outcome::Open, "its last segment is not acknowledged");
+        assert_eq!(new.outcome((10, 0), &nothing()), Outcome::Delivered, "new data");
+        let progress = Findings { advanced: true, ..nothing() };
+        assert_eq!(again.outcome((10, 0), &progress), Outcome::Open, "the original's ACK may still come");
+        assert_eq!(again.outcome((10, 0), &nothing()), Outcome::Delivered, "case 2: a duplicate ACK");
+        let dsack = Findings { advanced: true, dsack_of_probe: true, ..nothing() };
+        assert_eq!(again.outcome((10, 0), &dsack), Outcome::Delivered, "case 1: a D-SACK");
+        assert_eq!(again.outcome((11, 0), &progress), Outcome::Repaired, "only one of the two arrived");
+        assert!(again.is_reported_by(10) && !again.is_reported_by(9) && !new.is_reported_by(10));
+    }
     use crate::sender::AckInfo;
     use crate::sender::testing::{config, sender, stream};
 
@@ -136,10 +190,10 @@ mod tests {
             assert_eq!(out, [Departure { start: 9, count: 1, retransmission: true }]);
             let all = AckInfo { seq: 10, part: 0, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
             sender.on_ack(&all, now + Time::from_millis(1), &config, &mut Vec::new());
-            assert!(sender.probing && sender.packets_out() > 0);
+            assert!(sender.tlp.is_outstanding() && sender.packets_out() > 0);
             let second = AckInfo { blocks, dsack: !blocks.is_empty(), ..all };
             sender.on_ack(&second, now + Time::from_millis(2), &config, &mut Vec::new());
-            assert!(!sender.probing && !sender.reduced(), "{blocks:?}");
+            assert!(!sender.tlp.is_outstanding() && !sender.reduced(), "{blocks:?}");
         }
     }
 
@@ -157,9 +211,9 @@ mod tests {
             sender.on_timer(now, &config, &mut out);
             assert_eq!(out, [Departure { start: 9, count: 1, retransmission: true }]);
             sender.on_ack(&AckInfo::plain(10, 1, 0), now + Time::from_millis(1), &config, &mut Vec::new());
-            assert!(sender.probing && sender.packets_out() == 0);
+            assert!(sender.tlp.is_outstanding() && sender.packets_out() == 0);
             sender.on_ack(&second, now + Time::from_millis(2), &config, &mut Vec::new());
-            assert!(!sender.probing, "{second:?}");
+            assert!(!sender.tlp.is_outstanding(), "{second:?}");
             // An ACK of what is written later does not say that the probe repaired a loss.
             let later = now + Time::from_millis(50);
             sender.write(10 * 1448, now, later, &config);

@@ -10,6 +10,7 @@
 
 use super::ack::Findings;
 use super::micros::Micros;
+use super::prr::Prr;
 use super::{Departure, Pending, Resend, Sender, flags};
 use knee_cc::{CaState, Congestion, Signal, StateEvent};
 use knee_core::Time;
@@ -23,10 +24,10 @@ impl Sender {
     #[cold]
     pub(super) fn recover(&mut self, prior_una: u64, duplicate: bool, found: &mut Findings, now: Time) -> Resend {
         if found.ece {
-            self.prior_ssthresh = 0;
+            self.undo.prior_ssthresh = 0;
         }
         if self.view.ca == CaState::Open {
-            self.retrans_stamp = 0;
+            self.undo.stamp = 0;
         } else if self.view.snd_una >= self.high_seq {
             //= RFC 6675, 5
             //# An incoming cumulative ACK for a sequence number greater than RecoveryPoint signals the end of loss
@@ -146,8 +147,8 @@ impl Sender {
             || self.high_seq <= self.view.snd_una
             || (self.view.ca == CaState::Loss && self.backoffs == 0);
         if reduces {
-            self.prior_ssthresh = self.current_ssthresh();
-            self.prior_cwnd = self.control.cwnd;
+            self.undo.prior_ssthresh = self.current_ssthresh();
+            self.prr.prior_cwnd = self.control.cwnd;
             self.ask_ssthresh(Signal::Timeout, now);
             self.tell(StateEvent::Timeout, now);
             self.init_undo();
@@ -164,7 +165,7 @@ impl Sender {
         //= RFC 6675, 5.1
         //# If an RTO occurs during loss recovery as specified in this document, RecoveryPoint MUST be set to HighData.
         self.high_seq = self.view.snd_nxt;
-        self.set_probe_end(0);
+        self.tlp.end = 0;
         self.cwr_to_signal = self.ecn.reports_reductions();
         //= RFC 5682, 3.1 (departs: Linux applies it again once the timeout has fired before)
         //# This algorithm SHOULD NOT be applied if the TCP sender is already in loss recovery when a retransmission
@@ -219,13 +220,13 @@ impl Sender {
 
     pub(super) fn enter_recovery(&mut self, ece: bool, now: Time) {
         if !self.any_retransmission() {
-            self.retrans_stamp = 0;
+            self.undo.stamp = 0;
         }
-        self.prior_ssthresh = 0;
+        self.undo.prior_ssthresh = 0;
         self.init_undo();
         if !self.reducing() {
             if !ece {
-                self.prior_ssthresh = self.current_ssthresh();
+                self.undo.prior_ssthresh = self.current_ssthresh();
             }
             self.begin_reduction(Signal::Loss, now);
         }
@@ -233,9 +234,9 @@ impl Sender {
     }
 
     fn enter_cwr(&mut self, now: Time) {
-        self.prior_ssthresh = 0;
+        self.undo.prior_ssthresh = 0;
         if matches!(self.view.ca, CaState::Open | CaState::Disorder) {
-            self.undo_marker = None;
+            self.undo.marker = None;
             //= RFC 8257, 3.3
             //# Just as specified in [RFC3168], DCTCP does not react to congestion indications more than once for every
             //# window of data.
@@ -253,55 +254,23 @@ impl Sender {
 
     pub(super) fn begin_reduction(&mut self, signal: Signal, now: Time) {
         self.high_seq = self.view.snd_nxt;
-        self.set_probe_end(0);
+        self.tlp.end = 0;
         self.control.cwnd_cnt = 0;
-        self.prior_cwnd = self.control.cwnd;
-        //= RFC 6937, 3
-        //# prr_delivered = 0 // Total bytes delivered during recovery prr_out = 0 // Total bytes sent during recovery
-        self.prr_delivered = 0;
-        self.prr_out = 0;
+        self.prr = Prr::begin(self.control.cwnd);
         //= RFC 6937, 3
         //# ssthresh = CongCtrlAlg() // Target cwnd after recovery
         self.ask_ssthresh(signal, now);
         self.cwr_to_signal = self.ecn.reports_reductions();
     }
 
-    /// Proportional rate reduction (RFC 6937 with the bounds of Linux's `tcp_cwnd_reduction`): the window moves to
-    /// `ssthresh` in proportion to what is delivered.
+    /// The window moves to `ssthresh` in proportion to what is delivered.
     #[cold]
     pub(super) fn reduce_proportionally(&mut self, delivered: u32, lost: u32, advanced: bool, now: Time) {
-        if delivered == 0 || self.prior_cwnd == 0 {
-            return;
+        let (in_flight, ssthresh) = (self.in_flight(), self.control.ssthresh);
+        if let Some(count) = self.prr.sndcnt(delivered, in_flight, ssthresh, advanced && lost == 0) {
+            let cwnd = (i64::from(in_flight) + count).max(1);
+            self.set_cwnd(saturating_u32(non_negative(cwnd)), now);
         }
-        //= RFC 6937, 3
-        //# prr_delivered += DeliveredData
-        self.prr_delivered += delivered;
-        //= RFC 6937, 3
-        //# pipe = (RFC 6675 pipe algorithm)
-        let in_flight = i64::from(self.in_flight());
-        let ssthresh = i64::from(self.control.ssthresh);
-        let (prr_delivered, prr_out) = (i64::from(self.prr_delivered), i64::from(self.prr_out));
-        let room = ssthresh - in_flight;
-        let count = if room < 0 {
-            //= RFC 6937, 3 (departs: Linux takes cwnd at the start of recovery for it)
-            //# RecoverFS = snd.nxt-snd.una // FlightSize at the start of recovery
-            let prior = i64::from(self.prior_cwnd);
-            //= RFC 6937, 3
-            //# sndcnt = CEIL(prr_delivered * ssthresh / RecoverFS) - prr_out
-            (ssthresh * prr_delivered + prior - 1) / prior - prr_out
-        } else {
-            //= RFC 6937, 3 (departs: Linux adds the MSS only where the ACK made progress without a new loss)
-            //# limit = MAX(prr_delivered - prr_out, DeliveredData) + MSS
-            let bound = (prr_delivered - prr_out).max(i64::from(delivered));
-            //= RFC 6937, 3 (departs: at least what the ACK delivered)
-            //# limit = prr_delivered - prr_out
-            // Progress without new losses: grow as in slow start.
-            //= RFC 6937, 3
-            //# sndcnt = MIN(ssthresh - pipe, limit)
-            room.min(bound + i64::from(advanced && lost == 0))
-        };
-        let count = count.max(i64::from(self.prr_out == 0));
-        self.set_cwnd(saturating_u32(non_negative((in_flight + count).max(1))), now);
     }
 
     pub(super) fn end_reduction(&mut self, now: Time) {
@@ -310,7 +279,7 @@ impl Sender {
         }
         //= RFC 5681, 3.2 (departs: once all that was sent before the loss is acknowledged)
         //# a TCP MUST set cwnd to ssthresh
-        if self.reduced() && (self.view.ca == CaState::Cwr || self.undo_marker.is_some()) {
+        if self.reduced() && (self.view.ca == CaState::Cwr || self.undo.marker.is_some()) {
             //= RFC 5681, 4.3
             //# cwnd MUST be set to no more than ssthresh
             self.set_cwnd(self.control.ssthresh, now);
@@ -334,7 +303,7 @@ impl Sender {
 
     fn try_to_open(&mut self, found: &Findings, now: Time) {
         if !self.any_retransmission() {
-            self.retrans_stamp = 0;
+            self.undo.stamp = 0;
         }
         if found.ece {
             self.enter_cwr(now);

@@ -4,7 +4,7 @@ use super::ack::Findings;
 use super::micros::Micros;
 use super::{AckInfo, Sender, flags};
 use knee_cc::CaState;
-use knee_core::convert::{count_u32, saturating_i64};
+use knee_core::convert::count_u32;
 
 impl Sender {
     /// Tags what the SACK blocks report (tcp_sacktag_write_queue).
@@ -60,7 +60,7 @@ impl Sender {
     /// A segment that was sent once arrived after a later one (tcp_check_sack_reordering).
     pub(super) fn check_sack_reordering(&mut self, found: &Findings) {
         if let Some(lowest) = found.sacked_late
-            && (self.view.ca != CaState::Loss || self.undo_marker.is_some())
+            && (self.view.ca != CaState::Loss || self.undo.marker.is_some())
         {
             self.note_reordering(lowest, self.rtx.highest_sacked(self.view.snd_una));
         }
@@ -106,19 +106,19 @@ impl Sender {
             return;
         }
         found.dsack = true;
-        found.dsack_of_probe = self.probing && self.tlp_retransmitted && block.1 == self.tlp_end;
+        found.dsack_of_probe = self.tlp.is_reported_by(block.1);
         if self.rack.reorder_seen && !found.dsack_of_probe {
             self.rack.dsack_seen = true;
             self.widened = true;
         }
-        let counts = self.undo_marker.is_some_and(|marker| block.1 > marker) && self.undo_retrans > 0;
+        let counts = self.undo.counts_dsack(block.1);
         if counts && block.1 <= ack_seq.max(self.view.snd_una) {
-            self.undo_retrans = (self.undo_retrans - saturating_i64(segments)).max(0);
+            self.undo.on_dsack(segments);
         } else if block.0 >= self.view.snd_una && self.rtx.tracking() {
             for seq in block.0..block.1.min(self.view.snd_nxt) {
                 let segment = self.rtx.flags(seq);
                 if segment & flags::EVER_RETRANSMITTED != 0 && counts {
-                    self.undo_retrans = (self.undo_retrans - 1).max(0);
+                    self.undo.on_dsack(1);
                 }
                 if segment & flags::SACKED != 0 && segment & flags::EVER_RETRANSMITTED != 0 {
                     found.saw_late(seq);
@@ -182,7 +182,7 @@ mod tests {
     fn after_a_timeout_reordering_counts_while_it_may_be_undone() {
         for (marker, counts) in [(Some(0), true), (None, false)] {
             let mut sender = after(&[(9, 10)]);
-            (sender.view.ca, sender.undo_marker) = (CaState::Loss, marker);
+            (sender.view.ca, sender.undo.marker) = (CaState::Loss, marker);
             let found = Findings { sacked_late: Some(4), ..Findings::default() };
             sender.check_sack_reordering(&found);
             assert_eq!(sender.rack.reorder_seen, counts);

@@ -1,10 +1,14 @@
 //! How a connection begins: the sender is made, the handshake, the algorithm takes its place.
 
+use super::cwnd::WindowUse;
 use super::micros::Micros;
 use super::pacing::OwnPace;
+use super::probe::Tlp;
+use super::prr::Prr;
 use super::queue::RetransmitQueue;
 use super::rack::Rack;
 use super::rtt::{LeastRtts, RttEstimator};
+use super::undo::UndoState;
 use super::{Config, Pending, Sender};
 use crate::ecn::{Ecn, FIRST_COUNT};
 use crate::timer::Timer;
@@ -46,15 +50,14 @@ impl Sender {
             pace_at: Time::MAX,
             rtt: RttEstimator::new(config.rto_min),
             timer: Timer::OFF,
+            tlp: Tlp::default(),
             tsecr: 0,
             timeouts: 0,
             sacked_out: 0,
             lost_out: 0,
             retrans_out: 0,
             pending: Pending::Nothing,
-            probing: false,
             widened: false,
-            cwnd_limited: false,
             paced: init.paced || init.needs.pacing,
             held_back: false,
             established: false,
@@ -70,29 +73,19 @@ impl Sender {
             unmarked: 0,
             short_bytes: 0,
             rack: Rack { reorder_steps: 1, ..Rack::default() },
-            tlp_end: 0,
             reached: (0, 0),
-            cwnd_usage_end: 0,
-            cwnd_stamp: Time::ZERO,
-            cwnd_used: 0,
-            max_packets_out: 0,
+            window_use: WindowUse::default(),
             own_pace: OwnPace::default(),
             backoffs: 0,
             last_payload,
             least_rtts: LeastRtts::NONE,
             cwnd_integral: (0, Time::ZERO),
             high_seq: 0,
-            undo_marker: None,
-            undo_retrans: -1,
+            undo: UndoState::NONE,
             dsack_segments: 0,
-            prior_cwnd: 0,
-            prior_ssthresh: 0,
-            prr_delivered: 0,
-            prr_out: 0,
-            retrans_stamp: 0,
+            prr: Prr::default(),
             reordering: 3,
             frto: false,
-            tlp_retransmitted: false,
             cwr_to_signal: false,
             stream: None,
         }
@@ -147,7 +140,7 @@ impl Sender {
         self.view.delivered = 1;
         self.delivered_at = Micros::of(now);
         self.first_tx = Micros::of(now);
-        self.cwnd_stamp = now;
+        self.window_use.since = now;
         self.view.paced_until = now;
         self.cwnd_integral = (0, now);
         self.update_pacing_rate();

@@ -98,8 +98,8 @@ impl Sender {
             left = left.saturating_sub(rto);
         }
         self.set_cwnd(cwnd.max(least), now);
-        self.cwnd_stamp = now;
-        self.cwnd_used = 0;
+        self.window_use.since = now;
+        self.window_use.used = 0;
     }
 }
 

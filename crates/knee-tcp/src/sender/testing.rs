@@ -44,10 +44,17 @@ fn established(cc: &str, bytes: Option<u64>, paced: bool, config: &Config) -> Se
 pub fn state(s: &mut Sender) -> String {
     let ends =
         (s.view.snd_una, s.view.snd_nxt, s.view.delivered, s.delivered_at, s.first_tx, s.app_limited_until, s.tsecr);
-    let recovery = (s.view.ca, s.sacked_out, s.lost_out, s.retrans_out, s.prr_delivered, s.prr_out, s.high_seq);
-    let limits = (s.cwnd_limited, s.max_packets_out, s.cwnd_usage_end, s.cwnd_used, s.cwnd_stamp, s.cwnd_integral);
+    let recovery = (s.view.ca, s.sacked_out, s.lost_out, s.retrans_out, s.prr.delivered, s.prr.out, s.high_seq);
+    let limits = (
+        s.window_use.limited,
+        s.window_use.max_out,
+        s.window_use.end,
+        s.window_use.used,
+        s.window_use.since,
+        s.cwnd_integral,
+    );
     let timers = (s.pending, s.timer, s.view.paced_until, s.pace_at, s.own_pacing_rate(), s.backoffs);
-    let flags = (s.probing, s.widened, s.view.app_limited);
+    let flags = (s.tlp.is_outstanding(), s.widened, s.view.app_limited);
     let parts = (s.control, s.counters(), &s.rtt, &s.least_rtts, &s.rack, &s.rtx, flags);
     format!("{ends:?} {recovery:?} {limits:?} {timers:?} {parts:?}")
 }

@@ -113,7 +113,7 @@ impl Sender {
         if self.reducing() {
             //= RFC 6937, 3
             //# prr_out += (data sent) // strictly less than or equal to sndcnt
-            self.prr_out += sent;
+            self.prr.out += sent;
         }
         //= RFC 8985, 7.2
         //# The sender SHOULD start or restart a loss probe PTO timer after transmitting new data (that was not itself a
@@ -201,7 +201,7 @@ impl Sender {
         if self.reducing() {
             //= RFC 6937, 3
             //# prr_out += (data sent) // strictly less than or equal to sndcnt
-            self.prr_out += total;
+            self.prr.out += total;
         }
         if total > 0 {
             self.tell_sent(total, true, now);
@@ -242,10 +242,7 @@ impl Sender {
             self.retrans_out += u32::from(self.rtx.flags(seq) & flags::RETRANSMITTED == 0);
             self.rtx.set_flags(seq, flags::RETRANSMITTED, 0);
         }
-        if self.retrans_stamp == 0 {
-            self.retrans_stamp = Self::stamp(now);
-        }
-        self.undo_retrans = self.undo_retrans.max(0) + i64::from(count);
+        self.undo.on_retransmission(count, Self::stamp(now));
     }
 
     /// Sends segments again; only while tracking.

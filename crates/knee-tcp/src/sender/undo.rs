@@ -5,25 +5,68 @@ use super::rack::REORDER_PERSIST;
 use super::{Sender, flags};
 use knee_cc::{CaState, Undo};
 use knee_core::Time;
-use knee_core::convert::low_u32;
+use knee_core::convert::{low_u32, saturating_i64};
+
+/// What is known of the current reduction that may prove it wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct UndoState {
+    /// First unacknowledged segment when the reduction began. `None`: it cannot be undone.
+    pub marker: Option<u64>,
+    /// Retransmissions not yet reported as duplicates; -1: there was none.
+    pub retransmissions: i64,
+    /// `ssthresh` before it; 0: there is none to go back to.
+    pub prior_ssthresh: u32,
+    /// Timestamp of the first retransmission of the episode, ms; 0: none.
+    pub stamp: u32,
+}
+
+impl UndoState {
+    pub(super) const NONE: Self = Self { marker: None, retransmissions: -1, prior_ssthresh: 0, stamp: 0 };
+
+    /// A reduction begins at segment `una`, with so many retransmissions in flight (tcp_init_undo).
+    fn begin(&mut self, una: u64, retransmissions: u32) {
+        self.marker = Some(una);
+        self.retransmissions = if retransmissions == 0 { -1 } else { i64::from(retransmissions) };
+    }
+
+    /// Segments were sent again at timestamp `stamp`.
+    pub(super) fn on_retransmission(&mut self, segments: u32, stamp: u32) {
+        if self.stamp == 0 {
+            self.stamp = stamp;
+        }
+        self.retransmissions = self.retransmissions.max(0) + i64::from(segments);
+    }
+
+    /// Whether a D-SACK that ends before segment `end` may be of a retransmission of this reduction.
+    pub(super) fn counts_dsack(&self, end: u64) -> bool {
+        self.marker.is_some_and(|marker| end > marker) && self.retransmissions > 0
+    }
+
+    /// D-SACKs reported `segments` retransmissions as duplicates.
+    pub(super) fn on_dsack(&mut self, segments: u64) {
+        self.retransmissions = (self.retransmissions - saturating_i64(segments)).max(0);
+    }
+
+    /// Whether the reduction proved wrong: every retransmission was reported as a duplicate (RFC 2883), or the original
+    /// arrived (RFC 3522).
+    const fn is_disproved(&self, original_arrived: bool) -> bool {
+        self.marker.is_some() && (self.retransmissions == 0 || original_arrived)
+    }
+}
 
 impl Sender {
     pub(super) fn init_undo(&mut self) {
-        self.undo_marker = Some(self.view.snd_una);
-        let mut retransmitted = i64::from(self.retrans_out);
-        if self.probing && self.tlp_retransmitted {
-            retransmitted += 1;
-        }
-        self.undo_retrans = if retransmitted == 0 { -1 } else { retransmitted };
+        let probe = self.tlp.is_outstanding() && self.tlp.retransmitted;
+        self.undo.begin(self.view.snd_una, self.retrans_out + u32::from(probe));
     }
 
     /// Whether the echoed timestamp tells that the original, not the retransmission, arrived (Eifel, RFC 3522).
     fn original_arrived(&self) -> bool {
-        self.retrans_stamp == 0 || self.echoed_before(self.retrans_stamp)
+        self.undo.stamp == 0 || self.echoed_before(self.undo.stamp)
     }
 
     fn may_undo(&self) -> bool {
-        self.undo_marker.is_some() && (self.undo_retrans == 0 || self.original_arrived())
+        self.undo.is_disproved(self.original_arrived())
     }
 
     fn undo_reduction(&mut self, unmark: bool, now: Time) {
@@ -36,15 +79,15 @@ impl Sender {
             self.unmarked += self.lost_out;
             self.lost_out = 0;
         }
-        if self.prior_ssthresh > 0 {
-            let prior_cwnd = self.prior_cwnd;
+        if self.undo.prior_ssthresh > 0 {
+            let prior_cwnd = self.prr.prior_cwnd;
             self.ask(now, |cc, view, control| cc.on_undo(&Undo { view, prior_cwnd }, control));
-            if self.prior_ssthresh > self.control.ssthresh {
-                self.control.ssthresh = self.prior_ssthresh;
+            if self.undo.prior_ssthresh > self.control.ssthresh {
+                self.control.ssthresh = self.undo.prior_ssthresh;
                 self.cwr_to_signal = false;
             }
         }
-        self.undo_marker = None;
+        self.undo.marker = None;
         self.rack.advanced = true;
     }
 
@@ -69,7 +112,7 @@ impl Sender {
 
     /// A partial ACK by the original: reordering, not loss. True: retransmissions are still out, wait for them.
     pub(super) fn try_undo_partial(&mut self, prior_una: u64, now: Time) -> bool {
-        if self.undo_marker.is_none() || !self.original_arrived() {
+        if self.undo.marker.is_none() || !self.original_arrived() {
             return false;
         }
         let highest = self.rtx.highest_sacked(self.view.snd_una);
@@ -78,7 +121,7 @@ impl Sender {
             return true;
         }
         if !self.any_retransmission() {
-            self.retrans_stamp = 0;
+            self.undo.stamp = 0;
         }
         self.undo_reduction(true, now);
         self.try_keep_open(now);
@@ -86,7 +129,7 @@ impl Sender {
     }
 
     pub(super) fn try_undo_dsack(&mut self, now: Time) -> bool {
-        if self.undo_marker.is_none() || self.undo_retrans != 0 {
+        if self.undo.marker.is_none() || self.undo.retransmissions != 0 {
             return false;
         }
         self.rack.reorder_persist = (self.rack.reorder_persist + 1).min(REORDER_PERSIST);
@@ -106,5 +149,43 @@ impl Sender {
 
     pub(super) fn echoed_before(&self, stamp: u32) -> bool {
         self.tsecr != 0 && self.tsecr.wrapping_sub(stamp).cast_signed() < 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::UndoState;
+
+    /// RFC 2883, 4: three segments were sent again; only when D-SACKs have reported all three was none of them needed.
+    #[test]
+    fn every_retransmission_has_to_be_reported_as_a_duplicate() {
+        let mut undo = UndoState::NONE;
+        undo.begin(10, 0);
+        undo.on_retransmission(3, 7);
+        assert!(!undo.counts_dsack(10) && undo.counts_dsack(11), "from the first unacknowledged segment on");
+        undo.on_dsack(2);
+        assert!(!undo.is_disproved(false));
+        undo.on_dsack(1);
+        assert!(undo.is_disproved(false) && !undo.counts_dsack(11));
+    }
+
+    /// A reduction without a retransmission has none that a D-SACK could report.
+    #[test]
+    fn without_a_retransmission_nothing_is_disproved_by_dsacks() {
+        let mut undo = UndoState::NONE;
+        undo.begin(10, 0);
+        assert!(!undo.is_disproved(false) && !undo.counts_dsack(20));
+        // RFC 3522: an echo from before the first retransmission is enough.
+        undo.on_retransmission(1, 7);
+        assert!(undo.is_disproved(true));
+        assert!(!UndoState::NONE.is_disproved(true), "there is no reduction");
+    }
+
+    #[test]
+    fn the_stamp_is_that_of_the_first_retransmission() {
+        let mut undo = UndoState::NONE;
+        undo.on_retransmission(1, 7);
+        undo.on_retransmission(1, 9);
+        assert_eq!((undo.stamp, undo.retransmissions), (7, 2));
     }
 }

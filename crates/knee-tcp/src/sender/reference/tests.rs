@@ -60,16 +60,23 @@ fn states(sender: &Sender, reference: &Reference) -> [String; 2] {
         "{:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         (s.view.snd_una, s.view.snd_nxt, s.view.ca, s.view.delivered, s.view.delivered_ce, s.view.lost),
         (s.scoreboard(), s.control, s.timer, s.pending, s.pace_at, s.view.paced_until, s.view.min_rtt),
-        (s.rtt.srtt8_us(), s.rtt.rto(), s.backoffs, s.tsecr, s.high_seq, s.frto, probe(s.tlp_end, s.tlp_retransmitted)),
+        (s.rtt.srtt8_us(), s.rtt.rto(), s.backoffs, s.tsecr, s.high_seq, s.frto, probe(s.tlp.end, s.tlp.retransmitted)),
         (
-            s.undo_marker,
-            undo_retrans(s.undo_marker, s.undo_retrans),
-            s.prior_ssthresh,
-            s.retrans_stamp,
+            s.undo.marker,
+            undo_retrans(s.undo.marker, s.undo.retransmissions),
+            s.undo.prior_ssthresh,
+            s.undo.stamp,
             s.cwr_to_signal
         ),
         (s.rack.newest.0.0, s.rack.newest.1, s.rack.reorder_seen, s.rack.reorder_steps, s.rack.reorder_persist),
-        (s.reordering, s.cwnd_limited, s.max_packets_out, s.cwnd_usage_end, s.cwnd_used, s.cwnd_stamp),
+        (
+            s.reordering,
+            s.window_use.limited,
+            s.window_use.max_out,
+            s.window_use.end,
+            s.window_use.used,
+            s.window_use.since
+        ),
         (counters.sent, counters.sent_bytes, counters.retransmitted, counters.timeouts, s.view.app_limited),
     );
     let plain = format!(
