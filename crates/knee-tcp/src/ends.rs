@@ -56,7 +56,6 @@ impl TcpEnds {
     }
 
     /// When a timer fires at the earliest; `Time::MAX` where it is not set.
-    #[inline]
     pub const fn not_before(&self, timer: EndTimer) -> Time {
         match timer {
             EndTimer::Retransmit => self.sender.timer.not_before(),

@@ -53,7 +53,6 @@ pub struct Reply {
 
 impl Reply {
     /// The packet of flow `flow` that carries it.
-    #[inline]
     pub const fn packet(&self, flow: u32, now: Time) -> Packet {
         let payload = Payload::Ack { next: Seq::new(self.seq), tsecr: self.tsecr };
         Packet { at: now, payload, flow, queued: 0, size: ACK_SIZE, flags: self.flags, hop: 0 }
@@ -270,7 +269,6 @@ impl Receiver {
 
     /// Whether the compressed SACK has to leave before this packet is taken, so that every block is reported. The
     /// packet itself is then acknowledged with the next one: as in Linux, the ACK that leaves counts as its own.
-    #[inline]
     pub fn flushes_before(&mut self, packet: &Packet) -> bool {
         self.disorder.is_some() && self.flushes_disorder(packet)
     }
@@ -284,7 +282,6 @@ impl Receiver {
     }
 
     /// Fetches what a packet will need apart from the receiver itself.
-    #[inline]
     pub fn fetch_behind(&self) {
         if let Some(disorder) = &self.disorder {
             fetch(disorder.as_ref());
@@ -292,7 +289,6 @@ impl Receiver {
     }
 
     /// When its next timer is due, at the earliest.
-    #[inline]
     pub fn due(&self) -> Time {
         self.delayed.not_before().min(self.compressed_at)
     }
@@ -316,7 +312,6 @@ impl Receiver {
         self.disorder.as_ref().is_some_and(|disorder| disorder.compressed > 0)
     }
 
-    #[inline]
     fn adapt_ato(&mut self, now: Time, config: &Config) {
         let min = config.delayed_ack;
         let last = std::mem::replace(&mut self.last_arrival, now);
@@ -399,7 +394,6 @@ impl Receiver {
     }
 
     /// The ACK that leaves now, but for its SACK blocks.
-    #[inline]
     pub fn reply(&mut self) -> Reply {
         self.acked = self.rcv_nxt;
         self.quick_acks = self.quick_acks.saturating_sub(1);
@@ -428,7 +422,6 @@ impl Receiver {
     }
 
     /// Whether something is to be done besides sending the ACK: it carries SACK blocks, or the receiver misbehaves.
-    #[inline]
     pub const fn is_disturbed(&self) -> bool {
         self.disorder.is_some()
     }

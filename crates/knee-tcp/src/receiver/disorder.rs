@@ -95,7 +95,6 @@ impl Disorder {
     }
 
     /// Whether there is something to report.
-    #[inline]
     pub(super) fn has_blocks(&self) -> bool {
         self.dsack.is_some() || !self.recent.is_empty()
     }

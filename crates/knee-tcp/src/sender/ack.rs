@@ -146,7 +146,6 @@ impl Sender {
     }
 
     /// Books what an ACK reports of segments.
-    #[inline]
     fn take_in(&mut self, ack: &AckInfo, stamp: Micros, found: &mut Findings) {
         let una = self.view.snd_una;
         let fack = if ack.seq > una && self.rtx.tracking() { self.rtx.highest_sacked(una) } else { una };
@@ -184,7 +183,6 @@ impl Sender {
 
     /// Lets the algorithm and the state machine react. Gives which segments to send first, and whether the timer is to
     /// be set unless something leaves.
-    #[inline]
     fn react(
         &mut self,
         reach: (u64, u16),
@@ -284,7 +282,6 @@ impl Sender {
     }
 
     /// Removes what is acknowledged cumulatively (tcp_clean_rtx_queue).
-    #[inline]
     fn take_acknowledged(&mut self, ack_seq: u64, prior_fack: u64, stamp: Micros, found: &mut Findings) {
         let from = self.view.snd_una;
         found.acked = count_u32(ack_seq - from);

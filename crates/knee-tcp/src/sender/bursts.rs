@@ -45,7 +45,6 @@ const fn left_of_write(snd_nxt: u64, initial_window: u32) -> u32 {
 
 impl Sender {
     /// Largest burst now, in segments (tcp_tso_autosize).
-    #[inline]
     pub(super) fn burst_limit(&self, config: &Config) -> u32 {
         if !config.tso {
             return 1;
@@ -61,7 +60,6 @@ impl Sender {
     }
 
     /// What the largest burst is at least, with TSO.
-    #[inline]
     pub(super) fn least_burst(&self) -> u32 {
         u32::from(self.control.min_burst.min(self.control.max_burst)).min(saturating_u32(MAX_BURST))
     }
@@ -81,7 +79,6 @@ impl Sender {
     }
 
     /// Whether it may be better to wait for the next ACK and send a larger burst than `room` (tcp_tso_should_defer).
-    #[inline]
     pub(super) fn may_wait(&self, room: u32, now: Time, config: &Config) -> bool {
         config.tso
             && !matches!(self.view.ca, CaState::Recovery | CaState::Loss)
@@ -90,7 +87,6 @@ impl Sender {
     }
 
     /// The same where nothing is being repaired, and the oldest segment in flight was sent at `oldest`.
-    #[inline]
     pub(super) fn may_defer(&self, room: u32, oldest: Micros, now: Time, config: &Config) -> bool {
         if now.saturating_sub(self.view.paced_until) > DEFER
             || u64::from(room) * WINDOW_DIVISOR >= u64::from(self.control.cwnd)

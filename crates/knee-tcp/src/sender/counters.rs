@@ -34,7 +34,6 @@ impl Sender {
     }
 
     /// Payload bytes acknowledged.
-    #[inline]
     pub fn acked_bytes(&self) -> u64 {
         self.payload_before(self.view.snd_una)
     }
@@ -45,7 +44,6 @@ impl Sender {
     }
 
     /// Payload bytes of the segments before `seq`.
-    #[inline]
     fn payload_before(&self, seq: u64) -> u64 {
         let mss = u64::from(MSS);
         let missing = self.stream.as_ref().map_or(0, |stream| stream.missing_before(seq));

@@ -22,7 +22,6 @@ pub(super) struct WindowUse {
 
 impl WindowUse {
     /// The window limits sending now, with `out` packets in flight and `nxt` as the next segment.
-    #[inline]
     const fn fill(&mut self, out: u32, nxt: u64, now: Time) {
         *self = Self { end: nxt, since: now, used: 0, max_out: out, limited: true };
     }
@@ -48,7 +47,6 @@ impl WindowUse {
 
 impl Sender {
     /// Packets that the congestion window still lets leave.
-    #[inline]
     pub(super) fn window_room(&self) -> u32 {
         //= RFC 6675, 5
         //# If cwnd - pipe >= 1 SMSS, the sender SHOULD transmit one or more segments as follows:
@@ -87,7 +85,6 @@ impl Sender {
     }
 
     /// The window limits sending now (tcp_cwnd_validate).
-    #[inline]
     pub(super) const fn window_limits(&mut self, now: Time) {
         self.window_use.fill(self.packets_out(), self.view.snd_nxt, now);
     }

@@ -14,7 +14,6 @@ use knee_core::convert::count_u32;
 
 impl Sender {
     /// Whether an ACK takes the fast path.
-    #[inline]
     pub(super) fn takes_fast_path(&self, ack: &AckInfo) -> bool {
         self.view.snd_una < ack.seq
             && ack.seq <= self.view.snd_nxt
@@ -83,7 +82,6 @@ impl Sender {
 
     /// Whether only the window says what may leave: nothing is paced, neither the transfer nor the receive window ends
     /// within it, and nothing that happens meanwhile concerns the algorithm.
-    #[inline]
     fn window_alone_limits(&self, config: &Config) -> bool {
         let ahead = self.view.snd_nxt.max(self.view.snd_una + u64::from(self.control.cwnd));
         let ends = self.end.min(self.view.snd_una + config.receive_window);
@@ -92,7 +90,6 @@ impl Sender {
 
     /// Sends new segments then: most often none, or a single burst. In the end either the window is full or a larger
     /// burst is waited for.
-    #[inline]
     fn send_in_window<const RATE: bool>(
         &mut self,
         stamp: Micros,
@@ -127,7 +124,6 @@ impl Sender {
     }
 
     /// New segments leave in one burst, neither the first in flight nor the last of the transfer.
-    #[inline]
     fn depart_in_window<const RATE: bool>(&mut self, count: u32, stamp: Micros, now: Time, out: &mut Vec<Departure>) {
         let start = self.view.snd_nxt;
         self.rtx.push_untracked(Burst::new(start, count, stamp, self.view.delivered, false));

@@ -8,19 +8,16 @@ pub struct Micros(pub u64);
 
 impl Micros {
     /// What the clock shows at `time`.
-    #[inline]
     pub const fn of(time: Time) -> Self {
         Self(time.as_micros())
     }
 
     /// The time at which the clock begins to show this.
-    #[inline]
     pub const fn time(self) -> Time {
         Time::from_micros(self.0)
     }
 
     /// How long ago `earlier` was; zero where it is later.
-    #[inline]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
     }

@@ -146,7 +146,6 @@ pub struct AckInfo<'a> {
 
 impl AckInfo<'_> {
     /// One that acknowledges all segments before `seq`, and nothing beyond.
-    #[inline]
     pub const fn plain(seq: u64, tsecr: u32, flags: u8) -> Self {
         Self { seq, part: 0, blocks: &[], dsack: false, tsecr, flags }
     }
@@ -279,13 +278,11 @@ impl Sender {
     }
 
     /// Fetches what an ACK on the fast path will need of the sender.
-    #[inline]
     pub fn fetch(&self) {
         fetch_first(self, offset_of!(Self, first_tx));
     }
 
     /// Fetches what an ACK will need apart from the sender itself.
-    #[inline]
     pub fn fetch_behind(&self) {
         self.rtx.fetch_behind();
         if self.rtx.tracking() {
@@ -302,13 +299,11 @@ impl Sender {
     }
 
     /// Shows the algorithm an event, which it takes up in the control in force.
-    #[inline]
     fn ask(&mut self, now: Time, event: impl FnOnce(&mut dyn DynCongestionControl, &View, &mut Control)) {
         self.ask_with(self.in_flight(), now, event);
     }
 
     /// The same where it is known how many packets are in flight.
-    #[inline]
     fn ask_with(
         &mut self,
         in_flight: u32,
@@ -339,7 +334,6 @@ impl Sender {
     }
 
     /// Whether an ACK tells of no mark that was not known.
-    #[inline]
     const fn tells_no_mark(&self, ack: &AckInfo) -> bool {
         ack.flags & Packet::ACE == self.known_marks
     }

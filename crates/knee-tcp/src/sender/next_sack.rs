@@ -11,7 +11,6 @@ use knee_core::convert::count_u32;
 
 impl Sender {
     /// The segment that an ACK reports, if that is all it does.
-    #[inline]
     pub(super) fn next_sack(&self, ack: &AckInfo) -> Option<u64> {
         let needs = &self.needs;
         let expected = self.view.ca == CaState::Recovery
@@ -29,7 +28,6 @@ impl Sender {
     }
 
     /// Takes an ACK that reports this segment only. Returns its RTT sample.
-    #[inline]
     pub(super) fn ack_next_sack(
         &mut self,
         seq: u64,

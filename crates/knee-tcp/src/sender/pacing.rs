@@ -39,7 +39,6 @@ impl Sender {
     }
 
     /// Notes what the sender's own pacing rate follows until the next ACK.
-    #[inline]
     pub(super) const fn update_pacing_rate(&mut self) {
         let (cwnd, packets_out) = (self.control.cwnd, self.packets_out());
         let window = if cwnd > packets_out { cwnd } else { packets_out };
@@ -48,13 +47,11 @@ impl Sender {
 
     /// The sender's own pacing rate: twice `cwnd / srtt` in slow start, 1.2 times beyond (tcp_update_pacing_rate). It
     /// sizes bursts also where nothing is paced.
-    #[inline]
     pub(super) fn own_pacing_rate(&self) -> Rate {
         Rate::from_bytes_per_sec(self.own_bytes_per_sec())
     }
 
     /// The same in bytes per second.
-    #[inline]
     pub(super) fn own_bytes_per_sec(&self) -> u64 {
         let OwnPace { window, doubled } = self.own_pace;
         let percent = if doubled { 200 } else { 120 };
@@ -73,7 +70,6 @@ impl Sender {
     }
 
     /// Whether the next departure has to wait for the pacing clock, for which the timer is set then.
-    #[inline]
     pub(super) fn waits_for_pacing(&mut self, now: Time) -> bool {
         let waits = self.paced && self.view.paced_until > now;
         if waits {
@@ -84,7 +80,6 @@ impl Sender {
 
     /// Segments with so much payload have left: the next ones may when that has gone at the pacing rate
     /// (tcp_update_skb_after_send).
-    #[inline]
     pub(super) fn advance_pacing_clock(&mut self, segments: u32, payload: u32, now: Time) {
         let prior = self.view.paced_until;
         self.view.paced_until = prior.max(now);

@@ -32,7 +32,6 @@ enum Outcome {
 
 impl Tlp {
     /// Whether its outcome is awaited.
-    #[inline]
     pub(super) const fn is_outstanding(&self) -> bool {
         self.end != 0
     }
@@ -83,7 +82,6 @@ impl Sender {
     }
 
     /// How long a loss probe waits where there is an RTT and something is in flight: two RTTs and a little.
-    #[inline]
     pub(super) fn probe_span(&self, config: &Config) -> Time {
         //= RFC 8985, 7.2
         //# PTO = 2 * SRTT

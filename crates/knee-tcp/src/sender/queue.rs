@@ -42,13 +42,11 @@ impl RetransmitQueue {
     }
 
     /// Whether segments have state of their own.
-    #[inline]
     pub const fn tracking(&self) -> bool {
         self.tracking.is_some()
     }
 
     /// Fetches what lies behind the queue.
-    #[inline]
     pub fn fetch_behind(&self) {
         self.bursts.fetch();
         if let Some(tracking) = &self.tracking {
@@ -57,7 +55,6 @@ impl RetransmitQueue {
     }
 
     /// Books a transmission of new segments.
-    #[inline]
     pub fn push(&mut self, burst: Burst) {
         self.push_untracked(burst);
         if self.tracking.is_some() {
@@ -66,7 +63,6 @@ impl RetransmitQueue {
     }
 
     /// The same unless tracking.
-    #[inline]
     pub fn push_untracked(&mut self, burst: Burst) {
         if self.bursts.len() == self.bursts.capacity() {
             self.bursts.grow();
@@ -129,7 +125,6 @@ impl RetransmitQueue {
     }
 
     /// Gives each of the segments from `una` to before `nxt` a state of its own.
-    #[inline]
     pub fn track(&mut self, una: u64, nxt: u64) {
         if self.tracking.is_none() {
             self.begin_tracking(una, nxt);
@@ -151,7 +146,6 @@ impl RetransmitQueue {
     }
 
     /// Ends tracking where every segment left was sent once. The caller knows of none that is lost or SACKed.
-    #[inline]
     pub fn untrack(&mut self, una: u64) {
         if self.tracking.as_ref().is_some_and(|t| una >= t.untrack_at && t.sacked.is_empty()) {
             self.end_tracking(una);
@@ -186,13 +180,11 @@ impl RetransmitQueue {
     }
 
     /// How many bursts are before the one of this number.
-    #[inline]
     const fn place(&self, number: u32) -> usize {
         (number.wrapping_sub(self.bursts.first()) & NUMBERS) as usize
     }
 
     /// The last transmission of a segment.
-    #[inline]
     pub fn burst_of(&self, seq: u64) -> &Burst {
         match self.bursts.front() {
             Some(first) if self.tracking.is_none() && first.reach(seq) > 0 => first,
@@ -244,7 +236,6 @@ impl RetransmitQueue {
 
     /// Unless tracking: takes out what is acknowledged to before `ack`; gives when the oldest segment of it was sent,
     /// and the transmission of the newest. `RATE`: what rate samples need may lie next to them.
-    #[inline]
     pub fn acknowledge<const RATE: bool>(&mut self, ack: u64) -> Option<(Micros, Burst)> {
         // Bursts acknowledged before are gone already, and they lie in the order of sending: the one with the last
         // segment is the newest.
@@ -262,7 +253,6 @@ impl RetransmitQueue {
         }
     }
 
-    #[inline]
     fn drop_first<const RATE: bool>(&mut self) {
         self.bursts.drop_front(1);
         if RATE && let Some(starts) = &mut self.starts {
@@ -271,7 +261,6 @@ impl RetransmitQueue {
     }
 
     /// Drops bursts at the front that do not reach beyond `una`.
-    #[inline]
     fn drop_before(&mut self, una: u64) {
         while self.bursts.front().is_some_and(|burst| burst.reach(una) <= 0) {
             self.drop_first::<true>();
@@ -280,7 +269,6 @@ impl RetransmitQueue {
 
     /// While tracking: removes the first segment, which was acknowledged; gives its flags and, unless it was SACKed,
     /// its last transmission.
-    #[inline]
     pub fn pop(&mut self) -> Option<(u8, Option<Burst>)> {
         let segment = self.tracking.as_mut()?.pop()?;
         let flags = segment.flags();
@@ -306,7 +294,6 @@ impl RetransmitQueue {
     }
 
     /// Number of the first burst whose fate is open; where there is none, of the last one. None unless tracking.
-    #[inline]
     pub fn first_open(&mut self) -> Option<u32> {
         let tracking = self.tracking.as_mut()?;
         let (first, last) = (self.bursts.first(), self.bursts.end().wrapping_sub(1));
@@ -322,7 +309,6 @@ impl RetransmitQueue {
     }
 
     /// The burst of this number. `None` if it is not there any more, or not yet.
-    #[inline]
     pub fn burst(&self, number: u32) -> Option<&Burst> {
         (self.place(number) < self.bursts.len()).then(|| self.bursts.at(number))
     }
@@ -333,7 +319,6 @@ impl RetransmitQueue {
     }
 
     /// While tracking: a segment was SACKed for the first time. Gives its flags before that and its last transmission.
-    #[inline]
     pub fn sack(&mut self, seq: u64) -> Option<(u8, Burst)> {
         let tracking = self.tracking.as_mut()?;
         let segment = tracking.segment_mut(seq);
@@ -361,13 +346,11 @@ impl RetransmitQueue {
     }
 
     /// Ranges of SACKed segments.
-    #[inline]
     fn sacked(&self) -> &[(u64, u64)] {
         self.tracking.as_ref().map_or(&[], |t| t.sacked.as_slice())
     }
 
     /// Whether all of a range has been SACKed.
-    #[inline]
     pub fn is_sacked(&self, (start, end): (u64, u64)) -> bool {
         let sacked = self.sacked();
         sacked.get(sacked.partition_point(|r| r.1 < end)).is_some_and(|r| r.0 <= start)
@@ -398,14 +381,12 @@ impl RetransmitQueue {
     }
 
     /// After the highest SACKed segment; `una` where there is none.
-    #[inline]
     pub fn highest_sacked(&self, una: u64) -> u64 {
         self.sacked().last().map_or(una, |r| r.1.max(una))
     }
 
     /// Where a SACK block does no more than to let the highest SACKed range grow by one segment that was sent just once
     /// and is not deemed lost: that segment.
-    #[inline]
     pub fn next_sacked(&self, (from, to): (u64, u64)) -> Option<u64> {
         let tracking = self.tracking.as_ref()?;
         let &(start, end) = tracking.sacked.last()?;
@@ -414,7 +395,6 @@ impl RetransmitQueue {
     }
 
     /// Such a segment was SACKed. Gives its transmission.
-    #[inline]
     pub fn sack_next(&mut self, seq: u64) -> Option<Burst> {
         let tracking = self.tracking.as_mut()?;
         tracking.sacked.last_mut()?.1 = seq + 1;

@@ -49,7 +49,6 @@ impl Sender {
 
     /// RACK marks what was sent well before something that was delivered (RFC 8985, 6.2). True: the timer was set since
     /// others may still be late.
-    #[inline]
     pub(super) fn detect_losses(&mut self, now: Time) -> bool {
         if self.packets_out() == 0 || !self.rack.advanced {
             return false;

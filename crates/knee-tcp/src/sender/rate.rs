@@ -41,7 +41,6 @@ pub(super) struct RateBase {
 
 impl Sender {
     /// Remembers the newest transmission delivered (tcp_rate_skb_delivered). True: it is this one so far.
-    #[inline]
     pub(super) fn rate_delivered(&mut self, burst: &Burst, end: u64, segment: u8, found: &mut Findings) -> bool {
         let sent = burst.sent();
         let newer = found.rate.as_ref().is_none_or(|rate| (sent, end) > (rate.sent, rate.end));
@@ -66,7 +65,6 @@ impl Sender {
 
     /// The rate sample since `start` of the newest transmission delivered, which was sent at `sent`. `lone`: the ACK
     /// was for a single segment.
-    #[inline]
     pub(super) fn rate_since(
         &self,
         sent: Micros,
@@ -98,7 +96,6 @@ impl Sender {
             && start.delivered + 1 == self.view.delivered
     }
 
-    #[inline]
     pub(super) fn finish_rate(&mut self, stamp: Micros, delivered: u32) {
         if self.view.app_limited {
             self.end_app_limit();

@@ -31,7 +31,6 @@ impl Burst {
     pub const MOST: u32 = (1 << (OPEN_SHIFT - 1)) - 1;
 
     /// Up to [`Burst::MOST`] segments from `start` on, sent when `delivered` packets had been.
-    #[inline]
     pub fn new(start: u64, count: u32, sent: Micros, delivered: u64, retransmission: bool) -> Self {
         debug_assert!(count <= Self::MOST && sent.0 >> (u64::BITS - TIME_SHIFT) == 0);
         let word = sent.0 << TIME_SHIFT | u64::from(count << 1) | u64::from(retransmission);
@@ -39,39 +38,33 @@ impl Burst {
     }
 
     /// When it was sent.
-    #[inline]
     pub const fn sent(&self) -> Micros {
         Micros(self.word >> TIME_SHIFT)
     }
 
     /// How many segments.
-    #[inline]
     pub const fn count(&self) -> u32 {
         (low_u8(self.word) >> 1) as u32
     }
 
     /// While tracking: of how many segments it is the last transmission and their fate is open.
-    #[inline]
     pub const fn open(&self) -> u32 {
         (low_u16(self.word) >> OPEN_SHIFT) as u32
     }
 
     /// Sets the number of open segments, at most [`Burst::MOST`].
-    #[inline]
     pub const fn set_open(&mut self, open: u32) {
         debug_assert!(open <= Self::MOST);
         self.word = self.word & !(0xff << OPEN_SHIFT) | (open as u64) << OPEN_SHIFT;
     }
 
     /// The fate of one of those is known, or it was sent again.
-    #[inline]
     pub const fn close_one(&mut self) {
         debug_assert!(self.open() > 0);
         self.word -= 1 << OPEN_SHIFT;
     }
 
     /// Whether its segments had been sent before.
-    #[inline]
     pub const fn retransmission(&self) -> bool {
         self.word & 1 != 0
     }
@@ -83,13 +76,11 @@ impl Burst {
     }
 
     /// How many segments its end is beyond `seq`; negative: before it.
-    #[inline]
     pub const fn reach(&self, seq: u64) -> i32 {
         self.start.wrapping_add(self.count()).wrapping_sub(low_u32(seq)).cast_signed()
     }
 
     /// First segment and the one after the last, given one not far away.
-    #[inline]
     pub const fn range(&self, near: u64) -> (u64, u64) {
         let ahead = self.start.wrapping_sub(low_u32(near)).cast_signed();
         let start = near.wrapping_add_signed(ahead as i64);
@@ -116,63 +107,53 @@ pub struct Ring {
 
 impl Ring {
     /// How many bursts.
-    #[inline]
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
     /// How many have room.
-    #[inline]
     pub const fn capacity(&self) -> usize {
         self.slots.len()
     }
 
     /// Number of the first burst, or of the next one where there is none.
-    #[inline]
     pub const fn first(&self) -> u32 {
         self.first
     }
 
     /// Number of the burst after the last.
-    #[inline]
     pub const fn end(&self) -> u32 {
         self.first.wrapping_add(self.len)
     }
 
     /// Where the burst of this number is, or any with the same lower bits.
-    #[inline]
     pub const fn slot(&self, number: u32) -> usize {
         number as usize & self.slots.len().wrapping_sub(1)
     }
 
     /// A burst that is there.
-    #[inline]
     pub fn at(&self, number: u32) -> &Burst {
         &self.slots[self.slot(number)]
     }
 
     /// The same, to be changed.
-    #[inline]
     pub fn at_mut(&mut self, number: u32) -> &mut Burst {
         let slot = self.slot(number);
         &mut self.slots[slot]
     }
 
     /// The first burst.
-    #[inline]
     pub fn front(&self) -> Option<&Burst> {
         if self.len == 0 { None } else { self.slots.get(self.slot(self.first)) }
     }
 
     /// The last burst.
-    #[inline]
     pub fn back_mut(&mut self) -> Option<&mut Burst> {
         let slot = self.slot(self.end().wrapping_sub(1));
         if self.len == 0 { None } else { self.slots.get_mut(slot) }
     }
 
     /// Adds a burst; there has to be room.
-    #[inline]
     pub fn push(&mut self, burst: Burst) {
         let slot = self.slot(self.end());
         self.slots[slot] = burst;
@@ -180,7 +161,6 @@ impl Ring {
     }
 
     /// Drops bursts from the front; they have to be there.
-    #[inline]
     pub const fn drop_front(&mut self, count: u32) {
         self.first = self.first.wrapping_add(count);
         self.len -= count;
@@ -224,7 +204,6 @@ impl Ring {
     }
 
     /// Fetches some of the first bursts and the room for as many.
-    #[inline]
     pub fn fetch(&self) {
         for number in [self.first, self.first.wrapping_add(LINE), self.end(), self.end().wrapping_add(LINE)] {
             if let Some(burst) = self.slots.get(self.slot(number)) {

@@ -98,13 +98,11 @@ impl RttEstimator {
     }
 
     /// Retransmission timeout, backed off where it was.
-    #[inline]
     pub const fn rto(&self) -> Time {
         self.rto_us().time()
     }
 
     /// The same on TCP's clock.
-    #[inline]
     pub const fn rto_us(&self) -> Micros {
         Micros(self.rto as u64)
     }
@@ -120,7 +118,6 @@ impl RttEstimator {
     /// Takes an RTT for the smoothed estimate (`rtt`, of the oldest segment newly acknowledged) and for the least RTT
     /// (`newest`, of the newest), whose `filter` lies apart since it is seldom asked. True: the least RTT may have
     /// changed.
-    #[inline]
     pub fn sample(
         &mut self,
         (rtt, newest): (Micros, Micros),
@@ -241,7 +238,6 @@ impl LeastRtts {
 impl Sender {
     /// Takes the RTT samples: the oldest newly acknowledged segment for the estimate, the newest for the algorithm
     /// (Karn's rule; a timestamp where only retransmissions were acknowledged).
-    #[inline]
     pub(super) fn sample_rtt(&mut self, found: &mut Findings, stamp: Micros) -> Option<Micros> {
         let span = |sent: Micros| stamp.since(sent);
         //= RFC 6298, 3
@@ -255,7 +251,6 @@ impl Sender {
         self.sample_rtt_of_rest(found, stamp)
     }
 
-    #[inline]
     pub(super) fn sample_rtts(&mut self, oldest: Micros, newest: Micros, stamp: Micros) {
         let ends = (self.view.snd_una, self.view.snd_nxt);
         if self.rtt.sample((oldest, newest), stamp, ends, &mut self.least_rtts) {

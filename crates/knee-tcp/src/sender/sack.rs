@@ -44,7 +44,6 @@ impl Sender {
     }
 
     /// Tags what is new in a SACK block.
-    #[inline]
     fn tag_block(&mut self, (mut from, to): (u64, u64), stamp: Micros, found: &mut Findings) {
         let highest = self.rtx.highest_sacked(self.view.snd_una);
         while from < to

@@ -69,7 +69,6 @@ impl Sender {
     }
 
     /// When its next timer is due, at the earliest.
-    #[inline]
     pub fn due(&self) -> Time {
         self.timer.not_before().min(self.pace_at)
     }

@@ -70,20 +70,17 @@ impl Tracking {
     }
 
     /// From the first unacknowledged segment to the last one.
-    #[inline]
     pub const fn range(&self) -> std::ops::Range<u64> {
         self.base..self.end
     }
 
     /// State of a segment that is there.
-    #[inline]
     pub fn segment(&self, seq: u64) -> Segment {
         debug_assert!(self.range().contains(&seq));
         self.segments[index(seq) & (self.segments.len() - 1)]
     }
 
     /// The same, to be changed.
-    #[inline]
     pub fn segment_mut(&mut self, seq: u64) -> &mut Segment {
         debug_assert!(self.range().contains(&seq));
         let mask = self.segments.len() - 1;
@@ -91,7 +88,6 @@ impl Tracking {
     }
 
     /// Removes the first segment.
-    #[inline]
     pub fn pop(&mut self) -> Option<Segment> {
         if self.base == self.end {
             return None;
@@ -103,7 +99,6 @@ impl Tracking {
     }
 
     /// The next segments, those of a burst, get a state of their own.
-    #[inline]
     pub fn list(&mut self, number: u32, count: u32) {
         let from = self.end;
         self.end += u64::from(count);
@@ -133,7 +128,6 @@ impl Tracking {
 
 /// The next range of segments from `seq` on that are not in `sacked`, up to `limit`, and the index of the SACKed range
 /// behind it.
-#[inline]
 pub fn hole(sacked: &[(u64, u64)], seq: u64, limit: u64) -> Option<(usize, (u64, u64))> {
     let mut i = sacked.partition_point(|r| r.1 <= seq);
     let mut start = seq;

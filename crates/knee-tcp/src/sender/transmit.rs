@@ -97,7 +97,6 @@ impl Sender {
     }
 
     /// How many new segments the windows let leave.
-    #[inline]
     fn room(&self, push: Push, config: &Config) -> u32 {
         let room = self.window_room();
         let room = if room == 0 && push == Push::Probe { 1 } else { room };
@@ -124,7 +123,6 @@ impl Sender {
         self.tell_sent(sent, false, now);
     }
 
-    #[inline]
     pub(super) fn tell_sent(&mut self, packets: u32, retransmission: bool, now: Time) {
         if self.needs.sent {
             self.ask(now, |cc, view, control| cc.on_sent(&Sent { view, packets, retransmission }, control));
