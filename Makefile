@@ -15,8 +15,8 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test check lint lint-rust lint-python types test-rust test-python test-kernel \
-  test-tools soak fuzz mutants miri audit fmt clean dist packages guests lock floors
+.PHONY: help demo setup test test-docs test-system check lint lint-rust lint-python types test-rust test-python \
+  test-tools kernel test-packages test-uml test-kernel soak fuzz mutants miri audit fmt clean dist packages guests lock floors
 
 # Tools that only the targets fuzz, mutants and audit use; each is installed when it is first wanted.
 TOOLS := $(CURDIR)/.venv/cargo-tools
@@ -33,8 +33,10 @@ NO_MUTANTS := --exclude '**/testing.rs' --exclude '**/testing/**' --exclude '**/
 
 help:
 	@echo "make demo    build, run the scenario lola-fig4a and print the path of its report"
-	@echo "make test    set up, then run all checks and tests, as CI does (make check is the same); tests that passed and"
-	@echo "             that no change since can affect are left out, unless ALL=1"
+	@echo "make test    set up, then lint, check types, and test what needs only Python and Rust"
+	@echo "make test-docs    test what a change of docs, comments and text alone can break: less than a minute"
+	@echo "make test-system  test what needs Debian packages, User-Mode Linux, guests and, as root, the running kernel"
+	@echo "make check   make test and make test-system: all that CI runs"
 	@echo "make soak    run N=1000 random scenarios, and hold them against laws"
 	@echo "make setup   create .venv with the package, the release build of the core and the tools; STACKS=1: and noq's QUIC"
 	@echo "make fuzz    MINUTES=5: fuzz specifications, senders, queues and algorithms, this long each"
@@ -54,23 +56,28 @@ demo: $(STAMPS)/core
 
 setup: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/endpoint $(STAMPS)/dev
 
-test: check
+test: lint-rust test-rust setup lint-python types test-python
 
-check: lint-rust test-rust setup test-tools lint-python types test-python test-kernel
+test-system: setup test-tools kernel test-packages test-uml test-kernel
 
-# Rust's checks and Python's share nothing that cargo builds, and neither keeps two processors busy by itself: linking the core
-# takes one, and so does mypy. Both go at once, each in its own order, since two pips would disturb each other. Others would
-# disturb tests in real time: these run last, alone. No recipe calls make, so that make -n only prints.
-ifneq ($(filter test check,$(MAKECMDGOALS)),)
+check: test test-system
+
+# Two things go at once, since few keep two processors busy by themselves: Rust's checks share nothing with Python's that cargo
+# builds, and a kernel is built beside tests that need none. Two pips would disturb each other, and anything would disturb tests
+# in real time: these run last, alone. No recipe calls make, so that make -n only prints.
+ifneq ($(filter test test-system check,$(MAKECMDGOALS)),)
 MAKEFLAGS += --jobs=2 --output-sync=target
 test-rust: | lint-rust
 $(STAMPS)/endpoint: | $(STAMPS)/switch
 $(STAMPS)/dev: | $(STAMPS)/endpoint
-test-tools: | $(STAMPS)/dev
-lint-python: | test-tools
+lint-python: | $(STAMPS)/dev
 types: | lint-python
 test-python: | types
-test-kernel: | test-rust test-python
+test-uml: | test-packages
+test-kernel: | test-uml
+endif
+ifneq ($(filter check,$(MAKECMDGOALS)),)
+test-tools: | test-rust test-python
 endif
 # What builds does so with as many processors as it likes, and not with what this make leaves it.
 unexport MAKEFLAGS MFLAGS
@@ -101,17 +108,32 @@ test-rust:
 	cargo test --workspace --quiet --doc
 	cargo test --manifest-path examples/outside/Cargo.toml --target-dir target --quiet
 
-# Tests that passed and that no change since can affect are left out (tests/affected.py); ALL=1 runs them too.
-ALL ?=
-PYTEST := $(BIN)/python -m pytest --quiet $(if $(ALL),,--affected)
-test-python: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/endpoint $(STAMPS)/dev test-tools
-	$(PYTEST) -n auto --dist worksteal --durations 25 -m "not running_kernel"
+PYTEST := $(BIN)/python -m pytest --quiet
+PARALLEL := -n auto --dist worksteal --durations 25
+test-python: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/endpoint $(STAMPS)/dev
+	$(PYTEST) $(PARALLEL) -m "not system"
 
-test-kernel: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/endpoint $(STAMPS)/dev test-tools
+# Only the files with marked tests are read, here and below: reading all of them takes longer than some of these tests.
+test-docs: lint-python
+	cargo fmt --all --check
+	$(PYTEST) $(PARALLEL) -m "docs and not system" $$(grep -l 'mark\.docs' tests/test_*.py)
+
+test-packages: test-tools
+	$(PYTEST) $(PARALLEL) -m "system and not uml and not running_kernel" $$(grep -liE 'mark\.(packages|guest)|needs_chromium' tests/test_*.py)
+
+# Where a kernel cannot be built, the tests that need it are skipped, by name; in CI they fail.
+kernel: test-tools
+	$(BIN)/knee linux build || [ -z "$$CI" ]
+
+test-uml: kernel
+	$(PYTEST) $(PARALLEL) -m "uml and not running_kernel" $$(grep -l 'mark\.uml' tests/test_*.py)
+
+test-kernel: test-tools
 	$(PYTEST) -m running_kernel $$(grep -l 'mark\.running_kernel' tests/test_*.py)
 
-# What tests use beside Python and Rust. Where it is missing and cannot be had, the tests that want it are skipped, by name.
-test-tools: $(STAMPS)/core
+# What make test-system uses beside Python and Rust. Where it is missing and cannot be had, the tests that want it are skipped,
+# by name.
+test-tools: setup
 	@packages="$$($(BIN)/python scripts/test_packages.py)"; \
 	if [ -z "$$packages" ]; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

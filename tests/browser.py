@@ -22,13 +22,22 @@ import pytest
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
-needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium here, so pages are not looked at: apt-get install chromium"
-)
+NEEDS_CHROMIUM = [
+    pytest.mark.packages,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium"),
+]
 PHONE, DESKTOP = 390, 1400
 """Widths in pixels at which every page is looked at."""
 HEIGHT = {PHONE: 844, DESKTOP: 900}
 PATIENCE_S = 120
+
+
+def needs_chromium(test: Callable[..., None]) -> Callable[..., None]:
+    """Marks a test that looks at pages."""
+    for mark in NEEDS_CHROMIUM:
+        test = mark(test)
+    return test
+
 
 #: The pipe is file descriptors 3 and 4 of Chromium's; a launcher moves ours there, whatever their numbers are.
 _LAUNCHER = """

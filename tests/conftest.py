@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+import uml
 from knee.figures import physics
 from knee.grounds.sim import Sim
 from knee.kernel import bpf
@@ -17,8 +18,8 @@ from knee.results.result import Result
 from knee.study.sweeps import work
 from sweep_examples import SWEEP, TINY
 
-# The option --affected.
-pytest_plugins = ["affected", "pytester"]
+#: Markers of tests that need more than Python and Rust. Each of these tests is marked `system` as well.
+SYSTEM = ("packages", "uml", "guest", "running_kernel")
 
 # Under nohup, programs that tests start would not end by it either.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -51,11 +52,21 @@ def physical() -> Iterator[None]:
         yield
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests in real time may fail for what else the machine does: one that fails is run again, up to three times."""
+    """Marks the tests of ``make test-system``.
+
+    Tests in real time may fail for what else the machine does: one that fails is run again, up to three times.
+    """
     for item in items:
+        if any(map(item.get_closest_marker, SYSTEM)):
+            item.add_marker("system")
         if item.get_closest_marker("running_kernel"):
             item.add_marker(pytest.mark.flaky(reruns=3, reruns_delay=2))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    uml.is_asked_for = item.get_closest_marker("uml") is not None
 
 
 @pytest.fixture(scope="session", autouse=True)

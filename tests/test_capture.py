@@ -37,6 +37,7 @@ def _count(capture: Path, only: str) -> int:
     return len(_read(capture, "frame.number", only=only))
 
 
+@pytest.mark.packages
 @tshark
 def test_the_simulators_packets_are_tcp_to_tshark(scenario: _Scenario, tmp_path: Path) -> None:
     result = knee.run(scenario(duration="2 s"), out=tmp_path / "out", report=False, capture=True)
@@ -57,6 +58,7 @@ def test_the_simulators_packets_are_tcp_to_tshark(scenario: _Scenario, tmp_path:
         assert set(range(round(acknowledged))) <= sent
 
 
+@pytest.mark.packages
 @tshark
 def test_both_directions_are_there_so_that_wireshark_sees_rtts_and_windows(scenario: _Scenario, tmp_path: Path) -> None:
     told = scenario(duration="4 s", link={"rate": "10 Mbit/s", "limit": "20 packets"}, tcp={"receive_window": "1 MB"})
@@ -102,6 +104,7 @@ def test_both_directions_are_there_so_that_wireshark_sees_rtts_and_windows(scena
         assert clock == sorted(clock)
 
 
+@pytest.mark.packages
 @tshark
 @pytest.mark.parametrize(
     ("ecn", "offer", "accepted"),
@@ -118,6 +121,7 @@ def test_handshakes_negotiate_ecn(scenario: _Scenario, tmp_path: Path, ecn: obje
     assert flags == {offer, accepted}
 
 
+@pytest.mark.packages
 @tshark
 @pytest.mark.parametrize(
     "traffic",

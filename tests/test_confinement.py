@@ -259,6 +259,7 @@ def whole() -> Callable[[str], str]:
     return run
 
 
+@pytest.mark.uml
 @roots
 def test_a_program_of_roots_does_not_read_the_passwords(whole: Callable[[str], str]) -> None:
     """``knee run`` as root, and ``cat /etc/shadow`` as a flow."""
@@ -267,6 +268,7 @@ def test_a_program_of_roots_does_not_read_the_passwords(whole: Callable[[str], s
     assert f"/ {confine.user()[0]}" in said or str(confine.user()[0]) in said
 
 
+@pytest.mark.uml
 def test_a_program_fills_no_disk(whole: Callable[[str], str]) -> None:
     """Twelve files of 60 MB would be 720 MB, each below the limit of a file."""
     said = whole("for i in 1 2 3 4 5 6 7 8 9 10 11 12; do head -c 60000000 /dev/zero > f$i; done; du -sk .; exit 3")
@@ -274,6 +276,7 @@ def test_a_program_fills_no_disk(whole: Callable[[str], str]) -> None:
     assert int(said.split("\t")[0].split()[-1]) <= confine.QUOTA >> 10
 
 
+@pytest.mark.uml
 def test_a_program_makes_few_processes(whole: Callable[[str], str]) -> None:
     said = whole("i=0; while [ $i -lt 1400 ]; do sleep 9 & i=$((i + 1)); done; exit 3")
     assert "fork" in said.lower()

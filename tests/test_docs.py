@@ -20,6 +20,8 @@ from knee.scenario.traffic import KINDS, Probe, Udp
 from knee.study.searches import searchfile
 from knee.study.sweeps import sweepfile
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "lab").glob("*.md")]
 #: Those on what there is now.

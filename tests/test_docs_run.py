@@ -25,6 +25,8 @@ from knee.study.fidelity.shipped import find
 from knee.study.searches import searchfile
 from knee.study.sweeps import sweepfile
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [
     path

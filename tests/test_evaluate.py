@@ -63,6 +63,7 @@ def test_every_scenario_is_one_with_any_algorithm_and_without(key: str) -> None:
             assert {flow.label for flow in without.flows} == {"other"}
 
 
+@pytest.mark.docs
 def test_the_page_has_every_criterion_and_what_is_not_tested() -> None:
     text = (BAD.parents[1] / "docs" / "evaluate.md").read_text(encoding="utf-8")
     known = criteria.load()

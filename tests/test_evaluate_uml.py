@@ -17,6 +17,8 @@ from knee.evaluate.place import Place
 from knee.evaluate.verdict import Verdict
 from uml import kernel, reachable
 
+pytestmark = pytest.mark.uml
+
 
 @pytest.fixture(scope="module")
 def place() -> Place:

@@ -217,6 +217,7 @@ def test_the_recordings_of_linux_pass(name: str, capsys: pytest.CaptureFixture[s
     assert status == (0 if len(LINUX[name]) <= 0.1 * len(cases) else 1)
 
 
+@pytest.mark.docs
 def test_the_readme_counts_the_cases_of_linux_that_pass() -> None:
     # Which of them pass is what test_the_recordings_of_linux_pass shows.
     readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
@@ -356,6 +357,7 @@ def test_an_algorithm_that_nothing_was_held_against_says_so(
     assert "Held against: Linux 7.2 (14 flows)" in capsys.readouterr().out
 
 
+@pytest.mark.docs
 def test_the_documents_table_is_that_of_the_recordings() -> None:
     # Its figures are of a run; what was held against what, and how often, follows from the data that ship with knee.
     text = (Path(__file__).parent.parent / "docs" / "fidelity.md").read_text(encoding="utf-8")

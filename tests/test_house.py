@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.docs
+
 PACKAGE = Path(__file__).parents[1] / "python" / "knee"
 
 #: From the lowest to the highest. docs/architecture.md says what each is for.

@@ -44,6 +44,7 @@ def test_without_an_archive_the_error_says_what_to_give(
     capsys.readouterr()
 
 
+@pytest.mark.docs
 def test_no_address_of_a_package_archive_is_in_the_project() -> None:
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:

@@ -186,6 +186,7 @@ def test_a_guest_is_given_processor_time_so_that_it_may_wait_for_a_busy_machine(
     assert matrix.boot(tmp_path / "vmlinuz", tmp_path).split() == said.split()
 
 
+@pytest.mark.guest
 @pytest.mark.parametrize("number", [matrix.DEFAULT[0], matrix.DEFAULT[-1]])
 def test_the_kernel_parts_work_on_the_oldest_and_newest_kernel(number: str) -> None:
     """In a guest: the BPF programs, the modules, and cocoa below htb; the cache keeps the kernel that is fetched."""

@@ -83,6 +83,7 @@ def test_a_source_is_built_only_where_that_is_allowed(source: Path, capsys: pyte
     assert set(cache.root().glob("module-*")) == modules
 
 
+@pytest.mark.uml
 def test_a_module_does_what_its_source_says_and_is_kept_in_the_result(source: Path) -> None:
     kernel()
     result = knee.run("one.toml", out="result", allow_code=True)
@@ -109,6 +110,7 @@ SCENARIO_OF_RENOS = {
 }
 
 
+@pytest.mark.uml
 def test_another_source_is_another_run(source: Path) -> None:
     kernel()
     goodput = []
@@ -124,6 +126,7 @@ def test_another_source_is_another_run(source: Path) -> None:
     assert goodput[5] == goodput[3] > 1.2 * goodput[1]
 
 
+@pytest.mark.uml
 def test_what_is_no_source_of_a_congestion_control_is_refused(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     number = kernel().number
     asked = ["--ground", "uml", "--kernel", number, "--allow-code", "--quick", "--only", "wired"]
@@ -154,6 +157,7 @@ def test_what_is_no_source_of_a_congestion_control_is_refused(source: Path, caps
     assert 'expected ground "uml"' in error(capsys)
 
 
+@pytest.mark.uml
 @pytest.mark.parametrize(
     ("changed", "by", "reason"),
     [
@@ -181,6 +185,7 @@ def test_a_module_that_fails_does_not_run_and_the_rest_goes_on(
             assert all(value is not None for value in check["deployed"]["cubic"])
 
 
+@pytest.mark.uml
 def test_a_source_is_evaluated_as_the_module_that_it_is(source: Path) -> None:
     # LoLa's own module by another name has the figures of LoLa, those of its applications' connections too.
     number = kernel().number
@@ -199,6 +204,7 @@ def test_a_source_is_evaluated_as_the_module_that_it_is(source: Path) -> None:
     assert "# knee run wired-two-flows.toml --allow-code --seeds 3" in header
 
 
+@pytest.mark.uml
 def test_a_source_that_compiles_is_built_once_for_each_kernel(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = Place("uml", kernel().number)
     with own.code_allowed(True):

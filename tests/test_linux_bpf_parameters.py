@@ -15,6 +15,8 @@ import pytest
 
 from knee.kernel.bpf import build
 
+pytestmark = pytest.mark.packages
+
 
 @pytest.fixture(scope="module", autouse=True)
 def compilers() -> None:

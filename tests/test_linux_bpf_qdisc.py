@@ -42,6 +42,7 @@ def without_support() -> None:
         pytest.skip("this kernel takes BPF queue disciplines")
 
 
+@pytest.mark.packages
 @pytest.mark.usefixtures("compilers")
 def test_the_defaults_are_those_of_the_registry() -> None:
     """So the units are right too, and each option of the registry is one of the program, apart from that of marking."""
@@ -64,6 +65,7 @@ def test_the_program_has_the_names_of_netlink() -> None:
     assert names == known - {"unspec", "pad", "ce_threshold"} == {*qdisc.declared()}
 
 
+@pytest.mark.packages
 @pytest.mark.usefixtures("without_support")
 def test_a_kernel_that_takes_none_is_refused_with_the_option_that_it_lacks(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["linux", "load", "cocoa"]) == 1
@@ -73,6 +75,7 @@ def test_a_kernel_that_takes_none_is_refused_with_the_option_that_it_lacks(capsy
     assert not (bpf.RECORDS / "cocoa").exists()
 
 
+@pytest.mark.packages
 @pytest.mark.usefixtures("without_support", "compilers")
 def test_the_loader_alone_says_the_same(tmp_path: Path) -> None:
     command: list[str | Path] = [build.loader(), "load", build.program("cocoa"), tmp_path / "pin"]
@@ -102,6 +105,7 @@ def test_what_is_wrong_is_refused(arguments: list[str], said: str, capsys: pytes
     assert said in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.packages
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may set up queue disciplines")
 def test_a_program_that_is_not_loaded_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     if "cocoa" in {each.name for each in bpf.disciplines()}:

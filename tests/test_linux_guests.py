@@ -32,6 +32,7 @@ knee guest end ok
 """
 
 
+@pytest.mark.guest
 @pytest.mark.parametrize("number", matrix.DEFAULT)
 def test_packages_are_installed_used_and_removed(number: str) -> None:
     if not os.environ.get("KNEE_GUESTS"):
@@ -66,6 +67,7 @@ def _shared(socket: Path) -> Iterator[list[str]]:
             process.kill()
 
 
+@pytest.mark.guest
 def test_what_people_type_for_cocoa_as_bpf_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """knee linux load, qdisc, status and unload, on a kernel that takes BPF queue disciplines: guest_commands.py."""
     if not os.environ.get("KNEE_GUESTS"):

@@ -55,6 +55,7 @@ def test_module_parameters_are_the_registrys(cc: str) -> None:
         assert (least, most) == ends, name
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize("cc", module_ccs())
 def test_the_page_has_every_parameter_with_its_default_and_range(cc: str) -> None:
     page = (ROOT / "docs/linux.md").read_text()

@@ -72,6 +72,7 @@ def test_the_packages_have_the_texts_of_their_licences() -> None:
         assert " ".join(text.split()) in " ".join(told.split())
 
 
+@pytest.mark.docs
 def test_the_documentation_is_of_what_is_installed() -> None:
     told = (LINUX / "debian" / "README.md").read_text()
     for name in ("/usr/lib/knee-bpf", "/etc/knee-bpf/lola.conf", "knee-bpf(8)"):

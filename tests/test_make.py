@@ -6,9 +6,13 @@ import os
 import re
 import shutil
 import subprocess
+from itertools import combinations
 from pathlib import Path
 
 import pytest
+from _pytest.mark.expression import Expression
+
+import conftest
 
 ROOT = Path(__file__).parents[1]
 
@@ -44,7 +48,22 @@ def contents(folder: Path) -> dict[str, float]:
 
 
 #: All that could run something: each would fail here, where there is nothing to build.
-GOALS = ("test", "check", "setup", "demo", "soak", "floors", "lock", "clean", "dist", "packages", "guests", "fmt")
+GOALS = (
+    "test",
+    "test-docs",
+    "test-system",
+    "check",
+    "setup",
+    "demo",
+    "soak",
+    "floors",
+    "lock",
+    "clean",
+    "dist",
+    "packages",
+    "guests",
+    "fmt",
+)
 
 
 @pytest.mark.parametrize("goal", GOALS)
@@ -62,17 +81,43 @@ def test_no_recipe_calls_make() -> None:
     assert [line for line in recipes if re.search(r"\$[({]MAKE[)}]|^\t[@-]*\+", line)] == []
 
 
-def test_everything_is_checked_once_and_tests_in_real_time_are_last(copy: Path) -> None:
-    printed = make(copy, "-n", "test")
-    rust = [
-        "cargo fmt --all --check",
-        "cargo clippy --profile test --workspace",
-        "cargo test --workspace --quiet --tests",
-    ]
-    python = ["maturin develop", "install -r", "ruff check", "bin/mypy", '-m "not running_kernel"']
-    kernel = "-m running_kernel"
-    for steps in ([*rust, kernel], [*python, kernel]):
+RUST = ["cargo fmt --all --check", "cargo clippy --profile test --workspace", "cargo test --workspace --quiet --tests"]
+PYTHON = ["maturin develop", "install -r", "ruff check", "bin/mypy", '-m "not system"']
+SYSTEM = ["scripts/test_packages.py", "knee linux build", '-m "uml and', "-m running_kernel"]
+WITHOUT_KERNELS = ["scripts/test_packages.py", '-m "system and', '-m "uml and', "-m running_kernel"]
+
+
+@pytest.mark.parametrize(
+    ("goal", "orders"),
+    [
+        ("test", [RUST, PYTHON]),
+        ("test-system", [PYTHON[:2] + SYSTEM, WITHOUT_KERNELS]),
+        ("check", [RUST + SYSTEM, PYTHON + SYSTEM, WITHOUT_KERNELS]),
+    ],
+)
+def test_each_step_is_there_once_and_tests_in_real_time_are_last(
+    goal: str, orders: list[list[str]], copy: Path
+) -> None:
+    printed = make(copy, "-n", goal)
+    for steps in orders:
         assert [printed.count(step) for step in steps] == [1] * len(steps)
         places = [printed.index(step) for step in steps]
         assert places == sorted(places)
-    assert kernel in printed.rstrip().splitlines()[-1]
+    last = printed.rstrip().splitlines()[-1]
+    assert (SYSTEM[-1] in last) == (goal != "test")
+
+
+def test_each_test_is_run_by_one_step() -> None:
+    """Of the selections in the recipes exactly one takes a test, whatever it is marked with."""
+    selections = re.findall(r"\$\(PYTEST\).* -m (?:\"([^\"]+)\"|(\w+))", (ROOT / "Makefile").read_text())
+    chosen = [Expression.compile(quoted or word) for quoted, word in selections if "docs" not in quoted]
+    assert len(chosen) == 4
+    for count in range(len(conftest.SYSTEM) + 1):
+        for needs in combinations(conftest.SYSTEM, count):
+            marks = {*needs, *(["system"] if needs else [])}
+            assert sum(each.evaluate(lambda name, marks=marks, **_: name in marks) for each in chosen) == 1, needs
+
+
+def test_ci_runs_both_rings() -> None:
+    lines = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert lines[-2:] == ["make test", "make test-system"]

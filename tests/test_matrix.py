@@ -189,6 +189,7 @@ def test_bad_input_is_refused_and_nothing_written(
     assert [path.name for path in (tmp_path / "taken").iterdir()] == ["thesis.tex"]
 
 
+@pytest.mark.docs
 def test_the_columns_stand_in_the_documents() -> None:
     text = (Path(__file__).resolve().parent.parent / "docs" / "matrix.md").read_text(encoding="utf-8")
     for name in COLUMNS:

@@ -20,6 +20,8 @@ import pytest
 import knee
 from knee.cli import main
 
+pytestmark = pytest.mark.docs
+
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "questions.md"
 PARTS = {
     int(part.partition(".")[0]): part for part in re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.M)[1:]

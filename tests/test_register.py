@@ -57,6 +57,7 @@ def test_a_key_is_the_title_with_its_unit(title: str, unit: str, key: str) -> No
     assert Figure("x", title, unit=unit).key == key
 
 
+@pytest.mark.docs
 def test_the_docs_have_every_entry() -> None:
     text = DOCS.read_text(encoding="utf-8")
     for figure in EVERY:

@@ -200,12 +200,14 @@ def test_every_published_row_is_an_item(name: str) -> None:
         assert any(round(item.value, digits) == float(value) for item in there), f"no item for {row}"
 
 
+@pytest.mark.docs
 def test_the_guide_names_every_key_of_an_item() -> None:
     guide = (Path(__file__).resolve().parents[1] / "docs" / "reproduce.md").read_text(encoding="utf-8")
     rows = "\n".join(line for line in guide.splitlines() if line.startswith("| `"))
     assert [key for key in Item.model_fields if f"`{key}`" not in rows.replace("[item.check]", "check")] == []
 
 
+@pytest.mark.docs
 def test_the_guide_counts_the_items_as_they_are_judged() -> None:
     """That each verdict is what the data say is what tests/test_reproduce_quick.py shows."""
     guide = (Path(__file__).resolve().parents[1] / "docs" / "reproduce.md").read_text(encoding="utf-8")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+pytestmark = pytest.mark.docs
+
 if TYPE_CHECKING:
     import rfcs
 

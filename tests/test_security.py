@@ -232,6 +232,7 @@ def strangers_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return cache_folder
 
 
+@pytest.mark.packages
 @roots
 @pytest.mark.skipif(bool(build.compilers()), reason="; ".join(part.what for part in build.compilers()))
 @pytest.mark.parametrize("owner", ["the stranger's", "root's"])

@@ -184,6 +184,7 @@ def test_folders_of_runs_are_there_where_they_are_wanted(tiny: Path) -> None:
     assert figures(made).equals(figures(plain))
 
 
+@pytest.mark.docs
 def test_the_columns_stand_in_the_documents() -> None:
     text = (Path(__file__).resolve().parent.parent / "docs" / "sweeps.md").read_text(encoding="utf-8")
     for name in RUN:

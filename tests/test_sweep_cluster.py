@@ -275,6 +275,7 @@ def test_the_command_searches_on_a_cluster(
     assert "findings/" in capsys.readouterr().out
 
 
+@pytest.mark.docs
 def test_the_bench_uses_the_settings_of_the_documents() -> None:
     import yaml
     from dask.config import get

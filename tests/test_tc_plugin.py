@@ -13,6 +13,8 @@ from pyroute2.netlink import NLA_F_NESTED
 
 from knee.kernel import cache, cocoa, options
 
+pytestmark = pytest.mark.packages
+
 TC = shutil.which("tc", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 SOURCE = cache.SOURCES / "tc" / "q_cocoa.c"
 #: Keeps what tc would send to the kernel in a file.

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from browser import PHONE, Tab, needs_chromium
+from browser import NEEDS_CHROMIUM, PHONE, Tab
 from knee.view.report import write_report
 from synthetic_results import synthetic
 
-pytestmark = needs_chromium
+pytestmark = NEEDS_CHROMIUM
 
 OVER = "#chart-rtt .u-over"
 DURATION_S = 10.0

@@ -332,6 +332,7 @@ def test_a_shipped_scenario_takes_changes_of_its_traffic() -> None:
     assert {"rrul", "tcp-nup", "voip-beside-download", "home-router"} <= set(shipped())
 
 
+@pytest.mark.docs
 def test_the_page_has_every_key_of_every_kind() -> None:
     text = (ROOT / "docs" / "traffic.md").read_text()
     for kind, model in KINDS.items():

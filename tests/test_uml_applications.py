@@ -15,6 +15,8 @@ from knee.grounds import applications
 from test_uml_runs import bits
 from uml import kernel, scenario
 
+pytestmark = pytest.mark.uml
+
 #: A token bucket in the simulator too, as htb is.
 LINK = {"rate": "20 Mbit/s", "burst": "1600 B", "limit": "100 packets"}
 BULK = {"cc": "cubic", "rtt": "20 ms", "label": "bulk"}

@@ -19,6 +19,8 @@ from knee.grounds.uml import process
 from knee.grounds.uml.topology import Topology
 from uml import kernel, scenario
 
+pytestmark = pytest.mark.uml
+
 LONG = scenario(duration="10 min")
 
 

@@ -14,6 +14,8 @@ import knee
 from knee.grounds.uml import queues
 from uml import NEWER, newer_kernel, scenario
 
+pytestmark = pytest.mark.uml
+
 
 @pytest.fixture(autouse=True)
 def _kernel() -> None:

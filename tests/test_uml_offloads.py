@@ -17,6 +17,8 @@ from knee.grounds.uml import netlink, plan, queues, topology
 from knee.kernel import cocoa
 from uml import kernel, scenario
 
+pytestmark = pytest.mark.uml
+
 #: A full frame, bytes, and the time that one takes on the link, ms.
 _FRAME, _TIME_MS = queues.FRAME, queues.FRAME * 8 / 100e3
 

@@ -22,6 +22,8 @@ from test_uml_ends import guests, wait_for
 from test_uml_runs import bits
 from uml import NEWER, kernel, newer_kernel, reachable, scenario
 
+pytestmark = pytest.mark.uml
+
 CUBIC = {"cc": "cubic", "rtt": "20 ms", "label": "beside"}
 #: What the transport of the tests counts as a packet's payload and headers on the link, bytes.
 PAYLOAD, ON_LINK = 1000, 1000 + 28 + 14

@@ -16,6 +16,8 @@ import knee
 from knee.grounds.uml import probe
 from uml import kernel, scenario
 
+pytestmark = pytest.mark.uml
+
 
 @pytest.fixture(autouse=True)
 def _kernel() -> None:

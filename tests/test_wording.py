@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parents[1]
 #: What is read: the program and what is written about it.
 PLACES = {"crates": (".rs",), "python/knee": (".py",), "linux": (".c", ".h"), "docs": (".md",)}

@@ -18,10 +18,21 @@ from knee.kernel.cache import Lab
 #: The kernel with dualpi2 and accurate ECN.
 NEWER = "7.2"
 
+#: Whether the test that runs is marked `uml`.
+is_asked_for = False
+
+
+def kernel() -> Lab:
+    """The kernel that runs take; without the tools to build it the test is skipped, but not in CI.
+
+    ``make test-system`` builds it before.
+    """
+    assert is_asked_for, "a test that needs a kernel of User-Mode Linux is marked uml"
+    return _kernel()
+
 
 @cache
-def kernel() -> Lab:
-    """The kernel that runs take; without the tools to build it the test is skipped, but not in CI."""
+def _kernel() -> Lab:
     lacking = tools.missing()
     if lacking:
         why = "; ".join(f"{part.what}: {part.mend}" for part in lacking)
