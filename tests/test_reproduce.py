@@ -75,7 +75,7 @@ PAPER = Paper(
             drawings=[Drawing("Throughput & more.", _draw)],
             extra=lambda r: matrix_page.fragment(
                 MATRIX,
-                r.folders["one"][0].parents[3],
+                r.folder("one").parents[3],
                 lambda a, b, q: matrix_page.Place(f"runs/{q}/{a}--{b}"),
             ),
             tables=lambda r, q: [Table("A table.", ["", "x" * 30, "y" * 30, "z" * 30], [["a", "1", "2", "3"]])],

@@ -29,7 +29,7 @@ class Run:
         changes: overrides such as ``"link.queue=cake"``.
         seeds: number of seeds, starting with the scenario's own.
         quick: additional overrides of the short form.
-        quick_seeds: number of seeds of the short form.
+        quick_seeds: number of seeds of the short form; 0 leaves the run out.
         vary: gives additional overrides for each seed, counted from 0. Repetitions of a run without randomness must
             differ in something else, such as the phase of their starts against the kernel's clock.
     """
@@ -57,20 +57,27 @@ class Run:
 
 
 class Results:
-    """The results of a paper's runs by name, loaded on first use."""
+    """The results of a paper's runs by name: in memory, or in folders and loaded on first use."""
 
-    def __init__(self, folders: Mapping[str, Sequence[Path]], *, short: bool = False) -> None:
-        self.folders = folders
+    def __init__(self, runs: Mapping[str, Sequence[Path | Result]], *, short: bool = False) -> None:
+        #: Where the result of each seed of a run is.
+        self.runs = runs
         #: Whether this is the short form.
         self.short = short
 
     def __getitem__(self, name: str) -> Result:
         """The result of a run, with several seeds the first."""
-        return _load(self.folders[name][0])
+        return next(self.each(name))
 
     def each(self, name: str) -> Iterator[Result]:
         """The results of all seeds of a run."""
-        return (_load(folder) for folder in self.folders[name])
+        return (place if isinstance(place, Result) else _load(place) for place in self.runs[name])
+
+    def folder(self, name: str) -> Path:
+        """The folder of the first result of a run, which has to be in one."""
+        place = self.runs[name][0]
+        assert isinstance(place, Path)
+        return place
 
     def mean(self, name: str, figure: Callable[[Result], float]) -> float:
         """The mean of a figure over the seeds of a run."""
@@ -125,10 +132,10 @@ class Negative:
         chosen = [run for run in experiment.runs if not self.only or run.name in self.only]
         return {run.name: replace(run, quick=[*run.quick, *self.changes]).resolve(short=True)[0] for run in chosen}
 
-    def results(self, results: Results, changed: Mapping[str, Path]) -> Results:
-        """The results to measure: changed runs from their folders, swapped ones, and all others as they are."""
-        folders = {name: results.folders[self.swap.get(name, name)] for name in results.folders}
-        return Results(folders | {name: [folder] for name, folder in changed.items()}, short=True)
+    def results(self, results: Results, changed: Mapping[str, Path | Result]) -> Results:
+        """The results to measure: changed runs, swapped ones, and all others as they are."""
+        runs = {name: results.runs[self.swap.get(name, name)] for name in results.runs}
+        return Results(runs | {name: [place] for name, place in changed.items()}, short=True)
 
 
 @dataclass(frozen=True)

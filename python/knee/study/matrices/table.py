@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -56,12 +54,8 @@ def _over(value: float | None, base: float) -> float | None:
     return None if value is None else value / base
 
 
-def frame(folders: Sequence[Path]) -> pl.DataFrame:
-    """The table of the runs in ``folders``, in that order."""
-    rows = []
-    for folder in folders:
-        summary = json.loads((folder / "summary.json").read_bytes())
-        rows.append(row(summary, _queue(folder)))
+def frame(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
+    """The table of these rows, in that order."""
     return pl.DataFrame(rows, schema={name: kind for name, (kind, _) in COLUMNS.items()})
 
 
@@ -75,14 +69,7 @@ def from_sweep(sweep: Sweep, queue: str) -> pl.DataFrame:
         run = runs[pair["run"][0]]
         about = {"seed": run["seed"], "flows": pair.to_dicts(), "links": [links[run["run"]]], "run": run}
         rows.append(row(about, queue))
-    return pl.DataFrame(rows, schema={name: kind for name, (kind, _) in COLUMNS.items()})
-
-
-def _queue(folder: Path) -> str:
-    import tomllib
-
-    scenario = tomllib.loads((folder / "scenario.toml").read_text(encoding="utf-8"))
-    return str(scenario["link"]["queue"])
+    return frame(rows)
 
 
 def means(frame: pl.DataFrame) -> pl.DataFrame:

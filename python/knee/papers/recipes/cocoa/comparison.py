@@ -67,7 +67,7 @@ def _table1(results: Results) -> dict[str, Value]:
 
 
 def _rows(results: Results, quantities: Quantities) -> Sequence[Table]:
-    seeds = len(results.folders["table1-cubic-fq"])
+    seeds = len(results.runs["table1-cubic-fq"])
     head = ["", *(f"{cc} {what}" for cc in CCS for what in ("utilization %", "RTT ms"))]
     rows = [
         [
