@@ -56,21 +56,20 @@ demo: $(STAMPS)/core
 
 setup: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/endpoint $(STAMPS)/dev
 
-test: lint-rust test-rust setup lint-python types test-python
+test: lint-rust test-rust lint-python types test-python
 
 test-system: setup test-tools kernel test-packages test-uml test-kernel
 
 check: test test-system
 
 # Two things go at once, since few keep two processors busy by themselves: Rust's checks share nothing with Python's that cargo
-# builds, and a kernel is built beside tests that need none. Two pips would disturb each other, and anything would disturb tests
-# in real time: these run last, alone. No recipe calls make, so that make -n only prints.
+# builds, and a kernel is built beside programs and tests that need none. Two pips would disturb each other, and anything would
+# disturb tests in real time: these run last, alone. No recipe calls make, so that make -n only prints.
 ifneq ($(filter test test-system check,$(MAKECMDGOALS)),)
 MAKEFLAGS += --jobs=2 --output-sync=target
 test-rust: | lint-rust
 $(STAMPS)/endpoint: | $(STAMPS)/switch
-$(STAMPS)/dev: | $(STAMPS)/endpoint
-lint-python: | $(STAMPS)/dev
+$(STAMPS)/dev: | $(STAMPS)/core
 types: | lint-python
 test-python: | types
 test-uml: | test-packages
@@ -110,7 +109,7 @@ test-rust:
 
 PYTEST := $(BIN)/python -m pytest --quiet
 PARALLEL := -n auto --dist worksteal --durations 25
-test-python: $(STAMPS)/core $(STAMPS)/switch $(STAMPS)/endpoint $(STAMPS)/dev
+test-python: $(STAMPS)/core $(STAMPS)/dev
 	$(PYTEST) $(PARALLEL) -m "not system"
 
 # Only the files with marked tests are read, here and below: reading all of them takes longer than some of these tests.
@@ -118,22 +117,22 @@ test-docs: lint-python
 	cargo fmt --all --check
 	$(PYTEST) $(PARALLEL) -m "docs and not system" $$(grep -l 'mark\.docs' tests/test_*.py)
 
-test-packages: test-tools
+test-packages: test-tools $(STAMPS)/dev
 	$(PYTEST) $(PARALLEL) -m "system and not uml and not running_kernel" $$(grep -liE 'mark\.(packages|guest)|needs_chromium' tests/test_*.py)
 
 # Where a kernel cannot be built, the tests that need it are skipped, by name; in CI they fail.
 kernel: test-tools
 	$(BIN)/knee linux build || [ -z "$$CI" ]
 
-test-uml: kernel
+test-uml: kernel setup
 	$(PYTEST) $(PARALLEL) -m "uml and not running_kernel" $$(grep -l 'mark\.uml' tests/test_*.py)
 
-test-kernel: test-tools
+test-kernel: test-tools setup
 	$(PYTEST) -m running_kernel $$(grep -l 'mark\.running_kernel' tests/test_*.py)
 
 # What make test-system uses beside Python and Rust. Where it is missing and cannot be had, the tests that want it are skipped,
 # by name.
-test-tools: setup
+test-tools: $(STAMPS)/core
 	@packages="$$($(BIN)/python scripts/test_packages.py)"; \
 	if [ -z "$$packages" ]; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

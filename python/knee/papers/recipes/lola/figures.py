@@ -43,14 +43,14 @@ def _starts(k: int) -> list[str]:
     return [f"flows.0.start={600 * k} ms"]
 
 
-FIG4A = Run("fig4a", "lola-fig4a", quick=["duration=75 s"])
+FIG4A = Run("fig4a", "lola-fig4a", quick=["duration=60 s"])
 FIG4C = {
-    5: Run("fig4c-5ms", "lola-fig4c-5ms", quick=["duration=50 s"]),
+    5: Run("fig4c-5ms", "lola-fig4c-5ms", quick=["duration=35 s"]),
     21: FIG4A,
-    61: Run("fig4c-61ms", "lola-fig4c-61ms", quick=["duration=60 s"]),
-    101: Run("fig4c-101ms", "lola-fig4c-101ms", quick=["duration=70 s"]),
+    61: Run("fig4c-61ms", "lola-fig4c-61ms", quick=["duration=42 s"]),
+    101: Run("fig4c-101ms", "lola-fig4c-101ms", quick=["duration=50 s"]),
 }
-FIG4D = Run("fig4d", "lola-fig4d")
+FIG4D = Run("fig4d", "lola-fig4d", quick=["duration=110 s"])
 FIG5 = Run("fig5", "lola-fig5", seeds=RUNS, quick=["duration=80 s"], vary=_starts)
 FIG5_FILTERED = Run(
     "fig5-filtered",
@@ -293,7 +293,7 @@ EXPERIMENTS = [
         "and the highest of all RTTs right after a decrease.",
         runs=list(FIG4C.values()),
         measure=_fig4c,
-        negatives={"cubic": replace(_CUBIC, changes=[*_CUBIC.changes, "duration=40 s"])},
+        negatives={"cubic": replace(_CUBIC, changes=[*_CUBIC.changes, "duration=30 s"])},
         drawings=[Drawing("Fig. 4c: highest RTT of each 100 ms; the base RTTs are dashed.", _draw_fig4c)],
     ),
     Experiment(
@@ -333,7 +333,7 @@ EXPERIMENTS = [
         runs=[FIG6],
         measure=_fig6,
         negatives={
-            "cubic": replace(_CUBIC, changes=[*_CUBIC.changes, "duration=85 s"]),
+            "cubic": replace(_CUBIC, changes=[*_CUBIC.changes, "duration=82 s"]),
         },
         drawings=[
             Drawing("Fig. 6a: congestion windows of all flows, colours in the order of their starts.", _draw_windows),
