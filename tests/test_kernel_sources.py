@@ -71,7 +71,9 @@ def error(capsys: pytest.CaptureFixture[str]) -> str:
     return " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.uml
 def test_a_source_is_built_only_where_that_is_allowed(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel()
     modules = set(cache.root().glob("module-*"))
     for command in (
         ["run", "one.toml"],
