@@ -210,11 +210,11 @@ pub struct Sender {
     /// Integral of the window over time, packets times ns, and when it was last brought up to date.
     pub cwnd_integral: (u128, Time),
     rack: Rack,
+    window_use: WindowUse,
     retransmitted: u64,
     /// Bytes that packets sent have been shorter than full ones.
     short_bytes: u64,
     high_seq: u64,
-    window_use: WindowUse,
     undo: UndoState,
     own_pace: OwnPace,
     /// Timeouts in a row without progress.
