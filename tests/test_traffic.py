@@ -6,20 +6,21 @@ import json
 import pickle
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from pydantic import BaseModel
 
 import knee
+from knee import _core
 from knee.cli import main
-from knee.errors import ScenarioError
+from knee.errors import Refused, ScenarioError
 from knee.grounds import GROUNDS
 from knee.scenario import from_dict, from_toml, load, offered, registry
 from knee.scenario.shipped import shipped
 from knee.scenario.spec import spec
-from knee.scenario.traffic import DATAGRAMS, KINDS, REQUESTS, UDP, Size
+from knee.scenario.traffic import DATAGRAMS, FORMS, KINDS, REQUESTS, UDP, Declared, Size, model_of
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK: dict[str, Any] = {"rate": "10 Mbit/s"}
@@ -123,7 +124,7 @@ def test_datagrams_have_no_congestion_control() -> None:
     assert (made.flows[0].cc, made.flows[0].transport) == ("none", "udp")
     call, probe = spec(made)["flows"]
     # 200 B at 80 kbit/s: a packet every 20 ms, as G.711 has it (RFC 3551, 4.5.14).
-    assert call["traffic"] == {"kind": "udp", "packet": 200, "interval": 20_000_000, "on_off": None}
+    assert call["traffic"] == {"kind": "udp", "packet": 200, "interval": 20_000_000}
     assert (probe["label"], probe["rtt"]) == ("probe", 30_000_000)
     assert probe["traffic"] == {"kind": "probe", "packet": 64, "interval": 5_000_000}
 
@@ -299,13 +300,8 @@ def test_a_declared_kind_says_what_it_offers() -> None:
 
 def test_the_core_is_told_of_all_parameters_of_a_declared_kind() -> None:
     made = from_dict(scenario(BURSTS), overrides=["flows.0.traffic.period=200ms"])
-    params = {
-        "period": {"time": 200_000_000},
-        "burst": {"bytes": 10**6},
-        "jitter": {"time": 0},
-        "waits": {"bool": False},
-    }
-    assert spec(made)["flows"][0]["traffic"] == {"kind": "declared", "name": "bursts", "params": params}
+    told = {"kind": "bursts", "period": 200_000_000, "burst": 10**6, "jitter": 0, "waits": False}
+    assert spec(made)["flows"][0]["traffic"] == told
     assert pickle.loads(pickle.dumps(made)) == made
 
 
@@ -341,3 +337,37 @@ def test_the_page_has_every_key_of_every_kind() -> None:
         assert isinstance(model, type)
         assert issubclass(model, BaseModel)
         assert said == set(model.model_fields) - {"kind"}, kind
+
+
+#: A kind of the registry with tables, and its keys where the model is made from the registry alone.
+GENERIC: dict[str, dict[str, Any]] = {
+    "transfers": {"arrivals": {"per_second": 50.0}, "size": "30 kB", "number": 5},
+    "requests": {"pages": {"think": "100 ms"}, "size": {"distribution": "web-search"}, "objects": {"mean": 3.0}},
+    "video": {"ladder": ["1 Mbit/s", "2 Mbit/s"], "segment": "1 s", "buffer": "5 s"},
+    "udp": {"trace": "packets.txt"},
+}
+
+
+@pytest.mark.parametrize("kind", GENERIC)
+def test_a_kind_with_tables_needs_no_model_of_its_own(
+    kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every form of a table, from the keys of a scenario to the figures of a run."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "packets.txt").write_text("0.0 100\n0.5 200\n")
+    made = model_of(registry.traffic()[kind]).model_validate({"kind": kind} | GENERIC[kind])
+    assert isinstance(made, Declared)
+    run = spec(from_dict(scenario({"kind": "udp", "preset": "voip-g711"} if kind == "udp" else {"kind": "video"})))
+    run["flows"][0]["traffic"] = offered.declared(made)
+    flow = json.loads(_core.simulate(json.dumps(run))[0])["flows"][0]
+    assert flow["sent_packets"] == 2 if kind == "udp" else flow["delivered_bytes"] >= 10_000
+
+
+def test_the_forms_of_tables_are_those_of_the_registry() -> None:
+    assert {key.form for entry in registry.traffic().values() for key in entry.tables} == set(FORMS)
+
+
+def test_keys_beside_tables_that_contradict_each_other_are_rejected() -> None:
+    given = {"kind": "video", "ladder": ["1 Mbit/s"], "segment": "1 s", "buffer": "1 s"}
+    with pytest.raises(Refused, match="less than two segments"):
+        offered.declared(cast(Declared, model_of(registry.traffic()["video"]).model_validate(given)))

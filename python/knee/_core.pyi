@@ -106,23 +106,21 @@ def link_conflict(name: str, params: str, rate: int) -> tuple[str, str, str] | N
         The parameter, what was found, and what would be accepted; None if they agree.
     """
 
-def traffic_conflict(name: str, params: str) -> tuple[str, str, str] | None:
-    """What of a kind of traffic's parameters contradicts each other.
+def traffic_conflict(spec: str) -> tuple[str, str, str] | None:
+    """Checks that the parameters of a flow's traffic do not contradict each other.
 
     Args:
-        name: the kind.
-        params: its parameters, JSON, each tagged with its kind.
+        spec: its kind and its parameters in base units, JSON.
 
     Returns:
-        The parameter, what was found, and what would be accepted; None if they agree.
+        The parameter, the value found, and what is accepted; None if they agree.
     """
 
-def traffic_load(name: str, params: str) -> int | None:
-    """The rate that a kind of traffic offers on average, bit/s; None where it takes what it gets.
+def traffic_load(spec: str) -> int | None:
+    """The rate that a flow's traffic offers on average, bit/s; None where it takes what it gets.
 
     Args:
-        name: the kind.
-        params: its parameters, JSON, each tagged with its kind.
+        spec: its kind and its parameters in base units, JSON.
     """
 
 def simulate(

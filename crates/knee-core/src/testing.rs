@@ -132,7 +132,7 @@ fn whole(pick: u8, noise: u64, lo: u64, default: u64, hi: u64) -> u64 {
         _ => {
             let span = (hi - lo).max(1);
             let top = 1u64.checked_shl((noise >> 58) as u32 % (span.ilog2() + 1)).unwrap_or(1);
-            lo + ((noise & (2 * top - 1)).min(hi - lo))
+            lo + ((noise & (top | (top - 1))).min(hi - lo))
         }
     }
 }

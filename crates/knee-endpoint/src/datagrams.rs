@@ -8,7 +8,6 @@ use crate::record::{Datagram, Record};
 use crate::task::Task;
 use knee_core::Time;
 use knee_core::convert::index_u16;
-use knee_traffic::TrafficSpec;
 use knee_traffic::datagrams::{HEADERS, Next, Source};
 use nix::errno::Errno;
 use nix::sys::epoll::EpollFlags;
@@ -147,7 +146,7 @@ impl Receiver {
         let socket = make(task, SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, task.port))?;
         let poller = Poller::new().map_err(failed("cannot wait for a socket"))?;
         poller.watch(&socket, EpollFlags::EPOLLIN, 0).map_err(failed("cannot wait for a socket"))?;
-        let echoes = matches!(task.traffic, TrafficSpec::Probe { .. });
+        let echoes = task.traffic.echoes();
         Ok(Self { socket, poller, echoes, record: Record::default() })
     }
 }

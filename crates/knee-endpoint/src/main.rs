@@ -41,7 +41,7 @@ fn run() -> Result<(), Failure> {
     }
     let datagrams = Rng::stream(task.seed, &format!("datagrams/{}", task.flow));
     task.traffic.check().map_err(Failure::Task)?;
-    if task.traffic.entry().is_some_and(|entry| !entry.sockets) {
+    if task.traffic.resolved().is_some_and(|(entry, _)| !entry.sockets) {
         return Err(Failure::Task("sockets do not carry this traffic yet".into()));
     }
     let record = match (task.role, datagrams::source(&task.traffic, false, datagrams)) {

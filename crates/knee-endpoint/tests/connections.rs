@@ -100,7 +100,7 @@ fn run(name: &str, traffic: &Value, application: &mut dyn Application) -> (Recor
 }
 
 fn limited() -> Value {
-    json!({ "kind": "declared", "name": "app_limited", "params": { "rate": { "rate": 1 } } })
+    json!({ "kind": "app_limited", "rate": 1 })
 }
 
 /// Messages of any size, a byte and what no buffer holds; those of one connection complete in their order, an answer
@@ -128,8 +128,7 @@ fn exchanges_of_any_size_complete_in_order() {
 /// 100 kB each 250 ms from 10 ms on, six times until 1.5 s: on time, on one connection, and each acknowledged.
 #[test]
 fn a_kind_that_declares_its_parameters_runs_over_sockets() {
-    let params = json!({ "period": { "time": 250_000_000 }, "burst": { "bytes": 100_000 } });
-    let traffic = json!({ "kind": "declared", "name": "bursts", "params": params });
+    let traffic = json!({ "kind": "bursts", "period": 250_000_000, "burst": 100_000 });
     let spec: TrafficSpec = serde_json::from_value(traffic.clone()).unwrap();
     spec.check().unwrap();
     let mut bursts = application(&spec, Rng::stream(1, "bursts")).unwrap();

@@ -56,18 +56,16 @@ mod _core {
         listing::access(name, params, rate).map_err(SpecError::new_err)
     }
 
-    /// What of a kind of traffic's parameters (JSON, tagged with their kinds) contradicts each other: the parameter,
-    /// what was found, what would be accepted.
+    /// The parameter of a flow's traffic (JSON) that contradicts another, what was found and what is accepted.
     #[pyfunction]
-    fn traffic_conflict(name: &str, params: &str) -> PyResult<Option<(String, String, String)>> {
-        listing::traffic_conflict(name, params).map_err(SpecError::new_err)
+    fn traffic_conflict(spec: &str) -> PyResult<Option<(String, String, String)>> {
+        listing::traffic_conflict(spec).map_err(SpecError::new_err)
     }
 
-    /// The rate that a kind of traffic offers with these parameters (JSON, tagged with their kinds), bit/s. `None` if
-    /// it takes what it gets.
+    /// The rate that a flow's traffic (JSON) offers on average, bit/s. `None` if it takes what it gets.
     #[pyfunction]
-    fn traffic_load(name: &str, params: &str) -> PyResult<Option<u64>> {
-        listing::traffic_load(name, params).map_err(SpecError::new_err)
+    fn traffic_load(spec: &str) -> PyResult<Option<u64>> {
+        listing::traffic_load(spec).map_err(SpecError::new_err)
     }
 
     /// Runs a specification (JSON) to its end. Gives its figures in JSON, and rows by their kind as raw memory. Sample

@@ -1,8 +1,8 @@
 //! The registries of algorithms, queue disciplines and others as JSON.
 
 use knee_cc::Ecn;
-use knee_core::{Kind, Param, Params, Value};
-use serde_json::{Value as Json, json};
+use knee_core::{Kind, Param, Value};
+use serde_json::{Map, Value as Json, json};
 
 /// The registries of algorithms, of queue disciplines, of the models of links, of their loss and of their delay, of the
 /// QUIC stacks' own controllers, of receivers, and of kinds of traffic. Times in ns, rates in bit/s, sizes in bytes.
@@ -39,24 +39,25 @@ pub fn access(name: &str, params: &str, rate: u64) -> Result<u64, String> {
     Ok((model.access)(&params, knee_core::Rate::from_bps(rate)).as_nanos())
 }
 
-/// What of a kind of traffic's parameters contradicts each other: the parameter, what was found and what would do.
-pub fn traffic_conflict(name: &str, params: &str) -> Result<Option<(String, String, String)>, String> {
-    let (entry, params) = traffic(name, params)?;
-    let conflict = (entry.check)(&params).err();
+/// The parameter of a flow's traffic that contradicts another, what was found and what is accepted.
+pub fn traffic_conflict(spec: &str) -> Result<Option<(String, String, String)>, String> {
+    let (entry, given) = traffic(spec)?;
+    let conflict = (entry.check)(&given).err();
     Ok(conflict.map(|conflict| (conflict.key.into(), conflict.found, conflict.accepted)))
 }
 
-/// The rate that a kind of traffic offers with these parameters, bit/s. `None` if it takes what it gets.
-pub fn traffic_load(name: &str, params: &str) -> Result<Option<u64>, String> {
-    let (entry, params) = traffic(name, params)?;
-    Ok((entry.load)(&params).map(knee_core::Rate::as_bps))
+/// The rate that a flow's traffic offers on average, bit/s. `None` if it takes what it gets.
+pub fn traffic_load(spec: &str) -> Result<Option<u64>, String> {
+    let (entry, given) = traffic(spec)?;
+    Ok((entry.load)(&given).map(knee_core::Rate::as_bps))
 }
 
-fn traffic(name: &str, params: &str) -> Result<(&'static knee_traffic::Entry, Params), String> {
-    let entry = knee_traffic::find(name).ok_or_else(|| format!("no kind of traffic `{name}`"))?;
-    let given: knee_core::ParamsSpec = serde_json::from_str(params).map_err(|error| error.to_string())?;
-    let params = Params::from_spec(entry.params, &given).map_err(|error| format!("{name}: {error}"))?;
-    Ok((entry, params))
+fn traffic(spec: &str) -> Result<(&'static knee_traffic::Entry, knee_traffic::Given), String> {
+    let mut keys: Map<String, Json> = serde_json::from_str(spec).map_err(|error| error.to_string())?;
+    let kind = keys.remove("kind").unwrap_or_default();
+    let entry = kind.as_str().and_then(knee_traffic::find).ok_or_else(|| format!("no kind of traffic {kind}"))?;
+    let given = knee_traffic::Given::read(entry, &keys).map_err(|error| format!("{}: {error}", entry.name))?;
+    Ok((entry, given))
 }
 
 fn choice(choice: &knee_link::registry::Choice) -> Json {
@@ -84,15 +85,20 @@ fn kind_of_traffic(entry: &knee_traffic::Entry) -> Json {
         told["required"] = json!(entry.required.contains(&declared.name));
         told
     });
+    let tables = entry.tables.iter().map(|table| {
+        let required = entry.required.contains(&table.name);
+        json!({"name": table.name, "form": table.form.name(), "about": table.about, "required": required})
+    });
     json!({
         "name": entry.name,
         "about": entry.about,
         "source": entry.source,
         "params": params.collect::<Vec<_>>(),
+        "tables": tables.collect::<Vec<_>>(),
         "datagrams": entry.sends_datagrams(),
         "pulls": entry.pulls,
+        "echoes": entry.echoes,
         "sockets": entry.sockets,
-        "tables": entry.has_tables(),
     })
 }
 

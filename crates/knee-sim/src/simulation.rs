@@ -273,8 +273,7 @@ mod tests {
                 "persistent": persistent, "number": null
             }))
         };
-        let limited =
-            with(&json!({"kind": "declared", "name": "app_limited", "params": {"rate": {"rate": 1_000_000}}}));
+        let limited = with(&json!({"kind": "app_limited", "rate": 1_000_000}));
         let (new, stream) = (transfers(false), flow(&[0], 20));
         assert_eq!(obstacle(&[link()], std::slice::from_ref(&new)), None);
         assert_eq!(obstacle(&[link()], &[stream.clone(), new.clone()]), None);

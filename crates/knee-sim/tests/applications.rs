@@ -48,7 +48,7 @@ fn transfers(arrivals: &Value, size: &Value, persistent: bool, number: Option<u6
 }
 
 fn limited(rate: u64) -> Value {
-    json!({"kind": "declared", "name": "app_limited", "params": {"rate": {"rate": rate}}})
+    json!({"kind": "app_limited", "rate": rate})
 }
 
 /// RFC 6928 starts with 10 segments and slow start doubles them each round trip: k rounds carry 10 (2^k - 1).
@@ -194,9 +194,7 @@ fn an_application_of_a_given_rate_takes_it_under_every_congestion_control() {
 fn bursts_come_each_period_or_a_period_after_the_one_before() {
     for waits in [false, true] {
         let (_, rows) = Path { mbps: 20.0, rtt_ms: 30, seconds: 20, ..EMPTY }.run(&json!({
-            "kind": "declared", "name": "bursts", "params": {
-                "period": {"time": S}, "burst": {"bytes": 500_000}, "waits": {"bool": waits}
-            }
+            "kind": "bursts", "period": S, "burst": 500_000, "waits": waits
         }));
         let bursts = of(&rows, What::Transfer);
         // A segment of 1448 bytes is 1514 on the link; the handshake and slow start add some round trips.

@@ -31,7 +31,7 @@ fn sends(traffic: Value, rtt: u64, stop: u64) -> Value {
 }
 
 fn udp(packet: u64, interval: u64) -> Value {
-    json!({"kind": "udp", "packet": packet, "interval": interval, "on_off": null})
+    json!({"kind": "udp", "packet": packet, "interval": interval})
 }
 
 fn probe(packet: u64, interval: u64) -> Value {
@@ -207,7 +207,7 @@ fn a_flow_that_stops_before_its_figures_begin_has_none() {
 
 #[test]
 fn on_off_sources_together_have_their_mean_rate() {
-    let voice = json!({"kind": "udp", "packet": 200, "interval": 20 * MS, "on_off": [352 * MS, 650 * MS]});
+    let voice = json!({"kind": "udp", "packet": 200, "interval": 20 * MS, "on": 352 * MS, "off": 650 * MS});
     let flows: Vec<Value> = (0..40).map(|_| sends(voice.clone(), 20 * MS, 200 * S)).collect();
     let (output, _) = run(&spec(200 * S, &[link(100_000_000, &json!(null))], &flows));
     // A talkspurt has 1 / (1 - exp(-20/352)) = 18.1 datagrams on average.
@@ -220,7 +220,7 @@ fn on_off_sources_together_have_their_mean_rate() {
 
 #[test]
 fn a_recorded_trace_is_sent_as_it_was() {
-    let trace = json!({"kind": "udp_trace", "packets": [[0, 1000], [30 * MS, 500]], "repeat": false});
+    let trace = json!({"kind": "udp", "trace": [[0, 1000], [30 * MS, 500]], "repeat": false});
     let (output, rows) = run(&spec(S, &[link(8_000_000, &json!(null))], &[sends(trace, 20 * MS, S)]));
     // 1.014 and 0.514 ms on the wire.
     let figures = datagrams(&output, 0);
@@ -261,7 +261,7 @@ fn marks_of_ecn_capable_datagrams_are_counted() {
 
 #[test]
 fn the_same_specification_gives_the_same_bits() {
-    let voice = json!({"kind": "udp", "packet": 200, "interval": 20 * MS, "on_off": [352 * MS, 650 * MS]});
+    let voice = json!({"kind": "udp", "packet": 200, "interval": 20 * MS, "on": 352 * MS, "off": 650 * MS});
     let flows =
         [sends(voice, 20 * MS, 5 * S), flow("cubic", 20 * MS, 0, 5 * S), sends(probe(64, 10 * MS), 30 * MS, 4 * S)];
     let spec = spec(5 * S, &[with(link(10_000_000, &json!(null)), "loss", json!(0.02))], &flows);
@@ -304,14 +304,11 @@ fn datagrams_that_cannot_be_are_refused() {
     let spec = spec(S, &[link(1_000_000, &json!(null))], &[sends(udp(1501, 0), 20 * MS, S)]);
     let read: Spec = serde_json::from_value(spec).unwrap();
     let said = Simulation::new(&read).err().unwrap().to_string();
-    assert_eq!(said, "flow ``: a packet of 1501 bytes is not between 28, the IP and UDP headers, and 1500");
+    assert_eq!(said, "flow ``: udp: `packet` is 1501 B; expected 28 B to 1500 B");
 }
 
 fn rtc(controller: &str, max_rate: u64) -> Value {
-    json!({
-        "kind": "declared", "name": "rtc",
-        "params": {"controller": {"choice": controller}, "max_rate": {"rate": max_rate}}
-    })
+    json!({"kind": "rtc", "controller": controller, "max_rate": max_rate})
 }
 
 /// Mean rate received from `from` to `until` s, Mbit/s.

@@ -30,9 +30,9 @@ impl Path {
         let burst = self.burst * self.product();
         let mut flow = flow(cc, self.rtt, 0, 0);
         flow["transport"] = json!(transport);
-        flow["traffic"] = json!({"kind": "declared", "name": "bursts", "params": {
-            "period": {"time": self.idle}, "burst": {"bytes": burst as u64}, "waits": {"bool": true}
-        }});
+        flow["traffic"] = json!({
+            "kind": "bursts", "period": self.idle, "burst": burst as u64, "waits": true
+        });
         let drain = burst * 8.0 / self.rate as f64;
         // Whatever takes ten times as long at each burst is slow enough to be seen.
         let duration =

@@ -14,6 +14,7 @@ mod networks;
 mod observing;
 #[cfg(feature = "quic")]
 mod own;
+mod own_traffic;
 mod packets;
 #[cfg(feature = "quic")]
 mod quic;

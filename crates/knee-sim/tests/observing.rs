@@ -73,7 +73,7 @@ proptest! {
         let mut flow = networks::flow("reno", 33 * MS, start.unwrap(), 2 * S);
         flow["path"] = json!([spec["links"].as_array().unwrap().len()]);
         flow["traffic"] = if datagrams {
-            json!({"kind": "udp", "packet": 1000, "interval": 10 * MS, "on_off": null})
+            json!({"kind": "udp", "packet": 1000, "interval": 10 * MS})
         } else {
             json!({
                 "kind": "transfers", "arrivals": {"poisson": 50.0}, "size": {"fixed": 30_000}, "persistent": false,

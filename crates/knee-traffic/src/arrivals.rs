@@ -3,7 +3,7 @@
 use knee_core::convert::truncated;
 use std::vec;
 
-use knee_core::{Rng, Time};
+use knee_core::{Rate, Rng, Time};
 
 use crate::sizes::exponential;
 use crate::spec::Arrivals;
@@ -28,6 +28,16 @@ impl ArrivalTimes {
             Arrivals::Periodic(rate) => Process::Periodic(*rate, 0),
             Arrivals::Times(times) => Process::Times(times.clone().into_iter()),
         })
+    }
+}
+
+impl Arrivals {
+    /// The rate that messages of `mean` bytes offer. `None` if the arrivals are listed.
+    pub(crate) fn load(&self, mean: f64) -> Option<Rate> {
+        match self {
+            Self::Poisson(rate) | Self::Periodic(rate) => Some(Rate::from_bps(truncated(rate * mean * 8.0))),
+            Self::Times(_) => None,
+        }
     }
 }
 

@@ -10,10 +10,10 @@
 
 use std::collections::VecDeque;
 
-use knee_core::{Bytes, Conflict, Params, Rate, Rng, Time, params};
+use knee_core::{Bytes, Conflict, Rate, Rng, Time, params};
 
 use crate::entry::{Entry, Make};
-use crate::{Application, Completion, Conn, Exchange, Net, What};
+use crate::{Application, Completion, Conn, Exchange, Given, Net, What};
 
 /// The entry in the registry.
 pub const ENTRY: Entry = Entry {
@@ -21,16 +21,19 @@ pub const ENTRY: Entry = Entry {
     about: "a burst of data each period, over one connection: telemetry, sensors, steps of distributed training",
     source: "CASSINI (Rajasekaran et al., NSDI 2024) for bursts that wait",
     params: Settings::DECLARED,
+    tables: &[],
     required: &["period", "burst"],
     pulls: false,
+    echoes: false,
     sockets: true,
+    independent: |_| false,
     check,
     // One that waits offers less the slower the network is.
-    load: |params| {
-        let Settings { burst, period, waits, .. } = params.into();
+    load: |given| {
+        let Settings { burst, period, waits, .. } = (&given.params).into();
         (!waits).then(|| Rate::over(burst, period))
     },
-    make: Make::Application(|params, rng| Box::new(Bursts::new(params.into(), rng))),
+    make: Make::Application(|given, rng| Box::new(Bursts::new((&given.params).into(), rng))),
 };
 
 params! {
@@ -47,8 +50,8 @@ params! {
     }
 }
 
-fn check(params: &Params) -> Result<(), Conflict> {
-    let Settings { jitter, period, .. } = params.into();
+fn check(given: &Given) -> Result<(), Conflict> {
+    let Settings { jitter, period, .. } = (&given.params).into();
     if jitter <= period {
         return Ok(());
     }
@@ -155,7 +158,7 @@ impl Application for Bursts {
 
 #[cfg(test)]
 mod tests {
-    use knee_core::Value;
+    use knee_core::{Params, Value};
 
     use super::*;
     use crate::testing::Ideal;
@@ -225,7 +228,7 @@ mod tests {
     fn the_load_is_a_burst_per_period_unless_it_waits() {
         let load = |waits| {
             let given = [("period", Value::Time(Time::from_millis(200))), ("waits", Value::Bool(waits))];
-            (ENTRY.load)(&Params::resolve(ENTRY.params, given).unwrap())
+            (ENTRY.load)(&Params::resolve(ENTRY.params, given).unwrap().into())
         };
         // 1 MB in 200 ms.
         assert_eq!((load(false), load(true)), (Some(Rate::from_mbps(40)), None));
@@ -234,7 +237,7 @@ mod tests {
     #[test]
     fn a_jitter_above_the_period_is_rejected() {
         let params = Params::resolve(ENTRY.params, [("jitter", Value::Time(Time::from_secs(2)))]).unwrap();
-        let said = check(&params).unwrap_err().to_string();
+        let said = check(&params.into()).unwrap_err().to_string();
         assert_eq!(said, "`jitter`: 2 s is above the period, which is 1 s; expected 1 s or less");
     }
 }

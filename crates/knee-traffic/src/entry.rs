@@ -2,7 +2,8 @@
 
 use crate::Application;
 use crate::datagrams::Source;
-use knee_core::{Conflict, Param, Params, Rate, Rng};
+use crate::given::{Given, Table};
+use knee_core::{Conflict, Param, Rate, Rng};
 
 /// The description of a kind of traffic.
 #[derive(Clone, Copy, Debug)]
@@ -15,16 +16,23 @@ pub struct Entry {
     pub source: &'static str,
     /// Its parameters, which are keys of the table `traffic`.
     pub params: &'static [Param],
-    /// Those of them that a scenario must give: their declared default is an example.
+    /// Its further keys, which take a table, a list or a file.
+    pub tables: &'static [Table],
+    /// The keys that a scenario must give: the declared default of a parameter is an example then.
     pub required: &'static [&'static str],
     /// Whether the application sits where the flow's data goes to, and asks for it.
     pub pulls: bool,
+    /// Whether the other end sends each datagram back at once.
+    pub echoes: bool,
     /// Whether it also runs over the sockets of a real kernel.
     pub sockets: bool,
-    /// What of its parameters contradicts each other.
-    pub check: fn(&Params) -> Result<(), Conflict>,
-    /// The rate that it offers on average, whatever the network, unless it takes what it gets.
-    pub load: fn(&Params) -> Option<Rate>,
+    /// Whether each connection carries one message, which is written as it opens and has no answer. Connections then
+    /// meet only in the network, and the simulator visits them in batches.
+    pub independent: fn(&Given) -> bool,
+    /// Rejects parameters that contradict each other.
+    pub check: fn(&Given) -> Result<(), Conflict>,
+    /// The rate that it offers on average, whatever the network. `None` if it takes what it gets.
+    pub load: fn(&Given) -> Option<Rate>,
     /// Creates an instance.
     pub make: Make,
 }
@@ -33,41 +41,14 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug)]
 pub enum Make {
     /// An application over connections.
-    Application(fn(&Params, Rng) -> Box<dyn Application>),
+    Application(fn(&Given, Rng) -> Box<dyn Application>),
     /// A source of datagrams; the flag: its packets are ECT(1) (RFC 9331).
-    Source(fn(&Params, bool, Rng) -> Box<dyn Source>),
-    /// [`crate::TrafficSpec`] has a variant for it and the Python package a model: it has tables, lists or files, which
-    /// parameters cannot express.
-    Tables {
-        /// Whether it goes in datagrams.
-        datagrams: bool,
-    },
+    Source(fn(&Given, bool, Rng) -> Box<dyn Source>),
 }
 
 impl Entry {
-    /// What kinds with tables have in common: the Python package works out what their parameters would say.
-    pub(crate) const fn with_tables(name: &'static str, about: &'static str, source: &'static str) -> Self {
-        Self {
-            name,
-            about,
-            source,
-            params: &[],
-            required: &[],
-            pulls: false,
-            sockets: true,
-            check: |_| Ok(()),
-            load: |_| None,
-            make: Make::Tables { datagrams: false },
-        }
-    }
-
     /// Whether it goes in datagrams, not over connections.
     pub const fn sends_datagrams(&self) -> bool {
-        matches!(self.make, Make::Source(_) | Make::Tables { datagrams: true })
-    }
-
-    /// Whether its keys are tables of its own, not declared parameters.
-    pub const fn has_tables(&self) -> bool {
-        matches!(self.make, Make::Tables { .. })
+        matches!(self.make, Make::Source(_))
     }
 }

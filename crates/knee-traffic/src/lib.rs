@@ -16,6 +16,7 @@ mod check;
 pub mod completion;
 pub mod datagrams;
 mod entry;
+mod given;
 #[cfg(test)]
 mod laws;
 mod limited;
@@ -32,14 +33,11 @@ pub mod video;
 
 pub use completion::{Completion, What};
 pub use entry::{Entry, Make};
+pub use given::{Content, Form, Given, Table};
 pub use registry::{add, find, registry};
 pub use spec::TrafficSpec;
 
 use knee_core::{Rng, Time};
-
-use requests::{PageSpec, Requests};
-use transfers::Transfers;
-use video::{Video, VideoSpec};
 
 /// A connection of an application, by the number that [`Net::open`] gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,29 +86,11 @@ pub trait Application: Send {
     fn stop(&mut self, net: &mut dyn Net);
 }
 
-/// The application that a specification asks for, with its random numbers; none where it sends datagrams. The
-/// specification must have passed [`TrafficSpec::check`].
+/// The application that a specification asks for, with its random numbers. `None` if it sends datagrams, or does not
+/// pass [`TrafficSpec::check`].
 pub fn application(spec: &TrafficSpec, rng: Rng) -> Option<Box<dyn Application>> {
-    Some(match spec.clone() {
-        TrafficSpec::Transfers { arrivals, size, persistent, number } => {
-            Box::new(Transfers::new(&arrivals, &size, persistent, number, rng))
-        }
-        TrafficSpec::Declared { name, params } => match spec::declared(&name, &params).ok()? {
-            (Entry { make: Make::Application(make), .. }, params) => make(&params, rng),
-            _ => return None,
-        },
-        TrafficSpec::Requests { pages, request, size, objects, connections, persistent, tls, service, number } => {
-            let service = Time::from_nanos(service);
-            let spec = PageSpec { request, size, objects, connections, persistent, tls, service };
-            Box::new(Requests::new(&pages, spec, number, rng))
-        }
-        TrafficSpec::Video { ladder, segment, buffer, algorithm, length } => Box::new(Video::new(VideoSpec {
-            ladder,
-            segment: Time::from_nanos(segment),
-            buffer: Time::from_nanos(buffer),
-            algorithm,
-            length: length.map(Time::from_nanos),
-        })),
-        TrafficSpec::Udp { .. } | TrafficSpec::UdpTrace { .. } | TrafficSpec::Probe { .. } => return None,
-    })
+    match spec.resolved()? {
+        (Entry { make: Make::Application(make), .. }, given) => Some(make(given, rng)),
+        _ => None,
+    }
 }

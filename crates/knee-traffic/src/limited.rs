@@ -21,12 +21,15 @@ pub const ENTRY: Entry = Entry {
     about: "a constant rate, which the application writes segment by segment over one connection",
     source: "iperf3 -b for what the connection does not carry",
     params: Settings::DECLARED,
+    tables: &[],
     required: &["rate"],
     pulls: false,
+    echoes: false,
     sockets: true,
+    independent: |_| false,
     check: |_| Ok(()),
-    load: |params| Some(Settings::from(params).rate),
-    make: Make::Application(|params, _| Box::new(AppLimited::new(Settings::from(params).rate))),
+    load: |given| Some(Settings::from(&given.params).rate),
+    make: Make::Application(|given, _| Box::new(AppLimited::new(Settings::from(&given.params).rate))),
 };
 
 params! {

@@ -25,48 +25,82 @@
 //! The stop of the flow ends the arrival of pages; those that are being loaded are finished. All sizes of a page are
 //! drawn when it is asked for, so that with an open loop pages are the same whatever the path makes of them.
 
-use knee_core::convert::truncated_u32;
+use knee_core::convert::{index, truncated_u32};
 use std::collections::{BTreeMap, VecDeque};
 
-use knee_core::{Rng, Time};
+use knee_core::{Bytes, Rng, Time, choice, params};
 
 use crate::arrivals::{ArrivalTimes, nanos};
+use crate::check::{MAX_SIZE, MAX_SPAN};
 use crate::sizes::exponential;
-use crate::spec::{Count, Pages, Size, Tls};
-use crate::{Application, Completion, Conn, Entry, Exchange, Net, What};
+use crate::spec::{Count, Pages, Size};
+use crate::{Application, Completion, Conn, Entry, Exchange, Form, Make, Net, Table, What};
 
 /// The entry in the registry.
 pub const ENTRY: Entry = Entry {
+    name: "requests",
+    about: "requests and answers: web pages with handshakes and TLS, or RPCs",
+    source: "HTTP/1.1's browsers; Web Almanac 2024 for the preset web-page",
+    params: Settings::DECLARED,
+    tables: &[
+        Table { name: "pages", form: Form::Pages, about: "when pages are asked for" },
+        Table { name: "size", form: Form::Size, about: "how large each answer is" },
+        Table { name: "objects", form: Form::Count, about: "answers per page: the first alone, then all others" },
+    ],
+    required: &["pages", "size", "objects"],
     pulls: true,
-    ..Entry::with_tables(
-        "requests",
-        "requests and answers: web pages with handshakes and TLS, or RPCs",
-        "HTTP/1.1's browsers; Web Almanac 2024 for the preset web-page",
-    )
+    echoes: false,
+    sockets: true,
+    independent: |_| false,
+    check: |_| Ok(()),
+    load: |given| match given.table("pages") {
+        Pages::Closed(..) => None,
+        Pages::Open(arrivals) => {
+            arrivals.load(given.table::<Count>("objects").mean() * given.table::<Size>("size").mean())
+        }
+    },
+    make: Make::Application(|given, rng| {
+        let (size, objects) = (given.table::<Size>("size").clone(), *given.table("objects"));
+        Box::new(Requests::new(given.table("pages"), size, objects, (&given.params).into(), rng))
+    }),
 };
 
-/// What pages are made of and how they are loaded; see `TrafficSpec::Requests` for each.
-#[derive(Clone, Debug)]
-pub struct PageSpec {
-    /// Bytes of a request.
-    pub request: u64,
-    /// Bytes of each answer.
-    pub size: Size,
-    /// Objects of a page.
-    pub objects: Count,
-    /// Connections at most for a page.
-    pub connections: u32,
-    /// Whether connections stay open from page to page. At most `connections` wait idle, the others close.
-    pub persistent: bool,
-    /// TLS handshake.
-    pub tls: Tls,
-    /// How long the server takes for each answer.
-    pub service: Time,
+choice! {
+    /// A TLS handshake before the first request of a connection.
+    pub enum Tls {
+        /// None.
+        None = "none",
+        /// One round trip (RFC 8446).
+        V13 = "1.3",
+        /// Two round trips (RFC 5246).
+        V12 = "1.2",
+    }
 }
 
-/// The application of `TrafficSpec::Requests`.
-pub struct Requests {
-    spec: PageSpec,
+params! {
+    /// Its parameters.
+    struct Settings {
+        /// bytes of a request
+        request: Bytes = Bytes(500), in Bytes(1)..=Bytes(MAX_SIZE), from "ours: a browser's header fields";
+        /// connections at most for a page
+        connections: u64 = 1, in 1..=100_000, from "ours: an RPC";
+        /// whether connections stay open from page to page; at most `connections` wait idle, the others close
+        persistent: bool = false, from "ours: HTTP/1.0";
+        /// TLS handshake
+        tls: Tls = Tls::V13, from "RFC 8446";
+        /// how long the server takes for each answer
+        service: Time = Time::ZERO, in Time::ZERO..=Time::from_nanos(MAX_SPAN), from "ours: none";
+        /// how many pages there are at most
+        number: u64 = u64::MAX, in 0..=u64::MAX, from "ours: no limit";
+    }
+}
+
+/// The application.
+struct Requests {
+    settings: Settings,
+    /// Bytes of each answer, and answers of a page.
+    size: Size,
+    objects: Count,
     users: Users,
     /// Stream of the sizes and counts of objects.
     sizes: Rng,
@@ -130,6 +164,14 @@ impl Tls {
 }
 
 impl Count {
+    /// The mean number.
+    pub fn mean(self) -> f64 {
+        match self {
+            Self::Fixed(n) => f64::from(n),
+            Self::Geometric(mean) => mean,
+        }
+    }
+
     /// Draws a number, at least 1.
     pub fn draw(self, rng: &mut Rng) -> u32 {
         match self {
@@ -144,20 +186,21 @@ impl Count {
 }
 
 impl Requests {
-    /// At most `number` pages.
-    pub fn new(pages: &Pages, spec: PageSpec, number: Option<u64>, mut rng: Rng) -> Self {
+    fn new(pages: &Pages, size: Size, objects: Count, settings: Settings, mut rng: Rng) -> Self {
         let times = Rng::stream(rng.next_u64(), "arrivals");
         let users = match pages {
             Pages::Closed(think, random) => Users::One(*think, random.then_some(times)),
             Pages::Open(arrivals) => Users::Many(ArrivalTimes::new(arrivals, times)),
         };
         Self {
-            spec,
+            settings,
+            size,
+            objects,
             users,
             sizes: Rng::stream(rng.next_u64(), "sizes"),
             began: Time::ZERO,
             next: None,
-            left: number.unwrap_or(u64::MAX),
+            left: settings.number,
             pages: BTreeMap::new(),
             begun: 0,
             links: BTreeMap::new(),
@@ -179,8 +222,8 @@ impl Requests {
             self.left -= 1;
             let number = self.begun;
             self.begun += 1;
-            let objects = self.spec.objects.draw(&mut self.sizes);
-            let waiting: VecDeque<u64> = (0..objects).map(|_| self.spec.size.draw(&mut self.sizes)).collect();
+            let objects = self.objects.draw(&mut self.sizes);
+            let waiting: VecDeque<u64> = (0..objects).map(|_| self.size.draw(&mut self.sizes)).collect();
             let bytes = waiting.iter().sum();
             self.pages.insert(number, Page { started: net.now(), bytes, waiting, running: 0, first: true });
             self.take_connection(number, net);
@@ -209,11 +252,11 @@ impl Requests {
         {
             page.running += 1;
             self.links.insert(conn, Link { page: number, state: State::Busy(bytes), since: net.now() });
-            net.exchange(conn, Exchange { up: self.spec.request, down: bytes, service: self.spec.service });
+            net.exchange(conn, Exchange { up: self.settings.request.0, down: bytes, service: self.settings.service });
             return;
         }
         self.links.remove(&conn);
-        if self.spec.persistent && self.idle.len() < self.spec.connections as usize {
+        if self.settings.persistent && self.idle.len() < index(self.settings.connections) {
             self.idle.push(conn);
         } else {
             net.close(conn);
@@ -223,7 +266,7 @@ impl Requests {
 
     /// Starts round `round` of a connection's TLS handshake, or uses it where that is over.
     fn shake_hands(&mut self, conn: Conn, page: u64, round: usize, since: Time, net: &mut dyn Net) {
-        let rounds = self.spec.tls.rounds();
+        let rounds = self.settings.tls.rounds();
         if let Some((up, down)) = rounds.get(round).copied() {
             self.links.insert(conn, Link { page, state: State::Tls(round), since });
             net.exchange(conn, Exchange { up, down, service: Time::ZERO });
@@ -249,7 +292,7 @@ impl Requests {
         self.use_connection(conn, number, net);
         if first {
             let more = self.pages.get(&number).map_or(0, |page| page.waiting.len());
-            for _ in 0..more.min(self.spec.connections as usize - 1) {
+            for _ in 0..more.min(index(self.settings.connections) - 1) {
                 self.take_connection(number, net);
             }
         }

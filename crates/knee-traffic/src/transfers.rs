@@ -10,20 +10,46 @@ use knee_core::convert::index;
 use std::collections::{BTreeMap, VecDeque};
 use std::iter::Take;
 
-use knee_core::{Rng, Time};
+use knee_core::{Rng, Time, params};
 
 use crate::arrivals::ArrivalTimes;
 use crate::spec::{Arrivals, Size};
-use crate::{Application, Completion, Conn, Entry, Exchange, Net, What};
+use crate::{Application, Completion, Conn, Entry, Exchange, Form, Make, Net, Table, What};
 
 /// The entry in the registry.
-pub const ENTRY: Entry = Entry::with_tables(
-    "transfers",
-    "connections that come, send and go, or messages on one connection that stays",
-    "sizes by measured or heavy-tailed distributions (DCTCP, SIGCOMM 2010; VL2, SIGCOMM 2009)",
-);
+pub const ENTRY: Entry = Entry {
+    name: "transfers",
+    about: "connections that come, send and go, or messages on one connection that stays",
+    source: "sizes by measured or heavy-tailed distributions (DCTCP, SIGCOMM 2010; VL2, SIGCOMM 2009)",
+    params: Settings::DECLARED,
+    tables: &[
+        Table { name: "arrivals", form: Form::Arrivals, about: "when they start" },
+        Table { name: "size", form: Form::Size, about: "how large they are" },
+    ],
+    required: &["arrivals", "size"],
+    pulls: false,
+    echoes: false,
+    sockets: true,
+    independent: |given| !Settings::from(&given.params).persistent,
+    check: |_| Ok(()),
+    load: |given| given.table::<Arrivals>("arrivals").load(given.table::<Size>("size").mean()),
+    make: Make::Application(|given, rng| {
+        let Settings { persistent, number } = (&given.params).into();
+        Box::new(Transfers::new(given.table("arrivals"), given.table("size"), persistent, number, rng))
+    }),
+};
 
-/// The application of `TrafficSpec::Transfers`. It puts each on record as [`What::Transfer`].
+params! {
+    /// Its parameters.
+    struct Settings {
+        /// whether all go over one connection that stays
+        persistent: bool = false, from "ours: a connection each";
+        /// how many there are at most
+        number: u64 = u64::MAX, in 0..=u64::MAX, from "ours: no limit";
+    }
+}
+
+/// The application. It puts each on record as [`What::Transfer`].
 pub struct Transfers {
     arrivals: Take<ArrivalTimes>,
     size: Size,
@@ -51,10 +77,10 @@ struct Transfer {
 
 impl Transfers {
     /// At most `number` transfers, all of them over one connection if `persistent`.
-    pub fn new(arrivals: &Arrivals, size: &Size, persistent: bool, number: Option<u64>, mut rng: Rng) -> Self {
+    pub fn new(arrivals: &Arrivals, size: &Size, persistent: bool, number: u64, mut rng: Rng) -> Self {
         let gaps = Rng::stream(rng.next_u64(), "arrivals");
         Self {
-            arrivals: ArrivalTimes::new(arrivals, gaps).take(number.map_or(usize::MAX, index)),
+            arrivals: ArrivalTimes::new(arrivals, gaps).take(index(number)),
             size: size.clone(),
             sizes: Rng::stream(rng.next_u64(), "sizes"),
             began: Time::ZERO,
@@ -146,7 +172,10 @@ mod tests {
 
     fn run(arrivals: &Arrivals, size: &Size, persistent: bool, number: Option<u64>, stop: Option<Time>) -> Ideal {
         let mut net = Ideal::new(RTT, Rate::from_mbps(8));
-        net.run(&mut Transfers::new(arrivals, size, persistent, number, Rng::stream(3, "transfers")), stop);
+        net.run(
+            &mut Transfers::new(arrivals, size, persistent, number.unwrap_or(u64::MAX), Rng::stream(3, "transfers")),
+            stop,
+        );
         net
     }
 

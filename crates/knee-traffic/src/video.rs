@@ -22,45 +22,76 @@
 
 use std::collections::VecDeque;
 
-use knee_core::{Bytes, Rate, Time};
+use knee_core::{Bytes, Conflict, Rate, Time, choice, params};
 
-use crate::spec::VideoAlgorithm;
-use crate::{Application, Completion, Conn, Entry, Exchange, Net, What};
+use crate::check::MAX_SPAN;
+use crate::spec::Rates;
+use crate::{Application, Completion, Conn, Entry, Exchange, Form, Given, Make, Net, Table, What};
 
 /// The entry in the registry.
 pub const ENTRY: Entry = Entry {
+    name: "video",
+    about: "adaptive streaming over one connection: a player that chooses bitrates",
+    source: "BBA-0 (Huang et al., SIGCOMM 2014); harmonic means of throughput (Yin et al., SIGCOMM 2015)",
+    params: Settings::DECLARED,
+    tables: &[Table { name: "ladder", form: Form::Rates, about: "bitrates of the encodings" }],
+    required: &["ladder"],
     pulls: true,
+    echoes: false,
     sockets: false,
-    ..Entry::with_tables(
-        "video",
-        "adaptive streaming over one connection: a player that chooses bitrates",
-        "BBA-0 (Huang et al., SIGCOMM 2014); harmonic means of throughput (Yin et al., SIGCOMM 2015)",
-    )
+    independent: |_| false,
+    check,
+    load: |_| None,
+    make: Make::Application(|given, _| {
+        let Rates(ladder) = given.table("ladder");
+        Box::new(Video::new(ladder.clone(), (&given.params).into()))
+    }),
 };
+
+choice! {
+    /// How a player chooses bitrates.
+    pub enum Algorithm {
+        /// By the buffer (BBA-0; Huang et al., SIGCOMM 2014).
+        Bba = "bba",
+        /// By the measured throughput.
+        Rate = "rate",
+    }
+}
+
+params! {
+    /// Its parameters.
+    struct Settings {
+        /// duration of a segment
+        segment: Time = Time::from_secs(4), in Time::from_millis(1)..=Time::from_nanos(MAX_SPAN), from "SIGCOMM 2014";
+        /// video that the player holds at most, two segments or more
+        buffer: Time = Time::from_secs(240), in Time::from_millis(2)..=Time::from_nanos(2 * MAX_SPAN), from "SIGCOMM 2014";
+        /// how the player chooses bitrates
+        algorithm: Algorithm = Algorithm::Bba, from "SIGCOMM 2014";
+        /// duration of the video
+        length: Time = Time::MAX, in Time::from_nanos(1)..=Time::MAX, from "ours: endless";
+    }
+}
+
+fn check(given: &Given) -> Result<(), Conflict> {
+    let Settings { segment, buffer, .. } = (&given.params).into();
+    // One that plays and one that arrives.
+    if buffer >= segment + segment {
+        return Ok(());
+    }
+    let found = format!("{buffer} is less than two segments of {segment}");
+    Err(Conflict { key: "buffer", found, accepted: format!("expected {} or more", segment + segment) })
+}
 
 /// Bytes of a request: a line with the segment's path and a browser's usual header fields.
 pub const REQUEST: u64 = 300;
 /// How many segments the rate-based player looks back on.
 const LOOK_BACK: usize = 5;
 
-/// What is played and by whom; see `TrafficSpec::Video` for each.
-#[derive(Clone, Debug)]
-pub struct VideoSpec {
+/// The application.
+struct Video {
     /// Bitrates of the encodings, ascending, bit/s.
-    pub ladder: Vec<u64>,
-    /// Duration of a segment.
-    pub segment: Time,
-    /// What the player holds at most.
-    pub buffer: Time,
-    /// How it chooses.
-    pub algorithm: VideoAlgorithm,
-    /// Duration of the video. `None` if endless.
-    pub length: Option<Time>,
-}
-
-/// The application of `TrafficSpec::Video`.
-pub struct Video {
-    spec: VideoSpec,
+    ladder: Vec<u64>,
+    settings: Settings,
     conn: Option<Conn>,
     player: Player,
     /// What has not been asked for; [`Time::MAX`] where the video is endless.
@@ -123,11 +154,12 @@ impl Player {
 }
 
 /// BBA-0's choice for the next segment, as an index into `ladder`, after one at `last`, with `level` in the buffer.
-fn buffer_based(spec: &VideoSpec, last: usize, level: Time) -> usize {
-    let (ladder, top) = (&spec.ladder, spec.ladder.len() - 1);
+fn buffer_based(ladder: &[u64], settings: Settings, last: usize, level: Time) -> usize {
+    let Settings { segment, buffer, .. } = settings;
+    let top = ladder.len() - 1;
     // 90 s and 216 s of 240 s.
-    let reservoir = spec.buffer.mul_div(3, 8);
-    let full = spec.buffer.mul_div(9, 10).min(spec.buffer - spec.segment).max(reservoir);
+    let reservoir = buffer.mul_div(3, 8);
+    let full = buffer.mul_div(9, 10).min(buffer - segment).max(reservoir);
     if level <= reservoir {
         return 0;
     }
@@ -155,17 +187,17 @@ fn rate_based(ladder: &[u64], throughputs: &VecDeque<f64>) -> usize {
 }
 
 impl Video {
-    /// A player of what `spec` says.
-    pub fn new(spec: VideoSpec) -> Self {
+    const fn new(ladder: Vec<u64>, settings: Settings) -> Self {
         Self {
             conn: None,
             player: Player { state: State::Starting(Time::ZERO), level: Time::ZERO, at: Time::ZERO },
-            left: spec.length.unwrap_or(Time::MAX),
+            left: settings.length,
             fetching: None,
             rung: 0,
-            throughputs: VecDeque::with_capacity(LOOK_BACK),
+            throughputs: VecDeque::new(),
             stopped: false,
-            spec,
+            ladder,
+            settings,
         }
     }
 
@@ -175,7 +207,7 @@ impl Video {
             return;
         }
         let Some(conn) = self.conn else { return };
-        let duration = self.spec.segment.min(self.left);
+        let duration = self.settings.segment.min(self.left);
         if self.stopped || duration == Time::ZERO {
             self.conn = None;
             net.close(conn);
@@ -183,16 +215,16 @@ impl Video {
         }
         let now = net.now();
         self.player.advance(now);
-        let room = self.spec.buffer.saturating_sub(self.player.level);
+        let room = self.settings.buffer.saturating_sub(self.player.level);
         if room < duration {
             net.wake(now + (duration - room));
             return;
         }
-        self.rung = match self.spec.algorithm {
-            VideoAlgorithm::Bba => buffer_based(&self.spec, self.rung, self.player.level),
-            VideoAlgorithm::Rate => rate_based(&self.spec.ladder, &self.throughputs),
+        self.rung = match self.settings.algorithm {
+            Algorithm::Bba => buffer_based(&self.ladder, self.settings, self.rung, self.player.level),
+            Algorithm::Rate => rate_based(&self.ladder, &self.throughputs),
         };
-        let bytes = Rate::from_bps(self.spec.ladder[self.rung]).bytes_in(duration).0.max(1);
+        let bytes = Rate::from_bps(self.ladder[self.rung]).bytes_in(duration).0.max(1);
         self.fetching = Some(Fetch { since: now, duration, bytes });
         if self.left != Time::MAX {
             self.left -= duration;
@@ -213,7 +245,7 @@ impl Application for Video {
 
     fn on_complete(&mut self, _: Conn, net: &mut dyn Net) {
         let Fetch { since, duration, bytes } = self.fetching.take().expect("a segment was asked for");
-        let (now, bitrate) = (net.now(), self.spec.ladder[self.rung] as f64);
+        let (now, bitrate) = (net.now(), self.ladder[self.rung] as f64);
         net.record(Completion::new(What::Segment, since, now, bytes, bitrate));
         if self.throughputs.len() == LOOK_BACK {
             self.throughputs.pop_front();

@@ -1,6 +1,6 @@
 //! A kind of traffic: ping-pong. A message is sent when the one before is acknowledged, over one connection that stays.
 
-use knee_core::{Bytes, Params, Time, params};
+use knee_core::{Bytes, Time, params};
 use knee_traffic::{Application, Completion, Conn, Entry, Exchange, Make, Net, What};
 
 pub static ENTRY: Entry = Entry {
@@ -8,12 +8,17 @@ pub static ENTRY: Entry = Entry {
     about: "messages over one connection, each sent when the one before is acknowledged",
     source: "this example",
     params: Settings::DECLARED,
+    tables: &[],
     required: &["message"],
     pulls: false,
+    echoes: false,
     sockets: true,
-    check: |_: &Params| Ok(()),
+    independent: |_| false,
+    check: |_| Ok(()),
     load: |_| None,
-    make: Make::Application(|params, _| Box::new(PingPong { settings: params.into(), conn: None, sent: Time::ZERO })),
+    make: Make::Application(|given, _| {
+        Box::new(PingPong { settings: (&given.params).into(), conn: None, sent: Time::ZERO })
+    }),
 };
 
 params! {

@@ -75,7 +75,7 @@ fn with_head_drop_senders_learn_of_losses_a_queue_earlier() {
 #[test]
 fn messages_go_one_after_the_other() {
     let mut asks = flow("cubic");
-    asks["traffic"] = json!({"kind": "declared", "name": "ping_pong", "params": {"message": {"bytes": 10_000}}});
+    asks["traffic"] = json!({"kind": "ping_pong", "message": 10_000});
     let (output, rows) = run(link("head_drop", 100), &[asks]);
     let times: Vec<f64> = rows.completions.iter().map(|c| c.t_s - c.started_s).collect();
     // 20 ms, and 10 kB with headers at 10 Mbit/s.

@@ -211,20 +211,29 @@ def plain_one(what: str, name: str) -> dict[str, Any]:
             "accepts": _accepts(param),
             "source": param.source,
         }
-        for param in entry.params.values()
+        for param in _params(entry)
     ]
     keys = [{"name": key, "takes": takes} for key, takes in _keys(entry).items()]
     return {**_brief(entry), "phases": list(entry.phases), "params": params} | ({"keys": keys} if keys else {})
 
 
 def _keys(entry: Entry) -> dict[str, str]:
-    """What the keys of a kind of traffic take that declares no parameters; empty for all other entries."""
-    if not isinstance(entry, registry.Kind) or not entry.tables:
+    """The values of a kind of traffic's keys that are not declared parameters; empty for all other entries."""
+    if not isinstance(entry, registry.Kind):
         return {}
     from knee.scenario.traffic import KINDS
 
+    declared = ["kind", *(param.name for param in _params(entry))]
     fields = KINDS[entry.name].model_fields.items()
-    return {key: field.description or "" for key, field in fields if key != "kind"}
+    return {key: field.description or "" for key, field in fields if key not in declared}
+
+
+def _params(entry: Entry) -> list[Param]:
+    """The declared parameters that are keys of scenarios: none where a kind of traffic has a model of its own."""
+    from knee.scenario.traffic import MODELS
+
+    own = isinstance(entry, registry.Kind) and entry.name in MODELS
+    return [] if own else list(entry.params.values())
 
 
 def _accepts(param: Param) -> str:
@@ -245,9 +254,9 @@ def _details(console: Console, entry: Entry, what: str) -> None:
         console.print(f"Phases: {', '.join(entry.phases)}", soft_wrap=True)
     for key, takes in _keys(entry).items():
         console.print(f"\n{key}: {takes}", soft_wrap=True, highlight=False, markup=False)
-    if not entry.params and not _keys(entry):
+    if not _params(entry) and not _keys(entry):
         console.print("No parameters of its own.")
-    for param in entry.params.values():
+    for param in _params(entry):
         _parameter(console, param)
 
 

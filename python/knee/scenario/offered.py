@@ -15,9 +15,12 @@ from knee.scenario import recordings, registry, traces
 from knee.scenario.traffic import (
     MOST_PER_SECOND,
     Declared,
+    Objects,
+    Pages,
     Probe,
     Requests,
     Size,
+    Starts,
     Traffic,
     Transfers,
     Udp,
@@ -59,13 +62,11 @@ def _spec(traffic: Traffic) -> dict[str, Any]:
             told |= {"arrivals": _arrivals(traffic), "size": _size(traffic.size), "number": traffic.number}
             told["persistent"] = traffic.connection == "persistent"
         case Requests():
-            think = traffic.think
-            closed = None if think is None else (think.mean or think.time or 0, think.mean is not None)
             told |= {
-                "pages": {"open": _arrivals(traffic)} if closed is None else {"closed": closed},
+                "pages": _pages(traffic),
                 "request": traffic.request,
                 "size": _size(traffic.size),
-                "objects": _objects(traffic),
+                "objects": _objects(traffic.objects),
                 "connections": traffic.connections,
                 "persistent": traffic.connection == "persistent",
                 "tls": traffic.tls,
@@ -75,35 +76,70 @@ def _spec(traffic: Traffic) -> dict[str, Any]:
         case Video():
             told |= {key: getattr(traffic, key) for key in ("ladder", "segment", "buffer", "algorithm", "length")}
         case Udp(trace=str(name)):
-            packets = _read("trace", name, "packet trace", recordings.packets)
+            packets = _packets("trace", name)
             if traffic.repeat and packets[-1][0] == 0:
                 found = f"the packet trace {shown(name)} lasts no time, so it cannot repeat"
                 raise Refused(found, "expected a last time above zero, or no repeat", key="repeat")
-            told = {"kind": "udp_trace", "packets": packets, "repeat": bool(traffic.repeat)}
+            told |= {"trace": packets, "repeat": bool(traffic.repeat)}
         case Udp():
             size, rate = traffic.packet_size or 0, traffic.rate or 1
-            pauses = None if traffic.on is None else (traffic.on, traffic.off)
-            told |= {"packet": size, "interval": max(1, round(size * 8e9 / rate)), "on_off": pauses}
-            if traffic.pauses == "constant":
-                told["constant"] = True
+            told |= {"packet": size, "interval": max(1, round(size * 8e9 / rate))}
+            if traffic.on is not None:
+                told |= {"on": traffic.on, "off": traffic.off, "constant": traffic.pauses == "constant"}
         case Declared():
-            params = registry.traffic()[traffic.kind].tagged(values(traffic))
-            told = {"kind": "declared", "name": traffic.kind, "params": params}
+            told = declared(traffic)
     return told
 
 
-def _objects(traffic: Requests) -> dict[str, Any]:
-    objects = traffic.objects
+def declared(traffic: Declared) -> dict[str, Any]:
+    """The traffic of a kind whose keys are those that the registry declares, in the engine's form.
+
+    Raises:
+        Refused: a file cannot be used, or keys contradict each other.
+    """
+    told = values(traffic)
+    tables = registry.traffic()[traffic.kind].tables
+    for key in tables:
+        if (given := getattr(traffic, key.name)) is not None:
+            told[key.name] = _TABLES[key.form](key.name, given)
+    if tables:
+        registry.check_traffic(told)
+    return told
+
+
+#: How the engine is told of what a table holds, by its form in the registry; each gets the key too.
+_TABLES: dict[str, Callable[[str, Any], Any]] = {
+    "arrivals": lambda key, starts: _arrivals(starts, f"{key}."),
+    "pages": lambda key, pages: _pages(pages, f"{key}."),
+    "size": lambda key, size: _size(size, key),
+    "count": lambda _, objects: _objects(objects),
+    "rates": lambda _, rates: rates,
+    "packets": lambda key, name: _packets(key, name),
+}
+
+
+def _packets(key: str, name: str) -> list[tuple[int, int]]:
+    return _read(key, name, "packet trace", recordings.packets)
+
+
+def _pages(pages: Pages | Requests, within: str = "") -> dict[str, Any]:
+    think = pages.think
+    if think is None:
+        return {"open": _arrivals(pages, within)}
+    return {"closed": (think.mean or think.time or 0, think.mean is not None)}
+
+
+def _objects(objects: Objects) -> dict[str, Any]:
     return {"fixed": objects.number} if objects.number is not None else {"geometric": objects.mean}
 
 
-def _arrivals(traffic: Transfers | Requests) -> dict[str, Any]:
+def _arrivals(traffic: Transfers | Requests | Starts | Pages, within: str = "") -> dict[str, Any]:
     if traffic.times is not None:
-        return {"times": _read("times", traffic.times, "file of times", recordings.times)}
+        return {"times": _read(f"{within}times", traffic.times, "file of times", recordings.times)}
     return {str(traffic.arrivals): per_second(traffic)}
 
 
-def per_second(traffic: Transfers | Requests) -> float:
+def per_second(traffic: Transfers | Requests | Starts | Pages) -> float:
     """How many transfers or pages start per second, where that is given or follows from the offered load."""
     if isinstance(traffic, Transfers) and traffic.load is not None:
         number = traffic.load / 8 / mean(traffic.size)
@@ -115,7 +151,7 @@ def per_second(traffic: Transfers | Requests) -> float:
     return traffic.per_second
 
 
-def _size(size: Size) -> dict[str, Any]:
+def _size(size: Size, key: str = "size") -> dict[str, Any]:
     if size.bytes is not None:
         return {"fixed": size.bytes}
     match size.distribution:
@@ -123,12 +159,12 @@ def _size(size: Size) -> dict[str, Any]:
             return {"lognormal": (float(size.median or 0), size.sigma, size.max)}
         case "pareto":
             return {"pareto": (float(size.min or 0), size.shape, size.max)}
-    return {"empirical": _empirical(size)}
+    return {"empirical": _empirical(size, key)}
 
 
-def _empirical(size: Size) -> list[tuple[int, float]]:
+def _empirical(size: Size, key: str = "size") -> list[tuple[int, float]]:
     if size.file is not None:
-        return _read("size.file", size.file, "distribution of sizes", recordings.sizes)
+        return _read(f"{key}.file", size.file, "distribution of sizes", recordings.sizes)
     return recordings.sizes(SIZES / f"{size.distribution}.txt")
 
 
@@ -206,7 +242,7 @@ def rate(flow: Flow) -> float | None:
             talking = 1.0 if traffic.on is None else traffic.on / (traffic.on + (traffic.off or 0))
             return (traffic.rate or 0) * talking
         case Declared() as traffic:
-            return registry.traffic_load(traffic.kind, values(traffic))
+            return registry.traffic_load(declared(traffic))
     return None
 
 

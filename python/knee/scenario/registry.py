@@ -197,19 +197,39 @@ class Kind(Entry):
     Attributes:
         datagrams: whether it goes in datagrams, not over connections.
         pulls: whether its application sits where the flow's data goes to.
+        echoes: whether the other end sends each datagram back; such kinds are for probes, not for flows.
         sockets: whether it also runs over the sockets of a real kernel.
-        tables: whether its keys are in :mod:`knee.scenario.traffic`, and not in ``params``.
+        tables: its keys that take more than a single value.
     """
 
     datagrams: bool = False
     pulls: bool = False
+    echoes: bool = False
     sockets: bool = False
-    tables: bool = False
+    tables: tuple[TableKey, ...] = ()
+
+
+@dataclass(frozen=True)
+class TableKey:
+    """A key of a kind of traffic that takes a table, a list or a file.
+
+    Attributes:
+        name: the key.
+        form: what it holds, a key of :data:`knee.scenario.traffic.FORMS`.
+        about: one line on what it does.
+        required: whether a scenario must give it.
+    """
+
+    name: str
+    form: str
+    about: str
+    required: bool
 
 
 def _entry(raw: dict[str, Any], make: type[Entry]) -> Entry:
     params = {param["name"]: Param(**param) for param in raw["params"]}
-    return make(**{**raw, "params": params, "phases": tuple(raw.get("phases", ()))})
+    tables = {"tables": tuple(TableKey(**table) for table in raw["tables"])} if "tables" in raw else {}
+    return make(**{**raw, **tables, "params": params, "phases": tuple(raw.get("phases", ()))})
 
 
 @cache
@@ -301,8 +321,10 @@ def receivers() -> dict[str, Entry]:
 
 @cache
 def traffic() -> dict[str, Kind]:
-    """All kinds of traffic, by name, in the order of listings."""
-    return {name: entry for name, entry in _registry()["traffic"].items() if isinstance(entry, Kind)}
+    """All kinds of traffic that a flow can carry, by name, in the order of listings."""
+    return {
+        name: entry for name, entry in _registry()["traffic"].items() if isinstance(entry, Kind) and not entry.echoes
+    }
 
 
 def check_link_model(name: str, values: dict[str, Value], rate: int) -> None:
@@ -317,21 +339,21 @@ def check_link_model(name: str, values: dict[str, Value], rate: int) -> None:
         raise Refused(found, accepted, key=key)
 
 
-def check_traffic(kind: str, values: dict[str, Value]) -> None:
-    """Rejects parameters of a kind of traffic that contradict each other.
+def check_traffic(spec: dict[str, Any]) -> None:
+    """Rejects parameters of a flow's traffic, in the core's form, that contradict each other.
 
     Raises:
         Refused: names the parameter.
     """
-    conflict = _core.traffic_conflict(kind, json.dumps(traffic()[kind].tagged(values)))
+    conflict = _core.traffic_conflict(json.dumps(spec))
     if conflict is not None:
         key, found, accepted = conflict
         raise Refused(found, accepted, key=key)
 
 
-def traffic_load(kind: str, values: dict[str, Value]) -> int | None:
-    """The rate that a kind of traffic offers on average, bit/s; None where it takes what it gets."""
-    return _core.traffic_load(kind, json.dumps(traffic()[kind].tagged(values)))
+def traffic_load(spec: dict[str, Any]) -> int | None:
+    """The mean rate that a flow's traffic, in the core's form, offers, bit/s; None where it takes what it gets."""
+    return _core.traffic_load(json.dumps(spec))
 
 
 def access_delay(name: str, values: dict[str, Value], rate: int) -> int:

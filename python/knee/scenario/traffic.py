@@ -1,7 +1,8 @@
 """What a flow carries instead of an endless stream: the tables ``traffic`` of flows, and probes.
 
-Each kind is a model; a preset fills in what is not given. :mod:`knee.scenario.offered` turns them into what the engine
-is told. Models of kinds whose keys the core declares as parameters are made from these declarations.
+Each kind is a model, made from what the core's registry declares. Four kinds have models of their own, since their keys
+include presets and quantities that the core derives others from. :mod:`knee.scenario.offered` turns models into
+specifications of the engine.
 """
 
 from __future__ import annotations
@@ -183,6 +184,20 @@ class Transfers(_Arriving):
         return self
 
 
+class Starts(_Arriving):
+    """Times at which something starts, as a table of its own."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _poisson(cls, given: Any) -> Any:
+        return _with_arrivals(given, ("per_second",))
+
+    @model_validator(mode="after")
+    def _check(self) -> Starts:
+        self._check_arrivals(("per_second",))
+        return self
+
+
 class Think(Table):
     """A time between pages: always the same, or the mean of an exponential distribution."""
 
@@ -224,6 +239,25 @@ class Objects(Table):
     @model_serializer
     def _as_written(self) -> Any:
         return self.number if self.number is not None else {"mean": self.mean}
+
+
+class Pages(_Arriving):
+    """Times at which users ask: a time after the last answer, or arrivals."""
+
+    think: Think | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _poisson(cls, given: Any) -> Any:
+        return _with_arrivals(given, ("per_second",))
+
+    @model_validator(mode="after")
+    def _check(self) -> Pages:
+        if self.think is None:
+            self._check_arrivals(("per_second",))
+        elif self.arrivals or self.per_second or self.times:
+            raise Refused("pages start at given times", "expected one of think, per_second and times", key="think")
+        return self
 
 
 #: Requests of the kinds that people have. A page is like the median desktop page of the Web Almanac 2024, which has 71
@@ -388,13 +422,15 @@ class Udp(Table):
 
 
 class Declared(Table):
-    """A kind whose keys are the parameters that the core's registry declares."""
+    """A kind whose keys are those that the core's registry declares."""
 
     kind: str
 
     @model_validator(mode="after")
     def _agree(self) -> Declared:
-        registry.check_traffic(self.kind, values(self))
+        # Tables may name files, which are read when the run is set up.
+        if not registry.traffic()[self.kind].tables:
+            registry.check_traffic(values(self))
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -406,18 +442,32 @@ def _restored(kind: str, fields: dict[str, Any]) -> BaseModel:
     return KINDS[kind].model_construct(**fields)
 
 
-def values(traffic: Declared) -> dict[str, registry.Value]:
-    """The parameters of a kind of traffic in base units."""
-    return {name: getattr(traffic, name) for name in registry.traffic()[traffic.kind].params}
+def values(traffic: Declared) -> dict[str, Any]:
+    """The kind and its parameters in the core's form, without tables."""
+    return {"kind": traffic.kind} | {name: getattr(traffic, name) for name in registry.traffic()[traffic.kind].params}
 
 
+#: What tables hold, by their form in the registry.
+FORMS: dict[str, Any] = {
+    "arrivals": Starts,
+    "pages": Pages,
+    "size": Size,
+    "count": Objects,
+    "rates": list[Rate],
+    "packets": Text,
+}
 #: Types of parameters in base units.
 _TYPES = {"time": int, "rate": int, "bytes": int, "count": int, "ratio": float, "bool": bool, "choice": str}
 
 
-def _model(entry: registry.Kind) -> type[BaseModel]:
+def model_of(entry: registry.Kind) -> type[BaseModel]:
     """The model of a kind with these parameters."""
     fields: dict[str, Any] = {name: _field(param) for name, param in entry.params.items()}
+    for key in entry.tables:
+        form = FORMS[key.form]
+        fields[key.name] = (
+            (form, Field(description=key.about)) if key.required else (form | None, Field(None, description=key.about))
+        )
     kind: Any = Literal[entry.name]
     return create_model(entry.name, __base__=Declared, __doc__=entry.about, kind=(kind, ...), **fields)
 
@@ -430,10 +480,11 @@ def _field(param: registry.Param) -> tuple[Any, Any]:
     return taken, Field(param.default, description=f"{param.about}, {param.accepted.removeprefix('expected ')}")
 
 
-_WITH_TABLES: dict[str, type[BaseModel]] = {"transfers": Transfers, "requests": Requests, "video": Video, "udp": Udp}
+#: Models of kinds whose keys are more than those that the core declares.
+MODELS: dict[str, type[BaseModel]] = {"transfers": Transfers, "requests": Requests, "video": Video, "udp": Udp}
 #: The models by their names in ``kind``.
 KINDS: Mapping[str, type[BaseModel]] = {
-    name: _WITH_TABLES[name] if entry.tables else _model(entry) for name, entry in registry.traffic().items()
+    name: MODELS.get(name) or model_of(entry) for name, entry in registry.traffic().items()
 }
 #: Kinds that go in datagrams, without congestion control or with one of their own.
 DATAGRAMS = tuple(name for name, entry in registry.traffic().items() if entry.datagrams)

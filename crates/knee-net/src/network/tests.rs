@@ -219,7 +219,7 @@ fn traffic_that_cannot_be_sent_is_rejected() {
     let probe = |interval: u64| [("/flows/0/traffic", json!({"kind": "probe", "packet": 100, "interval": interval}))];
     accepted(&probe(MS));
     refused(&probe(0), "flow `f`: ");
-    let limited = json!({"kind": "declared", "name": "app_limited", "params": {"rate": {"rate": 1_000_000}}});
+    let limited = json!({"kind": "app_limited", "rate": 1_000_000});
     for traffic in [limited, probe(MS)[0].1.clone()] {
         let over = |transport: &str| [("/flows/0/traffic", traffic.clone()), ("/flows/0/transport", json!(transport))];
         accepted(&over("tcp"));

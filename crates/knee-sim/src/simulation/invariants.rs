@@ -136,18 +136,16 @@ pub fn network(bytes: &[u8]) -> Value {
     let all: Vec<Value> = (0..links).map(|i| link(source, &format!("link {i}"))).collect();
     let traffic = |source: &mut Source| match source.below(5) {
         4 => json!({
-            "kind": "declared", "name": "rtc", "params": {
-                "controller": {"choice": source.one_of(&["scream", "gcc"])}, "start_rate": {"rate": 1_000_000},
-                "min_rate": {"rate": source.log_uniform(19)}, "max_rate": {"rate": 1_000_000 + source.log_uniform(30)},
-                "fps": {"ratio": source.range(1, 1001).min(240)},
-            },
+            "kind": "rtc", "controller": source.one_of(&["scream", "gcc"]), "start_rate": 1_000_000,
+            "min_rate": source.log_uniform(19), "max_rate": 1_000_000 + source.log_uniform(30),
+            "fps": source.range(1, 1001).min(240),
         }),
         0 => {
-            json!({"kind": "udp", "packet": source.range(28, 1501), "interval": 1_000_000 + time(source), "on_off": null})
+            json!({"kind": "udp", "packet": source.range(28, 1501), "interval": 1_000_000 + time(source)})
         }
         1 => json!({
             "kind": "udp", "packet": source.range(28, 1501), "interval": 1_000_000 + time(source),
-            "on_off": [time(source), time(source)], "constant": source.below(2) == 1,
+            "on": 1 + time(source), "off": 1 + time(source), "constant": source.below(2) == 1,
         }),
         2 => json!({"kind": "probe", "packet": source.range(28, 1501), "interval": 1_000_000 + time(source)}),
         _ => {
@@ -155,7 +153,7 @@ pub fn network(bytes: &[u8]) -> Value {
                 (0..source.range(1, 9)).map(|_| (time(source), source.range(28, 1501))).collect();
             packets.sort_unstable();
             let repeat = packets.len() == 1 && packets[0].0 > 1_000_000;
-            json!({"kind": "udp_trace", "packets": packets, "repeat": repeat})
+            json!({"kind": "udp", "trace": packets, "repeat": repeat})
         }
     };
     let flow = |source: &mut Source| {

@@ -299,7 +299,7 @@ prop_compose! {
 
 /// Any kind of traffic over connections that declares its parameters, which offers at most this rate.
 pub fn any_declared(most: Rate) -> impl Strategy<Value = Value> {
-    any_application(most).prop_map(|(name, params)| json!({"kind": "declared", "name": name, "params": params}))
+    any_application(most)
 }
 
 /// What an application does on a connection whose end it waits for.

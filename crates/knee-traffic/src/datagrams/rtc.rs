@@ -13,12 +13,13 @@ mod gcc;
 mod scream;
 
 use super::{Arrival, Next, Source};
+use crate::Given;
 use crate::entry::{Entry, Make};
 use encoder::Encoder;
 use flight::Flight;
 use gcc::Gcc;
 use knee_core::convert::{saturating_u16, truncated};
-use knee_core::{Conflict, Params, Rate, Rng, Time, choice, params};
+use knee_core::{Conflict, Rate, Rng, Time, choice, params};
 use scream::Scream;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -33,13 +34,16 @@ pub const ENTRY: Entry = Entry {
     about: "real-time video in datagrams: an encoder whose rate a controller sets",
     source: "SCReAMv2 (draft-johansson-ccwg-rfc8298bis-screamv2); draft-ietf-rmcat-gcc-02 and WebRTC's goog_cc",
     params: Settings::DECLARED,
+    tables: &[],
     required: &[],
     pulls: false,
+    echoes: false,
     // Ends of sockets do not report what has arrived.
     sockets: false,
+    independent: |_| false,
     check,
-    load: |params| Some(Settings::from(params).min_rate),
-    make: Make::Source(|params, l4s, rng| Box::new(Rtc::new(&params.into(), l4s, rng))),
+    load: |given| Some(Settings::from(&given.params).min_rate),
+    make: Make::Source(|given, l4s, rng| Box::new(Rtc::new(&(&given.params).into(), l4s, rng))),
 };
 
 choice! {
@@ -68,8 +72,8 @@ params! {
     }
 }
 
-fn check(params: &Params) -> Result<(), Conflict> {
-    let Settings { min_rate: min, start_rate: start, max_rate: max, .. } = params.into();
+fn check(given: &Given) -> Result<(), Conflict> {
+    let Settings { min_rate: min, start_rate: start, max_rate: max, .. } = (&given.params).into();
     if min <= start && start <= max {
         return Ok(());
     }

@@ -8,21 +8,26 @@ const RTT: Time = Time::from_millis(20);
 /// So fast that bytes take no time that a test of milliseconds sees.
 const FAST: Rate = Rate::from_mbps(100_000_000);
 
-fn page(objects: u32, connections: u32, tls: Tls) -> PageSpec {
-    PageSpec {
-        request: 300,
-        size: Size::Fixed(10_000),
-        objects: Count::Fixed(objects),
-        connections,
-        persistent: true,
-        tls,
-        service: Time::ZERO,
-    }
+#[derive(Clone)]
+struct PageSpec {
+    size: Size,
+    objects: Count,
+    settings: Settings,
+}
+
+fn page(objects: u32, connections: u64, tls: Tls) -> PageSpec {
+    let settings = Settings { request: Bytes(300), connections, persistent: true, tls, ..Settings::default() };
+    PageSpec { size: Size::Fixed(10_000), objects: Count::Fixed(objects), settings }
+}
+
+fn requests(pages: &Pages, PageSpec { size, objects, settings }: PageSpec, number: Option<u64>, seed: u64) -> Requests {
+    let settings = Settings { number: number.unwrap_or(settings.number), ..settings };
+    Requests::new(pages, size, objects, settings, Rng::stream(seed, "requests"))
 }
 
 fn run(pages: &Pages, spec: PageSpec, number: Option<u64>, stop: Option<Time>) -> Ideal {
     let mut net = Ideal::new(RTT, FAST);
-    net.run(&mut Requests::new(pages, spec, number, Rng::stream(9, "requests")), stop);
+    net.run(&mut requests(pages, spec, number, 9), stop);
     net
 }
 
@@ -70,7 +75,7 @@ fn every_step_is_on_record() {
 fn the_first_object_comes_alone_and_a_page_has_at_most_its_connections() {
     for connections in 1..=8 {
         let net = run(&ONE, page(40, connections, Tls::None), Some(3), None);
-        assert_eq!((net.opened(), net.most_open), (connections as usize, connections as usize));
+        assert_eq!((net.opened(), net.most_open), (index(connections), index(connections)));
         for p in net.of(What::Page) {
             let requests = net.of(What::Request).into_iter().filter(|r| r.started_s >= p.started_s && r.t_s <= p.t_s);
             let mut requests: Vec<_> = requests.collect();
@@ -84,7 +89,9 @@ fn the_first_object_comes_alone_and_a_page_has_at_most_its_connections() {
 #[test]
 fn connections_stay_or_go_from_page_to_page() {
     let times = |persistent| {
-        let net = run(&ONE, PageSpec { persistent, ..page(1, 6, Tls::V13) }, Some(3), None);
+        let mut spec = page(1, 6, Tls::V13);
+        spec.settings.persistent = persistent;
+        let net = run(&ONE, spec, Some(3), None);
         (net.opened(), millis(&net, What::Page))
     };
     assert_eq!(times(true), (1, vec![60, 20, 20]));
@@ -104,9 +111,10 @@ fn a_closed_loop_thinks_after_each_page() {
 
 #[test]
 fn users_of_an_open_loop_do_not_wait_for_each_other() {
-    let service = Time::from_secs(1);
     let open = Pages::Open(Arrivals::Periodic(100.0));
-    let net = run(&open, PageSpec { service, ..page(1, 4, Tls::None) }, Some(50), None);
+    let mut spec = page(1, 4, Tls::None);
+    spec.settings.service = Time::from_secs(1);
+    let net = run(&open, spec, Some(50), None);
     assert_eq!((net.opened(), net.most_open), (50, 50));
     assert_eq!(millis(&net, What::Page), [1_040; 50]);
     // The next users find connections, as many as may wait idle.
@@ -148,7 +156,7 @@ fn pages_of_an_open_loop_do_not_depend_on_the_path() {
     let pages = |rate| {
         let mut net = Ideal::new(RTT, rate);
         let open = Pages::Open(Arrivals::Poisson(20.0));
-        net.run(&mut Requests::new(&open, spec.clone(), Some(50), Rng::stream(4, "requests")), None);
+        net.run(&mut requests(&open, spec.clone(), Some(50), 4), None);
         let mut pages: Vec<_> = net.of(What::Page).iter().map(|c| (c.started_s.to_bits(), c.bytes)).collect();
         pages.sort_unstable();
         pages

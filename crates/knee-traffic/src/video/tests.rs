@@ -4,14 +4,14 @@ use crate::testing::Ideal;
 const RTT: Time = Time::from_millis(40);
 const LADDER: [u64; 6] = [250_000, 500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000];
 
-fn spec(algorithm: VideoAlgorithm) -> VideoSpec {
+fn spec(algorithm: Algorithm) -> Settings {
     let (segment, buffer) = (Time::from_secs(4), Time::from_secs(240));
-    VideoSpec { ladder: LADDER.to_vec(), segment, buffer, algorithm, length: None }
+    Settings { segment, buffer, algorithm, length: Time::MAX }
 }
 
-fn run(spec: VideoSpec, link: u64, stop: Option<u64>) -> Ideal {
+fn run(spec: Settings, link: u64, stop: Option<u64>) -> Ideal {
     let mut net = Ideal::new(RTT, Rate::from_bps(link));
-    net.run(&mut Video::new(spec), stop.map(Time::from_secs));
+    net.run(&mut Video::new(LADDER.to_vec(), spec), stop.map(Time::from_secs));
     net
 }
 
@@ -22,7 +22,7 @@ fn bitrates(net: &Ideal) -> Vec<u64> {
 /// With 240 s: f is 250 kbit/s at 90 s and 8 Mbit/s at 216 s, 61508 bit/s more for each second.
 #[test]
 fn bba_follows_its_map_with_hand_worked_numbers() {
-    let choose = |last, s| buffer_based(&spec(VideoAlgorithm::Bba), last, Time::from_secs(s));
+    let choose = |last, s| buffer_based(&LADDER, spec(Algorithm::Bba), last, Time::from_secs(s));
     assert_eq!([0, 40, 90].map(|s| choose(4, s)), [0, 0, 0]);
     assert_eq!([216, 230, 240].map(|s| choose(1, s)), [5, 5, 5]);
     // At 95 s f is 557.5 kbit/s: above the next encoding, the greatest below f is 500 kbit/s.
@@ -40,9 +40,9 @@ fn bba_follows_its_map_with_hand_worked_numbers() {
 #[test]
 fn bba_comes_to_the_greatest_bitrate_with_every_buffer() {
     for seconds in 8..=240 {
-        let spec = VideoSpec { buffer: Time::from_secs(seconds), ..spec(VideoAlgorithm::Bba) };
-        assert_eq!(buffer_based(&spec, 0, spec.buffer - spec.segment), 5);
-        assert_eq!(buffer_based(&spec, 5, Time::ZERO), 0);
+        let spec = Settings { buffer: Time::from_secs(seconds), ..spec(Algorithm::Bba) };
+        assert_eq!(buffer_based(&LADDER, spec, 0, spec.buffer - spec.segment), 5);
+        assert_eq!(buffer_based(&LADDER, spec, 5, Time::ZERO), 0);
         let net = run(spec, 100_000_000, Some(2_000));
         assert_eq!(bitrates(&net).last(), Some(&8_000_000), "{seconds} s");
         assert_eq!(net.of(What::Stall), []);
@@ -61,7 +61,7 @@ fn the_rate_based_player_takes_what_the_harmonic_mean_carries() {
 /// Startup: handshake, request and the bytes of one segment of the least bitrate.
 #[test]
 fn it_plays_as_soon_as_it_has_a_segment() {
-    for algorithm in [VideoAlgorithm::Bba, VideoAlgorithm::Rate] {
+    for algorithm in [Algorithm::Bba, Algorithm::Rate] {
         let net = run(spec(algorithm), 1_000_000, Some(10));
         let [startup] = net.of(What::Startup)[..] else { panic!("one startup") };
         // 300 and 125000 bytes at 1 Mbit/s.
@@ -72,7 +72,7 @@ fn it_plays_as_soon_as_it_has_a_segment() {
 /// The link carries a tenth more than the least bitrate needs: the player falls to it and does not stall.
 #[test]
 fn it_never_stalls_where_the_link_carries_the_least_bitrate_with_a_margin() {
-    for algorithm in [VideoAlgorithm::Bba, VideoAlgorithm::Rate] {
+    for algorithm in [Algorithm::Bba, Algorithm::Rate] {
         for link in [275_000, 600_000, 1_500_000, 3_000_000, 20_000_000] {
             let net = run(spec(algorithm), link, Some(1_200));
             assert_eq!(net.of(What::Stall), [], "{algorithm:?} at {link} bit/s");
@@ -85,7 +85,7 @@ fn it_never_stalls_where_the_link_carries_the_least_bitrate_with_a_margin() {
 #[test]
 fn bba_settles_at_the_rate_of_the_link() {
     for link in [600_000, 1_500_000, 3_000_000, 6_000_000] {
-        let net = run(spec(VideoAlgorithm::Bba), link, Some(6_000));
+        let net = run(spec(Algorithm::Bba), link, Some(6_000));
         let all = bitrates(&net);
         let late = &all[all.len() / 2..];
         let mean = late.iter().sum::<u64>() as f64 / late.len() as f64;
@@ -97,7 +97,7 @@ fn bba_settles_at_the_rate_of_the_link() {
 
 #[test]
 fn a_link_below_the_least_bitrate_stalls_for_the_time_that_it_lacks() {
-    for algorithm in [VideoAlgorithm::Bba, VideoAlgorithm::Rate] {
+    for algorithm in [Algorithm::Bba, Algorithm::Rate] {
         let net = run(spec(algorithm), 125_000, Some(1_000));
         let stalled: f64 = net.of(What::Stall).iter().map(|c| c.t_s - c.started_s).sum();
         let played = 1_000.0 - stalled - net.of(What::Startup)[0].t_s;
@@ -114,7 +114,7 @@ fn a_link_below_the_least_bitrate_stalls_for_the_time_that_it_lacks() {
 #[test]
 fn a_full_buffer_makes_it_wait_for_room() {
     let buffer = Time::from_secs(20);
-    let net = run(VideoSpec { buffer, ..spec(VideoAlgorithm::Rate) }, 100_000_000, Some(100));
+    let net = run(Settings { buffer, ..spec(Algorithm::Rate) }, 100_000_000, Some(100));
     let asked: Vec<Time> = net.exchanges.iter().map(|(at, ..)| *at).collect();
     // Five segments fill it; then one each 4 s.
     assert!(asked[4] < Time::from_secs(2));
@@ -128,20 +128,20 @@ fn a_full_buffer_makes_it_wait_for_room() {
 
 #[test]
 fn a_finite_video_has_its_length_and_ends() {
-    let length = Some(Time::from_secs(30));
-    let net = run(VideoSpec { length, ..spec(VideoAlgorithm::Rate) }, 10_000_000, None);
+    let length = Time::from_secs(30);
+    let net = run(Settings { length, ..spec(Algorithm::Rate) }, 10_000_000, None);
     let segments = net.of(What::Segment);
     assert_eq!((segments.len(), net.opened(), net.of(What::Stall).len()), (8, 1, 0));
     // Seven of 4 s and one of 2 s.
     assert_eq!(segments.iter().map(|c| c.bytes * 8 / c.value as u64).collect::<Vec<_>>(), [4, 4, 4, 4, 4, 4, 4, 2]);
     // Its end is no stall, even if the flow stops long after.
-    let net = run(VideoSpec { length, ..spec(VideoAlgorithm::Rate) }, 10_000_000, Some(100));
+    let net = run(Settings { length, ..spec(Algorithm::Rate) }, 10_000_000, Some(100));
     assert_eq!(net.of(What::Stall), []);
 }
 
 #[test]
 fn after_its_stop_it_finishes_the_segment_that_comes() {
-    let net = run(spec(VideoAlgorithm::Bba), 260_000, Some(50));
+    let net = run(spec(Algorithm::Bba), 260_000, Some(50));
     assert!(net.exchanges.iter().all(|(at, ..)| *at < Time::from_secs(50)));
     assert_eq!(net.exchanges.len(), net.of(What::Segment).len());
     assert!(net.of(What::Segment).last().unwrap().t_s > 50.0);

@@ -18,7 +18,6 @@ use knee_net::observe::{DatagramCounts, DatagramWatch};
 use knee_net::output::SenderState;
 use knee_net::spec::FlowSpec;
 use knee_tcp::sender::Counters;
-use knee_traffic::TrafficSpec;
 use knee_traffic::datagrams::{Arrival, HEADERS, Next, Reception, Source, source};
 use slab::Slab;
 use std::cmp::Reverse;
@@ -117,7 +116,7 @@ impl DatagramFlow {
             source,
             due: Time::MAX,
             codepoint,
-            echoes: matches!(traffic, TrafficSpec::Probe { .. }),
+            echoes: traffic.echoes(),
             sent: 0,
             sent_bytes: 0,
             crossed: Received::default(),

@@ -2,7 +2,7 @@
 //! a link of a given rate, and a base RTT.
 
 use super::*;
-use knee_core::Value;
+use knee_core::{Params, Value};
 
 /// A bottleneck with a sender before it.
 struct Path {
