@@ -20,7 +20,7 @@ use std::net::{SocketAddrV4, TcpStream};
 struct Pending {
     up_end: u64,
     down_end: u64,
-    /// Whether it ends with an answer; else with the ACK of its last byte.
+    /// True if it ends with an answer; else with the ACK of its last byte.
     answered: bool,
 }
 
@@ -125,7 +125,7 @@ impl Sockets {
         })
     }
 
-    /// What happened on a connection; tells the application.
+    /// Handles the events of a connection and calls the application.
     fn ready(&mut self, number: u32, flags: EpollFlags, application: &mut dyn Application) -> Result<(), Failure> {
         // It may have been closed by what happened just before.
         let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };

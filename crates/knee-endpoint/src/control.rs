@@ -1,5 +1,5 @@
-//! What the client tells the server beside the network, through a named pipe: each exchange before its first byte is
-//! sent.
+//! Messages of the client to the server beside the network, through a named pipe: each exchange before its first byte
+//! is sent.
 
 use bytemuck::{Pod, Zeroable};
 use knee_traffic::Exchange;

@@ -1,15 +1,15 @@
-//! What can go wrong.
+//! Errors.
 
 use std::io;
 use thiserror::Error;
 
-/// What an end could not do.
+/// A failure of an end.
 #[derive(Debug, Error)]
 pub enum Failure {
     /// The system refused something.
     #[error("{what}: {error}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: String,
         /// Why not.
         error: io::Error,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Events that one look gives at most.
 const BATCH: usize = 256;
-/// What the timer and standard input are known by.
+/// Tokens of the timer and standard input.
 const TIMER: u64 = u64::MAX;
 /// See above.
 const PARENT: u64 = u64::MAX - 1;

@@ -1,4 +1,4 @@
-//! What an end puts on record, and how it gives it away.
+//! The record of an end, and its binary form.
 
 use bytemuck::{Pod, Zeroable};
 use knee_traffic::Completion;
@@ -15,11 +15,11 @@ pub struct Datagram {
     pub number: u32,
     /// Its size as an IP packet, bytes.
     pub bytes: u16,
-    /// Whether it was marked CE.
+    /// True if it was marked CE.
     pub ce: u16,
 }
 
-/// What had arrived at a time.
+/// Bytes that had arrived by a time.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 pub struct Progress {
@@ -32,7 +32,7 @@ pub struct Progress {
 /// The record of an end.
 #[derive(Default)]
 pub struct Record {
-    /// What the application completed.
+    /// Completions of the application.
     pub completions: Vec<Completion>,
     /// Datagrams that were sent.
     pub sent: Vec<Datagram>,

@@ -15,7 +15,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 
-/// What the listening socket and the pipe are known by.
+/// Tokens of the listening socket and the pipe.
 const LISTENER: u64 = u64::MAX - 2;
 /// See above.
 const CONTROL: u64 = u64::MAX - 3;

@@ -1,4 +1,4 @@
-//! What an end is told: a file of JSON.
+//! The task of an end: a file of JSON.
 
 use knee_traffic::TrafficSpec;
 use serde::Deserialize;
@@ -23,7 +23,7 @@ pub struct Task {
     pub role: Role,
     /// Index of the flow.
     pub flow: u32,
-    /// What it carries.
+    /// Its traffic.
     pub traffic: TrafficSpec,
     /// Seed of the run.
     pub seed: u64,

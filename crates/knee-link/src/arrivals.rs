@@ -1,4 +1,4 @@
-//! What arrives at a link in some span of time, known at once and in any order.
+//! Arrivals at a link within a span of time, known at once and in any order.
 
 use crate::queue::Burst;
 use knee_core::Time;
@@ -44,13 +44,13 @@ type TieBreak = (Key, u64);
 pub(crate) struct Arrival<'a> {
     pub(crate) at: Time,
     pub(crate) burst: &'a Burst,
-    /// Whether it goes before what the link does at the same time: its tie-break key is lower than the link's, or it
+    /// True if it goes before what the link does at the same time: its tie-break key is lower than the link's, or it
     /// has the time and the key of the burst before it.
     pub(crate) first: bool,
 }
 
-/// What arrives at a link in a span of time. [`Arrivals::sort`] orders it by time, then by tie-break key, then by when
-/// it was added.
+/// Arrivals at a link within a span of time. [`Arrivals::sort`] orders them by time, then by tie-break key, then by order
+/// of insertion.
 ///
 /// Times are first put into as many stretches as there are bursts, by counting; what is left to do within each is
 /// little.
@@ -60,7 +60,7 @@ pub struct Arrivals {
     bursts: Vec<Burst>,
     tie_breaks: Vec<TieBreak>,
     sorted: Vec<Key>,
-    /// Where each stretch begins.
+    /// Start of each stretch.
     begins: Vec<u32>,
 }
 
@@ -108,7 +108,7 @@ impl Arrivals {
         }
     }
 
-    /// What arrives, in order.
+    /// The arrivals, in order.
     #[inline]
     pub(crate) fn iter(&self) -> impl Iterator<Item = Arrival<'_>> {
         self.sorted.iter().enumerate().map(move |(place, key)| {
@@ -120,7 +120,7 @@ impl Arrivals {
         })
     }
 
-    /// Whether two bursts have the same time and tie-break key.
+    /// Returns true if two bursts have the same time and tie-break key.
     #[inline]
     fn together(&self, before: Key, key: Key) -> bool {
         before.after() == key.after() && self.tie_breaks[before.index()].1 == self.tie_breaks[key.index()].1
@@ -192,7 +192,7 @@ mod tests {
     use knee_core::{Packet, Payload};
     use proptest::prelude::*;
 
-    /// What one event sends, in two bursts, is there before the link acts again; what the next event sends is not.
+    /// Both bursts of one event arrive before the link acts again; those of the next event do not.
     #[test]
     fn bursts_of_one_turn_come_together() {
         let mut arrivals = Arrivals::default();

@@ -97,7 +97,7 @@ impl Delay {
         Some(Self::Table((0..index_u32(ENTRIES)).map(value).collect()))
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     pub const fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }

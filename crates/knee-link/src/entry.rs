@@ -1,4 +1,4 @@
-//! What a link model declares of itself, and what a new medium is given.
+//! The declaration of a link model, and the input of a new medium.
 
 use crate::medium::{Medium, PathDelay};
 use knee_core::{Conflict, Param, Params, Rate, Time};
@@ -17,7 +17,7 @@ pub struct Choice {
     pub params: &'static [Param],
 }
 
-/// What a new medium knows about its link.
+/// Properties of the link that a new medium is made for.
 pub struct Init<'a> {
     /// The rate at which it sends, which is not zero.
     pub rate: Rate,
@@ -38,9 +38,9 @@ pub type Make = fn(&Params, &mut Init) -> Box<dyn Medium>;
 
 /// How a link sends at its rate.
 pub struct Model {
-    /// What it is.
+    /// Name, description, source and parameters.
     pub choice: Choice,
-    /// What of its parameters contradicts each other, or a rate.
+    /// Rejects parameters that contradict each other or the rate.
     pub check: fn(&Params, Rate) -> Result<(), Conflict>,
     /// How long a packet that finds the queue empty may have to wait until it is taken out, apart from what chance
     /// adds: delays below that say nothing of a queue.

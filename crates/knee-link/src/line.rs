@@ -20,15 +20,15 @@ pub struct Line {
     pub(crate) loss: Loss,
     /// When it acts next; `Time::MAX`: not before something arrives.
     pub(crate) due: Time,
-    /// Whether it only waits for its queue to release a packet, or for packets that have left a medium's queue to
+    /// True if it only waits for its queue to release a packet, or for packets that have left a medium's queue to
     /// leave.
     waiting: bool,
     /// The packet that a wire sends; it leaves when the link is `due`.
     pub(crate) on_wire: Option<Departure>,
-    /// What a medium has under way.
+    /// Packets that a medium has in transit.
     pub(crate) transit: Transit,
     pub(crate) counters: Counters,
-    /// What it could have carried up to `rate_since`, in bit/s times ns, so that changes of its rate round nothing.
+    /// Capacity up to `rate_since`, in bit/s times ns, so that changes of its rate round nothing.
     offered: u128,
     /// From when on it has its rate: not before the packet that was on the wire when it changed has left.
     rate_since: Time,
@@ -118,7 +118,7 @@ impl Line {
         self.counters.bytes += u64::from(departure.packet.size) + self.overhead;
     }
 
-    /// Whether a packet that arrives now may change when the link acts next: it does nothing, or only waits for its
+    /// Returns true if a packet that arrives now may change when the link acts next: it is idle, or only waits for its
     /// queue to release a packet.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
@@ -291,7 +291,7 @@ impl Line {
         }
     }
 
-    /// What it could have carried to `now`, in bit/s times ns, where it has a `rate` in bit/s since `rate_since`.
+    /// Capacity up to `now`, in bit/s times ns, where it has a `rate` in bit/s since `rate_since`.
     fn offered_at(&self, rate: Option<u64>, now: Time) -> u128 {
         let within = |rate: u64, time: Time| u128::from(rate) * u128::from(time.as_nanos());
         if now < self.rate_since {

@@ -27,7 +27,7 @@ impl Link {
         self.line.due
     }
 
-    /// Whether it sends at a fixed rate.
+    /// Returns true if it sends at a fixed rate.
     pub const fn is_wire(&self) -> bool {
         matches!(self.line.server, Server::Wire(_))
     }
@@ -79,7 +79,7 @@ impl Link {
         line.count(&out.departed[before..]);
     }
 
-    /// What its queue holds.
+    /// Packets and bytes in its queue.
     pub fn backlog(&self) -> Backlog {
         self.queue.backlog()
     }
@@ -93,7 +93,7 @@ impl Link {
         self.queue.backlog().packets + in_service
     }
 
-    /// What it has done.
+    /// Its counters.
     pub const fn counters(&self) -> &Counters {
         &self.line.counters
     }
@@ -144,7 +144,7 @@ impl Link {
         self.line.report(out);
     }
 
-    /// What it has carried and could have carried up to `now`.
+    /// Bits that it has carried and could have carried up to `now`.
     ///
     /// It is counted in bits, so that a packet belongs to each of two windows for the part sent in it. A token bucket
     /// sends a packet at once that tokens are still owed for: it counts as these come.

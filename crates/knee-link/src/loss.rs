@@ -48,7 +48,7 @@ params! {
     }
 }
 
-/// What is lost at random before a queue.
+/// Random loss before a queue.
 pub struct Loss {
     kind: Kind,
     rng: Rng,
@@ -81,13 +81,13 @@ impl Loss {
         self.kind = if probability > 0.0 { Kind::Random(probability) } else { Kind::None };
     }
 
-    /// Whether nothing is lost.
+    /// Returns true if nothing is lost.
     #[inline]
     pub(crate) const fn is_none(&self) -> bool {
         matches!(self.kind, Kind::None)
     }
 
-    /// Whether the next packet is lost.
+    /// Returns true if the next packet is lost.
     pub(crate) fn is_lost(&mut self) -> bool {
         match &mut self.kind {
             Kind::None => false,

@@ -1,4 +1,4 @@
-//! What a link asks of a server that is not a wire.
+//! The interface of a server that is not a wire.
 
 use crate::outcome::{Counters, Departure};
 use crate::queue::{Backlog, Context, Queue};
@@ -16,12 +16,12 @@ pub struct Frame {
     pub bytes: u64,
 }
 
-/// What a medium may do with its link.
+/// Operations of a medium on its link.
 pub trait Port {
     /// Takes the next packet out of the queue. `None` if it is empty, or holds its packets back.
     fn take(&mut self) -> Option<Frame>;
 
-    /// What the queue holds.
+    /// Packets and bytes in the queue.
     fn backlog(&self) -> Backlog;
 
     /// The packet leaves the link at a time not before now, and not before those that were given to it before.
@@ -35,7 +35,7 @@ pub trait Port {
     fn carry(&mut self, bits: u64, from: Time, until: Time);
 }
 
-/// What changes the propagation delay behind a link.
+/// A propagation delay that changes with time.
 pub trait PathDelay: Send {
     /// The extra delay `now`, which is not before that of the call before.
     fn delay(&mut self, now: Time) -> Time;
@@ -47,14 +47,14 @@ pub trait Medium: Send {
     /// time not before now, or `Time::MAX` to wait until a packet arrives or the queue releases one.
     fn serve(&mut self, now: Time, port: &mut dyn Port) -> Time;
 
-    /// What it can carry, which the link's utilization is a share of.
+    /// Its capacity, which the link's utilization is a share of.
     fn capacity(&self, now: Time) -> Capacity;
 
     /// Changes the rate. Gives from when on it has it: what is being sent goes out as it began.
     fn set_rate(&mut self, rate: Rate, now: Time) -> Time;
 }
 
-/// What a medium can carry.
+/// Capacity of a medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
     /// It has a rate, above which it carries nothing.
@@ -112,7 +112,7 @@ pub(crate) struct Transit {
     pub(crate) held: u64,
 }
 
-/// What a [`Port`] is made of.
+/// The parts of a [`Port`].
 pub(crate) struct Access<'a, Q: Queue + ?Sized> {
     pub(crate) queue: &'a mut Q,
     pub(crate) cx: &'a mut Context,

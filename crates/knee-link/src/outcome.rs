@@ -1,4 +1,4 @@
-//! What a link does: packets that leave, drops, what is counted.
+//! Outcome of a link's work: departures, drops and counters.
 
 use crate::queue::Note;
 use knee_core::{Packet, Time};
@@ -12,26 +12,26 @@ pub struct Departure {
     pub sojourn: Time,
 }
 
-/// What has become of packets.
+/// Departures, drops and notes since the caller last took them.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Those that left the link, in that order.
     pub departed: Vec<Departure>,
     /// Those dropped, in that order, and when.
     pub dropped: Vec<(Time, Packet)>,
-    /// What the queue noted, in the order of time.
+    /// The queue's notes, in the order of time.
     pub notes: Vec<Note>,
 }
 
 impl Outcome {
-    /// Whether packets were dropped or the queue noted something.
+    /// Returns true if packets were dropped or the queue noted something.
     #[inline]
     pub const fn has_unbooked(&self) -> bool {
         !self.dropped.is_empty() || !self.notes.is_empty()
     }
 }
 
-/// What a link has done since the start.
+/// Counters of a link since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets that arrived, before random loss.
@@ -51,7 +51,7 @@ pub struct Load {
     pub carried: u128,
     /// Bits it could have carried, apart from what a token bucket had saved.
     pub offered: u128,
-    /// What a token bucket has saved up to now.
+    /// Tokens that a token bucket has saved.
     pub saved: u128,
     /// By how much the others may be off, times being whole nanoseconds.
     pub rounding: u128,

@@ -1,6 +1,6 @@
-//! What a link asks of its queue discipline.
+//! The interface of queue disciplines.
 //!
-//! What a packet goes through: the link hands it to [`Queue::enqueue`], which keeps it or drops it (or drops others
+//! The way of a packet: the link hands it to [`Queue::enqueue`], which keeps it or drops it (or drops others
 //! for it); when the link can send it asks [`Queue::dequeue`]. A discipline that holds packets back says by
 //! [`Queue::next_wake`] when to ask again. Every packet dropped is put into [`Context::dropped`], so that none is
 //! lost without account.
@@ -28,7 +28,7 @@ pub struct Burst {
     pub count: u32,
 }
 
-/// What became of a packet at [`Queue::enqueue`].
+/// Outcome of [`Queue::enqueue`] for the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is in the queue.
@@ -39,7 +39,7 @@ pub enum Verdict {
     Dropped,
 }
 
-/// What a queue holds.
+/// Contents of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
     /// Packets held.
@@ -61,7 +61,7 @@ pub struct Note {
     pub value: f64,
 }
 
-/// What a queue is given at each call, and where it leaves what others must hear of.
+/// Input of each call of a queue, and its outbox of drops, marks and notes.
 #[derive(Debug, Default)]
 pub struct Context {
     /// Current time.
@@ -104,7 +104,7 @@ impl Context {
         packet.has(Packet::ECT)
     }
 
-    /// What stands for the 5-tuple of `packet`.
+    /// The 5-tuple of `packet`.
     #[inline]
     pub fn tuple(&self, packet: &Packet) -> Tuple {
         Tuple::of(self.connections.of(packet.flow), packet)
@@ -116,7 +116,7 @@ impl Context {
     }
 }
 
-/// What changes how much a queue may hold.
+/// A change of a queue's bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resize {
     /// Its capacity.
@@ -125,7 +125,7 @@ pub enum Resize {
     Rate(Rate),
 }
 
-/// What a new queue knows about its link.
+/// Properties of the link that a new queue is made for.
 #[derive(Clone, Debug)]
 pub struct Init {
     /// Its capacity; `None`: the discipline's own default.
@@ -154,7 +154,7 @@ pub trait Queue: Send {
         None
     }
 
-    /// What is held.
+    /// Packets and bytes held.
     fn backlog(&self) -> Backlog;
 
     /// Takes a new capacity, or a new rate of the link, at which a limit in time is another number of bytes; drops what
@@ -165,7 +165,7 @@ pub trait Queue: Send {
     fn observe(&self, _cx: &mut Context) {}
 }
 
-/// What a discipline does with many packets at once, which makes it faster where it does not look at each packet. By
+/// Operations on many packets at once, which are faster where a discipline does not look at each packet. By
 /// default they come and go one by one: `impl Bursts for Mine {}`.
 pub trait Bursts: Queue {
     /// Takes in at once as many packets of a burst as it can; gives how many. The others then come one by one.

@@ -5,7 +5,7 @@ use crate::models::{cellular, docsis, leo, wifi};
 use crate::{delay, loss};
 use knee_core::Time;
 
-/// What a link is where nothing else is said.
+/// The default link.
 const WIRE: Model = Model {
     choice: Choice {
         name: "wire",

@@ -1,4 +1,4 @@
-//! What a link sends at.
+//! The server of a link.
 
 use crate::bucket::TokenBucket;
 use crate::medium::{Capacity, Medium};
@@ -6,7 +6,7 @@ use crate::trace::Trace;
 use crate::wire::Wire;
 use knee_core::{Bytes, Rate, Time};
 
-/// What a link sends at. Its kind, asked with every packet, is a byte of its own and not part of a field.
+/// The server of a link. Its kind, asked with every packet, is a byte of its own and not part of a field.
 #[repr(u8)]
 pub enum Server {
     /// A wire: a packet leaves when its last bit has been sent.
@@ -42,7 +42,7 @@ impl Server {
         }
     }
 
-    /// What it can carry.
+    /// Its capacity.
     pub(crate) fn capacity(&self, now: Time) -> Capacity {
         match self {
             Self::Wire(wire) => Capacity::rate(wire.rate()),

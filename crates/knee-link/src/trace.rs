@@ -19,7 +19,7 @@ pub struct Trace {
     credit: u64,
     /// The packet being sent, and its bytes not yet sent.
     in_service: Option<(Frame, u64)>,
-    /// Whether nothing waited when it was last asked.
+    /// True if nothing waited when it was last asked.
     idle: bool,
 }
 

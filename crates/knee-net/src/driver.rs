@@ -11,7 +11,7 @@ use knee_core::{Packet, Time};
 use knee_link::Link;
 use knee_queue::Burst;
 
-/// What has happened.
+/// An outcome of a step.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     /// A packet moved within the network, or nothing did.
@@ -80,7 +80,7 @@ impl Driver {
         }
     }
 
-    /// What is expected next of the link or pipe that acted last, so that the state at its ends can be fetched ahead.
+    /// The next event that the link or pipe that acted last expects; the state at its ends can be prefetched.
     #[inline]
     pub fn upcoming<'a>(&self, network: &'a Network) -> Upcoming<'a> {
         match self.last.1 {
@@ -187,7 +187,7 @@ impl Driver {
     }
 }
 
-/// What is expected next of the link or pipe that acted last.
+/// The next event that the link or pipe that acted last expects.
 #[derive(Clone, Copy)]
 pub enum Upcoming<'a> {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! What happens next: the heads of everything that waits.
+//! Finds the next event among the heads of all that waits.
 //!
 //! A link, a pipe and a timer each have one entry that counts at a time, so that what is held here are sources, not
 //! packets. Entries are ordered by time. What is due at one time has an order of its own, whoever was scheduled first:
@@ -128,7 +128,7 @@ const _: () = assert!(ack_key(u32::MAX >> 12, u16::MAX >> 3, u32::MAX >> 11) < 1
 #[derive(Default)]
 pub struct Events {
     heap: BinaryHeap<Reverse<(Time, Event)>>,
-    /// Whether the head has been taken.
+    /// True if the head has been taken.
     taken: bool,
 }
 
@@ -161,7 +161,7 @@ impl Events {
         if self.taken { at(1).min(at(2)) } else { at(0) }
     }
 
-    /// Whether `event` is scheduled for `at`.
+    /// Returns true if `event` is scheduled for `at`.
     pub fn contains(&self, at: Time, event: Event) -> bool {
         self.heap.as_slice().iter().skip(usize::from(self.taken)).any(|entry| entry.0 == (at, event))
     }
@@ -178,7 +178,7 @@ impl Events {
     }
 }
 
-/// What concerns the whole run, apart from flows' starts. Without a warm-up, a flow's figures begin with its start.
+/// Events of the whole run, apart from flows' starts. Without a warm-up, a flow's figures begin with its start.
 pub fn agenda(spec: &Spec) -> Events {
     let mut agenda = Events::default();
     let warmup = Time::from_nanos(spec.warmup);

@@ -28,7 +28,7 @@ pub struct Route {
     pub acks: Vec<u32>,
 }
 
-/// What every packet needs to know of its flow.
+/// Properties of a flow that every packet needs.
 #[derive(Clone, Copy)]
 pub struct FlowPath {
     /// Index of its route.
@@ -43,7 +43,7 @@ pub struct FlowPath {
     pub ack_delay: Time,
     /// Base RTT: that delay, and the links'.
     pub base_rtt: Time,
-    /// Whether data and ACKs change places, as for what is sent against a flow's data: the pipe then lies at the end of
+    /// True if data and ACKs change places, as for what is sent against a flow's data: the pipe then lies at the end of
     /// the data's path, and there is none at the end of the ACKs'.
     pub mirrored: bool,
 }
@@ -160,7 +160,7 @@ impl Network {
         }
     }
 
-    /// Whether a pipe ends at senders, and not at a link or a receiver.
+    /// Returns true if a pipe ends at senders, and not at a link or a receiver.
     pub const fn ends_at_sender(&self, pipe: u32) -> bool {
         pipe >= self.hop_pipes
     }

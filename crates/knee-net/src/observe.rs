@@ -18,7 +18,7 @@ pub use rows::Rows;
 pub use spread::Spread;
 pub use states::States;
 
-/// What a counter has counted since it was `before`.
+/// Increase of a counter since it was `before`.
 ///
 /// # Panics
 /// If it has decreased, since that is an error in the program.

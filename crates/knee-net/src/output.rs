@@ -1,4 +1,4 @@
-//! What a simulation gives: rows of time series as plain memory, and figures per flow and link.
+//! The output of a simulation: rows of time series as plain memory, and figures per flow and link.
 
 use bytemuck::{Pod, Zeroable};
 use knee_cc::CaState;
@@ -43,14 +43,14 @@ pub struct SampleRow {
     pub retransmitted_packets: u32,
 }
 
-/// What only a sender knows at the end of an interval.
+/// A sender's state at the end of an interval.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderState {
     /// Phase of the algorithm.
     pub phase: u8,
     /// State of loss recovery.
     pub ca: CaState,
-    /// Whether the algorithm keeps its window in recovery too.
+    /// True if the algorithm keeps its window in recovery too.
     pub full_control: bool,
     /// Smoothed RTT; zero before the first sample.
     pub srtt: Time,
@@ -162,11 +162,11 @@ pub struct DistributionRow {
     pub count: u64,
     /// Index of the flow or the link; reverse directions follow after all forward ones. `u32::MAX`: all flows together.
     pub index: u32,
-    /// What: 0 a flow's RTTs, 1 a flow's one-way delays, 2 a link's queueing delays.
+    /// Quantity: 0 a flow's RTTs, 1 a flow's one-way delays, 2 a link's queueing delays.
     pub quantity: u32,
 }
 
-/// What a [`DistributionRow`] counts.
+/// Quantity that a [`DistributionRow`] counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Quantity {
@@ -253,7 +253,7 @@ pub struct LinkFigures {
     pub queue_delay_p99_ms: Option<f64>,
     pub queue_delay_max_ms: Option<f64>,
     pub drops: u64,
-    /// Of those, ACKs, echoes and reports: what the receivers of flows sent.
+    /// Those of them that the receivers of flows sent: ACKs, echoes and reports.
     pub ack_drops: u64,
     pub marks: u64,
 }

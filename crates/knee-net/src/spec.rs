@@ -46,7 +46,7 @@ pub struct TcpSpec {
     pub delayed_ack: u64,
     /// Longest delay of compressed SACKs, ns (Linux's tcp_comp_sack_delay_ns); 0 sends each at once.
     pub sack_delay: u64,
-    /// Whether senders hand segments down in bursts sized to a millisecond of their pacing rate, as Linux does (TSO
+    /// True if senders hand segments down in bursts sized to a millisecond of their pacing rate, as Linux does (TSO
     /// autosizing and deferral), or one by one.
     pub tso: bool,
     /// Bursts are larger on short paths: their part beyond the rate's halves for every 2^this us of the least RTT
@@ -81,7 +81,7 @@ impl Default for TcpSpec {
 pub struct LinkSpec {
     /// Its name.
     pub name: String,
-    /// What it carries.
+    /// Its capacity.
     pub capacity: Capacity,
     /// Name of the queue discipline.
     pub queue: String,
@@ -113,7 +113,7 @@ pub struct LinkSpec {
     /// Extra delays of which each packet has one, ns. `None` for those of `jitter` or `delay_model`.
     #[serde(default)]
     pub delay_table: Option<Vec<u64>>,
-    /// Whether the extra delay may change the order of packets.
+    /// True if the extra delay may change the order of packets.
     #[serde(default)]
     pub reorder: bool,
     /// Bytes a token bucket may send at once (Linux's htb). `None` for a wire that serialises each packet.
@@ -151,7 +151,7 @@ impl Default for ModelSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReverseSpec {
-    /// What it carries.
+    /// Its capacity.
     pub capacity: Capacity,
     /// How it sends that.
     #[serde(default)]
@@ -165,7 +165,7 @@ pub struct ReverseSpec {
     pub queue_params: BTreeMap<String, ValueSpec>,
 }
 
-/// What a link carries.
+/// Capacity of a link.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Capacity {
@@ -208,22 +208,22 @@ impl From<LimitSpec> for knee_queue::Limit {
 }
 
 impl FlowSpec {
-    /// Whether it goes over TCP, and not over UDP.
+    /// Returns true if it goes over TCP, and not over UDP.
     pub fn is_tcp(&self) -> bool {
         self.transport == Transport::Tcp && !self.sends_datagrams()
     }
 
-    /// Whether its application sits where its data goes to, and asks for it.
+    /// Returns true if its application sits where its data goes to, and asks for it.
     pub fn pulls(&self) -> bool {
         self.traffic.as_ref().is_some_and(TrafficSpec::pulls)
     }
 
-    /// Whether it sends datagrams, and is no connection.
+    /// Returns true if it sends datagrams, and is no connection.
     pub fn sends_datagrams(&self) -> bool {
         self.traffic.as_ref().is_some_and(TrafficSpec::is_datagrams)
     }
 
-    /// Whether `other` has the same congestion control with the same parameters.
+    /// Returns true if `other` has the same congestion control with the same parameters.
     pub fn same_cc(&self, other: &Self) -> bool {
         let [mine, theirs] = [self, other].map(|flow| flow.cc_params.as_ref().map(|raw| raw.get()));
         self.cc == other.cc && mine == theirs
@@ -251,22 +251,22 @@ pub struct FlowSpec {
     pub bytes: Option<u64>,
     /// Indices of the links crossed, in order.
     pub path: Vec<usize>,
-    /// Whether the data takes the links' reverse direction, from the last of the path to the first.
+    /// True if the data takes the links' reverse direction, from the last of the path to the first.
     #[serde(default)]
     pub reverse: bool,
-    /// Whether window-based algorithms are paced too.
+    /// True if window-based algorithms are paced too.
     #[serde(default)]
     pub pacing: bool,
     /// How ECN is used; algorithms that need ECN have it in any case.
     #[serde(default)]
     pub ecn: EcnSpec,
-    /// What carries the data.
+    /// Transport protocol.
     #[serde(default)]
     pub transport: Transport,
-    /// Whether QUIC's packets are encrypted.
+    /// True if QUIC's packets are encrypted.
     #[serde(default)]
     pub tls: bool,
-    /// What it carries. `None` for an endless stream, or the transfer of `bytes`.
+    /// Its traffic. `None` for an endless stream, or the transfer of `bytes`.
     #[serde(default)]
     pub traffic: Option<TrafficSpec>,
     /// How its receiver misbehaves. `None` if it is honest.
@@ -289,7 +289,7 @@ pub enum EcnSpec {
     L4s,
 }
 
-/// What carries a flow's data.
+/// Transport protocol of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -306,11 +306,11 @@ pub enum Transport {
 pub struct ChangeSpec {
     /// When, ns.
     pub at: u64,
-    /// What.
+    /// The change.
     pub what: Change,
 }
 
-/// What changes.
+/// A change.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {

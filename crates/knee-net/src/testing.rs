@@ -23,7 +23,7 @@ pub fn spec(links: &[Value], flows: &[Value]) -> Value {
     })
 }
 
-/// What JSON specifies.
+/// The specification in JSON.
 pub fn read(spec: &Value) -> Spec {
     serde_json::from_str(&spec.to_string()).expect("a specification")
 }

@@ -1,4 +1,4 @@
-//! What a QUIC stack does for a flow: its connections, whose datagrams, clock and random numbers come from outside.
+//! The interface of a QUIC stack: connections, whose datagrams, clock and random numbers come from outside.
 
 use bytes::{Bytes, BytesMut};
 use knee_core::Time;
@@ -12,7 +12,7 @@ use thiserror::Error;
 
 /// Bytes of connection identifiers, as quinn's own generator makes them.
 pub const CID_BYTES: usize = 8;
-/// Where datagrams seem to come from and go to.
+/// Address that datagrams carry.
 pub const REMOTE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 443);
 /// QUIC's clock is an instant that cannot be made from a number: time zero of all simulations.
 #[allow(clippy::disallowed_methods, reason = "only differences to it are used")]
@@ -35,11 +35,11 @@ pub struct Settings {
     pub receive_window: u64,
     /// Names the random numbers and identifiers of this end.
     pub seed: u64,
-    /// Whether packets are encrypted: both ends alike. What is encrypted differs from run to run; its size does not.
+    /// True if packets are encrypted: both ends alike. What is encrypted differs from run to run; its size does not.
     pub tls: bool,
-    /// What a paced end that is called late makes up for by a burst, at the most. Zero where calls are never late.
+    /// The longest lateness that a paced end makes up for by a burst. Zero where calls are never late.
     pub pacing_credit: Time,
-    /// Where what this end does is logged.
+    /// The log of this end.
     pub log: Option<Log>,
 }
 
@@ -80,7 +80,7 @@ pub trait Connection: Send {
     /// The stack's timers that are due at `now` fire.
     fn fire(&mut self, now: Time);
 
-    /// What has become of the connection since this was last called.
+    /// Events of the connection since the last call.
     fn take_updates(&mut self) -> Updates;
 
     /// Writes the first bytes of `data` to the stream, which it opens if there is none: how many. At most `buffer`
@@ -104,7 +104,7 @@ pub trait Connection: Send {
     fn stats(&mut self) -> Option<Stats>;
 }
 
-/// What has become of a connection.
+/// Events of a connection.
 #[derive(Debug, Default)]
 pub struct Updates {
     /// The handshake is over.

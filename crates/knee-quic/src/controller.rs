@@ -1,6 +1,6 @@
 //! A quinn controller that asks an algorithm of `knee-cc`.
 //!
-//! What an ACK goes through: quinn reports each packet it acknowledges ([`Controller::on_ack`]), then the end of the
+//! The way of an ACK: quinn reports each packet it acknowledges ([`Controller::on_ack`]), then the end of the
 //! ACK ([`Controller::on_end_acks`]): RTT and delivery rate are sampled, recovery may end, the algorithm measures and
 //! grows its window. What the ACK shows to be lost follows ([`Controller::on_congestion_event`]): at most once per
 //! round trip the algorithm sets its threshold, and the window comes down to it at once (RFC 9002, 7.3.2).
@@ -30,7 +30,7 @@ const INITIAL_BYTES: u64 = 14_720;
 /// How many packets are remembered beyond four windows.
 const SPARE_RECORDS: usize = 256;
 
-/// What the packets have in common that the ACK being taken acknowledges.
+/// The packets that the current ACK acknowledges.
 #[derive(Clone, Copy, Debug, Default)]
 struct Batch {
     packets: u32,
@@ -64,7 +64,7 @@ impl Clock {
 
 /// Congestion control of one QUIC connection.
 pub struct Controller {
-    /// What the algorithm is made from.
+    /// Input of a new algorithm.
     factory: Arc<Factory>,
     entry: &'static Entry,
     rng: Rng,
@@ -131,7 +131,7 @@ impl Controller {
         &self.control
     }
 
-    /// What the algorithm sees of the connection, in packets.
+    /// The algorithm's view of the connection, in packets.
     pub const fn view(&self) -> &View {
         &self.view
     }

@@ -1,4 +1,4 @@
-//! What a QUIC stack makes a connection's controller from: an algorithm, its parameters and a seed.
+//! The factory of a connection's controller: an algorithm, its parameters and a seed.
 
 use crate::Controller;
 use crate::watch::Watch;

@@ -1,4 +1,4 @@
-//! What is known of packets in flight, and the delivery-rate samples that follow from it.
+//! Packets in flight, and delivery-rate samples from them.
 //!
 //! quinn says when a packet was sent only as it is acknowledged, and of lost ones only how many bytes they were. So
 //! each burst leaves a record of what had been delivered when it left (Cheng et al., draft-cheng-iccrg-delivery-rate-
@@ -9,7 +9,7 @@ use knee_core::Time;
 use knee_core::convert::saturating_u32;
 use std::collections::VecDeque;
 
-/// What had been delivered and lost when a burst left.
+/// Packets delivered and lost when a burst left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
     /// When it left.
@@ -37,13 +37,13 @@ pub struct Burst {
 pub struct Counters {
     /// Packets delivered.
     pub delivered: u64,
-    /// Of them, those with a CE mark, as far as they are known.
+    /// Those of them with a CE mark that are known.
     pub delivered_ce: u64,
     /// Packets lost.
     pub lost: u64,
     /// Packets in flight, those that are leaving included.
     pub in_flight: u32,
-    /// Whether the application limits what is sent.
+    /// True if the application limits what is sent.
     pub app_limited: bool,
 }
 

@@ -15,7 +15,7 @@ const CLIENT_HELLO: usize = 178;
 const SERVER_HELLO: usize = 90;
 const SERVER_FLIGHT: usize = 416;
 const FINISHED: usize = 52;
-/// Of a flight: what is in it and its length.
+/// Kind and length of a flight.
 const FLIGHT_HEADER: usize = 3;
 
 /// Which flight is next.
@@ -42,7 +42,7 @@ pub struct Flights {
     partial: Vec<u8>,
 }
 
-/// What came is no flight.
+/// The bytes received are no flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Malformed;
 
@@ -53,7 +53,7 @@ impl Flights {
         Self { step, local, partial: Vec::new() }
     }
 
-    /// Whether the handshake is over.
+    /// Returns true if the handshake is over.
     pub fn are_done(&self) -> bool {
         self.step == Step::Done
     }

@@ -1,5 +1,4 @@
-//! What a [`Watch`] is shown of a stack's own controller: its window, and RTT samples and state from the calls that it
-//! gets.
+//! A [`Watch`] on a stack's own controller: its window, and RTT samples and state from the calls that it gets.
 
 use crate::rtt::Sampler;
 use crate::watch::Watch;
@@ -9,7 +8,7 @@ use knee_core::{Rate, Time};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a controller says of itself.
+/// Window and pacing rate of a controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Metrics {
     /// Window, bytes.

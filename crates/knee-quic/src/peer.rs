@@ -12,9 +12,9 @@ use knee_core::Time;
 use knee_core::convert::index;
 use knee_qlog::Log;
 
-/// What all connections write: zeros. quinn looks for what to send chunk by chunk, so they are large.
+/// Zeros, which all connections write. quinn looks for data chunk by chunk, so chunks are large.
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
-/// Of data written and not acknowledged, a stream holds four windows, but this at least, bytes: a window is sent behind
+/// A stream holds four windows of data that is not acknowledged, and at least this many bytes: a window is sent behind
 /// a hole until what fills it is acknowledged, and more where that is lost too.
 pub const LEAST_BUFFER: u64 = 1 << 20;
 /// A transfer is written in chunks of this number: each counts until its last byte is acknowledged.
@@ -34,7 +34,7 @@ pub struct Peer {
     ended: Option<Ended>,
     /// When the algorithm's own pacing rate lets the next datagram go.
     next_departure: Time,
-    /// Whether it held one back when it was last asked.
+    /// True if it held one back when it was last asked.
     paced: bool,
     pacing_credit: Time,
     log: Option<Log>,
@@ -108,7 +108,7 @@ impl Peer {
         }
     }
 
-    /// What is due at `now` happens.
+    /// Handles what is due at `now`.
     pub fn fire(&mut self, now: Time) {
         self.set_log_time(now);
         if self.connection.deadline().is_some_and(|due| due <= now) {
@@ -128,12 +128,12 @@ impl Peer {
         self.received
     }
 
-    /// Whether the handshake is over.
+    /// Returns true if the handshake is over.
     pub const fn connected(&self) -> bool {
         self.connected
     }
 
-    /// Whether all there was to send has been acknowledged.
+    /// Returns true if all there was to send has been acknowledged.
     pub const fn finished(&self) -> bool {
         self.finished
     }
@@ -197,7 +197,7 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::{Arc, Mutex};
 
-    /// What a stream holds, and a stack's bounds on it.
+    /// Data of a stream, and a stack's bounds on it.
     #[derive(Default)]
     struct Stream {
         window: u64,

@@ -56,7 +56,7 @@ struct End {
     endpoint: Endpoint,
     machine: Option<(ConnectionHandle, Machine)>,
     stream: Option<StreamId>,
-    /// What a datagram is written into.
+    /// Buffer for a datagram.
     scratch: Vec<u8>,
     /// Datagrams that are not the connection's own: answers of the endpoint.
     answers: Vec<BytesMut>,
@@ -200,7 +200,7 @@ fn endpoint_config(settings: &Settings) -> Arc<EndpointConfig> {
     Arc::new(config)
 }
 
-/// What an end's own random numbers come from.
+/// Seed of an end's random numbers.
 pub fn endpoint_seed(seed: u64) -> [u8; 32] {
     let mut rng = Rng::stream(seed, "quic/endpoint");
     let mut bytes = [0; 32];

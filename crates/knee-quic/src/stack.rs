@@ -16,7 +16,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What follows a pacing rate where quinn does not.
+/// The parameter of controllers whose pacing rate quinn does not follow.
 const PACED: Param = Param::switch(
     "paced",
     false,

@@ -1,4 +1,4 @@
-//! What somebody outside sees of a controller: quinn lends controllers only by their own interface.
+//! Publishes a controller's state: quinn lends controllers only by their own interface.
 
 use knee_cc::{Control, View};
 use knee_core::Time;
@@ -8,12 +8,12 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug, Default)]
 pub struct Watch(Mutex<Seen>);
 
-/// What was seen.
+/// The state after the latest event.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Window, threshold, pacing rate and phase after the latest event; `None` before the first.
     pub control: Option<Control>,
-    /// What the algorithm saw of the connection at that event.
+    /// The algorithm's view of the connection at that event.
     pub view: Option<View>,
     /// RTT samples since they were last taken.
     pub rtts: Vec<Time>,

@@ -3,7 +3,7 @@
 //! transmissions that they acknowledge for the first time; of a segment sent twice that is the later one, since TCP
 //! cannot tell.
 //!
-//! Of a flow that runs an application, each connection's sender of the flow's data is a group of events (`group_id`) in
+//! Where a flow runs an application, each connection's sender of the flow's data is a group of events (`group_id`) in
 //! the flow's file.
 
 use crate::Tap;

@@ -135,7 +135,7 @@ impl Simulation {
         }
     }
 
-    /// What has been done so far, in steps: events, or, where time passes in batches, these, visits of flows and
+    /// Work done so far, in steps: events, or, where time passes in batches, these, visits of flows and
     /// packets. A bound on it for each simulated second holds on every machine, one on wall time on none.
     pub const fn work(&self) -> u64 {
         self.work

@@ -16,7 +16,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Entry> {
     entries().find(|entry| entry.name == name)
 }
 
-/// What opens connections under the controller of an entry, which `watch` sees; none if no stack has it.
+/// Opens connections under the controller of an entry, which `watch` sees; none if no stack has it.
 pub(crate) fn of(entry: &Entry, params: &Params, watch: &Arc<Watch>) -> Option<Arc<dyn Stack>> {
     match StackControl::of(entry, params, watch.clone()) {
         Some(control) => Some(Arc::new(Quinn(Arc::new(control)))),

@@ -1,5 +1,5 @@
-//! What the endpoints of a QUIC flow, which run on a thread of their own, let the switch see. The switch cannot read it
-//! from packets: they are QUIC's own affair.
+//! Counters that the endpoints of a QUIC flow, on a thread of their own, share with the switch. The switch cannot read
+//! them from packets, which are encrypted.
 
 use knee_cc::{CaState, Entry};
 use knee_core::Time;
@@ -15,14 +15,14 @@ pub struct Account {
     entry: &'static Entry,
     /// Sees the sender's controller.
     pub watch: Arc<Watch>,
-    /// Where the sender's events are logged.
+    /// Log of the sender's events.
     pub log: Option<Log>,
     figures: Mutex<Figures>,
-    /// Whether all has been acknowledged.
+    /// True if all has been acknowledged.
     complete: AtomicBool,
 }
 
-/// What is counted.
+/// The counters.
 #[derive(Debug)]
 struct Figures {
     received: u64,
@@ -78,7 +78,7 @@ impl Account {
         }
     }
 
-    /// Whether all of a finite transfer has been acknowledged.
+    /// Returns true if all of a finite transfer has been acknowledged.
     pub(crate) fn is_complete(&self) -> bool {
         self.complete.load(Relaxed)
     }
@@ -112,7 +112,7 @@ impl Account {
         })
     }
 
-    /// What the time series says of the sender.
+    /// The sender's part of a row of the time series.
     pub(crate) fn sender(&self) -> SenderState {
         let (control, view) = self.watch.look(|seen| (seen.control, seen.view));
         SenderState {

@@ -4,7 +4,7 @@
 //! An ACK gives an RTT sample as it does in Linux: from the first transmission of the first segment it newly
 //! acknowledges, and none where any segment it acknowledges was sent twice (Karn's rule).
 //!
-//! Of QUIC's datagrams only their number and size can be seen; the rest is in [`crate::account`].
+//! The switch sees only number and size of QUIC's datagrams; the rest is in [`crate::account`].
 
 use crate::header::Header;
 use knee_core::convert::ahead;
@@ -19,7 +19,7 @@ struct Segment {
     again: bool,
 }
 
-/// What has arrived of a stream.
+/// The parts of a stream that have arrived.
 #[derive(Debug, Default)]
 struct Arrived {
     /// The end of what has arrived without a gap.
@@ -51,7 +51,7 @@ impl Arrived {
     }
 }
 
-/// What is known of one of a flow's connections.
+/// State of one of a flow's connections.
 #[derive(Debug, Default)]
 struct Stream {
     /// Sequence number of the first byte, once the SYN has passed.

@@ -22,7 +22,7 @@ impl Clock {
         Self { start }
     }
 
-    /// What it shows; zero before the start.
+    /// Time since the start; zero before it.
     #[inline]
     pub fn now(self) -> Time {
         Time::from_nanos(nanos(ClockId::Monotonic).saturating_sub(self.start))

@@ -19,7 +19,7 @@ const PACKETS: usize = IDEAL_BATCH_SIZE;
 /// Room for a packet.
 const ROOM: usize = 2048;
 
-/// What could not be done, with which device.
+/// An operation on a device that failed.
 #[derive(Debug, Error)]
 #[error("{what} {name}: {error}")]
 pub struct DeviceError {
@@ -31,7 +31,7 @@ pub struct DeviceError {
 /// An open device.
 pub struct Device {
     tun: SyncDevice,
-    /// What the kernel handed over last.
+    /// The packet that the kernel handed over last.
     burst: Box<[u8]>,
     /// The packets that it was cut into, and their sizes.
     packets: Vec<[u8; ROOM]>,

@@ -28,7 +28,7 @@ use thiserror::Error;
 
 /// Bytes of stream data that a receiver takes ahead of what is read: it never holds the sender back.
 const RECEIVE_WINDOW: u64 = 1 << 30;
-/// What a sender that wakes up late makes up for at once. Linux's own pacing knows such a credit too.
+/// The longest lateness that a sender makes up for at once. Linux's own pacing knows such a credit too.
 const PACING_CREDIT: Time = Time::from_millis(1);
 /// Datagrams that an end may send in a row before others have their turn.
 const BURST: usize = 64;
@@ -55,9 +55,9 @@ pub struct Effort {
 struct End {
     socket: Socket,
     peer: Option<Peer>,
-    /// Where its datagrams go; a receiver learns it from the first that comes.
+    /// Destination of its datagrams; a receiver learns it from the first that comes.
     to: Option<SocketAddr>,
-    /// Whether it may have something to send: a datagram has come to it, or its timer has fired.
+    /// True if it may have something to send: a datagram has come to it, or its timer has fired.
     acts: bool,
 }
 
@@ -234,7 +234,7 @@ impl Flow {
         })
     }
 
-    /// What is due at `now` happens: the connection opens, timers fire, the application stops.
+    /// Handles what is due at `now`: opens the connection, fires timers, stops the application.
     fn fire(&mut self, now: Time) {
         if self.ends[0].peer.is_none() {
             let settings = |end, log| Settings {
@@ -305,7 +305,7 @@ impl Flow {
         refused
     }
 
-    /// Whether the connection still is there.
+    /// Returns true if the connection still is there.
     fn check(&self) -> Result<(), String> {
         let ended = self.ends.iter().find_map(|end| end.peer.as_ref()?.ended());
         ended.map_or(Ok(()), |why| Err(why.to_string()))

@@ -31,9 +31,9 @@ pub struct Ferry<'a> {
     pub clock: Clock,
     /// Until when.
     pub end: Time,
-    /// Whether to sleep now and then, however much there is to do.
+    /// True if to sleep now and then, however much there is to do.
     pub forced_sleeps: bool,
-    /// Whether an earlier end is asked for.
+    /// True if an earlier end is asked for.
     pub asked: &'a AtomicBool,
     /// The file that says now and then how the run goes.
     pub live: Option<File>,

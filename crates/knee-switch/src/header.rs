@@ -1,4 +1,4 @@
-//! What the switch needs to know of a packet: IPv4 (RFC 791), TCP (RFC 9293), UDP (RFC 768), and the ECN field (RFC
+//! Reads the headers that the switch needs: IPv4 (RFC 791), TCP (RFC 9293), UDP (RFC 768), and the ECN field (RFC
 //! 3168).
 
 use etherparse::{IpNumber, Ipv4HeaderSlice, TcpHeaderSlice, UdpHeaderSlice};
@@ -8,7 +8,7 @@ use knee_core::convert::{index_u32, low_u16};
 /// flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Whether it is a UDP datagram.
+    /// True if it is a UDP datagram.
     pub udp: bool,
     /// Source port.
     pub from: u16,
@@ -20,9 +20,9 @@ pub struct Header {
     pub ack: u32,
     /// Bytes of payload.
     pub payload: u32,
-    /// Whether it opens the connection.
+    /// True if it opens the connection.
     pub syn: bool,
-    /// Whether `ack` counts.
+    /// True if `ack` counts.
     pub has_ack: bool,
     /// The ECN field: 0 not capable, 1 ECT(1), 2 ECT(0), 3 CE.
     pub ecn: u8,

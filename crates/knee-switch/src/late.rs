@@ -15,7 +15,7 @@ pub struct Late {
     behind: u64,
 }
 
-/// What the result says of it. Times in us.
+/// Its figures in the result. Times in us.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct LateFigures {

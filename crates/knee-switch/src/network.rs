@@ -31,7 +31,7 @@ pub struct Departure {
     pub due: Time,
 }
 
-/// What is known of a flow apart from its account.
+/// State of a flow apart from its account.
 pub(crate) struct Flow {
     /// The side that sends its data: 0 in the forward direction, 1 in the reverse one.
     source: usize,
@@ -43,15 +43,15 @@ pub(crate) struct Flow {
     pub(crate) rtt: Spread,
     /// RTTs in its figures.
     pub(crate) rtts: Histogram,
-    /// Whether its figures have begun and not ended.
+    /// True if its figures have begun and not ended.
     pub(crate) watched: bool,
-    /// Whether it goes in datagrams: QUIC's, or an application's own.
+    /// True if it goes in datagrams: QUIC's, or an application's own.
     udp: bool,
-    /// Whether its port is where its data comes from: at the server of an application that asks for data.
+    /// True if its port is where its data comes from: at the server of an application that asks for data.
     pulls: bool,
-    /// Whether it runs over QUIC.
+    /// True if it runs over QUIC.
     quic: bool,
-    /// What its endpoints let see, if it does.
+    /// Counters of its endpoints. `None` if it has none here.
     pub(crate) account: Option<Arc<Account>>,
 }
 
@@ -65,7 +65,7 @@ impl Flow {
     }
 }
 
-/// What is known of flows, and the bytes of their packets.
+/// State of flows, and the bytes of their packets.
 pub(crate) struct Accounts {
     pub(crate) flows: Vec<Flow>,
     pub(crate) books: Vec<Book>,
@@ -78,12 +78,12 @@ pub struct Network {
     pub(crate) now: Time,
     /// Links, pipes and the paths of flows, as in the simulator.
     pub(crate) paths: Paths,
-    /// What is known of flows.
+    /// State of flows.
     pub(crate) accounts: Accounts,
     pub(crate) recorder: Recorder,
     /// Moves packets through it, and knows what happens at times known from the start.
     pub(crate) driver: Driver,
-    /// What is due at a device and not yet written; the caller empties it.
+    /// Packets due at a device that are not written yet; the caller empties it.
     pub out: Vec<Departure>,
     /// Packets that belong to no flow, which were dropped.
     pub strays: u64,

@@ -1,4 +1,4 @@
-//! What the process may do, and how it is run.
+//! Privileges and scheduling of the process.
 
 use rustix::process::{
     Gid, Pid, Resource, Rlimit, Signal, Uid, geteuid, getppid, getrlimit, set_parent_process_death_signal,

@@ -27,7 +27,7 @@ pub struct Outcome {
     pub priority: &'static str,
 }
 
-/// What a run gives apart from its rows.
+/// Figures of a run apart from its rows.
 #[derive(Serialize)]
 pub struct RunReport {
     /// In the form of the simulator's.

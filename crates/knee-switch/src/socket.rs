@@ -73,7 +73,7 @@ impl AsFd for Socket {
     }
 }
 
-/// What datagrams are read into.
+/// Buffer for datagrams.
 pub struct Buffers(Vec<Vec<u8>>);
 
 impl Default for Buffers {

@@ -41,7 +41,7 @@ const fn us(us: u64) -> Time {
 }
 
 choice! {
-    /// What RLC does with a block that failed each time.
+    /// RLC's handling of a block that failed each time.
     enum Rlc {
         Acknowledged = "am",
         Unacknowledged = "um",
@@ -49,7 +49,7 @@ choice! {
 }
 
 choice! {
-    /// Whether the rate follows a fading channel.
+    /// True if the rate follows a fading channel.
     enum FadingModel {
         None = "none",
         Rayleigh = "rayleigh",
@@ -278,7 +278,7 @@ impl Cellular {
         saturating_u64(bytes)
     }
 
-    /// Whether a retransmission goes in the interval `tti`.
+    /// Returns true if a retransmission goes in the interval `tti`.
     fn is_booked(&mut self, tti: u64) -> bool {
         let passed = tti - self.booked_from;
         self.booked = if passed < AHEAD { self.booked >> passed } else { 0 };

@@ -72,7 +72,7 @@ fn check(params: &knee_core::Params, _rate: Rate) -> Result<(), Conflict> {
     Err(Conflict { key: "outage", found, accepted: "expected less than period: nothing would ever be sent".into() })
 }
 
-/// What the link is like from one reconfiguration to the next.
+/// Delay and capacity from one reconfiguration to the next.
 #[derive(Clone)]
 struct Orbit {
     params: Params,
@@ -82,7 +82,7 @@ struct Orbit {
 }
 
 impl Orbit {
-    /// Of the link called `link`, for which `params` are of [`ENTRY`].
+    /// The orbit of the link called `link`; `params` are those of [`ENTRY`].
     fn new(params: &knee_core::Params, seed: u64, link: &str) -> Self {
         let mut orbit =
             Self { params: params.into(), stream: (seed, format!("leo/{link}")), current: (0, Time::ZERO, 1.0) };
@@ -143,7 +143,7 @@ impl Bursts {
         self.until = self.from.saturating_add(exponential(self.params.burst_length, &mut self.times));
     }
 
-    /// Whether a packet that is sent now is lost.
+    /// Returns true if a packet that is sent now is lost.
     fn loses(&mut self, now: Time) -> bool {
         if self.params.burst_loss == 0.0 {
             return false;

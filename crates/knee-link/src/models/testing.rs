@@ -15,7 +15,7 @@ pub fn make(model: &Model, given: &[(&str, Value)], mbps: u64) -> Box<dyn Medium
     model.make.unwrap()(&params, &mut init)
 }
 
-/// What a medium does with packets of 1500 bytes.
+/// A medium before a queue of packets of 1500 bytes, and a list of what leaves it.
 pub struct Bench {
     medium: Box<dyn Medium>,
     comes: VecDeque<(Time, u64)>,
@@ -32,7 +32,7 @@ struct Side {
     sending: Sending,
     held: u64,
     next: u64,
-    /// Whether there is always another packet.
+    /// True if there is always another packet.
     endless: bool,
 }
 

@@ -28,7 +28,7 @@ fn mean_rate(capacity: &Capacity) -> Option<Rate> {
     }
 }
 
-/// What a scenario names of several choices, with its parameters.
+/// A choice that a scenario names, with its parameters.
 fn choice<'a>(
     choices: impl IntoIterator<Item = &'a Choice>,
     asked: &ModelSpec,
@@ -39,7 +39,7 @@ fn choice<'a>(
     Ok((found, params(found.params, &asked.params, &format!("link `{link}`"))?))
 }
 
-/// What sends at the rate: a model, or a wire, a token bucket or a trace.
+/// The server of a link: a model, a wire, a token bucket or a trace.
 fn build_server(asked: &ReverseSpec, spec: &LinkSpec, init: &mut Init) -> Result<Server, SpecError> {
     let (name, rate) = (init.name, init.rate);
     let (_, params) = choice(registry::models().iter().map(|model| &model.choice), &asked.model, name)?;

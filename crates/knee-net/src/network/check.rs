@@ -1,4 +1,4 @@
-//! What a specification must fulfil.
+//! Checks of specifications.
 
 use super::sizes::check_sizes;
 use crate::spec::{Capacity, Change, Spec, Transport};
@@ -20,7 +20,7 @@ pub enum SpecError {
     /// A number beyond all sense.
     #[error("{what} is {found}, which is more than {most}")]
     TooLarge {
-        /// What it is.
+        /// Name of the quantity.
         what: &'static str,
         /// The number found.
         found: u64,
@@ -69,7 +69,7 @@ pub enum SpecError {
         link: String,
         /// The parameter.
         key: &'static str,
-        /// What was found.
+        /// The value found.
         found: String,
     },
     /// A parameter that is not declared or a value that is not accepted.
@@ -77,7 +77,7 @@ pub enum SpecError {
     Param {
         /// The flow or link.
         owner: String,
-        /// What is wrong.
+        /// The fault.
         error: ParamError,
     },
     /// A link without rate or opportunities.
@@ -102,7 +102,7 @@ pub enum SpecError {
         flow: String,
         /// The receiver's name.
         name: String,
-        /// What is wrong.
+        /// The fault.
         fault: &'static str,
     },
     /// Traffic that cannot be sent.
@@ -110,7 +110,7 @@ pub enum SpecError {
     Traffic {
         /// The flow.
         flow: String,
-        /// What is wrong with it.
+        /// The fault.
         fault: String,
     },
     /// A reverse flow over a link whose reverse direction has no rate.

@@ -12,7 +12,7 @@ pub struct Direction {
     pub name: String,
     /// Loss, queue and server.
     pub link: Link,
-    /// What has become of packets there and is not yet dealt with.
+    /// Departures, drops and notes that have not been handled.
     pub outcome: Outcome,
     /// Propagation delay behind it.
     pub delay: Time,
@@ -20,15 +20,15 @@ pub struct Direction {
     pub extra: Delay,
     /// Stream of that.
     jitter_rng: Rng,
-    /// What changes the propagation delay with time.
+    /// The propagation delay's change with time.
     pub path: Option<Box<dyn PathDelay>>,
-    /// Whether the extra delay may change the order.
+    /// True if the extra delay may change the order.
     pub reorder: bool,
     /// The pipe behind it, where there is a delay.
     pub pipe: Option<u32>,
     /// When the last packet that keeps the order comes to the other end.
     last_arrival: Time,
-    /// What is observed of it.
+    /// Its observer.
     watch: LinkWatch,
 }
 
@@ -51,7 +51,7 @@ impl Direction {
         }
     }
 
-    /// Whether all packets take `delay` to get to the other end.
+    /// Returns true if all packets take `delay` to get to the other end.
     pub const fn is_steady(&self) -> bool {
         self.extra.is_none() && self.path.is_none()
     }
@@ -74,7 +74,7 @@ impl Direction {
         if self.link.is_wire() { delay } else { delay.max(Time::from_nanos(1)) }
     }
 
-    /// Whether packets stay in order up to the other end.
+    /// Returns true if packets stay in order up to the other end.
     pub const fn keeps_order(&self) -> bool {
         !self.reorder || self.is_steady()
     }

@@ -1,4 +1,4 @@
-//! What is observed of a flow's datagrams.
+//! Observes a flow's datagrams.
 
 use super::{Histogram, Spread, since};
 use crate::output::{DatagramFigures, DelayRow, SampleRow};
@@ -21,7 +21,7 @@ pub struct DatagramCounts {
     pub reception: Reception,
 }
 
-/// What is watched of a flow's datagrams.
+/// Delays of a flow's datagrams within the window.
 pub struct DatagramWatch {
     /// One-way delays of the interval, since they were last folded, and those before in the interval.
     delay: Spread,

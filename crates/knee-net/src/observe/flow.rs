@@ -1,4 +1,4 @@
-//! What is observed of a flow.
+//! Observes a flow.
 
 use super::{Histogram, since};
 use crate::output::FlowFigures;
@@ -53,7 +53,7 @@ impl FlowCounts {
     }
 }
 
-/// What is watched of a flow between the start and the end of its figures.
+/// Observations of a flow between the start and the end of its figures.
 pub struct FlowWatch {
     /// Counts when the figures began.
     pub from: FlowCounts,

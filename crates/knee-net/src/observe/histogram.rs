@@ -14,7 +14,7 @@ pub struct Histogram {
     counts: Box<[u32]>,
     /// The bucket of `counts[0]`.
     base: u16,
-    /// Where the last value is counted.
+    /// Bucket of the last value.
     last: u16,
     bits: u8,
     total: Spread,

@@ -1,4 +1,4 @@
-//! What is observed of a link.
+//! Observes a link.
 
 use super::{Histogram, Spread, since};
 use crate::output::{LinkFigures, LinkRow};
@@ -10,7 +10,7 @@ use knee_queue::Backlog;
 /// Cumulative counts of a link at some moment.
 #[derive(Clone, Copy, Default)]
 pub struct LinkCounts {
-    /// What it has carried and could have carried.
+    /// Bits that it has carried and could have carried.
     pub load: Load,
     /// Packets dropped.
     pub drops: u64,
@@ -34,7 +34,7 @@ impl LinkCounts {
     }
 }
 
-/// What is watched of a link.
+/// Observations of a link.
 pub struct LinkWatch {
     /// Queueing delays since the figures began.
     pub delay: Histogram,

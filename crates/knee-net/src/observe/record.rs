@@ -1,4 +1,4 @@
-//! What is recorded of a run: rows at the end of each interval, and figures of windows of it.
+//! The record of a run: rows at the end of each interval, and figures of windows of it.
 
 use super::{FlowCounts, FlowWatch, Histogram, Rows, Spread, no_figures, since};
 use crate::network::Direction;
@@ -7,7 +7,7 @@ use crate::spec::{FlowSpec, Spec};
 use knee_core::Time;
 use knee_core::convert::{nearest_f32, saturating_u32};
 
-/// What is recorded of a flow, apart from the RTTs in its figures.
+/// The record of a flow, apart from the RTTs in its figures.
 pub struct FlowRecord {
     start: Time,
     /// RTTs of the interval.
@@ -54,7 +54,7 @@ impl FlowRecord {
     }
 }
 
-/// What is recorded of a run.
+/// The record of a run.
 pub struct Record {
     flows: Vec<FlowRecord>,
     /// The rows so far.
@@ -76,7 +76,7 @@ pub struct Interval {
 }
 
 impl Record {
-    /// What is to be recorded of a specification.
+    /// The empty record of a specification.
     pub fn new(spec: &Spec) -> Self {
         let flow = |flow: &FlowSpec| FlowRecord {
             start: Time::from_nanos(flow.start),

@@ -16,7 +16,7 @@ pub struct Rows {
     pub links: Vec<LinkRow>,
     /// Events.
     pub events: Vec<EventRow>,
-    /// What applications completed.
+    /// Completions of applications.
     pub completions: Vec<Completion>,
     /// Samples of flows that send datagrams.
     pub delays: Vec<DelayRow>,

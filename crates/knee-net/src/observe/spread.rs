@@ -20,7 +20,7 @@ impl Default for Spread {
 }
 
 impl Spread {
-    /// Of no spans at all.
+    /// Without any span.
     pub const EMPTY: Self = Self { sum: 0, count: 0, min: u64::MAX, max: 0 };
 
     /// Takes a span.

@@ -2,7 +2,7 @@
 
 use knee_cc::CaState;
 
-/// What a sender is in.
+/// State of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct States {
     /// Phase of its algorithm.

@@ -27,7 +27,7 @@ pub(super) struct Returning {
 const _: () = assert!(size_of::<Returning>() == 32);
 
 impl Returning {
-    /// What it tells: payload and flags of its packet.
+    /// Payload and flags of its packet.
     #[inline]
     pub(super) const fn ack(&self) -> (Payload, u8) {
         (self.payload, low_u8(self.tie_break_and_flags))
@@ -39,7 +39,7 @@ impl Returning {
         self.tie_break_and_flags >> u8::BITS
     }
 
-    /// What orders the ACKs of a flow.
+    /// Order of the ACKs of a flow.
     const fn key(&self) -> (Time, u64) {
         (self.at, self.tie_break())
     }

@@ -4,7 +4,7 @@
 //! half carries data in one direction, as a bulk flow does; a connection has one where its application only sends,
 //! and two where it is answered. The half with the flow's data takes the flow's path, the other the mirrored one.
 //!
-//! What an exchange goes through: the application asks for it (`calls.rs`); its bytes are written to the half that
+//! The way of an exchange: the application asks for it (`calls.rs`); its bytes are written to the half that
 //! leads away from it; when the last of them has arrived in order, the answer is written to the other half; when that
 //! has arrived, or, where there is none, when all is acknowledged, the application learns of it. What applications ask
 //! for and what they are to learn waits in one queue ([`Action`]), which the scheduler empties after each event.
@@ -33,7 +33,7 @@ use std::collections::VecDeque;
 /// Halves that were released are free from the next multiple of this on.
 const REUSE: Time = Time::from_millis(100);
 
-/// What an application asks for, or is to learn.
+/// A request of an application, or a call of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Action {
     /// Its flow starts.
@@ -68,9 +68,9 @@ pub(super) struct Apps {
     applications: Vec<Option<Box<Running>>>,
     /// By number of the path, less that of flows.
     halves: Vec<Half>,
-    /// Whether all applications have independent connections.
+    /// True if all applications have independent connections.
     independent: bool,
-    /// What is to be done, by flow, first come first.
+    /// Pending actions by flow, first come, first served.
     actions: VecDeque<(u32, Action)>,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Around<'a, O> {
 struct Running {
     /// None while it is called.
     application: Option<Box<dyn Application>>,
-    /// Whether it sits where the flow's data goes to.
+    /// True if it sits where the flow's data goes to.
     pulls: bool,
     connections: Slab<Connection>,
     /// Connections opened so far, which name their random numbers.
@@ -99,7 +99,7 @@ struct Running {
     released: Vec<(Time, u32)>,
     /// The last multiple of it at which some were taken over.
     reused_at: Time,
-    /// What the halves with the flow's data had counted that are gone.
+    /// Counts of released halves with the flow's data.
     gone: FlowCounts,
     paced: bool,
     ecn: Ecn,
@@ -110,7 +110,7 @@ struct Running {
 pub(super) struct Half {
     flow: u32,
     conn: Conn,
-    /// Whether it leads away from the application.
+    /// True if it leads away from the application.
     away: bool,
     /// When its connection was closed, so that it is released once nothing of it is in the network; `Time::MAX`: it is
     /// open, or the half was released.
@@ -126,7 +126,7 @@ pub(super) struct Half {
     arrives_at: u64,
     /// A message is acknowledged as a whole, where that completes it, once all segments before this one are.
     acked_at: u64,
-    /// Whether it leads away, and its handshake is not over.
+    /// True if it leads away, and its handshake is not over.
     connecting: bool,
 }
 
@@ -194,12 +194,12 @@ impl Apps {
         }
     }
 
-    /// Whether there is no application at all.
+    /// Returns true if there is no application at all.
     pub(super) const fn is_empty(&self) -> bool {
         self.applications.is_empty()
     }
 
-    /// Whether what happens on a connection depends on no other:
+    /// Returns true if what happens on a connection depends on no other:
     /// [`knee_traffic::TrafficSpec::has_independent_connections`].
     pub(super) const fn are_independent(&self) -> bool {
         self.independent
@@ -213,7 +213,7 @@ impl Apps {
         self.applications.get_mut(flow as usize)?.as_deref_mut()
     }
 
-    /// Whether path `i` carries a half of a connection.
+    /// Returns true if path `i` carries a half of a connection.
     #[inline]
     pub(super) const fn has(&self, i: u32) -> bool {
         i >= self.flows
@@ -239,7 +239,7 @@ impl Apps {
         self.actions.push_back((flow, action));
     }
 
-    /// What is to be done next.
+    /// The next action.
     pub(super) fn next_action(&mut self) -> Option<(u32, Action)> {
         self.actions.pop_front()
     }
@@ -302,7 +302,7 @@ impl Apps {
         }
     }
 
-    /// What those connections of flow `i` had counted that are gone.
+    /// Counts of the released connections of flow `i`.
     fn gone(&self, i: u32) -> FlowCounts {
         self.running(i).map_or_else(FlowCounts::default, |running| running.gone)
     }

@@ -28,7 +28,7 @@ use std::sync::Arc;
 pub struct Own {
     /// Its name in the specification.
     pub name: String,
-    /// What it asks of the sender, its parameters and phases; its `make` is not used.
+    /// Its needs, parameters and phases; its `make` is not used.
     pub entry: &'static Entry,
     /// Makes one for a flow.
     pub make: OwnMake,
@@ -56,7 +56,7 @@ const fn histogram_bits(flows: usize) -> u8 {
 }
 
 impl Model {
-    /// What `spec` says, at rest, with the algorithms `own` before those of the registry.
+    /// The simulation of `spec` at rest, with the algorithms `own` before those of the registry.
     pub(super) fn new(spec: &Spec, own: &[Own]) -> Result<Self, SpecError> {
         let clock = Clock::new(Time::from_nanos(spec.tcp.tick));
         let receive_window = spec.tcp.receive_window.map_or(1 << 40, |bytes| (bytes / u64::from(MSS)).max(1));

@@ -221,7 +221,7 @@ impl EventScheduler {
         }
     }
 
-    /// What receivers have sent leaves.
+    /// Sends the packets of receivers.
     #[inline]
     fn send_acks(&mut self, model: &mut Model) {
         model.hosts.acks += self.sent.acks.len() as u64;

@@ -40,7 +40,7 @@ pub(super) enum Ends {
 }
 
 impl Ends {
-    /// Whether they are those of a flow over UDP.
+    /// Returns true if they are those of a flow over UDP.
     #[inline]
     const fn is_udp(&self) -> bool {
         matches!(self, Self::Udp(_))
@@ -103,9 +103,9 @@ pub(super) struct Stores {
 #[derive(Clone, Copy)]
 pub(super) struct Direction {
     pub(super) id: ConnectionId,
-    /// Whether it leads away from the application.
+    /// True if it leads away from the application.
     pub(super) away: bool,
-    /// Whether its receiver never sends data.
+    /// True if its receiver never sends data.
     pub(super) one_way: bool,
     /// RTT of the handshake; zero until it is over.
     pub(super) handshake: Time,
@@ -120,7 +120,7 @@ pub(super) struct Algorithm {
 }
 
 impl Algorithm {
-    /// What it requires of a sender.
+    /// Its needs.
     pub(super) fn needs(&self) -> Needs {
         self.entry.needs_with(&self.params)
     }
@@ -230,12 +230,12 @@ impl Hosts {
         (0..).zip(&self.ends)
     }
 
-    /// Whether path `i` is that of a flow over UDP.
+    /// Returns true if path `i` is that of a flow over UDP.
     pub(super) fn is_udp(&self, i: u32) -> bool {
         self.ends[i as usize].is_udp()
     }
 
-    /// Whether flow `i` runs an application.
+    /// Returns true if flow `i` runs an application.
     pub(super) fn is_application(&self, i: u32) -> bool {
         matches!(self.ends[i as usize], Ends::Application)
     }
@@ -373,7 +373,7 @@ impl Hosts {
         self.stores[self.group_of(i)].full_acks.get(key as usize)
     }
 
-    /// Whether the algorithm at path `i` keeps its window in recovery too.
+    /// Returns true if the algorithm at path `i` keeps its window in recovery too.
     pub(super) fn has_full_control(&self, i: u32) -> bool {
         self.settings.has_full_control(&self.flows[i as usize])
     }

@@ -1,4 +1,4 @@
-//! What holds of every specification that somebody may write: it is refused, or it runs, and its books add up.
+//! Invariants of every specification: it is rejected, or it runs, and its books add up.
 //!
 //! * Bytes that begin with `{` are read as JSON, as the binding does; others make a network with numbers from anywhere.
 //! * While it runs, no packet is created or lost unaccounted ([`Simulation::audit`]), and time does not go back.
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// Work after which a run is cut off, and that between two looks at the books.
 const WORK: u64 = 20_000;
 const LOOK: u64 = 200;
-/// What is larger is not run.
+/// Larger networks are not run.
 const MAX_FLOWS: usize = 64;
 const MAX_LINKS: usize = 16;
 const MAX_WINDOW: u32 = 1_000;
@@ -26,7 +26,7 @@ const BURST: u64 = 10_000;
 /// An algorithm that paces has a least rate, at most 2.4 Mbit/s: packets per second and flow.
 const FLOOR: u64 = 200;
 
-/// What has happened in a simulation, in packets, rows and timeouts.
+/// Size of a run, in packets, rows and timeouts.
 fn happened(simulation: &Simulation) -> u64 {
     let packets: u64 = simulation.model.network.links.iter().map(|direction| direction.link.counters().arrived).sum();
     let senders = simulation.model.hosts.all_tcp().map(|tcp| tcp.sender.counters());

@@ -12,7 +12,7 @@ pub(super) struct Landings {
     packets: Vec<Packet>,
     /// Their places among those of their link that land with them, where several may land at one time; else empty.
     places: Vec<u32>,
-    /// Of each flow those of `packets` that it has not taken: from the first to before the second.
+    /// Range of `packets` that each flow has not taken.
     ranges: Vec<(u32, u32)>,
     /// How many land from each stage.
     counts: Vec<usize>,

@@ -12,8 +12,7 @@ use knee_net::recorder::Recorder;
 use knee_net::spec::Change;
 use knee_tcp::ends::TcpEnds;
 
-/// Where there are more flows than this, their histograms are coarser, and of bulk flows only the sum is among the
-/// rows.
+/// Above this number of flows their histograms are coarser, and only the sum of bulk flows is among the rows.
 pub(super) const MANY_FLOWS: usize = 64;
 
 /// The parts of a simulation apart from its scheduler, each of which can be borrowed by itself.
@@ -25,7 +24,7 @@ pub(super) struct Model {
     pub(super) now: Time,
     pub(super) end: Time,
     pub(super) finished: bool,
-    /// Whether flows' state is fetched ahead: with many flows it has left the caches.
+    /// True if flows' state is fetched ahead: with many flows it has left the caches.
     pub(super) prefetches: bool,
 }
 

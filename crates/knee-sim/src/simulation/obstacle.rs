@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// What keeps a run from going in batches, which are faster.
+/// A reason why a run goes event by event, and not in batches, which are faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// A flow goes over UDP: what its ends send depends on their stack or application.
     Udp,
-    /// What happens on a connection makes an application send more, there or on another.
+    /// An event on one connection makes an application send more, there or on another.
     DependentConnections,
     /// Connections come and go over a link that is no wire, or whose delay varies.
     ConnectionsOverMedium,

@@ -26,7 +26,7 @@ pub(super) const fn landed_before(at: Time, landing: Event) -> Time {
     if matches!(landing, Event::Link(_)) { at.saturating_sub(Time::from_nanos(1)) } else { at }
 }
 
-/// Whether several packets may leave a link, or come out of the pipe behind it, at the same time.
+/// Returns true if several packets may leave a link, or come out of the pipe behind it, at the same time.
 fn lets_coincide(direction: &Direction) -> bool {
     !direction.link.is_wire() || !direction.is_steady()
 }
@@ -34,11 +34,11 @@ fn lets_coincide(direction: &Direction) -> bool {
 /// One of the links, and what arrives there in a batch.
 struct Stage {
     link: u32,
-    /// What arrives after this batch, with its tie-break key, from pipes.
+    /// Arrivals from pipes after this batch, with their tie-break keys.
     later: Vec<(Packet, u64)>,
     /// By route, the stage that comes behind.
     next: Vec<u32>,
-    /// Whether there is any.
+    /// True if there is any.
     goes_on: bool,
     /// Event of the link.
     event: Event,
@@ -53,7 +53,7 @@ pub(super) struct Stages {
     first: Vec<(u32, u64)>,
     /// By route, the event by which packets land.
     landings: Vec<Event>,
-    /// Whether several packets may land at the same time.
+    /// True if several packets may land at the same time.
     arrivals_coincide: bool,
 }
 
@@ -122,7 +122,7 @@ impl Stages {
         self.in_order.iter().map(|stage| (stage.link as usize, stage.pipe.is_some() || stage.is_medium()))
     }
 
-    /// Whether several packets may land at the same time.
+    /// Returns true if several packets may land at the same time.
     #[inline]
     pub(super) const fn arrivals_coincide(&self) -> bool {
         self.arrivals_coincide
@@ -193,7 +193,7 @@ impl Stages {
         }
     }
 
-    /// What has left stage `k`, behind the first `before` of its departures, goes on to later stages, or has a pipe
+    /// Hands the departures of stage `k` behind the first `before` on to later stages, or has a pipe
     /// before it lands.
     fn hand_on(&mut self, k: usize, before: usize, arrivals: &mut [Arrivals], network: &mut Network, until: Time) {
         let (stage, behind) = self.in_order[k..].split_first_mut().expect("there is a stage");
@@ -227,12 +227,12 @@ impl Stages {
 }
 
 impl Stage {
-    /// Whether the link is no wire.
+    /// Returns true if the link is no wire.
     const fn is_medium(&self) -> bool {
         matches!(self.event, Event::Link(_))
     }
 
-    /// Of what arrives when a packet leaves, those that left a link of a lower index go first.
+    /// Among arrivals at the time of a departure, those that left a link of a lower index go first.
     #[inline]
     fn push(&self, arrivals: &mut Arrivals, packet: Packet, tie_break: u64) {
         arrivals.push(Burst { first: packet, count: 1 }, tie_break, tie_break < self.event.key());
@@ -252,7 +252,7 @@ impl Stage {
     }
 }
 
-/// Whether packets come to each of `links` links from several places: from senders and links, or from several links.
+/// Returns true for each of `links` links that packets enter from several places: senders and links, or several links.
 fn merges<'a>(links: usize, paths: impl Iterator<Item = &'a [u32]>) -> Vec<bool> {
     const SENDERS: u32 = NONE;
     let mut sources = vec![None; links];

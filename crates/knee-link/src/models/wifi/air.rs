@@ -35,11 +35,11 @@ struct Station {
     counter: Option<u64>,
     /// Failures in a row.
     failures: u32,
-    /// Whether it has something to send.
+    /// True if it has something to send.
     active: bool,
 }
 
-/// What comes of a station's attempt to send.
+/// Outcome of a station's attempt to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     /// Somebody else was first: ask again then.

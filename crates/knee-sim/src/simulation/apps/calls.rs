@@ -1,4 +1,4 @@
-//! What applications ask for and learn, and what is done about it.
+//! Calls of applications, and the actions that they ask for.
 
 use super::{Action, Apps, Around, Connection};
 use crate::simulation::hosts::{Outbox, Visited};
@@ -8,7 +8,7 @@ use knee_traffic::{Application, Completion, Conn, Exchange, Net};
 use slab::Slab;
 use std::collections::VecDeque;
 
-/// What an application asks for while it is called.
+/// Collects the requests of an application during a call.
 struct Calls<'a> {
     now: Time,
     flow: u32,

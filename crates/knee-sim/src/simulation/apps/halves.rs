@@ -238,7 +238,7 @@ impl Apps {
         self.gone(flow).received_bytes + connections.sum::<u64>()
     }
 
-    /// What a sample says of a flow that runs an application: window and packets in flight of all its connections
+    /// A sample of a flow that runs an application: window and packets in flight of all its connections
     /// together. Phase, smoothed RTT and pacing rate are those of each.
     pub(in crate::simulation) fn sender_state(&self, flow: u32, hosts: &Hosts) -> SenderState {
         let senders = || self.data_halves(flow).map(|half| &hosts.tcp_ends(half).sender);

@@ -1,6 +1,6 @@
 //! Flows of datagrams: what an application sends without a connection.
 //!
-//! What a packet carries is kept in [`DatagramFlow::in_flight`] until it arrives or is dropped: a datagram goes there
+//! [`DatagramFlow::in_flight`] keeps a packet's content until it arrives or is dropped: a datagram goes there
 //! and, where it is echoed, back; a report comes back.
 //!
 //! **One-way delay.** In the simulator the part of a base RTT that no link of the path has lies behind the last link of
@@ -30,7 +30,7 @@ pub(in crate::simulation) struct DatagramFlow {
     due: Time,
     /// Flags of its packets: none, or those of ECN.
     codepoint: u8,
-    /// Whether the other end sends each datagram back.
+    /// True if the other end sends each datagram back.
     echoes: bool,
     /// Datagrams sent, and their bytes as IP packets.
     sent: u64,
@@ -39,7 +39,7 @@ pub(in crate::simulation) struct DatagramFlow {
     crossed: Received,
     /// Those of them that are still on the way to the receiver, in order.
     landing: VecDeque<Landing>,
-    /// Whether what comes to the receiver belongs to the figures.
+    /// True if what comes to the receiver belongs to the figures.
     watched: bool,
     /// Those that were dropped, and their bytes.
     dropped: u64,
@@ -56,12 +56,12 @@ pub(in crate::simulation) struct DatagramFlow {
     /// Propagation delay of the links that data crosses.
     links_delay: Time,
     feedback: Option<Feedback>,
-    /// What the packets in the network carry.
+    /// Contents of the packets in the network.
     in_flight: Slab<Message>,
     pub(in crate::simulation) watch: DatagramWatch,
 }
 
-/// What a packet carries.
+/// Content of a packet.
 enum Message {
     /// A datagram or its echo: when it was sent, and the low bits of its number.
     Datagram { sent: Time, number: u32 },
@@ -80,12 +80,12 @@ struct Landing {
     packet: Packet,
 }
 
-/// What a receiver reports.
+/// Feedback of a receiver.
 struct Feedback {
     interval: Time,
     /// When the next report leaves; `Time::MAX`: nothing has arrived since the last one.
     due: Time,
-    /// What has arrived since.
+    /// Arrivals since the last report.
     arrivals: Vec<Arrival>,
 }
 
@@ -145,7 +145,7 @@ impl DatagramFlow {
         &self.crossed
     }
 
-    /// Whether the other end sends each datagram back.
+    /// Returns true if the other end sends each datagram back.
     pub(in crate::simulation) const fn echoes(&self) -> bool {
         self.echoes
     }
@@ -190,7 +190,7 @@ impl DatagramFlow {
         Packet { at: now, payload, flow: i, queued: 0, size, flags, hop: 0 }
     }
 
-    /// What has been counted so far.
+    /// Counts so far.
     pub(in crate::simulation) const fn counts(&self) -> DatagramCounts {
         let Self { sent, echoed, marked, lost, reception, .. } = *self;
         DatagramCounts { sent, echoed, marked, lost, reception }
@@ -202,7 +202,7 @@ impl DatagramFlow {
         self.watch.begin(self.counts());
     }
 
-    /// What the figures say of it now.
+    /// Its figures so far.
     pub(super) fn figures(&mut self, now: Time) -> EndFigures {
         // As of what comes out of pipes, what arrives now is not counted yet.
         self.land(now.saturating_sub(Time::from_nanos(1)));

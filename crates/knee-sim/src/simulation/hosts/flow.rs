@@ -12,9 +12,9 @@ pub(in crate::simulation) struct Flow {
     pub(in crate::simulation) seen_timeouts: u32,
     pub(in crate::simulation) phase: u8,
     pub(in crate::simulation) ca: CaState,
-    /// Whether the window of the figures has begun and not ended.
+    /// True if the window of the figures has begun and not ended.
     pub(in crate::simulation) watched: bool,
-    /// Whether it is an endless stream or one transfer, and not an application's traffic.
+    /// True if it is an endless stream or one transfer, and not an application's traffic.
     pub(in crate::simulation) bulk: bool,
     /// RTT samples of the interval, since they were last folded.
     pub(in crate::simulation) rtt: Spread,
@@ -76,7 +76,7 @@ impl Flow {
         spread
     }
 
-    /// Whether something about its sender is to be put on record.
+    /// Returns true if something about its sender is to be put on record.
     #[inline]
     pub(super) fn has_changed(&self, sender: &Sender) -> bool {
         sender.control.phase != self.phase

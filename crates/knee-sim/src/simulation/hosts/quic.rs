@@ -38,7 +38,7 @@ pub(in crate::simulation) struct QuicFlow {
     config: QuicConfig,
     /// Sender and receiver, from its start on.
     ends: Option<Box<(Peer, Peer)>>,
-    /// What its packets in the network carry.
+    /// Contents of its packets in the network.
     datagrams: Slab<Datagram>,
     /// Datagrams that left the sender, and their bytes as IP packets.
     sent: u64,
@@ -50,12 +50,12 @@ pub(in crate::simulation) struct QuicFlow {
     cwnd_integral: (u128, Time, u32),
 }
 
-/// What a specification says of a QUIC flow.
+/// Specification of a QUIC flow.
 struct QuicConfig {
     bytes: Option<u64>,
-    /// Whether its packets are ECN-capable.
+    /// True if its packets are ECN-capable.
     ecn: bool,
-    /// Whether they are encrypted.
+    /// True if they are encrypted.
     tls: bool,
     /// Names its random numbers.
     seed: u64,
@@ -137,7 +137,7 @@ impl QuicFlow {
         }
     }
 
-    /// What the figures say of its sender now.
+    /// Its sender's figures so far.
     pub(super) fn figures(&mut self, now: Time) -> EndFigures {
         self.note_cwnd(now);
         let (control, view) = self.watch.look(|seen| (seen.control, seen.view));
@@ -269,7 +269,7 @@ pub struct QuicSetup {
     pub stack: Arc<dyn Stack>,
     /// Names its random numbers.
     pub seed: u64,
-    /// Whether its packets are ECN-capable.
+    /// True if its packets are ECN-capable.
     pub ecn: bool,
 }
 
