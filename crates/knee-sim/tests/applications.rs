@@ -215,7 +215,10 @@ fn an_application_that_cannot_be_is_refused() {
     let link = link(1_000_000, &json!({"packets": 10}));
     let spec: Spec = serde_json::from_value(spec(S, &[link], &[flow])).unwrap();
     let said = Simulation::new(&spec).err().unwrap().to_string();
-    assert_eq!(said, "flow `reno`: arrivals must ascend: arrival 2 at 2 ns comes after one at 3 ns");
+    assert_eq!(
+        said,
+        "flow `reno`: transfers: `arrivals`: arrivals must ascend: arrival 2 at 2 ns comes after one at 3 ns"
+    );
 }
 
 /// Any application as JSON. Open loops end, so that what has not been complete when the flow stops can be.

@@ -301,7 +301,7 @@ fn with_many_flows_probes_keep_their_distributions_and_bulk_flows_have_one_toget
 
 #[test]
 fn datagrams_that_cannot_be_are_refused() {
-    let spec = spec(S, &[link(1_000_000, &json!(null))], &[sends(udp(1501, 0), 20 * MS, S)]);
+    let spec = spec(S, &[link(1_000_000, &json!(null))], &[sends(udp(1501, MS), 20 * MS, S)]);
     let read: Spec = serde_json::from_value(spec).unwrap();
     let said = Simulation::new(&read).err().unwrap().to_string();
     assert_eq!(said, "flow ``: udp: `packet` is 1501 B; expected 28 B to 1500 B");

@@ -110,7 +110,7 @@ fn a_kind_of_a_program_of_ones_own_runs_without_a_change_elsewhere() {
     small["most"] = json!(2_000);
     assert!(run(&small).1.completions.iter().filter(|c| c.flow == 0).all(|c| c.bytes <= 2_000));
     small["period"] = Value::Null;
-    assert_eq!(simulation(&small).err().unwrap(), "flow ``: uploads: `period` is missing");
+    assert_eq!(simulation(&small).err().unwrap(), "flow `cubic`: uploads: `period` is missing");
 }
 
 fn bytes(rows: &Rows) -> (&[u8], &[u8], &[u8]) {
