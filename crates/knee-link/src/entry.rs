@@ -1,8 +1,9 @@
 //! The declaration of a link model, and the input of a new medium.
 
 use crate::medium::{Medium, PathDelay};
+use crate::models::wifi::SharedAir;
 use knee_core::{Conflict, Param, Params, Rate, Time};
-use std::any::Any;
+use std::cell::OnceCell;
 
 /// One of several ways in which a part of a link works.
 #[derive(Clone, Copy, Debug)]
@@ -27,14 +28,21 @@ pub struct Init<'a> {
     pub name: &'a str,
     /// Name of the link, which both of its directions have.
     pub link: &'a str,
-    /// What the medium of the other direction left for this one, where both share something.
-    pub shared: &'a mut Option<Box<dyn Any>>,
-    /// What changes the propagation delay behind this direction, where the model has it change.
-    pub path: &'a mut Option<Box<dyn PathDelay>>,
+    /// State that the media of both directions share.
+    pub shared: &'a Shared,
+}
+
+/// State that the media of both directions of a link share. The first that needs some creates it.
+#[derive(Default)]
+pub struct Shared {
+    /// The air of `wifi`.
+    pub(crate) air: OnceCell<SharedAir>,
 }
 
 /// Makes a medium with these parameters.
-pub type Make = fn(&Params, &mut Init) -> Box<dyn Medium>;
+pub type Make = fn(&Params, &Init) -> Box<dyn Medium>;
+/// Makes the propagation delay behind a medium with these parameters.
+pub type MakePath = fn(&Params, &Init) -> Box<dyn PathDelay>;
 
 /// How a link sends at its rate.
 pub struct Model {
@@ -45,6 +53,8 @@ pub struct Model {
     /// How long a packet that finds the queue empty may have to wait until it is taken out, apart from what chance
     /// adds: delays below that say nothing of a queue.
     pub access: fn(&Params, Rate) -> Time,
+    /// Makes the extra propagation delay behind it. `None` if it has none.
+    pub path: Option<MakePath>,
     /// Makes one. `None` for a wire, a token bucket or a trace, as the link's other keys say.
     pub make: Option<Make>,
 }

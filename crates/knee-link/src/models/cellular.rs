@@ -109,6 +109,7 @@ pub const LTE: Model = Model {
     },
     check,
     access,
+    path: None,
     make: Some(|params, init| Box::new(Cellular::new(params.into(), init))),
 };
 
@@ -122,6 +123,7 @@ pub const NR: Model = Model {
     },
     check,
     access,
+    path: None,
     make: Some(|params, init| Box::new(Cellular::new(params.into(), init))),
 };
 

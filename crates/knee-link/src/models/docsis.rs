@@ -79,6 +79,7 @@ pub const ENTRY: Model = Model {
     },
     check,
     access,
+    path: None,
     make: Some(|params, init| Box::new(Docsis::new(params.into(), init))),
 };
 
@@ -92,6 +93,7 @@ pub const LLD_ENTRY: Model = Model {
     },
     check,
     access,
+    path: None,
     make: Some(|params, init| Box::new(Docsis::new(params.into(), init))),
 };
 

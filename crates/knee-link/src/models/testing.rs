@@ -1,6 +1,6 @@
 //! A medium between a queue without limit and a list of what leaves.
 
-use crate::entry::{Init, Model};
+use crate::entry::{Init, Model, Shared};
 use crate::medium::{Frame, Medium, Port, Sending};
 use crate::queue::Backlog;
 use knee_core::{Bytes, Packet, Params, Payload, Rate, Time, Value};
@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 /// A medium of `model` at a rate in Mbit/s.
 pub fn make(model: &Model, given: &[(&str, Value)], mbps: u64) -> Box<dyn Medium> {
     let params = Params::resolve(model.choice.params, given.iter().copied()).unwrap();
-    let (rate, mut shared, mut path) = (Rate::from_mbps(mbps), None, None);
-    let mut init = Init { rate, seed: 1, name: "link", link: "link", shared: &mut shared, path: &mut path };
+    let (rate, shared) = (Rate::from_mbps(mbps), Shared::default());
+    let init = Init { rate, seed: 1, name: "link", link: "link", shared: &shared };
     (model.check)(&params, init.rate).unwrap();
-    model.make.unwrap()(&params, &mut init)
+    model.make.unwrap()(&params, &init)
 }
 
 /// A medium before a queue of packets of 1500 bytes, and a list of what leaves it.

@@ -4,9 +4,9 @@ use super::{Direction, SpecError};
 use crate::spec::{Capacity, LinkSpec, ModelSpec, ParamsSpec, ReverseSpec, Spec};
 use knee_core::convert::index_u32;
 use knee_core::{Bytes, Param, Params, Rate, Rng, Time};
-use knee_link::registry::{self, Choice, Init};
+use knee_link::medium::PathDelay;
+use knee_link::registry::{self, Choice, Init, Shared};
 use knee_link::{Delay, Link, Loss, Server};
-use std::any::Any;
 
 /// The parameters `given`, and the defaults of the others that are `declared`.
 ///
@@ -39,8 +39,12 @@ fn choice<'a>(
     Ok((found, params(found.params, &asked.params, &format!("link `{link}`"))?))
 }
 
-/// The server of a link: a model, a wire, a token bucket or a trace.
-fn build_server(asked: &ReverseSpec, spec: &LinkSpec, init: &mut Init) -> Result<Server, SpecError> {
+/// The server of a link: a model, a wire, a token bucket or a trace; and the extra propagation delay behind a model.
+fn build_server(
+    asked: &ReverseSpec,
+    spec: &LinkSpec,
+    init: &Init,
+) -> Result<(Server, Option<Box<dyn PathDelay>>), SpecError> {
     let (name, rate) = (init.name, init.rate);
     let (_, params) = choice(registry::models().iter().map(|model| &model.choice), &asked.model, name)?;
     if let Some(model) = registry::find(&asked.model.name)
@@ -54,13 +58,14 @@ fn build_server(asked: &ReverseSpec, spec: &LinkSpec, init: &mut Init) -> Result
         if spec.burst.is_some() || matches!(asked.capacity, Capacity::Trace(_)) {
             return Err(SpecError::Conflict { link: name.into(), key: "model", found: "it takes a rate alone".into() });
         }
-        return Ok(Server::Medium(make(&params, init)));
+        return Ok((Server::Medium(make(&params, init)), model.path.map(|path| path(&params, init))));
     }
-    Ok(match (&asked.capacity, spec.burst) {
+    let server = match (&asked.capacity, spec.burst) {
         (Capacity::Rate(_), None) => Server::wire(rate),
         (Capacity::Rate(_), Some(burst)) => Server::bucket(rate, Bytes(burst)),
         (Capacity::Trace(ms), _) => Server::trace(ms, spec.overhead),
-    })
+    };
+    Ok((server, None))
 }
 
 fn build_loss(link: &LinkSpec, rng: Rng) -> Result<Loss, SpecError> {
@@ -89,7 +94,7 @@ fn build_link(
     asked: &ReverseSpec,
     spec: &LinkSpec,
     seed: u64,
-    shared: &mut Option<Box<dyn Any>>,
+    shared: &Shared,
 ) -> Result<Direction, SpecError> {
     let rate = mean_rate(&asked.capacity).ok_or_else(|| SpecError::NoCapacity(name.clone()))?;
     let entry = knee_queue::find(&asked.queue)
@@ -99,9 +104,8 @@ fn build_link(
     let init =
         knee_queue::Init { limit: asked.limit.map(Into::into), overhead: spec.overhead, rate, rng: stream("queue") };
     let queue = (entry.make)(&params, &init);
-    let mut path = None;
-    let mut init = Init { rate, seed, name: &name, link: &spec.name, shared, path: &mut path };
-    let server = build_server(asked, spec, &mut init)?;
+    let init = Init { rate, seed, name: &name, link: &spec.name, shared };
+    let (server, path) = build_server(asked, spec, &init)?;
     let link = Link::new(queue, server, spec.overhead, Loss::none(stream("loss")));
     let jitter = stream("jitter");
     let mut direction = Direction::new(name, link, jitter);
@@ -116,8 +120,8 @@ fn build_link(
 /// If a link contradicts itself or names what does not exist.
 pub fn links(spec: &Spec) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecError> {
     let (mut all, mut reverse) = (Vec::new(), vec![None; spec.links.len()]);
-    let mut shared: Vec<Option<Box<dyn Any>>> = spec.links.iter().map(|_| None).collect();
-    for (link, shared) in spec.links.iter().zip(&mut shared) {
+    let shared: Vec<Shared> = spec.links.iter().map(|_| Shared::default()).collect();
+    for (link, shared) in spec.links.iter().zip(&shared) {
         let mut built = build_link(link.name.clone(), &link.forward(), link, spec.seed, shared)?;
         built.link.lose(build_loss(link, Rng::stream(spec.seed, &format!("loss/{}", link.name)))?);
         built.delay = Time::from_nanos(link.delay);
@@ -125,7 +129,7 @@ pub fn links(spec: &Spec) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecErro
         built.reorder = link.reorder;
         all.push(built);
     }
-    for ((link, index), shared) in spec.links.iter().zip(&mut reverse).zip(&mut shared) {
+    for ((link, index), shared) in spec.links.iter().zip(&mut reverse).zip(&shared) {
         let Some(back) = &link.reverse else { continue };
         *index = Some(index_u32(all.len()));
         all.push(build_link(format!("{} (reverse)", link.name), back, link, spec.seed, shared)?);

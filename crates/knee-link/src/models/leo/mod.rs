@@ -15,12 +15,17 @@
 //! packets at a time; M. Sauter, "Starlink, Part 3" and "Part 4", blog.wirelessmoves.com, August 2023: in 30 s CUBIC
 //! brings about 20 Mbit/s and BBR over 120, from which follows how many bursts the losses come in.
 
+mod bursts;
+mod orbit;
+
 use crate::entry::{Choice, Init, Model};
-use crate::medium::{Capacity, Frame, Medium, PathDelay, Port};
+use crate::medium::{Capacity, Frame, Medium, Port};
 use crate::wire::Wire;
+use bursts::Bursts;
 use knee_core::Conflict;
 use knee_core::convert::truncated;
-use knee_core::{Rate, Rng, Time, params};
+use knee_core::{Rate, Time, params};
+use orbit::Orbit;
 
 /// The registry entry.
 pub const ENTRY: Model = Model {
@@ -34,6 +39,7 @@ pub const ENTRY: Model = Model {
     check,
     // A wire between two reconfigurations.
     access: |_, _| Time::ZERO,
+    path: Some(|params, init| Box::new(Orbit::new(params, init))),
     make: Some(|params, init| Box::new(Satellite::new(params, init))),
 };
 
@@ -72,94 +78,6 @@ fn check(params: &knee_core::Params, _rate: Rate) -> Result<(), Conflict> {
     Err(Conflict { key: "outage", found, accepted: "expected less than period: nothing would ever be sent".into() })
 }
 
-/// Delay and capacity from one reconfiguration to the next.
-#[derive(Clone)]
-struct Orbit {
-    params: Params,
-    stream: (u64, String),
-    /// Number of the reconfigurations so far, the extra delay and the share since the last.
-    current: (u64, Time, f64),
-}
-
-impl Orbit {
-    /// The orbit of the link called `link`; `params` are those of [`ENTRY`].
-    fn new(params: &knee_core::Params, seed: u64, link: &str) -> Self {
-        let mut orbit =
-            Self { params: params.into(), stream: (seed, format!("leo/{link}")), current: (0, Time::ZERO, 1.0) };
-        orbit.go_to(0);
-        orbit
-    }
-
-    /// How many reconfigurations there were up to `now`, and when the last was.
-    fn epoch(&self, now: Time) -> (u64, Time) {
-        if now < self.params.first {
-            return (0, Time::ZERO);
-        }
-        let whole = (now - self.params.first).as_nanos() / self.params.period.as_nanos();
-        (whole + 1, self.params.first + self.params.period * whole)
-    }
-
-    #[cold]
-    fn go_to(&mut self, epoch: u64) {
-        let mut rng = Rng::stream(self.stream.0, &format!("{}/{epoch}", self.stream.1));
-        let delay = Time::from_nanos(rng.below(self.params.delay_spread.as_nanos() + 1));
-        self.current = (epoch, delay, self.params.capacity + (1.0 - self.params.capacity) * rng.unit());
-    }
-}
-
-impl PathDelay for Orbit {
-    fn delay(&mut self, now: Time) -> Time {
-        let (epoch, _) = self.epoch(now);
-        if epoch != self.current.0 {
-            self.go_to(epoch);
-        }
-        self.current.1
-    }
-}
-
-/// When packets are lost.
-struct Bursts {
-    params: Params,
-    /// Draws gaps and lengths, the same for both directions; and which packets are lost.
-    times: Rng,
-    fates: Rng,
-    /// The current burst or the next one.
-    from: Time,
-    until: Time,
-}
-
-impl Bursts {
-    fn new(params: &knee_core::Params, init: &Init) -> Self {
-        let times = Rng::stream(init.seed, &format!("leo/{}/bursts", init.link));
-        let fates = Rng::stream(init.seed, &format!("leo/{}/losses", init.name));
-        let mut bursts = Self { params: params.into(), times, fates, from: Time::ZERO, until: Time::ZERO };
-        bursts.draw();
-        bursts
-    }
-
-    /// Goes on to the next burst.
-    fn draw(&mut self) {
-        self.from = self.until.saturating_add(exponential(self.params.burst_gap, &mut self.times));
-        self.until = self.from.saturating_add(exponential(self.params.burst_length, &mut self.times));
-    }
-
-    /// Returns true if a packet that is sent now is lost.
-    fn loses(&mut self, now: Time) -> bool {
-        if self.params.burst_loss == 0.0 {
-            return false;
-        }
-        while self.until <= now {
-            self.draw();
-        }
-        self.from <= now && self.fates.chance(self.params.burst_loss)
-    }
-}
-
-/// An exponentially distributed time of this mean, at least a nanosecond.
-fn exponential(mean: Time, rng: &mut Rng) -> Time {
-    Time::from_nanos(truncated(-libm::log(1.0 - rng.unit()) * mean.as_nanos() as f64).max(1))
-}
-
 /// The sending end.
 pub struct Satellite {
     orbit: Orbit,
@@ -173,11 +91,9 @@ pub struct Satellite {
 }
 
 impl Satellite {
-    fn new(params: &knee_core::Params, init: &mut Init) -> Self {
-        let orbit = Orbit::new(params, init.seed, init.link);
-        *init.path = Some(Box::new(orbit.clone()));
+    fn new(params: &knee_core::Params, init: &Init) -> Self {
         let mut satellite = Self {
-            orbit,
+            orbit: Orbit::new(params, init),
             bursts: Bursts::new(params, init),
             rate: init.rate,
             wire: Wire::new(init.rate),
@@ -245,30 +161,6 @@ mod tests {
     use knee_core::Value;
 
     const MS: Time = Time::from_millis(1);
-
-    fn orbit(seed: u64) -> Orbit {
-        Orbit::new(&knee_core::Params::defaults(ENTRY.choice.params), seed, "sky")
-    }
-
-    #[test]
-    fn the_delay_changes_every_fifteen_seconds_and_not_in_between() {
-        let mut orbit = orbit(1);
-        let delays: Vec<Time> = (0..600).map(|i| orbit.delay(MS * 100 * i + MS)).collect();
-        let changes: Vec<usize> = (1..600).filter(|&i| delays[i] != delays[i - 1]).collect();
-        assert_eq!(changes, [120, 270, 420, 570], "at 12, 27, 42 and 57 s");
-        assert!(delays.iter().all(|delay| *delay <= MS * 20));
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "draws too often for Miri")]
-    fn steps_of_the_delay_are_a_third_of_the_spread_on_average() {
-        // The mean distance of two uniform numbers is 1/3. Huston's RTTs: 6.7 ms between successive RTTs on average,
-        // here 20 / 3 ms between one direction's reconfigurations.
-        let mut orbit = orbit(1);
-        let delays: Vec<f64> = (0..4000).map(|i| orbit.delay(Time::from_secs(15 * i + 13)).as_millis_f64()).collect();
-        let mean = delays.windows(2).map(|w| (w[1] - w[0]).abs()).sum::<f64>() / 3999.0;
-        assert!((mean - 20.0 / 3.0).abs() < 0.3, "{mean}");
-    }
 
     #[test]
     fn nothing_leaves_in_an_outage_and_capacity_stays_within_its_bounds() {

@@ -50,6 +50,7 @@ pub const ENTRY: Model = Model {
     },
     check,
     access,
+    path: None,
     make: Some(|params, init| Box::new(Wifi::new(params.into(), init))),
 };
 
@@ -108,7 +109,7 @@ const SERVICE_AND_TAIL: u64 = 22;
 const LADDER: [u64; 10] = [3, 6, 9, 12, 18, 24, 27, 30, 36, 40];
 
 /// Air that both directions of a link use.
-type SharedAir = Arc<Mutex<Air>>;
+pub(crate) type SharedAir = Arc<Mutex<Air>>;
 
 fn check(params: &knee_core::Params, rate: Rate) -> Result<(), Conflict> {
     let params = Params::from(params);
@@ -196,11 +197,10 @@ pub struct Wifi {
 }
 
 impl Wifi {
-    fn new(params: Params, init: &mut Init) -> Self {
+    fn new(params: Params, init: &Init) -> Self {
         let slot = params.slot;
         let answer = params.sifs + params.ack;
-        let known = init.shared.as_ref().and_then(|shared| shared.downcast_ref::<SharedAir>());
-        let air = known.cloned().unwrap_or_else(|| {
+        let air = init.shared.air.get_or_init(|| {
             let rules = Rules {
                 slot,
                 aifs: params.sifs + slot * params.aifsn,
@@ -211,10 +211,9 @@ impl Wifi {
             let rng = Rng::stream(init.seed, &format!("air/{}", init.link));
             Arc::new(Mutex::new(Air::new(rules, params.contenders, rng)))
         });
-        *init.shared = Some(Box::new(Arc::clone(&air)));
-        let station = lock(&air).join();
+        let station = lock(air).join();
         Self {
-            air,
+            air: Arc::clone(air),
             station,
             rng: Rng::stream(init.seed, &format!("wifi/{}", init.name)),
             phase: Phase::Idle,

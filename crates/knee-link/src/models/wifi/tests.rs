@@ -119,11 +119,11 @@ fn frames_that_fail_are_sent_again_in_order_and_dropped_after_their_retries() {
 #[test]
 #[cfg_attr(miri, ignore = "too long for Miri")]
 fn two_directions_share_the_air() {
-    let (mut shared, mut path) = (None, None);
-    let mut station = |name| {
+    let shared = Shared::default();
+    let station = |name| {
         let rate = Rate::from_mbps(300);
-        let mut init = Init { rate, seed: 1, name, link: "link", shared: &mut shared, path: &mut path };
-        Wifi::new(Params::default(), &mut init)
+        let init = Init { rate, seed: 1, name, link: "link", shared: &shared };
+        Wifi::new(Params::default(), &init)
     };
     let (one, two) = (station("there"), station("back"));
     assert!(Arc::ptr_eq(&one.air, &two.air) && (one.station, two.station) == (0, 1));
@@ -132,11 +132,11 @@ fn two_directions_share_the_air() {
 #[test]
 #[cfg_attr(miri, ignore = "too long for Miri")]
 fn the_phy_rate_walks_on_the_ladder_below_the_link_rate() {
-    let (mut shared, mut path) = (None, None);
+    let shared = Shared::default();
     let params = Params { mcs_steps: 2, mcs_hold: MS * 10, ..Params::default() };
     let rate = Rate::from_mbps(400);
-    let mut init = Init { rate, seed: 1, name: "a", link: "a", shared: &mut shared, path: &mut path };
-    let mut wifi = Wifi::new(params, &mut init);
+    let init = Init { rate, seed: 1, name: "a", link: "a", shared: &shared };
+    let mut wifi = Wifi::new(params, &init);
     let mut seen: Vec<u64> = (0..10_000).map(|i| wifi.phy_rate(MS * i) / 1_000_000).collect();
     seen.sort_unstable();
     seen.dedup();
