@@ -13,7 +13,7 @@ pub const ACK_SIZE: u16 = 52;
 /// A packet on its way through links and pipes: what these know of it, and a payload that only its ends look at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
-    /// In a queue: when it came there. On a wire: when its last bit leaves. In a pipe: when it comes out. At its end: now.
+    /// In a queue: when it arrived. On a wire: when its last bit leaves. In a pipe: when it comes out. At its end: now.
     pub at: Time,
     /// What it carries.
     pub payload: Payload,

@@ -49,8 +49,8 @@ pub(crate) struct Arrival<'a> {
     pub(crate) first: bool,
 }
 
-/// Arrivals at a link within a span of time. [`Arrivals::sort`] orders them by time, then by tie-break key, then by order
-/// of insertion.
+/// Arrivals at a link within a span of time. [`Arrivals::sort`] orders them by time, then by tie-break key, then by
+/// order of insertion.
 ///
 /// Times are first put into as many stretches as there are bursts, by counting; what is left to do within each is
 /// little.
@@ -76,8 +76,8 @@ impl Arrivals {
         self.sorted.clear();
     }
 
-    /// Adds a burst that arrives at its first packet's `at`, less than 2^32 ns after the beginning. Of what arrives at one
-    /// time, a lower `tie_break` goes first; `first`: before a packet that leaves the link then.
+    /// Adds a burst that arrives at its first packet's `at`, less than 2^32 ns after the beginning. Of arrivals at
+    /// one time, a lower `tie_break` goes first; `first`: before a packet that leaves the link then.
     #[inline]
     pub fn push(&mut self, burst: Burst, tie_break: u64, first: bool) {
         self.tie_breaks.push((Key::new(burst.first.at - self.from, first, self.bursts.len()), tie_break));

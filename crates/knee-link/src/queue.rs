@@ -55,7 +55,7 @@ pub struct Note {
     pub at: Time,
     /// The flow it is about, where there is one.
     pub flow: Option<u32>,
-    /// What it is.
+    /// Name of the event.
     pub event: &'static str,
     /// Its figure.
     pub value: f64,

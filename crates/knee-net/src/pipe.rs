@@ -107,8 +107,8 @@ mod tests {
     }
 
     proptest! {
-        /// Overtaking packets leave by time, ties in the order of entry; the others in the order of entry, not before their
-        /// time.
+        /// Overtaking packets leave by time, ties in the order of entry; the others in the order of entry, not before
+        /// their time.
         /// Whoever notes the times that pushes return knows when the next packet arrives.
         #[test]
         fn packets_come_in_their_order(entries in prop::collection::vec((0u64..20, any::<bool>()), 0..50)) {

@@ -1,7 +1,7 @@
 //! A software switch in user space: it stands between the network namespaces of senders and receivers, joined to each
 //! by a TUN device, and does to every packet what a scenario says.
 //!
-//! What it does is what the simulator does, by the same code (links, queue disciplines, pipes), on a clock that is the
+//! It does as the simulator does, by the same code (links, queue disciplines, pipes), on a clock that is the
 //! machine's: what is due is done as soon as the clock has reached it, at the time it was due. So a link keeps its rate
 //! exactly, and only the moment at which a packet goes out is late, by what [`late::Late`] counts.
 //!

@@ -15,7 +15,7 @@ pub struct FlowRecord {
     last: FlowCounts,
     watch: Option<Box<FlowWatch>>,
     completion: Option<Time>,
-    /// Whether its figures have ended, or can no longer begin.
+    /// True if its figures have ended, or can no longer begin.
     over: bool,
     /// Bytes received: when the window in which all flows run began, and, once it has ended, within it.
     common: u64,
@@ -101,7 +101,7 @@ impl Record {
         self.flows[i].start
     }
 
-    /// What is recorded of each flow.
+    /// Records of flows.
     pub fn flows(&mut self) -> &mut [FlowRecord] {
         &mut self.flows
     }
@@ -165,7 +165,7 @@ impl Record {
         }
     }
 
-    /// Whether it has begun and not ended.
+    /// Returns true if it has begun and not ended.
     pub const fn in_common(&self) -> bool {
         self.common.0.is_some() && self.common.1.is_none()
     }

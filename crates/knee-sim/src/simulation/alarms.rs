@@ -24,8 +24,8 @@ impl Alarms {
         }
     }
 
-    /// Returns true if the event of a timer that is due `now` counts: it does not if the timer was set to an earlier time
-    /// meanwhile. From now on the heap holds none.
+    /// Returns true if the event of a timer that is due `now` counts: it does not if the timer was set to an earlier
+    /// time meanwhile. From now on the heap holds none.
     pub(super) fn counts(&mut self, timer: EndTimer, now: Time) -> bool {
         let counts = self.0[timer as usize] == now;
         if counts {

@@ -127,7 +127,7 @@ impl Algorithm {
 }
 
 impl Settings {
-    /// Whether the algorithm of `flow` keeps its window in recovery too.
+    /// Returns true if the algorithm of `flow` keeps its window in recovery too.
     fn has_full_control(&self, flow: &Flow) -> bool {
         // Datagrams have no algorithm.
         self.algorithms.get(flow.algorithm as usize).is_some_and(|algorithm| algorithm.entry.needs.full_control)
