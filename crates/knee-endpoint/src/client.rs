@@ -3,7 +3,7 @@
 use crate::control::ControlPipe;
 use crate::error::{Failure, failed};
 use crate::poller::{Poller, monotonic_ns};
-use crate::record::Record;
+use crate::record::EndRecord;
 use crate::stream;
 use crate::task::Task;
 use crate::ticks::Ticks;
@@ -70,7 +70,7 @@ pub struct Sockets {
     wake: Option<Time>,
     flow: u32,
     received: u64,
-    record: Record,
+    record: EndRecord,
     failure: Option<Failure>,
     buffer: Vec<u8>,
 }
@@ -94,7 +94,7 @@ impl Sockets {
             wake: None,
             flow: task.flow,
             received: 0,
-            record: Record::default(),
+            record: EndRecord::default(),
             failure: None,
             buffer: vec![0; stream::CHUNK],
         })
@@ -245,7 +245,12 @@ impl Net for Sockets {
 ///
 /// # Errors
 /// Where a connection breaks or the kernel refuses something.
-pub fn run(mut net: Sockets, application: &mut dyn Application, task: &Task, start_ns: u64) -> Result<Record, Failure> {
+pub fn run(
+    mut net: Sockets,
+    application: &mut dyn Application,
+    task: &Task,
+    start_ns: u64,
+) -> Result<EndRecord, Failure> {
     net.poller.end_with_parent().map_err(failed("cannot wait for the parent"))?;
     let mut found = Vec::new();
     let mut ticks = Ticks::new(task);

@@ -4,7 +4,7 @@
 
 use crate::error::{Failure, failed};
 use crate::poller::{Poller, monotonic_ns};
-use crate::record::{Datagram, Record};
+use crate::record::{Datagram, EndRecord};
 use crate::task::Task;
 use knee_core::Time;
 use knee_core::convert::index_u16;
@@ -58,7 +58,7 @@ fn number(buffer: &[u8]) -> u32 {
 pub struct Sender {
     socket: UdpSocket,
     poller: Poller,
-    record: Record,
+    record: EndRecord,
     next: u32,
 }
 
@@ -73,7 +73,7 @@ impl Sender {
         poller
             .watch(&socket, EpollFlags::EPOLLIN | EpollFlags::EPOLLET, 0)
             .map_err(failed("cannot wait for a socket"))?;
-        Ok(Self { socket, poller, record: Record::default(), next: 0 })
+        Ok(Self { socket, poller, record: EndRecord::default(), next: 0 })
     }
 
     fn send(&mut self, at_ns: u64, bytes: u16) -> Result<(), Failure> {
@@ -106,7 +106,7 @@ impl Sender {
 ///
 /// # Errors
 /// Where the kernel refuses something.
-pub fn send(mut sender: Sender, source: &mut dyn Source, task: &Task, start_ns: u64) -> Result<Record, Failure> {
+pub fn send(mut sender: Sender, source: &mut dyn Source, task: &Task, start_ns: u64) -> Result<EndRecord, Failure> {
     sender.poller.end_with_parent().map_err(failed("cannot wait for the parent"))?;
     sender.socket.connect((task.address, task.port)).map_err(failed("there is no way to the other end"))?;
     let mut found = Vec::new();
@@ -134,7 +134,7 @@ pub struct Receiver {
     socket: UdpSocket,
     poller: Poller,
     echoes: bool,
-    record: Record,
+    record: EndRecord,
 }
 
 impl Receiver {
@@ -147,7 +147,7 @@ impl Receiver {
         let poller = Poller::new().map_err(failed("cannot wait for a socket"))?;
         poller.watch(&socket, EpollFlags::EPOLLIN, 0).map_err(failed("cannot wait for a socket"))?;
         let echoes = task.traffic.echoes();
-        Ok(Self { socket, poller, echoes, record: Record::default() })
+        Ok(Self { socket, poller, echoes, record: EndRecord::default() })
     }
 }
 
@@ -155,7 +155,7 @@ impl Receiver {
 ///
 /// # Errors
 /// Where the kernel refuses something.
-pub fn receive_all(mut receiver: Receiver, task: &Task, start_ns: u64) -> Result<Record, Failure> {
+pub fn receive_all(mut receiver: Receiver, task: &Task, start_ns: u64) -> Result<EndRecord, Failure> {
     receiver.poller.end_with_parent().map_err(failed("cannot wait for the parent"))?;
     let mut found = Vec::new();
     let mut buffer = [0; LARGEST];

@@ -10,7 +10,7 @@ use knee_endpoint::client::{self, Sockets};
 use knee_endpoint::datagrams::{self as endpoint, Receiver, Sender};
 use knee_endpoint::error::{Failure, failed};
 use knee_endpoint::poller;
-use knee_endpoint::record::Record;
+use knee_endpoint::record::EndRecord;
 use knee_endpoint::server::{self, Server};
 use knee_endpoint::task::{Role, Task};
 use knee_traffic::datagrams;
@@ -102,7 +102,7 @@ fn drop_to(user: u32) -> io::Result<()> {
     Ok(set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: none })?)
 }
 
-fn give(record: &Record) -> io::Result<()> {
+fn give(record: &EndRecord) -> io::Result<()> {
     let mut out = io::stdout().lock();
     record.write(&mut out)?;
     out.flush()

@@ -31,7 +31,7 @@ pub struct Progress {
 
 /// The record of an end.
 #[derive(Default)]
-pub struct Record {
+pub struct EndRecord {
     /// Completions of the application.
     pub completions: Vec<Completion>,
     /// Datagrams that were sent.
@@ -51,7 +51,7 @@ struct Head {
     progress: usize,
 }
 
-impl Record {
+impl EndRecord {
     /// Writes a line of JSON, which says how many rows of each kind follow, and the rows.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use crate::control::{Listener, Told};
 use crate::error::{Failure, failed};
 use crate::poller::{Poller, monotonic_ns};
-use crate::record::Record;
+use crate::record::EndRecord;
 use crate::stream;
 use crate::task::Task;
 use crate::ticks::Ticks;
@@ -44,7 +44,7 @@ pub struct Server {
     /// When which peer has an answer due.
     due: BTreeSet<(u64, u64)>,
     received: u64,
-    record: Record,
+    record: EndRecord,
     buffer: Vec<u8>,
 }
 
@@ -74,7 +74,7 @@ impl Server {
             accepted: 0,
             due: BTreeSet::new(),
             received: 0,
-            record: Record::default(),
+            record: EndRecord::default(),
             buffer: vec![0; stream::CHUNK],
         })
     }
@@ -166,7 +166,7 @@ impl Server {
 ///
 /// # Errors
 /// Where a connection breaks or the kernel refuses something.
-pub fn run(mut server: Server, task: &Task, start_ns: u64) -> Result<Record, Failure> {
+pub fn run(mut server: Server, task: &Task, start_ns: u64) -> Result<EndRecord, Failure> {
     server.poller.end_with_parent().map_err(failed("cannot wait for the parent"))?;
     let mut found = Vec::new();
     let mut ticks = Ticks::new(task);

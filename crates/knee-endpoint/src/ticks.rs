@@ -1,6 +1,6 @@
 //! Counts of what has arrived, at the ends of intervals and at marks.
 
-use crate::record::{Progress, Record};
+use crate::record::{EndRecord, Progress};
 use crate::task::Task;
 
 /// The times at which it is counted.
@@ -24,7 +24,7 @@ impl Ticks {
     }
 
     /// Counts for all times that have come.
-    pub fn count(&mut self, now: u64, bytes: u64, record: &mut Record) {
+    pub fn count(&mut self, now: u64, bytes: u64, record: &mut EndRecord) {
         while self.next() <= now {
             let at_ns = self.next();
             record.progress.push(Progress { at_ns, bytes });
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn each_tick_and_mark_is_counted_once_in_order_of_time() {
         let mut ticks = Ticks { interval: 10, tick: 10, marks: vec![25, 20, 15] };
-        let mut record = Record::default();
+        let mut record = EndRecord::default();
         ticks.count(9, 1, &mut record);
         ticks.count(21, 2, &mut record);
         ticks.count(30, 3, &mut record);

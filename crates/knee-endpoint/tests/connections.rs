@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test's helper is the test's")]
 
 use knee_core::{Rng, Time};
-use knee_endpoint::record::Record;
+use knee_endpoint::record::EndRecord;
 use knee_endpoint::task::Task;
 use knee_endpoint::{client, poller, server};
 use knee_traffic::{Application, Completion, Conn, Exchange, Net, TrafficSpec, What, application};
@@ -83,7 +83,7 @@ fn task(role: &str, control: &Path, port: u16, traffic: &Value) -> Task {
 }
 
 /// Runs `application` and the other end of its connections; gives what each has seen.
-fn run(name: &str, traffic: &Value, application: &mut dyn Application) -> (Record, Record) {
+fn run(name: &str, traffic: &Value, application: &mut dyn Application) -> (EndRecord, EndRecord) {
     let folder = std::env::temp_dir().join(format!("knee-endpoint-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let control = folder.join("control");

@@ -75,7 +75,7 @@ pub(crate) fn memory(packet: &Packet) -> u64 {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Flow {
+struct FqCodelFlow {
     fifo: Fifo,
     deficit: i64,
     codel: CodelState,
@@ -85,7 +85,7 @@ struct Flow {
     listed: bool,
 }
 
-/// Flows in line, linked through [`Flow::next`].
+/// Flows in line, linked through [`FqCodelFlow::next`].
 #[derive(Clone, Copy, Debug)]
 struct Line {
     first: u32,
@@ -96,7 +96,7 @@ impl Line {
     const EMPTY: Self = Self { first: NONE, last: NONE };
 
     #[inline]
-    fn append(&mut self, flows: &mut [Flow], i: u32) {
+    fn append(&mut self, flows: &mut [FqCodelFlow], i: u32) {
         flows[i as usize].next = NONE;
         if self.first == NONE {
             self.first = i;
@@ -107,7 +107,7 @@ impl Line {
     }
 
     #[inline]
-    fn pop(&mut self, flows: &[Flow]) {
+    fn pop(&mut self, flows: &[FqCodelFlow]) {
         self.first = flows[self.first as usize].next;
     }
 }
@@ -163,7 +163,7 @@ struct FqCodel {
     drop_batch: u64,
     hash: FlowHash,
     collisions: Collisions,
-    flows: Vec<Flow>,
+    flows: Vec<FqCodelFlow>,
     /// Bytes in each flow, apart from the rest: the search for the longest goes through all of them.
     bytes: Vec<u64>,
     store: Store,
@@ -176,7 +176,7 @@ impl FqCodel {
     fn new(params: &Params, init: &Init) -> Self {
         let n = index(params.flows);
         let overhead = u64::from(init.overhead);
-        let flow = Flow {
+        let flow = FqCodelFlow {
             fifo: Fifo::EMPTY,
             deficit: 0,
             codel: CodelState::NEW,

@@ -66,7 +66,7 @@ const DEFAULT_LIMIT: Limit = Limit::Packets(10 * 1024);
 const UPDATED_AT_ONCE: usize = 2048;
 
 #[derive(Clone, Copy, Debug)]
-struct Flow {
+struct FqPieFlow {
     fifo: Fifo,
     bytes: u64,
     deficit: i64,
@@ -84,7 +84,7 @@ struct FqPie {
     overhead: u64,
     hash: FlowHash,
     collisions: Collisions,
-    flows: Vec<Flow>,
+    flows: Vec<FqPieFlow>,
     /// Flows in line, by their index.
     new: VecDeque<u32>,
     /// See `new`.
@@ -106,7 +106,7 @@ impl FqPie {
         let (first, tick) = (in_ticks(params.pie.tupdate, params.pie.tick), params.pie.tick);
         let later = |rounds: usize| tick * u64::from(index_u32(rounds));
         let period = first + later(n.div_ceil(UPDATED_AT_ONCE) - 1);
-        let flow = |i: usize| Flow {
+        let flow = |i: usize| FqPieFlow {
             fifo: Fifo::EMPTY,
             bytes: 0,
             deficit: 0,
@@ -174,7 +174,7 @@ impl Queue for FqPie {
         let tuple = cx.tuple(&packet);
         let i = self.hash.bucket(tuple, index_u32(self.flows.len()));
         let size = self.wire_size(&packet);
-        let Flow { pie, updates, bytes, .. } = &mut self.flows[i as usize];
+        let FqPieFlow { pie, updates, bytes, .. } = &mut self.flows[i as usize];
         self.law.catch_up(pie, updates, *bytes, cx.now);
         let mut verdict = Verdict::Queued;
         if !self.bound.holds(self.backlog.packets + 1, self.backlog.bytes.0 + size) {
@@ -259,7 +259,7 @@ mod tests {
         FqPie::new(&params(&ENTRY, given), &init(&ENTRY, limit, 12))
     }
 
-    fn flow_of<'a>(q: &'a mut FqPie, flow: u32, cx: &Context) -> &'a mut Flow {
+    fn flow_of<'a>(q: &'a mut FqPie, flow: u32, cx: &Context) -> &'a mut FqPieFlow {
         let i = q.hash.bucket(cx.tuple(&packet(flow, 0, Time::ZERO)), index_u32(q.flows.len()));
         &mut q.flows[i as usize]
     }

@@ -8,7 +8,7 @@
 //! Windows are counted in packets inside and in bytes outside; a packet is a datagram of the current MTU.
 
 use crate::factory::Control as Factory;
-use crate::flight::{Burst, Counters, Flight};
+use crate::flight::{Counters, Flight, SentBurst};
 use crate::rtt::Sampler;
 use crate::watch::Watch;
 use knee_cc::{
@@ -35,7 +35,7 @@ const SPARE_RECORDS: usize = 256;
 struct Batch {
     packets: u32,
     /// The burst of the newest one.
-    newest: Option<Burst>,
+    newest: Option<SentBurst>,
     /// When that left, also where its burst is not known.
     sent: Time,
 }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 /// Packets delivered and lost when a burst left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Burst {
+pub struct SentBurst {
     /// When it left.
     pub sent: Time,
     /// Bytes of it of which neither an ACK nor a loss is known.
@@ -50,7 +50,7 @@ pub struct Counters {
 /// Bursts in flight in the order in which they left, and the state of rate sampling.
 #[derive(Clone, Debug)]
 pub struct Flight {
-    bursts: VecDeque<Burst>,
+    bursts: VecDeque<SentBurst>,
     delivered_at: Time,
     first_sent: Time,
 }
@@ -73,7 +73,7 @@ impl Flight {
         }
         let &Counters { delivered, delivered_ce, lost, in_flight, app_limited } = counters;
         let (delivered_at, first_sent) = (self.delivered_at, self.first_sent);
-        self.bursts.push_back(Burst {
+        self.bursts.push_back(SentBurst {
             sent,
             open: bytes,
             end,
@@ -88,7 +88,7 @@ impl Flight {
     }
 
     /// `bytes` of what was sent at `sent` have been acknowledged: its burst, where it is still known.
-    pub fn acknowledge(&mut self, sent: Time, bytes: u64) -> Option<Burst> {
+    pub fn acknowledge(&mut self, sent: Time, bytes: u64) -> Option<SentBurst> {
         // Mostly it is the oldest one.
         let mut i = match self.bursts.front() {
             Some(front) if front.sent == sent => 0,
@@ -133,7 +133,7 @@ impl Flight {
 
     /// The rate sample of an ACK at `now` whose newest packet was one of `burst`: the longer of the send and the ACK
     /// interval counts. There is none where that is shorter than the least RTT.
-    pub fn sample(&mut self, burst: &Burst, now: Time, min_rtt: Time, counters: &Counters) -> RateSample {
+    pub fn sample(&mut self, burst: &SentBurst, now: Time, min_rtt: Time, counters: &Counters) -> RateSample {
         self.first_sent = burst.sent;
         self.delivered_at = now;
         let sending = burst.sent.saturating_sub(burst.first_sent);

@@ -37,7 +37,7 @@ impl Stack for Quinn {
         let machine = endpoint
             .connect(instant(now), config, REMOTE, tls::NAME)
             .expect("the name and address of the other end are valid");
-        Box::new(End::new(endpoint, Some(machine)))
+        Box::new(QuinnEnd::new(endpoint, Some(machine)))
     }
 
     fn listen(&self, settings: &Settings) -> Box<dyn Connection> {
@@ -47,12 +47,12 @@ impl Stack for Quinn {
         let mut tokens = ValidationTokenConfig::default();
         tokens.sent(0);
         config.validation_token_config(tokens);
-        Box::new(End::new(Endpoint::new(endpoint_config(settings), Some(Arc::new(config)), true, None), None))
+        Box::new(QuinnEnd::new(Endpoint::new(endpoint_config(settings), Some(Arc::new(config)), true, None), None))
     }
 }
 
 /// One end of a connection.
-struct End {
+struct QuinnEnd {
     endpoint: Endpoint,
     machine: Option<(ConnectionHandle, Machine)>,
     stream: Option<StreamId>,
@@ -62,13 +62,13 @@ struct End {
     answers: Vec<BytesMut>,
 }
 
-impl End {
+impl QuinnEnd {
     fn new(endpoint: Endpoint, machine: Option<(ConnectionHandle, Machine)>) -> Self {
         Self { endpoint, machine, stream: None, scratch: Vec::with_capacity(2048), answers: Vec::new() }
     }
 }
 
-impl Connection for End {
+impl Connection for QuinnEnd {
     fn receive(&mut self, now: Time, datagram: Datagram) {
         let mut answer = Vec::new();
         let event = self.endpoint.handle(instant(now), REMOTE, None, datagram.ecn, datagram.bytes, &mut answer);

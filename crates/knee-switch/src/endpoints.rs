@@ -52,7 +52,7 @@ pub struct Effort {
 }
 
 /// One end of a connection and its socket.
-struct End {
+struct QuicEnd {
     socket: Socket,
     peer: Option<Peer>,
     /// Destination of its datagrams; a receiver learns it from the first that comes.
@@ -61,14 +61,14 @@ struct End {
     acts: bool,
 }
 
-impl End {
+impl QuicEnd {
     const fn new(socket: Socket, to: Option<SocketAddr>) -> Self {
         Self { socket, peer: None, to, acts: false }
     }
 }
 
 /// A QUIC flow.
-struct Flow {
+struct QuicFlow {
     stack: Arc<dyn Stack>,
     account: Arc<Account>,
     bytes: Option<u64>,
@@ -77,7 +77,7 @@ struct Flow {
     tls: bool,
     stop: Time,
     /// Sender and receiver.
-    ends: [End; 2],
+    ends: [QuicEnd; 2],
     /// When something happens by itself next.
     due: Time,
     stopped: bool,
@@ -99,7 +99,7 @@ pub enum SetupError {
 
 /// All QUIC flows of a run.
 pub struct Endpoints {
-    flows: Vec<Flow>,
+    flows: Vec<QuicFlow>,
     ready: OwnedFd,
     refused: u64,
 }
@@ -138,7 +138,7 @@ impl Endpoints {
         });
         let mut logs = logs.transpose().map_err(SetupError::Log)?.unwrap_or_default().into_iter();
         let ready = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
-        let (mut flows, mut accounts): (Vec<Flow>, Vec<_>) = (Vec::new(), Vec::new());
+        let (mut flows, mut accounts): (Vec<QuicFlow>, Vec<_>) = (Vec::new(), Vec::new());
         let [here, there] = sockets;
         for (i, (spec, sockets)) in config.spec.flows.iter().zip(here.0.into_iter().zip(there.0)).enumerate() {
             let log = logs.next().flatten();
@@ -153,7 +153,7 @@ impl Endpoints {
                 epoll::add(&ready, socket, data, epoll::EventFlags::IN).map_err(io::Error::from)?;
             }
             let to = SocketAddr::new(config.addresses[1 - source].into(), ends[1].port()?);
-            let flow = Flow::new(config, i, ends, to, log)?;
+            let flow = QuicFlow::new(config, i, ends, to, log)?;
             accounts.push(Some(flow.account.clone()));
             flows.push(flow);
         }
@@ -212,7 +212,7 @@ impl Endpoints {
     }
 }
 
-impl Flow {
+impl QuicFlow {
     fn new(config: &Config, i: usize, ends: [Socket; 2], to: SocketAddr, log: Option<Log>) -> Result<Self, SpecError> {
         let spec = &config.spec.flows[i];
         let watch = Arc::new(Watch::default());
@@ -228,7 +228,7 @@ impl Flow {
             seed,
             tls: spec.tls,
             stop: Time::from_nanos(spec.stop),
-            ends: [End::new(sender, Some(to)), End::new(receiver, None)],
+            ends: [QuicEnd::new(sender, Some(to)), QuicEnd::new(receiver, None)],
             due: start,
             stopped: false,
         })
@@ -250,7 +250,7 @@ impl Flow {
             (self.ends[0].peer, self.ends[1].peer) = (Some(sender), Some(receiver));
             self.ends[0].acts = true;
         }
-        for End { peer, acts, .. } in &mut self.ends {
+        for QuicEnd { peer, acts, .. } in &mut self.ends {
             if let Some(peer) = peer
                 && peer.deadline().is_some_and(|due| due <= now)
             {
@@ -267,7 +267,7 @@ impl Flow {
 
     /// Takes what waits in the socket of an end.
     fn receive(&mut self, end: usize, buffers: &mut Buffers, clock: Clock) {
-        let End { socket, peer, to, acts } = &mut self.ends[end];
+        let QuicEnd { socket, peer, to, acts } = &mut self.ends[end];
         *acts = true;
         socket.receive(buffers, |from, datagram| {
             to.get_or_insert(from);
@@ -281,7 +281,7 @@ impl Flow {
     fn transmit(&mut self, clock: Clock) -> u64 {
         let mut refused = 0;
         let mut more = false;
-        for End { socket, peer, to, acts } in self.ends.iter_mut().filter(|end| end.acts) {
+        for QuicEnd { socket, peer, to, acts } in self.ends.iter_mut().filter(|end| end.acts) {
             let (Some(peer), Some(to)) = (peer, *to) else { continue };
             *acts = false;
             let mut left = BURST;
@@ -296,7 +296,7 @@ impl Flow {
             }
         }
         let now = clock.now();
-        if let [End { peer: Some(sender), .. }, End { peer: Some(receiver), .. }] = &mut self.ends {
+        if let [QuicEnd { peer: Some(sender), .. }, QuicEnd { peer: Some(receiver), .. }] = &mut self.ends {
             let timers = [sender.deadline(), receiver.deadline()].into_iter().flatten().min();
             let stop = if self.stopped { Time::MAX } else { self.stop };
             self.due = if more { now } else { timers.unwrap_or(Time::MAX).min(stop) };

@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::device::Device;
 use crate::header;
 use crate::late::Late;
-use crate::network::Network;
+use crate::network::SwitchNetwork;
 use knee_core::convert::saturating_i64;
 use knee_core::{Packet, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -44,7 +44,12 @@ impl Ferry<'_> {
     ///
     /// # Errors
     /// Where a device is gone.
-    pub fn run(&mut self, network: &mut Network, sides: &mut [Device; 2], late: &mut Late) -> io::Result<(u64, Time)> {
+    pub fn run(
+        &mut self,
+        network: &mut SwitchNetwork,
+        sides: &mut [Device; 2],
+        late: &mut Late,
+    ) -> io::Result<(u64, Time)> {
         let Self { clock, mut end, .. } = *self;
         let (mut refused, mut slept, mut told) = (0, Time::ZERO, Time::ZERO);
         loop {
@@ -81,7 +86,7 @@ impl Ferry<'_> {
 }
 
 /// Writes what is due at devices.
-fn hand_out(network: &mut Network, sides: &[Device; 2], clock: Clock, late: &mut Late) -> io::Result<u64> {
+fn hand_out(network: &mut SwitchNetwork, sides: &[Device; 2], clock: Clock, late: &mut Late) -> io::Result<u64> {
     let mut refused = 0;
     // In the order in which they were due.
     let mut out = std::mem::take(&mut network.out);
@@ -100,7 +105,7 @@ fn hand_out(network: &mut Network, sides: &[Device; 2], clock: Clock, late: &mut
 }
 
 /// Reads a packet from a side; whether there was one.
-fn take_in(network: &mut Network, device: &mut Device, side: usize, clock: Clock) -> io::Result<bool> {
+fn take_in(network: &mut SwitchNetwork, device: &mut Device, side: usize, clock: Clock) -> io::Result<bool> {
     let Some(bytes) = device.read(network.store().free())? else { return Ok(false) };
     network.ingress(side, bytes, clock.now());
     Ok(true)

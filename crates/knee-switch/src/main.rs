@@ -12,7 +12,7 @@ use knee_switch::device::Device;
 use knee_switch::endpoints::{Effort, Endpoints, Sockets};
 use knee_switch::ferry::Ferry;
 use knee_switch::late::Late;
-use knee_switch::network::Network;
+use knee_switch::network::SwitchNetwork;
 use knee_switch::report::Outcome;
 use knee_switch::{clock, privileges};
 use std::error::Error;
@@ -58,7 +58,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let endpoints = idle.go(endpoints, from_start, end);
     let labels: Vec<String> = config.spec.flows.iter().map(|flow| flow.label.clone()).collect();
     let capture = file.map(|file| Capture::new(file, &labels, from_start.start_of_day())).transpose()?;
-    let mut network = Network::new(&config.spec, config.port, capture)?;
+    let mut network = SwitchNetwork::new(&config.spec, config.port, capture)?;
     network.watch(accounts);
     network.carry_program(config.program);
     // A line on standard input asks for an early end.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// A packet that is due at a device.
 #[derive(Clone, Copy, Debug)]
-pub struct Departure {
+pub struct DuePacket {
     /// The packet.
     pub packet: Packet,
     /// The side whose device gets it.
@@ -32,7 +32,7 @@ pub struct Departure {
 }
 
 /// State of a flow apart from its account.
-pub(crate) struct Flow {
+pub(crate) struct SwitchedFlow {
     /// The side that sends its data: 0 in the forward direction, 1 in the reverse one.
     source: usize,
     /// Size of its transfer.
@@ -55,7 +55,7 @@ pub(crate) struct Flow {
     pub(crate) account: Option<Arc<Account>>,
 }
 
-impl Flow {
+impl SwitchedFlow {
     /// Takes an RTT sample.
     pub(crate) fn book_rtt(&mut self, rtt: Time) {
         self.rtt.add(rtt);
@@ -67,14 +67,14 @@ impl Flow {
 
 /// State of flows, and the bytes of their packets.
 pub(crate) struct Accounts {
-    pub(crate) flows: Vec<Flow>,
+    pub(crate) flows: Vec<SwitchedFlow>,
     pub(crate) books: Vec<Book>,
     /// The bytes of the packets inside.
     pub(crate) store: Store,
 }
 
 /// Links, pipes and the accounts of flows.
-pub struct Network {
+pub struct SwitchNetwork {
     pub(crate) now: Time,
     /// Links, pipes and the paths of flows, as in the simulator.
     pub(crate) paths: Paths,
@@ -84,7 +84,7 @@ pub struct Network {
     /// Moves packets through it, and knows what happens at times known from the start.
     pub(crate) driver: Driver,
     /// Packets due at a device that are not written yet; the caller empties it.
-    pub out: Vec<Departure>,
+    pub out: Vec<DuePacket>,
     /// Packets that belong to no flow, which were dropped.
     pub strays: u64,
     capture: Option<Capture>,
@@ -93,14 +93,14 @@ pub struct Network {
     program: Option<usize>,
 }
 
-impl Network {
+impl SwitchNetwork {
     /// The network of a specification at rest. Flow n has `port` plus n at one end: a bulk flow at the receiver of its
     /// data, an application's where its server is.
     ///
     /// # Errors
     /// If the specification contradicts itself or names what does not exist.
     pub fn new(spec: &Spec, port: u16, capture: Option<Capture>) -> Result<Self, SpecError> {
-        let flow = |flow: &FlowSpec| Flow {
+        let flow = |flow: &FlowSpec| SwitchedFlow {
             source: usize::from(flow.reverse),
             bytes: flow.bytes,
             overhead: u64::from(spec.links[flow.path[0]].overhead),
@@ -221,7 +221,7 @@ impl Network {
     fn leave(&mut self, packet: Packet) {
         let source = self.accounts.flows[packet.flow as usize].source;
         let side = if packet.has(Packet::ACK) { source } else { 1 - source };
-        self.out.push(Departure { packet, side, due: self.now });
+        self.out.push(DuePacket { packet, side, due: self.now });
     }
 
     /// Books what links have dropped and their queues have noted as packets moved.
@@ -235,7 +235,7 @@ impl Network {
     }
 
     /// A departure has been written to its device at `at`.
-    pub fn on_written(&mut self, departure: &Departure, at: Time) {
+    pub fn on_written(&mut self, departure: &DuePacket, at: Time) {
         let packet = &departure.packet;
         let flow = packet.flow as usize;
         if let Some(capture) = self.capture.as_mut().filter(|_| packet.has(Packet::ACK)) {

@@ -5,7 +5,7 @@
 use crate::endpoints::Effort;
 use crate::header::Header;
 use crate::late::LateFigures;
-use crate::network::{Accounts, Network};
+use crate::network::{Accounts, SwitchNetwork};
 use knee_core::convert::index_u32;
 use knee_core::{Packet, Time};
 use knee_net::events::Event;
@@ -105,7 +105,7 @@ impl Counts for Accounts {
     }
 }
 
-impl Network {
+impl SwitchNetwork {
     /// Does what is due at a time known from the start, or at the end of an interval.
     pub(crate) fn on_agenda(&mut self, event: Event) {
         self.hear_endpoints();

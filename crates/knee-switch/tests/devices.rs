@@ -9,7 +9,7 @@ use knee_switch::config::Side;
 use knee_switch::device::Device;
 use knee_switch::ferry::Ferry;
 use knee_switch::late::Late;
-use knee_switch::network::Network;
+use knee_switch::network::SwitchNetwork;
 use knee_switch::privileges;
 use quinn_udp::{Transmit, UdpSocketState};
 use rustix::process::geteuid;
@@ -147,7 +147,7 @@ fn nothing_leaves_before_it_is_due() {
             "limit": {"packets": 1000}, "overhead": 0, "loss": 0.0, "delay": 0, "jitter": 0, "reorder": false}],
         "flows": [{"label": "flow 1", "cc": "reno", "rtt": 20_000_000, "start": 0, "stop": 1_500_000_000, "path": [0]}],
     }));
-    let mut network = Network::new(&spec.unwrap(), PORT, None).unwrap();
+    let mut network = SwitchNetwork::new(&spec.unwrap(), PORT, None).unwrap();
     let mut sides = [here.device(0), there.device(1)];
     let listener = TcpListener::bind((ADDRESSES[1], PORT)).unwrap();
     let contents: Vec<u8> = (0..BYTES).map(|i| (i / 3) as u8).collect();
@@ -205,7 +205,7 @@ fn the_loop_leaves_to_others_what_linux_would_take() {
             "limit": {"packets": 5}, "overhead": 0, "loss": 0.0, "delay": 0, "jitter": 0, "reorder": false}],
         "flows": [{"label": "flow 1", "cc": "reno", "rtt": 20_000_000, "start": 0, "stop": 500_000_000, "path": [0]}],
     }));
-    let mut network = Network::new(&spec.unwrap(), PORT, None).unwrap();
+    let mut network = SwitchNetwork::new(&spec.unwrap(), PORT, None).unwrap();
     let mut sides = [here.device(0), there.device(1)];
     let clock = Clock::new(Clock::new(0).now().as_nanos());
     let end = Time::from_millis(500);

@@ -8,7 +8,7 @@ use knee_switch::clock::Clock;
 use knee_switch::config::Config;
 use knee_switch::endpoints::{Effort, Endpoints, Sockets};
 use knee_switch::late::Late;
-use knee_switch::network::Network;
+use knee_switch::network::SwitchNetwork;
 use knee_switch::report::Outcome;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ fn config(flows: &[Value]) -> Config {
 fn run(config: &Config) -> (Effort, Value) {
     let sockets = [Sockets::open(config, 0).unwrap(), Sockets::open(config, 1).unwrap()];
     let (endpoints, accounts) = Endpoints::new(config, sockets).unwrap();
-    let mut network = Network::new(&config.spec, config.port, None).unwrap();
+    let mut network = SwitchNetwork::new(&config.spec, config.port, None).unwrap();
     network.watch(accounts);
     while network.next() == Time::ZERO {
         network.step();

@@ -5,7 +5,7 @@
 use knee_core::{Packet, Time};
 use knee_sim::Spec;
 use knee_switch::late::Late;
-use knee_switch::network::{Departure, Network};
+use knee_switch::network::{DuePacket, SwitchNetwork};
 use knee_switch::report::Outcome;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -42,13 +42,13 @@ fn segment(to_receiver: bool, seq: u32, ack: u32, payload: u16, ecn: u8) -> Vec<
     bytes
 }
 
-fn come(network: &mut Network, side: usize, bytes: &[u8], at: Time) {
+fn come(network: &mut SwitchNetwork, side: usize, bytes: &[u8], at: Time) {
     network.store().free()[..bytes.len()].copy_from_slice(bytes);
     network.ingress(side, bytes.len(), at);
 }
 
 /// All departures up to `until`, handed out on time.
-fn departures(network: &mut Network, until: Time) -> Vec<Departure> {
+fn departures(network: &mut SwitchNetwork, until: Time) -> Vec<DuePacket> {
     while network.next() <= until {
         network.step();
     }
@@ -59,14 +59,14 @@ fn departures(network: &mut Network, until: Time) -> Vec<Departure> {
     out
 }
 
-fn outcome(network: Network, end: Time) -> Value {
+fn outcome(network: SwitchNetwork, end: Time) -> Value {
     let outcome = Outcome { late: Late::default().figures(), refused: 0, processor_s: 0.0, priority: "ordinary" };
     serde_json::to_value(network.finish(end, outcome, None).0).unwrap()
 }
 
 #[test]
 fn packets_leave_one_serialisation_after_the_other() {
-    let mut network = Network::new(&spec(|_| ()), PORT, None).unwrap();
+    let mut network = SwitchNetwork::new(&spec(|_| ()), PORT, None).unwrap();
     for i in 0..4 {
         come(&mut network, SEND, &segment(true, 1 + i * 1460, 1, 1460, 0), Time::ZERO);
     }
@@ -79,7 +79,7 @@ fn packets_leave_one_serialisation_after_the_other() {
 
 #[test]
 fn the_base_rtt_lies_on_the_way_of_the_acks() {
-    let mut network = Network::new(&spec(|_| ()), PORT, None).unwrap();
+    let mut network = SwitchNetwork::new(&spec(|_| ()), PORT, None).unwrap();
     come(&mut network, RECEIVE, &segment(false, 1, 1461, 0, 0), Time::from_millis(3));
     let out = departures(&mut network, Time::from_millis(100));
     assert_eq!(out.len(), 1);
@@ -88,7 +88,7 @@ fn the_base_rtt_lies_on_the_way_of_the_acks() {
 
 #[test]
 fn a_full_queue_drops_and_the_figures_say_so() {
-    let mut network = Network::new(&spec(|_| ()), PORT, None).unwrap();
+    let mut network = SwitchNetwork::new(&spec(|_| ()), PORT, None).unwrap();
     for i in 0..10 {
         come(&mut network, SEND, &segment(true, 1 + i * 1460, 1, 1460, 0), Time::ZERO);
     }
@@ -106,7 +106,7 @@ fn a_change_of_rate_holds_from_its_time_on() {
     let change = |told: &mut Value| {
         told["changes"] = json!([{"at": 50_000_000, "what": {"rate": {"link": 0, "rate": 10_000_000}}}]);
     };
-    let mut network = Network::new(&spec(change), PORT, None).unwrap();
+    let mut network = SwitchNetwork::new(&spec(change), PORT, None).unwrap();
     come(&mut network, SEND, &segment(true, 1, 1, 1460, 0), Time::ZERO);
     come(&mut network, SEND, &segment(true, 1461, 1, 1460, 0), Time::from_millis(60));
     let due: Vec<u64> =
@@ -116,7 +116,7 @@ fn a_change_of_rate_holds_from_its_time_on() {
 
 #[test]
 fn what_belongs_to_no_flow_is_dropped() {
-    let mut network = Network::new(&spec(|_| ()), PORT, None).unwrap();
+    let mut network = SwitchNetwork::new(&spec(|_| ()), PORT, None).unwrap();
     let mut other = segment(true, 1, 1, 100, 0);
     other[22..24].copy_from_slice(&(PORT + 1).to_be_bytes());
     come(&mut network, SEND, &other, Time::ZERO);
@@ -136,7 +136,7 @@ fn a_marking_queue_marks_what_is_capable() {
         told["links"][0]["queue_params"] = json!({"ce_threshold": {"time": 1000}});
         told["links"][0]["limit"] = json!({"packets": 100});
     };
-    let Ok(mut network) = Network::new(&spec(codel), PORT, None) else { panic!("codel has no ce_threshold") };
+    let Ok(mut network) = SwitchNetwork::new(&spec(codel), PORT, None) else { panic!("codel has no ce_threshold") };
     for i in 0..6u32 {
         come(&mut network, SEND, &segment(true, 1 + i * 1460, 1, 1460, 2 * (i % 2) as u8), Time::ZERO);
     }
@@ -161,7 +161,7 @@ proptest! {
             told["links"][0]["jitter"] = json!(jitter);
             told["links"][0]["reorder"] = json!(jitter > 0);
         });
-        let mut network = Network::new(&told, PORT, None).unwrap();
+        let mut network = SwitchNetwork::new(&told, PORT, None).unwrap();
         let (mut at, mut seq, mut out) = (Time::ZERO, 1u32, 0);
         let count = packets.len();
         for (gap, data, payload, ecn) in packets {
@@ -194,7 +194,7 @@ fn datagrams_are_those_of_quic_flows_alone() {
     };
     for (transport, leaves, strays) in [("quic", 2, 1), ("tcp", 1, 2)] {
         let spec = spec(|told| told["flows"][0]["transport"] = json!(transport));
-        let mut network = Network::new(&spec, PORT, None).unwrap();
+        let mut network = SwitchNetwork::new(&spec, PORT, None).unwrap();
         come(&mut network, SEND, &datagram(PORT, 40_000), Time::ZERO);
         come(&mut network, RECEIVE, &datagram(40_000, PORT), Time::ZERO);
         come(&mut network, SEND, &segment(true, 1, 1, 1460, 0), Time::ZERO);

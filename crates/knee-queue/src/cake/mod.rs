@@ -118,7 +118,7 @@ enum Set {
 
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Flow {
+struct CakeFlow {
     fifo: Fifo,
     deficit: i64,
     cobalt: State,
@@ -128,7 +128,7 @@ struct Flow {
 }
 
 // One line of the cache.
-const _: () = assert!(size_of::<Flow>() == 64);
+const _: () = assert!(size_of::<CakeFlow>() == 64);
 
 /// Which hosts get equal shares, and how flows stand for hosts.
 #[derive(Clone, Copy, Debug)]
@@ -152,7 +152,7 @@ struct Cake {
     time_next: Time,
     hash: FlowHash,
     collisions: Collisions,
-    flows: Vec<Flow>,
+    flows: Vec<CakeFlow>,
     /// Where each queue is; apart, as a search goes through eight.
     sets: Vec<Set>,
     /// Hash of the flow that each queue is reserved for.
@@ -223,8 +223,14 @@ impl Cake {
             (given, _) => given,
         };
         let unlimited = init.limit.is_none() && params.memlimit.0 == 0;
-        let flow =
-            Flow { fifo: Fifo::EMPTY, deficit: 0, cobalt: State::NEW, source: 0, destination: 0, tuple: Tuple::NONE };
+        let flow = CakeFlow {
+            fifo: Fifo::EMPTY,
+            deficit: 0,
+            cobalt: State::NEW,
+            source: 0,
+            destination: 0,
+            tuple: Tuple::NONE,
+        };
         Self {
             cobalt: cobalt_settings(params.target, params.interval, bandwidth, frame),
             quantum: bandwidth.map_or(QUANTUM.1, |rate| (rate.as_bytes_per_sec() >> 12).clamp(QUANTUM.0, QUANTUM.1)),
