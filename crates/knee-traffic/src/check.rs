@@ -100,8 +100,8 @@ impl Rates {
         let (Some(least), Some(greatest)) = (self.0.first(), self.0.last()) else {
             return Err("the list of bitrates is empty".into());
         };
-        if let Some(pair) = self.0.windows(2).find(|pair| pair[0] >= pair[1]) {
-            return Err(format!("bitrates must ascend: {} bit/s come after {} bit/s", pair[1], pair[0]));
+        if let Some(&[below, above, ..]) = self.0.windows(2).find(|pair| pair[0] >= pair[1]) {
+            return Err(format!("bitrates must ascend: {above} bit/s come after {below} bit/s"));
         }
         within("the least bitrate", *least, "bit/s", 1, MAX_RATE)?;
         within("the greatest bitrate", *greatest, "bit/s", 1, MAX_RATE)

@@ -96,6 +96,9 @@ pub fn traffic(entry: &Entry, picks: &[Pick]) -> Json {
 }
 
 /// The specification in `json`.
+///
+/// # Panics
+/// If it has no `kind`.
 pub fn parse(json: &Json) -> TrafficSpec {
     serde_json::from_value(json.clone()).expect("a specification has a kind")
 }

@@ -259,14 +259,14 @@ fn rows_have_what_happened_within_their_interval() {
     record.add_rtts(1, &rtts);
     assert!(record.end_interval(ms(0)).is_none());
     let interval = record.end_interval(ms(500)).expect("it has a length");
-    let row = record.row(1, interval, &flow_counts(ms(500), 1));
+    let row = record.flows()[1].row(1, interval, &flow_counts(ms(500), 1), &Spread::EMPTY);
     assert_eq!((row.t_s, row.flow), (0.5, 1));
     // 1.25, 2 and 3 MB in half a second.
     assert_eq!((row.goodput_mbps, row.throughput_mbps, row.sending_rate_mbps), (20.0, 32.0, 48.0));
     assert_eq!((row.rtt_mean_ms, row.rtt_min_ms, row.rtt_max_ms), (25.0, 20.0, 30.0));
     assert_eq!((row.lost_packets, row.retransmitted_packets), (5, 3));
     let interval = record.end_interval(ms(1500)).expect("it has a length");
-    let row = record.row(1, interval, &flow_counts(ms(1500), 3));
+    let row = record.flows()[1].row(1, interval, &flow_counts(ms(1500), 3), &Spread::EMPTY);
     assert_eq!((row.t_s, row.goodput_mbps, row.lost_packets), (1.5, 20.0, 10));
     assert!(row.rtt_mean_ms.is_nan());
     assert!(record.end_interval(ms(1500)).is_none());

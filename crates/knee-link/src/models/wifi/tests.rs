@@ -1,6 +1,7 @@
 //! Laws of Wi-Fi, and the published figures that it is validated against.
 
 use super::*;
+use crate::entry::Shared;
 use crate::models::testing::{Bench, make};
 use knee_core::Value;
 
