@@ -12,7 +12,7 @@
  * A packet comes and the flow's buffer is full (Algorithm 1):
  *
  *   idle in this interval, not enlarged in it, not the first
- *	buffer += sent / active * idle (to buffer * max_increase at most); take it
+ *	buffer += sent / active * idle (to buffer max_increase at most); take it
  *   first interval, or enlarged in it
  *	new interval, new GI; drop it
  *   now >= end of the GI
@@ -43,7 +43,10 @@ static inline u64 knee_cocoa_times(u32 factor, u64 time)
 	return knee_mul_shift(time, factor, 16);
 }
 
-/* factor * packets, rounded down. packets <= 2^30, so that the product has 62 bits. */
+/*
+ * factor * packets, rounded down. packets <= 2^30, so that the product has 62
+ * bits.
+ */
 static inline u32 knee_cocoa_packets(u32 factor, u32 packets)
 {
 	return knee_min((u64)packets * factor >> 16, KNEE_COCOA_MAX_BUFFER);
@@ -54,7 +57,8 @@ static inline u32 knee_cocoa_missed(u64 sent, u64 active, u64 idle)
 {
 	if (!active)
 		return sent ? KNEE_COCOA_MAX_BUFFER : 0;
-	return knee_min(knee_mul_div(sent, idle, active), KNEE_COCOA_MAX_BUFFER);
+	return knee_min(knee_mul_div(sent, idle, active),
+			KNEE_COCOA_MAX_BUFFER);
 }
 
 /* What is set. */
@@ -76,9 +80,9 @@ struct knee_cocoa_learned {
 /* What is kept per flow. */
 struct knee_cocoa {
 	u32 buffer;		/* packets it may hold, at least 1 */
-	u32 least;		/* least left queued as a packet went; KNEE_COCOA_NONE */
+	u32 least;		/* least left as one went; KNEE_COCOA_NONE */
 	u64 sent;		/* packets that left in this interval */
-	u64 idle_since;		/* since when nothing is queued; 0: something is */
+	u64 idle_since;		/* since nothing is queued; 0: something is */
 	u64 idle;		/* time with nothing queued in this interval */
 	u64 start;		/* of the interval */
 	u64 longest;		/* LI of this GI so far */
@@ -92,7 +96,7 @@ struct knee_cocoa {
 enum knee_cocoa_branch {
 	KNEE_COCOA_ENLARGE,	/* take the packet */
 	KNEE_COCOA_RESTART,	/* drop it; a GI began */
-	KNEE_COCOA_REDUCE,	/* drop it, and all beyond the buffer; a GI began */
+	KNEE_COCOA_REDUCE,	/* drop it and what is too much; a GI began */
 	KNEE_COCOA_LOSS,	/* drop it */
 };
 
@@ -101,7 +105,7 @@ static inline u32 knee_cocoa_initial(const struct knee_cocoa_params *p,
 				     const struct knee_cocoa_learned *learned)
 {
 	if (p->learn_initial && learned->buffer)
-		return knee_max((learned->buffer + KNEE_COCOA_ONE / 2) >> 16, 1);
+		return knee_max((learned->buffer + (1 << 15)) >> 16, 1);
 	return p->initial_buffer;
 }
 
@@ -120,7 +124,10 @@ static inline void knee_cocoa_init(struct knee_cocoa *c, u32 buffer, u64 now)
 	c->enlarged = false;
 }
 
-/* Ends the interval and begins the next; the last of equally long ones is the longest. */
+/*
+ * Ends the interval and begins the next; the last of equally long ones is the
+ * longest.
+ */
 static inline void knee_cocoa_end_interval(struct knee_cocoa *c, u64 now)
 {
 	u64 length = now - c->start;
@@ -136,18 +143,25 @@ static inline void knee_cocoa_end_interval(struct knee_cocoa *c, u64 now)
 }
 
 /* Length of the GI that follows one with the LI `longest` (2.1 and 2.3). */
-static inline u64 knee_cocoa_guard(const struct knee_cocoa_params *p, u64 longest, u64 sojourn)
+static inline u64 knee_cocoa_guard(const struct knee_cocoa_params *p,
+				   u64 longest, u64 sojourn)
 {
 	u64 most = p->max_guard;
 
 	if (p->max_guard_rtts)
-		most = knee_cocoa_times(p->max_guard_rtts, p->base_rtt + sojourn);
+		most = knee_cocoa_times(p->max_guard_rtts,
+					p->base_rtt + sojourn);
 	return knee_min(knee_cocoa_times(p->multiplier, longest), most);
 }
 
-/* Begins a GI. What is learned moves by an eighth towards the flow's buffer (6). */
-static inline void knee_cocoa_start_guard(struct knee_cocoa *c, const struct knee_cocoa_params *p,
-					  struct knee_cocoa_learned *learned, u64 now)
+/*
+ * Begins a GI. What is learned moves by an eighth towards the flow's buffer
+ * (6).
+ */
+static inline void knee_cocoa_start_guard(struct knee_cocoa *c,
+					  const struct knee_cocoa_params *p,
+					  struct knee_cocoa_learned *learned,
+					  u64 now)
 {
 	u64 buffer = (u64)c->buffer << 16;
 
@@ -163,12 +177,15 @@ static inline void knee_cocoa_start_guard(struct knee_cocoa *c, const struct kne
 }
 
 /* A packet comes and the buffer is full: Algorithm 1. */
-static inline enum knee_cocoa_branch knee_cocoa_on_full(struct knee_cocoa *c,
-							const struct knee_cocoa_params *p,
-							struct knee_cocoa_learned *learned, u64 now)
+static inline enum knee_cocoa_branch
+knee_cocoa_on_full(struct knee_cocoa *c, const struct knee_cocoa_params *p,
+		   struct knee_cocoa_learned *learned, u64 now)
 {
 	if (!c->guard_end || c->enlarged) {
-		/* What was measured before an enlargement belongs to another buffer. */
+		/*
+		 * What was measured before an enlargement belongs to another
+		 * buffer.
+		 */
 		if (c->enlarged)
 			c->longest = 0;
 		knee_cocoa_end_interval(c, now);
@@ -181,8 +198,9 @@ static inline enum knee_cocoa_branch knee_cocoa_on_full(struct knee_cocoa *c,
 		u32 most = knee_cocoa_packets(p->max_increase, c->buffer);
 
 		c->enlarged = true;
-		c->buffer += knee_min(knee_cocoa_missed(c->sent, active, c->idle),
-				      knee_sub(most, c->buffer));
+		c->buffer += knee_min(knee_sub(most, c->buffer),
+				      knee_cocoa_missed(c->sent, active,
+							c->idle));
 		return KNEE_COCOA_ENLARGE;
 	}
 	knee_cocoa_end_interval(c, now);
@@ -203,7 +221,8 @@ static inline void knee_cocoa_on_arrival(struct knee_cocoa *c, u64 now)
 }
 
 /* A packet leaves and `held` stay. */
-static inline void knee_cocoa_on_departure(struct knee_cocoa *c, u32 held, u64 now, u64 sojourn)
+static inline void knee_cocoa_on_departure(struct knee_cocoa *c, u32 held,
+					   u64 now, u64 sojourn)
 {
 	c->sent++;
 	if (held < c->least)

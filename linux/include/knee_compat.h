@@ -44,24 +44,27 @@ static inline void knee_set_single(struct sk_buff *segment)
  */
 static inline u64 knee_idle_us(const struct tcp_sock *tp)
 {
-	return tp->tcp_mstamp >= tp->delivered_mstamp + 1000 ? tp->tcp_mstamp - tp->delivered_mstamp : 0;
+	if (tp->tcp_mstamp < tp->delivered_mstamp + 1000)
+		return 0;
+	return tp->tcp_mstamp - tp->delivered_mstamp;
 }
 
 /*
  * A module parameter: an unsigned number within a range, in a field of
  * `params`. What is outside is refused.
  */
-#define KNEE_PARAM(params, name, min, max, description)				\
-	static int knee_set_##name(const char *text, const struct kernel_param *kp)	\
-	{										\
-		return param_set_uint_minmax(text, kp, min, max);			\
-	}										\
-	static const struct kernel_param_ops knee_ops_##name = {			\
-		.set = knee_set_##name,							\
-		.get = param_get_uint,							\
-	};										\
-	module_param_cb(name, &knee_ops_##name, &(params).name, 0644);		\
-	__MODULE_PARM_TYPE(name, "uint");						\
+#define KNEE_PARAM(params, name, min, max, description) \
+	static int knee_set_##name(const char *text, \
+				   const struct kernel_param *kp) \
+	{ \
+		return param_set_uint_minmax(text, kp, min, max); \
+	} \
+	static const struct kernel_param_ops knee_ops_##name = { \
+		.set = knee_set_##name, \
+		.get = param_get_uint, \
+	}; \
+	module_param_cb(name, &knee_ops_##name, &(params).name, 0644); \
+	__MODULE_PARM_TYPE(name, "uint"); \
 	MODULE_PARM_DESC(name, description " (" #min " to " #max ")")
 
 #endif

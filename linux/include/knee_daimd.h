@@ -5,19 +5,21 @@
  * D. Leith, R. Shorten, G. McCullagh, J. Heffner, L. Dunn, F. Baker,
  * "Delay-based AIMD congestion control", PFLDnet 2007 (its numbers below):
  *
- *   increase where tau <= raised: cwnd += 2 (1 - beta) alpha(D) / cwnd	(line 19)
- *   alpha(D) = 1 + 10 (D - 1) + 0.5 (D - 1)^2, D > 1 s since the backoff	(2)
- *   backoff where tau >= tau0 and D > Delta0: cwnd = beta cwnd		(line 22)
+ *   increase where tau <= raised:
+ *     cwnd += 2 (1 - beta) alpha(D) / cwnd			(line 19)
+ *   alpha(D) = 1 + 10 (D - 1) + 0.5 (D - 1)^2, D > 1 s since the
+ *     backoff							(2)
+ *   backoff where tau >= tau0 and D > Delta0: cwnd = beta cwnd	(line 22)
  *   beta = min(delta RTT_min / RTT, beta_max)			   (3), (4)
  *   raised = (1 - gamma) tau0 + gamma (RTT_max - RTT_min)		(5)
  *   max_ssthresh = cwnd raised / (4 (RTT_max - RTT_min))		(7)
  *
- * with tau = sRTT - RTT_min. Units: RTTs and delays in ns, points in time in us,
- * windows in packets, ratios in millionths.
+ * with tau = sRTT - RTT_min. Units: RTTs and delays in ns, points in time in
+ * us, windows in packets, ratios in millionths.
  *
- * Where the paper's text and Algorithm 1 disagree, or are silent, this does what
- * knee's simulator does, and says there why (crates/knee-cc/src/daimd.rs). Here
- * alone: RTTs count for at most 34 s, the time since a backoff for at most
+ * Where the paper's text and Algorithm 1 disagree, or are silent, this does
+ * what knee's simulator does, and says there why (crates/knee-cc/src/daimd.rs).
+ * Here alone: RTTs count for at most 34 s, the time since a backoff for at most
  * 2147 s, and thresholds and rates are worked out once per millisecond.
  */
 #ifndef KNEE_DAIMD_H
@@ -45,7 +47,10 @@ enum knee_daimd_slow_start {
 	KNEE_DAIMD_OFF,		/* as for Fig. 8 */
 };
 
-/* time * ratio in millionths, rounded down: exact below 2^42 ns, as ratio < 2^32. */
+/*
+ * time * ratio in millionths, rounded down: exact below 2^42 ns, as ratio <
+ * 2^32.
+ */
 static inline u64 knee_daimd_scaled(u64 time, u32 ratio)
 {
 	u64 whole = knee_div(time, KNEE_DAIMD_ONE);
@@ -61,15 +66,16 @@ static inline u64 knee_daimd_scaled(u64 time, u32 ratio)
  */
 static inline u64 knee_daimd_alpha(u32 increase, u64 since, u32 cwnd)
 {
-	u64 beyond = knee_min(knee_sub(since, KNEE_DAIMD_ONE), (1ull << 31) - 1);
+	u64 beyond = knee_min(knee_sub(since, KNEE_DAIMD_ONE),
+			      (1ull << 31) - 1);
+	u32 per = increase == KNEE_DAIMD_HTCP ? 2 : 4;
 
 	if (increase == KNEE_DAIMD_RENO)
 		return KNEE_DAIMD_ONE;
 	if (increase == KNEE_DAIMD_SCALABLE)
 		return (u64)cwnd * (KNEE_DAIMD_ONE / 100);
 	return KNEE_DAIMD_ONE + 10 * beyond +
-	       knee_div(beyond * beyond, increase == KNEE_DAIMD_HTCP ? 2 * KNEE_DAIMD_ONE :
-								       4 * KNEE_DAIMD_ONE);
+	       knee_div(beyond * beyond, per * KNEE_DAIMD_ONE);
 }
 
 /* Eqs. 3 and 4 with line 5's cap. RTTs <= KNEE_DAIMD_MAX_RTT: below 2^55. */
@@ -83,7 +89,8 @@ static inline u32 knee_daimd_beta(u32 delta, u64 rtt_min, u64 rtt, u32 max)
 /* Eq. 5; gamma <= 10^6. */
 static inline u64 knee_daimd_threshold(u64 base, u32 gamma, u64 occupancy)
 {
-	return knee_daimd_scaled(base, KNEE_DAIMD_ONE - gamma) + knee_daimd_scaled(occupancy, gamma);
+	return knee_daimd_scaled(base, KNEE_DAIMD_ONE - gamma) +
+	       knee_daimd_scaled(occupancy, gamma);
 }
 
 /* Line 3: RTT_max decays by a RTT per window, this much per ACK. */
@@ -102,7 +109,8 @@ static inline u32 knee_daimd_max_ssthresh(u32 cwnd, u64 tau0, u64 occupancy)
 
 	if (!occupancy)
 		return KNEE_U32_MAX;
-	limit = knee_div(knee_min(cwnd, KNEE_DAIMD_MAX_CWND) * tau0, 4 * occupancy);
+	limit = knee_div(knee_min(cwnd, KNEE_DAIMD_MAX_CWND) * tau0,
+			 4 * occupancy);
 	return knee_min(knee_max(limit, 1), KNEE_U32_MAX);
 }
 
@@ -120,8 +128,9 @@ static inline u64 knee_daimd_gain(u64 rate, u32 cwnd)
 
 /* See the parameters of tcp_daimd.c; those of time in us. */
 struct knee_daimd_params {
-	u32 tau0, w0, increase, scale_increase, adaptive_backoff, delta, beta_max, beta,
-	    loss_backoff, gamma, backoff_threshold, decay, hold, delta0_mode, delta0_factor, delta0, slow_start,
+	u32 tau0, w0, increase, scale_increase, adaptive_backoff, delta,
+	    beta_max, beta, loss_backoff, gamma, backoff_threshold, decay,
+	    hold, delta0_mode, delta0_factor, delta0, slow_start,
 	    fixed_backoffs, rtt_min_initial;
 };
 
@@ -157,15 +166,15 @@ struct knee_daimd_params {
 struct knee_daimd {
 	u64 rtt_min;		/* KNEE_U64_MAX: no sample yet, none set */
 	u64 rtt_max;		/* decays */
-	u64 srtt;		/* of packets sent since the last backoff; 0: none yet */
-	u64 last_backoff;	/* or when the connection began; later by idle times since */
-	u64 credit;		/* increase not yet given, 2^-16 millionths of a packet */
+	u64 srtt;		/* of packets since the backoff; 0: none yet */
+	u64 last_backoff;	/* or the begin; later by idle times since */
+	u64 credit;		/* increase not yet given, 2^-16 millionths */
 	u64 decay;		/* of RTT_max per ACK */
-	u64 raised;		/* threshold up to which the window grows (Eq. 5) */
+	u64 raised;		/* up to this tau the window grows (Eq. 5) */
 	u64 delta0;		/* least time between delay backoffs */
-	u64 gain;		/* per packet acknowledged, 2^-16 millionths of a packet */
-	u32 refreshed;		/* when the last four were worked out; the lower bits */
-	u32 until;		/* settling: no RTT counts up to this sequence number */
+	u64 gain;		/* per packet acknowledged, 2^-16 millionths */
+	u32 refreshed;		/* when the last four were set; lower bits */
+	u32 until;		/* settling: no RTT counts up to this number */
 	u32 max_ssthresh;	/* window above which slow start is limited */
 	u32 backoffs:30;	/* reductions so far */
 	u32 resumed:1;		/* there was idle time */
@@ -189,31 +198,41 @@ static inline u64 knee_daimd_occupancy(const struct knee_daimd *d)
 }
 
 /* The raised threshold as of now, ns. */
-static inline u64 knee_daimd_raised(const struct knee_daimd *d, const struct knee_daimd_params *p)
+static inline u64 knee_daimd_raised(const struct knee_daimd *d,
+				    const struct knee_daimd_params *p)
 {
-	return knee_daimd_threshold((u64)READ_ONCE(p->tau0) * 1000, READ_ONCE(p->gamma), knee_daimd_occupancy(d));
+	return knee_daimd_threshold((u64)READ_ONCE(p->tau0) * 1000,
+				    READ_ONCE(p->gamma),
+				    knee_daimd_occupancy(d));
 }
 
-static inline u32 knee_daimd_beta_now(const struct knee_daimd *d, const struct knee_daimd_params *p)
+static inline u32 knee_daimd_beta_now(const struct knee_daimd *d,
+				      const struct knee_daimd_params *p)
 {
-	if (!READ_ONCE(p->adaptive_backoff) || !d->srtt || d->backoffs < READ_ONCE(p->fixed_backoffs))
+	if (!READ_ONCE(p->adaptive_backoff) || !d->srtt ||
+	    d->backoffs < READ_ONCE(p->fixed_backoffs))
 		return READ_ONCE(p->beta);
-	return knee_daimd_beta(READ_ONCE(p->delta), d->rtt_min, d->srtt, READ_ONCE(p->beta_max));
+	return knee_daimd_beta(READ_ONCE(p->delta), d->rtt_min, d->srtt,
+			       READ_ONCE(p->beta_max));
 }
 
 /* Least time between delay backoffs as of now, ns. */
-static inline u64 knee_daimd_delta0(const struct knee_daimd *d, const struct knee_daimd_params *p)
+static inline u64 knee_daimd_delta0(const struct knee_daimd *d,
+				    const struct knee_daimd_params *p)
 {
 	if (READ_ONCE(p->delta0_mode))
 		return (u64)READ_ONCE(p->delta0) * 1000;
-	return knee_daimd_scaled(knee_daimd_occupancy(d), READ_ONCE(p->delta0_factor));
+	return knee_daimd_scaled(knee_daimd_occupancy(d),
+				 READ_ONCE(p->delta0_factor));
 }
 
 /* Line 19: 2 (1 - beta) alpha; alpha < 2^42 and the scale <= 2^21. */
-static inline u64 knee_daimd_rate(const struct knee_daimd *d, const struct knee_daimd_params *p,
-				  u64 now, u32 cwnd)
+static inline u64 knee_daimd_rate(const struct knee_daimd *d,
+				  const struct knee_daimd_params *p, u64 now,
+				  u32 cwnd)
 {
-	u64 alpha = knee_daimd_alpha(READ_ONCE(p->increase), now - d->last_backoff, cwnd);
+	u64 alpha = knee_daimd_alpha(READ_ONCE(p->increase),
+				     now - d->last_backoff, cwnd);
 	u32 beta = knee_min(knee_daimd_beta_now(d, p), KNEE_DAIMD_ONE);
 
 	if (!READ_ONCE(p->scale_increase))
@@ -227,7 +246,8 @@ static inline void knee_daimd_outdate(struct knee_daimd *d, u64 now)
 	d->refreshed = now - 1000;
 }
 
-static inline void knee_daimd_init(struct knee_daimd *d, const struct knee_daimd_params *p, u64 now)
+static inline void knee_daimd_init(struct knee_daimd *d,
+				   const struct knee_daimd_params *p, u64 now)
 {
 	u32 initial = READ_ONCE(p->rtt_min_initial);
 
@@ -259,32 +279,49 @@ static inline void knee_daimd_smooth(struct knee_daimd *d, u64 rtt)
 }
 
 /*
- * The fast path of an RTT in congestion avoidance that is no new RTT_min, before
- * anything is worked out anew. Returns whether that was it.
+ * The fast path of an RTT in congestion avoidance that is no new RTT_min,
+ * before anything is worked out anew. Returns whether that was it.
  */
-static inline bool knee_daimd_fast_sample(struct knee_daimd *d, u64 now, u32 rtt_us, u32 cwnd,
-					  u32 ssthresh)
+static inline bool knee_daimd_fast_sample(struct knee_daimd *d, u64 now,
+					  u32 rtt_us, u32 cwnd, u32 ssthresh)
 {
 	u64 rtt = knee_daimd_rtt(rtt_us);
 
-	if ((u32)now - d->refreshed >= 1000 || rtt < d->rtt_min || cwnd < ssthresh || d->settling ||
-	    !d->srtt)
+	if ((u32)now - d->refreshed >= 1000 || rtt < d->rtt_min ||
+	    cwnd < ssthresh || d->settling || !d->srtt)
 		return false;
 	d->rtt_max = knee_max(knee_sub(d->rtt_max, d->decay), rtt);
 	knee_daimd_smooth(d, rtt);
 	return true;
 }
 
-/* Eq. 7 gave `limit`. After the initial slow start, whose estimate it is, it only rises. */
+/* Eq. 7 as of now. */
+static inline u32 knee_daimd_limit(const struct knee_daimd *d,
+				   const struct knee_daimd_params *p, u32 cwnd)
+{
+	return knee_daimd_max_ssthresh(cwnd, knee_daimd_raised(d, p),
+				       knee_daimd_occupancy(d));
+}
+
+/*
+ * Eq. 7 gave `limit`. After the initial slow start, whose estimate it is, it
+ * only rises.
+ */
 static inline void knee_daimd_estimate(struct knee_daimd *d, u32 limit)
 {
-	if ((!d->backoffs && !d->resumed) || d->max_ssthresh == KNEE_U32_MAX || limit > d->max_ssthresh)
+	if ((!d->backoffs && !d->resumed) || d->max_ssthresh == KNEE_U32_MAX ||
+	    limit > d->max_ssthresh)
 		d->max_ssthresh = limit;
 }
 
-/* An RTT in us was measured on an ACK up to sequence number una (lines 2 to 4, 8 to 10). */
-static inline void knee_daimd_sample(struct knee_daimd *d, const struct knee_daimd_params *p, u64 now,
-				     u32 rtt_us, u32 una, u32 cwnd, u32 ssthresh)
+/*
+ * An RTT in us was measured on an ACK up to sequence number una (lines 2 to 4,
+ * 8 to 10).
+ */
+static inline void knee_daimd_sample(struct knee_daimd *d,
+				     const struct knee_daimd_params *p, u64 now,
+				     u32 rtt_us, u32 una, u32 cwnd,
+				     u32 ssthresh)
 {
 	u64 rtt = knee_daimd_rtt(rtt_us);
 	bool due = (u32)now - d->refreshed >= 1000;
@@ -309,18 +346,19 @@ static inline void knee_daimd_sample(struct knee_daimd *d, const struct knee_dai
 		d->srtt = rtt;
 	}
 	if (rtt > rtt_max && cwnd < ssthresh && knee_daimd_occupancy(d))
-		knee_daimd_estimate(d, knee_daimd_max_ssthresh(cwnd, knee_daimd_raised(d, p),
-							       knee_daimd_occupancy(d)));
+		knee_daimd_estimate(d, knee_daimd_limit(d, p, cwnd));
 	if (due) {
 		d->raised = knee_daimd_raised(d, p);
 		d->delta0 = knee_daimd_delta0(d, p);
-		d->gain = knee_daimd_gain(knee_daimd_rate(d, p, now, cwnd), cwnd);
+		d->gain = knee_daimd_gain(knee_daimd_rate(d, p, now, cwnd),
+					  cwnd);
 		d->refreshed = now;
 	}
 }
 
 /* Notes a reduction; returns what it leaves of the window. */
-static inline u32 knee_daimd_reduced(struct knee_daimd *d, u64 now, u32 snd_nxt, u32 cwnd, u32 beta)
+static inline u32 knee_daimd_reduced(struct knee_daimd *d, u64 now, u32 snd_nxt,
+				     u32 cwnd, u32 beta)
 {
 	d->last_backoff = now;
 	if (d->backoffs < (1u << 30) - 1)
@@ -336,12 +374,14 @@ static inline u32 knee_daimd_reduced(struct knee_daimd *d, u64 now, u32 snd_nxt,
 #define KNEE_DAIMD_PACKET	((u64)KNEE_DAIMD_ONE << 16)
 
 /* gain <= 2^36, and acked counts for at most 2^16. */
-static inline u64 knee_daimd_credit(const struct knee_daimd *d, u32 acked, u64 gain)
+static inline u64 knee_daimd_credit(const struct knee_daimd *d, u32 acked,
+				    u64 gain)
 {
 	return d->credit + gain * knee_min(acked, 1 << 16);
 }
 
-static inline void knee_daimd_add(struct knee_daimd *d, struct knee_daimd_ack *a, u64 gain)
+static inline void knee_daimd_add(struct knee_daimd *d,
+				  struct knee_daimd_ack *a, u64 gain)
 {
 	u64 packets;
 
@@ -351,48 +391,61 @@ static inline void knee_daimd_add(struct knee_daimd *d, struct knee_daimd_ack *a
 	a->cwnd = knee_min(a->cwnd + packets, KNEE_DAIMD_MAX_CWND);
 }
 
-static inline void knee_daimd_slow_start(struct knee_daimd *d, const struct knee_daimd_params *p,
+static inline void knee_daimd_slow_start(struct knee_daimd *d,
+					 const struct knee_daimd_params *p,
 					 struct knee_daimd_ack *a)
 {
 	u64 rate = (u64)d->max_ssthresh * KNEE_DAIMD_ONE / 2;
 
-	if (READ_ONCE(p->slow_start) == KNEE_DAIMD_LIMITED && a->cwnd > d->max_ssthresh)
+	if (READ_ONCE(p->slow_start) == KNEE_DAIMD_LIMITED &&
+	    a->cwnd > d->max_ssthresh)
 		knee_daimd_add(d, a, knee_daimd_gain(rate, a->cwnd));
 	else
 		a->cwnd = knee_min((u64)a->cwnd + a->acked, a->ssthresh);
 }
 
 /* The queueing delay at which to back off. */
-static inline u64 knee_daimd_backoff_at(const struct knee_daimd *d, const struct knee_daimd_params *p)
+static inline u64 knee_daimd_backoff_at(const struct knee_daimd *d,
+					const struct knee_daimd_params *p)
 {
-	return READ_ONCE(p->backoff_threshold) ? d->raised : (u64)READ_ONCE(p->tau0) * 1000;
+	return READ_ONCE(p->backoff_threshold) ? d->raised :
+						 (u64)READ_ONCE(p->tau0) * 1000;
 }
 
-/* Whether to back off on the queueing delay tau (line 22); the first backoff has no Delta0 to wait for. */
-static inline bool knee_daimd_backs_off(const struct knee_daimd *d, const struct knee_daimd_params *p,
+/*
+ * Whether to back off on the queueing delay tau (line 22); the first backoff
+ * has no Delta0 to wait for.
+ */
+static inline bool knee_daimd_backs_off(const struct knee_daimd *d,
+					const struct knee_daimd_params *p,
 					const struct knee_daimd_ack *a, u64 tau)
 {
-	return tau >= knee_daimd_backoff_at(d, p) && !d->settling && a->cwnd > READ_ONCE(p->w0) &&
+	return tau >= knee_daimd_backoff_at(d, p) && !d->settling &&
+	       a->cwnd > READ_ONCE(p->w0) &&
 	       (!d->backoffs || (a->now - d->last_backoff) * 1000 > d->delta0);
 }
 
 /* Whether the window increases at the queueing delay tau (line 19). */
-static inline bool knee_daimd_increases(const struct knee_daimd *d, const struct knee_daimd_params *p,
+static inline bool knee_daimd_increases(const struct knee_daimd *d,
+					const struct knee_daimd_params *p,
 					u32 cwnd, u64 tau)
 {
-	return tau <= d->raised || cwnd <= READ_ONCE(p->w0) || !READ_ONCE(p->hold);
+	return tau <= d->raised || cwnd <= READ_ONCE(p->w0) ||
+	       !READ_ONCE(p->hold);
 }
 
 /*
  * The fast path of an ACK in congestion avoidance that leaves the window as it
  * is. Returns whether that was it.
  */
-static inline bool knee_daimd_fast_ack(struct knee_daimd *d, const struct knee_daimd_params *p,
+static inline bool knee_daimd_fast_ack(struct knee_daimd *d,
+				       const struct knee_daimd_params *p,
 				       const struct knee_daimd_ack *a)
 {
 	u64 tau = knee_sub(d->srtt, d->rtt_min), credit;
 
-	if (!a->limited || a->cwnd < a->ssthresh || tau >= knee_daimd_backoff_at(d, p))
+	if (!a->limited || a->cwnd < a->ssthresh ||
+	    tau >= knee_daimd_backoff_at(d, p))
 		return false;
 	if (!knee_daimd_increases(d, p, a->cwnd, tau))
 		return true;
@@ -404,7 +457,8 @@ static inline bool knee_daimd_fast_ack(struct knee_daimd *d, const struct knee_d
 }
 
 /* An ACK came: lines 6 to 26. */
-static inline void knee_daimd_on_ack(struct knee_daimd *d, const struct knee_daimd_params *p,
+static inline void knee_daimd_on_ack(struct knee_daimd *d,
+				     const struct knee_daimd_params *p,
 				     struct knee_daimd_ack *a)
 {
 	u64 tau = knee_sub(d->srtt, d->rtt_min);
@@ -425,10 +479,12 @@ static inline void knee_daimd_on_ack(struct knee_daimd *d, const struct knee_dai
 }
 
 /* A loss: the new ssthresh. */
-static inline u32 knee_daimd_on_loss(struct knee_daimd *d, const struct knee_daimd_params *p,
-				     u64 now, u32 snd_nxt, u32 cwnd)
+static inline u32 knee_daimd_on_loss(struct knee_daimd *d,
+				     const struct knee_daimd_params *p, u64 now,
+				     u32 snd_nxt, u32 cwnd)
 {
-	u32 window = knee_daimd_reduced(d, now, snd_nxt, cwnd, knee_daimd_beta_now(d, p));
+	u32 window = knee_daimd_reduced(d, now, snd_nxt, cwnd,
+					knee_daimd_beta_now(d, p));
 
 	return READ_ONCE(p->loss_backoff) ? knee_max(cwnd / 2, 2) : window;
 }
@@ -438,7 +494,8 @@ static inline u32 knee_daimd_on_loss(struct knee_daimd *d, const struct knee_dai
  * the epoch. It does not include the wait for the ACK that left nothing in
  * flight: a flow whose window one ACK covers would always be idle.
  */
-static inline void knee_daimd_on_restart(struct knee_daimd *d, u64 now, u64 idle)
+static inline void knee_daimd_on_restart(struct knee_daimd *d, u64 now,
+					 u64 idle)
 {
 	if (!idle)
 		return;

@@ -40,7 +40,8 @@ static inline bool knee_filter_is_over(const struct knee_filter *f, u64 now)
 /* Goes on to the slot of `now` and returns the minimum; span in us. */
 static inline u32 knee_filter_advance(struct knee_filter *f, u64 now, u32 span)
 {
-	u64 length = knee_max(((u64)span + KNEE_FILTER_SLOTS - 1) / KNEE_FILTER_SLOTS, 1);
+	u64 length = knee_max(((u64)span + KNEE_FILTER_SLOTS - 1) /
+				      KNEE_FILTER_SLOTS, 1);
 	u64 passed = 1 + knee_div(now - f->end, length);
 	u32 least = KNEE_FILTER_EMPTY;
 	/* A local: the verifier of Linux 6.12 forgets bounds of memory. */

@@ -24,14 +24,15 @@
  * Units: times and RTTs in us, windows in packets, ratios in 1/1024.
  *
  * What the paper leaves open is answered as in knee's simulator, and said there
- * why (crates/knee-cc/src/lola/mod.rs). In short: X(t) - Q_data is added at most
- * once per RTT_now + t_measure and at most doubles the window; t counts from
- * that span before the state was entered; for that span after a decrease no
- * state is left; the decrease takes Q_data at the greatest RTT_now of the hold;
- * below Q_low / 2 balancing goes back to cubic increase; slow start looks at
- * unfiltered RTTs; time with nothing in flight is not part of t of Eq. 1. Here
- * alone: the filter of Eq. 4 has 8 slots, not 16, ages end at 2^31 us (36
- * minutes), and what depends on the time alone is looked at once per millisecond.
+ * why (crates/knee-cc/src/lola/mod.rs). In short: X(t) - Q_data is added at
+ * most once per RTT_now + t_measure and at most doubles the window; t counts
+ * from that span before the state was entered; for that span after a decrease
+ * no state is left; the decrease takes Q_data at the greatest RTT_now of the
+ * hold; below Q_low / 2 balancing goes back to cubic increase; slow start looks
+ * at unfiltered RTTs; time with nothing in flight is not part of t of Eq. 1.
+ * Here alone: the filter of Eq. 4 has 8 slots, not 16, ages end at 2^31 us (36
+ * minutes), and what depends on the time alone is looked at once per
+ * millisecond.
  */
 #ifndef KNEE_LOLA_H
 #define KNEE_LOLA_H
@@ -45,7 +46,9 @@ static inline u64 knee_lola_fair_target(u32 t, u32 phi)
 	/* t / phi in 2^-10 ms: t < 2^32, so that 20 more bits fit. */
 	u64 ratio = knee_div((u64)t << 20, (u64)phi * 1000);
 
-	/* Its cube has 30 fractional bits: ratio <= 2^21 keeps it below 2^64. */
+	/*
+	 * Its cube has 30 fractional bits: ratio <= 2^21 keeps it below 2^64.
+	 */
 	if (ratio >= 1 << 21)
 		return 1ull << 33;
 	return (ratio * ratio * ratio) >> 30;
@@ -68,18 +71,22 @@ static inline u64 knee_lola_q_data(u64 cwnd, u32 rtt_now, u32 rtt_min)
 
 	if (!rtt)
 		return 0;
-	return knee_div(knee_min(cwnd, 1ull << 36) * knee_lola_q_delay(rtt, rtt_min), rtt);
+	cwnd = knee_min(cwnd, 1ull << 36);
+	return knee_div(cwnd * knee_lola_q_delay(rtt, rtt_min), rtt);
 }
 
 /*
  * Section III-E and the window in Eq. 3: (CWnd - Q_data) gamma, at least 2,
  * rounded down once.
  */
-static inline u32 knee_lola_decreased(u32 cwnd, u32 rtt_now, u32 rtt_min, u32 gamma)
+static inline u32 knee_lola_decreased(u32 cwnd, u32 rtt_now, u32 rtt_min,
+				      u32 gamma)
 {
 	u64 rtt = knee_max(rtt_now, 1), left = knee_min(rtt_min, rtt);
 
-	/* gamma <= 2^10, so that both products of gamma have at most 42 bits. */
+	/*
+	 * gamma <= 2^10, so that both products of gamma have at most 42 bits.
+	 */
 	return knee_max(knee_mul_div(cwnd, left * gamma, rtt << 10), 2);
 }
 
@@ -104,7 +111,7 @@ struct knee_lola_params {
 	u32 min_rtt_close;	/* how close an RTT confirms RTT_min */
 	u32 beta;		/* what a loss leaves of the window */
 	u32 fast_convergence;	/* 0 or 1 */
-	u32 filter_slow_start;	/* 1: slow start sees RTT_now; 0: RTTs as they come */
+	u32 filter_slow_start;	/* 1: slow start sees RTT_now; 0: each RTT */
 };
 
 /* The defaults; tests compare them with the registry. */
@@ -139,13 +146,15 @@ struct knee_lola {
 	u32 count;		/* packets per increase by one; 0: none */
 	u32 decided;		/* when phase and count were looked at last */
 	u32 unconfirmed;	/* decreases since an RTT close to RTT_min */
-	/* Slow start: its least and greatest RTT; hold: its greatest RTT_now. */
+	/*
+	 * Slow start: its least and greatest RTT; hold: its greatest RTT_now.
+	 */
 	u32 rtt_least;
 	u32 rtt_greatest;
 	u32 since;		/* when the phase began */
-	u32 settled;		/* from then on Q_delay shows the last reduction */
-	u32 adjusted;		/* from then on Q_data shows the last increase */
-	u64 epoch;		/* when t of Eq. 1 begins; 0: with the next ACK */
+	u32 settled;		/* then Q_delay shows the last reduction */
+	u32 adjusted;		/* then Q_data shows the last increase */
+	u64 epoch;		/* when t of Eq. 1 begins; 0: next ACK */
 };
 
 /* An ACK, and how the window changes. */
@@ -173,7 +182,8 @@ static inline void knee_lola_outdate(struct knee_lola *l, u64 now)
 /* Whether the window does not follow Eq. 1 and comes back to it. */
 static inline bool knee_lola_in_round(const struct knee_lola *l)
 {
-	return knee_lola_phase(l) == KNEE_LOLA_FAIR_FLOW_BALANCING || knee_lola_phase(l) == KNEE_LOLA_CWND_HOLD;
+	return knee_lola_phase(l) == KNEE_LOLA_FAIR_FLOW_BALANCING ||
+	       knee_lola_phase(l) == KNEE_LOLA_CWND_HOLD;
 }
 
 static inline void knee_lola_enter(struct knee_lola *l, u8 phase, u64 now)
@@ -219,10 +229,13 @@ static inline void knee_lola_init(struct knee_lola *l, u64 now)
 }
 
 /* How long it takes until a change of the window shows in the RTT. */
-static inline u32 knee_lola_feedback(const struct knee_lola *l, const struct knee_lola_params *p)
+static inline u32 knee_lola_feedback(const struct knee_lola *l,
+				     const struct knee_lola_params *p)
 {
+	u32 rtt = l->rtt_now == KNEE_FILTER_EMPTY ? 0 : l->rtt_now;
+
 	/* Less than half of the range of points in time: 2^30 + 10^8 us. */
-	return (l->rtt_now == KNEE_FILTER_EMPTY ? 0 : knee_min(l->rtt_now, 1 << 30)) + READ_ONCE(p->t_measure);
+	return knee_min(rtt, 1 << 30) + READ_ONCE(p->t_measure);
 }
 
 /* Moves points in time along; `gap`: since the last slot of the filter, us. */
@@ -254,8 +267,9 @@ static inline bool knee_lola_fast_sample(struct knee_lola *l, u64 now, u32 rtt)
 }
 
 /* An RTT was measured: Eqs. 4 and 5. */
-static inline void knee_lola_sample(struct knee_lola *l, const struct knee_lola_params *p,
-				    u64 now, u32 rtt)
+static inline void knee_lola_sample(struct knee_lola *l,
+				    const struct knee_lola_params *p, u64 now,
+				    u32 rtt)
 {
 	rtt = knee_max(rtt, 1);
 	if (knee_lola_fast_sample(l, now, rtt))
@@ -263,7 +277,8 @@ static inline void knee_lola_sample(struct knee_lola *l, const struct knee_lola_
 	knee_lola_outdate(l, now);
 	if (knee_filter_is_over(&l->filter, now)) {
 		knee_lola_tidy(l, now, now - l->filter.end);
-		l->rtt_now = knee_filter_advance(&l->filter, now, READ_ONCE(p->t_measure));
+		l->rtt_now = knee_filter_advance(&l->filter, now,
+						 READ_ONCE(p->t_measure));
 	}
 	l->rtt_now = knee_filter_add(&l->filter, l->rtt_now, rtt);
 	l->rtt_min = knee_min(l->rtt_min, l->rtt_now);
@@ -280,12 +295,14 @@ static inline void knee_lola_sample(struct knee_lola *l, const struct knee_lola_
 }
 
 /* Section III-A. */
-static inline void knee_lola_slow_start(struct knee_lola *l, const struct knee_lola_params *p,
+static inline void knee_lola_slow_start(struct knee_lola *l,
+					const struct knee_lola_params *p,
 					struct knee_lola_ack *a)
 {
 	if (!a->limited) {
 		knee_lola_forget_slow_start(l);
-	} else if (l->rtt_greatest > l->rtt_least && l->rtt_greatest - l->rtt_least > 2 * READ_ONCE(p->q_low)) {
+	} else if (l->rtt_greatest > l->rtt_least &&
+		   l->rtt_greatest - l->rtt_least > 2 * READ_ONCE(p->q_low)) {
 		a->ssthresh = knee_min(a->ssthresh, a->cwnd);
 		if (!l->epoch)
 			l->cwnd_max = 0;
@@ -297,10 +314,11 @@ static inline void knee_lola_slow_start(struct knee_lola *l, const struct knee_l
 }
 
 /* Sets the rate of increase by Eq. 1. */
-static inline void knee_lola_follow_cubic(struct knee_lola *l, const struct knee_lola_params *p,
+static inline void knee_lola_follow_cubic(struct knee_lola *l,
+					  const struct knee_lola_params *p,
 					  const struct knee_lola_ack *a)
 {
-	u64 t;
+	u64 t, window;
 
 	if (!l->epoch) {
 		l->epoch = knee_max(a->now, 1);
@@ -308,23 +326,32 @@ static inline void knee_lola_follow_cubic(struct knee_lola *l, const struct knee
 		l->k = knee_cubic_k(READ_ONCE(p->c), l->cwnd_max - a->cwnd);
 	}
 	/* One RTT ahead, as CUBIC: what is acknowledged by then is sent now. */
-	t = knee_sub(a->now, l->epoch) + (l->rtt_min == KNEE_FILTER_EMPTY ? 0 : l->rtt_min);
-	l->count = knee_cubic_count(knee_cubic_window(READ_ONCE(p->c), knee_cubic_time(t), l->k, l->cwnd_max),
-				    a->cwnd);
+	t = knee_sub(a->now, l->epoch) +
+	    (l->rtt_min == KNEE_FILTER_EMPTY ? 0 : l->rtt_min);
+	window = knee_cubic_window(READ_ONCE(p->c), knee_cubic_time(t), l->k,
+				   l->cwnd_max);
+	l->count = knee_cubic_count(window, a->cwnd);
 }
 
 /* Section III-B and the watch for a standing queue. */
-static inline void knee_lola_cubic_increase(struct knee_lola *l, const struct knee_lola_params *p,
+static inline void knee_lola_cubic_increase(struct knee_lola *l,
+					    const struct knee_lola_params *p,
 					    struct knee_lola_ack *a)
 {
-	if (l->rtt_now != KNEE_FILTER_EMPTY && knee_lola_reached(l->settled, a->now)) {
-		/* Section IV: an RTT_min that is no longer reached is forgotten. */
+	if (l->rtt_now != KNEE_FILTER_EMPTY &&
+	    knee_lola_reached(l->settled, a->now)) {
+		/*
+		 * Section IV: an RTT_min that is no longer reached is
+		 * forgotten.
+		 */
 		if (l->unconfirmed >= READ_ONCE(p->min_rtt_resets)) {
 			l->rtt_min = l->rtt_now;
 			l->unconfirmed = 0;
 		}
-		if (knee_lola_q_delay(l->rtt_now, l->rtt_min) > READ_ONCE(p->q_low)) {
-			knee_lola_enter(l, KNEE_LOLA_FAIR_FLOW_BALANCING, a->now);
+		if (knee_lola_q_delay(l->rtt_now, l->rtt_min) >
+		    READ_ONCE(p->q_low)) {
+			knee_lola_enter(l, KNEE_LOLA_FAIR_FLOW_BALANCING,
+					a->now);
 			return;
 		}
 	}
@@ -335,12 +362,13 @@ static inline void knee_lola_cubic_increase(struct knee_lola *l, const struct kn
 }
 
 /* Fig. 2. */
-static inline void knee_lola_balance(struct knee_lola *l, const struct knee_lola_params *p,
+static inline void knee_lola_balance(struct knee_lola *l,
+				     const struct knee_lola_params *p,
 				     struct knee_lola_ack *a)
 {
 	u32 q_delay = knee_lola_q_delay(l->rtt_now, l->rtt_min);
 	u32 age = (u32)a->now - l->since, feedback, packets;
-	u64 target, queued;
+	u64 target, queued, added;
 
 	if (q_delay > READ_ONCE(p->q_target)) {
 		knee_lola_enter(l, KNEE_LOLA_CWND_HOLD, a->now);
@@ -356,8 +384,10 @@ static inline void knee_lola_balance(struct knee_lola *l, const struct knee_lola
 	/* age <= 2^31 and feedback < 2^31: no overflow. */
 	feedback = knee_lola_feedback(l, p);
 	target = knee_lola_fair_target(age + feedback, READ_ONCE(p->phi));
-	queued = knee_lola_q_data((u64)a->cwnd * a->mss, l->rtt_now, l->rtt_min);
-	packets = knee_min(knee_div(knee_sub(target, queued), knee_max(a->mss, 1)), a->cwnd);
+	queued = knee_lola_q_data((u64)a->cwnd * a->mss, l->rtt_now,
+				  l->rtt_min);
+	added = knee_div(knee_sub(target, queued), knee_max(a->mss, 1));
+	packets = knee_min(added, a->cwnd);
 	if (packets) {
 		/* A window of 2^30 packets cannot be doubled. */
 		a->cwnd = knee_min((u64)a->cwnd + packets, 1 << 30);
@@ -366,13 +396,18 @@ static inline void knee_lola_balance(struct knee_lola *l, const struct knee_lola
 }
 
 /* Section III-E. K follows with the next ACK (knee_lola_follow_cubic). */
-static inline void knee_lola_tailored_decrease(struct knee_lola *l, const struct knee_lola_params *p,
+static inline void knee_lola_tailored_decrease(struct knee_lola *l,
+					       const struct knee_lola_params *p,
 					       struct knee_lola_ack *a)
 {
+	u32 window;
+
 	knee_lola_enter(l, KNEE_LOLA_TAILORED_DECREASE, a->now);
 	l->cwnd_max = a->cwnd;
 	l->epoch = 0;
-	a->cwnd = knee_min(knee_lola_decreased(a->cwnd, l->rtt_greatest, l->rtt_min, READ_ONCE(p->gamma)), a->cwnd);
+	window = knee_lola_decreased(a->cwnd, l->rtt_greatest, l->rtt_min,
+				     READ_ONCE(p->gamma));
+	a->cwnd = knee_min(window, a->cwnd);
 	a->ssthresh = a->cwnd;
 	l->unconfirmed++;
 	l->settled = (u32)a->now + knee_lola_feedback(l, p);
@@ -383,13 +418,15 @@ static inline void knee_lola_tailored_decrease(struct knee_lola *l, const struct
  * RTT_now was set, and one per millisecond. What depends on the time alone, as
  * the end of the hold and X(t), is that much later at most.
  */
-static inline bool knee_lola_is_due(const struct knee_lola *l, u64 now, bool limited)
+static inline bool knee_lola_is_due(const struct knee_lola *l, u64 now,
+				    bool limited)
 {
 	return !limited || (u32)now - l->decided >= 1000;
 }
 
 /* An ACK came: Fig. 1. */
-static inline void knee_lola_on_ack(struct knee_lola *l, const struct knee_lola_params *p,
+static inline void knee_lola_on_ack(struct knee_lola *l,
+				    const struct knee_lola_params *p,
 				    struct knee_lola_ack *a)
 {
 	if (!knee_lola_is_due(l, a->now, a->limited)) {
@@ -420,10 +457,12 @@ static inline void knee_lola_on_ack(struct knee_lola *l, const struct knee_lola_
 }
 
 /* A loss, as CUBIC: the new ssthresh. */
-static inline u32 knee_lola_on_loss(struct knee_lola *l, const struct knee_lola_params *p,
-				    u64 now, u32 cwnd)
+static inline u32 knee_lola_on_loss(struct knee_lola *l,
+				    const struct knee_lola_params *p, u64 now,
+				    u32 cwnd)
 {
-	l->cwnd_max = knee_cubic_w_max(cwnd, l->cwnd_max, READ_ONCE(p->beta), READ_ONCE(p->fast_convergence));
+	l->cwnd_max = knee_cubic_w_max(cwnd, l->cwnd_max, READ_ONCE(p->beta),
+				       READ_ONCE(p->fast_convergence));
 	l->epoch = 0;
 	knee_lola_enter(l, KNEE_LOLA_CUBIC_INCREASE, now);
 	l->settled = (u32)now + knee_lola_feedback(l, p);
@@ -431,14 +470,17 @@ static inline u32 knee_lola_on_loss(struct knee_lola *l, const struct knee_lola_
 }
 
 /* The reduction ends now; its effect shows an RTT later. */
-static inline void knee_lola_on_reduced(struct knee_lola *l, const struct knee_lola_params *p, u64 now)
+static inline void knee_lola_on_reduced(struct knee_lola *l,
+					const struct knee_lola_params *p,
+					u64 now)
 {
 	l->settled = (u32)now + knee_lola_feedback(l, p);
 }
 
 /*
- * A retransmission timeout: slow start (Section III-A). It was told of as a loss
- * before; but what comes after slow start needs not wait for that to settle.
+ * A retransmission timeout: slow start (Section III-A). It was told of as a
+ * loss before; but what comes after slow start needs not wait for that to
+ * settle.
  */
 static inline void knee_lola_on_timeout(struct knee_lola *l, u64 now)
 {

@@ -4,9 +4,9 @@
  * space share: no floating point, no 128-bit types, no calls into libgcc, and
  * loops with fixed bounds only.
  *
- * Algorithms read their parameters by READ_ONCE: user space may change those of a
- * module at any time, and sets those of a BPF program when it loads it. A plain
- * read would have clang put a BPF program's defaults into its code.
+ * Algorithms read their parameters by READ_ONCE: user space may change those of
+ * a module at any time, and sets those of a BPF program when it loads it. A
+ * plain read would have clang put a BPF program's defaults into its code.
  */
 #ifndef KNEE_MATH_H
 #define KNEE_MATH_H
@@ -171,7 +171,8 @@ static inline u32 knee_bits(u64 a)
 /*
  * Cube root, rounded down: Newton's method from above, where each step comes
  * closer but never below the result. It starts at less than 2^(4/3) times the
- * root, so that seven steps leave less than 2^-28 of it. x <= 2^22, x^2 <= 2^44.
+ * root, so that seven steps leave less than 2^-28 of it. With x <= 2^22,
+ * x^2 <= 2^44.
  */
 static inline u32 knee_cube_root(u64 a)
 {

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What congestion controls share in the kernel and in BPF: sequence numbers and the states of loss recovery. */
+/*
+ * What congestion controls share in the kernel and in BPF: sequence numbers and
+ * the states of loss recovery.
+ */
 #ifndef KNEE_TCP_H
 #define KNEE_TCP_H
 
 #include "knee_math.h"
 
-/* Values of enum tcp_ca_state, which the kernel promises to keep (TCP_INFO shows them). */
+/*
+ * Values of enum tcp_ca_state, which the kernel promises to keep (TCP_INFO
+ * shows them).
+ */
 enum {
 	CA_OPEN = 0,
 	CA_DISORDER = 1,

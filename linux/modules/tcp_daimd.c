@@ -67,8 +67,9 @@ static noinline void daimd_slow_sample(struct sock *sk, u32 rtt_us)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	knee_daimd_sample(inet_csk_ca(sk), &daimd_params, tp->tcp_mstamp, rtt_us,
-			  tp->snd_una, tcp_snd_cwnd(tp), tp->snd_ssthresh);
+	knee_daimd_sample(inet_csk_ca(sk), &daimd_params, tp->tcp_mstamp,
+			  rtt_us, tp->snd_una, tcp_snd_cwnd(tp),
+			  tp->snd_ssthresh);
 }
 
 static void daimd_pkts_acked(struct sock *sk, const struct ack_sample *sample)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0 WITH Linux-syscall-note) OR BSD-2-Clause */
 /*
  * What tcp_lola and tcp_daimd say of a connection: getsockopt(TCP_CC_INFO), and
- * inet_diag's attribute INET_DIAG_VEGASINFO. Both begin as struct tcpvegas_info,
- * so that ss -i shows the RTT; its second field, which ss does not read, says the
- * phase. Times in microseconds, KNEE_DIAG_NONE: no sample yet.
+ * inet_diag's attribute INET_DIAG_VEGASINFO. Both begin as struct
+ * tcpvegas_info, so that ss -i shows the RTT; its second field, which ss does
+ * not read, says the phase. Times in microseconds, KNEE_DIAG_NONE: no sample
+ * yet.
  */
 #ifndef KNEE_DIAG_H
 #define KNEE_DIAG_H

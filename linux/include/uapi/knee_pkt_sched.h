@@ -13,11 +13,11 @@
 enum {
 	TCA_COCOA_UNSPEC,
 	TCA_COCOA_LIMIT,		/* u32: total packets */
-	TCA_COCOA_FLOW_LIMIT,		/* u32: a flow's first buffer, packets */
+	TCA_COCOA_FLOW_LIMIT,		/* u32: first buffer, packets */
 	TCA_COCOA_QUANTUM,		/* u32: bytes per round */
 	TCA_COCOA_INITIAL_QUANTUM,	/* u32: bytes of a new flow */
 	TCA_COCOA_REFILL_DELAY,		/* u32: us */
-	TCA_COCOA_ORPHAN_MASK,		/* u32: bits of the hash that tell flows apart */
+	TCA_COCOA_ORPHAN_MASK,		/* u32: bits of the hash in use */
 	TCA_COCOA_FLOW_MAX_RATE,	/* u64: bytes/s, 0: off */
 	TCA_COCOA_LOW_RATE_THRESHOLD,	/* u64: bytes/s */
 	TCA_COCOA_CE_THRESHOLD,		/* u32: us, 0: off */
@@ -36,7 +36,7 @@ enum {
 
 /* Of the qdisc. Numbers since it was added if not said otherwise. */
 struct tc_cocoa_qd_stats {
-	__u64 enlargements;	/* of a buffer, because the flow's queue ran empty */
+	__u64 enlargements;	/* of a buffer, as the queue ran empty */
 	__u64 reductions;	/* of a buffer, by a standing queue */
 	__u64 guard_intervals;	/* begun */
 	__u64 intervals;	/* between losses, ended */
@@ -46,7 +46,7 @@ struct tc_cocoa_qd_stats {
 	__u64 ce_marks;		/* packets */
 	__u64 throttled;	/* times that pacing held a flow back */
 	__u64 gc_flows;		/* idle flows forgotten */
-	__u64 allocation_errors;	/* packets dropped because memory for a flow was not available */
+	__u64 allocation_errors;	/* packets dropped for lack of memory */
 	__u32 flows;		/* now */
 	__u32 inactive_flows;	/* of them without a packet */
 	__u32 throttled_flows;	/* of them held back by pacing */
