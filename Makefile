@@ -16,7 +16,8 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help demo setup test test-docs test-system check lint lint-rust lint-python types test-rust test-python \
-  test-tools kernel test-packages test-uml test-kernel soak fuzz mutants miri audit fmt clean dist packages guests lock floors
+  test-tools kernel test-packages test-uml test-kernel soak fuzz mutants miri audit fmt clean dist packages guests stress \
+  lock floors
 
 # Tools that only the targets fuzz, mutants and audit use; each is installed when it is first wanted.
 TOOLS := $(CURDIR)/.venv/cargo-tools
@@ -25,6 +26,8 @@ TOOL_PATH := PATH="$(TOOLS)/bin:$$PATH"
 # Of make fuzz: minutes for each target, and which.
 MINUTES ?= 5
 FUZZ ?= spec sender queues congestion
+# Of make stress: how long, s.
+SECONDS ?= 180
 # Of make mutants: the crate, and which part of its mutants.
 CRATE ?= knee-core
 SHARD ?= $(shell shuf -i 0-9 -n 1)/10
@@ -46,6 +49,7 @@ help:
 	@echo "make dist    build the source distribution and wheels into dist, and check what this machine can (docs/release.md)"
 	@echo "make packages  build the kernel parts as Debian packages, and BPF as a tar, into dist/packages (docs/deploy.md)"
 	@echo "make guests  install the packages in booted guests, use and remove them: some minutes for each kernel"
+	@echo "make stress  SECONDS=180: use the kernel modules on four processors at once, under KASAN and lockdep (docs/linux.md)"
 	@echo "make floors  test with the lowest versions of dependencies that pyproject.toml accepts"
 	@echo "make lock    write requirements.lock, the versions that are tested and their digests, anew"
 	@echo "make fmt     format Rust and Python"
@@ -186,6 +190,9 @@ packages: $(STAMPS)/core
 
 guests: packages
 	$(BIN)/knee linux matrix --packages dist/packages
+
+stress: $(STAMPS)/core
+	$(BIN)/python scripts/stress.py --seconds $(SECONDS)
 
 # The core is the one of make setup.
 FLOORS := $(VENV)/floors

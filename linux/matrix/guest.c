@@ -13,7 +13,6 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/bpf.h>
 #include <net/if.h>
 #include <stdint.h>
@@ -33,16 +32,6 @@
 
 #define OBJECTS		"/objects"
 #define RESTARTS	5
-
-void write_file(const char *path, const char *text)
-{
-	int file = open(path, O_WRONLY);
-
-	if (file < 0 || write(file, text, strlen(text)) < 0)
-		printf("knee guest %s %s\n", path, strerror(errno));
-	if (file >= 0)
-		close(file);
-}
 
 static void mounted(const char *type, const char *place)
 {

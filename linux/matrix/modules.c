@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "guest.h"
@@ -14,27 +13,6 @@
 #define VALUE		64
 /* A module is let go of some time after its last connection was closed. */
 #define PATIENCE	100
-
-int insert_module(const char *path)
-{
-	return insert_module_with(path, "");
-}
-
-int insert_module_with(const char *path, const char *parameters)
-{
-	int file = open(path, O_RDONLY | O_CLOEXEC), why = 0;
-
-	if (file < 0 || syscall(SYS_finit_module, file, parameters, 0))
-		why = errno;
-	if (file >= 0)
-		close(file);
-	return why;
-}
-
-int remove_module(const char *name)
-{
-	return syscall(SYS_delete_module, name, O_NONBLOCK) ? errno : 0;
-}
 
 static bool read_value(const char *path, char *value)
 {

@@ -71,9 +71,10 @@ _SAME = re.compile(r"\d+ packets, \d+ dropped")
 _NO_DISCIPLINES = "Linux 6.16 with CONFIG_NET_SCH_BPF"
 _FIGURES = re.compile(r"([\d.]+) Mbit/s, (\d+) kB, (\d+) B")
 _QEMU = (
-    *("qemu-system-x86_64", "-M", "pc", "-cpu", "max", "-icount", "shift=0,sleep=off"),
+    *("qemu-system-x86_64", "-M", "pc", "-cpu", "max"),
     *("-display", "none", "-nodefaults", "-no-reboot", "-serial", "stdio", "-monitor", "none"),
 )
+_VIRTUAL_TIME = ("-icount", "shift=0,sleep=off")
 
 
 @dataclass(frozen=True)
@@ -212,13 +213,14 @@ def _unpack(release: str, suite: str, archive: str, folder: Path) -> None:
     (folder / "usr/bin/awk").symlink_to("gawk")
 
 
-def modules(of: Kernel, into: Path, *, costs: bool = True) -> list[Path]:
+def modules(of: Kernel, into: Path, *, costs: bool = True, sources: Path = cache.SOURCES) -> list[Path]:
     """The modules, built for a kernel with the compiler in its root folder; none where that has no headers.
 
     Args:
         of: the kernel.
         into: the folder that they are put into.
         costs: also build the one that counts instructions.
+        sources: the folder with their sources.
 
     Raises:
         RunError: they do not compile.
@@ -228,7 +230,7 @@ def modules(of: Kernel, into: Path, *, costs: bool = True) -> list[Path]:
     # Programs in the root folder see only what is there. Each call has a folder of its own, since two may run at once.
     with tempfile.TemporaryDirectory(prefix="knee-", dir=of.root) as name:
         place = Path(name) / "linux"
-        shutil.copytree(cache.SOURCES, place)
+        shutil.copytree(sources, place)
         _make(of, place, ("modules", "bench") if costs else ("modules",))
         return [Path(shutil.copy(module, into)) for module in sorted(place.glob("*/*.ko"))]
 
@@ -256,17 +258,23 @@ def fill(root: Path, of: Kernel, built: Sequence[Path]) -> None:
     for module in built:
         shutil.copy(module, root / _PLACES.get(module.stem.partition("_")[0], "modules"))
     for name in _OTHERS if built else ():
-        _copy_module(of, f"net/{_FOLDERS.get(name, 'sched')}/{name}", root / "schedulers")
+        add_module(of, f"net/{_FOLDERS.get(name, 'sched')}/{name}", root / "schedulers")
     if built:
-        _copy_module(of, f"drivers/net/{_DEVICE}", root / "devices")
+        add_module(of, f"drivers/net/{_DEVICE}", root / "devices")
     _with_libraries(bpf.loader(), root / "knee-bpf", root)
+    add_tc(root)
+
+
+def add_tc(root: Path) -> None:
+    """Adds tc, which knows cocoa by a plugin in ``/plugins``, to a guest's root folder."""
     _with_libraries(Path(shutil.which("tc", path=path()) or "tc"), root / "tc", root)
     plugin = root / "plugins" / "q_cocoa.so"
+    plugin.parent.mkdir(exist_ok=True)
     source = cache.SOURCES / "tc" / "q_cocoa.c"
     tools.run(["gcc", "-O2", "-fPIC", "-shared", "-o", plugin, source], "Building tc's plugin for cocoa")
 
 
-def _copy_module(of: Kernel, name: str, into: Path) -> None:
+def add_module(of: Kernel, name: str, into: Path) -> None:
     """Copies a module of a kernel, by its path without a suffix, if the kernel has it."""
     # Debian 12 has them below /lib, Debian 13 below /usr/lib.
     where = f"lib/modules/{of.release}/kernel/{name}.ko*"
@@ -285,7 +293,9 @@ def _with_libraries(program: Path, place: Path, root: Path) -> None:
         shutil.copy(library, copy)
 
 
-def boot(image: Path, root: Path, *, under: Path | None = None, memory: int = 1024, words: str = "") -> str:
+def boot(
+    image: Path, root: Path, *, under: Path | None = None, memory: int = 1024, words: str = "", processors: int = 1
+) -> str:
     """What a guest with this root folder writes to its console.
 
     Args:
@@ -294,7 +304,9 @@ def boot(image: Path, root: Path, *, under: Path | None = None, memory: int = 10
         under: an archive whose files it has as well, where the folder has no file of that name.
         memory: of the guest, MiB.
         words: more of the kernel's command line.
+        processors: of the guest. With one, its time is virtual; several run at once, in real time.
     """
+    several = ("-smp", str(processors), "-accel", "tcg,thread=multi")
     names = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
     with tempfile.NamedTemporaryFile(prefix="knee-") as packed:
         if under is not None:
@@ -305,6 +317,7 @@ def boot(image: Path, root: Path, *, under: Path | None = None, memory: int = 10
         subprocess.run(pack, cwd=root, input=names.encode(), stdout=packed, check=True)
         command: list[str | Path] = [
             *_QEMU,
+            *(_VIRTUAL_TIME if processors == 1 else several),
             "-m",
             str(memory),
             "-kernel",

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * The init of the guest of "make stress": several processors use the modules at
+ * once, in all ways that user space has, for SECONDS of the command line, and
+ * longer where the machine is too busy for each to be done often enough.
+ *
+ * connections  carry data with LoLa, delay-based AIMD and CUBIC, and end
+ * datagrams    of many flows, more than the queues take
+ * changed      cocoa's options
+ * dumped       its options, statistics and flows
+ * replaced     cocoa is deleted and added, alone and below others
+ * asked        inet_diag, for the state of all connections
+ * set          the parameters of LoLa and delay-based AIMD
+ * reloaded     the modules are removed, where nothing has them, and inserted
+ *
+ * It writes "knee stress WHAT COUNT of LEAST" for each to the console, and at the end
+ * whether the modules can be removed, whether lockdep still works, and what
+ * kmemleak found. The kernel's own messages are on the console too: the host
+ * looks for reports in them.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../matrix/guest.h"
+
+#define TC		"/tc"
+#define LEAKS		"/sys/kernel/debug/kmemleak"
+#define LOCKS		"/proc/lockdep_stats"
+#define MTU		1500
+/* kmemleak takes what is younger than 5 s for in use. */
+#define LEAK_AGE	6
+/* What a step may take beyond the end, s. */
+#define GRACE		10
+/* How much longer it may take on a busy machine. */
+#define LONGEST		10
+/* A module is let go of some time after its last use, s. */
+#define PATIENCE	30
+
+#define LENGTH(array)	(int)(sizeof(array) / sizeof((array)[0]))
+
+static const char *const CONTROLS[] = { "lola", "daimd", "lola", "daimd", "cubic" };
+static const char *const NAMES[] = { "tcp_lola", "tcp_daimd", "sch_cocoa" };
+
+/* The ways in which cocoa is added. */
+static const char *const PLACES[][3] = {
+	{ "qdisc add dev lo root handle 9: cocoa" },
+	{ "qdisc add dev lo root handle 9: cocoa orphan_mask 15 limit 200" },
+	{ "qdisc add dev lo root handle 1: htb default 1",
+	  "class add dev lo parent 1: classid 1:1 htb rate 50mbit",
+	  "qdisc add dev lo parent 1:1 handle 9: cocoa flow_limit 20" },
+	{ "qdisc add dev lo root handle 1: tbf rate 30mbit burst 20k limit 10m",
+	  "qdisc add dev lo parent 1:1 handle 9: cocoa learn_initial on" },
+	{ "qdisc add dev lo root handle 1: netem delay 2ms",
+	  "qdisc add dev lo parent 1:1 handle 9: cocoa flow_max_rate 20mbit" },
+	/* Nowhere, so that its module can be removed. */
+	{ NULL },
+};
+
+struct worker {
+	const char *what;
+	bool (*step)(void);	/* whether it was done */
+	int count;		/* that many at once */
+	unsigned long least;	/* how often it has to be done */
+};
+
+/* Shared by all processes: how often each worker's step was done, and whether that is enough. */
+static struct {
+	unsigned long done[16];
+	bool over;
+} *shared;
+
+static unsigned int any(unsigned int below)
+{
+	return (unsigned int)random() % below;
+}
+
+static bool connection(void)
+{
+	/* From time to time none has the modules, so that they can be removed. */
+	bool ours = time(NULL) % 16 >= 4;
+	int ends[2] = { -1, -1 };
+	bool carried;
+
+	carried = connected(ours ? CONTROLS[any(LENGTH(CONTROLS))] : "cubic", ends);
+	carried = carried && sent(ends, 1 << (10 + any(10)), NULL);
+	for (int i = 0; i < 2; i++)
+		if (ends[i] >= 0)
+			close(ends[i]);
+	return carried;
+}
+
+static bool datagrams(void)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	static char data[1400];
+	int socket_ = socket(AF_INET, SOCK_DGRAM, 0);
+
+	/* Many ports are many flows. */
+	for (int i = 0; i < 50; i++) {
+		to.sin_port = htons(10000 + any(3000));
+		sendto(socket_, data, 1 + any(sizeof(data)), MSG_DONTWAIT, (struct sockaddr *)&to, sizeof(to));
+	}
+	close(socket_);
+	usleep(20000);
+	return true;
+}
+
+static bool tc(const char *command)
+{
+	static char shown[1 << 16];
+
+	return run(TC, command, shown, sizeof(shown));
+}
+
+static bool change(void)
+{
+	static const char *const PARENTS[] = { "root", "parent 1:1" };
+	char options[256], command[320];
+
+	snprintf(options, sizeof(options),
+		 "limit %u flow_limit %u memory_limit %u flow_max_rate %umbit ce_threshold %ums multiplier 1.%u "
+		 "learn_initial %s max_guard_interval %ums", 1 + any(5000), 1 + any(200), 10000 + any(1 << 22), any(50),
+		 any(5), any(10), any(2) ? "on" : "off", any(2000));
+	for (int i = 0; i < LENGTH(PARENTS); i++) {
+		snprintf(command, sizeof(command), "qdisc change dev lo %s handle 9: cocoa %s", PARENTS[i], options);
+		if (tc(command))
+			return true;
+	}
+	return false;
+}
+
+static bool dump(void)
+{
+	return tc("-s qdisc show dev lo") && tc("-s class show dev lo") && tc("-s -d -j qdisc show");
+}
+
+static bool replace(void)
+{
+	int place = any(LENGTH(PLACES));
+	bool added = true;
+
+	tc("qdisc del dev lo root");
+	for (int i = 0; i < 3 && PLACES[place][i]; i++)
+		added = added && tc(PLACES[place][i]);
+	usleep(any(500000));
+	return added;
+}
+
+static bool ask(void)
+{
+	struct {
+		struct nlmsghdr header;
+		struct inet_diag_req_v2 request;
+	} message = {
+		.header = {
+			.nlmsg_len = sizeof(message),
+			.nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+		},
+		.request = {
+			.sdiag_family = AF_INET,
+			.sdiag_protocol = IPPROTO_TCP,
+			.idiag_ext = 1 << (INET_DIAG_VEGASINFO - 1) | 1 << (INET_DIAG_INFO - 1),
+			.idiag_states = -1,
+		},
+	};
+	static char answer[1 << 16];
+	int socket_ = socket(AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG);
+	bool complete = false;
+	ssize_t length = send(socket_, &message, sizeof(message), 0);
+
+	while (!complete && length > 0) {
+		length = recv(socket_, answer, sizeof(answer), 0);
+		complete = length > 0 && ((struct nlmsghdr *)answer)->nlmsg_type == NLMSG_DONE;
+	}
+	close(socket_);
+	usleep(2000);
+	return complete;
+}
+
+static bool write_number(const char *path, unsigned int number)
+{
+	int file = open(path, O_WRONLY);
+	bool written = file >= 0 && dprintf(file, "%u\n", number) > 0;
+
+	if (file >= 0)
+		close(file);
+	return written;
+}
+
+static bool set(void)
+{
+	bool written = write_number("/sys/module/tcp_lola/parameters/q_target", 2000 + any(10000));
+
+	written &= write_number("/sys/module/tcp_lola/parameters/t_measure", 1000 + any(100000));
+	written &= write_number("/sys/module/tcp_daimd/parameters/tau0", 1 + any(50000));
+	written &= write_number("/sys/module/tcp_daimd/parameters/increase", any(4));
+	usleep(20000);
+	return written;
+}
+
+static int insert(const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), MODULES "/%s.ko", name);
+	return insert_module(path);
+}
+
+/* Modules of the kernel that a distribution does not build in; in this order, since some need others. */
+static void insert_others(void)
+{
+	static const char *const OTHERS[] = { "inet_diag", "tcp_diag", "sch_htb", "sch_tbf", "sch_netem" };
+
+	for (int i = 0; i < LENGTH(OTHERS); i++) {
+		char path[64];
+		int why;
+
+		snprintf(path, sizeof(path), SCHEDULERS "/%s.ko", OTHERS[i]);
+		why = insert_module(path);
+		if (why && why != ENOENT)
+			printf("knee stress %s %s\n", OTHERS[i], strerror(why));
+	}
+}
+
+/* Where a module is in use it stays, and that is as good. */
+static bool reload(void)
+{
+	const char *name = NAMES[any(LENGTH(NAMES))];
+	bool removed = !remove_module(name);
+
+	usleep(any(300000));
+	return removed && !insert(name);
+}
+
+static const struct worker WORKERS[] = {
+	{ "connections", connection, 8, 200 }, { "datagrams", datagrams, 2, 100 }, { "changed", change, 2, 30 },
+	{ "dumped", dump, 2, 30 },	       { "replaced", replace, 1, 30 },	   { "asked", ask, 1, 50 },
+	{ "set", set, 1, 100 },		       { "reloaded", reload, 1, 3 },
+};
+
+static void work(int which, int number)
+{
+	srandom(1000 * which + number);
+	while (!__atomic_load_n(&shared->over, __ATOMIC_RELAXED))
+		if (WORKERS[which].step())
+			__atomic_fetch_add(&shared->done[which], 1, __ATOMIC_RELAXED);
+	_exit(0);
+}
+
+static bool are_done(void)
+{
+	for (int i = 0; i < LENGTH(WORKERS); i++)
+		if (__atomic_load_n(&shared->done[i], __ATOMIC_RELAXED) < WORKERS[i].least)
+			return false;
+	return true;
+}
+
+static void mounted(const char *type, const char *place)
+{
+	mkdir(place, 0755);
+	if (mount(type, place, type, 0, NULL))
+		printf("knee stress mount-%s %s\n", type, strerror(errno));
+}
+
+static void loopback_up(void)
+{
+	struct ifreq device = { .ifr_name = "lo", .ifr_mtu = MTU };
+	int socket_ = socket(AF_INET, SOCK_DGRAM, 0);
+	int why = ioctl(socket_, SIOCSIFMTU, &device);
+
+	device.ifr_flags = IFF_UP | IFF_RUNNING;
+	if (why || ioctl(socket_, SIOCSIFFLAGS, &device))
+		printf("knee stress loopback %s\n", strerror(errno));
+	close(socket_);
+}
+
+static void stressed(int seconds)
+{
+	time_t begin = time(NULL);
+	pid_t children[64];
+	int count = 0;
+
+	for (int i = 0; i < LENGTH(WORKERS); i++)
+		for (int number = 0; number < WORKERS[i].count; number++) {
+			children[count] = fork();
+			if (!children[count++])
+				work(i, number);
+		}
+	while (time(NULL) < begin + seconds || (!are_done() && time(NULL) < begin + LONGEST * seconds))
+		sleep(1);
+	shared->over = true;
+	/* A connection whose packets are all dropped would wait for long. */
+	sleep(GRACE);
+	while (count--)
+		kill(children[count], SIGKILL);
+	while (wait(NULL) > 0)
+		;
+	for (int i = 0; i < LENGTH(WORKERS); i++)
+		printf("knee stress %s %lu of %lu\n", WORKERS[i].what, shared->done[i], WORKERS[i].least);
+	printf("knee stress seconds %ld\n", (long)(time(NULL) - begin));
+}
+
+static void removed(void)
+{
+	tc("qdisc del dev lo root");
+	for (int i = 0; i < LENGTH(NAMES); i++) {
+		int left = PATIENCE, why = remove_module(NAMES[i]);
+
+		/* A reload may have ended in between. */
+		while (why && why != ENOENT && left--) {
+			sleep(1);
+			why = remove_module(NAMES[i]);
+		}
+		printf("knee stress %s-removed %s\n", NAMES[i], why && why != ENOENT ? strerror(why) : "ok");
+	}
+}
+
+/* Copies the lines of a file to the console, or those with a word. */
+static void show(const char *path, const char *word)
+{
+	FILE *file = fopen(path, "r");
+	char line[512];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (!word || strstr(line, word))
+			printf("knee stress log %s", line);
+	if (file)
+		fclose(file);
+	else
+		printf("knee stress log %s: %s\n", path, strerror(errno));
+}
+
+int main(void)
+{
+	const char *seconds = getenv("SECONDS");
+
+	mounted("proc", "/proc");
+	mounted("sysfs", "/sys");
+	mounted("debugfs", "/sys/kernel/debug");
+	/* From here on the console has the kernel's messages. */
+	write_file("/proc/sys/kernel/printk", "7");
+	loopback_up();
+	setenv("TC_LIB_DIR", "/plugins", 1);
+	insert_others();
+	for (int i = 0; i < LENGTH(NAMES); i++) {
+		int why = insert(NAMES[i]);
+
+		printf("knee stress %s-inserted %s\n", NAMES[i], why ? strerror(why) : "ok");
+	}
+	printf("knee stress processors %ld\n", sysconf(_SC_NPROCESSORS_ONLN));
+	fflush(stdout);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	stressed(seconds ? atoi(seconds) : 60);
+	removed();
+	fflush(stdout);
+	if (!access(LEAKS, F_OK)) {
+		write_file(LEAKS, "scan");
+		sleep(LEAK_AGE);
+		write_file(LEAKS, "scan");
+		show(LEAKS, NULL);
+		show(LOCKS, "debug_locks");
+	}
+	printf("knee stress end ok\n");
+	fflush(stdout);
+	sync();
+	reboot(RB_AUTOBOOT);
+	return 0;
+}
