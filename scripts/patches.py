@@ -100,8 +100,8 @@ PATCHES = (
             "tcp_lola.o",
             "TCP LoLa",
             "TCP LoLa keeps the queueing delay at about 5 ms for any number of flows, and gives flows with different "
-            "RTTs the same rate. It needs pacing, and yields to loss-based flows in the same queue: use it only where all "
-            "flows use it or a queue discipline isolates flows.",
+            "RTTs the same rate. It needs pacing, and yields to loss-based flows in the same queue: use it only where "
+            "all flows use it or a queue discipline isolates flows.",
         ),
         "TCP LOLA CONGESTION CONTROL",
         {
@@ -253,30 +253,26 @@ def _filled(item: str) -> str:
 def resolved(text: str, version: tuple[int, ...]) -> str:
     """Source without the conditions that are known for a kernel of this version."""
     kept: list[str] = []
-    # Of each open condition: whether it is known, whether one of its branches was taken, whether this one is.
-    stack: list[tuple[bool, bool, bool]] = []
+    # Of each open condition: whether it is known, and whether lines of the branch are kept.
+    stack: list[tuple[bool, bool]] = []
     for line in text.splitlines():
         word = re.match(r"#\s*(if|ifdef|ifndef|elif|else|endif)\b(.*)", line)
-        outer = all(taken for _, _, taken in stack)
-        if word is None:
-            if outer:
-                kept.append(line)
-            continue
-        kind, value = word[1], _value(word[1], word[2], version)
-        if kind in ("if", "ifdef", "ifndef"):
-            stack.append((value is not None, value is not False, value is not False))
-            if value is None and outer:
-                kept.append(line)
-            continue
-        known, before, _ = stack.pop()
-        if kind == "endif":
-            if not known and all(taken for _, _, taken in stack):
-                kept.append(line)
-        elif known:
-            taken = not before and (kind == "else" or value is not False)
-            stack.append((True, before or taken, taken))
+        known = False
+        if word and word[1] == "elif":
+            raise SeriesError(f"{line}: expected #else with an #if of its own, whose value may be known.")
+        if word and word[1] in ("if", "ifdef", "ifndef"):
+            value = _value(word[1], word[2], version)
+            outer = all(keeps for _, keeps in stack)
+            stack.append((value is not None, value is not False))
+            known = value is not None
+        elif word:
+            known, keeps = stack.pop()
+            outer = all(keeps for _, keeps in stack)
+            if word[1] == "else":
+                stack.append((known, not keeps or not known))
         else:
-            stack.append((False, True, True))
+            outer = all(keeps for _, keeps in stack)
+        if outer and not known:
             kept.append(line)
     # Conditions leave empty lines behind.
     return re.sub(r"\n{3,}", "\n\n", "\n".join(kept) + "\n")
@@ -349,7 +345,7 @@ def with_section(maintainers: str, patch: Patch, author: str) -> str:
     files = sorted({re.sub(r"(/tcp_[a-z]+)_\w+\.pkt$", r"\1_*.pkt", file) for file in patch.files})
     section = f"{patch.section}\nM:\t{author}\nL:\tnetdev@vger.kernel.org\nS:\tMaintained\n"
     section += "".join(f"F:\t{file}\n" for file in files) + "\n"
-    titles = re.compile(r"^(?!THE REST$)([A-Z0-9].*)\n(?=[A-Z]:\t)", re.MULTILINE)
+    titles = re.compile(r"^(?!THE REST$|[A-Z]:\t)([A-Z0-9].*)\n(?=[A-Z]:\t)", re.MULTILINE)
     later = next((found for found in titles.finditer(maintainers) if found[1] > patch.section), None)
     if later is None:
         raise SeriesError("MAINTAINERS of this tree has no section after which a new one belongs.")
