@@ -2,8 +2,8 @@
 /*
  * What congestion controls cost per ACK and queue disciplines per packet in and out, in instructions: the guest's
  * virtual time is counted in them (qemu's -icount shift=0), and so is the time stamp counter that knee_cost reads. A
- * PART is cost/ack, or cost/packet-N with N flows; a step is an algorithm, its result the instructions. Where a module
- * of ours does not load, the step is its file, and the result why.
+ * PART is cost/ack, or cost/packet-N with N flows; a step is an algorithm, its result the instructions; lola_bpf is LoLa
+ * as BPF. Where a module of ours does not load, the step is its file, and the result why.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 #define CLEAR		5
 #define READ_ALL	3
 
-static void measure(const char *part, const char *parameters)
+static void measure(const char *part, const char *parameters, const char *suffix)
 {
 	static char log[1 << 16];
 	char name[64], all[256];
@@ -40,7 +40,7 @@ static void measure(const char *part, const char *parameters)
 		char *told = strstr(line, "per ");
 
 		if (told && sscanf(told, "per %*s %63[^:]: %lf cycles", name, &cost) == 2)
-			printf("knee cost/%s %s %.0f\n", part, name, cost);
+			printf("knee cost/%s %s%s %.0f\n", part, name, suffix, cost);
 	}
 	fflush(stdout);
 }
@@ -53,10 +53,29 @@ static void measure_discipline(const char *name, int flows)
 	snprintf(part, sizeof(part), "packet-%d", flows);
 	snprintf(parameters, sizeof(parameters), "devices=lo flows=%d", flows);
 	if (run_tc(command))
-		measure(part, parameters);
+		measure(part, parameters, "");
 	else
 		printf("knee cost/%s %s refused\n", part, name);
 	run_tc("qdisc del dev lo root");
+}
+
+/* Congestion controls as BPF, which have the names of the modules: those go first. */
+static void measure_bpf(void)
+{
+	static const char *const NAMES[] = { "lola", "daimd" };
+	char command[128], module[32], parameters[32];
+
+	for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+		snprintf(command, sizeof(command), "load " OBJECTS "/%s.o " BPFFS "/%s", NAMES[i], NAMES[i]);
+		snprintf(module, sizeof(module), "tcp_%s", NAMES[i]);
+		snprintf(parameters, sizeof(parameters), "cc=%s", NAMES[i]);
+		remove_module(module);
+		if (!load_bpf("cost/ack", command))
+			return;
+		measure("ack", parameters, "_bpf");
+		snprintf(command, sizeof(command), "unload " BPFFS "/%s", NAMES[i]);
+		load_bpf("cost/ack", command);
+	}
 }
 
 void try_costs(void)
@@ -80,7 +99,9 @@ void try_costs(void)
 		}
 	}
 	has_bpf = !access(DISCIPLINE, F_OK) && load_bpf("cost/packet-1", "load " DISCIPLINE " " DISCIPLINE_PIN);
-	measure("ack", "cc=cubic,bbr,lola,daimd");
+	measure("ack", "cc=cubic,bbr,lola,daimd", "");
+	if (loads_bpf)
+		measure_bpf();
 	for (int flows = 1; flows <= 100; flows *= 10)
 		for (size_t i = 0; i < sizeof(DISCIPLINES) / sizeof(DISCIPLINES[0]); i++)
 			if (has_bpf || strcmp(DISCIPLINES[i], "cocoa_bpf"))

@@ -30,8 +30,9 @@
 
 #include "guest.h"
 
-#define OBJECTS		"/objects"
 #define RESTARTS	5
+
+bool loads_bpf;
 
 static void mounted(const char *type, const char *place)
 {
@@ -132,6 +133,7 @@ static void try_object(const char *name)
 		return;
 	}
 	printf("knee %s load ok\n", part);
+	loads_bpf = true;
 	try_selected(part, name);
 	try_restarts(name);
 	snprintf(command, sizeof(command), "unload %s", pin);

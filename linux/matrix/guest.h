@@ -11,11 +11,16 @@
 /* cocoa, and the queue disciplines and classifiers that it is tried with. */
 #define SCHEDULERS	"/schedulers"
 #define LOADER		"/knee-bpf"
+/* Congestion controls as BPF. */
+#define OBJECTS		"/objects"
 #define BPFFS		"/sys/fs/bpf"
 /* cocoa as BPF. */
 #define DISCIPLINE	"/disciplines/cocoa.o"
 #define DISCIPLINE_PIN	BPFFS "/cocoa"
 #define TRANSFER	(4 << 20)
+
+/* Whether the kernel has taken a congestion control as BPF. */
+extern bool loads_bpf;
 
 bool connected(const char *name, int ends[2]);
 bool sent(int ends[2], size_t bytes, void (*look)(void));

@@ -63,7 +63,7 @@ _RATE_MBPS, _LEAST_PART = 20.0, 0.8
 _LONGEST = 1514 + 16
 #: What counts of instructions begin with, and what each is compared with.
 COST = "cost/"
-LIKE = {"bbr": "cubic", "lola": "cubic", "daimd": "cubic"}
+LIKE = dict.fromkeys(("bbr", "lola", "daimd", "lola_bpf", "daimd_bpf"), "cubic")
 LIKE |= dict.fromkeys(("fq_codel", "cake", "cocoa", "cocoa_bpf"), "fq")
 _LINE = re.compile(r"^knee (\S+) (\S+) (.+?)\s*$", re.MULTILINE)
 _SAME = re.compile(r"\d+ packets, \d+ dropped")
