@@ -83,7 +83,7 @@ def test_what_people_type_for_cocoa_as_bpf_works(tmp_path: Path, monkeypatch: py
     source = cache.SOURCES / "matrix" / "commands" / "init.c"
     subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o", root / "init", source], check=True)
     for module in ("drivers/net/dummy", "net/sched/sch_htb"):
-        matrix._copy_module(kernel, module, root)
+        matrix.add_module(kernel, module, root)
     run = {"RUN": sys.executable, "OF": ROOT / "tests" / "guest_commands.py", "HOME": Path.home()}
     run |= {"PYTHONPATH": ROOT / "python", "PYTHONDONTWRITEBYTECODE": 1}
     with _shared(tmp_path / "socket") as words:

@@ -261,13 +261,13 @@ def fill(root: Path, of: Kernel, built: Sequence[Path]) -> None:
         add_module(of, f"net/{_FOLDERS.get(name, 'sched')}/{name}", root / "schedulers")
     if built:
         add_module(of, f"drivers/net/{_DEVICE}", root / "devices")
-    _with_libraries(bpf.loader(), root / "knee-bpf", root)
+    add_program(bpf.loader(), root / "knee-bpf", root)
     add_tc(root)
 
 
 def add_tc(root: Path) -> None:
     """Adds tc, which knows cocoa by a plugin in ``/plugins``, to a guest's root folder."""
-    _with_libraries(Path(shutil.which("tc", path=path()) or "tc"), root / "tc", root)
+    add_program(Path(shutil.which("tc", path=path()) or "tc"), root / "tc", root)
     plugin = root / "plugins" / "q_cocoa.so"
     plugin.parent.mkdir(exist_ok=True)
     source = cache.SOURCES / "tc" / "q_cocoa.c"
@@ -285,7 +285,8 @@ def add_module(of: Kernel, name: str, into: Path) -> None:
         (into / f"{Path(name).name}.ko").write_bytes(plain)
 
 
-def _with_libraries(program: Path, place: Path, root: Path) -> None:
+def add_program(program: Path, place: Path, root: Path) -> None:
+    """Adds a program, as ``place``, and its libraries to a guest's root folder."""
     shutil.copy(program, place)
     for library in re.findall(r"(/\S+) \(", tools.run(["ldd", program], f"Looking for {program.name}'s libraries")):
         copy = root / library[1:]
