@@ -2,8 +2,8 @@
 /*
  * What congestion controls cost per ACK and queue disciplines per packet in and out, in instructions: the guest's
  * virtual time is counted in them (qemu's -icount shift=0), and so is the time stamp counter that knee_cost reads. A
- * PART is cost/ack, or cost/packet-N with N flows; a step is an algorithm, its result the instructions; lola_bpf is LoLa
- * as BPF. Where a module of ours does not load, the step is its file, and the result why.
+ * PART is cost/ack, or cost/packet-N with N flows; a step is an algorithm (lola_bpf: LoLa as BPF), its result the
+ * instructions. Where a module of ours does not load, the step is its file, and the result why.
  */
 #include <errno.h>
 #include <stdio.h>
