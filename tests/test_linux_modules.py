@@ -64,13 +64,6 @@ def test_the_page_has_every_parameter_with_its_default_and_range(cc: str) -> Non
     assert {name: tuple(map(int, numbers)) for name, *numbers in rows} == _declared(cc)
 
 
-def test_dkms_knows_the_modules_by_the_programs_version() -> None:
-    dkms = (ROOT / "linux/dkms.conf").read_text()
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
-    assert f'PACKAGE_VERSION="{project.get("version", cargo["version"])}"' in dkms
-
-
 def test_what_dkms_builds_is_what_kbuild_builds() -> None:
     built = re.search(r"obj-m := (.*)", (MODULES / "Kbuild").read_text())
     assert built is not None
