@@ -191,13 +191,10 @@ def test_a_figure_goes_into_a_folder_or_a_file(tiny: Path, capsys: pytest.Captur
     assert "expected .png, .svg, .pdf, .html" in capsys.readouterr().err
 
 
-def test_old_spellings_are_still_accepted(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bounds = ["--over", "flows.0.rtt=uniform(5 ms, 50 ms)", "--figure", "jain", "--goal", "min"]
-    assert main(["search", "tiny.toml", *bounds, "--trials", "4", "--seed", "7", "--dry-run"]) == 0
-    assert (
-        main(["fidelity", "linux-7.2-singles", "--case", "single-reno-pfifo-10", "--html", "f.html", "--out", "d"]) == 2
-    )
-    assert "--out and --html both" in capsys.readouterr().err
+def test_every_option_is_shown() -> None:
+    """No command takes an option, or a spelling of one, that its help does not list."""
+    hidden = {name: [o.name for o in command.params if getattr(o, "hidden", False)] for name, command in ALL.items()}
+    assert {name: options for name, options in hidden.items() if options} == {}
 
 
 def test_the_estimate_of_a_matrix(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:

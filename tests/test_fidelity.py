@@ -642,8 +642,8 @@ def test_the_page_has_a_picture_per_case_and_loads_nothing(tmp_path: Path) -> No
     rows = "flow,t,cwnd\n" + "".join(f"{flow},{t / 10},{10 + t}\n" for t in range(60) for flow in (1, 2))
     with gzip.open(tmp_path / "series" / "two.csv.gz", "wt", encoding="utf-8") as file:
         file.write(rows)
-    assert main(["fidelity", str(path), "--html", str(tmp_path / "out.html")]) == 0
-    html = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert main(["fidelity", str(path), "--out", str(tmp_path / "page")]) == 0
+    html = (tmp_path / "page" / "fidelity.html").read_text(encoding="utf-8")
     # A chart of all flows' errors, and one of the case with a time series.
     assert html.count('data-for="chart-') == 2
     assert len(html.encode()) < 400_000

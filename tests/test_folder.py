@@ -155,7 +155,7 @@ def test_what_root_writes_behind_sudo_belongs_to_the_caller(tmp_path: Path, monk
         ],
         ["search tiny.toml --over 'flows.0.rtt=uniform(5 ms, 50 ms)' --figure jain --goal min --trials 4 --out made/s"],
         ["matrix --cc reno,vegas --set 'duration=6 s' --out made/m"],
-        ["fidelity linux-7.2 --case single-reno --html made/pages/f.html"],
+        ["fidelity linux-7.2 --case single-reno --out made/pages"],
     ],
     ids=lambda commands: commands[0].split()[0],
 )

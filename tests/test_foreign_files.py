@@ -242,10 +242,10 @@ def test_an_output_file_is_a_file(
     name: str, kind: str, made: Callable[[str], Path], here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A file that is named is replaced; a link, a folder or a pipe is not, and nothing runs."""
-    out = here / ("figure.png" if name == "plot" else "page.html")
+    out = here / ("figure.png" if name == "plot" else "fidelity.html")
     command = {
         "plot": ["plot", str(made("sweep") / "out"), "--out", str(out)],
-        "fidelity": ["fidelity", "linux-7.2-singles", "--html", str(out)],
+        "fidelity": ["fidelity", "linux-7.2-singles", "--out", str(here)],
     }[name]
     INTRUDERS[kind](out, here / "there")
     before = tree(here)

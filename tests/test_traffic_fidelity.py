@@ -70,7 +70,7 @@ def test_the_command_compares_a_recording(capsys: pytest.CaptureFixture[str]) ->
     ("words", "said"),
     [
         (["traffic", "linux-7.2"], "compared by themselves"),
-        (["traffic", "--html", "page.html"], "no page for applications"),
+        (["traffic", "--out", "page"], "no page for applications"),
         (["traffic", "--kernel", "7.2"], "--kernel chooses a kernel of the ground uml"),
         (["traffic", "--case", "rubbish"], "No case of traffic matches rubbish"),
         (["bad.csv"], "lines that are no figures"),

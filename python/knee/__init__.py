@@ -61,7 +61,7 @@ _HOME = {
 }
 
 
-#: Rooms' modules that documents of earlier versions name as the package's own.
+#: Modules that the documentation names as the package's own.
 _MODULES = {"batch": "knee.study.batch", "fidelity": "knee.study.fidelity", "physics": "knee.figures.physics"}
 
 

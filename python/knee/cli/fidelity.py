@@ -69,7 +69,6 @@ def fidelity(
         Path | None,
         option(options.OUTPUT, "--out", metavar="DIR", help=f"Also write {PAGE} there, with a figure per case."),
     ] = None,
-    html: Annotated[Path | None, option(options.OUTPUT, "--html", metavar="FILE", hidden=True)] = None,
     as_json: options.Json = False,
     check: Annotated[bool, option(options.OUTPUT, "--check", help="Exit with 1 if too few cases pass.")] = False,
 ) -> None:
@@ -97,9 +96,7 @@ def fidelity(
     ground = ground or "sim"
     wanted = list(dict.fromkeys(kernels or ()))
     kernel = wanted[0] if wanted else None
-    if folder is not None and html is not None:
-        raise InputError("--out and --html both say where the page goes; leave --html out.")
-    html = folder / PAGE if folder is not None else html
+    html = folder / PAGE if folder is not None else None
     if make:
         if sources and len(sources) > 1:
             raise InputError("--make writes one file; name one.")

@@ -107,7 +107,6 @@ def search(
     seed: Annotated[
         int | None, option(options.RUNNING, "--search-seed", metavar="N", help="Seed of the search; default: 1.")
     ] = None,
-    old_seed: Annotated[int | None, option(options.RUNNING, "--seed", metavar="N", hidden=True)] = None,
     workers: options.Jobs = None,
     dask: options.Dask = None,
     max_memory: options.MaxMemory = None,
@@ -180,7 +179,7 @@ def search(
             summarize=summarize,
             trials=trials,
             seeds=seeds,
-            search_seed=old_seed if seed is None else seed,
+            search_seed=seed,
             batch=batch,
             sampler=sampler,
             findings=findings,
