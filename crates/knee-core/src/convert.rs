@@ -9,8 +9,6 @@
     reason = "each checks before it casts, or says what is lost"
 )]
 
-const _: () = assert!(usize::BITS == 64, "an index has 64 bits");
-
 /// `n`, or the greatest `u8` if that is less.
 pub const fn saturating_u8(n: u64) -> u8 {
     if n > u8::MAX as u64 { u8::MAX } else { n as u8 }
@@ -108,9 +106,13 @@ pub const fn nearest_f32(x: f64) -> f32 {
     x as f32
 }
 
-/// `n` as an index, which has 64 bits.
+/// `n` as an index.
+///
+/// # Panics
+/// If an index has 32 bits, as in WebAssembly, and `n` more.
 #[inline]
 pub const fn index(n: u64) -> usize {
+    assert!(n <= usize::MAX as u64, "an index of more bits than this machine's");
     n as usize
 }
 

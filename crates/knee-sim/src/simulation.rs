@@ -99,7 +99,7 @@ impl Simulation {
             self.scheduler = Scheduler::Events(events, Obstacle::Observed);
         }
         if let Scheduler::Events(events, _) = &mut self.scheduler {
-            events.tap(tap);
+            events.tap(&mut self.model, tap);
         }
     }
 
@@ -152,6 +152,18 @@ impl Simulation {
             };
         }
         !model.finished
+    }
+
+    /// Goes on until `time` has come, by at most one event or batch beyond it; false once the end is reached. The bits
+    /// are those of an uninterrupted run.
+    pub fn run_until(&mut self, time: Time) -> bool {
+        while self.now() < time && self.step(1) {}
+        !self.model.finished
+    }
+
+    /// The rows so far.
+    pub const fn rows(&mut self) -> &Rows {
+        self.model.recorder.rows()
     }
 
     /// Runs to the end.

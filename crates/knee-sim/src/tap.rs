@@ -1,4 +1,4 @@
-//! Observers of the packets at senders.
+//! Observers of packets: at senders, as they reach receivers, and as links drop them.
 
 use knee_core::{ConnectionId, Packet, Time};
 use knee_tcp::sender::{AckInfo, Sender};
@@ -14,4 +14,8 @@ pub trait Tap: Send {
     fn received(&mut self, at: Time, id: ConnectionId, packet: &Packet, ack: Option<&AckInfo>);
     /// A TCP sender has taken an ACK, or one of its timers has fired, at `at`. What it sends for that follows.
     fn updated(&mut self, _at: Time, _id: ConnectionId, _sender: &Sender) {}
+    /// A data packet reaches its receiver at `at`.
+    fn delivered(&mut self, _at: Time, _id: ConnectionId, _packet: &Packet) {}
+    /// A link drops a packet at `at`.
+    fn dropped(&mut self, _at: Time, _id: ConnectionId, _packet: &Packet) {}
 }

@@ -11,6 +11,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 
 fn simulation(spec: &Value) -> Simulation {
     let spec: Spec = serde_json::from_value(spec.clone()).unwrap();
@@ -59,11 +60,22 @@ fn in_batches(
     networks: &impl Strategy<Value = Value>,
     law: impl Fn(&Value) -> Result<(), TestCaseError>,
 ) {
+    in_batches_of(cases, share, networks, |spec| spec, law);
+}
+
+/// As [`in_batches`], with a network within each value.
+fn in_batches_of(
+    cases: u32,
+    share: f64,
+    networks: &impl Strategy<Value = Value>,
+    spec_of: impl Fn(&Value) -> &Value,
+    law: impl Fn(&Value) -> Result<(), TestCaseError>,
+) {
     let batches = AtomicU32::new(0);
     let mut runner =
         TestRunner::new(ProptestConfig { source_file: Some(file!()), ..ProptestConfig::with_cases(cases) });
     let outcome = runner.run(networks, |spec| {
-        batches.fetch_add(u32::from(simulation(&spec).obstacle().is_none()), Relaxed);
+        batches.fetch_add(u32::from(simulation(spec_of(&spec)).obstacle().is_none()), Relaxed);
         law(&spec)
     });
     if let Err(error) = outcome {
@@ -82,6 +94,72 @@ fn both_schedulers_give_the_same_bits() {
         let (alone, watched) = (bits(run(spec)), bits(watched.run().unwrap()));
         prop_assert_eq!(&alone.0, &watched.0);
         prop_assert!(alone.1 == watched.1, "the time series or the events differ");
+        Ok(())
+    });
+}
+
+/// Counts what it sees.
+#[derive(Default)]
+struct Counter {
+    sent: u64,
+    delivered: u64,
+    dropped: u64,
+}
+
+struct Counting(Arc<Mutex<Counter>>);
+
+impl Tap for Counting {
+    fn sent(&mut self, _: Time, _: ConnectionId, _: &Packet) {
+        self.0.lock().unwrap().sent += 1;
+    }
+
+    fn received(&mut self, _: Time, _: ConnectionId, _: &Packet, _: Option<&AckInfo>) {}
+
+    fn delivered(&mut self, _: Time, _: ConnectionId, packet: &Packet) {
+        self.0.lock().unwrap().delivered += u64::from(!packet.has(Packet::SYN));
+    }
+
+    fn dropped(&mut self, _: Time, _: ConnectionId, packet: &Packet) {
+        self.0.lock().unwrap().dropped += u64::from(!packet.has(Packet::ACK));
+    }
+}
+
+#[test]
+fn a_run_in_stretches_gives_the_same_bits() {
+    let networks = (prop_oneof![any_dumbbell(), any_chain(), any_network()], prop::collection::vec(1_u64..400, 1..6));
+    let networks = networks.prop_map(|(spec, stretches)| json!({"spec": spec, "stretches": stretches}));
+    in_batches_of(200, 0.4, &networks, |told| &told["spec"], |told| {
+        let (spec, stretches) = (&told["spec"], told["stretches"].as_array().unwrap());
+        let whole = bits(run(spec));
+        for watched in [false, true] {
+            let mut simulation = simulation(spec);
+            let counter = Arc::new(Mutex::new(Counter::default()));
+            if watched {
+                simulation.tap(Box::new(Counting(Arc::clone(&counter))));
+            }
+            let (mut until, mut rows) = (Time::ZERO, 0);
+            for stretch in stretches.iter().cycle() {
+                until = until + Time::from_micros(stretch.as_u64().unwrap() * 331);
+                let goes_on = simulation.run_until(until);
+                prop_assert!(!goes_on || simulation.now() >= until);
+                prop_assert!(simulation.rows().samples.len() >= rows);
+                rows = simulation.rows().samples.len();
+                if !goes_on {
+                    break;
+                }
+            }
+            let parts = simulation.finish().unwrap();
+            if watched {
+                let seen = counter.lock().unwrap();
+                prop_assert!(seen.sent >= seen.delivered + seen.dropped);
+                let drops = parts.0.links.iter().map(|link| link.drops).sum::<u64>();
+                let acks = parts.0.links.iter().map(|link| link.ack_drops).sum::<u64>();
+                prop_assert!(seen.dropped >= drops - acks, "{} drops seen, {drops} counted", seen.dropped);
+            }
+            let parts = bits(parts);
+            prop_assert_eq!(&whole.0, &parts.0);
+            prop_assert!(whole.1 == parts.1, "the time series or the events differ");
+        }
         Ok(())
     });
 }

@@ -49,6 +49,11 @@ impl Rows {
         self.record(drops.first, Some(drops.flow), Some(link), "drop", f64::from(drops.count));
     }
 
+    /// Names of the events so far, by [`EventRow::event`]; [`Rows::sort_events`] takes them away.
+    pub fn event_names(&self) -> &[String] {
+        &self.event_names
+    }
+
     fn event_name(&mut self, name: &str) -> u32 {
         let known = self.event_names.iter().position(|other| other == name);
         index_u32(known.unwrap_or_else(|| {

@@ -70,7 +70,8 @@ impl EventScheduler {
     }
 
     /// Lets `tap` see the packets at the senders.
-    pub(super) fn tap(&mut self, tap: Box<dyn Tap>) {
+    pub(super) fn tap(&mut self, model: &mut Model, tap: Box<dyn Tap>) {
+        model.hosts.dropped.get_or_insert_default();
         self.taps.push(tap);
     }
 
@@ -92,7 +93,7 @@ impl EventScheduler {
             if model.prefetches {
                 fetch_ahead(model, self.driver.upcoming(&model.network));
             }
-            model.book_links();
+            self.book_links(model);
             match step {
                 Step::Moved => {}
                 Step::Arrived(packet) => self.deliver(model, &packet),
@@ -112,6 +113,7 @@ impl EventScheduler {
             Event::Answer(i) => model.apps.note_ready(i),
             _ => {
                 model.on_agenda(event);
+                self.show_drops(model);
                 if event == Event::Sample {
                     self.driver.events.push(model.now + model.recorder.interval, Event::Sample);
                 }
@@ -165,6 +167,8 @@ impl EventScheduler {
         if end == End::Sender {
             model.hosts.acks -= 1;
             self.show_arrival(model, packet);
+        } else {
+            self.taps.iter_mut().for_each(|tap| tap.delivered(model.now, model.hosts.id(i), packet));
         }
         let Model { hosts, network, now, .. } = model;
         hosts.on_packet(At { now: *now, path: &network.flow_paths[i as usize] }, packet, &mut self.sent);
@@ -172,6 +176,21 @@ impl EventScheduler {
         if model.apps.has(i) {
             model.apps.after_delivery(i, end, model.now, &mut model.hosts);
             self.serve_applications(model);
+        }
+    }
+
+    /// Books what links have dropped, and shows it.
+    #[inline]
+    fn book_links(&mut self, model: &mut Model) {
+        model.book_links();
+        self.show_drops(model);
+    }
+
+    #[inline]
+    fn show_drops(&mut self, model: &mut Model) {
+        let Some(drops) = &mut model.hosts.dropped else { return };
+        for (at, id, packet) in drops.drain(..) {
+            self.taps.iter_mut().for_each(|tap| tap.dropped(at, id, &packet));
         }
     }
 
@@ -239,7 +258,7 @@ impl EventScheduler {
     #[inline]
     fn send(&mut self, model: &mut Model, first: Packet, count: u32) {
         self.driver.send(&mut model.network, first, count, model.now);
-        model.book_links();
+        self.book_links(model);
     }
 }
 

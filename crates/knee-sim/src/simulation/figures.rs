@@ -68,6 +68,10 @@ impl Counts for Observed<'_> {
 
     fn on_drop(&mut self, packet: &Packet, at: Time) -> u32 {
         let i = packet.flow;
+        if self.hosts.dropped.is_some() {
+            let id = self.hosts.id(i);
+            self.hosts.dropped.get_or_insert_default().push((at, id, *packet));
+        }
         self.hosts.on_drop(packet);
         if self.apps.has(i) {
             self.apps.count(i, -1, at);

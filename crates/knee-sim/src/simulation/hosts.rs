@@ -69,6 +69,8 @@ pub(super) struct Hosts {
     /// ACKs in the network, and what else goes against the data of flows; 0 in batches, where ACKs wait with their
     /// flows.
     pub(super) acks: u64,
+    /// Packets that links have dropped since they were last shown to taps; none without a tap.
+    pub(super) dropped: Option<Vec<(Time, ConnectionId, Packet)>>,
     /// By group of paths ([`Hosts::groups`]).
     pub(super) stores: Vec<Stores>,
     /// How many paths are in a group.
@@ -143,6 +145,7 @@ impl Hosts {
             settings,
             directions: Vec::new(),
             acks: 0,
+            dropped: None,
             stores: vec![Stores::default()],
             group_size: u32::MAX,
         }
