@@ -158,14 +158,15 @@ function range() {
   const end = state.scene.duration / 1e6;
   if (state.game) return [0, end];
   const now = state.clock / 1e9;
-  const width = Number($("window").value) || Math.max(now, 1);
-  // Slow motion shows less, so that something moves.
-  const seen = Math.min(width, Math.max(width * Math.min(1, state.speed * 5), 0.5), end);
+  const width = Number($("window").value) || end;
+  // It fills from the left; slow motion shows less, so that something moves.
+  const seen = Math.min(Math.max(now, 1), Math.max(width * Math.min(1, state.speed * 5), 0.2), width, end);
   const to = Math.max(now, seen);
   return [to - seen, to];
 }
 
 let lastTexts = 0;
+let lastLines = 0;
 function draw(passed, wall) {
   const { scene, history, clock } = state;
   const values = valuesAt(scene, clock / 1e3);
@@ -177,14 +178,22 @@ function draw(passed, wall) {
   const rtts = active.filter(({ running, rtt }) => running && rtt > 0).map(({ rtt }) => rtt);
   const rtt = rtts.reduce((sum, x) => sum + x, 0) / (rtts.length || 1);
   stage.draw({ now: clock, values, flows: scene.flows, active, drawn: watchable(), rtt, sinceLast: passed, speed: state.playing ? state.speed : 0 });
-  const shown = { history, scene, range: range(), hover: state.hover, phaseOf };
-  strips.forEach((strip, i) => strip.draw({ ...shown, events: i === 0, ...(i === 0 && state.game ? { fixed: MOST / 1e6, pointed: state.rate / 1e6 } : {}) }));
-  phases.draw(shown);
+  // Lines need no more than 30 pictures a second.
+  if (wall - lastLines > 28) {
+    lastLines = wall;
+    drawLines(history, scene);
+  }
   if (state.playing) state.frames.push(wall);
   if (state.frames.length > 600) state.frames.splice(0, 300);
   if (wall - lastTexts < 160) return;
   lastTexts = wall;
   drawTexts(values, active);
+}
+
+function drawLines(history, scene) {
+  const shown = { history, scene, range: range(), hover: state.hover, phaseOf };
+  strips.forEach((strip, i) => strip.draw({ ...shown, events: i === 0, ...(i === 0 && state.game ? { fixed: MOST / 1e6, pointed: state.rate / 1e6 } : {}) }));
+  phases.draw(shown);
 }
 
 const setText = (element, text) => {

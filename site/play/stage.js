@@ -43,8 +43,8 @@ export class Stage {
       this.flying = [];
       for (let i = 0; i < Math.min(drops, 3); i += 1) this.fall(null, before);
     }
-    if (left > 0 && left < 4) this.shift = Math.min(this.shift + left, 4);
-    else if (left) this.shift = 0;
+    // One packet moves smoothly; many at once would only lag behind.
+    if (left) this.shift = left === 1 && this.shift < 0.3 ? 1 : 0;
   }
 
   fall(flow, place) {
@@ -133,7 +133,7 @@ export class Stage {
     c.roundRect(box.x, box.y, box.w, box.h, 6);
     c.fill();
     c.stroke();
-    this.shift *= Math.exp(-sinceLast / 70);
+    this.shift *= Math.exp(-sinceLast / 50);
     const slot = Math.min(14, (box.w - 8) / values.buffer);
     const inner = { y: box.y + 5, h: box.h - 10, right: box.x + box.w - 4 };
     let column = -1;
@@ -184,7 +184,7 @@ export class Stage {
     c.fillStyle = ink.ink;
     c.textAlign = "left";
     const waits = (this.held.length * 1514 * 8 * 1e6) / values.rate;
-    c.fillText(`Queue: ${this.held.length} of ${values.buffer} packets`, box.x, box.y - 12);
+    c.fillText(`${narrow ? "" : "Queue: "}${this.held.length} of ${values.buffer} packets`, box.x, box.y - 12);
     c.textAlign = "right";
     c.fillStyle = ink.muted;
     c.fillText(`${asTime(waits)}${narrow ? "" : " to wait"}`, box.x + box.w, box.y - 12);
@@ -198,7 +198,8 @@ export class Stage {
     c.lineTo(gate + 2, middle + 16);
     c.fill();
     c.textAlign = "left";
-    c.fillText(asRate(values.rate), gate + (narrow ? -6 : 20), middle - (narrow ? 24 : 16));
+    if (narrow) c.textAlign = "right";
+    c.fillText(asRate(values.rate), narrow ? width - 4 : gate + 20, narrow ? middle + 38 : middle - 16);
 
     // Senders and the receiver.
     const senders = active.filter((flow) => flow.running).slice(0, 10);
@@ -245,7 +246,7 @@ export class Stage {
       c.fillStyle = ink.alarm;
       c.font = `600 ${FONT}`;
       c.textAlign = "left";
-      c.fillText("dropped", box.x + 2, box.y + box.h + 18);
+      c.fillText("dropped", box.x + 2, box.y + box.h + 34);
     }
   }
 

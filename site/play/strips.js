@@ -7,6 +7,8 @@ const LEFT = 44;
 const RIGHT = 10;
 const TOP = 8;
 const BOTTOM = 20;
+/** A line goes on over intervals without a figure up to this long, s. */
+const GAP = 0.5;
 
 /** Where a time lies, and back. */
 export const scaleOf = (width, [from, to]) => ({
@@ -20,7 +22,7 @@ function drawLine(c, times, values, [from, to], x, y, width) {
   const last = Math.min(indexAt(times, to) + 1, times.length);
   const step = Math.max(1, Math.floor((last - first) / width));
   c.beginPath();
-  let open = false;
+  let before = -Infinity;
   // Groups begin at multiples, so that the line does not tremble as it scrolls.
   for (let i = first - (first % step); i < last; i += step) {
     let [sum, n] = [0, 0];
@@ -30,14 +32,11 @@ function drawLine(c, times, values, [from, to], x, y, width) {
         n += 1;
       }
     }
-    if (!n) {
-      open = false;
-      continue;
-    }
-    const [px, py] = [x(times[Math.min(i + step, last) - 1]), y(sum / n)];
-    if (open) c.lineTo(px, py);
-    else c.moveTo(px, py);
-    open = true;
+    if (!n) continue;
+    const t = times[Math.min(i + step, last) - 1];
+    if (t - before < GAP * step) c.lineTo(x(t), y(sum / n));
+    else c.moveTo(x(t), y(sum / n));
+    before = t;
   }
   c.stroke();
 }
@@ -60,7 +59,10 @@ function drawTimes(c, height, range, x, ink, labels) {
     c.moveTo(at, TOP);
     c.lineTo(at, height - BOTTOM);
     c.stroke();
-    if (labels) c.fillText(`${Number((k * step).toPrecision(8))} s`, Math.max(at, LEFT + 4), height - 6);
+    if (labels) {
+      c.textAlign = at > x(range[1]) - 16 ? "right" : "center";
+      c.fillText(`${Number((k * step).toPrecision(8))} s`, Math.max(at, LEFT + 4), height - 6);
+    }
   }
 }
 

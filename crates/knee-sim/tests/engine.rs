@@ -128,40 +128,46 @@ impl Tap for Counting {
 fn a_run_in_stretches_gives_the_same_bits() {
     let networks = (prop_oneof![any_dumbbell(), any_chain(), any_network()], prop::collection::vec(1_u64..400, 1..6));
     let networks = networks.prop_map(|(spec, stretches)| json!({"spec": spec, "stretches": stretches}));
-    in_batches_of(200, 0.4, &networks, |told| &told["spec"], |told| {
-        let (spec, stretches) = (&told["spec"], told["stretches"].as_array().unwrap());
-        let whole = bits(run(spec));
-        for watched in [false, true] {
-            let mut simulation = simulation(spec);
-            let counter = Arc::new(Mutex::new(Counter::default()));
-            if watched {
-                simulation.tap(Box::new(Counting(Arc::clone(&counter))));
-            }
-            let (mut until, mut rows) = (Time::ZERO, 0);
-            for stretch in stretches.iter().cycle() {
-                until = until + Time::from_micros(stretch.as_u64().unwrap() * 331);
-                let goes_on = simulation.run_until(until);
-                prop_assert!(!goes_on || simulation.now() >= until);
-                prop_assert!(simulation.rows().samples.len() >= rows);
-                rows = simulation.rows().samples.len();
-                if !goes_on {
-                    break;
+    in_batches_of(
+        200,
+        0.4,
+        &networks,
+        |told| &told["spec"],
+        |told| {
+            let (spec, stretches) = (&told["spec"], told["stretches"].as_array().unwrap());
+            let whole = bits(run(spec));
+            for watched in [false, true] {
+                let mut simulation = simulation(spec);
+                let counter = Arc::new(Mutex::new(Counter::default()));
+                if watched {
+                    simulation.tap(Box::new(Counting(Arc::clone(&counter))));
                 }
+                let (mut until, mut rows) = (Time::ZERO, 0);
+                for stretch in stretches.iter().cycle() {
+                    until += Time::from_micros(stretch.as_u64().unwrap() * 331);
+                    let goes_on = simulation.run_until(until);
+                    prop_assert!(!goes_on || simulation.now() >= until);
+                    prop_assert!(simulation.rows().samples.len() >= rows);
+                    rows = simulation.rows().samples.len();
+                    if !goes_on {
+                        break;
+                    }
+                }
+                let parts = simulation.finish().unwrap();
+                if watched {
+                    let seen = counter.lock().unwrap();
+                    prop_assert!(seen.sent >= seen.delivered + seen.dropped);
+                    let drops = parts.0.links.iter().map(|link| link.drops).sum::<u64>();
+                    let acks = parts.0.links.iter().map(|link| link.ack_drops).sum::<u64>();
+                    prop_assert!(seen.dropped >= drops - acks, "{} drops seen, {drops} counted", seen.dropped);
+                }
+                let parts = bits(parts);
+                prop_assert_eq!(&whole.0, &parts.0);
+                prop_assert!(whole.1 == parts.1, "the time series or the events differ");
             }
-            let parts = simulation.finish().unwrap();
-            if watched {
-                let seen = counter.lock().unwrap();
-                prop_assert!(seen.sent >= seen.delivered + seen.dropped);
-                let drops = parts.0.links.iter().map(|link| link.drops).sum::<u64>();
-                let acks = parts.0.links.iter().map(|link| link.ack_drops).sum::<u64>();
-                prop_assert!(seen.dropped >= drops - acks, "{} drops seen, {drops} counted", seen.dropped);
-            }
-            let parts = bits(parts);
-            prop_assert_eq!(&whole.0, &parts.0);
-            prop_assert!(whole.1 == parts.1, "the time series or the events differ");
-        }
-        Ok(())
-    });
+            Ok(())
+        },
+    );
 }
 
 /// What flows send in a batch is put together in the order in which one thread would have sent it.

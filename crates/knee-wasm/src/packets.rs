@@ -2,6 +2,7 @@
 
 use crate::session::lock;
 use bytemuck::{Pod, Zeroable};
+use knee_core::convert::{low_u16, low_u32};
 use knee_core::{ConnectionId, Packet, Payload, Time};
 use knee_sim::Tap;
 use knee_tcp::sender::AckInfo;
@@ -63,7 +64,7 @@ impl Book {
         };
         let marked = u32::from(packet.has(Packet::CE)) << 24;
         let what = id.flow() & 0xffff | (what as u32) << 16 | marked;
-        let seen = Seen { at: at.as_nanos() as f64, seq: knee_core::convert::low_u32(seq), what };
+        let seen = Seen { at: at.as_nanos() as f64, seq: low_u32(seq), what };
         if self.records && self.seen.len() < KEPT {
             self.seen.push(seen);
         }
@@ -72,7 +73,7 @@ impl Book {
 
     /// A packet has left the queue. Those of a flow that are dropped or leave do so in any order across flows.
     fn release(&mut self, gone: Seen) {
-        let same = |held: &Seen| held.seq == gone.seq && (held.what ^ gone.what) & 0xffff == 0;
+        let same = |held: &Seen| held.seq == gone.seq && low_u16(held.what.into()) == low_u16(gone.what.into());
         if let Some(place) = self.held.iter().position(same) {
             self.held.remove(place);
         }

@@ -198,7 +198,11 @@ impl Scene {
                 )));
             }
             if flow.cc != hand::NAME && knee_cc::find(&flow.cc).is_none() {
-                return Err(unknown("congestion control", &flow.cc, knee_cc::registry().iter().map(|entry| entry.name)));
+                return Err(unknown(
+                    "congestion control",
+                    &flow.cc,
+                    knee_cc::registry().iter().map(|entry| entry.name),
+                ));
             }
         }
         Ok(())

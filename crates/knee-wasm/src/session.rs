@@ -155,7 +155,11 @@ impl Session {
     pub fn with_table<T>(&mut self, number: u32, read: impl FnOnce(&[u8]) -> T) -> T {
         if let (4 | 5, Some(book)) = (number, &self.book) {
             let mut book = lock(book);
-            return read(if number == 4 { bytemuck::cast_slice(&book.seen) } else { bytemuck::cast_slice(book.held()) });
+            return read(if number == 4 {
+                bytemuck::cast_slice(&book.seen)
+            } else {
+                bytemuck::cast_slice(book.held())
+            });
         }
         let rows = self.rows();
         read(match number {
