@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .PHONY: help demo setup test test-docs test-system check lint lint-rust lint-python types test-rust test-python \
   test-tools kernel test-packages test-uml test-kernel soak fuzz mutants miri audit fmt clean dist packages guests stress \
-  lock floors
+  lock floors site
 
 # Tools that only the targets fuzz, mutants and audit use; each is installed when it is first wanted.
 TOOLS := $(CURDIR)/.venv/cargo-tools
@@ -46,6 +46,7 @@ help:
 	@echo "make mutants CRATE=knee-core: find changes to a crate that its tests miss, a random tenth"
 	@echo "make miri    test knee-core under Miri"
 	@echo "make audit   check licences, sources, versions and advisories of all dependencies"
+	@echo "make site    build the page play, the simulator in a browser, into site/build (docs/play.md)"
 	@echo "make dist    build the source distribution and wheels into dist, and check what this machine can (docs/release.md)"
 	@echo "make packages  build the kernel parts as Debian packages, and BPF as a tar, into dist/packages (docs/deploy.md)"
 	@echo "make guests  install the packages in booted guests, use and remove them: some minutes for each kernel"
@@ -172,6 +173,10 @@ audit: $(TOOLS)/bin/cargo-deny $(STAMPS)/core
 	$(TOOL_PATH) cargo deny check advisories || echo "Advisories of Rust crates need the network: not checked" >&2
 	$(BIN)/python -m pip check
 
+# It names what is missing. Nothing else compiles for browsers: make test looks at the page only where it is built.
+site:
+	$(PYTHON) scripts/site.py
+
 # What is left out or named here: python scripts/dist.py --help.
 DIST ?=
 dist:
@@ -209,7 +214,7 @@ fmt: $(STAMPS)/dev
 	$(BIN)/ruff check --fix --quiet .
 
 clean:
-	rm -rf $(VENV) target results .pytest_cache
+	rm -rf $(VENV) target results site/build .pytest_cache
 
 $(STAMPS)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

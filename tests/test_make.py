@@ -63,6 +63,7 @@ GOALS = (
     "packages",
     "guests",
     "fmt",
+    "site",
 )
 
 

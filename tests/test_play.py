@@ -1,56 +1,66 @@
-"""The page `play`: the engine in it gives the same bits as the native one, and its controls do what they say."""
+"""The page `play`: its engine gives the bits of the native one, and its controls do what they say."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import random_scenarios
-from browser import DESKTOP, PHONE, Tab, needs_chromium
+from browser import DESKTOP, PHONE, Tab, look, needs_chromium
 
-import knee
 from knee import _core
-from knee.errors import KneeError
-from knee.scenario import Scenario, from_dict, load, shipped
+from knee.scenario import Scenario, from_dict, from_toml, load
+from knee.scenario.shipped import shipped
 from knee.scenario.spec import spec
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "site" / "build" / "play.html"
-
-pytestmark = [
-    needs_chromium,
-    pytest.mark.skipif(not PAGE.is_file(), reason="the page play is not built: make site"),
-]
+needs_page = pytest.mark.skipif(not PAGE.is_file(), reason="the page play is not built: make site")
 TABLES = ("samples", "links", "events", "completions", "delays", "distributions")
-#: Scenarios of more packets than this take too long here; how long is no matter of what they give.
-MOST_PACKETS = 400_000
+#: Links that could carry more than this in a run would take too long here.
+MOST_PACKETS = 1_000_000
+READY = "Boolean(globalThis.knee?.state.history)"
 
 
 @pytest.fixture(scope="module")
 def tab() -> Iterator[Tab]:
     tab = Tab(PAGE, DESKTOP)
-    tab.until("Boolean(globalThis.knee?.state.history)")
+    tab.until(READY)
     tab.evaluate("knee.state.playing = false")
     yield tab
     tab.close()
 
 
-def _native(told: str) -> dict[str, str]:
+@pytest.fixture
+def fresh() -> Iterator[Tab]:
+    tab = Tab(PAGE, DESKTOP)
+    tab.until(READY)
+    yield tab
+    tab.close()
+
+
+def _sorted(figures: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(figures)
+    # How it went is no figure: the page watches every packet.
+    return {key: value for key, value in found.items() if key not in ("threads", "event_by_event")}
+
+
+def _native(told: str) -> dict[str, Any]:
     figures, tables = _core.simulate(told)
-    output = json.loads(figures)
-    output.pop("threads")
-    return {"figures": json.dumps(output, sort_keys=True)} | {
-        name: hashlib.sha256(tables[name]).hexdigest() for name in TABLES
-    }
+    return {"figures": _sorted(figures)} | {name: hashlib.sha256(tables[name]).hexdigest() for name in TABLES}
 
 
-def _in_page(tab: Tab, told: str) -> dict[str, str]:
+def _in_page(tab: Tab, request: str) -> dict[str, Any]:
     script = f"""(async () => {{
-      const told = await knee.whole({{ spec: {told} }}, true);
+      const told = await knee.whole({request}, true);
       const result = {{ figures: told.figures }};
       for (const name of {json.dumps(TABLES)}) {{
         const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", told[name]));
@@ -58,14 +68,226 @@ def _in_page(tab: Tab, told: str) -> dict[str, str]:
       }}
       return result;
     }})()"""
-    found: dict[str, str] = tab.evaluate(script)
-    return found | {"figures": json.dumps(json.loads(found["figures"]), sort_keys=True)}
+    found: dict[str, Any] = tab.evaluate(script)
+    return found | {"figures": _sorted(found["figures"])}
 
 
-def _runs_in_browser(scenario: Scenario) -> bool:
-    plain = all(flow.transport == "tcp" for flow in scenario.flows)
-    return plain and scenario.run.ground == "sim"
+def _suits(scenario: Scenario) -> bool:
+    """Whether the browser's engine can run it, in a time that tests have."""
+    if any(flow.transport == "quic" for flow in scenario.flows):
+        return False
+    told = spec(scenario)
+    rates = [link["capacity"].get("rate", 0) for link in told["links"]]
+    return bool(max(rates) * told["duration"] / 1e9 / 8 / 1514 < MOST_PACKETS)
 
 
-def _shipped() -> list[Scenario]:
-    return [scenario for name in shipped.names() if _runs_in_browser(scenario := load(name))]
+@needs_chromium
+@needs_page
+def test_shipped_scenarios_give_the_bits_of_the_native_engine(tab: Tab) -> None:
+    made = [scenario for name in shipped() if _suits(scenario := load(name))]
+    assert len(made) > 30
+    for scenario in made:
+        told = json.dumps(spec(scenario))
+        assert _in_page(tab, f"{{ spec: {told} }}") == _native(told), scenario.name
+
+
+@needs_chromium
+@needs_page
+def test_random_networks_give_the_bits_of_the_native_engine(tab: Tab) -> None:
+    made = (from_dict(random_scenarios.scenario(number)) for number in range(4_000_000, 4_000_400))
+    for _ in range(50):
+        told = json.dumps(spec(next(scenario for scenario in made if _suits(scenario))))
+        assert _in_page(tab, f"{{ spec: {told} }}") == _native(told), told
+
+
+def _scene(dice: random.Random, listing: dict[str, Any]) -> dict[str, Any]:
+    """A random state of the page."""
+
+    def moved() -> dict[str, Any]:
+        key = dice.choice(["rate", "rtt", "buffer", "loss"])
+        values = {"rate": dice.randrange(200_000, 30_000_000), "rtt": dice.randrange(1_000, 200_000)}
+        values |= {"buffer": dice.randrange(2, 400), "loss": round(dice.uniform(0, 0.05), 4)}
+        return {key: values[key]}
+
+    flows = [
+        {
+            "cc": dice.choice(listing["cc"])["name"],
+            "start": dice.randrange(0, 900_000),
+            "stop": dice.choice([None, dice.randrange(1_000_000, 2_000_000)]),
+        }
+        for _ in range(dice.choice([1, 2, 5]))
+    ]
+    changes = [{"at": dice.randrange(1, 2_000_000), "to": moved()} for _ in range(dice.randrange(5))]
+    return {
+        "rate": dice.randrange(200_000, 30_000_000),
+        "rtt": dice.randrange(1_000, 200_000),
+        "buffer": dice.randrange(2, 400),
+        "loss": dice.choice([0, 0.01]),
+        "queue": dice.choice(listing["queues"])["name"],
+        "ecn": dice.random() < 0.3,
+        "duration": 2_000_000,
+        "interval": 20_000,
+        "seed": dice.randrange(1, 100),
+        "flows": flows,
+        "changes": sorted(changes, key=lambda change: change["at"]),
+        "hand": [],
+    }
+
+
+@needs_chromium
+@needs_page
+def test_an_exported_file_gives_the_figures_of_the_page(tab: Tab) -> None:
+    listing = tab.evaluate("knee.state.listing")
+    dice = random.Random(5)
+    for queue in listing["queues"]:
+        scene = _scene(dice, listing) | {"queue": queue["name"]}
+        toml = tab.evaluate(f"knee.tomlOf({json.dumps(scene)})")
+        native = _native(json.dumps(spec(from_toml(toml))))
+        assert _in_page(tab, f"{{ scene: {json.dumps(scene)} }}") == native, toml
+
+
+@needs_chromium
+@needs_page
+def test_what_is_done_while_it_runs_is_in_the_exported_file(fresh: Tab) -> None:
+    fresh.evaluate("location.hash = '#duration=4000000&interval=20000&flows=cubic&speed=0.5'")
+    fresh.until("knee.state.scene.duration === 4e6 && knee.state.clock > 2e8")
+    fresh.evaluate("""(() => {
+      const slide = (id, value) => {
+        const slider = document.getElementById(id);
+        slider.value = value;
+        slider.dispatchEvent(new Event("input"));
+        slider.dispatchEvent(new Event("change"));
+      };
+      slide("rate", 400);
+      slide("buffer", 300);
+      document.getElementById("new-cc").value = "bbr";
+      document.getElementById("add").click();
+    })()""")
+    fresh.until("knee.state.clock > 8e8")
+    fresh.evaluate("document.querySelectorAll('#flows button')[0].click(); knee.setSpeed(20)")
+    fresh.until("Boolean(knee.state.ended)")
+    scene = fresh.evaluate("knee.state.scene")
+    assert [next(iter(change["to"])) for change in scene["changes"]] == ["rate", "buffer"]
+    assert scene["flows"][1]["cc"] == "bbr"
+    assert 0 < scene["flows"][1]["start"] < scene["flows"][0]["stop"] < scene["duration"]
+    native = _native(json.dumps(spec(from_toml(fresh.evaluate("knee.toml()")))))
+    assert _sorted(fresh.evaluate("JSON.stringify(knee.state.ended)")) == native["figures"]
+    # The address says the same.
+    fresh.until("location.hash.includes('bbr')")
+    assert fresh.evaluate("JSON.stringify(knee.fromHash(location.hash).scene)") == fresh.evaluate(
+        "JSON.stringify(knee.state.scene)"
+    )
+    assert fresh.console() == []
+
+
+@needs_chromium
+@needs_page
+def test_an_address_says_a_scene(tab: Tab) -> None:
+    listing = tab.evaluate("knee.state.listing")
+    dice = random.Random(6)
+    for _ in range(50):
+        scene = _scene(dice, listing) | {"hand": [[1, 2_000_000], [7, 100_000]]}
+        assert tab.evaluate(f"knee.fromHash(knee.toHash({json.dumps(scene)})).scene") == scene
+
+
+@needs_chromium
+@needs_page
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("#rate=fast", "`rate` is “fast”, not a whole number"),
+        ("#colour=red", "it has a part “colour”"),
+        ("#changes=5:speed:3", "a change is of “speed”"),
+        ("#%E0%A4%A", "it has a part “%E0%A4%A”"),
+        ("#queue=%E0%A4%A", "This link is no experiment"),
+        ("#rate=5", "`rate` is 5, but must be from 100000 to 1000000000 bit/s"),
+        ("#flows=quic", "there is no congestion control `quic` here; there are reno, cubic"),
+        ("#flows=cubic:9000000000", "it must stop after it starts"),
+    ],
+)
+def test_an_address_that_is_no_experiment_is_told(fresh: Tab, address: str, said: str) -> None:
+    fresh.evaluate(f"location.hash = {json.dumps(address)}")
+    fresh.until("!document.getElementById('banner').hidden")
+    assert said in fresh.evaluate("document.getElementById('banner').textContent")
+    assert fresh.console() == []
+    # Another experiment runs.
+    fresh.evaluate("location.hash = '#buffer=50'")
+    fresh.until("document.getElementById('banner').hidden && knee.state.clock > 1e7")
+
+
+@needs_chromium
+@needs_page
+def test_without_webassembly_the_page_says_what_to_do(fresh: Tab) -> None:
+    fresh.call("Page.addScriptToEvaluateOnNewDocument", source="delete globalThis.WebAssembly")
+    fresh.call("Page.reload")
+    fresh.until("document.querySelector('.fatal')?.textContent.includes('allow WebAssembly')")
+
+
+@needs_chromium
+@needs_page
+def test_keys_play_step_and_go_back(fresh: Tab) -> None:
+    def press(key: str) -> None:
+        fresh.evaluate(f"document.body.dispatchEvent(new KeyboardEvent('keydown', {{ key: '{key}', bubbles: true }}))")
+        fresh.until("!knee.state.waiting && !knee.state.dirty")
+
+    fresh.until("knee.state.clock > 1e8")
+    press(" ")
+    assert fresh.evaluate("knee.state.playing") is False
+    at = fresh.evaluate("knee.state.clock")
+    press("ArrowRight")
+    later = fresh.evaluate("knee.state.clock")
+    assert at < later < at + 3 * 1514 * 8e9 / 20e6
+    rows = fresh.evaluate("JSON.stringify(knee.state.history.flows)")
+    press("ArrowLeft")
+    assert fresh.evaluate("knee.state.clock") < at
+    # The same time has the same history.
+    fresh.evaluate(f"knee.seek({later})")
+    fresh.until("!knee.state.waiting && !knee.state.dirty")
+    assert fresh.evaluate("JSON.stringify(knee.state.history.flows)") == rows
+    press("Home")
+    assert fresh.evaluate("knee.state.clock") == 0
+
+
+@needs_chromium
+@needs_page
+def test_the_challenge_is_scored_beside_three_algorithms(fresh: Tab) -> None:
+    fresh.evaluate("document.getElementById('challenge').click(); document.getElementById('go').click()")
+    fresh.until("Boolean(knee.state.game) && knee.state.clock > 0")
+    fresh.evaluate("knee.setSpeed(10); knee.state.rate = 5e6")
+    fresh.until("!document.getElementById('after').hidden")
+    rows = fresh.evaluate("[...document.querySelectorAll('#after tbody tr')].map((row) => row.innerText.split('\\t'))")
+    assert {row[0] for row in rows} == {"You", "BBR", "CUBIC", "LoLa"}
+    scores = [int(row[1]) for row in rows]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 < score <= 100 for score in scores)
+    # A rate below the link's: no queue, and a third of the capacity.
+    mine = next(row for row in rows if row[0] == "You")
+    assert float(mine[3].split()[0]) < 50
+    assert mine[4] == "0"
+    fresh.evaluate("document.getElementById('game').close(); document.getElementById('export').click()")
+    fresh.until("document.getElementById('banner').textContent.includes('no scenario file repeats it')")
+
+
+@needs_chromium
+@needs_page
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_it_fits_and_complains_of_nothing(width: int) -> None:
+    told = look(PAGE, width, "return document.body.scrollWidth;")
+    assert told["probe"] <= width
+    assert told["console"] == []
+
+
+@needs_page
+def test_nothing_is_loaded_from_elsewhere() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert "https:" not in text and "http:" not in text
+    assert "default-src 'none'" in text
+
+
+def test_without_a_compiler_for_it_make_site_says_how_to_get_one(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "site.py"), "--out", str(tmp_path / "out")]
+    told = subprocess.run(command, env=os.environ | {"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert told.returncode == 1
+    assert "sudo apt-get install rustc-web rust-web-src lld" in told.stderr
+    assert told.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()

@@ -207,7 +207,7 @@ function asClock(s) {
 
 function drawTexts(values, active) {
   const { scene, clock } = state;
-  setText($("clock"), `${asClock(clock / 1e9)} of ${scene.duration / 1e6}`);
+  setText($("clock"), asClock(clock / 1e9) + (innerWidth < 600 ? "" : ` of ${scene.duration / 1e6}`));
   if (document.activeElement !== $("time") || !state.scrubbing) $("time").value = String(Math.round((clock / 1e3 / scene.duration) * 1000));
   const button = $("play");
   const icon = state.playing ? "❚❚" : state.ended ? "⟲" : "▶";
@@ -649,6 +649,7 @@ function onKey(event) {
 function share() {
   const address = location.href.replace(/#.*/, "");
   $("link").value = address + toHash(state.scene);
+  $("on-disk").hidden = location.protocol !== "file:";
   const view = $("embed-view").value;
   $("embed").value = `<iframe src="${address}${toHash(state.scene, { view })}" width="720" height="${{ network: 400, figures: 720 }[view] ?? 280}" style="border:0" title="knee play" loading="lazy"></iframe>`;
   if (!$("sharing").open) $("sharing").showModal();
@@ -705,13 +706,15 @@ async function main() {
 }
 
 // For tests, and for those who like to look inside.
-globalThis.knee = {
+const knee = {
   state,
   /** Runs `{ spec }` or `{ scene }` to its end. */
   whole: (request, rows = false) => calls.ask("whole", { id: "whole", request, rows }),
-  toml: () => calls.ask("toml", { scene: state.scene }).then(({ toml }) => toml),
-  open, seek, setSpeed, valueOf,
+  tomlOf: (scene) => calls.ask("toml", { scene }).then(({ toml }) => toml),
+  toml: () => knee.tomlOf(state.scene),
+  open, seek, setSpeed, toHash, fromHash,
 };
+globalThis.knee = knee;
 
 main().catch((error) => {
   document.querySelector("main").replaceChildren(Object.assign(document.createElement("p"), { className: "fatal", textContent: error.message }));

@@ -66,7 +66,7 @@ export class Stage {
     c.lineCap = "round";
 
     // The way round: from the link to the receiver, and back to the senders.
-    const corner = 18;
+    const corner = narrow ? 14 : 18;
     const way = new Path2D();
     way.moveTo(gate, middle);
     way.lineTo(right + corner, middle);
@@ -246,7 +246,7 @@ export class Stage {
       c.fillStyle = ink.alarm;
       c.font = `600 ${FONT}`;
       c.textAlign = "left";
-      c.fillText("dropped", box.x + 2, box.y + box.h + 34);
+      c.fillText("dropped", box.x + 24, box.y + box.h + 34);
     }
   }
 

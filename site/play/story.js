@@ -50,6 +50,7 @@ const RECOVERIES = {
 
 /** What a phase of an algorithm, or a state of loss recovery, is. */
 export function explain(cc, phase, recovery) {
+  if (cc === "hand" && recovery >= 2) return "You sent faster than the link carries: packets were lost, and are sent again.";
   if (RECOVERIES[recovery]) return RECOVERIES[recovery];
   return PHASES[`${cc}/${phase}`] ?? PHASES[phase] ?? "";
 }

@@ -116,6 +116,7 @@ export class Strip {
         c.fillRect(at - 1, TOP - 6, 2, 7);
       }
     }
+    let labelled = -Infinity;
     for (const { steps, label, dash } of limits) {
       c.strokeStyle = ink.muted;
       c.lineWidth = 1.2;
@@ -130,7 +131,8 @@ export class Strip {
       c.setLineDash([]);
       const value = steps.filter(([at]) => at <= range[1]).at(-1)[1];
       const above = y(value) - 5;
-      if (above > TOP - 2) {
+      if (above > TOP - 2 && Math.abs(above - labelled) > 12) {
+        labelled = above;
         c.fillStyle = ink.muted;
         c.textAlign = "right";
         c.fillText(label, width - RIGHT - 4, above < TOP + 4 ? y(value) + 13 : above);

@@ -269,7 +269,7 @@ impl Scene {
                 toml,
                 "\n[[flows]]\nlabel = \"{label}\"\ncc = \"{cc}\"\nrtt = \"{rtt} us\"\nstart = \"{start} us\"\n\
                  stop = \"{stop} us\"\n{}",
-                if self.ecn { "ecn = \"on\"\n" } else { "" }
+                if self.ecn { "ecn = true\n" } else { "" }
             );
         }
         for SceneChange { at, to } in &self.changes {

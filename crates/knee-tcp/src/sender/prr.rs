@@ -19,8 +19,8 @@ impl Prr {
         Self { prior_cwnd, delivered: 0, out: 0 }
     }
 
-    /// How many packets an ACK lets leave that delivered `delivered`, with `pipe` in flight. `progress`: it acknowledged
-    /// new data, and no new loss was found. `None`: the window stays.
+    /// How many packets an ACK lets leave that delivered `delivered`, with `pipe` in flight. `progress`: it
+    /// acknowledged new data, and no new loss was found. `None`: the window stays.
     pub(super) fn sndcnt(&mut self, delivered: u32, pipe: u32, ssthresh: u32, progress: bool) -> Option<i64> {
         if delivered == 0 || self.prior_cwnd == 0 {
             return None;

@@ -23,7 +23,7 @@ pub(super) struct UndoState {
 impl UndoState {
     pub(super) const NONE: Self = Self { marker: None, retransmissions: -1, prior_ssthresh: 0, stamp: 0 };
 
-    /// A reduction begins at segment `una`, with so many retransmissions in flight (tcp_init_undo).
+    /// A reduction begins at segment `una`, with `retransmissions` in flight (tcp_init_undo).
     fn begin(&mut self, una: u64, retransmissions: u32) {
         self.marker = Some(una);
         self.retransmissions = if retransmissions == 0 { -1 } else { i64::from(retransmissions) };
