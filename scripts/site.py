@@ -25,12 +25,14 @@ FEATURES = "-Ctarget-feature=+simd128,+bulk-memory"
 #: Modules in the order in which they import each other, as one script each.
 PAGE = ("numbers", "looks", "scene", "history", "stage", "strips", "story", "challenge", "play")
 WORKER = ("engine", "worker")
-MISSING = """\
-make site needs a Rust compiler that knows WebAssembly, and found none. On Debian or Ubuntu: sudo apt-get install rustc-web \
-rust-web-src lld-16 (or any later lld). With rustup: rustup target add wasm32-unknown-unknown. Then run make site again."""
+MISSING = (
+    "make site needs a Rust compiler that knows WebAssembly, and found none. On Debian or Ubuntu: sudo apt-get install "
+    "rustc-web rust-web-src lld-16 (or any later lld). With rustup: rustup target add wasm32-unknown-unknown. Then run "
+    "make site again."
+)
 
 
-class MissingTools(Exception):
+class ToolsError(Exception):
     """No compiler here knows WebAssembly."""
 
 
@@ -63,17 +65,29 @@ def engine() -> bytes:
     """Compiles the engine for browsers.
 
     Raises:
-        MissingTools: no compiler here can.
+        ToolsError: no compiler here can.
         subprocess.CalledProcessError: it does not compile.
     """
     found = _with_rustup() or _with_debian()
     if found is None:
-        raise MissingTools(MISSING)
+        raise ToolsError(MISSING)
     options, environment = found
     # A folder of its own: what is compiled for this machine stays.
     target = ROOT / "target" / "site"
     environment |= {"CARGO_TARGET_DIR": str(target), "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS": FEATURES}
-    command = ["cargo", "build", "--quiet", "--locked", *options, "--target", TARGET, "--profile", "site", "-p", "knee-wasm"]
+    command = [
+        "cargo",
+        "build",
+        "--quiet",
+        "--locked",
+        *options,
+        "--target",
+        TARGET,
+        "--profile",
+        "site",
+        "-p",
+        "knee-wasm",
+    ]
     subprocess.run(command, cwd=ROOT, env=os.environ | environment, check=True)
     return (target / TARGET / "site" / "knee_wasm.wasm").read_bytes()
 
@@ -81,7 +95,11 @@ def engine() -> bytes:
 def _script(modules: tuple[str, ...]) -> str:
     """Modules as one script: no module of a page that is opened from a disk may import another."""
     texts = [(SOURCES / f"{name}.js").read_text(encoding="utf-8") for name in modules]
-    names = [name for text in texts for name in re.findall(r"^(?:export )?(?:const|let|function|class|async function) (\w+)", text, re.M)]
+    names = [
+        name
+        for text in texts
+        for name in re.findall(r"^(?:export )?(?:const|let|function|class|async function) (\w+)", text, re.M)
+    ]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"site/play: two modules of one script declare {', '.join(twice)}; rename one of each")
@@ -95,9 +113,12 @@ def _script(modules: tuple[str, ...]) -> str:
 def _style() -> str:
     """The page's style, with the colours of all pages."""
     themes = runpy.run_path(str(ROOT / "python" / "knee" / "view" / "palette.py"))["THEMES"]
-    light, dark = ("".join(f" --{name}: {value};" for name, value in themes[each].items()) for each in ("light", "dark"))
+    light, dark = (
+        "".join(f" --{name}: {value};" for name, value in themes[each].items()) for each in ("light", "dark")
+    )
     rules = (SOURCES / "play.css").read_text(encoding="utf-8")
-    return f":root {{ color-scheme: light dark;{light} }}\n@media (prefers-color-scheme: dark) {{ :root {{{dark} }} }}\n{rules}"
+    root = f":root {{ color-scheme: light dark;{light} }}"
+    return f"{root}\n@media (prefers-color-scheme: dark) {{ :root {{{dark} }} }}\n{rules}"
 
 
 def page(wasm: bytes) -> str:
@@ -131,7 +152,7 @@ def main() -> int:
     out: Path = parser.parse_args().out
     try:
         wasm = engine()
-    except MissingTools as missing:
+    except ToolsError as missing:
         sys.stderr.write(f"{missing}\n")
         return 1
     except subprocess.CalledProcessError as failed:

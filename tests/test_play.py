@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 import random_scenarios
 from browser import DESKTOP, PHONE, Tab, look, needs_chromium
-
 from knee import _core
 from knee.scenario import Scenario, from_dict, from_toml, load
 from knee.scenario.shipped import shipped
@@ -280,7 +280,8 @@ def test_it_fits_and_complains_of_nothing(width: int) -> None:
 @needs_page
 def test_nothing_is_loaded_from_elsewhere() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert "https:" not in text and "http:" not in text
+    assert "https:" not in text
+    assert "http:" not in text
     assert "default-src 'none'" in text
 
 

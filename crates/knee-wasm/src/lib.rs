@@ -47,7 +47,7 @@ fn request() -> Result<Request, String> {
     INPUT.with_borrow(|input| serde_json::from_slice(input).map_err(|error| error.to_string()))
 }
 
-/// Makes room for a request of so many bytes, and says where.
+/// Makes room for a request of `bytes`, and says where.
 #[unsafe(no_mangle)]
 pub extern "C" fn input(bytes: u32) -> *mut u8 {
     INPUT.with_borrow_mut(|input| {

@@ -33,7 +33,7 @@ impl Request {
 }
 
 /// Steps between two looks at how many there were.
-const STRETCH: u64 = 1 << 14;
+const STEPS: u64 = 1 << 14;
 
 /// A simulation, and what is watched of it.
 pub struct Session {
@@ -93,7 +93,7 @@ impl Session {
             }
             // A run without an appointment is not asked for the time after every event.
             let goes_on = if until == Time::MAX {
-                simulation.step(STRETCH)
+                simulation.step(STEPS)
             } else {
                 simulation.run_until(until.min(now + Time::from_millis(1)))
             };
