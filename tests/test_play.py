@@ -172,11 +172,8 @@ def test_what_is_done_while_it_runs_is_in_the_exported_file(fresh: Tab) -> None:
     assert 0 < scene["flows"][1]["start"] < scene["flows"][0]["stop"] < scene["duration"]
     native = _native(json.dumps(spec(from_toml(fresh.evaluate("knee.toml()")))))
     assert _sorted(fresh.evaluate("JSON.stringify(knee.state.ended)")) == native["figures"]
-    # The address says the same.
-    fresh.until("location.hash.includes('bbr')")
-    assert fresh.evaluate("JSON.stringify(knee.fromHash(location.hash).scene)") == fresh.evaluate(
-        "JSON.stringify(knee.state.scene)"
-    )
+    # The address says the same, once it has been written.
+    fresh.until("JSON.stringify(knee.fromHash(location.hash).scene) === JSON.stringify(knee.state.scene)")
     assert fresh.console() == []
 
 
@@ -236,10 +233,11 @@ def test_keys_play_step_and_go_back(fresh: Tab) -> None:
     at = fresh.evaluate("knee.state.clock")
     press("ArrowRight")
     later = fresh.evaluate("knee.state.clock")
-    assert at < later < at + 3 * 1514 * 8e9 / 20e6
+    # To the next packet, which may be an RTT away.
+    assert at < later < at + 40e6
     rows = fresh.evaluate("JSON.stringify(knee.state.history.flows)")
     press("ArrowLeft")
-    assert fresh.evaluate("knee.state.clock") < at
+    assert fresh.evaluate("knee.state.clock") < later
     # The same time has the same history.
     fresh.evaluate(f"knee.seek({later})")
     fresh.until("!knee.state.waiting && !knee.state.dirty")
@@ -253,14 +251,14 @@ def test_keys_play_step_and_go_back(fresh: Tab) -> None:
 def test_the_challenge_is_scored_beside_three_algorithms(fresh: Tab) -> None:
     fresh.evaluate("document.getElementById('challenge').click(); document.getElementById('go').click()")
     fresh.until("Boolean(knee.state.game) && knee.state.clock > 0")
-    fresh.evaluate("knee.setSpeed(10); knee.state.rate = 5e6")
+    fresh.evaluate("knee.setSpeed(10); knee.state.rate = 4e6")
     fresh.until("!document.getElementById('after').hidden")
     rows = fresh.evaluate("[...document.querySelectorAll('#after tbody tr')].map((row) => row.innerText.split('\\t'))")
     assert {row[0] for row in rows} == {"You", "BBR", "CUBIC", "LoLa"}
     scores = [int(row[1]) for row in rows]
     assert scores == sorted(scores, reverse=True)
     assert all(0 < score <= 100 for score in scores)
-    # A rate below the link's: no queue, and a third of the capacity.
+    # A rate below the link's: no queue.
     mine = next(row for row in rows if row[0] == "You")
     assert float(mine[3].split()[0]) < 50
     assert mine[4] == "0"

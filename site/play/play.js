@@ -297,8 +297,9 @@ function showControls(values) {
 
 /** Forgets what was to come after the present: somebody does something else now. */
 function forgetFuture() {
-  const { scene, clock } = state;
-  scene.changes = scene.changes.filter(({ at }) => at <= clock / 1e3);
+  const { scene } = state;
+  const now = present();
+  scene.changes = scene.changes.filter(({ at }) => at <= now);
 }
 
 /** A control is moved to a value: before the start that is how it begins, later a change. */

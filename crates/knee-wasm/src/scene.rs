@@ -109,8 +109,8 @@ pub enum SceneError {
     Flows(String),
     /// A scenario file cannot say it.
     #[error(
-        "A flow that you steer has no congestion control, so that no scenario file repeats it. Give it an algorithm and \
-         export again."
+        "A flow that you steer has no congestion control, so that no scenario file repeats it. Give it an algorithm \
+         and export again."
     )]
     Hand,
     /// The engine has refused it.
@@ -218,7 +218,7 @@ impl Scene {
             json!({
                 "label": label(i), "cc": flow.cc, "rtt": self.rtt * 1_000, "start": flow.start * 1_000,
                 "stop": flow.stop.unwrap_or(self.duration) * 1_000, "path": [0],
-                "ecn": if self.ecn { "on" } else { "off" },
+                "ecn": if self.ecn && may_choose_ecn(&flow.cc) { "on" } else { "off" },
             })
         });
         let spec = json!({
@@ -269,7 +269,7 @@ impl Scene {
                 toml,
                 "\n[[flows]]\nlabel = \"{label}\"\ncc = \"{cc}\"\nrtt = \"{rtt} us\"\nstart = \"{start} us\"\n\
                  stop = \"{stop} us\"\n{}",
-                if self.ecn { "ecn = true\n" } else { "" }
+                if self.ecn && may_choose_ecn(cc) { "ecn = true\n" } else { "" }
             );
         }
         for SceneChange { at, to } in &self.changes {
@@ -289,6 +289,11 @@ impl Scene {
         }
         Ok(toml)
     }
+}
+
+/// Whether a flow with this algorithm may use ECN or not: some need it, and no file says so again.
+fn may_choose_ecn(cc: &str) -> bool {
+    knee_cc::find(cc).is_some_and(|entry| entry.needs.ecn == knee_cc::Ecn::Classic)
 }
 
 /// The name of the link, as scenario files have it by default.

@@ -283,8 +283,8 @@ mod tests {
 
     #[test]
     fn a_request_that_is_none_is_refused_by_name() {
-        let scene = r#"{"scene": {"rate": 1000000, "rtt": 40000, "buffer": 100, "loss": 0, "queue": "pfifo", "ecn": false,
-            "duration": 1000000, "interval": 20000, "seed": 1, "flows": [{"cc": "cubic", "start": 0}]}}"#;
+        let scene = r#"{"scene": {"rate": 1000000, "rtt": 40000, "buffer": 100, "loss": 0, "queue": "pfifo",
+            "ecn": false, "duration": 1000000, "interval": 20000, "seed": 1, "flows": [{"cc": "cubic", "start": 0}]}}"#;
         let said = |from: &str, to: &str| {
             let request = serde_json::from_str(&scene.replace(from, to)).map_err(|error| error.to_string());
             request.and_then(|request| Session::new(&request)).err().unwrap_or_default()
