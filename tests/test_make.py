@@ -34,7 +34,8 @@ def make(folder: Path, *arguments: str) -> str:
         ["make", *arguments],
         cwd=folder,
         # What this make, if any, told its children is not for this one.
-        env={key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")},
+        # Neither what this make, if any, told its children, nor the order of CI.
+        env={key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CI")},
         capture_output=True,
         text=True,
         check=False,
