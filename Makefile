@@ -80,9 +80,9 @@ test-python: | types
 test-uml: | test-packages
 test-kernel: | test-uml
 endif
-# CI has them from the beginning, so that no test of the first ring is skipped for want of one.
+# CI has packages, programs and the kernel from the beginning: no test is skipped or fails for want of one.
 ifdef CI
-test-python: | test-tools
+test-python: | test-tools setup kernel
 else ifneq ($(filter check,$(MAKECMDGOALS)),)
 test-tools: | test-rust test-python
 endif

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import knee
 from knee.cli import main
 from knee.errors import InputError
 from knee.grounds.uml import refuse
@@ -38,7 +37,7 @@ def test_every_case_runs_on_a_kernel() -> None:
 
 def test_a_recording_of_the_simulator_holds_in_the_simulator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What ``make`` writes is what ``read`` and ``compare`` take."""
-    monkeypatch.setattr(knee, "run", lambda scenario, _, run=knee.run: run(scenario, "sim"))
+    monkeypatch.setattr(traffic, "run", lambda patterns, *_, run=traffic.run: run(patterns))
     written = traffic.make(tmp_path / "made.csv", ["small-*", "voip-*"])
     figures = traffic.compare(traffic.read(tmp_path / "made.csv"), traffic.run(["small-*", "voip-*"]))
     assert written == len(figures) == 6
