@@ -20,13 +20,16 @@ export class Engine {
 
   request(request) {
     const text = new TextEncoder().encode(JSON.stringify(request));
-    new Uint8Array(this.calls.memory.buffer, this.calls.input(text.length), text.length).set(text);
+    // Room first: it may move the memory.
+    const at = this.calls.input(text.length);
+    new Uint8Array(this.calls.memory.buffer, at, text.length).set(text);
   }
 
   /** A copy of a table from byte `from` on. */
   table(number, from = 0) {
     const size = this.calls.table_bytes(number);
-    return this.calls.memory.buffer.slice(this.calls.table(number) + from, this.calls.table(number) + size);
+    const at = this.calls.table(number);
+    return this.calls.memory.buffer.slice(at + from, at + size);
   }
 
   text() {

@@ -116,6 +116,12 @@ pub const fn index(n: u64) -> usize {
     n as usize
 }
 
+/// `n` as an index, or the greatest index if that is less: how many there may be, where `u64::MAX` is no limit.
+#[inline]
+pub const fn saturating_index(n: u64) -> usize {
+    if n > usize::MAX as u64 { usize::MAX } else { n as usize }
+}
+
 /// An index below 2^8.
 ///
 /// # Panics
@@ -159,6 +165,7 @@ mod tests {
         assert_eq!([7, 1 << 63, u64::MAX].map(saturating_i64), [7, i64::MAX, i64::MAX]);
         assert_eq!([7, 0, -1, i64::MIN].map(non_negative), [7, 0, 0, 0]);
         assert_eq!([-1, 7, 10, i128::MAX].map(|n| clamped(n, 9)), [0, 7, 9, 9]);
+        assert_eq!([7, u64::MAX].map(saturating_index), [7, usize::MAX]);
         assert_eq!([1.9, -1.0, f64::NAN, f64::INFINITY].map(truncated), [1, 0, 0, u64::MAX]);
         assert_eq!([1.9, -1.0, f64::NAN, 1e10].map(truncated_u32), [1, 0, 0, u32::MAX]);
         assert_eq!((index(9), index_u8(255), index_u16(65_535), index_u32(1 << 31)), (9, 255, u16::MAX, 1 << 31));

@@ -6,7 +6,7 @@
 //! Arrivals and sizes draw from random streams of their own, each in the order of arrivals. So transfers of two runs
 //! with one seed are the same, whatever the path and its congestion control make of them.
 
-use knee_core::convert::index;
+use knee_core::convert::saturating_index;
 use std::collections::{BTreeMap, VecDeque};
 use std::iter::Take;
 
@@ -80,7 +80,7 @@ impl Transfers {
     pub fn new(arrivals: &Arrivals, size: &Size, persistent: bool, number: u64, mut rng: Rng) -> Self {
         let gaps = Rng::stream(rng.next_u64(), "arrivals");
         Self {
-            arrivals: ArrivalTimes::new(arrivals, gaps).take(index(number)),
+            arrivals: ArrivalTimes::new(arrivals, gaps).take(saturating_index(number)),
             size: size.clone(),
             sizes: Rng::stream(rng.next_u64(), "sizes"),
             began: Time::ZERO,
