@@ -26,7 +26,7 @@ TOOL_PATH := PATH="$(TOOLS)/bin:$$PATH"
 # Of make fuzz: minutes for each target, and which.
 MINUTES ?= 5
 FUZZ ?= spec sender queues congestion
-# Of make stress: how long, s.
+# Seconds that make stress takes on the modules.
 SECONDS ?= 180
 # Of make mutants: the crate, and which part of its mutants.
 CRATE ?= knee-core
@@ -128,7 +128,7 @@ test-docs: lint-python
 test-packages: test-tools $(STAMPS)/dev
 	$(PYTEST) $(PARALLEL) -m "system and not uml and not running_kernel" $$(grep -liE 'mark\.(packages|guest)|needs_chromium' tests/test_*.py)
 
-# Where a kernel cannot be built, the tests that need it are skipped, by name; in CI they fail.
+# The tests that need a kernel are skipped, by name, if it cannot be built; in CI they fail.
 kernel: test-tools
 	$(BIN)/knee linux build || [ -z "$$CI" ]
 
@@ -138,8 +138,7 @@ test-uml: kernel setup
 test-kernel: test-tools setup
 	$(PYTEST) -m running_kernel $$(grep -l 'mark\.running_kernel' tests/test_*.py)
 
-# What make test-system uses beside Python and Rust. Where it is missing and cannot be had, the tests that want it are skipped,
-# by name.
+# Installs the programs that make test-system uses beside Python and Rust. Tests are skipped, by name, if theirs cannot be had.
 test-tools: $(STAMPS)/core
 	@packages="$$($(BIN)/python scripts/test_packages.py)"; \
 	if [ -z "$$packages" ]; then :; \

@@ -307,7 +307,7 @@ def test_the_benchmark_of_starts_measures_each_command(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert list(starts.COMMANDS) == ["help", "list", "refusal", "hello", "hello without report"]
-    # Each command compiles what it imports once more. Of these one succeeds and one is refused.
+    # Each command compiles what it imports once more. One of these succeeds, one is refused.
     measured = ["help", "refusal"]
     monkeypatch.setattr(starts, "COMMANDS", {name: starts.COMMANDS[name] for name in measured})
     assert main(["bench", "start", "--json", "--runs", "1"]) == 0

@@ -3,7 +3,7 @@
  * What congestion controls cost per ACK and queue disciplines per packet in and out, in instructions: the guest's
  * virtual time is counted in them (qemu's -icount shift=0), and so is the time stamp counter that knee_cost reads. A
  * PART is cost/ack, or cost/packet-N with N flows; a step is an algorithm (lola_bpf: LoLa as BPF), its result the
- * instructions. Where a module of ours does not load, the step is its file, and the result why.
+ * instructions. If a module does not load, the step names its file, and the result the reason.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// What the engine has told so far: time series of flows and of the link, by the layout of crates/knee-net/src/output.rs.
+// Time series of flows and of the link so far, by the layout of crates/knee-net/src/output.rs.
 
 const SAMPLE = 64;
 const LINK = 48;

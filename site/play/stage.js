@@ -169,7 +169,7 @@ export class Stage {
         c.fillText("1 BDP", x, box.y + box.h + 18);
       }
     }
-    // Where the buffer ends, if its slots do not fill the box.
+    // The end of the buffer, if its slots do not fill the box.
     const end = inner.right - values.buffer * slot;
     if (end > box.x + 6) {
       c.strokeStyle = ink.rule;
@@ -225,7 +225,7 @@ export class Stage {
     if (!narrow) c.fillText("receivers", right + 7, middle + 28);
     c.fillText(`← acknowledgements; base RTT ${asTime(values.rtt)}${rtt > 0 ? `, now ${asTime(rtt * 1e3)}` : ""}`, (left + right) / 2, back + 22);
 
-    // What is dropped falls out of the queue.
+    // Dropped packets fall out of the queue.
     const clock = performance.now();
     this.falling = this.falling.filter((drop) => clock - drop.since < FALL);
     for (const drop of this.falling) {

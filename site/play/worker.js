@@ -55,7 +55,7 @@ const DO = {
     read = { samples: 0, links: 0 };
     engine.start({ scene });
     engine.calls.record_packets(0);
-    // What is on its way now left within the last RTT.
+    // Packets under way left within the last RTT.
     const recent = Math.max(...[scene.rtt, ...scene.changes.map(({ to }) => to.rtt ?? 0)]) * 1e3;
     if (packets && until > recent && await runTo(id, until - recent, Infinity) === null) return;
     engine.calls.record_packets(packets ? 1 : 0);

@@ -35,7 +35,7 @@ pub struct Settings {
     pub receive_window: u64,
     /// Names the random numbers and identifiers of this end.
     pub seed: u64,
-    /// True if packets are encrypted: both ends alike. What is encrypted differs from run to run; its size does not.
+    /// True if packets are encrypted: both ends alike. Encrypted bytes differ from run to run; their number does not.
     pub tls: bool,
     /// The longest lateness that a paced end makes up for by a burst. Zero where calls are never late.
     pub pacing_credit: Time,

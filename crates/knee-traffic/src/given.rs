@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json};
 pub struct Table {
     /// Its name in scenario files.
     pub name: &'static str,
-    /// What it holds.
+    /// The form of its value.
     pub form: Form,
     /// One line on what it does.
     pub about: &'static str,
@@ -19,7 +19,7 @@ pub struct Table {
 
 macro_rules! forms {
     ($($(#[$about:meta])* $form:ident($type:ty) = $word:literal;)+) => {
-        /// What a [`Table`] holds.
+        /// The value of a [`Table`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Form { $($(#[$about])* $form),+ }
 

@@ -6,7 +6,7 @@ use knee_core::Rate;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-/// What a flow carries instead of an endless stream: a kind of the registry and its parameters.
+/// Traffic that a flow carries instead of an endless stream: a kind of the registry and its parameters.
 ///
 /// In JSON `kind` is the kind's name, and all other keys are those that its entry declares.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

@@ -125,8 +125,8 @@ pub extern "C" fn event_names() {
     tell(serde_json::json!(names).to_string());
 }
 
-/// Where table `number` lies: 0 text, 1 samples of flows, 2 samples of links, 3 events, 4 packets on record, 5 packets
-/// in the queue, 6 what applications completed, 7 samples of datagrams, 8 histograms. What follows may move it.
+/// Address of table `number`: 0 text, 1 samples of flows, 2 samples of links, 3 events, 4 packets on record, 5 packets
+/// in the queue, 6 what applications completed, 7 samples of datagrams, 8 histograms. The next call may move it.
 #[unsafe(no_mangle)]
 pub extern "C" fn table(number: u32) -> *const u8 {
     with_table(number, <[u8]>::as_ptr)

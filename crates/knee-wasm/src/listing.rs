@@ -1,4 +1,4 @@
-//! What a page may offer.
+//! Algorithms and queues that a page may offer.
 
 use crate::scene;
 use serde_json::{Value, json};

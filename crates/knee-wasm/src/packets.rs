@@ -21,7 +21,7 @@ pub struct Seen {
     pub what: u32,
 }
 
-/// What a packet did.
+/// A step of a packet.
 #[derive(Clone, Copy)]
 pub enum What {
     /// Left its sender, for the queue.
@@ -51,7 +51,7 @@ impl Book {
         self.held.make_contiguous()
     }
 
-    /// What each packet on record did.
+    /// The steps of each packet on record.
     pub fn seen(&self) -> &[Seen] {
         &self.seen
     }

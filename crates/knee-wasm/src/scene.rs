@@ -32,7 +32,7 @@ pub struct Scene {
     pub seed: u64,
     /// The flows, each from its start on.
     pub flows: Vec<SceneFlow>,
-    /// What changes while it runs, in the order of time.
+    /// Changes while it runs, in the order of time.
     #[serde(default)]
     pub changes: Vec<SceneChange>,
     /// From when on the flow with the algorithm `hand` sends at which rate, bit/s, in the order of time.
@@ -63,7 +63,7 @@ pub struct SceneChange {
     pub to: To,
 }
 
-/// What a control was moved to.
+/// The new setting of a control.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum To {
@@ -208,7 +208,7 @@ impl Scene {
         Ok(())
     }
 
-    /// What the engine is to simulate.
+    /// The specification for the engine.
     ///
     /// # Errors
     /// If a value is not accepted.

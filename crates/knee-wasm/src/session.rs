@@ -9,7 +9,7 @@ use knee_sim::{Rows, Simulation, Spec};
 use serde::Deserialize;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What to simulate.
+/// A request to simulate.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Request {
@@ -54,7 +54,7 @@ impl Session {
     /// Begins at time 0.
     ///
     /// # Errors
-    /// What is wrong with the request.
+    /// The reason for which the request is refused.
     pub fn new(request: &Request) -> Result<Self, String> {
         let hand = Arc::new(Mutex::new(Hand::default()));
         let told;

@@ -19,7 +19,7 @@ pub(super) struct Tlp {
     pub retransmitted: bool,
 }
 
-/// What became of a probe.
+/// The fate of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// Not known yet.
@@ -41,7 +41,7 @@ impl Tlp {
         self.is_outstanding() && self.retransmitted && end == self.end
     }
 
-    /// What an ACK of all before a segment, and of some bytes of that, says of it (RFC 8985, 7.4.2).
+    /// Its fate by an ACK of all before a segment, and of some bytes of that (RFC 8985, 7.4.2).
     fn outcome(&self, reach: (u64, u16), found: &Findings) -> Outcome {
         if reach.0 < self.end {
             return Outcome::Open;

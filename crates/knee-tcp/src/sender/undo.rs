@@ -7,7 +7,7 @@ use knee_cc::{CaState, Undo};
 use knee_core::Time;
 use knee_core::convert::{low_u32, saturating_i64};
 
-/// What is known of the current reduction that may prove it wrong.
+/// Evidence that the current reduction was wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct UndoState {
     /// First unacknowledged segment when the reduction began. `None`: it cannot be undone.
