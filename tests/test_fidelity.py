@@ -115,23 +115,19 @@ def test_a_program_may_be_recorded_behind_any_queue(tmp_path: Path) -> None:
     assert from_dict(told).links[0].rate == 40_000_000
 
 
-def test_programs_run_in_their_own_form_packet_by_packet(tmp_path: Path) -> None:
+def test_programs_run_packet_by_packet(tmp_path: Path) -> None:
     told = fidelity.scenario(case(tmp_path, VIVACE, PROGRAMS))
-    assert [flow.get("cc_params") for flow in told["flows"]] == [{"form": "program"}, None]
     # They know nothing of Linux's bursts and delayed ACKs.
     tcp = from_dict(told).tcp
     assert (tcp.tso, tcp.delayed_ack) == (False, 0)
 
 
-def test_what_was_held_against_a_program_is_the_default() -> None:
+def test_what_was_held_against_something_is_the_default() -> None:
     # A form that nothing was held against is not what people get who do not ask for it.
     for row in standing.congestion_controls():
         entry = registry.congestion_controls()[row.name]
         if "form" in entry.params and row.form == entry.params["form"].default:
             assert row.against != standing.NOTHING, row
-    assert [registry.congestion_controls()[name].params["form"].default for name in ("copa", "vivace", "ledbat")] == [
-        "program"
-    ] * 3
 
 
 def test_copas_packets_take_as_long_as_they_did_on_the_rig(tmp_path: Path) -> None:
@@ -140,7 +136,7 @@ def test_copas_packets_take_as_long_as_they_did_on_the_rig(tmp_path: Path) -> No
     link = from_dict(told).links[0]
     assert 1514 * 8e9 / link.rate == pytest.approx(1482 * 8e9 / 10e6, rel=1e-6)
     # Its sender's waits: 50 us, and up to 50 us of Linux's timer slack.
-    assert told["flows"][0]["cc_params"] == {"form": "program", "timer": "75 us"}
+    assert told["flows"][0]["cc_params"] == {"timer": "75 us"}
     both = case(tmp_path, VIVACE.replace("vivace", "copa"), PROGRAMS)
     with pytest.raises(fidelity.Skipped, match="1482 and 1514 bytes"):
         fidelity.scenario(both)
@@ -190,7 +186,7 @@ def test_figures_of_a_program_begin_where_its_file_says(tmp_path: Path) -> None:
     assert whole.window_s(whole.flows[0]) == (0.0, 40.0)
 
 
-def test_ledbat_in_its_programs_form_is_libutp() -> None:
+def test_ledbat_is_libutp() -> None:
     # All 8 flows: its own endpoints over a FIFO in virtual time (docs/fidelity.md), one of them starved by a latecomer.
     report = fidelity.run(fidelity.read(shipped.shipped()["libutp-reference"]))
     flows = [flow for result in report.results for flow in result.flows]
@@ -312,15 +308,12 @@ def test_the_table_has_every_algorithm_and_what_it_was_held_against() -> None:
     assert list(dict.fromkeys(row.name for row in rows)) == named
     assert [(row.against, row.cases, row.compared) for row in rows if row.name == "dctcp"] == [("Linux 7.2", 12, 14)]
     assert [row.against for row in rows if row.name == "lola"] == ["its authors' module", standing.PAPER]
-    # Of each form separately, the default first: a recording of a program says nothing of the paper's form.
+    # Of each form separately, the default first: a recording of Linux says nothing of the paper's form.
     forms = {row.title: row.against for row in rows if row.name in ("copa", "vivace", "ledbat", "lp")}
     assert forms == {
-        "copa (program)": "its authors' program",
-        "copa (paper)": standing.NOTHING,
-        "vivace (program)": "its authors' program",
-        "vivace (paper)": standing.NOTHING,
-        "ledbat (program)": "libutp",
-        "ledbat (paper)": standing.NOTHING,
+        "copa": "its authors' program",
+        "vivace": "its authors' program",
+        "ledbat": "libutp",
         "lp (linux)": "Linux 7.2",
         "lp (paper)": standing.NOTHING,
     }

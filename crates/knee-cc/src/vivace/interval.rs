@@ -32,13 +32,9 @@ pub struct Interval {
     begin: Option<Time>,
     /// When its last one did.
     last: Time,
-    /// When the first packet after it could leave.
-    end: Option<Time>,
     sent: u64,
     delivered: u64,
     lost: u64,
-    /// RTT over the time a packet was sent.
-    rtt: Regression,
 }
 
 impl Interval {
@@ -54,11 +50,9 @@ impl Interval {
             line: Line::default(),
             begin: None,
             last: Time::ZERO,
-            end: None,
             sent: 0,
             delivered: 0,
             lost: 0,
-            rtt: Regression::default(),
         }
     }
 
@@ -70,16 +64,6 @@ impl Interval {
     /// When its first packet left, if one did.
     pub const fn begin(&self) -> Option<Time> {
         self.begin
-    }
-
-    /// The rate at which it was sent, in Mbit/s of payload; that wanted where it is not over.
-    pub fn rate(&self) -> f64 {
-        match (self.begin, self.end) {
-            (Some(begin), Some(end)) if end > begin => {
-                self.sent as f64 * PACKET_BITS / 1e6 / (end - begin).as_secs_f64()
-            }
-            _ => self.wanted,
-        }
     }
 
     /// How many of the usual spans it lasts.
@@ -100,11 +84,6 @@ impl Interval {
     /// The part of its packets that got lost.
     pub fn loss(&self) -> f64 {
         if self.sent == 0 { 0.0 } else { self.lost as f64 / self.sent as f64 }
-    }
-
-    /// How fast the RTT grew while it was sent, in seconds per second.
-    pub fn rtt_gradient(&self) -> f64 {
-        self.rtt.slope()
     }
 }
 
@@ -139,21 +118,12 @@ impl Intervals {
         self.list.iter().filter(|interval| interval.useful).count()
     }
 
-    /// Ends the current interval at `end`, when the next packet can leave, and begins another.
-    pub fn begin(&mut self, next: Interval, end: Time) {
-        if let Some(last) = self.list.back_mut() {
-            if last.sent == 0 {
-                self.list.pop_back();
-            } else {
-                last.end = Some(end.max(last.begin.unwrap_or(end)));
-            }
+    /// Ends the current interval and begins another.
+    pub fn begin(&mut self, next: Interval) {
+        if self.list.back().is_some_and(|last| last.sent == 0) {
+            self.list.pop_back();
         }
         self.list.push_back(next);
-    }
-
-    /// Forgets all.
-    pub fn clear(&mut self) {
-        self.list.clear();
     }
 
     /// Counts packets that left.
@@ -166,16 +136,8 @@ impl Intervals {
         }
     }
 
-    /// Books what an ACK settled.
-    pub fn on_ack(&mut self, ack: &Ack) {
-        if let Some(rtt) = ack.rtt {
-            self.book_rtt(ack.view.now.saturating_sub(rtt), rtt);
-        }
-        self.settle(ack.view, self.newest(ack));
-    }
-
     /// Books the RTT of an ACK whose newest packet was the `newest`th sent, over that number.
-    pub fn book_numbered_rtt(&mut self, newest: u64, rtt: Time, delivered: u32, reliable: bool) {
+    pub fn book_rtt(&mut self, newest: u64, rtt: Time, delivered: u32, reliable: bool) {
         let mut end = self.sent;
         let sent_in = |interval: &&mut Interval| {
             end = end.saturating_sub(interval.sent);
@@ -191,7 +153,7 @@ impl Intervals {
     }
 
     /// Books what an ACK settled, but for its RTT; gives how many packets were sent up to the newest it delivered.
-    pub fn settle_numbered(&mut self, ack: &Ack) -> u64 {
+    pub fn on_ack(&mut self, ack: &Ack) -> u64 {
         let newest = self.newest(ack);
         self.settle(ack.view, newest);
         newest
@@ -204,15 +166,6 @@ impl Intervals {
         let before = ack.rate.prior_delivered + ack.rate.prior_lost + u64::from(ack.rate.tx_in_flight);
         // As many left after it as the three counts have grown by since.
         self.sent.saturating_sub(known.saturating_sub(before))
-    }
-
-    fn book_rtt(&mut self, sent: Time, rtt: Time) {
-        let in_it = |interval: &&mut Interval| interval.begin.is_some_and(|begin| begin <= sent);
-        if let Some(interval) = self.list.iter_mut().rev().find(in_it)
-            && let Some(begin) = interval.begin
-        {
-            interval.rtt.add((sent - begin).as_secs_f64(), rtt.as_secs_f64());
-        }
     }
 
     /// Books what is in flight no more. `newest`: how many were sent up to the newest packet delivered.
@@ -276,14 +229,6 @@ impl Intervals {
         }
     }
 
-    /// Takes the oldest interval away if it is over and the fate of all its packets known.
-    pub fn pop_settled(&mut self) -> Option<Interval> {
-        let front = self.list.front()?;
-        if front.end.is_some() && front.outstanding() == 0 { self.list.pop_front() } else { None }
-    }
-}
-
-impl Intervals {
     /// Takes the useful intervals away, and those before them, if all of them are over, settled, and have `samples`
     /// reliable RTTs each.
     pub fn take_useful(&mut self, samples: u32) -> Option<Vec<Interval>> {
@@ -295,33 +240,6 @@ impl Intervals {
         let mut taken: Vec<Interval> = self.list.drain(..=last).collect();
         taken.retain(|interval| interval.useful);
         Some(taken)
-    }
-}
-
-/// Sums of a linear regression of RTT over sending time, both in seconds.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Regression {
-    n: f64,
-    x: f64,
-    y: f64,
-    xx: f64,
-    xy: f64,
-}
-
-impl Regression {
-    /// Takes a sample.
-    pub fn add(&mut self, x: f64, y: f64) {
-        self.n += 1.0;
-        self.x += x;
-        self.y += y;
-        self.xx += x * x;
-        self.xy += x * y;
-    }
-
-    /// Zero where the samples have no extent in time.
-    pub fn slope(&self) -> f64 {
-        let extent = self.n * self.xx - self.x * self.x;
-        if extent > 1e-18 { (self.n * self.xy - self.x * self.y) / extent } else { 0.0 }
     }
 }
 
@@ -339,10 +257,10 @@ mod tests {
     fn thirty_sent() -> Intervals {
         let mut intervals = Intervals::default();
         for i in 0..3 {
-            intervals.begin(Interval::new(11.584, true), Time::from_millis(10 * i));
+            intervals.begin(Interval::new(11.584, true));
             (0..5).for_each(|n| intervals.on_sent(&sent(10 * i + 2 * n, 2)));
         }
-        intervals.begin(Interval::new(11.584, true), Time::from_millis(30));
+        intervals.begin(Interval::new(11.584, true));
         intervals
     }
 
@@ -359,14 +277,6 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_was_sent_at_the_rate_at_which_its_packets_left() {
-        // Ten packets in 10 ms, whatever was wanted: 11.584 Mbit/s of payload.
-        let mut intervals = thirty_sent();
-        intervals.list[0].wanted = 100.0;
-        assert!(close(intervals.list[0].rate(), 11.584));
-    }
-
-    #[test]
     fn a_lost_packet_counts_in_the_interval_in_which_it_was_sent() {
         let mut intervals = thirty_sent();
         intervals.on_ack(&ack(8, 0, 8));
@@ -375,7 +285,7 @@ mod tests {
         intervals.on_ack(&ack(11, 0, 13));
         intervals.on_ack(&ack(12, 2, 14));
         assert_eq!(counts(&intervals), [(8, 2), (4, 0), (0, 0)]);
-        assert!(close(intervals.pop_settled().unwrap().loss(), 0.2) && intervals.pop_settled().is_none());
+        assert!(close(intervals.list[0].loss(), 0.2) && intervals.list[0].outstanding() == 0);
     }
 
     #[test]
@@ -393,8 +303,7 @@ mod tests {
         intervals.on_ack(&ack(9, 0, 9));
         intervals.list[1].delivered = 1;
         intervals.on_ack(&ack(28, 0, 28));
-        assert_eq!(intervals.pop_settled().map(|it| it.delivered), Some(10));
-        assert_eq!(intervals.outstanding(), 2);
+        assert_eq!((intervals.list[0].delivered, intervals.list[0].outstanding(), intervals.outstanding()), (10, 0, 2));
     }
 
     #[test]
@@ -402,7 +311,7 @@ mod tests {
         // Retransmissions give no RTT; all of the first two intervals is lost but one packet of each.
         let mut intervals = thirty_sent();
         intervals.on_ack(&ack(2, 18, 20));
-        let [first, second] = [(); 2].map(|()| intervals.pop_settled().unwrap());
+        let (first, second) = (&intervals.list[0], &intervals.list[1]);
         assert_eq!((first.delivered + second.delivered, first.lost + second.lost), (2, 18));
     }
 
@@ -413,15 +322,5 @@ mod tests {
         let undone = View { delivered: 15, lost: 5, in_flight: 15, ..view() };
         intervals.on_ack(&Ack { view: &undone, ..ack_of_nothing() });
         assert_eq!(intervals.outstanding(), 15);
-    }
-
-    #[test]
-    fn the_slope_of_a_line_is_its_slope() {
-        let mut line = Regression::default();
-        for i in 0..5 {
-            line.add(0.01 * f64::from(i), 0.04 + 0.0003 * f64::from(i));
-        }
-        assert!(close(line.slope(), 0.03));
-        assert!(close(Regression::default().slope(), 0.0));
     }
 }

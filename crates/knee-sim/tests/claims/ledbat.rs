@@ -1,11 +1,11 @@
-//! LEDBAT as RFC 6817 has it, on 10 Mbit/s with a queue of up to 240 ms.
+//! LEDBAT: RFC 6817, on 10 Mbit/s with a queue of up to 240 ms.
 
 use super::dumbbell::Dumbbell;
 use crate::networks::{MS, S};
 use serde_json::json;
 
 fn alone() -> Dumbbell {
-    Dumbbell::new(10, 200).flow("ledbat", &json!({"form": {"choice": "paper"}}), 40 * MS, 0)
+    Dumbbell::new(10, 200).flow("ledbat", &json!({}), 40 * MS, 0)
 }
 
 #[test]

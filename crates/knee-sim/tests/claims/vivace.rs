@@ -5,16 +5,12 @@ use crate::networks::{MS, S, flow, link, spec};
 use knee_sim::Simulation;
 use serde_json::{Value, json};
 
-fn paper() -> Value {
-    json!({"form": {"choice": "paper"}})
-}
-
 /// Fairness and convergence: flows that start one after another come to equal shares and fill the link. Rates are tried
 /// in random order: the mean of six runs.
 #[test]
 fn vivace_flows_converge_to_fair_shares() {
     for utility in ["latency", "loss"] {
-        let params = json!({"form": {"choice": "paper"}, "utility": {"choice": utility}});
+        let params = json!({"utility": {"choice": utility}});
         let total = |seed| {
             let net = Dumbbell::new(48, 120).seed(seed).flows(2, "vivace", &params, 30 * MS, 10 * S);
             let seen = net.packet_by_packet().run(180 * S).between(60 * S, 180 * S);
@@ -34,17 +30,15 @@ fn beside_cubic(params: &Value, flows: u64, packets: u64) -> (f64, f64) {
     (seen.total() - cubic, cubic)
 }
 
-/// What CUBIC queues is congestion to the latency utility: Vivace gives way, in both forms, and CUBIC has at least
-/// its fair share. The authors' program beside the kernel's CUBIC has 6.3 of 19.3 Mbit/s.
+/// What CUBIC queues is congestion to the latency utility: Vivace gives way, and CUBIC has at least its fair
+/// share. The authors' program beside the kernel's CUBIC has 6.3 of 19.3 Mbit/s.
 #[test]
 fn beside_vivace_latency_cubic_has_its_share() {
-    for form in ["paper", "program"] {
-        for (flows, packets) in [(1, 33), (1, 133), (2, 33), (2, 133)] {
-            let (vivace, cubic) = beside_cubic(&json!({"form": {"choice": form}}), flows, packets);
-            let fair = (vivace + cubic) / (flows + 1) as f64;
-            assert!(cubic > fair, "{form}, {flows} flows, {packets} packets: {vivace} and {cubic} Mbit/s");
-            assert!(vivace > 0.5, "{form}, {flows} flows, {packets} packets: {vivace} and {cubic} Mbit/s");
-        }
+    for (flows, packets) in [(1, 33), (1, 133), (2, 33), (2, 133)] {
+        let (vivace, cubic) = beside_cubic(&json!({}), flows, packets);
+        let fair = (vivace + cubic) / (flows + 1) as f64;
+        assert!(cubic > fair, "{flows} flows, {packets} packets: {vivace} and {cubic} Mbit/s");
+        assert!(vivace > 0.5, "{flows} flows, {packets} packets: {vivace} and {cubic} Mbit/s");
     }
 }
 
@@ -65,12 +59,12 @@ fn vivace_tolerates_random_loss() {
         let net = Dumbbell::new(96, 240).loss(0.01).flow(cc, params, 30 * MS, 0);
         net.run(90 * S).between(30 * S, 90 * S).total()
     };
-    let (vivace, reno) = (rate("vivace", &paper()), rate("reno", &json!({})));
+    let (vivace, reno) = (rate("vivace", &json!({})), rate("reno", &json!({})));
     assert!(vivace > 0.8 * 96.0 && reno < 0.1 * 96.0, "vivace {vivace}, reno {reno}");
 }
 
 #[test]
-fn two_flows_of_vivaces_program_come_to_equal_shares_with_a_short_queue() {
+fn two_vivace_flows_come_to_equal_shares_with_a_short_queue() {
     let net = Dumbbell::new(20, 100).flows(2, "vivace", &json!({}), 40 * MS, S);
     let seen = net.run(80 * S).between(20 * S, 80 * S);
     assert!(seen.jain() > 0.95 && seen.total() > 0.9 * 20.0 && seen.queue < 20.0, "{seen:?}");
@@ -104,7 +98,6 @@ fn thirteen_vivace_flows_at_a_buffer_of_one_packet_send_little_more_than_the_lin
     let mut link = link(7_500_000, &json!({"packets": 1}));
     link["queue"] = json!("fq_codel");
     let mut flow = flow("vivace", 20 * MS, 0, 3 * S);
-    flow["cc_params"] = paper();
     let spec = serde_json::from_value(spec(3 * S, &[link], &vec![flow; 13])).unwrap();
     let output = Simulation::new(&spec).unwrap().run().unwrap().0;
     let sent: u64 = output.flows.iter().map(|flow| flow.sent_packets).sum();

@@ -83,7 +83,7 @@ def shown(rows: Sequence[Standing]) -> list[tuple[str, ...]]:
 def brief(rows: Sequence[Standing], counts: bool = False) -> dict[str, str]:
     """By name what listings say, such as ``Linux 7.2``; with ``counts``, ``Linux 7.2 (12 flows)``.
 
-    Forms are said one by one: ``libutp (form program); nothing (form paper)``.
+    Forms are said one by one: ``Linux 7.2 (form linux); nothing (form paper)``.
     """
     words: dict[str, dict[str, list[str]]] = {}
     for row in rows:
@@ -117,7 +117,7 @@ def congestion_controls(reports: Mapping[Path, Report] | None = None) -> list[St
         for name, entry in registry.congestion_controls().items()
         if entry.family != "own"
     }
-    return _rows(forms, _seen(reports), lambda seen: (seen.flow.cc, form(seen.case, seen.flow)))
+    return _rows(forms, _seen(reports), lambda seen: (seen.flow.cc, form(seen.flow)))
 
 
 def queues(reports: Mapping[Path, Report] | None = None) -> list[Standing]:

@@ -33,7 +33,7 @@ SHIFTS_MS = (0, 3, 7, 11, 13)
 #: notices, ACKs are delayed as the kernel's flows beside it have them.
 PROGRAM_TCP: dict[str, Any] = {"tso": False, "delayed_ack": "0 s", "window_growth": "100 GB"}
 TCP_BESIDE: dict[str, dict[str, Any]] = {"prague": {"tso": False}}
-#: Parameters of the programs' forms that come from the rig. Copa polls without waiting, which was made a wait of 50 us
+#: Parameters of flows beside programs that come from the rig. Copa polls without waiting, which was made a wait of 50 us
 #: there, and Linux ends a wait up to 50 us late (timer slack): 75 us on average.
 RIG_PARAMS = {"copa": {"timer": "75 us"}}
 #: Bytes of a packet of theirs on the wire, Ethernet included, where they are not as long as the simulator's.
@@ -61,17 +61,10 @@ def discipline(case: Case) -> str:
     return UNNAMED[0] if case.qdisc is None else case.qdisc.split(",")[0]
 
 
-def form(case: Case, flow: KernelFlow) -> str:
-    """The form in which a flow's congestion control runs: its authors' program beside programs, else the default.
-
-    Empty for an algorithm that has only one.
-    """
+def form(flow: KernelFlow) -> str:
+    """The form in which a flow's congestion control runs, the default; empty for an algorithm that has only one."""
     entry = registry.congestion_controls().get(flow.cc)
-    if entry is None or "form" not in entry.params:
-        return ""
-    words = entry.params["form"].words
-    beside = any(each.beside_program for each in case.flows)
-    return "program" if beside and "program" in words else words[0]
+    return entry.params["form"].words[0] if entry is not None and "form" in entry.params else ""
 
 
 def runs(case: Case) -> list[int]:
@@ -119,12 +112,7 @@ def scenario(case: Case, shift_ms: int = 0, seed: int = 1, kernel: str | None = 
             "ecn": flow.ecn,
             **({"direction": "reverse"} if flow.reverse else {}),
             **({"bytes": f"{flow.transfer_bytes} B"} if flow.transfer_bytes else {}),
-            # Said even where it is the default: it is what the program is held against.
-            **(
-                {"cc_params": {"form": "program", **RIG_PARAMS.get(flow.cc, {})}}
-                if form(case, flow) == "program"
-                else {}
-            ),
+            **({"cc_params": RIG_PARAMS[flow.cc]} if flow.beside_program and flow.cc in RIG_PARAMS else {}),
         }
         for flow in case.flows
     ]

@@ -1,33 +1,85 @@
-//! Copa as its authors' own sender does it (genericCC, `MarkovianCC` in the mode `auto`), where that is not what the
-//! paper says.
+//! Copa: steers the rate to `1 / (delta d_q)`, so that about `1 / delta` packets of the flow wait, and empties the
+//! queue every few round trips to see what the path is like without it.
 //!
-//! - The window does not move on the first 19 ACKs, until which nothing is paced and one packet more than the window is
-//!   under way; then it grows by one with each ACK until `lambda > lambda_t`.
-//! - The direction of a round trip, which lasts the latest RTT, is that of most of its ACKs, not that of the window;
-//!   the velocity doubles after each round trip in the same direction, not only from the third on, and halves where it
-//!   is beyond `delta cwnd`.
-//! - The mode follows the least RTT of the last 4 srtt, not of 5; its srtt moves by a sixteenth of the error.
-//! - `RTTmin` is remembered for 10 s or 20 `RTTmin`, whichever is longer.
-//! - In default mode `delta` is set back only once no loss was seen for a round trip.
-//! - Where 30 % of the packets of two round trips got lost the window shrinks by 30 %.
+//! Source: V. Arun, H. Balakrishnan, "Copa: Practical Delay-Based Congestion Control for the Internet", NSDI 2018, and the
+//! authors' sender (genericCC, `MarkovianCC` in the mode `auto`), which takes precedence where the two differ.
+//!
+//! - queueing delay: `d_q = RTTstanding - RTTmin`; RTTstanding is the least RTT of the last srtt/2, RTTmin that of the
+//!   last 10 s (Sec. 2.1) or 20 `RTTmin`, whichever is longer
+//! - target rate: `lambda_t = 1 / (delta d_q)` (Eq. 1); current rate: `lambda = cwnd / RTTstanding`
+//! - per packet acknowledged: `cwnd += v / (delta cwnd)` where `lambda <= lambda_t`, else `cwnd -= v / (delta cwnd)`
+//! - velocity `v`: 1 at first; doubles after each round trip in the same direction and falls back to 1 at a turn
+//!   (Sec. 2.1). The direction of a round trip is that of most of its ACKs; `v` halves where it is beyond `delta cwnd`
+//! - pacing at `2 cwnd / RTTstanding`
+//! - mode (Sec. 2.2): the queue is nearly empty where the least RTT of the last 4 srtt is within 10 % of RTTmax - RTTmin
+//!   of RTTmin, RTTmax that of the same span. Otherwise another flow fills the buffer: competitive mode
+//! - competitive mode: `1 / delta` grows by one per round trip without a loss and halves on one; never below its value
+//!   in default mode, 2 (delta = 0.5), to which it returns once no loss was seen for a round trip
+//!
+//! Units: packets, seconds inside.
+//!
+//! ```text
+//! slow_start ──lambda > lambda_t──► default ◄──────────► competitive
+//! ```
+//!
+//! The authors' sender differs from the paper also in these points:
+//!
+//! - The window does not move on the first 19 ACKs. Until then nothing is paced and one packet more than the window is
+//!   under way. Then the window grows by one with each ACK until `lambda > lambda_t`.
+//! - The window shrinks by 30 % where 30 % of the packets of two round trips got lost.
 //! - The pacing clock starts anew whenever the window, rounded up, is under way: a packet waits half its flow's packet
 //!   time after the ACK that lets it go. (The program would let one more go then, but the clock never comes to that.)
 //! - The program looks at the clock when an ACK comes and every so often after it (`timer`): a packet leaves that much
 //!   late, and the next one that much sooner. Here each gap differs by up to half of that, at random.
 
-use super::{COMPETITIVE, DEFAULT, Extreme, LEAST, Params, SLOW_START, step, target_rate};
+use crate::entry::{Entry, Family};
 use crate::window::rate_of;
-use crate::{Ack, Congestion, CongestionControl, Control, Init};
+use crate::{Ack, Congestion, CongestionControl, Control, Init, Needs};
 use knee_core::convert::truncated_u32;
-use knee_core::{Rate, Rng, Time};
+use knee_core::{Rate, Rng, Time, params};
+use std::collections::VecDeque;
 
+/// Copa's registry entry.
+pub const ENTRY: Entry = Entry {
+    name: "copa",
+    family: Family::DelayBased,
+    about: "steers to the rate 1 / (delta queueing delay); competes with flows that fill the buffer",
+    source: "Arun, Balakrishnan: Copa, NSDI 2018",
+    params: Params::DECLARED,
+    phases: &["slow_start", "default", "competitive"],
+    edges: &[(SLOW_START, DEFAULT), (SLOW_START, COMPETITIVE), (DEFAULT, COMPETITIVE), (COMPETITIVE, DEFAULT)],
+    min_cwnd: 2,
+    needs: Needs { pacing: true, full_control: true, ..Needs::NONE },
+    make: |params, init| Box::new(Copa::new(Params::from(params), init)),
+};
+
+params! {
+    /// Copa's parameters.
+    struct Params {
+        /// 1 / delta packets per flow are kept queued
+        delta: f64 = 0.5, in 0.001..=100.0, from "NSDI 2018, Sec. 2";
+        /// compete with flows that fill the buffer
+        mode_switching: bool = true, from "NSDI 2018, Sec. 2.2";
+        /// lifetime of the minimum RTT
+        min_rtt_window: Time = Time::from_secs(10), in Time::from_millis(1)..=Time::from_secs(1000),
+            from "NSDI 2018, Sec. 2.1";
+        /// how coarse the waits of the sender are
+        timer: Time = Time::ZERO, in Time::ZERO..=Time::from_millis(10), from "genericCC, ctcp.hh";
+    }
+}
+
+const SLOW_START: u8 = 0;
+const DEFAULT: u8 = 1;
+const COMPETITIVE: u8 = 2;
+
+/// The least window, in packets: the authors' sender's.
+const LEAST: u32 = 2;
 /// ACKs of the first two windows, which only measure.
 const PROBES: u64 = 19;
 /// Losses among that many packets or fewer do not make the window shrink.
 const FEW: u32 = 20;
 
-/// See the file's head.
-pub struct Program {
+struct Copa {
     params: Params,
     /// Packets.
     window: f64,
@@ -56,6 +108,27 @@ pub struct Program {
     rng: Rng,
 }
 
+/// An extreme RTT over a sliding span of time: the candidates, each better than all after it.
+#[derive(Default)]
+struct Extreme(VecDeque<(Time, Time)>);
+
+impl Extreme {
+    /// Takes a sample; `better` tells whether it makes an older one useless. The newest stays, however old.
+    fn add(&mut self, now: Time, rtt: Time, span: Time, better: fn(&Time, &Time) -> bool) {
+        while self.0.back().is_some_and(|(_, old)| better(&rtt, old)) {
+            self.0.pop_back();
+        }
+        self.0.push_back((now, rtt));
+        while self.0.len() > 1 && self.0[0].0 < now.saturating_sub(span) {
+            self.0.pop_front();
+        }
+    }
+
+    fn get(&self) -> Option<Time> {
+        self.0.front().map(|(_, rtt)| *rtt)
+    }
+}
+
 /// Packets delivered and lost since a moment.
 #[derive(Default)]
 struct Losses {
@@ -78,9 +151,18 @@ impl Losses {
     }
 }
 
-impl Program {
-    /// A connection's.
-    pub fn new(params: Params, init: &Init) -> Self {
+/// `lambda_t` in packets per second at queueing delay `d_q` in seconds (Eq. 1); infinite without a queue.
+fn target_rate(delta: f64, d_q: f64) -> f64 {
+    if d_q > 0.0 { 1.0 / (delta * d_q) } else { f64::INFINITY }
+}
+
+/// How far `acked` packets move the window, in packets.
+fn step(v: f64, delta: f64, cwnd: f64, acked: f64) -> f64 {
+    v / (delta * cwnd) * acked
+}
+
+impl Copa {
+    fn new(params: Params, init: &Init) -> Self {
         let packets = 1.0 / params.delta;
         Self {
             params,
@@ -210,7 +292,7 @@ impl Program {
     }
 }
 
-impl CongestionControl for Program {
+impl CongestionControl for Copa {
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let now = ack.view.now;
         if control.cwnd != self.written {
@@ -249,11 +331,22 @@ impl CongestionControl for Program {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::copa::ENTRY;
-    use crate::testing::{ack_at, init, make};
+    use crate::testing::{ack_at, close, init, make};
 
     fn params() -> Params {
         Params::default()
+    }
+
+    #[test]
+    fn the_target_rate_keeps_one_over_delta_packets_queued() {
+        // delta 0.5 and 4 ms of queue: 500 packets/s, which over 4 ms are 2 packets.
+        assert!(close(target_rate(0.5, 0.004), 500.0));
+        assert!(target_rate(0.5, 0.0).is_infinite());
+    }
+
+    #[test]
+    fn a_window_of_packets_moves_it_by_v_over_delta() {
+        assert!(close(step(1.0, 0.5, 50.0, 50.0), 2.0) && close(step(8.0, 0.5, 50.0, 50.0), 16.0));
     }
 
     /// ctcp.hh sends while `seq_num < _largest_ack + 1 + window`, and `_largest_ack` is one more than the last packet
@@ -273,7 +366,7 @@ mod tests {
 
     #[test]
     fn the_velocity_doubles_with_each_round_trip_in_the_same_direction_and_falls_to_one_at_a_turn() {
-        let mut copa = Program::new(params(), &init());
+        let mut copa = Copa::new(params(), &init());
         let seen: Vec<u32> = [5, 5, 5, -5, -5, 0]
             .map(|balance| {
                 copa.balance = balance;
@@ -296,7 +389,7 @@ mod tests {
     fn gaps_differ_by_up_to_half_of_the_timer_and_are_as_long_on_average() {
         let gaps = |timer_us: u64| -> Vec<f64> {
             let timer = Time::from_micros(timer_us);
-            let mut copa = Program { window: 20.0, ..Program::new(Params { timer, ..params() }, &init()) };
+            let mut copa = Copa { window: 20.0, ..Copa::new(Params { timer, ..params() }, &init()) };
             let packet = f64::from(knee_core::packet::MSS) * 8.0;
             // 1 / (2 cwnd / RTTstanding) is 1 ms, in us.
             (0..2000).map(|_| packet / copa.rate(Time::from_millis(40)).as_bps() as f64 * 1e6).collect()
@@ -306,5 +399,17 @@ mod tests {
         let (least, most) = gaps.iter().fold((f64::MAX, 0.0_f64), |(a, b), gap| (a.min(*gap), b.max(*gap)));
         assert!((950.0..952.0).contains(&least) && (1048.0..1050.1).contains(&most), "{least} to {most}");
         assert!((gaps.iter().sum::<f64>() / 2000.0 - 1000.0).abs() < 3.0);
+    }
+
+    #[test]
+    fn an_extreme_is_forgotten_after_its_span() {
+        let ms = Time::from_millis;
+        let mut least = Extreme::default();
+        for (now, rtt) in [(0, 9), (1, 5), (2, 7), (3, 6)] {
+            least.add(ms(now), ms(rtt), ms(2), Time::le);
+        }
+        assert_eq!(least.get(), Some(ms(5)));
+        least.add(ms(4), ms(8), ms(2), Time::le);
+        assert_eq!(least.get(), Some(ms(6)));
     }
 }
