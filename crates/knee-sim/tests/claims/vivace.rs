@@ -97,7 +97,7 @@ fn thirteen_vivace_flows_at_a_buffer_of_one_packet_send_little_more_than_the_lin
     // on (11.35 x L > t x^(t - 1)), so all together never send many times what arrives.
     let mut link = link(7_500_000, &json!({"packets": 1}));
     link["queue"] = json!("fq_codel");
-    let mut flow = flow("vivace", 20 * MS, 0, 3 * S);
+    let flow = flow("vivace", 20 * MS, 0, 3 * S);
     let spec = serde_json::from_value(spec(3 * S, &[link], &vec![flow; 13])).unwrap();
     let output = Simulation::new(&spec).unwrap().run().unwrap().0;
     let sent: u64 = output.flows.iter().map(|flow| flow.sent_packets).sum();
