@@ -196,7 +196,7 @@ impl Simulation {
     /// Checks the books: no packet created or lost unaccounted, no counter out of step.
     ///
     /// # Errors
-    /// What does not add up.
+    /// The counter that does not add up.
     pub fn audit(&self) -> Result<(), String> {
         match &self.scheduler {
             Scheduler::Events(scheduler, _) => scheduler.audit(&self.model),

@@ -1,18 +1,17 @@
 //! Conservative-lookahead scheduler: each flow, then each link, up to the minimum ACK delay ahead.
 //!
-//! Where data crosses wires without circles and ACKs return over nothing but a delay, a sender hears of what it does
-//! now no sooner than after the shortest delay of an ACK. So time passes in batches of that length at the most:
+//! If data crosses wires that form no circle and ACKs return over a plain delay, a sender learns the effect of what it
+//! sends no sooner than the shortest ACK delay later. So time passes in batches of at most that length:
 //!
-//! 1. What has landed up to the beginning of the batch is sorted by flow ([`Landings`]).
-//! 2. Flow by flow, the receiver takes it, and its ACKs wait for their sender, with the time at which they arrive
-//!    ([`AckPath`](super::ack_path::AckPath)). Then the sender takes the ACKs and timers of the batch, and what it
-//!    sends is noted.
-//! 3. Link by link, in the order in which data crosses them, what arrives in the batch goes through ([`Stages`]).
+//! 1. [`Landings`] sorts the packets that landed before the batch by flow.
+//! 2. Flow by flow, the receiver takes them, and its ACKs wait for their sender, each with its time of arrival
+//!    ([`AckPath`](super::ack_path::AckPath)). Then the sender takes the ACKs and timers of the batch and sends.
+//! 3. Link by link, in the order in which data crosses them, the packets that arrive in the batch go through
+//!    ([`Stages`]).
 //!
-//! So a flow's state is fetched once for all that it does in a batch, nothing waits in a heap, and the code of one end
-//! at a time is at hand. Results are bit-identical to the event scheduler's: events keep their times, those of one time
-//! have the order of [`Event`], and what concerns the whole run (samples, changes, flows that stop) happens between two
-//! batches.
+//! A flow's state is fetched once for all that it does in a batch, nothing waits in a heap, and the code of one end at
+//! a time is in the cache. Results are bit-identical to the event scheduler's: events keep their times, those of one
+//! time have the order of [`Event`], and samples, changes and flows that stop happen between two batches.
 
 mod applications;
 mod outbox;
@@ -41,7 +40,7 @@ pub(super) const VISITS_PER_THREAD: usize = 1024;
 
 /// Lets time pass in batches.
 pub(super) struct BatchScheduler {
-    /// What concerns the whole run.
+    /// Events of the whole run: samples, changes, flows that stop.
     agenda: Events,
     /// Start of the next batch; receivers may lag behind it.
     at: Time,
@@ -57,7 +56,7 @@ pub(super) struct BatchScheduler {
     /// Flows to be visited in this batch.
     visits: Vec<u32>,
     stages: Stages,
-    /// What flows send: the first, and where threads visit them the others, by group of flows
+    /// Takes what flows send. If threads visit them, `others` has one for each further group of flows
     /// ([`Hosts::groups`](super::hosts::Hosts::groups)).
     outbox: BatchOutbox,
     others: Vec<BatchOutbox>,
@@ -78,7 +77,7 @@ impl BatchScheduler {
     /// The stages of `model`'s network.
     ///
     /// # Errors
-    /// Where batches cannot be, or do not pay.
+    /// If batches are impossible or do not pay.
     pub(super) fn stages(model: &Model) -> Result<Stages, Obstacle> {
         if (0..model.hosts.len()).any(|i| model.hosts.is_udp(i)) {
             return Err(Obstacle::Udp);
@@ -361,8 +360,8 @@ impl BatchScheduler {
         self.visits = visits;
     }
 
-    /// What ends with the transfers completed in this batch, at the end of which it is now: their figures, and the
-    /// window in which all flows run. Receivers come to each completion for it.
+    /// Ends the transfers completed in this batch, at whose end it is now: their figures, and the window in which all
+    /// flows run. Receivers advance to the time of each completion.
     fn end_transfers(&mut self, model: &mut Model) {
         if self.outbox.completed.is_empty() {
             return;

@@ -46,7 +46,7 @@ fn is_small(spec: &Spec) -> bool {
 /// Builds and runs it, as far as the limits here go; gives how much time passed, where it was not refused.
 ///
 /// # Panics
-/// Where it does not keep the invariants.
+/// If it breaks an invariant.
 pub fn check_spec(spec: &Spec) -> Option<Time> {
     if !is_small(spec) {
         return None;
@@ -193,7 +193,7 @@ pub fn network(bytes: &[u8]) -> Value {
 /// Checks what these bytes stand for.
 ///
 /// # Panics
-/// Where the invariants do not hold.
+/// If an invariant does not hold.
 pub fn check(bytes: &[u8]) {
     let spec = if bytes.first() == Some(&b'{') {
         serde_json::from_slice::<Spec>(bytes)

@@ -1,10 +1,9 @@
-//! Applications where time passes in batches.
+//! Applications in the batch scheduler.
 //!
-//! An application with independent connections tells a connection all that it has to send as it opens, and hears of it
-//! again when that is acknowledged. So connections are visited like flows, and what applications are to learn waits
-//! meanwhile ([`DueActions`]). When all flows have come to the end of the batch, applications learn it in the order of
-//! time, together with what wakes applications; connections that they open come that far, too, before links
-//! are gone through.
+//! An application with independent connections gives a connection all its data as it opens, and hears of it again when
+//! the data are acknowledged. So connections are visited like flows, and the news for applications waits meanwhile
+//! ([`DueActions`]). When all flows have come to the end of the batch, applications get the news and their timers in
+//! the order of time. Connections that they open come to the end of the batch, too, before links are gone through.
 
 use super::outbox::BatchOutbox;
 use super::{BatchScheduler, Parked};
@@ -16,8 +15,8 @@ use slab::Slab;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What is to be done for applications, in the order in which it is due: by time, by tie-break key, then first come,
-/// first served.
+/// Actions for applications in the order in which they are due: by time, by tie-break key, then first come, first
+/// served.
 #[derive(Default)]
 pub(super) struct DueActions {
     order: BinaryHeap<Reverse<(Time, u64, u64, usize)>>,
@@ -47,7 +46,7 @@ impl DueActions {
         Some((at, tie_break, flow, action))
     }
 
-    /// What has just been asked for waits, with this key.
+    /// Queues the actions just asked for, with this key.
     #[inline]
     pub(super) fn take_from(&mut self, apps: &mut Apps, now: Time, tie_break: u64) {
         while let Some((flow, action)) = apps.next_action() {

@@ -1,4 +1,4 @@
-//! What the flow at work sends where time passes in batches, and its timers.
+//! Takes what the visited flow sends in a batch, and its timers.
 
 use super::applications::DueActions;
 use crate::simulation::ack_path::AckPath;
@@ -13,7 +13,7 @@ use knee_net::output::SampleRow;
 use knee_queue::Burst;
 use knee_tcp::ends::TcpEnds;
 
-/// Takes what the flow at work sends.
+/// Takes what the visited flow sends.
 #[repr(align(128))]
 pub(super) struct BatchOutbox {
     /// By stage, what arrives there in this batch.
@@ -35,9 +35,9 @@ pub(super) struct BatchOutbox {
     pub(super) samples: Vec<SampleRow>,
     /// Transfers completed in this batch.
     pub(super) completed: Vec<(Time, u32)>,
-    /// What applications are to learn.
+    /// News for applications.
     pub(super) due: DueActions,
-    /// Packets that the flow at work has sent.
+    /// Packets that the visited flow has sent.
     pub(super) sent: u32,
     /// Packets delivered to the receiver during this visit.
     pub(super) landed: u32,
