@@ -86,7 +86,7 @@ def test_each_room_is_in_the_list_and_nothing_else_is() -> None:
 def answers() -> list[tuple[str, str]]:
     """Files of the package that the ten questions of docs/architecture.md name, each with a name in it, or none."""
     text = (PACKAGE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
-    table = text.partition("**Ten questions")[2].partition("**Two ways")[0]
+    table = text.partition("**Ten questions")[2].partition("**One way to resume")[0]
     rows = "\n".join(line for line in table.splitlines() if line.startswith("|"))
     return re.findall(r"`([a-z_/]+\.(?:py|csv))(?:: (\w+))?`", rows)
 

@@ -194,7 +194,7 @@ mod tests {
 
     /// Both bursts of one event arrive before the link acts again; those of the next event do not.
     #[test]
-    fn bursts_of_one_turn_come_together() {
+    fn bursts_of_one_tie_break_come_together() {
         let mut arrivals = Arrivals::default();
         arrivals.clear(Time::ZERO);
         for (seq, tie_break) in [(0, 9), (1, 9), (2, 10)] {
@@ -208,7 +208,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bursts_are_sorted_by_time_then_turn_then_place(
+        fn bursts_are_sorted_by_time_then_tie_break_then_place(
             from in 0u64..1 << 40,
             span in 1u64..1 << 32,
             // In some cases most arrive within a short time.

@@ -182,7 +182,8 @@ impl Line {
         }
     }
 
-    /// A free wire takes the next packet, and the others of its run that begin to be sent up to `until`.
+    /// A free wire takes the next packet, and the others of its run that begin to be sent up to `until`. They are among
+    /// the departed as they begin; `hold` takes the last one back until it has left.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
     fn transmit<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, out: &mut Outcome) {
@@ -302,8 +303,8 @@ impl Line {
     }
 }
 
-/// A discipline behind a link. What is done for many packets at once is compiled for each discipline; nobody implements
-/// this.
+/// A discipline behind a link. Work on many packets at once is compiled for each discipline. It is implemented below for
+/// every one.
 pub trait DynQueue: Bursts {
     /// As [`crate::Link::advance`].
     fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome);
@@ -311,6 +312,7 @@ pub trait DynQueue: Bursts {
 
 impl<Q: Bursts> DynQueue for Q {
     fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome) {
+        // Back to `Line::advance`, compiled for this discipline.
         line.advance(self, arrivals, until, out);
     }
 }

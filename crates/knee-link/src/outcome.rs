@@ -6,7 +6,7 @@ use knee_core::{Packet, Time};
 /// A packet that leaves a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Departure {
-    /// It leaves the link at `arrived`; its sojourn is added to `queued`.
+    /// It leaves the link at its `at`; its sojourn is added to `queued`.
     pub packet: Packet,
     /// How long it was in the queue.
     pub sojourn: Time,

@@ -28,7 +28,7 @@ pub struct Burst {
     pub count: u32,
 }
 
-/// Outcome of [`Queue::enqueue`] for the packet.
+/// Outcome of [`Queue::enqueue`] for the packet. The link looks at [`Context`] alone; tests compare the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is in the queue.

@@ -75,7 +75,7 @@ impl Driver {
     pub fn send(&mut self, network: &mut Network, first: Packet, count: u32, now: Time) {
         match network.next_link(&first) {
             Some(link) => self.arrive(network, link, first, count, now),
-            // The path against a flow's data may have no links.
+            // ACKs without a reverse link, the usual case, go straight into the pipe.
             None => (0..count).for_each(|k| self.enter_end_pipe(network, first.behind(k), now)),
         }
     }

@@ -3,8 +3,8 @@
 //! A link, a pipe and a timer each have one entry that counts at a time, so that what is held here are sources, not
 //! packets. Entries are ordered by time. What is due at one time has an order of its own, whoever was scheduled first:
 //! wires go first, so that a packet that comes finds the place free of one that leaves; then what concerns the whole
-//! run; then pipes, so that an ACK goes before the timer it would stop; then timers and what else flows do. Of one
-//! kind, the lower number goes first.
+//! run; then pipes, so that an ACK goes before the timer it would stop; then links that are no wire; then timers and
+//! what else flows do. Of one kind, the lower number goes first.
 
 use crate::spec::Spec;
 use knee_core::Time;

@@ -1,9 +1,9 @@
 //! Conservative-lookahead scheduler: each flow, then each link, up to the minimum ACK delay ahead.
 //!
-//! If data crosses wires that form no circle and ACKs return over a plain delay, a sender learns the effect of what it
+//! If data crosses links that form no circle and ACKs return over a plain delay, a sender learns the effect of what it
 //! sends no sooner than the shortest ACK delay later. So time passes in batches of at most that length:
 //!
-//! 1. [`Landings`] sorts the packets that landed before the batch by flow.
+//! 1. [`Landings`] sorts the packets that landed up to its beginning by flow.
 //! 2. Flow by flow, the receiver takes them, and its ACKs wait for their sender, each with its time of arrival
 //!    ([`AckPath`](super::ack_path::AckPath)). Then the sender takes the ACKs and timers of the batch and sends.
 //! 3. Link by link, in the order in which data crosses them, the packets that arrive in the batch go through
@@ -330,7 +330,7 @@ impl BatchScheduler {
             visitor.enter(i);
             visitor.outbox.tie_break = Event::Start(i).key();
             visitor.hosts.tcp(i).connect(now, visitor.outbox);
-            visitor.send(i, limit);
+            visitor.run_sender(i, limit);
             visitor.leave(i);
         }
     }
@@ -340,10 +340,10 @@ impl BatchScheduler {
         let mut visitor = self.visitor(model, None);
         visitor.enter(i);
         if let Some(at) = received {
-            visitor.receive(i, at);
+            visitor.run_receiver(i, at);
         }
         if let Some(limit) = sent {
-            visitor.send(i, limit);
+            visitor.run_sender(i, limit);
         }
         self.count_packets(model, i);
         self.visitor(model, None).leave(i);

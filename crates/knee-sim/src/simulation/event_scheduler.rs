@@ -5,7 +5,7 @@
 
 use super::alarms::{Alarms, timer_of};
 use super::apps::Action;
-use super::hosts::{At, End, Outbox, StateChange};
+use super::hosts::{At, End, Outbox, StateNote};
 use super::model::Model;
 use crate::Tap;
 use knee_core::cache::{fetch, fetch_first};
@@ -31,7 +31,7 @@ pub(super) struct EventScheduler {
 struct Sent {
     data: Vec<Burst>,
     acks: Vec<Packet>,
-    changes: Vec<StateChange>,
+    changes: Vec<StateNote>,
     /// A transfer that is complete.
     completed: Option<u32>,
 }
@@ -47,7 +47,7 @@ impl Outbox for Sent {
         self.acks.push(ack);
     }
 
-    fn changed(&mut self, change: StateChange) {
+    fn changed(&mut self, change: StateNote) {
         self.changes.push(change);
     }
 
@@ -182,7 +182,8 @@ impl EventScheduler {
     /// Books what links have dropped, and shows it.
     #[inline]
     fn book_links(&mut self, model: &mut Model) {
-        model.book_links();
+        let (recorder, network, mut observed) = model.observed();
+        recorder.book_links(network, &mut observed);
         self.show_drops(model);
     }
 

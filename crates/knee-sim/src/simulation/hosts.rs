@@ -13,7 +13,7 @@ pub(super) mod tcp;
 pub(super) mod udp;
 
 pub(super) use flow::Flow;
-pub(super) use host::{At, End, Group, Host, Outbox, StateChange, Visited};
+pub(super) use host::{At, End, Group, Host, Outbox, StateNote, Visited};
 
 use super::build::OwnMake;
 use datagrams::DatagramFlow;
@@ -25,7 +25,7 @@ use knee_net::output::SenderState;
 use knee_qlog::Log;
 use knee_tcp::ends::{EndTimer, TcpEnds};
 use knee_tcp::receiver::{self, FullReply};
-use knee_tcp::sender::{self, AckInfo, Departure};
+use knee_tcp::sender::{self, AckInfo, Outgoing};
 use slab::Slab;
 use udp::UdpFlow;
 
@@ -65,7 +65,7 @@ pub(super) struct Hosts {
     pub(super) flows: Vec<Flow>,
     pub(super) settings: Settings,
     /// By number of the path, less that of flows.
-    directions: Vec<Direction>,
+    directions: Vec<HalfView>,
     /// ACKs in the network, and what else goes against the data of flows; 0 in batches, where ACKs wait with their
     /// flows.
     pub(super) acks: u64,
@@ -96,14 +96,14 @@ pub(super) struct Stores {
     /// ACKs in flight for which a packet has no room: they carry SACK blocks, or acknowledge a part of a segment.
     full_acks: Slab<FullReply>,
     /// Segments that the sender at work sends.
-    departures: Vec<Departure>,
+    departures: Vec<Outgoing>,
     /// SYNs sent less those that have left the network, which no sender counts as data.
     pub(super) syns: i64,
 }
 
 /// One direction of a connection that an application opened, as its hosts see it.
 #[derive(Clone, Copy)]
-pub(super) struct Direction {
+pub(super) struct HalfView {
     pub(super) id: ConnectionId,
     /// True if it leads away from the application.
     pub(super) away: bool,
@@ -184,7 +184,7 @@ impl Hosts {
 
     /// The direction of a connection that has path `i`. `None` if it is a flow's.
     #[inline]
-    fn direction(&self, i: u32) -> Option<&Direction> {
+    fn direction(&self, i: u32) -> Option<&HalfView> {
         self.directions.get(i.checked_sub(self.settings.scenario_flows)? as usize)
     }
 
@@ -217,7 +217,7 @@ impl Hosts {
     }
 
     /// Sets up a direction of a connection on path `i`, which is the next one or one that is not used any more.
-    pub(super) fn open(&mut self, i: u32, direction: Direction, ends: TcpEnds, flow: Flow) {
+    pub(super) fn open(&mut self, i: u32, direction: HalfView, ends: TcpEnds, flow: Flow) {
         if i == self.len() {
             self.push(Ends::Tcp(Box::new(ends)), flow);
             self.directions.push(direction);

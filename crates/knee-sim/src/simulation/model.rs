@@ -3,7 +3,7 @@
 
 use super::apps::{Action, Apps, Around};
 use super::figures::Observed;
-use super::hosts::{Ends, Hosts, Outbox, StateChange};
+use super::hosts::{Ends, Hosts, Outbox, StateNote};
 use knee_core::Time;
 use knee_core::convert::index_u32;
 use knee_net::events::Event;
@@ -36,13 +36,6 @@ impl Model {
         (recorder, network, Observed { hosts, apps })
     }
 
-    /// Books what links have dropped and their queues have noted as packets moved.
-    #[inline]
-    pub(super) fn book_links(&mut self) {
-        let (recorder, network, mut observed) = self.observed();
-        recorder.book_links(network, &mut observed);
-    }
-
     /// Something that concerns the whole run is due now.
     pub(super) fn on_agenda(&mut self, event: Event) {
         let now = self.now;
@@ -66,7 +59,7 @@ impl Model {
     }
 
     /// Puts a change of a sender's state on record.
-    pub(super) fn record(&mut self, StateChange { at, flow, event, cwnd }: StateChange) {
+    pub(super) fn record(&mut self, StateNote { at, flow, event, cwnd }: StateNote) {
         self.recorder.rows().record(at, Some(flow), None, event, f64::from(cwnd));
     }
 

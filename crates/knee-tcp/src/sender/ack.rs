@@ -2,7 +2,7 @@
 
 use super::micros::Micros;
 use super::rate::{RateBase, RateStart};
-use super::{AckInfo, Config, Departure, Resend, Sender, flags};
+use super::{AckInfo, Config, Outgoing, Resend, Sender, flags};
 use knee_cc::{Ack, CaState, Control, DynCongestionControl, RateSample, View};
 use knee_core::convert::count_u32;
 use knee_core::{Packet, Time};
@@ -73,21 +73,13 @@ impl Sender {
     /// Takes an ACK. Returns its RTT sample, if it gave one.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every ACK, and mostly a call of the fast path")]
-    pub fn on_ack(&mut self, ack: &AckInfo, now: Time, config: &Config, out: &mut Vec<Departure>) -> Option<Time> {
+    pub fn on_ack(&mut self, ack: &AckInfo, now: Time, config: &Config, out: &mut Vec<Outgoing>) -> Option<Time> {
         if !self.takes_fast_path(ack) {
-            self.ack_other(ack, now, config, out)
+            self.ack_slow(ack, now, config, out)
         } else if self.needs.rate {
             self.ack_fast::<true>(ack.seq, ack.tsecr, now, config, out)
         } else {
             self.ack_fast::<false>(ack.seq, ack.tsecr, now, config, out)
-        }
-    }
-
-    #[inline(never)]
-    fn ack_other(&mut self, ack: &AckInfo, now: Time, config: &Config, out: &mut Vec<Departure>) -> Option<Time> {
-        match self.next_sack(ack) {
-            Some(seq) => self.ack_next_sack(seq, ack, now, config, out),
-            None => self.ack_slow(ack, now, config, out),
         }
     }
 
@@ -98,7 +90,7 @@ impl Sender {
         ack: &AckInfo,
         now: Time,
         config: &Config,
-        out: &mut Vec<Departure>,
+        out: &mut Vec<Outgoing>,
     ) -> Option<Time> {
         let View { snd_una: una, snd_nxt: nxt, delivered, lost, .. } = self.view;
         let (AckInfo { seq, part, .. }, reached) = (*ack, self.reached.max((una, 0)));
@@ -140,7 +132,7 @@ impl Sender {
         self.send_after_ack(resend, now, config, out);
         // What is sent sets the timer anyway.
         if timer_waits && self.view.snd_nxt == nxt {
-            self.set_ack_timer(now, config);
+            self.rearm_after_ack(now, config);
         }
         rtt
     }
@@ -214,7 +206,7 @@ impl Sender {
             let duplicate = !found.advanced && !found.dsack;
             resend = self.recover(prior.una, duplicate, found, now);
             if found.set_timer {
-                self.set_ack_timer(now, config);
+                self.rearm_after_ack(now, config);
             }
             details.cwnd_limited = self.is_cwnd_limited();
         }
@@ -339,7 +331,7 @@ impl Sender {
             //= RFC 8985, 6.2
             //# The Timestamp Echo Reply field (TSecr) of the ACK's timestamp option [RFC7323], if available, indicates
             //# the ACK was not acknowledging the last retransmission of the segment.
-            let spurious = again && self.echoed_before(Self::stamp(sent.time()));
+            let spurious = again && self.echoed_before(Self::tsval(sent.time()));
             if !spurious {
                 self.rack_advance(sent, seq + 1, segment, stamp);
             }

@@ -85,7 +85,7 @@ impl Sender {
     }
 
     /// The window limits sending now (tcp_cwnd_validate).
-    pub(super) const fn window_limits(&mut self, now: Time) {
+    pub(super) const fn note_window_full(&mut self, now: Time) {
         self.window_use.fill(self.packets_out(), self.view.snd_nxt, now);
     }
 

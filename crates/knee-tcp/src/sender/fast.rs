@@ -5,9 +5,9 @@
 //! against each other.
 
 use super::micros::Micros;
-use super::ring::Burst;
+use super::ring::Transmission;
 use super::transmit::Push;
-use super::{AckInfo, Config, Departure, Pending, Sender};
+use super::{AckInfo, Config, Outgoing, Pending, Sender};
 use knee_cc::{Ack, CaState, RateSample};
 use knee_core::Time;
 use knee_core::convert::count_u32;
@@ -34,7 +34,7 @@ impl Sender {
         tsecr: u32,
         now: Time,
         config: &Config,
-        out: &mut Vec<Departure>,
+        out: &mut Vec<Outgoing>,
     ) -> Option<Time> {
         debug_assert!(self.backoffs == 0 && self.needs.rate == RATE);
         let stamp = Micros::of(now);
@@ -48,7 +48,7 @@ impl Sender {
         self.tsecr = tsecr;
         self.rack_advance(newest.sent(), seq, 0, stamp);
         let rtt = stamp.since(newest.sent());
-        self.sample_rtts(stamp.since(oldest), rtt, stamp);
+        self.feed_rtt(stamp.since(oldest), rtt, stamp);
         let rtt = Some(rtt.time());
 
         let sampled;
@@ -90,13 +90,7 @@ impl Sender {
 
     /// Sends new segments then: most often none, or a single burst. In the end either the window is full or a larger
     /// burst is waited for.
-    fn send_in_window<const RATE: bool>(
-        &mut self,
-        stamp: Micros,
-        now: Time,
-        config: &Config,
-        out: &mut Vec<Departure>,
-    ) {
+    fn send_in_window<const RATE: bool>(&mut self, stamp: Micros, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
         let mut left = self.rtt.rto();
         let mut room = self.control.cwnd.saturating_sub(self.packets_out());
         if room > 0 {
@@ -113,35 +107,34 @@ impl Sender {
                 room -= count;
             }
             if sent {
-                // Where something left, the timeout counts from the oldest segment; where it is past, there is none.
-                let due = Micros(oldest.0 + self.rtt.rto_us().0).time();
-                left = if due > now { due - now } else { Time::MAX };
+                // Once something left, the timeout counts from the oldest segment; if that time is past, there is none.
+                left = self.timeout_left_since(oldest, now).unwrap_or(Time::MAX);
             }
         }
-        self.window_limits(now);
+        self.note_window_full(now);
         // As `schedule_probe`: no later than the timeout.
         self.set_timer(Pending::Probe, self.probe_span(config).min(left), now);
     }
 
     /// New segments leave in one burst, neither the first in flight nor the last of the transfer.
-    fn depart_in_window<const RATE: bool>(&mut self, count: u32, stamp: Micros, now: Time, out: &mut Vec<Departure>) {
+    fn depart_in_window<const RATE: bool>(&mut self, count: u32, stamp: Micros, now: Time, out: &mut Vec<Outgoing>) {
         let start = self.view.snd_nxt;
-        self.rtx.push_untracked(Burst::new(start, count, stamp, self.view.delivered, false));
+        self.rtx.push_untracked(Transmission::new(start, count, stamp, self.view.delivered, false));
         if RATE {
             self.push_start(count);
         }
         self.view.snd_nxt += u64::from(count);
         self.view.paced_until = now;
-        out.push(Departure { start, count, retransmission: false });
+        out.push(Outgoing { start, count, retransmission: false });
     }
 
     /// Sends new segments within all limits.
     #[inline(never)]
-    fn send_in_limits(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+    fn send_in_limits(&mut self, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
         let next = self.view.snd_nxt;
         self.send_new(Push::Normal, now, config, out);
         if self.view.snd_nxt == next {
-            self.set_ack_timer(now, config);
+            self.rearm_after_ack(now, config);
         }
     }
 }

@@ -10,7 +10,7 @@
 //! * no timer is in the past; without ACKs, timeouts come no more often than doubling up to two minutes lets them, and
 //!   other timers in proportion to what is sent.
 
-use super::{AckInfo, Config, Departure, Sender, SenderInit};
+use super::{AckInfo, Config, Outgoing, Sender, SenderInit};
 use crate::ecn::{Ecn, FIRST_COUNT};
 use crate::timer::Clock;
 use knee_cc::{DynCongestionControl, Ecn as Reaction, Entry, Init, Make};
@@ -79,14 +79,14 @@ pub(super) enum Call<'a> {
 }
 
 /// Sees each call: when it was, the sender after it, what left, the RTT sample of an ACK.
-pub(super) type Watch<'a> = &'a mut dyn FnMut(&Call, Time, &mut Sender, &[Departure], Option<Time>);
+pub(super) type Watch<'a> = &'a mut dyn FnMut(&Call, Time, &mut Sender, &[Outgoing], Option<Time>);
 
 /// The sender, and a receiver at the end of a bad network.
 pub(super) struct Bench<'a> {
     sender: Sender,
     config: Config,
     watch: Watch<'a>,
-    out: Vec<Departure>,
+    out: Vec<Outgoing>,
     now: Time,
     /// Segments in flight.
     network: Vec<u64>,
@@ -163,7 +163,7 @@ impl<'a> Bench<'a> {
         let sender = &self.sender;
         let (una, nxt) = (sender.snd_una(), sender.snd_nxt());
         let mut end = self.nxt;
-        for Departure { start, count, retransmission } in self.out.drain(..) {
+        for Outgoing { start, count, retransmission } in self.out.drain(..) {
             let segments = start..start + u64::from(count);
             assert!(count > 0, "{call}: a burst of nothing");
             if retransmission {
@@ -351,7 +351,7 @@ mod tests {
         let config = testing::config(false, 9, 1_000);
         let mut sender = testing::sender("reno", Some(10 * 1448), false, &config);
         let mut out = Vec::new();
-        let due = |sender: &mut Sender, out: &mut Vec<Departure>| {
+        let due = |sender: &mut Sender, out: &mut Vec<Outgoing>| {
             let now = config.clock.expiry(&sender.timer);
             sender.on_timer(now, &config, out);
             now

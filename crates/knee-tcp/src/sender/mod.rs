@@ -1,7 +1,7 @@
 //! The sending end of a TCP connection, as Linux's.
 //!
-//! What an ACK goes through (`ack.rs`, in the order of Linux's `tcp_ack`): SACK blocks are tagged, acknowledged
-//! segments leave the retransmission queue (`queue.rs`), RTT (`rtt.rs`) and delivery rate are sampled, the algorithm
+//! Nearly all ACKs take the fast path (`fast.rs`). Any other goes through `ack.rs`, in the order of Linux's `tcp_ack`:
+//! SACK blocks are tagged, acknowledged segments leave the retransmission queue (`queue.rs`), RTT (`rtt.rs`) and delivery rate are sampled, the algorithm
 //! measures; RACK marks losses and the recovery state machine moves (`recovery.rs`); the window grows, is reduced
 //! proportionally, or is set by the algorithm; then lost segments and new ones leave (`transmit.rs`).
 //!
@@ -18,7 +18,6 @@ mod fast;
 #[cfg(any(test, feature = "testing"))]
 pub mod invariants;
 mod micros;
-mod next_sack;
 mod pacing;
 mod probe;
 mod prr;
@@ -118,7 +117,7 @@ enum Resend {
 
 /// Consecutive segments that leave at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Departure {
+pub struct Outgoing {
     /// First segment.
     pub start: u64,
     /// How many.
@@ -298,7 +297,7 @@ impl Sender {
         std::mem::replace(&mut self.cwr_to_signal, false)
     }
 
-    /// Shows the algorithm an event, which it takes up in the control in force.
+    /// Calls the algorithm for an event; it changes `control` in place.
     fn ask(&mut self, now: Time, event: impl FnOnce(&mut dyn DynCongestionControl, &View, &mut Control)) {
         self.ask_with(self.in_flight(), now, event);
     }

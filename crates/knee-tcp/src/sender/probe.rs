@@ -3,7 +3,7 @@
 use super::ack::Findings;
 use super::rtt::RTO_INITIAL;
 use super::transmit::Push;
-use super::{Config, Departure, Pending, Sender};
+use super::{Config, Outgoing, Pending, Sender};
 use knee_cc::{CaState, Signal};
 use knee_core::Time;
 
@@ -101,7 +101,7 @@ impl Sender {
     }
 
     /// RFC 8985, 7.3: a tail loss probe sends new data if there is some, else the last segment again.
-    pub(super) fn send_probe(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+    pub(super) fn send_probe(&mut self, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
         //= RFC 8985, 7.3
         //# First, there is no other previous loss probe still in flight.
         if !self.tlp.is_outstanding() && self.packets_out() > 0 {
@@ -185,7 +185,7 @@ mod tests {
             let now = config.clock.expiry(&sender.timer);
             let mut out = Vec::new();
             sender.on_timer(now, &config, &mut out);
-            assert_eq!(out, [Departure { start: 9, count: 1, retransmission: true }]);
+            assert_eq!(out, [Outgoing { start: 9, count: 1, retransmission: true }]);
             let all = AckInfo { seq: 10, part: 0, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
             sender.on_ack(&all, now + Time::from_millis(1), &config, &mut Vec::new());
             assert!(sender.tlp.is_outstanding() && sender.packets_out() > 0);
@@ -207,7 +207,7 @@ mod tests {
             let now = config.clock.expiry(&sender.timer);
             out.clear();
             sender.on_timer(now, &config, &mut out);
-            assert_eq!(out, [Departure { start: 9, count: 1, retransmission: true }]);
+            assert_eq!(out, [Outgoing { start: 9, count: 1, retransmission: true }]);
             sender.on_ack(&AckInfo::plain(10, 1, 0), now + Time::from_millis(1), &config, &mut Vec::new());
             assert!(sender.tlp.is_outstanding() && sender.packets_out() == 0);
             sender.on_ack(&second, now + Time::from_millis(2), &config, &mut Vec::new());

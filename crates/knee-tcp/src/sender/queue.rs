@@ -1,14 +1,14 @@
 //! What was sent and is not yet acknowledged.
 //!
 //! Segments leave in bursts, and all of a burst share the time and the delivery state of their transmission: one
-//! [`Burst`] stands for them, in the order of sending. As long as everything arrives in order that is all there is; an
+//! [`Transmission`] stands for them, in the order of sending. As long as everything arrives in order that is all there is; an
 //! ACK takes from the front. With the first SACK, loss or retransmission, each segment gets flags of its own and the
 //! number of the burst that carried it last (`track`), until all of that is acknowledged (`untrack`).
 
 use super::flags;
 use super::micros::Micros;
 use super::rate::RateStart;
-use super::ring::{Burst, Ring};
+use super::ring::{Ring, Transmission};
 use super::tracking::{NUMBERS, Segment, Tracking, hole};
 use knee_core::cache::fetch;
 use knee_core::convert::{index, index_u32};
@@ -55,7 +55,7 @@ impl RetransmitQueue {
     }
 
     /// Books a transmission of new segments.
-    pub fn push(&mut self, burst: Burst) {
+    pub fn push(&mut self, burst: Transmission) {
         self.push_untracked(burst);
         if self.tracking.is_some() {
             self.list_last();
@@ -63,7 +63,7 @@ impl RetransmitQueue {
     }
 
     /// The same unless tracking.
-    pub fn push_untracked(&mut self, burst: Burst) {
+    pub fn push_untracked(&mut self, burst: Transmission) {
         if self.bursts.len() == self.bursts.capacity() {
             self.bursts.grow();
         }
@@ -185,7 +185,7 @@ impl RetransmitQueue {
     }
 
     /// The last transmission of a segment.
-    pub fn burst_of(&self, seq: u64) -> &Burst {
+    pub fn burst_of(&self, seq: u64) -> &Transmission {
         match self.bursts.front() {
             Some(first) if self.tracking.is_none() && first.reach(seq) > 0 => first,
             _ => self.bursts.at(self.number_of(seq)),
@@ -208,14 +208,14 @@ impl RetransmitQueue {
 
     /// Books the retransmission of the segment `seq`; only while tracking. Segments retransmitted in a row at one time,
     /// with nothing delivered in between, share a burst: false where this one shares that of the one before.
-    pub fn retransmit(&mut self, seq: u64, burst: Burst) -> bool {
+    pub fn retransmit(&mut self, seq: u64, burst: Transmission) -> bool {
         self.set_flags(seq, 0, flags::LISTED);
-        let same = |last: &Burst| last.sent() == burst.sent() && last.delivered == burst.delivered;
-        let joins = |last: &&mut Burst| last.retransmission() && last.reach(seq) == 0 && same(last);
+        let same = |last: &Transmission| last.sent() == burst.sent() && last.delivered == burst.delivered;
+        let joins = |last: &&mut Transmission| last.retransmission() && last.reach(seq) == 0 && same(last);
         let joined = self.bursts.back_mut().filter(joins);
         let alone = joined.is_none();
         match joined {
-            Some(last) if last.count() < Burst::MOST => last.extend(),
+            Some(last) if last.count() < Transmission::MOST => last.extend(),
             _ => {
                 self.push_untracked(burst);
                 if let Some(starts) = self.starts.as_mut().filter(|_| !alone) {
@@ -236,7 +236,7 @@ impl RetransmitQueue {
 
     /// Unless tracking: takes out what is acknowledged to before `ack`; gives when the oldest segment of it was sent,
     /// and the transmission of the newest. `RATE`: what rate samples need may lie next to them.
-    pub fn acknowledge<const RATE: bool>(&mut self, ack: u64) -> Option<(Micros, Burst)> {
+    pub fn acknowledge<const RATE: bool>(&mut self, ack: u64) -> Option<(Micros, Transmission)> {
         // Bursts acknowledged before are gone already, and they lie in the order of sending: the one with the last
         // segment is the newest.
         let mut newest = *self.bursts.front()?;
@@ -269,7 +269,7 @@ impl RetransmitQueue {
 
     /// While tracking: removes the first segment, which was acknowledged; gives its flags and, unless it was SACKed,
     /// its last transmission.
-    pub fn pop(&mut self) -> Option<(u8, Option<Burst>)> {
+    pub fn pop(&mut self) -> Option<(u8, Option<Transmission>)> {
         let segment = self.tracking.as_mut()?.pop()?;
         let flags = segment.flags();
         if flags & flags::LISTED != 0 {
@@ -309,7 +309,7 @@ impl RetransmitQueue {
     }
 
     /// The burst of this number. `None` if it is not there any more, or not yet.
-    pub fn burst(&self, number: u32) -> Option<&Burst> {
+    pub fn burst(&self, number: u32) -> Option<&Transmission> {
         (self.place(number) < self.bursts.len()).then(|| self.bursts.at(number))
     }
 
@@ -319,7 +319,7 @@ impl RetransmitQueue {
     }
 
     /// While tracking: a segment was SACKed for the first time. Gives its flags before that and its last transmission.
-    pub fn sack(&mut self, seq: u64) -> Option<(u8, Burst)> {
+    pub fn sack(&mut self, seq: u64) -> Option<(u8, Transmission)> {
         let tracking = self.tracking.as_mut()?;
         let segment = tracking.segment_mut(seq);
         let before = segment.flags();
@@ -383,26 +383,6 @@ impl RetransmitQueue {
     /// After the highest SACKed segment; `una` where there is none.
     pub fn highest_sacked(&self, una: u64) -> u64 {
         self.sacked().last().map_or(una, |r| r.1.max(una))
-    }
-
-    /// Where a SACK block does no more than to let the highest SACKed range grow by one segment that was sent just once
-    /// and is not deemed lost: that segment.
-    pub fn next_sacked(&self, (from, to): (u64, u64)) -> Option<u64> {
-        let tracking = self.tracking.as_ref()?;
-        let &(start, end) = tracking.sacked.last()?;
-        let next = start <= from && from <= end && end + 1 == to && tracking.range().contains(&end);
-        (next && tracking.segment(end).flags() == flags::LISTED).then_some(end)
-    }
-
-    /// Such a segment was SACKed. Gives its transmission.
-    pub fn sack_next(&mut self, seq: u64) -> Option<Burst> {
-        let tracking = self.tracking.as_mut()?;
-        tracking.sacked.last_mut()?.1 = seq + 1;
-        let segment = tracking.segment_mut(seq);
-        segment.set_flags(flags::SACKED);
-        let burst = self.bursts.at_mut(segment.number());
-        burst.close_one();
-        Some(*burst)
     }
 
     /// The next range of segments from `seq` on that are not SACKed, up to `limit`.

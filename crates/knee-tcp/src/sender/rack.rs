@@ -1,7 +1,7 @@
 //! RACK: what was sent well before something that was delivered is lost (RFC 8985, 6; tcp_recovery.c).
 
 use super::micros::Micros;
-use super::{Config, Departure, Pending, Sender, flags};
+use super::{Config, Outgoing, Pending, Sender, flags};
 use knee_cc::CaState;
 use knee_core::Time;
 use knee_core::convert::{count_u32, low_u32};
@@ -197,7 +197,7 @@ impl Sender {
     }
 
     /// The timer of the reordering window fired (tcp_rack_reo_timeout).
-    pub(super) fn on_reordering_timeout(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+    pub(super) fn on_reordering_timeout(&mut self, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
         let (in_flight, lost) = (self.in_flight(), self.view.lost);
         self.mark_lost_by_time(now);
         if in_flight != self.in_flight() {

@@ -2,7 +2,7 @@
 
 use super::ack::Findings;
 use super::micros::Micros;
-use super::ring::Burst;
+use super::ring::Transmission;
 use super::{Sender, flags};
 use knee_cc::RateSample;
 use knee_core::Time;
@@ -41,7 +41,7 @@ pub(super) struct RateBase {
 
 impl Sender {
     /// Remembers the newest transmission delivered (tcp_rate_skb_delivered). True: it is this one so far.
-    pub(super) fn rate_delivered(&mut self, burst: &Burst, end: u64, segment: u8, found: &mut Findings) -> bool {
+    pub(super) fn rate_delivered(&mut self, burst: &Transmission, end: u64, segment: u8, found: &mut Findings) -> bool {
         let sent = burst.sent();
         let newer = found.rate.as_ref().is_none_or(|rate| (sent, end) > (rate.sent, rate.end));
         if newer {

@@ -11,7 +11,7 @@
 use super::ack::Findings;
 use super::micros::Micros;
 use super::prr::Prr;
-use super::{Departure, Pending, Resend, Sender, flags};
+use super::{Outgoing, Pending, Resend, Sender, flags};
 use knee_cc::{CaState, Congestion, Signal, StateEvent};
 use knee_core::Time;
 use knee_core::convert::{non_negative, saturating_u32};
@@ -101,7 +101,7 @@ impl Sender {
     }
 
     /// The retransmission timeout fired (tcp_retransmit_timer).
-    pub(super) fn on_timeout(&mut self, now: Time, out: &mut Vec<Departure>) {
+    pub(super) fn on_timeout(&mut self, now: Time, out: &mut Vec<Outgoing>) {
         if self.packets_out() == 0 {
             return;
         }

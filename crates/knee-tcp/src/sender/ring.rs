@@ -6,7 +6,7 @@ use knee_core::convert::{index_u32, low_u8, low_u16, low_u32};
 
 /// A transmission of consecutive segments. Four in a cache line: of thousands of flows each has a few.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Burst {
+pub struct Transmission {
     /// First segment, lower half: no two in flight are further apart than that can tell.
     start: u32,
     /// Packets delivered when it was sent, lower half.
@@ -20,17 +20,17 @@ pub struct Burst {
     word: u64,
 }
 
-const _: () = assert!(size_of::<Burst>() == 16);
+const _: () = assert!(size_of::<Transmission>() == 16);
 
-/// Bits of [`Burst::word`] below the time.
+/// Bits of [`Transmission::word`] below the time.
 const TIME_SHIFT: u32 = 16;
 const OPEN_SHIFT: u32 = 8;
 
-impl Burst {
+impl Transmission {
     /// Segments that a burst can hold.
     pub const MOST: u32 = (1 << (OPEN_SHIFT - 1)) - 1;
 
-    /// Up to [`Burst::MOST`] segments from `start` on, sent when `delivered` packets had been.
+    /// Up to [`Transmission::MOST`] segments from `start` on, sent when `delivered` packets had been.
     pub fn new(start: u64, count: u32, sent: Micros, delivered: u64, retransmission: bool) -> Self {
         debug_assert!(count <= Self::MOST && sent.0 >> (u64::BITS - TIME_SHIFT) == 0);
         let word = sent.0 << TIME_SHIFT | u64::from(count << 1) | u64::from(retransmission);
@@ -52,7 +52,7 @@ impl Burst {
         (low_u16(self.word) >> OPEN_SHIFT) as u32
     }
 
-    /// Sets the number of open segments, at most [`Burst::MOST`].
+    /// Sets the number of open segments, at most [`Transmission::MOST`].
     pub const fn set_open(&mut self, open: u32) {
         debug_assert!(open <= Self::MOST);
         self.word = self.word & !(0xff << OPEN_SHIFT) | (open as u64) << OPEN_SHIFT;
@@ -89,7 +89,7 @@ impl Burst {
 }
 
 /// Bursts in a cache line.
-const LINE: u32 = 64 / index_u32(size_of::<Burst>());
+const LINE: u32 = 64 / index_u32(size_of::<Transmission>());
 /// Least slots once there are any.
 const LEAST: usize = 8;
 /// Slots that are never given back.
@@ -99,7 +99,7 @@ const KEPT: usize = 32;
 #[derive(Debug, Default)]
 pub struct Ring {
     /// A power of two of them, or none.
-    slots: Box<[Burst]>,
+    slots: Box<[Transmission]>,
     /// Number of the first burst.
     first: u32,
     len: u32,
@@ -132,29 +132,29 @@ impl Ring {
     }
 
     /// A burst that is there.
-    pub fn at(&self, number: u32) -> &Burst {
+    pub fn at(&self, number: u32) -> &Transmission {
         &self.slots[self.slot(number)]
     }
 
     /// The same, to be changed.
-    pub fn at_mut(&mut self, number: u32) -> &mut Burst {
+    pub fn at_mut(&mut self, number: u32) -> &mut Transmission {
         let slot = self.slot(number);
         &mut self.slots[slot]
     }
 
     /// The first burst.
-    pub fn front(&self) -> Option<&Burst> {
+    pub fn front(&self) -> Option<&Transmission> {
         if self.len == 0 { None } else { self.slots.get(self.slot(self.first)) }
     }
 
     /// The last burst.
-    pub fn back_mut(&mut self) -> Option<&mut Burst> {
+    pub fn back_mut(&mut self) -> Option<&mut Transmission> {
         let slot = self.slot(self.end().wrapping_sub(1));
         if self.len == 0 { None } else { self.slots.get_mut(slot) }
     }
 
     /// Adds a burst; there has to be room.
-    pub fn push(&mut self, burst: Burst) {
+    pub fn push(&mut self, burst: Transmission) {
         let slot = self.slot(self.end());
         self.slots[slot] = burst;
         self.len += 1;
@@ -167,7 +167,7 @@ impl Ring {
     }
 
     /// The bursts with their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Burst)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Transmission)> {
         (0..self.len).map(|i| self.first.wrapping_add(i)).map(|number| (number, self.at(number)))
     }
 
@@ -178,7 +178,7 @@ impl Ring {
     }
 
     fn resize(&mut self, capacity: usize) {
-        let mut slots = vec![Burst::default(); capacity];
+        let mut slots = vec![Transmission::default(); capacity];
         for (number, burst) in self.iter() {
             slots[number as usize & (capacity - 1)] = *burst;
         }

@@ -245,13 +245,13 @@ impl Sender {
         //# algorithm).
         if let (Some((first, last)), false, None) = (found.ack_sent, found.retransmitted_acked, found.sack_sent) {
             let newest = span(last);
-            self.sample_rtts(span(first), newest, stamp);
+            self.feed_rtt(span(first), newest, stamp);
             return Some(newest);
         }
         self.sample_rtt_of_rest(found, stamp)
     }
 
-    pub(super) fn sample_rtts(&mut self, oldest: Micros, newest: Micros, stamp: Micros) {
+    pub(super) fn feed_rtt(&mut self, oldest: Micros, newest: Micros, stamp: Micros) {
         let ends = (self.view.snd_una, self.view.snd_nxt);
         if self.rtt.sample((oldest, newest), stamp, ends, &mut self.least_rtts) {
             self.view.min_rtt = self.rtt.min_rtt();
@@ -284,7 +284,7 @@ impl Sender {
             newest = smooth;
         }
         let (Some(smooth), Some(newest)) = (smooth, newest) else { return None };
-        self.sample_rtts(smooth, newest, stamp);
+        self.feed_rtt(smooth, newest, stamp);
         // Do not put off the timeout for SACKs of what was sent before the oldest segment was sent last.
         if found.acked == 0 && self.packets_out() > 0 {
             let head = self.rtx.burst_of(self.view.snd_una).sent();
@@ -295,7 +295,7 @@ impl Sender {
 
     #[cold]
     fn rtt_by_timestamp(&self, stamp: Micros) -> Micros {
-        let ms = Self::stamp(stamp.time()).wrapping_sub(self.tsecr);
+        let ms = Self::tsval(stamp.time()).wrapping_sub(self.tsecr);
         Micros(1000 * u64::from(ms.clamp(1, 3_600_000)))
     }
 }

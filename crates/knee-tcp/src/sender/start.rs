@@ -134,7 +134,7 @@ impl Sender {
         self.backoffs = 0;
         if let Some(rtt) = rtt {
             let rtt = Micros::of(rtt);
-            self.sample_rtts(rtt, rtt, Micros::of(now));
+            self.feed_rtt(rtt, rtt, Micros::of(now));
         }
         // The SYN counts as delivered, so that "nothing delivered" never describes a live connection.
         self.view.delivered = 1;

@@ -5,7 +5,6 @@ use crate::ecn::Ecn;
 use crate::timer::Clock;
 use knee_cc::Init;
 use knee_core::{Params, Rng, Time};
-use std::collections::BTreeSet;
 
 /// Settings in which a test varies what decides on bursts.
 pub fn config(tso: bool, tso_rtt_log: u32, receive_window: u64) -> Config {
@@ -57,33 +56,4 @@ pub fn state(s: &mut Sender) -> String {
     let flags = (s.tlp.is_outstanding(), s.widened, s.view.app_limited);
     let parts = (s.control, s.counters(), &s.rtt, &s.least_rtts, &s.rack, &s.rtx, flags);
     format!("{ends:?} {recovery:?} {limits:?} {timers:?} {parts:?}")
-}
-
-/// A receiver as far as the sender's scoreboard needs one: it SACKs all that it has, without delay.
-#[derive(Default)]
-pub struct Receiving {
-    /// Next segment expected.
-    pub next: u64,
-    beyond: BTreeSet<u64>,
-}
-
-impl Receiving {
-    /// Takes a segment; gives up to three SACK blocks, the highest.
-    pub fn take(&mut self, seq: u64) -> Vec<(u64, u64)> {
-        if seq >= self.next {
-            self.beyond.insert(seq);
-        }
-        while self.beyond.remove(&self.next) {
-            self.next += 1;
-        }
-        let mut blocks: Vec<(u64, u64)> = Vec::new();
-        for &seq in self.beyond.iter().rev() {
-            match blocks.last_mut() {
-                Some(block) if block.0 == seq + 1 => block.0 = seq,
-                _ => blocks.push((seq, seq + 1)),
-            }
-        }
-        blocks.truncate(3);
-        blocks
-    }
 }

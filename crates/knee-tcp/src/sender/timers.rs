@@ -1,13 +1,13 @@
 //! The pacing timer, and the one that is set for the reordering window, a loss probe or the retransmission timeout.
 
 use super::micros::Micros;
-use super::{Config, Departure, Pending, Sender};
+use super::{Config, Outgoing, Pending, Sender};
 use crate::timer::Timer;
 use knee_core::Time;
 
 impl Sender {
     /// The pacing timer fired.
-    pub fn on_pace(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+    pub fn on_pace(&mut self, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
         self.pace_at = Time::MAX;
         if self.lost_out > self.retrans_out && self.window_room() > 0 {
             self.send_lost(now, config, out);
@@ -16,7 +16,7 @@ impl Sender {
     }
 
     /// The retransmission timer fired.
-    pub fn on_timer(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+    pub fn on_timer(&mut self, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
         self.timer = Timer::OFF;
         let pending = std::mem::replace(&mut self.pending, Pending::Nothing);
         match pending {
@@ -29,7 +29,13 @@ impl Sender {
 
     /// How far the timeout of the oldest segment is away; none where it is past.
     pub(super) fn timeout_left(&self, now: Time) -> Option<Time> {
-        let due = Micros(self.rtx.burst_of(self.view.snd_una).sent().0 + self.rtt.rto_us().0).time();
+        self.timeout_left_since(self.rtx.burst_of(self.view.snd_una).sent(), now)
+    }
+
+    /// The same if the oldest segment was sent at `oldest`.
+    #[inline]
+    pub(super) fn timeout_left_since(&self, oldest: Micros, now: Time) -> Option<Time> {
+        let due = Micros(oldest.0 + self.rtt.rto_us().0).time();
         (due > now).then(|| due - now)
     }
 
@@ -59,7 +65,7 @@ impl Sender {
     }
 
     /// The timer after an ACK that made progress.
-    pub(super) fn set_ack_timer(&mut self, now: Time, config: &Config) {
+    pub(super) fn rearm_after_ack(&mut self, now: Time, config: &Config) {
         //= RFC 6298, 5.3 (departs: a loss probe's timer runs first, where one is due)
         //# When an ACK is received that acknowledges new data, restart the retransmission timer so that it will expire
         //# after RTO seconds (for the current value of RTO).

@@ -1,8 +1,8 @@
-//! What leaves: new segments within the windows, and segments sent again.
+//! Sends new segments within the windows, and segments again.
 
 use super::micros::Micros;
-use super::ring::Burst;
-use super::{Config, Departure, Pending, Resend, Sender, flags};
+use super::ring::Transmission;
+use super::{Config, Outgoing, Pending, Resend, Sender, flags};
 use knee_cc::{Sent, StateEvent};
 use knee_core::Time;
 use knee_core::convert::{count_u32, index_u32, saturating_u32};
@@ -18,14 +18,14 @@ pub(super) enum Push {
 }
 
 impl Sender {
-    /// Sends what may leave now after an ACK or a timer: retransmissions first where recovery wants them.
-    pub fn send(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+    /// Sends new segments that may leave now: after a write, as the connection opens, as pacing allows.
+    pub fn send(&mut self, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
         if self.established {
             self.send_new(Push::Normal, now, config, out);
         }
     }
 
-    pub(super) fn send_after_ack(&mut self, resend: Resend, now: Time, config: &Config, out: &mut Vec<Departure>) {
+    pub(super) fn send_after_ack(&mut self, resend: Resend, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
         //= RFC 6675, 4
         //# If no sequence number 'S2' per rule (1) exists but there exists available unsent data and the receiver's
         //# advertised window allows, the sequence range of one segment of up to SMSS octets of previously unsent data
@@ -38,7 +38,7 @@ impl Sender {
     }
 
     #[cold]
-    fn resend_first(&mut self, resend: Resend, now: Time, config: &Config, out: &mut Vec<Departure>) {
+    fn resend_first(&mut self, resend: Resend, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
         if resend == Resend::New {
             self.send_new(Push::Normal, now, config, out);
             if self.view.snd_nxt > self.high_seq {
@@ -55,7 +55,7 @@ impl Sender {
 
     /// Sends new segments as far as windows and pacing let them leave.
     #[inline(never)]
-    pub(super) fn send_new(&mut self, push: Push, now: Time, config: &Config, out: &mut Vec<Departure>) {
+    pub(super) fn send_new(&mut self, push: Push, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
         let next = self.view.snd_nxt;
         let mut limited = false;
         if self.control.restart_pacing {
@@ -87,7 +87,7 @@ impl Sender {
         let limited = limited || self.in_flight() >= self.control.cwnd;
         self.held_back = limited;
         if limited {
-            self.window_limits(now);
+            self.note_window_full(now);
         } else if self.view.snd_nxt != next {
             self.validate_cwnd(now, config);
         }
@@ -130,13 +130,13 @@ impl Sender {
     }
 
     /// New segments leave in one burst.
-    pub(super) fn depart(&mut self, count: u32, now: Time, out: &mut Vec<Departure>) {
+    pub(super) fn depart(&mut self, count: u32, now: Time, out: &mut Vec<Outgoing>) {
         let (start, stamp) = (self.view.snd_nxt, Micros::of(now));
         let was_empty = self.packets_out() == 0;
         //= RFC 8985, 4 (departs: in microseconds, once for the packets that leave together)
         //# For each data segment sent, the sender MUST store its most recent transmission time with a timestamp whose
         //# granularity is finer than 1/4 of the minimum RTT of the connection.
-        self.rtx.push(Burst::new(start, count, stamp, self.view.delivered, false));
+        self.rtx.push(Transmission::new(start, count, stamp, self.view.delivered, false));
         if self.needs.rate {
             if was_empty {
                 self.first_tx = stamp;
@@ -155,11 +155,11 @@ impl Sender {
         if (was_empty || self.pending == Pending::Probe) && !self.may_probe() {
             self.rearm_timeout(now);
         }
-        self.leave(Departure { start, count, retransmission: false }, now, out);
+        self.leave(Outgoing { start, count, retransmission: false }, now, out);
     }
 
     /// Counts a departure, after which the next one may have to wait.
-    fn leave(&mut self, departure: Departure, now: Time, out: &mut Vec<Departure>) {
+    fn leave(&mut self, departure: Outgoing, now: Time, out: &mut Vec<Outgoing>) {
         let end = departure.start + u64::from(departure.count);
         let mut short = if end == self.end { u32::from(MSS) - self.last_payload } else { 0 };
         if let Some(stream) = &self.stream {
@@ -171,7 +171,7 @@ impl Sender {
     }
 
     /// Retransmits lost segments as far as the window lets (tcp_xmit_retransmit_queue).
-    pub(super) fn send_lost(&mut self, now: Time, config: &Config, out: &mut Vec<Departure>) {
+    pub(super) fn send_lost(&mut self, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
         if !self.rtx.tracking() {
             return;
         }
@@ -232,7 +232,7 @@ impl Sender {
     }
 
     /// Sends segments again and counts them as retransmissions in flight (tcp_retransmit_skb).
-    pub(super) fn retransmit(&mut self, start: u64, count: u32, now: Time, out: &mut Vec<Departure>) {
+    pub(super) fn retransmit(&mut self, start: u64, count: u32, now: Time, out: &mut Vec<Outgoing>) {
         self.resend(start, count, now, out);
         for seq in start..start + u64::from(count) {
             // After an undo a retransmission may be in flight of what is not lost; on a timeout the head leaves once
@@ -240,14 +240,14 @@ impl Sender {
             self.retrans_out += u32::from(self.rtx.flags(seq) & flags::RETRANSMITTED == 0);
             self.rtx.set_flags(seq, flags::RETRANSMITTED, 0);
         }
-        self.undo.on_retransmission(count, Self::stamp(now));
+        self.undo.on_retransmission(count, Self::tsval(now));
     }
 
     /// Sends segments again; only while tracking.
-    pub(super) fn resend(&mut self, start: u64, count: u32, now: Time, out: &mut Vec<Departure>) {
+    pub(super) fn resend(&mut self, start: u64, count: u32, now: Time, out: &mut Vec<Outgoing>) {
         let stamp = Micros::of(now);
         for seq in start..start + u64::from(count) {
-            let alone = self.rtx.retransmit(seq, Burst::new(seq, 1, stamp, self.view.delivered, true));
+            let alone = self.rtx.retransmit(seq, Transmission::new(seq, 1, stamp, self.view.delivered, true));
             if alone && self.needs.rate {
                 self.push_start(1);
             }
@@ -256,6 +256,6 @@ impl Sender {
             self.rtx.set_flags(seq, flags::EVER_RETRANSMITTED, 0);
         }
         self.retransmitted += u64::from(count);
-        self.leave(Departure { start, count, retransmission: true }, now, out);
+        self.leave(Outgoing { start, count, retransmission: true }, now, out);
     }
 }

@@ -137,14 +137,9 @@ impl Sender {
         true
     }
 
-    /// The timestamp clock: milliseconds, never 0.
-    pub(super) fn stamp(now: Time) -> u32 {
-        low_u32(now.as_millis()).wrapping_add(1)
-    }
-
-    /// TSval for packets sent now.
+    /// TSval of packets sent now: milliseconds, never 0.
     pub fn tsval(now: Time) -> u32 {
-        Self::stamp(now)
+        low_u32(now.as_millis()).wrapping_add(1)
     }
 
     pub(super) fn echoed_before(&self, stamp: u32) -> bool {

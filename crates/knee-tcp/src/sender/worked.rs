@@ -5,7 +5,7 @@
 //! and Linux's least deviation of 200 ms gives RTO = 220 ms.
 
 use super::testing;
-use super::{AckInfo, Config, Departure, Pending, Sender};
+use super::{AckInfo, Config, Outgoing, Pending, Sender};
 use crate::timer::Clock;
 use knee_cc::{CaState, INFINITE_SSTHRESH};
 use knee_core::Time;
@@ -22,7 +22,7 @@ struct Bench {
 /// First segment, count, and whether they were sent before.
 type Left = Vec<(u64, u32, bool)>;
 
-fn left(out: &[Departure]) -> Left {
+fn left(out: &[Outgoing]) -> Left {
     out.iter().map(|d| (d.start, d.count, d.retransmission)).collect()
 }
 

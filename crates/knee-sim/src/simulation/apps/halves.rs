@@ -1,7 +1,7 @@
 //! The paths that carry connections: taken as one opens, given back once nothing of it is in the network.
 
 use super::{Action, Apps, Around, Half};
-use crate::simulation::hosts::{At, Direction, End, Flow, Hosts, Outbox, Visited};
+use crate::simulation::hosts::{At, End, Flow, HalfView, Hosts, Outbox, Visited};
 use knee_cc::CaState;
 use knee_core::{ConnectionId, Time};
 use knee_net::network::Network;
@@ -32,7 +32,7 @@ impl Apps {
         let path = network.flow_paths[flow as usize];
         let path = if with_data { path } else { network.mirrored(&path) };
         network.identify(i, id, path.route);
-        let direction = Direction { id, away, one_way, handshake: Time::ZERO };
+        let direction = HalfView { id, away, one_way, handshake: Time::ZERO };
         let ends = TcpEnds { receiver: Receiver::new(ecn), sender };
         hosts.open(i, direction, ends, Flow::new(algorithm, overhead, u64::MAX, Histogram::new(1)));
         let half = Half {

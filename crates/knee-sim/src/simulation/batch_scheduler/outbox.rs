@@ -3,7 +3,7 @@
 use super::applications::DueActions;
 use crate::simulation::ack_path::AckPath;
 use crate::simulation::alarms;
-use crate::simulation::hosts::{At, End, Host, Outbox, StateChange};
+use crate::simulation::hosts::{At, End, Host, Outbox, StateNote};
 use crate::simulation::stages::Stages;
 use knee_core::{Packet, Time};
 use knee_link::Arrivals;
@@ -30,7 +30,7 @@ pub(super) struct BatchOutbox {
     /// Order, among those of its time, of what the sender does.
     pub(super) tie_break: u64,
     /// Changes of senders' states in this batch.
-    pub(super) changes: Vec<StateChange>,
+    pub(super) changes: Vec<StateNote>,
     /// Samples of flows that were visited in this batch.
     pub(super) samples: Vec<SampleRow>,
     /// Transfers completed in this batch.
@@ -58,7 +58,7 @@ impl Outbox for BatchOutbox {
         self.acks.push(&ack, at, (self.cause, self.index));
     }
 
-    fn changed(&mut self, change: StateChange) {
+    fn changed(&mut self, change: StateNote) {
         self.changes.push(change);
     }
 

@@ -44,9 +44,9 @@ impl<H: Visited> Visitor<'_, H> {
                 self.fetch_ahead(&visits[k..]);
             }
             self.enter(i);
-            self.receive(i, at);
+            self.run_receiver(i, at);
             self.sample(i, at);
-            self.send(i, limit);
+            self.run_sender(i, limit);
             self.leave(i);
         }
     }
@@ -103,7 +103,7 @@ impl<H: Visited> Visitor<'_, H> {
 
     /// The receiver takes what has landed up to `at`, and its timers before.
     #[inline]
-    pub(super) fn receive(&mut self, i: u32, at: Time) {
+    pub(super) fn run_receiver(&mut self, i: u32, at: Time) {
         let k = self.place(i);
         let (path, mut host, outbox) = (&self.paths[i as usize], self.hosts.tcp(i), &mut *self.outbox);
         let (landed, places) = self.landed.take(k, landed_before(at, outbox.landing));
@@ -138,7 +138,7 @@ impl<H: Visited> Visitor<'_, H> {
 
     /// The sender takes its ACKs and timers before `until`.
     #[inline]
-    pub(super) fn send(&mut self, i: u32, until: Time) {
+    pub(super) fn run_sender(&mut self, i: u32, until: Time) {
         let (path, mut host, outbox) = (&self.paths[i as usize], self.hosts.tcp(i), &mut *self.outbox);
         loop {
             let limit = outbox.acks.next_arrival().min(until);

@@ -1,7 +1,7 @@
 //! The ends of one path while something happens to them, what they are told, and where what they do goes to.
 
 use super::udp::UdpFlow;
-use super::{Direction, Ends, Flow, Settings, Stores, no_tcp};
+use super::{Ends, Flow, HalfView, Settings, Stores, no_tcp};
 use knee_cc::{CaState, Control};
 use knee_core::{Packet, Time};
 use knee_net::network::FlowPath;
@@ -23,14 +23,14 @@ pub(in crate::simulation) trait Outbox {
     /// An ACK leaves a receiver now.
     fn ack(&mut self, ack: Packet, at: At<'_>);
     /// The sender of a flow changed its state.
-    fn changed(&mut self, change: StateChange);
+    fn changed(&mut self, change: StateNote);
     /// All of a flow's transfer is acknowledged now. Its figures end once all that arrived before has been received.
     fn completed(&mut self, flow: u32, now: Time);
 }
 
 /// A new state of a flow's sender, for the record.
 #[derive(Clone, Copy)]
-pub(in crate::simulation) struct StateChange {
+pub(in crate::simulation) struct StateNote {
     pub(in crate::simulation) at: Time,
     pub(in crate::simulation) flow: u32,
     /// The phase or the state of recovery that begins, or `timeout`.
@@ -79,7 +79,7 @@ pub(in crate::simulation) struct Host<'a, E> {
     pub(in crate::simulation) ends: &'a mut E,
     pub(super) flow: &'a mut Flow,
     /// The direction of a connection that has the path, if one has, and the flow to which it belongs.
-    pub(super) connection: Option<(&'a mut Direction, &'a mut Flow)>,
+    pub(super) connection: Option<(&'a mut HalfView, &'a mut Flow)>,
     pub(super) settings: &'a Settings,
     pub(super) stores: &'a mut Stores,
 }
@@ -163,7 +163,7 @@ impl<E> Host<'_, E> {
         for event in after.events_since(before, phases) {
             // Connections that come and go are too many.
             if self.connection.is_none() {
-                out.changed(StateChange { at: now, flow: i, event, cwnd: control.cwnd });
+                out.changed(StateNote { at: now, flow: i, event, cwnd: control.cwnd });
             }
             if let Some(log) = &log {
                 log.state(now, event);
@@ -174,7 +174,7 @@ impl<E> Host<'_, E> {
     /// The log of the sender's events.
     pub(super) fn log(&self) -> Option<Log> {
         let log = |flow: u32| self.settings.logs.get(flow as usize).cloned().flatten();
-        let Some((Direction { id, .. }, _)) = &self.connection else { return log(self.i) };
+        let Some((HalfView { id, .. }, _)) = &self.connection else { return log(self.i) };
         if id.is_mirrored() { None } else { Some(log(id.flow())?.group(id.number())) }
     }
 

@@ -1,6 +1,6 @@
 //! TCP's receivers and senders: their answers to packets, ACKs and timers, whichever scheduler brings them.
 
-use super::{Algorithm, At, Direction, End, EndFigures, Host, Outbox};
+use super::{Algorithm, At, End, EndFigures, HalfView, Host, Outbox};
 use crate::simulation::build::OwnMake;
 use knee_cc::{DynCongestionControl, Init};
 use knee_core::convert::index_u32;
@@ -10,7 +10,7 @@ use knee_net::observe::{FlowCounts, Spread};
 use knee_net::output::SenderState;
 use knee_tcp::ends::{EndTimer, TcpEnds};
 use knee_tcp::receiver::Reply;
-use knee_tcp::sender::{AckInfo, Departure, Sender};
+use knee_tcp::sender::{AckInfo, Outgoing, Sender};
 
 /// Size of SYN and SYN-ACK as IP packets: IP and TCP headers with 20 bytes of options.
 const SYN_SIZE: u16 = 60;
@@ -215,7 +215,7 @@ impl Host<'_, TcpEnds> {
 
     /// Names the random numbers of the algorithm.
     fn stream_name(&self) -> String {
-        let Some((Direction { id, away, .. }, _)) = &self.connection else { return format!("cc/{}", self.i) };
+        let Some((HalfView { id, away, .. }, _)) = &self.connection else { return format!("cc/{}", self.i) };
         // Formatting takes four times as long, 2 % of a short transfer.
         let mut digits = [itoa::Buffer::new(), itoa::Buffer::new()];
         let [a, b] = &mut digits;
@@ -322,12 +322,12 @@ pub(super) fn figures(ends: &mut TcpEnds, now: Time) -> EndFigures {
 /// Makes packets of what a sender sends now.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "with nearly every ACK")]
-fn packets(departures: &mut Vec<Departure>, sender: &mut Sender, flow: u32, now: Time, out: &mut impl Outbox) {
+fn packets(departures: &mut Vec<Outgoing>, sender: &mut Sender, flow: u32, now: Time, out: &mut impl Outbox) {
     let tsval = Sender::tsval(now);
     let payload = |seq| Payload::Data { seq: Seq::new(seq), tsval };
     let packet = |seq| Packet { at: now, payload: payload(seq), flow, queued: 0, size: MTU, flags: 0, hop: 0 };
     // The usual case.
-    if let &[Departure { start, count, .. }] = departures.as_slice()
+    if let &[Outgoing { start, count, .. }] = departures.as_slice()
         && sender.plain_packets
         && start + u64::from(count) != sender.end
     {
@@ -340,12 +340,12 @@ fn packets(departures: &mut Vec<Departure>, sender: &mut Sender, flow: u32, now:
 /// As [`packets`], in any case.
 #[inline(never)]
 fn packets_of_any(
-    departures: &mut Vec<Departure>,
+    departures: &mut Vec<Outgoing>,
     sender: &mut Sender,
     packet: impl Fn(u64) -> Packet,
     out: &mut impl Outbox,
 ) {
-    for &Departure { start, count, retransmission } in departures.iter() {
+    for &Outgoing { start, count, retransmission } in departures.iter() {
         // The first new packet tells of a reduction.
         let ect = sender.ecn.of_data(retransmission);
         if sender.has_short_segments() {

@@ -4,8 +4,8 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-fn burst(start: u64, count: u32, now: u64, retransmission: bool) -> Burst {
-    Burst::new(start, count, Micros(now), 0, retransmission)
+fn burst(start: u64, count: u32, now: u64, retransmission: bool) -> Transmission {
+    Transmission::new(start, count, Micros(now), 0, retransmission)
 }
 
 /// Tells the transmissions apart.
@@ -98,10 +98,10 @@ fn sacked_bursts_make_room_for_those_of_the_next_round_trip() {
 #[test]
 fn more_segments_are_retransmitted_at_one_time_than_a_burst_can_hold() {
     let mut rtx = RetransmitQueue::new(true);
-    let segments = u64::from(Burst::MOST) + 2;
-    rtx.push(burst(0, Burst::MOST, 0, false));
+    let segments = u64::from(Transmission::MOST) + 2;
+    rtx.push(burst(0, Transmission::MOST, 0, false));
     rtx.push_start(begun(0));
-    rtx.push(burst(u64::from(Burst::MOST), 2, 0, false));
+    rtx.push(burst(u64::from(Transmission::MOST), 2, 0, false));
     rtx.push_start(begun(0));
     rtx.track(0, segments);
     for seq in 0..segments {
@@ -122,8 +122,8 @@ fn retransmissions_with_a_delivery_in_between_are_two_bursts() {
     rtx.push(burst(0, 4, 0, false));
     rtx.track(0, 4);
     let sent = Micros(7);
-    assert!(rtx.retransmit(0, Burst::new(0, 1, sent, 20, true)));
-    assert!(!rtx.retransmit(1, Burst::new(1, 1, sent, 20, true)));
-    assert!(rtx.retransmit(2, Burst::new(2, 1, sent, 21, true)));
+    assert!(rtx.retransmit(0, Transmission::new(0, 1, sent, 20, true)));
+    assert!(!rtx.retransmit(1, Transmission::new(1, 1, sent, 20, true)));
+    assert!(rtx.retransmit(2, Transmission::new(2, 1, sent, 21, true)));
     assert_eq!([0, 1, 2].map(|seq| rtx.burst_of(seq).delivered), [20, 20, 21]);
 }

@@ -29,7 +29,7 @@ mod timers;
 
 use super::invariants::Case;
 use super::rate::RateStart;
-use super::{Departure, Pending};
+use super::{Outgoing, Pending};
 use crate::timer::Timer;
 use knee_cc::{Control, DynCongestionControl, StateChange, StateEvent, View};
 use knee_core::packet::MSS;
@@ -67,7 +67,7 @@ pub struct Reference {
     timer: Timer,
     pending: Pending,
     pace_at: Time,
-    out: Vec<Departure>,
+    out: Vec<Outgoing>,
     sent: u64,
     sent_bytes: u64,
     retransmitted: u64,

@@ -3,7 +3,7 @@
 use super::{Reference, Segment, stamp};
 use crate::sender::micros::Micros;
 use crate::sender::rate::RateStart;
-use crate::sender::{Departure, Pending, Resend};
+use crate::sender::{Outgoing, Pending, Resend};
 use knee_cc::{CaState, Sent, StateEvent};
 use knee_core::packet::{MSS, MTU};
 use knee_core::{Bytes, Rate, Time};
@@ -199,7 +199,7 @@ impl Reference {
             let credit = (self.view.paced_until - prior).min(span / 2);
             self.view.paced_until = self.view.paced_until.saturating_add(span - credit);
         }
-        self.out.push(Departure { start, count: count as u32, retransmission });
+        self.out.push(Outgoing { start, count: count as u32, retransmission });
     }
 
     pub(super) fn xmit_retransmit_queue(&mut self, now: Time) {
