@@ -331,8 +331,8 @@ static void insert_others(void)
 }
 
 /*
- * Where a module is in use it stays, and that is as good. It is seldom away: otherwise cocoa, which "replace" deletes for
- * a moment, would hardly ever be there to be added.
+ * Where a module is in use it stays, and that is as good. It is seldom away: otherwise cocoa, which "replace" deletes
+ * for a moment, would hardly ever be there to be added.
  */
 static bool reload(void)
 {
@@ -399,8 +399,16 @@ static void stressed(int seconds)
 			if (!children[count++])
 				work(i, number);
 		}
-	while (time(NULL) < begin + seconds || (!are_done() && time(NULL) < begin + LONGEST * seconds))
+	while (time(NULL) < begin + seconds || (!are_done() && time(NULL) < begin + LONGEST * seconds)) {
 		sleep(1);
+		if ((time(NULL) - begin) % 15)
+			continue;
+		printf("knee stress after %ld s:", (long)(time(NULL) - begin));
+		for (int i = 0; i < LENGTH(WORKERS); i++)
+			printf(" %s %lu", WORKERS[i].what, shared->done[i]);
+		printf("\n");
+		fflush(stdout);
+	}
 	shared->over = true;
 	/* A connection whose packets are all dropped would wait for long. */
 	sleep(GRACE);
