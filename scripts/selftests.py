@@ -46,6 +46,11 @@ LEFT_OUT = (
     "dist-packages",
     "pydoc_data",
 )
+#: tdc of Linux 6.12 begins a case as soon as its namespace is there, before the devices. The first device is up last.
+NAMESPACE = (
+    "f = open('/run/netns/{}'.format(ns))",
+    "f = open('/sys/class/net/{}/carrier'.format(self.args.NAMES['DEV0'])); f.read()",
+)
 MEMORY = 2048
 RESULT = re.compile(r"^knee (packetdrill|tdc|guest) (\S+) (.+?)\s*$", re.MULTILINE)
 
@@ -76,9 +81,9 @@ def fill(root: Path, of: matrix.Kernel, tree: Path, packetdrill: Path) -> None:
     tests = tree / SELFTESTS
     shutil.copytree(tests / "tc-testing", root / "tdc", dirs_exist_ok=True, ignore=shutil.ignore_patterns("tc-tests"))
     (root / "tdc/tc-tests/qdiscs").mkdir(parents=True)
-    (root / "tdc/plugins").mkdir(exist_ok=True)
-    shutil.copy(tests / "tc-testing/plugin-lib/nsPlugin.py", root / "tdc/plugins")
     shutil.copy(UPSTREAM / "tc-testing/cocoa.json", root / "tdc/tc-tests/qdiscs")
+    plugin = root / "tdc/plugin-lib/nsPlugin.py"
+    plugin.write_text(plugin.read_text().replace(*NAMESPACE))
     (root / "tdc/tdc_config_local.py").write_text("ENVIR = {'TC_LIB_DIR': '/plugins'}\n")
     for script in [*(UPSTREAM / "packetdrill").glob("*.pkt"), tests / "net/packetdrill/defaults.sh"]:
         shutil.copy(script, root / "packetdrill")

@@ -166,7 +166,7 @@ def modules(of: Path | matrix.Kernel, copy: Path, root: Path) -> None:
 
 
 def boot(of: Path | matrix.Kernel, bug: Bug | None, seconds: int) -> str:
-    """What the console of a guest says in which the modules are used for so long."""
+    """What the console of a guest says in which the modules are used for so long, or until a bug is reported."""
     checked = isinstance(of, Path)
     with tempfile.TemporaryDirectory(prefix="knee-") as name:
         copy, root = sources(Path(name), bug), Path(name) / "root"
@@ -178,7 +178,8 @@ def boot(of: Path | matrix.Kernel, bug: Bug | None, seconds: int) -> str:
         matrix.add_tc(root)
         words = f"{WORDS} {'kmemleak=on' if checked else SLABS} SECONDS={seconds}"
         image = of / "bzImage" if isinstance(of, Path) else of.image
-        return matrix.boot(image, root, memory=MEMORY, words=words, processors=PROCESSORS)
+        until = bug.report if bug else None
+        return matrix.boot(image, root, memory=MEMORY, words=words, processors=PROCESSORS, until=until)
 
 
 def too_few(count: re.Match[str]) -> bool:

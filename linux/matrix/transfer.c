@@ -54,15 +54,15 @@ bool connected(const char *name, int ends[2])
 	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t length = sizeof(address);
 	int listener = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+	bool connects;
 
 	ends[0] = socket(AF_INET, SOCK_STREAM, 0);
-	if (bind(listener, (struct sockaddr *)&address, length) || listen(listener, 1) ||
-	    getsockname(listener, (struct sockaddr *)&address, &length) ||
-	    setsockopt(ends[0], IPPROTO_TCP, TCP_CONGESTION, name, strlen(name)) ||
-	    setsockopt(ends[0], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) ||
-	    connect(ends[0], (struct sockaddr *)&address, length))
-		return false;
-	ends[1] = accept(listener, NULL, NULL);
+	connects = !(bind(listener, (struct sockaddr *)&address, length) || listen(listener, 1) ||
+		     getsockname(listener, (struct sockaddr *)&address, &length) ||
+		     setsockopt(ends[0], IPPROTO_TCP, TCP_CONGESTION, name, strlen(name)) ||
+		     setsockopt(ends[0], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) ||
+		     connect(ends[0], (struct sockaddr *)&address, length));
+	ends[1] = connects ? accept(listener, NULL, NULL) : -1;
 	close(listener);
 	return ends[1] >= 0;
 }

@@ -23,6 +23,8 @@
 #include <fcntl.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
+#include <linux/pkt_sched.h>
+#include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -41,6 +43,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../include/uapi/knee_pkt_sched.h"
 #include "../matrix/guest.h"
 
 #define TC		"/tc"
@@ -61,7 +64,7 @@
 static const char *const CONTROLS[] = { "lola", "daimd", "lola", "daimd", "cubic" };
 static const char *const NAMES[] = { "tcp_lola", "tcp_daimd", "sch_cocoa" };
 
-/* The ways in which cocoa is added. */
+/* The ways in which tc adds cocoa. */
 static const char *const PLACES[][3] = {
 	{ "qdisc add dev lo root handle 9: cocoa" },
 	{ "qdisc add dev lo root handle 9: cocoa orphan_mask 15 limit 200" },
@@ -132,36 +135,128 @@ static bool tc(const char *command)
 	return run(TC, command, shown, sizeof(shown));
 }
 
+/* Sends a request over netlink and takes the whole answer; whether it ended without an error. */
+static bool request(int protocol, struct nlmsghdr *header)
+{
+	static char answer[1 << 16];
+	int socket_ = socket(AF_NETLINK, SOCK_RAW, protocol);
+	ssize_t length = send(socket_, header, header->nlmsg_len, 0);
+	int error = 1;
+
+	while (error > 0 && length > 0) {
+		struct nlmsghdr *part = (struct nlmsghdr *)answer;
+
+		length = recv(socket_, answer, sizeof(answer), 0);
+		for (int left = length; NLMSG_OK(part, left); part = NLMSG_NEXT(part, left))
+			if (part->nlmsg_type == NLMSG_DONE || part->nlmsg_type == NLMSG_ERROR)
+				error = *(int *)NLMSG_DATA(part);
+	}
+	close(socket_);
+	return !error;
+}
+
+/* A request of the traffic control, without attributes. */
+static struct traffic {
+	struct nlmsghdr header;
+	struct tcmsg tc;
+	char attributes[512];
+} traffic(int type, int flags)
+{
+	return (struct traffic){
+		.header = {
+			.nlmsg_len = NLMSG_LENGTH(sizeof(struct tcmsg)),
+			.nlmsg_type = type,
+			.nlmsg_flags = NLM_F_REQUEST | flags,
+		},
+		.tc = { .tcm_family = AF_UNSPEC, .tcm_ifindex = if_nametoindex("lo") },
+	};
+}
+
+static struct rtattr *attribute(struct traffic *message, int type, const void *value, size_t size)
+{
+	struct rtattr *added = (void *)message + NLMSG_ALIGN(message->header.nlmsg_len);
+
+	added->rta_type = type;
+	added->rta_len = RTA_LENGTH(size);
+	memcpy(RTA_DATA(added), value, size);
+	message->header.nlmsg_len = NLMSG_ALIGN(message->header.nlmsg_len) + RTA_SPACE(size);
+	return added;
+}
+
+/* Adds cocoa or changes its options; over netlink and not by tc, which takes long to start. */
+static bool set_cocoa(unsigned int parent, int flags)
+{
+	static const struct {
+		int type;
+		size_t size;
+		unsigned int least, below, unit;
+	} OPTIONS[] = {
+		{ TCA_COCOA_LIMIT, 4, 1, 5000, 1 },
+		{ TCA_COCOA_FLOW_LIMIT, 4, 1, 200, 1 },
+		{ TCA_COCOA_MEMORY_LIMIT, 4, 10000, 1 << 22, 1 },
+		{ TCA_COCOA_FLOW_MAX_RATE, 8, 0, 50, 125000 },
+		{ TCA_COCOA_CE_THRESHOLD, 4, 0, 5, 1000 },
+		{ TCA_COCOA_MULTIPLIER, 4, 1 << 16, 1 << 16, 1 },
+		{ TCA_COCOA_LEARN_INITIAL, 1, 0, 2, 1 },
+		{ TCA_COCOA_MAX_GUARD_INTERVAL, 4, 0, 2000, 1000 },
+	};
+	struct traffic message = traffic(RTM_NEWQDISC, NLM_F_ACK | flags);
+	struct rtattr *options;
+
+	message.tc.tcm_parent = parent;
+	message.tc.tcm_handle = TC_H_MAKE(9 << 16, 0);
+	attribute(&message, TCA_KIND, "cocoa", sizeof("cocoa"));
+	options = attribute(&message, TCA_OPTIONS | NLA_F_NESTED, "", 0);
+	for (int i = 0; i < LENGTH(OPTIONS); i++) {
+		unsigned long value = (OPTIONS[i].least + any(OPTIONS[i].below)) * OPTIONS[i].unit;
+
+		attribute(&message, OPTIONS[i].type, &value, OPTIONS[i].size);
+	}
+	options->rta_len = (char *)&message + message.header.nlmsg_len - (char *)options;
+	return request(NETLINK_ROUTE, &message.header);
+}
+
 static bool change(void)
 {
-	static const char *const PARENTS[] = { "root", "parent 1:1" };
-	char options[256], command[320];
+	bool changed = set_cocoa(TC_H_ROOT, 0) || set_cocoa(TC_H_MAKE(1 << 16, 1), 0);
 
-	snprintf(options, sizeof(options),
-		 "limit %u flow_limit %u memory_limit %u flow_max_rate %umbit ce_threshold %ums multiplier 1.%u "
-		 "learn_initial %s max_guard_interval %ums", 1 + any(5000), 1 + any(200), 10000 + any(1 << 22), any(50),
-		 any(5), any(10), any(2) ? "on" : "off", any(2000));
-	for (int i = 0; i < LENGTH(PARENTS); i++) {
-		snprintf(command, sizeof(command), "qdisc change dev lo %s handle 9: cocoa %s", PARENTS[i], options);
-		if (tc(command))
-			return true;
-	}
-	return false;
+	usleep(5000);
+	return changed;
 }
 
 static bool dump(void)
 {
-	return tc("-s qdisc show dev lo") && tc("-s class show dev lo") && tc("-s -d -j qdisc show");
+	static const int TYPES[] = { RTM_GETQDISC, RTM_GETTCLASS };
+	bool dumped = true;
+
+	for (int i = 0; i < LENGTH(TYPES); i++) {
+		struct traffic message = traffic(TYPES[i], NLM_F_DUMP);
+
+		dumped = request(NETLINK_ROUTE, &message.header) && dumped;
+	}
+	usleep(5000);
+	return dumped;
+}
+
+static bool remove_root(void)
+{
+	struct traffic message = traffic(RTM_DELQDISC, NLM_F_ACK);
+
+	message.tc.tcm_parent = TC_H_ROOT;
+	return request(NETLINK_ROUTE, &message.header);
 }
 
 static bool replace(void)
 {
-	int place = any(LENGTH(PLACES));
+	int place = any(2 * LENGTH(PLACES));
 	bool added = true;
 
-	tc("qdisc del dev lo root");
-	for (int i = 0; i < 3 && PLACES[place][i]; i++)
-		added = added && tc(PLACES[place][i]);
+	remove_root();
+	if (place >= LENGTH(PLACES))
+		added = set_cocoa(TC_H_ROOT, NLM_F_CREATE | NLM_F_EXCL);
+	else
+		for (int i = 0; i < LENGTH(PLACES[place]) && PLACES[place][i]; i++)
+			added = added && tc(PLACES[place][i]);
 	usleep(any(500000));
 	return added;
 }
@@ -184,18 +279,10 @@ static bool ask(void)
 			.idiag_states = -1,
 		},
 	};
-	static char answer[1 << 16];
-	int socket_ = socket(AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG);
-	bool complete = false;
-	ssize_t length = send(socket_, &message, sizeof(message), 0);
+	bool answered = request(NETLINK_SOCK_DIAG, &message.header);
 
-	while (!complete && length > 0) {
-		length = recv(socket_, answer, sizeof(answer), 0);
-		complete = length > 0 && ((struct nlmsghdr *)answer)->nlmsg_type == NLMSG_DONE;
-	}
-	close(socket_);
 	usleep(2000);
-	return complete;
+	return answered;
 }
 
 static bool write_number(const char *path, unsigned int number)
@@ -243,13 +330,18 @@ static void insert_others(void)
 	}
 }
 
-/* Where a module is in use it stays, and that is as good. */
+/*
+ * Where a module is in use it stays, and that is as good. It is seldom away: otherwise cocoa, which "replace" deletes
+ * for a moment, would hardly ever be there to be added.
+ */
 static bool reload(void)
 {
 	const char *name = NAMES[any(LENGTH(NAMES))];
-	bool removed = !remove_module(name);
+	bool removed;
 
-	usleep(any(300000));
+	usleep(any(3000000));
+	removed = !remove_module(name);
+	usleep(any(100000));
 	return removed && !insert(name);
 }
 
@@ -307,8 +399,16 @@ static void stressed(int seconds)
 			if (!children[count++])
 				work(i, number);
 		}
-	while (time(NULL) < begin + seconds || (!are_done() && time(NULL) < begin + LONGEST * seconds))
+	while (time(NULL) < begin + seconds || (!are_done() && time(NULL) < begin + LONGEST * seconds)) {
 		sleep(1);
+		if ((time(NULL) - begin) % 15)
+			continue;
+		printf("knee stress after %ld s:", (long)(time(NULL) - begin));
+		for (int i = 0; i < LENGTH(WORKERS); i++)
+			printf(" %s %lu", WORKERS[i].what, shared->done[i]);
+		printf("\n");
+		fflush(stdout);
+	}
 	shared->over = true;
 	/* A connection whose packets are all dropped would wait for long. */
 	sleep(GRACE);
@@ -323,7 +423,7 @@ static void stressed(int seconds)
 
 static void removed(void)
 {
-	tc("qdisc del dev lo root");
+	remove_root();
 	for (int i = 0; i < LENGTH(NAMES); i++) {
 		int left = PATIENCE, why = remove_module(NAMES[i]);
 

@@ -295,7 +295,14 @@ def add_program(program: Path, place: Path, root: Path) -> None:
 
 
 def boot(
-    image: Path, root: Path, *, under: Path | None = None, memory: int = 1024, words: str = "", processors: int = 1
+    image: Path,
+    root: Path,
+    *,
+    under: Path | None = None,
+    memory: int = 1024,
+    words: str = "",
+    processors: int = 1,
+    until: str | None = None,
 ) -> str:
     """What a guest with this root folder writes to its console.
 
@@ -306,8 +313,10 @@ def boot(
         memory: of the guest, MiB.
         words: more of the kernel's command line.
         processors: of the guest. With one, its time is virtual; several run at once, in real time.
+        until: a pattern; the guest is killed at the first line that has it.
     """
-    several = ("-smp", str(processors), "-accel", "tcg,thread=multi")
+    # A kernel without ACPI finds one processor for each socket.
+    several = ("-smp", f"{processors},sockets={processors}", "-accel", "tcg,thread=multi")
     names = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
     with tempfile.NamedTemporaryFile(prefix="knee-") as packed:
         if under is not None:
@@ -337,7 +346,12 @@ def boot(
             errors="replace",
         ) as guest:
             resource.prlimit(guest.pid, resource.RLIMIT_CPU, (_PATIENCE_S, _PATIENCE_S))
-            return guest.communicate()[0]
+            console = []
+            for line in guest.stdout or ():
+                console.append(line)
+                if until is not None and re.search(until, line):
+                    guest.kill()
+            return "".join(console)
 
 
 def attempt(of: Kernel, *, quick: bool = False) -> Outcome:
