@@ -10,12 +10,13 @@ import csv
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 Better = Literal["more", "less", ""]
 Quantity = Literal["", "rate", "delay", "time", "packets", "part"]
 """What a number is, from which pages choose a fitting unit: a `part` of 1 is shown in percent."""
-Place = Literal["terminal", "terminal-where-any", "report", "compare", "sweep", "matrix"]
+Place = Literal["terminal", "terminal-where-any", "report", "compare", "sweep", "matrix", "where-any"]
+"""Where a figure is shown; with `where-any` only if it is not 0 in one of the rows there."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +59,20 @@ class Figure:
         )
         return f"{title}, {unit}" if unit else title
 
+    @property
+    def whole(self) -> bool:
+        """Whether it is a count."""
+        return self.decimals is None
+
     def amount(self, value: float | None) -> float | None:
         """The number as terminals show it: parts of 1 in percent."""
         return None if value is None else 100 * value if self.quantity == "part" else value
 
 
-def where(figures: Mapping[str, Figure], place: Place) -> list[Figure]:
-    """The figures that are shown in a place, in order."""
-    return [figure for figure in figures.values() if place in figure.shown]
+def where(figures: Mapping[str, Figure], place: Place, rows: Iterable[Mapping[str, Any]] = ()) -> list[Figure]:
+    """The figures that are shown in a place of some rows, in order."""
+    shown = [figure for figure in figures.values() if place in figure.shown]
+    return [each for each in shown if "where-any" not in each.shown or any(row.get(each.name) for row in rows)]
 
 
 def names(figures: Iterable[Figure]) -> list[str]:

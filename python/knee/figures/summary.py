@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from knee.figures import FORMAT, run
 from knee.figures.applications.figures import Tables, add
 from knee.figures.metrics import Samples, fairness
+from knee.figures.register import LINK
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.spec import span
 
@@ -61,7 +62,8 @@ def summary(
         "packets": output["packets"],
         "window_s": output["window_s"],
         "flows": flows,
-        "links": output["links"],
+        # What a ground does not measure is null.
+        "links": [dict.fromkeys(["link", *LINK]) | link for link in output["links"]],
         "fairness": fairness(scenario, output, samples),
     }
     if tables is not None:

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from knee.errors import FolderError, key_of
+from knee.figures.register import LINK
 from knee.scenario.units import parse_time, shown
 from knee.system import files
 
@@ -62,8 +63,8 @@ class FlowFigures(_Part):
     bytes: Count | None = None
 
 
-class LinkFigures(_Part):
-    """The figures of a link."""
+class _Link(_Part):
+    """The figures of a link that every result has."""
 
     link: str
     utilization: Figure
@@ -72,8 +73,19 @@ class LinkFigures(_Part):
     queue_delay_p99_ms: Figure | None
     queue_delay_max_ms: Figure | None
     drops: Count
-    ack_drops: Count | None = None
     marks: Count
+
+
+if TYPE_CHECKING:
+    LinkFigures = _Link
+else:
+    _further: dict[str, Any] = {
+        name: ((Count if figure.whole else Figure) | None, None)
+        for name, figure in LINK.items()
+        if name not in _Link.model_fields
+    }
+    #: The figures of a link: those, and what else the register has.
+    LinkFigures = create_model("LinkFigures", __base__=_Link, **_further)
 
 
 class Fairness(_Part):
