@@ -19,9 +19,8 @@ from knee.own import code_allowed
 from knee.results import named
 from knee.results.folder import check_target
 from knee.results.owned import writing
-from knee.scenario import Scenario, from_dict, load, marks
+from knee.scenario import Scenario, from_dict, load
 from knee.scenario.overrides import blamed
-from knee.scenario.remarks import remarks
 from knee.system import extras, files, forked
 
 if TYPE_CHECKING:
@@ -143,18 +142,8 @@ class Prepared:
                 target = out or folder
                 raise files.unwritable(target, unwritten, f"{unwritten.filename} in {target}") from unwritten
             result = given.into(result, self.scenario)
-            import polars as pl
-
-            from knee.figures import collisions, starved
-
-            series = {name: result.samples[name].to_numpy() for name in starved.COLUMNS}
-            found = [
-                *marks.warnings(self.scenario, result.summary),
-                *starved.warnings(self.scenario, result.summary, series),
-            ]
-            at_links = result.events.filter((pl.col("event") == collisions.EVENT) & pl.col("link").is_not_null())
-            found += collisions.warnings(result.summary, at_links.select("link", "flow", "value").iter_rows())
-            _remark(result, [*remarks(self.scenario), *found])
+            if "remarks" in result.summary:
+                result.manifest["remarks"] = result.summary["remarks"]
             if out is not None:
                 build = result.manifest.get("kernel_build")
                 result.manifest["identity"] = digest(known, build)
@@ -241,13 +230,6 @@ def run(
     """Runs a scenario and gives its result, as :func:`knee.run` does."""
     forked.check()
     return prepare(scenario, ground, out, **asked).run(progress)
-
-
-def _remark(result: Result, remarks: list[str]) -> None:
-    """Adds remarks to a result's summary, where the terminal and the report take them from, and to its manifest."""
-    if remarks:
-        result.summary["remarks"] = [*remarks, *result.summary.get("remarks", ())]
-        result.manifest["remarks"] = remarks
 
 
 def failed_programs(summary: Mapping[str, Any], folder: Path | None) -> list[str]:
