@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Largest file that is read; the summary of a million flows has about 600 MB.
 _MAX_JSON = 1 << 30
 
-Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 
 
@@ -41,25 +41,25 @@ class FlowFigures(_Part):
     cc: str
     transport: str
     direction: str = "forward"
-    start_s: Figure
-    base_rtt_ms: Figure
-    goodput_mbps: Figure | None
-    throughput_mbps: Figure
-    sending_rate_mbps: Figure
-    goodput_ratio: Figure | None
-    rtt_mean_ms: Figure | None
-    rtt_min_ms: Figure | None
-    rtt_p50_ms: Figure | None
-    rtt_p95_ms: Figure | None
-    rtt_p99_ms: Figure | None
-    rtt_max_ms: Figure | None
-    queue_delay_mean_ms: Figure | None
-    cwnd_mean_packets: Figure | None
+    start_s: Number
+    base_rtt_ms: Number
+    goodput_mbps: Number | None
+    throughput_mbps: Number
+    sending_rate_mbps: Number
+    goodput_ratio: Number | None
+    rtt_mean_ms: Number | None
+    rtt_min_ms: Number | None
+    rtt_p50_ms: Number | None
+    rtt_p95_ms: Number | None
+    rtt_p99_ms: Number | None
+    rtt_max_ms: Number | None
+    queue_delay_mean_ms: Number | None
+    cwnd_mean_packets: Number | None
     sent_packets: Count
     lost_packets: Count
     retransmitted_packets: Count | None
     timeouts: Count | None
-    completion_s: Figure | None
+    completion_s: Number | None
     bytes: Count | None = None
 
 
@@ -67,11 +67,11 @@ class _Link(_Part):
     """The figures of a link that every result has."""
 
     link: str
-    utilization: Figure
-    queue_delay_mean_ms: Figure | None
-    queue_delay_p95_ms: Figure | None
-    queue_delay_p99_ms: Figure | None
-    queue_delay_max_ms: Figure | None
+    utilization: Number
+    queue_delay_mean_ms: Number | None
+    queue_delay_p95_ms: Number | None
+    queue_delay_p99_ms: Number | None
+    queue_delay_max_ms: Number | None
     drops: Count
     marks: Count
 
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     LinkFigures = _Link
 else:
     _further: dict[str, Any] = {
-        name: ((Count if figure.whole else Figure) | None, None)
+        name: ((Count if figure.whole else Number) | None, None)
         for name, figure in LINK.items()
         if name not in _Link.model_fields
     }
@@ -91,9 +91,9 @@ else:
 class Fairness(_Part):
     """How fairly the flows share."""
 
-    jain: Figure | None
-    jain_interval_mean: Figure | None
-    convergence_s: Figure | None
+    jain: Number | None
+    jain_interval_mean: Number | None
+    convergence_s: Number | None
 
 
 class Summary(_Part):
@@ -104,8 +104,8 @@ class Summary(_Part):
     title: str = ""
     ground: str
     seed: Count
-    duration_s: Figure
-    wall_s: Figure
+    duration_s: Number
+    wall_s: Number
     packets: Count
     flows: Annotated[list[FlowFigures], Field(min_length=1)]
     links: Annotated[list[LinkFigures], Field(min_length=1)]
@@ -127,7 +127,7 @@ class Manifest(_Part):
     ground: str
     kernel: str | None = None
     seed: Count
-    wall_s: Figure
+    wall_s: Number
     packets: Count
 
 
