@@ -245,7 +245,7 @@ def accounted(data: Table, result: Result, run: Run) -> Iterator[str]:
     if any(flow.transport == "quic" for flow in scenario.flows):
         return
     with tempfile.TemporaryDirectory() as folder:
-        knee.run(data, out=Path(folder) / "run", report=False, capture=True)
+        knee.run(data, out=Path(folder) / "run", report=False, pcap=True)
         ties = _ties((Path(folder) / "run" / CAPTURE).read_bytes())
     if lost > dropped + ties:
         yield f"{lost} packets lost, {dropped} dropped, {ties} retransmissions in the microsecond of a later segment"

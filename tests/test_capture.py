@@ -40,7 +40,7 @@ def _count(capture: Path, only: str) -> int:
 @pytest.mark.packages
 @tshark
 def test_the_simulators_packets_are_tcp_to_tshark(scenario: _Scenario, tmp_path: Path) -> None:
-    result = knee.run(scenario(duration="2 s"), out=tmp_path / "out", report=False, capture=True)
+    result = knee.run(scenario(duration="2 s"), out=tmp_path / "out", report=False, pcap=True)
     capture = tmp_path / "out" / "packets.pcapng"
     rows = _read(capture, "frame.time_epoch", "frame.interface_name", "ip.src", "ip.len", "tcp.len", "tcp.seq_raw")
     data = [row for row in rows if row["tcp.len"] != "0"]
@@ -63,7 +63,7 @@ def test_the_simulators_packets_are_tcp_to_tshark(scenario: _Scenario, tmp_path:
 def test_both_directions_are_there_so_that_wireshark_sees_rtts_and_windows(scenario: _Scenario, tmp_path: Path) -> None:
     told = scenario(duration="4 s", link={"rate": "10 Mbit/s", "limit": "20 packets"}, tcp={"receive_window": "1 MB"})
     told["flows"][0] |= {"bytes": "200100 B"}
-    result = knee.run(told, out=tmp_path / "out", report=False, capture=True)
+    result = knee.run(told, out=tmp_path / "out", report=False, pcap=True)
     capture = tmp_path / "out" / "packets.pcapng"
     assert _count(capture, "ip.checksum.status != 1 || tcp.checksum.status == 0") == 0
     # Whole packets are verified; of data packets only the headers are there, which tshark says.
@@ -115,7 +115,7 @@ def test_handshakes_negotiate_ecn(scenario: _Scenario, tmp_path: Path, ecn: obje
     told = scenario(duration="1 s")
     for flow in told["flows"]:
         flow["ecn"] = ecn
-    knee.run(told, out=tmp_path / "out", report=False, capture=True)
+    knee.run(told, out=tmp_path / "out", report=False, pcap=True)
     rows = _read(tmp_path / "out" / "packets.pcapng", "tcp.flags", only="tcp.flags.syn == 1")
     flags = {format(int(row["tcp.flags"], 16) >> 6 & 7, "03b") for row in rows}
     assert flags == {offer, accepted}
@@ -136,7 +136,7 @@ def test_handshakes_negotiate_ecn(scenario: _Scenario, tmp_path: Path, ecn: obje
 def test_connections_of_applications_are_captured(scenario: _Scenario, tmp_path: Path, traffic: dict[str, Any]) -> None:
     told = scenario(duration="4 s", link={"rate": "10 Mbit/s", "limit": "20 packets"})
     told["flows"] = [{"cc": "cubic", "rtt": "30 ms", "traffic": traffic}]
-    result = knee.run(told, out=tmp_path / "out", report=False, capture=True)
+    result = knee.run(told, out=tmp_path / "out", report=False, pcap=True)
     capture = tmp_path / "out" / "packets.pcapng"
     (flow,) = result.summary["flows"]
     assert _count(capture, "ip.src == 10.1.0.1 && tcp.len > 0") == flow["sent_packets"] > 100
@@ -152,7 +152,7 @@ def test_connections_of_applications_are_captured(scenario: _Scenario, tmp_path:
 
 
 def test_a_result_is_the_same_with_and_without_a_capture(scenario: _Scenario, tmp_path: Path) -> None:
-    with_capture = knee.run(scenario(), out=tmp_path / "out", report=False, capture=True)
+    with_capture = knee.run(scenario(), out=tmp_path / "out", report=False, pcap=True)
     without = knee.run(scenario())
     assert with_capture.summary | {"wall_s": 0} == without.summary | {"wall_s": 0}
     assert with_capture.samples.equals(without.samples, null_equal=True)
@@ -161,7 +161,7 @@ def test_a_result_is_the_same_with_and_without_a_capture(scenario: _Scenario, tm
 
 def test_a_capture_needs_a_folder_and_a_ground_that_sees_packets(scenario: _Scenario, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="result folder"):
-        knee.run(scenario(), capture=True)
+        knee.run(scenario(), pcap=True)
     with pytest.raises(InputError, match="uml does not write packets"):
-        knee.run(scenario(), "uml", tmp_path / "out", capture=True)
+        knee.run(scenario(), "uml", tmp_path / "out", pcap=True)
     assert list(tmp_path.iterdir()) == []

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
+import knee
 from knee import grounds
 from knee.cli import COMMANDS, main, options
 from knee.cli.commands import panel
 from knee.cli.plot import KINDS
 from knee.cli.sweep import SAMPLING
+from knee.grounds.options import Options
 from knee.study.searches import searchfile
 from knee.study.sweeps import sweepfile
 from knee.view.sweep import pictures
@@ -201,3 +205,24 @@ def test_the_estimate_of_a_matrix(tiny: Path, capsys: pytest.CaptureFixture[str]
     assert main(["matrix", "--cc", "reno,cubic,lola", "--dry-run"]) == 0
     assert "9 runs" in capsys.readouterr().out
     assert not (tiny / "results").exists()
+
+
+#: Options of a command that Python has no use for: it gives data, and what prints nothing asks for nothing.
+TERMINAL = {"--json", "--dry-run", "--from", "--sort", "--rows", "--explain", "--no-report", "--no-shrink"}
+#: An environment variable, which holds for the whole process.
+PROCESS = {"--unconfined-programs"}
+#: Parameters in Python that a command line cannot give, or always does.
+PYTHON = {"--executor", "--progress", "--page", "--command"}
+
+
+@pytest.mark.parametrize("name", ["run", "sweep", "search", "matrix"])
+def test_python_has_the_options_of_the_command_under_the_same_names(name: str) -> None:
+    command = {word for option in options_of(ALL[name]) for word in (*option.opts, *option.secondary_opts)}
+    python = set(inspect.signature(getattr(knee, name)).parameters)
+    python |= {field.name for field in fields(knee.RunOptions)} if name == "run" else set()
+    own = {f"--{word.replace('_', '-')}" for word in python - {"scenario", "source", "options"}}
+    assert command - TERMINAL - PROCESS == own - PYTHON
+
+
+def test_the_options_of_a_run_are_declared_alike_for_type_checkers() -> None:
+    assert get_type_hints(Options) == get_type_hints(knee.RunOptions)

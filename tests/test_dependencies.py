@@ -95,7 +95,7 @@ def test_a_missing_package_is_named_before_anything_is_made(arguments: str, pack
 def test_a_result_shows_itself_in_a_notebook_without_matplotlib(tmp_path: Path) -> None:
     code = (
         f"import sys\nsys.modules |= dict.fromkeys({list(EXTRAS)!r})\nimport knee\n"
-        "print(knee.run('hello', changes=['duration=1 s'])._repr_html_())\n"
+        "print(knee.run('hello', set=['duration=1 s'])._repr_html_())\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -219,7 +219,7 @@ def test_a_delay_based_algorithm_starves_where_the_delay_of_one_path_varies(
     assert all(value is not None and value >= 0.1 for values in found.judged.deployed.values() for value in values)
     # The file shows it again.
     assert found.scenario == "worst-self-fairness-uneven-jitter"
-    result = knee.run(tmp_path / "made" / "scenarios" / f"{found.scenario}.toml", changes=["seed=1"])
+    result = knee.run(tmp_path / "made" / "scenarios" / f"{found.scenario}.toml", set=["seed=1"])
     asked = next(each for each in SEARCHES[found.scenario].check if each.of == "x varied")
     assert measure(asked, result.summary, None) == share
     goodput = {flow["label"]: flow["goodput_mbps"] for flow in result.summary["flows"]}

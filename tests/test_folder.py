@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from pathlib import Path
@@ -10,12 +9,12 @@ import pytest
 import knee
 from knee.cli import main
 from knee.errors import FolderError
-from knee.results.folder import clear, is_result, partial, writing
+from knee.results.folder import clear, is_result, partial, seal, writing
 
 
 def fill(folder: Path, text: str) -> None:
     (folder / "summary.json").write_text(text)
-    (folder / "manifest.json").write_text(json.dumps({"format": 1, "program": "knee"}))
+    seal(folder, {"format": 1, "program": "knee"})
 
 
 def test_a_folder_appears_whole_and_replaces_an_older_result(tmp_path: Path) -> None:
@@ -79,7 +78,7 @@ def test_what_appears_during_the_run_is_not_replaced_either(tmp_path: Path) -> N
 
 def test_a_result_of_a_newer_format_is_refused_by_its_number(tmp_path: Path) -> None:
     with writing(tmp_path / "r") as partial:
-        (partial / "manifest.json").write_text(json.dumps({"format": 99, "program": "knee", "version": "9.0"}))
+        seal(partial, {"format": 99, "program": "knee", "version": "9.0"})
     with pytest.raises(FolderError, match=r"format 99, written by version 9\.0"):
         knee.Result.load(tmp_path / "r")
 

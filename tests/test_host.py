@@ -258,7 +258,7 @@ def test_a_finite_transfer_and_a_change_of_rate(tmp_path: Path) -> None:
         ],
         "changes": [{"at": "3.5 s", "link": "bottleneck", "rate": "2 Mbit/s"}],
     }
-    result = knee.run(told, "host", tmp_path / "out", report=False, capture=True)
+    result = knee.run(told, "host", tmp_path / "out", report=False, pcap=True)
     finite, endless = result.summary["flows"]
     # 1 MB is 691 packets of 1514 bytes: 0.837 s at 10 Mbit/s, after a handshake of 20 ms; then slow start, losses.
     assert 0.857 < finite["completion_s"] < 1.8

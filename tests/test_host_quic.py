@@ -58,7 +58,7 @@ def test_what_means_nothing_to_quic_is_refused_as_in_the_simulator() -> None:
 
 def test_packets_of_quic_are_not_captured(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="QUIC flows are not captured"):
-        knee.run(_told(), "host", tmp_path / "r", capture=True)
+        knee.run(_told(), "host", tmp_path / "r", pcap=True)
     assert list(tmp_path.iterdir()) == []
 
 

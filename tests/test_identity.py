@@ -95,8 +95,7 @@ def test_sweeps_matrices_and_searches_run_each_class(tmp_path: Path) -> None:
 
     assert swept([HALF, MOST], "one-name") == swept([A, B], "two-names")
     frames = [
-        knee.matrix(each, changes=["duration=6 s"], out=tmp_path / f"m{i}")
-        for i, each in enumerate([[HALF, MOST], [A, B]])
+        knee.matrix(each, set=["duration=6 s"], out=tmp_path / f"m{i}") for i, each in enumerate([[HALF, MOST], [A, B]])
     ]
     assert frames[0]["share"].equals(frames[1]["share"])
 
@@ -329,7 +328,7 @@ def test_where_files_are_makes_no_difference(given: Path, tmp_path: Path) -> Non
 
 def test_results_of_other_contents_are_other_variants_and_copies_count_once(given: Path, tmp_path: Path) -> None:
     def ran(seed: int) -> Result:
-        return knee.run(given / "one.toml", changes=[f"seed={seed}", "link.loss=0.01"], allow_code=True)
+        return knee.run(given / "one.toml", set=[f"seed={seed}", "link.loss=0.01"], allow_code=True)
 
     old = [ran(seed) for seed in (1, 2)]
     (given / "helper_of_mine.py").write_text("KEPT = 0.9\n")

@@ -141,7 +141,7 @@ def test_classes_written_in_python_take_part(tmp_path: Path) -> None:
     class Own(knee.CongestionControl):
         """Reno."""
 
-    frame = knee.matrix(["reno", Own], changes=[*SHORT, "duration=3 s"], out=tmp_path / "m")
+    frame = knee.matrix(["reno", Own], set=[*SHORT, "duration=3 s"], out=tmp_path / "m")
     assert frame["first"].to_list()[::2] == ["reno", f"python:{Own.__qualname__}"]
     # The folder does not hold the class, so that no command makes a pair again.
     assert "knee run --from" not in (tmp_path / "m" / "matrix.html").read_text()

@@ -152,7 +152,7 @@ def test_a_log_changes_nothing_else(tmp_path: Path) -> None:
     assert logged.events.equals(without.events)
     assert knee.Result.load(tmp_path / "with").summary["flows"] == without.summary["flows"]
     # With packets captured too.
-    both = knee.run(_told({}), out=tmp_path / "both", report=False, qlog=True, capture=True)
+    both = knee.run(_told({}), out=tmp_path / "both", report=False, qlog=True, pcap=True)
     assert both.summary["flows"][0]["sent_packets"] > 0
     assert (tmp_path / "both" / "packets.pcapng").stat().st_size > 0
     assert len(read(tmp_path / "both" / "qlog" / "flow-1.sqlog")[1]) > 1000

@@ -198,7 +198,7 @@ def test_what_means_nothing_to_quic_is_refused_by_key(change: dict[str, Any], ke
 
 def test_packets_of_quic_are_not_captured(tmp_path: Any) -> None:
     with pytest.raises(ScenarioError, match="QUIC flows are not captured"):
-        knee.run(_told(), out=tmp_path / "r", capture=True)
+        knee.run(_told(), out=tmp_path / "r", pcap=True)
     assert list(tmp_path.iterdir()) == []
 
 

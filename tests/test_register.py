@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import importlib
+import io
+import re
 from pathlib import Path
+from typing import cast
 
 import pytest
+from rich.console import Console
 
 import knee
+from knee.cli.tables import show_summary
 from knee.figures.compared import figures as compared
 from knee.figures.register import FLOW, LINK, REGISTER, RUN, Figure, where
 from knee.figures.run import figures
+from knee.results import schema
+from knee.study.sweeps import dataset
+from knee.view.report.tables import links_table
 
 DOCS = Path(__file__).parents[1] / "docs" / "figures.md"
 EVERY = [figure for scope in REGISTER.values() for figure in scope.values()]
@@ -36,6 +44,23 @@ def test_names_are_those_of_summaries_and_data_sets(summary: dict[str, object]) 
 def test_a_comparison_takes_its_names_from_it(summary: dict[str, object]) -> None:
     names = {name.partition(": ")[2] for name in compared(summary) if name.startswith("bottleneck: ")}
     assert names == {figure.key for figure in where(LINK, "compare")} - {LINK["ack_drops"].key}
+
+
+def test_a_new_figure_of_a_link_is_one_entry(monkeypatch: pytest.MonkeyPatch, summary: dict[str, object]) -> None:
+    """Summaries, data sets and what is read back have all that the register has; tables show it where it says."""
+    assert schema.LinkFigures.model_fields.keys() == {"link", *LINK}
+    assert dataset.TABLES["links"].keys() == {"run", "link", *LINK}
+    spare = Figure("spare_s", "Spare time", "spare", "s", shown=("terminal", "report", "compare"))
+    monkeypatch.setitem(cast(dict[str, Figure], LINK), "spare_s", spare)
+    result = knee.run({"duration": "1 s", "link": {"rate": "10 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}]})
+    (link,) = result.summary["links"]
+    assert link["spare_s"] is None
+    link["spare_s"] = 0.25
+    assert compared(result.summary)["bottleneck: spare time, s"] == 0.25
+    assert "Spare time" in [row.head.text for row in links_table([link]).rows]
+    console = Console(file=io.StringIO(), width=200)
+    show_summary(console, result.summary)
+    assert re.search(r"spare.*0\.25", cast(io.StringIO, console.file).getvalue(), re.DOTALL)
 
 
 @pytest.mark.parametrize("figure", EVERY, ids=lambda figure: figure.name)

@@ -218,17 +218,17 @@ def test_changes_are_those_of_the_command_line(tmp_path: Path) -> None:
     )
     there = knee.Result.load(tmp_path / "r")
     for source in ("hello", knee.load("hello"), knee.load("hello").plain()):
-        made = knee.run(source, changes=changes)
+        made = knee.run(source, set=changes)
         assert made.samples.equals(there.samples)
         assert made.scenario.title == there.scenario.title
     with pytest.raises(knee.ScenarioError, match=r"--set link\.rate=fast on .*hello"):
-        knee.run("hello", changes=["link.rate=fast"])
+        knee.run("hello", set=["link.rate=fast"])
     with pytest.raises(knee.ScenarioError, match=r"--set flows\.9\.cc=reno on hello: flows\.9: the list has"):
-        knee.run(knee.load("hello"), changes=["flows.9.cc=reno"])
+        knee.run(knee.load("hello"), set=["flows.9.cc=reno"])
 
 
 def test_flows_are_a_frame_of_the_summary(tmp_path: Path) -> None:
-    result = knee.run("hello", changes=["duration=1 s"])
+    result = knee.run("hello", set=["duration=1 s"])
     assert result.flows["goodput_mbps"].to_list() == [flow["goodput_mbps"] for flow in result.summary["flows"]]
     assert set(FLOW_KEYS) <= set(result.flows.columns)
 

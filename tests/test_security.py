@@ -397,7 +397,7 @@ def test_processes_of_a_host_run_have_no_way_to_privileges(tmp_path: Path) -> No
 
     link = {"rate": "10 Mbit/s", "limit": "50 packets"}
     data = {"duration": "1 s", "link": link, "flows": [{"cc": "cubic", "rtt": "20 ms"}]}
-    knee.run(data, "host", tmp_path / "out", progress=look, capture=True)
+    knee.run(data, "host", tmp_path / "out", progress=look, pcap=True)
     assert len(seen) == 3
     users = {user for user, _, _ in seen.values()}
     assert users == {str(privileges.unused_user())}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 import knee
 from knee.cli import main
 from knee.errors import InputError
+from knee.grounds import memory
+from knee.results import folder, result
 
 TINY = """
 duration = "1 s"
@@ -28,16 +31,16 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_number_of_seeds_counts_up_from_the_scenarios(tiny: Path) -> None:
     results = knee.run("tiny.toml", seeds=3)
-    assert [result.summary["seed"] for result in results] == [5, 6, 7]
-    alone = knee.run("tiny.toml", changes=["seed=6"])
+    assert [one.summary["seed"] for one in results] == [5, 6, 7]
+    alone = knee.run("tiny.toml", set=["seed=6"])
     assert results[1].samples.equals(alone.samples)
     assert not results[0].samples.equals(alone.samples)
     assert list(tiny.iterdir()) == [tiny / "tiny.toml"]
 
 
 def test_a_list_names_the_seeds(tiny: Path) -> None:
-    assert [result.summary["seed"] for result in knee.run("tiny.toml", seeds=[9, 2])] == [9, 2]
-    assert [result.summary["seed"] for result in knee.run("tiny.toml", seeds=range(2))] == [0, 1]
+    assert [one.summary["seed"] for one in knee.run("tiny.toml", seeds=[9, 2])] == [9, 2]
+    assert [one.summary["seed"] for one in knee.run("tiny.toml", seeds=range(2))] == [0, 1]
 
 
 def test_folders_are_those_of_the_command(tiny: Path) -> None:
@@ -73,10 +76,11 @@ def test_seeds_that_give_the_same_figures_say_so_as_the_command_does(
 ) -> None:
     for chance, wanted in ((0.0, 1), (0.01, 0)):
         changes = [f"link.loss={chance}"]
-        results = knee.run("tiny.toml", seeds=3, changes=changes, out="out", report=False)
-        remarks = [[text for text in result.summary.get("remarks", ()) if "All seeds" in text] for result in results]
+        results = knee.run("tiny.toml", seeds=3, set=changes, out="out", report=False)
+        remarks = [[text for text in one.summary.get("remarks", ()) if "All seeds" in text] for one in results]
         assert [len(said) for said in remarks] == [wanted] * 3
-        assert knee.Result.load("out/tiny-seed6").summary.get("remarks", []) == remarks[1]
+        # Which is said of several runs, and the folder has one.
+        assert "All seeds" not in Path("out/tiny-seed6/summary.json").read_text()
         assert main(["run", "tiny.toml", "--seeds", "3", "--set", changes[0], "--out", "o", "--no-report"]) == 0
         printed = capsys.readouterr().out
         assert ("All seeds gave the same figures" in printed) == bool(wanted)
@@ -89,17 +93,44 @@ def test_a_class_runs_with_several_seeds(tiny: Path) -> None:
 
     link = {"rate": "10 Mbit/s", "limit": "50 packets", "loss": 0.01}
     data = {"duration": "1 s", "link": link, "flows": [{"cc": Mine, "rtt": "20 ms"}]}
-    assert [result.summary["seed"] for result in knee.run(data, seeds=2)] == [1, 2]
+    assert [one.summary["seed"] for one in knee.run(data, seeds=2)] == [1, 2]
 
 
 @pytest.mark.parametrize(("count", "wanted"), [(1, None), (2, pytest.approx(1, abs=0.5))])
 def test_a_flow_alone_has_no_index_of_fairness_in_a_sweep(tiny: Path, count: int, wanted: Any) -> None:
     """Nothing is shared, so 1.000 would be a claim about nothing."""
-    summary = knee.run("tiny.toml", changes=[f"flows.0.count={count}"]).summary
+    summary = knee.run("tiny.toml", set=[f"flows.0.count={count}"]).summary
     assert summary["run"]["jain"] == wanted
     assert summary["run"]["jain_interval_mean"] == wanted
 
 
 def test_a_list_of_one_element_is_called_so(tiny: Path) -> None:
     with pytest.raises(InputError, match=r'the list has no element "7"; expected 0, its only element'):
-        knee.run("tiny.toml", changes=["flows.7.rtt=5 ms"])
+        knee.run("tiny.toml", set=["flows.7.rtt=5 ms"])
+
+
+def test_several_seeds_are_checked_sealed_and_loaded_once(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And as many of them as there are seeds, however they are asked for."""
+    calls: Counter[str] = Counter()
+
+    def counted(module: Any, name: str) -> None:
+        real = getattr(module, name)
+
+        def call(*args: Any, **named: Any) -> Any:
+            calls[name] += 1
+            return real(*args, **named)
+
+        monkeypatch.setattr(module, name, call)
+
+    counted(memory, "check")
+    counted(folder, "_swap_in")
+    counted(result, "seal")
+    counted(knee.Result, "load")
+    wanted = Counter({"check": 1, "_swap_in": 3, "seal": 3})
+    knee.run("tiny.toml", seeds=3, out="py", check=True)
+    assert calls == wanted
+    assert main(["run", "tiny.toml", "--seeds", "3", "--out", "cli", "--check"]) == 0
+    assert calls == wanted + wanted
+    calls.clear()
+    assert main(["run", "tiny.toml", "--check"]) == 0
+    assert calls == Counter({"check": 1, "_swap_in": 1, "seal": 1})

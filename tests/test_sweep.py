@@ -290,9 +290,9 @@ def test_a_scenario_of_a_point_is_the_one_that_ran(tiny: Path) -> None:
 @pytest.mark.parametrize(
     ("over", "options", "words"),
     [
-        ({"seed": [1, 2]}, {"workers": 0}, "0 workers are not a whole number from 1"),
-        ({"seed": [1, 2]}, {"workers": -1}, "-1 workers are not"),
-        ({"seed": [1, 2]}, {"workers": 1.5}, "1.5 workers are not"),
+        ({"seed": [1, 2]}, {"jobs": 0}, "jobs: 0 is not a whole number from 1"),
+        ({"seed": [1, 2]}, {"jobs": -1}, "jobs: -1 is not a whole number from 1"),
+        ({"seed": [1, 2]}, {"jobs": 1.5}, "jobs: 1.5 is not a whole number from 1"),
         ({"link.limit": ["9 kB"]}, {"seeds": "x"}, 'seeds: "x" has the wrong type; expected a whole number'),
         ({"link.limit": "uniform(9 kB, 99 kB)"}, {"samples": 2.5}, "samples: 2.5 has the wrong type"),
         (

@@ -17,7 +17,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from knee.errors import FolderError, InputError, KneeError, RunError, ScenarioError
+    from knee.errors import FolderError, InputError, KneeError, PhysicsError, ProgramError, RunError, ScenarioError
+    from knee.grounds.options import RunOptions
     from knee.own import CongestionControl
     from knee.results.result import Result
     from knee.scenario import Scenario, load
@@ -32,8 +33,11 @@ __all__ = [
     "InputError",
     "KneeError",
     "Param",
+    "PhysicsError",
+    "ProgramError",
     "Result",
     "RunError",
+    "RunOptions",
     "Scenario",
     "ScenarioError",
     "__version__",
@@ -49,10 +53,11 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(["FolderError", "InputError", "KneeError", "RunError", "ScenarioError"], "knee.errors"),
+    **dict.fromkeys([name for name in __all__ if name.endswith("Error")], "knee.errors"),
     "CongestionControl": "knee.own",
     "Param": "knee.scenario.declared",
     "Result": "knee.results.result",
+    "RunOptions": "knee.grounds.options",
     "run": "knee.study.seeds",
     "Scenario": "knee.scenario",
     "load": "knee.scenario",
@@ -75,3 +80,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(_MODULES[name])
     raise AttributeError(f"module 'knee' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from knee.cli import options
-from knee.cli.console import complain, out
+from knee.cli.console import out
 from knee.cli.options import option
 from knee.cli.tables import number, table
 from knee.cli.terminal import write_json
@@ -52,9 +52,6 @@ def compare(
     if folder is not None:
         files.check_output(folder / PAGE)
     results = [Result.load(each) for each in folders]
-    for each, result in zip(folders, results, strict=True):
-        if not result.verified:
-            complain(f"{each} was written by a version without digests, so damage to it cannot be detected.")
     values = [figures(result.summary) for result in results]
     if as_json:
         write_json([_plain(*each) for each in zip(folders, results, values, strict=True)])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -15,9 +13,10 @@ from knee.cli import complete, options, tables
 from knee.cli.console import Bar, complain, out
 from knee.cli.options import option
 from knee.cli.terminal import write_json
-from knee.errors import InputError, ProgramError
+from knee.errors import InputError, PhysicsError, ProgramError
 
 if TYPE_CHECKING:
+    from knee.grounds.options import Options
     from knee.grounds.runner import Prepared
     from knee.scenario import Scenario
 
@@ -48,7 +47,7 @@ def run(
             help="Run rows of a sweep again in full: knee run --from DIR ROW...",
         ),
     ] = None,
-    workers: options.Jobs = None,
+    jobs: options.Jobs = None,
     threads: options.Threads = None,
     max_memory: options.MaxMemory = None,
     out_folder: Annotated[
@@ -65,7 +64,7 @@ def run(
     ] = False,
     report: Annotated[bool, option(options.OUTPUT, "--report/--no-report", help="Write report.html.")] = True,
     png: Annotated[bool, option(options.OUTPUT, "--png", help="Also draw the figures as PNG files.")] = False,
-    capture: Annotated[
+    pcap: Annotated[
         bool, option(options.OUTPUT, "--pcap", help="Also capture the packets at the senders, to packets.pcapng.")
     ] = False,
     qlog: Annotated[
@@ -93,8 +92,8 @@ def run(
     results/NAME, with the changes made by --set and --ground in its name. The run replaces an older knee result,
     unless that contains files that knee did not write, and touches nothing else.
     """
-    from knee import grounds
-    from knee.grounds import programs, runner
+    from knee.grounds import programs
+    from knee.grounds.runner import failed_programs
 
     if unconfined:
         # Also for processes that run seeds side by side.
@@ -102,98 +101,71 @@ def run(
     if sweep is not None:
         scenarios = list(dict.fromkeys(scenarios))
     seeds = seeds or 1
-    changes = [*(changes or ()), *([f"run.kernel={kernel}"] if kernel is not None else ())]
-    changes += [f"run.threads={threads}"] if threads is not None else []
-    asked: dict[str, Any] = {"report": report, "png": png, "capture": capture, "qlog": qlog}
-    asked |= {"max_memory": max_memory, "allow_programs": allow_programs, "allow_code": allow_code}
-    jobs = _prepared(scenarios, ground, out_folder, seeds, changes, sweep, asked)
-    for job in jobs:
-        if kernel is not None and job.ground != "uml":
-            raise InputError(f"--kernel chooses a kernel of the ground uml, and this run is on {job.ground}.")
-        if threads is not None and job.ground != "sim":
-            raise InputError(f"--threads is for runs of the simulator, and this run is on {job.ground}.")
-        if explain and job.ground != "sim":
-            raise InputError(f"--explain says how the simulator let time pass, and this run is on {job.ground}.")
-    for remark in dict.fromkeys(remark for job in jobs for remark in job.remarks):
+    asked: Options = {"set": changes or (), "kernel": kernel, "threads": threads, "max_memory": max_memory}
+    asked |= {"report": report, "png": png, "pcap": pcap, "qlog": qlog, "check": check, "command": context.obj}
+    asked |= {"allow_programs": allow_programs, "allow_code": allow_code}
+    runs = _prepared(scenarios, ground, out_folder, seeds, sweep, asked)
+    for one in runs:
+        if explain and one.ground != "sim":
+            raise InputError(f"--explain says how the simulator let time pass, and this run is on {one.ground}.")
+    for remark in dict.fromkeys(remark for one in runs for remark in one.remarks):
         complain(remark)
-    # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side. What runs
-    # in real time wants the machine for itself.
-    apart = capture or qlog or any(grounds.find(job.ground).real_time for job in jobs)
-    beside = not apart and (seeds > 1 or (len(jobs) > 1 and all(job.ground == "uml" for job in jobs)))
-    runs = (
-        _side_by_side(jobs, context.obj, workers, max_memory, allow_programs)
-        if beside
-        else _one_by_one(jobs, context.obj)
-    )
-    failed: list[str] = []
+    # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side.
+    several = seeds > 1 or (len(runs) > 1 and all(one.ground == "uml" for one in runs))
     summaries: list[dict[str, Any]] = []
-    for job, summary in runs:
-        for remark in summary.get("remarks", ()):
-            if remark not in summary.get("failed_programs", ()):
+    for one, made in zip(runs, _made(runs, jobs, several), strict=True):
+        for remark in made.summary.get("remarks", ()):
+            if remark not in made.summary.get("failed_programs", ()):
                 complain(remark)
-        summaries.append(summary)
-        if check:
-            from knee.results.result import Result
-
-            runner.check_physics(Result.load(_folder(job)), job.out)
+        summaries.append(made.summary)
+        if made.impossible is not None:
+            raise made.impossible
         if not as_json:
-            _show(job, summary, compact=seeds > 1)
+            _show(one, made.summary, compact=seeds > 1)
             if explain:
-                _explain(job)
+                _explain(made.event_by_event)
     if as_json:
         write_json(summaries[0] if len(summaries) == 1 else summaries)
     elif seeds > 1:
-        for first in range(0, len(jobs), seeds):
-            tables.show_spread(out(), jobs[first].scenario.name, summaries[first : first + seeds])
-    for job, summary in zip(jobs, summaries, strict=True):
-        failed += runner.failed_programs(summary, job.out)
+        for first in range(0, len(runs), seeds):
+            tables.show_spread(out(), runs[first].scenario.name, summaries[first : first + seeds])
+    failed = [text for one, summary in zip(runs, summaries, strict=True) for text in failed_programs(summary, one.out)]
     if failed:
         raise ProgramError(" ".join(failed))
 
 
-def _folder(job: Prepared) -> Path:
+class _Made(NamedTuple):
+    """What the terminal shows of a run."""
+
+    summary: dict[str, Any]
+    event_by_event: str | None
+    impossible: PhysicsError | None
+
+
+def _complete(one: Prepared, progress: Callable[[float], None]) -> _Made:
+    result = one.complete(progress)
+    return _Made(result.summary, result.manifest.get("event_by_event"), one.impossible(result))
+
+
+def _folder(one: Prepared) -> Path:
     """The folder of a run, which each has on the command line."""
-    assert job.out is not None
-    return job.out
+    assert one.out is not None
+    return one.out
 
 
-def _one_by_one(jobs: list[Prepared], command: str | None) -> Iterator[tuple[Prepared, dict[str, Any]]]:
-    for job in jobs:
-        with Bar(_folder(job).name) as bar:
-            try:
-                result = job.run(bar, command)
-            except ProgramError as error:
-                # Said at the end: what the other flows did is there.
-                result = error.result
-        yield job, result.summary
+def _made(runs: list[Prepared], jobs: int | None, several: bool) -> Iterator[_Made]:
+    if several:
+        from knee.study.seeds import side_by_side, together
 
-
-def _side_by_side(
-    jobs: list[Prepared], command: str | None, workers: int | None, max_memory: str | None, allow_programs: bool
-) -> Iterator[tuple[Prepared, dict[str, Any]]]:
-    """On all cores. The folders get their reports afterwards, since drawing is for one thread."""
-    from knee.results.result import Result
-    from knee.study import batch
-
-    around = _folder(jobs[0]).parent
-    with Bar(f"{len(jobs)} runs") as bar:
-        several = [batch.Job(_folder(job).name, job.scenario, job.ground) for job in jobs]
-        with contextlib.suppress(ProgramError):
-            batch.run(
-                several,
-                around,
-                workers=workers,
-                progress=bar,
-                again=True,
-                command=command,
-                max_memory=max_memory,
-                allow_programs=allow_programs,
-            )
-    for job in jobs:
-        result = Result.load(_folder(job))
-        if job.report or job.png:
-            result.save(_folder(job), report=job.report, png=job.png)
-        yield job, result.summary
+        if side_by_side(runs):
+            with Bar(f"{len(runs)} runs") as bar:
+                made = together(runs, _complete, jobs=jobs, progress=bar)
+            yield from made
+            return
+    for one in runs:
+        with Bar(_folder(one).name) as bar:
+            done = _complete(one, bar)
+        yield done
 
 
 def _row(folder: Path, row: str) -> Scenario:
@@ -213,62 +185,50 @@ def _row(folder: Path, row: str) -> Scenario:
 
 
 def _prepared(
-    sources: list[str],
-    ground: str | None,
-    folder: Path | None,
-    seeds: int,
-    changes: Sequence[str],
-    sweep: Path | None,
-    asked: Mapping[str, Any],
+    sources: list[str], ground: str | None, folder: Path | None, seeds: int, sweep: Path | None, asked: Options
 ) -> list[Prepared]:
     """All runs, each checked as far as that goes before the first one starts."""
     from knee.grounds import runner
-    from knee.results.folder import check_target
 
-    jobs: list[Prepared] = []
+    runs: list[Prepared] = []
     for source in sources:
         found: str | Scenario = source if sweep is None else _row(sweep, source)
         where = source if sweep is None else f"run {source} of {sweep}"
         # A folder of results is needed to check what is written to it; which one is known once the scenario is.
-        checked = runner.prepare(found, ground, folder or _RESULTS, changes=changes, where=where, **asked)
+        checked = runner.prepare(found, ground, folder or _RESULTS, where=where, **asked)
         scenario = checked.scenario
         for seed in range(scenario.seed, scenario.seed + seeds):
-            name = scenario.name if folder is not None else _default_name(scenario, ground, changes, seeds)
+            name = scenario.name if folder is not None else _default_name(checked, ground, seeds)
             name = name if seeds == 1 else f"{name}-seed{seed}"
             single = folder is not None and len(sources) == seeds == 1
             target = folder if single and folder is not None else (folder or _RESULTS) / name
-            check_target(target)
-            if any(job.out == target for job in jobs):
+            if any(one.out == target for one in runs):
                 raise InputError(f"Two runs would write to {target}; run them separately, each with its own --out.")
-            seeded = scenario if seed == scenario.seed else scenario.model_copy(update={"seed": seed})
-            jobs.append(replace(checked, scenario=seeded, out=target))
-    return jobs
+            runs.append(checked.placed(seed, target))
+    return runs
 
 
-def _default_name(scenario: Scenario, ground: str | None, changes: Sequence[str], seeds: int) -> str:
+def _default_name(checked: Prepared, ground: str | None, seeds: int) -> str:
     """The folder's name where none is given; it says what was changed, so that the result without that stays."""
-    said = {"name"} if seeds == 1 else {"name", "seed"}
     from knee.results.folder import default
 
     # Nor does the number of threads change a result.
-    told = [change for change in changes if change.partition("=")[0].strip() not in said | {"run.threads"}]
+    said = {"name", "run.threads"} | ({"seed"} if seeds > 1 else set())
+    told = [change for change in checked.options.changes if change.partition("=")[0].strip() not in said]
     # --ground says in other words what --set run.ground says.
-    if ground is not None and ground != scenario.run.ground:
+    if ground is not None and ground != checked.scenario.run.ground:
         told.append(f"run.ground={ground}")
-    return default(scenario.name, told)
+    return default(checked.scenario.name, told)
 
 
-def _explain(job: Prepared) -> None:
-    from knee.results.folder import manifest_of
-
-    why = (manifest_of(_folder(job)) or {}).get("event_by_event")
+def _explain(why: str | None) -> None:
     how = "in batches, flow by flow and link by link" if why is None else f"event by event, since {why}"
     out().print(f"Time passed {how}.", soft_wrap=True)
 
 
-def _show(job: Prepared, summary: dict[str, Any], *, compact: bool) -> None:
+def _show(one: Prepared, summary: dict[str, Any], *, compact: bool) -> None:
     console = out()
     if not compact:
         tables.show_summary(console, summary)
-    what, where = ("report", _folder(job) / "report.html") if job.report else ("result", _folder(job))
+    what, where = ("report", _folder(one) / "report.html") if one.options.report else ("result", _folder(one))
     console.print(f"The {what}: {where}", soft_wrap=True)

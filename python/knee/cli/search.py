@@ -136,6 +136,15 @@ def search(
     shrink: Annotated[
         bool | None, option(options.OUTPUT, "--shrink/--no-shrink", help="Simplify findings before saving them.")
     ] = None,
+    tolerance: Annotated[
+        float | None,
+        option(
+            options.OUTPUT,
+            "--tolerance",
+            metavar="PART",
+            help="How far a finding may fall back when it is shrunk, of its way from the median; default: 0.2.",
+        ),
+    ] = None,
     keep: Annotated[
         list[str] | None,
         option(options.OUTPUT, "--keep", metavar="KEY", help="Leave this key alone too when a finding is shrunk."),
@@ -186,6 +195,7 @@ def search(
             keep=keep or None,
             free=free or None,
             shrink=shrink,
+            tolerance=tolerance,
         )
     name = str(plan.base.get("name", plan.name))
     if dry_run:

@@ -90,9 +90,7 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
         console.print(f"... and {len(summary['flows']) - MOST_FLOWS} more flows, all in summary.json\n")
     for each in shown.tables(summary):
         show(console, each)
-    # Flows do not count the ACKs that they lose.
-    acks = any(link.get("ack_drops") for link in summary["links"])
-    columns = [figure for figure in where(LINK, "terminal") if acks or figure.name != "ack_drops"]
+    columns = where(LINK, "terminal", summary["links"])
     links = table(None, ["\nlink", *(figure.head for figure in columns)])
     _tighten(links, console, first_words=1)
     for link in summary["links"]:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from knee.figures.metrics import direction
 
+if TYPE_CHECKING:
+    import polars as pl
+
 #: The event of a flow that comes to a queue which another one uses.
 EVENT = "collision"
+
+
+def at_links(events: pl.DataFrame) -> Iterator[tuple[str, int, float]]:
+    """The link, the flow and the one whose queue it shares, of each such event."""
+    import polars as pl
+
+    mine = events.filter((pl.col("event") == EVENT) & pl.col("link").is_not_null())
+    return mine.select("link", "flow", "value").iter_rows()
 
 
 def warnings(summary: Mapping[str, Any], collisions: Iterable[tuple[str, int, float]]) -> list[str]:

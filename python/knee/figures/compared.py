@@ -26,10 +26,8 @@ def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
         "timeouts": summary["run"]["timeouts"],
     }
     for link in links:
-        for figure in where(LINK, "compare"):
-            # Most links lose no ACKs.
-            if figure.name != "ack_drops" or link.get("ack_drops"):
-                values[f"{link['link']}: {figure.key}"] = figure.amount(link[figure.name])
+        for figure in where(LINK, "compare", [link]):
+            values[f"{link['link']}: {figure.key}"] = figure.amount(link.get(figure.name))
     for flow in flows[:MOST_FLOWS]:
         for figure in where(FLOW, "compare"):
             values[f"{flow['label']}: {figure.key}"] = flow[figure.name]

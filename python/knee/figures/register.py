@@ -10,12 +10,13 @@ import csv
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 Better = Literal["more", "less", ""]
 Quantity = Literal["", "rate", "delay", "time", "packets", "part"]
 """What a number is, from which pages choose a fitting unit: a `part` of 1 is shown in percent."""
-Place = Literal["terminal", "terminal-where-any", "report", "compare", "sweep", "matrix"]
+Slot = Literal["terminal", "terminal-where-any", "report", "compare", "sweep", "matrix", "where-any"]
+"""Where a figure is shown; with `where-any` only if it is not 0 in one of the rows there."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Figure:
     decimals: int | None = 2
     quantity: Quantity = ""
     how: str = ""
-    shown: tuple[Place, ...] = ()
+    shown: tuple[Slot, ...] = ()
 
     @property
     def labelled(self) -> str:
@@ -58,14 +59,20 @@ class Figure:
         )
         return f"{title}, {unit}" if unit else title
 
+    @property
+    def whole(self) -> bool:
+        """Whether it is a count."""
+        return self.decimals is None
+
     def amount(self, value: float | None) -> float | None:
         """The number as terminals show it: parts of 1 in percent."""
         return None if value is None else 100 * value if self.quantity == "part" else value
 
 
-def where(figures: Mapping[str, Figure], place: Place) -> list[Figure]:
-    """The figures that are shown in a place, in order."""
-    return [figure for figure in figures.values() if place in figure.shown]
+def where(figures: Mapping[str, Figure], place: Slot, rows: Iterable[Mapping[str, Any]] = ()) -> list[Figure]:
+    """The figures that are shown in a place of some rows, in order."""
+    shown = [figure for figure in figures.values() if place in figure.shown]
+    return [each for each in shown if "where-any" not in each.shown or any(row.get(each.name) for row in rows)]
 
 
 def names(figures: Iterable[Figure]) -> list[str]:
@@ -77,11 +84,11 @@ def _read() -> dict[str, dict[str, Figure]]:
     found: dict[str, dict[str, Figure]] = {}
     text = resources.files("knee").joinpath("figures/register.csv").read_text(encoding="utf-8")
     for row in csv.DictReader(text.splitlines()):
-        shown = cast(tuple[Place, ...], tuple(row["shown"].split()))
+        shown = cast(tuple[Slot, ...], tuple(row["shown"].split()))
         known = {"better": Better, "quantity": Quantity}
         for column, kind in known.items():
             assert row[column] in get_args(kind), f"register.csv: {row['name']}: {column} is {row[column]!r}"
-        assert set(shown) <= set(get_args(Place)), f"register.csv: {row['name']}: shown is {row['shown']!r}"
+        assert set(shown) <= set(get_args(Slot)), f"register.csv: {row['name']}: shown is {row['shown']!r}"
         found.setdefault(row["of"], {})[row["name"]] = Figure(
             row["name"],
             row["title"],

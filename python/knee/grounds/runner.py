@@ -5,21 +5,22 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from knee import _core, grounds
 from knee.errors import InputError, PhysicsError, ProgramError, ScenarioError
 from knee.grounds import memory, programs
 from knee.grounds import qlog as logs
 from knee.grounds.identity import content, digest
+from knee.grounds.options import Options, RunOptions
 from knee.own import code_allowed
 from knee.results import named
+from knee.results.folder import check_target
 from knee.results.owned import writing
-from knee.scenario import Scenario, from_dict, load, marks
+from knee.scenario import Scenario, from_dict, load
 from knee.scenario.overrides import blamed
-from knee.scenario.remarks import remarks
 from knee.system import extras, files, forked
 
 if TYPE_CHECKING:
@@ -61,72 +62,98 @@ class Prepared:
         scenario: what to run.
         ground: the name of the ground, which works here.
         out: the folder of the result; None for none.
-        report: whether the folder gets the report.
-        png: whether it gets the figures as PNG files.
-        capture: whether it gets the packets.
-        qlog: whether it gets the senders' logs.
+        options: what else is asked.
         remarks: what to know before it starts: of much memory, and of large files.
     """
 
     scenario: Scenario
     ground: str
-    out: Path | None = None
-    report: bool = True
-    png: bool = False
-    capture: bool = False
-    qlog: bool = False
+    out: Path | None
+    options: RunOptions
     remarks: tuple[str, ...] = ()
 
-    def run(
-        self, progress: Callable[[float], None] | None = None, command: str | None = None, *, check: bool = False
-    ) -> Result:
-        """Runs it; arguments and errors are those of :func:`run`."""
-        out, undrawn = self.out, None
+    def placed(self, seed: int, out: Path | None) -> Prepared:
+        """The same run with a seed, into a folder.
+
+        Raises:
+            FolderError: something is there that a result does not replace.
+        """
+        if out is not None:
+            check_target(out)
+        same = seed == self.scenario.seed
+        return replace(
+            self, scenario=self.scenario if same else self.scenario.model_copy(update={"seed": seed}), out=out
+        )
+
+    def run(self, progress: Callable[[float], None] | None = None) -> Result:
+        """Runs it; errors are those of :func:`run`."""
+        result = self.complete(progress)
+        self.approve(result)
+        return result
+
+    def approve(self, result: Result) -> None:
+        """Raises what is to be said of its result.
+
+        Raises:
+            PhysicsError: with ``check``, a figure is impossible.
+            ProgramError: a flow's program failed.
+        """
+        impossible = self.impossible(result)
+        if impossible is not None:
+            raise impossible
+        failed = failed_programs(result.summary, self.out)
+        if failed:
+            error = ProgramError(" ".join(failed))
+            error.result = result
+            raise error
+
+    def impossible(self, result: Result) -> PhysicsError | None:
+        """With ``check``, the error for a result with impossible figures, which names them; None where none is."""
+        if not self.options.check:
+            return None
+        from knee.figures import physics
+
+        found = physics.breaches(result)
+        if not found:
+            return None
+        where = "" if self.out is None else f" in {self.out}"
+        said = ". ".join(str(breach) for breach in found[:MOST_BREACHES])
+        rest = len(found) - MOST_BREACHES
+        more = f" And {rest} more." if rest > 0 else ""
+        return PhysicsError(f"The result of {result.summary['name']}{where} has impossible figures. {said}.{more}")
+
+    def complete(self, progress: Callable[[float], None] | None = None) -> Result:
+        """Runs it and writes its folder, whatever :meth:`approve` will say of the result."""
+        out, options, undrawn = self.out, self.options, None
         place = writing(out) if out is not None else tempfile.TemporaryDirectory(prefix="knee-")
         with place as name:
             folder = Path(name)
-            log_folder = folder / logs.FOLDER if self.qlog else None
+            log_folder = folder / logs.FOLDER if options.qlog else None
             if log_folder is not None:
                 log_folder.mkdir()
-            packets = folder / CAPTURE if self.capture else None
+            packets = folder / CAPTURE if options.pcap else None
             # As all is now: a run may change what its classes use, and somebody else the files.
             given = named.of(self.scenario)
             known = content(self.scenario, self.ground) if out is not None else ""
+            ground = grounds.find(self.ground)
             try:
-                result = grounds.find(self.ground).run(self.scenario, folder, progress, command, packets, log_folder)
+                result = ground.run(self.scenario, folder, progress, options.command, packets, log_folder)
             except _core.WriteError as unwritten:
                 target = out or folder
                 raise files.unwritable(target, unwritten, f"{unwritten.filename} in {target}") from unwritten
             result = given.into(result, self.scenario)
-            import polars as pl
-
-            from knee.figures import collisions, starved
-
-            series = {name: result.samples[name].to_numpy() for name in starved.COLUMNS}
-            found = [
-                *marks.warnings(self.scenario, result.summary),
-                *starved.warnings(self.scenario, result.summary, series),
-            ]
-            at_links = result.events.filter((pl.col("event") == collisions.EVENT) & pl.col("link").is_not_null())
-            found += collisions.warnings(result.summary, at_links.select("link", "flow", "value").iter_rows())
-            _remark(result, [*remarks(self.scenario), *found])
+            if "remarks" in result.summary:
+                result.manifest["remarks"] = result.summary["remarks"]
             if out is not None:
                 build = result.manifest.get("kernel_build")
                 result.manifest["identity"] = digest(known, build)
                 # Runs may be side by side, but matplotlib draws one figure at a time.
                 with _drawing:
-                    undrawn = result.write_into(folder, report=self.report, png=self.png)
+                    undrawn = result.write_into(folder, report=options.report, png=options.png)
         if undrawn is not None and out is not None:
             from knee.results.result import no_report
 
             raise no_report(undrawn, out)
-        if check:
-            check_physics(result, out)
-        failed = failed_programs(result.summary, out)
-        if failed:
-            error = ProgramError(" ".join(failed))
-            error.result = result
-            raise error
         return result
 
 
@@ -135,39 +162,27 @@ def prepare(
     ground: str | None = None,
     out: str | Path | None = None,
     *,
-    changes: Sequence[str] = (),
     where: str | None = None,
-    report: bool = True,
-    png: bool = False,
-    capture: bool = False,
-    qlog: bool = False,
-    max_memory: int | str | None = None,
-    allow_programs: bool = False,
-    allow_code: bool = False,
+    **asked: Unpack[Options],
 ) -> Prepared:
     """Checks a run, once, before anything starts.
 
     Args:
-        source: as of :func:`run`, and so are all that follow.
+        source: as of :func:`run`.
         ground: where to run it.
         out: the folder of the result.
-        changes: changes to the scenario.
         where: what errors call the scenario; by default its file, or its name.
-        report: whether the folder gets the report.
-        png: whether it gets the figures.
-        capture: whether it gets the packets.
-        qlog: whether it gets the senders' logs.
-        max_memory: what the run may need.
-        allow_programs: whether flows may be programs.
-        allow_code: whether Python files of congestion controls may be run.
+        asked: the fields of :class:`~knee.grounds.options.RunOptions`.
 
     Raises:
         InputError: the scenario, the ground, the folder or the need of memory was refused.
         RunError: the ground does not work here.
     """
+    options = RunOptions(**asked)
+    changes = options.changes
     if where is None and isinstance(source, str | Path):
         where = str(source)
-    with code_allowed(allow_code):
+    with code_allowed(options.allow_code):
         scenario = _scenario(source, changes, where)
     if isinstance(source, str | Path):
         named.check(Path(source), scenario)
@@ -177,17 +192,21 @@ def prepare(
         here.refuse(scenario, where)
     except ScenarioError as error:
         raise blamed(error, changes, lambda: here.refuse(_scenario(source, (), where), where)) from None
-    programs.check_allowed(scenario, allow_programs, where)
-    warned = [memory.check(scenario, where, report=report and out is not None, most=max_memory)]
-    if capture:
+    if options.kernel is not None and name != "uml":
+        raise InputError(f"--kernel chooses a kernel of the ground uml, and this run is on {name}.")
+    if options.threads is not None and name != "sim":
+        raise InputError(f"--threads is for runs of the simulator, and this run is on {name}.")
+    programs.check_allowed(scenario, options.allow_programs, where)
+    drawn = options.report and out is not None
+    warned = [memory.check(scenario, where, report=drawn, most=options.max_memory)]
+    if options.pcap:
         check_capture(scenario, name, out, where)
-    if qlog:
+    if options.qlog:
         warned.append(logs.check(scenario, name, out, where))
     grounds.ready(name)
-    if png:
+    if options.png:
         extras.need("A figure as PNG", "matplotlib")
-    target = None if out is None else Path(out)
-    return Prepared(scenario, name, target, report, png, capture, qlog, tuple(each for each in warned if each))
+    return Prepared(scenario, name, None if out is None else Path(out), options, tuple(each for each in warned if each))
 
 
 def _scenario(source: str | Path | Scenario | dict[str, Any], changes: Sequence[str], where: str | None) -> Scenario:
@@ -205,68 +224,12 @@ def run(
     ground: str | None = None,
     out: str | Path | None = None,
     *,
-    changes: Sequence[str] = (),
-    report: bool = True,
-    png: bool = False,
     progress: Callable[[float], None] | None = None,
-    command: str | None = None,
-    capture: bool = False,
-    qlog: bool = False,
-    check: bool = False,
-    max_memory: int | str | None = None,
-    allow_programs: bool = False,
-    allow_code: bool = False,
+    **asked: Unpack[Options],
 ) -> Result:
-    """Runs a scenario and gives its result.
-
-    Args:
-        scenario: a file, the name of a shipped scenario, a scenario, or plain data as TOML gives it.
-        ground: where to run it; by default what the scenario says, and else ``"sim"``.
-        out: a folder to write the result to, whole or not at all.
-        changes: changes to the scenario, as of ``--set``: ``["link.rate=5 Mbit/s"]``.
-        report: whether that folder gets the report.
-        png: whether it gets the figures as PNG files.
-        progress: called some 20 times a second with the fraction of simulated time that has passed.
-        command: the command line that asks for the run, for the manifest.
-        capture: whether the folder also gets the packets at the senders, as :data:`CAPTURE`.
-        qlog: whether it gets what senders do, as qlog files in :data:`knee.grounds.qlog.FOLDER`.
-        check: whether the figures are held against what the links can physically carry (:mod:`knee.figures.physics`).
-        max_memory: what the run may need, bytes or text such as ``"8 GB"``; by default what the machine has available.
-            The need is estimated before the run starts.
-        allow_programs: whether flows may be programs, which run on this machine.
-        allow_code: whether Python files of congestion controls (``cc = "mine.py:Mine"``) may be run on this machine.
-
-    Raises:
-        InputError: the scenario, the ground, the folder or the need of memory was refused; nothing has been written.
-        RunError: the ground does not work here, the run was accepted and then failed, or this process was forked from
-            one that had run something.
-        ProgramError: a flow's program failed; the result has been written, and the error has it.
-        PhysicsError: with ``check``, a figure is impossible; the result has been written.
-
-    An exception in a congestion control written in Python comes through as it is, with a note that names the flow.
-    """
+    """Runs a scenario and gives its result, as :func:`knee.run` does."""
     forked.check()
-    prepared = prepare(
-        scenario,
-        ground,
-        out,
-        changes=changes,
-        report=report,
-        png=png,
-        capture=capture,
-        qlog=qlog,
-        max_memory=max_memory,
-        allow_programs=allow_programs,
-        allow_code=allow_code,
-    )
-    return prepared.run(progress, command, check=check)
-
-
-def _remark(result: Result, remarks: list[str]) -> None:
-    """Adds remarks to a result's summary, where the terminal and the report take them from, and to its manifest."""
-    if remarks:
-        result.summary["remarks"] = [*remarks, *result.summary.get("remarks", ())]
-        result.manifest["remarks"] = remarks
+    return prepare(scenario, ground, out, **asked).run(progress)
 
 
 def failed_programs(summary: Mapping[str, Any], folder: Path | None) -> list[str]:
@@ -274,20 +237,3 @@ def failed_programs(summary: Mapping[str, Any], folder: Path | None) -> list[str
     failed = list(summary.get("failed_programs", ()))
     where = "" if folder is None else f" in {folder}"
     return [*failed, f"The figures of all other flows are in the result{where}."] if failed else []
-
-
-def check_physics(result: Result, folder: Path | None) -> None:
-    """Refuses a result with impossible figures.
-
-    Raises:
-        PhysicsError: it has some; names each flow or link, the figure, its value and its bound.
-    """
-    from knee.figures import physics
-
-    found = physics.breaches(result)
-    if found:
-        where = "" if folder is None else f" in {folder}"
-        told = ". ".join(str(breach) for breach in found[:MOST_BREACHES])
-        rest = len(found) - MOST_BREACHES
-        more = f" And {rest} more." if rest > 0 else ""
-        raise PhysicsError(f"The result of {result.summary['name']}{where} has impossible figures. {told}.{more}")

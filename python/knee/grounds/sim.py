@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -75,7 +75,7 @@ class Sim:
         # Slow to import, and a rejected scenario needs none of it.
         from knee.figures import rows
         from knee.figures.applications.figures import Tables
-        from knee.figures.summary import summary
+        from knee.figures.summary import measured
         from knee.results.manifest import manifest
         from knee.results.result import Result
 
@@ -89,9 +89,10 @@ class Sim:
         if spool is not None:
             spool.unlink(missing_ok=True)
         tables = Tables.of(scenario, raw.tables, raw.link_names)
-        told = summary(scenario, self.name, raw.output, samples, raw.wall_s, tables)
         return Result(
-            summary=told | ({"remarks": said} if (said := remarks(scenario)) else {}),
+            summary=measured(
+                scenario, self.name, raw.output, samples, raw.shared(), raw.wall_s, tables, remarks=remarks(scenario)
+            ),
             manifest=manifest(self.name, scenario.seed, raw.wall_s, raw.output["packets"], started, command)
             | {key: raw.output[key] for key in ("event_by_event", "threads")}
             | ({"python_classes": own} if own else {}),
@@ -129,6 +130,18 @@ class Raw:
     def link_names(self) -> list[str]:
         """The names of the links, reverse directions last."""
         return [link["link"] for link in self.output["links"]]
+
+    def shared(self) -> Iterator[tuple[str, int, float]]:
+        """The link, the flow and the one whose queue it shares, of each collision."""
+        from knee.figures import collisions, rows
+
+        # Only events that happened have a name.
+        names = self.output["event_names"]
+        if collisions.EVENT not in names:
+            return
+        happened = rows.from_bytes(self.tables["events"], rows.EVENT)
+        for row in happened[(happened["event"] == names.index(collisions.EVENT)) & (happened["link"] >= 0)]:
+            yield self.link_names[row["link"]], int(row["flow"]) + 1, float(row["value"])
 
 
 def simulate(

@@ -36,11 +36,6 @@ MAX_MANIFEST = 16 << 20
 
 #: A name made by :func:`partial`; it contains the target's name.
 _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
-#: Files written by versions that kept no digests.
-_WITHOUT_DIGESTS = re.compile(
-    r"scenario\.toml|summary\.json|manifest\.json|(samples|links|events)\.parquet|report\.html|packets\.pcapng|"
-    r"figures/[a-z_]+\.png"
-)
 #: Longest folder name that spells out changes; a digest replaces longer ones.
 _LONGEST_CHANGES = 60
 _FOREIGN, _CHANGED, MISSING = "was not written by knee", "was changed since knee wrote it", "is missing"
@@ -109,11 +104,6 @@ def seal(folder: Path, manifest: dict[str, Any]) -> None:
     (folder / MANIFEST).write_bytes(text.encode(errors="backslashreplace"))
 
 
-def sealed(manifest: dict[str, Any]) -> bool:
-    """Whether a manifest has digests; earlier versions wrote none."""
-    return "files" in manifest or "sha256" in manifest
-
-
 def without_digests(manifest: dict[str, Any]) -> dict[str, Any]:
     """A manifest without what :func:`seal` added."""
     return {key: value for key, value in manifest.items() if key not in ("files", "sha256")}
@@ -128,9 +118,6 @@ def problems(folder: Path, only: Collection[str] | None = None) -> dict[str, str
     """
     manifest = manifest_of(folder) or {}
     listed = manifest.get("files")
-    if not sealed(manifest):
-        foreign = [name for name in sorted(_inside(folder)) if not _WITHOUT_DIGESTS.fullmatch(name)]
-        return dict.fromkeys(foreign if only is None else (), _FOREIGN)
     if not isinstance(listed, dict) or manifest.get("sha256") != _digest_of(manifest):
         return {MANIFEST: _CHANGED}
     found = {}

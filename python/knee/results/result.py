@@ -26,7 +26,6 @@ from knee.results.folder import (
     check_result,
     problems,
     seal,
-    sealed,
     without_digests,
     writing,
 )
@@ -56,8 +55,6 @@ class Result:
         own: the classes that are congestion controls of flows; of a result that was loaded, their names alone.
         inputs: where the files are that the scenario names and that travel with the result, by their names in it.
         code: the files that they come from, by name; kept beside scenario.toml.
-        verified: False where it was loaded from a folder without digests, as earlier versions wrote them: damage would
-            not have been noticed.
     """
 
     summary: dict[str, Any]
@@ -66,7 +63,6 @@ class Result:
     samples: pl.DataFrame
     links: pl.DataFrame
     events: pl.DataFrame
-    verified: bool = True
     tables: Tables = field(default_factory=Tables)
     own: Sequence[Named] = ()
     inputs: Mapping[str, Path] = field(default_factory=dict)
@@ -217,7 +213,6 @@ class Result:
             inputs=inputs,
             own=absent(each["name"] for each in _classes_in(manifest)),
             code={name: _text(folder / name) for name in _code_files(manifest)},
-            verified=sealed(manifest),
         )
 
     def _repr_html_(self) -> str:

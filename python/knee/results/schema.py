@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from knee.errors import FolderError, key_of
+from knee.figures.register import LINK
 from knee.scenario.units import parse_time, shown
 from knee.system import files
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 #: Largest file that is read; the summary of a million flows has about 600 MB.
 _MAX_JSON = 1 << 30
 
-Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 
 
@@ -40,48 +41,59 @@ class FlowFigures(_Part):
     cc: str
     transport: str
     direction: str = "forward"
-    start_s: Figure
-    base_rtt_ms: Figure
-    goodput_mbps: Figure | None
-    throughput_mbps: Figure
-    sending_rate_mbps: Figure
-    goodput_ratio: Figure | None
-    rtt_mean_ms: Figure | None
-    rtt_min_ms: Figure | None
-    rtt_p50_ms: Figure | None
-    rtt_p95_ms: Figure | None
-    rtt_p99_ms: Figure | None
-    rtt_max_ms: Figure | None
-    queue_delay_mean_ms: Figure | None
-    cwnd_mean_packets: Figure | None
+    start_s: Number
+    base_rtt_ms: Number
+    goodput_mbps: Number | None
+    throughput_mbps: Number
+    sending_rate_mbps: Number
+    goodput_ratio: Number | None
+    rtt_mean_ms: Number | None
+    rtt_min_ms: Number | None
+    rtt_p50_ms: Number | None
+    rtt_p95_ms: Number | None
+    rtt_p99_ms: Number | None
+    rtt_max_ms: Number | None
+    queue_delay_mean_ms: Number | None
+    cwnd_mean_packets: Number | None
     sent_packets: Count
     lost_packets: Count
     retransmitted_packets: Count | None
     timeouts: Count | None
-    completion_s: Figure | None
+    completion_s: Number | None
     bytes: Count | None = None
 
 
-class LinkFigures(_Part):
-    """The figures of a link."""
+class _Link(_Part):
+    """The figures of a link that every result has."""
 
     link: str
-    utilization: Figure
-    queue_delay_mean_ms: Figure | None
-    queue_delay_p95_ms: Figure | None
-    queue_delay_p99_ms: Figure | None
-    queue_delay_max_ms: Figure | None
+    utilization: Number
+    queue_delay_mean_ms: Number | None
+    queue_delay_p95_ms: Number | None
+    queue_delay_p99_ms: Number | None
+    queue_delay_max_ms: Number | None
     drops: Count
-    ack_drops: Count | None = None
     marks: Count
+
+
+if TYPE_CHECKING:
+    LinkFigures = _Link
+else:
+    _further: dict[str, Any] = {
+        name: ((Count if figure.whole else Number) | None, None)
+        for name, figure in LINK.items()
+        if name not in _Link.model_fields
+    }
+    #: The figures of a link: those, and what else the register has.
+    LinkFigures = create_model("LinkFigures", __base__=_Link, **_further)
 
 
 class Fairness(_Part):
     """How fairly the flows share."""
 
-    jain: Figure | None
-    jain_interval_mean: Figure | None
-    convergence_s: Figure | None
+    jain: Number | None
+    jain_interval_mean: Number | None
+    convergence_s: Number | None
 
 
 class Summary(_Part):
@@ -92,8 +104,8 @@ class Summary(_Part):
     title: str = ""
     ground: str
     seed: Count
-    duration_s: Figure
-    wall_s: Figure
+    duration_s: Number
+    wall_s: Number
     packets: Count
     flows: Annotated[list[FlowFigures], Field(min_length=1)]
     links: Annotated[list[LinkFigures], Field(min_length=1)]
@@ -115,7 +127,7 @@ class Manifest(_Part):
     ground: str
     kernel: str | None = None
     seed: Count
-    wall_s: Figure
+    wall_s: Number
     packets: Count
 
 

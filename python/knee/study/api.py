@@ -38,13 +38,14 @@ def sweep(
     *,
     zip: Sequence[Sequence[str]] = (),  # noqa: A002 - as in the file
     derive: Mapping[str, str] | Sequence[str] = (),
-    changes: Sequence[str] = (),
+    set: Sequence[str] = (),  # noqa: A002 - as on the command line
     seeds: int | None = None,
     samples: int | None = None,
     sampling: str | None = None,
+    sampling_seed: int | None = None,
     vary: bool = False,
     out: str | Path | None = None,
-    workers: int | None = None,
+    jobs: int | None = None,
     executor: Executor | None = None,
     dask: Any = None,
     series: bool = False,
@@ -62,13 +63,14 @@ def sweep(
         over: the axes, beside or in place of the file's: ``{"link.rate": ["5 Mbit/s", "10 Mbit/s"]}``.
         zip: lists of keys that go together, step by step.
         derive: keys and the expressions that give them.
-        changes: changes at every point, as of ``--set``.
+        set: changes at every point: ``["link.rate=5 Mbit/s"]``.
         seeds: runs of each point; default: the file's, or 1.
         samples: number of samples of all sampled axes together.
         sampling: ``latin``, ``random`` or ``sobol``.
+        sampling_seed: seed of the samples; default: 1.
         vary: whether links without jitter get one of less than the time of a packet, so that seeds differ.
         out: the folder of the data set; default: ``results/sweep-NAME``.
-        workers: how many runs at once in this process; default: one per core.
+        jobs: how many runs at once in this process; default: one per core.
         executor: any ``concurrent.futures.Executor`` to do the runs instead.
         dask: the address of a Dask scheduler, or a ``distributed.Client``, to do the runs instead.
         series: whether to write the time series of all runs too.
@@ -93,16 +95,17 @@ def sweep(
             over,
             zips=zip,
             derive=derive,
-            changes=changes,
+            changes=set,
             seeds=seeds,
             samples=samples,
             sampling=sampling,
+            sampling_seed=sampling_seed,
             vary=vary,
         )
     made = sweeps.run(
         definition,
         out or Path("results") / f"sweep-{definition.base.get('name', definition.name)}",
-        workers=workers,
+        workers=jobs,
         executor=executor,
         dask=dask,
         series=series,
@@ -130,7 +133,7 @@ def search(
     summarize: str | None = None,
     zip: Sequence[Sequence[str]] = (),  # noqa: A002 - as in the file
     derive: Mapping[str, str] | Sequence[str] = (),
-    changes: Sequence[str] = (),
+    set: Sequence[str] = (),  # noqa: A002 - as on the command line
     trials: int | None = None,
     seeds: int | None = None,
     search_seed: int | None = None,
@@ -142,7 +145,7 @@ def search(
     keep: Sequence[str] | None = None,
     free: Sequence[str] | None = None,
     out: str | Path | None = None,
-    workers: int | None = None,
+    jobs: int | None = None,
     executor: Executor | None = None,
     dask: Any = None,
     again: bool = False,
@@ -166,7 +169,7 @@ def search(
         summarize: the value across them: ``mean`` or ``worst``.
         zip: lists of keys that are chosen together.
         derive: keys and the expressions that give them.
-        changes: changes to the scenario, as of ``--set``.
+        set: changes to the scenario: ``["link.rate=5 Mbit/s"]``.
         trials: choices that are tried; default: the file's, or 100.
         seeds: runs of each, whose mean counts.
         search_seed: seed of the search.
@@ -179,7 +182,7 @@ def search(
         keep: further keys that are left alone then, beside ``duration``, ``warmup`` and what is searched.
         free: keys of these that may change all the same.
         out: the folder; default: ``results/search-NAME``.
-        workers: how many runs at once in this process; default: one per core.
+        jobs: how many runs at once in this process; default: one per core.
         executor: any ``concurrent.futures.Executor`` to do the runs instead.
         dask: the address of a Dask scheduler, or a ``distributed.Client``, to do the runs instead.
         again: whether to start anew and drop the runs that are in ``out``.
@@ -198,7 +201,7 @@ def search(
 
     with code_allowed(allow_code):
         plan = searchfile.read(
-            source, over, changes=changes, zips=zip, derive=derive, across=across, against=against, figure=figure,
+            source, over, changes=set, zips=zip, derive=derive, across=across, against=against, figure=figure,
             goal=goal, exceeds=exceeds, below=below, compare=compare, summarize=summarize, trials=trials, seeds=seeds,
             search_seed=search_seed, batch=batch, sampler=sampler, findings=findings, shrink=shrink,
             tolerance=tolerance, keep=None if keep is None else list(keep), free=None if free is None else list(free),
@@ -206,7 +209,7 @@ def search(
     made = searches.run(
         plan,
         out or Path("results") / f"search-{plan.base.get('name', plan.name)}",
-        workers=workers,
+        workers=jobs,
         executor=executor,
         dask=dask,
         again=again,
@@ -222,14 +225,15 @@ def matrix(
     cc: Sequence[str | type[CongestionControl]] | None = None,
     *,
     queue: str | None = None,
-    changes: Sequence[str] = (),
+    set: Sequence[str] = (),  # noqa: A002 - as on the command line
     seeds: int = 1,
     out: str | Path = "results/matrix",
-    workers: int | None = None,
+    jobs: int | None = None,
     executor: Executor | None = None,
     dask: Any = None,
     again: bool = False,
     progress: Callable[[float], None] | None = None,
+    max_memory: int | str | None = None,
     allow_code: bool = False,
 ) -> pl.DataFrame:
     """Runs every algorithm against every other, as ``knee matrix`` does, and gives the table.
@@ -237,14 +241,15 @@ def matrix(
     Args:
         cc: the algorithms: names, or classes written in Python; default: all that ``knee list cc`` shows.
         queue: the queue discipline; default: pfifo.
-        changes: changes to the scenario ``matrix``, as of ``--set``.
+        set: changes to the scenario ``matrix``: ``["link.rate=5 Mbit/s"]``.
         seeds: runs of each pair.
         out: the folder of the page and the data set.
-        workers: how many runs at once in this process; default: one per core.
+        jobs: how many runs at once in this process; default: one per core.
         executor: any ``concurrent.futures.Executor`` to do the runs instead.
         dask: the address of a Dask scheduler, or a ``distributed.Client``, to do the runs instead.
         again: whether to start anew and drop the runs that are in ``out``.
         progress: called now and then with the fraction that is done; by default a notebook shows a bar.
+        max_memory: what a run may need, as of :func:`knee.run`.
         allow_code: whether Python files of congestion controls may be run, as of :func:`knee.run`.
 
     Raises:
@@ -253,7 +258,7 @@ def matrix(
     """
     from knee.study import matrices
 
-    asked = [*changes, *([] if queue is None else [f"link.queue={queue}"])]
+    asked = [*set, *([] if queue is None else [f"link.queue={queue}"])]
     with code_allowed(allow_code):
         names = matrices.algorithms(cc)
     return matrices.run(
@@ -261,11 +266,12 @@ def matrix(
         Path(out),
         changes=asked,
         seeds=seeds,
-        workers=workers,
+        workers=jobs,
         executor=executor,
         dask=dask,
         again=again,
         progress=notebook.progress("matrix", progress),
+        max_memory=max_memory,
     )
 
 

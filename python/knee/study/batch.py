@@ -15,12 +15,13 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, Unpack
 
 from knee import grounds
 from knee.errors import InputError, ProgramError
 from knee.grounds import memory, programs, runner
 from knee.grounds.identity import identity
+from knee.grounds.options import Options
 from knee.own import named_in
 from knee.results.folder import DATA, check_target, manifest_of, problems, recover
 from knee.results.result import Result
@@ -45,13 +46,13 @@ class Job:
 
 
 Used = TypeVar("Used")
+Done = TypeVar("Done")
 
 
 @dataclass
 class _Outcome(Generic[Used]):
     """What a run gave, or the error that did not end the batch."""
 
-    index: int
     used: Used | None = None
     error: Exception | None = None
 
@@ -65,9 +66,7 @@ def run(
     refused: Callable[[Job, InputError], None] | None = None,
     failed: Callable[[Job, Exception], None] | None = None,
     again: bool = False,
-    command: str | None = None,
-    max_memory: int | str | None = None,
-    allow_programs: bool = False,
+    **options: Unpack[Options],
 ) -> list[Path | None]:
     """Runs what is not there yet, and gives the result folder of every job, in order.
 
@@ -83,9 +82,8 @@ def run(
         failed: called with a job that failed, and the error, such as what a congestion control written in Python
             raised; its folder is None, unless only a program of it failed. By default a failure ends the batch.
         again: run also what is there already.
-        command: the command line that asks for the runs, for their manifests.
-        max_memory: what a run may need, as of :func:`knee.run`; only as many run at once as fit the machine together.
-        allow_programs: whether flows may be programs, which run on this machine.
+        options: the fields of :class:`knee.RunOptions`. No folder gets a report. Only as many run at once as fit into
+            the machine's memory together.
 
     Raises:
         InputError: a job was refused, or two have one name, or something else is in a folder's place.
@@ -107,9 +105,7 @@ def run(
         progress=progress,
         refused=refused,
         failed=failed,
-        command=command,
-        max_memory=max_memory,
-        allow_programs=allow_programs,
+        **options,
     )
     lost = {i for i, done in zip(todo, made, strict=True) if done is None}
     return [None if i in lost else folders[i] for i in range(len(jobs))]
@@ -124,9 +120,7 @@ def each(
     progress: Callable[[float], None] | None = None,
     refused: Callable[[Job, InputError], None] | None = None,
     failed: Callable[[Job, Exception], None] | None = None,
-    command: str | None = None,
-    max_memory: int | str | None = None,
-    allow_programs: bool = False,
+    **options: Unpack[Options],
 ) -> list[Used | None]:
     """Runs jobs and gives what ``use`` makes of each result, in order; no more results are held than run at once.
 
@@ -138,9 +132,7 @@ def each(
         progress: called now and then with the fraction of the work that is done.
         refused: called with a job whose ground refused it, whose place in the list has None.
         failed: called with a job that failed, whose place has None too, unless only a program of it failed.
-        command: the command line that asks for the runs.
-        max_memory: what a run may need.
-        allow_programs: whether flows may be programs.
+        options: the fields of :class:`knee.RunOptions`.
 
     Raises:
         InputError: a job was refused.
@@ -150,61 +142,80 @@ def each(
     if not jobs:
         return []
     for job in jobs:
-        memory.check(job.scenario, most=max_memory)
+        memory.check(job.scenario, most=options.get("max_memory"))
+    # Memory was checked, when no other run was active.
+    options = options | {"report": False, "max_memory": sys.maxsize}
 
-    def perform(i: int, look: engine.Look) -> _Outcome[Used]:
-        look(i, 0.0)
+    def perform(i: int, report: Callable[[float], None]) -> _Outcome[Used]:
         job = jobs[i]
         try:
-            result = runner.run(
-                # A copy, whose specification is gone after the run: a batch may have thousands of jobs.
-                job.scenario.model_copy(),
-                job.ground,
-                None if folders is None else folders[i],
-                report=False,
-                progress=lambda fraction: look(i, fraction),
-                command=command,
-                # Checked already, when no other run was active.
-                max_memory=sys.maxsize,
-                allow_programs=allow_programs,
-            )
+            # A copy, whose specification is gone after the run: a batch may have thousands of jobs.
+            scenario = job.scenario.model_copy()
+            target = None if folders is None else folders[i]
+            result = runner.run(scenario, job.ground, target, progress=report, **options)
         except InputError as error:
             if refused is None:
                 raise
-            return _Outcome(i, error=error)
+            return _Outcome(error=error)
         except ProgramError as error:
             used = None if failed is None else use(job, error.result)
             # Its figures are in the folder; here they would only take memory until all runs are made.
             error.result = None
-            return _Outcome(i, used, error)
+            return _Outcome(used, error)
         except MemoryError:
             raise
         except Exception as error:
             if failed is None:
                 raise
-            return _Outcome(i, error=error)
-        return _Outcome(i, use(job, result))
+            return _Outcome(error=error)
+        return _Outcome(use(job, result))
 
-    weights = [packets(job.scenario) for job in jobs]
-    report = engine.Progress(weights.__getitem__, sum(weights), progress)
-    # Longest first, so that no core idles at the end.
-    order = sorted(range(len(jobs)), key=lambda i: -weights[i])
-    outcomes: dict[int, _Outcome[Used]] = {}
-    # A ground that does not exist refuses its jobs by itself.
-    known = {name for job in jobs if (name := _ground(job)) in grounds.GROUNDS}
-    with engine.place([job.scenario for job in jobs], known, len(jobs), workers=workers) as where:
-        for outcome in engine.finished(order, perform, where, report.under_way):
-            outcomes[outcome.index] = outcome
-            report.finished([outcome.index])
-    for i, outcome in sorted(outcomes.items()):
+    outcomes = together(
+        [(job.scenario, _ground(job)) for job in jobs], perform, workers=workers, progress=progress
+    )  # fmt: skip
+    for job, outcome in zip(jobs, outcomes, strict=True):
         if isinstance(outcome.error, InputError) and refused is not None:
-            refused(jobs[i], outcome.error)
+            refused(job, outcome.error)
         elif outcome.error is not None and failed is not None:
-            failed(jobs[i], outcome.error)
-    for _, outcome in sorted(outcomes.items()):
+            failed(job, outcome.error)
+    for outcome in outcomes:
         if isinstance(outcome.error, ProgramError) and failed is None:
             raise outcome.error
-    return [outcomes[i].used for i in range(len(jobs))]
+    return [outcome.used for outcome in outcomes]
+
+
+def together(
+    runs: Sequence[tuple[Scenario, str]],
+    perform: Callable[[int, Callable[[float], None]], Done],
+    *,
+    workers: int | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> list[Done]:
+    """Does runs on all cores, as many at once as fit into memory; gives what each gives, in order.
+
+    Args:
+        runs: the scenario and the ground of each.
+        perform: does a run, by its place among them; it is also given what to report its progress to.
+        workers: how many at once; default: one per core, and one by one on a ground in real time.
+        progress: called now and then with the fraction of the work that is done.
+    """
+
+    def task(i: int, look: engine.Look) -> tuple[int, Done]:
+        look(i, 0.0)
+        return i, perform(i, lambda fraction: look(i, fraction))
+
+    weights = [packets(scenario) for scenario, _ in runs]
+    report = engine.Progress(weights.__getitem__, sum(weights), progress)
+    # Longest first, so that no core idles at the end.
+    order = sorted(range(len(runs)), key=lambda i: -weights[i])
+    given: dict[int, Done] = {}
+    # A ground that does not exist refuses its runs by itself.
+    known = {ground for _, ground in runs if ground in grounds.GROUNDS}
+    with engine.workers([scenario for scenario, _ in runs], known, len(runs), workers=workers) as where:
+        for i, done in engine.finished(order, task, where, report.under_way):
+            given[i] = done
+            report.finished([i])
+    return [given[i] for i in range(len(runs))]
 
 
 def _check(jobs: Sequence[Job], folders: Sequence[Path]) -> None:

@@ -48,7 +48,7 @@ class _Stopped(BaseException):
 
 
 @dataclass(frozen=True)
-class Place:
+class Workers:
     """Where tasks are done.
 
     Attributes:
@@ -62,7 +62,7 @@ class Place:
 
 
 @contextmanager
-def place(
+def workers(
     scenarios: Sequence[Scenario],
     names: Collection[str],
     runs: int,
@@ -70,8 +70,8 @@ def place(
     workers: int | None = None,
     executor: Executor | None = None,
     dask: Any = None,
-) -> Iterator[Place]:
-    """The place for some runs.
+) -> Iterator[Workers]:
+    """Where some runs are done.
 
     In this process as many runs go side by side as there are cores and as fit into memory together; on a ground in
     real time, one.
@@ -92,22 +92,22 @@ def place(
         from knee.study import cluster
 
         with cluster.connected(dask) as (connected, threads):
-            yield Place(connected, threads)
+            yield Workers(connected, threads)
         return
     if workers is not None and (not isinstance(workers, int) or workers < 1):
-        raise InputError(f"{workers!r} workers are not a whole number from 1.")
+        raise InputError(f"jobs: {workers!r} is not a whole number from 1.")
     if executor is not None:
-        yield Place(executor, partial(_size, executor))
+        yield Workers(executor, partial(_size, executor))
         return
     real_time = any(ground.real_time for ground in map(grounds.ready, sorted(names)))
     most = workers or (1 if real_time else os.cpu_count() or 1)
-    yield Place(None, partial(int, memory.together(scenarios, min(most, runs))))
+    yield Workers(None, partial(int, memory.together(scenarios, min(most, runs))))
 
 
 def finished(
     tasks: Iterable[Task],
     perform: Callable[..., Done],
-    where: Place,
+    where: Workers,
     progress: Callable[[Mapping[int, float]], None] | None = None,
     lost: Callable[[Task, Exception], tuple[list[Done], list[Task]]] | None = None,
 ) -> Iterator[Done]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypeVar, Unpack, overload
 
+from knee import grounds
 from knee.errors import InputError
 from knee.figures.same import same_figures
 from knee.grounds import runner
-from knee.results.folder import check_target
+from knee.grounds.options import Options
+from knee.grounds.runner import Prepared
 from knee.results.result import Result
 from knee.scenario import Scenario
 from knee.scenario.units import shown
@@ -19,6 +21,8 @@ from knee.system import forked
 #: The largest seed of a scenario.
 _MOST = 2**63 - 1
 
+Used = TypeVar("Used")
+
 
 @overload
 def run(
@@ -27,18 +31,9 @@ def run(
     out: str | Path | None = None,
     *,
     seeds: None = None,
-    changes: Sequence[str] = (),
-    workers: int | None = None,
-    report: bool = True,
-    png: bool = False,
+    jobs: int | None = None,
     progress: Callable[[float], None] | None = None,
-    command: str | None = None,
-    capture: bool = False,
-    qlog: bool = False,
-    check: bool = False,
-    max_memory: int | str | None = None,
-    allow_programs: bool = False,
-    allow_code: bool = False,
+    **options: Unpack[Options],
 ) -> Result: ...
 
 
@@ -49,18 +44,9 @@ def run(
     out: str | Path | None = None,
     *,
     seeds: int | Iterable[int],
-    changes: Sequence[str] = (),
-    workers: int | None = None,
-    report: bool = True,
-    png: bool = False,
+    jobs: int | None = None,
     progress: Callable[[float], None] | None = None,
-    command: str | None = None,
-    capture: bool = False,
-    qlog: bool = False,
-    check: bool = False,
-    max_memory: int | str | None = None,
-    allow_programs: bool = False,
-    allow_code: bool = False,
+    **options: Unpack[Options],
 ) -> list[Result]: ...
 
 
@@ -70,18 +56,9 @@ def run(
     out: str | Path | None = None,
     *,
     seeds: int | Iterable[int] | None = None,
-    changes: Sequence[str] = (),
-    workers: int | None = None,
-    report: bool = True,
-    png: bool = False,
+    jobs: int | None = None,
     progress: Callable[[float], None] | None = None,
-    command: str | None = None,
-    capture: bool = False,
-    qlog: bool = False,
-    check: bool = False,
-    max_memory: int | str | None = None,
-    allow_programs: bool = False,
-    allow_code: bool = False,
+    **options: Unpack[Options],
 ) -> Result | list[Result]:
     """Runs a scenario and gives its result, or with ``seeds`` a list of results.
 
@@ -92,22 +69,13 @@ def run(
             results, ``NAME-seedN``.
         seeds: how many seeds, counting up from the scenario's; or a list of them. The runs go side by side, unless they
             are on a ground in real time or capture what is sent.
-        changes: changes to the scenario, as of ``--set``: ``["link.rate=5 Mbit/s"]``.
-        workers: how many runs at once; default: one per core.
-        report: whether that folder gets the report.
-        png: whether it gets the figures as PNG files.
+        jobs: how many runs at once; default: one per core.
         progress: called some 20 times a second with the fraction of simulated time that has passed; by default a
             notebook shows a bar.
-        command: the command line that asks for the run, for the manifest.
-        capture: whether the folder also gets the packets at the senders, as ``packets.pcapng``.
-        qlog: whether it gets what senders do, as qlog files.
-        check: whether the figures are held against what the links can physically carry (:mod:`knee.figures.physics`).
-        max_memory: what the run may need, bytes or text such as ``"8 GB"``; by default what the machine has available.
-            The need is estimated before the run starts.
-        allow_programs: whether flows may be programs, which run on this machine.
-        allow_code: whether Python files of congestion controls (``cc = "mine.py:Mine"``) may be run on this machine.
+        options: the fields of :class:`knee.RunOptions`, such as ``set=["link.rate=5 Mbit/s"]`` or ``png=True``.
 
-    Where all seeds give the same figures, ``summary["remarks"]`` of each result says so and why.
+    Where all seeds give the same figures, ``summary["remarks"]`` of each result says so and why; not its folder, which
+    has one run.
 
     Raises:
         InputError: the scenario, the ground, the folder, the seeds or the need of memory was refused; nothing has been
@@ -121,44 +89,42 @@ def run(
     """
     forked.check()
     # A folder of results is needed to check what is written to it; its name is known once the scenario is.
-    prepared = runner.prepare(
-        scenario, ground, out, changes=changes, report=report, png=png, capture=capture, qlog=qlog,
-        max_memory=max_memory, allow_programs=allow_programs, allow_code=allow_code,
-    )  # fmt: skip
+    prepared = runner.prepare(scenario, ground, out, **options)
     progress = notebook.progress(prepared.scenario.name, progress)
     if seeds is None:
-        return prepared.run(progress, command, check=check)
-    jobs = [
-        batch.Job(f"{prepared.scenario.name}-seed{seed}", prepared.scenario.model_copy(update={"seed": seed}), ground)
+        return prepared.run(progress)
+    runs = [
+        prepared.placed(seed, None if out is None else Path(out) / f"{prepared.scenario.name}-seed{seed}")
         for seed in _numbers(seeds, prepared.scenario.seed)
     ]
-    folders = None if out is None else [Path(out) / job.name for job in jobs]
-    for folder in folders or ():
-        check_target(folder)
-    if capture or qlog:
-        assert folders is not None
-        return [
-            runner.Prepared(
-                job.scenario, prepared.ground, folder, report, png, capture, qlog, prepared.remarks
-            ).run(progress, command, check=check)
-            for job, folder in zip(jobs, folders, strict=True)
-        ]  # fmt: skip
-    made = batch.each(
-        jobs, lambda job, result: result, folders=folders, workers=workers, progress=progress, command=command,
-        max_memory=max_memory, allow_programs=allow_programs,
-    )  # fmt: skip
-    results = [result for result in made if result is not None]
+    results = (
+        together(runs, lambda one, report: one.complete(report), jobs=jobs, progress=progress)
+        if side_by_side(runs)
+        else [one.complete(progress) for one in runs]
+    )
     same = same_figures([result.summary for result in results])
-    for result in results if same is not None else ():
-        result.summary["remarks"] = [*result.summary.get("remarks", ()), same]
-    places: Sequence[Path | None] = [None] * len(results) if folders is None else folders
-    for result, where in zip(results, places, strict=True):
-        if where is not None and (report or png or same is not None):
-            # Drawing is for one thread.
-            result.save(where, report=report, png=png)
-        if check:
-            runner.check_physics(result, where)
+    for one, result in zip(runs, results, strict=True):
+        if same is not None:
+            result.summary["remarks"] = [*result.summary.get("remarks", ()), same]
+        one.approve(result)
     return results
+
+
+def side_by_side(runs: Sequence[Prepared]) -> bool:
+    """Whether runs may go at once: not in real time, and not if they write packets or logs."""
+    return not any(one.options.pcap or one.options.qlog or grounds.find(one.ground).real_time for one in runs)
+
+
+def together(
+    runs: Sequence[Prepared],
+    perform: Callable[[Prepared, Callable[[float], None]], Used],
+    *,
+    jobs: int | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> list[Used]:
+    """Does checked runs on all cores; gives what ``perform`` makes of each, in order."""
+    places = [(one.scenario, one.ground) for one in runs]
+    return batch.together(places, lambda i, report: perform(runs[i], report), workers=jobs, progress=progress)
 
 
 def _numbers(seeds: int | Iterable[int], first: int) -> list[int]:

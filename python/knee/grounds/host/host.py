@@ -13,7 +13,8 @@ from typing import Any
 from tomli_w import dumps
 
 from knee.errors import RunError
-from knee.figures.summary import summary
+from knee.figures import collisions
+from knee.figures.summary import measured
 from knee.grounds.ground import Progress
 from knee.grounds.host import inside, plan, refuse
 from knee.grounds.host.figures import Seen
@@ -101,7 +102,7 @@ class Host:
         scenario = seen.scenario
         samples = seen.samples()
         tables = seen.tables()
-        figures = summary(scenario, self.name, seen.output, samples, wall_s, tables)
+        events = seen.events()
         about = manifest(self.name, scenario.seed, wall_s, seen.output["packets"], started, command)
         remarks = [*self.remarks, *_remarks(seen.switch, seen.quic)]
         if not abilities.is_root():
@@ -109,14 +110,23 @@ class Host:
         if qlog is not None and any(flow.transport == "tcp" for flow in scenario.flows):
             remarks.append("TCP flows have no qlog files, because their senders are the kernel's.")
         return Result(
-            summary=figures | ({"remarks": remarks} if remarks else {}),
+            summary=measured(
+                scenario,
+                self.name,
+                seen.output,
+                samples,
+                collisions.at_links(events),
+                wall_s,
+                tables,
+                remarks=remarks,
+            ),
             manifest=about
             | {"kernel": platform.release(), "switch": seen.switch}
             | ({"quic": seen.quic} if seen.quic else {}),
             scenario_toml=dumps(scenario.plain()),
             samples=samples,
             links=seen.links(),
-            events=seen.events(),
+            events=events,
             tables=tables,
         )
 

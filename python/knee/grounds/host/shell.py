@@ -193,7 +193,6 @@ def run(
     usual = grounds.GROUNDS["host"]
     grounds.GROUNDS["host"] = ground
     try:
-        prepared = prepare(whole, "host", out, where=where, **options)
-        return prepared.run(None, asked), ground.code
+        return prepare(whole, "host", out, where=where, command=asked, **options).run(), ground.code
     finally:
         grounds.GROUNDS["host"] = usual

@@ -330,7 +330,6 @@ def _link(scenario: Scenario, end: LinkEnd, rows: Rows) -> dict[str, Any]:
         "queue_delay_p99_ms": delay(0.99),
         "queue_delay_max_ms": most / 1e6 if packets else None,
         "drops": int(b["drops"]) - int(a["drops"]),
-        "ack_drops": None,
         "marks": int(b["marks"]) - int(a["marks"]),
     }
 

@@ -13,7 +13,8 @@ from typing import Any
 from tomli_w import dumps
 
 from knee.errors import RunError
-from knee.figures.summary import summary
+from knee.figures import collisions
+from knee.figures.summary import measured
 from knee.grounds import applications, programs
 from knee.grounds.ground import Progress
 from knee.grounds.uml import confine, figures, process, refuse
@@ -139,16 +140,17 @@ class Uml:
         output = figures.output(scenario, topology, rows, said, seen)
         samples = figures.samples(scenario, topology, rows, said, seen)
         others = tables(scenario, topology, rows, seen)
+        events = figures.events(scenario, topology, rows)
         about = manifest(self.name, scenario.seed, wall_s, output["packets"], started, command)
         return Result(
-            summary=summary(scenario, self.name, output, samples, wall_s, others) | told,
+            summary=measured(scenario, self.name, output, samples, collisions.at_links(events), wall_s, others, **told),
             tables=others,
             manifest=about | {"kernel": lab.release, "kernel_build": lab.key} | ran,
             scenario_toml=dumps(scenario.plain()),
             own=list(named_in(list(given))),
             samples=samples,
             links=figures.links(scenario, topology, rows),
-            events=figures.events(scenario, topology, rows),
+            events=events,
         )
 
 

@@ -211,7 +211,7 @@ def run(
         names = {scenario.run.ground for scenario in checked.largest}
         most = plan.batch * plan.runs_each
         where = stack.enter_context(
-            engine.place(checked.largest, names, most, workers=workers, executor=executor, dask=dask)
+            engine.workers(checked.largest, names, most, workers=workers, executor=executor, dask=dask)
         )
         folder = place.prepared(out, again=again, stack=stack)
         dataset.tidy(folder)

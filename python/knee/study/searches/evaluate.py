@@ -29,7 +29,7 @@ class Evaluator:
     def __init__(
         self,
         program: str,
-        where: engine.Place,
+        where: engine.Workers,
         known: dict[str, Figures],
         command: str | None = None,
     ) -> None:

@@ -264,7 +264,7 @@ def run(
     with ExitStack() as stack:
         names = {ground or scenario.run.ground for scenario in checked.largest}
         where = stack.enter_context(
-            engine.place(checked.largest, names, len(definition), workers=workers, executor=executor, dask=dask)
+            engine.workers(checked.largest, names, len(definition), workers=workers, executor=executor, dask=dask)
         )
         folder = prepared(out, again=again, stack=stack)
         dataset.tidy(folder)

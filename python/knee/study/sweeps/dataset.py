@@ -26,13 +26,13 @@ import polars as pl
 
 from knee.errors import FolderError, KneeError, RunError
 from knee.figures import rows
-from knee.figures.register import RUN
+from knee.figures.register import LINK, RUN
 from knee.results import tree
 from knee.study.sweeps import place
 from knee.study.sweeps.columns import columns
 from knee.study.sweeps.definition import Definition
 from knee.study.sweeps.place import DATA, LAYOUT, NEW, OLD, PART
-from knee.study.sweeps.table import FLOW_COUNTS, FLOW_FIGURES, FLOW_TEXTS, LINK_COUNTS, LINK_FIGURES
+from knee.study.sweeps.table import FLOW_COUNTS, FLOW_FIGURES, FLOW_TEXTS
 from knee.study.sweeps.work import Part, Series
 from knee.system import files
 
@@ -59,8 +59,7 @@ TABLES: dict[str, dict[str, type[pl.DataType]]] = {
     "links": {
         "run": pl.Int64,
         "link": pl.String,
-        **dict.fromkeys(LINK_FIGURES, pl.Float64),
-        **dict.fromkeys(LINK_COUNTS, pl.Int64),
+        **{figure.name: pl.Int64 if figure.whole else pl.Float64 for figure in LINK.values()},
     },
 }
 SERIES = ("samples", "link_samples", "events")

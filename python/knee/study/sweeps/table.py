@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from knee.figures.register import LINK
+
 #: The columns of a flow, as in ``summary.json``.
 FLOW_TEXTS = ("label", "cc", "transport", "direction")
 FLOW_COUNTS = (
@@ -15,11 +17,6 @@ FLOW_FIGURES = (
     *("rtt_mean_ms", "rtt_min_ms", "rtt_p50_ms", "rtt_p95_ms", "rtt_p99_ms", "rtt_max_ms"),
     *("queue_delay_mean_ms", "cwnd_mean_packets", "completion_s"),
 )
-#: The columns of a link.
-LINK_COUNTS = ("drops", "ack_drops", "marks")
-LINK_FIGURES = (
-    *("utilization", "queue_delay_mean_ms", "queue_delay_p95_ms", "queue_delay_p99_ms", "queue_delay_max_ms"),
-)
 
 
 def flow_rows(summary: dict[str, Any]) -> list[dict[str, Any]]:
@@ -30,4 +27,4 @@ def flow_rows(summary: dict[str, Any]) -> list[dict[str, Any]]:
 
 def link_rows(summary: dict[str, Any]) -> list[dict[str, Any]]:
     """A row per link and direction."""
-    return [{name: link[name] for name in ("link", *LINK_COUNTS, *LINK_FIGURES)} for link in summary["links"]]
+    return [{name: link[name] for name in ("link", *LINK)} for link in summary["links"]]

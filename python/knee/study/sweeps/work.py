@@ -9,7 +9,7 @@ import copy
 import json
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from knee import _core, own
 from knee.errors import InputError, KneeError, RunError, in_a_line
-from knee.figures import collisions, starved
+from knee.figures import starved
 from knee.figures.applications.figures import Tables, concern
-from knee.figures.rows import EVENT, SAMPLE, from_bytes
-from knee.figures.summary import summary
+from knee.figures.rows import SAMPLE, from_bytes
+from knee.figures.summary import measured
 from knee.grounds import sim
 from knee.results.manifest import fingerprint
-from knee.scenario import Scenario, from_dict, marks
+from knee.scenario import from_dict
 from knee.scenario.overrides import put
-from knee.scenario.remarks import remarks
 from knee.study.sweeps.table import flow_rows, link_rows
 
 if TYPE_CHECKING:
@@ -180,49 +179,25 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str,
     progress = None if look is None else lambda fraction: look(assigned.run, fraction)
     ground = task.ground or scenario.run.ground
     if ground != "sim" or task.folder is not None:
-        return _elsewhere(task, assigned, scenario, ground, progress), []
+        from knee.grounds import runner
+
+        folder = None if task.folder is None else Path(task.folder) / str(assigned.run)
+        made = runner.run(scenario, ground, folder, report=False, progress=progress, command=task.command)
+        return made.summary, []
     raw = sim.simulate(scenario, progress)
     rows = from_bytes(raw.tables["samples"], SAMPLE)
     rows = rows[rows["flow"] < len(raw.ccs)]
-    samples = {"t_s": rows["t_s"], "flow": rows["flow"] + 1, "throughput_mbps": rows["throughput_mbps"]}
+    samples = {name: rows[name] for name in starved.COLUMNS} | {"flow": rows["flow"] + 1}
     # They are frames, which would take several times as long as all else of a short run.
     tables = Tables.of(scenario, raw.tables, raw.link_names) if concern(scenario) else None
-    told = summary(scenario, "sim", raw.output, samples, raw.wall_s, tables)
-    series = {name: rows[name] for name in starved.COLUMNS} | samples
-    told["remarks"] = [
-        *remarks(scenario),
-        *marks.warnings(scenario, told),
-        *starved.warnings(scenario, told, series),
-        *collisions.warnings(told, _collisions(raw)),
-        *sim.remarks(scenario),
-    ]
+    told = measured(
+        scenario, ground, raw.output, samples, raw.shared(), raw.wall_s, tables, remarks=sim.remarks(scenario)
+    )
     if not task.series:
         return told, []
     names = raw.output["event_names"]
     bytes_ = [raw.tables[name] for name in ("samples", "links", "events")]
     return told, [Series(assigned.run, scenario.labels, [*map(str, raw.ccs)], raw.link_names, names, *bytes_)]
-
-
-def _collisions(raw: sim.Raw) -> Iterator[tuple[str, int, float]]:
-    """The link, the flow and the one whose queue it shares, of each collision."""
-    # Only events that happened have a name.
-    names = raw.output["event_names"]
-    if collisions.EVENT not in names:
-        return
-    happened = from_bytes(raw.tables["events"], EVENT)
-    for row in happened[(happened["event"] == names.index(collisions.EVENT)) & (happened["link"] >= 0)]:
-        yield raw.link_names[row["link"]], int(row["flow"]) + 1, float(row["value"])
-
-
-def _elsewhere(
-    task: Task, assigned: Assignment, scenario: Scenario, ground: str, progress: Callable[[float], None] | None
-) -> dict[str, Any]:
-    """A run with a result folder, or on another ground."""
-    from knee.grounds import runner
-
-    folder = None if task.folder is None else Path(task.folder) / str(assigned.run)
-    made = runner.run(scenario, ground, folder, report=False, progress=progress, command=task.command)
-    return made.summary
 
 
 def identity() -> dict[str, str]:

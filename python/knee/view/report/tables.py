@@ -45,7 +45,7 @@ UNITS: Mapping[str, Callable[[float], Unit]] = {
 """A fitting unit for the largest value of each kind of number in the register."""
 
 
-def _columns(figures: Mapping[str, Figure]) -> list[Column]:
+def _columns(figures: Mapping[str, Figure], rows: Sequence[Figures] = ()) -> list[Column]:
     """The figures that a report shows; parts and indices have their own decimals, others those of their size."""
     return [
         Column(
@@ -54,7 +54,7 @@ def _columns(figures: Mapping[str, Figure]) -> list[Column]:
             UNITS.get(figure.quantity),
             figure.decimals if figure.unit == "" and figure.better else None,
         )
-        for figure in where(figures, "report")
+        for figure in where(figures, "report", rows)
     ]
 
 
@@ -161,9 +161,9 @@ def _spread_table(rows: Sequence[Figures], cc: object) -> Table:
 def links_table(rows: Sequence[Figures]) -> Table:
     """The links of the summary."""
     table = _by_column if len(rows) <= MAX_SIDE_BY_SIDE else _by_row
-    left_out = {"link"} if any(row.get("ack_drops") for row in rows) else {"link", "ack_drops"}
-    columns = [column for column in _columns(LINK) if column.key not in left_out]
-    return table(rows, [str(row["link"]) for row in rows], "Link", _shown(rows, columns, left_out))
+    columns = _columns(LINK, rows)
+    skip = {"link", *LINK} - {column.key for column in columns}
+    return table(rows, [str(row["link"]) for row in rows], "Link", _shown(rows, columns, skip))
 
 
 def fairness_table(fairness: Figures, flows: int) -> Table:
