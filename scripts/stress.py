@@ -38,8 +38,8 @@ PROGRAM = ("stress/stress.c", "matrix/transfer.c", "matrix/run.c", "matrix/files
 NOT_CODE = (".c", ".S", ".o", ".a", ".cmd", ".dts", ".dtsi", ".rst")
 KEPT_CODE = ("scripts", "tools/objtool", "include")
 PROCESSORS, MEMORY = 4, 1536
-#: A busy machine lets a guest's processors wait for long, which is no stall of RCU, and no error of the clock.
-WORDS = "rcupdate.rcu_cpu_stall_timeout=300 nowatchdog tsc=reliable"
+#: A busy machine lets a guest's processors wait for long, which is no stall of RCU, and no error of a clock or timer.
+WORDS = "rcupdate.rcu_cpu_stall_timeout=300 nowatchdog tsc=reliable no_timer_check"
 #: What a distribution's kernel checks if asked: use after free and beyond the end, of slabs.
 SLABS = "slub_debug=FZPU"
 #: Its modules that the guest takes, where they are not built in.

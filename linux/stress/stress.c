@@ -105,7 +105,7 @@ static bool connection(void)
 	bool carried;
 
 	carried = connected(ours ? CONTROLS[any(LENGTH(CONTROLS))] : "cubic", ends);
-	carried = carried && sent(ends, 1 << (10 + any(10)), NULL);
+	carried = carried && sent(ends, 1 << (10 + any(8)), NULL);
 	for (int i = 0; i < 2; i++)
 		if (ends[i] >= 0)
 			close(ends[i]);
@@ -124,7 +124,7 @@ static bool datagrams(void)
 		sendto(socket_, data, 1 + any(sizeof(data)), MSG_DONTWAIT, (struct sockaddr *)&to, sizeof(to));
 	}
 	close(socket_);
-	usleep(20000);
+	usleep(100000);
 	return true;
 }
 
@@ -346,7 +346,7 @@ static bool reload(void)
 }
 
 static const struct worker WORKERS[] = {
-	{ "connections", connection, 8, 200 }, { "datagrams", datagrams, 2, 100 }, { "changed", change, 2, 30 },
+	{ "connections", connection, 4, 200 }, { "datagrams", datagrams, 2, 100 }, { "changed", change, 2, 30 },
 	{ "dumped", dump, 2, 30 },	       { "replaced", replace, 1, 30 },	   { "asked", ask, 1, 50 },
 	{ "set", set, 1, 100 },		       { "reloaded", reload, 1, 3 },
 };
