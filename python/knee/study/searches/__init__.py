@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from knee.errors import FolderError, KneeError
 from knee.results.manifest import fingerprint
@@ -169,27 +168,14 @@ def open_search(folder: str | Path) -> Search:
 def run(
     plan: Plan,
     out: str | Path,
-    *,
-    workers: int | None = None,
-    executor: Executor | None = None,
-    dask: Any = None,
-    again: bool = False,
-    progress: Callable[[float], None] | None = None,
-    command: str | None = None,
-    max_memory: int | str | None = None,
+    **how: Unpack[engine.Options],
 ) -> Search:
     """Makes a search into ``out``, or what is missing of it there. A run that fails is recorded.
 
     Args:
         plan: what to search (:func:`knee.study.searches.searchfile.read`).
         out: its folder.
-        workers: how many runs at once in this process; default: one per core, and one on a ground in real time.
-        executor: do the runs there instead, such as in a ``ProcessPoolExecutor``.
-        dask: do them on this cluster: a scheduler's address, or a ``distributed.Client``.
-        again: start anew, and drop what is there.
-        progress: called now and then with the fraction of the work that is done.
-        command: the command line that asks for it.
-        max_memory: what a run may need, as of :func:`knee.run`.
+        how: the fields of :class:`knee.study.engine.StudyOptions`.
 
     Raises:
         InputError: something was refused; nothing has been written.
@@ -200,26 +186,25 @@ def run(
     from knee.system import extras, forked
 
     extras.need("knee search", "optuna")
+    options = engine.StudyOptions(**how)
     forked.check()
     out = Path(out)
     corners = plan.corners()
-    checked = sweepfile.check(corners, max_memory=max_memory, most=_CHECKED)
+    checked = sweepfile.check(corners, max_memory=options.max_memory, most=_CHECKED)
     place.check_folder(out, SEARCH, "knee search")
     _check_findings(out)
-    program = fingerprint()
+    program, command = fingerprint(), options.command
     with ExitStack() as stack:
         names = {scenario.run.ground for scenario in checked.largest}
         most = plan.batch * plan.runs_each
-        where = stack.enter_context(
-            engine.workers(checked.largest, names, most, workers=workers, executor=executor, dask=dask)
-        )
-        folder = place.prepared(out, again=again, stack=stack)
+        where = stack.enter_context(engine.workers(checked.largest, names, most, options))
+        folder = place.prepared(out, again=options.again, stack=stack)
         dataset.tidy(folder)
         about = _about(plan, program, command, sweeps.builds(checked.largest))
         aside, trials = _continued(folder, about)
         writer = dataset.Writer(folder, plan.definition([]))
         evaluator = Evaluator(program, where, _known(folder), command)
-        work = _Work(folder, plan, about, evaluator, writer, progress or (lambda fraction: None), trials)
+        work = _Work(folder, plan, about, evaluator, writer, options.progress or (lambda fraction: None), trials)
         try:
             made = work.search()
         finally:
