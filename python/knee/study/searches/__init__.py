@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from knee.study.searches.evaluate import Evaluator
     from knee.study.searches.findings import Finding, Trial
-    from knee.study.searches.proposals import Proposals
     from knee.study.sweeps.dataset import Writer
     from knee.view.figure import Figure
 
@@ -250,43 +249,30 @@ class _Work:
 
     def search(self) -> list[Trial]:
         """Makes the trials, batch by batch; runs that are known are not made again."""
+        from knee.study.searches.findings import Trial
         from knee.study.searches.proposals import Proposals
 
         files.write(self._folder / SEARCH, _json(self._about))
         if not (self._folder / MARK).is_file():
             self._mark()
-        proposals = Proposals(self._plan)
-        made: list[Trial] = []
-        while len(made) < self._wanted:
-            batch = self._batch(proposals, len(made))
-            if not batch:
-                break
-            made += batch
-        return made
+        tried = Proposals(self._plan).tried(self._wanted, self._values)
+        return [Trial(i, proposal, values) for i, (proposal, values) in enumerate(tried, 1)]
 
-    def _batch(self, proposals: Proposals, before: int) -> list[Trial]:
-        from knee.study.searches.findings import Trial
-
-        # The whole batch is asked for even where fewer are wanted, so that more trials later go on in the same way.
-        asked = proposals.ask()[: self._wanted - before]
-        self._rows += [proposal.row for proposal in asked]
+    def _values(self, rows: list[list[Any]], before: int) -> list[tuple[float, ...] | None]:
+        """The values of the choices of a batch, of which there are ``before`` others."""
+        self._rows += rows
         each = self._plan.runs_each
-        runs = range(before * each + 1, (before + len(asked)) * each + 1)
+        runs = range(before * each + 1, (before + len(rows)) * each + 1)
         definition = self._plan.definition(self._rows)
         self._writer.definition = definition
         if len(self._rows) > self._there:
             self._mark()
 
         def progress(fraction: float) -> None:
-            self._progress(_SEARCHING * min((before + fraction * len(asked)) / self._wanted, 1.0))
+            self._progress(_SEARCHING * min((before + fraction * len(rows)) / self._wanted, 1.0))
 
         (figures,) = self._evaluator.run([(definition, runs)], self._writer.add, progress)
-        trials = []
-        for i, proposal in enumerate(asked):
-            values = self._plan.values(figures[i * each : (i + 1) * each])
-            proposals.tell(proposal, values)
-            trials.append(Trial(before + i + 1, proposal, values))
-        return trials
+        return [self._plan.values(figures[i * each : (i + 1) * each]) for i in range(len(rows))]
 
     def _mark(self) -> None:
         """Writes what makes the folder a sweep's: the choices so far."""
