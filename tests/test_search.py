@@ -393,7 +393,7 @@ def test_the_python_function_and_the_command_are_one(
         {"link.rate": "loguniform(5 Mbit/s, 50 Mbit/s)", "flows.0.cc": ["cubic", "lola"]},
         figure="jain",
         goal="min",
-        changes=["duration=1 s"],
+        set=["duration=1 s"],
         trials=8,
         out="python",
     )
