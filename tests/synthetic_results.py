@@ -131,7 +131,9 @@ def synthetic(
                    "queue_delay_p95_ms": 4.9, "queue_delay_p99_ms": 5.1, "queue_delay_max_ms": 5.6,
                    "drops": 3 * drops, "marks": 0}],
         "fairness": {"jain": 0.99912 if flows > 1 else None, "jain_interval_mean": 0.9871 if flows > 1 else None,
-                     "convergence_s": 33.3 if flows > 1 else None},
+                     "convergence_s": 33.3 if flows > 1 else None,
+                     "links": [{"link": "bottleneck", "flows": [*range(1, flows + 1)], "jain": 0.99912,
+                                "jain_interval_mean": 0.9871, "convergence_s": 33.3}]},
     }  # fmt: skip
     summary["run"] = run.figures(summary)
     toml = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -18,6 +17,7 @@ from knee.cli.commands import panel
 from knee.cli.plot import KINDS
 from knee.cli.sweep import SAMPLING
 from knee.grounds.options import Options
+from knee.study import engine
 from knee.study.searches import searchfile
 from knee.study.sweeps import sweepfile
 from knee.view.sweep import pictures
@@ -219,10 +219,20 @@ PYTHON = {"--executor", "--progress", "--page", "--command"}
 def test_python_has_the_options_of_the_command_under_the_same_names(name: str) -> None:
     command = {word for option in options_of(ALL[name]) for word in (*option.opts, *option.secondary_opts)}
     python = set(inspect.signature(getattr(knee, name)).parameters)
-    python |= {field.name for field in fields(knee.RunOptions)} if name == "run" else set()
-    own = {f"--{word.replace('_', '-')}" for word in python - {"scenario", "source", "options"}}
+    python |= get_type_hints(Options if name == "run" else engine.Options).keys()
+    own = {f"--{word.replace('_', '-')}" for word in python - {"scenario", "source", "options", "how"}}
     assert command - TERMINAL - PROCESS == own - PYTHON
 
 
-def test_the_options_of_a_run_are_declared_alike_for_type_checkers() -> None:
+def test_options_are_declared_alike_for_type_checkers() -> None:
     assert get_type_hints(Options) == get_type_hints(knee.RunOptions)
+    assert get_type_hints(engine.Options) == get_type_hints(engine.StudyOptions)
+
+
+@pytest.mark.parametrize("call", [knee.run, knee.sweep, knee.search, knee.matrix])
+def test_an_option_that_does_not_exist_is_refused(call: Any, tiny: Path) -> None:
+    bounds = {"over": {"flows.0.rtt": "uniform(5 ms, 50 ms)"}, "figure": "jain", "goal": "min"}
+    given = {knee.search: bounds, knee.sweep: {"over": {"seed": [1, 2]}}}.get(call, {})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'worker'"):
+        call(["reno"] if call is knee.matrix else "tiny.toml", worker=2, out="never", **given)
+    assert not (tiny / "never").exists()

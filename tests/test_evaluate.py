@@ -105,7 +105,7 @@ def summary(**rates: float) -> dict[str, Any]:
     ]
     delays = {f"queue_delay_{name}_ms": 1.0 for name in ("mean", "p95", "p99")}
     links = [{"link": "a", "utilization": 1.0, "drops": 0, "marks": 0, **delays}]
-    fairness = {"convergence_s": None, "jain": None, "jain_interval_mean": None}
+    fairness = {"convergence_s": None, "jain": None, "jain_interval_mean": None, "links": []}
     return {"window_s": [0.0, 1.0], "flows": flows, "links": links, "fairness": fairness}
 
 

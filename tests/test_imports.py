@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+import knee
+from knee import errors
+from knee.errors import KneeError
+
 PACKAGE = Path(__file__).parents[1] / "python" / "knee"
 
 
@@ -61,3 +65,10 @@ def test_a_circle_would_be_found(tmp_path: Path) -> None:
     (package / "c.py").write_text("import toy.a\n")
     with pytest.raises(CycleError):
         TopologicalSorter(_graph(package)).prepare()
+
+
+def test_every_error_is_exported_and_dir_lists_what_is_there() -> None:
+    raised = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, KneeError)}
+    assert raised <= set(knee.__all__)
+    assert set(knee.__all__) | {"batch", "physics"} <= set(dir(knee))
+    assert all(getattr(knee, name) is not None for name in knee.__all__)

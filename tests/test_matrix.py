@@ -104,7 +104,7 @@ def test_what_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(work, "perform", failing)
     with pytest.raises(KeyboardInterrupt):
-        matrix.run(CCS, tmp_path / "m", changes=SHORT, workers=1)
+        matrix.run(CCS, tmp_path / "m", changes=SHORT, jobs=1)
     assert not (tmp_path / "m" / "matrix.parquet").exists()
     first = set(open_sweep(tmp_path / "m").runs.collect()["run"])
     assert first
@@ -115,7 +115,7 @@ def test_what_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return real(task, look)
 
     monkeypatch.setattr(work, "perform", counting)
-    frame = matrix.run(CCS, tmp_path / "m", changes=SHORT, workers=1)
+    frame = matrix.run(CCS, tmp_path / "m", changes=SHORT, jobs=1)
     assert first.isdisjoint(made)
     assert len(first) + len(made) == frame.height == 9
 

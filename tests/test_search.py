@@ -36,7 +36,7 @@ from search_examples import BASE, of, told
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> searches.Search:
     """The search of :data:`BASE`; its folder is only read."""
-    return searches.run(of(), tmp_path_factory.mktemp("search") / "whole", workers=1)
+    return searches.run(of(), tmp_path_factory.mktemp("search") / "whole", jobs=1)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def mine(tmp_path: Path, whole: searches.Search) -> searches.Search:
 
 def test_the_number_of_workers_does_not_matter(tmp_path: Path, whole: searches.Search) -> None:
     assert whole.findings
-    assert told(searches.run(of(), tmp_path / "s", workers=3)) == told(whole)
+    assert told(searches.run(of(), tmp_path / "s", jobs=3)) == told(whole)
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         assert told(searches.run(of(), tmp_path / "pool", executor=pool)) == told(whole)
 
@@ -84,18 +84,18 @@ def test_a_stopped_search_goes_on_where_it_was(
     for count in (7, 18):
         monkeypatch.setattr(work, "perform", until(count))
         with pytest.raises(KeyboardInterrupt):
-            searches.run(of(), tmp_path / "s", workers=1)
+            searches.run(of(), tmp_path / "s", jobs=1)
         assert not kept & set(made)
         kept = succeeded(tmp_path / "s")
         assert len(kept) > count - 6, "all but those that were under way"
         made.clear()
     assert sweeps.open_sweep(tmp_path / "s").runs.collect().height == 18
     monkeypatch.setattr(work, "perform", until(10_000))
-    assert told(searches.run(of(), tmp_path / "s", workers=1)) == told(whole)
+    assert told(searches.run(of(), tmp_path / "s", jobs=1)) == told(whole)
     assert not kept & set(made)
     assert len(made) == len(set(made))
     made.clear()
-    assert told(searches.run(of(), tmp_path / "s", workers=1)) == told(whole)
+    assert told(searches.run(of(), tmp_path / "s", jobs=1)) == told(whole)
     assert not succeeded(tmp_path / "s") & set(made), "only simpler scenarios that are refused are tried again"
 
 
@@ -331,10 +331,10 @@ def test_a_full_disk_is_a_clear_error_and_the_search_goes_on_later(
     monkeypatch.setattr(dataset, "_PATIENCE_S", 0.0)
     monkeypatch.setattr(dataset, "_PATIENCE", 0.0)
     with pytest.raises(RunError, match=r"No space left on device.* runs that were written before are there"):
-        searches.run(of(), tmp_path / "s", workers=1)
+        searches.run(of(), tmp_path / "s", jobs=1)
     assert sweeps.open_sweep(tmp_path / "s").runs.collect().height == 1
     monkeypatch.undo()
-    assert told(searches.run(of(), tmp_path / "s", workers=1)) == told(whole)
+    assert told(searches.run(of(), tmp_path / "s", jobs=1)) == told(whole)
 
 
 def test_an_interruption_ends_the_runs_under_way(tmp_path: Path) -> None:
@@ -393,7 +393,7 @@ def test_the_python_function_and_the_command_are_one(
         {"link.rate": "loguniform(5 Mbit/s, 50 Mbit/s)", "flows.0.cc": ["cubic", "lola"]},
         figure="jain",
         goal="min",
-        changes=["duration=1 s"],
+        set=["duration=1 s"],
         trials=8,
         out="python",
     )

@@ -251,7 +251,7 @@ def test_a_killed_worker_loses_nothing_and_nothing_is_twice(cluster: Any, tmp_pa
 @pytest.mark.filterwarnings("ignore")
 def test_a_search_on_a_cluster_is_the_search_on_threads(cluster: Any, tmp_path: Path) -> None:
     """Its trials, its findings and their files, also where it is given a client, and where it goes on from a stop."""
-    here = searches.run(of(), tmp_path / "here", workers=2)
+    here = searches.run(of(), tmp_path / "here", jobs=2)
     assert here.findings
     assert told(searches.run(of(), tmp_path / "there", dask=cluster.scheduler_address)) == told(here)
     with distributed.Client(cluster, set_as_default=False) as client:

@@ -45,7 +45,7 @@ def test_a_sweep_goes_on_where_it_was(tiny: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(work, "perform", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        sweeps.run(of("grid.toml"), tiny / "s", workers=1)
+        sweeps.run(of("grid.toml"), tiny / "s", jobs=1)
     kept = set(open_sweep(tiny / "s").runs.collect()["run"])
     assert kept
     assert kept <= set(done)
@@ -207,7 +207,7 @@ def test_a_folder_that_is_removed_under_a_sweep_is_noticed(
     monkeypatch.setattr(dataset.Writer, "flush", flush)
     words = "runs are missing from s/data" if what == "the data" else "s was removed or moved meanwhile"
     with pytest.raises(RunError, match=words):
-        sweeps.run(of("tiny.toml", "seed=linear(1, 12, 12)"), "s", workers=1)
+        sweeps.run(of("tiny.toml", "seed=linear(1, 12, 12)"), "s", jobs=1)
     assert not list(tiny.glob("s/*/*/*")) or what == "the data"
     monkeypatch.setattr(dataset.Writer, "flush", real)
     if what == "the data":
@@ -398,7 +398,7 @@ def test_a_full_disk_is_a_clear_error_and_the_rest_is_readable(tiny: Path, monke
     monkeypatch.setattr(dataset, "_PATIENCE_S", 0.0)
     monkeypatch.setattr(dataset, "_PATIENCE", 0.0)
     with pytest.raises(RunError, match=r"No space left on device.* runs that were written before are there"):
-        sweeps.run(of("grid.toml"), tiny / "s", workers=1)
+        sweeps.run(of("grid.toml"), tiny / "s", jobs=1)
     kept = open_sweep(tiny / "s")
     assert 0 < kept.runs.collect().height < 16
     assert kept.flows.collect().height == 2 * kept.runs.collect().height

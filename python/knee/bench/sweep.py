@@ -78,7 +78,7 @@ def measure(
         packets = 0
         for _ in range(rounds):
             engine_s, packets = _engine(told, cores)
-            sweep_s = _sweep(what, workers=cores)
+            sweep_s = _sweep(what, jobs=cores)
             figures = {"engine_s": engine_s, "sweep_s": sweep_s, "ratio": sweep_s / engine_s}
             figures["overhead_ms"] = 1e3 * (sweep_s - engine_s) / len(what)
             each.append(figures | (_workers_beside_threads(what) if dask else {}))
@@ -90,7 +90,7 @@ def measure(
 def _workers_beside_threads(what: Definition) -> dict[str, float]:
     """Wall and processor time of a sweep with two threads, and of one on two Dask workers with one thread each."""
     before = time.process_time()
-    threads_s = _sweep(what, workers=2)
+    threads_s = _sweep(what, jobs=2)
     threads_processor_s = time.process_time() - before
     with _workers() as client:
         # So that workers have imported all that they need.

@@ -52,7 +52,7 @@ def matrix(
         ),
     ] = None,
     seeds: options.Seeds = None,
-    workers: options.Jobs = None,
+    jobs: options.Jobs = None,
     dask: options.Dask = None,
     max_memory: options.MaxMemory = None,
     dry_run: options.DryRun = False,
@@ -84,11 +84,11 @@ def matrix(
     for remark in matrices.remarks(names, asked):
         complain(remark)
     if dry_run:
-        estimated(matrices.definition(names, asked, seeds), workers)
+        estimated(matrices.definition(names, asked, seeds), jobs)
         return
     with Bar("matrix", folder) as bar:
         frame = matrices.run(
-            names, folder, changes=asked, seeds=seeds, workers=workers, dask=dask, again=again, progress=bar,
+            names, folder, changes=asked, seeds=seeds, jobs=jobs, dask=dask, again=again, progress=bar,
             command=context.obj, max_memory=max_memory,
         )  # fmt: skip
     if as_json:

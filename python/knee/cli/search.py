@@ -107,7 +107,7 @@ def search(
     seed: Annotated[
         int | None, option(options.RUNNING, "--search-seed", metavar="N", help="Seed of the search; default: 1.")
     ] = None,
-    workers: options.Jobs = None,
+    jobs: options.Jobs = None,
     dask: options.Dask = None,
     max_memory: options.MaxMemory = None,
     dry_run: options.DryRun = False,
@@ -199,12 +199,12 @@ def search(
         )
     name = str(plan.base.get("name", plan.name))
     if dry_run:
-        _estimate(plan, workers)
+        _estimate(plan, jobs)
         return
     folder = folder or Path("results") / f"search-{name}"
     with Bar(f"search of {name}", folder) as bar:
         made = searches.run(
-            plan, folder, workers=workers, dask=dask, again=again, progress=bar, command=context.obj,
+            plan, folder, jobs=jobs, dask=dask, again=again, progress=bar, command=context.obj,
             max_memory=max_memory,
         )  # fmt: skip
         made.write_page()
@@ -292,7 +292,7 @@ def _check_failed(made: Search) -> None:
         raise RunError(said + first["error"])
 
 
-def _estimate(plan: Plan, workers: int | None) -> None:
+def _estimate(plan: Plan, jobs: int | None) -> None:
     """Prints how large a search is."""
     from knee.cli.sweep import estimate
     from knee.study.sweeps import sweepfile
@@ -302,4 +302,4 @@ def _estimate(plan: Plan, workers: int | None) -> None:
         out().print(f"{axis.name}: {axis.span or len(axis.rows)}", soft_wrap=True)
     out().print(f"{trials} trials, {plan.runs_each} {'run' if plan.runs_each == 1 else 'runs'} each", soft_wrap=True)
     checked = sweepfile.check(plan.corners(), most=500)
-    estimate(trials * plan.runs_each, checked.mean_work, workers)
+    estimate(trials * plan.runs_each, checked.mean_work, jobs)

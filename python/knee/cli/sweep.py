@@ -78,7 +78,7 @@ def sweep(
             help="Give links without jitter one of less than the time of a packet, so that seeds differ.",
         ),
     ] = False,
-    workers: options.Jobs = None,
+    jobs: options.Jobs = None,
     dask: options.Dask = None,
     max_memory: options.MaxMemory = None,
     dry_run: options.DryRun = False,
@@ -140,11 +140,11 @@ def sweep(
     name = str(definition.base.get("name", definition.name))
     folder = folder or Path("results") / f"sweep-{name}"
     if dry_run:
-        estimated(definition, workers)
+        estimated(definition, jobs)
         return
     with Bar(f"sweep of {name}", folder) as bar:
         made = sweeps.run(
-            definition, folder, workers=workers, dask=dask, series=series, save_runs=save_runs, again=again,
+            definition, folder, jobs=jobs, dask=dask, series=series, save_runs=save_runs, again=again,
             progress=bar, command=context.obj, max_memory=max_memory,
         )  # fmt: skip
         made.write_page()
@@ -191,7 +191,7 @@ def check_failed(made: Sweep) -> None:
         raise RunError(said)
 
 
-def estimated(definition: Definition, workers: int | None) -> None:
+def estimated(definition: Definition, jobs: int | None) -> None:
     """Prints how large a sweep is."""
     from knee.study.sweeps import sweepfile
 
@@ -200,13 +200,13 @@ def estimated(definition: Definition, workers: int | None) -> None:
         out().print(f"{' with '.join(group.keys)}: {len(group.rows)}", soft_wrap=True)
     if definition.seeds > 1:
         out().print(f"seeds: {definition.seeds}")
-    estimate(len(definition), checked.mean_work, workers)
+    estimate(len(definition), checked.mean_work, jobs)
     if not checked.whole:
         told = f"{len(checked.work)} of {len(definition)} runs were checked"
         complain(f"{told}; if another one is refused, its row has the error.")
 
 
-def estimate(runs: int, mean_packets: float, workers: int | None) -> None:
+def estimate(runs: int, mean_packets: float, jobs: int | None) -> None:
     """Prints how long runs take, from their number and the mean number of packets of one."""
     import os
 
@@ -214,7 +214,7 @@ def estimate(runs: int, mean_packets: float, workers: int | None) -> None:
 
     packets = mean_packets * runs
     speed = case("reno2")["packets_per_s"]
-    cores = workers or os.cpu_count() or 1
+    cores = jobs or os.cpu_count() or 1
     hours = packets / (speed * cores) / 3600
     told = (
         f"{hours:.1f} hours" if hours >= 1 else f"{hours * 60:.1f} minutes" if hours >= 1 / 60 else "a minute or less"

@@ -33,6 +33,7 @@ from knee.scenario import from_dict
 from knee.scenario.overrides import put
 from knee.study import batch
 from knee.study.searches.plan import Axis, Goal, Plan
+from knee.study.searches.shrink import Move, simplified
 from knee.study.sweeps.definition import stated
 from knee.system import files
 
@@ -314,44 +315,42 @@ class _Search:
         # Of the goal only its sense counts: values are those of :func:`behind`.
         goal = Goal(self.networks.checks(self.criterion)[0].figure, "max")
         plan = Plan(self.networks.key, self.networks.key, {}, (goal,), tuple(self.networks.axes()), batch=_BATCH)
-        proposals = Proposals(plan)
         start = self.networks.start(self.criterion)
         own = {key: _own(start, key) for key in self.networks.over}
         (at_start,) = self.measure([{}])
-        tried = 1
-        worst: tuple[float, dict[str, Any]] = (at_start[0] if at_start else -math.inf, {})
-        while tried < budget:
-            asked = proposals.ask()[: budget - tried]
-            if not asked:
-                break
-            rows = [dict(zip(plan.keys, proposal.row, strict=True)) for proposal in asked]
+        tried: list[tuple[float, dict[str, Any]]] = [(at_start[0] if at_start else -math.inf, {})]
 
-            def partly(part: float, before: int = tried, count: int = len(asked)) -> None:
-                progress((before + part * count) / budget)
+        def values(rows: list[list[Any]], before: int) -> list[tuple[float] | None]:
+            def partly(part: float) -> None:
+                progress((1 + before + part * len(rows)) / budget)
 
-            for proposal, row, value in zip(asked, rows, self.measure(rows, partly), strict=True):
-                proposals.tell(proposal, None if value is None else (value[0],))
-                if value is not None and value[0] > worst[0]:
-                    worst = value[0], {key: of for key, of in row.items() if of != own[key]}
-            tried += len(asked)
-        row = self._simpler(*worst, at_start)
+            found = self.measure([dict(zip(plan.keys, row, strict=True)) for row in rows], partly)
+            return [None if each is None else (each[0],) for each in found]
+
+        for proposal, behind_by in Proposals(plan).tried(budget - 1, values):
+            row = dict(zip(plan.keys, proposal.row, strict=True))
+            tried.append((-math.inf if behind_by is None else behind_by[0], row))
+        worst, row = max(tried, key=lambda each: each[0])
+        row = self._simpler(worst, {key: of for key, of in row.items() if of != own[key]}, at_start)
         value = self.values[json.dumps(row, sort_keys=True)]
         check = value[1] if value else self.networks.checks(self.criterion)[0]
         changed = [(key, own[key], of) for key, of in row.items()]
         found, before = (None if each is None else each[0] for each in (value, at_start))
-        return Found(self.networks, self.changed(row), tried, found, before, check, changed)
+        return Found(self.networks, self.changed(row), len(tried), found, before, check, changed)
 
     def _simpler(self, value: float, row: dict[str, Any], at_start: tuple[float, Check] | None) -> dict[str, Any]:
         """The values without those that make little difference."""
         floor = max(at_start[0], 0.0) if at_start else 0.0
         least = value - _TOLERANCE * max(value - floor, 0.0)
         self.measure([row])
-        for key in list(row):
-            fewer = {other: of for other, of in row.items() if other != key}
-            (found,) = self.measure([fewer])
-            if found is not None and found[0] >= least:
-                row = fewer
-        return row
+
+        def without(key: str) -> Move:
+            return lambda row: {other: of for other, of in row.items() if other != key}
+
+        def shows(rows: Sequence[dict[str, Any]]) -> list[bool]:
+            return [found is not None and found[0] >= least for found in self.measure(rows)]
+
+        return simplified(row, [without(key) for key in row], shows)
 
 
 def _own(data: Mapping[str, Any], key: str) -> Any:

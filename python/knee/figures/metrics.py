@@ -42,7 +42,7 @@ def jain_of(x: pl.Expr) -> pl.Expr:
 
 
 def direction(flow: Mapping[str, Any]) -> str:
-    """The direction of a flow's data, ``forward`` or ``reverse``; results of older versions do not have it."""
+    """The direction of a flow's data, ``forward`` or ``reverse``; forward where it does not say."""
     return str(flow.get("direction", "forward"))
 
 
@@ -84,9 +84,7 @@ def share(summary: Mapping[str, Any], number: int, what: str = "delivered_bytes"
 
 def lowest_jain(fairness: Mapping[str, Any], name: str = "jain") -> float | None:
     """Jain's index of a run; where flows share several bottlenecks, the lowest of these; None where none is shared."""
-    # Earlier versions had one index for all flows.
-    links = fairness.get("links", [{name: fairness[name], "flows": (1, 2)}])
-    shared = [link[name] for link in links if len(link["flows"]) > 1]
+    shared = [link[name] for link in fairness["links"] if len(link["flows"]) > 1]
     return min((float(index) for index in shared if index is not None), default=None)
 
 

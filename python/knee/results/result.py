@@ -15,8 +15,7 @@ import polars as pl
 from knee.errors import FolderError, RunError
 from knee.figures import FORMAT
 from knee.figures.applications.figures import Tables
-from knee.figures.run import figures
-from knee.own import IN_FILE, IN_SOURCE, Named, absent, naming, sources
+from knee.own import Named, absent, naming, sources
 from knee.results import named
 from knee.results.folder import (
     DATA,
@@ -202,8 +201,6 @@ class Result:
             raise schema.damaged(folder / name, f"it {what}")
         summary, told = schema.read_json(folder / "summary.json", schema.Summary), _text(folder / "scenario.toml")
         most = {name: schema.most_rows(name, summary, told) for name in FRAMES}
-        # Earlier versions computed them wherever they were shown.
-        summary.setdefault("run", figures(summary))
         return cls(
             summary=summary,
             manifest=without_digests(schema.read_json(folder / MANIFEST, schema.Manifest)),
@@ -230,13 +227,9 @@ class Result:
 
 def _code_files(manifest: Mapping[str, Any]) -> list[str]:
     """The Python and C files of a result that flows' congestion controls come from."""
-    found: set[str] = set()
-    for each in _classes_in(manifest):
-        told = IN_FILE.fullmatch(each["name"]) or IN_SOURCE.fullmatch(each["name"])
-        # Before there were digests of what a file imports, the name alone told which file it is.
-        found |= set(each.get("files", [told["file"]] if told else ()))
+    found = {name for each in _classes_in(manifest) for name in each.get("files", ())}
     # What two classes import under one name is not kept.
-    kept = manifest.get("files") or found
+    kept = manifest.get("files", ())
     return sorted(name for name in found if name in kept and not {"", "..", "/"} & {*name.split("/"), name[:1]})
 
 

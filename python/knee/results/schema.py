@@ -110,7 +110,7 @@ class Summary(_Part):
     flows: Annotated[list[FlowFigures], Field(min_length=1)]
     links: Annotated[list[LinkFigures], Field(min_length=1)]
     fairness: Fairness
-    run: dict[str, float | str | None] = {}
+    run: dict[str, float | str | None]
     remarks: list[str] = []
     failed_programs: list[str] = []
 

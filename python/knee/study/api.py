@@ -13,14 +13,14 @@ Axes may have classes that are congestion controls (:class:`knee.CongestionContr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from knee.errors import InputError
 from knee.own import CongestionControl, code_allowed
 from knee.study import notebook
+from knee.study.engine import Options
 from knee.study.searches import Search, open_search
 from knee.study.sweeps import Sweep, open_sweep
 
@@ -45,16 +45,11 @@ def sweep(
     sampling_seed: int | None = None,
     vary: bool = False,
     out: str | Path | None = None,
-    jobs: int | None = None,
-    executor: Executor | None = None,
-    dask: Any = None,
     series: bool = False,
     save_runs: bool = False,
-    again: bool = False,
     page: bool = True,
-    progress: Callable[[float], None] | None = None,
-    max_memory: int | str | None = None,
     allow_code: bool = False,
+    **how: Unpack[Options],
 ) -> Sweep:
     """Runs a scenario over a grid, as ``knee sweep`` does, and gives the data set.
 
@@ -70,16 +65,11 @@ def sweep(
         sampling_seed: seed of the samples; default: 1.
         vary: whether links without jitter get one of less than the time of a packet, so that seeds differ.
         out: the folder of the data set; default: ``results/sweep-NAME``.
-        jobs: how many runs at once in this process; default: one per core.
-        executor: any ``concurrent.futures.Executor`` to do the runs instead.
-        dask: the address of a Dask scheduler, or a ``distributed.Client``, to do the runs instead.
         series: whether to write the time series of all runs too.
         save_runs: whether to write a result folder for each run too.
-        again: whether to start anew and drop the runs that are in ``out``.
         page: whether to write ``sweep.html`` and ``sweep.parquet``.
-        progress: called now and then with the fraction that is done; by default a notebook shows a bar.
-        max_memory: what a run may need, as of :func:`knee.run`.
         allow_code: whether Python files of congestion controls may be run, as of :func:`knee.run`.
+        how: the fields of :class:`knee.study.engine.StudyOptions`, such as ``jobs=2`` or ``dask="tcp://HOST:8786"``.
 
     Raises:
         InputError: something was refused; nothing has been written.
@@ -105,14 +95,9 @@ def sweep(
     made = sweeps.run(
         definition,
         out or Path("results") / f"sweep-{definition.base.get('name', definition.name)}",
-        workers=jobs,
-        executor=executor,
-        dask=dask,
         series=series,
         save_runs=save_runs,
-        again=again,
-        progress=notebook.progress("sweep", progress),
-        max_memory=max_memory,
+        **_shown("sweep", how),
     )
     if page:
         made.write_page()
@@ -145,14 +130,9 @@ def search(
     keep: Sequence[str] | None = None,
     free: Sequence[str] | None = None,
     out: str | Path | None = None,
-    jobs: int | None = None,
-    executor: Executor | None = None,
-    dask: Any = None,
-    again: bool = False,
     page: bool = True,
-    progress: Callable[[float], None] | None = None,
-    max_memory: int | str | None = None,
     allow_code: bool = False,
+    **how: Unpack[Options],
 ) -> Search:
     """Finds the scenario that is worst or best for a figure, as ``knee search`` does.
 
@@ -182,14 +162,9 @@ def search(
         keep: further keys that are left alone then, beside ``duration``, ``warmup`` and what is searched.
         free: keys of these that may change all the same.
         out: the folder; default: ``results/search-NAME``.
-        jobs: how many runs at once in this process; default: one per core.
-        executor: any ``concurrent.futures.Executor`` to do the runs instead.
-        dask: the address of a Dask scheduler, or a ``distributed.Client``, to do the runs instead.
-        again: whether to start anew and drop the runs that are in ``out``.
         page: whether to write ``search.html`` and ``search.parquet``.
-        progress: called now and then with the fraction that is done; by default a notebook shows a bar.
-        max_memory: what a run may need, as of :func:`knee.run`.
         allow_code: whether Python files of congestion controls may be run, as of :func:`knee.run`.
+        how: the fields of :class:`knee.study.engine.StudyOptions`, such as ``jobs=2`` or ``dask="tcp://HOST:8786"``.
 
     Raises:
         InputError: something was refused; nothing has been written.
@@ -209,12 +184,7 @@ def search(
     made = searches.run(
         plan,
         out or Path("results") / f"search-{plan.base.get('name', plan.name)}",
-        workers=jobs,
-        executor=executor,
-        dask=dask,
-        again=again,
-        progress=notebook.progress("search", progress),
-        max_memory=max_memory,
+        **_shown("search", how),
     )
     if page:
         made.write_page()
@@ -228,13 +198,8 @@ def matrix(
     set: Sequence[str] = (),  # noqa: A002 - as on the command line
     seeds: int = 1,
     out: str | Path = "results/matrix",
-    jobs: int | None = None,
-    executor: Executor | None = None,
-    dask: Any = None,
-    again: bool = False,
-    progress: Callable[[float], None] | None = None,
-    max_memory: int | str | None = None,
     allow_code: bool = False,
+    **how: Unpack[Options],
 ) -> pl.DataFrame:
     """Runs every algorithm against every other, as ``knee matrix`` does, and gives the table.
 
@@ -244,13 +209,8 @@ def matrix(
         set: changes to the scenario ``matrix``: ``["link.rate=5 Mbit/s"]``.
         seeds: runs of each pair.
         out: the folder of the page and the data set.
-        jobs: how many runs at once in this process; default: one per core.
-        executor: any ``concurrent.futures.Executor`` to do the runs instead.
-        dask: the address of a Dask scheduler, or a ``distributed.Client``, to do the runs instead.
-        again: whether to start anew and drop the runs that are in ``out``.
-        progress: called now and then with the fraction that is done; by default a notebook shows a bar.
-        max_memory: what a run may need, as of :func:`knee.run`.
         allow_code: whether Python files of congestion controls may be run, as of :func:`knee.run`.
+        how: the fields of :class:`knee.study.engine.StudyOptions`, such as ``jobs=2`` or ``dask="tcp://HOST:8786"``.
 
     Raises:
         InputError: something was refused; nothing has been written.
@@ -266,13 +226,13 @@ def matrix(
         Path(out),
         changes=asked,
         seeds=seeds,
-        workers=jobs,
-        executor=executor,
-        dask=dask,
-        again=again,
-        progress=notebook.progress("matrix", progress),
-        max_memory=max_memory,
+        **_shown("matrix", how),
     )
+
+
+def _shown(name: str, how: Options) -> Options:
+    """The same, with a bar in a notebook."""
+    return how | {"progress": notebook.progress(name, how.get("progress"))}
 
 
 def compare(*results: str | Path | Result) -> pl.DataFrame:

@@ -211,7 +211,8 @@ def together(
     given: dict[int, Done] = {}
     # A ground that does not exist refuses its runs by itself.
     known = {ground for _, ground in runs if ground in grounds.GROUNDS}
-    with engine.workers([scenario for scenario, _ in runs], known, len(runs), workers=workers) as where:
+    options = engine.StudyOptions(jobs=workers)
+    with engine.workers([scenario for scenario, _ in runs], known, len(runs), options) as where:
         for i, done in engine.finished(order, task, where, report.under_way):
             given[i] = done
             report.finished([i])

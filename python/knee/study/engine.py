@@ -27,7 +27,7 @@ from concurrent.futures import (
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from knee import grounds
 from knee.errors import InputError, KneeError, RunError, in_a_line
@@ -41,6 +41,41 @@ _PATIENCE_S, _AHEAD = 0.1, 3
 Look = Callable[[int, float], None]
 Task = TypeVar("Task")
 Done = TypeVar("Done")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """How the runs of a sweep, a search or a matrix are made; the commands have most of these as ``--NAME``.
+
+    Attributes:
+        jobs: how many runs at once in this process; default: one per core, and one on a ground in real time.
+        executor: any ``concurrent.futures.Executor`` to do the runs instead, such as a ``ProcessPoolExecutor``.
+        dask: the address of a Dask scheduler, or a ``distributed.Client``, to do the runs instead.
+        again: whether to start anew and drop the runs that are there.
+        progress: called now and then with the fraction of the work that is done; by default a notebook shows a bar.
+        max_memory: what a run may need, as of :class:`knee.RunOptions`.
+        command: the command line that asks for it.
+    """
+
+    jobs: int | None = None
+    executor: Executor | None = None
+    dask: Any = None
+    again: bool = False
+    progress: Callable[[float], None] | None = None
+    max_memory: int | str | None = None
+    command: str | None = None
+
+
+class Options(TypedDict, total=False):
+    """The fields of :class:`StudyOptions` as keyword arguments, for type checkers."""
+
+    jobs: int | None
+    executor: Executor | None
+    dask: Any
+    again: bool
+    progress: Callable[[float], None] | None
+    max_memory: int | str | None
+    command: str | None
 
 
 class _Stopped(BaseException):
@@ -63,13 +98,7 @@ class Workers:
 
 @contextmanager
 def workers(
-    scenarios: Sequence[Scenario],
-    names: Collection[str],
-    runs: int,
-    *,
-    workers: int | None = None,
-    executor: Executor | None = None,
-    dask: Any = None,
+    scenarios: Sequence[Scenario], names: Collection[str], runs: int, options: StudyOptions
 ) -> Iterator[Workers]:
     """Where some runs are done.
 
@@ -80,27 +109,26 @@ def workers(
         scenarios: those of the runs that need the most memory.
         names: the grounds of the runs, which are to work here unless the runs go elsewhere.
         runs: how many runs there are.
-        workers: how many at once in this process instead.
-        executor: do them there instead.
-        dask: do them on this cluster instead: a scheduler's address, or a ``distributed.Client``.
+        options: how many at once, or where instead.
 
     Raises:
         InputError: the number of workers or the address is none, or there is no such ground.
         RunError: a ground does not work here, or the cluster cannot be used.
     """
+    jobs, executor, dask = options.jobs, options.executor, options.dask
     if dask is not None:
         from knee.study import cluster
 
         with cluster.connected(dask) as (connected, threads):
             yield Workers(connected, threads)
         return
-    if workers is not None and (not isinstance(workers, int) or workers < 1):
-        raise InputError(f"jobs: {workers!r} is not a whole number from 1.")
+    if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
+        raise InputError(f"jobs: {jobs!r} is not a whole number from 1.")
     if executor is not None:
         yield Workers(executor, partial(_size, executor))
         return
     real_time = any(ground.real_time for ground in map(grounds.ready, sorted(names)))
-    most = workers or (1 if real_time else os.cpu_count() or 1)
+    most = jobs or (1 if real_time else os.cpu_count() or 1)
     yield Workers(None, partial(int, memory.together(scenarios, min(most, runs))))
 
 

@@ -7,10 +7,9 @@ Each run uses the shipped scenario ``matrix`` with two algorithms; the first of 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from knee.errors import InputError, Refused, RunError
 from knee.own import CongestionControl, Named, name_of, told_apart
@@ -22,6 +21,7 @@ from knee.system import extras, files
 if TYPE_CHECKING:
     import polars as pl
 
+    from knee.study.engine import Options
     from knee.study.sweeps.definition import Definition
 
 SCENARIO = "matrix"
@@ -93,18 +93,13 @@ def run(
     *,
     changes: Sequence[str] = (),
     seeds: int = 1,
-    workers: int | None = None,
-    executor: Executor | None = None,
-    dask: Any = None,
-    again: bool = False,
-    progress: Callable[[float], None] | None = None,
-    command: str | None = None,
-    max_memory: int | str | None = None,
+    **how: Unpack[Options],
 ) -> pl.DataFrame:
     """Runs a matrix into ``out`` and returns its table, a row per ordered pair and seed.
 
     It is a sweep over the two algorithms (:func:`knee.study.sweeps.run`), so finished runs are not made again. ``out``
-    also gets ``matrix.parquet``, ``matrix.html`` and ``matrix.png``.
+    also gets ``matrix.parquet``, ``matrix.html`` and ``matrix.png``; ``how`` has the fields of
+    :class:`knee.study.engine.StudyOptions`.
 
     Raises:
         InputError: something was rejected; nothing has been written.
@@ -117,10 +112,7 @@ def run(
 
     extras.need("The picture of a matrix", "matplotlib")
     first = scenario(names[0], names[0], changes)
-    made = sweeps.run(
-        definition(names, changes, seeds), out, workers=workers, executor=executor, dask=dask, again=again,
-        progress=progress, command=command, max_memory=max_memory,
-    )  # fmt: skip
+    made = sweeps.run(definition(names, changes, seeds), out, **how)
     failed = made.failed
     if not failed.is_empty():
         row = failed.row(0, named=True)

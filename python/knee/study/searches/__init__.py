@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from knee.errors import FolderError, KneeError
 from knee.results.manifest import fingerprint
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     from knee.study.searches.evaluate import Evaluator
     from knee.study.searches.findings import Finding, Trial
-    from knee.study.searches.proposals import Proposals
     from knee.study.sweeps.dataset import Writer
     from knee.view.figure import Figure
 
@@ -169,27 +167,14 @@ def open_search(folder: str | Path) -> Search:
 def run(
     plan: Plan,
     out: str | Path,
-    *,
-    workers: int | None = None,
-    executor: Executor | None = None,
-    dask: Any = None,
-    again: bool = False,
-    progress: Callable[[float], None] | None = None,
-    command: str | None = None,
-    max_memory: int | str | None = None,
+    **how: Unpack[engine.Options],
 ) -> Search:
     """Makes a search into ``out``, or what is missing of it there. A run that fails is recorded.
 
     Args:
         plan: what to search (:func:`knee.study.searches.searchfile.read`).
         out: its folder.
-        workers: how many runs at once in this process; default: one per core, and one on a ground in real time.
-        executor: do the runs there instead, such as in a ``ProcessPoolExecutor``.
-        dask: do them on this cluster: a scheduler's address, or a ``distributed.Client``.
-        again: start anew, and drop what is there.
-        progress: called now and then with the fraction of the work that is done.
-        command: the command line that asks for it.
-        max_memory: what a run may need, as of :func:`knee.run`.
+        how: the fields of :class:`knee.study.engine.StudyOptions`.
 
     Raises:
         InputError: something was refused; nothing has been written.
@@ -200,26 +185,25 @@ def run(
     from knee.system import extras, forked
 
     extras.need("knee search", "optuna")
+    options = engine.StudyOptions(**how)
     forked.check()
     out = Path(out)
     corners = plan.corners()
-    checked = sweepfile.check(corners, max_memory=max_memory, most=_CHECKED)
+    checked = sweepfile.check(corners, max_memory=options.max_memory, most=_CHECKED)
     place.check_folder(out, SEARCH, "knee search")
     _check_findings(out)
-    program = fingerprint()
+    program, command = fingerprint(), options.command
     with ExitStack() as stack:
         names = {scenario.run.ground for scenario in checked.largest}
         most = plan.batch * plan.runs_each
-        where = stack.enter_context(
-            engine.workers(checked.largest, names, most, workers=workers, executor=executor, dask=dask)
-        )
-        folder = place.prepared(out, again=again, stack=stack)
+        where = stack.enter_context(engine.workers(checked.largest, names, most, options))
+        folder = place.prepared(out, again=options.again, stack=stack)
         dataset.tidy(folder)
         about = _about(plan, program, command, sweeps.builds(checked.largest))
         aside, trials = _continued(folder, about)
         writer = dataset.Writer(folder, plan.definition([]))
         evaluator = Evaluator(program, where, _known(folder), command)
-        work = _Work(folder, plan, about, evaluator, writer, progress or (lambda fraction: None), trials)
+        work = _Work(folder, plan, about, evaluator, writer, options.progress or (lambda fraction: None), trials)
         try:
             made = work.search()
         finally:
@@ -265,43 +249,30 @@ class _Work:
 
     def search(self) -> list[Trial]:
         """Makes the trials, batch by batch; runs that are known are not made again."""
+        from knee.study.searches.findings import Trial
         from knee.study.searches.proposals import Proposals
 
         files.write(self._folder / SEARCH, _json(self._about))
         if not (self._folder / MARK).is_file():
             self._mark()
-        proposals = Proposals(self._plan)
-        made: list[Trial] = []
-        while len(made) < self._wanted:
-            batch = self._batch(proposals, len(made))
-            if not batch:
-                break
-            made += batch
-        return made
+        tried = Proposals(self._plan).tried(self._wanted, self._values)
+        return [Trial(i, proposal, values) for i, (proposal, values) in enumerate(tried, 1)]
 
-    def _batch(self, proposals: Proposals, before: int) -> list[Trial]:
-        from knee.study.searches.findings import Trial
-
-        # The whole batch is asked for even where fewer are wanted, so that more trials later go on in the same way.
-        asked = proposals.ask()[: self._wanted - before]
-        self._rows += [proposal.row for proposal in asked]
+    def _values(self, rows: list[list[Any]], before: int) -> list[tuple[float, ...] | None]:
+        """The values of the choices of a batch, of which there are ``before`` others."""
+        self._rows += rows
         each = self._plan.runs_each
-        runs = range(before * each + 1, (before + len(asked)) * each + 1)
+        runs = range(before * each + 1, (before + len(rows)) * each + 1)
         definition = self._plan.definition(self._rows)
         self._writer.definition = definition
         if len(self._rows) > self._there:
             self._mark()
 
         def progress(fraction: float) -> None:
-            self._progress(_SEARCHING * min((before + fraction * len(asked)) / self._wanted, 1.0))
+            self._progress(_SEARCHING * min((before + fraction * len(rows)) / self._wanted, 1.0))
 
         (figures,) = self._evaluator.run([(definition, runs)], self._writer.add, progress)
-        trials = []
-        for i, proposal in enumerate(asked):
-            values = self._plan.values(figures[i * each : (i + 1) * each])
-            proposals.tell(proposal, values)
-            trials.append(Trial(before + i + 1, proposal, values))
-        return trials
+        return [self._plan.values(figures[i * each : (i + 1) * each]) for i in range(len(rows))]
 
     def _mark(self) -> None:
         """Writes what makes the folder a sweep's: the choices so far."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,26 @@ class Proposals:
             self._seen[repr(proposal.row)] = None
             made.append(proposal)
         return made
+
+    def tried(
+        self, wanted: int, values: Callable[[list[list[Any]], int], Sequence[tuple[float, ...] | None]]
+    ) -> Iterator[tuple[Proposal, tuple[float, ...] | None]]:
+        """Proposes choices, batch by batch, and yields each with its values.
+
+        Args:
+            wanted: how many choices; fewer where there are no more.
+            values: gives the values of the choices of a batch, from their rows and the number of choices before them.
+        """
+        before = 0
+        while before < wanted:
+            # The whole batch is asked for even where fewer are wanted, so that more trials later go on in the same way.
+            asked = self.ask()[: wanted - before]
+            if not asked:
+                return
+            for proposal, found in zip(asked, values([each.row for each in asked], before), strict=True):
+                self.tell(proposal, found)
+                yield proposal, found
+            before += len(asked)
 
     def tell(self, proposal: Proposal, values: tuple[float, ...] | None) -> None:
         """Takes the values of a choice; None where it has none. Those of a batch are told in order."""

@@ -41,13 +41,13 @@ def shrink(data: dict[str, Any], shows: Shows, keep: Sequence[str] = ()) -> dict
     for _ in range(_PASSES):
         before = data
         for kind in (_fewer, _shorter, _defaults, _alike, _merged, _rounder):
-            data = _through(data, list(kind(data, kept)), shows)
+            data = simplified(data, list(kind(data, kept)), shows)
         if data == before:
             break
     return data
 
 
-def _through(data: dict[str, Any], moves: Sequence[Move], shows: Shows) -> dict[str, Any]:
+def simplified(data: dict[str, Any], moves: Sequence[Move], shows: Shows) -> dict[str, Any]:
     """Goes through moves in order, and takes each with which the scenario still shows it.
 
     Several are tried at once, as if none of them would be taken; after the first that is, the rest are tried again.

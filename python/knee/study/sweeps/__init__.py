@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from knee import _core, grounds
 from knee.errors import FolderError, InputError
@@ -220,32 +219,20 @@ def run(
     definition: Definition,
     out: str | Path,
     *,
-    workers: int | None = None,
-    executor: Executor | None = None,
-    dask: Any = None,
     series: bool = False,
     save_runs: bool = False,
     ground: str | None = None,
-    again: bool = False,
-    progress: Callable[[float], None] | None = None,
-    command: str | None = None,
-    max_memory: int | str | None = None,
+    **how: Unpack[engine.Options],
 ) -> Sweep:
     """Runs a sweep into ``out``, or what is missing of it there. Runs that fail are rows with their error.
 
     Args:
         definition: what to run (:func:`knee.study.sweeps.sweepfile.read`).
         out: the folder of the data set.
-        workers: how many runs at once in this process; default: one per core, and one on a ground in real time.
-        executor: do the runs there instead, such as in a ``ProcessPoolExecutor``.
-        dask: do them on this cluster: a scheduler's address, or a ``distributed.Client``.
         series: also write the time series and events of all runs.
         save_runs: also write a result folder for each run, to ``out/runs/NUMBER``.
         ground: where the scenarios run; default: where they say.
-        again: start anew, and drop what is there.
-        progress: called now and then with the fraction of the work that is done.
-        command: the command line that asks for it.
-        max_memory: what a run may need, as of :func:`knee.run`.
+        how: the fields of :class:`knee.study.engine.StudyOptions`.
 
     Raises:
         InputError: something was refused; nothing has been written.
@@ -254,19 +241,18 @@ def run(
     from knee.study.sweeps import dataset, work
     from knee.system import forked
 
+    options = engine.StudyOptions(**how)
     forked.check()
     out = Path(out)
     if series and save_runs:
         raise InputError("--series and --save-runs are both given; the folders of runs have their time series anyway.")
-    checked = sweepfile.check(definition, ground, max_memory)
+    checked = sweepfile.check(definition, ground, options.max_memory)
     check_folder(out)
-    program = fingerprint()
+    program, command = fingerprint(), options.command
     with ExitStack() as stack:
         names = {ground or scenario.run.ground for scenario in checked.largest}
-        where = stack.enter_context(
-            engine.workers(checked.largest, names, len(definition), workers=workers, executor=executor, dask=dask)
-        )
-        folder = prepared(out, again=again, stack=stack)
+        where = stack.enter_context(engine.workers(checked.largest, names, len(definition), options))
+        folder = prepared(out, again=options.again, stack=stack)
         dataset.tidy(folder)
         about = about_of(definition, program, command, ground, builds(checked.largest, ground))
         identified = made_by(about)
@@ -275,9 +261,9 @@ def run(
         todo = _order(definition, done, checked)
         writer = dataset.Writer(folder, definition)
         runs = str((folder / RUNS).absolute()) if save_runs else None
-        options = {"ground": ground, "series": series, "folder": runs, "command": command}
-        tasks = _tasks(definition, todo, checked, identified, where.at_once(), **options)
-        report = _progress(checked, len(definition) - len(done), progress)
+        asked = {"ground": ground, "series": series, "folder": runs, "command": command}
+        tasks = _tasks(definition, todo, checked, identified, where.at_once(), **asked)
+        report = _progress(checked, len(definition) - len(done), options.progress)
         try:
             for part in engine.finished(tasks, work.perform, where, report.under_way, work.lost):
                 writer.add(part)
