@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 def compare(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR", help="Result folders of knee run, or with --by one of knee sweep.")
+        list[Path],
+        typer.Argument(
+            metavar="DIR",
+            help="Result folders of knee run, files of iperf3 (JSON) or Flent, or with --by one folder of knee sweep.",
+        ),
     ],
     by: Annotated[
         str | None,
@@ -57,7 +61,13 @@ def compare(
         compare_paired(folders, by, folder, as_json)
         return
     from knee.results.folder import check_result
+    from knee.results.measured import is_measurement
 
+    if any(map(is_measurement, folders)):
+        from knee.cli.measured import compare_measured
+
+        compare_measured(folders, folder, as_json)
+        return
     if len(folders) < 2:
         if (folders[0] / "sweep.json").is_file():
             raise InputError(f"{folders[0]} is a sweep; name what to compare, as in --by flows.0.cc.")

@@ -34,6 +34,8 @@ LEGEND_CHARACTERS = 92
 """What fits beside each other above the panels at 7 in and 9 pt, with `LEGEND_HANDLE` for the sample of each entry."""
 LEGEND_HANDLE = 7
 MAX_LABEL = 26
+_WIDE = 0.55
+"""Mean width of a character in font sizes."""
 HEADROOM = 0.06
 """Part of the axis kept free above the data for the ticks of drops."""
 MOST_NAMES = 16
@@ -162,7 +164,8 @@ def draw(chart: Chart, at: Size | None = None) -> Figure:
     # A panel in a grid is at least 1.6 in wide.
     columns = min(chart.columns, count, max(int(at.width_in / 1.6), 1))
     rows = -(-count // columns)
-    figure = Figure(figsize=(at.width_in, _height(chart, rows, columns, at)), layout="constrained")
+    height = _height(chart, rows, columns, at)
+    figure = Figure(figsize=(at.width_in, height), layout="constrained")
     FigureCanvasAgg(figure)
     own = any(panel.x for panel in chart.panels)
     heat = any(panel.heats for panel in chart.panels)
@@ -170,14 +173,15 @@ def draw(chart: Chart, at: Size | None = None) -> Figure:
     grid = figure.subplots(rows, columns, sharex=not own, sharey=level, squeeze=False)
     legend: dict[str, Artist] = {}
     for axes, panel in zip(grid.flat, chart.panels, strict=False):
-        _draw_panel(axes, panel, panel.x or chart.x, legend, at)
+        _draw_panel(axes, panel, panel.x or chart.x, legend, at, height / rows)
     # An axis that panels share takes in all of them only until its ends are set.
     least = min(panel.least for panel in chart.panels) if level else None
     for index, (axes, panel) in enumerate(zip(grid.flat, chart.panels, strict=False)):
         if panel.note is None:
             _set_axes(axes, panel, panel.x or chart.x, panel.least if least is None else least)
         if own or index + columns >= count:
-            axes.set_xlabel((panel.x or chart.x).title)
+            across = panel.x or chart.x
+            axes.set_xlabel(_fitting(across.title, across.short, 0.85 * at.width_in / columns, at))
             axes.xaxis.set_tick_params(labelbottom=True)
         if level and index % columns:
             axes.set_ylabel("")
@@ -213,9 +217,10 @@ def _height(chart: Chart, rows: int, columns: int, at: Size) -> float:
     return float(max(each, 1.4) * rows + 0.6)
 
 
-def _draw_panel(axes: Axes, panel: Panel, x: XAxis, legend: dict[str, Artist], at: Size) -> None:
+def _draw_panel(axes: Axes, panel: Panel, x: XAxis, legend: dict[str, Artist], at: Size, high_in: float) -> None:
     tight = "\n" not in panel.label and (len(panel.label) > 14 or at.width_in < 5)
-    axes.set_ylabel(panel.label.replace(" (", "\n(") if tight else panel.label)
+    label = panel.label.replace(" (", "\n(") if tight else panel.label
+    axes.set_ylabel(_fitting(label, panel.short, 0.62 * high_in, at))
     if panel.note is not None:
         axes.text(0.5, 0.5, panel.note, transform=axes.transAxes, ha="center", va="center", color=MUTED)
         axes.set_yticks([])
@@ -225,6 +230,14 @@ def _draw_panel(axes: Axes, panel: Panel, x: XAxis, legend: dict[str, Artist], a
     _draw_points(axes, panel, legend)
     for heat in panel.heats:
         _draw_heat(axes, panel, heat, at)
+
+
+def _fitting(title: str, brief: str, inches: float, at: Size) -> str:
+    """A title whose lines are no longer than its axis: as it is, or the short one, broken where it must be."""
+    most = max(int(inches * 72 / (_WIDE * at.font_pt)), 8)
+    if max(map(len, title.split("\n")), default=0) <= most:
+        return title
+    return textwrap.fill(brief or title.replace("\n", " "), most, break_on_hyphens=False)
 
 
 def _draw_areas(axes: Axes, panel: Panel, legend: dict[str, Artist]) -> None:
