@@ -211,7 +211,7 @@ def test_flent_has_the_sum_of_the_flows_of_each_direction(file: Any) -> None:
 
 
 def test_means_over_intervals_replace_values(file: Any) -> None:
-    scenario, folder, _ = imported(file("a.json", irtt()), interval="200 ms")
+    scenario, folder, _ = imported(file("a.json", irtt()), average="200 ms")
     assert points(folder / scenario["link"]["delay_trace"], "delay") == [(0, 0), (0.2, 0), (0.4, 10), (0.6, 10)]
 
 

@@ -219,7 +219,7 @@ def test_changes_of_what_is_recorded_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_kernel_ground_refuses_recordings(tmp_path: Path) -> None:
-    with pytest.raises(knee.InputError, match=r"delay_trace.*cannot follow a recording"):
+    with pytest.raises(knee.InputError, match=r"delay_trace.*cannot follow a trace"):
         knee.run(network(tmp_path, {"rate": "5 Mbit/s", "delay_trace": "delay.csv"}), ground="uml")
 
 

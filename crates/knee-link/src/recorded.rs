@@ -1,4 +1,4 @@
-//! What a recording has by time: a rate, an extra delay or a loss probability. Each value holds from its time until the
+//! Recordings of a rate, an extra delay or a loss probability by time. Each value holds from its time until the
 //! next; a recording begins anew after its period, or its last value holds on.
 
 use crate::medium::{Capacity, Frame, Medium, PathDelay, Port};
@@ -105,7 +105,7 @@ impl RecordedRate {
         u128::from(round) * self.whole + self.before[i] + within
     }
 
-    /// What happens next to the packet in service: when, and how many of its bits are sent by then.
+    /// When the packet in service ends or the rate changes, and how many of its bits are sent by then.
     fn next(&self, packet: &InService, now: Time) -> (Time, u64) {
         let step = self.rates.until(now);
         let rate = u128::from(self.rates.get(now));

@@ -196,7 +196,7 @@ impl Capacity {
     }
 }
 
-/// What a recording has by time.
+/// Values by time, as recorded.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedSpec<T> {

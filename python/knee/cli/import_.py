@@ -35,9 +35,11 @@ def import_(
         str | None,
         option(options.INPUT, "--unit", metavar="UNIT", help="Of rates in a CSV whose head has no unit: mbps, kbps."),
     ] = None,
-    interval: Annotated[
+    average: Annotated[
         str | None,
-        option(options.INPUT, "--interval", metavar="TIME", help="Record means over such intervals: '100 ms'."),
+        option(
+            options.INPUT, "--average", metavar="TIME", help="Record means over intervals of this length: '100 ms'."
+        ),
     ] = None,
     folder: Annotated[
         Path | None,
@@ -45,7 +47,7 @@ def import_(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Make a scenario of a measurement.
+    """Make a scenario of a measurement of a real path.
 
     Writes recordings of rate, delay and loss, and a scenario in which one flow downloads over that path. Says what the
     measurement does not tell, and what stands in its place.
@@ -53,7 +55,7 @@ def import_(
     from knee.study import importing
 
     target = folder or Path("imported") / (path.name.split(".")[0] or "measurement")
-    made = importing.run(path, target, rate=rate, rtt=rtt, unit=unit, interval=interval)
+    made = importing.run(path, target, rate=rate, rtt=rtt, unit=unit, average=average)
     if as_json:
         names = [str(each) for each in made.files]
         write_json(

@@ -47,7 +47,7 @@ def run(
     rate: str | None = None,
     rtt: str | None = None,
     unit: str | None = None,
-    interval: str | None = None,
+    average: str | None = None,
 ) -> Imported:
     """Writes recordings of a measurement and a scenario with one download over it.
 
@@ -57,7 +57,7 @@ def run(
         rate: the rate of the link, where the measurement has none.
         rtt: the base round-trip time, where it has none or another is wanted.
         unit: of rates in CSV files whose head states none.
-        interval: means over intervals of this length in place of each value.
+        average: means over intervals of this length in place of each value.
 
     Raises:
         InputError: a quantity cannot be read.
@@ -65,7 +65,7 @@ def run(
     """
     if unit is not None and unit.lower() not in timed.RATES:
         raise InputError(f"--unit {unit} is no unit of a rate; expected one such as mbps, kbps or Mbit/s.")
-    step = None if interval is None else _quantity("--interval", interval) / 1e9
+    step = None if average is None else _quantity("--average", average) / 1e9
     found = measured.read(path, unit)
     contents, keys = _recordings(path, found, step)
     text, unknown = _scenario(path, found, keys, rate, rtt)
@@ -119,7 +119,7 @@ def _recordings(
         if len(shown.t_s) > timed.MOST_ROWS:
             raise FolderError(
                 f"{found.name} has {len(shown.t_s):,} values, and a recording at most {timed.MOST_ROWS:,}; "
-                "give the means of longer intervals, as with --interval '100 ms'."
+                "give the means of longer intervals, as with --average '100 ms'."
             )
         kind: timed.Kind = "delay" if one.kind == "extra" else one.kind
         base = {"rate": 1e6, "delay": 1e6, "loss": 1.0}[kind]

@@ -146,9 +146,7 @@ def _recorded(side: object) -> None:
             accepted = (
                 'expected a rate such as "100 Mbit/s"' if "delay" not in key and "loss" not in key else "leave it out"
             )
-            raise Refused(
-                "htb and netem cannot follow a recording here", f'{accepted}, or ground "sim" or "host"', key=key
-            )
+            raise Refused("htb and netem cannot follow a trace here", f'{accepted}, or ground "sim" or "host"', key=key)
 
 
 def _queue(link: object) -> None:

@@ -86,7 +86,7 @@ def series(kind: Kind, way: Way, points: Iterable[tuple[float, float]]) -> Serie
 
 #: Probes at most so far apart show when losses begin and end, s.
 _CLOSE_S = 0.05
-#: Of others the part lost is of so many together.
+#: Probes that share their losses where they are further apart.
 _TOGETHER = 20
 
 
