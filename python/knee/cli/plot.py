@@ -92,6 +92,10 @@ def plot(
         option(options.OUTPUT, "--width", metavar="WIDTH", help="column (3.5 in), page (7 in), or a number of inches."),
     ] = "page",
     font_size: Annotated[float, option(options.OUTPUT, "--font-size", metavar="PT", help="Font size in points.")] = 9.0,
+    font: Annotated[
+        str | None,
+        option(options.OUTPUT, "--font", metavar="NAME", help="Font, of those of this machine; default: DejaVu Sans."),
+    ] = None,
 ) -> None:
     """Draw a figure of a run, sweep, matrix or search, as PDF, SVG, PNG or HTML."""
     from knee.results.folder import manifest_of
@@ -101,7 +105,7 @@ def plot(
     from knee.system import files
     from knee.view import drawing
 
-    drawing.size(width, font_size)
+    drawing.size(width, font_size, font)
     if is_measurement(folder):
         given = {"--kind": kind, "--figure": figure, "--over": over, "--by": by, "--panels": panels, "--at": at}
         if wrong := [name for name, value in given.items() if value]:
@@ -124,7 +128,7 @@ def plot(
         path = _file(path, folder / f"{kind}-{figure}.png")
         files.check_output(path)
         made = _of_sweep(folder, kind, figure, over, by, panels, at or ())
-    made.save(path, width=width, font_size=font_size)
+    made.save(path, width=width, font_size=font_size, font=font)
     if as_json:
         write_json({"figure": str(path)})
     else:

@@ -127,6 +127,7 @@ class Heat:
     colours: tuple[str, ...]
     log: bool = False
     title: str = ""
+    short: str = ""
 
 
 @dataclass(frozen=True)

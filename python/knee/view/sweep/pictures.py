@@ -403,7 +403,7 @@ def _heat(points: pl.DataFrame, picture: Picture, chosen: _Chosen) -> Panel:
     low, high = every.min(), every.max()
     assert isinstance(low, float)
     assert isinstance(high, float)
-    heat = Heat(cells.tolist(), low, high, VIRIDIS, title=RUN[name].labelled)
+    heat = Heat(cells.tolist(), low, high, VIRIDIS, title=RUN[name].labelled, short=RUN[name].brief)
     rows = tuple(_said(value, by) for value in up)
     return Panel(_labelled(by), heats=[heat], rows=rows, unit=RUN[name].unit)
 
