@@ -90,7 +90,7 @@ def test_a_newer_kernel_takes_what_l4s_needs() -> None:
 def test_a_trace_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("1\n2\n")
     data = scenario(link={"trace": str(tmp_path / "t")})
-    with pytest.raises(ScenarioError, match=r"link\.trace: htb cannot follow a trace"):
+    with pytest.raises(ScenarioError, match=r"link\.trace: htb and netem cannot follow a trace"):
         GROUNDS["uml"].refuse(from_dict(data))
 
 

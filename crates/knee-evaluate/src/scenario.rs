@@ -198,6 +198,8 @@ impl Link {
             delay_model: None,
             delay_table: None,
             reorder: self.reorder,
+            delay_trace: None,
+            loss_trace: None,
             burst: None,
             reverse: None,
         }

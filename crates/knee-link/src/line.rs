@@ -144,7 +144,7 @@ impl Line {
     fn admit_singly<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, burst: &Burst, taken: u32, out: &mut Outcome) {
         for k in taken..burst.count {
             let packet = burst.first.behind(k);
-            if self.loss.is_lost() {
+            if self.loss.is_lost(self.cx.now) {
                 self.counters.drops += 1;
                 out.dropped.push((self.cx.now, packet));
                 continue;

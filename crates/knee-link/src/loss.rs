@@ -16,7 +16,8 @@
 //! `loss_good` (tc-netem(8)).
 
 use crate::entry::Choice;
-use knee_core::{Params, Rng, params};
+use crate::recorded::Recorded;
+use knee_core::{Params, Rng, Time, params};
 
 /// Random loss of each packet by itself, with the probability `loss` of the link.
 pub const RANDOM: Choice = Choice {
@@ -58,6 +59,7 @@ enum Kind {
     None,
     Random(f64),
     GilbertElliott { chain: GilbertElliott, bad: bool },
+    Recorded(Recorded<f64>),
 }
 
 impl Loss {
@@ -76,6 +78,11 @@ impl Loss {
         Some(Self { kind, rng })
     }
 
+    /// Each packet is lost by itself, with the probability recorded for its time.
+    pub const fn recorded(probabilities: Recorded<f64>, rng: Rng) -> Self {
+        Self { kind: Kind::Recorded(probabilities), rng }
+    }
+
     /// Each packet is lost by itself with this probability from now on.
     pub fn set_probability(&mut self, probability: f64) {
         self.kind = if probability > 0.0 { Kind::Random(probability) } else { Kind::None };
@@ -87,8 +94,8 @@ impl Loss {
         matches!(self.kind, Kind::None)
     }
 
-    /// Returns true if the next packet is lost.
-    pub(crate) fn is_lost(&mut self) -> bool {
+    /// Returns true if the packet that arrives `now` is lost.
+    pub(crate) fn is_lost(&mut self, now: Time) -> bool {
         match &mut self.kind {
             Kind::None => false,
             Kind::Random(probability) => self.rng.chance(*probability),
@@ -97,6 +104,7 @@ impl Loss {
                 *bad ^= self.rng.chance(if *bad { chain.r } else { chain.p });
                 lost
             }
+            Kind::Recorded(probabilities) => self.rng.chance(probabilities.get(now)),
         }
     }
 }
@@ -113,7 +121,7 @@ mod tests {
         let mut loss = Loss::model("gilbert-elliott", &params, Rng::stream(7, "loss")).unwrap();
         let (mut lost, mut runs, mut before) = (0u32, 0u32, false);
         for _ in 0..packets {
-            let now = loss.is_lost();
+            let now = loss.is_lost(Time::ZERO);
             lost += u32::from(now);
             runs += u32::from(now && !before);
             before = now;
@@ -134,6 +142,16 @@ mod tests {
         // Elliott's: (r loss_good + p loss_bad) / (p + r) = (0.1 x 0.001 + 0.02 x 0.5) / 0.12.
         let (rate, _) = observed(&[("p", 0.02), ("r", 0.1), ("loss_good", 0.001), ("loss_bad", 0.5)], 2_000_000);
         assert!((rate / 0.084_17 - 1.0).abs() < 0.03, "{rate}");
+    }
+
+    #[test]
+    fn a_recorded_probability_is_that_of_its_time() {
+        let at: Box<[Time]> = [0, 10, 20].map(Time::from_millis).into();
+        let recorded = Recorded::new(at, [0.0, 1.0, 0.25].into(), Some(Time::from_millis(40))).unwrap();
+        let mut loss = Loss::recorded(recorded, Rng::stream(7, "loss"));
+        let mut share = |ms: u64| (0..10_000).filter(|_| loss.is_lost(Time::from_millis(ms))).count();
+        assert_eq!([0, 9, 10, 19, 40, 50].map(&mut share), [0, 0, 10_000, 10_000, 0, 10_000]);
+        assert!((2300..2700).contains(&share(20)), "a quarter, within six standard deviations");
     }
 
     #[test]

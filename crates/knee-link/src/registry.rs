@@ -9,7 +9,7 @@ use knee_core::Time;
 const WIRE: Model = Model {
     choice: Choice {
         name: "wire",
-        about: "serialises each packet at the rate; with burst a token bucket, with trace recorded opportunities",
+        about: "serialises each packet at the rate; with burst a token bucket, with trace or rate_trace as recorded",
         source: "Linux htb for burst, mahimahi for trace",
         params: &[],
     },

@@ -2,6 +2,7 @@
 
 use crate::bucket::TokenBucket;
 use crate::medium::{Capacity, Medium};
+use crate::recorded::RecordedRate;
 use crate::trace::Trace;
 use crate::wire::Wire;
 use knee_core::{Bytes, Rate, Time};
@@ -33,7 +34,12 @@ impl Server {
         Self::Medium(Box::new(Trace::new(ms, overhead)))
     }
 
-    /// Its rate in bit/s; a trace has none.
+    /// A wire whose rate is recorded.
+    pub fn recorded(rates: RecordedRate) -> Self {
+        Self::Medium(Box::new(rates))
+    }
+
+    /// Its rate in bit/s; a recording has none.
     pub fn rate(&self) -> Option<u64> {
         // The time concerns only what is saved or offered.
         match self.capacity(Time::ZERO) {

@@ -116,6 +116,12 @@ pub struct LinkSpec {
     /// True if the extra delay may change the order of packets.
     #[serde(default)]
     pub reorder: bool,
+    /// Extra propagation delay behind the queue by time, ns.
+    #[serde(default)]
+    pub delay_trace: Option<RecordedSpec<u64>>,
+    /// Loss probability before the queue by time, in place of `loss`.
+    #[serde(default)]
+    pub loss_trace: Option<RecordedSpec<f64>>,
     /// Bytes a token bucket may send at once (Linux's htb). `None` for a wire that serialises each packet.
     pub burst: Option<u64>,
     /// The other direction. `None` if it never queues.
@@ -125,8 +131,8 @@ pub struct LinkSpec {
 impl LinkSpec {
     /// Its forward direction, described as the reverse one is.
     pub(crate) fn forward(&self) -> ReverseSpec {
-        let Self { capacity, model, queue, limit, queue_params, .. } = self.clone();
-        ReverseSpec { capacity, model, queue, limit, queue_params }
+        let Self { capacity, model, queue, limit, queue_params, delay_trace, loss_trace, .. } = self.clone();
+        ReverseSpec { capacity, model, queue, limit, queue_params, delay_trace, loss_trace }
     }
 }
 
@@ -163,6 +169,12 @@ pub struct ReverseSpec {
     /// Parameters of the queue discipline.
     #[serde(default)]
     pub queue_params: BTreeMap<String, ValueSpec>,
+    /// Extra propagation delay behind the queue by time, ns.
+    #[serde(default)]
+    pub delay_trace: Option<RecordedSpec<u64>>,
+    /// Loss probability before the queue by time.
+    #[serde(default)]
+    pub loss_trace: Option<RecordedSpec<f64>>,
 }
 
 /// Capacity of a link.
@@ -173,6 +185,27 @@ pub enum Capacity {
     Rate(u64),
     /// Delivery opportunities of 1500 bytes each at these milliseconds, ascending; repeats after the last.
     Trace(Vec<u64>),
+    /// Recorded rates, bit/s.
+    Rates(RecordedSpec<u64>),
+}
+
+impl Capacity {
+    /// Returns true if it is recorded, and so no rate that could be changed.
+    pub const fn is_recorded(&self) -> bool {
+        !matches!(self, Self::Rate(_))
+    }
+}
+
+/// Values by time, as recorded.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordedSpec<T> {
+    /// From when on each value holds, ns: ascending, the first 0.
+    pub at: Vec<u64>,
+    /// The values, as many.
+    pub values: Vec<T>,
+    /// When it begins anew, ns, after the last of `at`. `None` if the last value holds on.
+    pub period: Option<u64>,
 }
 
 /// Capacity of a queue.

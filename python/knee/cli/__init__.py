@@ -37,6 +37,7 @@ COMMANDS = {
     "search": Later(
         "knee.cli.search", "search", "Find the scenario, within bounds, that is worst or best for a figure."
     ),
+    "import": Later("knee.cli.import_", "import_", "Make a scenario of a measurement of a real path."),
     "plot": Later(
         "knee.cli.plot", "plot", "Draw a figure of a run, sweep, matrix or search, as PDF, SVG, PNG or HTML."
     ),

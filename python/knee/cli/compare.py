@@ -12,6 +12,7 @@ import typer
 from knee.cli import options
 from knee.cli.console import out
 from knee.cli.options import option
+from knee.cli.paired import PAGE, compare_paired, write_page
 from knee.cli.tables import number, table
 from knee.cli.terminal import write_json
 from knee.errors import InputError
@@ -19,11 +20,24 @@ from knee.errors import InputError
 if TYPE_CHECKING:
     from knee.results.result import Result
 
-PAGE = "compare.html"
-
 
 def compare(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Result folders of knee run.")],
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DIR",
+            help="Result folders of knee run, files of iperf3 (JSON) or Flent, or with --by one folder of knee sweep.",
+        ),
+    ],
+    by: Annotated[
+        str | None,
+        option(
+            options.FIGURE,
+            "--by",
+            metavar="KEY",
+            help="Of a sweep: compare the values of this axis, such as flows.0.cc, network by network.",
+        ),
+    ] = None,
     folder: Annotated[
         Path | None,
         option(
@@ -39,10 +53,24 @@ def compare(
 
     Results that differ only in their seeds are runs of one variant. Where a variant has several, the table has their
     means; the page compares variants, each difference with its 95 % confidence interval.
-    """
-    from knee.results.folder import check_result
 
+    With --by, the runs of a sweep are paired by network: all that they have in common but that axis. The table has
+    medians, differences with their 95 % intervals, effect sizes, Wilcoxon's p, and in how many networks each is better.
+    """
+    if by is not None:
+        compare_paired(folders, by, folder, as_json)
+        return
+    from knee.results.folder import check_result
+    from knee.results.measured import is_measurement
+
+    if any(map(is_measurement, folders)):
+        from knee.cli.measured import compare_measured
+
+        compare_measured(folders, folder, as_json)
+        return
     if len(folders) < 2:
+        if (folders[0] / "sweep.json").is_file():
+            raise InputError(f"{folders[0]} is a sweep; name what to compare, as in --by flows.0.cc.")
         check_result(folders[0])
         raise InputError("There is only one result; name two or more folders to compare.")
     from knee.figures.compared import figures
@@ -58,17 +86,9 @@ def compare(
     else:
         _show(folders, results, values)
     if folder is not None:
-        from knee.system.sudo import make_folder
         from knee.view.compare.page import page
 
-        text = page(results, [str(each) for each in folders])
-        try:
-            make_folder(folder)
-        except OSError as error:
-            raise files.unwritable(folder, error) from None
-        files.write(folder / PAGE, text)
-        if not as_json:
-            out().print(f"The page: {folder / PAGE}", soft_wrap=True)
+        write_page(folder, page(results, [str(each) for each in folders]), as_json)
 
 
 def _algorithms(result: Result) -> list[str]:

@@ -24,7 +24,12 @@ KINDS = ("lines", "bar", "box", "ecdf", "heat", "pareto")
 
 
 def plot(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run, sweep, matrix or search.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="The folder of a run, sweep, matrix or search, or a file of iperf3 or Flent."
+        ),
+    ],
     kind: Annotated[
         str | None,
         choice(
@@ -87,16 +92,28 @@ def plot(
         option(options.OUTPUT, "--width", metavar="WIDTH", help="column (3.5 in), page (7 in), or a number of inches."),
     ] = "page",
     font_size: Annotated[float, option(options.OUTPUT, "--font-size", metavar="PT", help="Font size in points.")] = 9.0,
+    font: Annotated[
+        str | None,
+        option(options.OUTPUT, "--font", metavar="NAME", help="Font, of those of this machine; default: DejaVu Sans."),
+    ] = None,
 ) -> None:
     """Draw a figure of a run, sweep, matrix or search, as PDF, SVG, PNG or HTML."""
     from knee.results.folder import manifest_of
+    from knee.results.measured import is_measurement
     from knee.study.opening import nothing
     from knee.study.sweeps.place import MARK
     from knee.system import files
     from knee.view import drawing
 
-    drawing.size(width, font_size)
-    if manifest_of(folder) is not None:
+    drawing.size(width, font_size, font)
+    if is_measurement(folder):
+        given = {"--kind": kind, "--figure": figure, "--over": over, "--by": by, "--panels": panels, "--at": at}
+        if wrong := [name for name, value in given.items() if value]:
+            raise InputError(f"{folder} is a measurement, of which there is one figure; leave out {wrong[0]}.")
+        path = _file(path, Path(f"{folder.name.split('.')[0]}.png"))
+        files.check_output(path)
+        made = _of_measurement(folder)
+    elif manifest_of(folder) is not None:
         given = {"--kind": kind, "--over": over, "--by": by, "--panels": panels, "--at": at}
         if wrong := [name for name, value in given.items() if value]:
             raise InputError(f"{folder} is the result of a run; {wrong[0]} is for sweeps. Expected --figure and --out.")
@@ -111,7 +128,7 @@ def plot(
         path = _file(path, folder / f"{kind}-{figure}.png")
         files.check_output(path)
         made = _of_sweep(folder, kind, figure, over, by, panels, at or ())
-    made.save(path, width=width, font_size=font_size)
+    made.save(path, width=width, font_size=font_size, font=font)
     if as_json:
         write_json({"figure": str(path)})
     else:
@@ -133,6 +150,13 @@ def _file(given: Path | None, default: Path) -> Path:
     except OSError as error:
         raise files.unwritable(given, error) from None
     return given / default.name
+
+
+def _of_measurement(path: Path) -> Figure:
+    from knee.view.compare.measured import chart, track
+    from knee.view.figure import Figure
+
+    return Figure(chart([track(path)]))
 
 
 def _of_run(folder: Path, figure: str) -> Figure:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from knee.scenario import traces
+from knee.scenario import timed, traces
 from knee.scenario.spec import span
 from knee.scenario.traffic import sends_datagrams
 
@@ -215,6 +215,19 @@ class Capacity:
         if way.trace is not None:
             self._trace = np.array(traces.read(traces.find(way.trace)), dtype=np.float64) / 1e3
             return
+        if way.delay_trace is not None:
+            self.jitter_s += max(timed.read(traces.find(way.delay_trace), "delay").values) / 1e9
+        self._period = math.inf
+        if way.rate_trace is not None:
+            recorded = timed.read(traces.find(way.rate_trace), "rate")
+            span = recorded.end or recorded.at[-1] + 10**9
+            self._period = span / 1e9 if way.trace_repeats is not False and recorded.end is not None else math.inf
+            last = max(span, scenario.duration + 10**9) if math.isinf(self._period) else span
+            self._at = np.array([*recorded.at, last], dtype=np.float64) / 1e9
+            steps = np.diff(self._at) * np.array(recorded.values, dtype=np.float64)
+            self._bits = np.concatenate(([0.0], np.cumsum(steps)))
+            self._changes = np.empty(0)
+            return
         changes = [] if reverse else [(c.at / 1e9, c.rate) for c in scenario.changes if c.link == link.name and c.rate]
         times, rates = [0.0], [float(way.rate or 0)]
         for at, rate in sorted(changes, key=lambda change: change[0]):
@@ -231,7 +244,9 @@ class Capacity:
         """The most bits that it can have carried from the start to each of these times."""
         if self._trace is None:
             extra = np.searchsorted(self._changes, t_s, side="left") * float(self.packet_bits)
-            bits: Floats = np.interp(t_s, self._at, self._bits) + extra.astype(np.float64)
+            rounds: Floats = np.floor(np.asarray(t_s) / self._period)
+            within = t_s - rounds * self._period if math.isfinite(self._period) else t_s
+            bits: Floats = rounds * self._bits[-1] + np.interp(within, self._at, self._bits) + extra.astype(np.float64)
             return bits
         period = max(float(self._trace[-1]), 1e-3)
         rounds = np.floor(np.maximum(t_s, 0.0) / period + 1e-12)

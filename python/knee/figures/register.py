@@ -26,6 +26,7 @@ class Figure:
     Attributes:
         name: its key in `summary.json`, and its column in data sets and CSV files.
         title: what tables and axes call it, without its unit.
+        short: what narrow axes call it; the title, where that is short enough.
         head: the head of its column in a terminal, at most two lines of nine characters; the unit is in it.
         unit: of its number; empty where it has none.
         better: whether more or less of it is better; empty where neither is.
@@ -44,6 +45,13 @@ class Figure:
     quantity: Quantity = ""
     how: str = ""
     shown: tuple[Slot, ...] = ()
+    short: str = ""
+
+    @property
+    def brief(self) -> str:
+        """The short title with its unit."""
+        title = self.short or self.title
+        return f"{title} ({self.unit})" if self.unit else title
 
     @property
     def labelled(self) -> str:
@@ -99,6 +107,7 @@ def _read() -> dict[str, dict[str, Figure]]:
             cast(Quantity, row["quantity"]),
             row["how"],
             shown,
+            row["short"] or "",
         )
     return found
 

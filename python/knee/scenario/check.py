@@ -45,13 +45,13 @@ def _check_links(scenario: Scenario) -> dict[str, Link]:
             raise Refused(f"{shown(link.name)} is already used", "each link needs its own name", key=f"links[{i}].name")
         if link.burst is not None:
             key = f"links[{i}].burst"
-            if link.trace is not None:
+            if link.rate is None:
                 raise Refused("a link with a trace cannot be a token bucket", "leave burst out", key=key)
             least = FULL_PACKET + link.overhead
             if link.burst < least:
                 found = f"{format_bytes(link.burst)} is less than a full packet"
                 raise Refused(found, f"expected {format_bytes(least)} or more", key=key)
-        if link.reorder and not link.jitter and link.delay_model == "uniform":
+        if link.reorder and not link.jitter and link.delay_model == "uniform" and link.delay_trace is None:
             raise Refused(
                 "the link has no jitter to reorder packets",
                 'add jitter, such as jitter = "1 ms", or a delay_model',
@@ -209,7 +209,11 @@ def _check_link_change(change: Change, name: str, links: dict[str, Link]) -> Non
         raise Refused("a link has no rtt", "rate, loss and limit of a link can change", key="rtt")
     if change.rate is None and change.loss is None and change.limit is None:
         raise Refused("nothing changes", "expected rate, loss or limit", key="link")
-    if change.rate is not None and links[name].trace is not None:
+    if change.loss is not None and links[name].loss_trace is not None:
+        raise Refused(
+            "the link has a recording of losses", "only the loss of a link without one can change", key="loss"
+        )
+    if change.rate is not None and links[name].rate is None:
         raise Refused("the link has a trace", "only the rate of a link with a rate can change", key="rate")
     if change.rate is not None and links[name].model != "wire":
         try:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from knee.errors import Refused
+from knee.scenario import timed
 from knee.scenario.units import format_time
 
 if TYPE_CHECKING:
-    from knee.scenario.model import Link
+    from knee.scenario.model import Link, _Queueing
 
+#: Models whose propagation delay changes by itself.
+_MOVING = ("leo",)
 #: Parameters that both directions of a link share, by model: they describe the air, or the sky.
 _SHARED = {
     "wifi": ("contenders", "contender_airtime", "slot", "sifs", "aifsn", "cw_min", "cw_max", "ack"),
@@ -33,7 +36,25 @@ def check_link(link: Link) -> None:
     _check_shared(link)
 
 
+def check_recorded(side: _Queueing) -> None:
+    """Rejects a direction whose recordings contradict its other keys.
+
+    Raises:
+        Refused: names the key, the value found and what is accepted.
+    """
+    named = [key for key in timed.KEYS if getattr(side, key) is not None]
+    if side.trace_repeats is not None and not named:
+        found = "a trace of opportunities always repeats" if side.trace is not None else "there is no recording"
+        raise Refused(found, f"leave it out, or expected one of {', '.join(timed.KEYS)}", key="trace_repeats")
+    if side.delay_trace is not None and side.model in _MOVING:
+        found = f"the link model {side.model} has a delay of its own"
+        raise Refused(found, "leave one of the two out", key="delay_trace")
+
+
 def _check_loss(link: Link) -> None:
+    if link.loss_trace is not None and (link.loss or link.loss_model != "random"):
+        other = "loss" if link.loss else "loss_model"
+        raise Refused(f"{other} is given beside a recording of losses", "leave one of the two out", key="loss_trace")
     if link.loss_model == "random":
         return
     if link.loss:

@@ -43,7 +43,7 @@ from knee.scenario.fields import (
     one_line,
     valid_name,
 )
-from knee.scenario.links import check_link
+from knee.scenario.links import check_link, check_recorded
 from knee.scenario.registry import Value
 from knee.scenario.traffic import NO_CC, Probe, Traffic, sends_datagrams
 
@@ -82,6 +82,10 @@ class _Queueing(Table):
 
     rate: Rate | None = Field(None, description='the rate, such as "100 Mbit/s"')
     trace: Text | None = Field(None, description="a file with a line per 1500-byte delivery opportunity, in ms")
+    rate_trace: Text | None = Field(None, description="a CSV or Parquet file with rates by time")
+    delay_trace: Text | None = Field(None, description="a CSV or Parquet file with extra delays by time")
+    loss_trace: Text | None = Field(None, description="a CSV or Parquet file with loss probabilities by time")
+    trace_repeats: bool | None = Field(None, description="whether these three repeat: true or false")
     model: str = Field("wire", description="the name of a link model")
     model_params: dict[str, Any] = Field(
         {}, validate_default=True, description="a table of the link model's own parameters"
@@ -123,13 +127,15 @@ class _Queueing(Table):
 
     @model_validator(mode="after")
     def _one_capacity(self) -> _Queueing:
-        if (self.rate is None) == (self.trace is None):
-            found = "rate and trace are both missing" if self.rate is None else "rate and trace are both given"
-            raise Refused(found, 'expected one of rate = "100 Mbit/s" or trace = "FILE"')
+        given = [key for key in ("rate", "trace", "rate_trace") if getattr(self, key) is not None]
+        if len(given) != 1:
+            found = f"{given[0]} and {given[1]} are both given" if given else "rate and trace are both missing"
+            raise Refused(found, 'expected one of rate = "100 Mbit/s", trace = "FILE" or rate_trace = "FILE.csv"')
+        check_recorded(self)
         if self.model != "wire":
             if self.rate is None:
                 found = f"the link model {self.model} sends at a rate of its own"
-                raise Refused(found, 'expected rate = "100 Mbit/s" instead', key="trace")
+                raise Refused(found, 'expected rate = "100 Mbit/s" instead', key=given[0])
             try:
                 registry.check_link_model(self.model, self.model_params, self.rate)
             except Refused as refused:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from knee.errors import Refused, ScenarioError
 from knee.own import IN_SOURCE, is_absent, kernel_source
-from knee.scenario import offered, registry, traces
+from knee.scenario import offered, registry, timed, traces
 from knee.scenario.declared import name_with
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.traffic import NO_CC, Probe
@@ -63,13 +63,24 @@ def _queueing(link: Link | Reverse, key: str) -> dict[str, Any]:
             capacity = {"trace": traces.read(traces.find(link.trace))}
         except Refused as refused:
             raise Refused(refused.found, refused.accepted, key=f"{key}.trace") from None
-    return {
+    recorded = {name: _recorded(link, name, f"{key}.{name}") for name in timed.KEYS if getattr(link, name) is not None}
+    if "rate_trace" in recorded:
+        capacity = {"rates": recorded.pop("rate_trace")}
+    return recorded | {
         "capacity": capacity,
         "model": {"name": link.model, "params": registry.link_models()[link.model].tagged(link.model_params)},
         "queue": link.queue,
         "limit": None if link.limit is None else _limit(link.limit),
         "queue_params": registry.queues()[link.queue].tagged(link.queue_params),
     }
+
+
+def _recorded(link: Link | Reverse, name: str, key: str) -> dict[str, Any]:
+    try:
+        found = timed.read(traces.find(getattr(link, name), "recording"), timed.KEYS[name])
+    except Refused as refused:
+        raise Refused(refused.found, refused.accepted, key=key) from None
+    return found.spec(repeats=link.trace_repeats is not False)
 
 
 def _delays(name: str, key: str) -> list[int]:

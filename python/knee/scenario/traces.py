@@ -1,4 +1,4 @@
-"""Recorded capacities and delays.
+"""Recorded opportunities to send, tables of delays, and where files are searched; `timed.py` has values by time.
 
 A capacity has one line per opportunity to deliver 1500 bytes, in whole ms, ascending. A table has one per delay, ms.
 
@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from knee.errors import Refused
+from knee.scenario import timed
 from knee.scenario.units import shown
 from knee.system import files
 
 _ACCEPTED = "expected one line per opportunity to deliver 1500 bytes: its time in whole milliseconds, ascending"
 #: Last parts of keys that name a file: of links, of traffic, and of sizes.
-FILE_KEYS = frozenset({"trace", "delay_table", "times", "file"})
+FILE_KEYS = frozenset({"trace", "delay_table", "times", "file", *timed.KEYS})
 #: Three years, the limit of all times.
 _MAX_MS = 10**11
 #: A delay: a decimal number of ms, below three years.

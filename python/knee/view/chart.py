@@ -127,13 +127,15 @@ class Heat:
     colours: tuple[str, ...]
     log: bool = False
     title: str = ""
+    short: str = ""
 
 
 @dataclass(frozen=True)
 class XAxis:
     """The horizontal axis: its title, its ends, and whether it is logarithmic or one of time.
 
-    An axis of `names` has them at 0, 1, 2 and so on. Of `ticks`, if there are any, each has a number.
+    An axis of `names` has them at 0, 1, 2 and so on. Of `ticks`, if there are any, each has a number. `short` is the
+    title where there is little room.
     """
 
     title: str
@@ -144,6 +146,7 @@ class XAxis:
     unit: str = ""
     names: tuple[str, ...] = ()
     ticks: tuple[float, ...] = ()
+    short: str = ""
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,7 @@ class Panel:
 
     `floor` and `ceiling` are the ends of the vertical axis; None means that the data decide. `rows` are names in place
     of numbers on that axis. `headroom` is the fraction of the height left free above the data, `unit` is that of the
-    values, and `note` replaces an empty panel.
+    values, and `note` replaces an empty panel. `short` is the label where there is little room.
     """
 
     label: str
@@ -172,6 +175,7 @@ class Panel:
     unit: str = ""
     rows: tuple[str, ...] = ()
     x: XAxis | None = None
+    short: str = ""
 
     @property
     def least(self) -> float:

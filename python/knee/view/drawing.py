@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knee.errors import InputError
+from knee.scenario.units import near, shown
 from knee.system import extras
 from knee.view.chart import Chart, Heat, Line, Panel, XAxis
 from knee.view.palette import GRID, INK, MUTED
@@ -34,6 +36,8 @@ LEGEND_CHARACTERS = 92
 """What fits beside each other above the panels at 7 in and 9 pt, with `LEGEND_HANDLE` for the sample of each entry."""
 LEGEND_HANDLE = 7
 MAX_LABEL = 26
+_WIDE = 0.55
+"""Mean width of a character in font sizes."""
 HEADROOM = 0.06
 """Part of the axis kept free above the data for the ticks of drops."""
 MOST_NAMES = 16
@@ -75,23 +79,25 @@ DASHES: dict[str, Any] = {"solid": "-", "dash": (0, (5, 3)), "dot": (0, (1.2, 1.
 
 @dataclass(frozen=True)
 class Size:
-    """How large a figure is: its width in inches, its font size in points."""
+    """How large a figure is: its width in inches, its font size in points, and its font."""
 
     width_in: float = 7.0
     font_pt: float = 9.0
+    font: str = "DejaVu Sans"
 
     def style(self) -> dict[Any, Any]:
         """Matplotlib's settings."""
         small = self.font_pt * 8 / 9
-        sizes = {"font.size": self.font_pt, "axes.labelsize": self.font_pt}
+        sizes = {"font.size": self.font_pt, "axes.labelsize": self.font_pt, "font.family": self.font}
         return STYLE | sizes | dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), small)
 
 
-def size(width: str | float = "page", font_pt: float = 9.0) -> Size:
+def size(width: str | float = "page", font_pt: float = 9.0, font: str | None = None) -> Size:
     """A size by the name of its width or inches.
 
     Raises:
-        InputError: the width is neither, or something is out of range.
+        InputError: the width is neither, something is out of range, or this machine has no such font.
+        RunError: a font is named, and matplotlib is not installed.
     """
     inches = WIDTHS.get(str(width))
     if inches is None:
@@ -106,7 +112,17 @@ def size(width: str | float = "page", font_pt: float = 9.0) -> Size:
         )
     if not SMALLEST_PT <= font_pt <= LARGEST_PT:
         raise InputError(f"--font-size: {font_pt:g} pt; expected {SMALLEST_PT:g} to {LARGEST_PT:g}.")
-    return Size(inches, font_pt)
+    return Size(inches, font_pt) if font is None else Size(inches, font_pt, _font(font))
+
+
+def _font(name: str) -> str:
+    extras.need("--font", "matplotlib")
+    from matplotlib.font_manager import fontManager
+
+    there = sorted(set(fontManager.get_font_names()))
+    if name not in there:
+        raise InputError(f"--font: this machine has no font {shown(name)}; {near(name, there)}.")
+    return name
 
 
 def check_format(path: Path) -> str:
@@ -125,14 +141,22 @@ def image(chart: Chart, kind: str = "png", at: Size | None = None) -> bytes:
 
     Raises:
         RunError: matplotlib is not installed.
+        InputError: the size is too small for the texts.
     """
     extras.need("A figure as PDF, SVG or PNG", "matplotlib")
     from matplotlib import rc_context
 
     at = at or Size()
     buffer = BytesIO()
-    with rc_context(at.style()):
-        draw(chart, at).savefig(buffer, dpi=DPI, format=kind)
+    with rc_context(at.style()), warnings.catch_warnings():
+        warnings.filterwarnings("error", "constrained_layout not applied")
+        try:
+            draw(chart, at).savefig(buffer, dpi=DPI, format=kind)
+        except UserWarning:
+            raise InputError(
+                f"The texts leave no room for the data at {at.width_in:g} in and {at.font_pt:g} pt; expected a larger "
+                "--width or a smaller --font-size."
+            ) from None
     return buffer.getvalue()
 
 
@@ -162,7 +186,8 @@ def draw(chart: Chart, at: Size | None = None) -> Figure:
     # A panel in a grid is at least 1.6 in wide.
     columns = min(chart.columns, count, max(int(at.width_in / 1.6), 1))
     rows = -(-count // columns)
-    figure = Figure(figsize=(at.width_in, _height(chart, rows, columns, at)), layout="constrained")
+    height = _height(chart, rows, columns, at)
+    figure = Figure(figsize=(at.width_in, height), layout="constrained")
     FigureCanvasAgg(figure)
     own = any(panel.x for panel in chart.panels)
     heat = any(panel.heats for panel in chart.panels)
@@ -170,14 +195,15 @@ def draw(chart: Chart, at: Size | None = None) -> Figure:
     grid = figure.subplots(rows, columns, sharex=not own, sharey=level, squeeze=False)
     legend: dict[str, Artist] = {}
     for axes, panel in zip(grid.flat, chart.panels, strict=False):
-        _draw_panel(axes, panel, panel.x or chart.x, legend, at)
+        _draw_panel(axes, panel, panel.x or chart.x, legend, at, height / rows)
     # An axis that panels share takes in all of them only until its ends are set.
     least = min(panel.least for panel in chart.panels) if level else None
     for index, (axes, panel) in enumerate(zip(grid.flat, chart.panels, strict=False)):
         if panel.note is None:
             _set_axes(axes, panel, panel.x or chart.x, panel.least if least is None else least)
         if own or index + columns >= count:
-            axes.set_xlabel((panel.x or chart.x).title)
+            across = panel.x or chart.x
+            axes.set_xlabel(_fitting(across.title, across.short, 0.85 * at.width_in / columns, at))
             axes.xaxis.set_tick_params(labelbottom=True)
         if level and index % columns:
             axes.set_ylabel("")
@@ -213,9 +239,11 @@ def _height(chart: Chart, rows: int, columns: int, at: Size) -> float:
     return float(max(each, 1.4) * rows + 0.6)
 
 
-def _draw_panel(axes: Axes, panel: Panel, x: XAxis, legend: dict[str, Artist], at: Size) -> None:
+def _draw_panel(axes: Axes, panel: Panel, x: XAxis, legend: dict[str, Artist], at: Size, high_in: float) -> None:
     tight = "\n" not in panel.label and (len(panel.label) > 14 or at.width_in < 5)
-    axes.set_ylabel(panel.label.replace(" (", "\n(") if tight else panel.label)
+    label = panel.label.replace(" (", "\n(") if tight else panel.label
+    # A legend and the horizontal axis take the rest, relatively more of a small figure.
+    axes.set_ylabel(_fitting(label, panel.short, (0.62 if at.width_in >= 5 else 0.45) * high_in, at))
     if panel.note is not None:
         axes.text(0.5, 0.5, panel.note, transform=axes.transAxes, ha="center", va="center", color=MUTED)
         axes.set_yticks([])
@@ -224,7 +252,15 @@ def _draw_panel(axes: Axes, panel: Panel, x: XAxis, legend: dict[str, Artist], a
     _draw_areas(axes, panel, legend)
     _draw_points(axes, panel, legend)
     for heat in panel.heats:
-        _draw_heat(axes, panel, heat, at)
+        _draw_heat(axes, panel, heat, at, high_in)
+
+
+def _fitting(title: str, brief: str, inches: float, at: Size) -> str:
+    """A title whose lines are no longer than its axis: as it is, or the short one, broken where it must be."""
+    most = max(int(inches * 72 / (_WIDE * at.font_pt)), 8)
+    if max(map(len, title.split("\n")), default=0) <= most:
+        return title
+    return textwrap.fill(brief or title.replace("\n", " "), most, break_on_hyphens=False)
 
 
 def _draw_areas(axes: Axes, panel: Panel, legend: dict[str, Artist]) -> None:
@@ -309,7 +345,7 @@ def _alone(line: Line) -> NDArray[np.bool_]:
     return wide & ~(beside[:-2] | beside[2:]) if line.width else wide
 
 
-def _draw_heat(axes: Axes, panel: Panel, heat: Heat, at: Size) -> None:
+def _draw_heat(axes: Axes, panel: Panel, heat: Heat, at: Size, high_in: float) -> None:
     """A map with its colour bar, and the values in cells that are large enough."""
     from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 
@@ -321,7 +357,7 @@ def _draw_heat(axes: Axes, panel: Panel, heat: Heat, at: Size) -> None:
     colours = LinearSegmentedColormap.from_list("knee", heat.colours).with_extremes(bad="white")
     shown = axes.imshow(np.ma.masked_invalid(drawn), cmap=colours, norm=scale, aspect="auto", origin="lower")
     bar = axes.figure.colorbar(shown, ax=axes, shrink=0.8, pad=0.02, aspect=25)
-    bar.set_label(heat.title, fontsize=0.9 * at.font_pt)
+    bar.set_label(_fitting(heat.title, heat.short, 0.5 * high_in, at), fontsize=0.9 * at.font_pt)
     bar.outline.set_visible(False)
     axes.grid(visible=False)
     if cells.size > 150 or cells.shape[1] > 2.2 * at.width_in:

@@ -39,16 +39,20 @@ class Figure:
 
     chart: Chart
 
-    def save(self, path: str | Path, *, width: str | float = "page", font_size: float = 9.0) -> Path:
+    def save(
+        self, path: str | Path, *, width: str | float = "page", font_size: float = 9.0, font: str | None = None
+    ) -> Path:
         """Writes the figure and gives its path; the path's end says in which format: .pdf, .svg, .png or .html.
 
         Args:
             path: the file.
             width: "column" (3.5 in), "page" (7 in), or inches; not of .html.
             font_size: of titles, points, 4 to 24; not of .html.
+            font: its name, of those that this machine has, such as "DejaVu Serif"; not of .html.
 
         Raises:
-            InputError: the format, the width or the font size is not known or out of range.
+            InputError: the format, the width, the font or its size is not known or out of range, or the figure is too
+                small for its texts.
             RunError: it cannot be written.
         """
         from knee.system import files
@@ -62,7 +66,7 @@ class Figure:
                 kind = drawing.check_format(path)
             except InputError as error:
                 raise InputError(f"{str(error).removesuffix('.')}, .html.") from None
-            files.write(path, drawing.image(self.chart, kind, drawing.size(width, font_size)))
+            files.write(path, drawing.image(self.chart, kind, drawing.size(width, font_size, font)))
         return path
 
     def show(self) -> None:

@@ -7,4 +7,4 @@ pub mod leo;
 pub mod wifi;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

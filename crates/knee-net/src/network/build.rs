@@ -1,12 +1,12 @@
 //! From the specification of links to links at rest.
 
 use super::{Direction, SpecError};
-use crate::spec::{Capacity, LinkSpec, ModelSpec, ParamsSpec, ReverseSpec, Spec};
+use crate::spec::{Capacity, LinkSpec, ModelSpec, ParamsSpec, RecordedSpec, ReverseSpec, Spec};
 use knee_core::convert::index_u32;
 use knee_core::{Bytes, Param, Params, Rate, Rng, Time};
 use knee_link::medium::PathDelay;
 use knee_link::registry::{self, Choice, Init, Shared};
-use knee_link::{Delay, Link, Loss, Server};
+use knee_link::{Delay, Link, Loss, Recorded, RecordedRate, Server};
 
 /// The parameters `given`, and the defaults of the others that are `declared`.
 ///
@@ -16,8 +16,23 @@ pub fn params(declared: &[Param], given: &ParamsSpec, owner: &str) -> Result<Par
     Params::from_spec(declared, given).map_err(|error| SpecError::Param { owner: owner.into(), error })
 }
 
+/// A recording with its values made of those `given`; `None` if its times are none.
+fn recorded<T, V: Copy>(given: &RecordedSpec<T>, value: impl Fn(&T) -> V) -> Option<Recorded<V>> {
+    let at = given.at.iter().map(|ns| Time::from_nanos(*ns)).collect();
+    Recorded::new(at, given.values.iter().map(value).collect(), given.period.map(Time::from_nanos))
+}
+
+fn rates(given: &RecordedSpec<u64>) -> Option<RecordedRate> {
+    RecordedRate::new(recorded(given, |bps| *bps)?)
+}
+
+fn no_times(link: &str, key: &'static str) -> SpecError {
+    SpecError::Conflict { link: link.into(), key, found: "its times do not ascend from 0 to its period".into() }
+}
+
 fn mean_rate(capacity: &Capacity) -> Option<Rate> {
     match capacity {
+        Capacity::Rates(given) => rates(given).map(|rates| rates.mean()),
         Capacity::Rate(0) => None,
         Capacity::Rate(bps) => Some(Rate::from_bps(*bps)),
         Capacity::Trace(ms) => {
@@ -55,7 +70,7 @@ fn build_server(
             key: conflict.key,
             found: conflict.found,
         })?;
-        if spec.burst.is_some() || matches!(asked.capacity, Capacity::Trace(_)) {
+        if spec.burst.is_some() || asked.capacity.is_recorded() {
             return Err(SpecError::Conflict { link: name.into(), key: "model", found: "it takes a rate alone".into() });
         }
         return Ok((Server::Medium(make(&params, init)), model.path.map(|path| path(&params, init))));
@@ -64,6 +79,9 @@ fn build_server(
         (Capacity::Rate(_), None) => Server::wire(rate),
         (Capacity::Rate(_), Some(burst)) => Server::bucket(rate, Bytes(burst)),
         (Capacity::Trace(ms), _) => Server::trace(ms, spec.overhead),
+        (Capacity::Rates(given), _) => {
+            Server::recorded(rates(given).ok_or_else(|| SpecError::NoCapacity(name.into()))?)
+        }
     };
     Ok((server, None))
 }
@@ -105,8 +123,23 @@ fn build_link(
         knee_queue::Init { limit: asked.limit.map(Into::into), overhead: spec.overhead, rate, rng: stream("queue") };
     let queue = (entry.make)(&params, &init);
     let init = Init { rate, seed, name: &name, link: &spec.name, shared };
-    let (server, path) = build_server(asked, spec, &init)?;
-    let link = Link::new(queue, server, spec.overhead, Loss::none(stream("loss")));
+    let (server, mut path) = build_server(asked, spec, &init)?;
+    let loss = match &asked.loss_trace {
+        Some(given) => {
+            let probabilities = recorded(given, |loss| *loss).ok_or_else(|| no_times(&name, "loss_trace"))?;
+            Loss::recorded(probabilities, stream("loss"))
+        }
+        None => Loss::none(stream("loss")),
+    };
+    if let Some(given) = &asked.delay_trace {
+        if path.is_some() {
+            let found = "the model has a delay of its own".into();
+            return Err(SpecError::Conflict { link: name, key: "delay_trace", found });
+        }
+        let delays = recorded(given, |ns| Time::from_nanos(*ns)).ok_or_else(|| no_times(&name, "delay_trace"))?;
+        path = Some(Box::new(delays));
+    }
+    let link = Link::new(queue, server, spec.overhead, loss);
     let jitter = stream("jitter");
     let mut direction = Direction::new(name, link, jitter);
     direction.path = path;
@@ -123,7 +156,9 @@ pub fn links(spec: &Spec) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecErro
     let shared: Vec<Shared> = spec.links.iter().map(|_| Shared::default()).collect();
     for (link, shared) in spec.links.iter().zip(&shared) {
         let mut built = build_link(link.name.clone(), &link.forward(), link, spec.seed, shared)?;
-        built.link.lose(build_loss(link, Rng::stream(spec.seed, &format!("loss/{}", link.name)))?);
+        if link.loss_trace.is_none() {
+            built.link.lose(build_loss(link, Rng::stream(spec.seed, &format!("loss/{}", link.name)))?);
+        }
         built.delay = Time::from_nanos(link.delay);
         built.extra = build_delay(link)?;
         built.reorder = link.reorder;

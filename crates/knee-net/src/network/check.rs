@@ -1,7 +1,7 @@
 //! Checks of specifications.
 
 use super::sizes::check_sizes;
-use crate::spec::{Capacity, Change, Spec, Transport};
+use crate::spec::{Change, Spec, Transport};
 use knee_core::{ParamError, Time};
 use thiserror::Error;
 
@@ -149,7 +149,9 @@ pub fn check(spec: &Spec) -> Result<(), SpecError> {
     }
     check_sizes(spec)?;
     for link in &spec.links {
-        if !(0.0..=1.0).contains(&link.loss) {
+        let traces = link.loss_trace.iter().chain(link.reverse.iter().filter_map(|back| back.loss_trace.as_ref()));
+        let mut losses = traces.flat_map(|trace| &trace.values).chain([&link.loss]);
+        if !losses.all(|loss| (0.0..=1.0).contains(loss)) {
             return Err(SpecError::Probability(link.name.clone()));
         }
     }
@@ -189,8 +191,7 @@ fn check_changes(spec: &Spec) -> Result<(), SpecError> {
             }
             Change::Rtt { flow, .. } if flow >= spec.flows.len() => return Err(SpecError::Index("a change".into())),
             Change::Rate { link, rate } => {
-                let traced = matches!(spec.links[link].capacity, Capacity::Trace(_));
-                if rate == 0 || traced {
+                if rate == 0 || spec.links[link].capacity.is_recorded() {
                     return Err(SpecError::NoCapacity(spec.links[link].name.clone()));
                 }
             }

@@ -1,7 +1,7 @@
 //! The greatest numbers that a specification may have, so that the engine's sums and products of them fit.
 
 use super::SpecError;
-use crate::spec::{Capacity, Change, LimitSpec, Spec};
+use crate::spec::{Capacity, Change, LimitSpec, RecordedSpec, Spec};
 
 /// Three years, in ns.
 const MAX_TIME: u64 = 100_000_000_000_000_000;
@@ -24,8 +24,18 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<(), SpecError> {
     };
     let capacity = |capacity: &Capacity| match capacity {
         Capacity::Rate(bps) => rate("a rate")(*bps),
+        Capacity::Rates(recorded) => {
+            recorded.at.iter().copied().chain(recorded.period).try_for_each(time("a recorded time"))?;
+            recorded.values.iter().copied().try_for_each(rate("a rate"))
+        }
         Capacity::Trace(ms) => time("a trace's last time")(ms.last().map_or(0, |ms| ms.saturating_mul(1_000_000))),
     };
+    let delays = |trace: &RecordedSpec<u64>| {
+        trace.at.iter().copied().chain(trace.period).try_for_each(time("a recorded time"))?;
+        trace.values.iter().copied().try_for_each(time("an extra delay"))
+    };
+    let losses =
+        |trace: &RecordedSpec<f64>| trace.at.iter().copied().chain(trace.period).try_for_each(time("a recorded time"));
     time("the duration")(spec.duration)?;
     time("the interval")(spec.interval)?;
     time("the warmup")(spec.warmup)?;
@@ -38,10 +48,14 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<(), SpecError> {
         time("a link's delay")(link.delay)?;
         time("a link's jitter")(link.jitter)?;
         link.delay_table.iter().flatten().copied().try_for_each(time("an extra delay"))?;
+        link.delay_trace.iter().try_for_each(delays)?;
+        link.loss_trace.iter().try_for_each(losses)?;
         bytes("a link's burst")(link.burst.unwrap_or(0))?;
         if let Some(back) = &link.reverse {
             capacity(&back.capacity)?;
             limit(back.limit)?;
+            back.delay_trace.iter().try_for_each(delays)?;
+            back.loss_trace.iter().try_for_each(losses)?;
         }
     }
     for flow in &spec.flows {

@@ -59,7 +59,9 @@ fn check_run(spec: &Spec, mut simulation: Simulation) -> Time {
     let mut now = Time::ZERO;
     // Drops do not slow such an algorithm, and a short queue hardly moves the RTT.
     let lossless = simulation.model.hosts.settings.algorithms.iter().any(|algorithm| algorithm.entry.needs.lossless);
-    let loses = lossless || spec.links.iter().any(|link| link.loss > 0.0) || !spec.changes.is_empty();
+    let loses = lossless
+        || spec.links.iter().any(|link| link.loss > 0.0 || link.loss_trace.is_some())
+        || !spec.changes.is_empty();
     loop {
         let goes_on = simulation.work() < WORK && simulation.step(LOOK);
         assert!(
@@ -105,17 +107,39 @@ fn capacity(source: &mut Source) -> Value {
     if source.chance(200) {
         return json!({"rate": if source.chance(200) { source.log_uniform(30) } else { source.log_uniform(50) }});
     }
+    if source.chance(128) {
+        return json!({"rates": recorded(source, |source| if source.chance(60) { 0 } else { source.log_uniform(30) })});
+    }
     let mut ms: Vec<u64> = (0..source.range(1, 9)).map(|_| source.log_uniform(12)).collect();
     ms.sort_unstable();
     json!({ "trace": ms })
 }
 
+/// Some values by time, repeated or not.
+fn recorded<T: Into<Value>>(source: &mut Source, value: impl Fn(&mut Source) -> T) -> Value {
+    let mut at = vec![0];
+    let mut values: Vec<Value> = vec![value(source).into()];
+    for _ in 0..source.below(6) {
+        at.push(at[at.len() - 1] + source.log_uniform(31));
+        values.push(value(source).into());
+    }
+    let period = source.chance(128).then(|| at[at.len() - 1] + source.log_uniform(31));
+    json!({"at": at, "values": values, "period": period})
+}
+
 fn link(source: &mut Source, name: &str) -> Value {
     let queues: Vec<_> = knee_queue::registry().iter().map(|entry| entry.name).collect();
     let queue = |source: &mut Source| if source.chance(80) { "pfifo" } else { source.one_of(&queues) };
-    let reverse = source
-        .chance(40)
-        .then(|| json!({"capacity": capacity(source), "queue": queue(source), "limit": limit(source)}));
+    let loss = |source: &mut Source| f64::from(source.byte()) / 255.0;
+    let loss_trace = |source: &mut Source| source.chance(20).then(|| recorded(source, loss));
+    let delay = |source: &mut Source| source.log_uniform(24) - 1;
+    let delay_trace = |source: &mut Source| source.chance(20).then(|| recorded(source, delay));
+    let reverse = source.chance(40).then(|| {
+        json!({
+            "capacity": capacity(source), "queue": queue(source), "limit": limit(source),
+            "delay_trace": delay_trace(source), "loss_trace": loss_trace(source),
+        })
+    });
     json!({
         "name": name, "capacity": capacity(source), "queue": queue(source),
         "limit": source.maybe(limit), "overhead": source.below(60),
@@ -124,6 +148,7 @@ fn link(source: &mut Source, name: &str) -> Value {
         "jitter": if source.chance(220) { 0 } else { source.log_uniform(24) },
         "reorder": source.chance(30), "reverse": reverse,
         "burst": if source.chance(220) { None } else { Some(source.log_uniform(20)) },
+        "delay_trace": delay_trace(source), "loss_trace": loss_trace(source),
     })
 }
 

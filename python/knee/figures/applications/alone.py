@@ -103,8 +103,9 @@ def _ideal(link: dict[str, Any], rates: list[int]) -> dict[str, Any]:
         "delay_table": None,
         "reorder": False,
     }
-    reverse = link["reverse"] and link["reverse"] | {"model": wire["model"]}
-    return link | steady | wire | {"reverse": reverse}
+    recorded = {"delay_trace": None, "loss_trace": None}
+    reverse = link["reverse"] and link["reverse"] | {"model": wire["model"]} | recorded
+    return link | steady | recorded | wire | {"reverse": reverse}
 
 
 #: Times found already, by the digest of what the engine was told, and the size.

@@ -10,6 +10,7 @@ from knee.grounds.uml import queues
 from knee.kernel import cache, modules
 from knee.kernel.apt import order
 from knee.own import kernel_source
+from knee.scenario import timed
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.model import Flow, Link, Scenario, Tcp
 from knee.scenario.registry import HONEST, congestion_controls
@@ -120,8 +121,7 @@ def _tcp(tcp: Tcp) -> None:
 
 
 def _link(link: Link) -> None:
-    if link.trace is not None:
-        raise Refused("htb cannot follow a trace", 'expected a rate such as "100 Mbit/s"', key="trace")
+    _recorded(link)
     if link.overhead != queues.FRAME - 1500:
         raise Refused("Linux counts an Ethernet header", 'expected "14 B"', key="overhead")
     for key, usual in (("model", "wire"), ("loss_model", "random"), ("delay_model", "uniform")):
@@ -136,9 +136,17 @@ def _link(link: Link) -> None:
             raise Refused("this ground puts all delay behind the receiver", "leave it out", key=key)
     _queue(link)
     if link.reverse is not None:
-        if link.reverse.trace is not None:
-            raise Refused("htb cannot follow a trace", 'expected a rate such as "10 Mbit/s"', key="reverse.trace")
+        _within("reverse", _recorded, link.reverse)
         _within("reverse", _queue, link.reverse)
+
+
+def _recorded(side: object) -> None:
+    for key in ("trace", *timed.KEYS):
+        if getattr(side, key) is not None:
+            accepted = (
+                'expected a rate such as "100 Mbit/s"' if "delay" not in key and "loss" not in key else "leave it out"
+            )
+            raise Refused("htb and netem cannot follow a trace here", f'{accepted}, or ground "sim" or "host"', key=key)
 
 
 def _queue(link: object) -> None:

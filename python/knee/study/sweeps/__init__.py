@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from knee.results.result import Result
     from knee.scenario import Scenario
+    from knee.study.sweeps.paired import Paired
     from knee.study.sweeps.work import Task
     from knee.view.figure import Figure
 
@@ -149,6 +150,18 @@ class Sweep:
         from knee.grounds import runner
 
         return runner.run(self.scenario(run), self.about.get("ground"), out, **options)
+
+    def paired(self, key: str) -> Paired:
+        """The values of an axis, such as ``flows.0.cc``, compared network by network.
+
+        A network is all that runs have in common but that axis and their seeds.
+
+        Raises:
+            InputError: there is no such axis, it has one value, or it is tied to another.
+        """
+        from knee.study.sweeps.paired import paired
+
+        return paired(self, key)
 
     def plot(self, path: str | Path | None = None, **choice: Any) -> Figure:
         """A figure of the sweep, written to ``path`` (.pdf, .svg, .png or .html) if that is given.

@@ -302,7 +302,7 @@ def _lines(points: pl.DataFrame, picture: Picture, chosen: _Chosen) -> Panel:
         if joined and spread is not None:
             low, high = (np.where(half > 0, y + sign * half, np.nan) for sign in (-1, 1))
             bands.append(Band("", x, low, high, colour, 0.18))
-    return Panel(_label(name), lines, bands, unit=RUN[name].unit)
+    return Panel(_label(name), lines, bands, unit=RUN[name].unit, short=RUN[name].brief)
 
 
 def _side_by_side(points: pl.DataFrame, chosen: _Chosen) -> Iterator[tuple[str, pl.DataFrame, str, Floats, float]]:
@@ -323,7 +323,7 @@ def _bars(points: pl.DataFrame, picture: Picture, chosen: _Chosen) -> Panel:
         Bars(label, x, mine[name].cast(pl.Float64).fill_null(np.nan).to_numpy(), colour, width, _halves(mine, name))
         for label, mine, colour, x, width in _side_by_side(points, chosen)
     ]
-    return Panel(_label(name), bars=bars, unit=RUN[name].unit)
+    return Panel(_label(name), bars=bars, unit=RUN[name].unit, short=RUN[name].brief)
 
 
 def _boxes(points: pl.DataFrame, picture: Picture, chosen: _Chosen) -> Panel:
@@ -337,7 +337,7 @@ def _boxes(points: pl.DataFrame, picture: Picture, chosen: _Chosen) -> Panel:
         drawn = {place: five_numbers(values) for place, values in pools.items() if values}
         fives, beyond = [five for five, _ in drawn.values()], [out for _, out in drawn.values()]
         boxes.append(Boxes(label, np.array(list(drawn)), fives, colour, 0.9 * width, beyond))
-    return Panel(_label(name), boxes=boxes, floor=None, unit=RUN[name].unit)
+    return Panel(_label(name), boxes=boxes, floor=None, unit=RUN[name].unit, short=RUN[name].brief)
 
 
 def _of_points(points: pl.DataFrame, name: str, chosen: _Chosen) -> list[list[float]]:
@@ -378,7 +378,7 @@ def _across(picture: Picture, chosen: _Chosen) -> XAxis:
     over = chosen.over
     if over is None:
         name = picture.figure if picture.kind == "ecdf" else picture.over or "queue_delay_mean_ms"
-        return XAxis(_label(name), *_ends(chosen, picture), unit=RUN[name].unit)
+        return XAxis(_label(name), *_ends(chosen, picture), unit=RUN[name].unit, short=RUN[name].brief)
     places = chosen.values[over.key]
     if picture.kind != "lines" or not over.numeric:
         return by_name(_labelled(over), [_said(value, over) for value in places])
@@ -403,7 +403,7 @@ def _heat(points: pl.DataFrame, picture: Picture, chosen: _Chosen) -> Panel:
     low, high = every.min(), every.max()
     assert isinstance(low, float)
     assert isinstance(high, float)
-    heat = Heat(cells.tolist(), low, high, VIRIDIS, title=RUN[name].labelled)
+    heat = Heat(cells.tolist(), low, high, VIRIDIS, title=RUN[name].labelled, short=RUN[name].brief)
     rows = tuple(_said(value, by) for value in up)
     return Panel(_labelled(by), heats=[heat], rows=rows, unit=RUN[name].unit)
 
@@ -417,7 +417,7 @@ def _pareto(points: pl.DataFrame, picture: Picture, chosen: _Chosen) -> Panel:
         colour, _, marker = styles[i % len(styles)]
         marks.append(Marks(label, *_pair(mine, x, y), colour, marker, size=3.0, opacity=0.75))
     edge = Line("Pareto front", *_pair(front(known, x, y), x, y), INK, 1.2, "dot", step=True)
-    return Panel(_label(y), [edge], marks=marks, floor=None, unit=RUN[y].unit)
+    return Panel(_label(y), [edge], marks=marks, floor=None, unit=RUN[y].unit, short=RUN[y].brief)
 
 
 def _pair(points: pl.DataFrame, x: str, y: str) -> tuple[Floats, Floats]:
