@@ -3,6 +3,7 @@
 
 use knee_core::{Bytes, Time};
 pub use knee_core::{ParamsSpec, ValueSpec};
+use knee_link::LinkLayer;
 use knee_traffic::TrafficSpec;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -92,6 +93,12 @@ pub struct LinkSpec {
     pub queue_params: BTreeMap<String, ValueSpec>,
     /// Bytes counted on top of each IP packet.
     pub overhead: u32,
+    /// Bytes that a packet takes at least.
+    #[serde(default)]
+    pub mpu: u32,
+    /// The layer that carries packets.
+    #[serde(default)]
+    pub linklayer: LinkLayerSpec,
     /// How it sends what it carries.
     #[serde(default)]
     pub model: ModelSpec,
@@ -125,8 +132,8 @@ pub struct LinkSpec {
 impl LinkSpec {
     /// Its forward direction, described as the reverse one is.
     pub(crate) fn forward(&self) -> ReverseSpec {
-        let Self { capacity, model, queue, limit, queue_params, .. } = self.clone();
-        ReverseSpec { capacity, model, queue, limit, queue_params }
+        let Self { capacity, model, queue, limit, queue_params, overhead, mpu, linklayer, .. } = self.clone();
+        ReverseSpec { capacity, model, queue, limit, queue_params, overhead: Some(overhead), mpu, linklayer }
     }
 }
 
@@ -163,6 +170,38 @@ pub struct ReverseSpec {
     /// Parameters of the queue discipline.
     #[serde(default)]
     pub queue_params: BTreeMap<String, ValueSpec>,
+    /// Bytes counted on top of each IP packet. `None` for those of the forward direction.
+    #[serde(default)]
+    pub overhead: Option<u32>,
+    /// Bytes that a packet takes at least.
+    #[serde(default)]
+    pub mpu: u32,
+    /// The layer that carries packets.
+    #[serde(default)]
+    pub linklayer: LinkLayerSpec,
+}
+
+/// The layer that carries packets below their last header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkLayerSpec {
+    /// Nothing that adds bytes.
+    #[default]
+    Ethernet,
+    /// ATM's cells.
+    Atm,
+    /// VDSL2's codewords.
+    Ptm,
+}
+
+impl From<LinkLayerSpec> for LinkLayer {
+    fn from(asked: LinkLayerSpec) -> Self {
+        match asked {
+            LinkLayerSpec::Ethernet => Self::Ethernet,
+            LinkLayerSpec::Atm => Self::Atm,
+            LinkLayerSpec::Ptm => Self::Ptm,
+        }
+    }
 }
 
 /// Capacity of a link.
@@ -272,6 +311,12 @@ pub struct FlowSpec {
     /// How its receiver misbehaves. `None` if it is honest.
     #[serde(default)]
     pub receiver: Option<ModelSpec>,
+    /// Number of the tunnel that it goes through. `None` for no tunnel.
+    #[serde(default)]
+    pub tunnel: Option<u32>,
+    /// Codepoint of its packets, both ways (DSCP, RFC 2474), below 64.
+    #[serde(default)]
+    pub dscp: u8,
 }
 
 /// How a flow is to use ECN.

@@ -26,6 +26,7 @@ mod pfifo;
 mod pie;
 mod pie_law;
 mod pool;
+mod prio;
 mod red;
 #[cfg(test)]
 mod testing;
