@@ -167,6 +167,30 @@ def leo_steps() -> bool:
 
 
 CLAIMS: dict[str, dict[str, Check]] = {
+    "adsl": {
+        "Expect the download to get 7.8 Mbit/s with RTTs of 54 ms, hardly less than alone.": (
+            lambda: (
+                round(flow("adsl", "download")["goodput_mbps"], 1) == 7.8
+                and round(flow("adsl", "download")["rtt_mean_ms"]) == 54
+                and flow("adsl", "download", "flows.1.bytes=1 B")["goodput_mbps"] < 8.1
+            )
+        ),
+        "A shaper that does not know of the cells leaves it 3.6 Mbit/s, since its ACKs then wait in the modem behind "
+        "the upload.": (
+            lambda: (
+                round(
+                    flow(
+                        "adsl",
+                        "download",
+                        "links.router.reverse.queue_params.overhead=raw",
+                        "links.router.reverse.queue_params.ack_filter=no-ack-filter",
+                    )["goodput_mbps"],
+                    1,
+                )
+                == 3.6
+            )
+        ),
+    },
     "bbr-10g": {
         "Expect BBR to fill nine tenths of the link after its start-up, and to count no more than the 1 % as lost.": (
             lambda: (

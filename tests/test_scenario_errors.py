@@ -84,6 +84,20 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"name": ".."}, "name", "folder"),
     ({"name": ""}, "name", "not a valid name"),
     ({"title": "two\nlines"}, "title", "printable"),
+    # Tunnels, codepoints and what a line adds.
+    ({"flows": [FLOW | {"dscp": "EFF"}]}, "flows[0].dscp", "did you mean EF"),
+    ({"flows": [FLOW | {"dscp": 64}]}, "flows[0].dscp", "0 to 63"),
+    ({"link": LINK | {"overhead": "pppoe-vcmus"}}, "link.overhead", "did you mean pppoe-vcmux"),
+    ({"link": LINK | {"overhead": "docsis pppoe-ptm"}}, "link.overhead", "names 2 kinds of lines"),
+    ({"link": LINK | {"overhead": "docsis", "linklayer": "atm"}}, "link.linklayer", "contradicts"),
+    ({"link": LINK | {"reverse": LINK | {"overhead": "x"}}}, "link.reverse.overhead", "tc-cake"),
+    ({"link": LINK | {"queue": "cake", "queue_params": {"overhead": "x"}}}, "link.queue_params.overhead", "tc-cake"),
+    ({"link": LINK | {"queue": "cake", "queue_params": {"nat": True}}}, "link.queue_params.nat", "leave it out"),
+    (
+        {"link": LINK | {"queue": "cake", "queue_params": {"diffserv": "diffserv5"}}},
+        "link.queue_params.diffserv",
+        "diffserv4",
+    ),
     # Changes.
     ({"changes": [{"at": "9 s", "link": "bottleneck", "loss": 0.1}]}, "changes[0].at", "after the end"),
     ({"changes": [{"at": "1 s", "loss": 0.1}]}, "changes[0]", "no link and no flow"),
@@ -108,6 +122,38 @@ def test_refusals_name_file_key_and_what_would_do(
     assert words in message
     assert "\n" not in message
     assert error.value.accepted
+
+
+def test_flows_of_one_tunnel_cross_the_same_links(scenario: Make) -> None:
+    data = scenario(links=[LINK | {"name": name} for name in "ab"], flows=[FLOW | {"tunnel": "vpn"}] * 2)
+    del data["link"]
+    made = from_dict(data)
+    assert [flow["tunnel"] for flow in spec(made)["flows"]] == [0, 0]
+    data["probes"] = [{"rtt": "20 ms", "tunnel": "vpn", "path": ["b"]}]
+    with pytest.raises(ScenarioError) as error:
+        from_dict(data)
+    assert error.value.key == "probes[0].tunnel"
+    assert 'the path of flows[0], ["a", "b"]' in str(error.value)
+
+
+def test_keywords_say_what_a_line_adds_in_both_directions_and_to_cake(scenario: Make) -> None:
+    shaper = {"queue": "cake", "queue_params": {"overhead": "pppoe-vcmux"}}
+    made = from_dict(scenario(link=LINK | {"overhead": "pppoe-llcsnap", "reverse": LINK | shaper}))
+    link = made.links[0]
+    assert link.reverse is not None
+    said = [(way.overhead, way.linklayer, way.mpu) for way in (link, link.reverse)]
+    assert said == [(40, "atm", 0)] * 2
+    params = link.reverse.queue_params
+    assert (params["overhead"], params["linklayer"], params["mpu"]) == (32, "atm", 0)
+    # Each direction may have its own; a VLAN's tag comes on top, and the file written says all of it.
+    made = from_dict(
+        scenario(link=LINK | {"overhead": "docsis", "reverse": LINK | {"overhead": "pppoe-ptm ether-vlan"}})
+    )
+    again = from_dict(made.plain())
+    assert again == made
+    assert made.links[0].plain()["mpu"] == "64 B"
+    reverse = spec(made)["links"][0]["reverse"]
+    assert (reverse["overhead"], reverse["linklayer"], reverse["mpu"]) == (34, "ptm", 0)
 
 
 def test_a_missing_table_is_named(scenario: Make) -> None:

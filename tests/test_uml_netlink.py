@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 import subprocess
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from pyroute2.netlink.rtnl.marshal import MarshalRtnl
 
 from knee.grounds.uml import netlink, queues
+from knee.scenario.model import Link
 from knee.scenario.registry import queues as disciplines
 from knee.scenario.units import parse_limit
 
@@ -78,6 +80,10 @@ def test_a_link_is_a_token_bucket_with_a_discipline_below() -> None:
     assert below.get_attr("TCA_OPTIONS").get_attr("TCA_HTB_PARMS")["rate"] == 12_500_000
     assert below.get_attr("TCA_OPTIONS").get_attr("TCA_HTB_RATE64") == 12_500_000
     assert _flags(_read(queues.htb_class(8, 1_000_000, None, change=True))) == 0
+    # PPPoE over LLC/SNAP on ATM: 40 bytes on top of the IP packet, of which Linux counts 14 by itself.
+    adsl = Link(rate="1 Mbit/s", overhead="pppoe-llcsnap")  # type: ignore[arg-type]
+    # struct tc_ratespec: linklayer and overhead before the rate; pyroute2 does not read the first.
+    assert struct.pack("=BBHhHI", 0, 2, 26, 0, 0, 125_000) in queues.htb_class(8, 1_000_000, None, adsl)
     leaf = queues.leaf("pfifo", {}, parse_limit("250 packets"), 100_000_000).message(8)
     assert (_read(leaf)["handle"], _read(leaf)["parent"]) == (0x100000, 0x10001)
     assert _flags(_read(leaf)) == NEW

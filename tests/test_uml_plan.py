@@ -78,6 +78,17 @@ def by_number(name: str, limit: Limit | None = None, **changed: Any) -> dict[int
     return found
 
 
+def test_cake_is_told_what_the_scenario_says() -> None:
+    # An Ethernet header, no cells, no filter and three tins are what Linux's cake has without being told.
+    usual = by_number("cake")
+    kinds = ("DIFFSERV_MODE", "ATM", "OVERHEAD", "MPU", "ACK_FILTER")
+    assert [usual[getattr(queues, f"TCA_CAKE_{kind}")] for kind in kinds] == [0, 0, 14, 0, 0]
+    told = by_number(
+        "cake", overhead="40 B", linklayer="atm", mpu="64 B", ack_filter="ack-filter-aggressive", diffserv="diffserv8"
+    )
+    assert [told[getattr(queues, f"TCA_CAKE_{kind}")] for kind in kinds] == [2, 1, 40, 64, 2]
+
+
 def test_pie_and_fq_pie_are_told_what_the_scenario_says() -> None:
     # Linux's own defaults (pie_params_init, fq_pie_init): 15 and 15 ms, 2 and 20 in 1/16 Hz; 1024 flows, a full frame,
     # 32 MiB, 10 %, and all switches off. Without a limit Linux has its own.

@@ -35,6 +35,13 @@ def flow(**changed: Any) -> dict[str, Any]:
     ("data", "key", "words"),
     [
         (link(overhead="0 B"), "link.overhead", "14 B"),
+        (link(overhead="pppoe-ptm"), "link.linklayer", "htb cannot count this"),
+        (link(mpu="64 B"), "link.mpu", "htb cannot count this"),
+        (link(overhead="pppoa-vcmux"), "link.overhead", "14 B"),
+        (link(reverse={"rate": "1 Mbit/s", "overhead": "docsis"}), "link.reverse.mpu", "htb cannot count this"),
+        (link(queue="prio"), "link.queue", "no queue discipline prio"),
+        (flow(tunnel="vpn"), "flows[0].tunnel", "goes through a tunnel"),
+        (flow(dscp="EF"), "flows[0].dscp", "no codepoint"),
         (link(jitter="1 ms"), "link.jitter", "leave it out"),
         (link(delay="1 ms"), "link.delay", "leave it out"),
         (link(queue="dualpi2") | OLD, "link.queue", "Linux 6.1 has no dualpi2"),

@@ -34,6 +34,7 @@ mod hybla;
 mod illinois;
 mod jiffies;
 mod ledbat;
+mod ledbat_pp;
 mod lola;
 mod lp;
 mod minmax;

@@ -2,7 +2,7 @@
 
 use crate::{
     Entry, bbr, bbr3, bic, c4, cdg, compound, copa, cubic, daimd, dctcp, fast, highspeed, htcp, hybla, illinois,
-    ledbat, lola, lp, nv, prague, reno, scalable, timely, vegas, veno, vivace, westwood, yeah,
+    ledbat, ledbat_pp, lola, lp, nv, prague, reno, scalable, timely, vegas, veno, vivace, westwood, yeah,
 };
 
 knee_core::registry! {
@@ -26,6 +26,7 @@ knee_core::registry! {
     timely::ENTRY,
     copa::ENTRY,
     ledbat::ENTRY,
+    ledbat_pp::ENTRY,
     // hybrid
     veno::ENTRY,
     illinois::ENTRY,

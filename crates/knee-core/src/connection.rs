@@ -14,6 +14,8 @@ pub struct Tuple(u64);
 /// More flows than a simulation takes.
 const FLOW_BITS: u32 = 20;
 const FLOWS: u64 = 1 << FLOW_BITS;
+/// The number of a connection that is a tunnel, above those of all connections that an application can open.
+const TUNNEL: u64 = u64::MAX >> (1 + FLOW_BITS);
 
 impl ConnectionId {
     /// The connection of a flow that runs no application, and the first one of a flow that does.
@@ -24,6 +26,17 @@ impl ConnectionId {
     /// The connection with this number of a flow. `mirrored`: of packets whose data goes against the flow's data.
     pub const fn new(flow: u32, number: u64, mirrored: bool) -> Self {
         Self((number << FLOW_BITS | flow as u64) << 1 | mirrored as u64)
+    }
+
+    /// The tunnel whose first flow this is: all that goes through it has the tunnel's addresses and ports.
+    pub const fn of_tunnel(flow: u32) -> Self {
+        Self::new(flow, TUNNEL, false)
+    }
+
+    /// The same one, with data in the other direction where `turned`.
+    #[must_use]
+    pub const fn turned(self, turned: bool) -> Self {
+        Self(self.0 ^ turned as u64)
     }
 
     /// Its flow.
@@ -56,6 +69,11 @@ impl Tuple {
     /// The flow that it belongs to.
     pub const fn flow(self) -> u32 {
         ConnectionId(self.0).flow()
+    }
+
+    /// Whether it is of a tunnel, so that nobody on the way sees what is inside.
+    pub const fn is_tunnel(self) -> bool {
+        ConnectionId(self.0).number() == TUNNEL
     }
 
     /// Whether it goes against the data of its flow.
@@ -114,5 +132,16 @@ mod tests {
         assert_eq!(Tuple::of(away, &ACK), Tuple::of(back, &DATA));
         assert_eq!(Tuple::of(away, &DATA), Tuple::of(back, &ACK));
         assert_eq!(ConnectionId::of_flow(7), ConnectionId::new(7, 0, false));
+    }
+
+    #[test]
+    fn a_tunnel_is_none_of_its_flows_connections_and_has_two_directions() {
+        let tunnel = ConnectionId::of_tunnel(7);
+        assert_eq!(tunnel.flow(), 7);
+        assert_eq!(Tuple::of(tunnel, &ACK), Tuple::of(tunnel.turned(true), &DATA));
+        for tuple in [DATA, ACK].map(|packet| Tuple::of(tunnel, &packet)) {
+            assert!(tuple.is_tunnel() && tuple != Tuple::NONE);
+        }
+        assert!(!Tuple::of(ConnectionId::new(7, 1 << 40, false), &DATA).is_tunnel());
     }
 }

@@ -51,8 +51,16 @@ pub enum Payload {
         /// TSecr of the timestamp option: a TSval.
         tsecr: u32,
     },
-    /// What the ends of the flow, or the switch, keep under this key: a datagram, an ACK with SACK blocks, a packet's
-    /// bytes.
+    /// An ACK of TCP with SACK blocks, which the ends of the flow keep.
+    Sack {
+        /// What it is kept under.
+        key: u32,
+        /// The next segment expected.
+        next: Seq,
+        /// Segments in its blocks. 0: they do not tell all that is held beyond `next`, or tell of a duplicate.
+        sacked: u16,
+    },
+    /// What the ends of the flow, or the switch, keep under this key: a datagram, a packet's bytes.
     Stored(u32),
 }
 
@@ -72,6 +80,12 @@ impl Seq {
     #[must_use]
     pub const fn plus(self, k: u32) -> Self {
         Self(self.0.wrapping_add(k))
+    }
+
+    /// How far it is ahead of `other`, modulo 2^32: below 2^31 where it is not behind.
+    #[inline]
+    pub const fn ahead_of(self, other: Self) -> u32 {
+        self.0.wrapping_sub(other.0)
     }
 
     /// The segment of this number that is nearest to segment `n`: which one is meant, where `n` is less than 2^31 away.
@@ -105,16 +119,22 @@ impl Payload {
         }
     }
 
+    /// The key under which it is kept, if it is.
+    #[inline]
+    pub const fn stored(&self) -> Option<u32> {
+        match self {
+            Self::Stored(key) | Self::Sack { key, .. } => Some(*key),
+            Self::Data { .. } | Self::Ack { .. } => None,
+        }
+    }
+
     /// The key under which it is kept.
     ///
     /// # Panics
     /// If it is not kept.
     #[inline]
     pub fn key(&self) -> u32 {
-        match self {
-            Self::Stored(key) => *key,
-            other => panic!("{other:?} is not stored"),
-        }
+        self.stored().unwrap_or_else(|| panic!("{self:?} is not stored"))
     }
 }
 

@@ -5,7 +5,9 @@
 
 use crate::quantity::{BitsPerSecond, Limit, Nanos, Size};
 use knee_net::spec::EcnSpec;
-use knee_net::spec::{Capacity, Change, ChangeSpec, FlowSpec, LinkSpec, ModelSpec, TcpSpec, Transport, ValueSpec};
+use knee_net::spec::{
+    Capacity, Change, ChangeSpec, FlowSpec, LinkLayerSpec, LinkSpec, ModelSpec, TcpSpec, Transport, ValueSpec,
+};
 use knee_sim::Spec;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -170,6 +172,8 @@ impl Scenario {
             tls: false,
             traffic: None,
             receiver: flow.receiver(),
+            tunnel: None,
+            dscp: 0,
         }
     }
 }
@@ -190,6 +194,8 @@ impl Link {
             limit: self.limit.map(|limit| limit.0),
             queue_params: BTreeMap::new(),
             overhead: OVERHEAD,
+            mpu: 0,
+            linklayer: LinkLayerSpec::default(),
             model: ModelSpec::default(),
             loss: self.loss,
             loss_model: None,

@@ -16,6 +16,7 @@ mod arrivals;
 mod bucket;
 pub mod delay;
 mod entry;
+mod framing;
 mod line;
 mod link;
 pub mod loss;
@@ -31,6 +32,7 @@ mod wire;
 
 pub use arrivals::Arrivals;
 pub use delay::Delay;
+pub use framing::{Framing, LinkLayer};
 pub use line::{DynQueue, Line};
 pub use link::Link;
 pub use loss::Loss;

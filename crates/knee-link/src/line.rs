@@ -1,6 +1,7 @@
 //! The work of a link: random loss before its queue, and the server behind it.
 
 use crate::arrivals::{Arrival, Arrivals};
+use crate::framing::Framing;
 use crate::loss::Loss;
 use crate::medium::{Access, Capacity, Transit};
 use crate::outcome::{Counters, Departure, Load, Outcome};
@@ -14,8 +15,8 @@ use knee_core::{Packet, Rate, Time};
 pub struct Line {
     pub(crate) server: Server,
     pub(crate) cx: Context,
-    /// Bytes counted on top of each IP packet.
-    overhead: u64,
+    /// Bytes that packets take.
+    framing: Framing,
     /// Random loss before the queue.
     pub(crate) loss: Loss,
     /// When it acts next; `Time::MAX`: not before something arrives.
@@ -38,11 +39,11 @@ pub struct Line {
 
 impl Line {
     /// At rest.
-    pub(crate) fn new(server: Server, overhead: u32, loss: Loss) -> Self {
+    pub(crate) fn new(server: Server, framing: Framing, loss: Loss) -> Self {
         Self {
             server,
             cx: Context::default(),
-            overhead: u64::from(overhead),
+            framing,
             loss,
             due: Time::MAX,
             waiting: false,
@@ -108,14 +109,14 @@ impl Line {
 
     pub(crate) fn count(&mut self, departed: &[Departure]) {
         self.counters.departed += departed.len() as u64;
-        let bytes = |departure: &Departure| u64::from(departure.packet.size) + self.overhead;
+        let bytes = |departure: &Departure| self.framing.bytes(departure.packet.size);
         self.counters.bytes += departed.iter().map(bytes).sum::<u64>();
     }
 
     #[inline]
     pub(crate) fn count_one(&mut self, departure: &Departure) {
         self.counters.departed += 1;
-        self.counters.bytes += u64::from(departure.packet.size) + self.overhead;
+        self.counters.bytes += self.framing.bytes(departure.packet.size);
     }
 
     /// Returns true if a packet that arrives now may change when the link acts next: it is idle, or only waits for its
@@ -188,7 +189,7 @@ impl Line {
     #[expect(clippy::inline_always, reason = "with every packet")]
     fn transmit<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, out: &mut Outcome) {
         let Server::Wire(wire) = &mut self.server else { return };
-        let max = wire.begun_within(until - now, u64::from(MTU) + self.overhead);
+        let max = wire.begun_within(until - now, self.framing.bytes(MTU));
         let place = out.departed.len();
         out.departed.push(Departure::default());
         let departure = &mut out.departed[place];
@@ -197,7 +198,7 @@ impl Line {
             out.departed.pop();
             return self.wait(queue, now);
         }
-        let bytes = u64::from(departure.packet.size) + self.overhead;
+        let bytes = self.framing.bytes(departure.packet.size);
         departure.sojourn = now.saturating_sub(departure.packet.at);
         departure.packet.add_queued(departure.sojourn);
         departure.packet.at = now + wire.time_for(bytes);
@@ -212,7 +213,7 @@ impl Line {
     fn transmit_run(&mut self, place: usize, now: Time, count: u32, out: &mut Outcome) {
         let Server::Wire(wire) = &mut self.server else { return };
         let Departure { mut packet, mut sojourn } = out.departed[place];
-        let bytes = u64::from(packet.size) + self.overhead;
+        let bytes = self.framing.bytes(packet.size);
         // What they have met before: the same for all of a run.
         let before = packet.queued.saturating_sub(Packet::queued_units(sojourn));
         let mut begins = now;
@@ -248,9 +249,9 @@ impl Line {
 
     /// A medium is asked what it does `now`.
     fn ask<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
-        let Self { server: Server::Medium(medium), cx, transit, counters, overhead, .. } = self else { return };
+        let Self { server: Server::Medium(medium), cx, transit, counters, framing, .. } = self else { return };
         let dropped = &mut out.dropped;
-        let mut port = Access { queue, cx, transit, counters, dropped, overhead: *overhead };
+        let mut port = Access { queue, cx, transit, counters, dropped, framing: *framing };
         let at = medium.serve(now, &mut port);
         self.waiting = at == Time::MAX;
         transit.asks = if self.waiting { queue.next_wake().map_or(Time::MAX, |at| at.max(now)) } else { at };
@@ -281,7 +282,7 @@ impl Line {
 
     /// Bits that a packet takes up.
     fn bits(&self, packet: &Packet) -> u128 {
-        u128::from(u64::from(packet.size) + self.overhead) * 8
+        u128::from(self.framing.bytes(packet.size)) * 8
     }
 
     /// Bits it could have carried from the start to `now`, apart from what a token bucket had saved.

@@ -1,12 +1,13 @@
 //! The link: what arrives goes through loss and queue to the server, and leaves.
 
 use crate::arrivals::Arrivals;
+use crate::framing::Framing;
 use crate::line::{DynQueue, Line};
 use crate::loss::Loss;
 use crate::outcome::{Counters, Departure, Load, Outcome};
 use crate::queue::{Backlog, Burst, Limit, Resize};
 use crate::server::Server;
-use knee_core::{ConnectionId, Rate, Time};
+use knee_core::{ConnectionId, Packet, Rate, Time};
 
 /// One direction of a link.
 pub struct Link {
@@ -16,8 +17,8 @@ pub struct Link {
 
 impl Link {
     /// A link at rest.
-    pub fn new(queue: Box<dyn DynQueue>, server: Server, overhead: u32, loss: Loss) -> Self {
-        let line = Line::new(server, overhead, loss);
+    pub fn new(queue: Box<dyn DynQueue>, server: Server, framing: impl Into<Framing>, loss: Loss) -> Self {
+        let line = Line::new(server, framing.into(), loss);
         Self { queue, line }
     }
 
@@ -106,6 +107,16 @@ impl Link {
     /// Packets that carry this index as their flow belong to connection `id` from now on.
     pub fn identify(&mut self, index: u32, id: ConnectionId) {
         self.line.cx.connections.set(index, id);
+    }
+
+    /// Packets that carry this index as their flow have codepoint `dscp` from now on.
+    pub fn set_dscp(&mut self, index: u32, dscp: u8) {
+        self.line.cx.codepoints.set(index, dscp);
+    }
+
+    /// The codepoint of `packet`.
+    pub fn dscp(&self, packet: &Packet) -> u8 {
+        self.line.cx.dscp(packet)
     }
 
     /// Loses packets before the queue as `loss` says from now on.

@@ -1,5 +1,6 @@
 //! The interface of a server that is not a wire.
 
+use crate::framing::Framing;
 use crate::outcome::{Counters, Departure};
 use crate::queue::{Backlog, Context, Queue};
 use knee_core::{Packet, Rate, Time};
@@ -12,7 +13,7 @@ pub struct Frame {
     pub packet: Packet,
     /// When it left its queue.
     pub since: Time,
-    /// Its bytes, the link's overhead included.
+    /// Its bytes on the link.
     pub bytes: u64,
 }
 
@@ -119,14 +120,14 @@ pub(crate) struct Access<'a, Q: Queue + ?Sized> {
     pub(crate) transit: &'a mut Transit,
     pub(crate) counters: &'a mut Counters,
     pub(crate) dropped: &'a mut Vec<(Time, Packet)>,
-    pub(crate) overhead: u64,
+    pub(crate) framing: Framing,
 }
 
 impl<Q: Queue + ?Sized> Port for Access<'_, Q> {
     fn take(&mut self) -> Option<Frame> {
         let packet = self.queue.dequeue(self.cx)?;
         self.transit.held += 1;
-        Some(Frame { packet, since: self.cx.now, bytes: u64::from(packet.size) + self.overhead })
+        Some(Frame { packet, since: self.cx.now, bytes: self.framing.bytes(packet.size) })
     }
 
     fn backlog(&self) -> Backlog {

@@ -74,6 +74,8 @@ pub struct Context {
     pub notes: Vec<Note>,
     /// The connections that packets belong to.
     pub connections: Connections,
+    /// The codepoints that packets carry.
+    pub codepoints: Codepoints,
 }
 
 /// The connections that packets belong to, by what packets carry as their flow.
@@ -94,6 +96,19 @@ impl Connections {
     }
 }
 
+/// Codepoints by what packets carry as their flow; 0, best effort, where none was set.
+#[derive(Debug, Default)]
+pub struct Codepoints(Vec<u8>);
+
+impl Codepoints {
+    /// From now on packets that carry `index` as their flow have codepoint `dscp`.
+    pub fn set(&mut self, index: u32, dscp: u8) {
+        let len = self.0.len().max(index as usize + 1);
+        self.0.resize(len, 0);
+        self.0[index as usize] = dscp;
+    }
+}
+
 impl Context {
     /// Marks `packet` CE where it is ECN-capable; says whether it is.
     pub fn mark(&mut self, packet: &mut Packet) -> bool {
@@ -108,6 +123,12 @@ impl Context {
     #[inline]
     pub fn tuple(&self, packet: &Packet) -> Tuple {
         Tuple::of(self.connections.of(packet.flow), packet)
+    }
+
+    /// The codepoint of `packet` (DSCP, RFC 2474), below 64.
+    #[inline]
+    pub fn dscp(&self, packet: &Packet) -> u8 {
+        self.codepoints.0.get(packet.flow as usize).copied().unwrap_or(0)
     }
 
     /// Leaves a note.

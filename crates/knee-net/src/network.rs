@@ -15,9 +15,10 @@ pub use direction::Direction;
 pub use build::params;
 
 use crate::pipe::Pipe;
-use crate::spec::{Change, Spec};
+use crate::spec::{Change, FlowSpec, Spec};
 use knee_core::convert::{index_u8, index_u32};
 use knee_core::{ConnectionId, Packet, Rate, Time};
+use std::collections::BTreeMap;
 
 /// The links of a path, there and back.
 #[derive(PartialEq, Eq)]
@@ -77,6 +78,10 @@ pub struct Network {
     pub routes: Vec<Route>,
     /// By flow.
     pub flow_paths: Vec<FlowPath>,
+    /// By flow: the tunnel that it goes through. Empty where none does.
+    tunnels: Vec<Option<ConnectionId>>,
+    /// By flow: its codepoint. Empty where all are 0.
+    codepoints: Vec<u8>,
     /// Links in whose outcomes are drops or notes that a [`crate::driver::Driver`] has brought about, in the order in
     /// which it did; whoever books them empties it.
     pub unbooked: Vec<u32>,
@@ -106,6 +111,8 @@ impl Network {
             ack_pipes: Vec::new(),
             routes: Vec::new(),
             flow_paths,
+            tunnels: tunnels(&spec.flows),
+            codepoints: codepoints(&spec.flows),
             unbooked: Vec::new(),
         };
         for flow in &spec.flows {
@@ -126,6 +133,9 @@ impl Network {
                 base_rtt,
                 mirrored: false,
             });
+        }
+        for i in 0..index_u32(network.tunnels.len().max(network.codepoints.len())) {
+            network.identify(i, ConnectionId::of_flow(i), network.flow_paths[i as usize].route);
         }
         Ok(network)
     }
@@ -170,11 +180,19 @@ impl Network {
         self.routes[self.flow_paths[flow].route as usize].data.iter().map(|link| &self.links[*link as usize])
     }
 
-    /// Packets of endpoint `i`, whose data takes this route, belong to connection `id` from now on.
+    /// Packets of endpoint `i`, whose data takes this route, belong to connection `id` from now on, and have its
+    /// flow's codepoint; links see the tunnel's connection where the flow goes through one.
     pub fn identify(&mut self, i: u32, id: ConnectionId, route: u32) {
+        let tunnel = self.tunnels.get(id.flow() as usize).copied().flatten();
+        let outer = tunnel.map_or(id, |tunnel| tunnel.turned(id.is_mirrored()));
+        let dscp = self.codepoints.get(id.flow() as usize);
         let Route { data, acks } = &self.routes[route as usize];
         for &link in data.iter().chain(acks) {
-            self.links[link as usize].link.identify(i, id);
+            let link = &mut self.links[link as usize].link;
+            link.identify(i, outer);
+            if let Some(&dscp) = dscp {
+                link.set_dscp(i, dscp);
+            }
         }
     }
 
@@ -225,6 +243,25 @@ impl Network {
             }
         }
     }
+}
+
+/// By flow: the tunnel that it goes through, known by its first flow, with data in the direction of this flow's. Empty
+/// where no flow goes through one.
+fn tunnels(flows: &[FlowSpec]) -> Vec<Option<ConnectionId>> {
+    if flows.iter().all(|flow| flow.tunnel.is_none()) {
+        return Vec::new();
+    }
+    let mut firsts = BTreeMap::new();
+    let tunnels = (0..).zip(flows).map(|(i, flow)| {
+        let &mut (first, reverse) = firsts.entry(flow.tunnel?).or_insert((i, flow.reverse));
+        Some(ConnectionId::of_tunnel(first).turned(reverse != flow.reverse))
+    });
+    tunnels.collect()
+}
+
+/// By flow: its codepoint. Empty where all are 0.
+fn codepoints(flows: &[FlowSpec]) -> Vec<u8> {
+    if flows.iter().all(|flow| flow.dscp == 0) { Vec::new() } else { flows.iter().map(|flow| flow.dscp).collect() }
 }
 
 #[cfg(test)]

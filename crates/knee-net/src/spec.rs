@@ -3,6 +3,7 @@
 
 use knee_core::{Bytes, Time};
 pub use knee_core::{ParamsSpec, ValueSpec};
+use knee_link::LinkLayer;
 use knee_traffic::TrafficSpec;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -92,6 +93,12 @@ pub struct LinkSpec {
     pub queue_params: BTreeMap<String, ValueSpec>,
     /// Bytes counted on top of each IP packet.
     pub overhead: u32,
+    /// Bytes that a packet takes at least.
+    #[serde(default)]
+    pub mpu: u32,
+    /// The layer that carries packets.
+    #[serde(default)]
+    pub linklayer: LinkLayerSpec,
     /// How it sends what it carries.
     #[serde(default)]
     pub model: ModelSpec,
@@ -132,7 +139,8 @@ impl LinkSpec {
     /// Its forward direction, described as the reverse one is.
     pub(crate) fn forward(&self) -> ReverseSpec {
         let Self { capacity, model, queue, limit, queue_params, delay_trace, loss_trace, .. } = self.clone();
-        ReverseSpec { capacity, model, queue, limit, queue_params, delay_trace, loss_trace }
+        let (overhead, mpu, linklayer) = (Some(self.overhead), self.mpu, self.linklayer);
+        ReverseSpec { capacity, model, queue, limit, queue_params, delay_trace, loss_trace, overhead, mpu, linklayer }
     }
 }
 
@@ -175,6 +183,38 @@ pub struct ReverseSpec {
     /// Loss probability before the queue by time.
     #[serde(default)]
     pub loss_trace: Option<RecordedSpec<f64>>,
+    /// Bytes counted on top of each IP packet. `None` for those of the forward direction.
+    #[serde(default)]
+    pub overhead: Option<u32>,
+    /// Bytes that a packet takes at least.
+    #[serde(default)]
+    pub mpu: u32,
+    /// The layer that carries packets.
+    #[serde(default)]
+    pub linklayer: LinkLayerSpec,
+}
+
+/// The layer that carries packets below their last header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkLayerSpec {
+    /// Nothing that adds bytes.
+    #[default]
+    Ethernet,
+    /// ATM's cells.
+    Atm,
+    /// VDSL2's codewords.
+    Ptm,
+}
+
+impl From<LinkLayerSpec> for LinkLayer {
+    fn from(asked: LinkLayerSpec) -> Self {
+        match asked {
+            LinkLayerSpec::Ethernet => Self::Ethernet,
+            LinkLayerSpec::Atm => Self::Atm,
+            LinkLayerSpec::Ptm => Self::Ptm,
+        }
+    }
 }
 
 /// Capacity of a link.
@@ -305,6 +345,12 @@ pub struct FlowSpec {
     /// How its receiver misbehaves. `None` if it is honest.
     #[serde(default)]
     pub receiver: Option<ModelSpec>,
+    /// Number of the tunnel that it goes through. `None` for no tunnel.
+    #[serde(default)]
+    pub tunnel: Option<u32>,
+    /// Codepoint of its packets, both ways (DSCP, RFC 2474), below 64.
+    #[serde(default)]
+    pub dscp: u8,
 }
 
 /// How a flow is to use ECN.

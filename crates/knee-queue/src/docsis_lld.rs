@@ -7,7 +7,8 @@
 //!            └─ L: mark with max(ramp(delay), k p') on arrival
 //! ```
 //!
-//! - L4S packets (ECT(1) or CE; RFC 9331, 5.1) go to L, all others to C, which drops and never marks.
+//! - L4S packets (ECT(1) or CE; RFC 9331, 5.1) and those with the codepoint of non-queue-building traffic (NQB, 45; RFC
+//!   9956) go to L, all others to C, which drops and never marks. Packets in L that are not ECN-capable are not marked.
 //! - L's delay is that of a virtual queue, which each packet lengthens and which empties at the link's rate, whether a
 //!   grant is there or not; or what L holds over the rate beyond `loop_delay`, the time that a request and its grant
 //!   take, where that is more. The downstream needs no grants: `loop_delay` is 0.
@@ -23,7 +24,7 @@
 //!
 //! Departures: what L takes is averaged over about eight intervals, since the noise of one in the difference of two
 //! rates moves C's probability more than its queue does; what L holds is not averaged before it is compared with the
-//! virtual queue. Left out: queue protection (RFC 9957), NQB's code point, rates and buffers of single service flows.
+//! virtual queue. Left out: queue protection (RFC 9957), rates and buffers of single service flows.
 
 use crate::Entry;
 use crate::bound::Bound;
@@ -104,6 +105,9 @@ struct DocsisLld {
     c: Fifo,
     bound: Bound,
 }
+
+/// The codepoint of non-queue-building traffic (RFC 9956).
+const NQB: u8 = 45;
 
 fn is_l4s(packet: &Packet) -> bool {
     packet.has(Packet::ECT) && (packet.has(Packet::L4S) || packet.has(Packet::CE))
@@ -212,7 +216,7 @@ impl DocsisLld {
 impl Queue for DocsisLld {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
         self.catch_up(cx.now);
-        if is_l4s(&packet) { self.enqueue_l(packet, cx) } else { self.enqueue_c(packet, cx) }
+        if is_l4s(&packet) || cx.dscp(&packet) == NQB { self.enqueue_l(packet, cx) } else { self.enqueue_c(packet, cx) }
     }
 
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
@@ -287,6 +291,18 @@ mod tests {
         };
         assert_eq!((marks(24, 3), marks(40, 6)), (0, 0));
         assert!(marks(24, 0) > 12 && marks(40, 3) > 5);
+    }
+
+    #[test]
+    fn non_queue_building_traffic_goes_to_the_low_latency_queue_unmarked() {
+        let (mut q, mut cx) = (queue(&[]), Context::default());
+        cx.codepoints.set(1, NQB);
+        cx.codepoints.set(2, 46);
+        for flow in [0, 2, 1] {
+            (0..20).for_each(|_| assert_eq!(q.enqueue(Packet { flow, ..FULL }, &mut cx), Verdict::Queued));
+        }
+        assert_eq!((q.l.len(), q.c.len(), cx.marks), (20, 40, 0));
+        assert_eq!(q.dequeue(&mut cx).map(|packet| packet.flow), Some(1));
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod pfifo_gso;
 mod pie;
 mod pie_law;
 mod pool;
+mod prio;
 mod red;
 #[cfg(test)]
 mod testing;

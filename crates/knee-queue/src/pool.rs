@@ -135,6 +135,36 @@ impl Pool {
         true
     }
 
+    /// The packets of `fifo`, from the head; of a run, which takes one place, the first.
+    pub(crate) fn places(&self, fifo: &Fifo) -> impl Iterator<Item = &Packet> {
+        let mut place = if fifo.len > 0 { fifo.head } else { NONE };
+        std::iter::from_fn(move || {
+            let packet = self.places.get(place as usize).map(|place| &place.0)?;
+            place = if place == fifo.tail { NONE } else { self.nodes[place as usize].next };
+            Some(packet)
+        })
+    }
+
+    /// Takes the packet at the `n`th place of `fifo`, from 0 at the head, where one packet alone is; not the last one.
+    pub(crate) fn remove(&mut self, fifo: &mut Fifo, n: usize) -> Packet {
+        let mut before = NONE;
+        let mut place = fifo.head;
+        for _ in 0..n {
+            (before, place) = (place, self.nodes[place as usize].next);
+        }
+        let packet = self.places[place as usize].0;
+        let Node { next, count } = self.nodes[place as usize];
+        assert!(count == 1 && place != fifo.tail, "a packet alone, and not the last one");
+        if before == NONE {
+            fifo.head = next;
+        } else {
+            self.nodes[before as usize].next = next;
+        }
+        fifo.len -= 1;
+        self.release(place);
+        packet
+    }
+
     /// Fetches what taking the packet at the head of `fifo` needs.
     #[inline]
     pub(crate) fn fetch_head(&self, fifo: &Fifo) {
@@ -231,6 +261,22 @@ mod tests {
                 prop_assert_eq!(fifo.is_empty(), deque.is_empty());
             }
         }
+    }
+
+    #[test]
+    fn a_packet_is_taken_out_of_the_middle() {
+        let (mut pool, mut fifo) = (Pool::new(), Fifo::EMPTY);
+        pool.push_run(&mut fifo, packet(0), 2);
+        (5..8).for_each(|seq| pool.push(&mut fifo, packet(seq)));
+        let seqs = |pool: &Pool, fifo: &Fifo| pool.places(fifo).map(|p| p.payload.seq()).collect::<Vec<_>>();
+        assert_eq!(seqs(&pool, &fifo), [0, 5, 6, 7]);
+        assert_eq!(pool.remove(&mut fifo, 2), packet(6));
+        assert_eq!((seqs(&pool, &fifo), fifo.len()), (vec![0, 5, 7], 4));
+        pool.pop(&mut fifo);
+        pool.pop(&mut fifo);
+        assert_eq!(pool.remove(&mut fifo, 0), packet(5));
+        assert_eq!((pool.pop(&mut fifo), pool.pop(&mut fifo)), (Some(packet(7)), None));
+        assert_eq!(seqs(&pool, &fifo), []);
     }
 
     #[test]

@@ -76,6 +76,16 @@ impl FullReply {
         self.part == 0 && self.blocks.is_empty()
     }
 
+    /// Segments in its blocks, where these are all that is held beyond the next segment expected; else 0, as where they
+    /// tell of a duplicate or a part of a segment is acknowledged.
+    pub fn sacked(&self) -> u16 {
+        let blocks = self.blocks.as_slice();
+        if self.part > 0 || self.blocks.dsack() || self.blocks.is_full() {
+            return 0;
+        }
+        u16::try_from(blocks.iter().map(|(start, end)| end - start).sum::<u64>()).unwrap_or(0)
+    }
+
     /// As the sender sees it.
     pub fn info(&self) -> AckInfo<'_> {
         let Reply { seq, tsecr, flags } = self.reply;

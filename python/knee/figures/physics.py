@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from knee.scenario import timed, traces
+from knee.scenario import framing, timed, traces
 from knee.scenario.spec import span
 from knee.scenario.traffic import sends_datagrams
 
@@ -200,7 +200,7 @@ class Capacity:
 
     def __init__(self, scenario: Scenario, link: Link, most_overhead: int, *, reverse: bool) -> None:
         way = link.reverse if reverse and link.reverse is not None else link
-        full = (_FULL + link.overhead) * 8.0
+        full = framing.line_bytes(way, _FULL) * 8.0
         #: Bits beyond the rate: parts of a packet, and the tokens that a bucket has saved.
         self.packet_bits = full
         self.saved_bits = (link.burst or 0) * 8.0
@@ -210,7 +210,7 @@ class Capacity:
         if way.model != "wire" or (not reverse and link.delay_model != "uniform"):
             self.jitter_s = math.inf
         # Flows count the overhead of their first link, which matters most for the smallest packets.
-        self.scale = (_SMALLEST + most_overhead) / (_SMALLEST + link.overhead)
+        self.scale = max((_SMALLEST + most_overhead) / (_SMALLEST + way.overhead), 1.0)
         self._trace = None
         if way.trace is not None:
             self._trace = np.array(traces.read(traces.find(way.trace)), dtype=np.float64) / 1e3

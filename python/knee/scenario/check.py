@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from knee.errors import Refused
-from knee.scenario import registry
+from knee.scenario import framing, registry
 from knee.scenario.units import format_bytes, format_time, near, shown
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def check(scenario: Scenario) -> None:
     links = _check_links(scenario)
     _check_flows(scenario, links)
     _check_probes(scenario, links)
+    _check_tunnels(scenario)
     _check_times(scenario)
     _check_changes(scenario, links)
 
@@ -47,7 +49,7 @@ def _check_links(scenario: Scenario) -> dict[str, Link]:
             key = f"links[{i}].burst"
             if link.rate is None:
                 raise Refused("a link with a trace cannot be a token bucket", "leave burst out", key=key)
-            least = FULL_PACKET + link.overhead
+            least = framing.line_bytes(link, FULL_PACKET)
             if link.burst < least:
                 found = f"{format_bytes(link.burst)} is less than a full packet"
                 raise Refused(found, f"expected {format_bytes(least)} or more", key=key)
@@ -115,6 +117,20 @@ def _check_probes(scenario: Scenario, links: dict[str, Link]) -> None:
         except Refused as refused:
             raise Refused(refused.found, refused.accepted, key=f"probes[{i}].{refused.key}") from None
         labels.add(str(probe.label))
+
+
+def _check_tunnels(scenario: Scenario) -> None:
+    """A tunnel has two ends: all that goes through it crosses the same links."""
+    firsts: dict[str, tuple[str, list[str] | None]] = {}
+    parts = [(f"{kind}[{i}]", part) for kind in ("flows", "probes") for i, part in enumerate(getattr(scenario, kind))]
+    for key, part in parts:
+        if part.tunnel is None:
+            continue
+        first, path = firsts.setdefault(part.tunnel, (key, part.path))
+        if path != part.path:
+            found = f"{shown(part.tunnel)} is also the tunnel of {first}, which crosses other links"
+            accepted = f"expected the path of {first}, {json.dumps(path)}, or a tunnel of its own"
+            raise Refused(found, accepted, key=f"{key}.tunnel")
 
 
 def _check_probe_span(scenario: Scenario, probe: Probe) -> None:

@@ -25,10 +25,11 @@ from pydantic import (
 
 from knee.errors import Refused
 from knee.own import Named, name_of
-from knee.scenario import commands, registry, units
+from knee.scenario import commands, framing, registry, units
 from knee.scenario.check import check
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.defaults import DEFAULT_LINK, fill_defaults, share_model
+from knee.scenario.dscp import Dscp
 from knee.scenario.fields import (
     Bytes,
     Limit,
@@ -95,6 +96,13 @@ class _Queueing(Table):
     queue_params: dict[str, Any] = Field(
         {}, validate_default=True, description="a table of the discipline's own parameters"
     )
+    overhead: Bytes = Field(
+        14,
+        le=10_000,
+        description='bytes counted on top of each IP packet, such as "14 B", or a keyword such as "docsis"',
+    )
+    linklayer: framing.LinkLayer = Field("ethernet", description='"ethernet", "atm" or "ptm"')
+    mpu: Bytes = Field(0, le=10_000, description='bytes that each packet takes at least, such as "64 B"')
 
     @field_validator("model")
     @classmethod
@@ -119,7 +127,14 @@ class _Queueing(Table):
     @classmethod
     def _params_are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
         # Where the name itself was refused there is nothing to check the parameters against.
-        return registry.queues()[info.data["queue"]].resolve(given) if "queue" in info.data else {}
+        if "queue" not in info.data:
+            return {}
+        if info.data["queue"] == "cake":
+            if "nat" in given:
+                found = "the hosts of a simulated network have addresses of their own, which nothing translates"
+                raise Refused(found, "leave it out", key="nat")
+            given = framing.spelled_out(given)
+        return registry.queues()[info.data["queue"]].resolve(given)
 
     @field_serializer("queue_params")
     def _plain_params(self, values: dict[str, Value]) -> dict[str, Value]:
@@ -151,7 +166,6 @@ class Link(_Queueing):
     """A link with its queue, in the data direction."""
 
     name: Name = Field(DEFAULT_LINK, description="the link's name")
-    overhead: Bytes = Field(14, le=10_000, description='bytes counted on top of each IP packet, such as "14 B"')
     loss: Probability = Field(0.0, description="a probability, 0 to 1")
     loss_model: str = Field("random", description="the name of a loss model")
     loss_params: dict[str, Any] = Field(
@@ -171,7 +185,7 @@ class Link(_Queueing):
     @model_validator(mode="before")
     @classmethod
     def _share_the_model(cls, raw: Any) -> Any:
-        return share_model(raw)
+        return framing.shared(share_model(raw))
 
     @field_validator("loss_model")
     @classmethod
@@ -258,6 +272,8 @@ class Flow(Table):
     label: Name | None = Field(None, description="the flow's name in results")
     path: list[str] | None = Field(None, description="the names of the links it crosses, in order; default: all")
     direction: Literal["forward", "reverse"] = Field("forward", description='"forward" or "reverse"')
+    tunnel: Name | None = Field(None, description='the name of a tunnel, such as "vpn"; default: none')
+    dscp: Dscp = Field(0, description='a codepoint such as "EF", "CS1" or 46')
     pacing: Literal["auto", "on"] = Field("auto", description='"auto" or "on"')
     ecn: Ecn = Field(None, validate_default=True, description='true or false, "accurate" or "l4s"')
     receiver: str = Field(registry.HONEST, description="the name of a receiver")

@@ -72,6 +72,9 @@ def _queueing(link: Link | Reverse, key: str) -> dict[str, Any]:
         "queue": link.queue,
         "limit": None if link.limit is None else _limit(link.limit),
         "queue_params": registry.queues()[link.queue].tagged(link.queue_params),
+        "overhead": link.overhead,
+        "linklayer": link.linklayer,
+        "mpu": link.mpu,
     }
 
 
@@ -97,7 +100,6 @@ def _limit(limit: Limit) -> dict[str, int]:
 def _link(link: Link, key: str) -> dict[str, Any]:
     return _queueing(link, key) | {
         "name": link.name,
-        "overhead": link.overhead,
         "loss": link.loss,
         "loss_model": {
             "name": link.loss_model,
@@ -117,7 +119,7 @@ def _link(link: Link, key: str) -> dict[str, Any]:
 
 
 def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
-    labels = iter(scenario.labels)
+    labels, tunnels = iter(scenario.labels), _tunnels(scenario)
     flows = []
     for i, flow in enumerate(scenario.flows):
         if is_absent(flow.cc):
@@ -153,6 +155,7 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
             "ecn": _ecn(flow),
             "transport": "tcp" if flow.transport == "udp" else flow.transport,
             "tls": flow.tls,
+            "dscp": flow.dscp,
         }
         try:
             traffic = offered.spec(flow)
@@ -163,10 +166,18 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
         if flow.receiver != registry.HONEST:
             entry = registry.receivers()[flow.receiver]
             shared["receiver"] = {"name": entry.name, "params": entry.tagged(flow.receiver_params)}
+        if flow.tunnel is not None:
+            shared["tunnel"] = tunnels[flow.tunnel]
         for j in range(flow.count):
             start, stop = span(scenario, flow, j)
             flows.append(shared | {"label": next(labels), "start": start, "stop": stop})
     return flows
+
+
+def _tunnels(scenario: Scenario) -> dict[str, int]:
+    """The numbers of the tunnels."""
+    names = (part.tunnel for part in (*scenario.flows, *scenario.probes))
+    return {name: i for i, name in enumerate(dict.fromkeys(name for name in names if name is not None))}
 
 
 def _ecn(part: Flow | Probe) -> str:
@@ -175,6 +186,7 @@ def _ecn(part: Flow | Probe) -> str:
 
 def _probes(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
     """Probes, as flows after those of the scenario."""
+    tunnels = _tunnels(scenario)
     return [
         {
             "cc": NO_CC,
@@ -187,11 +199,13 @@ def _probes(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]
             "ecn": _ecn(probe),
             "transport": "tcp",
             "tls": False,
+            "dscp": probe.dscp,
             "traffic": offered.probe_spec(probe),
             "label": probe.label,
             "start": probe.start,
             "stop": min(probe.stop or scenario.duration, scenario.duration),
         }
+        | ({} if probe.tunnel is None else {"tunnel": tunnels[probe.tunnel]})
         for probe in scenario.probes
     ]
 

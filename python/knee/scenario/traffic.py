@@ -26,6 +26,7 @@ from pydantic import (
 
 from knee.errors import Refused
 from knee.scenario import registry, units
+from knee.scenario.dscp import Dscp
 from knee.scenario.fields import Name, Rate, SomeBytes, SomeTime, Table, Text, Time, plain_number
 
 #: What stands as ``cc`` of a flow that has none, since it sends datagrams.
@@ -521,5 +522,7 @@ class Probe(Table):
     stop: SomeTime | None = Field(None, description='a stop time such as "60 s"; default: the end')
     path: list[str] | None = Field(None, description="the names of the links it crosses, in order; default: all")
     direction: Literal["forward", "reverse"] = Field("forward", description='"forward" or "reverse"')
+    tunnel: Name | None = Field(None, description='the name of a tunnel, such as "vpn"; default: none')
+    dscp: Dscp = Field(0, description='a codepoint such as "EF", "CS1" or 46')
     ecn: Literal[False, True, "l4s"] = Field(False, description='false, true or "l4s"')
     label: Name | None = Field(None, description="the probe's name in results")

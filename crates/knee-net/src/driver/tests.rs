@@ -236,3 +236,44 @@ fn flows_that_are_identified_as_one_connection_share_a_queue() {
     // A queue of its own is served in turn (RFC 8290, 4.2).
     assert_eq!((last(false), last(true)), (5, 10));
 }
+
+#[test]
+fn flows_of_one_tunnel_share_a_queue_in_either_direction() {
+    // When a packet of another flow, which comes behind six, is at its end.
+    let arrival = |tunnels: [Option<u32>; 2], reverse: bool| {
+        let mut flows = [flow(&[0]), with(flow(&[0]), "reverse", json!(reverse))];
+        for (flow, tunnel) in flows.iter_mut().zip(tunnels) {
+            flow["tunnel"] = json!(tunnel);
+        }
+        let back = json!({"capacity": {"rate": 12_000_000}, "queue": "pfifo", "limit": null});
+        let fair = with(with(link("a"), "queue", json!("fq_codel")), "reverse", back);
+        let (mut driver, mut network) = network(&[fair], &flows);
+        driver.send(&mut network, data(0), 6, ms(0));
+        // What it sends over this direction: its data, or the ACKs of data that comes back.
+        let other = if reverse { ack(10) } else { data(10) };
+        driver.send(&mut network, Packet { flow: 1, ..other }, 1, ms(0));
+        let order = arrivals(&mut driver, &mut network, ms(100));
+        order.into_iter().find(|arrival| arrival.2 == 10).expect("all arrive").0
+    };
+    for reverse in [false, true] {
+        let apart = arrival([None, None], reverse);
+        assert_eq!([arrival([Some(0), Some(1)], reverse), arrival([None, Some(3)], reverse)], [apart; 2]);
+        // The four that it passed in a queue of its own, behind the first quantum, are before it.
+        assert_eq!(arrival([Some(3), Some(3)], reverse), apart + ms(4), "reverse: {reverse}");
+    }
+}
+
+#[test]
+fn a_codepoint_is_that_of_data_and_acks_on_all_links_of_the_path() {
+    let cake = |name| with(link(name), "queue", json!("cake"));
+    let back = json!({"capacity": {"rate": 12_000_000}, "queue": "cake", "limit": null});
+    let links = [with(cake("a"), "reverse", back), cake("b")];
+    let (_, mut network) = network(&links, &[flow(&[0]), with(flow(&[0, 1]), "dscp", json!(46))]);
+    // A connection of the second flow's application.
+    network.identify(5, ConnectionId::new(1, 3, true), network.flow_paths[1].route);
+    let of = |link: usize| {
+        let dscp = |flow| network.links[link].link.dscp(&Packet { flow, ..data(0) });
+        [0, 1, 5, 6].map(dscp)
+    };
+    assert_eq!([of(0), of(1), of(2)], [[0, 46, 46, 0]; 3]);
+}

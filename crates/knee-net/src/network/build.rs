@@ -6,7 +6,7 @@ use knee_core::convert::index_u32;
 use knee_core::{Bytes, Param, Params, Rate, Rng, Time};
 use knee_link::medium::PathDelay;
 use knee_link::registry::{self, Choice, Init, Shared};
-use knee_link::{Delay, Link, Loss, Recorded, RecordedRate, Server};
+use knee_link::{Delay, Framing, Link, Loss, Recorded, RecordedRate, Server};
 
 /// The parameters `given`, and the defaults of the others that are `declared`.
 ///
@@ -78,7 +78,7 @@ fn build_server(
     let server = match (&asked.capacity, spec.burst) {
         (Capacity::Rate(_), None) => Server::wire(rate),
         (Capacity::Rate(_), Some(burst)) => Server::bucket(rate, Bytes(burst)),
-        (Capacity::Trace(ms), _) => Server::trace(ms, spec.overhead),
+        (Capacity::Trace(ms), _) => Server::trace(ms, asked.overhead.unwrap_or(spec.overhead)),
         (Capacity::Rates(given), _) => {
             Server::recorded(rates(given).ok_or_else(|| SpecError::NoCapacity(name.into()))?)
         }
@@ -119,8 +119,9 @@ fn build_link(
         .ok_or_else(|| SpecError::UnknownQueue { link: name.clone(), name: asked.queue.clone() })?;
     let params = params(entry.params, &asked.queue_params, &format!("link `{name}`"))?;
     let stream = |what: &str| Rng::stream(seed, &format!("{what}/{name}"));
-    let init =
-        knee_queue::Init { limit: asked.limit.map(Into::into), overhead: spec.overhead, rate, rng: stream("queue") };
+    let overhead = asked.overhead.unwrap_or(spec.overhead);
+    let framing = Framing { overhead, mpu: asked.mpu, linklayer: asked.linklayer.into() };
+    let init = knee_queue::Init { limit: asked.limit.map(Into::into), overhead, rate, rng: stream("queue") };
     let queue = (entry.make)(&params, &init);
     let init = Init { rate, seed, name: &name, link: &spec.name, shared };
     let (server, mut path) = build_server(asked, spec, &init)?;
@@ -139,7 +140,7 @@ fn build_link(
         let delays = recorded(given, |ns| Time::from_nanos(*ns)).ok_or_else(|| no_times(&name, "delay_trace"))?;
         path = Some(Box::new(delays));
     }
-    let link = Link::new(queue, server, spec.overhead, loss);
+    let link = Link::new(queue, server, framing, loss);
     let jitter = stream("jitter");
     let mut direction = Direction::new(name, link, jitter);
     direction.path = path;

@@ -21,9 +21,9 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// All empty.
-    pub(super) fn new() -> Self {
-        let alone: Vec<u16> = (0..index_u16(PLACES + 3)).collect();
+    /// All empty, for [`PLACES`] queues or, before there is any, none.
+    pub(super) fn new(places: usize) -> Self {
+        let alone: Vec<u16> = if places == 0 { Vec::new() } else { (0..index_u16(places + 3)).collect() };
         Self { next: alone.clone(), prev: alone }
     }
 
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn queues_leave_a_rotation_in_the_order_they_came() {
-        let mut chain = Chain::new();
+        let mut chain = Chain::new(PLACES);
         for i in [7, 3, 9] {
             chain.move_to(i, Rotation::New);
         }

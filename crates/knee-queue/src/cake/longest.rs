@@ -16,9 +16,9 @@ pub(super) struct Longest {
 }
 
 impl Longest {
-    /// Not kept.
-    pub(super) fn new() -> Self {
-        let heap: Vec<u16> = (0..index_u16(PLACES)).collect();
+    /// Not kept, for [`PLACES`] queues or, before there is any, none.
+    pub(super) fn new(places: usize) -> Self {
+        let heap: Vec<u16> = (0..index_u16(places)).collect();
         Self { at: heap.clone(), heap, kept_for: 0 }
     }
 
@@ -99,7 +99,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_top_is_a_longest_queue(changes in prop::collection::vec((0..PLACES, 0u64..50), 1..500)) {
-            let (mut longest, mut bytes) = (Longest::new(), vec![0; PLACES]);
+            let (mut longest, mut bytes) = (Longest::new(PLACES), vec![0; PLACES]);
             for (n, (i, length)) in changes.into_iter().enumerate() {
                 let before = std::mem::replace(&mut bytes[i], length);
                 if length > before {

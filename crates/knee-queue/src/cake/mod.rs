@@ -16,11 +16,13 @@
 //! Isolation among hosts: a queue's credit is `quantum` / max(1, bulk flows of its source, bulk flows of its
 //! destination), with a random remainder so that rounding does not add up ("triple").
 //!
-//! The shaper lets the next packet go size / bandwidth after the last was due. Where all packets together take more
-//! memory than there is, the longest queue loses its head and its COBALT hears of it.
+//! The shaper lets the next packet go size / bandwidth after the last was due; `overhead`, `linklayer` and `mpu` say
+//! what size is (`Framing`). Packets go to tins by DSCP (`diffserv`), which have queues and COBALT of their own;
+//! `ack_filter` thins ACKs. Where all packets together take more memory than there is, the longest queue loses its
+//! head and its COBALT hears of it.
 //!
-//! Source: Linux net/sched/sch_cake.c (6.12); Hoeiland-Joergensen, Taht and Morton, Piece of CAKE, 2018. One tin
-//! (besteffort), no ACK filter, no overhead beyond the link's, no ingress mode, no estimate of the bandwidth.
+//! Source: Linux net/sched/sch_cake.c (6.12); Hoeiland-Joergensen, Taht and Morton, Piece of CAKE, 2018.
+//! Left out: NAT (hosts have addresses of their own), precedence, wash, ingress mode, the estimate of the bandwidth.
 //! CAKE-MQ (Linux 7.0) has one of these on each transmit queue of a device, which share the bandwidth by how many of
 //! them are busy: links here have one transmit queue, where it is `cake`.
 //!
@@ -32,27 +34,30 @@
 //! 1/sqrt(count) = 1 rather than 0, as the recorded runs behave; a packet's memory is reckoned as in `fq_codel`; a
 //! limit, where one is given, is on packets, bytes or time, in place of Linux's 10,240 full frames of memory.
 
+mod ack_filter;
 mod chain;
 mod cobalt;
+mod diffserv;
 mod longest;
 #[cfg(test)]
 mod tests;
+mod tin;
 mod ways;
 
 use crate::Entry;
 use crate::bound::Bound;
 use crate::fq_codel::memory;
 use crate::hash::{Collisions, FlowHash};
-use crate::pool::{Fifo, Pool};
+use crate::pool::Pool;
 use crate::{Backlog, Burst, Bursts, Context, Init, Queue, Resize, Verdict};
-use chain::{Chain, Rotation};
-use cobalt::{Settings, State};
-use knee_core::cache::fetch;
-use knee_core::convert::{index_u16, saturating_i64};
+use cobalt::Settings;
+use diffserv::{Diffserv, Part};
+use knee_core::convert::{saturating_i64, saturating_u32};
 use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Rate, Rng, Time, Tuple, choice, params};
-use longest::Longest;
-use ways::{Hosts, PLACES, Place};
+use knee_link::{Framing, LinkLayer};
+use std::cmp::Reverse;
+use tin::{Shared, Tin};
 
 const LINUX: &str = "Linux cake_init; tc-cake(8)";
 
@@ -76,6 +81,15 @@ choice! {
     }
 }
 
+choice! {
+    /// Which ACKs go.
+    enum AckFilter {
+        Off = "no-ack-filter",
+        On = "ack-filter",
+        Aggressive = "ack-filter-aggressive",
+    }
+}
+
 params! {
     /// Cake's parameters.
     struct Params {
@@ -87,6 +101,16 @@ params! {
         interval: Time = Time::from_millis(100), in Time::from_micros(1)..=Time::from_secs(100), from LINUX;
         /// most memory of all packets; 0: four intervals at the shaper's rate and at least 4 MiB
         memlimit: Bytes = Bytes(0), in Bytes(0)..=Bytes(u32::MAX as u64), from LINUX;
+        /// bytes that the shaper counts on top of each IP packet; the default is an Ethernet header, as `raw` of tc
+        overhead: Bytes = Bytes(14), in Bytes(0)..=Bytes(256), from LINUX;
+        /// what the shaper takes to be below: nothing, ATM's cells of 53 bytes for 48, or PTM's codewords of 65 for 64
+        linklayer: LinkLayer = LinkLayer::Ethernet, from LINUX;
+        /// bytes that the shaper counts at least, overhead included
+        mpu: Bytes = Bytes(0), in Bytes(0)..=Bytes(256), from LINUX;
+        /// whether ACKs go that later ones in their queue make needless
+        ack_filter: AckFilter = AckFilter::Off, from LINUX;
+        /// tins to which packets go by their DSCP
+        diffserv: Diffserv = Diffserv::Three, from LINUX;
         /// who gets equal shares: flows and hosts on both sides, on one side, flows alone, or nobody
         isolation: Shares = Shares::Triple, from LINUX;
         /// flows that come from one host; 0: all
@@ -100,11 +124,6 @@ params! {
 const DEFAULT_FRAMES: u64 = 10_240;
 /// Most and least credit of a round, in bytes (Linux cake_set_rate).
 const QUANTUM: (u64, u64) = (300, 1514);
-/// No queue.
-const NOWHERE: u16 = u16::MAX;
-/// Entries of `Cake::homes` kept when nothing is queued.
-const HOMES_KEPT: usize = 8192;
-
 /// Where a queue is in the picture above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Set {
@@ -115,20 +134,6 @@ enum Set {
     Bulk,
     Decaying,
 }
-
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct CakeFlow {
-    fifo: Fifo,
-    deficit: i64,
-    cobalt: State,
-    source: u16,
-    destination: u16,
-    tuple: Tuple,
-}
-
-// One line of the cache.
-const _: () = assert!(size_of::<CakeFlow>() == 64);
 
 /// Which hosts get equal shares, and how flows stand for hosts.
 #[derive(Clone, Copy, Debug)]
@@ -143,36 +148,24 @@ struct Isolation {
 }
 
 struct Cake {
-    cobalt: Settings,
-    isolation: Isolation,
-    quantum: u64,
+    tins: Vec<Tin>,
+    diffserv: Diffserv,
+    shared: Shared,
     memory_limit: u64,
     bandwidth: Option<Rate>,
     /// When the shaper lets the next packet go.
     time_next: Time,
-    hash: FlowHash,
-    collisions: Collisions,
-    flows: Vec<CakeFlow>,
-    /// Where each queue is; apart, as a search goes through eight.
-    sets: Vec<Set>,
-    /// Hash of the flow that each queue is reserved for.
-    tags: Vec<u32>,
-    /// Bytes in each queue.
-    bytes: Vec<u64>,
-    /// The queue that the last packet of each 5-tuple went to.
-    homes: Vec<u16>,
-    sources: Hosts,
-    destinations: Hosts,
-    chain: Chain,
-    longest: Longest,
-    pool: Pool,
+    /// Without a shaper: the tin whose turn it is.
+    turn: usize,
+    /// What the shaper counts of a packet.
+    framing: Framing,
+    ack_filter: AckFilter,
     backlog: Backlog,
     memory: u64,
     overhead: u64,
     /// Where a limit was given.
     bound: Option<Bound>,
     rate: Rate,
-    rng: Rng,
 }
 
 impl Isolation {
@@ -223,39 +216,37 @@ impl Cake {
             (given, _) => given,
         };
         let unlimited = init.limit.is_none() && params.memlimit.0 == 0;
-        let flow = CakeFlow {
-            fifo: Fifo::EMPTY,
-            deficit: 0,
-            cobalt: State::NEW,
-            source: 0,
-            destination: 0,
-            tuple: Tuple::NONE,
+        let tin = |part: Part| {
+            let rate = bandwidth.map(|bandwidth| part.rate(bandwidth));
+            let flow_quantum = rate.map_or(QUANTUM.1, |r| (r.as_bytes_per_sec() >> 12).clamp(QUANTUM.0, QUANTUM.1));
+            Tin::new(cobalt_settings(params.target, params.interval, rate, frame), flow_quantum, part, rate)
+        };
+        let framing = Framing {
+            overhead: saturating_u32(params.overhead.0),
+            mpu: saturating_u32(params.mpu.0),
+            linklayer: params.linklayer,
         };
         Self {
-            cobalt: cobalt_settings(params.target, params.interval, bandwidth, frame),
-            quantum: bandwidth.map_or(QUANTUM.1, |rate| (rate.as_bytes_per_sec() >> 12).clamp(QUANTUM.0, QUANTUM.1)),
+            tins: params.diffserv.parts().into_iter().map(tin).collect(),
+            diffserv: params.diffserv,
             memory_limit: if unlimited { memory_limit.min(DEFAULT_FRAMES * frame) } else { memory_limit },
             bandwidth,
             time_next: Time::ZERO,
-            hash: FlowHash::new(&mut rng),
-            collisions: Collisions::default(),
-            isolation: Isolation::new(params, &mut rng),
-            flows: vec![flow; PLACES],
-            sets: vec![Set::None; PLACES],
-            tags: vec![0; PLACES],
-            bytes: vec![0; PLACES],
-            homes: Vec::new(),
-            sources: Hosts::new(),
-            destinations: Hosts::new(),
-            chain: Chain::new(),
-            longest: Longest::new(),
-            pool: Pool::new(),
+            turn: 0,
+            framing,
+            ack_filter: params.ack_filter,
+            shared: Shared {
+                hash: FlowHash::new(&mut rng),
+                collisions: Collisions::default(),
+                isolation: Isolation::new(params, &mut rng),
+                pool: Pool::new(),
+                rng,
+            },
             backlog: Backlog::default(),
             memory: 0,
             overhead,
             bound: init.limit.map(|limit| Bound::new(limit, init.rate)),
             rate: init.rate,
-            rng,
         }
     }
 
@@ -263,100 +254,22 @@ impl Cake {
         u64::from(packet.size) + self.overhead
     }
 
-    /// The queue for `packet`.
-    #[inline]
-    fn queue_for(&mut self, packet: &Packet, cx: &mut Context) -> usize {
-        if !self.isolation.flows {
-            return 0;
-        }
-        let key = 2 * packet.flow as usize + usize::from(packet.has(Packet::ACK));
-        let home = self.homes.get(key).copied().unwrap_or(NOWHERE);
-        if home != NOWHERE && self.bytes[usize::from(home)] > 0 {
-            return usize::from(home);
-        }
-        let i = self.find_place(packet, cx);
-        if self.homes.len() <= key {
-            self.homes.resize(key + 1, NOWHERE);
-        }
-        self.homes[key] = index_u16(i);
-        i
-    }
-
-    fn find_place(&mut self, packet: &Packet, cx: &mut Context) -> usize {
-        let tuple = cx.tuple(packet);
-        let hash = self.hash.hash(tuple);
-        let (tags, sets) = (&self.tags, &self.sets);
-        let place = ways::find(hash, |i| tags[i] == hash, |i| sets[i] == Set::None);
-        let (Place::Own(i) | Place::Free(i) | Place::Shared(i)) = place;
-        if matches!(place, Place::Shared(_)) {
-            self.collisions.note(tuple, self.flows[i].tuple, cx);
-        }
-        let set = self.sets[i];
-        if set == Set::None || matches!(place, Place::Shared(_)) {
-            if set == Set::Bulk {
-                self.leave_bulk(i);
-            }
-            let (source, destination) = self.isolation.hosts(tuple);
-            if self.isolation.sources {
-                self.flows[i].source = self.sources.place(source);
-            }
-            if self.isolation.destinations {
-                self.flows[i].destination = self.destinations.place(destination);
-            }
-            if set == Set::Bulk {
-                self.enter_bulk(i);
-            }
-        }
-        self.tags[i] = hash;
-        self.flows[i].tuple = tuple;
-        i
-    }
-
-    fn enter_bulk(&mut self, i: usize) {
-        self.sets[i] = Set::Bulk;
-        let flow = &self.flows[i];
-        if self.isolation.sources {
-            self.sources.add(flow.source);
-        }
-        if self.isolation.destinations {
-            self.destinations.add(flow.destination);
-        }
-    }
-
-    fn leave_bulk(&mut self, i: usize) {
-        let flow = &self.flows[i];
-        if self.isolation.sources {
-            self.sources.remove(flow.source);
-        }
-        if self.isolation.destinations {
-            self.destinations.remove(flow.destination);
-        }
-    }
-
-    /// Credit of a round for queue `i`.
-    #[inline]
-    fn round_credit(&mut self, i: usize) -> i64 {
-        let flow = &self.flows[i];
-        let source = if self.isolation.sources { self.sources.bulk(flow.source) } else { 0 };
-        let destination = if self.isolation.destinations { self.destinations.bulk(flow.destination) } else { 0 };
-        credit(self.quantum, source.max(destination), self.rng.next_u64() >> 48)
-    }
-
-    /// Takes the packet at the head of queue `i` and puts it into `packet`. False: there is none.
-    fn pop(&mut self, i: usize, packet: &mut Packet) -> bool {
-        if !self.pool.pop_some(&mut self.flows[i].fifo, 1, packet) {
-            return false;
-        }
+    /// A packet has left a queue.
+    fn discount(&mut self, tin: usize, i: usize, packet: &Packet) {
         let size = self.wire_size(packet);
-        self.bytes[i] -= size;
+        self.tins[tin].shrink(i, size);
         self.backlog.packets -= 1;
         self.backlog.bytes.0 -= size;
         self.memory -= memory(packet);
-        self.longest.shrunk(i, &self.bytes);
-        if self.backlog.packets == 0 && self.homes.len() > HOMES_KEPT {
-            self.homes = Vec::new();
+    }
+
+    /// Takes the packet at the head of queue `i` of a tin and puts it into `packet`. False: there is none.
+    fn pop(&mut self, tin: usize, i: usize, packet: &mut Packet) -> bool {
+        let popped = self.tins[tin].pop(i, packet, &mut self.shared);
+        if popped {
+            self.discount(tin, i, packet);
         }
-        true
+        popped
     }
 
     fn is_over(&self) -> bool {
@@ -376,107 +289,110 @@ impl Cake {
     #[cold]
     fn shed(&mut self, cx: &mut Context) {
         while self.is_over() {
-            let i = self.longest.find(&self.bytes);
+            let longest = self.tins.iter_mut().enumerate().filter(|(_, tin)| tin.packets > 0).map(|(t, tin)| {
+                let i = tin.longest.find(&tin.bytes);
+                (tin.bytes[i], t, i)
+            });
             let mut packet = Packet::default();
-            if !self.pop(i, &mut packet) {
+            let Some((_, tin, i)) = longest.max_by_key(|longest| longest.0) else { return };
+            if !self.pop(tin, i, &mut packet) {
                 return;
             }
-            self.flows[i].cobalt.on_overflow(&self.cobalt, cx.now);
+            let Tin { flows, cobalt, .. } = &mut self.tins[tin];
+            flows[i].cobalt.on_overflow(cobalt, cx.now);
             cx.dropped.push(packet);
         }
     }
 
-    /// Whose turn it is; decaying queues get one turn in each dequeue.
+    /// The tin that is served. With a shaper: the last of those within their rates, else the first to be within.
+    /// Without one: in turn.
     #[inline]
-    fn turn(&self, is_first: bool) -> Option<usize> {
-        let decaying = self.chain.first(Rotation::Decaying);
-        decaying
-            .filter(|_| is_first)
-            .or_else(|| self.chain.first(Rotation::New))
-            .or_else(|| self.chain.first(Rotation::Old))
-            .or(decaying)
+    fn choose_tin(&mut self, now: Time) -> Option<usize> {
+        if self.tins.len() == 1 {
+            return Some(0);
+        }
+        if self.bandwidth.is_none() {
+            return self.tin_in_turn();
+        }
+        let busy = self.tins.iter().enumerate().filter(|(_, tin)| tin.active > 0);
+        // Of equals the last.
+        busy.min_by_key(|(t, tin)| (tin.time_next.saturating_sub(now), Reverse(*t))).map(|(t, _)| t)
     }
 
-    /// A queue without credit gets some and goes to the end of the old rotation.
-    fn renew(&mut self, i: usize) {
-        if self.sets[i] == Set::Sparse {
-            if self.flows[i].fifo.is_empty() {
-                self.sets[i] = Set::SparseWait;
-            } else {
-                self.enter_bulk(i);
+    /// Deficit round robin among the tins (Linux cake_dequeue, unlimited mode).
+    fn tin_in_turn(&mut self) -> Option<usize> {
+        if self.tins.iter().all(|tin| tin.active == 0) {
+            return None;
+        }
+        loop {
+            let tin = &mut self.tins[self.turn];
+            if tin.deficit >= 0 && tin.active > 0 {
+                return Some(self.turn);
             }
-        }
-        self.flows[i].deficit += self.round_credit(i);
-        self.chain.move_to(i, Rotation::Old);
-    }
-
-    /// A queue in its turn is empty: it leaves, or decays.
-    fn retire(&mut self, i: usize, now: Time) {
-        if self.sets[i] == Set::Bulk {
-            self.leave_bulk(i);
-        }
-        let flow = &mut self.flows[i];
-        flow.cobalt.on_empty(&self.cobalt, now);
-        if flow.cobalt.is_at_rest(now) {
-            self.sets[i] = Set::None;
-            self.chain.remove(i);
-        } else {
-            self.sets[i] = Set::Decaying;
-            self.chain.move_to(i, Rotation::Decaying);
+            if tin.deficit <= 0 {
+                tin.deficit += tin.quantum;
+            }
+            self.turn = (self.turn + 1) % self.tins.len();
         }
     }
 
     /// Puts the next packet of queue `i` that COBALT lets go into `packet`; the last one in a queue always. False:
     /// there is none.
     #[inline]
-    fn pass(&mut self, i: usize, packet: &mut Packet, cx: &mut Context) -> bool {
-        while self.pop(i, packet) {
-            let flow = &mut self.flows[i];
-            let drop = flow.cobalt.judge(&self.cobalt, packet, &mut self.rng, cx);
-            if !drop || flow.fifo.is_empty() {
+    fn pass(&mut self, tin: usize, i: usize, packet: &mut Packet, cx: &mut Context) -> bool {
+        while self.pop(tin, i, packet) {
+            let Tin { flows, cobalt, .. } = &mut self.tins[tin];
+            let drop = flows[i].cobalt.judge(cobalt, packet, &mut self.shared.rng, cx);
+            if !drop || flows[i].fifo.is_empty() {
                 return true;
             }
             cx.dropped.push(*packet);
         }
         false
     }
-}
 
-impl Cake {
-    /// Takes in `count` packets that differ by their segments only; gives their queue.
+    /// Takes in `count` packets that differ by their segments only; gives their tin and queue.
     #[inline]
-    fn take(&mut self, first: Packet, count: u32, cx: &mut Context) -> usize {
-        let i = self.queue_for(&first, cx);
+    fn take(&mut self, first: Packet, count: u32, cx: &mut Context) -> (usize, usize) {
+        let tin = self.diffserv.tin(cx.dscp(&first));
         let size = self.wire_size(&first) * u64::from(count);
         if self.backlog.packets == 0 {
             self.time_next = self.time_next.max(cx.now);
         }
-        self.pool.push_run(&mut self.flows[i].fifo, first, count);
-        self.bytes[i] += size;
+        let i = self.tins[tin].take(first, count, size, &mut self.shared, cx);
         self.backlog.packets += u64::from(count);
         self.backlog.bytes.0 += size;
         self.memory += memory(&first) * u64::from(count);
-        self.longest.grown(i, &self.bytes);
-        match self.sets[i] {
-            Set::None | Set::Decaying => {
-                self.sets[i] = Set::Sparse;
-                self.flows[i].deficit = self.round_credit(i);
-                self.chain.move_to(i, Rotation::New);
-            }
-            Set::SparseWait => self.enter_bulk(i),
-            Set::Sparse | Set::Bulk => {}
+        if self.ack_filter != AckFilter::Off && first.has(Packet::ACK) && !first.has(Packet::SYN) {
+            self.filter_acks(tin, i, &first, cx);
         }
-        i
+        (tin, i)
+    }
+
+    /// Drops an ACK that `new`, the last packet of queue `i`, makes needless. Nobody sees what is inside a tunnel.
+    fn filter_acks(&mut self, tin: usize, i: usize, new: &Packet, cx: &mut Context) {
+        let fifo = &mut self.tins[tin].flows[i].fifo;
+        if fifo.len() < 2 || cx.tuple(new).is_tunnel() {
+            return;
+        }
+        let pool = &mut self.shared.pool;
+        let places = pool.places(fifo).count();
+        let before = pool.places(fifo).take(places - 1);
+        if let Some(n) = ack_filter::needless(before, new, self.ack_filter == AckFilter::Aggressive) {
+            let old = pool.remove(fifo, n);
+            self.discount(tin, i, &old);
+            cx.dropped.push(old);
+        }
     }
 }
 
 impl Queue for Cake {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
-        let i = self.take(packet, 1, cx);
+        let (tin, i) = self.take(packet, 1, cx);
         if self.is_over() {
             self.shed(cx);
             // Heads go first: the packet itself went if nothing is left.
-            if self.flows[i].fifo.is_empty() {
+            if self.tins[tin].flows[i].fifo.is_empty() {
                 return Verdict::Dropped;
             }
         }
@@ -524,28 +440,27 @@ impl Bursts for Cake {
             if self.bandwidth.is_some() && self.time_next > cx.now {
                 return 0;
             }
-            let Some(i) = self.turn(is_first) else { return 0 };
+            let Some(t) = self.choose_tin(cx.now) else { return 0 };
+            let Some(i) = self.tins[t].turn(is_first) else { return 0 };
             is_first = false;
-            if self.flows[i].deficit <= 0 {
-                self.renew(i);
+            if self.tins[t].flows[i].deficit <= 0 {
+                self.tins[t].renew(i, &mut self.shared);
                 continue;
             }
-            if !self.pass(i, first, cx) {
-                self.retire(i, cx.now);
+            if !self.pass(t, i, first, cx) {
+                self.tins[t].retire(i, self.shared.isolation, cx.now);
                 continue;
             }
-            if let Some(next) = self.chain.after(i) {
-                self.pool.fetch_head(&self.flows[next].fifo);
-                if let Some(after) = self.chain.after(next) {
-                    fetch(&self.flows[after]);
-                }
-            }
-            let size = self.wire_size(first);
-            self.flows[i].deficit -= saturating_i64(size);
+            let tin = &mut self.tins[t];
+            tin.fetch_after(i, &self.shared.pool);
+            let bytes = self.framing.bytes(first.size);
+            tin.flows[i].deficit -= saturating_i64(bytes);
+            tin.deficit -= saturating_i64(bytes);
             if let Some(rate) = self.bandwidth {
-                self.time_next += rate.time_for(Bytes(size));
+                tin.charge(bytes, cx.now);
+                self.time_next += rate.time_for(Bytes(bytes));
             }
-            self.longest.on_dequeue();
+            self.tins.iter_mut().for_each(|tin| tin.longest.on_dequeue());
             return 1;
         }
         0

@@ -1,7 +1,7 @@
 use super::*;
 use crate::Limit;
 use crate::testing::{FULL, init, params};
-use knee_core::{Payload, Value};
+use knee_core::{ConnectionId, Payload, Seq, Value};
 
 fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> Cake {
     Cake::new(&params(&ENTRY, given), &init(&ENTRY, limit, 100))
@@ -170,7 +170,7 @@ fn colliding_flows_share_a_queue_and_keep_their_order() {
             q.enqueue(packet(flow, round, cx.now), &mut cx);
         }
     }
-    assert!(cx.notes.len() >= 3000 - PLACES);
+    assert!(cx.notes.len() >= 3000 - ways::PLACES);
     let mut last = vec![None; 3000];
     while let Some(p) = q.dequeue(&mut cx) {
         assert!(last[p.flow as usize] < Some(p.payload.seq()));
@@ -190,7 +190,7 @@ fn an_empty_queue_comes_to_rest_and_frees_its_place() {
         fill(&mut q, 1, 1, &mut cx);
         q.dequeue(&mut cx);
     }
-    let used = q.sets.iter().filter(|set| **set != Set::None).count();
+    let used = q.tins[0].sets.iter().filter(|set| **set != Set::None).count();
     assert_eq!(used, 1, "flow 0 is at rest 100 ms after its packet, flow 1 is not");
 }
 
@@ -200,7 +200,112 @@ fn memory_of_idle_flows_is_given_back() {
     for flow in 0..6000 {
         fill(&mut q, flow, 1, &mut cx);
     }
-    assert!(q.homes.len() == 11_999 && q.pool.capacity() >= 6000);
+    assert!(q.tins[0].homes.len() == 11_999 && q.shared.pool.capacity() >= 6000);
     while q.dequeue(&mut cx).is_some() {}
-    assert_eq!((q.homes.capacity(), q.pool.capacity(), q.memory), (0, 0, 0));
+    assert_eq!((q.tins[0].homes.capacity(), q.shared.pool.capacity(), q.memory), (0, 0, 0));
+}
+
+/// How many packets of each of three flows leave in `span`, one each time that the queue asks to be woken.
+fn paced(q: &mut Cake, span: Time, cx: &mut Context) -> [usize; 3] {
+    let mut shares = [0; 3];
+    while cx.now < span {
+        while let Some(p) = q.dequeue(cx) {
+            shares[p.flow as usize] += 1;
+        }
+        cx.now = q.next_wake().unwrap();
+    }
+    shares
+}
+
+#[test]
+fn the_shaper_counts_headers_and_cells() {
+    // 1500 + 40 bytes are 33 cells of 53 bytes, 1749 bytes, which take 1 ms at 13.992 Mbit/s.
+    let mut given = vec![("bandwidth", Value::Rate(Rate::from_bps(13_992_000)))];
+    given.extend([("overhead", Value::Bytes(Bytes(40))), ("linklayer", Value::Choice("atm"))]);
+    let (mut q, mut cx) = (queue(None, &given), Context::default());
+    fill(&mut q, 0, 5, &mut cx);
+    assert!(q.dequeue(&mut cx).is_some());
+    assert_eq!((q.dequeue(&mut cx), q.next_wake()), (None, Some(Time::from_millis(1))));
+    // What it holds is counted as the link counts it.
+    assert_eq!(q.backlog(), Backlog { packets: 4, bytes: Bytes(4 * 1514) });
+}
+
+fn ack(flow: u32, next: u64) -> Packet {
+    let payload = Payload::Ack { next: Seq::new(next), tsecr: 0 };
+    Packet { flow, payload, size: 52, flags: Packet::ACK, ..FULL }
+}
+
+#[test]
+fn the_ack_filter_leaves_the_newest_acks_of_each_connection() {
+    let left = |filter: &'static str, id: Option<ConnectionId>| {
+        let (mut q, mut cx) = (queue(None, &[("ack_filter", Value::Choice(filter))]), Context::default());
+        (0..2).for_each(|flow| cx.connections.set(flow, id.unwrap_or(ConnectionId::of_flow(flow))));
+        for next in 1..=6 {
+            q.enqueue(ack(0, next), &mut cx);
+            q.enqueue(ack(1, 10 * next), &mut cx);
+        }
+        assert_eq!(q.backlog().packets, 12 - cx.dropped.len() as u64);
+        assert_eq!(q.backlog().bytes.0, 66 * q.backlog().packets);
+        let mut left: Vec<_> = std::iter::from_fn(|| q.dequeue(&mut cx)).collect();
+        assert_eq!((q.backlog, q.memory, left.len()), (Backlog::default(), 0, 12 - cx.dropped.len()));
+        left.retain(|packet| packet.flow == 0);
+        left.into_iter().map(|packet| packet.payload).collect::<Vec<_>>()
+    };
+    let acks = |next: std::ops::RangeInclusive<u64>| next.map(|next| ack(0, next).payload).collect::<Vec<_>>();
+    assert_eq!(left("no-ack-filter", None), acks(1..=6));
+    assert_eq!(left("ack-filter", None), acks(5..=6));
+    assert_eq!(left("ack-filter-aggressive", None), acks(6..=6));
+    // Nobody sees what is in a tunnel.
+    assert_eq!(left("ack-filter-aggressive", Some(ConnectionId::of_tunnel(0))), acks(1..=6));
+}
+
+/// Backlogged flows 0, 1 and 2: best effort, bulk (CS1) and voice (EF).
+fn three_classes(given: &[(&str, Value)]) -> (Cake, Context) {
+    let (mut q, mut cx) = (queue(None, given), Context::default());
+    (0..).zip([0, 8, 46]).for_each(|(flow, dscp)| cx.codepoints.set(flow, dscp));
+    (0..3).for_each(|flow| fill(&mut q, flow, 2000, &mut cx));
+    (q, cx)
+}
+
+#[test]
+fn a_tin_goes_first_up_to_its_rate_and_takes_what_others_leave() {
+    // A packet of 1514 bytes each millisecond; a target and memory that drop nothing.
+    let mut given = vec![("bandwidth", Value::Rate(Rate::from_bps(12_112_000)))];
+    given.push(("target", Value::Time(Time::from_secs(10))));
+    given.push(("memlimit", Value::Bytes(Bytes(100_000_000))));
+    let (mut q, mut cx) = three_classes(&given);
+    let shares = paced(&mut q, Time::from_millis(1600), &mut cx);
+    // A sixteenth for bulk, a quarter for voice, and the rest.
+    for (found, expected) in shares.into_iter().zip([1100, 100, 400]) {
+        assert!(found.abs_diff(expected) <= 2, "{shares:?}");
+    }
+    given.push(("diffserv", Value::Choice("besteffort")));
+    let (mut q, mut cx) = three_classes(&given);
+    let shares = paced(&mut q, Time::from_millis(1600), &mut cx);
+    assert!(shares.iter().all(|n| n.abs_diff(533) <= 2), "{shares:?}");
+    // Alone, bulk has all.
+    given.pop();
+    let (mut q, mut cx) = (queue(None, &given), Context::default());
+    cx.codepoints.set(0, 8);
+    fill(&mut q, 0, 2000, &mut cx);
+    assert!(paced(&mut q, Time::from_millis(1000), &mut cx)[0] >= 1000);
+}
+
+#[test]
+fn without_a_shaper_tins_share_by_their_weights() {
+    let (mut q, mut cx) = three_classes(&[]);
+    let [best_effort, bulk, voice, _] = shares(&mut q, 1050, &mut cx);
+    // 16 : 1 : 4.
+    for (found, expected) in [best_effort, bulk, voice].into_iter().zip([800, 50, 200]) {
+        assert!(found.abs_diff(expected) <= 4, "{best_effort} {bulk} {voice}");
+    }
+}
+
+#[test]
+fn over_the_limit_the_longest_queue_of_all_tins_loses_its_head() {
+    let (mut q, mut cx) = (queue(Some(Limit::Packets(10)), &[]), Context::default());
+    cx.codepoints.set(1, 46);
+    fill(&mut q, 0, 4, &mut cx);
+    fill(&mut q, 1, 7, &mut cx);
+    assert_eq!(cx.dropped.iter().map(|p| (p.flow, p.payload.seq())).collect::<Vec<_>>(), [(1, 0)]);
 }

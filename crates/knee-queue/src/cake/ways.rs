@@ -43,9 +43,9 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// None known.
-    pub(super) fn new() -> Self {
-        Self { tags: vec![0; PLACES], bulk: vec![0; PLACES] }
+    /// None known, and room for `places`.
+    pub(super) fn new(places: usize) -> Self {
+        Self { tags: vec![0; places], bulk: vec![0; places] }
     }
 
     /// The place of the host with this hash.
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_host_keeps_its_place_while_it_has_bulk_flows() {
-        let mut hosts = Hosts::new();
+        let mut hosts = Hosts::new(PLACES);
         let first = hosts.place(5);
         hosts.add(first);
         let second = hosts.place(5 + 1024);

@@ -9,7 +9,7 @@ use super::hosts::{At, End, Outbox, StateNote};
 use super::model::Model;
 use crate::Tap;
 use knee_core::cache::{fetch, fetch_first};
-use knee_core::{Packet, Payload, Time};
+use knee_core::{Packet, Time};
 use knee_net::driver::{Driver, Step, Upcoming};
 use knee_net::events::{Event, Events};
 use knee_queue::Burst;
@@ -282,7 +282,7 @@ fn fetch_ahead(model: &Model, upcoming: Upcoming) {
     {
         tcp.sender.fetch();
         fetch_first(&hosts.flows[packet.flow as usize], 1);
-        if let Payload::Stored(key) = packet.payload
+        if let Some(key) = packet.payload.stored()
             && let Some(ack) = hosts.full_ack(packet.flow, key)
         {
             fetch(ack);

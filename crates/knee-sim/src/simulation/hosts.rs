@@ -355,7 +355,7 @@ impl Hosts {
             self.stores[group].syns -= 1;
         } else if is_data {
             self.flows[packet.flow as usize].dropped += 1;
-        } else if let Payload::Stored(key) = packet.payload {
+        } else if let Some(key) = packet.payload.stored() {
             self.stores[group].full_acks.remove(key as usize);
         }
     }

@@ -52,6 +52,11 @@ impl Blocks {
         self.dsack
     }
 
+    /// Whether no further one fits.
+    pub(super) const fn is_full(&self) -> bool {
+        self.count as usize == MAX_BLOCKS
+    }
+
     pub(super) fn push(&mut self, range: Range) {
         if let Some(free) = self.ranges.get_mut(usize::from(self.count)) {
             *free = range;

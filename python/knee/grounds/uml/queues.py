@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from knee.errors import Refused
 from knee.grounds.uml.netlink import attribute, qdisc, tclass, u32, u64
+from knee.scenario.framing import Framed
 from knee.scenario.registry import Value, queues
 from knee.scenario.units import Limit
 from knee.system import extras
@@ -33,11 +34,13 @@ TCA_FQ_RATE_ENABLE, TCA_FQ_FLOW_MAX_RATE, TCA_FQ_FLOW_REFILL_DELAY, TCA_FQ_ORPHA
 TCA_FQ_LOW_RATE_THRESHOLD, TCA_FQ_CE_THRESHOLD = 11, 12
 TCA_RED_PARMS, TCA_RED_STAB, TCA_RED_MAX_P = 1, 2, 3
 TC_RED_ECN, TC_RED_HARDDROP, TC_RED_ADAPTATIVE = 1, 2, 4
-TCA_CAKE_BASE_RATE64, TCA_CAKE_DIFFSERV_MODE, TCA_CAKE_FLOW_MODE, TCA_CAKE_RTT = 2, 3, 5, 7
-TCA_CAKE_TARGET, TCA_CAKE_MEMORY = 8, 10
+TCA_CAKE_BASE_RATE64, TCA_CAKE_DIFFSERV_MODE, TCA_CAKE_ATM, TCA_CAKE_FLOW_MODE, TCA_CAKE_OVERHEAD = 2, 3, 4, 5, 6
+TCA_CAKE_RTT, TCA_CAKE_TARGET, TCA_CAKE_MEMORY, TCA_CAKE_MPU, TCA_CAKE_ACK_FILTER = 7, 8, 10, 14, 16
 CAKE_FLOW_NONE, CAKE_FLOW_FLOWS, CAKE_FLOW_DUAL_SRC, CAKE_FLOW_DUAL_DST, CAKE_FLOW_TRIPLE = 0, 4, 5, 6, 7
-CAKE_DIFFSERV_BESTEFFORT = 3
-TC_LINKLAYER_ETHERNET = 1
+CAKE_DIFFSERV_DIFFSERV3, CAKE_DIFFSERV_DIFFSERV4, CAKE_DIFFSERV_DIFFSERV8, CAKE_DIFFSERV_BESTEFFORT = 0, 1, 2, 3
+CAKE_ATM_NONE, CAKE_ATM_ATM, CAKE_ATM_PTM = 0, 1, 2
+CAKE_ACK_NONE, CAKE_ACK_FILTER, CAKE_ACK_AGGRESSIVE = 0, 1, 2
+TC_LINKLAYER_ETHERNET, TC_LINKLAYER_ATM = 1, 2
 TCA_DUALPI2_LIMIT, TCA_DUALPI2_TARGET, TCA_DUALPI2_TUPDATE, TCA_DUALPI2_ALPHA, TCA_DUALPI2_BETA = 1, 3, 4, 5, 6
 TCA_DUALPI2_STEP_THRESH_US, TCA_DUALPI2_MIN_QLEN_STEP, TCA_DUALPI2_COUPLING = 8, 9, 10
 TCA_DUALPI2_DROP_OVERLOAD, TCA_DUALPI2_DROP_EARLY, TCA_DUALPI2_C_PROTECTION, TCA_DUALPI2_ECN_MASK = 11, 12, 13, 14
@@ -63,12 +66,17 @@ def htb(device: int) -> bytes:
     return qdisc(device, ROOT, None, "htb", attribute(TCA_HTB_INIT, struct.pack("=IIIII", 3, 10, 1, 0, 0)))
 
 
-def htb_class(device: int, rate_bps: int, burst: int | None, *, change: bool = False) -> bytes:
-    """The class that holds a link to its rate; ``burst`` in bytes."""
+def htb_class(
+    device: int, rate_bps: int, burst: int | None, framed: Framed | None = None, *, change: bool = False
+) -> bytes:
+    """The class that holds a link to its rate; ``burst`` in bytes. It counts an Ethernet header, or what is said."""
     rate = rate_bps // 8
     bucket = max(1, math.ceil((burst or BURST) * 1e9 / rate / _TICK_NS))
-    # struct tc_ratespec: no overhead beyond the frame, and the rate as far as 32 bits hold it; RATE64 has all of it.
-    spec = struct.pack("=BBHhHI", 0, TC_LINKLAYER_ETHERNET, 0, 0, 0, min(rate, 0xFFFFFFFF))
+    # struct tc_ratespec: overhead beyond the frame, and the rate as far as 32 bits hold it; RATE64 has all of it.
+    layer, beyond = TC_LINKLAYER_ETHERNET, 0
+    if framed is not None and framed.linklayer == "atm":
+        layer, beyond = TC_LINKLAYER_ATM, framed.overhead - (FRAME - 1500)
+    spec = struct.pack("=BBHhHI", 0, layer, beyond, 0, 0, min(rate, 0xFFFFFFFF))
     parms = spec + spec + struct.pack("=IIIII", bucket, bucket, FRAME, 0, 0)
     options = attribute(TCA_HTB_PARMS, parms) + u64(TCA_HTB_RATE64, rate) + u64(TCA_HTB_CEIL64, rate)
     return tclass(device, CLASS, ROOT, "htb", options, change=change)
@@ -276,17 +284,31 @@ _ISOLATION = {
     "dual-dsthost": CAKE_FLOW_DUAL_DST,
     "triple-isolate": CAKE_FLOW_TRIPLE,
 }
+_DIFFSERV = {
+    "besteffort": CAKE_DIFFSERV_BESTEFFORT,
+    "diffserv3": CAKE_DIFFSERV_DIFFSERV3,
+    "diffserv4": CAKE_DIFFSERV_DIFFSERV4,
+    "diffserv8": CAKE_DIFFSERV_DIFFSERV8,
+}
+_LINKLAYER = {"ethernet": CAKE_ATM_NONE, "atm": CAKE_ATM_ATM, "ptm": CAKE_ATM_PTM}
+_ACK_FILTER = {
+    "no-ack-filter": CAKE_ACK_NONE,
+    "ack-filter": CAKE_ACK_FILTER,
+    "ack-filter-aggressive": CAKE_ACK_AGGRESSIVE,
+}
 
 
 def _cake(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     if limit is not None:
         found = "Linux's cake limits only its memory"
         raise Refused(found, 'expected queue_params = { memlimit = "4 MB" }', key="limit")
-    # One tin, as the simulator's cake has.
     options = u64(TCA_CAKE_BASE_RATE64, int(params["bandwidth"]) // 8)
-    options += u32(TCA_CAKE_DIFFSERV_MODE, CAKE_DIFFSERV_BESTEFFORT)
+    options += u32(TCA_CAKE_DIFFSERV_MODE, _DIFFSERV[str(params["diffserv"])])
     options += u32(TCA_CAKE_FLOW_MODE, _ISOLATION[str(params["isolation"])])
     options += u32(TCA_CAKE_RTT, _us(params, "interval")) + u32(TCA_CAKE_TARGET, _us(params, "target"))
+    options += u32(TCA_CAKE_OVERHEAD, int(params["overhead"])) + u32(TCA_CAKE_MPU, int(params["mpu"]))
+    options += u32(TCA_CAKE_ATM, _LINKLAYER[str(params["linklayer"])])
+    options += u32(TCA_CAKE_ACK_FILTER, _ACK_FILTER[str(params["ack_filter"])])
     return options + (u32(TCA_CAKE_MEMORY, _fits(int(params["memlimit"]))) if params["memlimit"] else b"")
 
 

@@ -12,8 +12,9 @@ from knee.kernel.apt import order
 from knee.own import kernel_source
 from knee.scenario import timed
 from knee.scenario.defaults import DEFAULT_LINK
-from knee.scenario.model import Flow, Link, Scenario, Tcp
+from knee.scenario.model import Flow, Link, Reverse, Scenario, Tcp
 from knee.scenario.registry import HONEST, congestion_controls
+from knee.scenario.traffic import Probe
 from knee.scenario.units import format_time
 
 #: Flows are told apart by their ports.
@@ -56,6 +57,8 @@ def check(scenario: Scenario, where: str | None = None) -> None:
         for i, flow in enumerate(scenario.flows):
             _within(f"flows[{i}]", _flow, flow)
             _within(f"flows[{i}]", partial(_flow_of_kernel, kernel), flow)
+        for i, probe in enumerate(scenario.probes):
+            _within(f"probes[{i}]", _one_network, probe)
         own = [flow for flow, _ in applications.flows(scenario) if flow.program or flow.traffic]
         if len(own) > MAX_PROGRAMS:
             found = f"{len(own)} flows are programs, applications or probes"
@@ -122,8 +125,7 @@ def _tcp(tcp: Tcp) -> None:
 
 def _link(link: Link) -> None:
     _recorded(link)
-    if link.overhead != queues.FRAME - 1500:
-        raise Refused("Linux counts an Ethernet header", 'expected "14 B"', key="overhead")
+    _framing(link)
     for key, usual in (("model", "wire"), ("loss_model", "random"), ("delay_model", "uniform")):
         if getattr(link, key) != usual:
             found = f"htb and netem do not do {getattr(link, key)} here"
@@ -137,6 +139,7 @@ def _link(link: Link) -> None:
     _queue(link)
     if link.reverse is not None:
         _within("reverse", _recorded, link.reverse)
+        _within("reverse", _framing, link.reverse)
         _within("reverse", _queue, link.reverse)
 
 
@@ -149,12 +152,34 @@ def _recorded(side: object) -> None:
             raise Refused("htb and netem cannot follow a trace here", f'{accepted}, or ground "sim" or "host"', key=key)
 
 
+def _framing(link: Link | Reverse) -> None:
+    header = queues.FRAME - 1500
+    if link.linklayer == "ptm" or link.mpu:
+        key = "mpu" if link.mpu else "linklayer"
+        raise Refused("Linux's htb cannot count this", 'expected linklayer = "ethernet" or "atm" and no mpu', key=key)
+    if link.linklayer == "atm" and link.overhead < header:
+        raise Refused("Linux counts an Ethernet header", f'expected "{header} B" or more', key="overhead")
+    if link.linklayer == "ethernet" and link.overhead != header:
+        raise Refused("Linux counts an Ethernet header", f'expected "{header} B"', key="overhead")
+
+
 def _queue(link: object) -> None:
     assert link.rate is not None  # type: ignore[attr-defined]
     queues.leaf(link.queue, link.queue_params, link.limit, link.rate)  # type: ignore[attr-defined]
 
 
+def _one_network(part: Flow | Probe) -> None:
+    if part.dscp:
+        raise Refused(
+            "packets of this ground carry no codepoint", "expected the ground sim, or no such key", key="dscp"
+        )
+    if part.tunnel is not None:
+        found = "each flow of this ground has an address of its own, and none goes through a tunnel"
+        raise Refused(found, "expected the ground sim or host, or no such key", key="tunnel")
+
+
 def _flow(flow: Flow) -> None:
+    _one_network(flow)
     if flow.traffic is not None:
         applications.refuse(flow)
     if flow.program is not None:

@@ -207,7 +207,7 @@ class Topology:
             leaf = queues.leaf(end.queueing.queue, end.queueing.queue_params, end.queueing.limit, rate)
             for message in (
                 queues.htb(end.device),
-                queues.htb_class(end.device, rate, burst),
+                queues.htb_class(end.device, rate, burst, end.queueing),
                 leaf.message(end.device),
             ):
                 self.plan.first(plan.NETLINK, ROUTER, message)
@@ -469,7 +469,7 @@ class Topology:
         link = self._scenario.links[self._links[end.name]]
         if change.rate is not None:
             self._rates[end.name] = change.rate
-            message = queues.htb_class(end.device, change.rate, link.burst, change=True)
+            message = queues.htb_class(end.device, change.rate, link.burst, link, change=True)
             self.plan.at(at, plan.NETLINK, ROUTER, message)
         limit = change.limit or link.limit
         if change.limit is not None or (limit is not None and limit.kind == "time" and change.rate is not None):

@@ -86,7 +86,8 @@ impl Host<'_, TcpEnds> {
             let mut packet = ack.reply.packet(self.i, at.now);
             if !ack.is_bare() {
                 packet.size += ack.blocks.option_size();
-                packet.payload = Payload::Stored(index_u32(full_acks.insert(ack)));
+                let (next, sacked) = (Seq::new(ack.reply.seq), ack.sacked());
+                packet.payload = Payload::Sack { key: index_u32(full_acks.insert(ack)), next, sacked };
             }
             out.ack(packet, at);
         });
