@@ -23,14 +23,14 @@
 //!   be added many times over. So it is added at most once per `RTT_now + t_measure`, which is the time that takes; and
 //!   it at most doubles the window, for a flow that did not use its window while `X(t)` went on.
 //! - A flow learns one such span late that the round began, the later the longer its RTT. So that all flows take `X`
-//!   for the same moment, `t` counts from that span before the state was entered.
+//!   for the same moment, `t` counts from that span before the state was entered (`round_lead`).
 //! - `Q_delay` shows a tailored decrease as late. No state is left on its account for `RTT_now + t_measure` after it.
-//! - Tailored decrease takes `Q_data` at the greatest `RTT_now` of the hold, not at its end. Noise lets flows enter the
+//! - Tailored decrease takes `Q_data` at the greatest `RTT_now` of the hold, not at its end (`hold_greatest`). Noise lets flows enter the
 //!   hold up to some 100 ms apart; by the time the last one decreases, the others have taken out their parts, the queue
 //!   it sees is shorter, and it would come away with a larger share than it had.
 //! - Where the queue empties during fair flow balancing (flows ended, the link became faster), the rule of Section II
 //!   holds: below half of `Q_low` the flow goes back to cubic increase. The half keeps noise at `Q_low` from ending a
-//!   round. The cubic function continues where it stopped.
+//!   round. The cubic function continues where it stopped. `balancing_ends` switches this edge off.
 //! - `RTT_now` is "close to" `RTT_min` within `min_rtt_close`.
 //! - Slow start tracks unfiltered RTTs, since the filter would hide the queue for 40 ms, in which the window could
 //!   double several times; `filter_slow_start` shows that. It also ends at `ssthresh` after a timeout.
@@ -52,6 +52,8 @@ mod idle;
 mod kernel;
 #[cfg(test)]
 mod losses;
+#[cfg(test)]
+mod switches;
 
 use crate::cubic::Decrease;
 use crate::entry::{Entry, Family, edges};
@@ -117,6 +119,12 @@ params! {
         min_rtt_close: Time = Time::from_micros(500), in TIMES, from "ours: half of q_low";
         /// slow start sees the filtered RTT
         filter_slow_start: bool = false, from "ours: it sees unfiltered RTTs";
+        /// X(t) counts from RTT_now + t_measure before a round was entered; otherwise from there, as printed
+        round_lead: bool = true, from "ours: flows learn of a round that late";
+        /// the decrease takes Q_data at the hold's greatest RTT_now; otherwise at its end, as printed
+        hold_greatest: bool = true, from "ours: the last one sees the others' decreases";
+        /// a queue below half of q_low ends balancing; otherwise no edge leads back, as printed in Fig. 1
+        balancing_ends: bool = true, from "ours: Section II's rule where the queue empties";
         /// factor applied to the window on a loss
         beta: f64 = 717.0 / 1024.0, in 0.001..=0.999, from "CUBIC as in Linux";
         /// lower CWnd_max if a loss comes at a smaller window
@@ -318,10 +326,11 @@ impl Lola {
         if self.q_delay() > self.scaled.q_target {
             self.rtt_hold = self.rtt_now;
             self.enter(Phase::CwndHold, now);
-        } else if self.q_delay() <= self.scaled.q_low / 2 {
+        } else if self.params.balancing_ends && self.q_delay() <= self.scaled.q_low / 2 {
             self.enter(Phase::CubicIncrease, now);
         } else if ack.cwnd_limited && now >= self.adjusted {
-            let age = now.saturating_sub(self.since).saturating_add(self.feedback_delay());
+            let lead = if self.params.round_lead { self.feedback_delay() } else { Time::ZERO };
+            let age = now.saturating_sub(self.since).saturating_add(lead);
             let target = equations::fair_flow_target(age, self.params.phi);
             let queued = equations::q_data(u64::from(control.cwnd) * self.mss, self.rtt_now, self.rtt_min);
             let packets = saturating_u32((target.saturating_sub(queued) / self.mss).min(u64::from(control.cwnd)));
@@ -381,7 +390,8 @@ impl CongestionControl for Lola {
                 self.unconfirmed = 0;
             }
             if self.phase == Phase::CwndHold {
-                self.rtt_hold = self.rtt_hold.max(self.rtt_now);
+                let before = if self.params.hold_greatest { self.rtt_hold } else { 0 };
+                self.rtt_hold = before.max(self.rtt_now);
             }
             if self.phase == Phase::SlowStart {
                 let (least, greatest) = self.slow_start_rtt;

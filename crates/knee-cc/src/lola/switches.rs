@@ -1,0 +1,91 @@
+//! What each of LoLa's additions to its paper does, and that its parameter switches it off, ACK by ACK.
+
+use super::{ENTRY, Lola, Params, Phase, equations};
+use crate::testing::{self, after};
+use crate::{Ack, CongestionControl, Control, View};
+use knee_core::{Params as Given, Time, Value};
+
+const BASE_MS: u64 = 50;
+const CWND: u32 = 1000;
+
+/// A flow whose whole window is acknowledged by one ACK a round trip.
+struct Flow {
+    cc: Lola,
+    control: Control,
+    view: View,
+}
+
+impl Flow {
+    /// In cubic increase with an RTT of 50 ms known; `off` switches an addition off.
+    fn new(off: Option<&'static str>) -> Self {
+        let given = off.map(|name| (name, Value::Bool(false)));
+        let params = Given::resolve(ENTRY.params, given).unwrap();
+        let cc = Lola::new(Params::from(&params), &testing::init());
+        let view = View { now: Time::from_secs(10), ..testing::view() };
+        let mut flow = Self { cc, control: testing::avoiding(CWND), view };
+        flow.round(BASE_MS);
+        flow.round(BASE_MS);
+        flow
+    }
+
+    fn round(&mut self, rtt_ms: u64) {
+        let rtt = Time::from_millis(rtt_ms);
+        self.view.now += rtt;
+        let view = self.view;
+        let delivered = self.control.cwnd;
+        let ack = Ack { view: &view, rtt: Some(rtt), delivered, cwnd_limited: true, ..testing::ack_of_nothing() };
+        self.control = after(self.control, |c| self.cc.on_measure(&ack, c));
+        self.control = after(self.control, |c| self.cc.on_ack(&ack, c));
+    }
+
+    fn rounds(mut self, rtts_ms: &[u64]) -> Self {
+        for &rtt in rtts_ms {
+            self.round(rtt);
+        }
+        self
+    }
+}
+
+/// After 20 round trips of 53 ms, X(t) is what 1007 ms give, and 93 ms more with the lead of 53 + 40 ms.
+#[test]
+fn the_target_of_a_round_counts_from_a_feedback_delay_before_it() {
+    for (off, lead_ms) in [(None, 93), (Some("round_lead"), 0)] {
+        let mut flow = Flow::new(off).rounds(&[53; 2]);
+        assert_eq!(flow.cc.phase, Phase::FairFlowBalancing);
+        let begin = flow.cc.since;
+        for _ in 0..100 {
+            let before = flow.control.cwnd;
+            flow.round(53);
+            let age = flow.view.now - begin + Time::from_millis(lead_ms);
+            let queued = equations::q_data(u64::from(before) * flow.cc.mss, 53_000, 50_000);
+            let missing = equations::fair_flow_target(age, 35.0).saturating_sub(queued) / flow.cc.mss;
+            let added = u64::from(flow.control.cwnd - before);
+            assert!(added == missing.min(u64::from(before)) || added == 0, "{off:?}: {added} and not {missing}");
+        }
+        assert!(flow.control.cwnd > CWND);
+    }
+}
+
+/// Of 1000 packets, `1 - 50/58` are queued at the greatest RTT of the hold and `1 - 50/54` at its last.
+#[test]
+fn the_decrease_takes_the_greatest_rtt_of_the_hold_or_its_last() {
+    for (off, rtt_us) in [(None, 58_000), (Some("hold_greatest"), 54_000)] {
+        let mut flow = Flow::new(off).rounds(&[58; 3]);
+        assert_eq!(flow.cc.phase, Phase::CwndHold);
+        while flow.cc.phase == Phase::CwndHold {
+            assert!(flow.control.cwnd >= CWND);
+            flow.round(54);
+        }
+        let held = flow.cc.epoch.cwnd_max;
+        let expected = equations::tailored_decrease(held, rtt_us, 50_000, flow.cc.scaled.gamma);
+        assert_eq!((flow.cc.phase, flow.control.cwnd), (Phase::TailoredDecrease, expected), "{off:?}");
+    }
+}
+
+#[test]
+fn an_empty_queue_ends_balancing_or_leads_nowhere() {
+    for (off, phase) in [(None, Phase::CubicIncrease), (Some("balancing_ends"), Phase::FairFlowBalancing)] {
+        let flow = Flow::new(off).rounds(&[53; 2]).rounds(&[50; 3]);
+        assert_eq!(flow.cc.phase, phase, "{off:?}");
+    }
+}
