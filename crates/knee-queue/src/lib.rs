@@ -23,6 +23,7 @@ mod fq_codel;
 mod fq_pie;
 mod hash;
 mod pfifo;
+mod pfifo_gso;
 mod pie;
 mod pie_law;
 mod pool;

@@ -5,10 +5,11 @@
 
 use crate::Entry;
 use crate::bound::Bound;
+use crate::pfifo_gso::GsoFifo;
 use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::convert::saturating_u32;
 use knee_core::packet::MTU;
-use knee_core::{Bytes, Packet};
+use knee_core::{Bytes, Packet, params};
 use std::collections::VecDeque;
 
 /// The registry entry of `pfifo`.
@@ -16,9 +17,20 @@ pub const ENTRY: Entry = Entry {
     name: "pfifo",
     about: "first in, first out, drop tail",
     source: "Linux net/sched/sch_fifo.c",
-    params: &[],
-    make: |_, init| Box::new(Pfifo::new(init, Limit::Packets(TX_QUEUE_LEN))),
+    params: Params::DECLARED,
+    make: |params, init| {
+        let (params, default): (Params, _) = (params.into(), Limit::Packets(TX_QUEUE_LEN));
+        if params.gso { Box::new(GsoFifo::new(init, default)) } else { Box::new(Pfifo::new(init, default)) }
+    },
 };
+
+params! {
+    /// `pfifo`'s parameters.
+    struct Params {
+        /// count a sender's burst as one packet, as where segmentation offload lasts to the queue
+        gso: bool = false, from "Linux net/sched/sch_fifo.c, net/core/gro.c";
+    }
+}
 
 /// The registry entry of `bfifo`.
 pub const BFIFO: Entry = Entry {

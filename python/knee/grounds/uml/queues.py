@@ -93,6 +93,9 @@ def leaf(name: str, params: Params, limit: Limit | None, rate_bps: int) -> Leaf:
         Refused: where Linux cannot be told this.
     """
     if name in ("pfifo", "bfifo"):
+        if params.get("gso"):
+            found = "this ground switches segmentation offload off, so that a queue counts segments"
+            raise Refused(found, "expected false", key="queue_params.gso")
         return _fifo(name, limit, rate_bps)
     build = _BUILDERS.get(name)
     if build is None:
