@@ -147,7 +147,7 @@ struct knee_daimd_params {
 	.loss_backoff = 0,		\
 	.gamma = 750000,		\
 	.backoff_threshold = 0,		\
-	.decay = 30000,			\
+	.decay = 100000,		\
 	.hold = 1,			\
 	.delta0_mode = 0,		\
 	.delta0_factor = 20000000,	\

@@ -51,9 +51,9 @@
 //! of a later one, after a timeout or idle time (RFC 5681, 4.1), may raise it but not lower it: its first windows are
 //! bursts that make a queue of less than a quarter, so that Eq. 7 finds too little, and RTTmax decays, so that they
 //! exceed it again. Time in which nothing was in flight is not part of an epoch, so
-//! that a large alpha does no harm. `gamma`, `decay` and `delta0_factor` have no value in the paper; they were
-//! calibrated to the share of Fig. 6 (`decay` also to a queue that drains after loss-based flows), and `delta` to Fig.
-//! 8's beta of 0.75 between RTTs of 250 and 300 ms. docs/daimd.md measures how far the paper's promises hold with them.
+//! that a large alpha does no harm. `gamma`, `decay` and `delta0_factor` have no value in the paper. The first two were chosen
+//! by a map of what it promises (docs/daimd.md), `delta0_factor` for the share of Fig. 6, and `delta` for Fig. 8's beta of
+//! 0.75 between RTTs of 250 and 300 ms. docs/daimd.md measures how far the paper's promises hold with them.
 
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
@@ -150,7 +150,7 @@ params! {
         /// fixed RTTmin until the first backoff; 0: measured from the start
         rtt_min_initial: Time = Time::ZERO, in Time::ZERO..=Time::from_secs(10), from "Figs. 3, 4";
         /// decay a of RTTmax per round trip, in RTTs
-        decay: f64 = 0.03, in 0.0..=1.0, from OURS;
+        decay: f64 = 0.1, in 0.0..=1.0, from OURS;
         /// increase only up to the raised threshold
         hold: bool = true, from "Eq. 6, Algorithm 1, line 18";
         /// minimum time between delay backoffs: proportional to RTTmax - RTTmin, or fixed

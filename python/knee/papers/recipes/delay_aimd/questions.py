@@ -1,11 +1,11 @@
-"""Open questions of the paper: RTT fairness (VI-C), several bottlenecks and reverse traffic (VII)."""
+"""What the paper leaves out or open: RTT fairness (VI-C), several bottlenecks and reverse traffic (VII)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from knee.papers import drawing
-from knee.papers.paper import Drawing, Experiment, Results, Run
+from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.delay_aimd.measures import between, queue
 
 if TYPE_CHECKING:
@@ -41,18 +41,14 @@ def _measure_rtts(results: Results) -> dict[str, Value]:
         near, far = _goodputs(results[f"rtts-{cc}"])
         made[f"ratio_{cc}"] = near / far
         made[f"delay_{cc}"] = float(results[f"rtts-{cc}"].summary["links"][0]["queue_delay_mean_ms"])
-    made["worse_than_reno"] = float(made["ratio_daimd"] or 0) > float(made["ratio_reno"] or 0)
+    made["ratio_over_reno"] = float(made["ratio_daimd"] or 0) / float(made["ratio_reno"] or 1)
     return made
 
 
-def _conclude_rtts(found: Quantities) -> str:
-    others = ", ".join(f"{cc} {found[f'ratio_{cc}']:.1f}" for cc in _OTHERS)
-    return (
-        f"With RTTs of 50 and 200 ms the near flow has {found['ratio_daimd']:.1f} times the goodput of the far one, at "
-        f"a mean queueing delay of {found['delay_daimd']:.0f} ms. On the same link: {others}. The additive increase is "
-        "scaled by time, as in H-TCP, but counts per round trip, so the near flow gains; and both back off together, "
-        "each by its own beta, which is nearer to 1 for the longer RTT."
-    )
+def _table_rtts(_: Results, found: Quantities) -> list[Table]:
+    rows = [[cc, f"{found[f'ratio_{cc}']:.1f}", f"{found[f'delay_{cc}']:.0f}"] for cc in ("daimd", *_OTHERS)]
+    head = ["algorithm", "goodput at 50 ms over that at 200 ms", "mean queueing delay, ms"]
+    return [Table("Two flows of each algorithm.", head, rows)]
 
 
 RTTS = Experiment(
@@ -66,9 +62,9 @@ RTTS = Experiment(
         *(Run(f"rtts-{cc}", "daimd-rtts", [f"flows.0.cc={cc}", f"flows.1.cc={cc}"]) for cc in _OTHERS),
     ],
     measure=_measure_rtts,
+    negatives={"vegas": Negative("Vegas", swap={"rtts-daimd": "rtts-vegas"})},
     drawings=[Drawing("The two flows of daimd.", lambda results: _windows_and_rates(results["rtts-daimd"]))],
-    question=True,
-    conclusion=_conclude_rtts,
+    tables=_table_rtts,
 )
 
 # Several bottlenecks.
