@@ -159,6 +159,7 @@ def _fig4c(results: Results) -> dict[str, Value]:
         highest, lowest = measures.peaks(results[run.name], start=SECOND_S)
         figures[f"peak_{base}ms"] = float(np.median(highest))
         figures[f"lowest_{base}ms"] = float(lowest.max())
+    figures["apart_ms"] = measures.rtts_apart(results[FIG4A.name], start=SECOND_S + 2)
     return figures
 
 
@@ -233,6 +234,7 @@ def _fig6(results: Results) -> dict[str, Value]:
         "peak_ms": float(np.median(highest[highest > 0])),
         "jain_all": measures.jain(result, start=ALL_RUN_S[0], end=end),
         "window_ratio": max(everyone) / min(everyone),
+        "apart_ms": measures.rtts_apart(result, start=ALL_RUN_S[0], end=end),
     }
 
 

@@ -79,6 +79,13 @@ def jain(result: Result, *, start: float, end: float = np.inf) -> float:
     return metrics.jain(mean(result, "throughput_mbps", flow, start=start, end=end) for flow in flows) or np.nan
 
 
+def rtts_apart(result: Result, *, start: float, end: float = np.inf) -> float:
+    """How far apart the mean RTTs of all flows lie in an interval, ms: what 95 % of the intervals do not exceed."""
+    rtt = pl.col("rtt_mean_ms").drop_nans()
+    inside = result.samples.filter(pl.col("t_s").is_between(start, end)).group_by("t_s")
+    return float(inside.agg(apart=rtt.max() - rtt.min())["apart"].drop_nulls().quantile(0.95))  # type: ignore[arg-type]
+
+
 def plot_two(axes: Axes, result: Result, column: str, *, scale: float = 1.0, **window: float) -> None:
     """A column of both flows in the paper's colours."""
     for flow, colour in enumerate(COLOURS, start=1):
