@@ -1,12 +1,12 @@
 //! `pfifo` with `gso = true`: a limit in packets counts super-packets.
 //!
 //! With segmentation offload a sender hands a burst of segments down as one packet, and where it is forwarded, receive
-//! offload joins segments again that come back to back (Linux net/ipv4/tcp_offload.c, net/core/gro.c). Only the device cuts
-//! it up. So a queue of 1000 packets holds 1000 bursts (net/sched/sch_fifo.c counts what it is given), and what finds it full
-//! is dropped as a whole.
+//! offload joins segments again that come back to back (Linux net/ipv4/tcp_offload.c, net/core/gro.c). Only the device
+//! cuts it up. So a queue of 1000 packets holds 1000 bursts (net/sched/sch_fifo.c counts what it is given), and what
+//! finds it full is dropped as a whole.
 //!
-//! Segments of a flow that follow each other and arrive at one time are such a packet, up to 64 KiB. It leaves the count when
-//! its first segment leaves.
+//! Segments of a flow that follow each other and arrive at one time are such a packet, up to 64 KiB. It leaves the
+//! count when its first segment leaves.
 
 use crate::bound::Bound;
 use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
