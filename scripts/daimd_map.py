@@ -1,7 +1,8 @@
-"""Maps delay-based AIMD's gamma and decay: ``daimd_map.py DATA.json [GAMMA ...]`` runs, ``daimd_map.py DATA.json OUT.png`` draws.
+"""Maps delay-based AIMD's gamma and decay.
 
-Each pair of values is judged by what the paper promises: Fig. 7's queue with 128 flows, whatever their starts; a queue
-that drains after loss-based flows; no loss, also where windows are small; and a share beside loss-based flows (Fig. 6).
+``daimd_map.py DATA.json [GAMMA ...]`` runs what ``DATA.json`` lacks, ``daimd_map.py DATA.json OUT.png`` draws it. Each
+pair of values is judged by what the paper promises: Fig. 7's queue with 128 flows, whatever their starts; a queue that
+drains after loss-based flows; no loss, also where windows are small; and a share beside loss-based flows (Fig. 6).
 """
 
 from __future__ import annotations
@@ -40,18 +41,19 @@ def _delay(result: knee.Result) -> float:
 
 def _drained(result: knee.Result) -> float:
     """Mean queueing delay from 30 s after the loss-based flows left, ms."""
-    return float(result.links.filter(pl.col("t_s") > 110)["queue_delay_mean_ms"].mean())  # type: ignore[arg-type]
+    late = result.links.filter(pl.col("t_s") > 110)["queue_delay_mean_ms"].to_numpy()
+    return float(np.mean(late))
 
 
 def _lost(result: knee.Result) -> float:
     """Packets lost of those sent, %."""
-    flows = result.summary["flows"]
-    return 100 * sum(flow["lost_packets"] for flow in flows) / sum(flow["sent_packets"] for flow in flows)
+    lost, sent = (float(sum(flow[f"{what}_packets"] for flow in result.summary["flows"])) for what in ("lost", "sent"))
+    return 100 * lost / sent
 
 
 def _share(result: knee.Result) -> float:
-    rates = [flow["goodput_mbps"] for flow in result.summary["flows"]]
-    return 100 * float(rates[0]) / sum(rates)
+    rates = [float(flow["goodput_mbps"]) for flow in result.summary["flows"]]
+    return 100 * rates[0] / sum(rates)
 
 
 def _runs(gamma: float, decay: float) -> list[tuple[str, str, list[str], Callable[[knee.Result], float]]]:
@@ -106,6 +108,7 @@ def draw(data: dict[str, dict[str, list[float]]], out: Path) -> None:
 
 
 def main(data: Path, rest: Sequence[str]) -> None:
+    """Runs or draws."""
     known = json.loads(data.read_text()) if data.is_file() else {}
     if rest and not rest[0].replace(".", "").isdigit():
         draw(known, Path(rest[0]))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,13 @@ from pydantic import ValidationError
 
 from knee.papers import items, words
 from knee.papers.items import Comparison, Item, Verdict
+from knee.papers.laws import LAWS
 from knee.papers.outcome import Row, Totals
+from knee.papers.paper import Experiment, Results, Run
 from knee.papers.recipes import NAMES, paper
+from knee.papers.recipes.interactions import testbed
 
+SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 PUBLISHED = Path(__file__).resolve().parents[2] / "shared" / "reference" / "published.csv"
 #: Pages about knee's own stack, link models and searches, which publish no numbers of others.
 OWN_PAGES = ("quic", "links", "search")
@@ -77,11 +83,85 @@ def test_an_explanation_needs_a_run_that_passes_the_items_own_comparison() -> No
     }
     check = {"says": "", "computed": "y"}
     checked = Item.model_validate(data | {"explanation": "so", "check": check})
-    assert checked.verdict({"x": 2.0, "y": 1.0}) is Verdict.DIFFERS
-    assert checked.explained({"x": 2.0, "y": 1.0})
-    assert not checked.explained({"x": 2.0, "y": 1.1})
+    assert checked.verdict([{"x": 2.0, "y": 1.0}]) is Verdict.DIFFERS
+    assert checked.explained([{"x": 2.0, "y": 1.0}])
+    assert not checked.explained([{"x": 2.0, "y": 1.1}])
+    assert not checked.explained([{"x": 2.0, "y": 1.0}, {"x": 2.0, "y": 1.1}])
     unknown = Item.model_validate(data | {"unknown": "nobody knows"})
-    assert not unknown.explained({"x": 2.0})
+    assert not unknown.explained([{"x": 2.0}])
+
+
+@pytest.mark.parametrize(
+    ("draws", "verdict"),
+    [
+        ([1.0], Verdict.REPRODUCED),
+        ([1.0, 0.5, 1.0], Verdict.REPRODUCED),
+        ([1.0, 2.0, 1.0], Verdict.UNDECIDED),
+        ([2.0, 2.0, 1.0], Verdict.UNDECIDED),
+        ([2.0, None, 3.0], Verdict.DIFFERS),
+    ],
+)
+def test_an_item_that_holds_in_some_draws_only_is_undecided(draws: list[float | None], verdict: Verdict) -> None:
+    data = {"key": "k", "experiment": "e", "says": "", "computed": "x", "compare": "at most", "value": 1}
+    assert Item.model_validate(data).verdict([{"x": found} for found in draws]) is verdict
+    contradicted = Item.model_validate(data | {"contradiction": "1 is not 2"})
+    assert contradicted.verdict([{"x": found} for found in draws]) is Verdict.CONTRADICTORY
+
+
+def test_each_draw_has_its_own_seeds_and_what_has_one_draw_is_in_all() -> None:
+    data = {"duration": "1 s", "link": {"rate": "1 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}]}
+    drawn, once = Run("drawn", data, seeds=2, draws=3, quick_draws=1), Run("once", data)
+    assert [scenario.seed for scenario in drawn.resolve(short=False)] == [1, 2, 3, 4, 5, 6]
+    assert [scenario.seed for scenario in drawn.resolve(short=True)] == [1]
+    results = Results({"drawn": [Path(str(k)) for k in range(6)], "once": [Path("once")]})
+    seen = Experiment(
+        "e", "", "", [drawn, once], lambda r: {"all": "".join(map(str, r.runs["drawn"])), "one": len(r.runs["once"])}
+    )  # type: ignore[arg-type,dict-item]
+    assert [each["all"] for each in seen.draws(results)] == ["01", "23", "45"]
+    assert {each["one"] for each in seen.draws(results)} == {1}
+    with pytest.raises(ValueError, match="2, 3"):
+        Experiment("e", "", "", [drawn, replace(once, draws=2)], lambda _: {}).draws(results)
+
+
+def test_laws_find_what_a_table_cannot_have_measured() -> None:
+    """Rows that obey every law, and each law broken by one number, with the arithmetic."""
+    good = [
+        {"sending": "50", "throughput": "46", "goodput": "44", "ratio": "93", "rtt": "60", "added_ms": "0"},
+        {"sending": "48", "throughput": "44", "goodput": "42", "ratio": "93", "rtt": "262", "added_ms": "200"},
+    ]
+    assert [broken for law in LAWS.values() for broken in law(good)] == []
+    for name, changed, cells, words_ in (
+        ("no more than sent", {"sending": "40"}, [("sending", 0)], "1.15 times"),
+        ("goodput follows ratio", {"sending": "100"}, [("sending", 0)], "93.00, but the goodput is printed as 44"),
+        ("one queue", {"rtt": "90"}, [("rtt", 0), ("rtt", 1)], "90 - 0 = 90.00 and 262 - 200 = 62.00"),
+    ):
+        rows = [good[0] | changed, good[1]]
+        found = list(LAWS[name](rows))
+        assert [(column, rows.index(dict(row))) for column, row, _ in found] == cells
+        assert all(words_ in arithmetic for _, _, arithmetic in found)
+
+
+def test_the_paper_on_interactions_contradicts_itself_in_eight_numbers() -> None:
+    known = items.load("interactions").item
+    assert [item.key for item in known if item.contradiction] == [
+        "cubic-bbr-rtt-1",
+        "cubic-bbr-rtt-2",
+        "cubic-vegas-rtt-1",
+        "cubic-vegas-rtt-2",
+        "vegas-bbr-sending-1",
+        "four-bbr-sending-1",
+        "four-bbr-sending-3",
+        "four-bbr-sending-4",
+    ]
+
+
+def test_a_lossless_row_and_ethernet_alone_fix_what_the_testbed_measured() -> None:
+    """100 Mbit/s carry 1514 of 1538 bytes in frames; two Vegas flows are printed to send exactly that."""
+    assert testbed.printed("vegas-vegas", "sending") == pytest.approx(testbed.frames_mbps(), abs=0.005)
+    assert pytest.approx((45.47 + 44.38) / 98.4395, abs=1e-4) == testbed.THROUGHPUT_PART
+    flow = {"sending_rate_mbps": 151.4, "throughput_mbps": 151.4, "goodput_ratio": 1448 / 1514}
+    # An ACK of 66 bytes for two frames.
+    assert testbed.ratio_with_acks(flow) == pytest.approx(2 * 1448 / (2 * 1514 + 66))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +194,9 @@ def test_totals_by_verdict() -> None:
         return Row("k", "e", "", "", False, verdict, explained, "", "", "")
 
     rows = [row("reproduced"), row("differs", True), row("differs"), row("differs"), row("not run")]
-    assert Totals.of(rows) == Totals(tried=4, reproduced=1, explained=1, unknown=2, not_run=1)
+    rows += [row("undecided"), row("contradictory"), row("undecided")]
+    totals = Totals(tried=7, reproduced=1, undecided=2, contradictory=1, explained=1, unknown=2, not_run=1)
+    assert Totals.of(rows) == totals
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in COARSE])
@@ -143,13 +225,14 @@ def test_every_item_names_its_negative_or_why_there_is_none(name: str) -> None:
 
 
 def test_every_number_of_the_tables_on_interactions_is_an_item() -> None:
-    """Table I has 6 pairs of flows, Table II 3, Table III 3 groups of four, 5 numbers each, and 10 indices."""
+    """Table I has 6 pairs, Table II 3, Table III 3 groups of four flows, 5 numbers each and a share, and 10 indices."""
     known = [item for item in items.load("interactions").item if item.where.startswith("Table")]
-    assert len(known) == (12 + 6 + 12) * 5 + 10
+    assert len(known) == (12 + 6 + 12) * 6 + 10
     by_key = {item.key: item for item in known}
     item = by_key["four-bbr-rtt-3"]
     assert (item.value, item.id, item.computed, item.flow) == (302.70, "I12", "four_bbr_rtt_3", "bbr 150 ms")
     assert by_key["vegas-vegas-rtt-1"].room == 0.5
+    assert by_key["two-cubic-share-1"].value == 75.0  # 65.67 of 65.67 + 21.88
 
 
 def test_values_as_words() -> None:
@@ -207,14 +290,22 @@ def test_the_guide_names_every_key_of_an_item() -> None:
     assert [key for key in Item.model_fields if f"`{key}`" not in rows.replace("[item.check]", "check")] == []
 
 
+RECORD = Path(__file__).resolve().parents[1] / "docs" / "reproduce-run.json"
+
+
 @pytest.mark.docs
-def test_the_guide_counts_the_items_as_they_are_judged() -> None:
-    """That each verdict is what the data say is what tests/test_reproduce_quick.py shows."""
+def test_the_guide_counts_the_run_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    import reproduce_counts
+
     guide = (Path(__file__).resolve().parents[1] / "docs" / "reproduce.md").read_text(encoding="utf-8")
-    lines = guide.partition("<!-- counts -->")[2].partition("<!-- end -->")[0].strip().splitlines()[2:]
-    assert lines
-    for name, *said in ([cell.strip() for cell in line.strip("|").split("|")] for line in lines):
-        known = items.load(name).item
-        explained = sum(bool(item.explanation) for item in known)
-        unknown = sum(bool(item.unknown) for item in known)
-        assert [int(cell) for cell in said] == [len(known), len(known) - explained - unknown, explained, unknown], name
+    written = guide.partition(reproduce_counts.BEGIN)[2].partition(reproduce_counts.END)[0]
+    assert written == reproduce_counts.table(json.loads(RECORD.read_bytes()))
+
+
+@pytest.mark.docs
+@pytest.mark.parametrize("name", WITH_NEGATIVES)
+def test_each_item_got_the_verdict_that_the_data_say(name: str) -> None:
+    """In the whole run that is kept; the short form shows the same in tests/test_reproduce_quick.py."""
+    said = {item.key: "explained" if item.explanation else str(item.expected) for item in items.load(name).item}
+    assert json.loads(RECORD.read_bytes())[name]["verdicts"] == said

@@ -84,7 +84,8 @@ def _show(console: Console, papers: Sequence[PaperRows]) -> None:
         lines = table(title, ["paper", "where", "what it says", "there", "tolerance", "here", "verdict"], text=7)
         for rows in papers:
             for row in (row for row in rows.rows if row.finding == findings):
-                lines.add_row(rows.key, row.where, row.says, row.expected, row.room, row.found, _word(row))
+                found = f"{row.found} ({row.spread})" if row.spread else row.found
+                lines.add_row(rows.key, row.where, row.says, row.expected, row.room, found, _word(row))
         if lines.row_count:
             console.print(lines)
     judged = [row for rows in papers for row in rows.rows if not row.finding]
@@ -94,6 +95,10 @@ def _show(console: Console, papers: Sequence[PaperRows]) -> None:
     else:
         every = Totals.of([row for rows in papers for row in rows.rows])
         console.print(f"{every.reproduced} of {every.tried} findings are true.", end="")
+    if totals.undecided:
+        console.print(f" {totals.undecided} undecided: true in some draws, false in others.", end="")
+    if totals.contradictory:
+        console.print(f" {totals.contradictory} contradicted by the paper's own numbers.", end="")
     if totals.explained:
         console.print(f" {_differ(totals.explained)}, and a run shows the cause.", end="")
     if totals.unknown:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from importlib import resources
 from typing import Annotated, Literal
@@ -24,6 +24,10 @@ class Verdict(StrEnum):
     """The verdict on an item."""
 
     REPRODUCED = "reproduced"
+    #: It holds in some draws of what the paper leaves to chance, and not in others.
+    UNDECIDED = "undecided"
+    #: The paper's own numbers contradict it.
+    CONTRADICTORY = "contradictory"
     DIFFERS = "differs"
     NOT_RUN = "not run"
 
@@ -113,6 +117,8 @@ class Item(Comparison):
         says: what the paper says, in our words.
         explanation, check: why it differs, where it does, and the run that shows it.
         unknown: for an item that differs without a cause that a run shows: what was found out about it.
+        undecided: whether it holds in some draws only; then ``unknown`` is what is known of it.
+        contradiction: the law that the printed number breaks together with others of its table, with the arithmetic.
         negative: the experiment's change of its runs (:class:`~knee.papers.paper.Negative`) with which it fails.
         no_negative: why no other algorithm or queue could tell the item apart, where there is no ``negative``.
         quick: whether the short form (``--quick``) judges it too; where not, ``reason`` says why.
@@ -130,6 +136,8 @@ class Item(Comparison):
     explanation: str = ""
     check: Check | None = None
     unknown: str = ""
+    undecided: bool = False
+    contradiction: str = ""
     negative: str = ""
     no_negative: str = ""
     quick: bool = True
@@ -153,16 +161,30 @@ class Item(Comparison):
 
     @property
     def differs(self) -> bool:
-        """Whether the data say that the item is not reproduced."""
-        return bool(self.explanation or self.unknown)
+        """Whether the data say that the item differs."""
+        return self.expected is Verdict.DIFFERS
 
-    def verdict(self, quantities: Quantities) -> Verdict:
-        """The verdict for these quantities."""
-        return Verdict.REPRODUCED if self.holds(quantities[self.computed]) else Verdict.DIFFERS
+    @property
+    def expected(self) -> Verdict:
+        """The verdict that the data say it gets."""
+        if self.contradiction:
+            return Verdict.CONTRADICTORY
+        if self.undecided:
+            return Verdict.UNDECIDED
+        return Verdict.DIFFERS if self.explanation or self.unknown else Verdict.REPRODUCED
 
-    def explained(self, quantities: Quantities) -> bool:
-        """Whether a run that changes the presumed cause alone passes the item's own comparison."""
-        return self.check is not None and self.holds(quantities[self.check.computed])
+    def verdict(self, draws: Sequence[Quantities]) -> Verdict:
+        """The verdict for the quantities of each draw."""
+        if self.contradiction:
+            return Verdict.CONTRADICTORY
+        held = [self.holds(quantities[self.computed]) for quantities in draws]
+        if all(held):
+            return Verdict.REPRODUCED
+        return Verdict.UNDECIDED if any(held) else Verdict.DIFFERS
+
+    def explained(self, draws: Sequence[Quantities]) -> bool:
+        """Whether a run that changes the presumed cause alone passes the item's own comparison, in every draw."""
+        return self.check is not None and all(self.holds(quantities[self.check.computed]) for quantities in draws)
 
 
 class Items(BaseModel):

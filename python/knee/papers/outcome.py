@@ -11,7 +11,12 @@ from knee.papers.paper import Experiment, Results
 
 @dataclass(frozen=True)
 class Judged:
-    """An item with its verdict; ``found`` and ``checked`` are computed quantities."""
+    """An item with its verdict.
+
+    Attributes:
+        found, checked: its quantity and its check's, over all runs.
+        draws: its quantity in each draw, where there are several.
+    """
 
     item: Item
     finding: bool
@@ -19,6 +24,7 @@ class Judged:
     found: Value = None
     checked: Value = None
     explained: bool = False
+    draws: Sequence[Value] = ()
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,7 @@ class Row:
     expected: str
     room: str
     found: str
+    spread: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,8 @@ class Totals:
 
     tried: int
     reproduced: int
+    undecided: int
+    contradictory: int
     explained: int
     unknown: int
     not_run: int
@@ -67,6 +76,8 @@ class Totals:
         return Totals(
             tried=len(rows) - not_run,
             reproduced=verdicts.count(Verdict.REPRODUCED),
+            undecided=verdicts.count(Verdict.UNDECIDED),
+            contradictory=verdicts.count(Verdict.CONTRADICTORY),
             explained=sum(differs),
             unknown=len(differs) - sum(differs),
             not_run=not_run,

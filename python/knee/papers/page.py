@@ -21,7 +21,13 @@ from knee.view.pages.table import Table as Shown
 
 SCRIPTS = ("papers/reproduce.js",)
 STYLES = ("papers/reproduce.css",)
-_CLASSES = {Verdict.REPRODUCED: "yes", Verdict.DIFFERS: "no", Verdict.NOT_RUN: "idle"}
+_CLASSES = {
+    Verdict.REPRODUCED: "yes",
+    Verdict.UNDECIDED: "idle",
+    Verdict.CONTRADICTORY: "idle",
+    Verdict.DIFFERS: "no",
+    Verdict.NOT_RUN: "idle",
+}
 
 
 def rows(done: Iterable[Done]) -> list[Row]:
@@ -38,6 +44,7 @@ def rows(done: Iterable[Done]) -> list[Row]:
             expected=words.expected(judged.item),
             room=words.room(judged.item),
             found="" if judged.verdict is Verdict.NOT_RUN else words.value(judged.found, judged.item.unit),
+            spread=words.spread(judged.item, judged.draws),
         )
         for one in done
         for judged in one.judged
@@ -64,6 +71,7 @@ class Judgement:
     negative: str
     expected: str
     found: str
+    spread: str
     verdict: Cell
     why: str
     check: str
@@ -139,7 +147,13 @@ def _totals(rows: Sequence[Row]) -> list[tuple[str, str]]:
     totals = Totals.of(judged)
     parts = [(f"{totals.reproduced} of {totals.tried}", word)]
     if word == "reproduced":
-        parts += [(str(totals.explained), "differ, explained"), (str(totals.unknown), "differ, cause unknown")]
+        counts = [
+            (totals.undecided, "undecided"),
+            (totals.contradictory, "contradicted by the paper"),
+            (totals.explained, "differ, explained"),
+            (totals.unknown, "differ, cause unknown"),
+        ]
+        parts += [(str(count), what) for count, what in counts if count or what.startswith("differ")]
     if totals.not_run:
         parts.append((str(totals.not_run), "this ground cannot run"))
     return parts
@@ -198,8 +212,8 @@ def _negative(item: Item, negatives: Mapping[str, Negative]) -> str:
 def _judgement(judged: Judged, negatives: Mapping[str, Negative]) -> Judgement:
     item = judged.item
     why = check = unproven = ""
-    if judged.verdict is Verdict.DIFFERS and not judged.finding:
-        why = item.explanation or item.unknown
+    if judged.verdict is not Verdict.REPRODUCED and not judged.finding:
+        why = item.contradiction or item.explanation or item.unknown
         if item.check is not None:
             check = f"Check: {item.check.says}: {words.value(judged.checked, item.unit)}"
             unproven = "" if judged.explained else "which does not explain it"
@@ -209,6 +223,7 @@ def _judgement(judged: Judged, negatives: Mapping[str, Negative]) -> Judgement:
         negative=_negative(item, negatives),
         expected=words.expected(item),
         found="" if judged.verdict is Verdict.NOT_RUN else words.value(judged.found, item.unit),
+        spread=words.spread(item, judged.draws),
         verdict=_verdict(judged.verdict, explained=judged.explained, finding=judged.finding),
         why=why,
         check=check,

@@ -32,6 +32,9 @@ class Run:
         quick_seeds: number of seeds of the short form; 0 leaves the run out.
         vary: gives additional overrides for each seed, counted from 0. Repetitions of a run without randomness must
             differ in something else, such as the phase of their starts against the kernel's clock.
+        draws: how many times all seeds are run, with further seeds each time. An item is judged in each draw by itself:
+            what differs between two draws is left to chance by the paper.
+        quick_draws: the same of the short form.
     """
 
     name: str
@@ -41,10 +44,12 @@ class Run:
     quick: Sequence[str] = ()
     quick_seeds: int = 1
     vary: Callable[[int], Sequence[str]] | None = None
+    draws: int = 1
+    quick_draws: int = 1
 
     def resolve(self, short: bool) -> list[Scenario]:
-        """The scenarios, one per seed."""
-        count = self.quick_seeds if short else self.seeds
+        """The scenarios, one per seed, draw by draw."""
+        count = self.quick_seeds * self.quick_draws if short else self.seeds * self.draws
         return [self._seeded(k, self.quick if short else ()) for k in range(count)]
 
     def _seeded(self, k: int, quick: Sequence[str]) -> Scenario:
@@ -78,6 +83,16 @@ class Results:
         place = self.runs[name][0]
         assert isinstance(place, Path)
         return place
+
+    def draw(self, k: int, runs: Sequence[Run]) -> Results:
+        """The results of draw ``k``; of runs that have one draw, these."""
+        made = dict(self.runs)
+        for run in runs:
+            draws = run.quick_draws if self.short else run.draws
+            if draws > 1:
+                each = len(self.runs[run.name]) // draws
+                made[run.name] = self.runs[run.name][k * each : (k + 1) * each]
+        return Results(made, short=self.short)
 
     def mean(self, name: str, figure: Callable[[Result], float]) -> float:
         """The mean of a figure over the seeds of a run."""
@@ -169,6 +184,15 @@ class Experiment:
     question: bool = False
     conclusion: Callable[[Quantities], str] | None = None
     negatives: Mapping[str, Negative] = field(default_factory=dict)
+
+    def draws(self, results: Results) -> list[Quantities]:
+        """The quantities of each draw."""
+        counts = {run.quick_draws if results.short else run.draws for run in self.runs} - {1}
+        if len(counts) > 1:
+            raise ValueError(f"{self.key}: runs with {sorted(counts)} draws cannot be judged together")
+        if not counts:
+            return [self.measure(results)]
+        return [self.measure(results.draw(k, self.runs)) for k in range(counts.pop())]
 
 
 @dataclass(frozen=True)

@@ -97,8 +97,8 @@ def _judge(
                 return _not_run(experiment, paper, refusals[name])
             folders.setdefault(run.name, []).append(folder)
     results = Results(folders, short=short)
-    quantities = experiment.measure(results)
-    return Done(experiment, verdicts(paper, experiment, quantities, short=short), results, quantities)
+    quantities, draws = experiment.measure(results), experiment.draws(results)
+    return Done(experiment, verdicts(paper, experiment, quantities, draws, short=short), results, quantities)
 
 
 def _not_run(experiment: Experiment, paper: Paper, why: str) -> Done:
@@ -112,18 +112,27 @@ def _items(paper: Paper, experiment: Experiment, *, short: bool) -> list[tuple[I
     return [(item, item in known.finding) for item in mine]
 
 
-def verdicts(paper: Paper, experiment: Experiment, quantities: Quantities, *, short: bool = False) -> list[Judged]:
-    """The verdicts on an experiment's items; the short form omits items that need the full length."""
+def verdicts(
+    paper: Paper,
+    experiment: Experiment,
+    quantities: Quantities,
+    draws: Sequence[Quantities] = (),
+    *,
+    short: bool = False,
+) -> list[Judged]:
+    """The verdicts on an experiment's items, by each draw; the short form omits items that need the full length."""
+    draws = draws or [quantities]
     judged = []
     for item, finding in _items(paper, experiment, short=short):
         judged.append(
             Judged(
                 item,
                 finding,
-                item.verdict(quantities),
+                item.verdict(draws),
                 quantities[item.computed],
                 quantities[item.check.computed] if item.check else None,
-                item.explained(quantities),
+                item.explained(draws),
+                [each[item.computed] for each in draws] if len(draws) > 1 else (),
             )
         )
     return judged

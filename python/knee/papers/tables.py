@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 from importlib import resources
+from itertools import groupby
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from knee.papers.laws import LAWS
 
 
 class Column(BaseModel):
@@ -17,6 +20,8 @@ class Column(BaseModel):
         quantity: the quantity as result files name it.
         says: what the paper says of a cell; ``{}`` is the number.
         of: what it is about: ``flow``, or ``all`` flows of the row's experiment together.
+        share_of: the column of which it is the row's share in the sum over all flows of the row's experiment, %; the
+            file then has no such column.
         compare, unit, tolerance, reason, negative, no_negative: as those of an item.
         tight: the tolerance of values below ``below``, where it differs.
     """
@@ -27,6 +32,7 @@ class Column(BaseModel):
     quantity: str
     says: str
     of: Literal["flow", "all"] = "flow"
+    share_of: str = ""
     unit: str = ""
     tolerance: float | str
     reason: str
@@ -54,30 +60,59 @@ class Table(BaseModel):
 
     An item's key is ``KEY-COLUMN-NUMBER``, or ``KEY-COLUMN`` if it is about all flows; its quantity is named likewise,
     with underscores.
+
+    Attributes:
+        laws: the laws of ``laws.py`` that its numbers must obey.
+        undecided: the keys of items that hold in some draws only.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     file: str
     column: list[Column]
+    laws: list[str] = Field(default_factory=list)
+    undecided: list[str] = Field(default_factory=list)
     remark: list[Remark] = Field(default_factory=list)
 
     def items(self) -> list[dict[str, Any]]:
         """The items as plain data.
 
         Raises:
-            ValueError: a remark names no item, or two remarks name the same one.
+            ValueError: a remark or ``undecided`` names no item, or two remarks name the same one.
         """
-        text = resources.files(__package__).joinpath("items", self.file).read_text(encoding="utf-8")
-        rows = list(csv.DictReader(text.splitlines()))
+        rows = read(self.file)
+        for column in (column for column in self.column if column.share_of):
+            for group in _groups(rows):
+                total = sum(float(row[column.share_of]) for row in group)
+                for row in group:
+                    row[column.name] = f"{100 * float(row[column.share_of]) / total:.1f}"
         made = [_item(row, column) for column in self.column for row in rows if row[column.name]]
         known = {item["key"]: item for item in made}
+        for law in self.laws:
+            for group in _groups(rows):
+                for name, broken, arithmetic in LAWS[law](group):
+                    known[f"{broken['key']}-{name}-{broken['number']}"]["contradiction"] = arithmetic
+        if wrong := set(self.undecided) - set(known):
+            raise ValueError(f"{self.file}: no item is named {sorted(wrong)[0]}, which is said to be undecided")
+        for key in self.undecided:
+            known[key]["undecided"] = True
         for remark in self.remark:
             for key in remark.items:
                 if key not in known or "unknown" in known[key]:
                     raise ValueError(f"{self.file}: a remark on {key}, which is not there or has one already")
                 known[key]["unknown"] = remark.unknown
         return made
+
+
+def read(file: str) -> list[dict[str, str]]:
+    """The rows of a table's file."""
+    text = resources.files(__package__).joinpath("items", file).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def _groups(rows: list[dict[str, str]]) -> list[list[dict[str, str]]]:
+    """Rows of the same experiment of the paper, which stand together."""
+    return [list(group) for _, group in groupby(rows, key=lambda row: row["key"])]
 
 
 def _item(row: dict[str, str], column: Column) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from knee.papers.items import Comparison, Value, Verdict
 
@@ -48,6 +49,18 @@ def room(comparison: Comparison) -> str:
 def tolerance(comparison: Comparison) -> str:
     """The tolerance and its reason; empty where there is none."""
     return ": ".join(part for part in (room(comparison), comparison.reason) if part)
+
+
+def spread(comparison: Comparison, draws: Sequence[Value]) -> str:
+    """The least and the greatest of several draws, and in how many the comparison holds; empty for one draw."""
+    if not draws:
+        return ""
+    held = f"{sum(comparison.holds(value) for value in draws)} of {len(draws)} draws"
+    if comparison.compare == "claim":
+        return held
+    numbers = sorted(float("inf") if value is None else float(value) for value in draws)
+    ends = ["none" if math.isinf(end) else number(end) for end in (numbers[0], numbers[-1])]
+    return f"{ends[0]} to {ends[1]}, {held}"
 
 
 def verdict(kind: str, *, explained: bool, finding: bool) -> str:

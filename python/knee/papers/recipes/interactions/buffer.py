@@ -12,15 +12,25 @@ from knee.papers.recipes.interactions.tables import PAIRS
 if TYPE_CHECKING:
     from knee.papers.items import Item, Quantities, Value
 
-#: Packets: what the paper names, and what the CUBIC flows of Tables I, III and II alone would need.
-LIMITS = (720, 1000, 1700, 2000)
+#: What the paper names, and what the CUBIC flows of Tables I, III and II alone would need; and the paper's, where each
+#: packet is a burst of segments, as on a router to which segmentation and receive offload last.
+LIMITS = {
+    "720 packets": ["link.limit=720 packets"],
+    "1000 packets": ["link.limit=1000 packets"],
+    "1700 packets": ["link.limit=1700 packets"],
+    "2000 packets": ["link.limit=2000 packets"],
+    "1000 super-packets": ["link.limit=1000 packets", "link.queue_params={gso=true}"],
+}
 TABLES = ("table1", "table2", "table3")
 
 
-def _shortened(run: Run, limit: int) -> Run:
+def _shortened(run: Run, limit: str) -> Run:
     """A run with another buffer, twice."""
-    changes = [*run.changes, f"link.limit={limit} packets"]
-    return Run(f"{run.name}-{limit}", run.scenario, changes, seeds=2, quick_seeds=1, vary=run.vary)
+    return Run(_name(run.name, limit), run.scenario, [*run.changes, *LIMITS[limit]], seeds=2, vary=run.vary)
+
+
+def _name(run: str, limit: str) -> str:
+    return f"{run}-{limit.replace(' ', '-')}"
 
 
 _RUNS = {
@@ -45,10 +55,12 @@ def _measure(results: Results) -> dict[str, Value]:
     for limit in LIMITS:
         found: dict[str, Value] = {}
         for run in _RUNS[limit]:
-            found |= figures(results, run.name, run.name.removesuffix(f"-{limit}").replace("-", "_"))
+            found |= figures(results, run.name, run.name.removesuffix(_name("", limit)).replace("-", "_"))
         for table in TABLES:
             made[f"{table}_{limit}"] = float(sum(item.holds(found[item.computed]) for item in _rtts(table)))
         made[f"all_{limit}"] = float(sum(float(made[f"{table}_{limit}"] or 0) for table in TABLES))
+        if limit == "1000 super-packets":
+            made["cubic_in_bursts_ms"] = found["cubic_cubic_rtt_1"]
     made["most"] = max(float(made[f"all_{limit}"] or 0) for limit in LIMITS)
     return made
 
@@ -56,18 +68,20 @@ def _measure(results: Results) -> dict[str, Value]:
 def _conclude(found: Quantities) -> str:
     every = sum(len(_rtts(table)) for table in TABLES)
     each = ", ".join(f"{found[f'all_{limit}']:.0f} with {limit}" for limit in LIMITS)
+    bursts = found["cubic_in_bursts_ms"]
     best = {table: max(LIMITS, key=lambda limit: float(found[f"{table}_{limit}"] or 0)) for table in (*TABLES, "all")}
     return (
-        f"Of the {every} printed mean RTTs, these numbers are within the tolerance, by the buffer in packets: {each}. "
+        f"Of the {every} printed mean RTTs, these numbers are within the tolerance, by the buffer: {each}. "
         f"None reproduces them all, {best['all']} the most; of Table I it is {best['table1']}, of Table III "
-        f"{best['table3']}. So the 1000 packets that the paper names are used everywhere; why RTTs differ is unknown."
+        f"{best['table3']}. Where 1000 packets are bursts of segments, as on a Linux router with offloads, two CUBIC "
+        f"flows of Table I have a mean RTT of {bursts:.0f} ms, for the 77 ms that it prints. So the 1000 packets that "
+        "the paper names are used everywhere; why RTTs differ is unknown."
     )
 
 
 def _table(_: Results, found: Quantities) -> list[Table]:
     rows = [
-        [f"{limit} packets", *(f"{found[f'{table}_{limit}']:.0f} of {len(_rtts(table))}" for table in TABLES)]
-        for limit in LIMITS
+        [limit, *(f"{found[f'{table}_{limit}']:.0f} of {len(_rtts(table))}" for table in TABLES)] for limit in LIMITS
     ]
     return [Table("Mean RTTs within the items' tolerances; means of two runs.", ["buffer", "I", "II", "III"], rows)]
 
@@ -77,7 +91,8 @@ BUFFER = Experiment(
     title="One buffer for Tables I to III?",
     about="The paper sets txqueuelen to 1000 packets, 121 ms at 100 Mbit/s. CUBIC's RTTs of 77 ms in Table I suggest "
     "about 720 packets, those of 217 ms at a base of 50 ms in Table III about 1700, and of 233 ms in Table II about "
-    "2000. Each buffer with all runs of the three tables.",
+    "2000. On a Linux router to which segmentation offload lasts, 1000 packets are as many bursts of segments. Each "
+    "buffer with all runs of the three tables.",
     runs=[run for runs in _RUNS.values() for run in runs],
     measure=_measure,
     tables=_table,

@@ -1,0 +1,57 @@
+"""How the paper's testbed measured rates and ratios, read off its own tables.
+
+A link of 100 Mbit/s carries 98.44 Mbit/s of frames: 1514 of the 1538 bytes that a full frame takes with preamble,
+checksum and gap. That is what the two Vegas flows of Table I, which lose nothing, are printed to send. They are printed
+to receive less of it; so the traces behind the bottleneck miss frames, and goodputs and throughputs here are scaled by
+that row alone. ``measurement.py`` shows that the other rows confirm it.
+
+The goodput ratio is the useful data over all data transmitted. With the ACKs among it, which ``tshark`` captures as
+well, one for every second segment (RFC 5681, Sec. 4.2), it comes out as printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from knee.papers.tables import read
+
+#: A full frame with its header, its place on the wire, its payload, and an ACK, bytes.
+FRAME, WIRE, PAYLOAD, ACK = 1514, 1538, 1448, 66
+#: Segments per ACK.
+SEGMENTS = 2
+#: Rates of the testbed's links by scenario, Mbit/s; of all others 100.
+_SLOW = {"interactions-quic": 10}
+#: The paper's numbers.
+ROWS = read("interactions-tables.csv")
+LOSSLESS = "vegas-vegas"
+
+
+def frames_mbps(scenario: str = "") -> float:
+    """What a link carries in frames, Mbit/s."""
+    return round(_SLOW.get(scenario, 100) * FRAME / WIRE, 4)
+
+
+def printed(key: str, column: str) -> float:
+    """The sum of a column over the flows of an experiment."""
+    return sum(float(row[column]) for row in ROWS if row["key"] == key)
+
+
+def throughput_part(key: str) -> float:
+    """What part of the frames that the link carries an experiment's flows are printed to receive."""
+    return printed(key, "throughput") / frames_mbps()
+
+
+def goodput_part(key: str) -> float:
+    """The same of the payload."""
+    return printed(key, "goodput") / (frames_mbps() * PAYLOAD / FRAME)
+
+
+THROUGHPUT_PART, GOODPUT_PART = throughput_part(LOSSLESS), goodput_part(LOSSLESS)
+
+
+def ratio_with_acks(flow: Mapping[str, Any]) -> float:
+    """The goodput ratio of a flow of a summary with ACKs among what was transmitted."""
+    sent = float(flow["sending_rate_mbps"])
+    acks = float(flow["throughput_mbps"]) / FRAME / SEGMENTS * ACK
+    return float(flow["goodput_ratio"]) * sent / (sent + acks)
