@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from knee.kernel.modules import module_ccs
+from knee.kernel.modules import declared, module_ccs
 from knee.kernel.modules import parameters as encoded
-from knee.scenario.registry import congestion_controls
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = ROOT / "linux/modules"
@@ -36,7 +35,7 @@ def _declared(cc: str) -> dict[str, tuple[int, int, int]]:
 
 @pytest.mark.parametrize("cc", module_ccs())
 def test_module_parameters_are_the_registrys(cc: str) -> None:
-    params = congestion_controls()[cc].params
+    params = declared(cc)
     module = _declared(cc)
     assert set(module) == set(params)
     defaults = encoded(cc, {name: param.default for name, param in params.items()})

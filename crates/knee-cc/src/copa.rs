@@ -1,8 +1,8 @@
 //! Copa: steers the rate to `1 / (delta d_q)`, so that about `1 / delta` packets of the flow wait, and empties the
 //! queue every few round trips to see what the path is like without it.
 //!
-//! Source: V. Arun, H. Balakrishnan, "Copa: Practical Delay-Based Congestion Control for the Internet", NSDI 2018, and the
-//! authors' sender (genericCC, `MarkovianCC` in the mode `auto`), which takes precedence where the two differ.
+//! Source: V. Arun, H. Balakrishnan, "Copa: Practical Delay-Based Congestion Control for the Internet", NSDI 2018, and
+//! the authors' sender (genericCC, `MarkovianCC` in the mode `auto`), which takes precedence where the two differ.
 //!
 //! - queueing delay: `d_q = RTTstanding - RTTmin`; RTTstanding is the least RTT of the last srtt/2, RTTmin that of the
 //!   last 10 s (Sec. 2.1) or 20 `RTTmin`, whichever is longer

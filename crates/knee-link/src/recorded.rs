@@ -129,12 +129,11 @@ impl Medium for RecordedRate {
             // A packet that follows at once begins with the next bit, not with the next nanosecond.
             begins = packet.ends;
         }
-        let mut packet = match self.in_service {
-            Some(packet) => packet,
-            None => {
-                let Some(frame) = port.take() else { return Time::MAX };
-                InService { frame, begins, ends: begins + u128::from(frame.bytes) * 8 * BIT, carried: 0 }
-            }
+        let mut packet = if let Some(packet) = self.in_service {
+            packet
+        } else {
+            let Some(frame) = port.take() else { return Time::MAX };
+            InService { frame, begins, ends: begins + u128::from(frame.bytes) * 8 * BIT, carried: 0 }
         };
         let (at, sent) = self.next(&packet, now);
         if at < Time::MAX && sent > packet.carried {

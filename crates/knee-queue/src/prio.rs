@@ -29,7 +29,7 @@ pub const ENTRY: Entry = Entry {
     about: "three bands by DSCP, a lower one served only while those above it are empty",
     source: "Linux net/sched/sch_prio.c",
     params: Params::DECLARED,
-    make: |params, init| Box::new(Prio::new(&params.into(), init)),
+    make: |params, init| Box::new(Prio::new(params.into(), init)),
 };
 
 params! {
@@ -52,7 +52,7 @@ struct Prio {
 }
 
 impl Prio {
-    fn new(params: &Params, init: &Init) -> Self {
+    fn new(params: Params, init: &Init) -> Self {
         Self {
             bands: [(); 3].map(|()| Fifo::new(init)),
             first: params.first,
@@ -114,7 +114,7 @@ mod tests {
     fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> (Prio, Context) {
         let mut cx = Context::default();
         (0..64).for_each(|dscp| cx.codepoints.set(dscp, dscp as u8));
-        (Prio::new(&params(&ENTRY, given), &init(&ENTRY, limit, 10)), cx)
+        (Prio::new(params(&ENTRY, given), &init(&ENTRY, limit, 10)), cx)
     }
 
     fn enqueue(q: &mut Prio, dscp: u32, cx: &mut Context) -> Verdict {

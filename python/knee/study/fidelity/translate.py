@@ -33,8 +33,8 @@ SHIFTS_MS = (0, 3, 7, 11, 13)
 #: notices, ACKs are delayed as the kernel's flows beside it have them.
 PROGRAM_TCP: dict[str, Any] = {"tso": False, "delayed_ack": "0 s", "window_growth": "100 GB"}
 TCP_BESIDE: dict[str, dict[str, Any]] = {"prague": {"tso": False}}
-#: Parameters of flows beside programs that come from the rig. Copa polls without waiting, which was made a wait of 50 us
-#: there, and Linux ends a wait up to 50 us late (timer slack): 75 us on average.
+#: Parameters of flows beside programs that come from the rig. Copa polls without waiting, which was made a wait of 50
+#: us there, and Linux ends a wait up to 50 us late (timer slack): 75 us on average.
 RIG_PARAMS = {"copa": {"timer": "75 us"}}
 #: Bytes of a packet of theirs on the wire, Ethernet included, where they are not as long as the simulator's.
 PACKETS = {"copa": 1482}

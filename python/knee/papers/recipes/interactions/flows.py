@@ -66,6 +66,9 @@ FOUR = Experiment(
             | {"cubic3-bbr1": "vegas3-bbr1", "cubic1-bbr3": "vegas1-bbr3", "cubic-cubic": "bbr-bbr"}
             | {"bbr-bbr": "cubic-cubic"},
         ),
+        "counts": Negative(
+            "two flows and four in each other's place", swap={"cubic4": "cubic-cubic", "cubic-cubic": "cubic4"}
+        ),
     },
     measure=_measure,
     drawings=[
