@@ -56,11 +56,17 @@ def parameters(cc: str, given: Mapping[str, Value]) -> dict[str, int]:
         given: values in base units, by name.
 
     Raises:
-        Refused: the kernel's integers cannot express a value.
+        Refused: the kernel's integers cannot express a value, or only the simulator has the parameter.
     """
     known = declared(cc)
     numbers: dict[str, int] = {}
     for name, value in given.items():
+        if name.startswith(_SIMULATED.get(cc, ())):
+            param = congestion_controls()[cc].params[name]
+            if value != param.default:
+                accepted = f"leave it at {param.text(param.default)}"
+                raise Refused("only the simulator has this parameter", accepted, key=f"cc_params.{name}")
+            continue
         param = known[name]
         # What the integer 1 means, in base units.
         unit = 1000 if param.kind == "time" else 1 / _ONE[cc] if param.kind == "ratio" else 1
