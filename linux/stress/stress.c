@@ -56,6 +56,8 @@
 #define GRACE		10
 /* How much longer it may take on a busy machine. */
 #define LONGEST		10
+/* How long cocoa remembers a flow without packets, s; it has to stay longer, or it never forgets one. */
+#define REMEMBERED	10
 /* A module is let go of some time after its last use, s. */
 #define PATIENCE	30
 
@@ -257,7 +259,10 @@ static bool replace(void)
 	else
 		for (int i = 0; i < LENGTH(PLACES[place]) && PLACES[place][i]; i++)
 			added = added && tc(PLACES[place][i]);
-	usleep(any(500000));
+	if (any(8))
+		usleep(any(500000));
+	else
+		sleep(REMEMBERED + 5);
 	return added;
 }
 
