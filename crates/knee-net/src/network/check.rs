@@ -190,10 +190,8 @@ fn check_changes(spec: &Spec) -> Result<(), SpecError> {
                 return Err(SpecError::Index("a change".into()));
             }
             Change::Rtt { flow, .. } if flow >= spec.flows.len() => return Err(SpecError::Index("a change".into())),
-            Change::Rate { link, rate } => {
-                if rate == 0 || spec.links[link].capacity.is_recorded() {
-                    return Err(SpecError::NoCapacity(spec.links[link].name.clone()));
-                }
+            Change::Rate { link, rate } if rate == 0 || spec.links[link].capacity.is_recorded() => {
+                return Err(SpecError::NoCapacity(spec.links[link].name.clone()));
             }
             Change::Loss { link, loss } if !(0.0..=1.0).contains(&loss) => {
                 return Err(SpecError::Probability(spec.links[link].name.clone()));
