@@ -176,8 +176,9 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
 
 def _tunnels(scenario: Scenario) -> dict[str, int]:
     """The numbers of the tunnels."""
-    names = (part.tunnel for part in (*scenario.flows, *scenario.probes))
-    return {name: i for i, name in enumerate(dict.fromkeys(name for name in names if name is not None))}
+    parts: list[Flow | Probe] = [*scenario.flows, *scenario.probes]
+    names = dict.fromkeys(part.tunnel for part in parts if part.tunnel is not None)
+    return {name: i for i, name in enumerate(names)}
 
 
 def _ecn(part: Flow | Probe) -> str:
