@@ -115,10 +115,7 @@ DRAIN = Experiment(
     runs=[Run("drain", "daimd-drain")],
     measure=_measure_drain,
     negatives={
-        "raised": Negative(
-            "the backoff at the raised threshold",
-            [f"flows.{i}.cc_params.backoff_threshold=raised" for i in (0, 2)],
-        )
+        "kept": Negative("an RTTmax that does not decay", [f"flows.{i}.cc_params.decay=0" for i in (0, 2)]),
     },
     drawings=[Drawing("Queueing delay (dashed: tau0) and the flows' throughput.", _draw_drain)],
 )
