@@ -168,8 +168,10 @@ impl LedbatPp {
     fn slow_down(&mut self, now: Time, srtt: Time, control: &mut Control) {
         match self.phase {
             Phase::SlowStart | Phase::Avoidance if now >= self.next => {
+                // Slow start after a timeout or an idle time was on its way to `ssthresh`.
+                let window = if self.phase == Phase::SlowStart { control.ssthresh } else { control.cwnd };
                 self.phase = Phase::Hold;
-                self.resume = control.cwnd.max(LEAST_CWND);
+                self.resume = window.max(LEAST_CWND);
                 (self.since, self.next) = (now, now.saturating_add(srtt * SLOWDOWN_RTTS));
                 control.cwnd = control.cwnd.min(LEAST_CWND);
                 self.credit = 0.0;
@@ -242,8 +244,13 @@ impl CongestionControl for LedbatPp {
     fn on_state(&mut self, change: &StateChange, control: &mut Control) {
         match change.event {
             StateEvent::Start => control.cwnd = control.cwnd.min(LEAST_CWND),
-            // What was measured before an idle time says nothing about the queue.
-            StateEvent::Restart => self.recent = [Time::MAX; FILTER],
+            // RTTs from before an idle time say nothing about the queue, and slow start leads back to the window.
+            StateEvent::Restart => {
+                self.recent = [Time::MAX; FILTER];
+                if self.phase == Phase::Avoidance && control.in_slow_start() {
+                    self.phase = Phase::SlowStart;
+                }
+            }
             StateEvent::Entered(CaState::Loss) => {
                 if matches!(self.phase, Phase::Hold | Phase::Recover) {
                     self.next = Time::MAX;
@@ -312,6 +319,19 @@ mod tests {
         // To the next ACK.
         let took = avoid.0 - hold.0;
         assert!(again.1 == Phase::Hold && (again.0 - avoid.0).abs_diff(9 * took) <= 120, "{begins:?}");
+    }
+
+    #[test]
+    fn slow_start_leads_back_to_the_window_after_an_idle_time() {
+        let mut cc = LedbatPp::new(Params::default());
+        cc.phase = Phase::Avoidance;
+        let mut control = Control { ssthresh: 75, ..Control::initial(10) };
+        cc.on_state(&StateChange { view: &testing::view(), event: StateEvent::Restart }, &mut control);
+        assert_eq!(cc.phase, Phase::SlowStart);
+        // A slowdown on the way there ends at it too.
+        cc.next = Time::ZERO;
+        cc.slow_down(MS, MS * 100, &mut control);
+        assert_eq!((cc.phase, cc.resume, control.cwnd), (Phase::Hold, 75, 2));
     }
 
     #[test]
