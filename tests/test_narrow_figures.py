@@ -59,7 +59,7 @@ def test_short_titles_are_shorter_and_tell_figures_apart() -> None:
 
 def test_a_figure_without_room_is_refused_in_our_words(made: Sweep, tmp_path: Path) -> None:
     whole = made.plot(figure="queue_delay_mean_ms", over="flows.0.rtt", panels="link.rate")
-    with pytest.raises(InputError, match=r"leave no room for its data at 1\.5 in and 24 pt; expected a larger --width"):
+    with pytest.raises(InputError, match=r"leave no room for the data at 1\.5 in and 24 pt; expected a larger --width"):
         whole.save(tmp_path / "x.png", width=1.5, font_size=24)
     assert not (tmp_path / "x.png").exists()
 

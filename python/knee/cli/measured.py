@@ -22,17 +22,19 @@ def compare_measured(paths: Sequence[Path], folder: Path | None, as_json: bool) 
     from knee.system import files
     from knee.view.compare import measured
 
+    tracks = [measured.track(path) for path in paths]
     if len(paths) < 2:
         raise InputError(f"There is only {paths[0]}; name two or more results or measurements to compare.")
     if folder is not None:
         files.check_output(folder / PAGE)
-    tracks = [measured.track(path) for path in paths]
     each = [measured.figures(one) for one in tracks]
     if as_json:
         told = zip(paths, tracks, each, strict=True)
         write_json([{"path": str(p), "format": one.source, "figures": figures} for p, one, figures in told])
     else:
-        rows = table("Results and measurements side by side", ["figure", *map(str, paths)])
+        short = [path.name for path in paths]
+        names = short if len(set(short)) == len(short) else list(map(str, paths))
+        rows = table("Results and measurements side by side", ["figure", *names])
         rows.add_row("from", *(one.source for one in tracks))
         for name in each[0]:
             rows.add_row(name, *(number(figures[name], 3) for figures in each))
