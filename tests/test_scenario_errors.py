@@ -24,7 +24,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"flows": [FLOW | {"cc": "renoo"}]}, "flows[0].cc", "did you mean reno"),
     ({"flows": [FLOW | {"cc": 3}]}, "flows[0].cc", "text in quotes"),
     ({"link": LINK | {"queue": "pfif"}}, "link.queue", "did you mean pfifo"),
-    ({"link": LINK | {"queue_params": {"x": 1}}}, "link.queue_params.x", "pfifo has no parameters"),
+    ({"link": LINK | {"queue": "bfifo", "queue_params": {"x": 1}}}, "link.queue_params.x", "bfifo has no parameters"),
     ({"flows": [FLOW | {"cc_params": {"x": 1}}]}, "flows[0].cc_params.x", "reno has no such parameter"),
     ({"link": LINK | {"model_params": {"\n": 1}}}, "link.model_params.\\n", "wire has no parameters"),
     # Thresholds that contradict each other, also where one of the two is a default.
