@@ -235,10 +235,10 @@ def test_an_extended_sweep_keeps_its_runs(tiny: Path) -> None:
 
 def test_runs_of_a_program_with_other_columns_are_put_aside(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     definition, more = of("tiny.toml", "flows.0.cc=reno,cubic"), of("tiny.toml", "flows.0.cc=reno,cubic,bbr")
-    real = work.summary
+    real = work.measured
 
-    def with_fewer(*given: Any) -> dict[str, Any]:
-        told = real(*given)
+    def with_fewer(*given: Any, **also: Any) -> dict[str, Any]:
+        told = real(*given, **also)
         return told | {"run": {name: value for name, value in told["run"].items() if name in fewer}}
 
     with monkeypatch.context() as earlier:
@@ -246,7 +246,7 @@ def test_runs_of_a_program_with_other_columns_are_put_aside(tiny: Path, monkeypa
             earlier.setattr(module, "fingerprint", lambda: "0123abc")
         fewer = {name: kind for name, kind in dataset.TABLES["runs"].items() if name != "completion_s"}
         earlier.setitem(dataset.TABLES, "runs", fewer)
-        earlier.setattr(work, "summary", with_fewer)
+        earlier.setattr(work, "measured", with_fewer)
         before = sweeps.run(definition, tiny / "s").runs.collect()
     made = sweeps.run(more, tiny / "s")
     made.write_page()

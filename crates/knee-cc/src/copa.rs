@@ -11,8 +11,8 @@
 //! - velocity `v`: 1 at first; doubles after each round trip in the same direction and falls back to 1 at a turn
 //!   (Sec. 2.1). The direction of a round trip is that of most of its ACKs; `v` halves where it is beyond `delta cwnd`
 //! - pacing at `2 cwnd / RTTstanding`
-//! - mode (Sec. 2.2): the queue is nearly empty where the least RTT of the last 4 srtt is within 10 % of RTTmax - RTTmin
-//!   of RTTmin, RTTmax that of the same span. Otherwise another flow fills the buffer: competitive mode
+//! - mode (Sec. 2.2): the queue is nearly empty where the least RTT of the last 4 srtt is within 10 % of RTTmax -
+//!   RTTmin of RTTmin, RTTmax that of the same span. Otherwise another flow fills the buffer: competitive mode
 //! - competitive mode: `1 / delta` grows by one per round trip without a loss and halves on one; never below its value
 //!   in default mode, 2 (delta = 0.5), to which it returns once no loss was seen for a round trip
 //!

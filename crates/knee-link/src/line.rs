@@ -304,8 +304,8 @@ impl Line {
     }
 }
 
-/// A discipline behind a link. Work on many packets at once is compiled for each discipline. It is implemented below for
-/// every one.
+/// A discipline behind a link. Work on many packets at once is compiled for each discipline. It is implemented below
+/// for every one.
 pub trait DynQueue: Bursts {
     /// As [`crate::Link::advance`].
     fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome);

@@ -1,10 +1,10 @@
 //! The engine: a model of a network with its hosts, and two schedulers that let time pass for it.
 //!
 //! A [`Model`](model::Model) has four parts, borrowed one by one: the network, the [`hosts`] at its ends, [`apps`] that
-//! open connections on these, and the recorder. [`hosts`] has the only code that takes a packet, an ACK or a timer at an
-//! end; the scheduler decides when. [`EventScheduler`] goes from event to event and takes any network.
-//! [`BatchScheduler`] advances each flow and then each link by up to the minimum ACK delay at once, if data crosses links
-//! that form no circle and ACKs return over a plain delay. Both give the same bits.
+//! open connections on these, and the recorder. [`hosts`] has the only code that takes a packet, an ACK or a timer at
+//! an end; the scheduler decides when. [`EventScheduler`] goes from event to event and takes any network.
+//! [`BatchScheduler`] advances each flow and then each link by up to the minimum ACK delay at once, if data crosses
+//! links that form no circle and ACKs return over a plain delay. Both give the same bits.
 
 mod ack_path;
 mod alarms;

@@ -25,9 +25,9 @@
 //! - A flow learns one such span late that the round began, the later the longer its RTT. So that all flows take `X`
 //!   for the same moment, `t` counts from that span before the state was entered (`round_lead`).
 //! - `Q_delay` shows a tailored decrease as late. No state is left on its account for `RTT_now + t_measure` after it.
-//! - Tailored decrease takes `Q_data` at the greatest `RTT_now` of the hold, not at its end (`hold_greatest`). Noise lets
-//!   flows enter the hold up to some 100 ms apart; by the time the last one decreases, the others have taken out their
-//!   parts, the queue it sees is shorter, and it would come away with a larger share than it had.
+//! - Tailored decrease takes `Q_data` at the greatest `RTT_now` of the hold, not at its end (`hold_greatest`). Noise
+//!   lets flows enter the hold up to some 100 ms apart; by the time the last one decreases, the others have taken out
+//!   their parts, the queue it sees is shorter, and it would come away with a larger share than it had.
 //! - Where the queue empties during fair flow balancing (flows ended, the link became faster), the rule of Section II
 //!   holds: below half of `Q_low` the flow goes back to cubic increase. The half keeps noise at `Q_low` from ending a
 //!   round. The cubic function continues where it stopped. `balancing_ends` switches this edge off.

@@ -1,9 +1,10 @@
 //! The sending end of a TCP connection, as Linux's.
 //!
 //! Nearly all ACKs take the fast path (`fast.rs`). Any other goes through `ack.rs`, in the order of Linux's `tcp_ack`:
-//! SACK blocks are tagged, acknowledged segments leave the retransmission queue (`queue.rs`), RTT (`rtt.rs`) and delivery rate are sampled, the algorithm
-//! measures; RACK marks losses and the recovery state machine moves (`recovery.rs`); the window grows, is reduced
-//! proportionally, or is set by the algorithm; then lost segments and new ones leave (`transmit.rs`).
+//! SACK blocks are tagged, acknowledged segments leave the retransmission queue (`queue.rs`), RTT (`rtt.rs`) and
+//! delivery rate are sampled, the algorithm measures; RACK marks losses and the recovery state machine moves
+//! (`recovery.rs`); the window grows, is reduced proportionally, or is set by the algorithm; then lost segments and new
+//! ones leave (`transmit.rs`).
 //!
 //! Sources: Linux net/ipv4/tcp_input.c, tcp_output.c, tcp_recovery.c, tcp_rate.c, tcp_timer.c; RFC 8985 (RACK-TLP),
 //! RFC 6937 (proportional rate reduction), RFC 5682 (F-RTO), RFC 3522 and 2883 (undo), RFC 6298 (timeouts).

@@ -1,9 +1,9 @@
 //! What was sent and is not yet acknowledged.
 //!
 //! Segments leave in bursts, and all of a burst share the time and the delivery state of their transmission: one
-//! [`Transmission`] stands for them, in the order of sending. As long as everything arrives in order that is all there is; an
-//! ACK takes from the front. With the first SACK, loss or retransmission, each segment gets flags of its own and the
-//! number of the burst that carried it last (`track`), until all of that is acknowledged (`untrack`).
+//! [`Transmission`] stands for them, in the order of sending. As long as everything arrives in order that is all there
+//! is; an ACK takes from the front. With the first SACK, loss or retransmission, each segment gets flags of its own and
+//! the number of the burst that carried it last (`track`), until all of that is acknowledged (`untrack`).
 
 use super::flags;
 use super::micros::Micros;
