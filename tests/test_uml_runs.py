@@ -165,7 +165,7 @@ def test_rate_loss_limit_and_rtt_change_on_the_way() -> None:
         {"at": "6 s", "flow": "flow 1", "rtt": "60 ms"},
         {"at": "8 s", "link": "bottleneck", "loss": 1.0},
     ]
-    result = knee.run(scenario(duration="9 s", set=changes), "uml")
+    result = knee.run(scenario(duration="9 s", changes=changes), "uml")
     samples, links = result.samples, result.links
 
     def mean(frame: pl.DataFrame, column: str, begin: float, end: float) -> float:
