@@ -148,7 +148,8 @@ def test_each_algorithm_that_can_be_loaded_runs(name: str, tmp_path: Path) -> No
         assert flow["goodput_mbps"] > 5
         if simulated is not None:
             param = entry[simulated]
-            told["flows"] = [{"cc": name, "rtt": "10 ms", "cc_params": {simulated: param.plain(param.max)}}]
+            other = not param.default if param.kind == "bool" else param.plain(param.max)
+            told["flows"] = [{"cc": name, "rtt": "10 ms", "cc_params": {simulated: other}}]
             with pytest.raises(ScenarioError, match=f"{simulated}: only the simulator's {name} has it"):
                 knee.run(told, "host")
 

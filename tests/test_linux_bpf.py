@@ -136,16 +136,13 @@ def test_the_values_of_an_algorithm_are_those_it_was_loaded_with(
 ) -> None:
     """In base units (ns, plain ratios), whatever unit they were given in; the defaults where nothing is on record."""
     monkeypatch.setattr(bpf, "RECORDS", tmp_path)
-    params = registry.congestion_controls()["lola"].params
-    defaults = {key: param.default for key, param in params.items()}
+    defaults = {key: param.default for key, param in modules.declared("lola").items()}
     assert bpf.values("lola") == defaults
     (tmp_path / "lola").mkdir()
     record = tmp_path / "lola" / "record.json"
     record.write_text('{"settings": {"q_target": "3000us", "gamma": "0.25"}, "before": null}')
     assert bpf.values("lola") == defaults | {"q_target": 3_000_000, "gamma": 0.25}
-    assert bpf.values("daimd") == {
-        key: param.default for key, param in registry.congestion_controls()["daimd"].params.items()
-    }
+    assert bpf.values("daimd") == {key: param.default for key, param in modules.declared("daimd").items()}
 
 
 @pytest.mark.usefixtures("kernel")
