@@ -23,7 +23,7 @@ from knee.kernel.bpf import build
 
 #: Those of Debian 12 and 13.
 CLANGS = ("clang-14", "clang-15", "clang-16", "clang-17", "clang-18", "clang-19")
-#: What the guest does: "knee verified CLANG NAME ..." is a line for each object.
+#: The guest's command: "knee verified CLANG NAME ..." is a line for each object.
 INIT = """\
 #!/bin/busybox sh
 /bin/busybox mount -t sysfs sysfs /sys

@@ -110,7 +110,7 @@ fn divisor(target: Time, base: Time) -> u64 {
     (2 * target.as_nanos()).div_ceil(base.as_nanos().max(1)).clamp(1, LEAST_GAIN)
 }
 
-/// What a round trip adds to a window of `cwnd` packets.
+/// Packets that a round trip adds to a window of `cwnd` packets.
 fn per_rtt(gain: f64, decrease: f64, target: Time, delay: Time, cwnd: u32) -> f64 {
     if delay <= target {
         return gain;

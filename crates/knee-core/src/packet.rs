@@ -25,7 +25,7 @@ pub struct Packet {
     pub size: u16,
     /// See the associated constants.
     pub flags: u8,
-    /// Which link of its path it crosses (or is about to), from 0; always 0 in batches, whose stages know it.
+    /// The link of its path that it crosses (or is about to), from 0; always 0 in batches, whose stages know it.
     pub hop: u8,
 }
 

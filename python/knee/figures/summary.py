@@ -74,7 +74,7 @@ def measured(
         "packets": output["packets"],
         "window_s": output["window_s"],
         "flows": flows,
-        # What a ground does not measure is null.
+        # A figure that the ground does not measure is null.
         "links": [dict.fromkeys(["link", *LINK]) | link for link in output["links"]],
         "fairness": fairness(scenario, output, samples),
     }

@@ -1,4 +1,4 @@
-"""What is asked of a run beside its scenario, ground and folder, under the names of the command line's options."""
+"""The options of a run beside its scenario, ground and folder, under the names of the command line's options."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from knee.scenario.units import format_bytes, near, shown
 
 LinkLayer = Literal["ethernet", "atm", "ptm"]
 
-#: What each keyword stands for: bytes on top of an IP packet, what carries it, and bytes at least (tc-cake(8)).
+#: The meaning of each keyword: bytes on top of an IP packet, its link layer, and the least bytes (tc-cake(8)).
 KEYWORDS: dict[str, tuple[int, LinkLayer, int]] = {
     "raw": (14, "ethernet", 0),
     "conservative": (48, "atm", 0),

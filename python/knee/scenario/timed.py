@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 Kind = Literal["rate", "delay", "loss"]
-"""What is recorded."""
+"""The quantities that a recording may have."""
 #: Keys of links that name a recording, and what it is of.
 KEYS: dict[str, Kind] = {"rate_trace": "rate", "delay_trace": "delay", "loss_trace": "loss"}
 #: Nanoseconds, bit/s, or the part of 1 in each unit, as heads have it.

@@ -66,7 +66,7 @@ enum Phase {
 }
 
 const MINUTE: u64 = 60_000_000_000;
-/// What the window may grow by in a round trip, bytes.
+/// Greatest growth of the window in a round trip, bytes.
 const MOST_PER_ROUND: f64 = 3000.0;
 /// Delay samples of the filter.
 const FILTER: usize = 3;
@@ -126,7 +126,7 @@ struct Ledbat {
     next: usize,
     /// When the window last held the sender back.
     full_at: Time,
-    /// What the sender was told of the window.
+    /// The window last given to the sender.
     written: u32,
 }
 

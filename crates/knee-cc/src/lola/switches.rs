@@ -1,4 +1,4 @@
-//! What each of LoLa's additions to its paper does, and that its parameter switches it off, ACK by ACK.
+//! Each of LoLa's additions to its paper, and the parameter that switches it off, ACK by ACK.
 
 use super::{ENTRY, Lola, Params, Phase, equations};
 use crate::testing::{self, after};

@@ -23,7 +23,7 @@
 //! ```
 //!
 //! ACKs whose times are far apart from the usual are of a burst, and their RTTs not reliable, until an RTT is above the
-//! one before, which is below the mean. Of a path without noise, which only a simulator has, no RTT ever is: equal ones
+//! one before, which is below the mean. On a path without noise, which only a simulator has, no RTT ever is: equal ones
 //! end a burst, too. ECN changes nothing (the paper has none).
 
 mod interval;
@@ -97,7 +97,7 @@ const BOUND: f64 = 0.05;
 /// Smallest step and smallest rate, Mbit/s.
 const SMALLEST: f64 = 0.5;
 const AMPLIFIER: f64 = 1.2;
-/// Of a Mbit in the gradient, bits / 10^6.
+/// Bits of a Mbit in the gradient, / 10^6.
 const MEBI: f64 = 1.048_576;
 
 /// Weights of the utility.
@@ -116,7 +116,7 @@ impl Params {
 }
 
 impl Utility {
-    /// Of an interval at `x` Mbit/s (Eq. 1).
+    /// The utility of an interval at `x` Mbit/s (Eq. 1).
     fn of(&self, x: f64, rtt_gradient: f64, loss: f64) -> f64 {
         libm::pow(x, self.t) - self.b * x * rtt_gradient - self.c * x * loss
     }
@@ -162,7 +162,7 @@ struct Pending {
     delivered: u32,
 }
 
-/// Which ACKs come in bursts, so that their RTTs say little.
+/// Finds ACKs that come in bursts, whose RTTs say little.
 #[derive(Debug, Default)]
 struct AckClock {
     last: Option<Time>,
@@ -262,7 +262,7 @@ impl Vivace {
         self.intervals.begin(interval);
     }
 
-    /// What the useful intervals say, once all of them are settled.
+    /// Acts on the useful intervals once all of them are settled.
     fn decide(&mut self, intervals: &[Interval]) {
         let outcomes: Vec<Outcome> = intervals
             .iter()

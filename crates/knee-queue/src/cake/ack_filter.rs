@@ -36,7 +36,7 @@ fn covers(new: &Packet, old: &Packet) -> bool {
     }
 }
 
-/// Which of the packets `before` an ACK in its queue is to go, counted from the head.
+/// The packet `before` an ACK in its queue that is to go, counted from the head.
 pub(super) fn needless<'a>(
     before: impl Iterator<Item = &'a Packet>,
     new: &Packet,

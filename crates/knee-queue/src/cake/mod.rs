@@ -82,7 +82,7 @@ choice! {
 }
 
 choice! {
-    /// Which ACKs go.
+    /// The ACKs to drop.
     enum AckFilter {
         Off = "no-ack-filter",
         On = "ack-filter",
@@ -157,7 +157,7 @@ struct Cake {
     time_next: Time,
     /// Without a shaper: the tin whose turn it is.
     turn: usize,
-    /// What the shaper counts of a packet.
+    /// The bytes that the shaper counts for a packet.
     framing: Framing,
     ack_filter: AckFilter,
     backlog: Backlog,

@@ -33,7 +33,7 @@ pub(super) struct CakeFlow {
 // One line of the cache.
 const _: () = assert!(size_of::<CakeFlow>() == 64);
 
-/// What all tins share.
+/// State that all tins share.
 pub(super) struct Shared {
     pub(super) isolation: Isolation,
     pub(super) hash: FlowHash,

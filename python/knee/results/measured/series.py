@@ -1,4 +1,4 @@
-"""What a measurement is made of."""
+"""The parts of a measurement."""
 
 from __future__ import annotations
 

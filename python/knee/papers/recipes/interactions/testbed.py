@@ -28,7 +28,7 @@ LOSSLESS = "vegas-vegas"
 
 
 def frames_mbps(scenario: str = "") -> float:
-    """What a link carries in frames, Mbit/s."""
+    """The rate of frames that a link carries, Mbit/s."""
     return round(_SLOW.get(scenario, 100) * FRAME / WIRE, 4)
 
 
@@ -38,7 +38,7 @@ def printed(key: str, column: str) -> float:
 
 
 def throughput_part(key: str) -> float:
-    """What part of the frames that the link carries an experiment's flows are printed to receive."""
+    """The part of the link's frames that an experiment's flows are printed to receive."""
     return printed(key, "throughput") / frames_mbps()
 
 
