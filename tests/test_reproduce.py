@@ -11,8 +11,8 @@ import pytest
 
 from browser import DESKTOP, PHONE, check_layout, look, needs_chromium
 from knee import cli
-from knee.errors import FolderError
-from knee.papers import drawing, items
+from knee.errors import FolderError, InputError
+from knee.papers import drawing, items, recipes
 from knee.papers import run as running
 from knee.papers.items import Items
 from knee.papers.paper import Drawing, Experiment, Paper, Results, Run, Table
@@ -190,6 +190,41 @@ def test_a_file_in_the_way_is_refused(tiny: None, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(FolderError, match="not written by knee reproduce"):
         running.reproduce([PAPER], tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        (["lola", "fig4"], {"lola": ["fig4a", "fig4b", "fig4c", "fig4d"]}),
+        (["cocoa", "fig1", "table1", "lola", "fig5"], {"cocoa": ["fig1", "table1"], "lola": ["fig5"]}),
+        (["fast", "fast"], {"fast": ["backlog", "weights", "two-links"]}),
+    ],
+)
+def test_some_experiments_of_a_paper_are_chosen_by_their_keys(words: list[str], keys: dict[str, list[str]]) -> None:
+    chosen = recipes.chosen(words)
+    assert {paper.key: [each.key for each in paper.experiments] for paper in chosen} == keys
+
+
+def test_every_experiment_can_be_run_by_its_key() -> None:
+    for name in recipes.NAMES:
+        # A key that is also the name of a paper stands for that paper.
+        for experiment in (each for each in recipes.paper(name).experiments if each.key not in recipes.NAMES):
+            (cut,) = recipes.chosen([name, experiment.key])
+            assert experiment in cut.experiments
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["fig4"], 'There is no paper "fig4"; there are: lola'),
+        (["lola", "fig9"], '"fig9" is neither a paper nor an experiment of lola; '),
+        (["lola", ""], '"" is neither a paper nor an experiment of lola; '),
+    ],
+)
+def test_an_experiment_that_is_not_there_is_refused_with_those_that_are(words: list[str], says: str) -> None:
+    with pytest.raises(InputError) as refused:
+        recipes.chosen(words)
+    assert says in str(refused.value)
 
 
 def test_two_runs_of_one_name_must_be_one() -> None:

@@ -26,7 +26,10 @@ def reproduce(
     papers: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="PAPER", help=f"{', '.join(known.NAMES)}; default: all.", autocompletion=complete.papers
+            metavar="PAPER [EXPERIMENT]...",
+            help=f"{', '.join(known.NAMES)}; default: all. After a paper's name, some of its experiments, as in "
+            "lola fig4 fig5.",
+            autocompletion=complete.papers,
         ),
     ] = None,
     ground: options.Ground = None,
@@ -59,10 +62,11 @@ def reproduce(
     from knee.papers.run import reproduce as run_papers
 
     ground = ground or "sim"
-    chosen = [known.paper(name) for name in dict.fromkeys(papers or known.NAMES)]
+    chosen = known.chosen(papers or ())
     grounds.ready(ground)
     if folder is None:
         parts = ["reproduce", *(["quick"] if quick else []), *([ground] if ground != "sim" else [])]
+        parts += papers if papers and any(word not in known.NAMES for word in papers) else []
         folder = Path("results") / "-".join(parts)
     with Bar("reproduce") as bar:
         done = run_papers(
