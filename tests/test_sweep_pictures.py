@@ -280,3 +280,57 @@ def test_more_lines_than_can_be_told_apart_are_refused(made: sweeps.Sweep, monke
     monkeypatch.setattr("knee.view.sweep.pictures.MOST_LINES", 1)
     with pytest.raises(InputError, match=r"flows\.0\.cc has 2 values; expected at most 1 lines"):
         made.plot(figure="jain", over="link.rate", by="flows.0.cc")
+
+
+PLOT = {"x": "link.rate", "y": "rtt_p95_ms", "group": "flows.0.cc", "at": {"flows": {"0": {"rtt": "5 ms"}}}}
+
+
+def test_declared_plots_are_those_that_the_command_draws(tmp_path: Path) -> None:
+    """Each kind of ``[[plots]]`` gives the chart of ``knee plot``, byte by byte."""
+    plots = [PLOT | {"kind": kind, "file": f"{kind}.html"} for kind in ("lines", "bar", "box", "ecdf", "heat")]
+    plots.append({"kind": "pareto", "x": "queue_delay_mean_ms", "file": "pareto.html"})
+    definition = sweepfile.read(BASE | {"plots": plots}, AXES)
+    made = sweeps.run(definition, tmp_path / "s")
+    made.write_page()
+    for kind in ("lines", "bar", "box", "ecdf", "heat"):
+        command = ["plot", str(tmp_path / "s"), "--kind", kind, "--figure", "rtt_p95_ms", "--over", "link.rate"]
+        more = ["--by", "flows.0.cc", "--at", "flows.0.rtt=5 ms", "--out", str(tmp_path / f"{kind}.html")]
+        assert main([*command, *more]) == 0
+    assert main(["plot", str(tmp_path / "s"), "--kind", "pareto", "--out", str(tmp_path / "pareto.html")]) == 0
+    for name in definition.plots:
+        assert (tmp_path / "s" / name).read_bytes() == (tmp_path / name).read_bytes(), name
+
+
+def test_declaring_a_plot_makes_no_run_again(tmp_path: Path) -> None:
+    first = sweeps.run(sweepfile.read(BASE, AXES), tmp_path / "s")
+    again = sweeps.run(sweepfile.read(BASE | {"plots": [PLOT | {"file": "rtt.html"}]}, AXES), tmp_path / "s")
+    assert again.aside is None
+    assert again.runs.collect().equals(first.runs.collect()), "also wall_s"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"x": "link.rat"}, 'plots[0].x: the sweep does not vary "link.rat"; did you mean link.rate?'),
+        ({"x": "link.delay"}, 'plots[0].x: the sweep does not vary "link.delay"; '),
+        ({"x": 5}, "plots[0].x: 5 is not a key"),
+        ({"y": "jane"}, 'plots[0].y: there is no figure "jane"; did you mean jain'),
+        ({"kind": "pareto"}, 'plots[0].x: there is no figure "link.rate"; '),
+        ({"kind": "bars"}, 'plots[0].kind: "bars" is not known; did you mean bar?'),
+        ({"at": {"link.rate": "2 Mbit/s"}}, 'plots[0].at.link.rate: the sweep does not give it "2 Mbit/s"; there are'),
+        ({"file": "../jain.png"}, 'plots[0].file: "../jain.png" cannot be the file; '),
+        ({"file": "sweep.html"}, 'plots[0].file: "sweep.html" cannot be the file; '),
+        ({"file": "jain.gif"}, 'plots[0].file: "jain.gif" cannot be the file; '),
+        ({"width": "big"}, 'plots[0].width: "big" is not known; there are: column, page'),
+        ({"colour": "red"}, "plots[0].colour: "),
+    ],
+)
+def test_a_plot_that_cannot_be_drawn_is_refused_before_the_first_run(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError) as refused:
+        sweepfile.read(BASE | {"plots": [PLOT | {"file": "a.html"} | change]}, AXES)
+    assert says in str(refused.value)
+
+
+def test_two_plots_of_one_file_are_refused() -> None:
+    with pytest.raises(InputError, match=r"plots\[1\].file: two plots are named a.html"):
+        sweepfile.read(BASE | {"plots": [PLOT | {"file": "a.html"}] * 2}, AXES)

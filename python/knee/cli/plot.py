@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from knee.view.figure import Figure
 
 
-#: What can be drawn of a sweep, as :mod:`knee.view.sweep.pictures` has it, which is slow to import.
+#: What can be drawn of a sweep, as :mod:`knee.study.sections` has it, which is slow to import.
 KINDS = ("lines", "bar", "box", "ecdf", "heat", "pareto")
 
 
@@ -100,6 +100,7 @@ def plot(
     """Draw a figure of a run, sweep, matrix or search, as PDF, SVG, PNG or HTML."""
     from knee.results.folder import manifest_of
     from knee.results.measured import is_measurement
+    from knee.study import sections
     from knee.study.opening import nothing
     from knee.study.sweeps.place import MARK
     from knee.system import files
@@ -124,7 +125,7 @@ def plot(
         raise nothing(folder)
     else:
         kind = kind or "lines"
-        figure = figure or ("utilization" if kind == "pareto" else "queue_delay_mean_ms")
+        figure = figure or sections.FIGURES.get(kind, sections.FIGURE)
         path = _file(path, folder / f"{kind}-{figure}.png")
         files.check_output(path)
         made = _of_sweep(folder, kind, figure, over, by, panels, at or ())

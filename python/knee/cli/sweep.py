@@ -166,6 +166,8 @@ def sweep(
         complain(f"{folder} had runs of another sweep or another build of knee; they are in {made.aside} now.")
     if not as_json:
         out().print(f"The page: {folder / 'sweep.html'}", soft_wrap=True)
+        for name in definition.plots:
+            out().print(f"The plot: {folder / name}", soft_wrap=True)
     check_failed(made)
 
 

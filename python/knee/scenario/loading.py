@@ -40,9 +40,9 @@ def load(source: str | Path, overrides: Sequence[str] = (), *, allow_code: bool 
         ScenarioError: names the file, the key, what was found and what would be accepted.
     """
     data, path = tables(source)
-    for kind in ("sweep", "search"):
-        if kind in data:
-            raise ScenarioError(str(path), kind, f"the file is a {kind}, not one scenario", f"run it with knee {kind}")
+    for key, kind in {"sweep": "sweep", "search": "search", "plots": "sweep"}.items():
+        if key in data:
+            raise ScenarioError(str(path), key, f"the file is a {kind}, not one scenario", f"run it with knee {kind}")
     with code_allowed(allow_code):
         return from_dict(data, where=str(path), name=path.stem, overrides=overrides)
 

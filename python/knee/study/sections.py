@@ -20,6 +20,10 @@ MOST_SAMPLES = 100_000
 #: Most choices that a search tries, and most that are proposed together.
 MOST_TRIALS, MOST_BATCH = 100_000, 1000
 
+#: What ``knee plot`` draws of a sweep.
+Kind = Literal["lines", "bar", "box", "ecdf", "heat", "pareto"]
+#: The figure that is drawn by default, and by kind where it is another.
+FIGURE, FIGURES = "queue_delay_mean_ms", {"pareto": "utilization"}
 Sampling = Literal["latin", "random", "sobol"]
 Sampler = Literal["tpe", "random", "nsga2"]
 
@@ -67,6 +71,24 @@ class Sweep(Table):
     sampling_seed: int = Field(1, description="a whole number")
 
 
+class Plot(Table):
+    """A table of ``[[plots]]``: a figure that a sweep draws at its end, as ``knee plot`` does."""
+
+    kind: Kind = Field("lines", description="how to draw it")
+    x: Key | None = Field(None, description="a key of the sweep; of a pareto plot a figure")
+    y: Key | None = Field(None, description="the name of a figure")
+    group: Key | None = Field(None, description="a key of the sweep")
+    panels: Key | None = Field(None, description="a key of the sweep")
+    at: dict[str, Any] = Field({}, description="a table of keys with their values")
+    width: Literal["column", "page"] = Field("page", description="3.5 or 7 inches")
+    file: str | None = Field(None, description="a file name that ends in .pdf, .svg, .png or .html")
+
+    @property
+    def figure(self) -> str:
+        """The figure up; by default that of ``knee plot``."""
+        return self.y or FIGURES.get(self.kind, FIGURE)
+
+
 class Search(Table):
     """The table ``[search]``; None leaves what :class:`knee.study.searches.plan.Plan` has."""
 
@@ -96,8 +118,13 @@ class Search(Table):
 
 
 #: Keys that are tables of keys of the scenario.
-_TABLES = ("over", "derive", "across", "against")
-Section = TypeVar("Section", Sweep, Search)
+_TABLES = ("over", "derive", "across", "against", "at")
+_EXPECTED = {
+    Sweep: "expected [sweep] with a table over",
+    Search: "expected [search] with a table over",
+    Plot: "expected tables [[plots]]",
+}
+Section = TypeVar("Section", Sweep, Search, Plot)
 
 
 def checked(kind: type[Section], given: Any, before: str = "") -> Section:
@@ -112,7 +139,7 @@ def checked(kind: type[Section], given: Any, before: str = "") -> Section:
         Refused: names the key, what was found and what would be accepted.
     """
     if not isinstance(given, Mapping):
-        raise Refused(f"{shown(given)} is not a table", f"expected [{before}] with a table over", key=before)
+        raise Refused(f"{shown(given)} is not a table", _EXPECTED[kind], key=before)
     plain = {
         key: flat(value) if key in _TABLES and isinstance(value, Mapping) else value for key, value in given.items()
     }

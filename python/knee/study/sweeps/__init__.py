@@ -183,9 +183,10 @@ class Sweep:
         return figure
 
     def write_page(self) -> None:
-        """Writes ``sweep.parquet``, the table of the runs in one file, and ``sweep.html``.
+        """Writes ``sweep.parquet``, the table of the runs in one file, ``sweep.html``, and the plots of its file.
 
         Raises:
+            InputError: a plot has nothing to draw.
             RunError: they cannot be written, as on a full disk.
         """
         from knee.study.sweeps import dataset
@@ -195,6 +196,11 @@ class Sweep:
         with files.replacing(self.folder / TABLE) as beside:
             files.write_frame(beside, runs)
         files.write(self.folder / PAGE, page.page(self, runs))
+        for name, plot in self.definition.plots.items():
+            drawn = self.plot(
+                kind=plot.kind, figure=plot.figure, over=plot.x, by=plot.group, panels=plot.panels, at=plot.at
+            )
+            drawn.save(self.folder / name, width=plot.width)
 
     def __len__(self) -> int:
         """The number of runs that it has when it is finished."""

@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from knee.errors import Refused, ScenarioError
 from knee.grounds.identity import contents, digest
 from knee.own import Named, named_in
 from knee.scenario import Scenario, expressions, from_dict, traces
 from knee.scenario.overrides import index_of, put
+
+if TYPE_CHECKING:
+    from knee.study.sections import Plot
 
 #: Variables of a sweep, which are no keys of the scenario.
 VARIABLE = "var."
@@ -84,6 +87,7 @@ class Definition:
         groups: what varies; the last varies fastest, but for the seeds of a point, which are together.
         derived: keys and their expressions, each of which may use those before.
         seeds: runs of each point, with seeds that count up from the scenario's.
+        plots: the figures to draw at its end, by file name; they decide on no run.
     """
 
     name: str
@@ -92,6 +96,7 @@ class Definition:
     groups: tuple[Group, ...]
     derived: tuple[tuple[str, str], ...] = ()
     seeds: int = 1
+    plots: Mapping[str, Plot] = field(default_factory=dict, compare=False)
 
     def __len__(self) -> int:
         """The number of runs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,9 @@ FINDINGS = "findings"
 #: The table and the page of a sweep, and of a search.
 TABLE, PAGE = "sweep.parquet", "sweep.html"
 SEARCH_TABLE, SEARCH_PAGE = "search.parquet", "search.html"
+#: Files that plots of a sweep may have, and those that they may not.
+FIGURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.(pdf|svg|png|html)")
+TAKEN = (PAGE, SEARCH_PAGE, "matrix.html", "matrix.png")
 #: The tables of a data set, and the name of a part.
 TABLES = ("runs", "flows", "links", "samples", "link_samples", "events")
 PART = r"part-[0-9]{6,12}\.parquet"

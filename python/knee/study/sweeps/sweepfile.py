@@ -16,11 +16,17 @@
     [sweep.derive]
     link.limit = "var.bdps * link.rate * flows.0.rtt"    # in expressions.py's words
 
+    [[plots]]                                            # figures to draw at the end
+    x = "link.rate"
+    y = "queue_delay_p95_ms"
+    file = "delay.pdf"
+
 Everything is checked before anything runs.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +46,7 @@ from knee.study.estimate import packets as estimated_packets
 from knee.study.sections import Sampling, checked, said
 from knee.study.sections import Sweep as Section
 from knee.study.shipped import SWEEPS
+from knee.study.sweeps import plots
 from knee.study.sweeps.definition import VARIABLE, Definition, Group
 from knee.study.sweeps.values import Sampled, check_once, split, texts, values
 
@@ -114,6 +121,7 @@ def read(
     asked = {"seeds": seeds, "samples": samples, "sampling": sampling, "sampling_seed": sampling_seed}
     try:
         section = checked(Section, data.pop("sweep", {}), "sweep")
+        figures = plots.read(data.pop("plots", []))
         given = checked(Section, {key: value for key, value in asked.items() if value is not None})
     except Refused as refused:
         raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
@@ -127,7 +135,12 @@ def read(
     base = base_of(data, changes, where, name)
     if vary:
         options = options.model_copy(update={"derive": options.derive | _varied(base, options)})
-    return _defined(base, options, where, name)
+    made = dataclasses.replace(_defined(base, options, where, name), plots=figures)
+    try:
+        plots.check(made)
+    except Refused as refused:
+        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
+    return made
 
 
 def _varied(base: Mapping[str, Any], options: Section) -> dict[str, str]:

@@ -9,7 +9,7 @@ import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,7 @@ from knee.errors import InputError
 from knee.figures.register import RUN
 from knee.figures.thin import Floats
 from knee.scenario.units import near, shown
+from knee.study.sections import FIGURE, Kind
 from knee.study.sweeps.columns import Column
 from knee.study.sweeps.dataset import collected
 from knee.study.sweeps.points import averaged, pooled
@@ -27,7 +28,7 @@ from knee.view.palette import INK, VIRIDIS, many_styles
 if TYPE_CHECKING:
     from knee.study.sweeps import Sweep
 
-KINDS = ("lines", "bar", "box", "ecdf", "heat", "pareto")
+KINDS = get_args(Kind)
 #: Most panels and lines; more would not be legible.
 MOST_PANELS, MOST_LINES = 12, 60
 #: An axis with more values than this makes groups only where it is asked to.
@@ -56,7 +57,7 @@ class Picture:
     """
 
     kind: str = "lines"
-    figure: str = "queue_delay_mean_ms"
+    figure: str = FIGURE
     over: str | None = None
     by: str | None = None
     panels: str | None = None
