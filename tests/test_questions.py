@@ -290,6 +290,64 @@ def cake_on_adsl(found: Answer) -> list[float]:
     return found.rows("goodput_mbps", "reverse_goodput_mbps", "queue_delay_mean_ms")
 
 
+@answers(23)
+def a_shaper_before_a_modem(found: Answer) -> list[float]:
+    *below, above = found["latency_increase_p99_ms"]
+    full = 500 * PACKET_BITS / 20e6 * 1e3
+    assert 302 < full < 304
+    assert max(below) < 3
+    assert 0.9 * full < above < full
+    return found.rows("goodput_mbps", "latency_increase_p99_ms", "mos")
+
+
+@answers(24)
+def background_transports(found: Answer) -> list[float]:
+    ledbat, later, lola, cubic = found["queue_delay_mean_ms"]
+    assert ledbat == pytest.approx(2 * 100, rel=0.05), "the latecomer's target above the first's"
+    assert lola < later < ledbat < cubic
+    shares = found["first_share"]
+    assert shares[0] < 0.01
+    assert all(0.45 < share < 0.55 for share in shares[1:])
+    return found.rows("goodput_mbps", "first_share", "queue_delay_mean_ms", percent=())
+
+
+@answers(25)
+def losses_in_bursts(found: Answer) -> list[float]:
+    singly, bursts = (found.of_flow(name, "goodput_mbps") for name in ("single losses", "losses in bursts"))
+    for one, five in zip(singly[:2], bursts[:2], strict=True):
+        assert five / one == pytest.approx(math.sqrt(5), rel=0.15)
+    assert bursts[2] == pytest.approx(singly[2], rel=0.01)
+    return [rate for pair in zip(singly, bursts, strict=True) for rate in pair]
+
+
+@answers(26)
+def a_download_on_a_phone(found: Answer) -> list[float]:
+    cubic, *_, copa, vegas, lola = found["goodput_mbps"]
+    delays = found["queue_delay_mean_ms"]
+    assert min(copa, vegas) > 0.8 * cubic
+    assert max(delays[3:5]) < delays[0] / 10
+    assert lola < cubic / 3
+    assert 3.0 < 250 * PACKET_BITS / 1e6 < 3.1
+    return found.rows("goodput_mbps", "queue_delay_mean_ms", "queue_delay_p95_ms")
+
+
+@answers(27)
+def marks_on_cable(found: Answer) -> list[float]:
+    *others, marked = found["latency_increase_p99_ms"]
+    assert len(set(others)) == 1, "the same to the bit"
+    assert marked < others[0] / 5
+    return found.rows("latency_increase_p99_ms")
+
+
+@answers(28)
+def marks_and_prio(found: Answer) -> list[float]:
+    latency = found["latency_increase_p99_ms"]
+    assert latency[0] == latency[2], "the same to the bit"
+    assert max(latency[1], *latency[3:]) < 2 < latency[0]
+    assert 0b101110 & 0b111 == 0b110
+    return found.rows("latency_increase_p99_ms", "mos")
+
+
 def written(answer: str) -> list[str]:
     """The figures of an answer as the page has them."""
     found: list[str] = []
