@@ -248,7 +248,12 @@ def test_memory_does_not_grow_with_the_number_of_runs(tiny: Path, monkeypatch: p
 
 def test_tasks_are_made_as_they_are_wanted(tiny: Path) -> None:
     """Ten million points are no list anywhere."""
-    made = of("tiny.toml", "seed=linear(1,1000000,1000000)", "flows.0.count=linear(1,10,10)")
+    made = of(
+        "tiny.toml",
+        "seed=linear(1,1000,1000)",
+        "flows.0.count=linear(1,10,10)",
+        "link.rate=linear(1 Mbit/s,1 Gbit/s,1000)",
+    )
     assert len(made) == 10**7
     checked = sweepfile.Checked({1: 2500.0}, [], False)
     asked: list[int] = []
