@@ -111,7 +111,7 @@ def kernel(number: str, suite: str | None) -> Path:
     compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout
     identity = "\0".join((found.identity, CONFIG.read_text(), compiler))
     key = hashlib.blake2b(identity.encode(), digest_size=8).hexdigest()
-    place = cache.root().parent / "kernels" / f"checked-{number}-{key}"
+    place = cache.guests(f"checked-{number}-{key}")
     with cache.locked(place.name):
         if not place.is_dir():
             place.parent.mkdir(parents=True, exist_ok=True)

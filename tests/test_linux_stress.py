@@ -106,7 +106,7 @@ def test_a_guest_of_a_distribution_s_kernel(stress: Any) -> None:
 
 
 def test_a_kernel_with_the_checkers(stress: Any) -> None:
-    found = sorted((cache.root().parent / "kernels").glob("checked-*"))
+    found = sorted(cache.guests(".").glob("checked-*"))
     if not os.environ.get("KNEE_GUESTS") or not found:
         pytest.skip("boots a guest for minutes; make stress compiles its kernel, and KNEE_GUESTS=1 asks for it")
     assert stress.wrong(stress.boot(found[-1], None, 30), checked=True) == []

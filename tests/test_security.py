@@ -23,7 +23,7 @@ from knee.cli import main
 from knee.errors import RunError
 from knee.grounds.host import lab
 from knee.grounds.host.host import Host
-from knee.kernel import bpf, cache
+from knee.kernel import bpf, cache, tree
 from knee.kernel.bpf import build
 from knee.kernel.cache import Lab
 from knee.results import owned
@@ -268,6 +268,24 @@ def test_root_runs_no_kernel_from_a_strangers_cache(strangers_cache: Path, capsy
     said = " ".join(capsys.readouterr().out.split())
     assert "sim" in said
     assert "XDG_CACHE_HOME" in said
+
+
+@roots
+@pytest.mark.parametrize("folder", ["kernels", "kernels/6.1-cloud", "uml/tree-1"])
+def test_root_builds_nothing_with_what_a_stranger_can_change(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Makefiles of guests' kernels and of copies of trees run as root, also where the cache itself is root's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(tree, "_place", lambda of: cache.root() / "tree-1")
+    place = tmp_path / "knee" / folder
+    place.mkdir(parents=True)
+    os.chown(place, STRANGER, STRANGER)
+    with pytest.raises(RunError, match="because the user nobody can change"):
+        if folder.startswith("uml"):
+            tree.workshop(tmp_path, "250-1")
+        else:
+            cache.guests("6.1-cloud")
 
 
 @roots

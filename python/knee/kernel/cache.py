@@ -89,6 +89,11 @@ def root() -> Path:
     return trusted(place)
 
 
+def guests(name: str) -> Path:
+    """The folder of a guest's kernel, with or without a system; raises what :func:`root` does."""
+    return trusted(root().parent / "kernels" / name)
+
+
 def trusted(place: Path) -> Path:
     """A file of the cache that is about to be used; raises what :func:`root` does."""
     return trust.trusted(place, "set XDG_CACHE_HOME to a folder of root's, and build the kernel there")

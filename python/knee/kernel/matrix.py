@@ -168,7 +168,7 @@ def fetch(number: str, suite: str | None = None, archive: str | None = None) -> 
         RunError: it cannot be had.
     """
     release, suite = newest(number, suite, archive)
-    place = cache.root().parent / "kernels" / release
+    place = cache.guests(release)
     with cache.locked(f"kernel-{release}"):
         if not place.is_dir():
             place.parent.mkdir(parents=True, exist_ok=True)

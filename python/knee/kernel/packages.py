@@ -89,7 +89,7 @@ def fetch(number: str, suite: str | None = None, archive: str | None = None) -> 
         RunError: it cannot be had.
     """
     release, suite = matrix.newest(number, suite, archive)
-    place = cache.root().parent / "kernels" / f"{release}-system"
+    place = cache.guests(f"{release}-system")
     with cache.locked(f"system-{release}"):
         if not place.is_dir():
             place.parent.mkdir(parents=True, exist_ok=True)

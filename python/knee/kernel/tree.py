@@ -63,7 +63,7 @@ def look(tree: Path) -> tuple[str, Files]:
 
 def workshop(tree: Path, key: str) -> Path:
     """The folder in which a tree is built in one way: ``tree`` is its copy, ``build`` what was compiled."""
-    return _place(tree) / key
+    return cache.trusted(_place(tree) / key)
 
 
 def content(work: Path) -> str | None:
