@@ -8,6 +8,7 @@ import random
 import re
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def identity(place: Path) -> str:
-    return source.find(str(place)).identity
+    return tree.look(place)[0]
 
 
 def _edit(place: Path, name: str, text: str) -> None:
@@ -138,6 +139,7 @@ def test_a_tree_is_built_where_it_was_built_before_and_each_content_has_its_kern
 
     (kernel / "arch/um/Kconfig").write_text("\nconfig HZ\n\tint\n\tdefault 100\n")
     monkeypatch.setattr(build, "_make", make)
+    monkeypatch.setattr(build, "_configure", lambda *rest: None)
     monkeypatch.setattr(build, "_lab", lambda kernel, sources, into, jobs: None)
     monkeypatch.setattr(build, "_check_tools", lambda: None)
     cubic = kernel / "net/ipv4/tcp_cubic.c"
@@ -169,6 +171,47 @@ def test_a_tree_is_built_where_it_was_built_before_and_each_content_has_its_kern
         os.utime(folder, (old, old))
     cache.set_current(first)
     assert [str(path) for path in cache.root().glob("kernel-*")] == [str(Path(first.kernel).parent)]
+
+
+def test_a_kernel_is_configured_again_after_all_but_edits_of_code(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def make(sources: Path, objects: Path, identity: str, into: Path, *rest: object) -> None:
+        done.append("make")
+        if (sources / "net/ipv4/tcp_cubic.c").read_text() == "wrong":
+            raise RunError("It does not compile.")
+        (into / "linux").write_text("")
+        (into / "kernel.json").write_text(json.dumps({"release": "6.1.9", "hz": 250, "source": identity}))
+
+    def built(name: str, text: str | None) -> list[str]:
+        done.clear()
+        if text is None:
+            (kernel / name).unlink()
+            # No content comes twice, of which there would be a kernel.
+            (kernel / "net/once.c").write_text(name)
+        else:
+            (kernel / name).write_text(text)
+        with suppress(RunError):
+            build.build(str(kernel))
+        return done
+
+    (kernel / "arch/um/Kconfig").write_text("\nconfig HZ\n\tint\n\tdefault 100\n")
+    monkeypatch.setattr(build, "_make", make)
+    monkeypatch.setattr(build, "_configure", lambda *rest: done.append("configure"))
+    monkeypatch.setattr(build, "_lab", lambda kernel, sources, into, jobs: None)
+    monkeypatch.setattr(build, "_check_tools", lambda: None)
+    assert built("net/ipv4/tcp_cubic.c", "one") == ["configure", "make"]
+    assert built("net/ipv4/tcp_cubic.c", "two") == ["make"]
+    assert built("net/new.h", "") == ["make"]
+    assert built("net/new.h", None) == ["make"]
+    for name in ("net/Kconfig", "net/Makefile", "scripts/conf.c"):
+        for text in ("here", None):
+            assert built(name, text) == ["configure", "make"], name
+    # Whatever was left half done.
+    assert built("net/ipv4/tcp_cubic.c", "wrong") == ["make"]
+    assert built("net/ipv4/tcp_cubic.c", "three") == ["configure", "make"]
 
 
 def given_source() -> type[given.KernelSource]:

@@ -168,17 +168,19 @@ def _build_tree(source: Source, place: Path, hz: int, jobs: int, report: Progres
         folder = _lab_folder(kernel)
         if kernel.is_dir() and folder.is_dir():
             return kernel, False
-        content = work / tree.CONTENT
-        if not kernel.is_dir() or tree.content(work) != identity:
+        content, before = work / tree.CONTENT, tree.content(work)
+        if not kernel.is_dir() or before != identity:
             content.unlink(missing_ok=True)
             patches: dict[str, Callable[[Path], None]] = {
                 "arch/um/Kconfig": partial(_set_hz, hz=hz),
                 _OFFSETS: _make_room_for_registers,
             }
-            tree.renew(place, found, work / "tree", patches)
+            changed = tree.renew(place, found, work / "tree", patches)
             report(_UNPACKED)
             shutil.rmtree(kernel, ignore_errors=True)
             with making(kernel) as made:
+                if before is None or not all(map(_is_code, changed)):
+                    _configure(work / "tree", work / "build", hz, jobs)
                 _make(work / "tree", work / "build", identity, made, hz, jobs, report)
                 for part in ("tree", "build"):
                     (made / part).symlink_to(work / part)
@@ -188,6 +190,11 @@ def _build_tree(source: Source, place: Path, hz: int, jobs: int, report: Progres
             tree.renew(SOURCES, tree.look(SOURCES)[1], sources, {})
             _lab(kernel, sources, made, jobs)
     return kernel, True
+
+
+def _is_code(name: str) -> bool:
+    """Whether a file of a kernel's tree has no say in its configuration."""
+    return name.endswith((".c", ".h", ".S")) and not name.startswith("scripts/")
 
 
 def _key(*parts: str) -> str:
@@ -205,6 +212,7 @@ def _kernel(source: Source, into: Path, hz: int, jobs: int, report: Progress) ->
     _set_hz(unpacked, hz)
     _make_room_for_registers(unpacked)
     objects = into / "build"
+    _configure(unpacked, objects, hz, jobs)
     _make(unpacked, objects, source.identity, into, hz, jobs, report)
     for program in ("linux", "vmlinux", "vmlinux.o"):
         (objects / program).unlink(missing_ok=True)
@@ -212,14 +220,21 @@ def _kernel(source: Source, into: Path, hz: int, jobs: int, report: Progress) ->
     shutil.rmtree(into / "package", ignore_errors=True)
 
 
-def _make(sources: Path, objects: Path, identity: str, into: Path, hz: int, jobs: int, report: Progress) -> None:
-    """Compiles a kernel, and puts it into a folder with what it is."""
+def _to_make(sources: Path, objects: Path, jobs: int) -> list[str | Path]:
+    return ["make", "-C", sources, "ARCH=um", f"O={objects}", f"-j{jobs}"]
+
+
+def _configure(sources: Path, objects: Path, hz: int, jobs: int) -> None:
     objects.mkdir(exist_ok=True)
     wanted = objects / "wanted.config"
     shutil.copy(CONFIG, wanted)
-    make: list[str | Path] = ["make", "-C", sources, "ARCH=um", f"O={objects}", f"-j{jobs}"]
+    make = _to_make(sources, objects, jobs)
     tools.run([*make, f"KCONFIG_ALLCONFIG={wanted}", "allnoconfig"], "Configuring the kernel")
     _check_config(objects / ".config", hz)
+
+
+def _make(sources: Path, objects: Path, identity: str, into: Path, hz: int, jobs: int, report: Progress) -> None:
+    """Compiles a kernel, and puts it into a folder with what it is."""
     lines = 0
 
     def count(text: str) -> None:
@@ -227,8 +242,8 @@ def _make(sources: Path, objects: Path, identity: str, into: Path, hz: int, jobs
         lines += 1
         report(_UNPACKED + (_BUILT - _UNPACKED) * min(lines / _LINES, 1.0))
 
-    tools.run([*make, "linux", "modules"], "Building the kernel", count)
-    release = tools.run([*make, "-s", "kernelrelease"], "Asking the kernel for its name").strip().splitlines()[-1]
+    tools.run([*_to_make(sources, objects, jobs), "linux", "modules"], "Building the kernel", count)
+    release = (objects / "include/config/kernel.release").read_text().strip()
     tools.run(["strip", "--strip-debug", "-o", into / "linux", objects / "linux"], "Stripping the kernel")
     (into / "kernel.json").write_text(json.dumps({"release": release, "hz": hz, "source": identity}) + "\n")
 

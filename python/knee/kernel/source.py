@@ -23,7 +23,7 @@ class Source:
 
     Attributes:
         name: the value of ``--source``.
-        identity: a key that changes with the source: a package's version, or a digest of a tree's files.
+        identity: a package with its version; empty for a tree, whose key is that of its files when it is built.
         tree: its folder; None for a package.
         suite: the suite of Debian that the package is from; None: those of the machine.
         archive: the address of Debian's archive; None: the machine's.
@@ -70,7 +70,7 @@ def find(asked: str | None, suite: str | None = None, archive: str | None = None
 def _tree(path: Path) -> Source:
     if not (path / "arch/um/Kconfig").is_file():
         raise InputError(f"{path} is not a kernel tree: it has no arch/um/Kconfig; expected an unpacked kernel.")
-    return Source(str(path), tree.look(path)[0], path)
+    return Source(str(path), "", path)
 
 
 def _default(found: apt.Apt) -> str:

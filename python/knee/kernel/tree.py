@@ -74,8 +74,11 @@ def content(work: Path) -> str | None:
         return None
 
 
-def renew(tree: Path, found: Files, into: Path, patches: Mapping[str, Callable[[Path], None]]) -> None:
+def renew(tree: Path, found: Files, into: Path, patches: Mapping[str, Callable[[Path], None]]) -> list[str]:
     """Makes ``into`` a copy of the files that were found in a tree; files that are the same there are not touched.
+
+    Returns:
+        Names of the files that were copied or removed.
 
     Args:
         tree: where they are.
@@ -90,7 +93,7 @@ def renew(tree: Path, found: Files, into: Path, patches: Mapping[str, Callable[[
     there = json.loads(note.read_text()) if note.is_file() else {}
     wanted = {name: _content(about) for name, about in found.items()}
     changed = [name for name in wanted if there.get(name) != wanted[name]]
-    left = there.keys() - wanted.keys()
+    left = sorted(there.keys() - wanted.keys())
     into.mkdir(parents=True, exist_ok=True)
     # What a killed command has copied is copied once more.
     files.write(note, json.dumps({name: about for name, about in there.items() if wanted.get(name) == about}))
@@ -103,6 +106,7 @@ def renew(tree: Path, found: Files, into: Path, patches: Mapping[str, Callable[[
         if name in patches:
             patches[name](into)
     files.write(note, json.dumps(wanted))
+    return changed + left
 
 
 def _place(tree: Path) -> Path:
