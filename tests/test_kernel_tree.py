@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from knee.errors import RunError
-from knee.kernel import build, cache, given, source, tree
+from knee.kernel import build, cache, given, tree
 from knee.kernel.cache import Lab
 
 #: Some of what a kernel has.

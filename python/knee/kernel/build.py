@@ -308,20 +308,25 @@ def _prune(sources: Path, objects: Path) -> None:
 
 def _lab(kernel: Path, sources: Path, into: Path, jobs: int) -> None:
     """Builds our own parts from a copy of their sources: modules for the kernel, programs for the host."""
-    for folder in ("probe", "modules"):
-        # Of a developer's tree the same paths each time: make compiles anew what other paths would concern.
-        make: list[str | Path] = ["make", "-C", (kernel / "tree").resolve(), "ARCH=um"]
-        make += [f"O={(kernel / 'build').resolve()}", f"M={sources / folder}", f"-j{jobs}"]
-        tools.run([*make, "modules"], f"Building the modules of {folder}")
-        for module in (sources / folder).glob("*.ko"):
-            shutil.copy(module, into / module.name)
-    compiler = ["gcc", "-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-static"]
+    (sources / "Kbuild").write_text("obj-m := probe/ modules/\n")
+    # Of a developer's tree the same paths each time: make compiles anew what other paths would concern.
+    make = _to_make((kernel / "tree").resolve(), (kernel / "build").resolve(), jobs)
+    tools.run([*make, f"M={sources}", "modules"], "Building the modules")
+    for module in (*sources.glob("probe/*.ko"), *sources.glob("modules/*.ko")):
+        shutil.copy(module, into / module.name)
+    programs = sources / f"programs-{sources_digest()}"
+    if not programs.is_dir():
+        with making(programs) as made:
+            _programs(sources, made)
+    shutil.copytree(programs, into, dirs_exist_ok=True)
+
+
+def _programs(sources: Path, into: Path) -> None:
+    compiler = ["gcc", "-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror"]
     for program, folder in (("init", "guest"), ("launch", "launch")):
         parts = sorted((sources / folder).glob("*.c"))
-        tools.run([*compiler, "-o", into / program, *parts], f"Building the program {program}")
+        tools.run([*compiler, "-static", "-o", into / program, *parts], f"Building the program {program}")
     # What is preloaded into programs that are flows, and into the kernel that has them.
-    library = ["gcc", "-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    library = [*compiler, "-shared", "-fPIC", "-o"]
     for name in ("wait", "hold"):
-        tools.run(
-            [*library, "-o", into / f"{name}.so", sources / "programs" / f"{name}.c", "-ldl"], f"Building {name}.so"
-        )
+        tools.run([*library, into / f"{name}.so", sources / "programs" / f"{name}.c", "-ldl"], f"Building {name}.so")
