@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,7 @@ class Run:
 
     def command(self, name: str) -> str:
         """What a reader types for the same picture."""
-        changes = "".join(f" \\\n  --set {change}" for change in self.set)
+        changes = "".join(f" \\\n  --set {shlex.quote(change)}" for change in self.set)
         slug = slug_of(name)
         return (
             f"knee run {self.scenario}{changes} \\\n  --out results/{slug}\nknee plot results/{slug} --out {slug}.svg"
@@ -144,18 +145,18 @@ def example(part: Part, name: str) -> Run | None:
     if part.page == "queues":
         if name in ("dualpi2", "docsis-lld"):
             return Run("l4s-beside-cubic", (f"link.queue={name}",) if name != "dualpi2" else ())
-        limit = ('link.limit="500000 B"',) if name == "bfifo" else ('link.limit="330 packets"',)
-        return Run("matrix", (f"link.queue={name}", *limit, "flows.1.start=10s", "duration=30s", "interval=100ms"))
+        limit = "link.limit=500 kB" if name == "bfifo" else "link.limit=330 packets"
+        return Run("matrix", (f"link.queue={name}", limit, "flows.1.start=10s", "duration=30s", "interval=100ms"))
     shown = {
         "wifi": "wifi", "docsis": "docsis", "docsis-lld": "l4s-home", "lte": "lte", "nr": "nr", "leo": "leo",
     }  # fmt: skip
     if name in shown:
         return Run(shown[name])
     changes = {
-        "wire": ['link.burst="30000 B"'],
+        "wire": ["link.burst=30 kB"],
         "random": ["link.loss=0.001"],
-        "gilbert-elliott": ["link.loss=0.001", "link.loss_model=gilbert-elliott"],
-    }.get(name, ["link.jitter=5ms", f"link.delay_model={name}"])
+        "gilbert-elliott": ["link.loss_model=gilbert-elliott", "link.loss_params.p=0.0005"],
+    }.get(name, ["link.jitter=5ms"] if name == "uniform" else [f"link.delay_model={name}"])
     return None if name == "table" else Run("hello", tuple(changes))
 
 

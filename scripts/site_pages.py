@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import site_entries
+import site_lessons
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "site" / "pages"
@@ -87,6 +88,8 @@ def page(source: str, play: bool) -> str:
         return embedded(found[1], here) if play else "*The simulator runs here where the site has it: `make site`.*"
 
     text = (ROOT / source).read_text(encoding="utf-8")
+    if source.startswith("docs/lessons/"):
+        text = site_lessons.prepared(text)
     return _outside_code(text, lambda part: PLAY.sub(frame, LINK.sub(link, part)))
 
 
