@@ -146,6 +146,10 @@ def write(folder: Path, *, play: bool, pictures: bool = True) -> None:
     for source, name in documents().items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(page(source, play), encoding="utf-8")
+    lessons = folder / "lessons" / "README.md"
+    listed = re.findall(r"\]\(([\w-]+)\.md\)", lessons.read_text(encoding="utf-8"))
+    with lessons.open("a", encoding="utf-8") as file:
+        file.write("\n```{toctree}\n:hidden:\n\n" + "\n".join(dict.fromkeys(listed)) + "\n```\n")
     for figure in (*(ROOT / "docs").glob("*.svg"), *(ROOT / "docs" / "img").iterdir()):
         to = folder / figure.relative_to(ROOT / "docs")
         to.parent.mkdir(exist_ok=True)
