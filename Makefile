@@ -48,7 +48,7 @@ help:
 	@echo "make audit   check licences, sources, versions and advisories of all dependencies"
 	@echo "make site    build the documentation and the page play, the simulator in a browser, into site/build (docs/play.md)"
 	@echo "make docs    build the documentation alone: no compiler for WebAssembly is needed"
-	@echo "make dist    build the source distribution and wheels into dist, and check what this machine can (docs/release.md)"
+	@echo "make dist    build the source distribution and wheels into dist, and check what this machine can (lab/release.md)"
 	@echo "make packages  build the kernel parts as Debian packages, and BPF as a tar, into dist/packages (docs/deploy.md)"
 	@echo "make guests  install the packages in booted guests, use and remove them: some minutes for each kernel"
 	@echo "make stress  SECONDS=180: use the kernel modules on four processors at once, under KASAN and lockdep (docs/linux.md)"

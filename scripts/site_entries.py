@@ -243,7 +243,12 @@ def write(folder: Path, *, pictures: bool) -> None:
             if run is not None:
                 picture(run, folder / "_static" / f"{slug_of(name)}.svg")
             text = entry(part, name, sources[name], run)
-            (folder / part.page / f"{slug_of(name)}.md").write_text(text, encoding="utf-8")
+            page = folder / part.page / f"{slug_of(name)}.md"
+            if page.exists():
+                # A note of docs/, which goes below.
+                note = re.split(r"(^```.*?^```)", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+                text += "\n" + "".join(x if i % 2 else re.sub(r"^#", "##", x, flags=re.M) for i, x in enumerate(note))
+            page.write_text(text, encoding="utf-8")
             brief = part.entries[name]
             rows.append((f"[{name}]({part.page}/{slug_of(name)}.md)", brief.about, brief.source))
         tree = "\n".join(f"{name} <{part.page}/{slug_of(name)}>" for name in part.entries)

@@ -113,7 +113,9 @@ def _sections() -> Iterator[tuple[str, list[str]]]:
         found = []
         for _, _, target in LINK.findall(text):
             to = posixpath.normpath(posixpath.join("docs", target.partition("#")[0]))
-            if to in names and to not in seen and to != "docs/README.md":
+            # A note on an algorithm is part of that algorithm's page.
+            note = posixpath.dirname(to) == "docs/algorithms"
+            if to in names and to not in seen and to != "docs/README.md" and not note:
                 seen.add(to)
                 found.append(names[to])
         yield title, [*found, *(name for name in MORE.get(title, []) if name not in found)]

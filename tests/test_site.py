@@ -133,6 +133,31 @@ def test_the_python_page_names_every_field_of_an_ack_and_every_hook() -> None:
     assert hooks == set(re.findall(r"^\| `(on_\w+)\(", text, re.M))
 
 
+def test_the_reasons_of_runs_that_go_event_by_event_are_documented() -> None:
+    source = (ROOT / "crates" / "knee-sim" / "src" / "simulation" / "obstacle.rs").read_text(encoding="utf-8")
+    reasons = set(re.findall(r'"([^"]+)"', source.partition("impl fmt::Display")[2].partition("#[cfg(test)]")[0]))
+    text = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
+    part = text.split("\n### Why a run went event by event\n")[1].split("\n### ")[0]
+    assert set(re.findall(r"^\| ([^|]+) \|", part, re.M)) - {"reason", "---"} == reasons
+
+
+def test_exit_codes_are_those_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from knee.cli import COMMANDS, main
+
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "hello", "--set", "duration=1 s", "--no-report"]) == 0
+    assert main(["run", "there-is-none"]) == 2
+    (tmp_path / "mine.py").write_text(
+        "import knee\nclass Bad(knee.CongestionControl):\n    def on_ack(self, ack, control):\n        1 / 0\n",
+        encoding="utf-8",
+    )
+    assert main(["run", "hello", "--set", "flows.0.cc=mine.py:Bad", "--allow-code", "--out", "bad"]) == 1
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert {
+        name for row in re.findall(r"^\| (`knee .*?) \|", text, re.M) for name in re.findall(r"knee (\w+)", row)
+    } <= set(COMMANDS)
+
+
 def test_frames_become_those_of_pandas() -> None:
     pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
