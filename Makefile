@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .PHONY: help demo setup test test-docs test-system check lint lint-rust lint-python types test-rust test-python \
   test-tools kernel test-packages test-uml test-kernel soak fuzz mutants miri audit fmt clean dist packages guests stress \
-  lock floors site
+  lock floors site docs
 
 # Tools that only the targets fuzz, mutants and audit use; each is installed when it is first wanted.
 TOOLS := $(CURDIR)/.venv/cargo-tools
@@ -46,8 +46,9 @@ help:
 	@echo "make mutants CRATE=knee-core: find changes to a crate that its tests miss, a random tenth"
 	@echo "make miri    test knee-core under Miri"
 	@echo "make audit   check licences, sources, versions and advisories of all dependencies"
-	@echo "make site    build the page play, the simulator in a browser, into site/build (docs/play.md)"
-	@echo "make dist    build the source distribution and wheels into dist, and check what this machine can (docs/release.md)"
+	@echo "make site    build the documentation and the page play, the simulator in a browser, into site/build (docs/play.md)"
+	@echo "make docs    build the documentation alone: no compiler for WebAssembly is needed"
+	@echo "make dist    build the source distribution and wheels into dist, and check what this machine can (lab/release.md)"
 	@echo "make packages  build the kernel parts as Debian packages, and BPF as a tar, into dist/packages (docs/deploy.md)"
 	@echo "make guests  install the packages in booted guests, use and remove them: some minutes for each kernel"
 	@echo "make stress  SECONDS=180: use the kernel modules on four processors at once, under KASAN and lockdep (docs/linux.md)"
@@ -176,8 +177,11 @@ audit: $(TOOLS)/bin/cargo-deny $(STAMPS)/core
 	$(BIN)/python -m pip check
 
 # It names what is missing. Nothing else compiles for browsers: make test looks at the page only where it is built.
-site:
-	$(PYTHON) scripts/site.py
+site: $(STAMPS)/core $(STAMPS)/docs
+	$(BIN)/python scripts/site.py
+
+docs: $(STAMPS)/core $(STAMPS)/docs
+	$(BIN)/python scripts/site.py --only documents
 
 # What is left out or named here: python scripts/dist.py --help.
 DIST ?=
@@ -264,7 +268,15 @@ $(STAMPS)/endpoint: $(STAMPS)/core
 
 $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml
 	@echo "Installing the tools of the checks"
-	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["dev"], sep="\n")' \
-	  > $(STAMPS)/dev.txt
+	@$(call extra,dev) > $(STAMPS)/dev.txt
 	@$(PIP) install -r $(STAMPS)/dev.txt
 	@touch $@
+
+$(STAMPS)/docs: $(STAMPS)/core pyproject.toml
+	@echo "Installing the tools of the documentation"
+	@$(call extra,docs) > $(STAMPS)/docs.txt
+	@$(PIP) install -r $(STAMPS)/docs.txt
+	@touch $@
+
+# The packages of an extra, a line each.
+extra = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["$(1)"], sep="\n")'

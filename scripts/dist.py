@@ -194,7 +194,7 @@ def starter(target: Target, root: Path) -> list[object]:
         return [root / "lib" / f"ld-musl-{target.machine}.so.1"]
     emulator = f"qemu-{target.machine}-static"
     if shutil.which(emulator) is None:
-        raise dist_roots.CannotMakeError(f"no program {emulator}, docs/release.md")
+        raise dist_roots.CannotMakeError(f"no program {emulator}, lab/release.md")
     return [shutil.which(emulator), "-L", root]
 
 

@@ -66,7 +66,7 @@ def make(place: Path, machine: str, libc: str, zig: Path, address: str | None = 
         return
     needed = ["mmdebstrap", *(["apt-get", "make", PYTHON, "readelf"] if libc == "musl" else [])]
     if missing := [name for name in needed if shutil.which(name) is None]:
-        raise CannotMakeError(f"no program {', '.join(missing)}, docs/release.md")
+        raise CannotMakeError(f"no program {', '.join(missing)}, lab/release.md")
     try:
         archive = apt.archive(address)
     except KneeError as error:

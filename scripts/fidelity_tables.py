@@ -1,4 +1,4 @@
-"""Writes the tables of docs/fidelity.md from a run of all recordings.
+"""Writes the tables of docs/fidelity.md and lab/fidelity.md from a run of all recordings.
 
 Run it as `python scripts/fidelity_tables.py`.
 """
@@ -14,7 +14,8 @@ from knee.study import fidelity
 from knee.study.fidelity import shipped, standing
 from knee.study.fidelity.compare import Report
 
-DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "fidelity.md"
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = [ROOT / "docs" / "fidelity.md", ROOT / "lab" / "fidelity.md"]
 ERRORS = ("case", "flow", "Mbit/s here", "recorded", "points", "RTT ms here", "recorded", "%", "passes")
 HEADS = ("name", "held against", "cases", "compared", "pass", "points", "%")
 STANDINGS = {"congestion-controls": standing.congestion_controls, "queues": standing.queues}
@@ -22,21 +23,23 @@ STANDINGS = {"congestion-controls": standing.congestion_controls, "queues": stan
 
 def main() -> None:
     """Runs everything and rewrites what is between the marks."""
-    text = DOCUMENT.read_text(encoding="utf-8")
+    together = "".join(document.read_text(encoding="utf-8") for document in DOCUMENTS)
     for name in [*shipped.RECORDINGS, *STANDINGS]:
-        if len(re.findall(_place(name), text, re.S)) != 1:
-            raise SystemExit(f"{DOCUMENT} has no table marked {name}, or several; expected one.")
+        if len(re.findall(_place(name), together, re.S)) != 1:
+            named = " and ".join(str(document) for document in DOCUMENTS)
+            raise SystemExit(f"{named} have no table marked {name}, or several; expected one.")
     reports = {}
     for path, cases in shipped.cases().items():
         with Bar(path.name) as bar:
             reports[path] = fidelity.run(cases, progress=bar)
     tables = {path.stem: _errors(report) for path, report in reports.items()}
     tables |= {name: _markdown(HEADS, 2, standing.shown(rows(reports))) for name, rows in STANDINGS.items()}
-    # It may have been edited meanwhile.
-    text = DOCUMENT.read_text(encoding="utf-8")
-    for name, table in tables.items():
-        text = re.sub(_place(name), rf"\1{table}\2", text, flags=re.S)
-    DOCUMENT.write_text(text, encoding="utf-8")
+    for document in DOCUMENTS:
+        # It may have been edited meanwhile.
+        text = document.read_text(encoding="utf-8")
+        for name, table in tables.items():
+            text = re.sub(_place(name), rf"\1{table}\2", text, flags=re.S)
+        document.write_text(text, encoding="utf-8")
 
 
 def _place(name: str) -> str:

@@ -2,7 +2,7 @@
 
     python scripts/prague_reference.py FOLDER FILE.csv
 
-FOLDER has ``udp_prague_sender`` and ``udp_prague_receiver`` (docs/l4s.md says how they are built). It takes the kernel
+FOLDER has ``udp_prague_sender`` and ``udp_prague_receiver`` (lab/l4s.md says how they are built). It takes the kernel
 of Linux 7.2 (``knee linux build 7.2``) and runs each case with three starts of the second flow, since one run is one
 phase. Prague's rate is what was received on the wire, with 14 bytes for Ethernet, the other flow's its goodput. Figures
 begin at 14 s, after a third of the second flow's life: UDP Prague and TCP's slow start begin differently.

@@ -1,7 +1,8 @@
-"""Builds the page `play` with the engine in it, as one file that opens from a disk as well as from a server.
+"""Builds the site: the documents as pages, and the page `play`, one file with the engine that opens from a disk too.
 
-`make site` runs it. It needs a Rust compiler that knows WebAssembly: rustup's, after
-`rustup target add wasm32-unknown-unknown`, or Debian's packages rustc-web, rust-web-src and lld.
+`make site` runs it. The engine needs a Rust compiler that knows WebAssembly: rustup's, after
+`rustup target add wasm32-unknown-unknown`, or Debian's packages rustc-web, rust-web-src and lld. `make docs` builds the
+documents alone.
 """
 
 from __future__ import annotations
@@ -145,11 +146,8 @@ def page(wasm: bytes) -> str:
     return text
 
 
-def main() -> int:
-    """Builds the site into a folder."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=ROOT / "site" / "build", help="default: site/build")
-    out: Path = parser.parse_args().out
+def play(out: Path) -> int:
+    """Builds the page `play` into a folder; gives the exit code."""
     try:
         wasm = engine()
     except ToolsError as missing:
@@ -164,6 +162,29 @@ def main() -> int:
     compressed = len(gzip.compress(wasm)) / 1e3
     print(f"{out / 'play.html'}: the engine has {len(wasm) / 1e3:.0f} kB, compressed {compressed:.0f} kB")
     return 0
+
+
+def documents(out: Path, pictures: bool = True) -> int:
+    """Builds the documents as pages into a folder, where `play` may be; gives the exit code, 1 for any warning."""
+    import site_pages
+
+    work = ROOT / "target" / "site-pages"
+    site_pages.write(work / "source", play=(out / "play.html").is_file(), pictures=pictures)
+    options = ["--nitpicky", "--fail-on-warning", "--quiet", "--builder", "html", "--doctree-dir", str(work / "trees")]
+    code = subprocess.run([sys.executable, "-m", "sphinx", *options, str(work / "source"), str(out)]).returncode
+    if code == 0:
+        print(f"{out / 'index.html'}: the site")
+    return code
+
+
+def main() -> int:
+    """Builds the site into a folder."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=ROOT / "site" / "build", help="default: site/build")
+    parser.add_argument("--only", choices=("play", "documents"), help="build only this; default: both")
+    given = parser.parse_args()
+    code = 0 if given.only == "documents" else play(given.out)
+    return code or (0 if given.only == "play" else documents(given.out))
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ def test_a_root_folder_that_cannot_be_made_says_why(tmp_path: Path, monkeypatch:
 
     monkeypatch.setenv("PATH", str(tmp_path))
     for libc, missing in (("gnu", "mmdebstrap"), ("musl", "mmdebstrap, apt-get, make, python3.11, readelf")):
-        with pytest.raises(dist_roots.CannotMakeError, match=rf"no program {missing}, docs/release\.md"):
+        with pytest.raises(dist_roots.CannotMakeError, match=rf"no program {missing}, lab/release\.md"):
             dist_roots.make(tmp_path / "root", "aarch64", libc, Path("zig"))
     assert list(tmp_path.iterdir()) == []
 

@@ -23,9 +23,9 @@ from knee.study.sweeps import sweepfile
 pytestmark = pytest.mark.docs
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "lab").glob("*.md")]
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "lab").glob("*.md")]
 #: Those on what there is now.
-PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
 #: The tables of scenario files, sections whose keys are written with a dot, and the names of declared parameters.
 TABLES = (Scenario, Link, Reverse, Flow, Probe, Change, Tcp, Run, Udp, Program)
 NESTING = ("tcp", "program")

@@ -32,7 +32,7 @@ DOCUMENTS = [
     path
     for path in (
         *sorted(ROOT.glob("*.md")),
-        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs").rglob("*.md")),
         *sorted((ROOT / "linux").glob("*.md")),
     )
     # tests/test_questions.py runs these in full.

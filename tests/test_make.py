@@ -65,6 +65,7 @@ GOALS = (
     "guests",
     "fmt",
     "site",
+    "docs",
 )
 
 

@@ -191,7 +191,7 @@ def test_bad_input_is_refused_and_nothing_written(
 
 @pytest.mark.docs
 def test_the_columns_stand_in_the_documents() -> None:
-    text = (Path(__file__).resolve().parent.parent / "docs" / "matrix.md").read_text(encoding="utf-8")
+    text = (Path(__file__).resolve().parent.parent / "docs" / "sweeps.md").read_text(encoding="utf-8")
     for name in COLUMNS:
         assert f"`{name}`" in text or f"`{name.replace('second_', 'first_')}`" in text, name
 

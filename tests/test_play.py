@@ -111,9 +111,10 @@ def _scene(dice: random.Random, listing: dict[str, Any]) -> dict[str, Any]:
 
     flows = [
         {
-            "cc": dice.choice(listing["cc"])["name"],
+            "cc": dice.choice([*(each["name"] for each in listing["cc"]), "call"]),
             "start": dice.randrange(0, 900_000),
             "stop": dice.choice([None, dice.randrange(1_000_000, 2_000_000)]),
+            "rtt": dice.choice([None, dice.randrange(1_000, 200_000)]),
         }
         for _ in range(dice.choice([1, 2, 5]))
     ]

@@ -1,7 +1,7 @@
 """Ctrl-C and SIGTERM are heard soon, whatever a run is doing.
 
 The signals are real, and so are the processes. The bounds here are those of a machine with much else to do; what was
-measured stands in docs/testing.md.
+measured stands in lab/testing.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Applications and probes in the simulator beside those that ran on a kernel (docs/traffic.md)."""
+"""Applications and probes in the simulator beside those that ran on a kernel (lab/traffic.md)."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from knee._core import Ack, Control
     from knee.errors import FolderError, InputError, KneeError, PhysicsError, ProgramError, RunError, ScenarioError
     from knee.grounds.options import RunOptions
     from knee.own import CongestionControl
@@ -26,9 +27,13 @@ if TYPE_CHECKING:
     from knee.study.api import compare, matrix, open_search, open_sweep, search, sweep
     from knee.study.opening import open  # noqa: A004 - always called knee.open
     from knee.study.seeds import run
+    from knee.view.figure import Figure
 
 __all__ = [
+    "Ack",
     "CongestionControl",
+    "Control",
+    "Figure",
     "FolderError",
     "InputError",
     "KneeError",
@@ -54,7 +59,10 @@ __all__ = [
 
 _HOME = {
     **dict.fromkeys([name for name in __all__ if name.endswith("Error")], "knee.errors"),
+    "Ack": "knee._core",
     "CongestionControl": "knee.own",
+    "Control": "knee._core",
+    "Figure": "knee.view.figure",
     "Param": "knee.scenario.declared",
     "Result": "knee.results.result",
     "RunOptions": "knee.grounds.options",

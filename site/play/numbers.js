@@ -16,7 +16,7 @@ export const asPercent = (x) => `${short(x * 100, 2)} %`;
 export const asCount = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
 
 /** Names of algorithms as papers write them. */
-const NAMES = { bbr: "BBR", bbr3: "BBRv3", bic: "BIC", c4: "C4", cdg: "CDG", copa: "Copa", cubic: "CUBIC", daimd: "DAIMD", dctcp: "DCTCP", fast: "FAST", hand: "You", highspeed: "HighSpeed", htcp: "H-TCP", hybla: "Hybla", illinois: "Illinois", ledbat: "LEDBAT", lola: "LoLa", lp: "TCP-LP", nv: "NV", prague: "Prague", reno: "Reno", scalable: "Scalable", timely: "TIMELY", vegas: "Vegas", veno: "Veno", vivace: "PCC Vivace", westwood: "Westwood", yeah: "YeAH", compound: "Compound" };
+const NAMES = { bbr: "BBR", bbr3: "BBRv3", bic: "BIC", c4: "C4", call: "Video call", cdg: "CDG", copa: "Copa", cubic: "CUBIC", daimd: "DAIMD", dctcp: "DCTCP", fast: "FAST", hand: "You", highspeed: "HighSpeed", htcp: "H-TCP", hybla: "Hybla", illinois: "Illinois", ledbat: "LEDBAT", lola: "LoLa", lp: "TCP-LP", nv: "NV", prague: "Prague", reno: "Reno", scalable: "Scalable", timely: "TIMELY", vegas: "Vegas", veno: "Veno", vivace: "PCC Vivace", westwood: "Westwood", yeah: "YeAH", compound: "Compound" };
 export const nameOf = (cc) => NAMES[cc] ?? cc;
 
 /** A round number no less than `x`: 1, 2, 2.5 or 5 times a power of ten. */

@@ -76,7 +76,7 @@ const strips = [
 ];
 const phases = new Phases($("phases"));
 
-const phaseName = (cc, phase) => (cc === "hand" ? "steered" : state.listing.cc.find(({ name }) => name === cc)?.phases[phase] ?? "");
+const phaseName = (cc, phase) => ({ hand: "steered", call: "sends" }[cc] ?? state.listing.cc.find(({ name }) => name === cc)?.phases[phase] ?? "");
 const phaseOf = (flow, phase) => phaseName(state.scene.flows[flow].cc, phase);
 /** The next microsecond in which nothing has happened yet. */
 const present = () => Math.min(Math.floor(Math.max(state.now, state.clock) / 1e3) + 1, state.scene.duration - 1);
@@ -394,6 +394,7 @@ function algorithms(hand) {
     for (const each of state.listing.cc.filter((one) => one.family === family)) group.append(new Option(nameOf(each.name), each.name));
     pick.append(group);
   }
+  pick.append(new Option(nameOf("call"), "call"));
   if (hand) pick.append(new Option("You", "hand"));
   return pick;
 }
@@ -572,7 +573,7 @@ function wire() {
     edited();
   };
   $("add").onclick = () => {
-    state.scene.flows.push({ cc: $("new-cc").value, start: state.clock === 0 ? 0 : present(), stop: null });
+    state.scene.flows.push({ cc: $("new-cc").value, start: state.clock === 0 ? 0 : present(), stop: null, rtt: null });
     drawFlows();
     edited();
   };

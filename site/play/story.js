@@ -28,6 +28,7 @@ const PHASES = {
   "vivace/starting": "It doubles its rate as long as its utility grows.",
   "vivace/learning": "It tries a little more and a little less, and compares the utility of both.",
   "vivace/moving": "It moves its rate in the direction that was better.",
+  "call/sends": "It sends video, and lowers its rate when the delay grows (GCC).",
   "hand/steered": "It sends at the rate at which you point.",
   slow_start: "The window doubles each RTT until a loss or a rising delay ends it.",
   congestion_avoidance: AVOIDANCE,

@@ -10,7 +10,7 @@ mod simulate;
 use mimalloc::MiMalloc;
 use pyo3::pymodule;
 
-/// Faster than the system's where thousands of flows come, go and grow (docs/performance.md).
+/// Faster than the system's where thousands of flows come, go and grow (lab/performance.md).
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

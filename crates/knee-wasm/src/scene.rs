@@ -14,7 +14,7 @@ use std::ops::RangeInclusive;
 pub struct Scene {
     /// Rate of the link, bit/s.
     pub rate: u64,
-    /// Base RTT of all flows.
+    /// Base RTT of the flows that have none of their own.
     pub rtt: u64,
     /// Capacity of the queue, packets.
     pub buffer: u64,
@@ -44,13 +44,16 @@ pub struct Scene {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SceneFlow {
-    /// Name of the congestion control, or `hand`.
+    /// Name of the congestion control, or `hand`, or `call`: a video call under GCC, in datagrams.
     pub cc: String,
     /// When it starts.
     pub start: u64,
     /// When it stops; none: at the end.
     #[serde(default)]
     pub stop: Option<u64>,
+    /// Its own base RTT, which a change of all does not change.
+    #[serde(default)]
+    pub rtt: Option<u64>,
 }
 
 /// A control that was moved.
@@ -69,7 +72,7 @@ pub struct SceneChange {
 pub enum To {
     /// A rate, bit/s.
     Rate(u64),
-    /// A base RTT of all flows.
+    /// A base RTT of the flows that have none of their own.
     Rtt(u64),
     /// A capacity of the queue, packets.
     Buffer(u64),
@@ -197,7 +200,8 @@ impl Scene {
                     "a flow runs from {start} to {stop} us; it must stop after it starts, by the end at {end} us"
                 )));
             }
-            if flow.cc != hand::NAME && knee_cc::find(&flow.cc).is_none() {
+            flow.rtt.iter().try_for_each(|rtt| within("rtt", rtt, &RTTS, " us"))?;
+            if flow.cc != hand::NAME && flow.cc != CALL && knee_cc::find(&flow.cc).is_none() {
                 return Err(unknown(
                     "congestion control",
                     &flow.cc,
@@ -215,11 +219,20 @@ impl Scene {
     pub fn spec(&self) -> Result<Spec, SceneError> {
         self.check()?;
         let flows = self.flows.iter().enumerate().map(|(i, flow)| {
-            json!({
-                "label": label(i), "cc": flow.cc, "rtt": self.rtt * 1_000, "start": flow.start * 1_000,
-                "stop": flow.stop.unwrap_or(self.duration) * 1_000, "path": [0],
+            let mut told = json!({
+                "label": label(i), "cc": flow.cc, "rtt": flow.rtt.unwrap_or(self.rtt) * 1_000,
+                "start": flow.start * 1_000, "stop": flow.stop.unwrap_or(self.duration) * 1_000, "path": [0],
                 "ecn": if self.ecn && may_choose_ecn(&flow.cc) { "on" } else { "off" },
-            })
+            });
+            if flow.cc == CALL {
+                let (least, first, most) = (CALL_RATES[0], CALL_RATES[1], CALL_RATES[2]);
+                told["cc"] = json!("none");
+                told["traffic"] = json!({
+                    "kind": "rtc", "controller": "gcc", "min_rate": least, "start_rate": first, "max_rate": most,
+                    "fps": CALL_FPS,
+                });
+            }
+            told
         });
         let spec = json!({
             "duration": self.duration * 1_000, "seed": self.seed, "warmup": 0, "interval": self.interval * 1_000,
@@ -234,6 +247,11 @@ impl Scene {
         serde_json::from_str(&spec.to_string()).map_err(|error| SceneError::Engine(error.to_string()))
     }
 
+    /// The flows that have the base RTT of all.
+    fn without_own_rtt(&self) -> impl Iterator<Item = usize> {
+        self.flows.iter().enumerate().filter(|(_, flow)| flow.rtt.is_none()).map(|(i, _)| i)
+    }
+
     fn engine_changes(&self, change: &SceneChange) -> Vec<Value> {
         let at = |what: Value| json!({"at": change.at * 1_000, "what": what});
         match change.to {
@@ -242,7 +260,7 @@ impl Scene {
             To::Buffer(packets) => vec![at(json!({"limit": {"link": 0, "limit": {"packets": packets}}}))],
             To::Rtt(rtt) => {
                 let each = |flow| at(json!({"rtt": {"flow": flow, "rtt": rtt * 1_000}}));
-                (0..self.flows.len()).map(each).collect()
+                self.without_own_rtt().map(each).collect()
             }
         }
     }
@@ -263,11 +281,20 @@ impl Scene {
              interval = \"{interval} us\"\n\n\
              [link]\nrate = \"{rate} bit/s\"\nqueue = \"{queue}\"\nlimit = \"{buffer} packets\"\nloss = {loss:?}\n"
         );
-        for (i, SceneFlow { cc, start, stop }) in self.flows.iter().enumerate() {
-            let (stop, label) = (stop.unwrap_or(*duration), label(i));
+        for (i, SceneFlow { cc, start, stop, rtt: own }) in self.flows.iter().enumerate() {
+            let (stop, label, rtt) = (stop.unwrap_or(*duration), label(i), own.unwrap_or(*rtt));
+            let [least, first, most] = CALL_RATES;
+            let what = if cc == CALL {
+                format!(
+                    "traffic = {{ kind = \"rtc\", controller = \"gcc\", min_rate = \"{least} bit/s\", \
+                     start_rate = \"{first} bit/s\", max_rate = \"{most} bit/s\", fps = {CALL_FPS:?} }}"
+                )
+            } else {
+                format!("cc = \"{cc}\"")
+            };
             let _ = write!(
                 toml,
-                "\n[[flows]]\nlabel = \"{label}\"\ncc = \"{cc}\"\nrtt = \"{rtt} us\"\nstart = \"{start} us\"\n\
+                "\n[[flows]]\nlabel = \"{label}\"\n{what}\nrtt = \"{rtt} us\"\nstart = \"{start} us\"\n\
                  stop = \"{stop} us\"\n{}",
                 if self.ecn && may_choose_ecn(cc) { "ecn = true\n" } else { "" }
             );
@@ -280,7 +307,7 @@ impl Scene {
                 To::Loss(loss) => vec![link("loss", format!("{loss:?}"))],
                 To::Rtt(rtt) => {
                     let each = |i| format!("flow = \"{}\"\nrtt = \"{rtt} us\"\n", label(i));
-                    (0..self.flows.len()).map(each).collect()
+                    self.without_own_rtt().map(each).collect()
                 }
             };
             for change in changed {
@@ -290,6 +317,13 @@ impl Scene {
         Ok(toml)
     }
 }
+
+/// The name of a video call among algorithms.
+pub const CALL: &str = "call";
+/// Least rate, first rate and greatest rate of a call, bit/s: the defaults of `rtc` in scenario files.
+const CALL_RATES: [u64; 3] = [100_000, 300_000, 2_500_000];
+/// Pictures per second of a call.
+const CALL_FPS: f64 = 30.0;
 
 /// Whether a flow with this algorithm may use ECN or not: some need it, and no file says so again.
 fn may_choose_ecn(cc: &str) -> bool {

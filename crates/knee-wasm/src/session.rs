@@ -178,16 +178,22 @@ impl Session {
 mod tests {
     use super::*;
     use crate::packets::{Seen, What};
-    use crate::scene::{SceneChange, SceneFlow, To, takes_packets};
+    use crate::scene::{CALL, SceneChange, SceneFlow, To, takes_packets};
     use knee_sim::LinkRow;
     use proptest::prelude::*;
 
     fn scene() -> impl Strategy<Value = Scene> {
         let queues: Vec<_> =
             knee_queue::registry().iter().map(|entry| entry.name).filter(|name| takes_packets(name)).collect();
-        let ccs: Vec<_> = knee_cc::registry().iter().map(|entry| entry.name).collect();
-        let flow = (prop::sample::select(ccs), 0_u64..1_000, prop::option::of(1_000_u64..2_000)).prop_map(
-            |(cc, start, stop)| SceneFlow { cc: cc.into(), start: start * 1_000, stop: stop.map(|ms| ms * 1_000) },
+        let ccs: Vec<_> = knee_cc::registry().iter().map(|entry| entry.name).chain([CALL]).collect();
+        let rtt = prop::option::of(1_000_u64..100_000);
+        let flow = (prop::sample::select(ccs), 0_u64..1_000, prop::option::of(1_000_u64..2_000), rtt).prop_map(
+            |(cc, start, stop, rtt)| SceneFlow {
+                cc: cc.into(),
+                start: start * 1_000,
+                stop: stop.map(|ms| ms * 1_000),
+                rtt,
+            },
         );
         let to = prop_oneof![
             (100_000_u64..30_000_000).prop_map(To::Rate),
@@ -263,7 +269,7 @@ mod tests {
             scene in scene(), rates in prop::collection::vec((1_u64..150, 100_000_u64..40_000_000), 1..20),
         ) {
             let mut scene = scene;
-            scene.flows[0] = SceneFlow { cc: crate::hand::NAME.into(), start: 0, stop: None };
+            scene.flows[0] = SceneFlow { cc: crate::hand::NAME.into(), start: 0, stop: None, rtt: None };
             let mut live = begin(&scene);
             let mut at = 0;
             for (ms, rate) in rates {

@@ -35,7 +35,7 @@ use visits::Visitor;
 const IDLE_FLOWS: u64 = 16;
 /// Looking through this many flows costs as much as a visit.
 const LOOKS: u64 = 64;
-/// Fewest visits in a batch for a thread of their own (docs/performance.md).
+/// Fewest visits in a batch for a thread of their own (lab/performance.md).
 pub(super) const VISITS_PER_THREAD: usize = 1024;
 
 /// Lets time pass in batches.

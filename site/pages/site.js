@@ -1,0 +1,88 @@
+// Questions of lessons: the reader predicts, by a choice or by a drawing, and then sees what happens.
+"use strict";
+
+document.addEventListener("DOMContentLoaded", () => {
+  for (const box of document.querySelectorAll("form.pick")) pick(box);
+  for (const box of document.querySelectorAll(".predict.draw")) draw(box);
+});
+
+function pick(box) {
+  const right = Number(box.dataset.right);
+  const answer = box.querySelector(".answer");
+  box.addEventListener("change", ({ target }) => {
+    box.querySelectorAll("label").forEach((label, i) => {
+      label.classList.toggle("right", i + 1 === right);
+      label.classList.toggle("wrong", Number(target.value) === i + 1 && i + 1 !== right);
+    });
+    answer.textContent = Number(target.value) === right ? "Yes. Run it below and see why." : "Not quite. Run it below and see why.";
+    answer.hidden = false;
+  });
+}
+
+/** A canvas to draw a line on, and the measured one over it once the reader is done. */
+function draw(box) {
+  const { from, to, top, unit } = box.dataset;
+  const measured = JSON.parse(box.dataset.measured);
+  const canvas = box.querySelector("canvas");
+  const drawn = [];
+  const margin = { left: 48, bottom: 22, top: 8, right: 8 };
+  let shown = false;
+  let down = false;
+
+  function paint() {
+    const ratio = devicePixelRatio || 1;
+    const { clientWidth: width, clientHeight: height } = canvas;
+    Object.assign(canvas, { width: width * ratio, height: height * ratio });
+    const c = canvas.getContext("2d");
+    c.scale(ratio, ratio);
+    const style = getComputedStyle(canvas);
+    const x = (t) => margin.left + ((t - from) / (to - from)) * (width - margin.left - margin.right);
+    const y = (value) => height - margin.bottom - (value / top) * (height - margin.bottom - margin.top);
+    c.fillStyle = c.strokeStyle = style.color;
+    c.font = `12px ${style.fontFamily}`;
+    c.globalAlpha = 0.25;
+    c.strokeRect(margin.left, margin.top, width - margin.left - margin.right, height - margin.bottom - margin.top);
+    c.globalAlpha = 1;
+    c.textAlign = "right";
+    c.fillText(top, margin.left - 5, y(top) + 10);
+    c.fillText(0, margin.left - 5, y(0));
+    c.fillText(unit, margin.left - 5, y(top / 2));
+    c.fillText(`${to} s`, x(to), height - 6);
+    c.textAlign = "left";
+    c.fillText(`${from} s`, x(from), height - 6);
+    const line = (points, colour) => {
+      c.strokeStyle = colour;
+      c.lineWidth = 2;
+      c.beginPath();
+      points.forEach(([t, value]) => c.lineTo(x(t), y(Math.min(value, top))));
+      c.stroke();
+    };
+    line(drawn, style.getPropertyValue("--color-brand-primary"));
+    if (shown) line(measured, "#D55E00");
+  }
+
+  function add(event) {
+    const area = canvas.getBoundingClientRect();
+    const part = (event.clientX - area.left - margin.left) / (area.width - margin.left - margin.right);
+    const high = 1 - (event.clientY - area.top - margin.top) / (area.height - margin.top - margin.bottom);
+    const t = Number(from) + Math.min(Math.max(part, 0), 1) * (to - from);
+    // Going back draws anew from there.
+    while (drawn.length && drawn.at(-1)[0] >= t) drawn.pop();
+    drawn.push([t, Math.min(Math.max(high, 0), 1) * top]);
+    paint();
+  }
+
+  canvas.addEventListener("pointerdown", (event) => {
+    down = true;
+    canvas.setPointerCapture(event.pointerId);
+    add(event);
+  });
+  canvas.addEventListener("pointermove", (event) => { if (down) add(event); });
+  canvas.addEventListener("pointerup", () => { down = false; });
+  box.querySelector("button").addEventListener("click", () => {
+    shown = true;
+    box.querySelector(".answer").hidden = false;
+    paint();
+  });
+  new ResizeObserver(paint).observe(canvas);
+}
