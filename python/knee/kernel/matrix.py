@@ -53,7 +53,7 @@ BPF_COCOA_STEPS = ("load", "transfer", "options", "remove", "unload")
 COMPARED = ("same", "paced", "merged")
 #: Not of every part: modules count no restarts, and BPF's parameters are set as it is loaded.
 _OF = {"bpf": tuple(step for step in STEPS if step != "parameters"), "ko": tuple(s for s in STEPS if s != "restarts")}
-#: Seconds of processor time for each of a guest's processors; by the clock a busy machine takes longer.
+#: What a guest is given for each of its processors, seconds of processor time.
 _PATIENCE_S = 1200
 #: BPF congestion controls may write the window since this kernel.
 _BPF_SINCE = (6, 4)
