@@ -53,7 +53,7 @@
 //! exceed it again. Time in which nothing was in flight is not part of an epoch, so that a large alpha does no harm.
 //! `gamma`, `decay` and `delta0_factor` have no value in the paper. The first two were chosen by a map of what it
 //! promises (docs/algorithms/daimd.md), `delta0_factor` for the share of Fig. 6, and `delta` for Fig. 8's beta of 0.75
-//! between RTTs of 250 and 300 ms. docs/algorithms/daimd.md measures how far the paper's promises hold with them.
+//! between RTTs of 250 and 300 ms. That page measures how far the paper's promises hold with them.
 
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
