@@ -225,7 +225,7 @@ def entry(part: Part, name: str, source: Path, run: Run | None) -> str:
     if run is not None:
         text += (
             f'\n## A run\n\n<img class="figure-of-a-run" src="../_static/{slug_of(name)}.svg" '
-            f'alt="Throughput, RTT, window and queue over time under {name}" loading="lazy">\n\n'
+            f'alt="Throughput, RTT, window and queue over time under {name}">\n\n'
             f"```sh\n{run.command(name)}\n```\n"
         )
     return text + f"\n## Held against\n\n{held(part, name)}"

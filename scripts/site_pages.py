@@ -24,6 +24,9 @@ BESIDE = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "reporting.md",
     "docs/README.md": "documentation.md",
+    # play.html is the simulator, search.html the theme's.
+    "docs/play.md": "simulator.md",
+    "docs/search.md": "searches.md",
 }
 #: Pages that are not in the lists of docs/README.md, by the section that they are shown in.
 MORE = {"Learn": ["lessons/README.md"], "Look up": ["api.md", "algorithms.md", "queues.md", "link-models.md"]}

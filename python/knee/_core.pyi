@@ -33,28 +33,28 @@ class Ack:
 
     @property
     def now(self) -> float:
-        """Current time."""
+        """Current simulated time, s."""
     @property
     def rtt(self) -> float | None:
-        """RTT sample of this ACK; None where it gave none."""
+        """RTT sample of this ACK, s, above 0; None where it acknowledged only what was sent again."""
     @property
     def srtt(self) -> float:
-        """Smoothed RTT."""
+        """Smoothed RTT, s (RFC 6298)."""
     @property
     def min_rtt(self) -> float:
-        """Least RTT of the last 300 s."""
+        """Least RTT of the last 300 s, s."""
     @property
     def acked(self) -> int:
-        """Packets acknowledged cumulatively."""
+        """Packets acknowledged cumulatively by this ACK, 0 or more."""
     @property
     def delivered(self) -> int:
-        """Packets acknowledged or SACKed for the first time."""
+        """Packets acknowledged or SACKed for the first time, 0 or more."""
     @property
     def lost(self) -> int:
-        """Packets deemed lost on this ACK."""
+        """Packets deemed lost on this ACK, 0 or more."""
     @property
     def in_flight(self) -> int:
-        """Packets in flight."""
+        """Packets in flight, 0 or more."""
     @property
     def cwnd_limited(self) -> bool:
         """Whether the window limited sending lately."""
@@ -69,7 +69,7 @@ class Ack:
         """Whether the application limited sending when the sample's packets left."""
     @property
     def total_delivered(self) -> int:
-        """Packets delivered so far."""
+        """Packets that this flow has delivered so far."""
     @property
     def state(self) -> str:
         """Loss recovery's state: "open", "disorder", "cwr", "recovery" or "loss"."""
@@ -79,8 +79,11 @@ class Control:
     """What the sender may do; methods of :class:`knee.CongestionControl` change it in place."""
 
     cwnd: float
+    """Congestion window, packets, 1 or more; its fraction is kept from call to call."""
     ssthresh: float
+    """Slow-start threshold, packets, 1 or more; 2147483647 until the first reduction."""
     pacing_rate: float | None
+    """Pacing rate, bit/s of payload; None for 1.2 times ``cwnd / srtt``."""
     @property
     def in_slow_start(self) -> bool:
         """Whether the window is below the threshold."""

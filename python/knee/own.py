@@ -78,21 +78,39 @@ class Declared:
 
 
 class CongestionControl:
-    """Base class of congestion controls written in Python. Without overrides it is Reno (RFC 5681)."""
+    """Base class of congestion controls written in Python. Without overrides it is Reno (RFC 5681).
 
-    #: The parameters, by name (:class:`knee.Param`), which methods read as attributes.
+    Each flow has its own instance. Methods change ``control`` in place and return nothing: ``cwnd`` and ``ssthresh`` in
+    packets, ``pacing_rate`` in bit/s of payload. Times are in seconds of simulated time. The sender does loss recovery:
+    it reduces the window to ``ssthresh`` in proportion to what is delivered (RFC 6937). A method that raises fails the
+    run with a :class:`knee.RunError` that names the flow.
+
+    Attributes:
+        cc_params: the parameters, by name (:class:`knee.Param`), which methods read as attributes.
+        pacing: whether the sender paces its packets, at ``pacing_rate`` or else at 1.2 times ``cwnd / srtt``.
+        full_control: whether ``on_ack`` is called on every ACK and sets the window also during recovery, as BBR does.
+    """
+
     cc_params: ClassVar[dict[str, Any]] = {}
 
-    #: Whether the sender paces its packets.
     pacing: ClassVar[bool] = False
-    #: Whether ``on_ack`` is called on every ACK and sets the window also during recovery, as BBR does.
     full_control: ClassVar[bool] = False
 
     def on_measure(self, ack: Ack, control: Control) -> None:
-        """Called on every ACK, before loss detection."""
+        """Takes what an ACK measures. Called on every ACK, before loss detection and ``on_ack``.
+
+        Args:
+            ack: the ACK; ``ack.rtt`` is None where it gave no sample.
+            control: as before the ACK; the window is better set in ``on_ack``.
+        """
 
     def on_ack(self, ack: Ack, control: Control) -> None:
-        """Grows the window on an ACK of new data outside of recovery."""
+        """Grows the window on an ACK of new data outside of recovery; with ``full_control`` on every ACK.
+
+        Args:
+            ack: the ACK.
+            control: what it sets: ``cwnd`` of 1 packet or more, whose fraction is kept, and ``pacing_rate``.
+        """
         if not ack.cwnd_limited:
             return
         if control.in_slow_start:
@@ -106,15 +124,27 @@ class CongestionControl:
         Args:
             signal: "loss", "ecn" or "timeout".
             now: current time, s.
-            control: ``cwnd`` is the window before the reduction.
+            control: ``cwnd`` is the window before the reduction; ``ssthresh`` is to be 1 packet or more.
         """
         control.ssthresh = max(control.cwnd / 2, 2.0)
 
     def on_state(self, event: str, now: float, control: Control) -> None:
-        """Called on "start", "open", "disorder", "cwr", "recovery", "loss", "timeout", "reduced" and "restart"."""
+        """Takes note of a change of the sender's state.
+
+        Args:
+            event: "start" of the connection; "open", "disorder", "cwr", "recovery" or "loss", the state that loss
+                recovery enters; "timeout"; "reduced", the end of a reduction; "restart" after idle time.
+            now: current time, s.
+            control: as it is after the change.
+        """
 
     def on_undo(self, prior_cwnd: int, control: Control) -> None:
-        """Sets ``control.cwnd`` after a reduction that proved wrong; by default at least to the previous window."""
+        """Sets the window after a reduction that proved wrong (RFC 4015); by default to at least the former one.
+
+        Args:
+            prior_cwnd: the window before the reduction, packets.
+            control: ``cwnd`` is the reduced window.
+        """
         control.cwnd = max(control.cwnd, prior_cwnd)
 
 

@@ -46,9 +46,9 @@ function draw(box) {
     c.textAlign = "right";
     c.fillText(top, margin.left - 5, y(top) + 10);
     c.fillText(0, margin.left - 5, y(0));
-    c.fillText(unit, margin.left - 5, y(top / 2));
     c.fillText(`${to} s`, x(to), height - 6);
     c.textAlign = "left";
+    c.fillText(unit, margin.left + 5, y(top) + 14);
     c.fillText(`${from} s`, x(from), height - 6);
     const line = (points, colour) => {
       c.strokeStyle = colour;
