@@ -163,7 +163,7 @@ def example(part: Part, name: str) -> Run | None:
 def picture(run: Run, to: Path) -> None:
     """Draws the overview of a run, unless the file is of the same run of the same core."""
     told = json.dumps([run.scenario, run.set, knee.__version__])
-    key = hashlib.sha256(told.encode() + Path(knee._core.__file__).read_bytes()).hexdigest()[:16]  # type: ignore[attr-defined]
+    key = hashlib.sha256(told.encode() + Path(knee._core.__file__).read_bytes()).hexdigest()[:16]
     if to.exists() and key in to.read_text(encoding="utf-8")[-64:]:
         return
     knee.run(run.scenario, set=list(run.set), report=False).plot("overview").save(to)
