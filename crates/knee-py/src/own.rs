@@ -4,8 +4,8 @@
 //! exception ends the run: it is kept for the caller, and the window stays unchanged until the engine has stopped.
 
 use knee_cc::{
-    Ack, CaState, Congestion, CongestionControl, Control, DynCongestionControl, Entry, Family, Init, Needs, RateSample,
-    Signal, StateChange, StateEvent, Undo, View,
+    Ack, CaState, CloneCongestionControl, Congestion, CongestionControl, Control, DynCongestionControl, Entry, Family,
+    Init, Needs, RateSample, Signal, StateChange, StateEvent, Undo, View,
 };
 use knee_core::Rate;
 use knee_core::convert::{truncated, truncated_u32};
@@ -332,6 +332,13 @@ impl PyCongestionControl {
         );
         self.shared.fail(flow, pyo3::exceptions::PyValueError::new_err(message));
         true
+    }
+}
+
+/// Objects of Python's are not copied: a simulation with them is made again from its start.
+impl CloneCongestionControl for PyCongestionControl {
+    fn boxed_copy(&self) -> Box<dyn DynCongestionControl> {
+        unreachable!("a simulation whose algorithms are not the registry's is not copied")
     }
 }
 
