@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from knee.errors import FolderError, InputError, KneeError, PhysicsError, ProgramError, RunError, ScenarioError
     from knee.grounds.options import RunOptions
+    from knee.grounds.simulation import Simulation
     from knee.own import CongestionControl
     from knee.results.result import Result
     from knee.scenario import Scenario, load
@@ -40,6 +41,7 @@ __all__ = [
     "RunOptions",
     "Scenario",
     "ScenarioError",
+    "Simulation",
     "__version__",
     "compare",
     "load",
@@ -58,6 +60,7 @@ _HOME = {
     "Param": "knee.scenario.declared",
     "Result": "knee.results.result",
     "RunOptions": "knee.grounds.options",
+    "Simulation": "knee.grounds.simulation",
     "run": "knee.study.seeds",
     "Scenario": "knee.scenario",
     "load": "knee.scenario",
