@@ -15,6 +15,7 @@ import pytest
 import knee
 from bad_controls import Endless, NoHooks
 from knee.cli import main
+from knee.errors import RunError
 
 SCENARIO = """
 duration = "2 s"
@@ -162,3 +163,55 @@ def test_an_error_in_a_thread_of_runs_leaves_standard_output(scenario: Any) -> N
         done = [threads.submit(knee.run, one) for one in told]
     assert [future.exception() is None for future in done] == [True, False] * 4
     assert sys.stdout is before
+
+
+#: Bodies of a method that does not return: one that can be interrupted, and two that cannot.
+STAYS = {
+    "a loop": "while True: pass",
+    "a sleep": "__import__('time').sleep(3)",
+    "a loop that takes no for an answer": """
+        until = __import__('time').monotonic() + 3
+        while __import__('time').monotonic() < until:
+            try:
+                while __import__('time').monotonic() < until: pass
+            except BaseException: pass""",
+}
+
+
+@pytest.mark.parametrize("body", STAYS)
+def test_a_method_that_does_not_return_fails_the_run(body: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("knee.grounds.sim.LIMIT_S", 0.3)
+    for hook in HOOKS if body == "a loop" else [ACK]:
+        code, out, error = run(hook, STAYS[body])
+        assert (code, out) == (1, "")
+        said = "the congestion control of flow 1, mine.py:Mine, has not returned from a method within 0.3 s"
+        assert error == f"knee: The run of mine failed: {said}.\n"
+
+
+def test_in_a_sweep_the_other_runs_go_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("knee.grounds.sim.LIMIT_S", 0.3)
+    code, _, _ = run(ACK, "pass")
+    assert code == 0
+    (tmp_path / "mine.py").write_text(CLASS.format(hook=ACK, body="while True: pass"))
+    over = {"flows.0.cc": ["mine.py:Mine", "reno", "cubic"]}
+    made = knee.sweep("mine.toml", over, out=tmp_path / "s", allow_code=True, page=False)
+    rows = made.runs.collect()
+    assert len(rows) == 3
+    assert rows["error"].is_null().to_list().count(True) == 2
+    assert "has not returned from a method" in rows["error"].drop_nulls().item()
+
+
+def test_a_simulation_ends_where_a_method_does_not_return(scenario: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("knee.grounds.simulation.LIMIT_S", 0.3)
+
+    class Stays(knee.CongestionControl):
+        def on_ack(self, ack: knee.Ack, control: knee.Control) -> None:
+            while ack.now > 0.5:
+                pass
+
+    held = knee.Simulation(scenario(duration="2 s", flows=[{"cc": Stays, "rtt": "20 ms"}]))
+    held.run_until("400 ms")
+    with pytest.raises(RunError, match=r"flow 1, .*Stays, has not returned from a method within 0\.3 s"):
+        held.run_until("1 s")
+    # Nothing of the interruption is left behind.
+    assert sum(range(1_000_000)) == 499999500000

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from knee._core import Ack, Control
     from knee.errors import FolderError, InputError, KneeError, PhysicsError, ProgramError, RunError, ScenarioError
     from knee.grounds.options import RunOptions
+    from knee.grounds.simulation import Simulation
     from knee.own import CongestionControl
     from knee.results.result import Result
     from knee.scenario import Scenario, load
@@ -45,6 +46,7 @@ __all__ = [
     "RunOptions",
     "Scenario",
     "ScenarioError",
+    "Simulation",
     "__version__",
     "compare",
     "load",
@@ -66,6 +68,7 @@ _HOME = {
     "Param": "knee.scenario.declared",
     "Result": "knee.results.result",
     "RunOptions": "knee.grounds.options",
+    "Simulation": "knee.grounds.simulation",
     "run": "knee.study.seeds",
     "Scenario": "knee.scenario",
     "load": "knee.scenario",

@@ -6,6 +6,7 @@ from typing import final
 __all__ = [
     "Ack",
     "Control",
+    "Engine",
     "EngineError",
     "SpecError",
     "WriteError",
@@ -88,6 +89,41 @@ class Control:
     def in_slow_start(self) -> bool:
         """Whether the window is below the threshold."""
 
+@final
+class Engine:
+    """A running simulation. One thread at a time uses it; others get :class:`EngineError`."""
+
+    def __new__(
+        cls, spec_json: str, own: Sequence[tuple[str, type]] = ..., own_in_flight: int = ..., own_limit_s: float = ...
+    ) -> Engine:
+        """A specification at rest; arguments as of :func:`simulate`."""
+    def run_until(self, time: int) -> None:
+        """Lets all happen up to this time, ns, with the interpreter free for others unless classes of Python's run."""
+    def changeable_from(self) -> int:
+        """Returns the earliest time at which a change can happen, ns."""
+    @property
+    def link_names(self) -> list[str]:
+        """The names of the links, reverse directions that queue last."""
+    def has_ended(self, flow: int) -> bool:
+        """Returns whether the flow at this index has stopped, or all that it had to send is acknowledged."""
+    def amend(self, spec_json: str) -> bool:
+        """Goes on by a specification with further changes and other times at which flows stop.
+
+        Returns:
+            False, with nothing changed, if only an engine from the start can.
+        """
+    def copied(self) -> Engine | None:
+        """Returns an engine that goes on from here by itself; None where a part cannot be copied."""
+    def rows(self, from_start: bool) -> tuple[bytes, bytes]:
+        """Returns rows of samples and of links, since the last call, or all."""
+    @property
+    def seen(self) -> tuple[int, int]:
+        """How many rows of samples and of links have been observed."""
+    def mark_seen(self, samples: int, links: int) -> None:
+        """Takes so many rows of samples and of links for observed."""
+    def finish(self) -> tuple[str, dict[str, bytes]]:
+        """Returns figures in JSON and rows, as :func:`simulate` does; the engine is over then."""
+
 def version() -> str:
     """Version of the core."""
 
@@ -135,6 +171,7 @@ def simulate(
     qlog: str | None = None,
     own_in_flight: int = ...,
     threads: int = 1,
+    own_limit_s: float = ...,
 ) -> tuple[str, dict[str, bytes]]:
     """Runs a specification to its end.
 
@@ -147,6 +184,7 @@ def simulate(
         qlog: an existing folder, in which each flow's sender gets a qlog file.
         own_in_flight: packets that the flows of ``own`` may have in flight together; more is an error of one of them.
         threads: most threads that work at it; one where ``own`` has classes. The bits are the same for any number.
+        own_limit_s: how long a method of these classes may take, s; one that takes longer ends the run.
 
     Returns:
         The figures (JSON), and rows as raw memory by their kind: ``samples``, ``links``, ``events``, ``completions``,

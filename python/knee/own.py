@@ -30,8 +30,8 @@ Each flow gets its own instance. Methods change ``control`` in place: ``cwnd`` a
 recovery: it reduces the window to ``ssthresh`` in proportion to what is delivered.
 
 What a class prints goes to standard error. A method that raises or exits fails the run, and the error names the class.
-So do windows that together ask for more packets in flight than four times what the links and buffers hold and 131,072
-more.
+So does one that has not returned within 10 s, and so do windows that together ask for more packets in flight than four
+times what the links and buffers hold and 131,072 more.
 """
 
 from __future__ import annotations
@@ -58,6 +58,9 @@ from knee._core import Ack, Control
 from knee.errors import Refused, RunError, in_a_line
 from knee.system import content, sudo, syntax, trust
 
+#: How long a method may take, s. It takes microseconds, or seconds where it loads a model first; what is not back then
+#: never comes back. Looks are counted, 20 in a second, so that the limit is longer on a machine that is busy or sleeps.
+LIMIT_S = 10.0
 #: Prefix of the names that scenarios and results use for classes.
 OWN = "python:"
 #: A class of a Python file, as scenarios name it.

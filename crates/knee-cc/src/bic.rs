@@ -74,6 +74,7 @@ const B: u64 = 4;
 const ACK_RATIO_SHIFT: u32 = 4;
 
 /// State of a connection.
+#[derive(Clone)]
 struct Bic {
     p: Params,
     clock: Jiffies,

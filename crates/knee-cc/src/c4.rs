@@ -149,6 +149,7 @@ struct Marks {
     share: f64,
 }
 
+#[derive(Clone)]
 struct C4 {
     params: Params,
     /// Seconds.

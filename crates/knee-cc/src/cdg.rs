@@ -85,6 +85,7 @@ enum Queue {
     Backoff,
 }
 
+#[derive(Clone)]
 struct CdgState {
     rng: Rng,
     /// RTT extremes of this round trip.
@@ -107,6 +108,7 @@ struct CdgState {
     reduction: Option<Reduction>,
 }
 
+#[derive(Clone)]
 struct Cdg {
     params: Params,
     state: CdgState,

@@ -68,6 +68,7 @@ params! {
     }
 }
 
+#[derive(Clone)]
 struct Compound {
     params: Params,
     /// The paper's dwnd, packets.

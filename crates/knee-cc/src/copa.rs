@@ -79,6 +79,7 @@ const PROBES: u64 = 19;
 /// Losses among that many packets or fewer do not make the window shrink.
 const FEW: u32 = 20;
 
+#[derive(Clone)]
 struct Copa {
     params: Params,
     /// Packets.
@@ -109,7 +110,7 @@ struct Copa {
 }
 
 /// An extreme RTT over a sliding span of time: the candidates, each better than all after it.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Extreme(VecDeque<(Time, Time)>);
 
 impl Extreme {
@@ -130,7 +131,7 @@ impl Extreme {
 }
 
 /// Packets delivered and lost since a moment.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Losses {
     since: Time,
     packets: u32,

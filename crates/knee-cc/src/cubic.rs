@@ -207,6 +207,7 @@ impl Epoch {
 
 /// What ACKs in congestion avoidance need comes first: two cache lines.
 #[repr(C, align(64))]
+#[derive(Clone)]
 struct Cubic {
     epoch: Epoch,
     /// When the newest acknowledged packet was sent.

@@ -168,6 +168,7 @@ params! {
 const MAX_CWND: u32 = 1 << 30;
 
 /// Ratios in millionths.
+#[derive(Clone)]
 struct Scaled {
     delta: u64,
     beta_max: u64,
@@ -190,6 +191,7 @@ impl Scaled {
     }
 }
 
+#[derive(Clone)]
 struct DaimdState {
     /// Least RTT, or the initial value given.
     rtt_min: Time,
@@ -214,6 +216,7 @@ struct DaimdState {
     credit: u64,
 }
 
+#[derive(Clone)]
 struct Daimd {
     params: Params,
     scaled: Scaled,

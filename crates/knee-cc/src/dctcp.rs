@@ -60,6 +60,7 @@ params! {
 /// An alpha of one, in units of 1/1024 (Linux's `DCTCP_MAX_ALPHA`).
 pub const ALPHA_ONE: u32 = 1024;
 
+#[derive(Clone)]
 struct DctcpState {
     /// Average fraction of marked packets, in 1/1024.
     alpha: u32,
@@ -79,6 +80,7 @@ impl DctcpState {
     }
 }
 
+#[derive(Clone)]
 struct Dctcp {
     shift_g: u32,
     state: DctcpState,

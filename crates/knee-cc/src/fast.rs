@@ -63,6 +63,7 @@ params! {
     }
 }
 
+#[derive(Clone)]
 struct Fast {
     params: Params,
     /// Least RTT seen, seconds.

@@ -47,7 +47,7 @@ const WINDOWS: [u32; 72] = [
 const CLAMP: u32 = u32::MAX / 128;
 
 /// State of a connection.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct HighSpeed {
     /// Row of [`WINDOWS`] in force.
     row: usize,

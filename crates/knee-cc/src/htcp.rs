@@ -74,6 +74,7 @@ struct Before {
 }
 
 /// State of a connection.
+#[derive(Clone)]
 struct Htcp {
     p: Params,
     clock: Jiffies,

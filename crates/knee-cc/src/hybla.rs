@@ -52,6 +52,7 @@ const ONE: u32 = 1 << 7;
 const POWERS: [u32; 8] = [128, 139, 152, 165, 181, 197, 215, 234];
 
 /// State of a connection.
+#[derive(Clone)]
 struct Hybla {
     /// RTT of the reference flow.
     rtt0: Time,

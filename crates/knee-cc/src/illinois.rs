@@ -68,6 +68,7 @@ const BETA_MAX: u32 = 1 << (BETA_SHIFT - 1);
 const RTT_MAX: u32 = u32::MAX / ALPHA_MAX;
 
 /// State of a connection.
+#[derive(Clone)]
 struct Illinois {
     p: Params,
     /// Sum of the RTTs of this round trip, in microseconds.

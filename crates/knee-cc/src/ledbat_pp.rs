@@ -86,6 +86,7 @@ enum Phase {
     Recover,
 }
 
+#[derive(Clone)]
 struct LedbatPp {
     params: Params,
     phase: Phase,

@@ -359,17 +359,19 @@ pub trait CongestionControl: Send {
 }
 
 /// A [`CongestionControl`] as senders hold it, with one combined call for most ACKs. It is implemented for every
-/// [`CongestionControl`].
-pub trait DynCongestionControl: CongestionControl {
+/// [`CongestionControl`] that is `Clone`.
+pub trait DynCongestionControl: CongestionControl + CloneCongestionControl {
     /// [`CongestionControl::on_measure`] and then [`CongestionControl::on_ack`], compiled as one call for ACKs between
     /// whose two calls nothing can happen.
     fn on_fast_ack(&mut self, ack: &Ack, control: &mut Control);
 }
 
-impl<T: CongestionControl> DynCongestionControl for T {
+impl<T: CongestionControl + CloneCongestionControl> DynCongestionControl for T {
     fn on_fast_ack(&mut self, ack: &Ack, control: &mut Control) {
         self.on_measure(ack, control);
         control.cwnd = control.cwnd.max(1);
         self.on_ack(ack, control);
     }
 }
+
+knee_core::boxed_clone!(CloneCongestionControl: CongestionControl => DynCongestionControl);

@@ -112,6 +112,7 @@ struct Stamps {
 }
 
 /// The kernel's form. All in 32 bits that wrap, milliseconds.
+#[derive(Clone)]
 struct Linux {
     p: Params,
     /// Last pair of timestamps.
@@ -255,6 +256,7 @@ impl Delay {
 }
 
 /// The paper's form.
+#[derive(Clone)]
 struct Paper {
     p: Params,
     delay: Delay,

@@ -90,6 +90,7 @@ const NO_RTT: u64 = u32::MAX as u64;
 /// Bytes per microsecond to 100 bit/s.
 const RATE_UNIT: u64 = 80_000;
 
+#[derive(Clone)]
 struct NvState {
     rng: Rng,
     /// When `min_rtt_new` takes over.
@@ -122,6 +123,7 @@ struct NvState {
     no_congestion: u32,
 }
 
+#[derive(Clone)]
 struct Nv {
     params: Params,
     /// In bytes.

@@ -106,6 +106,7 @@ fn window_of(rate: u64, rtt: Time) -> u64 {
     scaled(rate.saturating_mul(ONE) / MTU_BYTES, rtt.as_micros(), 1_000_000).min(MAX_WINDOW)
 }
 
+#[derive(Clone)]
 struct Prague {
     set: Params,
     /// Average fraction of marked packets, with [`ALPHA_BITS`] and the bits of g.

@@ -28,6 +28,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 /// Reno has no state beyond the window.
+#[derive(Clone)]
 struct Reno;
 
 /// `ssthresh` after a congestion signal at window `cwnd`, in packets (RFC 5681, Eq. 4).

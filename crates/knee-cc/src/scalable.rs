@@ -47,6 +47,7 @@ params! {
 }
 
 /// Scalable TCP has no state beyond the window.
+#[derive(Clone)]
 struct Scalable {
     p: Params,
 }

@@ -86,6 +86,7 @@ params! {
     }
 }
 
+#[derive(Clone)]
 struct Timely {
     params: Params,
     /// Packets.

@@ -51,6 +51,7 @@ params! {
     }
 }
 
+#[derive(Clone)]
 struct Vegas {
     params: Params,
     rtt: VegasRtt,

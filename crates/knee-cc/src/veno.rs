@@ -51,6 +51,7 @@ params! {
 const NO_RTT: u64 = 0x7fff_ffff;
 
 /// State of a connection.
+#[derive(Clone)]
 struct Veno {
     p: Params,
     /// Off outside of loss recovery's state Open.

@@ -45,6 +45,7 @@ pub const ENTRY: Entry = Entry {
 const INIT_RTT: Time = Time::from_secs(20);
 
 /// State of a connection.
+#[derive(Clone)]
 struct Westwood {
     clock: Jiffies,
     /// Payload of a segment in bytes.

@@ -70,6 +70,7 @@ const MAX_CWND: u32 = u32::MAX / 128;
 /// Where Linux stops counting slow round trips.
 const MAX_SLOW_ROUNDS: u32 = 0x00ff_ffff;
 
+#[derive(Clone)]
 struct YeahState {
     rtt: VegasRtt,
     /// Queue at the last decision, in packets (Linux's `lastQ`).
@@ -88,6 +89,7 @@ impl YeahState {
     }
 }
 
+#[derive(Clone)]
 struct Yeah {
     params: Params,
     state: YeahState,

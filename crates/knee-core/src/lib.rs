@@ -2,6 +2,7 @@
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
+pub mod boxed;
 pub mod cache;
 pub mod connection;
 pub mod convert;

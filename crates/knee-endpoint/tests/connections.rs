@@ -13,6 +13,7 @@ use std::path::Path;
 use std::thread;
 
 /// Exchanges that it does one after the other on a connection each, and on one connection at once.
+#[derive(Clone)]
 struct Script {
     together: Conn,
     sizes: Vec<(u64, u64)>,

@@ -66,6 +66,7 @@ impl Guard {
 }
 
 /// An algorithm of knee's interface under watch.
+#[derive(Clone)]
 pub(crate) struct GuardedAlgorithm {
     inner: Box<dyn DynCongestionControl>,
     guard: Guard,

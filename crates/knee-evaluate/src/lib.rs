@@ -89,6 +89,7 @@
 //! use knee_evaluate::knee_cc::{Ack, Congestion, CongestionControl, Control, Entry, Family, Needs};
 //!
 //! /// Grows by a packet for every hundred acknowledged, and gives up an eighth on a loss.
+//! #[derive(Clone)]
 //! struct Mimd(u32);
 //!
 //! impl CongestionControl for Mimd {

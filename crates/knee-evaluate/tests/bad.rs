@@ -94,6 +94,7 @@ fn a_controller_that_sends_without_end_does_not_run() {
 }
 
 /// What a bad algorithm of knee's interface does on ACKs.
+#[derive(Clone)]
 struct Bad(fn(&Ack, &mut Control));
 
 impl CongestionControl for Bad {

@@ -54,7 +54,7 @@ pub(crate) struct Arrival<'a> {
 ///
 /// Times are first put into as many stretches as there are bursts, by counting; what is left to do within each is
 /// little.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub struct Arrivals {
     from: Time,
     bursts: Vec<Burst>,

@@ -5,6 +5,7 @@ use crate::wire::{Wire, bits_in};
 use knee_core::{Bytes, Rate, Time};
 
 /// Tokens for `depth` at the most; they may go below zero by a packet.
+#[derive(Clone)]
 pub struct TokenBucket {
     wire: Wire,
     /// Depth, in time at the rate.

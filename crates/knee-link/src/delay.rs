@@ -66,6 +66,7 @@ pub const TABLE: Choice = Choice {
 };
 
 /// Random extra delay.
+#[derive(Clone)]
 pub enum Delay {
     /// None.
     None,

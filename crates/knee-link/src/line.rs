@@ -12,6 +12,7 @@ use knee_core::packet::MTU;
 use knee_core::{Packet, Rate, Time};
 
 /// A link without its queue.
+#[derive(Clone)]
 pub struct Line {
     pub(crate) server: Server,
     pub(crate) cx: Context,
@@ -305,15 +306,17 @@ impl Line {
 }
 
 /// A discipline behind a link. Work on many packets at once is compiled for each discipline. It is implemented below
-/// for every one.
-pub trait DynQueue: Bursts {
+/// for every one that is `Clone`.
+pub trait DynQueue: Bursts + CloneQueue {
     /// As [`crate::Link::advance`].
     fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome);
 }
 
-impl<Q: Bursts> DynQueue for Q {
+impl<Q: Bursts + CloneQueue> DynQueue for Q {
     fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome) {
         // Back to `Line::advance`, compiled for this discipline.
         line.advance(self, arrivals, until, out);
     }
 }
+
+knee_core::boxed_clone!(CloneQueue: Bursts => DynQueue);

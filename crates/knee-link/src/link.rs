@@ -10,6 +10,7 @@ use crate::server::Server;
 use knee_core::{ConnectionId, Packet, Rate, Time};
 
 /// One direction of a link.
+#[derive(Clone)]
 pub struct Link {
     queue: Box<dyn DynQueue>,
     line: Line,

@@ -50,11 +50,13 @@ params! {
 }
 
 /// Random loss before a queue.
+#[derive(Clone)]
 pub struct Loss {
     kind: Kind,
     rng: Rng,
 }
 
+#[derive(Clone)]
 enum Kind {
     None,
     Random(f64),

@@ -37,13 +37,13 @@ pub trait Port {
 }
 
 /// A propagation delay that changes with time.
-pub trait PathDelay: Send {
+pub trait PathDelay: Send + ClonePathDelay {
     /// The extra delay `now`, which is not before that of the call before.
     fn delay(&mut self, now: Time) -> Time;
 }
 
 /// A server with times of its own: it says when packets leave the queue, when they leave the link, and which are lost.
-pub trait Medium: Send {
+pub trait Medium: Send + CloneMedium {
     /// Called at the time last returned, or when a packet arrives at an idle medium. Returns when to call again: a
     /// time not before now, or `Time::MAX` to wait until a packet arrives or the queue releases one.
     fn serve(&mut self, now: Time, port: &mut dyn Port) -> Time;
@@ -54,6 +54,9 @@ pub trait Medium: Send {
     /// Changes the rate. Gives from when on it has it: what is being sent goes out as it began.
     fn set_rate(&mut self, rate: Rate, now: Time) -> Time;
 }
+
+knee_core::boxed_clone!(ClonePathDelay: PathDelay => PathDelay);
+knee_core::boxed_clone!(CloneMedium: Medium => Medium);
 
 /// Capacity of a medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +101,7 @@ impl Sending {
 }
 
 /// A link's side of a medium.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Transit {
     /// Packets that are to leave, with the time at which they do; in order.
     pub(crate) leaving: VecDeque<(Time, Departure)>,

@@ -13,7 +13,7 @@ pub struct Departure {
 }
 
 /// Departures, drops and notes since the caller last took them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Those that left the link, in that order.
     pub departed: Vec<Departure>,

@@ -62,7 +62,7 @@ pub struct Note {
 }
 
 /// Input of each call of a queue, and its outbox of drops, marks and notes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Context {
     /// Current time.
     pub now: Time,
@@ -79,7 +79,7 @@ pub struct Context {
 }
 
 /// The connections that packets belong to, by what packets carry as their flow.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Connections(Vec<ConnectionId>);
 
 impl Connections {
@@ -97,7 +97,7 @@ impl Connections {
 }
 
 /// Codepoints by what packets carry as their flow; 0, best effort, where none was set.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Codepoints(Vec<u8>);
 
 impl Codepoints {

@@ -56,6 +56,7 @@ impl PathDelay for Recorded<Time> {
 
 /// A wire whose rate is recorded. A packet under way as the rate changes goes on at the new one. Positions are what it
 /// could have sent since the start, in bits times 1e9: bit/s times ns, so that nothing is rounded.
+#[derive(Clone)]
 pub struct RecordedRate {
     rates: Recorded<u64>,
     /// The position at each of the times of `rates`, within a round.

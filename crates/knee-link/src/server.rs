@@ -8,6 +8,7 @@ use crate::wire::Wire;
 use knee_core::{Bytes, Rate, Time};
 
 /// The server of a link. Its kind, asked with every packet, is a byte of its own and not part of a field.
+#[derive(Clone)]
 #[repr(u8)]
 pub enum Server {
     /// A wire: a packet leaves when its last bit has been sent.

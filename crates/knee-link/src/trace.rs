@@ -6,6 +6,7 @@ use knee_core::packet::MTU;
 use knee_core::{Rate, Time};
 
 /// Delivery opportunities that repeat.
+#[derive(Clone)]
 pub struct Trace {
     /// Times within one round, ascending.
     at: Vec<Time>,

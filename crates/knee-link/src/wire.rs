@@ -4,6 +4,7 @@ use knee_core::convert::saturating_u32;
 use knee_core::{Rate, Time};
 
 /// Serialisation at a fixed rate. Fractions of nanoseconds carry over, so that a busy wire keeps its rate exactly.
+#[derive(Clone)]
 pub struct Wire {
     /// In bit/s.
     rate: u64,

@@ -23,6 +23,7 @@ pub enum Step {
 }
 
 /// Lets time pass in a network.
+#[derive(Clone)]
 pub struct Driver {
     /// An event for each link and pipe that has something to do, and what others schedule.
     pub events: Events,

@@ -125,7 +125,7 @@ const _: () = assert!(ack_key(u32::MAX >> 12, u16::MAX >> 3, u32::MAX >> 11) < 1
 ///
 /// Most events that happen make one of the same kind, soon: an event that was taken leaves its place at the head to the
 /// next one pushed.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Events {
     heap: BinaryHeap<Reverse<(Time, Event)>>,
     /// True if the head has been taken.
@@ -164,6 +164,17 @@ impl Events {
     /// Returns true if `event` is scheduled for `at`.
     pub fn contains(&self, at: Time, event: Event) -> bool {
         self.heap.as_slice().iter().skip(usize::from(self.taken)).any(|entry| entry.0 == (at, event))
+    }
+
+    /// Replaces what concerns the whole run, but for the next sample, by what `agenda` has from `from` on; nothing at
+    /// `from` or later has been taken.
+    pub fn amend(&mut self, agenda: Self, from: Time) {
+        if std::mem::take(&mut self.taken) {
+            self.heap.pop();
+        }
+        let stays = |event: Event| event.class().0 != Event::Sample.class().0 || event == Event::Sample;
+        self.heap.retain(|entry| stays(entry.0.1));
+        self.heap.extend(agenda.heap.into_iter().filter(|entry| entry.0.0 >= from && !stays(entry.0.1)));
     }
 
     /// Takes the next event.

@@ -21,7 +21,7 @@ use knee_core::{ConnectionId, Packet, Rate, Time};
 use std::collections::BTreeMap;
 
 /// The links of a path, there and back.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Route {
     /// Those that data crosses.
     pub data: Vec<u32>,
@@ -65,6 +65,7 @@ impl FlowPath {
 pub type Record = (Option<u32>, Option<u32>, &'static str, f64);
 
 /// Links, pipes and the paths of flows.
+#[derive(Clone)]
 pub struct Network {
     /// All forward directions, then the reverse ones that queue.
     pub links: Vec<Direction>,

@@ -4,6 +4,7 @@ use knee_core::{Packet, Time};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Packets in flight for a time.
+#[derive(Clone)]
 pub struct Pipe {
     /// In order of arrival where every packet takes the same time or order is kept.
     fifo: VecDeque<(Time, Packet)>,

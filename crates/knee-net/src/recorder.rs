@@ -70,6 +70,13 @@ impl Recorder {
         }
     }
 
+    /// The same recorder; none where rows have been spooled.
+    pub fn copied(&self) -> Option<Self> {
+        let Self { record, interval, changes, warmup, end, flows } = self;
+        let (interval, warmup, end, flows) = (*interval, *warmup, *end, *flows);
+        Some(Self { record: record.copied()?, interval, changes: changes.clone(), warmup, end, flows })
+    }
+
     /// The rows so far.
     pub const fn rows(&mut self) -> &mut Rows {
         &mut self.record.rows

@@ -42,12 +42,28 @@ pub enum Failure {
         /// What it raised.
         error: PyErr,
     },
+    /// A method of an algorithm written in Python does not return.
+    #[error("the congestion control of {flow}, {class}, has not returned from a method within {limit_s} s")]
+    Endless {
+        /// Label of its flow.
+        flow: String,
+        /// The algorithm's name.
+        class: String,
+        /// How long a method may take, s.
+        limit_s: f64,
+    },
     /// The engine's thread could not be started.
     #[error("no thread could be started: {0}")]
     Thread(std::io::Error),
     /// A call to Python failed.
     #[error("{0}")]
     Python(PyErr),
+    /// Another thread uses the simulation, or a class that runs in it does.
+    #[error("it is being used already, by another thread or from a class that runs in it; give each thread a clone")]
+    Busy,
+    /// There is no simulation any more.
+    #[error("it has failed before, or its result has been taken")]
+    Over,
     /// The caller cancelled the run.
     #[error("the run was cancelled")]
     Cancelled,
@@ -61,7 +77,12 @@ impl From<Failure> for PyErr {
             Failure::Spool(error) => unwritten("The file for sample rows", &error),
             Failure::Capture(error) => unwritten("The file for packets", &error),
             Failure::Qlog(error) => unwritten("A qlog file", &error),
-            Failure::Panic(_) | Failure::Thread(_) | Failure::Cancelled => EngineError::new_err(message),
+            Failure::Panic(_)
+            | Failure::Thread(_)
+            | Failure::Cancelled
+            | Failure::Busy
+            | Failure::Over
+            | Failure::Endless { .. } => EngineError::new_err(message),
             Failure::Python(error) => error,
             // The exception itself, with its traceback; a note says where.
             Failure::Raised { flow, class, error } => Python::attach(|py| {

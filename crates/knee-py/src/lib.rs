@@ -2,21 +2,43 @@
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
+mod engine;
 mod error;
 mod listing;
 mod own;
 mod simulate;
 
+use knee_sim::Rows;
 use mimalloc::MiMalloc;
-use pyo3::pymodule;
+use pyo3::types::{PyBytes, PyDict, PyDictMethods};
+use pyo3::{Bound, PyResult, Python, pymodule};
 
 /// Faster than the system's where thousands of flows come, go and grow (lab/performance.md).
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
+/// Rows by their kind, as raw memory.
+fn tables<'py>(py: Python<'py>, rows: &Rows) -> PyResult<Bound<'py, PyDict>> {
+    let tables: [(&str, &[u8]); 6] = [
+        ("samples", bytemuck::cast_slice(&rows.samples)),
+        ("links", bytemuck::cast_slice(&rows.links)),
+        ("events", bytemuck::cast_slice(&rows.events)),
+        ("completions", bytemuck::cast_slice(&rows.completions)),
+        ("delays", bytemuck::cast_slice(&rows.delays)),
+        ("distributions", bytemuck::cast_slice(&rows.distributions)),
+    ];
+    let given = PyDict::new(py);
+    for (name, table) in tables {
+        given.set_item(name, PyBytes::new(py, table))?;
+    }
+    Ok(given)
+}
+
 /// The simulator's core, used by the package `knee`.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::engine::PyEngine;
     use super::error::Failure;
     #[pymodule_export]
     use super::error::{EngineError, SpecError, WriteError};
@@ -24,7 +46,7 @@ mod _core {
     use super::own::{PyAck, PyControl};
     use super::{listing, own, simulate as driver};
     use pyo3::prelude::*;
-    use pyo3::types::{PyBytes, PyDict, PyDictMethods};
+    use pyo3::types::PyDict;
     use std::fs::File;
     use std::path::PathBuf;
 
@@ -72,13 +94,13 @@ mod _core {
     /// rows are written to the file `spool` in blocks, if given.
     /// `progress` is called some 20 times a second with the fraction of simulated time that has passed. `own` are
     /// congestion controls written in Python, by their names in the specification; together they may have
-    /// `own_in_flight` packets in flight. The packets at the senders are written to the file `capture` as pcapng, if
+    /// `own_in_flight` packets in flight, and a method may take `own_limit_s` seconds. The packets at the senders are written to the file `capture` as pcapng, if
     /// given, and what senders do to files in the folder `qlog`, if given. Up to `threads` threads work at the run, one
     /// where congestion controls are written in Python.
     #[pyfunction]
     #[pyo3(signature = (
         spec_json, spool=None, progress=None, own=Vec::new(), capture=None, qlog=None, own_in_flight=1 << 17,
-        threads=1
+        threads=1, own_limit_s=10.0
     ))]
     #[allow(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
     #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a list of the argument")]
@@ -92,31 +114,20 @@ mod _core {
         qlog: Option<PathBuf>,
         own_in_flight: u64,
         threads: usize,
+        own_limit_s: f64,
     ) -> PyResult<(String, Bound<'py, PyDict>)> {
         let files = driver::Files {
             spool: spool.map(File::create).transpose().map_err(Failure::Spool)?,
             capture: capture.map(File::create).transpose().map_err(Failure::Capture)?,
             qlog,
         };
-        let shared = own::Shared::new(own_in_flight);
+        let shared = own::Shared::new(own_in_flight, own_limit_s);
         let classes = driver::Classes { own: own::algorithms(py, &own, &shared)?, shared };
         let look = |fraction| {
             py.check_signals()?;
             progress.map_or(Ok(()), |progress| progress.call1((fraction,)).map(drop))
         };
         let (figures, rows) = driver::run::<PyErr>(spec_json.to_owned(), classes, files, threads, py, look)?;
-        let tables: [(&str, &[u8]); 6] = [
-            ("samples", bytemuck::cast_slice(&rows.samples)),
-            ("links", bytemuck::cast_slice(&rows.links)),
-            ("events", bytemuck::cast_slice(&rows.events)),
-            ("completions", bytemuck::cast_slice(&rows.completions)),
-            ("delays", bytemuck::cast_slice(&rows.delays)),
-            ("distributions", bytemuck::cast_slice(&rows.distributions)),
-        ];
-        let given = PyDict::new(py);
-        for (name, table) in tables {
-            given.set_item(name, PyBytes::new(py, table))?;
-        }
-        Ok((figures, given))
+        Ok((figures, super::tables(py, &rows)?))
     }
 }

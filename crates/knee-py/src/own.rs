@@ -4,14 +4,16 @@
 //! exception ends the run: it is kept for the caller, and the window stays unchanged until the engine has stopped.
 
 use knee_cc::{
-    Ack, CaState, Congestion, CongestionControl, Control, DynCongestionControl, Entry, Family, Init, Needs, RateSample,
-    Signal, StateChange, StateEvent, Undo, View,
+    Ack, CaState, CloneCongestionControl, Congestion, CongestionControl, Control, DynCongestionControl, Entry, Family,
+    Init, Needs, RateSample, Signal, StateChange, StateEvent, Undo, View,
 };
 use knee_core::Rate;
 use knee_core::convert::{truncated, truncated_u32};
 use knee_sim::{Own, OwnMake};
 use pyo3::prelude::*;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Where an exception waits for the caller: the index of its flow, and itself.
 pub type Raised = Arc<Mutex<Option<(usize, PyErr)>>>;
@@ -191,13 +193,66 @@ pub struct Shared {
     pub raised: Raised,
     /// What may be in flight.
     pub budget: Arc<Mutex<Budget>>,
+    /// The call that goes on.
+    call: Arc<Call>,
+    /// How long a method may take, s.
+    pub limit_s: f64,
+}
+
+/// The call of a method that goes on, if one does.
+#[derive(Default)]
+pub struct Call {
+    /// Calls begun and ended: odd while one goes on.
+    count: AtomicU64,
+    flow: AtomicUsize,
+}
+
+impl Call {
+    /// Calls a method for a flow.
+    fn of<T>(&self, flow: usize, method: impl FnOnce() -> T) -> T {
+        self.flow.store(flow, Relaxed);
+        self.count.fetch_add(1, Relaxed);
+        let answer = method();
+        self.count.fetch_add(1, Relaxed);
+        answer
+    }
+}
+
+/// How long to wait between two looks at whether a call goes on.
+pub const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Looks at calls, and says which does not return.
+pub struct Lookout {
+    call: Arc<Call>,
+    count: u64,
+    /// Looks that found the same call, and how many may. They are counted, and not the time: that passes where the
+    /// machine is busy or suspended, too.
+    looks: f64,
+    most: f64,
+}
+
+impl Lookout {
+    /// Looks, once in [`PATIENCE`]; gives the flow whose method has not returned within the limit.
+    pub fn look(&mut self) -> Option<usize> {
+        let count = self.call.count.load(Relaxed);
+        let same = count % 2 == 1 && count == self.count;
+        (self.count, self.looks) = (count, if same { self.looks + 1.0 } else { 0.0 });
+        (self.looks >= self.most).then(|| self.call.flow.load(Relaxed))
+    }
 }
 
 impl Shared {
-    /// For a run whose algorithms in Python may have at most `most` packets in flight together.
-    pub fn new(most: u64) -> Self {
+    /// For a run whose algorithms in Python may have at most `most` packets in flight together, and take `limit_s`
+    /// seconds in a method.
+    pub fn new(most: u64, limit_s: f64) -> Self {
         let budget = Budget { most, total: 0, flows: Vec::new() };
-        Self { raised: Raised::default(), budget: Arc::new(Mutex::new(budget)) }
+        Self { raised: Raised::default(), budget: Arc::new(Mutex::new(budget)), call: Arc::default(), limit_s }
+    }
+
+    /// Looks at the calls.
+    pub fn lookout(&self) -> Lookout {
+        let most = (self.limit_s / PATIENCE.as_secs_f64()).max(1.0);
+        Lookout { call: Arc::clone(&self.call), count: 0, looks: 0.0, most }
     }
 
     fn has_failed(&self) -> bool {
@@ -281,7 +336,8 @@ impl PyCongestionControl {
                 ssthresh: f64::from(control.ssthresh),
                 pacing_rate: control.pacing_rate.map(|rate| rate.as_bps() as f64),
             };
-            let answer = question(self.object.bind(py), shared).and_then(|()| taken(&shared.borrow(), *control));
+            let answer = self.shared.call.of(self.flow, || question(self.object.bind(py), shared));
+            let answer = answer.and_then(|()| taken(&shared.borrow(), *control));
             match answer {
                 Ok((left, fraction)) => {
                     *control = left;
@@ -332,6 +388,13 @@ impl PyCongestionControl {
         );
         self.shared.fail(flow, pyo3::exceptions::PyValueError::new_err(message));
         true
+    }
+}
+
+/// Objects of Python's are not copied: a simulation with them is made again from its start.
+impl CloneCongestionControl for PyCongestionControl {
+    fn boxed_copy(&self) -> Box<dyn DynCongestionControl> {
+        unreachable!("a simulation whose algorithms are not the registry's is not copied")
     }
 }
 
@@ -460,7 +523,8 @@ fn algorithm(class: &Bound<'_, PyAny>, name: &str, shared: &Shared) -> PyResult<
     let make = move |_: &knee_core::Params, init: &Init, flow: usize| -> Box<dyn DynCongestionControl> {
         let made = Python::attach(|py| {
             let control = PyControl { cwnd: 1.0, ssthresh: 2.0, pacing_rate: None };
-            Ok::<_, PyErr>((class.bind(py).call0()?.unbind(), Py::new(py, control)?))
+            let object = shared.call.of(flow, || class.bind(py).call0())?.unbind();
+            Ok::<_, PyErr>((object, Py::new(py, control)?))
         });
         let (object, control) = match made {
             Ok(made) => made,

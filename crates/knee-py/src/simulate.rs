@@ -1,7 +1,7 @@
 //! Runs the engine on its own thread, so that Python stays responsive: it can report progress and interrupt.
 
 use crate::error::Failure;
-use crate::own;
+use crate::own::{self, PATIENCE};
 use knee_capture::{Capture, Simulated};
 use knee_sim::sender_log::open_logs;
 use knee_sim::{Output, Own, Rows, Simulation, Spec};
@@ -23,9 +23,6 @@ const STEPS: u64 = 100_000;
 
 /// The same with algorithms written in Python.
 const PYTHON_STEPS: u64 = 2_000;
-
-/// How long the caller waits before it looks around: 20 times a second.
-const PATIENCE: Duration = Duration::from_millis(50);
 
 /// How long a cancelled run is waited for. Nobody waits longer: some steps are long where there are a million flows.
 const GRACE: Duration = Duration::from_millis(50);
@@ -73,7 +70,7 @@ struct Figures<'a> {
 }
 
 /// What a run gives: [`Figures`] in JSON, and its rows.
-type Outcome = Result<(String, Rows), Failure>;
+pub type Outcome = Result<(String, Rows), Failure>;
 
 /// Runs a specification in JSON to its end, with the interpreter free for others unless algorithms are written in
 /// Python. Calls `look` some 20 times a second with the fraction of simulated time that has passed; an error of `look`
@@ -94,6 +91,8 @@ pub fn run<E: From<Failure>>(
 ) -> Result<(String, Rows), E> {
     let shared = Arc::new(Shared::default());
     let (give, mut take) = sync_channel(1);
+    let (limit_s, mut lookout) = (classes.shared.limit_s, classes.shared.lookout());
+    let told = if classes.own.is_empty() { String::new() } else { spec.clone() };
     let engine = {
         let shared = Arc::clone(&shared);
         move || {
@@ -108,19 +107,34 @@ pub fn run<E: From<Failure>>(
             py.detach(|| engine.join().ok());
             return Ok(outcome?);
         }
+        if let Some(flow) = lookout.look() {
+            let spec: Spec = serde_json::from_str(&told).map_err(Failure::Json)?;
+            cancel(py, &shared, &mut take);
+            return Err(endless(&spec, flow, limit_s).into());
+        }
         let fraction = shared.now.load(Relaxed) as f64 / shared.end.load(Relaxed).max(1) as f64;
         if let Err(error) = look(fraction.min(1.0)) {
-            shared.cancel.store(true, Relaxed);
-            let thread = shared.thread.load(Relaxed);
-            if py.detach(|| receive(&mut take, GRACE)).is_none() && thread != 0 {
-                // It may be in an endless loop of Python's. Where that cannot be broken the caller's own error matters
-                // more.
-                let _ = interrupt(py, thread);
-                py.detach(|| receive(&mut take, GRACE));
-            }
+            cancel(py, &shared, &mut take);
             return Err(error);
         }
     }
+}
+
+/// Ends the engine's thread, if it can be ended.
+fn cancel(py: Python<'_>, shared: &Shared, take: &mut Receiver<Outcome>) {
+    shared.cancel.store(true, Relaxed);
+    let thread = shared.thread.load(Relaxed);
+    if py.detach(|| receive(take, GRACE)).is_none() && thread != 0 {
+        // It may be in an endless loop of Python's. Where that cannot be broken the caller's own error matters more.
+        let _ = interrupt(py, thread);
+        py.detach(|| receive(take, GRACE));
+    }
+}
+
+/// The error for a flow whose method does not return.
+pub fn endless(spec: &Spec, flow: usize, limit_s: f64) -> Failure {
+    let of = &spec.flows[flow];
+    Failure::Endless { flow: of.label.clone(), class: of.cc.trim_start_matches("python:").to_owned(), limit_s }
 }
 
 /// Waits so long for the outcome; none where it is not there yet. Takes the receiver mutably: a shared one could not
@@ -134,7 +148,7 @@ fn receive(take: &mut Receiver<Outcome>, patience: Duration) -> Option<Outcome> 
 }
 
 /// Raises KeyboardInterrupt in what another thread runs of Python's.
-fn interrupt(py: Python<'_>, thread: u64) -> PyResult<()> {
+pub fn interrupt(py: Python<'_>, thread: u64) -> PyResult<()> {
     let ctypes = py.import("ctypes")?;
     let id = ctypes.getattr("c_ulong")?.call1((thread,))?;
     let exception = ctypes.getattr("py_object")?.call1((py.get_type::<PyKeyboardInterrupt>(),))?;
@@ -183,14 +197,24 @@ fn drive(spec: &str, classes: &Classes, files: Files, threads: usize, shared: &S
     for log in logs.iter().flatten().flatten() {
         log.finish().map_err(Failure::Qlog)?;
     }
+    figures(simulation, threads)
+}
+
+/// What a simulation at its end gives, at which so many threads worked.
+pub fn figures(simulation: Simulation, threads: usize) -> Outcome {
     let event_by_event = simulation.obstacle().map(|obstacle| obstacle.to_string());
     let (output, rows) = simulation.finish().map_err(Failure::Spool)?;
     let figures = Figures { output: &output, event_by_event, threads };
     Ok((serde_json::to_string(&figures).map_err(Failure::Json)?, rows))
 }
 
+/// Steps between two looks at whether to go on.
+pub const fn steps_at_once(classes: &Classes) -> u64 {
+    if classes.own.is_empty() { STEPS } else { PYTHON_STEPS }
+}
+
 /// Fails if an algorithm written in Python raised an exception.
-fn check_raised(spec: &Spec, classes: &Classes) -> Result<(), Failure> {
+pub fn check_raised(spec: &Spec, classes: &Classes) -> Result<(), Failure> {
     match classes.shared.raised.lock().ok().and_then(|mut raised| raised.take()) {
         Some((flow, error)) => {
             let of = &spec.flows[flow];
@@ -206,10 +230,11 @@ fn check_raised(spec: &Spec, classes: &Classes) -> Result<(), Failure> {
 
 /// A stretch of the simulation; with algorithms in Python the interpreter is held all through a short one.
 fn step(simulation: &mut Simulation, classes: &Classes) -> bool {
-    if classes.own.is_empty() { simulation.step(STEPS) } else { Python::attach(|_| simulation.step(PYTHON_STEPS)) }
+    let steps = steps_at_once(classes);
+    if classes.own.is_empty() { simulation.step(steps) } else { Python::attach(|_| simulation.step(steps)) }
 }
 
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
 }

@@ -109,6 +109,7 @@ fn missed_packets(sent: u64, active: Time, idle: Time) -> u32 {
 }
 
 /// What is set.
+#[derive(Clone)]
 struct Settings {
     multiplier: Factor,
     max_increase: Factor,
@@ -120,6 +121,7 @@ struct Settings {
     initial_buffer: u32,
 }
 
+#[derive(Clone)]
 struct Cocoa {
     settings: Settings,
     /// Average of the buffers so far, packets.

@@ -33,6 +33,7 @@ params! {
 /// Packets held where no limit is given (Linux DEFAULT_CODEL_LIMIT).
 const DEFAULT_LIMIT: Limit = Limit::Packets(1000);
 
+#[derive(Clone)]
 struct Codel {
     fifo: Fifo,
     law: CodelLaw,

@@ -87,6 +87,7 @@ impl VirtualQueue {
     }
 }
 
+#[derive(Clone)]
 struct DocsisLld {
     controller: Controller,
     params: Params,

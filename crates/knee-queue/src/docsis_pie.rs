@@ -95,6 +95,7 @@ struct Vars {
 }
 
 /// Control and data path, for any estimate of the delay.
+#[derive(Clone)]
 pub(crate) struct Controller {
     target: Time,
     vars: Vars,
@@ -246,6 +247,7 @@ pub(crate) fn time_for(rate: Rate, bytes: u64) -> Time {
     if rate.as_bps() == 0 { Time::ZERO } else { rate.time_for(Bytes(bytes)) }
 }
 
+#[derive(Clone)]
 struct DocsisPie {
     controller: Controller,
     fifo: Fifo,

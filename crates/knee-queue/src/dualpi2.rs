@@ -83,6 +83,7 @@ const ONE: u64 = u32::MAX as u64;
 const WEIGHTS: i64 = 100;
 
 /// What is set.
+#[derive(Clone)]
 struct Settings {
     params: Params,
     /// Change of p' for each 64 ns of delay, in units of 2^-32.
@@ -94,6 +95,7 @@ struct Settings {
     mtu: u64,
 }
 
+#[derive(Clone)]
 struct DualPi2 {
     set: Settings,
     /// p', in units of 2^-32.

@@ -58,6 +58,7 @@ pub(crate) trait BufferRule: Send {
     fn observe(&self, _held: u32, _flow: u32, _cx: &mut Context) {}
 }
 
+#[derive(Clone)]
 struct Settings {
     quantum: i64,
     initial_quantum: i64,
@@ -72,6 +73,7 @@ struct Settings {
 }
 
 /// Flow queueing with the rule `R` for the flows' buffers.
+#[derive(Clone)]
 pub(crate) struct FairQueue<R: BufferRule> {
     rule: R,
     settings: Settings,

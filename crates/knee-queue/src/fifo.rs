@@ -7,6 +7,7 @@ use knee_core::{Bytes, Packet};
 use std::collections::VecDeque;
 
 /// Packets in the order they came.
+#[derive(Clone)]
 pub struct Fifo {
     packets: VecDeque<Packet>,
     bytes: u64,

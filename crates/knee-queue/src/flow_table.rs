@@ -47,7 +47,7 @@ struct Ends {
 }
 
 /// All flows. A flow's index holds until another flow is removed; its bucket holds while it exists.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table<S> {
     buckets: Vec<u32>,
     flows: Vec<Flow<S>>,

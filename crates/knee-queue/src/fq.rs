@@ -62,6 +62,7 @@ params! {
 }
 
 /// Linux's rule: the same number of packets for every flow.
+#[derive(Clone)]
 struct FixedBuffer {
     limit: u32,
 }

@@ -113,6 +113,7 @@ impl Line {
 }
 
 /// What all queues hold together.
+#[derive(Clone)]
 struct Store {
     pool: Pool,
     backlog: Backlog,
@@ -156,6 +157,7 @@ impl Source for Head<'_> {
     }
 }
 
+#[derive(Clone)]
 struct FqCodel {
     codel: CodelLaw,
     quantum: i64,

@@ -77,6 +77,7 @@ struct FqPieFlow {
     listed: bool,
 }
 
+#[derive(Clone)]
 struct FqPie {
     law: PieLaw,
     quantum: i64,

@@ -36,7 +36,7 @@ impl FlowHash {
 }
 
 /// Flows that found their bucket in use by another: each is noted once, the first time.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Collisions {
     /// A bit per flow and direction.
     noted: Vec<u64>,

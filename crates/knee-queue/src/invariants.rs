@@ -477,6 +477,7 @@ mod tests {
     }
 
     /// A `pfifo` with one fault, to see that the invariants find it.
+    #[derive(Clone)]
     struct Faulty<const FAULT: u8> {
         inner: Box<dyn DynQueue>,
         held_back: Option<Packet>,

@@ -47,6 +47,7 @@ pub const BFIFO: Entry = Entry {
 /// Full frames held where no limit is given: Linux's default transmit queue length.
 const TX_QUEUE_LEN: u64 = 1000;
 
+#[derive(Clone)]
 struct Pfifo {
     /// What is held.
     bursts: VecDeque<Burst>,

@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 /// Segments in a packet at most: 64 KiB (`GSO_LEGACY_MAX_SIZE`) of 1448 bytes each.
 const MAX_SEGMENTS: u32 = 45;
 
+#[derive(Clone)]
 pub(crate) struct GsoFifo {
     /// Super-packets, as far as they have not left.
     held: VecDeque<Burst>,

@@ -37,6 +37,7 @@ params! {
 /// Packets held where no limit is given (Linux pie_params_init).
 const DEFAULT_LIMIT: Limit = Limit::Packets(1000);
 
+#[derive(Clone)]
 struct Pie {
     law: PieLaw,
     state: PieState,

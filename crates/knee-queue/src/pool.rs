@@ -29,7 +29,7 @@ struct Node {
 }
 
 /// The slab.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pool {
     places: Vec<Place>,
     nodes: Vec<Node>,

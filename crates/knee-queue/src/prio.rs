@@ -45,6 +45,7 @@ const DEFAULT_LIMIT: Limit = Limit::Packets(3000);
 /// Bands by the low three bits of the DSCP.
 const BANDS: [usize; 8] = [1, 1, 2, 2, 0, 0, 1, 1];
 
+#[derive(Clone)]
 struct Prio {
     bands: [Fifo; 3],
     first: u8,

@@ -97,6 +97,7 @@ enum Action {
     Forced,
 }
 
+#[derive(Clone)]
 struct Red {
     /// With a `max` that is at least `min`.
     params: Params,

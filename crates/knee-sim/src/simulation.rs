@@ -49,7 +49,12 @@ pub struct Simulation {
     scheduler: Scheduler,
     /// See [`Simulation::work`].
     work: u64,
+    /// All before has happened.
+    from: Time,
 }
+
+/// The shortest time there is.
+const INSTANT: Time = Time::from_nanos(1);
 
 /// How time passes.
 enum Scheduler {
@@ -77,7 +82,7 @@ impl Simulation {
             Ok(stages) => Scheduler::Batches(Box::new(BatchScheduler::new(&model, stages, agenda))),
             Err(obstacle) => Scheduler::Events(Box::new(EventScheduler::new(&model, agenda)), obstacle),
         };
-        Ok(Self { model, scheduler, work: 0 })
+        Ok(Self { model, scheduler, work: 0, from: Time::ZERO })
     }
 
     /// Current simulated time.
@@ -143,22 +148,101 @@ impl Simulation {
 
     /// Does `steps` steps, or a few more; false once the end is reached.
     pub fn step(&mut self, steps: u64) -> bool {
-        let Self { model, scheduler, work } = self;
-        let until = work.saturating_add(steps);
-        while *work < until && !model.finished {
-            *work += match scheduler {
-                Scheduler::Events(scheduler, _) => scheduler.step(model, until - *work),
-                Scheduler::Batches(scheduler) => scheduler.step(model),
-            };
-        }
-        !model.finished
+        self.advance(steps, Time::MAX);
+        self.from = self.model.now + INSTANT;
+        !self.model.finished
     }
 
-    /// Goes on until `time` has come, by at most one event or batch beyond it; false once the end is reached. The bits
-    /// are those of an uninterrupted run.
+    /// Lets all happen up to `time`, and what is due at that time too; false once the end is reached. The bits are those
+    /// of an uninterrupted run.
     pub fn run_until(&mut self, time: Time) -> bool {
-        while self.now() < time && self.step(1) {}
+        self.approach(time, u64::MAX);
         !self.model.finished
+    }
+
+    /// Does `steps` steps, or a few more, on the way to `time`, as of [`Simulation::run_until`]; true once it is there,
+    /// or the end is reached.
+    pub fn approach(&mut self, time: Time, steps: u64) -> bool {
+        let time = time.min(self.model.end);
+        let pause = time + INSTANT;
+        if pause > self.from {
+            if self.advance(steps, pause) {
+                (self.from, self.model.now) = (pause, time);
+                return true;
+            }
+            self.from = self.model.now + INSTANT;
+        }
+        pause <= self.from || self.model.finished
+    }
+
+    /// Does `steps` steps, or a few more, or fewer where all before `pause` is done; true if it is.
+    fn advance(&mut self, steps: u64, pause: Time) -> bool {
+        let Self { model, scheduler, work, .. } = self;
+        let until = work.saturating_add(steps);
+        while *work < until && !model.finished {
+            let done = match scheduler {
+                Scheduler::Events(scheduler, _) => scheduler.step(model, until - *work, pause),
+                Scheduler::Batches(scheduler) => scheduler.step(model, pause),
+            };
+            if done == 0 {
+                return true;
+            }
+            *work += done;
+        }
+        model.finished
+    }
+
+    /// When what is changed now happens at the earliest: nothing at this time or later has happened.
+    pub const fn changeable_from(&self) -> Time {
+        self.from
+    }
+
+    /// The names of the links, reverse directions that queue last.
+    pub fn link_names(&self) -> impl Iterator<Item = &str> {
+        self.model.network.links.iter().map(|direction| direction.name.as_str())
+    }
+
+    /// Returns true if the flow at this index has stopped, or all that it had to send is acknowledged.
+    pub fn has_ended(&self, flow: usize) -> bool {
+        self.model.recorder.record.is_over(flow)
+    }
+
+    /// Goes on by `spec`, which is that of this simulation but for further changes behind those it had, and other times
+    /// at which flows stop; none of these is before [`Simulation::changeable_from`]. The bits are those of an
+    /// uninterrupted run of `spec`. False, with nothing changed, if only a simulation of `spec` from the start can go on
+    /// so.
+    ///
+    /// # Errors
+    /// If the specification contradicts itself, or a change is too early.
+    pub fn amend(&mut self, spec: &Spec) -> Result<bool, knee_net::SpecError> {
+        knee_net::network::check(spec)?;
+        let (from, model) = (self.from, &mut self.model);
+        let known = model.recorder.changes.len();
+        if let Some(early) = spec.changes.iter().skip(known).find(|change| change.at < from.as_nanos()) {
+            return Err(knee_net::SpecError::TooEarly { found: early.at, least: from.as_nanos() });
+        }
+        let before = std::mem::replace(&mut model.recorder.changes, spec.changes.clone());
+        let amended = match &mut self.scheduler {
+            Scheduler::Events(events, _) => {
+                events.amend(agenda(spec), from);
+                true
+            }
+            Scheduler::Batches(batches) => batches.amend(model, agenda(spec), from),
+        };
+        if !amended {
+            model.recorder.changes = before;
+        }
+        Ok(amended)
+    }
+
+    /// A simulation that goes on from here by itself. `None` if a part cannot be copied: an algorithm that is not the
+    /// registry's, a connection of a QUIC stack, rows that are spooled, and who looks on.
+    pub fn copied(&self) -> Option<Self> {
+        let scheduler = match &self.scheduler {
+            Scheduler::Events(events, obstacle) => Scheduler::Events(Box::new(events.copied()?), *obstacle),
+            Scheduler::Batches(batches) => Scheduler::Batches(batches.clone()),
+        };
+        Some(Self { model: self.model.copied()?, scheduler, work: self.work, from: self.from })
     }
 
     /// The rows so far.

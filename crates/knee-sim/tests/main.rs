@@ -20,3 +20,4 @@ mod packets;
 mod quic;
 mod receivers;
 mod sender_log;
+mod stepping;

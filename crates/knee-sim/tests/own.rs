@@ -22,6 +22,7 @@ static ENTRY: Entry = Entry {
     make: |_, _| unreachable!("it is not the registry's"),
 };
 
+#[derive(Clone)]
 struct Fixed;
 
 impl CongestionControl for Fixed {

@@ -40,6 +40,7 @@ params! {
     }
 }
 
+#[derive(Clone)]
 struct Uploads {
     settings: Settings,
     sizes: Size,

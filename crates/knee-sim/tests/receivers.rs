@@ -41,6 +41,7 @@ fn figures(spec: &Value) -> Value {
 }
 
 /// What makes a connection grow as often as it is told of an ACK, whatever that acknowledges.
+#[derive(Clone)]
 struct CountsAcks(u32);
 
 impl CongestionControl for CountsAcks {

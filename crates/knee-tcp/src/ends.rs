@@ -8,6 +8,7 @@ use knee_core::Time;
 /// TCP's receiver and sender. What the usual packet and ACK need lies together: the receiver, and the sender's first
 /// cache lines.
 #[repr(C)]
+#[derive(Clone)]
 pub struct TcpEnds {
     /// Takes the data.
     pub receiver: Receiver,

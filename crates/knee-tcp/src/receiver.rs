@@ -108,6 +108,7 @@ pub struct Config {
 
 /// The receiving end of one flow: two cache lines.
 #[repr(align(64))]
+#[derive(Clone)]
 pub struct Receiver {
     /// Next segment expected.
     rcv_nxt: u64,

@@ -9,8 +9,10 @@ use crate::sizes::exponential;
 use crate::spec::Arrivals;
 
 /// The times of arrivals after their flow's start, ascending; [`Time::MAX`] stands for those beyond the clock's range.
+#[derive(Clone)]
 pub struct ArrivalTimes(Process);
 
+#[derive(Clone)]
 enum Process {
     /// Arrivals per second, the last arrival, and the stream of the gaps.
     Poisson(f64, Time, Rng),

@@ -60,6 +60,7 @@ fn check(given: &Given) -> Result<(), Conflict> {
 }
 
 /// The application. It puts each burst on record as [`What::Transfer`], from its hand-over to its last acknowledgement.
+#[derive(Clone)]
 struct Bursts {
     settings: Settings,
     rng: Rng,

@@ -156,7 +156,7 @@ pub struct Arrival {
 }
 
 /// The sending end.
-pub trait Source: Send {
+pub trait Source: Send + CloneSource {
     /// What it does now, called from its flow's start on, and again after each datagram and at each time it waits for.
     fn next(&mut self, now: Time) -> Next;
 
@@ -168,6 +168,8 @@ pub trait Source: Send {
     /// A report of the receiver has come, with what arrived since the one before, in that order.
     fn on_report(&mut self, _arrivals: &[Arrival], _now: Time) {}
 }
+
+knee_core::boxed_clone!(CloneSource: Source => Source);
 
 /// The source that `spec` asks for, with random numbers of its own. `None` if it asks for no datagrams. `l4s`: its
 /// packets are ECT(1) (RFC 9331).

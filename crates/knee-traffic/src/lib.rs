@@ -73,7 +73,7 @@ pub trait Net {
 }
 
 /// An application: a state machine that knows nothing of packets.
-pub trait Application: Send {
+pub trait Application: Send + CloneApplication {
     /// Its flow starts.
     fn start(&mut self, net: &mut dyn Net);
     /// A connection is open: the handshake is over.
@@ -85,6 +85,8 @@ pub trait Application: Send {
     /// Its flow stops: nothing new from now on.
     fn stop(&mut self, net: &mut dyn Net);
 }
+
+knee_core::boxed_clone!(CloneApplication: Application => Application);
 
 /// The application that a specification asks for, with its random numbers. `None` if it sends datagrams, or does not
 /// pass [`TrafficSpec::check`].

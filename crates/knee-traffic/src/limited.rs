@@ -46,6 +46,7 @@ pub const WRITES: u64 = 10_000;
 pub const OWED: u64 = 16_384;
 
 /// The application. It puts nothing on record.
+#[derive(Clone)]
 struct AppLimited {
     rate: Rate,
     /// Bytes of a write.

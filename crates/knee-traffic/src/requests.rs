@@ -96,6 +96,7 @@ params! {
 }
 
 /// The application.
+#[derive(Clone)]
 struct Requests {
     settings: Settings,
     /// Bytes of each answer, and answers of a page.
@@ -118,12 +119,14 @@ struct Requests {
     idle: Vec<Conn>,
 }
 
+#[derive(Clone)]
 enum Users {
     /// One who thinks so long (ns) between pages; on average, with a stream of these times, where it is random.
     One(u64, Option<Rng>),
     Many(ArrivalTimes),
 }
 
+#[derive(Clone)]
 struct Page {
     started: Time,
     bytes: u64,
@@ -136,6 +139,7 @@ struct Page {
 }
 
 /// A connection that is not idle.
+#[derive(Clone)]
 struct Link {
     /// The page it was taken for. It may be complete without it.
     page: u64,
@@ -144,6 +148,7 @@ struct Link {
     since: Time,
 }
 
+#[derive(Clone)]
 enum State {
     Connecting,
     /// In this round trip of the TLS handshake, from 0.

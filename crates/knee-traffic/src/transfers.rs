@@ -50,6 +50,7 @@ params! {
 }
 
 /// The application. It puts each on record as [`What::Transfer`].
+#[derive(Clone)]
 pub struct Transfers {
     arrivals: Take<ArrivalTimes>,
     size: Size,
@@ -64,12 +65,13 @@ pub struct Transfers {
     line: Option<Line>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Line {
     conn: Option<Conn>,
     queue: VecDeque<Transfer>,
 }
 
+#[derive(Clone)]
 struct Transfer {
     started: Time,
     bytes: u64,

@@ -88,6 +88,7 @@ pub const REQUEST: u64 = 300;
 const LOOK_BACK: usize = 5;
 
 /// The application.
+#[derive(Clone)]
 struct Video {
     /// Bitrates of the encodings, ascending, bit/s.
     ladder: Vec<u64>,
@@ -105,6 +106,7 @@ struct Video {
     stopped: bool,
 }
 
+#[derive(Clone)]
 struct Fetch {
     since: Time,
     duration: Time,
@@ -112,6 +114,7 @@ struct Fetch {
 }
 
 /// What plays, in simulated time.
+#[derive(Clone)]
 struct Player {
     state: State,
     /// Video in the buffer at `at`.

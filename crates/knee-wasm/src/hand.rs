@@ -58,6 +58,7 @@ pub fn own(hand: &Arc<Mutex<Hand>>) -> Own {
     Own { name: NAME.into(), entry: &ENTRY, make }
 }
 
+#[derive(Clone)]
 struct Steered(Arc<Mutex<Hand>>);
 
 impl Steered {

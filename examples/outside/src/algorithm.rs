@@ -28,6 +28,7 @@ params! {
     }
 }
 
+#[derive(Clone)]
 struct Mimd {
     params: Params,
     /// Growth below one packet, kept for the next ACK.

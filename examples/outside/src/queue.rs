@@ -16,6 +16,7 @@ pub static ENTRY: Entry = Entry {
 /// Packets held where no limit is given: Linux's default transmit queue length.
 const DEFAULT_LIMIT: Limit = Limit::Packets(1000);
 
+#[derive(Clone)]
 struct HeadDrop {
     fifo: Fifo,
     bound: Bound,

@@ -29,6 +29,7 @@ params! {
     }
 }
 
+#[derive(Clone)]
 struct PingPong {
     settings: Settings,
     /// None before the flow starts and once it has stopped.

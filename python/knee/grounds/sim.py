@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from knee import _core
 from knee.errors import KneeError, RunError, ScenarioError, blame
 from knee.grounds import memory
 from knee.grounds.ground import Progress
-from knee.own import IN_FILE, CongestionControl, Named, contained, described, named_in
+from knee.own import IN_FILE, LIMIT_S, CongestionControl, Named, contained, described, named_in
 from knee.scenario import Scenario, from_dict
 from knee.scenario.declared import name_with, with_values
 from knee.scenario.spec import spec
@@ -72,42 +72,63 @@ class Sim:
         qlog: Path | None = None,
     ) -> Result:
         """Simulates a scenario."""
-        # Slow to import, and a rejected scenario needs none of it.
-        from knee.figures import rows
-        from knee.figures.applications.figures import Tables
-        from knee.figures.summary import measured
-        from knee.results.manifest import manifest
-        from knee.results.result import Result
-
         # Where a mapped file cannot be removed, rows stay in memory.
         spool = folder / _SPOOL if abilities.REMOVES_OPEN_FILES else None
         started = datetime.now(UTC).isoformat(timespec="seconds")
         # As they are now: a run may change what its classes use.
         own = [described(name) for name in _own(scenario)]
         raw = simulate(scenario, progress, spool=spool, capture=capture, qlog=qlog)
-        samples = rows.samples(rows.from_bytes(raw.tables["samples"], rows.SAMPLE, spool), scenario.labels, raw.ccs)
-        if spool is not None:
-            spool.unlink(missing_ok=True)
-        tables = Tables.of(scenario, raw.tables, raw.link_names)
-        return Result(
-            summary=measured(
-                scenario, self.name, raw.output, samples, raw.shared(), raw.wall_s, tables, remarks=remarks(scenario)
-            ),
-            manifest=manifest(self.name, scenario.seed, raw.wall_s, raw.output["packets"], started, command)
-            | {key: raw.output[key] for key in ("event_by_event", "threads")}
-            | ({"python_classes": own} if own else {}),
-            scenario_toml=dumps(scenario.plain()),
-            own=_own(scenario),
-            samples=samples,
-            links=rows.links(rows.from_bytes(raw.tables["links"], rows.LINK), raw.link_names),
-            tables=tables,
-            events=rows.events(
-                rows.from_bytes(raw.tables["events"], rows.EVENT),
-                raw.link_names,
-                raw.output["event_names"],
-                len(raw.ccs),
-            ),
-        )
+        return result(scenario, raw, own, started, command, spool)
+
+
+def result(
+    scenario: Scenario,
+    raw: Raw,
+    own: Sequence[dict[str, Any]],
+    started: str,
+    command: str | None = None,
+    spool: Path | None = None,
+) -> Result:
+    """The result of a simulation.
+
+    Args:
+        scenario: what was simulated.
+        raw: what the core gave for it.
+        own: its classes as they were before it ran (:func:`knee.own.described`).
+        started: when it started, in ISO 8601.
+        command: the command line that asked for it.
+        spool: the file that sample rows were written to, which is removed.
+    """
+    # Slow to import, and a rejected scenario needs none of it.
+    from knee.figures import rows
+    from knee.figures.applications.figures import Tables
+    from knee.figures.summary import measured
+    from knee.results.manifest import manifest
+    from knee.results.result import Result
+
+    samples = rows.samples(rows.from_bytes(raw.tables["samples"], rows.SAMPLE, spool), scenario.labels, raw.ccs)
+    if spool is not None:
+        spool.unlink(missing_ok=True)
+    tables = Tables.of(scenario, raw.tables, raw.link_names)
+    return Result(
+        summary=measured(
+            scenario, Sim.name, raw.output, samples, raw.shared(), raw.wall_s, tables, remarks=remarks(scenario)
+        ),
+        manifest=manifest(Sim.name, scenario.seed, raw.wall_s, raw.output["packets"], started, command)
+        | {key: raw.output[key] for key in ("event_by_event", "threads")}
+        | ({"python_classes": own} if own else {}),
+        scenario_toml=dumps(scenario.plain()),
+        own=_own(scenario),
+        samples=samples,
+        links=rows.links(rows.from_bytes(raw.tables["links"], rows.LINK), raw.link_names),
+        tables=tables,
+        events=rows.events(
+            rows.from_bytes(raw.tables["events"], rows.EVENT),
+            raw.link_names,
+            raw.output["event_names"],
+            len(raw.ccs),
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -126,6 +147,11 @@ class Raw:
     ccs: list[str]
     wall_s: float
 
+    @classmethod
+    def of(cls, scenario: Scenario, figures: str, tables: dict[str, bytes], wall_s: float) -> Raw:
+        """From what the core returns."""
+        return cls(json.loads(figures), tables, controls(scenario), wall_s)
+
     @property
     def link_names(self) -> list[str]:
         """The names of the links, reverse directions last."""
@@ -142,6 +168,11 @@ class Raw:
         happened = rows.from_bytes(self.tables["events"], rows.EVENT)
         for row in happened[(happened["event"] == names.index(collisions.EVENT)) & (happened["link"] >= 0)]:
             yield self.link_names[row["link"]], int(row["flow"]) + 1, float(row["value"])
+
+
+def controls(scenario: Scenario) -> list[str]:
+    """The congestion control of every flow; none of applications, whose connections have no common state."""
+    return [flow.cc if flow.traffic is None else NO_CC for flow in scenario.flows for _ in range(flow.count)]
 
 
 def simulate(
@@ -168,20 +199,36 @@ def simulate(
         OSError: one of the files cannot be written.
     """
     told = json.dumps(spec(scenario))
-    own = _own_with_values(scenario)
+    own = own_with_values(scenario)
     begin = time.perf_counter()
+    with core(scenario, own):
+        figures, tables = _core.simulate(
+            told,
+            None if spool is None else str(spool),
+            progress,
+            own,
+            None if capture is None else str(capture),
+            None if qlog is None else str(qlog),
+            memory.own_in_flight(scenario),
+            scenario.run.threads or 1,
+            LIMIT_S,
+        )
+    wall_s = time.perf_counter() - begin
+    return Raw.of(scenario, figures, tables, wall_s)
+
+
+@contextmanager
+def core(scenario: Scenario, own: Sequence[tuple[str, type[CongestionControl]]]) -> Iterator[None]:
+    """Lets the core work at a scenario, whose classes are ``own``, within the block; its errors become ours.
+
+    Raises:
+        ScenarioError: the core refused it.
+        RunError: the core failed, or a class left or broke what ran it; another exception of a class comes through,
+            with a note that names the flow and the class.
+    """
     try:
         with contained() if own else nullcontext():
-            figures, tables = _core.simulate(
-                told,
-                None if spool is None else str(spool),
-                progress,
-                own,
-                None if capture is None else str(capture),
-                None if qlog is None else str(qlog),
-                memory.own_in_flight(scenario),
-                scenario.run.threads or 1,
-            )
+            yield
     except _core.SpecError as error:
         raise ScenarioError(scenario.name, "", "the simulator refused it", str(error).rstrip(".")) from error
     except _core.EngineError as error:
@@ -192,9 +239,6 @@ def simulate(
         if blamed is not None and (not isinstance(error, Exception) or isinstance(error, KneeError | BrokenPipeError)):
             raise RunError(f"The run of {scenario.name} failed: {blamed}.") from error
         raise
-    wall_s = time.perf_counter() - begin
-    ccs = [flow.cc if flow.traffic is None else NO_CC for flow in scenario.flows for _ in range(flow.count)]
-    return Raw(json.loads(figures), tables, ccs, wall_s)
 
 
 #: Controllers whose figures differ from run to run.
@@ -239,7 +283,7 @@ def _own(scenario: Scenario) -> list[Named]:
     return list(named_in([flow.cc for flow in scenario.flows]))
 
 
-def _own_with_values(scenario: Scenario) -> list[tuple[str, type[CongestionControl]]]:
+def own_with_values(scenario: Scenario) -> list[tuple[str, type[CongestionControl]]]:
     """The classes as the core takes them: once for each set of values of their parameters."""
     return [
         (name, with_values(of, params))

@@ -141,6 +141,7 @@ impl Tunables {
 }
 
 /// BBR of one connection.
+#[derive(Clone)]
 struct Bbr {
     tunables: Tunables,
     /// The kernel's clock tick.

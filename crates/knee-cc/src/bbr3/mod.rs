@@ -205,6 +205,7 @@ impl Tunables {
 }
 
 /// BBRv3 of one connection.
+#[derive(Clone)]
 struct Bbr3 {
     tunables: Tunables,
     /// Draws when to probe for bandwidth.

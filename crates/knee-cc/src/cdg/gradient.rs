@@ -32,6 +32,7 @@ impl Minmax {
 }
 
 /// The last gradients and their sum.
+#[derive(Clone)]
 pub(super) struct Gradients {
     ring: Vec<Minmax>,
     sum: Minmax,

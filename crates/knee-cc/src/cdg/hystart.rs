@@ -14,6 +14,7 @@ const LEAST_DELAY: i64 = 125;
 /// Samples of a round trip before its delay counts.
 const SAMPLES: u8 = 8;
 
+#[derive(Clone)]
 pub(super) struct Hystart {
     /// Least RTT since the start, in microseconds; 0 before the first one.
     delay_min: i64,

@@ -4,6 +4,7 @@
 use crate::{Ack, View};
 use knee_core::convert::saturating_u32;
 
+#[derive(Clone)]
 pub(super) struct Reduction {
     /// The window before, in packets.
     prior_cwnd: u32,

@@ -82,6 +82,7 @@ const SLOW_START_ENDS: f64 = 0.9;
 const MOST: f64 = 1e12;
 
 /// The minimum delay of each of the last minutes.
+#[derive(Clone)]
 struct BaseDelay {
     /// The first minute begins here.
     start: Time,
@@ -112,6 +113,7 @@ impl BaseDelay {
     }
 }
 
+#[derive(Clone)]
 struct Ledbat {
     target: Time,
     /// Bytes of payload in a packet.

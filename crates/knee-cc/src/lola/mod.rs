@@ -186,6 +186,7 @@ struct Epoch {
     counted: Time,
 }
 
+#[derive(Clone)]
 struct Lola {
     params: Params,
     scaled: Scaled,

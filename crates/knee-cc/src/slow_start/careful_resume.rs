@@ -63,6 +63,7 @@ enum Phase {
 }
 
 /// The state of a connection.
+#[derive(Clone)]
 pub(super) struct CarefulResume {
     /// `jump_cwnd`, packets.
     jump: u32,

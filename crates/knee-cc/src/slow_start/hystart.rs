@@ -169,6 +169,7 @@ impl HyStart {
 }
 
 /// HyStart before an algorithm other than CUBIC, with the defaults of Linux's module parameters.
+#[derive(Clone)]
 pub(super) struct Linux {
     hystart: HyStart,
     mss: u32,

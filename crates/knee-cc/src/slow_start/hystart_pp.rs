@@ -55,6 +55,7 @@ struct Css {
 }
 
 /// The state of a connection.
+#[derive(Clone)]
 pub(super) struct HyStartPlusPlus {
     /// Packets of one ACK that count.
     limit: u32,

@@ -103,7 +103,11 @@ pub fn paces(params: &knee_core::Params) -> bool {
 }
 
 /// The algorithm `cc` with the first slow start that `params` ask for.
-pub fn with<C: CongestionControl + 'static>(cc: C, params: &Params, init: &Init) -> Box<dyn DynCongestionControl> {
+pub fn with<C: CongestionControl + Clone + 'static>(
+    cc: C,
+    params: &Params,
+    init: &Init,
+) -> Box<dyn DynCongestionControl> {
     match params.slow_start {
         Kind::Standard => Box::new(cc),
         Kind::HyStart => Starting::boxed(cc, hystart::Linux::new(init)),
@@ -126,13 +130,14 @@ enum Stage {
 }
 
 /// An algorithm with a first slow start of another kind.
+#[derive(Clone)]
 struct Starting<C, S> {
     cc: C,
     start: S,
     stage: Stage,
 }
 
-impl<C: CongestionControl + 'static, S: SlowStart + 'static> Starting<C, S> {
+impl<C: CongestionControl + Clone + 'static, S: SlowStart + Clone + 'static> Starting<C, S> {
     fn boxed(cc: C, start: S) -> Box<dyn DynCongestionControl> {
         Box::new(Self { cc, start, stage: Stage::First })
     }

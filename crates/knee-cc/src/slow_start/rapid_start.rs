@@ -43,6 +43,7 @@ struct Reduction {
 }
 
 /// The state of a connection.
+#[derive(Clone)]
 pub(super) struct RapidStart {
     initial_cwnd: u32,
     mss: u32,

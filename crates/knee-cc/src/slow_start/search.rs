@@ -30,6 +30,7 @@ const BIN_PERCENT: u64 = 35;
 const THRESHOLD_PERCENT: u128 = 35;
 
 /// The state of a connection.
+#[derive(Clone)]
 pub(super) struct Search {
     initial_rtt: Time,
     /// Duration of a bin.

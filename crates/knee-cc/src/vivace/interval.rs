@@ -88,7 +88,7 @@ impl Interval {
 }
 
 /// The intervals whose packets are not all known to be delivered or lost, oldest first; the newest is being sent.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Intervals {
     list: VecDeque<Interval>,
     /// Packets sent so far.

@@ -56,7 +56,7 @@ impl Line {
 }
 
 /// See the file's head.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Judge {
     /// Mean RTTs of the last intervals, us.
     means: VecDeque<f64>,

@@ -134,6 +134,7 @@ fn is_for_more([a, b]: [Outcome; 2]) -> bool {
     (a.utility > b.utility) == (a.rate > b.rate)
 }
 
+#[derive(Clone)]
 struct Vivace {
     utility: Utility,
     phase: u8,
@@ -155,6 +156,7 @@ struct Vivace {
 }
 
 /// The RTT that an ACK gave: whether it is reliable turns out when the next one comes.
+#[derive(Clone)]
 struct Pending {
     /// How many packets were sent up to the newest that the ACK delivered.
     newest: u64,
@@ -163,7 +165,7 @@ struct Pending {
 }
 
 /// Finds ACKs that come in bursts, whose RTTs say little.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct AckClock {
     last: Option<Time>,
     gap: f64,

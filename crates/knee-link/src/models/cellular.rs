@@ -172,6 +172,7 @@ fn access(params: &knee_core::Params, _: Rate) -> Time {
 }
 
 /// A channel gain that changes with time.
+#[derive(Clone)]
 struct Fading {
     snr: f64,
     gain: [f64; 2],
@@ -224,6 +225,7 @@ fn shannon(snr: f64) -> f64 {
 }
 
 /// A sender of transport blocks.
+#[derive(Clone)]
 pub struct Cellular {
     rate: Rate,
     params: Params,

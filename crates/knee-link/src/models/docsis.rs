@@ -133,6 +133,7 @@ fn check(params: &knee_core::Params, rate: Rate) -> Result<(), Conflict> {
 }
 
 /// A cable modem.
+#[derive(Clone)]
 pub struct Docsis {
     wire: Wire,
     params: Params,

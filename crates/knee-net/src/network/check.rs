@@ -11,6 +11,14 @@ const MAX_FLOWS: usize = 1_000_000;
 /// Why a specification was refused.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum SpecError {
+    /// A change of a running simulation that is in its past.
+    #[error("a change at {found} ns is too early: what is before {least} ns has happened")]
+    TooEarly {
+        /// When it was to be, ns.
+        found: u64,
+        /// The earliest time, ns.
+        least: u64,
+    },
     /// Something there must be at least one of.
     #[error("there is no {0}")]
     Empty(&'static str),

@@ -7,6 +7,7 @@ use knee_link::medium::PathDelay;
 use knee_link::{Delay, Link, Outcome};
 
 /// One direction of a link in a network.
+#[derive(Clone)]
 pub struct Direction {
     /// Its name in results.
     pub name: String,

@@ -22,6 +22,7 @@ pub struct DatagramCounts {
 }
 
 /// Delays of a flow's datagrams within the window.
+#[derive(Clone)]
 pub struct DatagramWatch {
     /// One-way delays of the interval, since they were last folded, and those before in the interval.
     delay: Spread,

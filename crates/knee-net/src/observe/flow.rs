@@ -54,6 +54,7 @@ impl FlowCounts {
 }
 
 /// Observations of a flow between the start and the end of its figures.
+#[derive(Clone)]
 pub struct FlowWatch {
     /// Counts when the figures began.
     pub from: FlowCounts,

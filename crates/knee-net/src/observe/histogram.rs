@@ -10,6 +10,7 @@ use knee_core::convert::{index_u32, low_u16, low_u32, saturating_u16, truncated}
 /// A value falls into one of `2^bits` buckets of its octave; within a bucket quantiles are interpolated, so that their
 /// error is below `2^-bits`. Only the stretch of buckets between the least and the greatest value hit exists.
 #[repr(C)]
+#[derive(Clone)]
 pub struct Histogram {
     counts: Box<[u32]>,
     /// The bucket of `counts[0]`.

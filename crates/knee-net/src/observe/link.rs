@@ -35,6 +35,7 @@ impl LinkCounts {
 }
 
 /// Observations of a link.
+#[derive(Clone)]
 pub struct LinkWatch {
     /// Queueing delays since the figures began.
     pub delay: Histogram,

@@ -8,6 +8,7 @@ use knee_core::Time;
 use knee_core::convert::{nearest_f32, saturating_u32};
 
 /// The record of a flow, apart from the RTTs in its figures.
+#[derive(Clone)]
 pub struct FlowRecord {
     start: Time,
     /// RTTs of the interval.
@@ -96,9 +97,21 @@ impl Record {
         }
     }
 
+    /// The same record; none where rows have been spooled.
+    pub fn copied(&self) -> Option<Self> {
+        let Self { flows, rows, sampled_at, window, common } = self;
+        let (sampled_at, common) = (*sampled_at, *common);
+        Some(Self { flows: flows.clone(), rows: rows.copied()?, sampled_at, window: window.clone(), common })
+    }
+
     /// When a flow starts.
     pub fn start(&self, i: usize) -> Time {
         self.flows[i].start
+    }
+
+    /// Returns true if a flow has stopped or is complete.
+    pub fn is_over(&self, i: usize) -> bool {
+        self.flows[i].over
     }
 
     /// Records of flows.

@@ -36,6 +36,21 @@ impl Rows {
         self.spool = Some(spool);
     }
 
+    /// The same rows in memory; none where some have been spooled.
+    pub fn copied(&self) -> Option<Self> {
+        let Self { samples, links, events, completions, delays, distributions, spool, event_names, .. } = self;
+        spool.is_none().then(|| Self {
+            samples: samples.clone(),
+            links: links.clone(),
+            events: events.clone(),
+            completions: completions.clone(),
+            delays: delays.clone(),
+            distributions: distributions.clone(),
+            event_names: event_names.clone(),
+            ..Self::default()
+        })
+    }
+
     /// Adds an event of a flow or a link.
     pub fn record(&mut self, at: Time, flow: Option<u32>, link: Option<u32>, event: &str, value: f64) {
         let event = self.event_name(event);

@@ -15,6 +15,7 @@ pub(super) enum Rotation {
 }
 
 /// The rotations, as rings through places beyond the queues'.
+#[derive(Clone)]
 pub(super) struct Chain {
     next: Vec<u16>,
     prev: Vec<u16>,

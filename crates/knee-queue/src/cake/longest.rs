@@ -7,6 +7,7 @@ use knee_core::convert::index_u16;
 const KEPT_FOR: u16 = u16::MAX;
 
 /// The heap: queues by bytes, the longest on top.
+#[derive(Clone)]
 pub(super) struct Longest {
     heap: Vec<u16>,
     /// Where in the heap each queue is.

@@ -147,6 +147,7 @@ struct Isolation {
     perturbation: u64,
 }
 
+#[derive(Clone)]
 struct Cake {
     tins: Vec<Tin>,
     diffserv: Diffserv,

@@ -34,6 +34,7 @@ pub(super) struct CakeFlow {
 const _: () = assert!(size_of::<CakeFlow>() == 64);
 
 /// State that all tins share.
+#[derive(Clone)]
 pub(super) struct Shared {
     pub(super) isolation: Isolation,
     pub(super) hash: FlowHash,
@@ -43,6 +44,7 @@ pub(super) struct Shared {
 }
 
 /// The tin.
+#[derive(Clone)]
 pub(super) struct Tin {
     pub(super) cobalt: Settings,
     /// Credit of a round for one flow, in bytes.

@@ -37,6 +37,7 @@ pub(super) fn find(hash: u32, is_own: impl Fn(usize) -> bool, is_free: impl Fn(u
 }
 
 /// The hosts on one side, each with the number of its bulk flows.
+#[derive(Clone)]
 pub(super) struct Hosts {
     tags: Vec<u32>,
     bulk: Vec<u16>,

@@ -6,7 +6,7 @@ use knee_core::{Packet, Payload, Time};
 use knee_net::events::ack_key;
 
 /// ACKs of a flow that are in flight between two visits.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Parked {
     /// In the order in which they arrive.
     pub(super) acks: Vec<Returning>,
@@ -47,7 +47,7 @@ impl Returning {
 
 /// The ACKs of the flow that is visited, from its receiver to its sender. The same few lines of memory serve flow after
 /// flow: most ACKs arrive within the visit.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct AckPath {
     /// Those in flight, behind those that have been taken.
     acks: Vec<Returning>,

@@ -61,6 +61,7 @@ pub(super) enum Action {
 }
 
 /// Applications and their connections.
+#[derive(Clone)]
 pub(super) struct Apps {
     /// How many flows there are: paths from this number on carry halves of connections.
     flows: u32,
@@ -84,6 +85,7 @@ pub(super) struct Around<'a, O> {
 }
 
 /// An application of a flow.
+#[derive(Clone)]
 struct Running {
     /// None while it is called.
     application: Option<Box<dyn Application>>,
@@ -131,6 +133,7 @@ pub(super) struct Half {
 }
 
 /// A connection.
+#[derive(Clone)]
 struct Connection {
     /// The half that leads away from its application.
     away: u32,
@@ -331,6 +334,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     /// Asks for two answers at once, of which the first takes longer to make. Notes when they come.
+    #[derive(Clone)]
     struct TwoAtOnce(Arc<Mutex<Vec<Time>>>);
 
     impl Application for TwoAtOnce {

@@ -39,6 +39,7 @@ const LOOKS: u64 = 64;
 pub(super) const VISITS_PER_THREAD: usize = 1024;
 
 /// Lets time pass in batches.
+#[derive(Clone)]
 pub(super) struct BatchScheduler {
     /// Events of the whole run: samples, changes, flows that stop.
     agenda: Events,
@@ -125,6 +126,17 @@ impl BatchScheduler {
         scheduler
     }
 
+    /// Replaces what concerns the whole run by what `agenda` has from `from` on, which `model` knows already. False if
+    /// time cannot pass in batches then; nothing is changed.
+    pub(super) fn amend(&mut self, model: &Model, agenda: Events, from: Time) -> bool {
+        let shortest = min_ack_delay(model);
+        if shortest > Time::ZERO {
+            self.min_ack_delay = shortest;
+            self.agenda.amend(agenda, from);
+        }
+        shortest > Time::ZERO
+    }
+
     /// Gives the agenda away, before the first step.
     pub(super) fn take_agenda(&mut self) -> Events {
         std::mem::take(&mut self.agenda)
@@ -151,14 +163,17 @@ impl BatchScheduler {
         self.landings.len() + self.stages.under_way(&model.network)
     }
 
-    /// Goes through a batch, or through what concerns the whole run at its beginning. Gives how much work that was:
-    /// one, visits of flows, and packets that landed. To look through the flows for those to be visited is little work,
+    /// Goes through a batch that ends by `pause`, or through what concerns the whole run at its beginning. Gives how
+    /// much work that was: one, visits of flows, and packets that landed; 0 where all before `pause` is done. To look through the flows for those to be visited is little work,
     /// but not where there are many.
-    pub(super) fn step(&mut self, model: &mut Model) -> u64 {
+    pub(super) fn step(&mut self, model: &mut Model, pause: Time) -> u64 {
         let at = self.at;
+        if at >= pause {
+            return 0;
+        }
         let next = self.agenda.peek().filter(|(due, _)| *due < model.end);
         match next {
-            Some((due, Event::Sample)) if due <= at => self.batch_with_sample(model),
+            Some((due, Event::Sample)) if due <= at => self.batch_with_sample(model, pause),
             Some((due, event)) if due <= at => {
                 self.receive_all(model, at);
                 model.now = at;
@@ -172,13 +187,13 @@ impl BatchScheduler {
                 model.reach_end();
                 1
             }
-            _ => self.batch(model, next.map_or(model.end, |(due, _)| due), None),
+            _ => self.batch(model, next.map_or(model.end, |(due, _)| due).min(pause), None),
         }
     }
 
     /// A batch that begins with a sample, which is taken of each flow as it is visited, unless something else is due at
     /// just that time.
-    fn batch_with_sample(&mut self, model: &mut Model) -> u64 {
+    fn batch_with_sample(&mut self, model: &mut Model, pause: Time) -> u64 {
         let at = self.at;
         model.now = at;
         self.agenda.pop();
@@ -191,7 +206,7 @@ impl BatchScheduler {
             if interval.is_some() {
                 recorder.sample_links(at, network, &mut observed);
             }
-            return self.batch(model, next, interval);
+            return self.batch(model, next.min(pause), interval);
         }
         self.receive_all(model, at);
         model.now = at;

@@ -27,7 +27,7 @@ pub(super) struct EventScheduler {
 }
 
 /// Packets and notes of a host at one time.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Sent {
     data: Vec<Burst>,
     acks: Vec<Packet>,
@@ -69,6 +69,18 @@ impl EventScheduler {
         }
     }
 
+    /// The same scheduler; none where a tap looks on.
+    pub(super) fn copied(&self) -> Option<Self> {
+        let Self { driver, alarms, sent, taps } = self;
+        let (driver, alarms, sent) = (driver.clone(), alarms.clone(), sent.clone());
+        taps.is_empty().then_some(Self { driver, alarms, sent, taps: Vec::new() })
+    }
+
+    /// Replaces what concerns the whole run by what `agenda` has from `from` on.
+    pub(super) fn amend(&mut self, agenda: Events, from: Time) {
+        self.driver.events.amend(agenda, from);
+    }
+
     /// Lets `tap` see the packets at the senders.
     pub(super) fn tap(&mut self, model: &mut Model, tap: Box<dyn Tap>) {
         model.hosts.dropped.get_or_insert_default();
@@ -82,10 +94,13 @@ impl EventScheduler {
         model.audit(in_pipes, 0)
     }
 
-    /// Lets events happen, `most` of them at the most. Gives how many did.
-    pub(super) fn step(&mut self, model: &mut Model, most: u64) -> u64 {
+    /// Lets events before `until` happen, `most` of them at the most. Gives how many did.
+    pub(super) fn step(&mut self, model: &mut Model, most: u64, until: Time) -> u64 {
         for done in 0..most {
-            let Some((at, step)) = self.driver.step(&mut model.network, model.end) else {
+            let Some((at, step)) = self.driver.step(&mut model.network, until.min(model.end)) else {
+                if until <= model.end {
+                    return done;
+                }
                 model.reach_end();
                 return done + 1;
             };

@@ -46,6 +46,15 @@ impl Ends {
         matches!(self, Self::Udp(_))
     }
 
+    /// The same ends; none where a QUIC stack is at them, whose connections cannot be copied.
+    fn copied(&self) -> Option<Self> {
+        Some(match self {
+            Self::Tcp(tcp) => Self::Tcp(tcp.clone()),
+            Self::Udp(_) => Self::Udp(Box::new(UdpFlow::Datagrams(self.datagrams()?.clone()))),
+            Self::Application => Self::Application,
+        })
+    }
+
     /// Both ends of a flow that sends datagrams.
     pub(super) fn datagrams(&self) -> Option<&DatagramFlow> {
         let Self::Udp(flow) = self else { return None };
@@ -90,7 +99,7 @@ pub(super) struct Settings {
 }
 
 /// Stores that the hosts of a group share.
-#[derive(Default)]
+#[derive(Clone, Default)]
 #[repr(align(128))]
 pub(super) struct Stores {
     /// ACKs in flight for which a packet has no room: they carry SACK blocks, or acknowledge a part of a segment.
@@ -129,6 +138,23 @@ impl Algorithm {
 }
 
 impl Settings {
+    /// The same settings; none where an algorithm is not the registry's, or senders are logged.
+    fn copied(&self) -> Option<Self> {
+        let Self { algorithms, sender_config, receiver_config, seed, logs, scenario_flows } = self;
+        let known = |Algorithm { entry, make, params }: &Algorithm| {
+            make.is_none().then(|| Algorithm { entry, make: None, params: params.clone() })
+        };
+        logs.is_empty().then_some(())?;
+        Some(Self {
+            algorithms: algorithms.iter().map(known).collect::<Option<_>>()?,
+            sender_config: *sender_config,
+            receiver_config: *receiver_config,
+            seed: *seed,
+            logs: Vec::new(),
+            scenario_flows: *scenario_flows,
+        })
+    }
+
     /// Returns true if the algorithm of `flow` keeps its window in recovery too.
     fn has_full_control(&self, flow: &Flow) -> bool {
         // Datagrams have no algorithm.
@@ -149,6 +175,24 @@ impl Hosts {
             stores: vec![Stores::default()],
             group_size: u32::MAX,
         }
+    }
+
+    /// The same hosts; none where an algorithm is not the registry's, a QUIC stack takes part, or somebody looks on.
+    pub(super) fn copied(&self) -> Option<Self> {
+        let Self { ends, flows, settings, directions, acks, dropped, stores, group_size } = self;
+        if dropped.is_some() {
+            return None;
+        }
+        Some(Self {
+            ends: ends.iter().map(Ends::copied).collect::<Option<_>>()?,
+            flows: flows.clone(),
+            settings: settings.copied()?,
+            directions: directions.clone(),
+            acks: *acks,
+            dropped: None,
+            stores: stores.clone(),
+            group_size: *group_size,
+        })
     }
 
     /// Divides the paths, before anything has happened, into `count` groups that threads may visit at once, where there

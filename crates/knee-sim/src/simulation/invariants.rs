@@ -261,6 +261,7 @@ mod tests {
     }
 
     /// Doubles its rate on every ACK, whatever gets lost.
+    #[derive(Clone)]
     struct Runaway(Rate);
 
     impl CongestionControl for Runaway {

@@ -7,6 +7,7 @@ use knee_link::Departure;
 use knee_net::network::Network;
 
 /// Data that receivers have not taken yet.
+#[derive(Clone)]
 pub(super) struct Landings {
     /// Flow by flow, in the order of time; each at the time at which it lands.
     packets: Vec<Packet>,

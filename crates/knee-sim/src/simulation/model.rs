@@ -29,6 +29,14 @@ pub(super) struct Model {
 }
 
 impl Model {
+    /// The same model, if each of its parts can be copied.
+    pub(super) fn copied(&self) -> Option<Self> {
+        let Self { network, hosts, apps, recorder, now, end, finished, prefetches } = self;
+        let (hosts, recorder) = (hosts.copied()?, recorder.copied()?);
+        let (network, apps, now, end) = (network.clone(), apps.clone(), *now, *end);
+        Some(Self { network, hosts, apps, recorder, now, end, finished: *finished, prefetches: *prefetches })
+    }
+
     /// The recorder, and what it observes.
     #[inline]
     pub(super) const fn observed(&mut self) -> (&mut Recorder, &mut Network, Observed<'_>) {

@@ -32,6 +32,7 @@ fn lets_coincide(direction: &Direction) -> bool {
 }
 
 /// One of the links, and what arrives there in a batch.
+#[derive(Clone)]
 struct Stage {
     link: u32,
     /// Arrivals from pipes after this batch, with their tie-break keys.
@@ -47,6 +48,7 @@ struct Stage {
 }
 
 /// The links that data crosses, in an order in which no packet comes back to an earlier one.
+#[derive(Clone)]
 pub(super) struct Stages {
     in_order: Vec<Stage>,
     /// By route, the first stage and the tie-break key of what its link does.

@@ -66,7 +66,7 @@ impl Blocks {
 }
 
 /// What has come beyond a gap, or twice: three cache lines, which are fetched at once.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 pub struct Disorder {
     /// Ranges received beyond the next segment expected, ascending, apart.

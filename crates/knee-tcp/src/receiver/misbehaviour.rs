@@ -105,7 +105,7 @@ impl Entry {
 }
 
 /// What a receiver does that an honest one does not.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Misbehaviour {
     kind: Kind,
     /// The next segment expected, as its ACKs say.
@@ -114,7 +114,7 @@ pub struct Misbehaviour {
     short: Option<(u64, u16)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Kind {
     Division(Division),
     Spoofing(Spoofing),

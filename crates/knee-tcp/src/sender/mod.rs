@@ -161,6 +161,7 @@ impl AckInfo<'_> {
 /// What ACKs on the fast path need comes first and together: of thousands of flows, each is out of the caches when its
 /// next ACK comes.
 #[repr(C, align(64))]
+#[derive(Clone)]
 pub struct Sender {
     /// The algorithm; none before the connection is there.
     cc: Option<Box<dyn DynCongestionControl>>,

@@ -15,7 +15,7 @@ use knee_core::convert::{index, index_u32};
 use std::collections::VecDeque;
 
 /// Those of the bursts, in their order: few flows have any.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Starts(VecDeque<RateStart>);
 
 impl Starts {
@@ -27,7 +27,7 @@ impl Starts {
 }
 
 /// The retransmission queue.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct RetransmitQueue {
     bursts: Ring,
     tracking: Option<Box<Tracking>>,

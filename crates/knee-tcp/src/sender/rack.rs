@@ -14,7 +14,7 @@ const MAX_REORDERING: u64 = 300;
 const REORDER_TIMER_MIN: Time = Time::from_micros(2000);
 
 /// State of RACK (RFC 8985, 5.2).
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Rack {
     /// Latest transmission time of a delivered segment, and the segment after it.
     pub newest: (Micros, u64),

@@ -96,7 +96,7 @@ const LEAST: usize = 8;
 const KEPT: usize = 32;
 
 /// The ring.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ring {
     /// A power of two of them, or none.
     slots: Box<[Transmission]>,

@@ -11,7 +11,7 @@ use knee_core::packet::MSS;
 use std::collections::VecDeque;
 
 /// Short segments that have been sent before more was written.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Stream {
     /// Those not acknowledged, with their payloads.
     short: VecDeque<(u64, u16)>,

@@ -38,7 +38,7 @@ impl Segment {
 }
 
 /// What is known of each segment while tracking: four cache lines, which are fetched at once.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 pub struct Tracking {
     /// First unacknowledged segment.

@@ -11,6 +11,7 @@ use knee_core::convert::truncated;
 use knee_core::{Rng, Time};
 
 /// A source that sends datagrams of one size at equal times.
+#[derive(Clone)]
 pub struct Periodic {
     packet: u16,
     interval: Time,
@@ -20,6 +21,7 @@ pub struct Periodic {
 }
 
 /// When it talks.
+#[derive(Clone)]
 struct Pauses {
     /// Mean lengths of talkspurts and silences.
     on: Time,

@@ -4,6 +4,7 @@ use super::{Next, Source};
 use knee_core::Time;
 
 /// A source that repeats what was recorded.
+#[derive(Clone)]
 pub struct Recorded {
     /// Times from the start and sizes as IP packets, ascending.
     packets: Vec<(Time, u16)>,

@@ -138,7 +138,7 @@ pub(super) struct Report<'a> {
 }
 
 /// Sets the rate of an encoder.
-pub(super) trait Controller: Send {
+pub(super) trait Controller: Send + CloneController {
     /// A report has come, with at least one packet in it.
     fn on_report(&mut self, report: &Report, now: Time);
     /// No report has come for long.
@@ -155,7 +155,10 @@ pub(super) trait Controller: Send {
     fn on_frame(&mut self, _bytes: f64, _nominal: f64) {}
 }
 
+knee_core::boxed_clone!(CloneController: Controller => Controller);
+
 /// A sender of real-time video.
+#[derive(Clone)]
 struct Rtc {
     encoder: Encoder,
     controller: Box<dyn Controller>,

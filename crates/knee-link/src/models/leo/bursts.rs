@@ -6,6 +6,7 @@ use knee_core::convert::truncated;
 use knee_core::{Rng, Time};
 
 /// When packets are lost.
+#[derive(Clone)]
 pub(super) struct Bursts {
     params: Params,
     /// Draws gaps and lengths, the same for both directions; and which packets are lost.

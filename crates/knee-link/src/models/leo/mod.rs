@@ -79,6 +79,7 @@ fn check(params: &knee_core::Params, _rate: Rate) -> Result<(), Conflict> {
 }
 
 /// The sending end.
+#[derive(Clone)]
 pub struct Satellite {
     orbit: Orbit,
     bursts: Bursts,

@@ -6,6 +6,7 @@ use crate::medium::PathDelay;
 use knee_core::{Rng, Time};
 
 /// Delay and capacity from one reconfiguration to the next.
+#[derive(Clone)]
 pub(super) struct Orbit {
     pub(super) params: Params,
     stream: (u64, String),

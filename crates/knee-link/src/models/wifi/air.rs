@@ -9,6 +9,7 @@
 //! not know of.
 
 use knee_core::{Rng, Time};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How far ahead it is worked out what contenders do.
 const AHEAD: Time = Time::from_secs(1);
@@ -49,13 +50,61 @@ pub(super) enum Access {
 }
 
 /// A channel and the stations on it: directions first, contenders behind.
-pub struct Air {
+#[derive(Clone)]
+pub(super) struct Air {
     rules: Rules,
     rng: Rng,
     /// When slots begin to count: the channel is busy, or not idle for long enough, before.
     base: Time,
     stations: Vec<Station>,
     directions: usize,
+}
+
+/// Air that both directions of a link use. When a network is copied, each of them is once, and all get the same copy.
+pub struct SharedAir(Arc<Mutex<Channel>>);
+
+/// What is shared.
+struct Channel {
+    air: Air,
+    /// A copy that some directions have got, and how many.
+    handed_out: Option<(SharedAir, usize)>,
+}
+
+impl SharedAir {
+    pub(super) fn new(air: Air) -> Self {
+        Self(Arc::new(Mutex::new(Channel { air, handed_out: None })))
+    }
+
+    /// The same air, for another direction.
+    pub(super) fn share(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+
+    #[cfg(test)]
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Only one thread ever uses a simulation's air at a time.
+    fn lock(&self) -> MutexGuard<'_, Channel> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with the air.
+    pub(super) fn with<T>(&self, what: impl FnOnce(&mut Air) -> T) -> T {
+        what(&mut self.lock().air)
+    }
+}
+
+impl Clone for SharedAir {
+    fn clone(&self) -> Self {
+        let mut channel = self.lock();
+        let (copy, got) = channel.handed_out.take().unwrap_or_else(|| (Self::new(channel.air.clone()), 0));
+        if got + 1 < channel.air.directions {
+            channel.handed_out = Some((copy.share(), got + 1));
+        }
+        copy
+    }
 }
 
 impl Air {

@@ -29,13 +29,13 @@ mod air;
 
 use crate::entry::{Choice, Init, Model};
 use crate::medium::{Capacity, Frame, Medium, Port};
+pub(crate) use air::SharedAir;
 use air::{Access, Air, Rules};
 use knee_core::Conflict;
 use knee_core::convert::{index, saturating_u64, truncated};
 use knee_core::packet::MTU;
 use knee_core::{Bytes, Rate, Rng, Time, params};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const OFDM: &str = "IEEE 802.11-2020, 17.4.4 (OFDM, 20 MHz)";
 const BE: &str = "IEEE 802.11-2020, table 9-155 (best effort)";
@@ -108,9 +108,6 @@ const SERVICE_AND_TAIL: u64 = 22;
 /// Data bits per symbol and carrier of VHT-MCS 0 to 9, in sixths: 1/2, 1, 3/2, 2, 3, 4, 9/2, 5, 6, 20/3.
 const LADDER: [u64; 10] = [3, 6, 9, 12, 18, 24, 27, 30, 36, 40];
 
-/// Air that both directions of a link use.
-pub(crate) type SharedAir = Arc<Mutex<Air>>;
-
 fn check(params: &knee_core::Params, rate: Rate) -> Result<(), Conflict> {
     let params = Params::from(params);
     let conflict = |key, found, accepted| Err(Conflict { key, found, accepted });
@@ -161,12 +158,14 @@ fn access(params: &knee_core::Params, rate: Rate) -> Time {
 }
 
 /// A frame that was sent and is not done with.
+#[derive(Clone)]
 struct Pending {
     frame: Frame,
     tries: u64,
     received: bool,
 }
 
+#[derive(Clone)]
 enum Phase {
     /// Nothing to send.
     Idle,
@@ -177,6 +176,7 @@ enum Phase {
 }
 
 /// A station that sends in one direction of a link.
+#[derive(Clone)]
 pub struct Wifi {
     air: SharedAir,
     station: usize,
@@ -209,11 +209,11 @@ impl Wifi {
                 contender: params.contender_airtime + answer,
             };
             let rng = Rng::stream(init.seed, &format!("air/{}", init.link));
-            Arc::new(Mutex::new(Air::new(rules, params.contenders, rng)))
+            SharedAir::new(Air::new(rules, params.contenders, rng))
         });
-        let station = lock(air).join();
+        let station = air.with(Air::join);
         Self {
-            air: Arc::clone(air),
+            air: air.share(),
             station,
             rng: Rng::stream(init.seed, &format!("wifi/{}", init.name)),
             phase: Phase::Idle,
@@ -298,7 +298,7 @@ impl Wifi {
         self.sends_until = arrives;
         self.hand_up(arrives, port);
         let free = arrives + self.answer;
-        lock(&self.air).occupy(self.station, free, bits > 0);
+        self.air.with(|air| air.occupy(self.station, free, bits > 0));
         Some(free)
     }
 
@@ -316,7 +316,7 @@ impl Wifi {
 impl Medium for Wifi {
     fn serve(&mut self, now: Time, port: &mut dyn Port) -> Time {
         if matches!(self.phase, Phase::Contending) {
-            let access = lock(&self.air).claim(self.station, now);
+            let access = self.air.with(|air| air.claim(self.station, now));
             let collides = match access {
                 Access::Later(at) => return at,
                 Access::Now { collides } => collides,
@@ -325,7 +325,7 @@ impl Medium for Wifi {
                 self.phase = Phase::Sending;
                 return free;
             }
-            lock(&self.air).withdraw(self.station);
+            self.air.with(|air| air.withdraw(self.station));
             self.phase = Phase::Idle;
             return Time::MAX;
         }
@@ -334,7 +334,7 @@ impl Medium for Wifi {
             return Time::MAX;
         }
         self.phase = Phase::Contending;
-        lock(&self.air).contend(self.station, now)
+        self.air.with(|air| air.contend(self.station, now))
     }
 
     fn capacity(&self, _now: Time) -> Capacity {
@@ -345,11 +345,6 @@ impl Medium for Wifi {
         self.rate = rate;
         now.max(self.sends_until)
     }
-}
-
-/// Only one thread ever uses a simulation's air at a time.
-fn lock(air: &SharedAir) -> MutexGuard<'_, Air> {
-    air.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -127,7 +127,11 @@ fn two_directions_share_the_air() {
         Wifi::new(Params::default(), &init)
     };
     let (one, two) = (station("there"), station("back"));
-    assert!(Arc::ptr_eq(&one.air, &two.air) && (one.station, two.station) == (0, 1));
+    assert!(one.air.is(&two.air) && (one.station, two.station) == (0, 1));
+    // Copies share an air of their own, each time anew.
+    let copies = [(one.clone(), two.clone()), (one.clone(), two.clone())];
+    assert!(copies.iter().all(|(there, back)| there.air.is(&back.air) && !there.air.is(&one.air)));
+    assert!(!copies[0].0.air.is(&copies[1].0.air));
 }
 
 #[test]

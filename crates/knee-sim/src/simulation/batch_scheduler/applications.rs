@@ -17,7 +17,7 @@ use std::collections::BinaryHeap;
 
 /// Actions for applications in the order in which they are due: by time, by tie-break key, then first come, first
 /// served.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct DueActions {
     order: BinaryHeap<Reverse<(Time, u64, u64, usize)>>,
     /// By the last number in `order`, with their flows.

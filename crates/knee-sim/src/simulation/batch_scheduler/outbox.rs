@@ -15,6 +15,7 @@ use knee_tcp::ends::TcpEnds;
 
 /// Takes what the visited flow sends.
 #[repr(align(128))]
+#[derive(Clone)]
 pub(super) struct BatchOutbox {
     /// By stage, what arrives there in this batch.
     pub(super) arrivals: Vec<Arrivals>,

@@ -24,6 +24,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// Both ends of a flow of datagrams.
+#[derive(Clone)]
 pub(in crate::simulation) struct DatagramFlow {
     source: Box<dyn Source>,
     /// When it goes on; `Time::MAX`: never.
@@ -62,6 +63,7 @@ pub(in crate::simulation) struct DatagramFlow {
 }
 
 /// Content of a packet.
+#[derive(Clone)]
 enum Message {
     /// A datagram or its echo: when it was sent, and the low bits of its number.
     Datagram { sent: Time, number: u32 },
@@ -70,6 +72,7 @@ enum Message {
 }
 
 /// A datagram behind the last link.
+#[derive(Clone)]
 struct Landing {
     /// When it is at the receiver.
     at: Time,
@@ -81,6 +84,7 @@ struct Landing {
 }
 
 /// Feedback of a receiver.
+#[derive(Clone)]
 struct Feedback {
     interval: Time,
     /// When the next report leaves; `Time::MAX`: nothing has arrived since the last one.

@@ -8,6 +8,7 @@ use knee_tcp::sender::{Counters, Sender};
 
 /// Records of the ends of a path besides their state. Every ACK needs the first cache line.
 #[repr(C, align(64))]
+#[derive(Clone)]
 pub(in crate::simulation) struct Flow {
     pub(in crate::simulation) seen_timeouts: u32,
     pub(in crate::simulation) phase: u8,

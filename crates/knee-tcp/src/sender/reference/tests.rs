@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 
 /// Writes down all that an algorithm sees.
+#[derive(Clone)]
 struct Recorded(Box<dyn knee_cc::DynCongestionControl>, Arc<Mutex<Vec<String>>>);
 
 impl Recorded {

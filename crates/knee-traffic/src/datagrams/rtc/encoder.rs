@@ -14,6 +14,7 @@ const LEAST: f64 = 0.5;
 const GREATEST: f64 = 2.0;
 
 /// An encoder.
+#[derive(Clone)]
 pub(super) struct Encoder {
     fps: f64,
     /// Scale of the deviation.

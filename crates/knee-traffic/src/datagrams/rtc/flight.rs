@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 const MEMORY: Time = Time::from_secs(2);
 
 /// A packet that was sent.
+#[derive(Clone)]
 struct Sent {
     at: Time,
     bytes: u32,
@@ -22,7 +23,7 @@ struct Sent {
 }
 
 /// Packets sent and not forgotten.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Flight {
     packets: VecDeque<Sent>,
     /// Number of the first of them.

@@ -35,6 +35,7 @@ pub(super) const REPORT_INTERVAL: Time = Time::from_millis(50);
 const PACING_FACTOR: f64 = 2.5;
 
 /// The sender's state.
+#[derive(Clone)]
 pub(super) struct Gcc {
     rates: Rates,
     groups: Groups,

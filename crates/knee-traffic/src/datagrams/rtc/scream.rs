@@ -57,6 +57,7 @@ const FRAME_PERCENTILE: f64 = 0.75;
 const BASE_MINUTES: usize = 10;
 
 /// The sender's state; times in s, sizes in bytes.
+#[derive(Clone)]
 pub(super) struct Scream {
     rates: Rates,
     l4s: bool,
@@ -263,7 +264,7 @@ impl Controller for Scream {
 }
 
 /// The least one-way delay of the last ten minutes.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct BaseDelay {
     /// By minute, the newest last: which one, and its least delay in s.
     minutes: VecDeque<(u64, f64)>,
@@ -284,6 +285,7 @@ impl BaseDelay {
 }
 
 /// The queueing delay aimed at, which competing flows may raise.
+#[derive(Clone)]
 struct DelayTarget {
     qdelay: f64,
     /// Queueing delays over `QDELAY_TARGET_LO`, the newest last.

@@ -28,7 +28,7 @@ enum State {
 }
 
 /// The capacity of the link, as overuses show it, kbit/s.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Capacity {
     estimate: Option<f64>,
     /// Relative to the estimate.
@@ -57,6 +57,7 @@ impl Capacity {
 }
 
 /// The rate by delay, bit/s.
+#[derive(Clone)]
 pub(super) struct RateControl {
     rates: Rates,
     rate: f64,

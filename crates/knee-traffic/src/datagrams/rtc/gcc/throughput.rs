@@ -14,7 +14,7 @@ const LONGEST: Time = Time::from_secs(5);
 const REQUIRED: usize = 10;
 
 /// The packets that arrived lately, in that order.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Throughput(VecDeque<Acked>);
 
 impl Throughput {

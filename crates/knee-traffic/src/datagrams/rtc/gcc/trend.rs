@@ -70,7 +70,7 @@ pub(super) struct Delta {
 }
 
 /// Forms groups of packets.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Groups {
     current: Option<Group>,
     before: Option<Group>,
@@ -111,7 +111,7 @@ fn slope<'a>(points: impl ExactSizeIterator<Item = &'a (f64, f64)> + Clone) -> O
 }
 
 /// The trend of the queueing delay.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Trend {
     /// Sum of the deltas, and the same smoothed, ms.
     delay: f64,
@@ -142,6 +142,7 @@ impl Trend {
 }
 
 /// The detector of overuse with its adaptive threshold.
+#[derive(Clone)]
 pub(super) struct Detector {
     trend: Trend,
     /// ms.

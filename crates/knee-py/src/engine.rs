@@ -1,0 +1,216 @@
+//! A simulation that Python holds: it goes on in stretches, is looked at, changed and copied.
+
+use crate::error::Failure;
+use crate::own::{self, PATIENCE};
+use crate::simulate::{Classes, check_raised, endless, figures, interrupt, panic_text, steps_at_once};
+use knee_core::Time;
+use knee_sim::{Rows, Simulation, Spec};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+
+/// A running simulation. One thread at a time uses it.
+#[pyclass(name = "Engine", module = "knee", frozen)]
+pub struct PyEngine(Mutex<Running>);
+
+/// What the engine holds.
+struct Running {
+    spec: Spec,
+    classes: Classes,
+    /// None once it has failed or has been finished.
+    simulation: Option<Simulation>,
+    /// Rows that were observed: samples, links.
+    seen: (usize, usize),
+}
+
+impl Running {
+    fn simulation(&mut self) -> Result<&mut Simulation, Failure> {
+        self.simulation.as_mut().ok_or(Failure::Over)
+    }
+
+    /// Goes on for a while on the way to `time`; true once all up to then has happened, or the end is reached.
+    fn approach(&mut self, time: Time) -> Result<bool, Failure> {
+        let steps = steps_at_once(&self.classes);
+        let simulation = self.simulation.as_mut().ok_or(Failure::Over)?;
+        let mut go = || catch_unwind(AssertUnwindSafe(|| simulation.approach(time, steps)));
+        let there = if self.classes.own.is_empty() { go() } else { Python::attach(|_| go()) };
+        let there = there.map_err(|panic| Failure::Panic(panic_text(panic.as_ref())));
+        let outcome = there.and_then(|there| check_raised(&self.spec, &self.classes).map(|()| there));
+        if outcome.is_err() {
+            self.simulation = None;
+        }
+        outcome
+    }
+}
+
+impl PyEngine {
+    fn lock(&self) -> Result<MutexGuard<'_, Running>, Failure> {
+        match self.0.try_lock() {
+            Ok(running) => Ok(running),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(Failure::Busy),
+        }
+    }
+}
+
+fn read(spec: &str) -> Result<Spec, Failure> {
+    serde_json::from_str(spec).map_err(Failure::Json)
+}
+
+/// Interrupts a thread in which a method does not return, from another thread, until it is dropped.
+struct Watchman {
+    over: Arc<AtomicBool>,
+    /// The flow whose method was interrupted, and one; 0: none was.
+    found: Arc<AtomicUsize>,
+}
+
+impl Watchman {
+    /// Watches this thread.
+    fn new(py: Python<'_>, classes: &Classes) -> PyResult<Self> {
+        let thread: u64 = py.import("threading")?.call_method0("get_ident")?.extract()?;
+        let (over, found): (Arc<AtomicBool>, Arc<AtomicUsize>) = Default::default();
+        let watch = {
+            let (over, found, mut lookout) = (Arc::clone(&over), Arc::clone(&found), classes.shared.lookout());
+            move || {
+                while !over.load(Relaxed) {
+                    std::thread::sleep(PATIENCE);
+                    if let Some(flow) = lookout.look() {
+                        found.store(flow + 1, Relaxed);
+                        // Where it cannot be interrupted it goes on.
+                        let _ = Python::attach(|py| interrupt(py, thread));
+                        return;
+                    }
+                }
+            }
+        };
+        std::thread::Builder::new().name("knee watch".into()).spawn(watch).map_err(Failure::Thread)?;
+        Ok(Self { over, found })
+    }
+
+    fn found(&self) -> Option<usize> {
+        self.found.load(Relaxed).checked_sub(1)
+    }
+}
+
+impl Drop for Watchman {
+    fn drop(&mut self) {
+        self.over.store(true, Relaxed);
+    }
+}
+
+#[pymethods]
+impl PyEngine {
+    /// A specification (JSON) at rest; `own` are its congestion controls written in Python, as of `simulate`.
+    #[new]
+    #[pyo3(signature = (spec_json, own=Vec::new(), own_in_flight=1 << 17, own_limit_s=10.0))]
+    #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a list of the argument")]
+    fn new(
+        py: Python<'_>,
+        spec_json: &str,
+        own: Vec<(String, Py<PyAny>)>,
+        own_in_flight: u64,
+        own_limit_s: f64,
+    ) -> PyResult<Self> {
+        let spec = read(spec_json)?;
+        let shared = own::Shared::new(own_in_flight, own_limit_s);
+        let classes = Classes { own: own::algorithms(py, &own, &shared)?, shared };
+        let simulation = Simulation::with_own(&spec, &classes.own).map_err(|error| Failure::Spec(error.to_string()))?;
+        Ok(Self(Mutex::new(Running { spec, classes, simulation: Some(simulation), seen: (0, 0) })))
+    }
+
+    /// Lets all happen up to this time (ns), with the interpreter free for others unless classes of Python's run.
+    fn run_until(&self, py: Python<'_>, time: u64) -> PyResult<()> {
+        let mut running = self.lock()?;
+        let time = Time::from_nanos(time);
+        let running = &mut *running;
+        let watchman = (!running.classes.own.is_empty()).then(|| Watchman::new(py, &running.classes)).transpose()?;
+        loop {
+            let outcome = py.detach(|| running.approach(time));
+            if let (Err(_), Some(flow)) = (&outcome, watchman.as_ref().and_then(Watchman::found)) {
+                return Err(endless(&running.spec, flow, running.classes.shared.limit_s).into());
+            }
+            if outcome? {
+                return Ok(());
+            }
+            py.check_signals()?;
+        }
+    }
+
+    /// The earliest time at which a change can happen, ns.
+    fn changeable_from(&self) -> PyResult<u64> {
+        Ok(self.lock()?.simulation()?.changeable_from().as_nanos())
+    }
+
+    /// The names of the links, reverse directions that queue last.
+    #[getter]
+    fn link_names(&self) -> PyResult<Vec<String>> {
+        Ok(self.lock()?.simulation()?.link_names().map(str::to_owned).collect())
+    }
+
+    /// Whether the flow at this index has stopped, or all that it had to send is acknowledged.
+    fn has_ended(&self, flow: usize) -> PyResult<bool> {
+        Ok(self.lock()?.simulation()?.has_ended(flow))
+    }
+
+    /// Goes on by a specification (JSON) with further changes and other times at which flows stop. False, with nothing
+    /// changed, if only an engine from the start can.
+    fn amend(&self, spec_json: &str) -> PyResult<bool> {
+        let mut running = self.lock()?;
+        let spec = read(spec_json)?;
+        let amended = running.simulation()?.amend(&spec).map_err(|error| Failure::Spec(error.to_string()))?;
+        if amended {
+            running.spec = spec;
+        }
+        Ok(amended)
+    }
+
+    /// An engine that goes on from here by itself. None where a part cannot be copied.
+    fn copied(&self) -> PyResult<Option<Self>> {
+        let mut running = self.lock()?;
+        let Some(simulation) = running.simulation()?.copied() else { return Ok(None) };
+        let Running { spec, seen, .. } = &*running;
+        let classes = Classes { own: Vec::new(), shared: own::Shared::new(0, 0.0) };
+        Ok(Some(Self(Mutex::new(Running { spec: spec.clone(), classes, simulation: Some(simulation), seen: *seen }))))
+    }
+
+    /// Rows of samples and of links, since the last call, or all.
+    fn rows<'py>(&self, py: Python<'py>, from_start: bool) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let mut running = self.lock()?;
+        let (samples, links) = if from_start { (0, 0) } else { running.seen };
+        let Rows { samples: sampled, links: linked, .. } = running.simulation()?.rows();
+        let rows = (
+            PyBytes::new(py, bytemuck::cast_slice(&sampled[samples..])),
+            PyBytes::new(py, bytemuck::cast_slice(&linked[links..])),
+        );
+        let seen = (sampled.len(), linked.len());
+        if !from_start {
+            running.seen = seen;
+        }
+        Ok(rows)
+    }
+
+    /// How many rows of samples and of links have been observed.
+    #[getter]
+    fn seen(&self) -> PyResult<(usize, usize)> {
+        Ok(self.lock()?.seen)
+    }
+
+    /// Takes so many rows of samples and of links for observed.
+    fn mark_seen(&self, samples: usize, links: usize) -> PyResult<()> {
+        let mut running = self.lock()?;
+        let rows = running.simulation()?.rows();
+        let seen = (samples.min(rows.samples.len()), links.min(rows.links.len()));
+        running.seen = seen;
+        Ok(())
+    }
+
+    /// Figures in JSON and rows, as of `simulate`; the engine is over then.
+    fn finish<'py>(&self, py: Python<'py>) -> PyResult<(String, Bound<'py, PyDict>)> {
+        let mut running = self.lock()?;
+        let simulation = running.simulation.take().ok_or(Failure::Over)?;
+        let (figures, rows) = figures(simulation, 1)?;
+        Ok((figures, crate::tables(py, &rows)?))
+    }
+}
