@@ -2,8 +2,9 @@
 //!
 //! A page is loaded as HTTP/1.1 (RFC 9112) has it, one request at a time on each connection, no pipelining: first its
 //! first object (the HTML, which names the others) alone; then all others, over at most `connections` parallel
-//! connections. A page takes idle connections where there are any, the one used last first, and opens new ones for what
-//! is left. A connection is usable after its TCP handshake and, with TLS, the round trips of that:
+//! connections. With `together` nothing waits for the first: a page is the block of a file whose parts a client asks
+//! several servers for, and the next is asked for when the slowest has answered (incast; Phanishayee et al., FAST 2008).
+//! A page takes idle connections where there are any, the one used last first, and opens new ones for what is left. A connection is usable after its TCP handshake and, with TLS, the round trips of that:
 //!
 //! | TLS | client sends | server answers |
 //! |---|---|---|
@@ -45,7 +46,7 @@ pub const ENTRY: Entry = Entry {
     tables: &[
         Table { name: "pages", form: Form::Pages, about: "when pages are asked for" },
         Table { name: "size", form: Form::Size, about: "how large each answer is" },
-        Table { name: "objects", form: Form::Count, about: "answers per page: the first alone, then all others" },
+        Table { name: "objects", form: Form::Count, about: "answers per page" },
     ],
     required: &["pages", "size", "objects"],
     pulls: true,
@@ -90,6 +91,8 @@ params! {
         tls: Tls = Tls::V13, from "RFC 8446";
         /// how long the server takes for each answer
         service: Time = Time::ZERO, in Time::ZERO..=Time::from_nanos(MAX_SPAN), from "ours: none";
+        /// whether all objects of a page are asked for at once; else the first comes alone, as it names the others
+        together: bool = false, from "ours: a web page";
         /// how many pages there are at most
         number: u64 = u64::MAX, in 0..=u64::MAX, from "ours: no limit";
     }
@@ -230,8 +233,11 @@ impl Requests {
             let objects = self.objects.draw(&mut self.sizes);
             let waiting: VecDeque<u64> = (0..objects).map(|_| self.size.draw(&mut self.sizes)).collect();
             let bytes = waiting.iter().sum();
-            self.pages.insert(number, Page { started: net.now(), bytes, waiting, running: 0, first: true });
-            self.take_connection(number, net);
+            let Settings { together, connections, .. } = self.settings;
+            self.pages.insert(number, Page { started: net.now(), bytes, waiting, running: 0, first: !together });
+            for _ in 0..if together { u64::from(objects).min(connections) } else { 1 } {
+                self.take_connection(number, net);
+            }
             self.advance();
         }
         match self.next {

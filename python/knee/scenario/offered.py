@@ -71,6 +71,7 @@ def _spec(traffic: Traffic) -> dict[str, Any]:
                 "persistent": traffic.connection == "persistent",
                 "tls": traffic.tls,
                 "service": traffic.service,
+                "together": traffic.together,
                 "number": traffic.number,
             }
         case Video():

@@ -306,6 +306,7 @@ class Requests(_Arriving):
     think: Think | None = Field(
         None, description='the time between pages, such as "1 s", or a table such as { mean = "1 s" }'
     )
+    together: bool = Field(False, description="whether all objects are asked for at once: true or false")
     number: Number | None = Field(None, description="a number of pages, 1 or more")
 
     @model_validator(mode="before")

@@ -71,6 +71,24 @@ fn every_step_is_on_record() {
     }
 }
 
+/// Incast: all servers are asked at once, and again when the last has answered.
+#[test]
+fn objects_that_come_together_are_asked_for_together() {
+    for connections in [1, 3, 8, 20] {
+        let mut spec = page(8, connections, Tls::None);
+        spec.settings.together = true;
+        let net = run(&Pages::Closed(0, false), spec, Some(3), None);
+        let pages = net.of(What::Page);
+        let rounds = 8_u64.div_ceil(connections);
+        assert_eq!(millis(&net, What::Page), [20 + 20 * rounds, 20 * rounds, 20 * rounds]);
+        assert_eq!(net.most_open, index(connections.min(8)));
+        for (before, after) in pages.iter().zip(&pages[1..]) {
+            let asked = net.of(What::Request).into_iter().filter(|r| r.started_s == before.t_s).count();
+            assert_eq!((asked, after.started_s), (index(connections.min(8)), before.t_s));
+        }
+    }
+}
+
 #[test]
 fn the_first_object_comes_alone_and_a_page_has_at_most_its_connections() {
     for connections in 1..=8 {
