@@ -24,6 +24,8 @@ DRAW = re.compile(r"^<!-- draw: (\w+) (\d+) (\d+) (\d+) -->$", re.M)
 SCENARIO = re.compile(r"^```toml\n(.*?)^```", re.M | re.S)
 #: Points of a measured line.
 POINTS = 300
+#: How long an experiment takes to watch, s.
+WATCHED = 30
 UNITS = {"cwnd_packets": "packets", "srtt_ms": "ms"}
 
 
@@ -49,6 +51,7 @@ def address_of(scenario: Scenario) -> str:
         "queue": link["queue"],
         "duration": told["duration"] // 1000,
         "interval": told["interval"] // 1000,
+        "speed": round(told["duration"] / 1e9 / WATCHED, 2),
         "flows": ",".join(_shortest(flow, told["flows"][0]["rtt"] // 1000) for flow in flows),
     }
     return "&".join(f"{key}={value}" for key, value in parts.items())

@@ -71,12 +71,12 @@ impl PyAck {
     fn rtt(&self) -> Option<f64> {
         self.rtt.map(knee_core::Time::as_secs_f64)
     }
-    /// Smoothed RTT, s.
+    /// Smoothed RTT, s (RFC 6298).
     #[getter]
     fn srtt(&self) -> f64 {
         self.view.srtt.as_secs_f64()
     }
-    /// Least RTT of the last 300 s.
+    /// Least RTT of the last 300 s, s.
     #[getter]
     fn min_rtt(&self) -> f64 {
         self.view.min_rtt.as_secs_f64()
@@ -96,7 +96,7 @@ impl PyAck {
     const fn lost(&self) -> u32 {
         self.lost
     }
-    /// Packets in flight.
+    /// Packets in flight, 0 or more.
     #[getter]
     const fn in_flight(&self) -> u32 {
         self.view.in_flight
@@ -123,7 +123,7 @@ impl PyAck {
     const fn app_limited(&self) -> bool {
         self.rate.app_limited
     }
-    /// Packets delivered so far.
+    /// Packets that this flow has delivered so far.
     #[getter]
     const fn total_delivered(&self) -> u64 {
         self.view.delivered
@@ -163,13 +163,13 @@ const fn state_name(state: CaState) -> &'static str {
 #[pyclass(name = "Control", module = "knee", skip_from_py_object)]
 #[derive(Clone, Copy)]
 pub struct PyControl {
-    /// Congestion window in packets; the fraction is kept from call to call.
+    /// Congestion window, packets, 1 or more; its fraction is kept from call to call.
     #[pyo3(get, set)]
     cwnd: f64,
-    /// Slow-start threshold in packets.
+    /// Slow-start threshold, packets, 1 or more; 2147483647 until the first reduction.
     #[pyo3(get, set)]
     ssthresh: f64,
-    /// Pacing rate of payload in bit/s; None: the sender's own.
+    /// Pacing rate, bit/s of payload; None for 1.2 times `cwnd / srtt`.
     #[pyo3(get, set)]
     pacing_rate: Option<f64>,
 }
