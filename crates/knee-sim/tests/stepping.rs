@@ -4,6 +4,7 @@
 use crate::networks::{MS, S, any_applications, any_chain, any_dumbbell, any_network, any_transfers, flow, link, spec};
 use knee_cc::{Ack, CloneCongestionControl, Congestion, CongestionControl, Control, DynCongestionControl};
 use knee_core::Time;
+use knee_core::convert::index;
 use knee_sim::{Output, Rows, Simulation, Spec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -59,6 +60,8 @@ impl Act {
             (spec["links"].as_array().unwrap().len() as u64, spec["flows"].as_array().unwrap().len() as u64);
         let what = match self {
             Self::Nothing => return,
+            // A recorded link has no rate that could change.
+            Self::Rate(link, _) if spec["links"][index(link % links)]["capacity"]["rate"].is_null() => return,
             Self::Rate(link, rate) => json!({"rate": {"link": link % links, "rate": rate}}),
             Self::Loss(link, loss) => json!({"loss": {"link": link % links, "loss": loss}}),
             Self::Limit(link, packets) => json!({"limit": {"link": link % links, "limit": {"packets": packets}}}),
@@ -68,7 +71,7 @@ impl Act {
                 json!({"rtt": {"flow": flow, "rtt": delays.sum::<u64>() + more}})
             }
             Self::Stop(flow) => {
-                let stop = &mut spec["flows"][usize::try_from(flow % flows).unwrap()]["stop"];
+                let stop = &mut spec["flows"][index(flow % flows)]["stop"];
                 if stop.as_u64().unwrap() > at {
                     *stop = json!(at);
                 }
