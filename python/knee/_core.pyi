@@ -120,7 +120,7 @@ class Engine:
     def seen(self) -> tuple[int, int]:
         """How many rows of samples and of links have been observed."""
     def mark_seen(self, samples: int, links: int) -> None:
-        """Takes so many rows of samples and of links for observed."""
+        """Takes the first ``samples`` rows of samples and ``links`` rows of links for observed."""
     def finish(self) -> tuple[str, dict[str, bytes]]:
         """Returns figures in JSON and rows, as :func:`simulate` does; the engine is over then."""
 

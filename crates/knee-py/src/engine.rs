@@ -197,7 +197,7 @@ impl PyEngine {
         Ok(self.lock()?.seen)
     }
 
-    /// Takes so many rows of samples and of links for observed.
+    /// Takes the first `samples` rows of samples and `links` rows of links for observed.
     fn mark_seen(&self, samples: usize, links: usize) -> PyResult<()> {
         let mut running = self.lock()?;
         let rows = running.simulation()?.rows();

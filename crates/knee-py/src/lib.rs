@@ -94,9 +94,9 @@ mod _core {
     /// rows are written to the file `spool` in blocks, if given.
     /// `progress` is called some 20 times a second with the fraction of simulated time that has passed. `own` are
     /// congestion controls written in Python, by their names in the specification; together they may have
-    /// `own_in_flight` packets in flight, and a method may take `own_limit_s` seconds. The packets at the senders are written to the file `capture` as pcapng, if
-    /// given, and what senders do to files in the folder `qlog`, if given. Up to `threads` threads work at the run, one
-    /// where congestion controls are written in Python.
+    /// `own_in_flight` packets in flight, and a method may take `own_limit_s` seconds. The packets at the senders are
+    /// written to the file `capture` as pcapng, if given, and what senders do to files in the folder `qlog`, if given.
+    /// Up to `threads` threads work at the run, one where congestion controls are written in Python.
     #[pyfunction]
     #[pyo3(signature = (
         spec_json, spool=None, progress=None, own=Vec::new(), capture=None, qlog=None, own_in_flight=1 << 17,

@@ -200,7 +200,7 @@ fn drive(spec: &str, classes: &Classes, files: Files, threads: usize, shared: &S
     figures(simulation, threads)
 }
 
-/// What a simulation at its end gives, at which so many threads worked.
+/// Figures and rows of a simulation at its end, at which `threads` threads worked.
 pub fn figures(simulation: Simulation, threads: usize) -> Outcome {
     let event_by_event = simulation.obstacle().map(|obstacle| obstacle.to_string());
     let (output, rows) = simulation.finish().map_err(Failure::Spool)?;

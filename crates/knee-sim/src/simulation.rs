@@ -153,8 +153,8 @@ impl Simulation {
         !self.model.finished
     }
 
-    /// Lets all happen up to `time`, and what is due at that time too; false once the end is reached. The bits are those
-    /// of an uninterrupted run.
+    /// Lets all happen up to `time`, and what is due at that time too; false once the end is reached. The bits are
+    /// those of an uninterrupted run.
     pub fn run_until(&mut self, time: Time) -> bool {
         self.approach(time, u64::MAX);
         !self.model.finished
@@ -209,8 +209,8 @@ impl Simulation {
 
     /// Goes on by `spec`, which is that of this simulation but for further changes behind those it had, and other times
     /// at which flows stop; none of these is before [`Simulation::changeable_from`]. The bits are those of an
-    /// uninterrupted run of `spec`. False, with nothing changed, if only a simulation of `spec` from the start can go on
-    /// so.
+    /// uninterrupted run of `spec`. False, with nothing changed, if only a simulation of `spec` from the start can go
+    /// on so.
     ///
     /// # Errors
     /// If the specification contradicts itself, or a change is too early.

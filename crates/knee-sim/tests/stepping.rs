@@ -2,7 +2,9 @@
 //! specification.
 
 use crate::networks::{MS, S, any_applications, any_chain, any_dumbbell, any_network, any_transfers, flow, link, spec};
+use knee_cc::{Ack, CloneCongestionControl, Congestion, CongestionControl, Control, DynCongestionControl};
 use knee_core::Time;
+use knee_core::convert::index;
 use knee_sim::{Output, Rows, Simulation, Spec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -58,6 +60,8 @@ impl Act {
             (spec["links"].as_array().unwrap().len() as u64, spec["flows"].as_array().unwrap().len() as u64);
         let what = match self {
             Self::Nothing => return,
+            // A recorded link has no rate that could change.
+            Self::Rate(link, _) if spec["links"][index(link % links)]["capacity"]["rate"].is_null() => return,
             Self::Rate(link, rate) => json!({"rate": {"link": link % links, "rate": rate}}),
             Self::Loss(link, loss) => json!({"loss": {"link": link % links, "loss": loss}}),
             Self::Limit(link, packets) => json!({"limit": {"link": link % links, "limit": {"packets": packets}}}),
@@ -67,7 +71,7 @@ impl Act {
                 json!({"rtt": {"flow": flow, "rtt": delays.sum::<u64>() + more}})
             }
             Self::Stop(flow) => {
-                let stop = &mut spec["flows"][usize::try_from(flow % flows).unwrap()]["stop"];
+                let stop = &mut spec["flows"][index(flow % flows)]["stop"];
                 if stop.as_u64().unwrap() > at {
                     *stop = json!(at);
                 }
@@ -203,6 +207,23 @@ fn a_change_in_the_past_is_refused_and_the_rest_goes_on() {
     assert_eq!(bits(live.run().unwrap()), bits(simulation(&spec).run().unwrap()));
 }
 
+/// An algorithm whose copy is an error.
+struct NotCopied;
+
+impl CongestionControl for NotCopied {
+    fn on_ack(&mut self, _: &Ack, _: &mut Control) {}
+
+    fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
+        control.ssthresh = 2;
+    }
+}
+
+impl CloneCongestionControl for NotCopied {
+    fn boxed_copy(&self) -> Box<dyn DynCongestionControl> {
+        panic!("it was copied")
+    }
+}
+
 #[test]
 fn an_own_algorithm_a_tap_and_a_spool_are_not_copied() {
     let spec = spec(S, &[link(10_000_000, &json!({"packets": 40}))], &[flow("cubic", 30 * MS, 0, S)]);
@@ -210,7 +231,14 @@ fn an_own_algorithm_a_tap_and_a_spool_are_not_copied() {
     let mut spooled = simulation(&spec);
     spooled.spool(std::io::sink());
     assert!(spooled.copied().is_none());
-    let mut quic = spec;
+    let mut quic = spec.clone();
     quic["flows"][0]["transport"] = json!("quic");
     assert!(!cfg!(feature = "quic") || simulation(&quic).copied().is_none());
+    let make = knee_sim::OwnMake::Algorithm(std::sync::Arc::new(|_, _, _| Box::new(NotCopied)));
+    let own = knee_sim::Own { name: "mine".into(), entry: knee_cc::find("reno").unwrap(), make };
+    let mut mine = spec;
+    mine["flows"][0]["cc"] = json!("mine");
+    let mut mine = Simulation::with_own(&read(&mine), &[own]).unwrap();
+    mine.run_until(Time::from_nanos(S / 2));
+    assert!(mine.copied().is_none());
 }

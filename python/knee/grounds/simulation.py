@@ -232,7 +232,8 @@ class Simulation:
             RunError: the run has failed, or its result was taken.
         """
         with core(self._scenario, ()):
-            copied, begun, seen = self._engine.copied(), self._has_begun(), self._engine.seen
+            begun, seen = self._has_begun(), self._engine.seen
+            copied = self._engine.copied() if self.clone_cost().how == "copy" else None
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         if copied is None:

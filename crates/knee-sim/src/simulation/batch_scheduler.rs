@@ -164,8 +164,8 @@ impl BatchScheduler {
     }
 
     /// Goes through a batch that ends by `pause`, or through what concerns the whole run at its beginning. Gives how
-    /// much work that was: one, visits of flows, and packets that landed; 0 where all before `pause` is done. To look through the flows for those to be visited is little work,
-    /// but not where there are many.
+    /// much work that was: one, visits of flows, and packets that landed; 0 where all before `pause` is done. To look
+    /// through the flows for those to be visited is little work, but not where there are many.
     pub(super) fn step(&mut self, model: &mut Model, pause: Time) -> u64 {
         let at = self.at;
         if at >= pause {

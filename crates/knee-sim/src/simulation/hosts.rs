@@ -183,10 +183,12 @@ impl Hosts {
         if dropped.is_some() {
             return None;
         }
+        // First: only algorithms of the registry can be copied.
+        let settings = settings.copied()?;
         Some(Self {
             ends: ends.iter().map(Ends::copied).collect::<Option<_>>()?,
             flows: flows.clone(),
-            settings: settings.copied()?,
+            settings,
             directions: directions.clone(),
             acks: *acks,
             dropped: None,

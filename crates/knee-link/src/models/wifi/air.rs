@@ -63,7 +63,7 @@ pub(super) struct Air {
 /// Air that both directions of a link use. When a network is copied, each of them is once, and all get the same copy.
 pub struct SharedAir(Arc<Mutex<Channel>>);
 
-/// What is shared.
+/// A channel's air, and a copy of it that is being made.
 struct Channel {
     air: Air,
     /// A copy that some directions have got, and how many.
