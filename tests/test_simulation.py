@@ -139,6 +139,14 @@ def test_over_quic_it_is_replayed() -> None:
     law(scenario(flows=flows), random.Random(2))
 
 
+@pytest.mark.parametrize("traffic", EVERY, ids=lambda traffic: str(traffic["kind"]))
+def test_no_kind_of_traffic_is_copied_over_quic(traffic: dict[str, Any]) -> None:
+    flow = {"cc": "cubic", "rtt": "40 ms", "transport": "quic", "traffic": traffic}
+    source = scenario(flows=[flow, {"cc": "cubic", "rtt": "60 ms"}], duration="2 s")
+    sims, _ = law(source, random.Random(str(traffic)), steps=2)
+    assert sims[0].clone_cost().how == "replay"
+
+
 class Gentle(knee.CongestionControl):
     """Has state of its own."""
 

@@ -52,7 +52,11 @@ impl Ends {
     fn copied(&self) -> Option<Self> {
         Some(match self {
             Self::Tcp(tcp) => Self::Tcp(tcp.clone()),
-            Self::Udp(_) => Self::Udp(Box::new(UdpFlow::Datagrams(self.datagrams()?.clone()))),
+            Self::Udp(flow) => match &**flow {
+                UdpFlow::Datagrams(flow) => Self::Udp(Box::new(UdpFlow::Datagrams(flow.clone()))),
+                #[cfg(feature = "quic")]
+                UdpFlow::Quic(_) | UdpFlow::Carried(_) => return None,
+            },
             Self::Application => Self::Application,
         })
     }
