@@ -162,6 +162,11 @@ def test_exit_codes_are_those_of_the_page(tmp_path: Path, monkeypatch: pytest.Mo
     } <= set(COMMANDS)
 
 
+def test_the_api_page_has_every_public_name() -> None:
+    text = (ROOT / "site" / "pages" / "api.md").read_text(encoding="utf-8")
+    assert set(re.findall(r":: knee\.(\w+)$", text, re.M)) == set(knee.__all__) - {"__version__"}
+
+
 def test_frames_become_those_of_pandas() -> None:
     pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
