@@ -16,7 +16,7 @@ use knee_cc::{
     StateChange, StateEvent, View,
 };
 use knee_core::convert::saturating_u32;
-use knee_core::{Rate, Rng, Time};
+use knee_core::{Bytes, Rate, Rng, Time};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller as QuicController, ControllerMetrics};
 use std::any::Any;
@@ -146,11 +146,22 @@ impl Controller {
         self.mtu
     }
 
-    /// Rate at which datagrams should leave, where the algorithm sets one. quinn does not ask for it: it paces at 1.25
-    /// windows per smoothed RTT. Whoever drives the connection can.
+    /// Rate at which datagrams should leave, where the algorithm sets one or asks for one. quinn does not ask for it:
+    /// it paces at 1.25 windows per smoothed RTT, but lets ten packets go at once. Whoever drives the connection can.
     pub fn pacing_rate(&self) -> Option<Rate> {
         let (mtu, told) = (u64::from(self.mtu), u64::from(self.told_mtu));
-        self.control.pacing_rate.map(|rate| rate.mul_div(mtu, told))
+        let set = self.control.pacing_rate.map(|rate| rate.mul_div(mtu, told));
+        set.or_else(|| self.factory.needs().pacing.then(|| self.own_pacing_rate()).flatten())
+    }
+
+    /// The rate of an algorithm that asks for pacing and sets none, as Linux has it (`tcp_update_pacing_rate`): twice
+    /// `cwnd / srtt` in slow start, 1.2 times beyond. None before the first RTT sample.
+    fn own_pacing_rate(&self) -> Option<Rate> {
+        let Control { cwnd, ssthresh, .. } = self.control;
+        let percent = if cwnd < ssthresh / 2 { 200 } else { 120 };
+        let window = Bytes(u64::from(cwnd.max(self.view.in_flight)) * u64::from(self.mtu));
+        let srtt = self.view.srtt;
+        (srtt > Time::ZERO).then(|| Rate::over(window, srtt).mul_div(percent, 100))
     }
 
     /// The connection's clock. It does not go back.
@@ -166,6 +177,12 @@ impl Controller {
             let control = Control { pacing_rate: self.pacing_rate(), ..self.control };
             watch.note(control, &self.view, rtt);
         }
+    }
+
+    /// How long the other end held back the ACK at hand, where whoever drives the connection knows it. quinn lends its
+    /// estimator, which knows it too, as of the ACK before.
+    fn ack_delay(&self) -> Time {
+        self.watch.as_ref().map_or(Time::ZERO, |watch| watch.look(|seen| seen.ack_delay))
     }
 
     fn packets(&self, bytes: u64) -> u32 {
@@ -321,7 +338,8 @@ impl QuicController for Controller {
         if let Some(burst) = newest {
             self.view.snd_una = prior_una.max(burst.end);
         }
-        let rtt = self.rtt.sample(sent, &mut self.view);
+        let measured = self.rtt.sample(sent, self.ack_delay(), &mut self.view);
+        let rtt = measured.map(|(_, adjusted)| adjusted);
         let counters = self.counters();
         let rate =
             newest.map_or(RateSample::NONE, |burst| self.flight.sample(&burst, now, self.view.min_rtt, &counters));
@@ -356,7 +374,7 @@ impl QuicController for Controller {
             }
         });
         self.forget_old(sent);
-        self.show(rtt);
+        self.show(measured.map(|(latest, _)| latest));
     }
 
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent_congestion: bool, lost_bytes: u64) {

@@ -2,7 +2,7 @@
 
 use crate::Controller;
 use crate::watch::Watch;
-use knee_cc::{DynCongestionControl, Entry, Init};
+use knee_cc::{DynCongestionControl, Entry, Init, Needs};
 use knee_core::params::{ParamError, Value};
 use knee_core::{Params, Rng};
 use quinn_proto::congestion::{Controller as QuicController, ControllerFactory};
@@ -86,6 +86,11 @@ impl Control {
     /// The algorithm.
     pub const fn entry(&self) -> &'static Entry {
         self.entry
+    }
+
+    /// The algorithm's needs with these parameters.
+    pub(crate) fn needs(&self) -> Needs {
+        self.entry.needs_with(&self.params)
     }
 
     /// The controller of the next connection, whose datagrams have `mtu` bytes.
