@@ -5,6 +5,7 @@ use knee_core::Time;
 use knee_core::convert::saturating_u64;
 use knee_qlog::Log;
 use quinn_proto::EcnCodepoint;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -35,6 +36,10 @@ pub struct Settings {
     pub receive_window: u64,
     /// Names the random numbers and identifiers of this end.
     pub seed: u64,
+    /// True if the end that waits for a connection sends more than ACKs: under the stack's congestion control.
+    pub answers: bool,
+    /// Bytes of UDP payload of a full datagram at the start, from 1200 on.
+    pub mtu: u16,
     /// True if packets are encrypted: both ends alike. Encrypted bytes differ from run to run; their number does not.
     pub tls: bool,
     /// The longest lateness that a paced end makes up for by a burst. Zero where calls are never late.
@@ -62,11 +67,12 @@ pub trait Stack: Send + Sync {
     /// The end that connects at `now` and sends, under the flow's congestion control.
     fn connect(&self, settings: &Settings, now: Time) -> Box<dyn Connection>;
 
-    /// The end that waits for a connection and reads what it is sent.
+    /// The end that waits for a connection and reads what it is sent. What it sends itself is under the flow's
+    /// congestion control, too, if [`Settings::answers`].
     fn listen(&self, settings: &Settings) -> Box<dyn Connection>;
 }
 
-/// One end of a stack's connection, which has one stream. [`crate::Peer`] drives it.
+/// One end of a stack's connection, with one stream in each direction. [`crate::Peer`] drives it.
 pub trait Connection: Send {
     /// A datagram of the other end has come.
     fn receive(&mut self, now: Time, datagram: Datagram);
@@ -87,6 +93,9 @@ pub trait Connection: Send {
     /// bytes are written and not acknowledged. `None`: the stream takes no more until [`Updates::writable`] says that
     /// all of `data` fits.
     fn write(&mut self, data: Bytes, buffer: u64) -> Option<usize>;
+
+    /// Sends `data` as a datagram (RFC 9221), which is not sent again. False: it does not fit the path's packets.
+    fn send_datagram(&mut self, data: Bytes) -> bool;
 
     /// The stream ends after what was written.
     fn finish(&mut self);
@@ -117,6 +126,33 @@ pub struct Updates {
     pub ended: Option<Ended>,
     /// Bytes of stream data that came, in any order.
     pub received: u64,
+    /// Datagrams (RFC 9221) that came.
+    pub datagrams: Vec<Bytes>,
+    /// Bytes of the stream that are there without a hole, since the start.
+    pub in_order: u64,
+}
+
+/// The parts of a stream that have come.
+#[derive(Debug, Default)]
+pub struct Arrived {
+    in_order: u64,
+    /// Ends of the parts behind a hole, by their start.
+    ahead: BTreeMap<u64, u64>,
+}
+
+impl Arrived {
+    /// `bytes` have come from this offset on, none of them before.
+    pub fn note(&mut self, offset: u64, bytes: u64) {
+        self.ahead.insert(offset, offset + bytes);
+        while let Some(entry) = self.ahead.first_entry().filter(|entry| *entry.key() <= self.in_order) {
+            self.in_order = self.in_order.max(entry.remove());
+        }
+    }
+
+    /// Bytes without a hole.
+    pub const fn in_order(&self) -> u64 {
+        self.in_order
+    }
 }
 
 /// Figures that a stack keeps of a connection.

@@ -30,11 +30,12 @@ pub mod stack;
 pub mod tls;
 mod watch;
 
+pub use bytes::Bytes;
 pub use connection::{Datagram, Ended, Settings, Stack};
 pub use controller::Controller;
 pub use factory::{Control, ControlError, Make};
 pub use knee_core::params::Value;
-pub use peer::{LEAST_BUFFER, Peer};
+pub use peer::{LEAST_BUFFER, LEAST_MTU, Peer};
 pub use plain::Plain;
 pub use quinn::{Quinn, endpoint_seed};
 pub use quinn_proto as proto;

@@ -11,7 +11,11 @@ use bytes::Bytes;
 use knee_core::Time;
 use knee_core::convert::index;
 use knee_qlog::Log;
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
 
+/// Bytes of UDP payload of a full datagram that every path takes (RFC 9000, 14).
+pub const LEAST_MTU: u16 = 1200;
 /// Zeros, which all connections write. quinn looks for data chunk by chunk, so chunks are large.
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 /// A stream holds four windows of data that is not acknowledged, and at least this many bytes: a window is sent behind
@@ -20,15 +24,76 @@ pub const LEAST_BUFFER: u64 = 1 << 20;
 /// A transfer is written in chunks of this number: each counts until its last byte is acknowledged.
 const CHUNKS: u64 = 16;
 
+/// The messages that an application writes, on one stream. A stack drops a chunk of data once all up to its end is
+/// acknowledged, and tells it in no other way.
+#[derive(Default)]
+struct Messages {
+    /// Bytes that the application has given.
+    given: u64,
+    /// Bytes that the stream has taken.
+    written: u64,
+    /// Bytes acknowledged without a hole.
+    acked: u64,
+    /// Ends of the messages of which the stream has not taken all.
+    ends: VecDeque<u64>,
+    /// The chunks that are not acknowledged: their ends, and whether the stack still has them.
+    chunks: VecDeque<(u64, Weak<()>)>,
+}
+
+/// Zeros of a chunk, dropped with it.
+struct Zeros {
+    size: usize,
+    _held: Arc<()>,
+}
+
+impl AsRef<[u8]> for Zeros {
+    fn as_ref(&self) -> &[u8] {
+        &ZEROS[..self.size]
+    }
+}
+
+impl Messages {
+    /// The next chunk of at most `most` bytes. It does not go beyond a message, whose acknowledgement shows so.
+    fn chunk(&self, most: u64, held: &Arc<()>) -> Bytes {
+        let left = self.ends.front().map_or(0, |end| end - self.written);
+        Bytes::from_owner(Zeros { size: index(left.min(most)), _held: held.clone() })
+    }
+
+    /// The stream has taken `bytes` of a chunk.
+    fn take(&mut self, bytes: u64, held: &Arc<()>) {
+        self.written += bytes;
+        self.chunks.push_back((self.written, Arc::downgrade(held)));
+        while self.ends.front().is_some_and(|end| *end <= self.written) {
+            self.ends.pop_front();
+        }
+    }
+
+    /// Notes which chunks the stack has dropped.
+    fn note_acked(&mut self) {
+        while let Some((end, _)) = self.chunks.front().filter(|(_, held)| held.strong_count() == 0) {
+            self.acked = *end;
+            self.chunks.pop_front();
+        }
+    }
+}
+
 /// One end of a connection.
 pub struct Peer {
     connection: Box<dyn Connection>,
     /// Bytes still to be written; `None`: without end.
     to_write: Option<u64>,
+    /// The messages of an application that writes as its data comes; none if the stream ends with what was to be
+    /// written from the start.
+    messages: Option<Messages>,
     /// Bytes that the stream could hold when it was last written to.
     buffer: u64,
+    /// True if it took no more then.
+    blocked: bool,
     /// Bytes of stream data that came, in any order.
     received: u64,
+    in_order: u64,
+    /// Datagrams that came and nobody has taken.
+    datagrams: Vec<Bytes>,
     connected: bool,
     finished: bool,
     ended: Option<Ended>,
@@ -53,12 +118,26 @@ impl Peer {
         Self::new(stack.listen(settings), Some(0), settings)
     }
 
+    /// The end that connects at `now`, for an application that writes messages ([`Peer::send`]).
+    pub fn client(stack: &dyn Stack, settings: &Settings, now: Time) -> Self {
+        Self { messages: Some(Messages::default()), ..Self::new(stack.connect(settings, now), Some(0), settings) }
+    }
+
+    /// The end that waits for a connection of such an application, and writes messages, too.
+    pub fn server(stack: &dyn Stack, settings: &Settings) -> Self {
+        Self { messages: Some(Messages::default()), ..Self::receiver(stack, settings) }
+    }
+
     fn new(connection: Box<dyn Connection>, to_write: Option<u64>, settings: &Settings) -> Self {
         Self {
             connection,
             to_write,
+            messages: None,
             buffer: 0,
+            blocked: false,
             received: 0,
+            in_order: 0,
+            datagrams: Vec::new(),
             connected: false,
             finished: false,
             ended: None,
@@ -123,6 +202,45 @@ impl Peer {
         self.connection.reset();
     }
 
+    /// The application writes a message of `bytes`: on the stream as soon as that takes it. Gives the message's end in
+    /// the stream.
+    pub fn send(&mut self, bytes: u64) -> u64 {
+        let messages = self.messages.get_or_insert_default();
+        messages.given += bytes;
+        messages.ends.push_back(messages.given);
+        let end = messages.given;
+        self.to_write = self.to_write.map(|left| left + bytes);
+        if self.connected {
+            self.write(false);
+        }
+        end
+    }
+
+    /// Sends `data` as a datagram (RFC 9221). False: it does not fit the path's packets.
+    pub fn send_datagram(&mut self, data: Bytes) -> bool {
+        self.connection.send_datagram(data)
+    }
+
+    /// The datagrams that came since the last call.
+    pub fn take_datagrams(&mut self) -> Vec<Bytes> {
+        std::mem::take(&mut self.datagrams)
+    }
+
+    /// Bytes of the stream that are acknowledged without a hole.
+    pub fn acked(&self) -> u64 {
+        self.messages.as_ref().map_or(0, |messages| messages.acked)
+    }
+
+    /// Returns true if all messages are acknowledged.
+    pub fn settled(&self) -> bool {
+        self.messages.as_ref().is_none_or(|messages| messages.acked == messages.given)
+    }
+
+    /// Bytes of the other end's stream that came without a hole.
+    pub const fn in_order(&self) -> u64 {
+        self.in_order
+    }
+
     /// Bytes of stream data that came.
     pub const fn received(&self) -> u64 {
         self.received
@@ -157,11 +275,17 @@ impl Peer {
 
     /// Only datagrams and timers bring updates.
     fn take_updates(&mut self) {
-        let Updates { connected, writable, finished, ended, received } = self.connection.take_updates();
+        let Updates { connected, writable, finished, ended, received, in_order, datagrams } =
+            self.connection.take_updates();
         self.connected |= connected;
         self.finished |= finished;
         self.ended = ended.or(self.ended.take());
         self.received += received;
+        self.in_order = in_order;
+        self.datagrams.extend(datagrams);
+        if let Some(messages) = &mut self.messages {
+            messages.note_acked();
+        }
         if self.connected && self.to_write != Some(0) {
             self.write(writable);
         }
@@ -172,21 +296,28 @@ impl Peer {
     /// window has grown.
     fn write(&mut self, writable: bool) {
         let buffer = self.connection.window().saturating_mul(4).max(LEAST_BUFFER);
-        if !writable && buffer - buffer / CHUNKS < self.buffer {
+        if self.blocked && !writable && buffer - buffer / CHUNKS < self.buffer {
             return;
         }
-        self.buffer = buffer;
+        (self.buffer, self.blocked) = (buffer, true);
         let chunk = (buffer / CHUNKS).min(ZEROS.len() as u64);
-        loop {
-            let size = index(self.to_write.map_or(chunk, |left| left.min(chunk)));
-            let Some(written) = self.connection.write(Bytes::from_static(&ZEROS[..size]), buffer) else { return };
+        while self.to_write != Some(0) {
+            let held = Arc::new(());
+            let data = match &self.messages {
+                Some(messages) => messages.chunk(chunk, &held),
+                None => Bytes::from_static(&ZEROS[..index(self.to_write.map_or(chunk, |left| left.min(chunk)))]),
+            };
+            let Some(written) = self.connection.write(data, buffer) else { return };
+            if let Some(messages) = &mut self.messages {
+                messages.take(written as u64, &held);
+            }
             if let Some(left) = &mut self.to_write {
                 *left -= written as u64;
-                if *left == 0 {
-                    self.connection.finish();
-                    return;
-                }
             }
+        }
+        self.blocked = false;
+        if self.messages.is_none() {
+            self.connection.finish();
         }
     }
 }
@@ -260,6 +391,10 @@ mod tests {
             Some(index(room))
         }
 
+        fn send_datagram(&mut self, _: Bytes) -> bool {
+            false
+        }
+
         fn finish(&mut self) {}
 
         fn reset(&mut self) {}
@@ -298,7 +433,7 @@ mod tests {
         ) {
             let stream = Arc::new(Mutex::new(Stream { window: 300_000, ..Stream::default() }));
             let settings =
-                Settings { receive_window: 0, seed: 1, tls: false, pacing_credit: Time::ZERO, log: None };
+                Settings { receive_window: 0, seed: 1, answers: false, mtu: LEAST_MTU, tls: false, pacing_credit: Time::ZERO, log: None };
             let mut peer = Peer::connect(&Opens(stream.clone()), None, &settings, Time::ZERO);
             peer.fire(Time::ZERO);
             for (window, acks, packets) in events {

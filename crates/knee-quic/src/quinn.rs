@@ -1,7 +1,7 @@
 //! quinn's connections: quinn-proto's state machine as it is, under a controller of its interface.
 
 use crate::connection::{
-    CID_BYTES, Connection, Datagram, Ended, REMOTE, Settings, Stack, Stats, Updates, instant, time,
+    Arrived, CID_BYTES, Connection, Datagram, Ended, REMOTE, Settings, Stack, Stats, Updates, instant, time,
 };
 use crate::peer::LEAST_BUFFER;
 use crate::plain::Plain;
@@ -43,7 +43,11 @@ impl Stack for Quinn {
     fn listen(&self, settings: &Settings) -> Box<dyn Connection> {
         let crypto: Arc<dyn crypto::ServerConfig> = if settings.tls { TLS.server.clone() } else { Arc::new(Plain) };
         let mut config = ServerConfig::new(crypto, Arc::new(Plain));
-        config.transport_config(Arc::new(transport(settings)));
+        let mut transport = transport(settings);
+        if settings.answers {
+            transport.congestion_controller_factory(self.0.clone());
+        }
+        config.transport_config(Arc::new(transport));
         let mut tokens = ValidationTokenConfig::default();
         tokens.sent(0);
         config.validation_token_config(tokens);
@@ -55,7 +59,10 @@ impl Stack for Quinn {
 struct QuinnEnd {
     endpoint: Endpoint,
     machine: Option<(ConnectionHandle, Machine)>,
-    stream: Option<StreamId>,
+    /// The stream that it writes, and the one that it reads.
+    sends: Option<StreamId>,
+    reads: Option<StreamId>,
+    arrived: Arrived,
     /// Buffer for a datagram.
     scratch: Vec<u8>,
     /// Datagrams that are not the connection's own: answers of the endpoint.
@@ -64,7 +71,8 @@ struct QuinnEnd {
 
 impl QuinnEnd {
     fn new(endpoint: Endpoint, machine: Option<(ConnectionHandle, Machine)>) -> Self {
-        Self { endpoint, machine, stream: None, scratch: Vec::with_capacity(2048), answers: Vec::new() }
+        let (scratch, answers) = (Vec::with_capacity(2048), Vec::new());
+        Self { endpoint, machine, sends: None, reads: None, arrived: Arrived::default(), scratch, answers }
     }
 }
 
@@ -121,17 +129,17 @@ impl Connection for QuinnEnd {
             match event {
                 Event::Connected => updates.connected = true,
                 Event::ConnectionLost { reason } => updates.ended = Some(Ended(reason.to_string())),
-                Event::Stream(StreamEvent::Opened { dir }) => self.stream = machine.streams().accept(dir),
+                Event::Stream(StreamEvent::Opened { dir }) => self.reads = machine.streams().accept(dir),
                 Event::Stream(StreamEvent::Writable { .. }) => updates.writable = true,
                 Event::Stream(StreamEvent::Finished { .. }) => updates.finished = true,
                 _ => {}
             }
         }
-        if let Some(id) = self.stream
-            && id.initiator() != machine.side()
-        {
-            updates.received = read(machine, id);
+        if let Some(id) = self.reads {
+            updates.received = read(machine, id, &mut self.arrived);
         }
+        updates.datagrams = std::iter::from_fn(|| machine.datagrams().recv()).collect();
+        updates.in_order = self.arrived.in_order();
         updates
     }
 
@@ -139,8 +147,8 @@ impl Connection for QuinnEnd {
         let (_, machine) = self.machine.as_mut()?;
         let whole = data.len() as u64;
         machine.set_send_window(buffer);
-        let id = self.stream.or_else(|| machine.streams().open(Dir::Uni))?;
-        self.stream = Some(id);
+        let id = self.sends.or_else(|| machine.streams().open(Dir::Uni))?;
+        self.sends = Some(id);
         let written = machine.send_stream(id).write_chunks(&mut [data]).ok().map(|written| written.bytes);
         if written.is_none() {
             // The stream is writable again once all of `data` fits.
@@ -149,15 +157,20 @@ impl Connection for QuinnEnd {
         written
     }
 
+    fn send_datagram(&mut self, data: Bytes) -> bool {
+        // The oldest ones are dropped where more than a megabyte wait.
+        self.machine.as_mut().is_some_and(|(_, machine)| machine.datagrams().send(data, true).is_ok())
+    }
+
     fn finish(&mut self) {
-        if let (Some((_, machine)), Some(id)) = (&mut self.machine, self.stream) {
+        if let (Some((_, machine)), Some(id)) = (&mut self.machine, self.sends) {
             // Nobody stops the stream, and it is finished once.
             let _ = machine.send_stream(id).finish();
         }
     }
 
     fn reset(&mut self) {
-        if let (Some((_, machine)), Some(id)) = (&mut self.machine, self.stream) {
+        if let (Some((_, machine)), Some(id)) = (&mut self.machine, self.sends) {
             // It may be finished.
             let _ = machine.send_stream(id).reset(VarInt::from_u32(0));
         }
@@ -180,12 +193,13 @@ impl Connection for QuinnEnd {
 }
 
 /// Reads and forgets what came: how many bytes.
-fn read(machine: &mut Machine, id: StreamId) -> u64 {
+fn read(machine: &mut Machine, id: StreamId, arrived: &mut Arrived) -> u64 {
     let mut stream = machine.recv_stream(id);
     let Ok(mut chunks) = stream.read(false) else { return 0 };
     let mut bytes = 0;
     while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
         bytes += chunk.bytes.len() as u64;
+        arrived.note(chunk.offset, chunk.bytes.len() as u64);
     }
     // Whether the window is to be announced: quinn does so when it next transmits.
     let _ = chunks.finalize();
@@ -212,7 +226,7 @@ fn transport(settings: &Settings) -> TransportConfig {
     let window = VarInt::from_u64(settings.receive_window).unwrap_or(VarInt::MAX);
     let mut config = TransportConfig::default();
     config.stream_receive_window(window).receive_window(window).send_window(LEAST_BUFFER);
-    config.max_idle_timeout(None);
+    config.max_idle_timeout(None).initial_mtu(settings.mtu);
     config.qlog_stream(settings.log.as_ref().and_then(Log::quinn));
     config
 }

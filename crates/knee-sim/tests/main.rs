@@ -18,6 +18,8 @@ mod own_traffic;
 mod packets;
 #[cfg(feature = "quic")]
 mod quic;
+#[cfg(feature = "quic")]
+mod quic_traffic;
 mod receivers;
 mod sender_log;
 mod stepping;

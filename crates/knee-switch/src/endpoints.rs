@@ -240,6 +240,8 @@ impl QuicFlow {
             let settings = |end, log| Settings {
                 receive_window: RECEIVE_WINDOW,
                 seed: self.seed ^ end,
+                answers: false,
+                mtu: knee_quic::LEAST_MTU,
                 tls: self.tls,
                 pacing_credit: PACING_CREDIT,
                 log,

@@ -176,8 +176,8 @@ pub fn check(spec: &Spec) -> Result<(), SpecError> {
         if let Some(traffic) = &flow.traffic {
             let fault = |fault: String| SpecError::Traffic { flow: flow.label.clone(), fault };
             traffic.check().map_err(fault)?;
-            if flow.transport == Transport::Quic {
-                return Err(fault("QUIC flows carry an endless stream or one transfer, not `traffic`".into()));
+            if flow.transport == Transport::Quic && traffic.echoes() {
+                return Err(fault(format!("QUIC flows carry no `{}`", traffic.kind)));
             }
         }
         if flow.reverse

@@ -2,7 +2,8 @@
 //!
 //! Paths are numbered: the first ones belong to the scenario's flows, those behind them to halves of connections. A
 //! half carries data in one direction, as a bulk flow does; a connection has one where its application only sends,
-//! and two where it is answered. The half with the flow's data takes the flow's path, the other the mirrored one.
+//! and two where it is answered. The half with the flow's data takes the flow's path, the other the mirrored one. A
+//! connection of QUIC has one half, on the flow's path: what goes against the data does so as ACKs do.
 //!
 //! The way of an exchange: the application asks for it (`calls.rs`); its bytes are written to the half that
 //! leads away from it; when the last of them has arrived in order, the answer is written to the other half; when that
@@ -24,7 +25,7 @@ use knee_core::convert::index_u32;
 use knee_core::{Rng, Time};
 use knee_net::network::Network;
 use knee_net::observe::FlowCounts;
-use knee_net::spec::{FlowSpec, Spec};
+use knee_net::spec::{FlowSpec, Spec, Transport};
 use knee_tcp::ecn::Ecn;
 use knee_traffic::{Application, Completion, Conn, Exchange};
 use slab::Slab;
@@ -69,8 +70,10 @@ pub(super) struct Apps {
     applications: Vec<Option<Box<Running>>>,
     /// By number of the path, less that of flows.
     halves: Vec<Half>,
-    /// True if all applications have independent connections.
+    /// True if all applications have independent connections, over TCP.
     independent: bool,
+    /// True if an application's connections go over QUIC.
+    over_quic: bool,
     /// Pending actions by flow, first come, first served.
     actions: VecDeque<(u32, Action)>,
 }
@@ -105,6 +108,8 @@ struct Running {
     gone: FlowCounts,
     paced: bool,
     ecn: Ecn,
+    /// Set where its connections go over QUIC: whether packets are encrypted.
+    quic: Option<bool>,
 }
 
 /// One direction of a connection (a half-connection in RFC 4340, 1.1).
@@ -193,6 +198,7 @@ impl Apps {
             applications: Vec::new(),
             halves: Vec::new(),
             independent: true,
+            over_quic: false,
             actions: VecDeque::new(),
         }
     }
@@ -206,6 +212,11 @@ impl Apps {
     /// [`knee_traffic::TrafficSpec::has_independent_connections`].
     pub(super) const fn are_independent(&self) -> bool {
         self.independent
+    }
+
+    /// Returns true if connections of an application go over QUIC.
+    pub(super) const fn are_over_quic(&self) -> bool {
+        self.over_quic
     }
 
     fn running(&self, flow: u32) -> Option<&Running> {
@@ -251,7 +262,9 @@ impl Apps {
     pub(super) fn add(&mut self, i: usize, flow: &FlowSpec, ecn: Ecn, spec: &Spec) -> bool {
         let Some(traffic) = &flow.traffic else { return false };
         let rng = Rng::stream(spec.seed, &format!("traffic/{i}"));
+        let quic = (flow.transport == Transport::Quic).then_some(flow.tls);
         let Some(application) = knee_traffic::application(traffic, rng) else { return false };
+        self.over_quic |= quic.is_some();
         self.independent &= traffic.has_independent_connections();
         self.applications.resize_with(spec.flows.len(), || None);
         self.applications[i] = Some(Box::new(Running {
@@ -266,6 +279,7 @@ impl Apps {
             gone: FlowCounts::default(),
             paced: flow.pacing,
             ecn,
+            quic,
         }));
         true
     }

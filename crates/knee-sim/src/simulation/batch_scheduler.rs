@@ -80,7 +80,7 @@ impl BatchScheduler {
     /// # Errors
     /// If batches are impossible or do not pay.
     pub(super) fn stages(model: &Model) -> Result<Stages, Obstacle> {
-        if (0..model.hosts.len()).any(|i| model.hosts.is_udp(i)) {
+        if model.apps.are_over_quic() || (0..model.hosts.len()).any(|i| model.hosts.is_udp(i)) {
             return Err(Obstacle::Udp);
         }
         if !model.apps.are_independent() {

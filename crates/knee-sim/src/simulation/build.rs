@@ -1,6 +1,8 @@
 //! From a specification to a model at rest.
 
 use super::apps::Apps;
+#[cfg(feature = "quic")]
+use super::hosts::carried::CarriedFlow;
 use super::hosts::datagrams::DatagramFlow;
 #[cfg(feature = "quic")]
 use super::hosts::quic::QuicFlow;
@@ -95,7 +97,7 @@ impl Model {
         let mut before: Option<&FlowSpec> = None;
         for flow in &spec.flows {
             let how = misbehaviour(flow, spec)?;
-            if flow.sends_datagrams() {
+            if flow.sends_datagrams() && flow.transport != Transport::Quic {
                 model.add_datagrams(flow, spec);
                 continue;
             }
@@ -115,12 +117,16 @@ impl Model {
         let needs = settings.algorithms[algorithm].needs();
         let ecn = ecn(flow.ecn, needs.ecn);
         let ends = match flow.transport {
+            _ if self.apps.add(i, flow, ecn, spec) => Ends::Application,
             #[cfg(feature = "quic")]
             Transport::Quic => {
                 let quic = QuicFlow::of(&settings.algorithms[algorithm], flow, i, ecn.is_on(), spec);
-                Ends::Udp(Box::new(UdpFlow::Quic(quic)))
+                Ends::Udp(Box::new(if flow.sends_datagrams() {
+                    UdpFlow::Carried(CarriedFlow::new(self.datagrams(flow, i, ecn.codepoint, spec), quic))
+                } else {
+                    UdpFlow::Quic(quic)
+                }))
             }
-            _ if self.apps.add(i, flow, ecn, spec) => Ends::Application,
             _ => {
                 let init = SenderInit { needs, paced: flow.pacing, ecn, bytes: flow.bytes };
                 let mut sender = Sender::new(&init, &settings.sender_config);
@@ -138,13 +144,16 @@ impl Model {
     /// Adds a flow of datagrams, which has no algorithm.
     fn add_datagrams(&mut self, flow: &FlowSpec, spec: &Spec) {
         let i = self.hosts.len() as usize;
+        let datagrams = self.datagrams(flow, i, ecn(flow.ecn, Reaction::Classic).codepoint, spec);
+        self.add_ends(Ends::Udp(Box::new(UdpFlow::Datagrams(datagrams))), flow, u32::MAX, spec);
+    }
+
+    /// Both ends of flow `i`, which sends datagrams.
+    fn datagrams(&self, flow: &FlowSpec, i: usize, codepoint: u8, spec: &Spec) -> DatagramFlow {
         let delays = self.network.data_links(i).map(|link| link.delay);
         let links_delay = delays.fold(Time::ZERO, |sum, delay| sum + delay);
-        let codepoint = ecn(flow.ecn, Reaction::Classic).codepoint;
         let bits = histogram_bits(spec.flows.len());
-        let datagrams =
-            DatagramFlow::new(flow, i, spec.seed, links_delay, codepoint, bits).expect("it sends datagrams");
-        self.add_ends(Ends::Udp(Box::new(UdpFlow::Datagrams(datagrams))), flow, u32::MAX, spec);
+        DatagramFlow::new(flow, i, spec.seed, links_delay, codepoint, bits).expect("it sends datagrams")
     }
 
     /// Adds the ends of a flow, and what is kept of it.

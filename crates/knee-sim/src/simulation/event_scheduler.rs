@@ -154,12 +154,12 @@ impl EventScheduler {
                 Action::WakeAt(at) => self.driver.events.push(at.max(model.now), Event::Wake(flow)),
                 Action::Prepare(half, at) => self.driver.events.push(at, Event::Answer(half)),
                 _ => {
-                    let sender = model.carry_out(flow, action, &mut self.sent);
+                    let acts = model.carry_out(flow, action, &mut self.sent);
                     self.alarms.resize(model.hosts.len() as usize, Alarms::NONE);
                     // An ACK that leaves with an answer belongs to the other half.
                     self.send_acks(model);
-                    if let Some(i) = sender {
-                        self.after(model, i, End::Sender);
+                    if let Some((i, end)) = acts {
+                        self.after(model, i, end);
                     }
                 }
             }

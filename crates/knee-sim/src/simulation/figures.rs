@@ -27,7 +27,7 @@ impl Counts for Observed<'_> {
 
     fn sender(&mut self, i: u32, now: Time) -> Option<SenderState> {
         let Self { hosts, apps } = self;
-        Some(if hosts.is_application(i) { apps.sender_state(i, hosts) } else { hosts.sender_state(i, now) })
+        Some(if hosts.is_application(i) { apps.sender_state(i, hosts, now) } else { hosts.sender_state(i, now) })
     }
 
     fn take_rtts(&mut self, i: u32) -> Spread {
@@ -93,9 +93,12 @@ impl Model {
         for (i, figures) in (0..).zip(&mut output.flows) {
             if let Some(flow) = observed.hosts.datagrams(i) {
                 let datagrams = flow.watch.figures(&flow.counts(), flow.echoes());
-                figures.lost_packets = datagrams.lost;
+                // Over QUIC packets and the window are the connection's.
+                if !observed.hosts.has_algorithm(i) {
+                    figures.lost_packets = datagrams.lost;
+                    figures.cwnd_mean_packets = None;
+                }
                 figures.datagrams = Some(datagrams);
-                figures.cwnd_mean_packets = None;
             }
         }
         self.record_distributions();

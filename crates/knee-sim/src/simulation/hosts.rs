@@ -4,6 +4,8 @@
 //! [`Outbox`]. They know nothing of the network and of applications. Paths are numbered: those of the scenario's flows
 //! come first, behind them those of connections that applications open ([`apps`](super::apps)).
 
+#[cfg(feature = "quic")]
+pub(super) mod carried;
 pub(super) mod datagrams;
 mod flow;
 mod host;
@@ -60,6 +62,8 @@ impl Ends {
         let Self::Udp(flow) = self else { return None };
         match &**flow {
             UdpFlow::Datagrams(flow) => Some(flow),
+            #[cfg(feature = "quic")]
+            UdpFlow::Carried(flow) => Some(&flow.datagrams),
             #[cfg(feature = "quic")]
             UdpFlow::Quic(_) => None,
         }
@@ -261,12 +265,12 @@ impl Hosts {
     }
 
     /// Sets up a direction of a connection on path `i`, which is the next one or one that is not used any more.
-    pub(super) fn open(&mut self, i: u32, direction: HalfView, ends: TcpEnds, flow: Flow) {
+    pub(super) fn open(&mut self, i: u32, direction: HalfView, ends: Ends, flow: Flow) {
         if i == self.len() {
-            self.push(Ends::Tcp(Box::new(ends)), flow);
+            self.push(ends, flow);
             self.directions.push(direction);
         } else {
-            *self.tcp_ends_mut(i) = ends;
+            self.ends[i as usize] = ends;
             self.flows[i as usize] = flow;
             let k = (i - self.settings.scenario_flows) as usize;
             self.directions[k] = direction;
@@ -318,11 +322,72 @@ impl Hosts {
         self.ends.first_chunk_mut().expect("there are two")
     }
 
+    /// Both ends of path `i`, if QUIC speaks over it.
+    #[cfg(feature = "quic")]
+    pub(super) fn quic(&mut self, i: u32) -> Option<&mut quic::QuicFlow> {
+        let Ends::Udp(flow) = &mut self.ends[i as usize] else { return None };
+        if let UdpFlow::Quic(flow) = &mut **flow { Some(flow) } else { None }
+    }
+
+    /// A connection that an application opened connects, on path `i`. Gives the end that does.
+    pub(super) fn connect(&mut self, i: u32, at: At<'_>, out: &mut impl Outbox) -> End {
+        let host = self.host(i);
+        #[cfg(feature = "quic")]
+        if host.ends.is_udp() {
+            return host.udp().quic().open(at, out);
+        }
+        host.tcp().connect(at.now, out);
+        End::Sender
+    }
+
+    /// Writes `bytes` on path `i`: from the application, where it `asks`, else from the other end. The path last
+    /// carried data at `last_sent`. Gives where the message ends, in TCP's segments or QUIC's bytes, and the end that
+    /// sends it.
+    pub(super) fn write(
+        &mut self,
+        i: u32,
+        (asks, bytes): (bool, u64),
+        last_sent: Time,
+        at: At<'_>,
+        out: &mut impl Outbox,
+    ) -> (u64, End) {
+        let host = self.host(i);
+        #[cfg(feature = "quic")]
+        if host.ends.is_udp() {
+            return host.udp().quic().write(asks, bytes, at, out);
+        }
+        // Each direction has a path of its own.
+        let _ = asks;
+        (host.tcp().write(bytes, last_sent, at.now, out), End::Sender)
+    }
+
+    /// Tells whether nothing that was written on path `i`, a connection's, was sent again; none before all of it is
+    /// acknowledged.
+    pub(super) fn settled(&mut self, i: u32) -> Option<bool> {
+        #[cfg(feature = "quic")]
+        if let Some(quic) = self.quic(i) {
+            return quic.progress().is_none_or(|progress| progress.settled).then_some(false);
+        }
+        let sender = &self.tcp_ends(i).sender;
+        (sender.snd_una() >= sender.end).then(|| sender.sent_once())
+    }
+
+    /// Nothing of the connection on path `i` is due any more.
+    pub(super) fn close(&mut self, i: u32) {
+        #[cfg(feature = "quic")]
+        if let Some(quic) = self.quic(i) {
+            return quic.close();
+        }
+        self.tcp_ends_mut(i).stop_timers();
+    }
+
     /// Both ends of flow `i`, if it sends datagrams.
     pub(super) fn datagrams(&mut self, i: u32) -> Option<&mut DatagramFlow> {
         let Ends::Udp(flow) = &mut self.ends[i as usize] else { return None };
         match &mut **flow {
             UdpFlow::Datagrams(flow) => Some(flow),
+            #[cfg(feature = "quic")]
+            UdpFlow::Carried(flow) => Some(&mut flow.datagrams),
             #[cfg(feature = "quic")]
             UdpFlow::Quic(_) => None,
         }
@@ -423,6 +488,11 @@ impl Hosts {
     /// Returns true if the algorithm at path `i` keeps its window in recovery too.
     pub(super) fn has_full_control(&self, i: u32) -> bool {
         self.settings.has_full_control(&self.flows[i as usize])
+    }
+
+    /// Returns true if what is sent on path `i` is under a congestion control.
+    pub(super) fn has_algorithm(&self, i: u32) -> bool {
+        self.flows[i as usize].algorithm != u32::MAX
     }
 
     fn figures(&mut self, i: u32, now: Time) -> EndFigures {

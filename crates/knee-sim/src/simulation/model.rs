@@ -3,7 +3,7 @@
 
 use super::apps::{Action, Apps, Around};
 use super::figures::Observed;
-use super::hosts::{Ends, Hosts, Outbox, StateNote};
+use super::hosts::{End, Ends, Hosts, Outbox, StateNote};
 use knee_core::Time;
 use knee_core::convert::index_u32;
 use knee_net::events::Event;
@@ -78,9 +78,9 @@ impl Model {
         recorder.end_transfer(i, now, &mut observed);
     }
 
-    /// Does what is to be done for an application now. Gives the half whose sender has something to send, or has been
-    /// opened.
-    pub(super) fn carry_out(&mut self, flow: u32, action: Action, out: &mut impl Outbox) -> Option<u32> {
+    /// Does what is to be done for an application now. Gives the half and the end of it that has something to send, or
+    /// has been opened.
+    pub(super) fn carry_out(&mut self, flow: u32, action: Action, out: &mut impl Outbox) -> Option<(u32, End)> {
         let Self { network, hosts, apps, recorder, now, .. } = self;
         let completions = &mut recorder.rows().completions;
         apps.carry_out(flow, action, &mut Around { now: *now, hosts, network, completions, out })

@@ -4,7 +4,7 @@ use crate::noq::plain::Plain;
 use bytes::{Bytes, BytesMut};
 use knee_core::convert::saturating_u64;
 use knee_core::{Rng, Time};
-use knee_quic::connection::{CID_BYTES, Connection, REMOTE, Stats, Updates, instant, time};
+use knee_quic::connection::{Arrived, CID_BYTES, Connection, REMOTE, Stats, Updates, instant, time};
 use knee_quic::proto::EcnCodepoint;
 use knee_quic::{Datagram, Ended, LEAST_BUFFER, Settings, endpoint_seed, tls};
 use noq_proto::congestion::ControllerFactory;
@@ -29,7 +29,10 @@ static TLS: LazyLock<(Arc<QuicClientConfig>, Arc<QuicServerConfig>)> = LazyLock:
 pub struct End {
     endpoint: Endpoint,
     machine: Option<(ConnectionHandle, Machine)>,
-    stream: Option<StreamId>,
+    /// The stream that it writes, and the one that it reads.
+    sends: Option<StreamId>,
+    reads: Option<StreamId>,
+    arrived: Arrived,
     /// What a datagram is written into.
     scratch: Vec<u8>,
     /// Datagrams that are not the connection's own: answers of the endpoint.
@@ -53,11 +56,15 @@ impl End {
         Self::new(endpoint, Some(machine))
     }
 
-    /// The end that waits for a connection.
-    pub fn listen(settings: &Settings) -> Self {
+    /// The end that waits for a connection. Where it sends more than ACKs, `factory` makes its controller.
+    pub fn listen(factory: Arc<dyn ControllerFactory + Send + Sync>, settings: &Settings) -> Self {
         let crypto: Arc<dyn crypto::ServerConfig> = if settings.tls { TLS.1.clone() } else { Arc::new(Plain) };
         let mut config = ServerConfig::new(crypto, Arc::new(Plain));
-        config.transport_config(Arc::new(transport(settings)));
+        let mut transport = transport(settings);
+        if settings.answers {
+            transport.congestion_controller_factory(factory);
+        }
+        config.transport_config(Arc::new(transport));
         let mut tokens = ValidationTokenConfig::default();
         tokens.sent(0);
         config.validation_token_config(tokens);
@@ -65,7 +72,8 @@ impl End {
     }
 
     fn new(endpoint: Endpoint, machine: Option<(ConnectionHandle, Machine)>) -> Self {
-        Self { endpoint, machine, stream: None, scratch: Vec::with_capacity(2048), answers: Vec::new() }
+        let (scratch, answers) = (Vec::with_capacity(2048), Vec::new());
+        Self { endpoint, machine, sends: None, reads: None, arrived: Arrived::default(), scratch, answers }
     }
 }
 
@@ -124,17 +132,17 @@ impl Connection for End {
             match event {
                 Event::Connected => updates.connected = true,
                 Event::ConnectionLost { reason } => updates.ended = Some(Ended(reason.to_string())),
-                Event::Stream(StreamEvent::Opened { dir }) => self.stream = machine.streams().accept(dir),
+                Event::Stream(StreamEvent::Opened { dir }) => self.reads = machine.streams().accept(dir),
                 Event::Stream(StreamEvent::Writable { .. }) => updates.writable = true,
                 Event::Stream(StreamEvent::Finished { .. }) => updates.finished = true,
                 _ => {}
             }
         }
-        if let Some(id) = self.stream
-            && id.initiator() != machine.side()
-        {
-            updates.received = read(machine, id);
+        if let Some(id) = self.reads {
+            updates.received = read(machine, id, &mut self.arrived);
         }
+        updates.datagrams = std::iter::from_fn(|| machine.datagrams().recv()).collect();
+        updates.in_order = self.arrived.in_order();
         updates
     }
 
@@ -142,8 +150,8 @@ impl Connection for End {
         let (_, machine) = self.machine.as_mut()?;
         let whole = data.len() as u64;
         machine.set_send_window(buffer);
-        let id = self.stream.or_else(|| machine.streams().open(Dir::Uni))?;
-        self.stream = Some(id);
+        let id = self.sends.or_else(|| machine.streams().open(Dir::Uni))?;
+        self.sends = Some(id);
         let written = machine.send_stream(id).write_chunks(&mut &mut [data][..]).ok();
         if written.is_none() {
             // The stream is writable again once all of `data` fits.
@@ -152,15 +160,20 @@ impl Connection for End {
         written
     }
 
+    fn send_datagram(&mut self, data: Bytes) -> bool {
+        // The oldest ones are dropped where more than a megabyte wait.
+        self.machine.as_mut().is_some_and(|(_, machine)| machine.datagrams().send(data, true).is_ok())
+    }
+
     fn finish(&mut self) {
-        if let (Some((_, machine)), Some(id)) = (&mut self.machine, self.stream) {
+        if let (Some((_, machine)), Some(id)) = (&mut self.machine, self.sends) {
             // Nobody stops the stream, and it is finished once.
             let _ = machine.send_stream(id).finish();
         }
     }
 
     fn reset(&mut self) {
-        if let (Some((_, machine)), Some(id)) = (&mut self.machine, self.stream) {
+        if let (Some((_, machine)), Some(id)) = (&mut self.machine, self.sends) {
             // It may be finished.
             let _ = machine.send_stream(id).reset(VarInt::from_u32(0));
         }
@@ -186,12 +199,13 @@ impl Connection for End {
 }
 
 /// Reads and forgets what came: how many bytes.
-fn read(machine: &mut Machine, id: StreamId) -> u64 {
+fn read(machine: &mut Machine, id: StreamId, arrived: &mut Arrived) -> u64 {
     let mut stream = machine.recv_stream(id);
     let Ok(mut chunks) = stream.read(false) else { return 0 };
     let mut bytes = 0;
     while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
         bytes += chunk.bytes.len() as u64;
+        arrived.note(chunk.offset, chunk.bytes.len() as u64);
     }
     // Whether the window is to be announced: noq does so when it next transmits.
     let _ = chunks.finalize();
@@ -210,7 +224,7 @@ fn transport(settings: &Settings) -> TransportConfig {
     let window = VarInt::from_u64(settings.receive_window).unwrap_or(VarInt::MAX);
     let mut config = TransportConfig::default();
     config.stream_receive_window(window).receive_window(window).send_window(LEAST_BUFFER);
-    config.max_idle_timeout(None);
+    config.max_idle_timeout(None).initial_mtu(settings.mtu);
     config
 }
 

@@ -75,6 +75,6 @@ impl Stack for Noq {
     }
 
     fn listen(&self, settings: &Settings) -> Box<dyn Connection> {
-        Box::new(End::listen(settings))
+        Box::new(End::listen(self.0.clone(), settings))
     }
 }

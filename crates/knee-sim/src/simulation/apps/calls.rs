@@ -1,7 +1,7 @@
 //! Calls of applications, and the actions that they ask for.
 
 use super::{Action, Apps, Around, Connection};
-use crate::simulation::hosts::{Outbox, Visited};
+use crate::simulation::hosts::{At, End, Outbox};
 use knee_core::Time;
 use knee_core::convert::index_u32;
 use knee_traffic::{Application, Completion, Conn, Exchange, Net};
@@ -76,14 +76,14 @@ impl Apps {
         running.application = Some(application);
     }
 
-    /// Does what is to be done for an application. Gives the half whose sender has something to send, or has been
-    /// opened.
+    /// Does what is to be done for an application. Gives the half and the end of it that has something to send, or has
+    /// been opened.
     pub(in crate::simulation) fn carry_out(
         &mut self,
         flow: u32,
         action: Action,
         around: &mut Around<'_, impl Outbox>,
-    ) -> Option<u32> {
+    ) -> Option<(u32, End)> {
         match action {
             Action::Start => self.call(flow, around, |application, net| application.start(net)),
             Action::Stop => self.call(flow, around, |application, net| application.stop(net)),
@@ -98,16 +98,19 @@ impl Apps {
             Action::Complete(conn) => self.call(flow, around, |application, net| application.on_complete(conn, net)),
             Action::Open(conn) => {
                 let half = self.add_half(flow, conn, true, around);
-                self.connection(flow, conn)?.away = half;
-                around.hosts.tcp(half).connect(around.now, around.out);
-                return Some(half);
+                let connection = self.connection(flow, conn)?;
+                connection.away = half;
+                // QUIC's answers come on the same path.
+                connection.back = around.hosts.is_udp(half).then_some(half);
+                let at = At { now: around.now, path: &around.network.flow_paths[half as usize] };
+                return Some((half, around.hosts.connect(half, at, around.out)));
             }
             Action::Send(conn, exchange) => {
                 let half = self.connection(flow, conn)?.away;
-                let end = self.write(half, exchange.up, around);
-                self.connection(flow, conn)?.sent.push_back((end, exchange));
+                let (message, end) = self.write(half, (true, exchange.up), around);
+                self.connection(flow, conn)?.sent.push_back((message, exchange));
                 self.await_next(half);
-                return Some(half);
+                return Some((half, end));
             }
             Action::Answer(conn) => return self.answer(flow, conn, around),
             Action::Close(conn) => self.close(flow, conn, around.now, around.hosts),

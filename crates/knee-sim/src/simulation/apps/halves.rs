@@ -1,7 +1,11 @@
 //! The paths that carry connections: taken as one opens, given back once nothing of it is in the network.
 
 use super::{Action, Apps, Around, Half};
-use crate::simulation::hosts::{At, End, Flow, HalfView, Hosts, Outbox, Visited};
+#[cfg(feature = "quic")]
+use crate::simulation::hosts::quic::{Progress, QuicFlow, QuicTraffic};
+#[cfg(feature = "quic")]
+use crate::simulation::hosts::udp::UdpFlow;
+use crate::simulation::hosts::{At, End, Ends, Flow, HalfView, Hosts, Outbox, Visited};
 use knee_cc::CaState;
 use knee_core::{ConnectionId, Time};
 use knee_net::network::Network;
@@ -19,21 +23,42 @@ impl Apps {
         let Around { now, hosts, network, .. } = around;
         let now = *now;
         let Some(running) = self.running_mut(flow) else { return u32::MAX };
-        let with_data = running.pulls != away;
+        let with_data = running.pulls != away || running.quic.is_some();
         let number = running.connections.get(conn.0 as usize).map_or(0, |connection| connection.number);
         let id = ConnectionId::new(flow, number, !with_data);
         let i = running.take_free(now).unwrap_or(hosts.len());
         let one_way = away && !running.pulls;
         let (paced, ecn) = (running.paced, running.ecn);
         let Flow { algorithm, overhead, .. } = hosts.flows[flow as usize];
-        let needs = hosts.settings.algorithms[algorithm as usize].needs();
-        let mut sender = Sender::new(&SenderInit { needs, paced, ecn, bytes: None }, &hosts.settings.sender_config);
-        sender.open_stream();
+        #[cfg(feature = "quic")]
+        let quic = running
+            .quic
+            .map(|tls| QuicTraffic { tls, client: if running.pulls { End::Receiver } else { End::Sender } });
+        let algorithm_of = &hosts.settings.algorithms[algorithm as usize];
+        let tcp = || {
+            let init = SenderInit { needs: algorithm_of.needs(), paced, ecn, bytes: None };
+            let mut sender = Sender::new(&init, &hosts.settings.sender_config);
+            sender.open_stream();
+            Ends::Tcp(Box::new(TcpEnds { receiver: Receiver::new(ecn), sender }))
+        };
+        #[cfg(feature = "quic")]
+        let ends = quic.map_or_else(tcp, |traffic| {
+            let (seed, name) = (hosts.settings.seed, (flow, number));
+            Ends::Udp(Box::new(UdpFlow::Quic(QuicFlow::connection(
+                algorithm_of,
+                traffic,
+                ecn.is_on(),
+                name,
+                seed,
+                now,
+            ))))
+        });
+        #[cfg(not(feature = "quic"))]
+        let ends = tcp();
         let path = network.flow_paths[flow as usize];
         let path = if with_data { path } else { network.mirrored(&path) };
         network.identify(i, id, path.route);
         let direction = HalfView { id, away, one_way, handshake: Time::ZERO };
-        let ends = TcpEnds { receiver: Receiver::new(ecn), sender };
         hosts.open(i, direction, ends, Flow::new(algorithm, overhead, u64::MAX, Histogram::new(1)));
         let half = Half {
             flow,
@@ -57,15 +82,25 @@ impl Apps {
         i
     }
 
-    /// The application at half `i` writes `bytes`. Gives the segment after the last of them.
-    pub(super) fn write(&self, i: u32, bytes: u64, around: &mut Around<'_, impl Outbox>) -> u64 {
+    /// The application writes `bytes` on half `i`, or, unless it `asks`, the other end does. Gives where the message
+    /// ends ([`Hosts::write`]), and the end that sends it.
+    pub(super) fn write(&self, i: u32, (asks, bytes): (bool, u64), around: &mut Around<'_, impl Outbox>) -> (u64, End) {
         let last_sent = self.half(i).map_or(around.now, |half| half.last_sent);
-        around.hosts.tcp(i).write(bytes, last_sent, around.now, around.out)
+        let Around { now, hosts, network, out, .. } = around;
+        let at = At { now: *now, path: &network.flow_paths[i as usize] };
+        hosts.write(i, (asks, bytes), last_sent, at, *out)
     }
 
     /// A packet of half `i` has come to its end: messages may be there, or acknowledged, as a whole.
     pub(in crate::simulation) fn after_delivery(&mut self, i: u32, end: End, now: Time, hosts: &mut Hosts) {
         self.count(i, -1, now);
+        #[cfg(feature = "quic")]
+        if let Some(quic) = hosts.quic(i) {
+            if let Some(progress) = quic.progress() {
+                self.after_progress(i, progress, now);
+            }
+            return self.release_if_idle(i, hosts);
+        }
         match end {
             End::Receiver => self.take_messages(i, hosts.tcp_ends(i).receiver.in_order(), now),
             End::Sender => {
@@ -74,6 +109,38 @@ impl Apps {
             }
         }
         self.release_if_idle(i, hosts);
+    }
+
+    /// Messages of a QUIC connection may be there, or acknowledged, as a whole.
+    #[cfg(feature = "quic")]
+    fn after_progress(&mut self, i: u32, progress: Progress, now: Time) {
+        let Some(half) = self.half_mut(i) else { return };
+        let Half { flow, conn, connecting, .. } = *half;
+        half.connecting &= !progress.connected;
+        if connecting && progress.connected {
+            self.act(flow, Action::Connected(conn));
+        }
+        let Progress { asked: (arrived, acked), answered, .. } = progress;
+        let whole =
+            |(end, exchange): &(u64, knee_traffic::Exchange)| *end <= if exchange.down > 0 { arrived } else { acked };
+        while let Some(connection) = self.connection(flow, conn)
+            && let Some((_, exchange)) = pop_if(&mut connection.sent, whole)
+        {
+            let action = match (exchange.down, exchange.service) {
+                (0, _) => Action::Complete(conn),
+                (_, Time::ZERO) => Action::Answer(conn),
+                (_, service) => Action::Prepare(i, now + service),
+            };
+            if exchange.down > 0 {
+                connection.preparing.push_back((now + exchange.service, exchange.down));
+            }
+            self.act(flow, action);
+        }
+        while let Some(connection) = self.connection(flow, conn)
+            && pop_if(&mut connection.answers, |end| *end <= answered).is_some()
+        {
+            self.act(flow, Action::Complete(conn));
+        }
     }
 
     fn take_messages(&mut self, i: u32, in_order: u64, now: Time) {
@@ -137,14 +204,16 @@ impl Apps {
     }
 
     /// The other end of a connection answers with what is ready.
-    pub(super) fn answer(&mut self, flow: u32, conn: Conn, around: &mut Around<'_, impl Outbox>) -> Option<u32> {
+    pub(super) fn answer(&mut self, flow: u32, conn: Conn, around: &mut Around<'_, impl Outbox>) -> Option<(u32, End)> {
         let now = around.now;
         let connection = self.connection(flow, conn)?;
         let (_, bytes) = pop_if(&mut connection.preparing, |(at, _)| *at <= now)?;
         let (away, back, handshake) = (connection.away, connection.back, connection.handshake);
-        // Linux's ACK would ride on the answer.
-        let path = &around.network.flow_paths[away as usize];
-        around.hosts.tcp(away).acknowledge_now(At { now, path }, around.out);
+        if !around.hosts.is_udp(away) {
+            // Linux's ACK would ride on the answer.
+            let path = &around.network.flow_paths[away as usize];
+            around.hosts.tcp(away).acknowledge_now(At { now, path }, around.out);
+        }
         let back = if let Some(back) = back {
             back
         } else {
@@ -154,20 +223,21 @@ impl Apps {
             around.hosts.tcp(back).open(handshake, now, around.out);
             back
         };
-        let end = self.write(back, bytes, around);
+        let (message, end) = self.write(back, (false, bytes), around);
         let connection = self.connection(flow, conn)?;
-        connection.answers.push_back(end);
+        connection.answers.push_back(message);
         // One that was ready before has waited for this one.
         if connection.preparing.front().is_some_and(|(at, _)| *at <= now) {
             self.act(flow, Action::Answer(conn));
         }
         self.await_next(back);
-        Some(back)
+        Some((back, end))
     }
 
     pub(super) fn close(&mut self, flow: u32, conn: Conn, now: Time, hosts: &mut Hosts) {
         let Some(connection) = self.connection(flow, conn) else { return };
-        for half in [Some(connection.away), connection.back].into_iter().flatten() {
+        let (away, back) = (connection.away, connection.back);
+        for half in [Some(away), back.filter(|half| *half != away)].into_iter().flatten() {
             if let Some(half) = self.half_mut(half) {
                 half.closed_at = now;
             }
@@ -188,23 +258,21 @@ impl Apps {
 
     fn release(&mut self, i: u32, half: Half, hosts: &mut Hosts) {
         let Half { flow, conn, away, closed_at, moved_at, .. } = half;
-        let sender = &hosts.tcp_ends(i).sender;
-        if sender.snd_una() < sender.end {
-            return;
-        }
-        let sent_once = sender.sent_once();
+        let Some(sent_once) = hosts.settled(i) else { return };
         // Where time passes in batches, what is known to have left the network may have done so later or earlier than
         // now.
         let at = closed_at.max(moved_at);
         let counts = hosts.counts(i, at);
         let Some(running) = self.running_mut(flow) else { return };
-        if running.pulls != away {
+        let both = running.quic.is_some();
+        if running.pulls != away || both {
             running.gone.add(&counts);
         }
         if let Some(connection) = running.connections.get_mut(conn.0 as usize) {
             if away {
                 connection.away = u32::MAX;
-            } else {
+            }
+            if !away || both {
                 connection.back = None;
             }
             if connection.away == u32::MAX && connection.back.is_none() {
@@ -217,7 +285,7 @@ impl Apps {
             running.released.push((at, i));
         }
         // Nothing of what the heap still holds for its timers is due any more.
-        hosts.tcp_ends_mut(i).stop_timers();
+        hosts.close(i);
         if let Some(half) = self.half_mut(i) {
             half.closed_at = Time::MAX;
         }
@@ -240,15 +308,18 @@ impl Apps {
 
     /// A sample of a flow that runs an application: window and packets in flight of all its connections
     /// together. Phase, smoothed RTT and pacing rate are those of each.
-    pub(in crate::simulation) fn sender_state(&self, flow: u32, hosts: &Hosts) -> SenderState {
-        let senders = || self.data_halves(flow).map(|half| &hosts.tcp_ends(half).sender);
+    pub(in crate::simulation) fn sender_state(&self, flow: u32, hosts: &mut Hosts, now: Time) -> SenderState {
+        let full_control = hosts.has_full_control(flow);
+        let states = self.data_halves(flow).map(|half| hosts.sender_state(half, now));
+        let (cwnd, in_flight) = states
+            .fold((0, 0), |(cwnd, in_flight), state| (cwnd + state.cwnd.unwrap_or(0), in_flight + state.in_flight));
         SenderState {
             phase: 0,
             ca: CaState::Open,
-            full_control: hosts.has_full_control(flow),
+            full_control,
             srtt: Time::ZERO,
-            cwnd: Some(senders().map(|sender| sender.control.cwnd).sum()),
-            in_flight: senders().map(Sender::in_flight).sum(),
+            cwnd: Some(cwnd),
+            in_flight,
             pacing_rate_bps: None,
         }
     }
@@ -258,8 +329,9 @@ impl Apps {
         let path = network.flow_paths[flow as usize];
         let mirrored = network.mirrored(&path);
         let pulls = self.running(flow).is_some_and(|running| running.pulls);
+        let both = self.running(flow).is_some_and(|running| running.quic.is_some());
         for (k, half) in self.halves.iter().enumerate().filter(|(_, half)| half.flow == flow) {
-            network.flow_paths[self.flows as usize + k] = if pulls == half.away { mirrored } else { path };
+            network.flow_paths[self.flows as usize + k] = if pulls == half.away && !both { mirrored } else { path };
         }
     }
 }

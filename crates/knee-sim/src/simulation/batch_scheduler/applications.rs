@@ -84,7 +84,7 @@ impl BatchScheduler {
             }
             // A flow's connections take its path.
             self.outbox.take_path(&model.network.flow_paths[flow as usize], &self.stages);
-            if let Some(half) = model.carry_out(flow, action, &mut self.outbox) {
+            if let Some((half, _)) = model.carry_out(flow, action, &mut self.outbox) {
                 self.make_room(model);
                 self.visit(model, half, None, Some(limit));
                 self.outbox.tie_break = tie_break;

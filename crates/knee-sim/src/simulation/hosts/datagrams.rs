@@ -173,10 +173,7 @@ impl DatagramFlow {
         if let Message::Datagram { number, .. } = message
             && !packet.has(Packet::ACK)
         {
-            self.dropped += 1;
-            self.dropped_bytes += u64::from(packet.size);
-            self.not_missed.push(Reverse(self.reception.number(number)));
-            self.miss();
+            self.note_missing(self.number(number), packet.size);
         }
     }
 
@@ -192,6 +189,61 @@ impl DatagramFlow {
     fn packet(&mut self, i: u32, message: Message, size: u16, flags: u8, now: Time) -> Packet {
         let payload = Payload::Stored(index_u32(self.in_flight.insert(message)));
         Packet { at: now, payload, flow: i, queued: 0, size, flags, hop: 0 }
+    }
+
+    /// The datagrams begin.
+    pub(super) const fn begin(&mut self, now: Time) {
+        self.due = now;
+    }
+
+    /// The size of the datagram that the source sends now, as an IP packet. None: it waits.
+    pub(super) fn next(&mut self, now: Time) -> Option<u16> {
+        while self.due <= now {
+            match self.source.next(now) {
+                Next::Wait(at) => self.due = at,
+                Next::Send(size) => return Some(size),
+            }
+        }
+        None
+    }
+
+    /// A datagram of this size is sent. Gives its number.
+    pub(super) fn note_sent(&mut self, size: u16) -> u64 {
+        let number = self.sent;
+        self.sent += 1;
+        self.sent_bytes += u64::from(size);
+        number
+    }
+
+    /// A datagram of this number and size will not arrive.
+    pub(super) fn note_missing(&mut self, number: u64, size: u16) {
+        self.dropped += 1;
+        self.dropped_bytes += u64::from(size);
+        self.not_missed.push(Reverse(number));
+        self.miss();
+    }
+
+    /// The number that has these low 32 bits.
+    pub(super) const fn number(&self, low: u32) -> u64 {
+        self.reception.number(low)
+    }
+
+    /// A report has come to the source.
+    pub(super) fn on_report(&mut self, arrivals: &[Arrival], now: Time) {
+        self.source.on_report(arrivals, now);
+        // What it says may let the source send before the time for which it waits.
+        self.due = if self.due == Time::MAX { Time::MAX } else { now };
+    }
+
+    /// The receiver's report, if it is due, and its size as an IP packet.
+    pub(super) fn take_report(&mut self, now: Time) -> Option<(Vec<Arrival>, u16)> {
+        let feedback = self.feedback.as_mut().filter(|feedback| feedback.due <= now)?;
+        feedback.due = Time::MAX;
+        let arrivals = std::mem::take(&mut feedback.arrivals);
+        let numbers = || arrivals.iter().map(|arrival| arrival.number);
+        let spanned = numbers().max().unwrap_or(0) - numbers().min().unwrap_or(0) + 1;
+        let size = report_size(spanned);
+        Some((arrivals, size))
     }
 
     /// Counts so far.
@@ -238,7 +290,7 @@ impl DatagramFlow {
     }
 
     /// A datagram of this number, sent at `sent`, has crossed the links `now`.
-    fn on_arrival(&mut self, (sent, number): (Time, u32), packet: &Packet, path: &FlowPath, now: Time) {
+    pub(super) fn on_arrival(&mut self, (sent, number): (Time, u32), packet: &Packet, path: &FlowPath, now: Time) {
         self.crossed.count(packet);
         let rest = (path.base_rtt / 2).saturating_sub(self.links_delay);
         let last = self.landing.back().map_or(Time::ZERO, |last| last.at);
@@ -266,24 +318,17 @@ impl DatagramFlow {
 impl Host<'_, DatagramFlow> {
     /// The datagrams begin.
     pub(super) fn start(&mut self, at: At<'_>, out: &mut impl Outbox) {
-        self.ends.due = at.now;
+        self.ends.begin(at.now);
         self.send(at.now, out);
     }
 
     /// The source sends what it has now, unless it is not due.
     fn send(&mut self, now: Time, out: &mut impl Outbox) {
         let flow = &mut *self.ends;
-        while flow.due <= now {
-            match flow.source.next(now) {
-                Next::Wait(at) => flow.due = at,
-                Next::Send(size) => {
-                    let datagram = Message::Datagram { sent: now, number: low_u32(flow.sent) };
-                    let flags = flow.codepoint;
-                    flow.sent += 1;
-                    flow.sent_bytes += u64::from(size);
-                    out.data(flow.packet(self.i, datagram, size, flags, now), 1);
-                }
-            }
+        while let Some(size) = flow.next(now) {
+            let datagram = Message::Datagram { sent: now, number: low_u32(flow.note_sent(size)) };
+            let flags = flow.codepoint;
+            out.data(flow.packet(self.i, datagram, size, flags, now), 1);
         }
     }
 
@@ -303,9 +348,7 @@ impl Host<'_, DatagramFlow> {
                 self.book_rtt(Some(now - sent));
             }
             (Message::Report(arrivals), End::Sender) => {
-                flow.source.on_report(&arrivals, now);
-                // What it says may let the source send before the time for which it waits.
-                flow.due = if flow.due == Time::MAX { Time::MAX } else { now };
+                flow.on_report(&arrivals, now);
                 self.send(now, out);
             }
             (Message::Report(_), End::Receiver) => panic!("a report where data goes to: {packet:?}"),
@@ -323,12 +366,7 @@ impl Host<'_, DatagramFlow> {
     /// The receiver sends its report, unless it is not due.
     fn report(&mut self, at: At<'_>, out: &mut impl Outbox) {
         let (flow, now) = (&mut *self.ends, at.now);
-        let Some(feedback) = flow.feedback.as_mut().filter(|feedback| feedback.due <= now) else { return };
-        feedback.due = Time::MAX;
-        let arrivals = std::mem::take(&mut feedback.arrivals);
-        let numbers = || arrivals.iter().map(|arrival| arrival.number);
-        let spanned = numbers().max().unwrap_or(0) - numbers().min().unwrap_or(0) + 1;
-        let size = report_size(spanned);
+        let Some((arrivals, size)) = flow.take_report(now) else { return };
         out.ack(flow.packet(self.i, Message::Report(arrivals), size, Packet::ACK, now), at);
     }
 }

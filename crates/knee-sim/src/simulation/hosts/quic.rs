@@ -1,5 +1,9 @@
 //! QUIC flows: connections of a real QUIC stack, whose datagrams cross the simulated links.
 //!
+//! A flow is a connection whose sender writes one stream to its end, or an application, which opens connections
+//! ([`apps`](crate::simulation::apps)). A connection has one path: its data takes the flow's, and what the other end
+//! sends, requests among it, goes against that.
+//!
 //! A datagram lies in [`QuicFlow::datagrams`] while a packet that carries its number goes through the network. The
 //! figures are the same as TCP's, as far as a QUIC sender has them: payload counts as it reaches the receiver, what is
 //! lost is sent again in other packets, and persistent congestion stands where TCP has timeouts.
@@ -16,7 +20,7 @@ use knee_net::spec::{FlowSpec, Spec};
 use knee_quic::proto::EcnCodepoint;
 use knee_quic::proto::congestion::ControllerFactory;
 use knee_quic::stack::StackControl;
-use knee_quic::{Datagram, Peer, Quinn, Settings, Stack, Watch};
+use knee_quic::{Bytes, Datagram, LEAST_MTU, Peer, Quinn, Settings, Stack, Watch};
 use knee_tcp::ecn::Ecn;
 use knee_tcp::sender::Counters;
 use slab::Slab;
@@ -30,16 +34,24 @@ const HEADERS: u16 = 28;
 /// Bytes of stream data that a receiver takes ahead of what is read: it never holds the sender back.
 const RECEIVE_WINDOW: u64 = 1 << 30;
 
-/// Both ends of a QUIC flow.
+/// `max_ack_delay` of both stacks (RFC 9000, 18.2): no more is subtracted from an RTT sample (RFC 9002, 5.3).
+const MAX_ACK_DELAY: Time = Time::from_millis(25);
+
+/// Bytes of UDP payload of a full datagram where an application sends datagrams: it would have to know the path.
+const FULL_MTU: u16 = 1452;
+
+/// Both ends of a QUIC flow, or of a connection that an application opened.
 pub(in crate::simulation) struct QuicFlow {
-    /// Opens its connection, whose controller `watch` sees.
+    /// Opens the end that sends the data, whose controller `watch` sees.
     stack: Arc<dyn Stack>,
     watch: Arc<Watch>,
     config: QuicConfig,
     /// Sender and receiver, from its start on.
     ends: Option<Box<(Peer, Peer)>>,
-    /// Contents of its packets in the network.
-    datagrams: Slab<Datagram>,
+    /// Contents of its packets in the network, and for how long the end had held back an ACK that may be in there.
+    datagrams: Slab<(Datagram, Time)>,
+    /// When a datagram last came to the end to which data goes.
+    came_at: Time,
     /// Datagrams that left the sender, and their bytes as IP packets.
     sent: u64,
     sent_bytes: u64,
@@ -52,7 +64,7 @@ pub(in crate::simulation) struct QuicFlow {
 
 /// Specification of a QUIC flow.
 struct QuicConfig {
-    bytes: Option<u64>,
+    carries: Carries,
     /// True if its packets are ECN-capable.
     ecn: bool,
     /// True if they are encrypted.
@@ -61,16 +73,124 @@ struct QuicConfig {
     seed: u64,
 }
 
+/// The content of a connection.
+enum Carries {
+    /// One stream of this size in bytes; `None`: without end.
+    Stream(Option<u64>),
+    /// Datagrams of an application.
+    Datagrams,
+    /// Messages of an application at this end, and the answers. The end that gets the data sends under the congestion
+    /// control of this stack.
+    Messages(End, Arc<dyn Stack>),
+}
+
+/// How the connections of an application's flow are.
+#[derive(Clone, Copy)]
+pub(in crate::simulation) struct QuicTraffic {
+    /// True if packets are encrypted.
+    pub(in crate::simulation) tls: bool,
+    /// The end at which the application sits.
+    pub(in crate::simulation) client: End,
+}
+
+/// The state of a connection's messages.
+#[derive(Clone, Copy)]
+pub(in crate::simulation) struct Progress {
+    /// True if its handshake is over.
+    pub(in crate::simulation) connected: bool,
+    /// Bytes from the application: without a hole at the other end, and acknowledged.
+    pub(in crate::simulation) asked: (u64, u64),
+    /// Bytes of answers without a hole at the application.
+    pub(in crate::simulation) answered: u64,
+    /// True if all that was written is acknowledged.
+    pub(in crate::simulation) settled: bool,
+}
+
 impl QuicFlow {
+    /// Connection `number` of flow `i`, which runs an application.
+    pub(in crate::simulation) fn connection(
+        algorithm: &Algorithm,
+        traffic: QuicTraffic,
+        ecn: bool,
+        (i, number): (u32, u64),
+        seed: u64,
+        now: Time,
+    ) -> Self {
+        let seed = Rng::stream(seed, &format!("quic/{i}/{number}")).next_u64();
+        let stack = |watch| algorithm.stack(i as usize, seed, watch);
+        let watch = Arc::new(Watch::default());
+        Self {
+            stack: stack(watch.clone()),
+            watch,
+            config: QuicConfig {
+                carries: Carries::Messages(traffic.client, stack(Arc::new(Watch::default()))),
+                ecn,
+                tls: traffic.tls,
+                seed,
+            },
+            ends: None,
+            datagrams: Slab::new(),
+            came_at: Time::ZERO,
+            sent: 0,
+            sent_bytes: 0,
+            received: Received::default(),
+            cwnd_integral: (0, now, 0),
+        }
+    }
+
+    /// The end of the application, if there is one.
+    const fn client(&self) -> End {
+        match self.config.carries {
+            Carries::Stream(_) | Carries::Datagrams => End::Sender,
+            Carries::Messages(client, _) => client,
+        }
+    }
+
+    /// The state of an application's messages.
+    pub(in crate::simulation) fn progress(&self) -> Option<Progress> {
+        let (sender, receiver) = &**self.ends.as_ref()?;
+        let (client, server) = if self.client() == End::Sender { (sender, receiver) } else { (receiver, sender) };
+        Some(Progress {
+            connected: client.connected(),
+            asked: (server.in_order(), client.acked()),
+            answered: client.in_order(),
+            settled: client.settled() && server.settled(),
+        })
+    }
+
+    /// An end sends `data` as a datagram, if that fits a packet.
+    pub(super) fn send_datagram(&mut self, end: End, data: Bytes) {
+        if let Some(peer) = self.peer(end) {
+            peer.send_datagram(data);
+        }
+    }
+
+    /// The datagrams that came to an end since the last call.
+    pub(super) fn take_datagrams(&mut self, end: End) -> Vec<Bytes> {
+        self.peer(end).map(Peer::take_datagrams).unwrap_or_default()
+    }
+
+    /// Returns true if the sender's handshake is over.
+    pub(super) fn is_connected(&self) -> bool {
+        self.ends.as_ref().is_some_and(|ends| ends.0.connected())
+    }
+
+    /// The connection is over: nothing happens any more.
+    pub(in crate::simulation) fn close(&mut self) {
+        self.ends = None;
+    }
+
     /// Flow `i` of `spec` under an algorithm, before it begins.
     pub(in crate::simulation) fn of(algorithm: &Algorithm, flow: &FlowSpec, i: usize, ecn: bool, spec: &Spec) -> Self {
         let (watch, seed) = (Arc::new(Watch::default()), quic_seed(spec, i));
+        let carries = if flow.sends_datagrams() { Carries::Datagrams } else { Carries::Stream(flow.bytes) };
         Self {
             stack: algorithm.stack(i, seed, watch.clone()),
             watch,
-            config: QuicConfig { bytes: flow.bytes, ecn, tls: flow.tls, seed },
+            config: QuicConfig { carries, ecn, tls: flow.tls, seed },
             ends: None,
             datagrams: Slab::new(),
+            came_at: Time::ZERO,
             sent: 0,
             sent_bytes: 0,
             received: Received::default(),
@@ -126,7 +246,8 @@ impl QuicFlow {
         let flags = ect | if end == End::Receiver { Packet::ACK } else { 0 };
         let size = index_u16(datagram.bytes.len()) + HEADERS;
         let ecn = datagram.ecn.filter(|_| ect != 0);
-        let payload = Payload::Stored(index_u32(self.datagrams.insert(Datagram { ecn, ..datagram })));
+        let ack_delay = (now - self.came_at).min(MAX_ACK_DELAY);
+        let payload = Payload::Stored(index_u32(self.datagrams.insert((Datagram { ecn, ..datagram }, ack_delay))));
         Some(Packet { at: now, payload, flow: i, queued: 0, size, flags, hop: 0 })
     }
 
@@ -176,36 +297,72 @@ impl QuicFlow {
 }
 
 impl Host<'_, QuicFlow> {
-    /// Opens the connection.
+    /// The flow starts.
     pub(super) fn start(&mut self, at: At<'_>, out: &mut impl Outbox) {
+        self.open(at, out);
+    }
+
+    /// Opens the connection. Gives the end that does.
+    pub(super) fn open(&mut self, at: At<'_>, out: &mut impl Outbox) -> End {
         let log = self.log();
         let flow = &mut *self.ends;
-        let QuicConfig { bytes, seed, tls, .. } = flow.config;
+        let QuicConfig { carries, seed, tls, .. } = &flow.config;
         let settings = |end, log| Settings {
             receive_window: RECEIVE_WINDOW,
             seed: seed ^ end,
-            tls,
+            answers: matches!(carries, Carries::Messages(End::Receiver, _)),
+            mtu: if matches!(carries, Carries::Datagrams) { FULL_MTU } else { LEAST_MTU },
+            tls: *tls,
             pacing_credit: Time::ZERO,
             log,
         };
-        let sender = Peer::connect(&*flow.stack, bytes, &settings(0, log), at.now);
-        flow.ends = Some(Box::new((sender, Peer::receiver(&*flow.stack, &settings(1, None)))));
-        self.transmit(End::Sender, at, out);
+        let (sends, takes) = (settings(0, log), settings(1, None));
+        flow.ends = Some(Box::new(match carries {
+            Carries::Stream(bytes) => {
+                (Peer::connect(&*flow.stack, *bytes, &sends, at.now), Peer::receiver(&*flow.stack, &takes))
+            }
+            Carries::Datagrams => {
+                (Peer::connect(&*flow.stack, Some(0), &sends, at.now), Peer::receiver(&*flow.stack, &takes))
+            }
+            Carries::Messages(End::Sender, _) => {
+                (Peer::client(&*flow.stack, &sends, at.now), Peer::server(&*flow.stack, &takes))
+            }
+            Carries::Messages(End::Receiver, stack) => {
+                (Peer::server(&*flow.stack, &sends), Peer::client(&**stack, &takes, at.now))
+            }
+        }));
+        let client = flow.client();
+        self.transmit(client, at, out);
+        client
+    }
+
+    /// The application, or, where not, the other end writes a message of `bytes`. Gives the message's end in the
+    /// stream, and the end that sends it.
+    pub(super) fn write(&mut self, asks: bool, bytes: u64, at: At<'_>, out: &mut impl Outbox) -> (u64, End) {
+        let end = if asks { self.ends.client() } else { self.ends.client().other() };
+        let Some(peer) = self.ends.peer(end) else { return (u64::MAX, end) };
+        let message = peer.send(bytes);
+        self.transmit(end, at, out);
+        (message, end)
     }
 
     /// A packet with a datagram has arrived at its end now.
     pub(super) fn on_packet(&mut self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
         let flow = &mut *self.ends;
-        let mut datagram = flow.datagrams.remove(packet.payload.key() as usize);
+        let (mut datagram, ack_delay) = flow.datagrams.remove(packet.payload.key() as usize);
         if packet.has(Packet::CE) {
             datagram.ecn = Some(EcnCodepoint::Ce);
         }
         let end = End::of(packet);
+        match end {
+            End::Sender => flow.watch.set_ack_delay(ack_delay),
+            End::Receiver => {
+                flow.came_at = at.now;
+                flow.received.count(packet);
+            }
+        }
         if let Some(peer) = flow.peer(end) {
             peer.receive(at.now, datagram);
-        }
-        if end == End::Receiver {
-            flow.received.count(packet);
         }
         self.transmit(end, at, out);
     }
@@ -220,7 +377,7 @@ impl Host<'_, QuicFlow> {
     }
 
     /// Sends what an end may send: it has begun, a datagram has come to it, or its timer has fired.
-    fn transmit(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn transmit(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
         let (i, flow) = (self.i, &mut *self.ends);
         match end {
             End::Sender => {
@@ -242,13 +399,14 @@ impl Host<'_, QuicFlow> {
 
     /// Notes what has become of the sender.
     fn note(&mut self, now: Time, out: &mut impl Outbox) {
-        let (stats, flow) = (&mut *self.flow, &mut *self.ends);
+        let flow = &mut *self.ends;
         let finished = flow.ends.as_ref().is_some_and(|ends| ends.0.finished());
         // What was sent may have changed the window, which holds from now on.
         flow.note_cwnd(now);
-        let (control, ca, persistent) = flow.watch.look(|seen| {
+        let watch = flow.watch.clone();
+        let (control, ca, persistent) = watch.look(|seen| {
             for rtt in seen.rtts.drain(..) {
-                stats.book_rtt(Some(rtt));
+                self.book_rtt(Some(rtt));
             }
             (seen.control, seen.view.map_or(CaState::Open, |view| view.ca), seen.persistent)
         });

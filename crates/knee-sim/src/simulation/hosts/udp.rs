@@ -1,9 +1,9 @@
 //! Flows over UDP: QUIC's, and those of an application's own datagrams.
 
 use super::datagrams::DatagramFlow;
-#[cfg(feature = "quic")]
-use super::quic::QuicFlow;
 use super::{At, End, EndFigures, Host, Outbox};
+#[cfg(feature = "quic")]
+use super::{carried::CarriedFlow, quic::QuicFlow};
 use knee_core::{Packet, Received, Time};
 
 /// Both ends of a flow over UDP.
@@ -14,6 +14,9 @@ pub(in crate::simulation) enum UdpFlow {
     Quic(QuicFlow),
     /// Datagrams of an application.
     Datagrams(DatagramFlow),
+    /// The same over QUIC.
+    #[cfg(feature = "quic")]
+    Carried(CarriedFlow),
 }
 
 /// Calls a method of the flow that a [`UdpFlow`] is.
@@ -23,6 +26,8 @@ macro_rules! either {
             #[cfg(feature = "quic")]
             UdpFlow::Quic($of) => $call,
             UdpFlow::Datagrams($of) => $call,
+            #[cfg(feature = "quic")]
+            UdpFlow::Carried($of) => $call,
         }
     };
 }
@@ -65,6 +70,16 @@ macro_rules! at_either {
         let Host { i, ends, flow, connection, settings, stores } = $host;
         either!(ends, ends => { let mut $of = Host { i, ends, flow, connection, settings, stores }; $call })
     }};
+}
+
+#[cfg(feature = "quic")]
+impl<'a> Host<'a, UdpFlow> {
+    /// The same of a connection of QUIC.
+    pub(super) fn quic(self) -> Host<'a, QuicFlow> {
+        let Self { i, ends, flow, connection, settings, stores } = self;
+        let UdpFlow::Quic(ends) = ends else { panic!("path {i} is not that of a QUIC connection") };
+        Host { i, ends, flow, connection, settings, stores }
+    }
 }
 
 impl Host<'_, UdpFlow> {
