@@ -268,14 +268,18 @@ TRANSFERS = {"kind": "transfers", "per_second": 1.0, "size": "1 kB"}
 @pytest.mark.parametrize(
     ("flow", "key"),
     [
-        ({"cc": "cubic", "transport": "quic", "traffic": TRANSFERS}, "transport"),
+        ({"cc": "none", "transport": "quic", "traffic": {"kind": "udp", "preset": "voip-g711"}}, "cc"),
+        (
+            {"cc": "cubic", "transport": "quic", "traffic": {"kind": "requests", "size": "1 kB", "tls": "1.2"}},
+            "traffic.tls",
+        ),
         ({"cc": "cubic", "bytes": "1 MB", "traffic": TRANSFERS}, "bytes"),
         ({"cc": "cubic", "direction": "reverse", "traffic": TRANSFERS}, "direction"),
         ({"cc": "cubic", "traffic": {"kind": "udp", "preset": "voip-g711"}}, "cc"),
         ({"cc": "none"}, "cc"),
         ({"program": {"send": "a", "receive": "b"}, "traffic": TRANSFERS}, "traffic"),
     ],
-    ids=["quic", "bytes", "no way back", "udp with cc", "none without udp", "program"],
+    ids=["datagrams over quic", "TLS of quic", "bytes", "no way back", "udp with cc", "none without udp", "program"],
 )
 def test_what_does_not_go_with_traffic_is_refused(flow: dict[str, Any], key: str) -> None:
     with pytest.raises(ScenarioError) as error:

@@ -58,8 +58,9 @@ def fill_defaults(raw: Any) -> Any:
         if "program" in given:
             given.setdefault("cc", PROGRAM_CC)
         if sends_datagrams(given.get("traffic")):
-            given.setdefault("cc", NO_CC)
             given.setdefault("transport", "udp")
+            if given["transport"] != "quic":
+                given.setdefault("cc", NO_CC)
         if "stop" not in given and "lasts" not in given and "duration" in raw:
             given["stop"] = raw["duration"]
         count = given.get("count", 1)

@@ -362,17 +362,22 @@ class Flow(Table):
         if self.traffic is None:
             return self
         kind = self.traffic.kind
-        if self.transport == "quic":
-            raise Refused(f"QUIC flows do not carry {kind}", 'expected transport = "tcp"', key="transport")
+        if self.transport == "quic" and getattr(self.traffic, "tls", None) == "1.2":
+            raise Refused("QUIC's handshake is that of TLS 1.3", 'expected "1.3", or no such key', key="traffic.tls")
         if self.bytes is not None:
             raise Refused(
                 f"traffic of kind {kind} has sizes of its own", "expected one of bytes and traffic", key="bytes"
             )
-        if sends_datagrams(self.traffic):
+        if sends_datagrams(self.traffic) and self.transport == "quic":
+            if self.cc == NO_CC:
+                found = "over QUIC datagrams are under a congestion control"
+                raise Refused(found, "expected the name of a congestion control", key="cc")
+        elif sends_datagrams(self.traffic):
             if self.cc != NO_CC:
                 raise Refused(_DATAGRAMS, "leave it out", key="cc")
             if self.transport != "udp":
-                raise Refused(f"traffic of kind {kind} goes in datagrams", "leave it out", key="transport")
+                found = f"traffic of kind {kind} goes in datagrams"
+                raise Refused(found, 'expected "quic", or no such key', key="transport")
             if self.pacing != "auto":
                 raise Refused(f"traffic of kind {kind} has times of its own", "leave it out", key="pacing")
             if self.ecn == "accurate":

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: Sizes of datagrams that QUIC carries, as IP packets of UDP, bytes: at least their number, and at most what quinn puts
+#: into 1452 B of UDP payload (`Datagrams::max_size`).
+QUIC_PACKETS = (32, 1442)
+
 #: The shipped distributions of sizes.
 SIZES = Path(__file__).resolve().parent.parent / "scenarios" / "sizes"
 
@@ -45,9 +49,25 @@ def spec(flow: Flow) -> dict[str, Any] | None:
         Refused: a file cannot be used; its key begins with ``traffic``.
     """
     try:
-        return None if flow.traffic is None else _spec(flow.traffic)
+        told = None if flow.traffic is None else _spec(flow.traffic)
+        if told is not None and flow.transport == "quic":
+            _over_quic(told)
     except Refused as refused:
         raise Refused(refused.found, refused.accepted, key=f"traffic.{refused.key}") from None
+    return told
+
+
+def _over_quic(told: dict[str, Any]) -> None:
+    """Changes what the engine is told of traffic over QUIC."""
+    if "tls" in told:
+        # TLS is a part of QUIC's own handshake.
+        told["tls"] = "none"
+    sizes = [size for _, size in told.get("trace", ())] or [told[key] for key in ("packet",) if key in told]
+    for size in sizes:
+        if not QUIC_PACKETS[0] <= size <= QUIC_PACKETS[1]:
+            found = f"a datagram of {size} B with its headers does not fit QUIC's packets"
+            key = "trace" if "trace" in told else "packet_size"
+            raise Refused(found, f"expected {QUIC_PACKETS[0]} B to {QUIC_PACKETS[1]} B", key=key)
 
 
 def probe_spec(probe: Probe) -> dict[str, Any]:

@@ -220,6 +220,11 @@ def _check_quic(flow: Flow, key: str) -> None:
     if isinstance(flow.ecn, str):
         found = "the QUIC stack has feedback of its own and sends ECT(0)"
         raise Refused(found, "expected true or false", key=f"{key}.ecn")
+    if flow.cc.startswith("noq:") and flow.traffic is not None and flow.traffic.kind in ("transfers", "bursts"):
+        found = (
+            f"noq does not tell when a message is acknowledged, as which one of {flow.traffic.kind} counts as complete"
+        )
+        raise Refused(found, "expected a congestion control that is not noq's, or other traffic", key=f"{key}.cc")
     if flow.pacing == "on":
         raise Refused("QUIC paces every flow", 'expected pacing = "auto", or no such key', key=f"{key}.pacing")
 

@@ -97,6 +97,9 @@ def _flow(flow: Flow) -> None:
         raise Refused(found, "expected the ground sim, or no such key", key="receiver")
     if flow.transport == "quic":
         # Its algorithms are the simulator's, but those in Python need an interpreter that keeps up with packets.
+        if flow.traffic is not None:
+            found = f"its endpoints of QUIC carry endless flows and single transfers, not {flow.traffic.kind}"
+            raise Refused(found, 'expected the ground sim, or transport = "tcp"', key="transport")
         if isinstance(flow.cc, Named):
             raise Refused(f"{flow.cc} is a Python class", "expected a congestion control of knee list cc", key="cc")
         return
