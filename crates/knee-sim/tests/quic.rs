@@ -174,7 +174,10 @@ fn algorithms_fill_a_slow_link_over_quic_as_over_tcp() {
             let quic = [1, 2, 3].map(|seed| goodput("quic", seed) / tcp);
             println!("{cc} {mbit} {ms} {tcp:.2} {quic:.2?}");
             let least = if (cc, mbit, ms) == ("lola", 1, 100) { 0.85 } else { 0.9 };
-            assert!(quic.iter().all(|ratio| *ratio > least), "{cc}, {mbit} Mbit/s, {ms} ms: {tcp:.2}, {quic:.2?} of it");
+            assert!(
+                quic.iter().all(|ratio| *ratio > least),
+                "{cc}, {mbit} Mbit/s, {ms} ms: {tcp:.2}, {quic:.2?} of it"
+            );
         }
     }
 }
