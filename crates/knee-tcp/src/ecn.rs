@@ -87,18 +87,23 @@ impl Ecn {
         self.is_on() && !self.is_accurate()
     }
 
-    /// Flags of a data packet. RFC 3168, 6.1.5: retransmissions are not ECN-capable; with accurate ECN they are, as in
-    /// Linux.
+    /// Whether retransmissions and pure ACKs are ECN-capable too, as in Linux where feedback is accurate or the algorithm
+    /// needs ECN: a queue that marks early would drop them. RFC 3168, 6.1.4 and 6.1.5: else they are not.
+    const fn is_on_all(self) -> bool {
+        self.is_accurate() || self.handshake != 0
+    }
+
+    /// Flags of a data packet.
     pub const fn of_data(self, retransmission: bool) -> u8 {
         //= RFC 9768, 3.1.5
         //# SHOULD set an ECT codepoint in the IP header of packets to indicate to the network that the transport is
         //# capable and willing to participate in ECN for this packet;
-        if retransmission && !self.is_accurate() { 0 } else { self.codepoint }
+        if retransmission && !self.is_on_all() { 0 } else { self.codepoint }
     }
 
-    /// Flags of a pure ACK: ECN-capable with accurate feedback only, as in Linux.
+    /// Flags of a pure ACK.
     pub const fn of_acks(self) -> u8 {
-        if self.is_accurate() { self.codepoint } else { 0 }
+        if self.is_on_all() { self.codepoint } else { 0 }
     }
 }
 
@@ -140,9 +145,12 @@ mod tests {
         };
         assert_eq!(ALL.map(handshake), [[0; 2], [0; 2], [ect0; 2], [0; 2], [0; 2]]);
         assert_eq!(ALL.map(|ecn| handshake(ecn.needed())), [[0; 2], [ect0; 2], [ect0; 2], [ect0; 2], [ect1; 2]]);
-        // RFC 3168, 6.1.4 and 6.1.5: neither pure ACKs nor retransmissions are ECN-capable.
-        assert_eq!(ALL.map(|ecn| ecn.of_data(true)), [0, 0, 0, ect0, ect1]);
-        assert_eq!(ALL.map(Ecn::of_acks), [0, 0, 0, ect0, ect1]);
+        // RFC 3168, 6.1.4 and 6.1.5: neither pure ACKs nor retransmissions are ECN-capable. Linux sets the codepoint once
+        // for all packets where the algorithm needs ECN.
+        for of in [Ecn::of_acks, |ecn: Ecn| ecn.of_data(true)] {
+            assert_eq!(ALL.map(of), [0, 0, ect0, ect0, ect1]);
+            assert_eq!(ALL.map(|ecn| of(ecn.needed())), [0, ect0, ect0, ect0, ect1]);
+        }
         // RFC 9768, 3.1.5: CWR does not report reductions.
         assert_eq!(ALL.map(Ecn::reports_reductions), [false, true, true, false, false]);
         assert_eq!(ALL.map(Ecn::is_on), [false, true, true, true, true]);

@@ -421,7 +421,7 @@ impl Receiver {
             //= RFC 9768, 3.2.2
             //# a Data Receiver MUST encode the three least significant bits of its r.cep counter into the ACE field
             //# that it feeds back to the Data Sender.
-            Packet::ace(self.ce_count) | self.ecn.of_acks()
+            Packet::ace(self.ce_count)
         } else if self.echo {
             //= RFC 8257, 3.2
             //# When sending an ACK, the ECE flag MUST be set if and only if DCTCP.CE is true.
@@ -429,7 +429,7 @@ impl Receiver {
         } else {
             0
         };
-        Reply { seq: self.rcv_nxt, tsecr: self.ts_recent, flags: Packet::ACK | echo }
+        Reply { seq: self.rcv_nxt, tsecr: self.ts_recent, flags: Packet::ACK | echo | self.ecn.of_acks() }
     }
 
     /// Whether something is to be done besides sending the ACK: it carries SACK blocks, or the receiver misbehaves.

@@ -49,6 +49,7 @@ impl Ends {
     }
 
     /// The same ends; none where a QUIC stack is at them, whose connections cannot be copied.
+    #[cfg_attr(not(feature = "quic"), expect(clippy::unnecessary_wraps, reason = "no stack is there then"))]
     fn copied(&self) -> Option<Self> {
         Some(match self {
             Self::Tcp(tcp) => Self::Tcp(tcp.clone()),

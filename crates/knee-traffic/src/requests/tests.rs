@@ -83,7 +83,8 @@ fn objects_that_come_together_are_asked_for_together() {
         assert_eq!(millis(&net, What::Page), [20 + 20 * rounds, 20 * rounds, 20 * rounds]);
         assert_eq!(net.most_open, index(connections.min(8)));
         for (before, after) in pages.iter().zip(&pages[1..]) {
-            let asked = net.of(What::Request).into_iter().filter(|r| r.started_s == before.t_s).count();
+            let asked =
+                net.of(What::Request).into_iter().filter(|r| r.started_s.to_bits() == before.t_s.to_bits()).count();
             assert_eq!((asked, after.started_s), (index(connections.min(8)), before.t_s));
         }
     }
