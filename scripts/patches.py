@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LINUX, DOCS = ROOT / "linux", ROOT / "docs"
+LINUX = ROOT / "linux"
 LETTER = LINUX / "upstream" / "cover-letter.txt"
 #: What netdev asks for; more is asked for by patches to other parts of Linux only.
 COLUMNS = 80
@@ -178,30 +178,30 @@ class Figure:
 
 
 FIGURES = {
-    "lola_1": Figure("linux.md", "2 LoLa, 1 Gbit/s", 1),
-    "lola_2": Figure("linux.md", "2 LoLa, 1 Gbit/s", 1, r"[\d.]+$"),
-    "lola_rtt": Figure("linux.md", "2 LoLa, 1 Gbit/s", 2),
-    "lola_lost": Figure("linux.md", "2 LoLa, 1 Gbit/s", 5),
-    "cocoa": Figure("linux.md", "cocoa | 402", 5),
-    "fq": Figure("linux.md", "per packet in and out: `fq`", 5),
-    "fq_codel": Figure("linux.md", "`fq_codel`", 5),
-    "cake": Figure("linux.md", "`cake`", 5),
-    "lola_ack": Figure("linux.md", "LoLa |", 2),
-    "lola_ack_new": Figure("linux.md", "LoLa |", 6),
-    "daimd_ack": Figure("linux.md", "delay-based AIMD |", 6),
-    "daimd_ack_old": Figure("linux.md", "delay-based AIMD |", 2),
-    "beside_lola": Figure("deploy.md", "LoLa, CUBIC | pfifo", 2),
-    "beside_cubic": Figure("deploy.md", "LoLa, CUBIC | pfifo", 2, r"[\d.]+$"),
-    "lola_fails": Figure("evaluate.md", "`lola`", 3),
-    "lola_failed": Figure("evaluate.md", "`lola`", 4, ".+"),
-    "daimd_fails": Figure("evaluate.md", "`daimd`", 3),
-    "jitter": Figure("evaluate.md", "`worst-self-fairness-uneven-jitter`", 1),
-    "rises": Figure("evaluate.md", "`worst-sudden-changes-rtt`", 1),
-    "rises_others": Figure("evaluate.md", "`worst-sudden-changes-rtt`", 1, r"[\d.]+ %$"),
-    "theirs_1": Figure("fidelity.md", "lola-10g_rtt |", 3),
-    "theirs_2": Figure("fidelity.md", "lola-10g_rtt |", 3, below=1),
-    "ours_1": Figure("fidelity.md", "lola-10g_rtt |", 2),
-    "ours_2": Figure("fidelity.md", "lola-10g_rtt |", 2, below=1),
+    "lola_1": Figure("docs/linux.md", "2 LoLa, 1 Gbit/s", 1),
+    "lola_2": Figure("docs/linux.md", "2 LoLa, 1 Gbit/s", 1, r"[\d.]+$"),
+    "lola_rtt": Figure("docs/linux.md", "2 LoLa, 1 Gbit/s", 2),
+    "lola_lost": Figure("docs/linux.md", "2 LoLa, 1 Gbit/s", 5),
+    "cocoa": Figure("docs/linux.md", "cocoa | 402", 5),
+    "fq": Figure("docs/linux.md", "per packet in and out: `fq`", 5),
+    "fq_codel": Figure("docs/linux.md", "`fq_codel`", 5),
+    "cake": Figure("docs/linux.md", "`cake`", 5),
+    "lola_ack": Figure("docs/linux.md", "LoLa |", 2),
+    "lola_ack_new": Figure("docs/linux.md", "LoLa |", 6),
+    "daimd_ack": Figure("docs/linux.md", "delay-based AIMD |", 6),
+    "daimd_ack_old": Figure("docs/linux.md", "delay-based AIMD |", 2),
+    "beside_lola": Figure("docs/deploy.md", "LoLa, CUBIC | pfifo", 2),
+    "beside_cubic": Figure("docs/deploy.md", "LoLa, CUBIC | pfifo", 2, r"[\d.]+$"),
+    "lola_fails": Figure("docs/evaluate.md", "`lola`", 3),
+    "lola_failed": Figure("docs/evaluate.md", "`lola`", 4, ".+"),
+    "daimd_fails": Figure("docs/evaluate.md", "`daimd`", 3),
+    "jitter": Figure("docs/evaluate.md", "`worst-self-fairness-uneven-jitter`", 1),
+    "rises": Figure("docs/evaluate.md", "`worst-sudden-changes-rtt`", 1),
+    "rises_others": Figure("docs/evaluate.md", "`worst-sudden-changes-rtt`", 1, r"[\d.]+ %$"),
+    "theirs_1": Figure("lab/fidelity.md", "lola-10g_rtt |", 3),
+    "theirs_2": Figure("lab/fidelity.md", "lola-10g_rtt |", 3, below=1),
+    "ours_1": Figure("lab/fidelity.md", "lola-10g_rtt |", 2),
+    "ours_2": Figure("lab/fidelity.md", "lola-10g_rtt |", 2, below=1),
 }
 
 
@@ -212,12 +212,10 @@ class SeriesError(Exception):
 def figure(name: str) -> str:
     """A figure of a table in the documentation."""
     of = FIGURES[name]
-    lines = (DOCS / of.page).read_text().splitlines()
+    lines = (ROOT / of.page).read_text().splitlines()
     rows = [lines[i + of.below] for i, line in enumerate(lines) if line.startswith(f"| {of.row}")]
     if len(rows) != 1:
-        raise SeriesError(
-            f"docs/{of.page} has {len(rows)} rows that begin with | {of.row}; change FIGURES in patches.py."
-        )
+        raise SeriesError(f"{of.page} has {len(rows)} rows that begin with | {of.row}; change FIGURES in patches.py.")
     cells = [cell.strip() for cell in rows[0].strip().strip("|").split("|")]
     found = re.search(of.take, cells[of.column]) if of.column < len(cells) else None
     if found is None:

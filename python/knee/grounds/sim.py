@@ -78,7 +78,7 @@ class Sim:
         # As they are now: a run may change what its classes use.
         own = [described(name) for name in _own(scenario)]
         raw = simulate(scenario, progress, spool=spool, capture=capture, qlog=qlog)
-        return result(scenario, raw, own, started, command, spool)
+        return result(scenario, raw, own, started, command, spool, ground=self.name)
 
 
 def result(
@@ -88,6 +88,7 @@ def result(
     started: str,
     command: str | None = None,
     spool: Path | None = None,
+    ground: str = Sim.name,
 ) -> Result:
     """The result of a simulation.
 
@@ -98,6 +99,7 @@ def result(
         started: when it started, in ISO 8601.
         command: the command line that asked for it.
         spool: the file that sample rows were written to, which is removed.
+        ground: what the result names as its ground.
     """
     # Slow to import, and a rejected scenario needs none of it.
     from knee.figures import rows
@@ -112,9 +114,9 @@ def result(
     tables = Tables.of(scenario, raw.tables, raw.link_names)
     return Result(
         summary=measured(
-            scenario, Sim.name, raw.output, samples, raw.shared(), raw.wall_s, tables, remarks=remarks(scenario)
+            scenario, ground, raw.output, samples, raw.shared(), raw.wall_s, tables, remarks=remarks(scenario)
         ),
-        manifest=manifest(Sim.name, scenario.seed, raw.wall_s, raw.output["packets"], started, command)
+        manifest=manifest(ground, scenario.seed, raw.wall_s, raw.output["packets"], started, command)
         | {key: raw.output[key] for key in ("event_by_event", "threads")}
         | ({"python_classes": own} if own else {}),
         scenario_toml=dumps(scenario.plain()),
