@@ -116,7 +116,7 @@ def test_the_letter_has_the_figures_of_the_documentation(patches: Any) -> None:
 
 
 def test_a_row_that_is_gone_is_named(patches: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(patches.FIGURES, "fq", patches.Figure("linux.md", "no such row", 1))
+    monkeypatch.setitem(patches.FIGURES, "fq", patches.Figure("docs/linux.md", "no such row", 1))
     with pytest.raises(patches.SeriesError, match=r"docs/linux.md has 0 rows that begin with \| no such row"):
         patches.letter()
 

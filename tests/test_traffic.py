@@ -375,3 +375,22 @@ def test_keys_beside_tables_that_contradict_each_other_are_rejected() -> None:
     given = {"kind": "video", "ladder": ["1 Mbit/s"], "segment": "1 s", "buffer": "1 s"}
     with pytest.raises(Refused, match="less than two segments"):
         offered.declared(cast(Declared, model_of(registry.traffic()["video"]).model_validate(given)))
+
+
+def test_incast_collapses_with_a_barrier_and_less_under_dctcp() -> None:
+    """With more servers than the switch's buffer has room for, one waits and so do all (Phanishayee et al., FAST 2008)."""
+    plain, marks = {"limit": "64 KiB"}, {"ecn": True, "min": "30280 B", "max": "31794 B", "weight_log": 0}
+    marking = plain | {"queue": "red", "queue_params": marks}
+    traffic = {"kind": "requests", "size": "256 KiB", "connection": "persistent", "tls": "none", "together": True}
+
+    def goodput(cc: str, servers: int, link: dict[str, Any]) -> float:
+        blocks = traffic | {"objects": servers, "connections": servers}
+        flow = {"cc": cc, "rtt": "100 us", "traffic": blocks}
+        result = knee.run({"duration": "5 s", "link": {"rate": "1 Gbit/s"} | link, "flows": [flow]}, report=False)
+        return float(result.summary["flows"][0]["goodput_mbps"])
+
+    few, many = goodput("cubic", 2, plain), goodput("cubic", 16, plain)
+    assert few > 850
+    assert many < few / 2
+    # Its retransmissions are ECN-capable, or a queue that marks early would drop them.
+    assert goodput("dctcp", 16, marking) > 2 * many

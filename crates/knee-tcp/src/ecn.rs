@@ -87,8 +87,8 @@ impl Ecn {
         self.is_on() && !self.is_accurate()
     }
 
-    /// Whether retransmissions and pure ACKs are ECN-capable too, as in Linux where feedback is accurate or the algorithm
-    /// needs ECN: a queue that marks early would drop them. RFC 3168, 6.1.4 and 6.1.5: else they are not.
+    /// Whether retransmissions and pure ACKs are ECN-capable too, as in Linux where feedback is accurate or the
+    /// algorithm needs ECN: a queue that marks early would drop them. Else they are not (RFC 3168, 6.1.4 and 6.1.5).
     const fn is_on_all(self) -> bool {
         self.is_accurate() || self.handshake != 0
     }
@@ -145,8 +145,8 @@ mod tests {
         };
         assert_eq!(ALL.map(handshake), [[0; 2], [0; 2], [ect0; 2], [0; 2], [0; 2]]);
         assert_eq!(ALL.map(|ecn| handshake(ecn.needed())), [[0; 2], [ect0; 2], [ect0; 2], [ect0; 2], [ect1; 2]]);
-        // RFC 3168, 6.1.4 and 6.1.5: neither pure ACKs nor retransmissions are ECN-capable. Linux sets the codepoint once
-        // for all packets where the algorithm needs ECN.
+        // RFC 3168, 6.1.4 and 6.1.5: neither pure ACKs nor retransmissions are ECN-capable. Linux sets the codepoint
+        // once for all packets where the algorithm needs ECN.
         for of in [Ecn::of_acks, |ecn: Ecn| ecn.of_data(true)] {
             assert_eq!(ALL.map(of), [0, 0, ect0, ect0, ect1]);
             assert_eq!(ALL.map(|ecn| of(ecn.needed())), [0, ect0, ect0, ect0, ect1]);

@@ -3,8 +3,9 @@
 //! A page is loaded as HTTP/1.1 (RFC 9112) has it, one request at a time on each connection, no pipelining: first its
 //! first object (the HTML, which names the others) alone; then all others, over at most `connections` parallel
 //! connections. With `together` nothing waits for the first: a page is the block of a file whose parts a client asks
-//! several servers for, and the next is asked for when the slowest has answered (incast; Phanishayee et al., FAST 2008).
-//! A page takes idle connections where there are any, the one used last first, and opens new ones for what is left. A connection is usable after its TCP handshake and, with TLS, the round trips of that:
+//! several servers for, and the next is asked for when the slowest has answered (incast; Phanishayee et al., FAST
+//! 2008). A page takes idle connections where there are any, the one used last first, and opens new ones for what is
+//! left. A connection is usable after its TCP handshake and, with TLS, the round trips of that:
 //!
 //! | TLS | client sends | server answers |
 //! |---|---|---|
