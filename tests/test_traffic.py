@@ -378,7 +378,7 @@ def test_keys_beside_tables_that_contradict_each_other_are_rejected() -> None:
 
 
 def test_incast_collapses_with_a_barrier_and_less_under_dctcp() -> None:
-    """With more servers than the switch's buffer has room for, one waits and so do all (Phanishayee et al., FAST 2008)."""
+    """With more servers than the buffer has room for, one waits and so do all (Phanishayee et al., FAST 2008)."""
     plain, marks = {"limit": "64 KiB"}, {"ecn": True, "min": "30280 B", "max": "31794 B", "weight_log": 0}
     marking = plain | {"queue": "red", "queue_params": marks}
     traffic = {"kind": "requests", "size": "256 KiB", "connection": "persistent", "tls": "none", "together": True}
