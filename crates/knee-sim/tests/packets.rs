@@ -146,9 +146,9 @@ impl<'a> Flow<'a> {
         assert_eq!(packet.at, at);
         let left = self.spec["bytes"].as_u64().map_or(u64::MAX, |bytes| bytes - seq * u64::from(MSS));
         assert_eq!(u64::from(packet.size), u64::from(MTU - MSS) + left.min(MSS.into()), "segment {seq}");
-        // RFC 3168, 6.1.5: retransmissions are not ECN-capable, unless feedback is accurate (RFC 8311, 4.3). 6.1.2: the
-        // first new segment after a reduction, whatever its reason, has CWR.
-        let codepoint = if again && !self.accurate { 0 } else { self.codepoint };
+        // RFC 3168, 6.1.5: retransmissions are not ECN-capable, unless feedback is accurate (RFC 8311, 4.3) or the
+        // algorithm needs ECN (Linux). 6.1.2: the first new segment after a reduction, whatever its reason, has CWR.
+        let codepoint = if again && !self.accurate { self.handshake } else { self.codepoint };
         assert_eq!(packet.flags & !Packet::CWR, codepoint, "flags of data");
         if packet.has(Packet::CWR) {
             assert!(self.may_reduce && !again && !self.accurate, "CWR without a reason");
