@@ -347,13 +347,14 @@ fn packets_of_any(
     out: &mut impl Outbox,
 ) {
     for &Outgoing { start, count, retransmission } in departures.iter() {
-        // The first new packet tells of a reduction.
         let ect = sender.ecn.of_data(retransmission);
+        // The first new packet tells of a reduction.
+        let tells = ect != 0 && !retransmission;
         if sender.has_short_segments() {
             // Any of them may be short.
             let (mut seq, end) = (start, start + u64::from(count));
             while seq < end {
-                let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
+                let cwr = if tells && sender.take_cwr() { Packet::CWR } else { 0 };
                 let size = sender.packet_size(seq);
                 let alike =
                     index_u32((seq + 1..end).take_while(|&next| cwr == 0 && sender.packet_size(next) == size).count());
@@ -362,7 +363,7 @@ fn packets_of_any(
             }
             continue;
         }
-        let cwr = if ect != 0 && sender.take_cwr() { Packet::CWR } else { 0 };
+        let cwr = if tells && sender.take_cwr() { Packet::CWR } else { 0 };
         let last_size = sender.packet_size(start + u64::from(count) - 1);
         let mut packet = Packet { flags: ect, ..packet(start) };
         let mut alike = count - u32::from(last_size != MTU);
