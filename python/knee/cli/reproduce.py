@@ -26,7 +26,7 @@ def reproduce(
     papers: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="PAPER [EXPERIMENT]...",
+            metavar="PAPER|EXPERIMENT",
             help=f"{', '.join(known.NAMES)}; default: all. After a paper's name, some of its experiments, as in "
             "lola fig4 fig5.",
             autocompletion=complete.papers,
