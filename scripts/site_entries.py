@@ -32,7 +32,7 @@ class Run:
     set: tuple[str, ...] = ()
 
     def command(self, name: str) -> str:
-        """What a reader types for the same picture."""
+        """The commands that give a reader the same picture."""
         changes = "".join(f" \\\n  --set {shlex.quote(change)}" for change in self.set)
         slug = slug_of(name)
         return (
@@ -122,7 +122,7 @@ def head(path: Path) -> str:
 
 
 def equations(path: Path) -> str:
-    """What `equations.rs` beside an algorithm says of each of its functions, as a list."""
+    """A list of the functions of `equations.rs` beside an algorithm, with their comments."""
     file = path.parent / "equations.rs"
     if path.name != "mod.rs" and not (file := path.with_suffix("") / "equations.rs").exists():
         return ""
@@ -180,7 +180,7 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def held(part: Part, name: str) -> str:
-    """What an entry was held against."""
+    """The references that an entry was held against."""
     if part.page == "link-models":
         return "The figures of each model are held against published ones; [Links](../links.md) names them.\n"
     rows = standing.congestion_controls() if part.list == "cc" else standing.queues()

@@ -228,7 +228,7 @@ def test_seeds_can_be_an_axis(tiny: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_memory_does_not_grow_with_the_number_of_runs(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of points nothing is kept, and of rows at most so many; lab/performance.md has what 100,000 runs took."""
+    """No point is kept, and few rows; lab/performance.md has what 100,000 runs took."""
     monkeypatch.setattr(dataset, "_PATIENCE_S", 1e9)
     monkeypatch.setattr(dataset, "_MOST_ROWS", 300)
     made = of("tiny.toml", "seed=linear(1,1000,1000)")

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 #[pyclass(name = "Engine", module = "knee", frozen)]
 pub struct PyEngine(Mutex<Running>);
 
-/// What the engine holds.
+/// State of the engine.
 struct Running {
     spec: Spec,
     classes: Classes,
@@ -78,7 +78,7 @@ impl Watchman {
                     std::thread::sleep(PATIENCE);
                     if let Some(flow) = lookout.look() {
                         found.store(flow + 1, Relaxed);
-                        // Where it cannot be interrupted it goes on.
+                        // It goes on if it cannot be interrupted.
                         let _ = Python::attach(|py| interrupt(py, thread));
                         return;
                     }

@@ -67,7 +67,7 @@ pub trait Stack: Send + Sync {
     /// The end that connects at `now` and sends, under the flow's congestion control.
     fn connect(&self, settings: &Settings, now: Time) -> Box<dyn Connection>;
 
-    /// The end that waits for a connection and reads what it is sent. What it sends itself is under the flow's
+    /// The end that waits for a connection and reads what it is sent. Its own data is under the flow's
     /// congestion control, too, if [`Settings::answers`].
     fn listen(&self, settings: &Settings) -> Box<dyn Connection>;
 }

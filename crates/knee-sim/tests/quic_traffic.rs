@@ -106,7 +106,7 @@ fn each_kind_does_over_quic_what_it_does_over_tcp() {
             println!("{counts:?} {times:.1?}");
             let most = 1.05 * times[0] + if what == What::Transfer { 25.0 } else { path.rtt_ms as f64 };
             assert!((0.75 * times[0]..most).contains(&times[1]), "{name} on {path:?}: {times:?}");
-            // What an open loop offers is carried; a user who waits asks as often as the answers come.
+            // An open loop's load is carried; a user who waits asks as often as the answers come.
             let least = if what == What::Page { times[0] / times[1] } else { 1.0 };
             assert!(after / before > 0.95 * least, "{name} on {path:?}: {after}, not {before}");
         }

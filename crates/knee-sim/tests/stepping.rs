@@ -31,7 +31,7 @@ fn bits((output, rows): (Output, Rows)) -> (String, Vec<u8>) {
     (serde_json::to_string(&output).unwrap(), tables.concat())
 }
 
-/// What is done to a simulation at a step, by numbers that mean something for any network.
+/// Changes to a simulation at a step, by numbers that mean something for any network.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Nothing,

@@ -36,7 +36,7 @@ Time = str | int | float
 
 
 class Observation(NamedTuple):
-    """What was sampled between two looks.
+    """Samples between two looks.
 
     Attributes:
         samples: a row per flow and interval, with the columns of ``samples.parquet``.
@@ -48,7 +48,7 @@ class Observation(NamedTuple):
 
 
 class CloneCost(NamedTuple):
-    """What a clone costs.
+    """The cost of a clone.
 
     Attributes:
         how: ``"copy"``: the engine is copied as it is. ``"replay"``: the scenario is simulated again from its start.
@@ -213,7 +213,7 @@ class Simulation:
         data["flows"].append(flow | {"start": format_time(start)})
         scenario = self._read(data, "add_flow")
         engine, wall_s = _engine(scenario, self._now if self._has_begun() else None)
-        # What flows are called by number, and what is kept of each, depends on how many there are.
+        # Numbers of flows, and the state kept of each, depend on how many there are.
         if engine.rows(from_start=True) != self._engine.rows(from_start=True):
             raise InputError(
                 "add_flow: with this flow, figures up to now would have been others; declare it in the scenario, with "
@@ -276,7 +276,7 @@ class Simulation:
         return f"<knee.Simulation of {self._scenario.name}, {of}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        """What it is restored from: the scenario and the time."""
+        """The scenario and the time, from which it is restored."""
         with core(self._scenario, ()):
             begun, seen = self._has_begun(), self._engine.seen
         return {

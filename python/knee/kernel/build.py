@@ -309,7 +309,7 @@ def _prune(sources: Path, objects: Path) -> None:
 def _lab(kernel: Path, sources: Path, into: Path, jobs: int) -> None:
     """Builds our own parts from a copy of their sources: modules for the kernel, programs for the host."""
     (sources / "Kbuild").write_text("obj-m := probe/ modules/\n")
-    # Of a developer's tree the same paths each time: make compiles anew what other paths would concern.
+    # A developer's tree has the same paths each time: with others make would compile all of it anew.
     make = _to_make((kernel / "tree").resolve(), (kernel / "build").resolve(), jobs)
     tools.run([*make, f"M={sources}", "modules"], "Building the modules")
     for module in (*sources.glob("probe/*.ko"), *sources.glob("modules/*.ko")):

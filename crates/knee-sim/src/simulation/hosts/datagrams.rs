@@ -231,7 +231,7 @@ impl DatagramFlow {
     /// A report has come to the source.
     pub(super) fn on_report(&mut self, arrivals: &[Arrival], now: Time) {
         self.source.on_report(arrivals, now);
-        // What it says may let the source send before the time for which it waits.
+        // The feedback may let the source send before the time for which it waits.
         self.due = if self.due == Time::MAX { Time::MAX } else { now };
     }
 
