@@ -117,15 +117,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let cases = Arc::new(Mutex::new(cases));
 
     // A connection of which the first ACK is enough.
-    let settings = |seed| Settings {
-        receive_window: 1 << 20,
-        seed,
-        answers: false,
-        mtu: knee_quic::LEAST_MTU,
-        tls: false,
-        pacing_credit: Time::ZERO,
-        log: None,
-    };
+    let settings = |seed| Settings { receive_window: 1 << 20, seed, ..Settings::default() };
     let bench = Quinn(Arc::new(Bench(cases.clone())));
     let mut client = Peer::connect(&bench, Some(1), &settings(1), Time::ZERO);
     let mut server = Peer::receiver(&bench, &settings(2));

@@ -1,5 +1,6 @@
 //! The interface of a QUIC stack: connections, whose datagrams, clock and random numbers come from outside.
 
+use crate::peer::LEAST_MTU;
 use bytes::{Bytes, BytesMut};
 use knee_core::Time;
 use knee_core::convert::saturating_u64;
@@ -46,6 +47,20 @@ pub struct Settings {
     pub pacing_credit: Time,
     /// The log of this end.
     pub log: Option<Log>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            receive_window: 16 << 20,
+            seed: 1,
+            answers: false,
+            mtu: LEAST_MTU,
+            tls: false,
+            pacing_credit: Time::ZERO,
+            log: None,
+        }
+    }
 }
 
 /// Why a connection ended.

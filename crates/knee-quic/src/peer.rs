@@ -432,8 +432,7 @@ mod tests {
             events in prop::collection::vec((300_000u64..1_000_000, 0u64..64, 1u64..3), 1..20)
         ) {
             let stream = Arc::new(Mutex::new(Stream { window: 300_000, ..Stream::default() }));
-            let settings =
-                Settings { receive_window: 0, seed: 1, answers: false, mtu: LEAST_MTU, tls: false, pacing_credit: Time::ZERO, log: None };
+            let settings = Settings { receive_window: 0, ..Settings::default() };
             let mut peer = Peer::connect(&Opens(stream.clone()), None, &settings, Time::ZERO);
             peer.fire(Time::ZERO);
             for (window, acks, packets) in events {

@@ -19,15 +19,7 @@ fn transfer(tls: bool, bytes: u64, lose: impl Fn(usize) -> bool) -> Vec<Left> {
 
 /// All datagrams of a transfer of `bytes`; each is under way as long as `delay` says by its number, or lost.
 fn transfer_with_delays(tls: bool, bytes: u64, delay: impl Fn(usize) -> Option<Time>) -> Vec<Left> {
-    let settings = |seed| Settings {
-        receive_window: 16 << 20,
-        seed,
-        answers: false,
-        mtu: knee_quic::LEAST_MTU,
-        tls,
-        pacing_credit: Time::ZERO,
-        log: None,
-    };
+    let settings = |seed| Settings { seed, tls, ..Settings::default() };
     let stack = Quinn(Arc::new(Control::named("cubic").unwrap()));
     let mut client = Peer::connect(&stack, Some(bytes), &settings(1), Time::ZERO);
     let mut server = Peer::receiver(&stack, &settings(2));

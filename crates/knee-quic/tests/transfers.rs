@@ -95,15 +95,7 @@ fn run(mut sender: Peer, mut receiver: Peer, mut there: Path, mut back: Path, du
 }
 
 fn settings(seed: u64) -> Settings {
-    Settings {
-        receive_window: 16 << 20,
-        seed,
-        answers: false,
-        mtu: knee_quic::LEAST_MTU,
-        tls: false,
-        pacing_credit: Time::ZERO,
-        log: None,
-    }
+    Settings { seed, ..Settings::default() }
 }
 
 /// 20 Mbit/s, 40 ms, a buffer of one bandwidth-delay product.

@@ -240,11 +240,10 @@ impl QuicFlow {
             let settings = |end, log| Settings {
                 receive_window: RECEIVE_WINDOW,
                 seed: self.seed ^ end,
-                answers: false,
-                mtu: knee_quic::LEAST_MTU,
                 tls: self.tls,
                 pacing_credit: PACING_CREDIT,
                 log,
+                ..Settings::default()
             };
             let log = self.account.log.clone();
             let sender = Peer::connect(&*self.stack, self.bytes, &settings(0, log), now);

@@ -118,23 +118,24 @@ impl QuicFlow {
     ) -> Self {
         let seed = Rng::stream(seed, &format!("quic/{i}/{number}")).next_u64();
         let stack = |watch| algorithm.stack(i as usize, seed, watch);
+        let carries = Carries::Messages(traffic.client, stack(Arc::new(Watch::default())));
+        Self::new(stack, QuicConfig { carries, ecn, tls: traffic.tls, seed }, now)
+    }
+
+    /// A connection under the congestion control that `stack` makes, before it begins at `start`.
+    fn new(stack: impl Fn(Arc<Watch>) -> Arc<dyn Stack>, config: QuicConfig, start: Time) -> Self {
         let watch = Arc::new(Watch::default());
         Self {
             stack: stack(watch.clone()),
             watch,
-            config: QuicConfig {
-                carries: Carries::Messages(traffic.client, stack(Arc::new(Watch::default()))),
-                ecn,
-                tls: traffic.tls,
-                seed,
-            },
+            config,
             ends: None,
             datagrams: Slab::new(),
             came_at: Time::ZERO,
             sent: 0,
             sent_bytes: 0,
             received: Received::default(),
-            cwnd_integral: (0, now, 0),
+            cwnd_integral: (0, start, 0),
         }
     }
 
@@ -182,20 +183,10 @@ impl QuicFlow {
 
     /// Flow `i` of `spec` under an algorithm, before it begins.
     pub(in crate::simulation) fn of(algorithm: &Algorithm, flow: &FlowSpec, i: usize, ecn: bool, spec: &Spec) -> Self {
-        let (watch, seed) = (Arc::new(Watch::default()), quic_seed(spec, i));
+        let seed = quic_seed(spec, i);
         let carries = if flow.sends_datagrams() { Carries::Datagrams } else { Carries::Stream(flow.bytes) };
-        Self {
-            stack: algorithm.stack(i, seed, watch.clone()),
-            watch,
-            config: QuicConfig { carries, ecn, tls: flow.tls, seed },
-            ends: None,
-            datagrams: Slab::new(),
-            came_at: Time::ZERO,
-            sent: 0,
-            sent_bytes: 0,
-            received: Received::default(),
-            cwnd_integral: (0, Time::from_nanos(flow.start), 0),
-        }
+        let config = QuicConfig { carries, ecn, tls: flow.tls, seed };
+        Self::new(|watch| algorithm.stack(i, seed, watch), config, Time::from_nanos(flow.start))
     }
 
     /// Datagrams that left the sender.
@@ -313,8 +304,8 @@ impl Host<'_, QuicFlow> {
             answers: matches!(carries, Carries::Messages(End::Receiver, _)),
             mtu: if matches!(carries, Carries::Datagrams) { FULL_MTU } else { LEAST_MTU },
             tls: *tls,
-            pacing_credit: Time::ZERO,
             log,
+            ..Settings::default()
         };
         let (sends, takes) = (settings(0, log), settings(1, None));
         flow.ends = Some(Box::new(match carries {
