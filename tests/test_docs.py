@@ -195,3 +195,11 @@ def keys_in(data: Any) -> Iterator[str]:
         yield from data
     for value in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
         yield from keys_in(value)
+
+
+def test_the_readme_has_the_counts_of_the_page_on_papers() -> None:
+    rows = re.findall(r"^\| (\S+) \| (\d+) \| (\d+) \|", text(ROOT / "docs" / "reproduce.md"), re.M)
+    counts = {paper: f"{reproduced} of {items}" for paper, items, reproduced in rows}
+    readme = text(ROOT / "README.md")
+    for paper, name in {"lola": "LoLa", "cocoa": "cocoa", "interactions": "Interactions"}.items():
+        assert f"{name} {counts[paper]}" in readme
