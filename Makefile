@@ -6,11 +6,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 
-# STACKS=1: with QUIC stacks beside quinn (docs/quic.md). What was built otherwise is built anew.
-STACKS ?=
-FEATURES := $(if $(STACKS),--features stacks)
-BUILT := $(STAMPS)/built-with$(if $(STACKS),,out)-stacks
-
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -41,7 +36,7 @@ help:
 	@echo "make test-system  test what needs Debian packages, User-Mode Linux, guests and, as root, the running kernel"
 	@echo "make check   make test and make test-system: all that CI runs"
 	@echo "make soak    run N=1000 random scenarios, and hold them against laws"
-	@echo "make setup   create .venv with the package, the release build of the core and the tools; STACKS=1: and noq's QUIC"
+	@echo "make setup   create .venv with the package, the release build of the core and the tools"
 	@echo "make fuzz    MINUTES=5: fuzz specifications, senders, queues and algorithms, this long each"
 	@echo "make mutants CRATE=knee-core: find changes to a crate that its tests miss, a random tenth"
 	@echo "make miri    test knee-core under Miri"
@@ -239,21 +234,17 @@ $(STAMPS)/maturin: $(STAMPS)/venv
 	@$(PIP) install 'maturin>=1.9,<2'
 	@touch $@
 
-$(BUILT): $(STAMPS)/venv
-	@rm -f $(STAMPS)/built-*
-	@touch $@
-
 # The package itself is imported from python/: a change to Python needs no build.
-$(STAMPS)/core: $(STAMPS)/maturin $(BUILT) pyproject.toml $(RUST_SOURCES)
+$(STAMPS)/core: $(STAMPS)/maturin pyproject.toml $(RUST_SOURCES)
 	@echo "Building the core and installing the package: some minutes the first time"
-	@. $(BIN)/activate && PIP_QUIET=1 maturin develop --release --extras all $(FEATURES)
+	@. $(BIN)/activate && PIP_QUIET=1 maturin develop --release --extras all
 	@touch $@
 
 # The switch of the ground host. Built here, not by that ground: it runs as root, and root builds nothing. It is built where
 # the core was, and with the core's package, so that what both depend on has the same features and is compiled once.
 $(STAMPS)/switch: $(STAMPS)/core
 	@echo "Building the switch of the ground host"
-	@cargo build --quiet --locked --release --target-dir target -p knee-py -p knee-switch --bin knee-switch $(FEATURES)
+	@cargo build --quiet --locked --release --target-dir target -p knee-py -p knee-switch --bin knee-switch
 	@install target/release/knee-switch $(BIN)/knee-switch
 	@touch $@
 

@@ -1,4 +1,4 @@
-"""QUIC stacks beside quinn: with them where knee is built so, and what is said where it is not."""
+"""QUIC stacks beside quinn."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import pytest
 
 import knee
 from knee.errors import KneeError
-from knee.scenario import registry
 from knee.scenario.loading import load
 
-BUILT = any(registry.stack(name) for name in registry.quic_controllers())
 SCENARIO = """
-duration = "10 s"
-warmup = "3 s"
+duration = "60 s"
+warmup = "10 s"
 link = { rate = "20 Mbit/s", limit = "40 ms" }
 flows = [
   { cc = "noq:cubic", rtt = "40 ms", transport = "quic" },
@@ -30,25 +28,14 @@ def scenario(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.skipif(BUILT, reason="this knee is built with noq")
-def test_a_stack_that_is_not_built_in_is_refused_with_the_way_to_build_it(scenario: Path) -> None:
-    with pytest.raises(KneeError) as refused:
-        load(scenario)
-    assert "noq.toml" in str(refused.value)
-    assert 'flows[0].cc: "noq:cubic" is of the QUIC stack noq, with which this knee is not built' in str(refused.value)
-    assert "make setup STACKS=1" in str(refused.value)
-
-
-@pytest.mark.skipif(not BUILT, reason="this knee is built without noq: make setup STACKS=1")
 def test_flows_of_noq_share_a_link_with_tcp(scenario: Path) -> None:
     noq, tcp = knee.run(scenario).summary["flows"]
     # Two of an algorithm, over two transports: within a factor of two, and no more than the link has.
     assert 0.5 < noq["goodput_mbps"] / tcp["goodput_mbps"] < 2
-    # At the edges of the window of 7 s each may have a packet more.
-    assert 0.9 * 20 < noq["throughput_mbps"] + tcp["throughput_mbps"] < 20 + 2 * 1500 * 8 / 7e6
+    # At the edges of the window of 50 s each may have a packet more.
+    assert 0.9 * 20 < noq["throughput_mbps"] + tcp["throughput_mbps"] < 20 + 2 * 1500 * 8 / 50e6
 
 
-@pytest.mark.skipif(not BUILT, reason="this knee is built without noq: make setup STACKS=1")
 def test_connections_of_noq_are_not_logged(scenario: Path, tmp_path: Path) -> None:
     with pytest.raises(KneeError, match=r"flows\[0\]\.cc: --qlog does not log connections of noq"):
         knee.run(scenario, out=tmp_path / "out", qlog=True)
