@@ -152,3 +152,24 @@ fn datagrams_do_over_quic_what_they_do_over_udp() {
         assert!((owd.unwrap() / udp_owd.unwrap() - 1.0).abs() < 0.05, "{owd:?}, not {udp_owd:?}");
     }
 }
+
+/// Frames of media overflow a queue of 25 packets, 30 times a second. quinn took such losses for a path with a smaller
+/// MTU, and refused every datagram from then on.
+#[test]
+fn datagrams_go_on_where_bursts_are_lost() {
+    let path = Path { mbit: 20, rtt_ms: 40, packets: 25, loss: 0.0, seconds: 5 };
+    for packet in (620u64..=1442).step_by(30) {
+        // 12 Mbit/s, sent at ten times that.
+        let interval = packet * 8 * S / 120_000_000;
+        let traffic = json!({
+            "kind": "udp", "packet": packet, "interval": interval, "on": 3_333_333, "off": 30 * MS, "constant": true
+        });
+        for cc in ["cubic", "bbr3", "quinn:bbr"] {
+            let spec = path.spec(cc, "quic", &traffic);
+            let (output, rows) = run(&spec);
+            laws::check(&spec, &output, &rows).unwrap();
+            let datagrams = output.flows[0].datagrams.clone().unwrap();
+            assert!(3 * datagrams.received > datagrams.sent, "{cc}, {packet} bytes: {datagrams:?}");
+        }
+    }
+}

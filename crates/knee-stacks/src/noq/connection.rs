@@ -224,7 +224,7 @@ fn transport(settings: &Settings) -> TransportConfig {
     let window = VarInt::from_u64(settings.receive_window).unwrap_or(VarInt::MAX);
     let mut config = TransportConfig::default();
     config.stream_receive_window(window).receive_window(window).send_window(LEAST_BUFFER);
-    config.max_idle_timeout(None).initial_mtu(settings.mtu);
+    config.max_idle_timeout(None).initial_mtu(settings.mtu).min_mtu(settings.mtu);
     config
 }
 

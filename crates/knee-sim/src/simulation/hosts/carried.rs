@@ -69,10 +69,13 @@ impl CarriedFlow {
         let before = self.datagrams.sent();
         while let Some(size) = self.datagrams.next(now) {
             let number = self.datagrams.note_sent(size);
-            self.open.insert(number, (now, size));
             let mut bytes = vec![0; usize::from(size - HEADERS).max(NUMBER)];
             bytes[..NUMBER].copy_from_slice(&low_u32(number).to_le_bytes());
-            self.quic.send_datagram(End::Sender, bytes.into());
+            if self.quic.send_datagram(End::Sender, bytes.into()) {
+                self.open.insert(number, (now, size));
+            } else {
+                self.datagrams.note_missing(number, size);
+            }
         }
         self.datagrams.sent() > before
     }

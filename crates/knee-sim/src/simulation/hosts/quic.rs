@@ -159,11 +159,9 @@ impl QuicFlow {
         })
     }
 
-    /// An end sends `data` as a datagram, if that fits a packet.
-    pub(super) fn send_datagram(&mut self, end: End, data: Bytes) {
-        if let Some(peer) = self.peer(end) {
-            peer.send_datagram(data);
-        }
+    /// An end sends `data` as a datagram. False: it does not fit the path's packets, or there is no connection.
+    pub(super) fn send_datagram(&mut self, end: End, data: Bytes) -> bool {
+        self.peer(end).is_some_and(|peer| peer.send_datagram(data))
     }
 
     /// The datagrams that came to an end since the last call.
