@@ -1,19 +1,31 @@
-//! The criteria as `criteria.toml` states them: the file of `knee evaluate`, of which this crate has no copy.
+//! The criteria as their files state them: those of `knee evaluate`, of which this crate has no copies.
 
 use crate::figures::Figure;
 use crate::scenario::{self, Scenario};
 use serde::Deserialize;
 use toml::Table;
 
-/// The file.
+/// Whose criteria.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Suite {
+    /// Those of RFC 9743, for any congestion control: `criteria.toml`.
+    #[default]
+    Rfc9743,
+    /// The example test cases of draft-ietf-ccwg-bbr, for any implementation of BBR: `bbr.toml`.
+    Bbr,
+}
+
+/// The file of a suite.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Criteria {
+    /// Whose criteria they are.
+    pub(crate) document: String,
     pub(crate) criterion: Vec<Criterion>,
     pub(crate) untested: Vec<Untested>,
 }
 
-/// A criterion: a question of RFC 9743, scenarios, and what is asked of their figures.
+/// A criterion: a question of the suite's document, scenarios, and what is asked of their figures.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Criterion {
@@ -44,7 +56,7 @@ pub(crate) struct Case {
     set: Vec<String>,
 }
 
-/// A section of RFC 9743 that no criterion covers, and why.
+/// A section of the suite's document that no criterion covers, and why.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Untested {
@@ -163,13 +175,17 @@ impl Criterion {
     }
 }
 
-/// The criteria.
+/// The criteria of a suite.
 ///
 /// # Panics
-/// If `criteria.toml` is not of the form that [`Criteria`] states; a test reads it.
-pub(crate) fn load() -> Criteria {
-    match toml::from_str(include_str!("../criteria.toml")) {
+/// If its file is not of the form that [`Criteria`] states; a test reads it.
+pub(crate) fn load(suite: Suite) -> Criteria {
+    let text = match suite {
+        Suite::Rfc9743 => include_str!("../criteria.toml"),
+        Suite::Bbr => include_str!("../bbr.toml"),
+    };
+    match toml::from_str(text) {
         Ok(criteria) => criteria,
-        Err(error) => panic!("criteria.toml: {error}"),
+        Err(error) => panic!("the criteria of {suite:?}: {error}"),
     }
 }

@@ -140,7 +140,7 @@ mod svg;
 mod verdict;
 mod window;
 
-pub use criteria::{Bound, Form, Untested};
+pub use criteria::{Bound, Form, Suite, Untested};
 pub use figures::Figure;
 pub use in_flight::{InFlight, Packet};
 pub use knee_cc;
@@ -192,6 +192,7 @@ pub fn algorithm(entry: &'static Entry) -> Evaluation {
 pub struct Evaluation {
     name: String,
     subject: Subject,
+    suite: Suite,
     against: Vec<Deployed>,
     only: Vec<String>,
     quick: bool,
@@ -201,7 +202,14 @@ pub struct Evaluation {
 impl Evaluation {
     fn new(name: &str, subject: Subject) -> Self {
         let against = Deployed::ALL.to_vec();
-        Self { name: name.into(), subject, against, only: Vec::new(), quick: true, seeds: SEEDS }
+        let suite = Suite::default();
+        Self { name: name.into(), subject, suite, against, only: Vec::new(), quick: true, seeds: SEEDS }
+    }
+
+    /// Judges by the criteria of this suite; by default by those of RFC 9743.
+    pub const fn suite(mut self, suite: Suite) -> Self {
+        self.suite = suite;
+        self
     }
 
     /// Compares with these deployed algorithms, one or several; by default with all of [`Deployed::ALL`].
@@ -215,7 +223,7 @@ impl Evaluation {
         self
     }
 
-    /// Evaluates the criterion of this name in `criteria.toml`, such as `bufferbloat`. May be repeated; by default all.
+    /// Evaluates the criterion of this name in the suite's file, such as `bufferbloat`. May be repeated; by default all.
     pub fn only(mut self, criterion: &str) -> Self {
         self.only.push(criterion.into());
         self

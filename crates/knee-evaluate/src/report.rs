@@ -11,15 +11,17 @@ use std::fmt::{self, Display};
 pub struct Report {
     /// The algorithm.
     pub name: String,
+    /// Whose criteria they are.
+    pub document: String,
     /// The deployed algorithms that it was compared with.
     pub against: Vec<Deployed>,
     /// Runs of each scenario.
     pub seeds: u64,
-    /// The criteria, in the order of `criteria.toml`.
+    /// The criteria, in the order of their file.
     pub criteria: Vec<Found>,
-    /// Scenarios of `criteria.toml` that this crate does not have.
+    /// Scenarios of the suite that this crate does not have.
     pub left_out: Vec<LeftOut>,
-    /// Sections of RFC 9743 that no criterion covers.
+    /// Sections of the document that no criterion covers.
     pub untested: Vec<Untested>,
 }
 
@@ -35,11 +37,11 @@ pub struct LeftOut {
 /// A criterion and what was found.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Its name in `criteria.toml`.
+    /// Its name in the suite's file.
     pub key: String,
     /// Its title.
     pub title: String,
-    /// The section of RFC 9743.
+    /// The section of the document.
     pub section: String,
     /// The question in a sentence.
     pub question: String,
@@ -79,7 +81,7 @@ pub struct Judged {
     pub of: String,
     /// What of the figure is judged.
     pub form: Form,
-    /// The threshold as `criteria.toml` states it.
+    /// The threshold as the suite's file states it.
     pub bound: Bound,
     /// Whether less is better.
     pub less: bool,
@@ -207,7 +209,8 @@ fn sentences<'a>(figures: impl Iterator<Item = &'a Judged>, wanted: impl Fn(Verd
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let runs = if self.seeds == 1 { "1 run".into() } else { format!("{} runs", self.seeds) };
-        writeln!(f, "{} by the criteria of RFC 9743, beside {}, {runs} of each scenario\n", self.name, self.names())?;
+        let Self { name, document, .. } = self;
+        writeln!(f, "{name} by the criteria of {document}, beside {}, {runs} of each scenario\n", self.names())?;
         let width = self.criteria.iter().map(|found| found.title.len()).max().unwrap_or(0).max("criterion".len());
         writeln!(f, "{:width$}  section  figures   verdict", "criterion")?;
         for found in &self.criteria {

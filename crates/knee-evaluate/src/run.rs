@@ -82,7 +82,7 @@ pub(crate) fn run(evaluation: &Evaluation) -> Result<Report, Error> {
     if evaluation.against.is_empty() {
         return Err(Error::NothingAgainst);
     }
-    let criteria = load();
+    let criteria = load(evaluation.suite);
     let (chosen, left_out) = choose(&criteria, evaluation)?;
     let mut jobs = Vec::new();
     for (i, chosen) in chosen.iter().enumerate() {
@@ -124,6 +124,7 @@ pub(crate) fn run(evaluation: &Evaluation) -> Result<Report, Error> {
     }
     Ok(Report {
         name: evaluation.name.clone(),
+        document: criteria.document,
         against: evaluation.against.clone(),
         seeds: evaluation.seeds,
         criteria: found,

@@ -70,7 +70,7 @@ impl Report {
 
     /// The name, and which marks are whose.
     fn draw_head(&self, svg: &mut String) {
-        let name = format!("{} by the criteria of RFC 9743", self.name);
+        let name = format!("{} by the criteria of {}", self.name, self.document);
         text(svg, 0.0, 26.0, "font-weight=\"bold\" font-size=\"17\"", &name);
         let names = std::iter::once(self.name.as_str()).chain(self.against.iter().map(|who| who.name()));
         let mut x = 6.0;

@@ -1,7 +1,7 @@
 //! quinn's own controllers.
 
 use knee_evaluate::quinn_proto::congestion::{BbrConfig, CubicConfig, NewRenoConfig};
-use knee_evaluate::{Deployed, Verdict, algorithm, knee_cc, quinn};
+use knee_evaluate::{Deployed, Suite, Verdict, algorithm, knee_cc, quinn};
 use std::sync::Arc;
 
 #[test]
@@ -45,4 +45,16 @@ fn quinns_controllers_by_all_criteria() {
     for evaluation in [cubic, reno, quinn(|| Arc::new(BbrConfig::default()))] {
         println!("{}\n", evaluation.run().unwrap());
     }
+}
+
+/// The suite of BBR's draft: knee's BBRv3 over TCP does what its cases ask for. quinn's BBR, which is not paced at the rate
+/// that it computes, keeps its window of two BDPs in the queue.
+#[test]
+fn bbr_is_judged_by_the_cases_of_its_draft() {
+    let report = algorithm(knee_cc::find("bbr3").unwrap()).suite(Suite::Bbr).seeds(1).run().unwrap();
+    assert!(report.criteria.iter().all(|found| found.verdict() == Verdict::Passes), "{report}");
+    assert!(report.to_string().contains("draft-ietf-ccwg-bbr"), "{report}");
+    let bbr = quinn(|| Arc::new(BbrConfig::default())).suite(Suite::Bbr).only("probing").seeds(1);
+    let report = bbr.against(Deployed::Bbr3).run().unwrap();
+    assert_ne!(report.verdict("probing"), Some(Verdict::Passes), "{report}");
 }

@@ -150,7 +150,14 @@ def _from(names: Iterable[str], incomplete: str) -> list[str]:
 
 
 def criteria(incomplete: str) -> list[str]:
-    """Criteria of ``knee evaluate``."""
-    from knee.evaluate.criteria import load
+    """Criteria of ``knee evaluate``, of all suites."""
+    from knee.evaluate.criteria import SUITES, load
 
-    return _from([criterion.key for criterion in load().criterion], incomplete)
+    return _from([criterion.key for suite in SUITES for criterion in load(suite).criterion], incomplete)
+
+
+def suites(incomplete: str) -> list[str]:
+    """Suites of ``knee evaluate``."""
+    from knee.evaluate.criteria import SUITES
+
+    return _from(SUITES, incomplete)

@@ -53,6 +53,15 @@ def evaluate(
             help="Change X's flows: cc_params.q_target='10 ms', transport=quic.",
         ),
     ] = None,
+    suite: Annotated[
+        str,
+        option(
+            options.INPUT,
+            "--suite",
+            help="Whose criteria: rfc9743, or bbr, the test cases of BBR's draft, for any implementation of it.",
+            autocompletion=complete.suites,
+        ),
+    ] = "rfc9743",
     ground: options.Ground = None,
     kernel: options.Kernel = None,
     against: Annotated[
@@ -61,7 +70,8 @@ def evaluate(
             options.INPUT,
             "--against",
             metavar="A,B,...",
-            help="The deployed algorithms that come in X's place; default: cubic,bbr3,reno, on uml cubic,bbr,reno.",
+            help="The deployed algorithms that come in X's place; default: cubic,bbr3,reno, on uml cubic,bbr,reno; "
+            "of the suite bbr bbr3,bbr, on uml bbr.",
             autocompletion=complete.several_ccs,
         ),
     ] = None,
@@ -119,6 +129,10 @@ def evaluate(
         ),
     ] = None,
     as_json: options.Json = False,
+    qlog: Annotated[
+        bool,
+        option(options.OUTPUT, "--qlog", help="Run all again, and log what senders do, in qlog/ of each run."),
+    ] = False,
     baseline: Annotated[
         Path | None,
         option(
@@ -141,7 +155,7 @@ def evaluate(
     unconfined: options.Unconfined = False,
     allow_code: options.AllowCode = False,
 ) -> None:
-    """Evaluate a congestion control by the criteria of RFC 9743.
+    """Evaluate a congestion control by the criteria of RFC 9743, or of another suite.
 
     X and the deployed algorithms run in the same scenarios, by default simulated. Each figure has a threshold with its
     source, and a verdict: passes, must be looked at, worse than every deployed one, not applicable, does not run.
@@ -163,6 +177,8 @@ def evaluate(
         raise InputError("There is nothing to evaluate; name a congestion control, such as knee evaluate lola.")
     if budget is not None and not worst:
         raise InputError("--budget is that of a search for worst networks; give --worst too.")
+    if worst and suite != "rfc9743":
+        raise InputError("--worst searches around the criteria of RFC 9743; leave --suite or --worst away.")
     if everyone and worst:
         raise InputError("--worst searches for the networks of one algorithm; leave --all away, and name it.")
     from knee.evaluate import criteria, field, place, run, subject
@@ -175,7 +191,7 @@ def evaluate(
     if unconfined:
         os.environ[programs.UNCONFINED] = "1"
     before = None if baseline is None else read(baseline)
-    chosen = criteria.chosen(only)
+    chosen = criteria.chosen(only, suite)
     here = place.chosen(ground, kernel)
     if worst and here != place.SIM:
         raise InputError(f"--worst searches in the simulator, and this evaluation is on {here.ground}; leave one away.")
@@ -188,20 +204,22 @@ def evaluate(
             f"{here.ground}. To compare the two grounds, use --compare."
         )
     with code_allowed(allow_code):
-        others = subject.deployed(place.DEPLOYED[here.ground] if against is None else against.split(","), here)
+        others = subject.deployed(place.DEPLOYED[suite][here.ground] if against is None else against.split(","), here)
         one = None if cc is None else subject.subject(cc, changes or (), here, allow_programs=allow_programs)
         if before is not None and one is not None:
             count = seeds or (run.QUICK_SEEDS if quick else run.SEEDS)
-            if told := unlike(before, one.name, [other.name for other in others], count, quick):
+            if told := unlike(before, one.name, [other.name for other in others], count, quick, suite):
                 raise InputError(
                     f"{baseline} is another evaluation: {'; '.join(told)}. Expected one with the same algorithm and "
                     "options; --compare shows what differs between any two."
                 )
-        name = f"evaluate-{one.folder if one else 'all'}{here.suffix}{'-quick' if quick else ''}"
+        of = "" if suite == "rfc9743" else f"-{suite}"
+        name = f"evaluate-{one.folder if one else 'all'}{of}{here.suffix}{'-quick' if quick else ''}"
         where = folder or Path("results") / name
         with Bar("evaluate", where) as bar:
             how: dict[str, Any] = {
-                "place": here, "quick": quick, "seeds": seeds, "workers": workers, "again": again, "progress": bar,
+                "suite": suite, "place": here, "quick": quick, "seeds": seeds, "workers": workers,
+                "again": again or qlog, "qlog": qlog, "progress": bar,
                 "command": context.obj, "max_memory": max_memory, "allow_programs": allow_programs,
             }  # fmt: skip
             made = (
@@ -226,7 +244,7 @@ def _show(console: Console, done: Evaluation) -> None:
 
     # The title of a table is no wider than that.
     where = "" if done.ground == "sim" else f", on {done.place}"
-    console.print(f"{done.name} by the criteria of RFC 9743{where}", style="bold", soft_wrap=True)
+    console.print(f"{done.name} by the criteria of {done.document}{where}", style="bold", soft_wrap=True)
     rows = table(None, ["criterion", "section", "figures", "verdict"], text=4)
     for found in done.criteria:
         text = found.verdict.value

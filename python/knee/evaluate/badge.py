@@ -30,7 +30,7 @@ def text(done: Evaluation) -> str:
 def svg(done: Evaluation) -> str:
     """The badge."""
     where = "" if done.ground == "sim" else f" on Linux {done.kernel}"
-    left, right = f"RFC 9743{visible(where)}: {visible(done.name)}", text(done)
+    left, right = f"{done.document}{visible(where)}: {visible(done.name)}", text(done)
     split, whole = round(_WIDTH * len(left) + 14), round(_WIDTH * (len(left) + len(right)) + 28)
     colour = _COLOURS[worst([found.verdict for found in done.criteria])]
     return (

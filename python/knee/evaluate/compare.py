@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from knee.evaluate.criteria import DEFAULT
 from knee.evaluate.outcome import Evaluation, Judged
 from knee.evaluate.verdict import MARGIN, Verdict
 
@@ -88,10 +89,13 @@ def compare(first: Evaluation, second: Evaluation) -> Comparison:
     )
 
 
-def unlike(before: Evaluation, name: str, against: Sequence[str], seeds: int, quick: bool) -> list[str]:
+def unlike(
+    before: Evaluation, name: str, against: Sequence[str], seeds: int, quick: bool, suite: str = DEFAULT
+) -> list[str]:
     """In what an evaluation differs from one that is to be held against it, in words; empty where it is of its kind."""
     pairs = [
         (f"of {before.name}", f"of {name}"),
+        (f"by the suite {before.suite}", f"by the suite {suite}"),
         (f"against {', '.join(before.against)}", f"against {', '.join(against)}"),
         (f"with seeds = {before.seeds}", f"with seeds = {seeds}"),
         ("with --quick" if before.quick else "without --quick", "with --quick" if quick else "without --quick"),

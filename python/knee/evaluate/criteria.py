@@ -1,4 +1,4 @@
-"""The criteria as ``criteria.toml`` states them."""
+"""The criteria of a suite, as its file states them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from knee.figures.register import RUN, Figure
 from knee.scenario.overrides import apply
 from knee.scenario.units import near, shown
 
+#: The files of the suites; the first is the default.
+SUITES = {"rfc9743": "criteria.toml", "bbr": "bbr.toml"}
+DEFAULT = next(iter(SUITES))
 #: The congestion control of a criterion's scenario in whose place the algorithm under evaluation comes.
 PLACE = "X"
 As = Literal["value", "share", "harm"]
@@ -95,7 +98,7 @@ class Case(_Table):
 
 
 class Criterion(_Table):
-    """A criterion: a question of RFC 9743, scenarios, and what is asked of their figures."""
+    """A criterion: a question of the suite's document, scenarios, and what is asked of their figures."""
 
     key: str
     title: str
@@ -128,7 +131,7 @@ class Criterion(_Table):
 
 
 class Untested(_Table):
-    """A section of RFC 9743 that no criterion covers, and why."""
+    """A section of the suite's document that no criterion covers, and why."""
 
     section: str
     title: str
@@ -136,26 +139,35 @@ class Untested(_Table):
 
 
 class Criteria(_Table):
-    """The file."""
+    """The file of a suite.
 
+    Attributes:
+        document: whose criteria they are.
+        criterion: the criteria.
+        untested: what no criterion covers.
+    """
+
+    document: str
     criterion: tuple[Criterion, ...]
     untested: tuple[Untested, ...]
 
 
 @cache
-def load() -> Criteria:
-    """The criteria."""
-    text = resources.files(__package__).joinpath("criteria.toml").read_text(encoding="utf-8")
+def load(suite: str = DEFAULT) -> Criteria:
+    """The criteria of a suite, one of :data:`SUITES`."""
+    text = resources.files(__package__).joinpath(SUITES[suite]).read_text(encoding="utf-8")
     return Criteria.model_validate(tomllib.loads(text))
 
 
-def chosen(names: Sequence[str] | None) -> list[Criterion]:
+def chosen(names: Sequence[str] | None, suite: str = DEFAULT) -> list[Criterion]:
     """The criteria of these names, in the file's order; by default all.
 
     Raises:
-        InputError: there is no such criterion.
+        InputError: there is no such suite or criterion.
     """
-    known = {criterion.key: criterion for criterion in load().criterion}
+    if suite not in SUITES:
+        raise InputError(f"--suite: there is no suite {shown(suite)}; {near(suite, list(SUITES))}.")
+    known = {criterion.key: criterion for criterion in load(suite).criterion}
     for name in names or ():
         if name not in known:
             raise InputError(f"--only: there is no criterion {shown(name)}; {near(name, list(known))}.")

@@ -64,7 +64,13 @@ class Field:
             }
             algorithms.append(about)
         where = {"ground": first.ground, "kernel": first.kernel}
-        how = {"against": first.against, "seeds": first.seeds, "quick": first.quick}
+        how = {
+            "suite": first.suite,
+            "document": first.document,
+            "against": first.against,
+            "seeds": first.seeds,
+            "quick": first.quick,
+        }
         criteria = [{"key": found.key, "title": found.title, "section": found.section} for found in first.criteria]
         return {"format": FORMAT, **first.made, **where, **how, "criteria": criteria, "algorithms": algorithms}
 
@@ -89,8 +95,8 @@ def evaluate_all(
         criteria: what is asked.
         out: the folder.
         progress: called with the fraction that is done.
-        options: ``place``, ``quick``, ``seeds``, ``workers``, ``again``, ``command`` and ``max_memory``, as of
-            :func:`knee.evaluate.run.evaluate`.
+        options: ``suite``, ``place``, ``quick``, ``seeds``, ``workers``, ``again``, ``command``, ``qlog`` and
+            ``max_memory``, as of :func:`knee.evaluate.run.evaluate`.
 
     Raises:
         InputError: ``out`` has something else, or a run needs too much memory.
@@ -119,7 +125,7 @@ def page(made: Field) -> str:
     return pages.page(
         "evaluate/field.html",
         styles=("evaluate/evaluate.css",),
-        title=f"{len(made.members)} congestion controls by the criteria of RFC 9743",
+        title=f"{len(made.members)} congestion controls by the criteria of {first.document}",
         facts=facts(first),
         table=_table(made),
         criteria=[(found.title, found.section, found.question) for found in first.criteria],

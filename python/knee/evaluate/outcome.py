@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from knee.errors import InputError
+from knee.evaluate.criteria import DEFAULT
 from knee.evaluate.verdict import Verdict, worst
 from knee.figures.register import RUN, Figure
 from knee.scenario.units import shown
@@ -125,11 +126,13 @@ class Evaluation:
         seeds: runs of each scenario.
         quick: whether only the quick scenarios ran.
         criteria: what was found.
-        untested: sections of RFC 9743 that no criterion covers: ``section``, ``title``, ``why``.
+        untested: sections of the suite's document that no criterion covers: ``section``, ``title``, ``why``.
         made: the program that made it: ``program``, ``version``, ``commit``.
         ground: where all runs were.
         kernel: the release of the kernel that ran; None in the simulator.
         worst: the worst networks, where they were searched for.
+        suite: the suite that the criteria are of.
+        document: whose criteria they are.
     """
 
     name: str
@@ -143,6 +146,8 @@ class Evaluation:
     ground: str = "sim"
     kernel: str | None = None
     worst: list[Worst] = field(default_factory=list)
+    suite: str = DEFAULT
+    document: str = "RFC 9743"
 
     @property
     def place(self) -> str:
@@ -163,7 +168,13 @@ class Evaluation:
             about = {"key": found.key, "title": found.title, "section": found.section, "question": found.question}
             criteria.append({**about, "verdict": found.verdict.value, "checks": checks})
         totals = {verdict.value: self.count(verdict) for verdict in Verdict}
-        how = {"seeds": self.seeds, "quick": self.quick, "totals": totals}
+        how = {
+            "suite": self.suite,
+            "document": self.document,
+            "seeds": self.seeds,
+            "quick": self.quick,
+            "totals": totals,
+        }
         told = {**head, **how, "criteria": criteria, "untested": self.untested}
         if self.worst:
             told["worst"] = [
@@ -221,6 +232,9 @@ def _of(data: dict[str, Any]) -> Evaluation:
         data.get("ground", "sim"),
         data.get("kernel"),
         [_worst(each) for each in data.get("worst", ())],
+        # Before there were suites, all were by RFC 9743.
+        data.get("suite", DEFAULT),
+        data.get("document", "RFC 9743"),
     )
 
 

@@ -14,9 +14,14 @@ from knee.own import KernelSource
 from knee.scenario import Scenario
 from knee.scenario.units import parse_time
 
-#: The deployed algorithms in whose company a verdict is reached by default, by ground: Linux's two of long standing,
-#: and BBR in the version that the ground has.
-DEPLOYED = {"sim": ("cubic", "bbr3", "reno"), "uml": ("cubic", "bbr", "reno")}
+#: The deployed algorithms in whose company a verdict is reached by default, by suite and ground: Linux's two of long
+#: standing, and BBR in the version that the ground has.
+DEPLOYED = {
+    "rfc9743": {"sim": ("cubic", "bbr3", "reno"), "uml": ("cubic", "bbr", "reno")},
+    "bbr": {"sim": ("bbr3", "bbr"), "uml": ("bbr",)},
+}
+#: The grounds.
+_GROUNDS = tuple(DEPLOYED["rfc9743"])
 #: A jitter up to this, ns, that keeps the order of packets is no matter of a criterion: it makes the seeds of a
 #: simulation differ (``criteria.toml``). A kernel's seeds differ by themselves.
 _DITHER_NS = 1_000_000
@@ -80,9 +85,9 @@ def chosen(ground: str | None, kernel: str | None) -> Place:
     """
     name = ground or "sim"
     grounds.find(name)
-    if name not in DEPLOYED:
+    if name not in _GROUNDS:
         found = f"--ground {name}: a run there takes as long as its scenario, an evaluation many hours"
-        raise InputError(f"{found}; expected {' or '.join(DEPLOYED)}.")
+        raise InputError(f"{found}; expected {' or '.join(_GROUNDS)}.")
     if name != "uml":
         if kernel is not None:
             raise InputError(f"--kernel chooses a kernel of the ground uml, and this evaluation is on {name}.")

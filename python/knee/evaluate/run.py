@@ -14,7 +14,7 @@ from tomli_w import dumps
 from knee import _core
 from knee.errors import FolderError, InputError, KneeError, ProgramError, ScenarioError, in_a_line
 from knee.evaluate import badge, page, worst
-from knee.evaluate.criteria import PLACE, Case, Check, Criterion, load
+from knee.evaluate.criteria import DEFAULT, PLACE, Case, Check, Criterion, load
 from knee.evaluate.outcome import MARK, Evaluation, Found, Judged, Worst
 from knee.evaluate.place import SIM, Place
 from knee.evaluate.subject import Subject, absent
@@ -76,6 +76,7 @@ def evaluate(
     criteria: Sequence[Criterion],
     out: Path,
     *,
+    suite: str = DEFAULT,
     place: Place = SIM,
     runs: Path | None = None,
     quick: bool = False,
@@ -87,6 +88,7 @@ def evaluate(
     command: str | None = None,
     max_memory: int | str | None = None,
     allow_programs: bool = False,
+    qlog: bool = False,
 ) -> Evaluation:
     """Evaluates an algorithm into ``out``; finished runs of the same program are reused.
 
@@ -98,6 +100,7 @@ def evaluate(
         against: the deployed ones that it is compared with.
         criteria: what is asked; with ``quick`` only scenarios that are marked so.
         out: the folder.
+        suite: the suite that the criteria are of.
         place: where everything runs.
         runs: where the results of the runs are kept, if not in ``out``; it has been checked.
         quick: run a part of the scenarios, with fewer seeds.
@@ -109,6 +112,7 @@ def evaluate(
         command: the command line, for the manifests of the runs.
         max_memory: what a run may need.
         allow_programs: whether the flows may be programs, which run on this machine.
+        qlog: whether the runs get what senders do, as qlog files.
 
     Raises:
         InputError: ``out`` has something else, or a run needs too much memory.
@@ -123,6 +127,7 @@ def evaluate(
     kept = runs or out / "runs"
     how: dict[str, Any] = {
         "workers": workers, "command": command, "max_memory": max_memory, "allow_programs": allow_programs,
+        "qlog": qlog,
     }  # fmt: skip
     part = 1.0 if budget is None else _CRITERIA
     ran = _run(
@@ -133,6 +138,7 @@ def evaluate(
         out / "scenarios",
         kept,
         count,
+        document=load(suite).document,
         again=again,
         progress=_from(progress, 0, part),
         **how,
@@ -148,10 +154,11 @@ def evaluate(
             one, against, criteria, place, out, kept, count, budget, again, _from(progress, part, 1.0), how
         )
     made = {"program": PROGRAM, "version": _core.version(), "commit": commit()}
-    untested = [{key: str(value) for key, value in each.model_dump().items()} for each in load().untested]
+    untested = [{key: str(value) for key, value in each.model_dump().items()} for each in load(suite).untested]
     names = [other.name for other in against]
     where = (place.ground, ran.kernel() or place.kernel)
-    done = Evaluation(one.name, one.flow, names, count, quick, found, untested, made, *where, networks)
+    by = (suite, load(suite).document)
+    done = Evaluation(one.name, one.flow, names, count, quick, found, untested, made, *where, networks, *by)
     files.write(out / MARK, as_json(done))
     files.write(out / "badge.svg", badge.svg(done))
     files.write(out / "evaluate.html", page.page(done))
@@ -186,7 +193,8 @@ def _worst(
     )
     shown = [each.criterion(criterion) for criterion, each in found]
     cases = [(criterion, case) for criterion in shown for case in criterion.scenario]
-    ran = _run(one, against, cases, place, out / "scenarios", kept, count, again=again, **how)
+    document = load().document
+    ran = _run(one, against, cases, place, out / "scenarios", kept, count, document=document, again=again, **how)
     made = []
     for (criterion, each), (own, case) in zip(found, cases, strict=True):
         judged = _all_judged([(own, case)], one, against, ran)
@@ -238,6 +246,8 @@ def _run(
     scenarios: Path,
     kept: Path,
     count: int,
+    *,
+    document: str,
     **options: Any,
 ) -> _Runs:
     """Writes the scenarios and runs them; ``options`` are those of :func:`knee.study.batch.run`."""
@@ -252,7 +262,7 @@ def _run(
             except ScenarioError as error:
                 runs.refused[name, other.folder] = _why(error)
         if one.folder in whose:
-            files.write(scenarios / f"{name}.toml", _file(criterion, case, one, data))
+            files.write(scenarios / f"{name}.toml", _file(document, criterion, case, one, data))
         if any(check.as_ == "harm" for check in criterion.checks(case)):
             whose[_ALONE] = absent(data)
         for who, made in whose.items():
@@ -289,14 +299,14 @@ def _why(error: Exception) -> str:
     return str(error) if isinstance(error, KneeError) else in_a_line(error) + (f", {notes}" if notes else "")
 
 
-def _file(criterion: Criterion, case: Case, one: Subject, data: dict[str, Any]) -> str:
+def _file(document: str, criterion: Criterion, case: Case, one: Subject, data: dict[str, Any]) -> str:
     """The scenario's file, with the algorithm in it and a comment on what is asked."""
     name = criterion.name(case)
     places = [i for i, flow in enumerate(data["flows"]) if flow.get("cc") == PLACE]
     other = " ".join(f"--set flows.{i}.cc=cubic" for i in places)
     own = " --allow-programs" if one.is_program else " --allow-code" if _is_code(str(one.flow.get("cc"))) else ""
     lines = [
-        f"RFC 9743, section {criterion.section}: {criterion.question}",
+        f"{document}, section {criterion.section}: {criterion.question}",
         f"knee run {shlex.quote(name)}.toml{own} --seeds 3",
     ]
     if set(one.flow) <= {"cc"}:
