@@ -16,7 +16,7 @@ from knee import own
 from knee.cli import main
 from knee.evaluate import criteria, run, subject
 from knee.evaluate.criteria import Check
-from knee.evaluate.outcome import Evaluation
+from knee.evaluate.outcome import Evaluation, read
 from knee.evaluate.verdict import Verdict, judge, measure, sent_nothing, threshold, worst
 from knee.own import code_allowed
 from knee.scenario import from_dict, load
@@ -43,9 +43,11 @@ def test_every_section_is_tested_or_listed_as_not_tested() -> None:
     assert sorted(tested + untested) == sorted(SECTIONS)
 
 
-@pytest.mark.parametrize("key", [each.key for each in criteria.load().criterion])
-def test_every_scenario_is_one_with_any_algorithm_and_without(key: str) -> None:
-    (criterion,) = criteria.chosen([key])
+@pytest.mark.parametrize(
+    ("suite", "key"), [(suite, each.key) for suite in criteria.SUITES for each in criteria.load(suite).criterion]
+)
+def test_every_scenario_is_one_with_any_algorithm_and_without(suite: str, key: str) -> None:
+    (criterion,) = criteria.chosen([key], suite)
     assert any(case.quick for case in criterion.scenario)
     names = [case.name for case in criterion.scenario]
     assert len(set(names)) == len(names)
@@ -75,6 +77,31 @@ def test_the_page_has_every_criterion_and_what_is_not_tested() -> None:
     every = [case for each in known.criterion for case in each.scenario]
     assert f"{sum(case.quick for case in every)} of the {len(every)} scenarios" in text
     assert f"for {len(known.criterion)} of its criteria" in text
+
+
+@pytest.mark.docs
+def test_the_page_has_every_case_of_the_suite_bbr() -> None:
+    text = (BAD.parents[1] / "docs" / "evaluate.md").read_text(encoding="utf-8")
+    known = criteria.load("bbr")
+    for each in known.criterion:
+        assert f"| {each.title}: `{each.key}` | {each.question} |" in text
+    for left in known.untested:
+        assert f"- {left.title}: {left.why}." in text
+
+
+def test_bbr3_passes_the_suite_of_its_draft_and_cubic_does_not(tmp_path: Path) -> None:
+    """What an implementation of BBR should do, BBRv3 does, and what only BBR does, CUBIC does not."""
+    asked = criteria.chosen(["startup", "probing", "random-loss"], "bbr")
+    others = subject.deployed(["bbr"])
+    done = [
+        run.evaluate(subject.subject(name), others, asked, tmp_path / name, suite="bbr", seeds=1)
+        for name in ("bbr3", "cubic")
+    ]
+    verdicts = [{found.key: found.verdict for found in each.criteria} for each in done]
+    assert set(verdicts[0].values()) == {Verdict.PASSES}
+    assert verdicts[1]["probing"] is verdicts[1]["random-loss"] is Verdict.WORSE
+    assert "draft-ietf-ccwg-bbr" in (tmp_path / "bbr3" / "evaluate.html").read_text(encoding="utf-8")
+    assert read(tmp_path / "bbr3").suite == "bbr"
 
 
 @pytest.mark.parametrize("percent", [5, 10, 20])

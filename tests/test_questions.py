@@ -40,6 +40,7 @@ class Answer:
     def __init__(self, printed: str, folder: Path) -> None:
         self.printed = printed
         results = [path for path in sorted(folder.glob("results/*")) if (path / "summary.json").is_file()]
+        self.samples = pl.read_parquet(results[0] / "samples.parquet") if results else pl.DataFrame()
         self.summaries = [json.loads((path / "summary.json").read_text(encoding="utf-8")) for path in results]
         swept = [knee.open_sweep(path) for path in folder.glob("results/sweep-*")]
         self.runs = swept[0].runs.collect().sort("run") if swept else pl.DataFrame()
@@ -346,6 +347,28 @@ def marks_and_prio(found: Answer) -> list[float]:
     assert max(latency[1], *latency[3:]) < 2 < latency[0]
     assert 0b101110 & 0b111 == 0b110
     return found.rows("latency_increase_p99_ms", "mos")
+
+
+@answers(29)
+def jitter_and_bbr3(found: Answer) -> list[float]:
+    in_order, out_of_order = found["goodput_mbps"][:4], found["goodput_mbps"][4:]
+    assert found["drops"][4:] == [0] * 4
+    assert 0.97 < in_order[2] / in_order[0] < 0.99
+    # noq's BBRv3 draws random numbers from the system.
+    assert 60 < in_order[3] < 80
+    assert max(out_of_order) < 20
+    assert 40 < 5e-3 * 100e6 / PACKET_BITS < 42
+    return [rate for pair in zip(in_order[:3], out_of_order[:3], strict=True) for rate in pair]
+
+
+@answers(30)
+def pacing_of_an_encoder(found: Answer) -> list[float]:
+    rates = found.samples.group_by("label").agg(pl.col("pacing_rate_mbps").max()).sort("label")["pacing_rate_mbps"]
+    knee_s, noq_s = rates.to_list()
+    assert noq_s == pytest.approx(2.77 * 12_000 * 8 / 1e-3 / 1e6, rel=0.005)
+    assert knee_s == pytest.approx(2.77 * 14_520 * 8 / 0.04 / 1e6, rel=0.05)
+    assert not found.summaries[0]["links"][0]["drops"]
+    return [knee_s, noq_s]
 
 
 def written(answer: str) -> list[str]:
