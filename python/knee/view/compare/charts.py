@@ -142,8 +142,8 @@ def plot(results: Sequence[Result], folders: Sequence[str], what: str = "overvie
         InputError: there is no such figure of several runs; says which there are.
     """
     if what != "overview" and what not in OVER_TIME:
-        names = ", ".join(("overview", *OVER_TIME))
-        raise InputError(f"No figure of several runs is named {what!r}; there are {names}.")
+        there = ", ".join(("overview", *OVER_TIME))
+        raise InputError(f"No figure of several runs is named {what!r}; there are {there}.")
     _, made, _ = variants(results, folders)
     if len(made) == 1:
         made = [replace(made[0], name=folder, results=[one]) for one, folder in zip(results, folders, strict=True)]
