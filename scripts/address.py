@@ -57,7 +57,8 @@ class Addresses:
         else:
             before = (
                 "**A wheel** has the compiled simulator in it, and needs no compiler. knee is in no package index: "
-                "take the wheel of your\nsystem from a release, or build it in a checkout with [`make dist`](../lab/release.md):"
+                "take the wheel of your\nsystem from a release, or build it in a checkout with "
+                "[`make dist`](../lab/release.md):"
             )
             name = "knee-0.1.0-cp311-abi3-manylinux2014_x86_64.manylinux_2_17_x86_64.whl"
         return (

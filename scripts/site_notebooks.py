@@ -56,7 +56,7 @@ def _unlinked(text: str) -> str:
 
 def notebook(text: str) -> dict[str, Any]:
     """A lesson as a notebook, in format 4.5."""
-    made = []
+    made: list[dict[str, Any]] = []
     for i, (kind, source) in enumerate(cells(text)):
         cell = {"cell_type": kind, "id": f"cell-{i}", "metadata": {}, "source": source.splitlines(keepends=True)}
         made.append(cell | ({"execution_count": None, "outputs": []} if kind == "code" else {}))
