@@ -1,4 +1,4 @@
-"""Write docs/rfcs.md from docs/rfcs/*.toml and the quotations in crates/: python scripts/rfcs.py.
+"""Write docs/rfcs.md and lab/rfcs.md from docs/rfcs/*.toml and the quotations in crates/: python scripts/rfcs.py.
 
 A quotation is a comment: `//= RFC 6298, 2.3`, then lines of `//#` with the RFC's words. Where the code departs from
 them on purpose, the first line ends with `(departs: why)`.
@@ -15,16 +15,24 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "rfcs.md"
+REST = ROOT / "lab" / "rfcs.md"
 HEADER = re.compile(r"//= RFC (\d+), ([A-Z0-9.]+)(?: \(departs: (.+)\))?")
 INTRODUCTION = """\
 # RFCs
 
-The code quotes the sentence of an RFC that it implements, beside the line that does so: `//= RFC 6298, 2.3`, then the
-RFC's words behind `//#`. `git grep '//= RFC 6298'` finds them. The sentences on what a sender, a receiver or a queue
-does, and the central formulas, are in `docs/rfcs/`, one file for each RFC, with the reason where no code quotes one.
-Connections are those of the simulator, which follow Linux; where it departs from a sentence, the quotation says so.
+The simulator's connections follow Linux. This page lists the RFCs whose sentences the code implements, and where Linux, and so
+the code, departs from them. [The rest](../lab/rfcs.md) is what no line of the code implements by itself.
 
-`python scripts/rfcs.py` writes this page. `tests/test_rfcs.py` compares it, and every quotation, with `docs/rfcs/`.
+The code quotes each sentence beside the line that implements it: `git grep '//= RFC 6298'` finds those of an RFC.
+"""
+BEHIND = """\
+# RFCs: the rest
+
+Sentences of [the RFCs](../docs/rfcs.md) that are not implemented, or by no line of their own, with the reason. All sentences on
+what a sender, a receiver or a queue does, and the central formulas, are in `docs/rfcs/`, one file for each RFC. A quotation in
+the code is `//= RFC 6298, 2.3`, then the RFC's words behind `//#`; where the code departs from them, it says why.
+
+`python scripts/rfcs.py` writes both pages. `tests/test_rfcs.py` compares them, and every quotation, with `docs/rfcs/`.
 """
 
 
@@ -128,34 +136,37 @@ def _row(rfc: Rfc, quoted: list[Quotation]) -> str:
     return f"| [{rfc.number}]({rfc.url}) {rfc.title} | {links} | {implemented} | {departs} | {rest} |"
 
 
-def page() -> str:
-    """The page as it has to be."""
+def _lists(known: list[Rfc], quoted: list[Quotation], departing: bool) -> list[str]:
+    """The sentences from which the code departs, or those that it does not quote, each with the reason."""
+    parts = []
+    for rfc in known:
+        items = []
+        for requirement in rfc.requirements:
+            reasons = (
+                sorted({one.departs for one in _quoting(rfc, requirement, quoted) if one.departs})
+                if departing
+                else [requirement.not_implemented or ""]
+            )
+            said = "; ".join(filter(None, reasons))
+            if said:
+                items.append(_item(f"- {requirement.section}: `{requirement.quote}` — {said}"))
+        if items:
+            parts += ["", f"## RFC {rfc.number}{': departures' if departing else ''}", "", *items]
+    return parts
+
+
+def pages() -> dict[Path, str]:
+    """Both pages as they have to be."""
     known, quoted = rfcs(), quotations()
-    parts = [INTRODUCTION]
-    parts += ["| RFC | quoted in | implemented | with a departure | the rest |", "|---|---|---|---|---|"]
-    parts += [_row(rfc, quoted) for rfc in known]
-    for title, departing in (("Departures", True), ("Not implemented, or by no line of its own", False)):
-        parts += ["", f"## {title}"]
-        for rfc in known:
-            items = []
-            for requirement in rfc.requirements:
-                reasons = (
-                    sorted({one.departs for one in _quoting(rfc, requirement, quoted) if one.departs})
-                    if departing
-                    else [requirement.not_implemented or ""]
-                )
-                said = "; ".join(filter(None, reasons))
-                if said:
-                    items.append(_item(f"- {requirement.section}: `{requirement.quote}` — {said}"))
-            if items:
-                parts += [
-                    "",
-                    f"### RFC {rfc.number}{': departures' if departing else ': the rest'}",
-                    "",
-                    *items,
-                ]
-    return "\n".join(parts) + "\n"
+    table = ["| RFC | quoted in | implemented | with a departure | the rest |", "|---|---|---|---|---|"]
+    table += [_row(rfc, quoted) for rfc in known]
+    made = {
+        PAGE: [INTRODUCTION, *table, *_lists(known, quoted, True)],
+        REST: [BEHIND.rstrip("\n"), *_lists(known, quoted, False)],
+    }
+    return {path: "\n".join(parts) + "\n" for path, parts in made.items()}
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")

@@ -4,7 +4,8 @@ A lesson is Markdown with one scenario in it, which is the experiment: the addre
 
 - `<!-- play -->` stands where the experiment runs;
 - `<!-- pick: 2 -->` before a numbered list says which entry is right;
-- `<!-- draw: COLUMN FROM TO TOP -->` asks for a column of `samples` over time.
+- `<!-- draw: COLUMN FROM TO TOP -->` asks for a column of `samples` over time;
+- `<!-- set: KEY=VALUE -->` is for `site_notebooks.py`.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import site_entries
 import site_lessons
+import site_notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "site" / "pages"
@@ -91,8 +92,12 @@ def page(source: str, play: bool) -> str:
         return embedded(found[1], here) if play else "*The simulator runs here where the site has it: `make site`.*"
 
     text = (ROOT / source).read_text(encoding="utf-8")
-    if source.startswith("docs/lessons/"):
-        text = site_lessons.prepared(text)
+    if source.startswith("docs/lessons/") and site_lessons.scenario_of(text) is not None:
+        text = site_notebooks.SET.sub("", site_lessons.prepared(text))
+        download = f"{{download}}`a notebook <{posixpath.basename(source).removesuffix('.md')}.ipynb>`"
+        text = text.replace(
+            "The same experiment for `knee run", f"The same experiment as {download}, or for `knee run", 1
+        )
     return _outside_code(text, lambda part: PLAY.sub(frame, LINK.sub(link, part)))
 
 
@@ -151,6 +156,7 @@ def write(folder: Path, *, play: bool, pictures: bool = True) -> None:
     for source, name in documents().items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(page(source, play), encoding="utf-8")
+    site_notebooks.write(folder / "lessons")
     lessons = folder / "lessons" / "README.md"
     listed = re.findall(r"\]\(([\w-]+)\.md\)", lessons.read_text(encoding="utf-8"))
     with lessons.open("a", encoding="utf-8") as file:

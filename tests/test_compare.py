@@ -6,9 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import knee
+from knee.cli import main
 from knee.errors import FolderError, InputError
 from knee.figures.compared import figures
 
@@ -46,3 +48,63 @@ def test_one_result_or_none_and_what_is_no_result_are_refused(results: list[knee
             knee.compare(*given)
     with pytest.raises(FolderError, match="nothing-here"):
         knee.compare(results[0], tmp_path / "nothing-here")
+
+
+@pytest.mark.parametrize("figure", [None, "rtt", "goodput", "queue"])
+def test_several_runs_are_drawn_into_one_file(
+    figure: str | None, results: list[knee.Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    chosen = ["--figure", figure] if figure else []
+    for name in ("both.pdf", "both.html"):
+        file = tmp_path / name
+        assert main(["plot", *(str(tmp_path / run) for run in ("one", "other")), *chosen, "--out", str(file)]) == 0
+        assert file.stat().st_size > 1000
+        assert name in capsys.readouterr().out
+
+
+def test_a_figure_of_several_runs_has_the_rows_of_each_under_its_name(scenario: Callable[..., dict[str, Any]]) -> None:
+    made = {
+        cc: knee.run(scenario(duration="1 s", flows=[{"cc": cc, "rtt": "20 ms"}])) for cc in ("reno", "lola", "bbr")
+    }
+    first, *others = made.values()
+    (panel,) = first.plot("cwnd", beside=others).chart.panels
+    assert [line.name for line in panel.lines] == list(made)
+    assert len({line.colour for line in panel.lines}) == 3
+    for line, result in zip(panel.lines, made.values(), strict=True):
+        rows = result.samples.drop_nulls("cwnd_packets")
+        assert np.allclose(line.x, rows["t_s"])
+        assert np.allclose(line.y, rows["cwnd_packets"])
+
+
+def test_seeds_of_one_scenario_are_told_apart(scenario: Callable[..., dict[str, Any]]) -> None:
+    runs = [knee.run(scenario(duration="1 s", seed=seed, flows=[{"cc": "bbr", "rtt": "20 ms"}])) for seed in (1, 2)]
+    (panel,) = runs[0].plot("rtt", beside=runs[1]).chart.panels
+    assert len({(line.name, line.colour) for line in panel.lines}) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["one", "nothing-here"], "nothing-here is not a knee result"),
+        (["one", "other", "--figure", "buffer"], "No figure of several runs is named 'buffer'; there are overview,"),
+        (["one", "other", "--kind", "heat"], "--kind is for sweeps"),
+        (["one", "swept"], "swept is a sweep, which is drawn alone"),
+        (["swept", "one"], "swept is a sweep, which is drawn alone"),
+    ],
+)
+def test_what_does_not_go_into_one_figure_is_refused(
+    given: list[str],
+    said: str,
+    results: list[knee.Result],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    swept = {"cc": "reno", "rtt": "20 ms"}
+    knee.sweep({"duration": "1 s", "link": {"rate": "5 Mbit/s"}, "flows": [swept]}, over={"seed": [1]}, out="swept")
+    before = sorted(tmp_path.iterdir())
+    assert main(["plot", *given]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert sorted(tmp_path.iterdir()) == before

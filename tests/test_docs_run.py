@@ -36,6 +36,7 @@ DOCUMENTS = [
         *sorted(ROOT.glob("*.md")),
         *sorted((ROOT / "docs").rglob("*.md")),
         *sorted((ROOT / "linux").glob("*.md")),
+        ROOT / "lab" / "reproduce.md",
     )
     # tests/test_questions.py runs these in full.
     if path.name != "questions.md"

@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import site_lessons  # noqa: E402
+import site_notebooks  # noqa: E402
 
 pytestmark = pytest.mark.docs
 
@@ -305,6 +307,38 @@ def test_there_are_nine_lessons_each_with_a_prediction_an_experiment_and_claims(
         assert text.count("<!-- play -->") == 1
         assert sum(claim[0] == name for claim in CLAIMS) >= 3, name
         assert f"]({name}.md)" in LESSONS["README"]
+
+
+@pytest.mark.parametrize("lesson", SCENARIOS)
+def test_a_notebook_has_the_lessons_text_and_a_run_for_each_change(lesson: str) -> None:
+    made = site_notebooks.notebook(LESSONS[lesson])
+    shown = " ".join("".join("".join(cell["source"]) for cell in made["cells"]).split())
+    for claim in CLAIMS:
+        assert claim[0] != lesson or claim[1] in shown, claim[1]
+    assert not re.search(r"<!--|\.md\)", shown)
+    code = ["".join(cell["source"]) for cell in made["cells"] if cell["cell_type"] == "code"]
+    assert len(code) == 1 + len(site_notebooks.SET.findall(LESSONS[lesson])) >= 3
+    for cell in code:
+        compile(cell, lesson, "exec")
+    # What was tested of an item is what the notebook changes there.
+    for item in LESSONS[lesson].partition("## Change one thing")[2].split("\n- ")[1:]:
+        item = " ".join(item.split())
+        for _, sentence, changes, _ in (claim for claim in CLAIMS if claim[0] == lesson and claim[1] in item):
+            (said,) = site_notebooks.SET.findall(item.partition(" -->")[0] + " -->")
+            assert [each.replace(" ", "") for each in changes] == said.replace(" ", "").split(";"), sentence
+
+
+@pytest.mark.parametrize("lesson", ["sawtooth", "video-call"])
+def test_a_notebook_runs(lesson: str) -> None:
+    names: dict[str, Any] = {}
+    cells = [text for kind, text in site_notebooks.cells(LESSONS[lesson]) if kind == "code"]
+    for cell in cells:
+        *before, last = cell.splitlines()
+        exec("\n".join(before), names)
+        figure = eval(last, names)
+        assert not figure.chart.empty
+    assert names["result"].summary["flows"] == run(lesson).summary["flows"]
+    assert names["changed"].summary["flows"] != names["result"].summary["flows"]
 
 
 def test_answers_of_exercises_follow_from_their_formulas() -> None:

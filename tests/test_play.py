@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -274,6 +275,43 @@ def test_it_fits_and_complains_of_nothing(width: int) -> None:
     told = look(PAGE, width, "return document.body.scrollWidth;")
     assert told["probe"] <= width
     assert told["console"] == []
+
+
+@needs_chromium
+@needs_page
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_the_clock_and_the_controls_of_time_do_not_overlap(width: int) -> None:
+    tab = Tab(PAGE, width)
+    try:
+        tab.until(READY)
+        # A run as long as a page may have, near its end, so that the clock has all its digits.
+        tab.evaluate("location.hash = '#duration=600000000&speed=1'")
+        tab.until("knee.state.scene.duration === 6e8")
+        tab.evaluate("knee.state.playing = false")
+        tab.until("!knee.state.waiting && !knee.state.dirty")
+        for position in range(-30, 31, 2):
+            tab.evaluate(f"knee.state.clock = 599.98765e9; knee.setSpeed({position})")
+            tab.until(f"document.getElementById('clock').textContent.includes('{_digits(position)}')")
+            boxes = tab.evaluate("""["play", "step", "time", "clock", "speed", "speed-out"].map((id) => {
+              const range = document.createRange();
+              range.selectNodeContents(document.getElementById(id));
+              const text = document.getElementById(id).textContent;
+              const { left, right, top, bottom } = (text ? range : document.getElementById(id)).getBoundingClientRect();
+              return { id, left, right, top, bottom };
+            })""")
+            for one, other in combinations(boxes, 2):
+                apart = one["right"] <= other["left"] or other["right"] <= one["left"]
+                apart = apart or one["bottom"] <= other["top"] or other["bottom"] <= one["top"]
+                assert apart, (position, one, other)
+            assert all(box["left"] >= 0 and box["right"] <= width for box in boxes), position
+    finally:
+        tab.close()
+
+
+def _digits(position: int) -> str:
+    """The end of the clock's time at a position of the speed's slider."""
+    speed = 10 ** (position / 10)
+    return f"{599.98765:.{5 if speed < 0.02 else 4 if speed < 0.2 else 2}f} s"
 
 
 @needs_page

@@ -59,10 +59,11 @@ def test_the_rfcs_are_those() -> None:
     assert [rfc.number for rfc in rfcs.rfcs()] == NUMBERS
 
 
-def test_the_page_is_what_the_script_writes() -> None:
+def test_the_pages_are_what_the_script_writes() -> None:
     import rfcs
 
-    assert rfcs.PAGE.read_text(encoding="utf-8") == rfcs.page(), "run: python scripts/rfcs.py"
+    for path, text in rfcs.pages().items():
+        assert path.read_text(encoding="utf-8") == text, "run: python scripts/rfcs.py"
 
 
 def test_a_changed_word_a_wrong_section_and_another_rfc_are_found() -> None:

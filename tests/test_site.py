@@ -16,6 +16,7 @@ from browser import DESKTOP, PHONE, Tab, needs_chromium
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
+import address  # noqa: E402
 import site_entries  # noqa: E402
 import site_pages  # noqa: E402
 
@@ -99,16 +100,33 @@ def test_files_of_the_repository_are_links_where_its_address_is_set(
     assert site_pages.page("docs/a.md", play=False).strip() == shown
 
 
-def test_the_address_stands_in_one_place() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    repository, site = (project["tool"]["knee"][key] for key in ("repository", "site"))
-    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
-    assert project["project"].get("urls", {}) == {
-        name: at for name, at in (("Repository", repository), ("Documentation", site)) if at
-    }
-    assert cargo["workspace"]["package"].get("repository", "") == repository
+WRITTEN = (*address.TEXTS, "pyproject.toml", "Cargo.toml")
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_depends_on_the_addresses_is_made_from_the_one_setting(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert address.written(name, text, address.addresses()) == text, "run python scripts/address.py"
     for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
         assert "URL-OF-THIS" not in path.read_text(encoding="utf-8"), path.name
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_addresses_that_are_set_are_in_every_text_and_can_be_taken_back(name: str) -> None:
+    none = address.Addresses("", "", "")
+    given = address.Addresses("https://h.example/knee.git", "https://k.example", "knee-lab")
+    text = address.written(name, (ROOT / name).read_text(encoding="utf-8"), none)
+    there = address.written(name, text, given)
+    assert "h.example" in there or "knee-lab" in there
+    if name.endswith(".toml"):
+        made = tomllib.loads(there)
+        assert made.get("project", {}).get("urls", {}).get("Documentation") in (None, given.site)
+        package = made.get("workspace", {}).get("package", {})
+        assert given.repository in (
+            package.get("repository"),
+            made.get("project", {}).get("urls", {}).get("Repository"),
+        )
+    assert address.written(name, there, none) == text
 
 
 def test_the_columns_of_frames_are_documented() -> None:

@@ -186,7 +186,10 @@ def test_folders_of_runs_are_there_where_they_are_wanted(tiny: Path) -> None:
 
 @pytest.mark.docs
 def test_the_columns_stand_in_the_documents() -> None:
-    text = (Path(__file__).resolve().parent.parent / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    docs = Path(__file__).resolve().parent.parent / "docs"
+    anchor = "figures.md#of-a-run-in-its-summaryjson-as-run-in-sweeps-and-searches"
+    assert f"]({anchor})" in (docs / "sweeps.md").read_text(encoding="utf-8")
+    text = (docs / "figures.md").read_text(encoding="utf-8").split("\n### Of a run, ")[1].split("\n### ")[0]
     for name in RUN:
         assert f"`{name}`" in text, name
 

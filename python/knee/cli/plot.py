@@ -24,10 +24,12 @@ KINDS = ("lines", "bar", "box", "ecdf", "heat", "pareto")
 
 
 def plot(
-    folder: Annotated[
-        Path,
+    folders: Annotated[
+        list[Path],
         typer.Argument(
-            metavar="DIR", help="The folder of a run, sweep, matrix or search, or a file of iperf3 or Flent."
+            metavar="DIR",
+            help="The folder of a run, sweep, matrix or search, or a file of iperf3 or Flent; several runs or files "
+            "are drawn into one figure.",
         ),
     ],
     kind: Annotated[
@@ -47,7 +49,7 @@ def plot(
             "--figure",
             metavar="FIGURE",
             help="The figure to draw: of a sweep such as jain, default queue_delay_mean_ms (pareto: "
-            "utilization); of a run such as rtt, default overview.",
+            "utilization); of runs such as rtt, default overview.",
             autocompletion=complete.figures,
         ),
     ] = None,
@@ -83,7 +85,7 @@ def plot(
             "--out",
             metavar="DIR",
             help="Folder for the figure, or its file: .pdf, .svg, .png or .html; default: of a sweep "
-            "KIND-FIGURE.png in its folder, of a run FIGURE.png here.",
+            "KIND-FIGURE.png in its folder, of runs FIGURE.png here.",
         ),
     ] = None,
     as_json: Annotated[bool, option(options.OUTPUT, "--json", help="Print only JSON: the file.")] = False,
@@ -97,7 +99,10 @@ def plot(
         option(options.OUTPUT, "--font", metavar="NAME", help="Font, of those of this machine; default: DejaVu Sans."),
     ] = None,
 ) -> None:
-    """Draw a figure of a run, sweep, matrix or search, as PDF, SVG, PNG or HTML."""
+    """Draw a figure of runs, or of a sweep, matrix or search, as PDF, SVG, PNG or HTML.
+
+    Several runs share the axes: a colour for each run, a dash for each of its flows.
+    """
     from knee.results.folder import manifest_of
     from knee.results.measured import is_measurement
     from knee.study import sections
@@ -107,20 +112,22 @@ def plot(
     from knee.view import drawing
 
     drawing.size(width, font_size, font)
-    if is_measurement(folder):
-        given = {"--kind": kind, "--figure": figure, "--over": over, "--by": by, "--panels": panels, "--at": at}
-        if wrong := [name for name, value in given.items() if value]:
+    of_sweeps = {"--kind": kind, "--over": over, "--by": by, "--panels": panels, "--at": at}
+    folder = folders[0]
+    if any(map(is_measurement, folders)):
+        if wrong := [name for name, value in (of_sweeps | {"--figure": figure}).items() if value]:
             raise InputError(f"{folder} is a measurement, of which there is one figure; leave out {wrong[0]}.")
-        path = _file(path, Path(f"{folder.name.split('.')[0]}.png"))
+        path = _file(path, Path(f"{folder.name.split('.')[0]}.png" if len(folders) == 1 else "over-time.png"))
         files.check_output(path)
-        made = _of_measurement(folder)
-    elif manifest_of(folder) is not None:
-        given = {"--kind": kind, "--over": over, "--by": by, "--panels": panels, "--at": at}
-        if wrong := [name for name, value in given.items() if value]:
+        made = _of_measurements(folders)
+    elif manifest_of(folder) is not None or len(folders) > 1:
+        if swept := [each for each in folders if os.path.lexists(each / MARK)]:
+            raise InputError(f"{swept[0]} is a sweep, which is drawn alone; leave out the others, or give its runs.")
+        if wrong := [name for name, value in of_sweeps.items() if value]:
             raise InputError(f"{folder} is the result of a run; {wrong[0]} is for sweeps. Expected --figure and --out.")
         path = _file(path, Path(f"{figure or 'overview'}.png"))
         files.check_output(path)
-        made = _of_run(folder, figure or "overview")
+        made = _of_runs(folders, figure or "overview")
     elif not os.path.lexists(folder / MARK):
         raise nothing(folder)
     else:
@@ -153,17 +160,19 @@ def _file(given: Path | None, default: Path) -> Path:
     return given / default.name
 
 
-def _of_measurement(path: Path) -> Figure:
+def _of_measurements(paths: Sequence[Path]) -> Figure:
     from knee.view.compare.measured import chart, track
     from knee.view.figure import Figure
 
-    return Figure(chart([track(path)]))
+    return Figure(chart([track(path) for path in paths]))
 
 
-def _of_run(folder: Path, figure: str) -> Figure:
+def _of_runs(folders: Sequence[Path], figure: str) -> Figure:
     from knee.results.result import Result
+    from knee.view.compare import charts
 
-    return Result.load(folder).plot(figure)
+    results = [Result.load(folder) for folder in folders]
+    return results[0].plot(figure) if len(results) == 1 else charts.plot(results, [str(f) for f in folders], figure)
 
 
 def _of_sweep(

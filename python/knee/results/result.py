@@ -104,15 +104,22 @@ class Result:
         """How RTTs, one-way delays and queueing delays are distributed, as counts and as a CDF."""
         return self.tables.distributions
 
-    def plot(self, what: str = "overview") -> Figure:
+    def plot(self, what: str = "overview", *, beside: Result | Sequence[Result] = ()) -> Figure:
         """A figure that shows itself in a notebook; ``.save(path)`` writes it as PDF, SVG, PNG or HTML.
 
         Args:
             what: the figure, such as "overview", "throughput", "rtt", "cwnd", "queue" or "jain".
+            beside: further results, drawn into the same axes.
 
         Raises:
             InputError: there is no figure of that name; says which there are.
         """
+        others = [beside] if isinstance(beside, Result) else list(beside)
+        if others:
+            from knee.view.compare import charts
+
+            every = [self, *others]
+            return charts.plot(every, [f"{one.summary['name']} ({i})" for i, one in enumerate(every, 1)], what)
         from knee.view import report
 
         return report.plot(self, what)

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from knee.errors import InputError
 from knee.figures.register import RUN
 from knee.figures.thin import Floats
+from knee.results.result import Result
 from knee.system.text import visible
 from knee.view import numbers
 from knee.view.chart import (
@@ -25,7 +27,8 @@ from knee.view.chart import (
     five_numbers,
     over_time,
 )
-from knee.view.compare.variants import Variant
+from knee.view.compare.variants import Variant, variants
+from knee.view.figure import Figure
 from knee.view.numbers import Unit
 from knee.view.palette import DASHES, many_styles
 from knee.view.report.panels import flow_panel, link_lines
@@ -127,33 +130,103 @@ def _places(views: Views) -> tuple[list[Place], list[str]]:
     return made[:MOST_LINKS], [f"{left} more links are in the reports of the runs."] if left > 0 else []
 
 
-def _over_time(names: Sequence[str], views: Views) -> list[Chart]:
-    axis = over_time(max(view.duration_s for own in views for view in own))
-    kinds = [
-        ("throughput", "Throughput", "throughput_mbps", numbers.rate_unit),
-        ("rtt", "Round-trip time", "rtt_mean_ms", numbers.delay_unit),
-        ("cwnd", "Congestion window", "cwnd_packets", numbers.packet_unit),
-    ]
-    labels = {"rtt": "RTT", "cwnd": "cwnd"}
-    places, left = _places(views)
+def plot(results: Sequence[Result], folders: Sequence[str], what: str = "overview") -> Figure:
+    """A figure over time with all runs in it: a colour for each, a dash for each flow or link.
+
+    Args:
+        results: the runs; those that differ only in their seeds have one colour, all but the first thin.
+        folders: what the runs are called where the values that differ are too long for a legend.
+        what: "overview", or a key of `OVER_TIME`.
+
+    Raises:
+        InputError: there is no such figure of several runs; says which there are.
+    """
+    if what != "overview" and what not in OVER_TIME:
+        there = ", ".join(("overview", *OVER_TIME))
+        raise InputError(f"No figure of several runs is named {what!r}; there are {there}.")
+    _, made, _ = variants(results, folders)
+    if len(made) == 1:
+        made = [replace(made[0], name=folder, results=[one]) for one, folder in zip(results, folders, strict=True)]
+    names = [variant.name for variant in made]
+    views = [[prepare(one) for one in variant.results] for variant in made]
+    drawn = [each for key in (OVERVIEW if what == "overview" else (what,)) for each in _series(key, names, views)]
+    shown = [each for each in drawn if each[1].note is None] or drawn[:1]
+    panels = [replace(panel, title=place.name) if place is not None else panel for place, panel, _ in shown]
+    caption = list(dict.fromkeys(sentence for _, _, sentences in shown for sentence in sentences))
+    title = "Overview" if what == "overview" else OVER_TIME[what].title
+    return Figure(Chart(what, title, panels, caption, _axis(views)))
+
+
+def _axis(views: Views) -> XAxis:
+    return over_time(max(view.duration_s for own in views for view in own))
+
+
+@dataclass(frozen=True)
+class Series:
+    """A figure over time: its title, the label of its axis, and its lines, by column of the flows that share a link."""
+
+    title: str
+    label: str
+    unit_of: Callable[[float], Unit]
+    lines: str | Lines
+
+
+def _queues(view: View) -> list[Line]:
+    return link_lines(view, "queue_delay_mean_ms")
+
+
+def _fairness(view: View) -> list[Line]:
+    shared = [(link, own) for link, own in view.bottlenecks if len(own) > 1]
+    return [Line(link if len(shared) > 1 else "", *jain(view, own), "") for link, own in shared]
+
+
+#: The figures over time that several runs can have in common.
+OVER_TIME = {
+    "throughput": Series("Throughput", "Throughput", numbers.rate_unit, "throughput_mbps"),
+    "rtt": Series("Round-trip time", "RTT", numbers.delay_unit, "rtt_mean_ms"),
+    "cwnd": Series("Congestion window", "cwnd", numbers.packet_unit, "cwnd_packets"),
+    "queue": Series("Queueing delay", "Queueing delay", numbers.delay_unit, _queues),
+    "jain": Series("Fairness", "Jain's index", lambda _: Unit("", 1.0), _fairness),
+    "goodput": Series("Goodput", "Goodput", numbers.rate_unit, "goodput_mbps"),
+    "sending_rate": Series("Sending rate", "Sending rate", numbers.rate_unit, "sending_rate_mbps"),
+    "pacing_rate": Series("Pacing rate", "Pacing rate", numbers.rate_unit, "pacing_rate_mbps"),
+    "in_flight": Series("In flight", "In flight", numbers.packet_unit, "in_flight_packets"),
+}
+#: Those of every comparison.
+OVERVIEW = ("throughput", "rtt", "cwnd", "queue", "jain")
+
+
+def _series(key: str, names: Sequence[str], views: Views) -> list[tuple[Place | None, Panel, list[str]]]:
+    """The panels of a figure over time: one for each place if it is of flows; each with the sentences on it."""
+    series = OVER_TIME[key]
+    each: list[tuple[Place | None, Sequence[Lines]]] = []
+    left: list[str] = []
+    if isinstance(series.lines, str):
+        places, left = _places(views)
+        each += [(place, [_flows(series.lines, found) for found in place.links]) for place in places]
+    else:
+        each += [(None, [series.lines] * len(names))]
     made = []
-    for key, title, column, unit_of in kinds:
-        for place in places:
-            lines = _overlaid(names, views, [_flows(column, found) for found in place.links])
-            panel, caption = finish(Panel(labels.get(key, title), lines), unit_of, "No run has it.")
-            if panel.note is None:
-                made.append(Chart(f"{key}{place.key}", place.titled(title), [panel], [*caption, *left], axis))
-    rest: list[tuple[str, str, str, Lines, Callable[[float], Unit]]] = [
-        ("queue", "Queueing delay", "Queueing delay", _queues, numbers.delay_unit),
-        ("jain", "Fairness", "Jain's index", _fairness, lambda _: Unit("", 1.0)),
-    ]
-    for key, title, label, lines_of, unit_of in rest:
-        panel, caption = finish(
-            Panel(label, _overlaid(names, views, [lines_of] * len(names))), unit_of, "No run has it."
-        )
-        if panel.note is None:
-            made.append(Chart(key, title, [panel], caption, axis))
+    for place, lines in each:
+        panel = Panel(series.label, _overlaid(names, views, lines))
+        panel, caption = finish(panel, series.unit_of, "No run has it.")
+        made.append((place, panel, [*caption, *left]))
     return made
+
+
+def _over_time(names: Sequence[str], views: Views) -> list[Chart]:
+    return [
+        Chart(
+            f"{key}{place.key if place else ''}",
+            place.titled(OVER_TIME[key].title) if place else OVER_TIME[key].title,
+            [panel],
+            caption,
+            _axis(views),
+        )
+        for key in OVERVIEW
+        for place, panel, caption in _series(key, names, views)
+        if panel.note is None
+    ]
 
 
 def _flows(column: str, found: tuple[str, list[int]] | None) -> Lines:
@@ -173,15 +246,6 @@ def _flows(column: str, found: tuple[str, list[int]] | None) -> Lines:
         return [Line("mean of the flows", floats(means, "t_s"), floats(means, column), "")]
 
     return lines
-
-
-def _queues(view: View) -> list[Line]:
-    return link_lines(view, "queue_delay_mean_ms")
-
-
-def _fairness(view: View) -> list[Line]:
-    shared = [(link, own) for link, own in view.bottlenecks if len(own) > 1]
-    return [Line(link if len(shared) > 1 else "", *jain(view, own), "") for link, own in shared]
 
 
 def _distributions(names: Sequence[str], views: Views) -> list[Chart]:
