@@ -77,7 +77,8 @@ BUGS = {
             "\tsch_tree_lock(sch);\n\tcocoa_set_u32(tb[TCA_COCOA_LIMIT]": "\tcocoa_set_u32(tb[TCA_COCOA_LIMIT]",
             "\tcocoa_shed(sch);\n\tsch_tree_unlock(sch);": "\tcocoa_shed(sch);",
         },
-        r"KASAN|list_(add|del) corruption|BUG:|WARNING:",
+        # lockdep finds the lock missing at the first change; the race itself is too seldom.
+        r"WARNING:.*sch_cocoa",
     ),
     "lock-without-bh": Bug(
         "modules/cocoa_show.h",
