@@ -96,6 +96,33 @@ def test_the_guest_s_program_builds(stress: Any, tmp_path: Path) -> None:
     subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-static", "-o", tmp_path / "init", *parts], check=True)
 
 
+def test_each_stage_is_told_and_a_guest_with_a_bug_ends_at_its_report(
+    stress: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [
+        "knee stress after 15 s: connections 3\n",
+        "BUG: KASAN: use-after-free in x\n",
+        "knee stress after 30 s: set 1\n",
+    ]
+
+    def boot(*_: object, heard: Any, **__: object) -> str:
+        until = next((at for at, line in enumerate(lines, 1) if heard(line)), len(lines))
+        return "".join(lines[:until])
+
+    monkeypatch.setattr(stress, "modules", lambda *_: None)
+    monkeypatch.setattr(stress.matrix, "add_tc", lambda _: None)
+    monkeypatch.setattr(stress.matrix, "boot", boot)
+    assert stress.boot(Path("checked"), None, 30) == "".join(lines)
+    assert stress.boot(Path("checked"), stress.BUGS["use-after-free"], 30) == "".join(lines[:2])
+    said = capsys.readouterr().out.splitlines()
+    assert said[:3] == [
+        "Building the modules and the guest's programs",
+        "Booting the guest, which takes a minute",
+        "after 15 s: connections 3",
+    ]
+    assert len(said) == 7
+
+
 def test_a_guest_of_a_distribution_s_kernel(stress: Any) -> None:
     if not os.environ.get("KNEE_GUESTS"):
         pytest.skip("boots a guest for minutes; KNEE_GUESTS=1 asks for it")

@@ -82,6 +82,18 @@ def test_a_strangers_folder_of_pins_is_refused_and_nothing_is_removed(places: Pa
 
 
 @roots
+@pytest.mark.parametrize("folder", ["run", "run/bpf"])
+def test_a_strangers_folder_of_records_is_refused_and_named(places: Path, folder: str) -> None:
+    """Also where nothing is loaded, and by commands that only show it."""
+    strangers = bpf.RECORDS if folder == "run/bpf" else bpf.RECORDS.parent
+    os.chown(strangers, STRANGER, STRANGER)
+    for command in (bpf.sweep, bpf.loaded, bpf.disciplines, lambda: bpf.unload("daimd"), lambda: bpf.load("daimd", {})):
+        with pytest.raises(RunError, match=rf"nobody can change .*; remove {strangers}\.$"):
+            command()
+    assert not (places / "knee").exists()
+
+
+@roots
 def test_a_link_in_place_of_the_folder_of_pins_is_refused(places: Path, victim: Path) -> None:
     (places / "knee").symlink_to(victim.parent)
     with pytest.raises(RunError, match="is a link or a file"):
@@ -246,8 +258,20 @@ def test_root_runs_no_loader_from_a_strangers_cache(strangers_cache: Path, owner
     planted.write_text("planted")
     if owner != "root's":
         os.chown(planted, STRANGER, STRANGER)
-    with pytest.raises(RunError, match=r"not used as root, because the user nobody can change .*set XDG_CACHE_HOME"):
+    mend = rf"because the user nobody can change {strangers_cache}; set XDG_CACHE_HOME to a folder of root's\."
+    with pytest.raises(RunError, match=mend):
         build.loader()
+
+
+@roots
+def test_the_folder_to_remove_is_the_one_that_a_stranger_owns(tmp_path: Path) -> None:
+    (tmp_path / "strangers" / "inside").mkdir(parents=True)
+    os.chown(tmp_path / "strangers", STRANGER, STRANGER)
+    with (
+        pytest.raises(RunError, match=rf"can change {tmp_path}/strangers; remove {tmp_path}/strangers\."),
+        trust.private(tmp_path / "strangers" / "inside"),
+    ):
+        pass
 
 
 @roots

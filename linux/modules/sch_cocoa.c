@@ -14,6 +14,7 @@
 #include <linux/hashtable.h>
 #include <linux/kernel.h>
 #include <linux/ktime.h>
+#include <linux/lockdep.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/random.h>
@@ -390,6 +391,8 @@ static void cocoa_shed(struct Qdisc *sch)
 	u64 now = ktime_get_ns();
 	struct cocoa_flow *f;
 
+	/* The caller has it by sch_tree_lock(). */
+	lockdep_assert_held(qdisc_root_sleeping_lock(sch));
 	/* Paced flows lose packets too; their turn holds them back again. */
 	if (cocoa_beyond_limit(sch))
 		cocoa_release_paced(&q->flows, U64_MAX);

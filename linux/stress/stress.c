@@ -29,6 +29,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <netinet/udp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,12 +72,12 @@ static const char *const PLACES[][3] = {
 	{ "qdisc add dev lo root handle 9: cocoa" },
 	{ "qdisc add dev lo root handle 9: cocoa orphan_mask 15 limit 200" },
 	{ "qdisc add dev lo root handle 1: htb default 1",
-	  "class add dev lo parent 1: classid 1:1 htb rate 50mbit",
+	  "class add dev lo parent 1: classid 1:1 htb rate 5mbit",
 	  "qdisc add dev lo parent 1:1 handle 9: cocoa flow_limit 20" },
-	{ "qdisc add dev lo root handle 1: tbf rate 30mbit burst 20k limit 10m",
+	{ "qdisc add dev lo root handle 1: tbf rate 3mbit burst 20k limit 10m",
 	  "qdisc add dev lo parent 1:1 handle 9: cocoa learn_initial on" },
 	{ "qdisc add dev lo root handle 1: netem delay 2ms",
-	  "qdisc add dev lo parent 1:1 handle 9: cocoa flow_max_rate 20mbit" },
+	  "qdisc add dev lo parent 1:1 handle 9: cocoa flow_max_rate 2mbit" },
 	/* Nowhere, so that its module can be removed. */
 	{ NULL },
 };
@@ -117,10 +118,11 @@ static bool connection(void)
 static bool datagrams(void)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	static char data[1400];
-	int socket_ = socket(AF_INET, SOCK_DGRAM, 0);
+	static char data[40000];
+	int socket_ = socket(AF_INET, SOCK_DGRAM, 0), segment = 1000;
 
-	/* Many ports are many flows. */
+	/* Many ports are many flows. The kernel cuts what is sent at once: queues fill however slow the guest is. */
+	setsockopt(socket_, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
 	for (int i = 0; i < 50; i++) {
 		to.sin_port = htons(10000 + any(3000));
 		sendto(socket_, data, 1 + any(sizeof(data)), MSG_DONTWAIT, (struct sockaddr *)&to, sizeof(to));
@@ -192,15 +194,17 @@ static bool set_cocoa(unsigned int parent, int flags)
 		int type;
 		size_t size;
 		unsigned int least, below, unit;
+		unsigned int halved;	/* at most so often */
 	} OPTIONS[] = {
-		{ TCA_COCOA_LIMIT, 4, 1, 5000, 1 },
-		{ TCA_COCOA_FLOW_LIMIT, 4, 1, 200, 1 },
-		{ TCA_COCOA_MEMORY_LIMIT, 4, 10000, 1 << 22, 1 },
-		{ TCA_COCOA_FLOW_MAX_RATE, 8, 0, 50, 125000 },
-		{ TCA_COCOA_CE_THRESHOLD, 4, 0, 5, 1000 },
-		{ TCA_COCOA_MULTIPLIER, 4, 1 << 16, 1 << 16, 1 },
-		{ TCA_COCOA_LEARN_INITIAL, 1, 0, 2, 1 },
-		{ TCA_COCOA_MAX_GUARD_INTERVAL, 4, 0, 2000, 1000 },
+		/* Often below what is queued, which is then dropped within the change. */
+		{ TCA_COCOA_LIMIT, 4, 1, 5000, 1, 10 },
+		{ TCA_COCOA_FLOW_LIMIT, 4, 1, 200, 1, 0 },
+		{ TCA_COCOA_MEMORY_LIMIT, 4, 10000, 1 << 22, 1, 6 },
+		{ TCA_COCOA_FLOW_MAX_RATE, 8, 0, 50, 5000, 0 },
+		{ TCA_COCOA_CE_THRESHOLD, 4, 0, 5, 1000, 0 },
+		{ TCA_COCOA_MULTIPLIER, 4, 1 << 16, 1 << 16, 1, 0 },
+		{ TCA_COCOA_LEARN_INITIAL, 1, 0, 2, 1, 0 },
+		{ TCA_COCOA_MAX_GUARD_INTERVAL, 4, 0, 2000, 1000, 0 },
 	};
 	struct traffic message = traffic(RTM_NEWQDISC, NLM_F_ACK | flags);
 	struct rtattr *options;
@@ -210,7 +214,8 @@ static bool set_cocoa(unsigned int parent, int flags)
 	attribute(&message, TCA_KIND, "cocoa", sizeof("cocoa"));
 	options = attribute(&message, TCA_OPTIONS | NLA_F_NESTED, "", 0);
 	for (int i = 0; i < LENGTH(OPTIONS); i++) {
-		unsigned long value = (OPTIONS[i].least + any(OPTIONS[i].below)) * OPTIONS[i].unit;
+		unsigned int more = any(OPTIONS[i].below) >> any(1 + OPTIONS[i].halved);
+		unsigned long value = (OPTIONS[i].least + more) * OPTIONS[i].unit;
 
 		attribute(&message, OPTIONS[i].type, &value, OPTIONS[i].size);
 	}

@@ -25,7 +25,7 @@ def trusted(path: Path, mend: str, owners: Collection[int] = ()) -> Path:
 
     Args:
         path: a program, a library, or a folder of such.
-        mend: what to do about it, the end of the error's sentence.
+        mend: what to do about it, the end of the error's sentence; ``{part}`` stands for what somebody else can change.
         owners: user ids that may change it too.
 
     Raises:
@@ -46,7 +46,7 @@ def _check(parts: Sequence[Path], path: Path, mend: str, owners: Collection[int]
         except FileNotFoundError:
             return
         if (who := _others(found, owners, above=above)) is not None:
-            raise RunError(f"{path} is not used as root, because {who} can change {part}; {mend}.")
+            raise RunError(f"{path} is not used as root, because {who} can change {part}; {mend.format(part=part)}.")
 
 
 def _others(found: os.stat_result, owners: Collection[int], *, above: bool) -> str | None:
@@ -112,10 +112,9 @@ def private(folder: Path, *, make: int | None = None, anywhere: bool = False) ->
         RunError: it is somebody else's, or no folder.
         FileNotFoundError: it does not exist.
     """
-    mend = f"remove {folder}"
     if abilities.is_root() and not anywhere:
         around = folder.parent.resolve()
-        _check([*reversed(around.parents), around], folder, mend, above=True)
+        _check([*reversed(around.parents), around], folder, "remove {part}", above=True)
     if make is not None:
         with suppress(FileExistsError):
             folder.mkdir(mode=make)
@@ -124,14 +123,16 @@ def private(folder: Path, *, make: int | None = None, anywhere: bool = False) ->
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENOTDIR):
             raise
-        raise RunError(f"{folder} is a link or a file, and knee expects a folder of its own there; {mend}.") from None
+        raise RunError(
+            f"{folder} is a link or a file, and knee expects a folder of its own there; remove it."
+        ) from None
     try:
         found = os.fstat(handle)
         who = (
             user(found.st_uid) if found.st_uid != abilities.user_id() else _others(found, (found.st_uid,), above=False)
         )
         if who is not None:
-            raise RunError(f"{folder} is not used, because {who} can change it; {mend}.")
+            raise RunError(f"{folder} is not used, because {who} can change it; remove {folder}.")
         yield handle
     finally:
         os.close(handle)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 from pathlib import Path
@@ -229,7 +229,16 @@ def _whole(name: str) -> bool:
 
 def _is_recorded(name: str) -> bool:
     """Whether ``knee linux load`` loaded it, and not the loader alone."""
-    return (RECORDS / name / "record.json").exists()
+    return (_records() / name / "record.json").exists()
+
+
+def _records() -> Path:
+    """:data:`RECORDS`; root believes none that another user could have written."""
+    if abilities.is_root():
+        for folder in (RECORDS.parent, RECORDS):
+            with suppress(FileNotFoundError), trust.private(folder):
+                pass
+    return RECORDS
 
 
 @contextmanager
@@ -259,6 +268,7 @@ def disciplines() -> list[Discipline]:
 
 
 def _registered() -> list[str]:
+    _records()
     known = (*build.algorithms(), *build.disciplines())
     return [name for name in trust.folders(PINS) if name in known and (PINS / name / "link").exists()]
 
@@ -342,7 +352,7 @@ def _value(param: Param, text: str) -> object:
 
 def _record(name: str) -> dict[str, Any]:
     try:
-        return dict(json.loads((RECORDS / name / "record.json").read_text()))
+        return dict(json.loads((_records() / name / "record.json").read_text()))
     except (OSError, ValueError):
         return {}
 

@@ -197,7 +197,8 @@ def _store() -> Path:
 
 def _trusted(place: Path) -> Path:
     """A place in the store, checked before anything in it is run, and before anything is compiled for it."""
-    return trust.trusted(place, f"remove {place.parent}, or set XDG_CACHE_HOME to a folder of root's")
+    mend = "remove {part}" if place.is_relative_to(ROOTS_STORE) else "set XDG_CACHE_HOME to a folder of root's"
+    return trust.trusted(place, mend)
 
 
 @contextmanager
