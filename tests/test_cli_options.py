@@ -31,6 +31,7 @@ flows = [{ cc = "reno", rtt = "20 ms", count = 2 }]
 OTHERWISE = {
     ("plot", "--over"): "the axis of a sweep to draw over, without its values",
     ("evaluate", "--against"): "the algorithms to compare with, of which search has a key",
+    ("evaluate", "--suite"): "whose criteria, while suites of Debian have kernels",
     ("evaluate", "--compare"): "two evaluations, of which search has a way to compare",
 }
 #: Commands that change something and answer with a sentence.

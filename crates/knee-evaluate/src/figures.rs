@@ -16,6 +16,8 @@ pub enum Figure {
     RttP95,
     /// 95th percentile of the queueing delay of the link, ms.
     QueueDelayP95,
+    /// Mean queueing delay of the slowest queue, ms.
+    QueueDelayMean,
     /// Part of the link's capacity that was used, 0 to 1.
     Utilization,
     /// Lost packets divided by those sent, 0 to 1.
@@ -28,11 +30,12 @@ pub enum Figure {
     Completion,
 }
 
-use Figure::{Completion, Goodput, Jain, JainIntervalMean, Loss, QueueDelayP95, RttP95, Utilization};
+use Figure::{Completion, Goodput, Jain, JainIntervalMean, Loss, QueueDelayMean, QueueDelayP95, RttP95, Utilization};
 
 impl Figure {
     /// All figures.
-    pub const ALL: [Self; 8] = [Goodput, RttP95, QueueDelayP95, Utilization, Loss, Jain, JainIntervalMean, Completion];
+    pub const ALL: [Self; 9] =
+        [Goodput, RttP95, QueueDelayP95, QueueDelayMean, Utilization, Loss, Jain, JainIntervalMean, Completion];
 
     /// The figure of this name in `criteria.toml`.
     pub fn named(name: &str) -> Option<Self> {
@@ -45,6 +48,7 @@ impl Figure {
             Goodput => "goodput_mbps",
             RttP95 => "rtt_p95_ms",
             QueueDelayP95 => "queue_delay_p95_ms",
+            QueueDelayMean => "queue_delay_mean_ms",
             Utilization => "utilization",
             Loss => "loss",
             Jain => "jain",
@@ -59,6 +63,7 @@ impl Figure {
             Goodput => "goodput",
             RttP95 => "RTT, 95 %",
             QueueDelayP95 => "queueing delay, 95 %",
+            QueueDelayMean => "queueing delay, mean",
             Utilization => "utilization",
             Loss => "loss",
             Jain => "Jain's index",
@@ -71,7 +76,7 @@ impl Figure {
     pub const fn unit(self) -> &'static str {
         match self {
             Goodput => "Mbit/s",
-            RttP95 | QueueDelayP95 => "ms",
+            RttP95 | QueueDelayP95 | QueueDelayMean => "ms",
             Completion => "s",
             Utilization | Loss | Jain | JainIntervalMean => "",
         }
@@ -79,7 +84,7 @@ impl Figure {
 
     /// Whether less is better.
     pub const fn less_is_better(self) -> bool {
-        matches!(self, RttP95 | QueueDelayP95 | Loss | Completion)
+        matches!(self, RttP95 | QueueDelayP95 | QueueDelayMean | Loss | Completion)
     }
 }
 
@@ -90,6 +95,7 @@ pub(crate) struct Run {
     window_s: Option<(f64, f64)>,
     utilization: f64,
     queue_delay_p95_ms: Option<f64>,
+    queue_delay_mean_ms: Option<f64>,
     jain: Option<f64>,
     jain_interval_mean: Option<f64>,
 }
@@ -106,6 +112,7 @@ impl Run {
             window_s: output.window_s,
             utilization: link.map_or(0.0, |link| link.utilization),
             queue_delay_p95_ms: link.and_then(|link| link.queue_delay_p95_ms),
+            queue_delay_mean_ms: link.and_then(|link| link.queue_delay_mean_ms),
             jain: shared.as_ref().filter(|_| delivered).and_then(|(_, shares)| jain(shares)),
             jain_interval_mean: shared.and_then(|(window, _)| jain_interval_mean(samples, window, interval_s)),
             flows: (flows.iter().zip(output.flows))
@@ -125,6 +132,7 @@ impl Run {
             }
             RttP95 => mean(&flows().filter_map(|(_, _, flow)| flow.rtt_p95_ms).collect::<Vec<_>>()),
             QueueDelayP95 => self.queue_delay_p95_ms,
+            QueueDelayMean => self.queue_delay_mean_ms,
             Utilization => Some(self.utilization),
             Loss => {
                 let sent: u64 = flows().map(|(_, _, flow)| flow.sent_packets + flow.outstanding_packets).sum();

@@ -223,7 +223,7 @@ impl Evaluation {
         self
     }
 
-    /// Evaluates the criterion of this name in the suite's file, such as `bufferbloat`. May be repeated; by default all.
+    /// Evaluates the criterion of this name, such as `bufferbloat`. May be repeated; by default all of the suite.
     pub fn only(mut self, criterion: &str) -> Self {
         self.only.push(criterion.into());
         self

@@ -47,8 +47,8 @@ fn quinns_controllers_by_all_criteria() {
     }
 }
 
-/// The suite of BBR's draft: knee's BBRv3 over TCP does what its cases ask for. quinn's BBR, which is not paced at the rate
-/// that it computes, keeps its window of two BDPs in the queue.
+/// knee's BBRv3 over TCP does what the cases of BBR's draft ask for. quinn's BBR keeps its window of two BDPs in the
+/// queue, since nobody paces it at the rate that it computes.
 #[test]
 fn bbr_is_judged_by_the_cases_of_its_draft() {
     let report = algorithm(knee_cc::find("bbr3").unwrap()).suite(Suite::Bbr).seeds(1).run().unwrap();

@@ -58,6 +58,7 @@ def evaluate(
         option(
             options.INPUT,
             "--suite",
+            metavar="SUITE",
             help="Whose criteria: rfc9743, or bbr, the test cases of BBR's draft, for any implementation of it.",
             autocompletion=complete.suites,
         ),
