@@ -2,8 +2,8 @@
 
 use crate::peer::LEAST_MTU;
 use bytes::{Bytes, BytesMut};
-use knee_core::Time;
 use knee_core::convert::saturating_u64;
+use knee_core::{Rng, Time};
 use knee_qlog::Log;
 use quinn_proto::EcnCodepoint;
 use std::collections::BTreeMap;
@@ -28,6 +28,14 @@ pub fn instant(now: Time) -> Instant {
 /// The time of a stack's instant.
 pub fn time(at: Instant) -> Time {
     Time::from_nanos(saturating_u64(at.saturating_duration_since(*EPOCH).as_nanos()))
+}
+
+/// Seed of an end's random numbers.
+pub fn endpoint_seed(seed: u64) -> [u8; 32] {
+    let mut rng = Rng::stream(seed, "quic/endpoint");
+    let mut bytes = [0; 32];
+    bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&rng.next_u64().to_le_bytes()));
+    bytes
 }
 
 /// Settings of a connection's end.

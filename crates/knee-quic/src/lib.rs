@@ -18,6 +18,7 @@
 mod acks;
 pub mod connection;
 mod controller;
+mod end;
 mod factory;
 mod flight;
 pub mod flights;
@@ -37,6 +38,6 @@ pub use factory::{Control, ControlError, Make};
 pub use knee_core::params::Value;
 pub use peer::{LEAST_BUFFER, LEAST_MTU, Peer};
 pub use plain::Plain;
-pub use quinn::{Quinn, endpoint_seed};
+pub use quinn::Quinn;
 pub use quinn_proto as proto;
 pub use watch::{Seen, Watch};
