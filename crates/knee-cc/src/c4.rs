@@ -19,9 +19,10 @@
 //!   Cruising it takes up to a quarter of `nominal_rate`; everywhere it leads to Recovery.
 //!
 //! ```text
-//! Initial ----> Recovery ----> Cruising ----> Probing ----> Recovery
-//! Resuming -->     |   \---> Initial (jitter, once)
-//!                  \--> Pushing ----> Recovery, or Initial after three eras of growth
+//! Initial --> Recovery --> Cruising --> Probing --> Recovery
+//!    |         ^    |--> Pushing --> Recovery, or Initial after three eras of growth
+//!    v         |    `--> Initial (jitter, once)
+//! Resuming ----
 //! ```
 
 use crate::entry::{Entry, Family, edges};
@@ -40,7 +41,7 @@ pub const ENTRY: Entry = Entry {
     params: Params::DECLARED,
     phases: &["initial", "resuming", "recovery", "cruising", "probing", "pushing"],
     edges: edges![Phase:
-        Initial => Recovery, Resuming => Recovery, Recovery => Initial, Recovery => Cruising, Recovery => Pushing,
+        Initial => Recovery, Initial => Resuming, Resuming => Recovery, Recovery => Initial, Recovery => Cruising, Recovery => Pushing,
         Cruising => Probing, Cruising => Recovery, Probing => Recovery, Pushing => Recovery, Pushing => Initial,
     ],
     min_cwnd: 2,
@@ -48,7 +49,6 @@ pub const ENTRY: Entry = Entry {
     make: |params, init| {
         let rtt = init.rtt.as_secs_f64();
         let params = Params::from(params);
-        let resumes = params.resume_cwnd > Bytes(0);
         Box::new(C4 {
             params,
             most_delay: params.delay_threshold.as_secs_f64(),
@@ -56,7 +56,8 @@ pub const ENTRY: Entry = Entry {
             seed_cwnd: params.resume_cwnd.0 as f64,
             seed_rate: params.resume_cwnd.0 as f64 / rtt.max(LEAST_RTT),
             initial_cwnd: f64::from(init.cwnd),
-            phase: if resumes { Phase::Resuming } else { Phase::Initial },
+            resumes: params.resume_cwnd > Bytes(0),
+            phase: Phase::Initial,
             nominal_rate: 0.0,
             recent_max_rate: 0.0,
             nominal_max_rtt: rtt.max(LEAST_RTT),
@@ -194,6 +195,8 @@ struct C4 {
     /// What Resuming sends with: bytes, and bytes per second.
     seed_cwnd: f64,
     seed_rate: f64,
+    /// Whether it will resume with the first ACK, which confirms the path (RFC 9959's reconnaissance).
+    resumes: bool,
     /// Packets.
     initial_cwnd: f64,
     phase: Phase,
@@ -326,7 +329,7 @@ impl C4 {
 
     fn enter(&mut self, phase: Phase, view: &View) {
         match (self.phase, phase) {
-            (Phase::Initial, _) if self.nominal_rate > 0.0 => {
+            (Phase::Initial, Phase::Recovery) if self.nominal_rate > 0.0 => {
                 self.nominal_max_rtt = (self.window() / 2.0 / self.nominal_rate).max(LEAST_RTT);
             }
             (_, Phase::Initial) => {
@@ -483,6 +486,9 @@ impl C4 {
 
 impl CongestionControl for C4 {
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        if std::mem::take(&mut self.resumes) {
+            self.enter(Phase::Resuming, ack.view);
+        }
         let congestion = self.measure(ack);
         if congestion.is_some() {
             self.congested = true;
@@ -531,6 +537,7 @@ mod tests {
             max_jitter: 0.25,
             seed_cwnd: 0.0,
             seed_rate: 0.0,
+            resumes: false,
             initial_cwnd: 10.0,
             phase: Phase::Cruising,
             nominal_rate: 2e7,

@@ -158,9 +158,9 @@ pub struct Arrival {
 /// When a receiver reports: whichever comes first.
 #[derive(Clone, Copy, Debug)]
 pub struct Reports {
-    /// So long after the first datagram since the last report.
+    /// This long after the first datagram since the last report.
     pub interval: Time,
-    /// With so many datagrams.
+    /// After this many datagrams.
     pub packets: usize,
 }
 
