@@ -1,8 +1,7 @@
 """C4 takes as long for downloads as in its authors' simulations.
 
-The times are the averages of 100 runs in draft-huitema-ccwg-c4-test ("Reaction to network events" and "Competition", the
-authors' text of summer 2026); sizes and buffers are those of the repository of that
-draft (github.com/private-octopus/c4, sim_specs). It was over picoquic there.
+The times are the averages of 100 runs over picoquic in draft-huitema-ccwg-c4-test ("Reaction to network events", the
+authors' text of summer 2026); sizes and buffers are those of its repository (github.com/private-octopus/c4, sim_specs).
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def test_a_flow_beside_another_of_c4_gets_about_half() -> None:
 
 @pytest.mark.parametrize("rate", ["1 Mbit/s", "5 Mbit/s"])
 def test_a_short_path_with_few_packets_is_used_over_quic_as_over_tcp(rate: str) -> None:
-    """Of two packets in flight, one ACK for both, 70 % was used: the margin of the window and probes of a packet are due."""
+    """Two packets in flight, acknowledged together, use 70 %: the window's margin and a probe's packet help."""
 
     def goodput(transport: str) -> float:
         flow = {"cc": "c4", "rtt": "10 ms", "transport": transport}

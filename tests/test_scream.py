@@ -1,8 +1,9 @@
 """SCReAM does what its authors' program did on their test bed, and what its draft says of marks.
 
 Figure 5 of the program's readme (github.com/EricssonResearch/scream) and its trace,
-examples/trace-dualpi-50Mbps-25ms-l4s.txt (9 May 2025): one flow on 50 Mbit/s with 25 ms and DualPI2. From 5 to 20 s it
-sends 38.1 Mbit/s of RTP with a queue of 0.95 ms on average and 1.7 ms in the 95th percentile; it reaches 30 Mbit/s at 2.0 s.
+examples/trace-dualpi-50Mbps-25ms-l4s.txt (9 May 2025): one flow on 50 Mbit/s with 25 ms and DualPI2. From 5 to 20 s
+it sends 38.1 Mbit/s of RTP with a queue of 0.95 ms on average and 1.7 ms in the 95th percentile; it reaches 30 Mbit/s
+at 2.0 s.
 """
 
 from __future__ import annotations
