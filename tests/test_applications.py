@@ -273,6 +273,26 @@ def test_a_video_call_shows_what_controls_its_rate() -> None:
     assert (made["cc"], made["traffic"]) == ("scream", "rtc")
 
 
+@pytest.mark.parametrize("transport", ["udp", "quic"])
+@pytest.mark.parametrize("controller", ["scream", "gcc"])
+def test_videos_share_a_link_that_no_bulk_flow_uses_and_have_an_rtt(controller: str, transport: str) -> None:
+    """Their reports tell it: the base RTT and the queue; beside a bulk flow only that one is in Jain's index."""
+    video: dict[str, Any] = {"rtt": "40 ms", "traffic": {"kind": "rtc", "controller": controller}}
+    if transport == "quic":
+        video |= {"transport": "quic", "cc": "cubic"}
+    network: dict[str, Any] = {"duration": "10 s", "link": {"rate": "3 Mbit/s", "limit": "100 ms"}}
+    made = knee.run({**network, "flows": [{**video, "count": 2}]}, check=True).summary
+    fairness = made["fairness"]
+    assert [link["flows"] for link in fairness["links"]] == [[1, 2]]
+    rates = [flow["throughput_mbps"] for flow in made["flows"]]
+    assert fairness["jain"] == pytest.approx(sum(rates) ** 2 / 2 / sum(rate * rate for rate in rates), rel=1e-6)
+    assert 0.5 < fairness["jain_interval_mean"] <= 1
+    for flow in made["flows"]:
+        assert 40 <= flow["rtt_min_ms"] <= flow["rtt_mean_ms"] <= flow["rtt_max_ms"] < 40 + 100 + 30
+    beside = knee.run({**network, "flows": [video, {"cc": "cubic", "rtt": "40 ms"}]}, check=True).summary
+    assert [link["flows"] for link in beside["fairness"]["links"]] == [[2]]
+
+
 def test_transfers_that_share_are_slowed_down_and_counted_by_size() -> None:
     size = {"distribution": "pareto", "min": "1 kB", "shape": 1.1, "max": "2 MB"}
     made = alone({"kind": "transfers", "load": "16 Mbit/s", "size": size})

@@ -155,13 +155,22 @@ pub struct Arrival {
     pub ce: bool,
 }
 
+/// When a receiver reports: whichever comes first.
+#[derive(Clone, Copy, Debug)]
+pub struct Reports {
+    /// This long after the first datagram since the last report.
+    pub interval: Time,
+    /// After this many datagrams.
+    pub packets: usize,
+}
+
 /// The sending end.
 pub trait Source: Send + CloneSource {
     /// What it does now, called from its flow's start on, and again after each datagram and at each time it waits for.
     fn next(&mut self, now: Time) -> Next;
 
-    /// How often the receiver reports which datagrams have arrived. `None` if it does not.
-    fn report_interval(&self) -> Option<Time> {
+    /// When the receiver reports which datagrams have arrived. `None` if it does not.
+    fn reports(&self) -> Option<Reports> {
         None
     }
 

@@ -62,9 +62,7 @@ class Subject:
     @property
     def unseen(self) -> str:
         """Why its flows may have no value of a figure; empty: a congestion control's have all."""
-        if self.is_program:
-            return "of programs only packets are seen"
-        return "datagrams have no such figure" if self.is_video else ""
+        return "of programs only packets are seen" if self.is_program else ""
 
     @property
     def is_video(self) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from knee.scenario.spec import span
+from knee.scenario.traffic import sends_datagrams
 
 if TYPE_CHECKING:
     from knee.scenario.model import Scenario
@@ -159,7 +160,9 @@ def convergence_s(intervals: Intervals, start_s: float, interval_s: float) -> fl
 
 
 def bottlenecks(scenario: Scenario, links: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
-    """The bulk flows (numbered from 1) by the link that is their bottleneck.
+    """The flows that share (numbered from 1) by the link that is their bottleneck.
+
+    They are the bulk flows, and in a scenario without any those of datagrams.
 
     Of the links on a flow's path, in its direction, the bottleneck is the one with the greatest utilization; of those
     within 1 point of that, the one with the longest mean queueing delay; and of equal ones the first.
@@ -167,9 +170,10 @@ def bottlenecks(scenario: Scenario, links: Sequence[Mapping[str, Any]]) -> dict[
     figures = {link["link"]: link for link in links}
     groups: dict[str, list[int]] = {}
     number = 0
+    has_bulk = any(flow.traffic is None for flow in scenario.flows)
     for flow in scenario.flows:
-        if flow.traffic is not None:
-            # What does not ask for all it can get does not share.
+        if not (flow.traffic is None if has_bulk else sends_datagrams(flow.traffic)):
+            # A call that has all it wants, and an application that waits, do not share.
             number += flow.count
             continue
         path = flow.path or [link.name for link in scenario.links]

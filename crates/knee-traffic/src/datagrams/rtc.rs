@@ -12,7 +12,7 @@ mod flight;
 mod gcc;
 mod scream;
 
-use super::{Arrival, Next, Source};
+use super::{Arrival, Next, Reports, Source};
 use crate::Given;
 use crate::entry::{Entry, Make};
 use encoder::Encoder;
@@ -32,7 +32,7 @@ const RATES: RangeInclusive<Rate> = Rate::from_bps(1)..=Rate::from_bps(10_000_00
 pub const ENTRY: Entry = Entry {
     name: "rtc",
     about: "real-time video in datagrams: an encoder whose rate a controller sets",
-    source: "SCReAMv2 (draft-johansson-ccwg-rfc8298bis-screamv2); draft-ietf-rmcat-gcc-02 and WebRTC's goog_cc",
+    source: "SCReAMv2 (draft-ietf-ccwg-rfc8298bis-screamv2-01); draft-ietf-rmcat-gcc-02 and WebRTC's goog_cc",
     params: Settings::DECLARED,
     tables: &[],
     required: &[],
@@ -69,11 +69,18 @@ params! {
         max_rate: Rate = Rate::from_bps(2_500_000), in RATES, from "WebRTC's limit for 720p";
         /// frames per second
         fps: f64 = 30.0, in 1.0..=240.0, from "ours: the usual camera";
+        /// whether SCReAM heeds how much the queueing delay varies
+        reduce_jitter: bool = false, from "REDUCE_JITTER of draft-ietf-ccwg-rfc8298bis-screamv2-01";
     }
 }
 
 fn check(given: &Given) -> Result<(), Conflict> {
-    let Settings { min_rate: min, start_rate: start, max_rate: max, .. } = (&given.params).into();
+    let Settings { min_rate: min, start_rate: start, max_rate: max, controller, reduce_jitter, .. } =
+        (&given.params).into();
+    if reduce_jitter && !matches!(controller, Control::Scream) {
+        let accepted = "expected it with the controller scream only".into();
+        return Err(Conflict { key: "reduce_jitter", found: "reduce_jitter is true with gcc".into(), accepted });
+    }
     if min <= start && start <= max {
         return Ok(());
     }
@@ -137,6 +144,19 @@ pub(super) struct Report<'a> {
     pub(super) in_flight: u64,
 }
 
+/// A frame that was coded.
+#[derive(Debug)]
+pub(super) struct Frame {
+    /// Its bytes.
+    pub(super) bytes: f64,
+    /// What the target rate called for.
+    pub(super) nominal: f64,
+    /// Time between two frames.
+    pub(super) period: Time,
+    /// For how long the oldest packet has waited to be sent.
+    pub(super) waited: Time,
+}
+
 /// Sets the rate of an encoder.
 pub(super) trait Controller: Send + CloneController {
     /// A report has come, with at least one packet in it.
@@ -151,8 +171,8 @@ pub(super) trait Controller: Send + CloneController {
     }
     /// Packets leave at this multiple of the target rate, so that large frames pass.
     fn pacing_factor(&self) -> f64;
-    /// A frame of `bytes` was coded where the target rate called for `nominal`.
-    fn on_frame(&mut self, _bytes: f64, _nominal: f64) {}
+    /// A frame was coded.
+    fn on_frame(&mut self, _frame: &Frame) {}
 }
 
 knee_core::boxed_clone!(CloneController: Controller => Controller);
@@ -162,7 +182,7 @@ knee_core::boxed_clone!(CloneController: Controller => Controller);
 struct Rtc {
     encoder: Encoder,
     controller: Box<dyn Controller>,
-    report_interval: Time,
+    reports: Reports,
     /// When the next frame is coded. `None` if it has not begun.
     frame_at: Option<Time>,
     /// Packets that wait, with the time at which their frame was coded: IP packets' bytes.
@@ -178,16 +198,16 @@ impl Rtc {
     /// A sender with these parameters and random numbers of its own; `l4s`: its packets are ECT(1).
     fn new(settings: &Settings, l4s: bool, rng: Rng) -> Self {
         let rate = |rate: Rate| rate.as_bps() as f64;
-        let Settings { start_rate, min_rate, max_rate, .. } = *settings;
+        let Settings { start_rate, min_rate, max_rate, reduce_jitter, .. } = *settings;
         let rates = Rates { start: rate(start_rate), min: rate(min_rate), max: rate(max_rate) };
-        let (controller, report_interval): (Box<dyn Controller>, _) = match settings.controller {
-            Control::Scream => (Box::new(Scream::new(rates, l4s)), scream::REPORT_INTERVAL),
-            Control::Gcc => (Box::new(Gcc::new(rates)), gcc::REPORT_INTERVAL),
+        let (controller, reports): (Box<dyn Controller>, _) = match settings.controller {
+            Control::Scream => (Box::new(Scream::new(rates, l4s, reduce_jitter)), scream::REPORTS),
+            Control::Gcc => (Box::new(Gcc::new(rates)), gcc::REPORTS),
         };
         Self {
             encoder: Encoder::new(settings.fps, rng),
             controller,
-            report_interval,
+            reports,
             frame_at: None,
             queue: VecDeque::new(),
             pace_at: Time::ZERO,
@@ -199,7 +219,9 @@ impl Rtc {
     /// Codes the frame that is due.
     fn code_frame(&mut self, at: Time) {
         let (bytes, nominal) = self.encoder.frame(self.controller.target_rate());
-        self.controller.on_frame(f64::from(bytes), nominal);
+        let waited = self.queue.front().map_or(Time::ZERO, |(coded, _)| at - *coded);
+        let period = self.encoder.period();
+        self.controller.on_frame(&Frame { bytes: f64::from(bytes), nominal, period, waited });
         let packets = bytes.div_ceil(PAYLOAD);
         // The first ones are larger by a byte where it does not divide.
         let (each, larger) = (bytes / packets, bytes % packets);
@@ -246,8 +268,8 @@ impl Source for Rtc {
         Next::Send(saturating_u16(u64::from(size)))
     }
 
-    fn report_interval(&self) -> Option<Time> {
-        Some(self.report_interval)
+    fn reports(&self) -> Option<Reports> {
+        Some(self.reports)
     }
 
     fn on_report(&mut self, arrivals: &[Arrival], now: Time) {

@@ -18,7 +18,7 @@ use knee_net::observe::{DatagramCounts, DatagramWatch};
 use knee_net::output::SenderState;
 use knee_net::spec::FlowSpec;
 use knee_tcp::sender::Counters;
-use knee_traffic::datagrams::{Arrival, HEADERS, Next, Reception, Source, source};
+use knee_traffic::datagrams::{Arrival, HEADERS, Next, Reception, Reports, Source, source};
 use slab::Slab;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -67,8 +67,8 @@ pub(in crate::simulation) struct DatagramFlow {
 enum Message {
     /// A datagram or its echo: when it was sent, and the low bits of its number.
     Datagram { sent: Time, number: u32 },
-    /// A report of what has arrived.
-    Report(Vec<Arrival>),
+    /// A report of what has arrived: when it was sent, and the time across the links of the newest datagram in it.
+    Report { sent: Time, across: Time, arrivals: Vec<Arrival> },
 }
 
 /// A datagram behind the last link.
@@ -86,11 +86,13 @@ struct Landing {
 /// Feedback of a receiver.
 #[derive(Clone)]
 struct Feedback {
-    interval: Time,
+    reports: Reports,
     /// When the next report leaves; `Time::MAX`: nothing has arrived since the last one.
     due: Time,
     /// Arrivals since the last report.
     arrivals: Vec<Arrival>,
+    /// The time across the links of the newest of them.
+    across: Time,
 }
 
 /// Bytes of a report as an IP packet (RFC 8888, 3.1): headers of IP and UDP, the RTCP header, the SSRC of its sender,
@@ -114,8 +116,12 @@ impl DatagramFlow {
     ) -> Option<Self> {
         let traffic = flow.traffic.as_ref()?;
         let source = source(traffic, codepoint & Packet::L4S != 0, Rng::stream(seed, &format!("datagrams/{i}")))?;
-        let feedback =
-            source.report_interval().map(|interval| Feedback { interval, due: Time::MAX, arrivals: Vec::new() });
+        let feedback = source.reports().map(|reports| Feedback {
+            reports,
+            due: Time::MAX,
+            arrivals: Vec::new(),
+            across: Time::ZERO,
+        });
         Some(Self {
             source,
             due: Time::MAX,
@@ -298,7 +304,9 @@ impl DatagramFlow {
         if let Some(feedback) = &mut self.feedback {
             let (number, ce) = (self.reception.number(number), packet.has(Packet::CE));
             feedback.arrivals.push(Arrival { number, at: now, ce });
-            feedback.due = feedback.due.min(now + feedback.interval);
+            feedback.across = now - sent;
+            let full = feedback.arrivals.len() >= feedback.reports.packets;
+            feedback.due = feedback.due.min(if full { now } else { now + feedback.reports.interval });
         }
         self.land(now);
     }
@@ -347,11 +355,13 @@ impl Host<'_, DatagramFlow> {
                 flow.echoed += 1;
                 self.book_rtt(Some(now - sent));
             }
-            (Message::Report(arrivals), End::Sender) => {
+            (Message::Report { sent, across, arrivals }, End::Sender) => {
                 flow.on_report(&arrivals, now);
+                // Without the time for which the report waited, as RFC 8888 lets a sender tell.
+                self.book_rtt(Some(across + (now - sent)));
                 self.send(now, out);
             }
-            (Message::Report(_), End::Receiver) => panic!("a report where data goes to: {packet:?}"),
+            (Message::Report { .. }, End::Receiver) => panic!("a report where data goes to: {packet:?}"),
         }
     }
 
@@ -367,6 +377,8 @@ impl Host<'_, DatagramFlow> {
     fn report(&mut self, at: At<'_>, out: &mut impl Outbox) {
         let (flow, now) = (&mut *self.ends, at.now);
         let Some((arrivals, size)) = flow.take_report(now) else { return };
-        out.ack(flow.packet(self.i, Message::Report(arrivals), size, Packet::ACK, now), at);
+        let across = flow.feedback.as_ref().map_or(Time::ZERO, |feedback| feedback.across);
+        let report = Message::Report { sent: now, across, arrivals };
+        out.ack(flow.packet(self.i, report, size, Packet::ACK, now), at);
     }
 }

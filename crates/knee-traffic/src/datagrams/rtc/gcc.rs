@@ -23,14 +23,14 @@ mod rate;
 mod throughput;
 mod trend;
 
-use super::{Controller, Rates, Report};
+use super::{Controller, Rates, Report, Reports};
 use knee_core::Time;
 use rate::RateControl;
 use throughput::Throughput;
 use trend::{Detector, Groups};
 
-/// How often the receiver reports.
-pub(super) const REPORT_INTERVAL: Time = Time::from_millis(50);
+/// When the receiver reports.
+pub(super) const REPORTS: Reports = Reports { interval: Time::from_millis(50), packets: usize::MAX };
 /// Packets leave at this multiple of the target rate (`kDefaultPaceMultiplier`).
 const PACING_FACTOR: f64 = 2.5;
 
