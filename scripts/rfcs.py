@@ -30,8 +30,8 @@ BEHIND = """\
 
 Sentences of [the RFCs](../docs/rfcs.md) that are not implemented, or by no line of their own, with the reason. All
 sentences on what a sender, a receiver or a queue does, and the central formulas, are in `docs/rfcs/`, one file for each
-RFC. A quotation in the code is `//= RFC 6298, 2.3`, then the RFC's words behind `//#`; where the code departs from them,
-it says why.
+RFC. A quotation in the code is `//= RFC 6298, 2.3`, then the RFC's words behind `//#`; where the code departs from
+them, it says why.
 
 `python scripts/rfcs.py` writes both pages. `tests/test_rfcs.py` compares them, and every quotation, with `docs/rfcs/`.
 """
