@@ -20,17 +20,18 @@ HEADER = re.compile(r"//= RFC (\d+), ([A-Z0-9.]+)(?: \(departs: (.+)\))?")
 INTRODUCTION = """\
 # RFCs
 
-The simulator's connections follow Linux. This page lists the RFCs whose sentences the code implements, and where Linux, and so
-the code, departs from them. [The rest](../lab/rfcs.md) is what no line of the code implements by itself.
+The simulator's connections follow Linux. This page lists the RFCs whose sentences the code implements, and where Linux,
+and so the code, departs from them. [The rest](../lab/rfcs.md) is what no line of the code implements by itself.
 
 The code quotes each sentence beside the line that implements it: `git grep '//= RFC 6298'` finds those of an RFC.
 """
 BEHIND = """\
 # RFCs: the rest
 
-Sentences of [the RFCs](../docs/rfcs.md) that are not implemented, or by no line of their own, with the reason. All sentences on
-what a sender, a receiver or a queue does, and the central formulas, are in `docs/rfcs/`, one file for each RFC. A quotation in
-the code is `//= RFC 6298, 2.3`, then the RFC's words behind `//#`; where the code departs from them, it says why.
+Sentences of [the RFCs](../docs/rfcs.md) that are not implemented, or by no line of their own, with the reason. All
+sentences on what a sender, a receiver or a queue does, and the central formulas, are in `docs/rfcs/`, one file for each
+RFC. A quotation in the code is `//= RFC 6298, 2.3`, then the RFC's words behind `//#`; where the code departs from
+them, it says why.
 
 `python scripts/rfcs.py` writes both pages. `tests/test_rfcs.py` compares them, and every quotation, with `docs/rfcs/`.
 """
