@@ -5,13 +5,13 @@
 //! through them.
 //!
 //! An era is a round trip: it ends when the first packet sent in it is acknowledged.
-//! - `nominal_rate` grows to each greater delivery rate, unless the flow recovers from congestion. A cycle that finds no
-//!   greater one trims it to the mean of itself and the greatest of that cycle.
+//! - `nominal_rate` grows to each greater delivery rate, unless the flow recovers from congestion. A cycle that finds
+//!   no greater one trims it to the mean of itself and the greatest of that cycle.
 //! - `nominal_max_rtt` follows the greatest RTT of eras whose packets were sent at no more than that rate: up at once,
 //!   down by an eighth.
 //! - `pacing_rate = alpha nominal_rate`, `cwnd = pacing_rate (nominal_max_rtt + margin)`, with a margin of a quarter of
-//!   it up to 15 ms, and alpha = 2 in Initial, 15/16 for an era of Recovery (7/8 if there is a queue to drain), 1 for two
-//!   eras of Cruising, 17/16 for an era of Probing, 5/4 for Pushing.
+//!   it up to 15 ms, and alpha = 2 in Initial, 15/16 for an era of Recovery (7/8 if there is a queue to drain), 1 for
+//!   two eras of Cruising, 17/16 for an era of Probing, 5/4 for Pushing.
 //! - A probe that finds a greater rate leads to Pushing, which lasts while each era brings 3/16 more; after three eras
 //!   it goes on as Initial.
 //! - Congestion is an RTT above `nominal_max_rtt` plus a threshold, a smoothed loss rate or a share of CE marks above
@@ -41,7 +41,8 @@ pub const ENTRY: Entry = Entry {
     params: Params::DECLARED,
     phases: &["initial", "resuming", "recovery", "cruising", "probing", "pushing"],
     edges: edges![Phase:
-        Initial => Recovery, Initial => Resuming, Resuming => Recovery, Recovery => Initial, Recovery => Cruising, Recovery => Pushing,
+        Initial => Recovery, Initial => Resuming, Resuming => Recovery,
+        Recovery => Initial, Recovery => Cruising, Recovery => Pushing,
         Cruising => Probing, Cruising => Recovery, Probing => Recovery, Pushing => Recovery, Pushing => Initial,
     ],
     min_cwnd: 2,
@@ -119,8 +120,8 @@ const INITIAL_ERAS: u32 = 3;
 const INITIAL_ERAS_DELAY: u32 = 2;
 /// Packets received before a loss ends Initial.
 const INITIAL_PACKETS: u64 = 20;
-/// By what factor the rate grows in an era of Initial that brings an increase: a quarter of what is sent more, as in the
-/// authors' code.
+/// By what factor the rate grows in an era of Initial that brings an increase: a quarter of what is sent more, as in
+/// the authors' code.
 const INITIAL_GROWTH: f64 = 1.25;
 /// By what factor the rate grows in an era of Pushing that leads to another.
 const PUSH_GROWTH: f64 = 19.0 / 16.0;
@@ -135,7 +136,8 @@ const PERSISTENT: u32 = 2;
 /// Of `nominal_max_rtt`, what the window has room for beyond it, and how much that is at most, s.
 const MARGIN: f64 = 0.25;
 const MARGIN_MOST: f64 = 0.015;
-/// The least `nominal_max_rtt`, s. Up to it a flow neither trims its rate nor drains queues (picoquic's pull request 2193).
+/// The least `nominal_max_rtt`, s. Up to it a flow neither trims its rate nor drains queues (picoquic's pull request
+/// 2193).
 const LEAST_RTT: f64 = 0.001;
 /// `running_min_rtt` below this part of `nominal_max_rtt` is high jitter.
 const HIGH_JITTER: f64 = 0.4;
@@ -670,8 +672,8 @@ mod tests {
         }
     }
 
-    /// Acknowledgements add what they acknowledge, and an eighth of it after each era without an increase; at the end half
-    /// the window over the rate is the greatest RTT.
+    /// Acknowledgements add what they acknowledge, and an eighth of it after each era without an increase; at the end
+    /// half the window over the rate is the greatest RTT.
     #[test]
     fn initial_grows_as_slow_start_and_tells_the_greatest_rtt() {
         let mut c4 = C4 { phase: Phase::Initial, nominal_rate: 0.0, ..c4() };
@@ -699,7 +701,8 @@ mod tests {
         }
     }
 
-    /// Eras of Pushing: the first decides nothing, a later one needs 19/16 of the rate at its begin, the third leads on.
+    /// Eras of Pushing: the first decides nothing, a later one needs 19/16 of the rate at its begin, the third leads
+    /// on.
     #[test]
     fn pushing_lasts_while_the_rate_grows_and_then_is_initial() {
         let view = View::INITIAL;

@@ -387,8 +387,8 @@ fn reports_cross_the_links_on_the_way_back() {
     let mut spec = spec(20 * S, &[link], &[sends(rtc("scream", 2_000_000), 40 * MS, 20 * S)]);
     spec["warmup"] = json!(10 * S);
     let (output, _) = run(&spec);
-    // At the highest rate a frame leaves within 6 ms, and gets one report: of 28 bytes of IP and UDP, 20 of RTCP, 2 for each
-    // of about 7 datagrams, padded, and 14.
+    // At the highest rate a frame leaves within 6 ms, and gets one report: of 28 bytes of IP and UDP, 20 of RTCP, 2 for
+    // each of about 7 datagrams, padded, and 14.
     let used = output.links[1].utilization * 1_000_000.0 / 8.0 / 30.0;
     assert!((70.0..90.0).contains(&used), "{used} bytes per report");
 }

@@ -1,7 +1,7 @@
 //! SCReAM, version 2: a reference window from delay, loss and marks, and the encoder's rate from that window.
 //!
-//! After draft-ietf-ccwg-rfc8298bis-screamv2-01 and its editors' copy of 10 August 2026 (commit d30e8b8), which differ in
-//! typographical errors. It obsoletes RFC 8298. `docs/algorithms/scream.md` goes through its sections.
+//! After draft-ietf-ccwg-rfc8298bis-screamv2-01 (6 July 2026); its editors' copy of 10 August (commit d30e8b8) differs
+//! in typographical errors. It obsoletes RFC 8298. `docs/algorithms/scream.md` goes through its sections.
 //!
 //! In the words of the draft, with `MSS` the bytes of a full RTP packet:
 //!
@@ -463,7 +463,8 @@ mod tests {
         assert!((after(&mut fastest, &[packet(10, false)], 0) - 1e5).abs() < 1e-9);
     }
 
-    /// Each loss raises the rate of losses by 0.25 %: the fifth is beyond 1 %. Or there is a queue of a quarter of 60 ms.
+    /// Each loss raises the rate of losses by 0.25 %: the fifth is beyond 1 %. Or there is a queue of a quarter of
+    /// 60 ms.
     #[test]
     fn losses_reduce_the_window_beyond_one_percent_or_with_a_queue() {
         let grown = |reduced: f64| reduced..reduced + 150.0;
@@ -524,8 +525,8 @@ mod tests {
         assert_eq!(scream.send_window(), Some(1.5e5));
     }
 
-    /// 8 · 100,000 B / 25 ms = 32 Mbit/s, less 20 bytes for each packet's 1212, less a sixth; up to 0.7 more in the divisor
-    /// where packets wait for long and frames are too large.
+    /// 8 · 100,000 B / 25 ms = 32 Mbit/s, less 20 bytes for each packet's 1212, less a sixth; up to 0.7 more in the
+    /// divisor where packets wait for long and frames are too large.
     #[test]
     fn the_target_rate_leaves_room_for_headers_waiting_packets_and_large_frames() {
         let mut scream = scream(false);
