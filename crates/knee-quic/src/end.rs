@@ -1,13 +1,13 @@
 //! One end of a connection of a stack with quinn's interface: quinn itself, and its forks.
 //!
-//! The types of two stacks are not the same, although they have the same names and methods. So the code is a macro, which
-//! a module of each stack expands. Where the stacks differ, the module says how, in functions of `Differs`.
+//! The types of two stacks are not the same, although they have the same names and methods. So the code is a macro,
+//! which a module of each stack expands. Where the stacks differ, the module says how, in functions of `Differs`.
 
 /// Defines `End`, a [`Connection`](crate::Connection) of the stack `$proto`.
 ///
-/// The module has, beside the macro, `Plain` (its cryptography without encryption) and a type `Differs` with the functions
-/// `client_tls`, `server_tls`, `endpoint`, `number_ids`, `set_log`, `receive`, `transmit`, `write`, `window`, `pacing_rate`
-/// and `stats`.
+/// The module has, beside the macro, `Plain` (its cryptography without encryption) and a type `Differs` with the
+/// functions `client_tls`, `server_tls`, `endpoint`, `number_ids`, `set_log`, `receive`, `transmit`, `write`, `window`,
+/// `pacing_rate` and `stats`.
 #[macro_export]
 macro_rules! end {
     ($proto:ident) => {
