@@ -311,36 +311,37 @@ fn next_alpha(alpha: f64, marked: f64) -> f64 {
     if marked >= alpha { alpha + L4S_AVG_G_UP * (marked - alpha) } else { (1.0 - L4S_AVG_G_DOWN) * alpha }
 }
 
-/// How much the queueing delay varies ("Detecting Increased Queue Delay", optional), s.
+/// How much the queueing delay varies ("Detecting Increased Queue Delay", optional), s: the draft's `qdelay_max_avg`,
+/// `qdelay_min_avg` and `qdelay_dev_avg`.
 #[derive(Clone)]
 struct Jitter {
-    qdelay_max_avg: f64,
-    qdelay_min_avg: f64,
-    qdelay_dev_avg: f64,
+    max_avg: f64,
+    min_avg: f64,
+    dev_avg: f64,
 }
 
 impl Default for Jitter {
     fn default() -> Self {
-        Self { qdelay_max_avg: QDELAY_TARGET_LO, qdelay_min_avg: 0.0, qdelay_dev_avg: 0.0 }
+        Self { max_avg: QDELAY_TARGET_LO, min_avg: 0.0, dev_avg: 0.0 }
     }
 }
 
 impl Jitter {
     fn on_packet(&mut self, qdelay: f64, target: f64) {
-        self.qdelay_max_avg = qdelay.max(self.qdelay_max_avg).min(target);
-        self.qdelay_min_avg = qdelay.min(self.qdelay_min_avg);
+        self.max_avg = qdelay.max(self.max_avg).min(target);
+        self.min_avg = qdelay.min(self.min_avg);
     }
 
     /// `calculate_ref_wnd_delay_scale`.
     fn on_update(&mut self) {
-        self.qdelay_max_avg *= 1.0 - QDELAY_MIN_MAX_AVG_G;
-        self.qdelay_min_avg += QDELAY_MIN_MAX_AVG_G * (self.qdelay_max_avg - self.qdelay_min_avg);
-        let spread = self.qdelay_max_avg - self.qdelay_min_avg;
-        self.qdelay_dev_avg += QDELAY_DEV_AVG_G * (spread - self.qdelay_dev_avg);
+        self.max_avg *= 1.0 - QDELAY_MIN_MAX_AVG_G;
+        self.min_avg += QDELAY_MIN_MAX_AVG_G * (self.max_avg - self.min_avg);
+        let spread = self.max_avg - self.min_avg;
+        self.dev_avg += QDELAY_DEV_AVG_G * (spread - self.dev_avg);
     }
 
     fn scale(&self) -> f64 {
-        (1.0 - self.qdelay_dev_avg / QDELAY_DEV_THRESHOLD).clamp(0.0, 1.0)
+        (1.0 - self.dev_avg / QDELAY_DEV_THRESHOLD).clamp(0.0, 1.0)
     }
 }
 
@@ -521,7 +522,7 @@ mod tests {
         assert!(varying < 0.01 && constant > 0.99, "{varying} {constant}");
         let mut scream = scream(false);
         assert_eq!(scream.send_window(), Some(3e5));
-        scream.jitter = Some(Jitter { qdelay_dev_avg: 0.02, ..Jitter::default() });
+        scream.jitter = Some(Jitter { dev_avg: 0.02, ..Jitter::default() });
         assert_eq!(scream.send_window(), Some(1.5e5));
     }
 
