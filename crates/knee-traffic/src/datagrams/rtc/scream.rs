@@ -315,33 +315,33 @@ fn next_alpha(alpha: f64, marked: f64) -> f64 {
 /// `qdelay_min_avg` and `qdelay_dev_avg`.
 #[derive(Clone)]
 struct Jitter {
-    max_avg: f64,
-    min_avg: f64,
-    dev_avg: f64,
+    highest: f64,
+    lowest: f64,
+    deviation: f64,
 }
 
 impl Default for Jitter {
     fn default() -> Self {
-        Self { max_avg: QDELAY_TARGET_LO, min_avg: 0.0, dev_avg: 0.0 }
+        Self { highest: QDELAY_TARGET_LO, lowest: 0.0, deviation: 0.0 }
     }
 }
 
 impl Jitter {
     fn on_packet(&mut self, qdelay: f64, target: f64) {
-        self.max_avg = qdelay.max(self.max_avg).min(target);
-        self.min_avg = qdelay.min(self.min_avg);
+        self.highest = qdelay.max(self.highest).min(target);
+        self.lowest = qdelay.min(self.lowest);
     }
 
     /// `calculate_ref_wnd_delay_scale`.
     fn on_update(&mut self) {
-        self.max_avg *= 1.0 - QDELAY_MIN_MAX_AVG_G;
-        self.min_avg += QDELAY_MIN_MAX_AVG_G * (self.max_avg - self.min_avg);
-        let spread = self.max_avg - self.min_avg;
-        self.dev_avg += QDELAY_DEV_AVG_G * (spread - self.dev_avg);
+        self.highest *= 1.0 - QDELAY_MIN_MAX_AVG_G;
+        self.lowest += QDELAY_MIN_MAX_AVG_G * (self.highest - self.lowest);
+        let spread = self.highest - self.lowest;
+        self.deviation += QDELAY_DEV_AVG_G * (spread - self.deviation);
     }
 
     fn scale(&self) -> f64 {
-        (1.0 - self.dev_avg / QDELAY_DEV_THRESHOLD).clamp(0.0, 1.0)
+        (1.0 - self.deviation / QDELAY_DEV_THRESHOLD).clamp(0.0, 1.0)
     }
 }
 
@@ -522,7 +522,7 @@ mod tests {
         assert!(varying < 0.01 && constant > 0.99, "{varying} {constant}");
         let mut scream = scream(false);
         assert_eq!(scream.send_window(), Some(3e5));
-        scream.jitter = Some(Jitter { dev_avg: 0.02, ..Jitter::default() });
+        scream.jitter = Some(Jitter { deviation: 0.02, ..Jitter::default() });
         assert_eq!(scream.send_window(), Some(1.5e5));
     }
 
