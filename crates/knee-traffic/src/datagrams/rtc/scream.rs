@@ -311,36 +311,37 @@ fn next_alpha(alpha: f64, marked: f64) -> f64 {
     if marked >= alpha { alpha + L4S_AVG_G_UP * (marked - alpha) } else { (1.0 - L4S_AVG_G_DOWN) * alpha }
 }
 
-/// How much the queueing delay varies ("Detecting Increased Queue Delay", optional), s.
+/// How much the queueing delay varies ("Detecting Increased Queue Delay", optional), s: the draft's `qdelay_max_avg`,
+/// `qdelay_min_avg` and `qdelay_dev_avg`.
 #[derive(Clone)]
 struct Jitter {
-    qdelay_max_avg: f64,
-    qdelay_min_avg: f64,
-    qdelay_dev_avg: f64,
+    highest: f64,
+    lowest: f64,
+    deviation: f64,
 }
 
 impl Default for Jitter {
     fn default() -> Self {
-        Self { qdelay_max_avg: QDELAY_TARGET_LO, qdelay_min_avg: 0.0, qdelay_dev_avg: 0.0 }
+        Self { highest: QDELAY_TARGET_LO, lowest: 0.0, deviation: 0.0 }
     }
 }
 
 impl Jitter {
     fn on_packet(&mut self, qdelay: f64, target: f64) {
-        self.qdelay_max_avg = qdelay.max(self.qdelay_max_avg).min(target);
-        self.qdelay_min_avg = qdelay.min(self.qdelay_min_avg);
+        self.highest = qdelay.max(self.highest).min(target);
+        self.lowest = qdelay.min(self.lowest);
     }
 
     /// `calculate_ref_wnd_delay_scale`.
     fn on_update(&mut self) {
-        self.qdelay_max_avg *= 1.0 - QDELAY_MIN_MAX_AVG_G;
-        self.qdelay_min_avg += QDELAY_MIN_MAX_AVG_G * (self.qdelay_max_avg - self.qdelay_min_avg);
-        let spread = self.qdelay_max_avg - self.qdelay_min_avg;
-        self.qdelay_dev_avg += QDELAY_DEV_AVG_G * (spread - self.qdelay_dev_avg);
+        self.highest *= 1.0 - QDELAY_MIN_MAX_AVG_G;
+        self.lowest += QDELAY_MIN_MAX_AVG_G * (self.highest - self.lowest);
+        let spread = self.highest - self.lowest;
+        self.deviation += QDELAY_DEV_AVG_G * (spread - self.deviation);
     }
 
     fn scale(&self) -> f64 {
-        (1.0 - self.qdelay_dev_avg / QDELAY_DEV_THRESHOLD).clamp(0.0, 1.0)
+        (1.0 - self.deviation / QDELAY_DEV_THRESHOLD).clamp(0.0, 1.0)
     }
 }
 
@@ -521,7 +522,7 @@ mod tests {
         assert!(varying < 0.01 && constant > 0.99, "{varying} {constant}");
         let mut scream = scream(false);
         assert_eq!(scream.send_window(), Some(3e5));
-        scream.jitter = Some(Jitter { qdelay_dev_avg: 0.02, ..Jitter::default() });
+        scream.jitter = Some(Jitter { deviation: 0.02, ..Jitter::default() });
         assert_eq!(scream.send_window(), Some(1.5e5));
     }
 
