@@ -17,6 +17,8 @@ import site_entries
 import site_lessons
 import site_notebooks
 
+from knee.scenario import registry
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "site" / "pages"
 #: Documents that lie elsewhere than in docs/, with the name of their page.
@@ -121,8 +123,9 @@ def _sections() -> Iterator[tuple[str, list[str]]]:
         found = []
         for _, _, target in LINK.findall(text):
             to = posixpath.normpath(posixpath.join("docs", target.partition("#")[0]))
-            # A note on an algorithm is part of that algorithm's page.
-            note = posixpath.dirname(to) == "docs/algorithms"
+            # A note on an algorithm of the registry is part of that algorithm's page.
+            folder, name = posixpath.split(to.removesuffix(".md"))
+            note = folder == "docs/algorithms" and name in registry.congestion_controls()
             if to in names and to not in seen and to != "docs/README.md" and not note:
                 seen.add(to)
                 found.append(names[to])
