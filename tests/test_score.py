@@ -222,7 +222,7 @@ def test_the_command(mine: Path, capsys: pytest.CaptureFixture[str], monkeypatch
     assert main(["score", f"{mine}:Mine", "--json", "--stages", "1", "--set", "cc_params.left=0.6"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert set(told["metrics"]) == {"combined_score", "throughput", "delay", "loss", "stages", "networks"}
-    assert told["failed"] is None and told["held_out"] is None
+    assert (told["failed"], told["held_out"]) == (None, None)
     assert main(["score", str(mine), "--held-out", "--seed", "9", "--stages", "1"]) == 0
     said = capsys.readouterr().out
     assert said.startswith(f"{told['metrics']['combined_score']:.1f}"[:3])

@@ -67,7 +67,7 @@ HOSTILE: dict[str, tuple[str, str, str | None, str]] = {
     "a loop in the making": ("init", "while True: pass", "time", "running the file and making an instance"),
     "a loop that takes no for an answer": (
         "ack",
-        "\n        while True:\n            try:\n                while True: pass\n            except BaseException: pass",
+        "\n        while True:\n            try:\n                while 1: pass\n            except BaseException: pass",
         "time",
         "on_ack has not returned",
     ),
@@ -148,12 +148,12 @@ HOSTILE: dict[str, tuple[str, str, str | None, str]] = {
     "an interruption": ("ack", "raise KeyboardInterrupt", "raised", "KeyboardInterrupt"),
     "a recursion": ("ack", "self.on_ack(ack, control)", "raised", "RecursionError"),
     "an exception without text": (
-        "ack", "\n        class E(Exception):\n            def __str__(self): return 1 / 0\n        raise E", "raised", "E",
+        "ack", "\n        class E(Exception):\n            def __str__(self): 1 / 0\n        raise E", "raised", "E",
     ),
     "an exception of a megabyte": ("ack", "raise ValueError('x' * 10**6)", "raised", "ValueError: xxx"),
     # Output.
     "output without end": ("ack", "print('x' * 10**6, flush=True)", "raised", "File too large"),
-    "output past Python": ("ack", "import os\n        while True: os.write(1, b'x' * 1000)", "raised", "File too large"),
+    "output past Python": ("ack", "import os\n        while 1: os.write(1, b'x' * 1000)", "raised", "File too large"),
     # What it might learn, or forge.
     "its command line": ("ack", "open('/proc/self/cmdline').read()", "raised", "PermissionError"),
     "the parent's surroundings": ("ack", "import os; open(f'/proc/{{os.getppid()}}/environ').read()", "raised",
@@ -162,7 +162,7 @@ HOSTILE: dict[str, tuple[str, str, str | None, str]] = {
         "ack", "import os; open(os.path.dirname(knee.__file__) + '/score/training.toml').read()", "raised",
         "PermissionError",
     ),
-    "a module of the networks": ("ack", "import knee.score.networks", "raised", "PermissionError|ImportError|ModuleNotFound"),
+    "a module of the networks": ("ack", "import knee.score.networks", "raised", "PermissionError|ImportError"),
     "a run of its own": ("ack", "knee.run('hello')", "raised", "PermissionError|ImportError|ModuleNotFound|InputError"),
     "answers of its own": ("ack", "import os; os.write(4, bytes(30))", "answer", "it wrote .* bytes of its own"),
     "an answer too many": ("ack", "import os; os.write(4, bytes(26))", "answer", "control.cwnd is 0"),
@@ -178,7 +178,7 @@ HOSTILE: dict[str, tuple[str, str, str | None, str]] = {
     ),
     "another Python": ("top", "import json, os\njson.dumps = os.write = print", "ended", "its process exited with 1"),
     "a trap at the end": (
-        "top", "import atexit, gc\nclass D:\n    def __del__(self):\n        while True: pass\natexit.register(D().__del__)",
+        "top", "import atexit\nclass D:\n    def __del__(self):\n        while True: pass\natexit.register(D().__del__)",
         None, "",
     ),
     # Files that are none.
