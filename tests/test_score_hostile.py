@@ -27,7 +27,7 @@ SMALL = Network(
     "alone-1", "alone", 0,
     {"duration": "2 s", "warmup": "500 ms", "seed": SEED, "link": LINK, "flows": [FLOW]},
 )  # fmt: skip
-LIMITS = Limits(call_s=0.4, run_s=3, memory=64 << 20)
+LIMITS = Limits(call_s=1, run_s=4, memory=64 << 20)
 
 TEMPLATE = """
 import knee
@@ -60,19 +60,19 @@ def by_ctypes(call: str) -> str:
 #: Name: where the code stands, the code, how it fails (None: it runs as without), and what is said.
 HOSTILE: dict[str, tuple[str, str, str | None, str]] = {
     # Loops and time.
-    "a loop": ("ack", "while True: pass", "time", r"on_ack has not returned within 0\.4 s"),
+    "a loop": ("ack", "while True: pass", "time", r"on_ack has not returned within 1 s"),
     "a loop on a loss": ("loss", "while True: pass", "time", "on_loss has not returned"),
     "a loop at the start": ("state", "while True: pass", "time", "on_state has not returned"),
     "a loop in the file": ("top", "while True: pass", "time", "running the file and making an instance"),
     "a loop in the making": ("init", "while True: pass", "time", "running the file and making an instance"),
     "a loop that takes no for an answer": (
         "ack",
-        "\n        while True:\n            try:\n                while 1: pass\n            except BaseException: pass",
+        "\n        while 1:\n            try:\n                while 1: pass\n            except BaseException: pass",
         "time",
         "on_ack has not returned",
     ),
     "a sleep": ("ack", "import time; time.sleep(3600)", "time", "on_ack has not returned"),
-    "a little sleep each time": ("ack", "import time; time.sleep(0.1)", "time", "a run has taken more than 3 s"),
+    "a little sleep each time": ("ack", "import time; time.sleep(0.2)", "time", "a run has taken more than 4 s"),
     "a regular expression": ("ack", "import re; re.match('(a+)+$', 'a' * 50 + 'b')", "time", "on_ack has not returned"),
     "a large number": ("ack", "9 ** 9 ** 9", "time", "on_ack has not returned"),
     "a lock": ("ack", "import threading; threading.Lock().__enter__(); l = threading.Lock(); l.acquire(); l.acquire()",
@@ -165,7 +165,7 @@ HOSTILE: dict[str, tuple[str, str, str | None, str]] = {
     "a module of the networks": ("ack", "import knee.score.networks", "raised", "PermissionError|ImportError"),
     "a run of its own": ("ack", "knee.run('hello')", "raised", "PermissionError|ImportError|ModuleNotFound|InputError"),
     "answers of its own": ("ack", "import os; os.write(4, bytes(30))", "answer", "it wrote .* bytes of its own"),
-    "an answer too many": ("ack", "import os; os.write(4, bytes(26))", "answer", "control.cwnd is 0"),
+    "an answer too many": ("ack", "import os; os.write(4, bytes(26))", "answer", "control.cwnd is 0|bytes of its own"),
     "an error of its own": ("ack", "import os; os.write(4, b'!{{')", "answer", "of its own"),
     "a false excuse": (
         "top", "import os; os.write(4, b'!{{\"kind\": \"confine\", \"said\": \"no\", \"lines\": []}}'); os._exit(0)",
@@ -178,7 +178,7 @@ HOSTILE: dict[str, tuple[str, str, str | None, str]] = {
     ),
     "another Python": ("top", "import json, os\njson.dumps = os.write = print", "ended", "its process exited with 1"),
     "a trap at the end": (
-        "top", "import atexit\nclass D:\n    def __del__(self):\n        while True: pass\natexit.register(D().__del__)",
+        "top", "import atexit\nclass D:\n    def __del__(self):\n        while 1: pass\natexit.register(D().__del__)",
         None, "",
     ),
     # Files that are none.

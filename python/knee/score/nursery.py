@@ -58,7 +58,7 @@ FILE = "candidate.py"
 #: Longest text of an error, characters.
 _MOST_TEXT = 1500
 #: How long a process that has closed its pipe is waited for before it is ended, s.
-_GRACE_S = 0.5
+_GRACE_S = 2.0
 #: Descriptors of a candidate's process: messages and answers.
 _MESSAGES, _ANSWERS = 3, 4
 #: Events of Python's audit (PEP 578) by which an attempt is named, also one whose error the candidate hides. This is no
