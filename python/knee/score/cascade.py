@@ -167,13 +167,13 @@ def _order(path: str | Path, values: dict[str, Any], limits: Limits, confined: b
 
 def _read(path: Path) -> str:
     try:
-        if path.stat().st_size > MOST_SOURCE:
-            raise InputError(f"{path} has more than {MOST_SOURCE} bytes; expected a Python file.")
-        return path.read_text(encoding="utf-8")
+        if path.stat().st_size <= MOST_SOURCE:
+            return path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); expected a Python file.") from None
     except ValueError:
         raise InputError(f"{path} is not UTF-8; expected a Python file.") from None
+    raise InputError(f"{path} has more than {MOST_SOURCE} bytes; expected a Python file.")
 
 
 class _Runs:

@@ -28,7 +28,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-import knee
 from knee import own
 from knee.errors import Refused, in_a_line
 from knee.own import CongestionControl
@@ -104,13 +103,14 @@ def serve() -> None:
     orders = socket.socket(fileno=0)
     told = json.loads(orders.recv(MOST))
     # Candidates that ask for the types of their arguments find these.
-    vars(knee).update(Ack=Ack, Control=Control, CongestionControl=CongestionControl, Param=declared.Param)
+    package = sys.modules["knee"]
+    vars(package).update(Ack=Ack, Control=Control, CongestionControl=CongestionControl, Param=declared.Param)
     vars(declared).setdefault("registry", registry)
     walls: Confinement | None = None
     cannot = ""
     if told["confined"]:
         try:
-            walls = Confinement([Path(knee.__file__).parent])
+            walls = Confinement([Path(str(package.__file__)).parent])
             cannot = _tried(walls)
         except CannotError as error:
             cannot = str(error)
@@ -369,6 +369,8 @@ def _answer_error(kind: str, error: BaseException, attempts: list[str]) -> None:
     except BaseException:
         said, lines = type(error).__name__, []
     told = {"kind": kind, "said": said[:_MOST_TEXT], "lines": [line[:200] for line in lines]}
+    with contextlib.suppress(BaseException):
+        sys.stdout.flush()
     with contextlib.suppress(BaseException):
         os.write(_ANSWERS, ERROR + json.dumps(told).encode()[: MOST - 1])
 
