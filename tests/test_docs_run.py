@@ -47,6 +47,7 @@ SHORTER = {
     "run": ["--set", "duration=2 s", "--set", "warmup=0 s"],
     "sweep": ["--set", "duration=2 s"],
     "search": ["--set", "duration=1 s", "--trials", "4"],
+    "score": ["--stages", "1"],
     "evaluate": ["--quick", "--seeds", "1", "--only", "wired"],
     "matrix": ["--cc", "reno,vegas", "--set", "duration=6 s"],
 }

@@ -28,7 +28,7 @@ def test_every_line_names_tests_that_exist() -> None:
             assert named, row
             for file, name in named:
                 assert name in _tests(ROOT / "tests" / file), f"{file}::{name}"
-    assert tables == 5
+    assert tables == 6
 
 
 def test_all_tests_of_security_are_on_the_page() -> None:

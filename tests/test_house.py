@@ -28,6 +28,7 @@ ROOMS = (
     "view",
     "papers",
     "evaluate",
+    "score",
     "bench",
     "cli",
     "__main__",

@@ -1,0 +1,115 @@
+"""``knee score``."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from knee.cli import complete, options
+from knee.cli.console import Bar, out
+from knee.cli.options import option
+from knee.cli.terminal import write_json
+from knee.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from knee.score import Score
+
+
+def score(
+    cc: Annotated[
+        str,
+        typer.Argument(
+            metavar="X",
+            help="A class of a Python file (mine.py:Mine, or mine.py if it has one), an algorithm of knee list cc, or "
+            "with --ground uml the C source of a kernel module.",
+            autocompletion=complete.ccs,
+        ),
+    ],
+    changes: Annotated[
+        list[str] | None,
+        option(options.INPUT, "--set", metavar="KEY=VALUE", help="Set a parameter of the class: cc_params.gain=0.7."),
+    ] = None,
+    held_out: Annotated[
+        bool, option(options.INPUT, "--held-out", help="Score on networks that are drawn, in place of the public ones.")
+    ] = False,
+    seed: Annotated[
+        int | None,
+        option(options.INPUT, "--seed", metavar="N", min=0, help="What --held-out draws from; default: chance, shown."),
+    ] = None,
+    stages: Annotated[
+        int,
+        option(options.INPUT, "--stages", metavar="N", min=1, max=3, help="Go no further than this stage; default: 3."),
+    ] = 3,
+    ground: options.Ground = None,
+    kernel: options.Kernel = None,
+    jobs: options.Jobs = None,
+    as_json: options.Json = False,
+    unconfined: Annotated[
+        bool, option(options.CODE, "--unconfined", help="Run a class with all rights of this user, as on macOS.")
+    ] = False,
+    allow_code: options.AllowCode = False,
+) -> None:
+    """Score a congestion control that a program wrote: one number, its parts, and what was worst.
+
+    A class runs in processes of its own, without network, without files to write, with limits of time and memory, and
+    sees nothing of the networks but what a sender sees. There are three stages, of about 1, 5 and 15 s of work; a class
+    that fails one goes no further, and the command ends with 1. C sources are scored in a real kernel.
+    """
+    from knee.score import cascade, networks
+
+    if seed is not None and not held_out:
+        raise InputError("--seed is what --held-out draws networks from; give --held-out too.")
+    drawn_from = (secrets.randbelow(1 << 31) if seed is None else seed) if held_out else None
+    chosen = networks.training() if drawn_from is None else networks.drawn(drawn_from)
+    if ground not in (None, "sim") or kernel is not None or cc.endswith(".c"):
+        from knee.score import kernels
+
+        with Bar("score", Path()) as bar:
+            done = kernels.score(cc, ground, kernel, chosen=chosen, stages=stages, allow_code=allow_code, progress=bar)
+    else:
+        with Bar("score", Path()) as bar:
+            done = cascade.score(
+                cc, chosen=chosen, values=_values(changes or []), stages=stages, jobs=jobs, confined=not unconfined,
+                progress=bar,
+            )  # fmt: skip
+    if as_json:
+        write_json({"candidate": cc, "held_out": drawn_from, **done.plain()})
+    else:
+        _show(out(), cc, drawn_from, done)
+    if done.failed is not None:
+        raise typer.Exit(1)
+
+
+def _values(changes: list[str]) -> dict[str, Any]:
+    from knee.errors import Refused
+    from knee.scenario.overrides import apply
+
+    for change in changes:
+        if not change.strip().startswith("cc_params."):
+            raise InputError(f"--set {change}: that is no parameter of the class; expected cc_params.NAME=VALUE.")
+    try:
+        return dict(apply({"cc_params": {}}, changes)["cc_params"])
+    except Refused as refused:
+        raise InputError(f"--set: {refused.found}; {refused.accepted}.") from None
+
+
+def _show(console: Console, name: str, seed: int | None, done: Score) -> None:
+    from knee.score.definition import PARTS
+
+    where = "the public networks" if seed is None else f"networks drawn from seed {seed}"
+    console.print(f"{done.combined_score:.4f}  {name} on {where}", style="bold", soft_wrap=True)
+    for part in PARTS:
+        if part in done.metrics:
+            console.print(f"  {part:<12}{done.metrics[part]:.3f}")
+    stages, count = int(done.metrics["stages"]), int(done.metrics["networks"])
+    console.print(f"It passed {stages} {'stage' if stages == 1 else 'stages'} and ran in {count} networks.")
+    for text in ("failure", "printed", "worst"):
+        if text in done.artifacts:
+            console.print(
+                ("It printed: " if text == "printed" else "") + done.artifacts[text], soft_wrap=True, markup=False
+            )
