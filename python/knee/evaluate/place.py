@@ -16,7 +16,7 @@ from knee.scenario.units import parse_time
 
 #: The deployed algorithms in whose company a verdict is reached by default, by suite and ground: Linux's two of long
 #: standing, and BBR in the version that the ground has.
-DEPLOYED = {
+DEPLOYED: dict[str, dict[str, tuple[str, ...]]] = {
     "rfc9743": {"sim": ("cubic", "bbr3", "reno"), "uml": ("cubic", "bbr", "reno")},
     "bbr": {"sim": ("bbr3", "bbr"), "uml": ("bbr",)},
 }
