@@ -215,3 +215,15 @@ def test_a_source_that_compiles_is_built_once_for_each_kernel(source: Path, monk
     here.compile(made)
     monkeypatch.setattr(places.given, "_build", None)
     here.compile(made)
+
+
+@pytest.mark.uml
+def test_a_source_is_scored(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel()
+    command = ["score", source.name, "--ground", "uml", "--stages", "1"]
+    assert main(command) == 2
+    assert "expected --allow-code" in error(capsys)
+    assert main([*command, "--allow-code", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert 0.4 < told["metrics"]["combined_score"] < 1
+    assert told["metrics"]["networks"] == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import runpy
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -265,3 +266,15 @@ def test_files_that_are_no_text_are_refused(tmp_path: Path) -> None:
     for name, said in (("a.py", "a.py is not UTF-8"), ("b.py", "b.py has more than 1048576 bytes")):
         with pytest.raises(knee.InputError, match=said):
             evaluate(tmp_path / name)
+
+
+@linux
+def test_the_recorded_search_replays() -> None:
+    """The first, the best and the last candidate of examples/search; search.py --replay does all."""
+    folder = Path(__file__).parents[1] / "examples" / "search"
+    space = runpy.run_path(str(folder / "search.py"))
+    lines = (folder / "record.jsonl").read_text().splitlines()
+    assert len(lines) == space["MUTATIONS"] + 1 == 201
+    best = max(lines, key=lambda line: json.loads(line)["score"])
+    assert json.loads(best)["score"] > json.loads(lines[0])["score"]
+    assert space["replay"]([lines[0], best, lines[-1]]) < 1e-12
