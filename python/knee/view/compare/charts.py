@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -11,7 +12,6 @@ import polars as pl
 from knee.errors import InputError
 from knee.figures.register import RUN
 from knee.figures.thin import Floats
-from knee.results.result import Result
 from knee.system.text import visible
 from knee.view import numbers
 from knee.view.chart import (
@@ -33,6 +33,9 @@ from knee.view.numbers import Unit
 from knee.view.palette import DASHES, many_styles
 from knee.view.report.panels import flow_panel, link_lines
 from knee.view.report.prepare import View, floats, jain, prepare, total
+
+if TYPE_CHECKING:
+    from knee.results.result import Result
 
 #: More runs than this: only the first of each variant is drawn over time.
 MOST_RUNS = 12

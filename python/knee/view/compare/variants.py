@@ -7,12 +7,14 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from knee.figures.register import RUN, Figure
 from knee.figures.student import quantile_of_t
-from knee.results.result import Result
 from knee.scenario import traces
+
+if TYPE_CHECKING:
+    from knee.results.result import Result
 
 #: Longest name of a variant, characters; a longer one is replaced by the name of its folder.
 _LONGEST = 40
