@@ -114,6 +114,7 @@ def load(name: str, settings: dict[str, str], *, default: bool = False) -> None:
     numbers = _numbers(name, settings)
     lacking = build.missing() + (build.kernel_of_disciplines() if name in build.disciplines() else [])
     build.require(lacking, f"{name} cannot be loaded here")
+    _records()
     # Compile before taking the lock.
     build.program(name)
     build.loader()
