@@ -156,7 +156,7 @@ def evaluate(
     unconfined: options.Unconfined = False,
     allow_code: options.AllowCode = False,
 ) -> None:
-    """Evaluate a congestion control by the criteria of RFC 9743, or of another suite.
+    """Evaluate a congestion control by the criteria of RFC 9743.
 
     X and the deployed algorithms run in the same scenarios, by default simulated. Each figure has a threshold with its
     source, and a verdict: passes, must be looked at, worse than every deployed one, not applicable, does not run.
