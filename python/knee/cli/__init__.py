@@ -32,7 +32,7 @@ COMMANDS = {
     "compare": Later("knee.cli.compare", "compare", "Show the figures of results side by side."),
     "reproduce": Later("knee.cli.reproduce", "reproduce", "Rerun the figures and tables of papers."),
     "evaluate": Later("knee.cli.evaluate", "evaluate", "Evaluate a congestion control by the criteria of RFC 9743."),
-    "score": Later("knee.cli.score", "score", "Score a congestion control that a program wrote: one number, its parts, and what was worst."),
+    "score": Later("knee.cli.score", "score", "Score a congestion control that a program wrote, in a sandbox."),
     "matrix": Later("knee.cli.matrix", "matrix", "Run every algorithm against every other."),
     "sweep": Later("knee.cli.sweep", "sweep", "Run a grid of scenarios over any keys."),
     "search": Later(

@@ -54,7 +54,7 @@ def score(
     ] = False,
     allow_code: options.AllowCode = False,
 ) -> None:
-    """Score a congestion control that a program wrote: one number, its parts, and what was worst.
+    """Score a congestion control that a program wrote, in a sandbox.
 
     A class runs in processes of its own, without network, without files to write, with limits of time and memory, and
     sees nothing of the networks but what a sender sees. There are three stages, of about 1, 5 and 15 s of work; a class
