@@ -40,7 +40,7 @@ COMMANDS = {
     ),
     "import": Later("knee.cli.import_", "import_", "Make a scenario of a measurement of a real path."),
     "plot": Later(
-        "knee.cli.plot", "plot", "Draw a figure of a run, sweep, matrix or search, as PDF, SVG, PNG or HTML."
+        "knee.cli.plot", "plot", "Draw a figure of runs, or of a sweep, matrix or search, as PDF, SVG, PNG or HTML."
     ),
     "fidelity": Later("knee.cli.fidelity", "fidelity", "Compare the simulator with recordings of real kernels."),
     "bench": Later("knee.cli.bench", "bench", "Measure how fast this machine simulates."),
