@@ -129,7 +129,7 @@ const PUSH_GROWTH: f64 = 19.0 / 16.0;
 const PUSH_ERAS: std::ops::RangeInclusive<u64> = 2..=3;
 /// Eras of Resuming.
 const RESUMING_ERAS: u64 = 2;
-/// What part of the remembered window is under way where the application does not limit the flow.
+/// The part of the remembered window that is under way unless the application limits the flow.
 const RESUMED: f64 = 16.0 / 17.0;
 /// Congestions one after the other that are persistent.
 const PERSISTENT: u32 = 2;
@@ -170,7 +170,7 @@ struct Era {
     app_limited: bool,
 }
 
-/// What is measured from one end of Recovery to the next.
+/// Measurements from one end of Recovery to the next.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cycle {
     /// `nominal_rate` when it began.

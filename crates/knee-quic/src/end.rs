@@ -1,7 +1,7 @@
 //! One end of a connection of a stack with quinn's interface: quinn itself, and its forks.
 //!
 //! The types of two stacks are not the same, although they have the same names and methods. So the code is a macro,
-//! which a module of each stack expands. Where the stacks differ, the module says how, in functions of `Differs`.
+//! which a module of each stack expands. The module says how its stack differs, in functions of `Differs`.
 
 /// Defines `End`, a [`Connection`](crate::Connection) of the stack `$proto`.
 ///
@@ -55,7 +55,7 @@ macro_rules! end {
                 Self::new(endpoint, Some(machine))
             }
 
-            /// The end that waits for a connection. Where it sends more than ACKs, `factory` makes its controller.
+            /// The end that waits for a connection. `factory` makes its controller if it sends more than ACKs.
             pub fn listen(
                 factory: std::sync::Arc<dyn ControllerFactory + Send + Sync>,
                 settings: &$crate::Settings,
