@@ -59,3 +59,16 @@ def test_a_short_path_with_few_packets_is_used_over_quic_as_over_tcp(rate: str) 
         return float(knee.run(scenario).summary["flows"][0]["goodput_mbps"])
 
     assert goodput("quic") > 0.95 * goodput("tcp")
+
+
+@pytest.mark.parametrize(("rate", "rtt", "bdp"), [("5 Mbit/s", "10 ms", "6 kB"), ("50 Mbit/s", "100 ms", "625 kB")])
+def test_only_a_flow_that_began_with_initial_keeps_a_standing_queue(rate: str, rtt: str, bdp: str) -> None:
+    """Probing, Recovery and Cruising neither build nor drain one (docs/algorithms/c4.md)."""
+
+    def queued_ms(params: dict[str, str]) -> float:
+        flow = {"cc": "c4", "rtt": rtt, "cc_params": params}
+        link = {"rate": rate, "limit": "100 ms"}
+        scenario = {"duration": "30 s", "warmup": "5 s", "link": link, "flows": [flow]}
+        return float(knee.run(scenario).summary["flows"][0]["queue_delay_mean_ms"])
+
+    assert queued_ms({"resume_cwnd": bdp}) < 4 < 15 < queued_ms({})

@@ -59,13 +59,14 @@ def test_kinds_of_completions_have_the_names_of_the_core() -> None:
     assert tuple(re.findall(r'"(\w+)"', found[1])) == rows.WHAT
 
 
-#: A run on which every setting of TCP has an effect: a short path, losses, timeouts, windows that begin to grow late.
+#: A run on which every setting of TCP has an effect: a short path, losses, timeouts, idle time, windows that grow late.
 SCENARIO: dict[str, Any] = {
     "duration": "4 s",
     "link": {"rate": "200 Mbit/s", "limit": "60 packets", "loss": 0.04},
     "flows": [
         {"cc": "cubic", "rtt": "2 ms"},
         {"cc": "reno", "rtt": "100 ms", "bytes": "100 kB", "count": 20, "stagger": "100 ms"},
+        {"cc": "reno", "rtt": "20 ms", "traffic": {"kind": "bursts", "period": "1 s", "burst": "100 kB"}},
     ],
     # After this much, ACKs are delayed.
     "tcp": {"window_growth": "30 kB"},
@@ -79,6 +80,7 @@ OTHERS = {
     "sack_delay": 0,
     "tso": False,
     "tso_rtt_log": 0,
+    "slow_start_after_idle": False,
     "window_growth": 100_000,
     "receive_window": 20_000,
 }

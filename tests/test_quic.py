@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
+import numpy as np
 import pytest
 
 import knee
@@ -26,13 +28,23 @@ _ABLE = [name for name, entry in registry.congestion_controls().items() if entry
 
 
 @pytest.mark.parametrize("cc", _ABLE)
-def test_an_algorithm_moves_about_as_much_over_quic_as_over_tcp(cc: str) -> None:
-    """What the stacks do differently, reductions that take effect at once and pacing, costs less than a fifth."""
-    # Over TCP LoLa leaves slow start sooner, and then takes long to fill the link: 16 of 20 Mbit/s in the first 20 s.
-    duration = "60 s" if cc == "lola" else "10 s"
-    quic, tcp = (_run(cc, transport, duration).summary["flows"][0] for transport in ("quic", "tcp"))
-    assert 0.8 < quic["goodput_mbps"] / tcp["goodput_mbps"] < 1.2
-    assert quic["rtt_min_ms"] >= 40
+def test_an_algorithm_moves_over_quic_what_it_moves_over_tcp(cc: str) -> None:
+    """A packet of QUIC carries 2 % less. Bursts and held-back ACKs, taken for a queue, left LoLa 7 % at 5 Mbit/s, 100 ms."""
+
+    def goodput(transport: str, mbit: int, ms: int) -> float:
+        flow = {"cc": cc, "rtt": f"{ms} ms", "transport": transport}
+        link = {"rate": f"{mbit} Mbit/s", "limit": "100 ms"}
+        scenario = {"duration": "40 s", "warmup": "10 s", "link": link, "flows": [flow]}
+        # CDG backs off by chance.
+        seeds = range(1, 9) if cc == "cdg" else [1]
+        figures = [knee.run({**scenario, "seed": seed}).summary["flows"][0] for seed in seeds]
+        assert min(each["rtt_min_ms"] for each in figures) >= ms
+        return float(np.mean([each["goodput_mbps"] for each in figures]))
+
+    for mbit, ms in itertools.product([1, 5, 50], [10, 100]):
+        # What makes CDG reduce more often there is not known (docs/quic.md).
+        least = 0.75 if (cc, mbit, ms) == ("cdg", 1, 100) else 0.9
+        assert least < goodput("quic", mbit, ms) / goodput("tcp", mbit, ms) < 1.2, f"{mbit} Mbit/s, {ms} ms"
 
 
 @pytest.mark.parametrize("name", ["quic-lola", "quic-vs-tcp"])

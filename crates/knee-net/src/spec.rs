@@ -53,6 +53,8 @@ pub struct TcpSpec {
     /// Bursts are larger on short paths: their part beyond the rate's halves for every 2^this us of the least RTT
     /// (Linux's tcp_tso_rtt_log, since 5.18). 0, as good as never: before 5.18.
     pub tso_rtt_log: u32,
+    /// Whether a window shrinks that was idle or not used for a timeout (Linux's tcp_slow_start_after_idle; RFC 2861).
+    pub slow_start_after_idle: bool,
     /// Bytes up to which the receiver's window grows as data arrives, half of the receive buffer: until then every
     /// packet is acknowledged at once (Linux's tcp_grow_window). It limits nothing, that is `receive_window`'s part.
     pub window_growth: u64,
@@ -70,6 +72,7 @@ impl Default for TcpSpec {
             sack_delay: 1_000_000,
             tso: true,
             tso_rtt_log: 9,
+            slow_start_after_idle: true,
             window_growth: 16 << 20,
             receive_window: None,
         }
@@ -463,9 +466,10 @@ mod tests {
     #[test]
     fn defaults_of_tcp_are_those_of_linux() {
         // include/net/tcp.h: TCP_INIT_CWND, TCP_RTO_MIN, TCP_DELACK_MIN with HZ = 250; sysctls
-        // tcp_comp_sack_delay_ns and tcp_tso_rtt_log.
+        // tcp_comp_sack_delay_ns, tcp_tso_rtt_log and tcp_slow_start_after_idle.
         let tcp = read(&spec(&[link("a")], &[flow(&[0])])).tcp;
         assert_eq!((tcp.tick, tcp.initial_window, tcp.rto_min), (4_000_000, 10, 200_000_000));
         assert_eq!((tcp.delayed_ack, tcp.sack_delay, tcp.tso, tcp.tso_rtt_log), (40_000_000, 1_000_000, true, 9));
+        assert!(tcp.slow_start_after_idle);
     }
 }

@@ -292,6 +292,32 @@ impl Controller {
         }
     }
 
+    /// Packets were lost, or marked (`is_ecn`): reduces once for what was sent before the last reduction.
+    fn congested(&mut self, now: Instant, sent: Instant, is_persistent: bool, is_ecn: bool, lost_bytes: u64) {
+        self.advance(now);
+        let sent = self.sent_clock.time(sent);
+        if is_ecn {
+            // quinn does not say how many packets were marked.
+            self.view.delivered_ce += 1;
+        } else {
+            let packets = self.packets(lost_bytes);
+            self.view.lost += u64::from(packets);
+            self.lost_since_ack = self.lost_since_ack.saturating_add(packets);
+            self.in_flight = self.in_flight.saturating_sub(lost_bytes);
+            self.view.in_flight = self.packets(self.in_flight);
+            self.flight.lose(sent, lost_bytes);
+        }
+        if is_persistent {
+            if let Some(watch) = &self.watch {
+                watch.note_persistent_congestion();
+            }
+            self.reduce(Signal::Timeout);
+        } else if self.recovery_start.is_none_or(|start| sent > start) {
+            self.reduce(if is_ecn { Signal::Ecn } else { Signal::Loss });
+        }
+        self.show(None);
+    }
+
     /// Forgets what can no longer be acknowledged: what left before the newest packet acknowledged, longer ago than
     /// any stack waits before it declares a packet lost.
     fn forget_old(&mut self, newest: Time) {
@@ -377,31 +403,9 @@ impl QuicController for Controller {
         self.show(measured.map(|(latest, _)| latest));
     }
 
+    // quinn 0.12 says by itself whether the event is a mark.
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent_congestion: bool, lost_bytes: u64) {
-        self.advance(now);
-        let sent = self.sent_clock.time(sent);
-        let signal = if lost_bytes == 0 { Signal::Ecn } else { Signal::Loss };
-        match signal {
-            Signal::Loss => {
-                let packets = self.packets(lost_bytes);
-                self.view.lost += u64::from(packets);
-                self.lost_since_ack = self.lost_since_ack.saturating_add(packets);
-                self.in_flight = self.in_flight.saturating_sub(lost_bytes);
-                self.view.in_flight = self.packets(self.in_flight);
-                self.flight.lose(sent, lost_bytes);
-            }
-            // quinn does not say how many packets were marked.
-            _ => self.view.delivered_ce += 1,
-        }
-        if is_persistent_congestion {
-            if let Some(watch) = &self.watch {
-                watch.note_persistent_congestion();
-            }
-            self.reduce(Signal::Timeout);
-        } else if self.recovery_start.is_none_or(|start| sent > start) {
-            self.reduce(signal);
-        }
-        self.show(None);
+        self.congested(now, sent, is_persistent_congestion, lost_bytes == 0, lost_bytes);
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {

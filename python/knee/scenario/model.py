@@ -419,6 +419,7 @@ class Tcp(Table):
     sack_delay: Time = Field(1_000_000, description='the maximum delay of compressed SACKs, such as "1 ms"')
     tso: bool = Field(True, description="whether senders send segments in bursts: true or false")
     tso_rtt_log: int = Field(9, ge=0, le=31, description="0 to 31; 0 is Linux before 5.18")
+    slow_start_after_idle: bool = Field(True, description="whether an idle or unused window shrinks: true or false")
     window_growth: Bytes = Field(
         16 * 1024 * 1024, description='the size that a receiver takes before its window stops growing, such as "16 MiB"'
     )

@@ -68,6 +68,7 @@ impl Model {
             rto_min: Time::from_nanos(spec.tcp.rto_min),
             tso: spec.tcp.tso,
             tso_rtt_log: spec.tcp.tso_rtt_log.min(31),
+            slow_start_after_idle: spec.tcp.slow_start_after_idle,
             receive_window,
         };
         let receiver_config = receiver::Config {

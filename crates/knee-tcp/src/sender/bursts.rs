@@ -105,13 +105,11 @@ mod tests {
     use super::*;
     use crate::ecn::Ecn;
     use crate::sender::SenderInit;
-    use crate::timer::Clock;
+    use crate::sender::testing::config;
 
     /// Segments in a burst of a flow paced at 50 Mbit/s, whose millisecond (2^-10 s) holds 6103 bytes.
     fn burst(rtt_us: u64, tso_rtt_log: u32) -> u32 {
-        let clock = Clock::new(Time::from_millis(4));
-        let rto_min = Time::from_millis(200);
-        let config = Config { clock, initial_window: 10, rto_min, tso: true, tso_rtt_log, receive_window: 1000 };
+        let config = config(true, tso_rtt_log, 1000);
         let needs = knee_cc::find("reno").unwrap().needs;
         let mut sender = Sender::new(&SenderInit { needs, paced: false, ecn: Ecn::OFF, bytes: None }, &config);
         sender.connect(Time::ZERO);

@@ -98,7 +98,7 @@ impl Sender {
             (self.window_use.used, self.window_use.since) = (0, now);
         } else {
             let idle = self.window_use.leave_unused(packets_out, now);
-            if idle >= self.rtt.rto() && !self.needs.full_control {
+            if config.slow_start_after_idle && idle >= self.rtt.rto() && !self.needs.full_control {
                 self.shrink_unused(now, config);
             }
         }

@@ -109,6 +109,7 @@ fn config(source: &mut Source) -> Config {
         rto_min: if source.chance(200) { Time::from_millis(200) } else { Time::from_nanos(source.log_uniform(36)) },
         tso: source.chance(200),
         tso_rtt_log: source.below(32) as u32,
+        slow_start_after_idle: source.below(2) == 0,
         receive_window: if source.chance(200) { WINDOW } else { source.range(1, WINDOW) },
     }
 }

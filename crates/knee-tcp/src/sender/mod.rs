@@ -90,6 +90,8 @@ pub struct Config {
     pub tso: bool,
     /// Their larger part on short paths halves for every 2^this us of the least RTT (tcp_tso_rtt_log), up to 31.
     pub tso_rtt_log: u32,
+    /// Whether a window that is idle or not used shrinks (tcp_slow_start_after_idle).
+    pub slow_start_after_idle: bool,
     /// Receive window in packets.
     pub receive_window: u64,
 }

@@ -87,7 +87,8 @@ impl Sender {
     fn restart_after_idle(&mut self, idle_since: Time, now: Time, config: &Config) {
         let rto = self.rtt.rto();
         let idle = now.saturating_sub(idle_since);
-        if !self.established || self.packets_out() > 0 || self.needs.full_control || idle <= rto {
+        let shrinks = config.slow_start_after_idle && !self.needs.full_control;
+        if !self.established || self.packets_out() > 0 || !shrinks || idle <= rto {
             return;
         }
         self.control.ssthresh = self.current_ssthresh();
@@ -105,8 +106,8 @@ impl Sender {
 
 #[cfg(test)]
 mod tests {
-    use crate::sender::AckInfo;
     use crate::sender::testing::{config, stream};
+    use crate::sender::{AckInfo, Config};
     use knee_core::Time;
     use knee_core::packet::{MSS, MTU};
     use proptest::prelude::*;
@@ -177,8 +178,8 @@ mod tests {
 
     #[test]
     fn only_a_sender_that_was_idle_for_longer_than_the_timeout_starts_anew() {
-        let config = config(true, 9, 1 << 30);
-        let after = |cc: &str, in_flight: bool, idle_rtos: u64| {
+        let usual = config(true, 9, 1 << 30);
+        let with = |config: Config, cc: &str, in_flight: bool, idle_rtos: u64| {
             let mut sender = stream(cc, &config);
             let now = Time::from_secs(100);
             let idle_since = now.saturating_sub(sender.rtt.rto() * idle_rtos);
@@ -190,11 +191,14 @@ mod tests {
             sender.write(1, idle_since, now, &config);
             (sender.control.cwnd, sender.control.ssthresh)
         };
+        let after = |cc, in_flight, idle_rtos| with(usual, cc, in_flight, idle_rtos);
         // RFC 2861, 3.1: ssthresh becomes three quarters of the window.
         assert_eq!(after("reno", false, 3), (16, 48));
         // One that waited for no longer, one with data in flight, and BBR, which keeps its window itself.
         assert_eq!(after("reno", false, 1), (64, 20));
         assert_eq!(after("reno", true, 3), (64, 20));
         assert_eq!(after("bbr", false, 3), (64, 20));
+        // tcp_slow_start_after_idle = 0.
+        assert_eq!(with(Config { slow_start_after_idle: false, ..usual }, "reno", false, 3), (64, 20));
     }
 }

@@ -9,7 +9,8 @@ use knee_core::{Params, Rng, Time};
 /// Settings in which a test varies what decides on bursts.
 pub fn config(tso: bool, tso_rtt_log: u32, receive_window: u64) -> Config {
     let clock = Clock::new(Time::from_millis(4));
-    Config { clock, initial_window: 10, rto_min: Time::from_millis(200), tso, tso_rtt_log, receive_window }
+    let rto_min = Time::from_millis(200);
+    Config { clock, initial_window: 10, rto_min, tso, tso_rtt_log, slow_start_after_idle: true, receive_window }
 }
 
 /// A connection that has just sent its first window.

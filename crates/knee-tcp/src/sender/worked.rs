@@ -43,6 +43,7 @@ const fn config(window: u32, receive_window: u64) -> Config {
         rto_min: Time::from_millis(200),
         tso: false,
         tso_rtt_log: 9,
+        slow_start_after_idle: true,
         receive_window,
     }
 }

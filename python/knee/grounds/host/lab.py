@@ -293,6 +293,7 @@ def _sysctls(tcp: Tcp) -> dict[str, int | str]:
         "net/ipv4/tcp_no_metrics_save": 1,
         "net/ipv4/tcp_comp_sack_delay_ns": tcp.sack_delay,
         "net/ipv4/tcp_tso_rtt_log": tcp.tso_rtt_log,
+        "net/ipv4/tcp_slow_start_after_idle": int(tcp.slow_start_after_idle),
         "net/ipv6/conf/default/disable_ipv6": 1,
     }
     # Kernels may lack IPv6; those before 5.18 lack tso_rtt_log and behave as if it were 0.

@@ -25,7 +25,7 @@ MAX_FLOWS = 1000
 #: The shortest interval at which sockets are sampled, ns.
 LEAST_INTERVAL = 1_000_000
 #: Keys of [tcp] that namespaces, routes or sockets can set; the others apply to the whole kernel.
-_SET = ("initial_window", "rto_min", "sack_delay", "tso_rtt_log", "receive_window")
+_SET = ("initial_window", "rto_min", "sack_delay", "tso_rtt_log", "slow_start_after_idle", "receive_window")
 
 
 def available() -> list[str]:

@@ -34,7 +34,7 @@ TICKS = {10_000_000: 100, 4_000_000: 250, 1_000_000: 1000}
 DUALPI2_FROM, ACCURATE_ECN_FROM = "6.17", "6.18"
 
 #: Keys of [tcp] that this ground takes from the scenario; the others are the kernel's own.
-_SET = {"tick", "initial_window", "rto_min", "sack_delay", "tso_rtt_log", "receive_window"}
+_SET = {"tick", "initial_window", "rto_min", "sack_delay", "tso_rtt_log", "slow_start_after_idle", "receive_window"}
 
 
 def check(scenario: Scenario, where: str | None = None) -> None:

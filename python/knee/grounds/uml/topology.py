@@ -123,6 +123,8 @@ class Topology:
             first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_ecn_option", 0))
         first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_comp_sack_delay_ns", tcp.sack_delay))
         first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_tso_rtt_log", tcp.tso_rtt_log))
+        if not tcp.slow_start_after_idle:
+            first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_slow_start_after_idle", 0))
 
     # Devices and routes.
 

@@ -271,7 +271,8 @@ impl Reference {
             return;
         }
         self.cwnd_used = self.cwnd_used.max(out);
-        if now - self.cwnd_stamp >= self.rtt.rto() && !self.needs().full_control {
+        let shrinks = self.case.config.slow_start_after_idle && !self.needs().full_control;
+        if shrinks && now - self.cwnd_stamp >= self.rtt.rto() {
             // tcp_cwnd_application_limited (RFC 2861).
             if self.view.ca == CaState::Open {
                 let used = self.cwnd_used.max(self.case.config.initial_window);
