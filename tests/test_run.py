@@ -131,9 +131,10 @@ def test_progress_grows_to_at_most_one_and_may_stop_the_run(scenario: Make) -> N
     assert all(0 <= fraction <= 1 for fraction in seen)
 
 
-def test_the_core_refuses_what_it_cannot_read() -> None:
+def test_the_core_does_not_run_what_it_cannot_read() -> None:
+    """That is no fault of a scenario: an evaluation must not take it for a case that does not apply."""
     for told in ("", "{}", "[]", '{"duration": -1}'):
-        with pytest.raises(_core.SpecError):
+        with pytest.raises(_core.EngineError, match="of another version than the package"):
             _core.simulate(told, None, None)
 
 

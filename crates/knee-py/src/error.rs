@@ -15,7 +15,7 @@ pyo3::create_exception!(_core, WriteError, PyOSError, "The simulator could not w
 #[derive(Debug, Error)]
 pub enum Failure {
     /// The specification does not have the form that the engine reads.
-    #[error("the specification cannot be read: {0}")]
+    #[error("the core cannot read its specification: it is of another version than the package ({0})")]
     Json(#[from] serde_json::Error),
     /// The engine rejected the specification.
     #[error("{0}")]
@@ -73,11 +73,12 @@ impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
         let message = failure.to_string();
         match failure {
-            Failure::Json(_) | Failure::Spec(_) => SpecError::new_err(message),
+            Failure::Spec(_) => SpecError::new_err(message),
             Failure::Spool(error) => unwritten("The file for sample rows", &error),
             Failure::Capture(error) => unwritten("The file for packets", &error),
             Failure::Qlog(error) => unwritten("A qlog file", &error),
-            Failure::Panic(_)
+            Failure::Json(_)
+            | Failure::Panic(_)
             | Failure::Thread(_)
             | Failure::Cancelled
             | Failure::Busy
