@@ -21,6 +21,7 @@ NAMES = (
     "interactions",
     "fast",
     "timely",
+    "incast",
     "compound",
     "bbr3",
     "quic",
