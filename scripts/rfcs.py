@@ -20,10 +20,9 @@ HEADER = re.compile(r"//= RFC (\d+), ([A-Z0-9.]+)(?: \(departs: (.+)\))?")
 INTRODUCTION = """\
 # RFCs
 
-The simulator's connections follow Linux. This page lists the RFCs whose sentences the code implements, and where Linux,
-and so the code, departs from them. [The rest](../lab/rfcs.md) is what no line of the code implements by itself.
-
-The code quotes each sentence beside the line that implements it: `git grep '//= RFC 6298'` finds those of an RFC.
+The simulator's connections follow Linux. The table counts the sentences of each RFC; below is where Linux, and so the
+code, departs from them. [The rest](../lab/rfcs.md) has no line of code of its own. The code quotes each sentence where
+it implements it: `git grep '//= RFC 6298'`.
 """
 BEHIND = """\
 # RFCs: the rest
@@ -123,18 +122,22 @@ def _item(text: str) -> str:
     return textwrap.fill(text, 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
+def _shortened(quote: str) -> str:
+    """A sentence's beginning, by which a reader finds it in the section."""
+    words = quote.split()
+    return quote if len(words) <= 14 else " ".join([*words[:10], "…"])
+
+
 def _quoting(rfc: Rfc, requirement: Requirement, quoted: list[Quotation]) -> list[Quotation]:
     return [one for one in quoted if one.rfc == rfc.number and requirement.holds(one)]
 
 
 def _row(rfc: Rfc, quoted: list[Quotation]) -> str:
-    files = sorted({one.place for one in quoted if one.rfc == rfc.number})
-    links = ", ".join(f"[{Path(place).name}](../{place})" for place in files)
     quoting = [_quoting(rfc, requirement, quoted) for requirement in rfc.requirements]
     departs = sum(any(one.departs for one in found) for found in quoting)
     implemented = sum(bool(found) for found in quoting) - departs
     rest = sum(not found for found in quoting)
-    return f"| [{rfc.number}]({rfc.url}) {rfc.title} | {links} | {implemented} | {departs} | {rest} |"
+    return f"| [{rfc.number}]({rfc.url}) {rfc.title} | {implemented} | {departs} | {rest} |"
 
 
 def _lists(known: list[Rfc], quoted: list[Quotation], departing: bool) -> list[str]:
@@ -150,7 +153,8 @@ def _lists(known: list[Rfc], quoted: list[Quotation], departing: bool) -> list[s
             )
             said = "; ".join(filter(None, reasons))
             if said:
-                items.append(_item(f"- {requirement.section}: `{requirement.quote}` — {said}"))
+                quote = _shortened(requirement.quote) if departing else requirement.quote
+                items.append(_item(f"- {requirement.section}: `{quote}` — {said}"))
         if items:
             parts += ["", f"## RFC {rfc.number}{': departures' if departing else ''}", "", *items]
     return parts
@@ -159,7 +163,7 @@ def _lists(known: list[Rfc], quoted: list[Quotation], departing: bool) -> list[s
 def pages() -> dict[Path, str]:
     """Both pages as they have to be."""
     known, quoted = rfcs(), quotations()
-    table = ["| RFC | quoted in | implemented | with a departure | the rest |", "|---|---|---|---|---|"]
+    table = ["| RFC | implemented | with a departure | the rest |", "|---|---:|---:|---:|"]
     table += [_row(rfc, quoted) for rfc in known]
     made = {
         PAGE: [INTRODUCTION, *table, *_lists(known, quoted, True)],

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.docs
 
 PACKAGE = Path(__file__).parents[1] / "python" / "knee"
 
-#: From the lowest to the highest. docs/architecture.md says what each is for.
+#: From the lowest to the highest. lab/python.md says what each is for.
 ROOMS = (
     "_core",
     "errors",
@@ -85,15 +85,15 @@ def test_each_room_is_in_the_list_and_nothing_else_is() -> None:
 
 
 def answers() -> list[tuple[str, str]]:
-    """Files of the package that the ten questions of docs/architecture.md name, each with a name in it, or none."""
-    text = (PACKAGE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    """Files of the package that the ten questions of lab/python.md name, each with a name in it, or none."""
+    text = (PACKAGE.parents[1] / "lab" / "python.md").read_text(encoding="utf-8")
     table = text.partition("**Ten questions")[2].partition("**One way to resume")[0]
     rows = "\n".join(line for line in table.splitlines() if line.startswith("|"))
     return re.findall(r"`([a-z_/]+\.(?:py|csv))(?:: (\w+))?`", rows)
 
 
 def test_each_of_the_ten_questions_is_answered_by_what_is_there() -> None:
-    text = (PACKAGE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    text = (PACKAGE.parents[1] / "lab" / "python.md").read_text(encoding="utf-8")
     assert len(re.findall(r"^\| [^|]+\? \|", text, re.M)) == 10
     assert len(answers()) >= 14
     for file, name in answers():
