@@ -53,7 +53,7 @@ pub struct TcpSpec {
     /// Bursts are larger on short paths: their part beyond the rate's halves for every 2^this us of the least RTT
     /// (Linux's tcp_tso_rtt_log, since 5.18). 0, as good as never: before 5.18.
     pub tso_rtt_log: u32,
-    /// Whether a window shrinks that was idle or not used for a timeout (Linux's tcp_slow_start_after_idle; RFC 2861).
+    /// True if a window that is idle or not used for a timeout shrinks (Linux's tcp_slow_start_after_idle; RFC 2861).
     pub slow_start_after_idle: bool,
     /// Bytes up to which the receiver's window grows as data arrives, half of the receive buffer: until then every
     /// packet is acknowledged at once (Linux's tcp_grow_window). It limits nothing, that is `receive_window`'s part.
