@@ -1,8 +1,8 @@
-"""What a Linux router's queue of 1000 packets holds, by how many segments share a packet: sudo python scripts/super_packets.py.
+"""A Linux queue of 1000 packets, by how many segments share a packet: sudo python scripts/super_packets.py.
 
-A sender, a router with htb at 100 Mbit/s over pfifo with a limit of 1000, and a receiver, each in a network namespace of
-the running kernel. One CUBIC flow runs for 20 s; the least of what TCP sends down together is set by gso_max_segs. Beside
-it, the simulator with one segment per packet and with bursts that count as one (`gso`). Prints Markdown.
+A sender, a router with htb at 100 Mbit/s over pfifo with a limit of 1000, and a receiver, each in a network namespace
+of the running kernel. One CUBIC flow runs for 20 s; gso_max_segs limits what TCP sends down together. The simulator
+stands beside it, with one segment in a packet and with bursts that count as one (`gso`). Prints Markdown.
 """
 
 from __future__ import annotations
