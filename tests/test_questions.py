@@ -363,12 +363,13 @@ def jitter_and_bbr3(found: Answer) -> list[float]:
 
 @answers(30)
 def pacing_of_an_encoder(found: Answer) -> list[float]:
-    rates = found.samples.group_by("label").agg(pl.col("pacing_rate_mbps").max()).sort("label")["pacing_rate_mbps"]
-    knee_s, noq_s = rates.to_list()
-    assert noq_s == pytest.approx(2.77 * 12_000 * 8 / 1e-3 / 1e6, rel=0.005)
-    assert knee_s == pytest.approx(2.77 * 14_520 * 8 / 0.04 / 1e6, rel=0.05)
-    assert not found.summaries[0]["links"][0]["drops"]
-    return [knee_s, noq_s]
+    noq_s, knee_s = (
+        found.samples.filter(pl.col("label") == label)["pacing_rate_mbps"] for label in ("noq's BBRv3", "knee's BBRv3")
+    )
+    assert noq_s.unique().to_list() == pytest.approx([2.77 * 12_000 * 8 / 1e-3 / 1e6], rel=0.005)
+    assert knee_s[0] == pytest.approx(2.77 * 14_520 * 8 / 0.04 / 1e6, rel=0.05)
+    of_noq, of_knee = (100 * flow["lost_packets"] / flow["sent_packets"] for flow in found.summaries[0]["flows"])
+    return [knee_s[0], of_knee, noq_s[0], of_noq]
 
 
 def written(answer: str) -> list[str]:
