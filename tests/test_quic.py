@@ -29,7 +29,7 @@ _ABLE = [name for name, entry in registry.congestion_controls().items() if entry
 
 @pytest.mark.parametrize("cc", _ABLE)
 def test_an_algorithm_moves_over_quic_what_it_moves_over_tcp(cc: str) -> None:
-    """A QUIC packet carries 2 % less. Bursts and held-back ACKs, taken for a queue, left LoLa 7 % at 5 Mbit/s, 100 ms."""
+    """A QUIC packet carries 2 % less. Bursts and held-back ACKs, taken for a queue, left LoLa 7 % at 5 Mbit/s."""
 
     def goodput(transport: str, mbit: int, ms: int) -> float:
         flow = {"cc": cc, "rtt": f"{ms} ms", "transport": transport}
