@@ -58,6 +58,33 @@ def test_two_wifi_links_do_not_share_the_air_and_the_run_says_so() -> None:
     assert said in knee.run(two).summary["remarks"]
 
 
+def test_wifi_links_on_one_channel_share_the_air() -> None:
+    """The stations of one access point: two that fill the air have together what one has, less collisions."""
+    one = {"name": "a", "limit": "200 packets", **WIFI}
+    flows = [{"cc": "cubic", "rtt": "20 ms", "path": [name]} for name in ("a", "b")]
+    apart: dict[str, Any] = {"duration": "10 s", "warmup": "2 s", "links": [one, one | {"name": "b"}], "flows": flows}
+    shared = apart | {"links": [link | {"channel": "home"} for link in apart["links"]]}
+
+    def goodputs(data: dict[str, Any]) -> list[float]:
+        return [float(flow["goodput_mbps"]) for flow in knee.run(data).summary["flows"]]
+
+    alone, both = goodputs(apart), goodputs(shared)
+    assert remarks(from_dict(shared)) == []
+    assert 0.8 * alone[0] < sum(both) < alone[0]
+    assert max(both) < 1.3 * min(both)
+
+
+def test_links_on_one_channel_that_contradict_each_other_are_named() -> None:
+    one = {"name": "a", "channel": "home", **WIFI}
+    flows = [{"cc": "cubic", "rtt": "20 ms"}]
+    with pytest.raises(ScenarioError, match=r"links\[1\].model_params.contenders.*the link a.*channel, home"):
+        from_dict(
+            {"duration": "1 s", "links": [one, one | {"name": "b", "model_params": {"contenders": 2}}], "flows": flows}
+        )
+    with pytest.raises(ScenarioError, match=r'link.channel.*wire has no channel.*model = "wifi"'):
+        from_dict({"duration": "1 s", "link": {"rate": "10 Mbit/s", "channel": "home"}, "flows": flows})
+
+
 def test_a_token_bucket_in_wifi_and_other_contradictions_are_named() -> None:
     trace = {"trace": "x"}
     refused: list[tuple[dict[str, Any], str, str]] = [

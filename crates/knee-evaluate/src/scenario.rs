@@ -197,6 +197,7 @@ impl Link {
             mpu: 0,
             linklayer: LinkLayerSpec::default(),
             model: ModelSpec::default(),
+            channel: None,
             loss: self.loss,
             loss_model: None,
             delay: 0,

@@ -28,11 +28,12 @@ pub struct Init<'a> {
     pub name: &'a str,
     /// Name of the link, which both of its directions have.
     pub link: &'a str,
-    /// State that the media of both directions share.
+    /// State that the media of both directions share, and of other links on its channel.
     pub shared: &'a Shared,
 }
 
-/// State that the media of both directions of a link share. The first that needs some creates it.
+/// State that media share: of both directions of a link, and of all links of a channel. The first that needs some
+/// creates it, with its own parameters.
 #[derive(Default)]
 pub struct Shared {
     /// The air of `wifi`.

@@ -105,6 +105,9 @@ pub struct LinkSpec {
     /// How it sends what it carries.
     #[serde(default)]
     pub model: ModelSpec,
+    /// Name of the channel that it shares with the other links that name it. `None` for one of its own.
+    #[serde(default)]
+    pub channel: Option<String>,
     /// Random loss probability before the queue.
     #[serde(default)]
     pub loss: f64,

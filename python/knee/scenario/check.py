@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from knee.errors import Refused
 from knee.scenario import framing, registry
+from knee.scenario.links import check_channels
 from knee.scenario.units import format_bytes, format_time, near, shown
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def _check_links(scenario: Scenario) -> dict[str, Link]:
                 key=f"links[{i}].reorder",
             )
         links[link.name] = link
+    check_channels(scenario.links)
     return links
 
 

@@ -9,6 +9,8 @@ from knee.scenario import timed
 from knee.scenario.units import format_time
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from knee.scenario.model import Link, _Queueing
 
 #: Models whose propagation delay changes by itself.
@@ -31,9 +33,30 @@ def check_link(link: Link) -> None:
     if link.burst is not None and link.reverse is not None and link.reverse.model != "wire":
         found = f"burst holds for both directions, and the reverse one has the model {link.reverse.model}"
         raise Refused(found, "leave burst out", key="burst")
+    if link.channel is not None and link.model != "wifi":
+        found = f"the link model {link.model} has no channel that others send on"
+        raise Refused(found, 'leave it out, or expected model = "wifi"', key="channel")
     _check_loss(link)
     _check_delay(link)
     _check_shared(link)
+
+
+def check_channels(links: Sequence[Link]) -> None:
+    """Rejects links on one channel that say different things of it.
+
+    Raises:
+        Refused: names the key, the value found and what is accepted.
+    """
+    first: dict[str, Link] = {}
+    for i, link in enumerate(links):
+        if link.channel is None:
+            continue
+        other = first.setdefault(link.channel, link)
+        for name in _SHARED["wifi"]:
+            if link.model_params[name] != other.model_params[name]:
+                found = f"it differs from that of the link {other.name}, which is on the same channel, {link.channel}"
+                key = f"links[{i}].model_params.{name}"
+                raise Refused(found, "expected the same value, or another channel", key=key)
 
 
 def check_recorded(side: _Queueing) -> None:

@@ -26,9 +26,9 @@ _MILLISECOND = 1_000_000
 def warnings(scenario: Scenario) -> list[str]:
     """A sentence for each link and direction whose queue takes its medium for congestion, with what to set.
 
-    And one where several links are Wi-Fi: each has a channel of its own.
+    And one where several links are Wi-Fi and name no channel: each has one of its own.
     """
-    told = _apart([link.name for link in scenario.links if link.model == "wifi"])
+    told = _apart([link.name for link in scenario.links if link.model == "wifi" and link.channel is None])
     for link in scenario.links:
         ends: list[tuple[str, Link | Reverse | None]] = [
             (f"link {link.name}", link),
@@ -36,7 +36,7 @@ def warnings(scenario: Scenario) -> list[str]:
         ]
         for where, end in ends:
             if end is not None and end.rate is not None:
-                access = registry.access_delay(end.model, end.model_params, end.rate)
+                access = registry.access_delay(end.model, end.model_params, end.rate) + _turns(scenario, link)
                 better = _better(end.queue, end.queue_params, access)
                 told += [_sentence(where, end, access, better)] if better else []
     return told
@@ -48,8 +48,15 @@ def _apart(links: Sequence[str]) -> list[str]:
     named = f"{', '.join(links[:-1])} and {links[-1]}"
     return [
         f"The links {named} are Wi-Fi on a channel each and do not take air from each other, as the stations of one "
-        "access point would; to share a channel, let their flows cross one link, or set contenders."
+        'access point would; to share one, give each the same channel, such as channel = "home", or set contenders.'
     ]
+
+
+def _turns(scenario: Scenario, link: Link) -> int:
+    """How long each other link on the same channel may send once, ns."""
+    others = [other for other in scenario.links if other.channel is not None and other.channel == link.channel]
+    each = [registry.access_delay(other.model, other.model_params, other.rate or 1) for other in others]
+    return sum(each) - (registry.access_delay(link.model, link.model_params, link.rate or 1) if others else 0)
 
 
 def _better(queue: str, params: Mapping[str, Value], access: int) -> dict[str, int]:

@@ -179,6 +179,7 @@ class Link(_Queueing):
     )
     delay_table: Text | None = Field(None, description="a file with a line per extra delay, in ms")
     reorder: bool = Field(False, description="whether the extra delay may reorder packets: true or false")
+    channel: Name | None = Field(None, description='a name that Wi-Fi links on one channel share, such as "home"')
     burst: SomeBytes | None = Field(None, description='the size of a token bucket, such as "1600 B"')
     reverse: Reverse | None = Field(None, description='a table such as { rate = "10 Mbit/s", queue = "pfifo" }')
 

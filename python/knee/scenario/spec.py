@@ -113,6 +113,7 @@ def _link(link: Link, key: str) -> dict[str, Any]:
         },
         "delay_table": None if link.delay_table is None else _delays(link.delay_table, key),
         "reorder": link.reorder,
+        "channel": link.channel,
         "burst": link.burst,
         "reverse": None if link.reverse is None else _queueing(link.reverse, f"{key}.reverse"),
     }

@@ -8,9 +8,14 @@ use std::collections::VecDeque;
 
 /// A medium of `model` at a rate in Mbit/s.
 pub fn make(model: &Model, given: &[(&str, Value)], mbps: u64) -> Box<dyn Medium> {
+    make_on(&Shared::default(), "link", model, given, mbps)
+}
+
+/// A medium of the link `name` that shares something with others.
+pub fn make_on(shared: &Shared, name: &str, model: &Model, given: &[(&str, Value)], mbps: u64) -> Box<dyn Medium> {
     let params = Params::resolve(model.choice.params, given.iter().copied()).unwrap();
-    let (rate, shared) = (Rate::from_mbps(mbps), Shared::default());
-    let init = Init { rate, seed: 1, name: "link", link: "link", shared: &shared };
+    let rate = Rate::from_mbps(mbps);
+    let init = Init { rate, seed: 1, name, link: name, shared };
     (model.check)(&params, init.rate).unwrap();
     model.make.unwrap()(&params, &init)
 }
@@ -18,6 +23,8 @@ pub fn make(model: &Model, given: &[(&str, Value)], mbps: u64) -> Box<dyn Medium
 /// A medium before a queue of packets of 1500 bytes, and a list of what leaves it.
 pub struct Bench {
     medium: Box<dyn Medium>,
+    /// When the medium is to be asked.
+    due: Time,
     comes: VecDeque<(Time, u64)>,
     side: Side,
 }
@@ -78,7 +85,7 @@ impl Port for Side {
 
 impl Bench {
     pub fn new(medium: Box<dyn Medium>) -> Self {
-        Self { medium, comes: VecDeque::new(), side: Side::default() }
+        Self { medium, due: Time::MAX, comes: VecDeque::new(), side: Side::default() }
     }
 
     /// So many packets come at a time, which is not before those of the calls before.
@@ -111,28 +118,43 @@ impl Bench {
     }
 
     fn run(&mut self, until: Time) {
-        let mut due = Time::MAX;
-        loop {
-            let comes = self.comes.front().map_or(Time::MAX, |next| next.0);
-            let now = comes.min(due);
-            if now > until || now == Time::MAX {
+        together(std::slice::from_mut(self), until);
+    }
+
+    fn next(&self) -> Time {
+        self.comes.front().map_or(self.due, |next| next.0.min(self.due))
+    }
+
+    /// Something comes, or the medium is asked.
+    fn step(&mut self, now: Time) {
+        self.side.now = now;
+        if let Some((at, count)) = self.comes.front().copied()
+            && at <= self.due
+        {
+            self.comes.pop_front();
+            for _ in 0..count {
+                self.side.comes();
+            }
+            if self.due < Time::MAX {
                 return;
             }
-            self.side.now = now;
-            if comes <= due {
-                let count = self.comes.pop_front().map_or(0, |next| next.1);
-                for _ in 0..count {
-                    self.side.comes();
-                }
-                if due < Time::MAX {
-                    continue;
-                }
-            }
-            due = self.medium.serve(now, &mut self.side);
-            assert!(due >= now, "it asks for {due} at {now}");
-            let inside = self.side.waits.len() as u64 + self.side.held;
-            let done = (self.side.leaves.len() + self.side.lost.len()) as u64;
-            assert_eq!(self.side.next, done + inside, "every packet is somewhere at {now}");
         }
+        self.due = self.medium.serve(now, &mut self.side);
+        assert!(self.due >= now, "it asks for {} at {now}", self.due);
+        let inside = self.side.waits.len() as u64 + self.side.held;
+        let done = (self.side.leaves.len() + self.side.lost.len()) as u64;
+        assert_eq!(self.side.next, done + inside, "every packet is somewhere at {now}");
+    }
+}
+
+/// Lets time pass up to `until` for media that share something: what is due at one time goes in their order.
+pub fn together(benches: &mut [Bench], until: Time) {
+    loop {
+        let next = benches.iter().enumerate().min_by_key(|(i, bench)| (bench.next(), *i));
+        let Some((i, now)) = next.map(|(i, bench)| (i, bench.next())) else { return };
+        if now > until || now == Time::MAX {
+            return;
+        }
+        benches[i].step(now);
     }
 }

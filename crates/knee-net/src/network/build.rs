@@ -147,6 +147,22 @@ fn build_link(
     Ok(direction)
 }
 
+/// For each link the first one that is on its channel.
+///
+/// # Errors
+/// If a link that is no Wi-Fi names a channel.
+fn channels(spec: &Spec) -> Result<Vec<usize>, SpecError> {
+    let first = |(i, link): (usize, &LinkSpec)| {
+        if link.channel.is_some() && link.model.name != "wifi" {
+            let found = format!("`{}` shares no channel", link.model.name);
+            return Err(SpecError::Conflict { link: link.name.clone(), key: "channel", found });
+        }
+        let same = |other: &LinkSpec| other.channel.is_some() && other.channel == link.channel;
+        Ok(spec.links.iter().position(same).unwrap_or(i))
+    };
+    spec.links.iter().enumerate().map(first).collect()
+}
+
 /// All forward directions of the links of `spec`, then the reverse ones that queue, at rest, without the pipes behind
 /// them; and where the reverse direction of each forward one is.
 ///
@@ -154,7 +170,8 @@ fn build_link(
 /// If a link contradicts itself or names what does not exist.
 pub fn links(spec: &Spec) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecError> {
     let (mut all, mut reverse) = (Vec::new(), vec![None; spec.links.len()]);
-    let shared: Vec<Shared> = spec.links.iter().map(|_| Shared::default()).collect();
+    let own: Vec<Shared> = spec.links.iter().map(|_| Shared::default()).collect();
+    let shared: Vec<&Shared> = channels(spec)?.into_iter().map(|first| &own[first]).collect();
     for (link, shared) in spec.links.iter().zip(&shared) {
         let mut built = build_link(link.name.clone(), &link.forward(), link, spec.seed, shared)?;
         if link.loss_trace.is_none() {
@@ -163,9 +180,11 @@ pub fn links(spec: &Spec) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecErro
         built.delay = Time::from_nanos(link.delay);
         built.extra = build_delay(link)?;
         built.reorder = link.reorder;
+        built.shares =
+            spec.links.iter().filter(|other| other.channel.is_some() && other.channel == link.channel).count() > 1;
         all.push(built);
     }
-    for ((link, index), shared) in spec.links.iter().zip(&mut reverse).zip(&shared) {
+    for ((link, index), shared) in spec.links.iter().zip(&mut reverse).zip(shared) {
         let Some(back) = &link.reverse else { continue };
         *index = Some(index_u32(all.len()));
         all.push(build_link(format!("{} (reverse)", link.name), back, link, spec.seed, shared)?);

@@ -25,6 +25,8 @@ pub struct Direction {
     pub path: Option<Box<dyn PathDelay>>,
     /// True if the extra delay may change the order.
     pub reorder: bool,
+    /// True if what other links send changes when it does.
+    pub shares: bool,
     /// The pipe behind it, where there is a delay.
     pub pipe: Option<u32>,
     /// When the last packet that keeps the order comes to the other end.
@@ -46,6 +48,7 @@ impl Direction {
             jitter_rng,
             path: None,
             reorder: false,
+            shares: false,
             pipe: None,
             last_arrival: Time::ZERO,
             watch,

@@ -152,13 +152,29 @@ fn link(source: &mut Source, name: &str) -> Value {
     })
 }
 
+/// Lets links be Wi-Fi, on one channel or on one each.
+fn on_the_air(links: &mut [Value], source: &mut Source) {
+    let model = json!({"name": "wifi", "params": {
+        "contenders": {"count": source.below(3)}, "error": {"ratio": f64::from(source.byte()) / 512.0},
+        "max_frames": {"count": source.below(3)}, "mcs_steps": {"count": source.below(3)},
+    }});
+    let shared = source.chance(200);
+    // Slower than this a frame does not fit into its airtime.
+    let fast = |link: &&mut Value| link["capacity"]["rate"].as_u64().is_some_and(|rate| rate > 4_000_000);
+    for link in links.iter_mut().filter(fast) {
+        link["model"] = model.clone();
+        link["channel"] = json!(shared.then_some("home"));
+        link["burst"] = Value::Null;
+    }
+}
+
 /// The specification that these bytes stand for.
 pub fn network(bytes: &[u8]) -> Value {
     let source = &mut Source::new(bytes);
     let ccs: Vec<_> = knee_cc::registry().iter().map(|entry| entry.name).collect();
     let duration = time(source);
     let links = source.range(1, 4);
-    let all: Vec<Value> = (0..links).map(|i| link(source, &format!("link {i}"))).collect();
+    let mut all: Vec<Value> = (0..links).map(|i| link(source, &format!("link {i}"))).collect();
     let traffic = |source: &mut Source| match source.below(5) {
         4 => json!({
             "kind": "rtc", "controller": source.one_of(&["scream", "gcc"]), "start_rate": 1_000_000,
@@ -204,14 +220,18 @@ pub fn network(bytes: &[u8]) -> Value {
         json!({"at": time(source), "what": what})
     };
     let changes: Vec<Value> = (0..source.below(5).saturating_sub(1)).map(|_| change(source)).collect();
+    let (seed, interval) = (source.bytes(1), time(source).max(duration / 20));
+    let warmup = if source.chance(200) { 0 } else { time(source) };
+    let tcp = json!({
+        "tick": source.one_of(&[0, 1_000_000, 4_000_000]), "sack_delay": source.one_of(&[1_000_000, 0]),
+        "delayed_ack": source.one_of(&[40_000_000, 1_000_000]), "tso": source.chance(200),
+    });
+    if !source.chance(216) {
+        on_the_air(&mut all, source);
+    }
     json!({
-        "duration": duration, "seed": source.bytes(1), "interval": time(source).max(duration / 20),
-        "warmup": if source.chance(200) { 0 } else { time(source) },
-        "links": all, "flows": flows, "changes": changes,
-        "tcp": {
-            "tick": source.one_of(&[0, 1_000_000, 4_000_000]), "sack_delay": source.one_of(&[1_000_000, 0]),
-            "delayed_ack": source.one_of(&[40_000_000, 1_000_000]), "tso": source.chance(200),
-        },
+        "duration": duration, "seed": seed, "interval": interval, "warmup": warmup,
+        "links": all, "flows": flows, "changes": changes, "tcp": tcp,
     })
 }
 

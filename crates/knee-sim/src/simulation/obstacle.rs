@@ -22,6 +22,8 @@ pub enum Obstacle {
     /// A link that is no wire leads without a delay to a link that is no wire either, or to which packets come from
     /// elsewhere too: what comes there at one time has an order that only events tell.
     MediumMerges,
+    /// Links share a channel: when one sends depends on what the others do.
+    SharedChannel,
     /// Data crosses links in circles.
     Circle,
     /// A flow's ACKs arrive at once.
@@ -45,6 +47,7 @@ impl fmt::Display for Obstacle {
             Self::MediumMerges => {
                 "a link that is no wire leads without a delay to one that is none either, or that other packets enter"
             }
+            Self::SharedChannel => "links share a channel",
             Self::Circle => "data crosses links in circles",
             Self::NoAckDelay => "a flow has no delay apart from that of its links, so that its ACKs arrive at once",
             Self::FewActive => "few of many flows are active within the shortest delay of an ACK",

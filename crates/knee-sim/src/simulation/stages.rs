@@ -83,8 +83,10 @@ impl Stages {
                 return Err(Obstacle::QueuedAcks);
             } else if data.clone().any(|direction| !direction.keeps_order()) {
                 return Err(Obstacle::Reordering);
-            } else if data.any(|direction| direction.link.rate().is_none()) {
+            } else if data.clone().any(|direction| direction.link.rate().is_none()) {
                 return Err(Obstacle::NoRate);
+            } else if data.any(|direction| direction.shares) {
+                return Err(Obstacle::SharedChannel);
             } else if route.data.windows(2).any(at_once) {
                 return Err(Obstacle::MediumMerges);
             }

@@ -71,6 +71,16 @@ impl Works {
         }
     }
 
+    /// Lets links with a rate be on one channel, as far as their rates allow.
+    pub fn share(&self, links: &mut [Value]) {
+        for link in links {
+            link["model"] = self.model(&link["capacity"]);
+            if link["model"]["name"] == "wifi" {
+                link["channel"] = json!("home");
+            }
+        }
+    }
+
     /// What sends at this capacity: with the parameters that are declared where those drawn contradict each other or
     /// the rate, and a wire where these do.
     fn model(&self, capacity: &Value) -> Value {
@@ -84,6 +94,12 @@ impl Works {
         let tried = [values(choice.params, picks), Vec::new()];
         tried.iter().find(|given| accepted(given)).map_or_else(|| told("wire", &[]), |given| told(choice.name, given))
     }
+}
+
+/// Wi-Fi with any parameters.
+fn any_air() -> impl Strategy<Value = Works> {
+    let wifi = models().iter().map(|model| &model.choice).filter(|choice| choice.name == "wifi");
+    any_of(wifi).prop_map(|model| Works { model, loss: None, delay: None })
 }
 
 /// How a link works: half are wires that neither lose packets nor delay them in ways of their own.
@@ -152,7 +168,8 @@ prop_compose! {
 
 prop_compose! {
     /// Dumbbells with up to three more links, all crossed in one direction. Some have the rate of the first, so that
-    /// packets leave several links at the same time. Some wires are token buckets, which pass packets on at once.
+    /// packets leave several links at the same time. Some wires are token buckets, which pass packets on at once. In a
+    /// quarter of them all links are Wi-Fi on one channel.
     pub fn any_chain()(
         spec in any_dumbbell(),
         more in prop::collection::vec(
@@ -166,6 +183,7 @@ prop_compose! {
         (backwards, first_delay) in (any::<bool>(), prop_oneof![Just(0u64), Just(120_000)]),
         works in prop::collection::vec(any_works(), 3),
         bursts in prop::collection::vec(prop_oneof![3 => Just(None), 1 => Just(Some(1600u64)), 1 => Just(Some(20_000))], 4),
+        air in prop_oneof![3 => Just(None), 1 => any_air().prop_map(Some)],
     ) -> Value {
         let mut spec = spec;
         let mut links = vec![spec["links"][0].clone()];
@@ -178,6 +196,9 @@ prop_compose! {
             (next["name"], next["delay"], next["queue"]) = (json!(format!("link {i}")), json!(delay), json!(queues[i]));
             works[i].set(&mut next);
             links.push(next);
+        }
+        if let Some(air) = air {
+            air.share(&mut links);
         }
         for (link, burst) in links.iter_mut().zip(bursts) {
             if link["model"].get("name").is_none_or(|name| name == "wire") {
@@ -215,6 +236,7 @@ prop_compose! {
         new_rate in 1u64..50,
         seed in any::<u64>(),
         (works, back, alike) in (any_works(), any_works(), any::<bool>()),
+        air in prop_oneof![3 => Just(None), 1 => any_air().prop_map(Some)],
     ) -> Value {
         let mut first = link(rate * 1_000_000, &json!({"packets": packets}));
         first["loss"] = json!(loss);
@@ -250,7 +272,10 @@ prop_compose! {
             // Half of these are dumbbells, in which time may pass in batches.
             (first["delay"], first["jitter"]) = (json!(0), json!(0));
         }
-        let links = if single { vec![first] } else { vec![first, second] };
+        let mut links = if single { vec![first] } else { vec![first, second] };
+        if let Some(air) = air && burst.is_none() && !traced {
+            air.share(&mut links);
+        }
         let mut spec = spec(2 * S, &links, &all);
         (spec["seed"], spec["warmup"]) = (json!(seed), json!(warmup));
         spec["changes"] = json!([

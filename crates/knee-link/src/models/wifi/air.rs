@@ -1,12 +1,12 @@
 //! The air of a Wi-Fi channel: who may send when, by DCF's rules (IEEE 802.11-2020, 10.3.4 and 10.23.2).
 //!
-//! Time runs in slots from when the channel has been idle for AIFS. A station sends at the slot at which its counter,
-//! drawn from a window that doubles with each failure, has come to zero; two at one slot collide. The others keep what
-//! is left of their counters for the next idle period.
+//! Time runs in slots from when the channel has been idle for SIFS. A station waits for its AIFS, a number of these, and
+//! then for a number drawn from a window that doubles with each failure. Two that send at one slot collide, and the
+//! channel is busy for the longer frame. The others keep what is left of their backoff for the next idle period.
 //!
-//! The two directions of a link are stations, asked by their links; contenders are stations that always have a frame to
-//! send, all of one length. What these do is worked out when a direction asks: nothing happens in between that it would
-//! not know of.
+//! Directions of links are stations, asked by their links; contenders are stations that always have a frame to send, all
+//! of one length. What these do is worked out when a direction asks: nothing happens in between that it would not know
+//! of.
 
 use knee_core::{Rng, Time};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,30 +14,49 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// How far ahead it is worked out what contenders do.
 const AHEAD: Time = Time::from_secs(1);
 
-/// Intervals and windows of a channel.
+/// Slots that count as idle before a simulation starts: as many as the longest AIFS has.
+const IDLE_BEFORE: u64 = 15;
+
+/// Intervals of a channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     /// Length of a slot.
     pub(super) slot: Time,
-    /// Idle time before the first slot: SIFS and this many slots.
-    pub(super) aifs: Time,
-    /// The least window, a number of slots less one.
-    pub(super) cw_min: u64,
-    /// The greatest.
-    pub(super) cw_max: u64,
+    /// Idle time before slots count.
+    pub(super) sifs: Time,
     /// How long a contender's frame and its acknowledgement take.
     pub(super) contender: Time,
 }
 
+/// How a station contends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Contention {
+    /// Slots of idle channel before backoff counts.
+    pub(super) aifsn: u64,
+    /// The least window, a number of slots less one.
+    pub(super) cw_min: u64,
+    /// The greatest.
+    pub(super) cw_max: u64,
+}
+
 /// A station.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Station {
+    contention: Contention,
     /// Slot at which it sends; for one with nothing to send, the end of the backoff after its last frame.
     counter: Option<u64>,
     /// Failures in a row.
     failures: u32,
     /// True if it has something to send.
     active: bool,
+    /// True from when another began to send at its slot until it sends itself, which is at the same time.
+    collides: bool,
+}
+
+impl Station {
+    const fn new(contention: Contention, active: bool) -> Self {
+        Self { contention, counter: None, failures: 0, active, collides: false }
+    }
 }
 
 /// Outcome of a station's attempt to send.
@@ -54,13 +73,14 @@ pub(super) enum Access {
 pub(super) struct Air {
     rules: Rules,
     rng: Rng,
-    /// When slots begin to count: the channel is busy, or not idle for long enough, before.
+    /// When slots begin to count, SIFS after the channel was busy last; and the number of the first of them.
     base: Time,
+    first_slot: u64,
     stations: Vec<Station>,
     directions: usize,
 }
 
-/// Air that both directions of a link use. When a network is copied, each of them is once, and all get the same copy.
+/// Air that directions of links use. When a network is copied, each of them is once, and all get the same copy.
 pub struct SharedAir(Arc<Mutex<Channel>>);
 
 /// A channel's air, and a copy of it that is being made.
@@ -108,18 +128,20 @@ impl Clone for SharedAir {
 }
 
 impl Air {
-    pub(super) fn new(rules: Rules, contenders: u64, rng: Rng) -> Self {
-        let mut air = Self { rules, rng, base: Time::ZERO, stations: Vec::new(), directions: 0 };
+    /// A channel with so many contenders.
+    pub(super) fn new(rules: Rules, contenders: u64, contention: Contention, rng: Rng) -> Self {
+        let (base, first_slot) = (Time::ZERO, IDLE_BEFORE);
+        let mut air = Self { rules, rng, base, first_slot, stations: Vec::new(), directions: 0 };
         for _ in 0..contenders {
-            let counter = Some(air.draw(0));
-            air.stations.push(Station { counter, failures: 0, active: true });
+            let backoff = air.draw(&contention, 0);
+            air.stations.push(Station { counter: Some(IDLE_BEFORE + backoff), ..Station::new(contention, true) });
         }
         air
     }
 
     /// Another direction comes to the channel. Gives its place among the stations.
-    pub(super) fn join(&mut self) -> usize {
-        self.stations.insert(self.directions, Station::default());
+    pub(super) fn join(&mut self, contention: Contention) -> usize {
+        self.stations.insert(self.directions, Station::new(contention, false));
         self.directions += 1;
         self.directions - 1
     }
@@ -127,14 +149,14 @@ impl Air {
     /// Station `who` has something to send from `now` on. Gives the earliest time at which it does.
     pub(super) fn contend(&mut self, who: usize, now: Time) -> Time {
         self.settle(now);
-        let Station { counter, failures, .. } = self.stations[who];
-        let passed =
-            if now > self.base { (now - self.base).as_nanos().div_ceil(self.rules.slot.as_nanos()) } else { 0 };
+        let Station { contention, counter, failures, .. } = self.stations[who];
+        let since = now.saturating_sub(self.base).as_nanos().div_ceil(self.rules.slot.as_nanos());
+        let next = (self.first_slot + since).max(contention.aifsn);
         let counter = match counter {
-            Some(counter) => counter.max(passed),
-            // Its last backoff is over. On an idle channel it sends at once.
-            None if now < self.base => self.draw(failures),
-            None => passed,
+            Some(counter) => counter.max(next),
+            // Its last backoff is over. On a channel that was idle for AIFS it sends at once.
+            None if now < self.time_of(Some(contention.aifsn)) => contention.aifsn + self.draw(&contention, failures),
+            None => next,
         };
         (self.stations[who].counter, self.stations[who].active) = (Some(counter), true);
         if self.directions == 1 {
@@ -147,7 +169,10 @@ impl Air {
     /// It is the time that station `who` was given.
     pub(super) fn claim(&mut self, who: usize, now: Time) -> Access {
         self.settle(now);
-        let Station { counter, active, .. } = self.stations[who];
+        let Station { counter, active, collides, .. } = self.stations[who];
+        if collides {
+            return Access::Now { collides };
+        }
         let at = self.time_of(counter);
         if at > now {
             return Access::Later(at);
@@ -159,24 +184,36 @@ impl Air {
 
     /// The channel is busy from `now` to `until` with what `who` sends, alone or not; whether it was `received`.
     pub(super) fn occupy(&mut self, who: usize, until: Time, received: bool) {
-        let Some(slot) = self.stations[who].counter else { return };
-        let with_contender =
-            self.stations[self.directions..].iter().any(|station| station.active && station.counter == Some(slot));
+        let Station { counter: Some(slot), collides, .. } = self.stations[who] else { return };
+        (self.stations[who].active, self.stations[who].collides) = (false, false);
+        if collides {
+            // The first that sent at this slot has let the others count.
+            self.finish(who, received);
+            self.base = self.base.max(until + self.rules.sifs);
+            return;
+        }
+        let at = |station: &Station| station.active && station.counter == Some(slot);
+        let with_contender = self.stations[self.directions..].iter().any(at);
         let until = if with_contender { until.max(self.time_of(Some(slot)) + self.rules.contender) } else { until };
         for i in 0..self.stations.len() {
             if i == who {
                 self.finish(i, received);
-                self.stations[i].active = false;
+            } else if i < self.directions && at(&self.stations[i]) {
+                self.stations[i].collides = true;
             } else {
                 self.pass(i, slot, false);
             }
         }
-        self.base = until + self.rules.aifs;
+        self.restart(until);
     }
 
     /// Nothing of station `who` is left to send.
     pub(super) fn withdraw(&mut self, who: usize) {
-        self.stations[who].active = false;
+        let station = &mut self.stations[who];
+        station.active = false;
+        if std::mem::take(&mut station.collides) {
+            station.counter = None;
+        }
     }
 
     /// Lets contenders send what they begin to send before `now`, and before any direction does.
@@ -196,33 +233,44 @@ impl Air {
             for i in 0..self.stations.len() {
                 self.pass(i, slot, senders == 1);
             }
-            self.base = until + self.rules.aifs;
+            self.restart(until);
         }
+    }
+
+    /// Slots count anew SIFS after `until`.
+    fn restart(&mut self, until: Time) {
+        (self.base, self.first_slot) = (until + self.rules.sifs, 0);
     }
 
     /// Others sent at `slot`: a station counts from there, or was among them.
     fn pass(&mut self, i: usize, slot: u64, received: bool) {
-        match self.stations[i] {
-            Station { counter: Some(counter), active: true, .. } if counter == slot => self.finish(i, received),
-            Station { counter: Some(counter), .. } if counter > slot => self.stations[i].counter = Some(counter - slot),
+        let Station { counter, active, contention, .. } = self.stations[i];
+        match counter {
+            Some(counter) if active && counter == slot => self.finish(i, received),
+            Some(counter) if counter > slot => {
+                self.stations[i].counter = Some(counter - slot.saturating_sub(contention.aifsn));
+            }
             _ => self.stations[i].counter = None,
         }
     }
 
     /// A station has sent, and draws its next backoff.
     fn finish(&mut self, i: usize, received: bool) {
-        let failures = if received { 0 } else { self.stations[i].failures + 1 };
+        let Station { contention, failures, .. } = self.stations[i];
+        let failures = if received { 0 } else { failures + 1 };
         self.stations[i].failures = failures;
-        self.stations[i].counter = Some(self.draw(failures));
+        self.stations[i].counter = Some(contention.aifsn + self.draw(&contention, failures));
     }
 
-    fn draw(&mut self, failures: u32) -> u64 {
-        let Rules { cw_min, cw_max, .. } = self.rules;
+    fn draw(&mut self, contention: &Contention, failures: u32) -> u64 {
+        let Contention { cw_min, cw_max, .. } = contention;
         let window = ((cw_min + 1) << failures.min(16)).min(cw_max + 1);
         self.rng.below(window)
     }
 
-    fn time_of(&self, counter: Option<u64>) -> Time {
-        counter.map_or(Time::MAX, |slots| self.base.saturating_add(self.rules.slot * slots))
+    /// When a slot begins; the far future for none.
+    fn time_of(&self, slot: Option<u64>) -> Time {
+        let wait = |slot: u64| self.rules.slot * slot.saturating_sub(self.first_slot);
+        slot.map_or(Time::MAX, |slot| self.base.saturating_add(wait(slot)))
     }
 }

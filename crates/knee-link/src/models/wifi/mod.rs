@@ -17,7 +17,8 @@
 //! to 9, IEEE 802.11-2020, 21.5), at most that many steps below the link's `rate`, a step after each `mcs_hold` on
 //! average.
 //!
-//! Both directions of a link share its air where both are `wifi`: half duplex, by contention.
+//! Both directions of a link share its air where both are `wifi`: half duplex, by contention. Links that name the same
+//! `channel` share it, too, as the stations of one access point do.
 //!
 //! Sources: IEEE 802.11-2020 (10.3.4, 10.23.2 for contention, 9.7 for A-MPDUs, 17.3 and 21 for OFDM's figures).
 //! Validated against the saturation throughput of G. Bianchi, "Performance Analysis of the IEEE 802.11 Distributed
@@ -30,7 +31,7 @@ mod air;
 use crate::entry::{Choice, Init, Model};
 use crate::medium::{Capacity, Frame, Medium, Port};
 pub(crate) use air::SharedAir;
-use air::{Access, Air, Rules};
+use air::{Access, Air, Contention, Rules};
 use knee_core::Conflict;
 use knee_core::convert::{index, saturating_u64, truncated};
 use knee_core::packet::MTU;
@@ -200,18 +201,13 @@ impl Wifi {
     fn new(params: Params, init: &Init) -> Self {
         let slot = params.slot;
         let answer = params.sifs + params.ack;
+        let contention = Contention { aifsn: params.aifsn, cw_min: params.cw_min, cw_max: params.cw_max };
         let air = init.shared.air.get_or_init(|| {
-            let rules = Rules {
-                slot,
-                aifs: params.sifs + slot * params.aifsn,
-                cw_min: params.cw_min,
-                cw_max: params.cw_max,
-                contender: params.contender_airtime + answer,
-            };
+            let rules = Rules { slot, sifs: params.sifs, contender: params.contender_airtime + answer };
             let rng = Rng::stream(init.seed, &format!("air/{}", init.link));
-            SharedAir::new(Air::new(rules, params.contenders, rng))
+            SharedAir::new(Air::new(rules, params.contenders, contention, rng))
         });
-        let station = air.with(Air::join);
+        let station = air.with(|air| air.join(contention));
         Self {
             air: air.share(),
             station,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::entry::Shared;
-use crate::models::testing::{Bench, make};
+use crate::models::testing::{Bench, make, make_on, together};
 use knee_core::Value;
 
 const MS: Time = Time::from_millis(1);
@@ -65,6 +65,78 @@ fn saturation_throughput_is_that_of_bianchi() {
         assert!((mine / published - 1.0).abs() < 0.04, "{n} stations: {mine} Mbit/s, published {published}");
         assert!((mine / formula - 1.0).abs() < 0.04, "{n} stations: {mine} Mbit/s, by the formula {formula}");
     }
+}
+
+/// What saturated links on one channel carry, bit/s of IP packets, each; by their parameters.
+fn on_one_channel(links: &[Vec<(&'static str, Value)>], mbps: u64, secs: u64) -> Vec<f64> {
+    let shared = Shared::default();
+    let bench = |(i, given): (usize, &Vec<_>)| {
+        let mut bench = Bench::new(make_on(&shared, &format!("link {i}"), &ENTRY, given, mbps));
+        bench.saturate();
+        bench
+    };
+    let mut benches: Vec<Bench> = links.iter().enumerate().map(bench).collect();
+    let until = Time::from_secs(secs);
+    together(&mut benches, until);
+    benches.iter_mut().map(|bench| bench.departures(until).len() as f64 * 12_000.0 / secs as f64).collect()
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too long for Miri")]
+fn links_on_one_channel_are_stations_of_bianchi() {
+    for n in [2, 5, 10, 20] {
+        let each = on_one_channel(&vec![dot11a(0); n], 54, 40);
+        let (sum, formula) = (each.iter().sum::<f64>(), bianchi(n as f64));
+        assert!((sum / formula - 1.0).abs() < 0.04, "{n} links: {sum} bit/s, by the formula {formula}");
+        let jain = sum * sum / (n as f64 * each.iter().map(|one| one * one).sum::<f64>());
+        assert!(jain > 0.99, "{n} links: {each:?}");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too long for Miri")]
+fn links_and_contenders_on_one_channel_are_alike() {
+    let each = on_one_channel(&vec![dot11a(5); 5], 54, 40);
+    let share = bianchi(10.0) / 2.0;
+    let sum: f64 = each.iter().sum();
+    assert!((sum / share - 1.0).abs() < 0.05, "5 links beside 5 contenders: {sum} bit/s, by the formula {share}");
+}
+
+/// Turns are shared, not time (Heusse et al., "Performance anomaly of 802.11b", INFOCOM 2003): a slow station takes the
+/// others down to its own throughput.
+#[test]
+#[cfg_attr(miri, ignore = "too long for Miri")]
+fn a_slow_station_takes_a_fast_one_down() {
+    let shared = Shared::default();
+    let bench = |name, mbps| {
+        let mut bench = Bench::new(make_on(&shared, name, &ENTRY, &dot11a(0), mbps));
+        bench.saturate();
+        bench
+    };
+    let mut benches = [bench("fast", 54), bench("slow", 6)];
+    let until = Time::from_secs(60);
+    together(&mut benches, until);
+    let each = benches.each_mut().map(|bench| bench.departures(until).len() as f64);
+    assert!((each[0] / each[1] - 1.0).abs() < 0.05, "{each:?}");
+}
+
+#[test]
+fn a_collision_takes_as_long_as_the_longer_frame() {
+    // A window of one slot: both begin at once, again and again, and nothing is ever received.
+    let one_slot = [("cw_min", Value::Count(0)), ("cw_max", Value::Count(0)), ("retries", Value::Count(0))];
+    let given = [dot11a(0), one_slot.to_vec()].concat();
+    let shared = Shared::default();
+    let bench = |name, mbps| {
+        let mut bench = Bench::new(make_on(&shared, name, &ENTRY, &given, mbps));
+        bench.saturate();
+        bench
+    };
+    let mut benches = [bench("fast", 54), bench("slow", 6)];
+    together(&mut benches, Time::from_secs(1));
+    let lost = benches.each_mut().map(|bench| bench.fates(Time::from_secs(1)).1.len() as f64);
+    // 6 Mbit/s has 24 bits in a symbol: 20 + 4 x 513 us, SIFS and ACK of 44 us, DIFS of 34 us.
+    let each = 20.0 + 4.0 * 513.0 + 44.0 + 34.0;
+    assert!(lost.iter().all(|n| (n - 1e6 / each).abs() <= 1.0), "{lost:?}, expected {}", 1e6 / each);
 }
 
 #[test]
