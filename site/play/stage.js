@@ -12,6 +12,15 @@ const FALLING = 80;
 /** More dots than this on the way round are drawn as a band. */
 const DOTS = 1500;
 
+/** Writes over what is drawn: a rim of paper keeps the text apart from it. */
+function label(c, text, x, y) {
+  c.strokeStyle = colours().paper;
+  c.lineWidth = 4;
+  c.lineJoin = "round";
+  c.strokeText(text, x, y);
+  c.fillText(text, x, y);
+}
+
 export class Stage {
   constructor(canvas) {
     this.canvas = canvas;
@@ -197,9 +206,9 @@ export class Stage {
     c.lineTo(gate + 14, middle + 7);
     c.lineTo(gate + 2, middle + 16);
     c.fill();
-    c.textAlign = "left";
-    if (narrow) c.textAlign = "right";
-    c.fillText(asRate(values.rate), narrow ? width - 4 : gate + 20, narrow ? middle + 38 : middle - 16);
+    c.textAlign = narrow ? "right" : "left";
+    const inside = right + 2 * corner - 12;
+    label(c, asRate(values.rate), narrow ? inside : gate + 20, narrow ? middle + 38 : middle - 16);
 
     // Senders and the receiver.
     const senders = active.filter((flow) => flow.running).slice(0, 10);
@@ -213,16 +222,17 @@ export class Stage {
       if (narrow) return;
       c.fillStyle = ink.ink;
       c.textAlign = "right";
-      if (gap > 11) c.fillText(nameOf(flows[flow.index].cc), left - 26, y + 4);
+      if (gap > 11) label(c, nameOf(flows[flow.index].cc), left - 26, y + 4);
     });
     c.fillStyle = ink.ink;
     c.beginPath();
     c.roundRect(right - 4, middle - 12, 22, 24, 5);
     c.fill();
-    c.textAlign = "center";
+    c.textAlign = "right";
     c.fillStyle = ink.muted;
     c.font = SMALL;
-    if (!narrow) c.fillText("receivers", right + 7, middle + 28);
+    if (!narrow) label(c, "receivers", inside, middle + 28);
+    c.textAlign = "center";
     c.fillText(`← acknowledgements; base RTT ${asTime(values.rtt)}${rtt > 0 ? `, now ${asTime(rtt * 1e3)}` : ""}`, (left + right) / 2, back + 22);
 
     // Dropped packets fall out of the queue.
