@@ -8,7 +8,7 @@
 
 use crate::Tap;
 use knee_core::convert::nearest_f32;
-use knee_core::packet::MSS;
+use knee_core::packet::{MSS, Seq};
 use knee_core::{ConnectionId, Packet, Payload, Time};
 use knee_net::spec::{FlowSpec, Spec, Transport};
 use knee_qlog::events::quic::{
@@ -101,8 +101,10 @@ impl FlowLog {
 
 impl Tap for SenderLogs {
     fn sent(&mut self, at: Time, id: ConnectionId, packet: &Packet) {
+        // A QUIC stack writes by itself what its connections do.
+        let Payload::Data { seq, .. } = packet.payload else { return };
         if let Some(connection) = self.connection(id).filter(|_| !packet.has(Packet::SYN)) {
-            connection.on_sent(at, packet);
+            connection.on_sent(at, packet, seq);
         }
     }
 
@@ -121,10 +123,9 @@ impl Tap for SenderLogs {
 }
 
 impl FlowLog {
-    fn on_sent(&mut self, at: Time, packet: &Packet) {
+    fn on_sent(&mut self, at: Time, packet: &Packet, seq: Seq) {
         let number = self.sent;
         self.sent += 1;
-        let Payload::Data { seq, .. } = packet.payload else { panic!("no segment: {packet:?}") };
         let segment = seq.near(self.next);
         self.next = self.next.max(segment + 1);
         let before = self.open.insert(segment, Transmission { number, again: false, lost: false });

@@ -336,3 +336,18 @@ fn connections_are_groups_of_their_flow() {
     assert!(alone.iter().all(|record| record.get("group_id").is_none()));
     check(&alone, &logged.expected(ConnectionId::of_flow(1)));
 }
+
+/// The connections of an application over QUIC are groups as those over TCP are, in the stack's own words.
+#[test]
+fn an_application_over_quic_is_logged_by_its_stack() {
+    for (cc, traffic) in [
+        ("bbr3", json!({"kind": "app_limited", "rate": 2_000_000})),
+        ("quinn:bbr", json!({"kind": "bursts", "period": 500 * MS, "burst": 30_000})),
+    ] {
+        let mut limited = flow(cc, 30 * MS, 0, 2 * S);
+        (limited["transport"], limited["traffic"]) = (json!("quic"), traffic);
+        let logged = Logged::run(&spec(2 * S, &[link(20_000_000, &json!({"packets": 30}))], &[limited]));
+        let sent = logged.records[0].iter().filter(|record| record["name"] == "transport:packet_sent").count() as u64;
+        assert_eq!(sent, logged.output.flows[0].sent_packets, "{cc}");
+    }
+}
