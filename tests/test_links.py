@@ -74,6 +74,24 @@ def test_wifi_links_on_one_channel_share_the_air() -> None:
     assert max(both) < 1.3 * min(both)
 
 
+def test_a_marked_call_overtakes_a_download_in_the_access_point() -> None:
+    """Voice has a queue and a backoff of its own, so that it waits for the air and not for the download."""
+    call = {"rtt": "20 ms", "label": "call", "traffic": {"kind": "udp", "preset": "voip-opus"}}
+    link = WIFI | {"limit": "500 packets", "model_params": {"contenders": 1, "edca": True}}
+
+    def run(dscp: str, **more: Any) -> tuple[float, float]:
+        flows = [{"cc": "cubic", "rtt": "20 ms"}, call | {"dscp": dscp}]
+        summary = knee.run({"duration": "20 s", "warmup": "5 s", "link": link | more, "flows": flows}).summary
+        download, heard = summary["flows"]
+        return float(heard["owd_p99_ms"]) - 10, float(download["goodput_mbps"])
+
+    marked, unmarked = run("EF"), run("CS0")
+    assert marked[0] < 10 < 30 < unmarked[0]
+    assert marked[1] > 0.9 * unmarked[1]
+    assert run("CS1")[0] > unmarked[0] / 2, "background has no advantage"
+    assert run("EF", model_params={"contenders": 1}) == run("CS0", model_params={"contenders": 1})
+
+
 def test_links_on_one_channel_that_contradict_each_other_are_named() -> None:
     one = {"name": "a", "channel": "home", **WIFI}
     flows = [{"cc": "cubic", "rtt": "20 ms"}]

@@ -42,6 +42,8 @@ pub struct Shared {
 
 /// Makes a medium with these parameters.
 pub type Make = fn(&Params, &Init) -> Box<dyn Medium>;
+/// Access categories: how many, and that of each codepoint.
+pub type Categories = (u8, fn(u8) -> u8);
 /// Makes the propagation delay behind a medium with these parameters.
 pub type MakePath = fn(&Params, &Init) -> Box<dyn PathDelay>;
 
@@ -56,6 +58,9 @@ pub struct Model {
     pub access: fn(&Params, Rate) -> Time,
     /// Makes the extra propagation delay behind it. `None` if it has none.
     pub path: Option<MakePath>,
+    /// The number of access categories with these parameters, and the category of each codepoint (DSCP, below 64); the
+    /// link then has a queue for each. `None` for a single queue.
+    pub categories: fn(&Params) -> Option<Categories>,
     /// Makes one. `None` for a wire, a token bucket or a trace, as the link's other keys say.
     pub make: Option<Make>,
 }

@@ -14,6 +14,7 @@
 
 mod arrivals;
 mod bucket;
+mod by_category;
 pub mod delay;
 mod entry;
 mod framing;
@@ -31,6 +32,7 @@ mod trace;
 mod wire;
 
 pub use arrivals::Arrivals;
+pub use by_category::ByCategory;
 pub use delay::Delay;
 pub use framing::{Framing, LinkLayer};
 pub use line::{DynQueue, Line};

@@ -252,10 +252,11 @@ impl Line {
     fn ask<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
         let Self { server: Server::Medium(medium), cx, transit, counters, framing, .. } = self else { return };
         let dropped = &mut out.dropped;
+        transit.listens = false;
         let mut port = Access { queue, cx, transit, counters, dropped, framing: *framing };
         let at = medium.serve(now, &mut port);
-        self.waiting = at == Time::MAX;
-        transit.asks = if self.waiting { queue.next_wake().map_or(Time::MAX, |at| at.max(now)) } else { at };
+        self.waiting = at == Time::MAX || transit.listens;
+        transit.asks = if self.waiting { queue.next_wake().map_or(at, |wake| wake.max(now).min(at)) } else { at };
         self.due = transit.leaving.front().map_or(transit.asks, |next| next.0.min(transit.asks));
     }
 

@@ -22,6 +22,13 @@ pub trait Port {
     /// Takes the next packet out of the queue. `None` if it is empty, or holds its packets back.
     fn take(&mut self) -> Option<Frame>;
 
+    /// Takes the next packet of an access category; only where the link has a queue for each
+    /// ([`Init::categories`](crate::entry::Model::categories)).
+    fn take_from(&mut self, category: u8) -> Option<Frame>;
+
+    /// Asks to be called with the next packet that arrives, too, whatever time this call returns.
+    fn listen(&mut self);
+
     /// Packets and bytes in the queue.
     fn backlog(&self) -> Backlog;
 
@@ -112,6 +119,8 @@ pub(crate) struct Transit {
     /// The last of them, and those before, whose last byte may be still under way as these begin.
     pub(crate) sending: Sending,
     pub(crate) tail: Sending,
+    /// True if the medium is also to be asked when a packet arrives.
+    pub(crate) listens: bool,
     /// Packets that have left the queue and neither are to leave nor were lost.
     pub(crate) held: u64,
 }
@@ -131,6 +140,17 @@ impl<Q: Queue + ?Sized> Port for Access<'_, Q> {
         let packet = self.queue.dequeue(self.cx)?;
         self.transit.held += 1;
         Some(Frame { packet, since: self.cx.now, bytes: self.framing.bytes(packet.size) })
+    }
+
+    fn take_from(&mut self, category: u8) -> Option<Frame> {
+        self.cx.category = Some(category);
+        let taken = self.take();
+        self.cx.category = None;
+        taken
+    }
+
+    fn listen(&mut self) {
+        self.transit.listens = true;
     }
 
     fn backlog(&self) -> Backlog {

@@ -76,6 +76,8 @@ pub struct Context {
     pub connections: Connections,
     /// The codepoints that packets carry.
     pub codepoints: Codepoints,
+    /// The access category that a medium asks for; only what has a queue for each looks at it.
+    pub category: Option<u8>,
 }
 
 /// The connections that packets belong to, by what packets carry as their flow.

@@ -16,6 +16,7 @@ const WIRE: Model = Model {
     check: |_, _| Ok(()),
     access: |_, _| Time::ZERO,
     path: None,
+    categories: |_| None,
     make: None,
 };
 

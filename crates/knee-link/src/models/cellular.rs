@@ -110,6 +110,7 @@ pub const LTE: Model = Model {
     check,
     access,
     path: None,
+    categories: |_| None,
     make: Some(|params, init| Box::new(Cellular::new(params.into(), init))),
 };
 
@@ -124,6 +125,7 @@ pub const NR: Model = Model {
     check,
     access,
     path: None,
+    categories: |_| None,
     make: Some(|params, init| Box::new(Cellular::new(params.into(), init))),
 };
 

@@ -80,6 +80,7 @@ pub const ENTRY: Model = Model {
     check,
     access,
     path: None,
+    categories: |_| None,
     make: Some(|params, init| Box::new(Docsis::new(params.into(), init))),
 };
 
@@ -94,6 +95,7 @@ pub const LLD_ENTRY: Model = Model {
     check,
     access,
     path: None,
+    categories: |_| None,
     make: Some(|params, init| Box::new(Docsis::new(params.into(), init))),
 };
 

@@ -25,7 +25,8 @@ pub struct Bench {
     medium: Box<dyn Medium>,
     /// When the medium is to be asked.
     due: Time,
-    comes: VecDeque<(Time, u64)>,
+    /// When so many packets of a category come.
+    comes: VecDeque<(Time, u64, u8)>,
     side: Side,
 }
 
@@ -39,26 +40,49 @@ struct Side {
     sending: Sending,
     held: u64,
     next: u64,
-    /// True if there is always another packet.
+    /// True if there is always another packet; and the categories of which there is, a bit for each.
     endless: bool,
+    saturated: u8,
+    /// Of packets that left, their category and how long they were here.
+    left: Vec<(u32, Time)>,
+    /// True if the medium is also asked when a packet comes.
+    listens: bool,
 }
 
 impl Side {
-    fn comes(&mut self) {
-        let packet = Packet { size: 1500, payload: Payload::segment(self.next), at: self.now, ..Packet::default() };
+    fn comes(&mut self, category: u8) {
+        let payload = Payload::segment(self.next);
+        let packet = Packet { size: 1500, payload, at: self.now, flow: category.into(), ..Packet::default() };
         self.waits.push_back(packet);
         self.next += 1;
+    }
+
+    fn taken(&mut self, packet: Packet) -> Frame {
+        self.held += 1;
+        Frame { packet, since: self.now, bytes: u64::from(packet.size) + 14 }
     }
 }
 
 impl Port for Side {
     fn take(&mut self) -> Option<Frame> {
         if self.endless {
-            self.comes();
+            self.comes(0);
         }
         let packet = self.waits.pop_front()?;
-        self.held += 1;
-        Some(Frame { packet, since: self.now, bytes: u64::from(packet.size) + 14 })
+        Some(self.taken(packet))
+    }
+
+    fn take_from(&mut self, category: u8) -> Option<Frame> {
+        if self.saturated & 1 << category != 0 {
+            self.comes(category);
+        }
+        let first = self.waits.iter().position(|packet| packet.flow == u32::from(category))?;
+        let packet = self.waits.remove(first)?;
+        Some(self.taken(packet))
+    }
+
+    fn listen(&mut self) {
+        self.listens = true;
     }
 
     fn backlog(&self) -> Backlog {
@@ -70,6 +94,7 @@ impl Port for Side {
         self.held -= 1;
         let at = at.max(self.leaves.last().map_or(at, |last| last.1));
         self.leaves.push((frame.packet.payload.seq(), at));
+        self.left.push((frame.packet.flow, at - frame.packet.at));
     }
 
     fn lose(&mut self, frame: Frame) {
@@ -90,13 +115,31 @@ impl Bench {
 
     /// So many packets come at a time, which is not before those of the calls before.
     pub fn arrive(&mut self, at: Time, count: u64) {
-        self.comes.push_back((at, count));
+        self.arrive_in(0, at, count);
+    }
+
+    /// The same, of an access category.
+    pub fn arrive_in(&mut self, category: u8, at: Time, count: u64) {
+        self.comes.push_back((at, count, category));
     }
 
     /// From the start there is always a packet to send.
     pub fn saturate(&mut self) {
         self.side.endless = true;
         self.arrive(Time::ZERO, 1);
+    }
+
+    /// From the start there is always a packet to send of these access categories.
+    pub fn saturate_categories(&mut self, categories: &[u8]) {
+        self.side.saturated = categories.iter().map(|category| 1 << category).sum();
+        self.arrive_in(categories[0], Time::ZERO, 1);
+    }
+
+    /// Lets time pass up to `until`. Gives how long packets of an access category were here that have left.
+    pub fn delays_in(&mut self, category: u8, until: Time) -> Vec<Time> {
+        self.run(until);
+        let of = self.side.left.iter().filter(|left| left.0 == u32::from(category));
+        of.map(|left| left.1).collect()
     }
 
     /// Lets time pass up to `until`. Gives when packets left.
@@ -128,17 +171,18 @@ impl Bench {
     /// Something comes, or the medium is asked.
     fn step(&mut self, now: Time) {
         self.side.now = now;
-        if let Some((at, count)) = self.comes.front().copied()
+        if let Some((at, count, category)) = self.comes.front().copied()
             && at <= self.due
         {
             self.comes.pop_front();
             for _ in 0..count {
-                self.side.comes();
+                self.side.comes(category);
             }
-            if self.due < Time::MAX {
+            if self.due < Time::MAX && !self.side.listens {
                 return;
             }
         }
+        self.side.listens = false;
         self.due = self.medium.serve(now, &mut self.side);
         assert!(self.due >= now, "it asks for {} at {now}", self.due);
         let inside = self.side.waits.len() as u64 + self.side.held;

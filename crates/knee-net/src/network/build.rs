@@ -6,7 +6,7 @@ use knee_core::convert::index_u32;
 use knee_core::{Bytes, Param, Params, Rate, Rng, Time};
 use knee_link::medium::PathDelay;
 use knee_link::registry::{self, Choice, Init, Shared};
-use knee_link::{Delay, Framing, Link, Loss, Recorded, RecordedRate, Server};
+use knee_link::{ByCategory, Delay, DynQueue, Framing, Link, Loss, Recorded, RecordedRate, Server};
 
 /// The parameters `given`, and the defaults of the others that are `declared`.
 ///
@@ -107,6 +107,22 @@ fn build_delay(link: &LinkSpec) -> Result<Delay, SpecError> {
     Ok(Delay::distribution(found.name, &params).unwrap_or(uniform))
 }
 
+/// The queue of a link; of one whose model has access categories, a queue for each.
+fn build_queue(
+    asked: &ReverseSpec,
+    name: &str,
+    init: impl Fn(&str) -> knee_queue::Init,
+) -> Result<Box<dyn DynQueue>, SpecError> {
+    let entry = knee_queue::find(&asked.queue)
+        .ok_or_else(|| SpecError::UnknownQueue { link: name.into(), name: asked.queue.clone() })?;
+    let given = params(entry.params, &asked.queue_params, &format!("link `{name}`"))?;
+    let (_, model) = choice(registry::models().iter().map(|model| &model.choice), &asked.model, name)?;
+    let categories = registry::find(&asked.model.name).and_then(|found| (found.categories)(&model));
+    let Some((count, category)) = categories else { return Ok((entry.make)(&given, &init("queue"))) };
+    let queues = (0..count).map(|i| (entry.make)(&given, &init(&format!("queue {i}")))).collect();
+    Ok(Box::new(ByCategory::new(queues, category)))
+}
+
 fn build_link(
     name: String,
     asked: &ReverseSpec,
@@ -115,14 +131,12 @@ fn build_link(
     shared: &Shared,
 ) -> Result<Direction, SpecError> {
     let rate = mean_rate(&asked.capacity).ok_or_else(|| SpecError::NoCapacity(name.clone()))?;
-    let entry = knee_queue::find(&asked.queue)
-        .ok_or_else(|| SpecError::UnknownQueue { link: name.clone(), name: asked.queue.clone() })?;
-    let params = params(entry.params, &asked.queue_params, &format!("link `{name}`"))?;
     let stream = |what: &str| Rng::stream(seed, &format!("{what}/{name}"));
     let overhead = asked.overhead.unwrap_or(spec.overhead);
     let framing = Framing { overhead, mpu: asked.mpu, linklayer: asked.linklayer.into() };
-    let init = knee_queue::Init { limit: asked.limit.map(Into::into), overhead, rate, rng: stream("queue") };
-    let queue = (entry.make)(&params, &init);
+    let init =
+        |which: &str| knee_queue::Init { limit: asked.limit.map(Into::into), overhead, rate, rng: stream(which) };
+    let queue = build_queue(asked, &name, init)?;
     let init = Init { rate, seed, name: &name, link: &spec.name, shared };
     let (server, mut path) = build_server(asked, spec, &init)?;
     let loss = match &asked.loss_trace {

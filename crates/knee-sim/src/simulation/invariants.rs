@@ -156,7 +156,7 @@ fn link(source: &mut Source, name: &str) -> Value {
 fn on_the_air(links: &mut [Value], source: &mut Source) {
     let model = json!({"name": "wifi", "params": {
         "contenders": {"count": source.below(3)}, "error": {"ratio": f64::from(source.byte()) / 512.0},
-        "max_frames": {"count": source.below(3)}, "mcs_steps": {"count": source.below(3)},
+        "max_frames": {"count": source.below(3)}, "edca": {"bool": source.chance(128)}, "mcs_steps": {"count": source.below(3)},
     }});
     let shared = source.chance(200);
     // Slower than this a frame does not fit into its airtime.

@@ -38,6 +38,11 @@ pub fn any_ecn() -> impl Strategy<Value = &'static str> {
     prop_oneof![4 => Just("off"), 2 => Just("on"), 1 => Just("accurate"), 1 => Just("l4s")]
 }
 
+/// The codepoint of a flow: none in half of the cases.
+pub fn any_dscp() -> impl Strategy<Value = u8> {
+    prop_oneof![Just(0), 0u8..64]
+}
+
 /// One of several choices, and what its parameters are, in half of the cases as declared.
 type Drawn = (&'static Choice, Vec<Pick>);
 
@@ -131,7 +136,8 @@ prop_compose! {
         endless in any::<bool>(),
         loss in prop_oneof![Just(0.0), 0.0..0.02],
         flows in prop::collection::vec(
-            (any_cc(), 2 * MS..80 * MS, 0..S, prop::option::of(1u64..300_000), any::<bool>(), any_ecn()), 1..9
+            (any_cc(), 2 * MS..80 * MS, 0..S, prop::option::of(1u64..300_000), any::<bool>(), any_ecn(), any_dscp()),
+            1..9,
         ),
         new_rtt in 2 * MS..80 * MS,
         held_back in any::<bool>(),
@@ -148,10 +154,10 @@ prop_compose! {
             link["queue_params"] = json!({"flow_max_rate": {"rate": rate / 3}});
         }
         works.set(&mut link);
-        let flows: Vec<Value> = flows.into_iter().map(|(cc, rtt, start, bytes, paced, ecn)| {
+        let flows: Vec<Value> = flows.into_iter().map(|(cc, rtt, start, bytes, paced, ecn, dscp)| {
             let mut f = flow(cc, rounded(rtt).max(2 * MS), rounded(start), 2 * S - rounded(start / 4));
             let bytes = if endless { None } else { bytes };
-            (f["bytes"], f["pacing"], f["ecn"]) = (json!(bytes), json!(paced), json!(ecn));
+            (f["bytes"], f["pacing"], f["ecn"], f["dscp"]) = (json!(bytes), json!(paced), json!(ecn), json!(dscp));
             f
         }).collect();
         let mut spec = spec(2 * S, &[link], &flows);

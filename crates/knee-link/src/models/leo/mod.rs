@@ -40,6 +40,7 @@ pub const ENTRY: Model = Model {
     // A wire between two reconfigurations.
     access: |_, _| Time::ZERO,
     path: Some(|params, init| Box::new(Orbit::new(params, init))),
+    categories: |_| None,
     make: Some(|params, init| Box::new(Satellite::new(params, init))),
 };
 

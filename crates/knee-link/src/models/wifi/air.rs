@@ -51,11 +51,13 @@ struct Station {
     active: bool,
     /// True from when another began to send at its slot until it sends itself, which is at the same time.
     collides: bool,
+    /// The device that it is a category of: these do not collide, the first of them sends (10.23.2.4).
+    device: usize,
 }
 
 impl Station {
-    const fn new(contention: Contention, active: bool) -> Self {
-        Self { contention, counter: None, failures: 0, active, collides: false }
+    const fn new(contention: Contention, active: bool, device: usize) -> Self {
+        Self { contention, counter: None, failures: 0, active, collides: false, device }
     }
 }
 
@@ -78,6 +80,7 @@ pub(super) struct Air {
     first_slot: u64,
     stations: Vec<Station>,
     directions: usize,
+    devices: usize,
 }
 
 /// Air that directions of links use. When a network is copied, each of them is once, and all get the same copy.
@@ -86,7 +89,7 @@ pub struct SharedAir(Arc<Mutex<Channel>>);
 /// A channel's air, and a copy of it that is being made.
 struct Channel {
     air: Air,
-    /// A copy that some directions have got, and how many.
+    /// A copy that some devices have got, and how many.
     handed_out: Option<(SharedAir, usize)>,
 }
 
@@ -120,7 +123,7 @@ impl Clone for SharedAir {
     fn clone(&self) -> Self {
         let mut channel = self.lock();
         let (copy, got) = channel.handed_out.take().unwrap_or_else(|| (Self::new(channel.air.clone()), 0));
-        if got + 1 < channel.air.directions {
+        if got + 1 < channel.air.devices {
             channel.handed_out = Some((copy.share(), got + 1));
         }
         copy
@@ -131,19 +134,25 @@ impl Air {
     /// A channel with so many contenders.
     pub(super) fn new(rules: Rules, contenders: u64, contention: Contention, rng: Rng) -> Self {
         let (base, first_slot) = (Time::ZERO, IDLE_BEFORE);
-        let mut air = Self { rules, rng, base, first_slot, stations: Vec::new(), directions: 0 };
+        let mut air = Self { rules, rng, base, first_slot, stations: Vec::new(), directions: 0, devices: 0 };
         for _ in 0..contenders {
             let backoff = air.draw(&contention, 0);
-            air.stations.push(Station { counter: Some(IDLE_BEFORE + backoff), ..Station::new(contention, true) });
+            let station = Station::new(contention, true, usize::MAX);
+            air.stations.push(Station { counter: Some(IDLE_BEFORE + backoff), ..station });
         }
         air
     }
 
-    /// Another direction comes to the channel. Gives its place among the stations.
-    pub(super) fn join(&mut self, contention: Contention) -> usize {
-        self.stations.insert(self.directions, Station::new(contention, false));
-        self.directions += 1;
-        self.directions - 1
+    /// Another device comes to the channel, with a station for each of its categories, the most important first. Gives
+    /// the place of the first.
+    pub(super) fn join(&mut self, categories: &[Contention]) -> usize {
+        let first = self.directions;
+        for contention in categories {
+            self.stations.insert(self.directions, Station::new(*contention, false, self.devices));
+            self.directions += 1;
+        }
+        self.devices += 1;
+        first
     }
 
     /// Station `who` has something to send from `now` on. Gives the earliest time at which it does.
@@ -169,7 +178,7 @@ impl Air {
     /// It is the time that station `who` was given.
     pub(super) fn claim(&mut self, who: usize, now: Time) -> Access {
         self.settle(now);
-        let Station { counter, active, collides, .. } = self.stations[who];
+        let Station { counter, active, collides, device, .. } = self.stations[who];
         if collides {
             return Access::Now { collides };
         }
@@ -178,8 +187,8 @@ impl Air {
             return Access::Later(at);
         }
         debug_assert!(active && at == now);
-        let others = self.stations.iter().filter(|station| station.active && station.counter == counter).count();
-        Access::Now { collides: others > 1 }
+        let other = |station: &Station| station.active && station.counter == counter && station.device != device;
+        Access::Now { collides: self.stations.iter().any(other) }
     }
 
     /// The channel is busy from `now` to `until` with what `who` sends, alone or not; whether it was `received`.
@@ -195,12 +204,16 @@ impl Air {
         let at = |station: &Station| station.active && station.counter == Some(slot);
         let with_contender = self.stations[self.directions..].iter().any(at);
         let until = if with_contender { until.max(self.time_of(Some(slot)) + self.rules.contender) } else { until };
+        let mine = self.stations[who].device;
+        let mut sends = mine;
         for i in 0..self.stations.len() {
+            let station = &mut self.stations[i];
             if i == who {
                 self.finish(i, received);
-            } else if i < self.directions && at(&self.stations[i]) {
-                self.stations[i].collides = true;
+            } else if i < self.directions && at(station) && station.device != mine && station.device != sends {
+                (station.collides, sends) = (true, station.device);
             } else {
+                // Also a category whose device sends another at this slot: an internal collision.
                 self.pass(i, slot, false);
             }
         }

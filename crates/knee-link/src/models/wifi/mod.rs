@@ -17,6 +17,10 @@
 //! to 9, IEEE 802.11-2020, 21.5), at most that many steps below the link's `rate`, a step after each `mcs_hold` on
 //! average.
 //!
+//! With `edca` a station has four access categories (`categories.rs`), with a queue and a backoff each; of two that may
+//! send at one slot the more important one does, and the other backs off as after a collision. The first packet of a
+//! category leaves its queue when the category begins to contend, not when it sends.
+//!
 //! Both directions of a link share its air where both are `wifi`: half duplex, by contention. Links that name the same
 //! `channel` share it, too, as the stations of one access point do.
 //!
@@ -27,11 +31,13 @@
 //! Aggregation in IEEE 802.11n", Sarnoff Symposium 2007.
 
 mod air;
+mod categories;
 
 use crate::entry::{Choice, Init, Model};
 use crate::medium::{Capacity, Frame, Medium, Port};
 pub(crate) use air::SharedAir;
 use air::{Access, Air, Contention, Rules};
+use categories::CATEGORIES;
 use knee_core::Conflict;
 use knee_core::convert::{index, saturating_u64, truncated};
 use knee_core::packet::MTU;
@@ -52,6 +58,10 @@ pub const ENTRY: Model = Model {
     check,
     access,
     path: None,
+    categories: |params| {
+        let edca = Params::from(params).edca;
+        edca.then_some((CATEGORIES.len() as u8, categories::category as fn(u8) -> u8))
+    },
     make: Some(|params, init| Box::new(Wifi::new(params.into(), init))),
 };
 
@@ -80,6 +90,8 @@ params! {
         slot: Time = Time::from_micros(9), in Time::from_micros(1)..=Time::from_micros(100), from OFDM;
         /// time between a frame and its acknowledgement
         sifs: Time = Time::from_micros(16), in Time::from_micros(1)..=Time::from_micros(100), from OFDM;
+        /// access categories by DSCP, with a queue each; aifsn, cw_min and cw_max are the contenders' then
+        edca: bool = false, from "IEEE 802.11-2020, 10.23.2; mapped by RFC 8325, as in Linux since 6.8";
         /// slots of idle channel, after a SIFS, before backoff counts; 2 is DCF's DIFS
         aifsn: u64 = 3, in 1..=15, from BE;
         /// the least contention window, in slots
@@ -176,15 +188,61 @@ enum Phase {
     Sending,
 }
 
+/// A queue of a station with a backoff of its own: that of a category, or the only one.
+#[derive(Clone)]
+struct Function {
+    /// Its place on the air.
+    station: usize,
+    /// Its category, where there are any.
+    category: Option<u8>,
+    phase: Phase,
+    /// When the channel is free after what it sends.
+    free: Time,
+    /// Frames sent and not acknowledged, in order, and those behind them that were.
+    window: VecDeque<Pending>,
+    /// Length of an aggregate at the most.
+    max_airtime: Time,
+}
+
+impl Function {
+    fn take(&self, port: &mut dyn Port) -> Option<Frame> {
+        match self.category {
+            Some(category) => port.take_from(category),
+            None => port.take(),
+        }
+    }
+
+    /// Returns true if there is a packet to send. The first of a category is taken in then.
+    fn has_some(&mut self, port: &mut dyn Port) -> bool {
+        if self.category.is_none() {
+            return !self.window.is_empty() || port.backlog().packets > 0;
+        }
+        if self.window.is_empty()
+            && let Some(frame) = self.take(port)
+        {
+            self.window.push_back(Pending { frame, tries: 0, received: false });
+        }
+        !self.window.is_empty()
+    }
+
+    /// Frames leave in order, behind those that will not be sent again.
+    fn hand_up(&mut self, retries: u64, at: Time, port: &mut dyn Port) {
+        while let Some(first) = self.window.front()
+            && (first.received || first.tries > retries)
+        {
+            let Some(first) = self.window.pop_front() else { return };
+            if first.received { port.leave(first.frame, at) } else { port.lose(first.frame) }
+        }
+    }
+}
+
 /// A station that sends in one direction of a link.
 #[derive(Clone)]
 pub struct Wifi {
     air: SharedAir,
-    station: usize,
     rng: Rng,
-    phase: Phase,
-    /// Frames sent and not acknowledged, in order, and those behind them that were.
-    window: VecDeque<Pending>,
+    /// By priority.
+    functions: Vec<Function>,
     sends_until: Time,
     rate: Rate,
     params: Params,
@@ -199,21 +257,36 @@ pub struct Wifi {
 
 impl Wifi {
     fn new(params: Params, init: &Init) -> Self {
-        let slot = params.slot;
         let answer = params.sifs + params.ack;
         let contention = Contention { aifsn: params.aifsn, cw_min: params.cw_min, cw_max: params.cw_max };
         let air = init.shared.air.get_or_init(|| {
-            let rules = Rules { slot, sifs: params.sifs, contender: params.contender_airtime + answer };
+            let rules = Rules { slot: params.slot, sifs: params.sifs, contender: params.contender_airtime + answer };
             let rng = Rng::stream(init.seed, &format!("air/{}", init.link));
             SharedAir::new(Air::new(rules, params.contenders, contention, rng))
         });
-        let station = air.with(|air| air.join(contention));
+        let most = params.max_airtime;
+        let kinds: Vec<(Option<u8>, Contention, Time)> = if params.edca {
+            let of = |(i, category): (u8, &categories::Category)| {
+                (Some(i), category.contention, category.txop.map_or(most, |txop| txop.min(most)))
+            };
+            (0..).zip(&CATEGORIES).map(of).collect()
+        } else {
+            vec![(None, contention, most)]
+        };
+        let contentions: Vec<Contention> = kinds.iter().map(|kind| kind.1).collect();
+        let first = air.with(|air| air.join(&contentions));
+        let function = |(i, (category, _, max_airtime)): (usize, (Option<u8>, Contention, Time))| Function {
+            station: first + i,
+            category,
+            phase: Phase::Idle,
+            free: Time::ZERO,
+            window: VecDeque::new(),
+            max_airtime,
+        };
         Self {
             air: air.share(),
-            station,
             rng: Rng::stream(init.seed, &format!("wifi/{}", init.name)),
-            phase: Phase::Idle,
-            window: VecDeque::new(),
+            functions: kinds.into_iter().enumerate().map(function).collect(),
             sends_until: Time::ZERO,
             rate: init.rate,
             steps: 0,
@@ -246,34 +319,43 @@ impl Wifi {
         if self.max_frames == 1 { bytes } else { (bytes + DELIMITER).next_multiple_of(4) }
     }
 
-    /// Sends an aggregate `now`. Gives when the channel is free for the next one. `None` if there was nothing to send.
-    fn send(&mut self, now: Time, collides: bool, port: &mut dyn Port) -> Option<Time> {
-        let rate = self.phy_rate(now);
+    /// Fills an aggregate of function `f` with what is in its window and with packets of its queue. Gives its bytes, and
+    /// how much of the window is in it: 0 if there was nothing to send.
+    fn fill(&mut self, f: usize, rate: u64, port: &mut dyn Port) -> (u64, usize) {
         let airtime =
             |bytes: u64| Time::from_nanos(saturating_u64(u128::from(bytes) * 8_000_000_000 / u128::from(rate)));
+        let max = self.functions[f].max_airtime;
+        let fits = |bytes: u64, frames: usize| frames == 0 || airtime(bytes) <= max;
         let (mut bytes, mut frames) = (0, 0);
-        let fits = |bytes: u64, frames: usize, max: Time| frames == 0 || airtime(bytes) <= max;
         let mut sent = 0; // of those in the window
-        while frames < self.max_frames && sent < self.window.len() {
-            let pending = &self.window[sent];
+        while frames < self.max_frames && sent < self.functions[f].window.len() {
+            let pending = &self.functions[f].window[sent];
             let more = if pending.received { 0 } else { self.air_bytes(&pending.frame) };
-            if more > 0 && !fits(bytes + more, frames, self.params.max_airtime) {
+            if more > 0 && !fits(bytes + more, frames) {
                 break;
             }
             (bytes, frames, sent) = (bytes + more, frames + usize::from(more > 0), sent + 1);
         }
         let full = u64::from(MTU) + self.params.header.0 + DELIMITER + 3;
-        while sent == self.window.len()
+        while sent == self.functions[f].window.len()
             && frames < self.max_frames
             && sent < BLOCK_ACK_WINDOW
-            && fits(bytes + full, frames, self.params.max_airtime)
+            && fits(bytes + full, frames)
         {
-            let Some(frame) = port.take() else { break };
+            let Some(frame) = self.functions[f].take(port) else { break };
             bytes += self.air_bytes(&frame);
-            self.window.push_back(Pending { frame, tries: 0, received: false });
+            self.functions[f].window.push_back(Pending { frame, tries: 0, received: false });
             (frames, sent) = (frames + 1, sent + 1);
         }
-        if frames == 0 {
+        (bytes, if frames == 0 { 0 } else { sent })
+    }
+
+    /// Function `f` sends an aggregate `now`. Gives when the channel is free for the next one. `None` if there was
+    /// nothing to send.
+    fn send(&mut self, f: usize, now: Time, collides: bool, port: &mut dyn Port) -> Option<Time> {
+        let rate = self.phy_rate(now);
+        let (bytes, sent) = self.fill(f, rate, port);
+        if sent == 0 {
             return None;
         }
         let (bits, span) =
@@ -284,53 +366,60 @@ impl Wifi {
             each => bits.div_ceil(each),
         };
         let arrives = now + self.params.preamble + self.params.symbol * saturating_u64(symbols);
+        let Self { functions, rng, params, answer, .. } = self;
+        let function = &mut functions[f];
         let mut bits = 0;
-        for pending in self.window.iter_mut().take(sent).filter(|pending| !pending.received) {
+        for pending in function.window.iter_mut().take(sent).filter(|pending| !pending.received) {
             pending.tries += 1;
-            pending.received = !collides && !self.rng.chance(self.params.error);
+            pending.received = !collides && !rng.chance(params.error);
             bits += if pending.received { pending.frame.bytes * 8 } else { 0 };
         }
         port.carry(bits, now, arrives);
-        self.sends_until = arrives;
-        self.hand_up(arrives, port);
-        let free = arrives + self.answer;
-        self.air.with(|air| air.occupy(self.station, free, bits > 0));
+        function.hand_up(params.retries, arrives, port);
+        (self.sends_until, function.free) = (arrives, arrives + *answer);
+        let (station, free) = (function.station, function.free);
+        self.air.with(|air| air.occupy(station, free, bits > 0));
         Some(free)
     }
 
-    /// Frames leave in order, behind those that will not be sent again.
-    fn hand_up(&mut self, at: Time, port: &mut dyn Port) {
-        while let Some(first) = self.window.front()
-            && (first.received || first.tries > self.params.retries)
-        {
-            let Some(first) = self.window.pop_front() else { return };
-            if first.received { port.leave(first.frame, at) } else { port.lose(first.frame) }
+    /// Function `f` does what it does `now`. Gives when to ask it again.
+    fn serve_function(&mut self, f: usize, now: Time, port: &mut dyn Port) -> Time {
+        let Function { station, phase, free, .. } = &self.functions[f];
+        let (station, free) = (*station, *free);
+        match phase {
+            Phase::Contending => {
+                let collides = match self.air.with(|air| air.claim(station, now)) {
+                    Access::Later(at) => return at,
+                    Access::Now { collides } => collides,
+                };
+                if let Some(free) = self.send(f, now, collides, port) {
+                    self.functions[f].phase = Phase::Sending;
+                    return free;
+                }
+                self.air.with(|air| air.withdraw(station));
+                self.functions[f].phase = Phase::Idle;
+                return Time::MAX;
+            }
+            Phase::Sending if now < free => return free,
+            Phase::Sending | Phase::Idle => {}
         }
+        let function = &mut self.functions[f];
+        if !function.has_some(port) {
+            function.phase = Phase::Idle;
+            return Time::MAX;
+        }
+        function.phase = Phase::Contending;
+        self.air.with(|air| air.contend(station, now))
     }
 }
 
 impl Medium for Wifi {
     fn serve(&mut self, now: Time, port: &mut dyn Port) -> Time {
-        if matches!(self.phase, Phase::Contending) {
-            let access = self.air.with(|air| air.claim(self.station, now));
-            let collides = match access {
-                Access::Later(at) => return at,
-                Access::Now { collides } => collides,
-            };
-            if let Some(free) = self.send(now, collides, port) {
-                self.phase = Phase::Sending;
-                return free;
-            }
-            self.air.with(|air| air.withdraw(self.station));
-            self.phase = Phase::Idle;
-            return Time::MAX;
+        if self.functions.len() > 1 {
+            // Another category may be idle.
+            port.listen();
         }
-        if self.window.is_empty() && port.backlog().packets == 0 {
-            self.phase = Phase::Idle;
-            return Time::MAX;
-        }
-        self.phase = Phase::Contending;
-        self.air.with(|air| air.contend(self.station, now))
+        (0..self.functions.len()).map(|f| self.serve_function(f, now, port)).min().unwrap_or(Time::MAX)
     }
 
     fn capacity(&self, _now: Time) -> Capacity {

@@ -189,6 +189,91 @@ fn frames_that_fail_are_sent_again_in_order_and_dropped_after_their_retries() {
     assert!((lost.len() as f64 - 1800.0).abs() < 162.0 && left.len() + lost.len() == 20_000, "{}", lost.len());
 }
 
+/// 802.11a at 54 Mbit/s with access categories, a frame at a time.
+fn edca() -> Vec<(&'static str, Value)> {
+    let plain = dot11a(0).into_iter().filter(|(name, _)| *name != "aifsn");
+    plain.chain([("edca", Value::Bool(true))]).collect()
+}
+
+/// Frames per second of saturated categories of one station.
+fn frames_by_category(categories: &[u8], secs: u64) -> [f64; 4] {
+    let mut bench = Bench::new(make(&ENTRY, &edca(), 54));
+    bench.saturate_categories(categories);
+    [0, 1, 2, 3].map(|category| bench.delays_in(category, Time::from_secs(secs)).len() as f64 / secs as f64)
+}
+
+#[test]
+fn a_category_alone_has_the_throughput_of_its_overheads() {
+    // SIFS, AIFSN slots, half of CWmin slots, 20 + 228 us of data, SIFS and ACK of 44 us.
+    for (category, aifsn, cw_min) in [(0, 2.0, 3.0), (1, 2.0, 7.0), (2, 3.0, 15.0), (3, 7.0, 15.0)] {
+        let each = 16.0 + 9.0 * (aifsn + cw_min / 2.0) + 248.0 + 44.0;
+        let mine = frames_by_category(&[category], 10)[usize::from(category)];
+        assert!((mine * each / 1e6 - 1.0).abs() < 0.01, "category {category}: {mine} frames per second of {each} us");
+    }
+}
+
+/// EDCA slot by slot, for saturated categories of one station: the least counter sends; of those that have the same one
+/// the first does, and the others back off as after a collision (IEEE 802.11-2020, 10.23.2.4). Frames per second.
+fn slot_by_slot(categories: &[usize], frames: u64) -> [f64; 4] {
+    let table = [(2, 3, 7), (2, 7, 15), (3, 15, 1023), (7, 15, 1023u64)];
+    let mut rng = Rng::stream(7, "slot by slot");
+    let mut draw = |c: usize, failures: u32| rng.below(((table[c].1 + 1) << failures).min(table[c].2 + 1));
+    let mut backoffs: Vec<(u64, u32)> = categories.iter().map(|c| (draw(*c, 0), 0)).collect();
+    let (mut sent, mut us) = ([0u64; 4], 0.0);
+    for _ in 0..frames {
+        let slots: Vec<u64> = categories.iter().zip(&backoffs).map(|(c, backoff)| table[*c].0 + backoff.0).collect();
+        let slot = *slots.iter().min().unwrap();
+        let first = slots.iter().position(|other| *other == slot).unwrap();
+        for (i, c) in categories.iter().enumerate() {
+            if i == first {
+                backoffs[i] = (draw(*c, 0), 0);
+            } else if slots[i] == slot {
+                let failures = (backoffs[i].1 + 1).min(10);
+                backoffs[i] = (draw(*c, failures), failures);
+            } else {
+                backoffs[i].0 -= slot.saturating_sub(table[*c].0);
+            }
+        }
+        sent[categories[first]] += 1;
+        us += 16.0 + 9.0 * slot as f64 + 248.0 + 44.0;
+    }
+    sent.map(|n| n as f64 * 1e6 / us)
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too long for Miri")]
+fn categories_of_a_station_share_the_air_as_slots_have_it() {
+    for (categories, secs) in [(&[0, 2][..], 60), (&[1, 2], 60), (&[2, 3], 60), (&[0, 1, 2, 3], 600)] {
+        let indices: Vec<usize> = categories.iter().map(|c| usize::from(*c)).collect();
+        let mine = frames_by_category(categories, secs);
+        let expected = slot_by_slot(&indices, 50_000 * secs);
+        for (c, (mine, expected)) in mine.iter().zip(expected).enumerate() {
+            // Four standard deviations of a count in which about five come together, since a success makes the window
+            // short again; and 2 %.
+            let room = 0.02 * expected + 4.0 * libm::sqrt(5.0 * expected / secs as f64);
+            assert!((mine - expected).abs() <= room, "{categories:?}, category {c}: {mine}, slot by slot {expected}");
+        }
+    }
+}
+
+/// Voice waits for the frame of best effort that is on the air, and seldom for another: its backoff is a fifth as long.
+#[test]
+#[cfg_attr(miri, ignore = "too long for Miri")]
+fn voice_waits_for_a_frame_of_best_effort_and_not_for_its_queue() {
+    let mut bench = Bench::new(make(&ENTRY, &edca(), 54));
+    bench.saturate_categories(&[2]);
+    (1..3000).for_each(|i| bench.arrive_in(0, Time::from_micros(20_011) * i, 1));
+    let mut delays = bench.delays_in(0, Time::from_secs(61));
+    assert_eq!(delays.len(), 2999);
+    delays.sort_unstable();
+    // A frame, SIFS and ACK of best effort take 292 us; then SIFS, two slots, 1.5 on average, and its own 248 us. Half
+    // of a frame on average, and less than two more with a probability of 0.99.
+    let least = Time::from_nanos(292_000 / 2 + 16_000 + 31_500 + 248_000);
+    let mean = delays.iter().fold(Time::ZERO, |sum, delay| sum + *delay) / 2999;
+    assert!(mean > least - Time::from_micros(50) && mean < least + Time::from_micros(150), "{mean}");
+    assert!(delays[2969] < Time::from_micros(3 * 292 + 2 * 61 + 248), "{}", delays[2969]);
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "too long for Miri")]
 fn two_directions_share_the_air() {
@@ -199,7 +284,7 @@ fn two_directions_share_the_air() {
         Wifi::new(Params::default(), &init)
     };
     let (one, two) = (station("there"), station("back"));
-    assert!(one.air.is(&two.air) && (one.station, two.station) == (0, 1));
+    assert!(one.air.is(&two.air) && (one.functions[0].station, two.functions[0].station) == (0, 1));
     // Copies share an air of their own, each time anew.
     let copies = [(one.clone(), two.clone()), (one.clone(), two.clone())];
     assert!(copies.iter().all(|(there, back)| there.air.is(&back.air) && !there.air.is(&one.air)));
