@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 from browser import DESKTOP, PHONE, check_layout, needs_chromium
-from knee import own
 from knee.cli import main
 from knee.evaluate import criteria, run, subject
 from knee.evaluate.criteria import Check
 from knee.evaluate.outcome import Evaluation, read
 from knee.evaluate.verdict import Verdict, judge, measure, sent_nothing, threshold, worst
-from knee.own import code_allowed
+from knee.own import code_allowed, files
 from knee.scenario import from_dict, load
 
 BAD = Path(__file__).with_name("bad_controls.py")
@@ -199,11 +198,11 @@ def test_a_criterion_has_the_worst_verdict_of_those_that_apply() -> None:
 @contextmanager
 def code_forbidden() -> Iterator[None]:
     """Python files may not be run, whatever a fixture says."""
-    token = own._allowed.set(False)
+    token = files._allowed.set(False)
     try:
         yield
     finally:
-        own._allowed.reset(token)
+        files._allowed.reset(token)
 
 
 # Whole evaluations: one seed of the quick scenarios; the runs of the deployed ones are shared.

@@ -1,15 +1,18 @@
 """The simulator's core, written in Rust."""
 
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Any, final
 
 __all__ = [
     "Ack",
     "Control",
     "Engine",
     "EngineError",
+    "Fleet",
+    "Plan",
     "SpecError",
     "WriteError",
+    "features",
     "link_access",
     "link_conflict",
     "registry",
@@ -189,4 +192,78 @@ def simulate(
     Returns:
         The figures (JSON), and rows as raw memory by their kind: ``samples``, ``links``, ``events``, ``completions``,
         ``delays`` and ``distributions``. With a spool, sample rows that are already in the file are not returned again.
+    """
+
+@final
+class Fleet:
+    """Steered simulations side by side (:mod:`knee.gym`)."""
+
+    def __new__(
+        cls,
+        tasks: Sequence[tuple[str, int, tuple[float, float, float, float]]],
+        settings: str,
+        slots: int,
+        threads: int,
+        arrays: dict[str, Any],
+    ) -> Fleet:
+        """Slots for scenarios.
+
+        Args:
+            tasks: of each its specification (JSON), the index of the flow that is steered, and the worth of each bit/s
+                of throughput, second of RTT, second of queueing delay, and of the share of packets lost.
+            settings: how the flow observes and acts (JSON).
+            slots: how many episodes go on side by side, 1 or more.
+            threads: how many threads work at them, 1 or more.
+            arrays: numpy's, by name, a row for each slot: ``actions`` and ``next`` (scenario and seed of the next
+                episode) are read; ``observations``, ``rewards``, ``terminated``, ``truncated``, ``began``, ``figures``
+                and ``times`` are written.
+
+        Raises:
+            SpecError: a specification or the settings were refused.
+            ValueError: an array has another size or type.
+        """
+
+    def begin(self) -> None:
+        """Begins an episode in each slot.
+
+        Raises:
+            SpecError: a specification was refused.
+            EngineError: the engine failed, or another thread uses the fleet.
+        """
+
+    def step(self) -> None:
+        """Takes the actions. A slot whose episode is over begins another instead.
+
+        Raises:
+            SpecError: a specification was refused.
+            EngineError: the engine failed, or another thread uses the fleet.
+        """
+
+@final
+class Plan:
+    """A policy as flows follow it."""
+
+    def __new__(cls, plan: str) -> Plan:
+        """From JSON.
+
+        Raises:
+            SpecError: it was refused.
+        """
+
+    @property
+    def size(self) -> int:
+        """How many numbers an observation has."""
+
+    def action(self, observation: Sequence[float]) -> float:
+        """The action for an observation.
+
+        Raises:
+            ValueError: the observation has another number of values.
+        """
+
+def features(settings: str) -> list[tuple[str, float, float]]:
+    """Name, least and greatest value of each number that an interval is described by; ``settings`` is JSON.
+
+    Raises:
+        SpecError: the settings were refused.
     """

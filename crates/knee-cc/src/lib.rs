@@ -39,6 +39,7 @@ mod lola;
 mod lp;
 mod minmax;
 mod nv;
+pub mod policy;
 mod prague;
 mod reno;
 mod scalable;

@@ -160,6 +160,7 @@ impl Scenario {
             label,
             cc: cc.into(),
             cc_params: None,
+            policy: None,
             rtt: flow.rtt.0,
             start: flow.start.0 + number * flow.stagger.0,
             stop: self.duration.0,

@@ -305,7 +305,8 @@ impl FlowSpec {
     /// Returns true if `other` has the same congestion control with the same parameters.
     pub fn same_cc(&self, other: &Self) -> bool {
         let [mine, theirs] = [self, other].map(|flow| flow.cc_params.as_ref().map(|raw| raw.get()));
-        self.cc == other.cc && mine == theirs
+        let [plan, other_plan] = [self, other].map(|flow| flow.policy.as_ref().map(|raw| raw.get()));
+        self.cc == other.cc && mine == theirs && plan == other_plan
     }
 }
 
@@ -320,6 +321,9 @@ pub struct FlowSpec {
     /// Parameters of the congestion control, a map of [`ValueSpec`]s by name. It is read once for all flows in a row
     /// that are the same: there may be a million.
     pub cc_params: Option<Box<RawValue>>,
+    /// The policy that its window or rate follows, in place of an algorithm (`knee_cc::policy::Plan`).
+    #[serde(default)]
+    pub policy: Option<Box<RawValue>>,
     /// Base round-trip time, ns: link delays and the fixed delay of the ACK path.
     pub rtt: u64,
     /// When the connection is opened, ns.

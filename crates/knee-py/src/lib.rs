@@ -4,6 +4,7 @@
 
 mod engine;
 mod error;
+mod fleet;
 mod listing;
 mod own;
 mod simulate;
@@ -42,6 +43,8 @@ mod _core {
     use super::error::Failure;
     #[pymodule_export]
     use super::error::{EngineError, SpecError, WriteError};
+    #[pymodule_export]
+    use super::fleet::{PyFleet, PyPlan, features};
     #[pymodule_export]
     use super::own::{PyAck, PyControl};
     use super::{listing, own, simulate as driver};

@@ -7,6 +7,7 @@
 
 pub mod sender_log;
 pub mod simulation;
+pub mod steered;
 #[cfg(feature = "quic")]
 pub mod stacks;
 pub mod tap;

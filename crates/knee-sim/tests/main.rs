@@ -22,4 +22,6 @@ mod quic;
 mod quic_traffic;
 mod receivers;
 mod sender_log;
+#[cfg(feature = "quic")]
+mod steered;
 mod stepping;

@@ -15,7 +15,7 @@ from knee.errors import InputError, Refused, ScenarioError
 from knee.evaluate.criteria import PLACE
 from knee.evaluate.place import SIM, Place
 from knee.grounds import programs
-from knee.own import IN_FILE, IN_SOURCE, kernel_source, name_of
+from knee.own import IN_FILE, IN_SOURCE, kernel_source, name_of, policy_of
 from knee.scenario import from_dict, registry
 from knee.scenario.loading import tables
 from knee.scenario.overrides import apply
@@ -129,6 +129,8 @@ def subject(name: str, changes: Sequence[str] = (), place: Place = SIM, *, allow
     if (file := IN_FILE.fullmatch(str(flow.get("cc")))) is not None:
         # A scenario that is written elsewhere finds the file by its whole path.
         flow["cc"] = f"{Path(file['file']).resolve()}:{file['name']}"
+    elif (policy := policy_of(name_of(flow.get("cc")))) is not None:
+        flow["cc"] = f"policy:{policy.path}"
     elif IN_SOURCE.fullmatch(str(flow.get("cc"))) is not None:
         source = kernel_source(name_of(flow["cc"]))
         assert source is not None

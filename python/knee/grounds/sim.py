@@ -17,7 +17,7 @@ from knee import _core
 from knee.errors import KneeError, RunError, ScenarioError, blame
 from knee.grounds import memory
 from knee.grounds.ground import Progress
-from knee.own import IN_FILE, LIMIT_S, CongestionControl, Named, contained, described, named_in
+from knee.own import IN_FILE, LIMIT_S, CongestionControl, Named, contained, described, named_in, policy_of
 from knee.scenario import Scenario, from_dict
 from knee.scenario.declared import name_with, with_values
 from knee.scenario.spec import spec
@@ -118,7 +118,7 @@ def result(
         ),
         manifest=manifest(ground, scenario.seed, raw.wall_s, raw.output["packets"], started, command)
         | {key: raw.output[key] for key in ("event_by_event", "threads")}
-        | ({"python_classes": own} if own else {}),
+        | {kind: list(each) for kind, each in _by_kind(own).items() if each},
         scenario_toml=dumps(scenario.plain()),
         own=_own(scenario),
         samples=samples,
@@ -131,6 +131,12 @@ def result(
             len(raw.ccs),
         ),
     )
+
+
+def _by_kind(own: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Classes and policies as manifests describe them."""
+    policies = [each for each in own if policy_of(each["name"]) is not None]
+    return {"python_classes": [each for each in own if each not in policies], "policies": policies}
 
 
 @dataclass(frozen=True)
@@ -257,7 +263,10 @@ def _unrepeatable(scenario: Scenario) -> list[str]:
 
 def remarks(scenario: Scenario) -> list[str]:
     """Remarks on what the scenario alone does not reproduce: Python classes, and controllers that draw lots."""
-    return [*_own_remark([described(name) for name in _own(scenario)]), *_unrepeatable(scenario)]
+    return [
+        *_own_remark(_by_kind([described(name) for name in _own(scenario)])["python_classes"]),
+        *_unrepeatable(scenario),
+    ]
 
 
 def _own_remark(own: Sequence[dict[str, Any]]) -> list[str]:
@@ -292,6 +301,6 @@ def own_with_values(scenario: Scenario) -> list[tuple[str, type[CongestionContro
         for name, (of, params) in {
             name_with(flow.cc, flow.cc_params): (flow.cc.of, flow.cc_params)
             for flow in scenario.flows
-            if isinstance(flow.cc, Named)
+            if isinstance(flow.cc, Named) and policy_of(flow.cc) is None
         }.items()
     ]

@@ -17,7 +17,7 @@ from knee import _core
 from knee.errors import InputError, Refused, RunError
 from knee.grounds import memory, runner
 from knee.grounds.sim import Raw, controls, core, own_with_values, result
-from knee.own import LIMIT_S, code_allowed, described, named_in
+from knee.own import LIMIT_S, code_allowed, described, named_in, policy_of
 from knee.results.manifest import fingerprint
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import span, spec
@@ -248,7 +248,7 @@ class Simulation:
         for flow, label in zip(flows, self._scenario.labels, strict=True):
             if flow.transport == "quic":
                 return CloneCost("replay", f"{label} goes over QUIC, and connections of its stack cannot be copied")
-            if flow.cc in _own(self._scenario):
+            if flow.cc in _own(self._scenario) and policy_of(flow.cc) is None:
                 return CloneCost("replay", f"{label} runs the Python class {flow.cc}, and its objects are not copied")
         return CloneCost("copy", None)
 

@@ -241,7 +241,7 @@ def _code_files(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def _classes_in(manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for kind in ("python_classes", "kernel_sources"):
+    for kind in ("python_classes", "kernel_sources", "policies"):
         yield from (
             each for each in manifest.get(kind) or () if isinstance(each, dict) and isinstance(each.get("name"), str)
         )

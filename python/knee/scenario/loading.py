@@ -11,7 +11,8 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from knee.errors import Refused, ScenarioError
-from knee.own import IN_FILE, IN_SOURCE, Named, code_allowed, told_apart
+from knee.own import IN_FILE, IN_POLICY, IN_SOURCE, Named, code_allowed, told_apart
+from knee.own.policies import PREFIX
 from knee.scenario import shipped, traces
 from knee.scenario.model import Scenario
 from knee.scenario.overrides import MOST_PARTS, apply, blamed, has_long_key
@@ -106,6 +107,9 @@ def _with_paths(data: Any, folder: Path, key: str = "") -> Any:
     if isinstance(data, str) and key.rpartition(".")[2] == "cc" and (named := IN_FILE.fullmatch(data)) is not None:
         here = folder / named["file"]
         return f"{here.resolve()}:{named['name']}" if here.is_file() else data
+    if isinstance(data, str) and key.rpartition(".")[2] == "cc" and (named := IN_POLICY.fullmatch(data)) is not None:
+        here = folder / named["file"]
+        return f"{PREFIX}{here.resolve()}" if here.is_file() else data
     if isinstance(data, str) and key.rpartition(".")[2] == "cc" and IN_SOURCE.fullmatch(data) is not None:
         here = folder / data
         return str(here.resolve()) if here.is_file() else data

@@ -10,7 +10,7 @@ from typing import Any
 
 from knee import _core
 from knee.errors import Refused
-from knee.own import OWN, KernelSource, Named, is_absent
+from knee.own import OWN, KernelSource, Named, Policy, is_absent
 from knee.scenario.units import (
     MAX_BYTES,
     MAX_PACKETS,
@@ -291,7 +291,8 @@ def _own_entry(name: Named) -> Entry:
     if issubclass(own, KernelSource):
         # Of a module only the window tells the phase, as of Reno.
         return Entry(name, about, "C", params, family="own", phases=_registry()["cc"]["reno"].phases, needs=needs)
-    return Entry(name, about, "Python", params, family="own", phases=_RUNNING, needs=needs)
+    source = "a file of weights" if issubclass(own, Policy) else "Python"
+    return Entry(name, about, source, params, family="own", phases=_RUNNING, needs=needs)
 
 
 def queues() -> dict[str, Entry]:

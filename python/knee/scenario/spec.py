@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from knee.errors import Refused, ScenarioError
-from knee.own import IN_SOURCE, is_absent, kernel_source
+from knee.own import IN_POLICY, IN_SOURCE, is_absent, kernel_source, policy_of
 from knee.scenario import offered, registry, timed, traces
 from knee.scenario.declared import name_with
 from knee.scenario.defaults import DEFAULT_LINK
@@ -125,6 +125,7 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
     for i, flow in enumerate(scenario.flows):
         if is_absent(flow.cc):
             what = "C source" if IN_SOURCE.fullmatch(flow.cc) else "Python class"
+            what = "file of weights" if IN_POLICY.fullmatch(flow.cc) else what
             found = f"the {what} {shown(flow.cc)} of this result is not here"
             accepted = "expected --allow-code and the result's scenario.toml, or in Python the class itself as cc"
             raise Refused(found, accepted, key=f"flows[{i}].cc")
@@ -158,6 +159,8 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
             "tls": flow.tls,
             "dscp": flow.dscp,
         }
+        if (policy := policy_of(flow.cc)) is not None:
+            shared["policy"] = policy.plan
         try:
             traffic = offered.spec(flow)
         except Refused as refused:

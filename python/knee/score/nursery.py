@@ -28,9 +28,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from knee import own
 from knee.errors import Refused, in_a_line
 from knee.own import CongestionControl
+from knee.own.files import is_own
+from knee.own.names import check
 from knee.scenario import declared, registry
 from knee.score.confinement import CannotError, Confinement
 from knee.score.messages import (
@@ -253,7 +254,7 @@ def _load(told: dict[str, Any], attempts: list[str]) -> type[CongestionControl]:
     sys.argv = [FILE]
     _watch(attempts)
     exec(code, vars(module))
-    there = {name: of for name, of in vars(module).items() if own._is_own(of) and of.__module__ == "candidate"}
+    there = {name: of for name, of in vars(module).items() if is_own(of) and of.__module__ == "candidate"}
     wanted = told["class"]
     if wanted is None and len(there) == 1:
         wanted = next(iter(there))
@@ -262,7 +263,7 @@ def _load(told: dict[str, Any], attempts: list[str]) -> type[CongestionControl]:
         names = ", ".join(there) or "none"
         one = "one subclass of knee.CongestionControl, or FILE.py:CLASS"
         raise Refused(said, f"expected {one}; there are: {names}")
-    own._check(there[wanted])
+    check(there[wanted])
     found: type[CongestionControl] = there[wanted]
     return found
 
@@ -290,7 +291,7 @@ def _watch(attempts: list[str]) -> None:
 
 def _described(cls: type[CongestionControl]) -> dict[str, Any]:
     """What the engine has to know of a class."""
-    own._check(cls)
+    check(cls)
     hooks = [hook for hook in HOOKS if getattr(cls, hook) is not getattr(CongestionControl, hook)]
     return {
         "name": cls.__name__[:100],

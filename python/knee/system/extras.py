@@ -8,7 +8,14 @@ from knee.errors import RunError
 from knee.system.missing import Missing
 
 #: The extra that has a package.
-EXTRAS = {"distributed": "dask", "matplotlib": "plot", "optuna": "search", "pyroute2": "linux", "scipy": "search"}
+EXTRAS = {
+    "distributed": "dask",
+    "gymnasium": "gym",
+    "matplotlib": "plot",
+    "optuna": "search",
+    "pyroute2": "linux",
+    "scipy": "search",
+}
 
 
 def there(package: str) -> bool:

@@ -9,6 +9,7 @@ use super::hosts::quic::QuicFlow;
 use super::hosts::udp::UdpFlow;
 use super::hosts::{Algorithm, Ends, Flow, Hosts, Settings};
 use super::model::{MANY_FLOWS, Model};
+use knee_cc::policy::{self, Plan};
 use knee_cc::{DynCongestionControl, Ecn as Reaction, Entry, Init};
 use knee_core::convert::index_u32;
 use knee_core::packet::MSS;
@@ -23,6 +24,7 @@ use knee_tcp::ends::TcpEnds;
 use knee_tcp::receiver::{self, Misbehaviour, Receiver};
 use knee_tcp::sender::{self, Sender, SenderInit};
 use knee_tcp::timer::Clock;
+use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// An algorithm that is not in the registry, for a simulation of its own.
@@ -41,9 +43,23 @@ pub struct Own {
 pub enum OwnMake {
     /// An algorithm.
     Algorithm(MakeAlgorithm),
+    /// A policy.
+    Policy(Arc<Plan>),
     /// A controller of quinn's interface; only flows over QUIC can have it.
     #[cfg(feature = "quic")]
     Quinn(super::hosts::quic::MakeFactory),
+}
+
+impl OwnMake {
+    /// Returns true if only flows over QUIC can have it.
+    const fn needs_quic(&self) -> bool {
+        !matches!(self, Self::Algorithm(_) | Self::Policy(_))
+    }
+
+    /// The same; none where it may make what cannot be copied.
+    pub(super) fn copied(&self) -> Option<Self> {
+        matches!(self, Self::Policy(_)).then(|| self.clone())
+    }
 }
 
 /// Makes an algorithm from its parameters, what the connection gives it, and the flow's index.
@@ -223,7 +239,11 @@ fn check_transport(flow: &FlowSpec, has_quic: bool) -> Result<(), SpecError> {
 /// If it or one of its parameters does not exist, or the flow goes over QUIC and that is left out of this build.
 pub(super) fn algorithm(flow: &FlowSpec, own: &[Own]) -> Result<Algorithm, SpecError> {
     check_transport(flow, cfg!(feature = "quic"))?;
-    let fits = |own: &Own| flow.transport == Transport::Quic || matches!(own.make, OwnMake::Algorithm(_));
+    if let Some(raw) = &flow.policy {
+        let make = Some(OwnMake::Policy(Arc::new(plan(raw, flow)?)));
+        return Ok(Algorithm { entry: &policy::ENTRY, make, params: Params::defaults(policy::ENTRY.params) });
+    }
+    let fits = |own: &Own| flow.transport == Transport::Quic || !own.make.needs_quic();
     let own = own.iter().find(|own| own.name == flow.cc && fits(own));
     let entry = own
         .map(|own| own.entry)
@@ -237,6 +257,14 @@ pub(super) fn algorithm(flow: &FlowSpec, own: &[Own]) -> Result<Algorithm, SpecE
         .unwrap_or_default();
     let params = params(entry.params, &given, &owner)?;
     Ok(Algorithm { entry, make: own.map(|own| own.make.clone()), params })
+}
+
+/// The policy of a flow.
+fn plan(raw: &RawValue, flow: &FlowSpec) -> Result<Plan, SpecError> {
+    let fault = |error: String| SpecError::Text { owner: format!("flow `{}`", flow.label), error };
+    let plan: Plan = serde_json::from_str(raw.get()).map_err(|error| fault(error.to_string()))?;
+    plan.check().map_err(|error| fault(error.to_string()))?;
+    Ok(plan)
 }
 
 #[cfg(test)]

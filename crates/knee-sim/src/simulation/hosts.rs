@@ -147,11 +147,12 @@ impl Algorithm {
 }
 
 impl Settings {
-    /// The same settings; none where an algorithm is not the registry's, or senders are logged.
+    /// The same settings; none where an algorithm is neither the registry's nor a policy, or senders are logged.
     fn copied(&self) -> Option<Self> {
         let Self { algorithms, sender_config, receiver_config, seed, logs, scenario_flows } = self;
         let known = |Algorithm { entry, make, params }: &Algorithm| {
-            make.is_none().then(|| Algorithm { entry, make: None, params: params.clone() })
+            let make = make.as_ref().map(|make| make.copied().ok_or(())).transpose().ok()?;
+            Some(Algorithm { entry, make, params: params.clone() })
         };
         logs.is_empty().then_some(())?;
         Some(Self {

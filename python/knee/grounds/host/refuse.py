@@ -10,7 +10,7 @@ from knee.errors import Refused, ScenarioError
 from knee.grounds import applications
 from knee.kernel import bpf
 from knee.kernel.bpf import build
-from knee.own import Named
+from knee.own import Named, policy_of
 from knee.scenario.model import Flow, Scenario, Tcp
 from knee.scenario.registry import HONEST, congestion_controls
 from knee.scenario.spec import spec
@@ -101,7 +101,9 @@ def _flow(flow: Flow) -> None:
             found = f"its endpoints of QUIC carry endless flows and single transfers, not {flow.traffic.kind}"
             raise Refused(found, 'expected the ground sim, or transport = "tcp"', key="transport")
         if isinstance(flow.cc, Named):
-            raise Refused(f"{flow.cc} is a Python class", "expected a congestion control of knee list cc", key="cc")
+            raise Refused(
+                f"{flow.cc} runs in the simulator alone", "expected a congestion control of knee list cc", key="cc"
+            )
         return
     if isinstance(flow.ecn, str):
         raise Refused(f'this ground does not support "{flow.ecn}"', "expected true or false", key="ecn")

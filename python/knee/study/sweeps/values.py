@@ -23,7 +23,7 @@ from fractions import Fraction
 from typing import Any
 
 from knee.errors import Refused
-from knee.own import IN_FILE, IN_SOURCE, name_of
+from knee.own import IN_FILE, IN_POLICY, IN_SOURCE, name_of
 from knee.scenario import registry
 from knee.scenario.loading import takes_fractions
 from knee.scenario.overrides import parse_value
@@ -149,7 +149,7 @@ def _one(key: str, value: Any) -> list[Any] | Sampled:
     known = _names(key)
     if known is None:
         return [value]
-    if key.rpartition(".")[2] == "cc" and (IN_FILE.fullmatch(value) or IN_SOURCE.fullmatch(value)):
+    if key.rpartition(".")[2] == "cc" and any(pattern.fullmatch(value) for pattern in (IN_FILE, IN_POLICY, IN_SOURCE)):
         try:
             return [name_of(value)]
         except Refused as refused:

@@ -89,7 +89,7 @@ def settings(result: Result) -> dict[str, str]:
 
 def _contents(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The classes, modules, programs and other files of a run, each with the digest of what it is."""
-    for kind in ("python_classes", "kernel_sources"):
+    for kind in ("python_classes", "kernel_sources", "policies"):
         for each in manifest.get(kind) or ():
             yield each["name"], str(each.get("sha256") or each.get("source_sha256"))
     for name, each in (manifest.get("inputs") or {}).items():

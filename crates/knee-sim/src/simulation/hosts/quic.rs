@@ -458,6 +458,7 @@ impl Algorithm {
                 Some(OwnMake::Algorithm(make)) => {
                     Arc::new(control.made_by(Arc::new(move |params, init| make(params, init, i))))
                 }
+                Some(OwnMake::Policy(plan)) => Arc::new(control.made_by(Arc::new(move |_, init| plan.make(init)))),
                 _ => Arc::new(control),
             }
         };

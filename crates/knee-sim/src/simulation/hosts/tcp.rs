@@ -204,6 +204,7 @@ impl Host<'_, TcpEnds> {
         let Algorithm { entry, make, params } = &self.settings.algorithms[self.flow.algorithm as usize];
         let cc: Box<dyn DynCongestionControl> = match make {
             Some(OwnMake::Algorithm(make)) => make(params, &init, owner as usize),
+            Some(OwnMake::Policy(plan)) => plan.make(&init),
             // A controller of quinn's never gets here: it is for flows over QUIC.
             _ => (entry.make)(params, &init),
         };

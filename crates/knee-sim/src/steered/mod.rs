@@ -1,0 +1,109 @@
+//! Simulations that are steered from outside, step by step, as environments of reinforcement learning need them.
+//!
+//! A [`Task`] is a scenario and the part of it that is steered. An [`Episode`] is one run of it. A [`Fleet`] has many
+//! episodes side by side, in some threads; an episode that is over is followed by another at the next step.
+
+mod fleet;
+mod flow;
+
+pub use fleet::{Fleet, FleetError, Next, Observed};
+pub use flow::FlowEpisode;
+
+use crate::{Spec, SpecError};
+use knee_cc::policy::{Figures, Settings};
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Step {
+    /// Figures of the time that passed.
+    pub figures: Figures,
+    /// Whether all is done: a finite transfer is complete, or the flow has stopped.
+    pub terminated: bool,
+    /// Whether the scenario's time is up.
+    pub truncated: bool,
+}
+
+/// One run of a task.
+pub trait Episode: Send {
+    /// Takes an action, and lets time pass until the next one is due.
+    ///
+    /// # Errors
+    /// If the simulation refuses what the action asks for.
+    fn step(&mut self, action: &[f64]) -> Result<Step, SpecError>;
+
+    /// The observation.
+    fn observation(&self) -> &[f32];
+
+    /// Current simulated time, s.
+    fn now_s(&self) -> f64;
+}
+
+/// The part of a scenario that is steered.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// The window or rate of the flow with this index.
+    Flow(usize, Settings),
+}
+
+impl Part {
+    /// How many numbers an observation has.
+    pub const fn size(&self) -> usize {
+        match self {
+            Self::Flow(_, settings) => settings.size(),
+        }
+    }
+
+    /// How many numbers an action has.
+    pub const fn actions(&self) -> usize {
+        match self {
+            Self::Flow(..) => 1,
+        }
+    }
+}
+
+/// What a step is worth: a weighted sum of its figures.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reward {
+    /// For each bit/s of throughput.
+    pub throughput: f64,
+    /// For each second of the mean RTT.
+    pub rtt: f64,
+    /// For each second of queueing delay.
+    pub queueing: f64,
+    /// For the share of packets lost.
+    pub loss: f64,
+}
+
+impl Reward {
+    /// The reward of a step.
+    pub fn of(&self, figures: &Figures) -> f64 {
+        self.throughput * figures.throughput_bps
+            + self.rtt * figures.rtt_s
+            + self.queueing * figures.queueing_s
+            + self.loss * figures.loss
+    }
+}
+
+/// A scenario of which a part is steered.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The scenario.
+    pub spec: Spec,
+    /// What is steered.
+    pub part: Part,
+    /// What a step is worth.
+    pub reward: Reward,
+}
+
+impl Task {
+    /// A run of it with this seed, come to the first moment at which an action is due.
+    ///
+    /// # Errors
+    /// If the specification contradicts itself or names what does not exist.
+    pub fn begin(&self, seed: u64) -> Result<Box<dyn Episode>, SpecError> {
+        let spec = Spec { seed, ..self.spec.clone() };
+        Ok(match &self.part {
+            Part::Flow(flow, settings) => Box::new(FlowEpisode::begin(spec, *flow, settings)?),
+        })
+    }
+}

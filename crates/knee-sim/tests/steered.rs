@@ -1,0 +1,178 @@
+//! Flows that are steered from outside, and flows that a policy steers.
+
+use crate::networks::{MS, S, any_network, flow, link, spec};
+use knee_cc::policy::{Features, Length, Lever, Plan, Settings};
+use knee_core::Rng;
+use knee_sim::steered::{Episode, Fleet, FleetError, FlowEpisode, Next, Observed, Part, Reward, Task};
+use knee_sim::{Output, Rows, Simulation, Spec};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn read(spec: &Value) -> Spec {
+    serde_json::from_value(spec.clone()).unwrap()
+}
+
+/// All that a run gives, in text and raw memory.
+fn bits((output, rows): (Output, Rows)) -> (String, Vec<u8>) {
+    let tables: [&[u8]; 3] =
+        [bytemuck::cast_slice(&rows.samples), bytemuck::cast_slice(&rows.links), bytemuck::cast_slice(&rows.events)];
+    (serde_json::to_string(&output).unwrap(), tables.concat())
+}
+
+/// The policy with weights drawn from a seed.
+fn plan(settings: &Value, inputs: usize, seed: u64) -> Value {
+    let mut rng = Rng::stream(seed, "weights");
+    let mut layer = |takes: usize, gives: usize| {
+        let weights: Vec<Vec<f64>> =
+            (0..gives).map(|_| (0..takes).map(|_| rng.unit() - 0.5).collect()).collect();
+        json!({"weights": weights, "bias": vec![0.1; gives]})
+    };
+    json!({"settings": settings, "layers": [layer(inputs, 4), layer(4, 1)]})
+}
+
+fn two_flows(cc: &str) -> Value {
+    let flows = [flow("cubic", 20 * MS, 0, 3 * S), flow(cc, 30 * MS, 100 * MS, 3 * S)];
+    spec(3 * S, &[link(20_000_000, &json!({"packets": 60}))], &flows)
+}
+
+/// A run of flow `i` steered from outside by the network of its policy.
+fn steered(spec: &Value, i: usize, plan: &Plan) -> (String, Vec<u8>) {
+    let mut episode = FlowEpisode::begin(read(spec), i, &plan.settings).unwrap();
+    let mut over = false;
+    while !over {
+        let action = plan.layers.action(episode.observation());
+        over = episode.step(&[action]).unwrap().truncated;
+        over |= episode.now_s() >= read(spec).duration as f64 / 1e9;
+    }
+    bits(episode.into_simulation().run().unwrap())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// What was trained is what runs.
+    #[test]
+    fn a_policy_gives_the_bits_of_its_network_steering_from_outside(
+        spec in any_network(), seed: u64, rate: bool, per_rtt: bool, aurora: bool
+    ) {
+        let mut spec = spec;
+        let flows = spec["flows"].as_array_mut().unwrap();
+        let Some(i) = flows.iter().position(|flow| flow["traffic"].is_null() && flow["transport"] != "quic") else {
+            return Ok(());
+        };
+        let settings = json!({
+            "lever": if rate { "rate" } else { "window" },
+            "interval": if per_rtt { json!({"rtts": 0.8}) } else { json!({"time": 20 * MS}) },
+            "gain": 0.5, "features": if aurora { "aurora" } else { "knee" }, "history": 2
+        });
+        let policy = plan(&settings, if aurora { 6 } else { 16 }, seed);
+        flows[i]["cc"] = json!("policy");
+        flows[i]["cc_params"] = Value::Null;
+        flows[i]["policy"] = policy.clone();
+        let Ok(simulation) = Simulation::new(&read(&spec)) else { return Ok(()) };
+        let alone = bits(simulation.run().unwrap());
+        prop_assert_eq!(alone, steered(&spec, i, &serde_json::from_value(policy).unwrap()));
+    }
+}
+
+#[test]
+fn a_simulation_with_a_policy_can_be_copied() {
+    let mut spec = two_flows("policy");
+    spec["flows"][1]["policy"] = plan(&json!({}), 8, 1);
+    let mut simulation = Simulation::new(&read(&spec)).unwrap();
+    simulation.run_until(knee_core::Time::from_secs(1));
+    let copy = simulation.copied().unwrap();
+    assert_eq!(bits(simulation.run().unwrap()), bits(copy.run().unwrap()));
+}
+
+#[test]
+fn a_policy_that_does_not_fit_is_refused_with_its_flow_and_key() {
+    let mut spec = two_flows("policy");
+    spec["flows"][1]["policy"] = plan(&json!({"history": 3}), 8, 1);
+    let refused = Simulation::new(&read(&spec)).map(drop).unwrap_err().to_string();
+    assert!(refused.starts_with("flow `policy`: its parameters cannot be read: `weights` is a row of 8"), "{refused}");
+}
+
+fn task(duration: u64) -> Task {
+    let settings = Settings { interval: Length::Time(20 * MS), ..Settings::default() };
+    let mut spec = two_flows("reno");
+    spec["duration"] = json!(duration);
+    spec["links"][0]["loss"] = json!(0.01);
+    Task {
+        spec: read(&spec),
+        part: Part::Flow(1, settings),
+        reward: Reward { throughput: 1e-6, rtt: 0.0, queueing: -1.0, loss: -1.0 },
+    }
+}
+
+#[test]
+fn bits_of_a_fleet_do_not_depend_on_its_threads() {
+    let run = |threads: usize| -> Vec<Observed> {
+        let mut fleet = Fleet::new(vec![task(S), task(S / 2)], 5, threads).unwrap();
+        let next: Vec<Next> = (0..5).map(|i| (i % 2, i as u64)).collect();
+        let mut all = vec![fleet.begin(&next).unwrap()];
+        for step in 0..100 {
+            let actions: Vec<f64> = (0..5).map(|i| f64::from((step * 7 + i) % 5) / 2.0 - 1.0).collect();
+            all.push(fleet.step(&actions, &next).unwrap());
+        }
+        all
+    };
+    let one = run(1);
+    for threads in [2, 3, 16] {
+        for (a, b) in one.iter().zip(run(threads)) {
+            assert_eq!(format!("{a:?}"), format!("{b:?}"));
+        }
+    }
+    // An episode that is over is followed by another at the next step, without a reward.
+    let over = one.iter().position(|observed| observed.truncated[1] == 1).unwrap();
+    assert_eq!((one[over + 1].began[1], one[over + 1].rewards[1], one[over + 1].truncated[1]), (1, 0.0, 0));
+    assert!((one[over].times[1] - 0.5).abs() < 1e-9, "{}", one[over].times[1]);
+}
+
+#[test]
+fn a_transfer_that_is_complete_ends_its_episode() {
+    let mut task = task(3 * S);
+    task.spec.flows[1].bytes = Some(30_000);
+    let mut fleet = Fleet::new(vec![task], 1, 1).unwrap();
+    fleet.begin(&[(0, 1)]).unwrap();
+    let over = (0..100).map(|_| fleet.step(&[0.0], &[(0, 1)]).unwrap()).find(|step| step.terminated[0] == 1).unwrap();
+    assert!(over.times[0] < 1.0 && over.truncated[0] == 0);
+}
+
+#[test]
+fn a_policy_runs_over_quic_and_only_tcp_is_steered_from_outside() {
+    let mut spec = two_flows("policy");
+    spec["flows"][1]["policy"] = plan(&json!({}), 8, 1);
+    spec["flows"][1]["transport"] = json!("quic");
+    let (output, _) = Simulation::new(&read(&spec)).unwrap().run().unwrap();
+    assert!(output.flows[1].goodput_mbps > 0.1, "{}", output.flows[1].goodput_mbps);
+    let refused = FlowEpisode::begin(read(&spec), 1, &Settings::default()).map(drop).unwrap_err();
+    assert_eq!(refused.to_string(), "there is no flow over TCP to be steered");
+}
+
+#[test]
+fn a_scenario_that_is_refused_is_named() {
+    let mut bad = task(S);
+    bad.spec.flows[0].cc = "nonsense".into();
+    let mut fleet = Fleet::new(vec![task(S), bad], 2, 2).unwrap();
+    let error = fleet.begin(&[(0, 1), (1, 1)]).unwrap_err();
+    assert!(matches!(error, FleetError::Spec { task: 1, .. }), "{error}");
+}
+
+/// Utilization and reward of a flow alone whose window is held.
+#[test]
+fn figures_of_steps_obey_the_link() {
+    let spec = spec(5 * S, &[link(10_000_000, &json!({"packets": 100}))], &[flow("reno", 20 * MS, 0, 5 * S)]);
+    let settings = Settings { lever: Lever::Rate, features: Features::Aurora, history: 10, ..Settings::default() };
+    let mut episode = FlowEpisode::begin(read(&spec), 0, &settings).unwrap();
+    let mut delivered = 0.0;
+    for _ in 0..400 {
+        let step = episode.step(&[0.1]).unwrap();
+        if step.truncated {
+            break;
+        }
+        delivered += step.figures.throughput_bps * step.figures.length_s;
+        assert!(step.figures.rtt_s >= 0.02 && step.figures.queueing_s < 0.13, "{step:?}");
+    }
+    assert!(delivered < 10e6 * 5.0 && delivered > 8e6 * 4.0, "{delivered} bits");
+}

@@ -1,0 +1,30 @@
+"""Gymnasium environments over the simulator.
+
+::
+
+    import gymnasium
+    import knee.gym
+
+    env = gymnasium.make("knee/CongestionControl-v0", scenario="mine.toml")
+    observation, info = env.reset(seed=1)
+    observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+
+:class:`CongestionControl` steers a flow, and :class:`VectorCongestionControl` many flows of simulations side by side.
+``pip install "knee[gym]"`` installs gymnasium.
+"""
+
+from __future__ import annotations
+
+from knee.system import extras
+
+extras.need("knee.gym", "gymnasium")
+
+# Behind the check, which says what to install.
+from knee.gym.flows import AURORA, CongestionControl, VectorCongestionControl  # noqa: E402
+from knee.gym.policy import Policy  # noqa: E402
+from knee.gym.registration import register  # noqa: E402
+from knee.gym.tasks import HELD_OUT, TRAINING  # noqa: E402
+
+__all__ = ["AURORA", "HELD_OUT", "TRAINING", "CongestionControl", "Policy", "VectorCongestionControl"]
+
+register()

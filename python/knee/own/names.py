@@ -1,0 +1,224 @@
+"""Names of classes in scenarios, which have the class with them."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from knee.errors import Refused
+from knee.own.controls import HOOKS, CongestionControl, Declared, KernelSource, Policy
+from knee.system import content, syntax
+
+if TYPE_CHECKING:
+    from knee.own.files import File
+
+#: Prefix of the names that scenarios and results use for classes.
+OWN = "python:"
+
+#: What parameters cannot be called: they are attributes of the class.
+_TAKEN = ("cc_params", "pacing", "full_control", *HOOKS)
+
+
+class Named(str):
+    """The name of a class in a scenario, with the class itself, by which alone it is equal to another such name.
+
+    Attributes:
+        of: the class.
+        file: the Python file that it is of, where the scenario names that.
+    """
+
+    __slots__ = ("file", "of")
+    of: type[CongestionControl]
+    file: File | None
+
+    def __new__(cls, name: str, of: type[CongestionControl], file: File | None = None) -> Named:
+        """The name of a class."""
+        made = super().__new__(cls, name)
+        made.of, made.file = of, file
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the text is the same, and the class, where the other one has one."""
+        same = str.__eq__(self, other) if isinstance(other, str) else False
+        return same and (not isinstance(other, Named) or self.of is other.of)
+
+    def __ne__(self, other: object) -> bool:
+        """The opposite."""
+        return not self == other
+
+    __hash__ = str.__hash__
+
+    def __deepcopy__(self, memo: object) -> Named:
+        """Itself: scenarios are copied, classes are not."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By the class, which another process has too; the file stays here."""
+        return Named, (str(self), self.of)
+
+    @property
+    def content(self) -> str:
+        """The digest of what the class does, with all that it uses (:mod:`knee.system.content`)."""
+        if issubclass(self.of, KernelSource | Policy):
+            return hashlib.sha256(self.of.text.encode()).hexdigest()
+        if self.file is None:
+            return content.digest(self.of)
+        # Taken once, since a run may change what the file's classes use.
+        if self not in self.file.contents:
+            self.file.contents[self] = content.digest(self.of)
+        return self.file.contents[self]
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The files that have it, by their names beside a scenario; none for a class that no scenario file can name."""
+        if issubclass(self.of, KernelSource):
+            return {str(self): self.of.text}
+        if issubclass(self.of, Policy):
+            return {self.of.path.name: self.of.text}
+        return {} if self.file is None else {self.file.path.name: self.file.source, **self.file.helpers}
+
+
+def named_in(data: Any) -> dict[Named, None]:
+    """The classes anywhere in plain data, in order."""
+    if isinstance(data, Named):
+        return {data: None}
+    inner = data.values() if isinstance(data, Mapping) else data if isinstance(data, list | tuple) else ()
+    return {name: None for value in inner for name in named_in(value)}
+
+
+def replaced(data: Any, by: Callable[[Named], str]) -> Any:
+    """Plain data with something else in place of each name of a class."""
+    if isinstance(data, Named):
+        return by(data)
+    if isinstance(data, Mapping):
+        return {key: replaced(value, by) for key, value in data.items()}
+    return [replaced(value, by) for value in data] if isinstance(data, list | tuple) else data
+
+
+def told_apart(names: Iterable[Named]) -> dict[Named, Named]:
+    """Another name for each class that has the name of one before it: ``python:Mine (2)``.
+
+    Raises:
+        Refused: two files of one name have them, which cannot be kept side by side.
+    """
+    files: dict[str, tuple[Path, str]] = {}
+    taken: set[str] = set()
+    other: dict[Named, Named] = {}
+    for name in dict.fromkeys(names):
+        for path, source in _file_of(name):
+            there, same = files.setdefault(path.name, (path, source))
+            if there != path:
+                raise Refused(f"two files are called {path.name}: {there} and {path}", "expected different names")
+            if same != source:
+                raise Refused(f"{path} was changed between two uses of it", "expected one state of it")
+        text, number = str(name), 1
+        while text in taken:
+            number += 1
+            text = f"{name} ({number})"
+        taken.add(text)
+        if text != name:
+            other[name] = Named(text, name.of, name.file)
+    return other
+
+
+def _file_of(name: Named) -> Iterator[tuple[Path, str]]:
+    """The file of a class that a scenario file can name, and what it says."""
+    if issubclass(name.of, KernelSource | Policy):
+        yield name.of.path, name.of.text
+    elif name.file is not None:
+        yield name.file.path, name.file.source
+
+
+def check(value: type) -> None:
+    """Refuses a class that the engine cannot use."""
+    if not issubclass(value, CongestionControl):
+        raise Refused(
+            f"the class {value.__name__} is not a congestion control", "expected a subclass of knee.CongestionControl"
+        )
+    for hook in HOOKS:
+        method = getattr(value, hook)
+        if inspect.iscoroutinefunction(method) or inspect.isgeneratorfunction(method):
+            kind = "async" if inspect.iscoroutinefunction(method) else "a generator"
+            raise Refused(
+                f"the method {hook} of the class {value.__name__} is {kind}, so calling it does nothing",
+                "expected a method that is run when it is called, without async and yield",
+            )
+
+    if not isinstance(value.cc_params, dict):
+        found = f"cc_params of the class {value.__name__} is no dict"
+        raise Refused(found, 'expected names with parameters, such as {"gain": knee.Param(0.5, 0, 1)}')
+    for name, param in value.cc_params.items():
+        if not isinstance(param, Declared):
+            found = f"the parameter {name!r} of the class {value.__name__} is {shown_type(param)}"
+            raise Refused(found, "expected a declaration such as knee.Param(0.5, 0, 1)")
+        if not isinstance(name, str) or not name.isidentifier() or name in _TAKEN or name.startswith("_"):
+            found = f"the class {value.__name__} has a parameter called {name!r}"
+            raise Refused(found, f"expected a name of Python other than {', '.join(_TAKEN)}")
+
+
+def shown_type(value: object) -> str:
+    """A value by its type, for an error message."""
+    return f"a value of type {type(value).__name__}"
+
+
+def kernel_source(name: object) -> type[KernelSource] | None:
+    """The source of a kernel module that a scenario names; None for any other congestion control."""
+    return name.of if isinstance(name, Named) and issubclass(name.of, KernelSource) else None
+
+
+def policy_of(name: object) -> type[Policy] | None:
+    """The policy that a scenario names; None for any other congestion control."""
+    return name.of if isinstance(name, Named) and issubclass(name.of, Policy) else None
+
+
+def kernel_name(cc: str) -> str:
+    """What a kernel calls a congestion control that a scenario names."""
+    source = kernel_source(cc)
+    return cc if source is None else source.registers
+
+
+class _Absent(CongestionControl):
+    """Stands where a result names a class that this process does not have; it cannot run."""
+
+
+def absent(names: Iterable[str]) -> list[Named]:
+    """What stands for classes that are not here, so that the scenario of a result can be read (:func:`naming`)."""
+    return [Named(name, _Absent) for name in names]
+
+
+def sources(names: Iterable[Named]) -> dict[str, str]:
+    """The files of some classes that a result can keep: not those of one name that say two things."""
+    each = [item for name in names for item in name.sources.items()]
+    return {file: text for file, text in each if all(text == other for name, other in each if name == file)}
+
+
+def is_absent(name: str) -> bool:
+    """Whether a name is of a class that is not here."""
+    return isinstance(name, Named) and name.of is _Absent
+
+
+def described(name: Named) -> dict[str, Any]:
+    """A class or kernel module as manifests describe it: where it is from, and digests.
+
+    ``source_sha256`` is that of its source alone, None where that cannot be read; ``sha256`` that of all that it uses;
+    ``files`` those of the files that it comes from.
+    """
+    own, files = name.of, {file: hashlib.sha256(text.encode()).hexdigest() for file, text in name.sources.items()}
+    if issubclass(own, KernelSource):
+        digest = name.content
+        return {"name": name, "module": own.module, "registers": own.registers, "source_sha256": digest, "files": files}
+    if issubclass(own, Policy):
+        return {"name": name, "source_sha256": name.content, "files": files}
+    try:
+        source, where = syntax.source(own), inspect.getsourcefile(own)
+    except (OSError, TypeError):
+        source, where = None, None
+    digests = {
+        "source_sha256": None if source is None else hashlib.sha256(source.encode()).hexdigest(),
+        "sha256": name.content,
+        "files": files,
+    }
+    return {"name": name, "module": own.__module__, "class": own.__qualname__, "file": where} | digests

@@ -1,0 +1,64 @@
+"""From what a scenario says to the class that it names."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+
+from knee.errors import Refused
+from knee.own.controls import CongestionControl
+from knee.own.files import BUILT, IN_FILE, IN_SOURCE, built, from_file, from_source
+from knee.own.names import OWN, Named, check
+from knee.own.policies import IN_POLICY, from_weights
+
+_naming: ContextVar[Mapping[str, Named]] = ContextVar("naming")
+
+
+@contextmanager
+def naming(names: Iterable[Named]) -> Iterator[None]:
+    """Which classes names stand for within the block, as in plain data that was text for a while."""
+    token = _naming.set({str(name): name for name in names})
+    try:
+        yield
+    finally:
+        _naming.reset(token)
+
+
+def name_of(value: object) -> object:
+    """The name of a class in scenarios, which has the class with it; any other value is returned unchanged."""
+    if isinstance(value, Named):
+        return value
+    if isinstance(value, str) and (known := _naming.get({}).get(value)) is not None:
+        return known
+    if isinstance(value, str) and (named := IN_FILE.fullmatch(value)) is not None:
+        return from_file(named["file"], named["name"])
+    if isinstance(value, str) and IN_SOURCE.fullmatch(value) is not None:
+        return from_source(value)
+    if isinstance(value, str) and (named := IN_POLICY.fullmatch(value)) is not None:
+        return from_weights(named["file"])
+    if isinstance(value, str) and BUILT.fullmatch(value) is not None:
+        raise built(Path(value))
+    if isinstance(value, str) and value.startswith(OWN):
+        return _only(value)
+    if not isinstance(value, type):
+        return value
+    check(value)
+    _used.add(value)
+    return Named(OWN + value.__qualname__, value)
+
+
+#: The classes of this process that scenarios were given, which a finding's file names.
+_used: weakref.WeakSet[type[CongestionControl]] = weakref.WeakSet()
+
+
+def _only(name: str) -> str:
+    """The class of a name, where this process has used one of that name; the name itself where it has used none."""
+    found = [each for each in list(_used) if OWN + each.__qualname__ == name]
+    if len(found) > 1:
+        raise Refused(
+            f"{len(found)} classes are called {name.removeprefix(OWN)}", "in Python, give the class itself as cc"
+        )
+    return Named(name, found[0]) if found else name

@@ -1,0 +1,239 @@
+"""knee.gym: environments that steer flows, and policies that were trained in them."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+import knee
+import knee.gym
+from knee.errors import InputError, ScenarioError
+from knee.gym import AURORA, CongestionControl, Policy, VectorCongestionControl
+
+ID = "knee/CongestionControl-v0"
+SHORT = {
+    "duration": "1 s",
+    "link": {"rate": "20 Mbit/s", "limit": "60 packets", "loss": 0.005},
+    "flows": [{"label": "mine", "cc": "cubic", "rtt": "20 ms"}, {"label": "other", "cc": "reno", "rtt": "30 ms"}],
+}
+SWEPT = SHORT | {"sweep": {"over": {"link.rate": ["5 Mbit/s", "20 Mbit/s", "60 Mbit/s"]}}}
+
+
+def weights(path: Path, inputs: int = 8, **settings: Any) -> Path:
+    """A file of random weights."""
+    rng = np.random.default_rng(3)
+    layers = [(rng.normal(size=(5, inputs)), rng.normal(size=5)), (rng.normal(size=(1, 5)) / 4, np.array([0.05]))]
+    Policy.save(path, layers, **settings)
+    return path
+
+
+# Aurora's actions have no bound.
+@pytest.mark.filterwarnings("ignore:.*For Box action spaces, we recommend")
+@pytest.mark.parametrize("preset", [{}, {"lever": "rate", "interval": "20 ms", "history": 3}, AURORA])
+def test_gymnasium_s_checks_pass(preset: dict[str, Any]) -> None:
+    check_env(gymnasium.make(ID, scenario=SHORT, **preset).unwrapped, skip_render_check=True)
+
+
+def test_the_training_networks_are_the_default() -> None:
+    env = gymnasium.make(ID)
+    observation, info = env.reset(seed=1)
+    assert observation.shape == (8,)
+    assert 0 <= info["scenario"] < 128
+    env.close()
+
+
+def test_an_episode_is_one_run_of_a_scenario() -> None:
+    env = CongestionControl(SHORT, interval="20 ms")
+    _, info = env.reset(seed=4)
+    times = [info["time_s"]]
+    truncated = False
+    while not truncated:
+        observation, reward, terminated, truncated, info = env.step([0.0])
+        assert env.observation_space.contains(observation)
+        assert not terminated
+        assert np.isfinite(reward)
+        times.append(info["time_s"])
+    assert times[-1] == 1.0
+    assert all(0.019 < after - before < 0.5 for before, after in pairwise(times[:-1]))
+    with pytest.raises(InputError, match=r"the episode is over"):
+        env.step([0.0])
+
+
+def test_a_seed_decides_on_scenarios_and_runs() -> None:
+    def episodes(seed: int) -> list[Any]:
+        env, seen = CongestionControl(SWEPT), []
+        for i in range(4):
+            observation, info = env.reset(seed=seed if i == 0 else None)
+            seen.append((info["scenario"], observation.tolist(), env.step([0.5])[0].tolist()))
+        return seen
+
+    assert episodes(7) == episodes(7)
+    assert episodes(7) != episodes(8)
+    assert len({scenario for seed in range(8) for scenario, *_ in episodes(seed)}) == 3
+
+
+def test_a_vector_s_slots_are_single_environments_with_seeds_that_count_up() -> None:
+    together = VectorCongestionControl(5, SWEPT, threads=2)
+    assert together.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    alone = SyncVectorEnv([lambda: CongestionControl(SWEPT)] * 5, autoreset_mode=AutoresetMode.NEXT_STEP)
+    rng = np.random.default_rng(1)
+    for one, other in zip(together.reset(seed=11), alone.reset(seed=11), strict=True):
+        _same(one, other)
+    for _ in range(120):
+        actions = rng.uniform(-1, 1, (5, 1))
+        for one, other in zip(together.step(actions), alone.step(actions), strict=True):
+            _same(one, other)
+    assert together.observation_space.contains(together.step(actions)[0])
+
+
+def _same(one: Any, other: Any) -> None:
+    if isinstance(one, dict):
+        for key in CongestionControl(SHORT).reset()[1]:
+            np.testing.assert_array_equal(one[key], other[key], key)
+    else:
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_vector_may_share_its_arrays() -> None:
+    made = gymnasium.make_vec(ID, num_envs=3, vectorization_mode="vector_entry_point", scenario=SHORT, copy=False)
+    first, _ = made.reset(seed=1)
+    again, *_ = made.step(np.zeros((3, 1)))
+    assert np.shares_memory(first, again)
+    kept = VectorCongestionControl(3, SHORT)
+    first, _ = kept.reset(seed=1)
+    assert not np.shares_memory(first, kept.step(np.zeros((3, 1)))[0])
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        ([float("nan")], r"the action is nan; expected a number from -1 to 1"),
+        ([1.5], r"the action is 1\.5; expected a number from -1 to 1"),
+        ([0.1, 0.2], r"the shape \(1, 2\); expected 1 x 1 numbers"),
+    ],
+)
+def test_an_action_outside_of_the_space_is_refused_and_the_episode_goes_on(action: list[float], said: str) -> None:
+    env = CongestionControl(SHORT)
+    env.reset(seed=1)
+    with pytest.raises(InputError, match=said):
+        env.step(action)
+    assert np.isfinite(env.step([1.0])[1])
+
+
+def test_a_vector_names_the_environment_of_a_bad_action() -> None:
+    env = VectorCongestionControl(4, SHORT)
+    with pytest.raises(InputError, match="call reset first"):
+        env.step(np.zeros((4, 1)))
+    env.reset(seed=1)
+    with pytest.raises(InputError, match=r"environment 2 is -3\.0"):
+        env.step(np.array([[0.0], [0.0], [-3.0], [0.0]]))
+    with pytest.raises(InputError, match="2 seeds; expected one for each of 4"):
+        env.reset(seed=[1, 2])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"lever": "brake"}, r"lever: 'brake' is unknown; expected one of window, rate"),
+        ({"interval": "soon"}, r"interval: .*expected mean RTTs"),
+        ({"interval": "0 rtt"}, r"interval: it is 0 RTTs; expected 100 us to 10 s, or 0\.1 to 100 RTTs"),
+        ({"gain": 0}, r"gain: it is 0; expected 0\.001 to 10"),
+        ({"gain": float("nan")}, r"gain: it is nan"),
+        ({"history": 0}, r"history: it is 0; expected 1 to 64 intervals"),
+        ({"history": 1.5}, r"history: it is 1\.5; expected a whole number"),
+        ({"features": "all"}, r"features: 'all' is unknown"),
+        ({"reward": {"speed": 1}}, r'reward: there is no weight "speed"'),
+        ({"reward": {"loss": float("nan")}}, r"reward: loss is nan"),
+        ({"flow": "yours"}, r'has no flow "yours"; expected one of "mine", "other"'),
+        ({"set": ["flows.0.transport=quic"]}, r"mine cannot be steered.* quic"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        CongestionControl(SHORT, **given)
+
+
+def test_bad_numbers_of_environments_are_refused() -> None:
+    with pytest.raises(InputError, match="num_envs is 0"):
+        VectorCongestionControl(0, SHORT)
+    with pytest.raises(InputError, match="threads is 0"):
+        VectorCongestionControl(1, SHORT, threads=0)
+
+
+def test_the_reward_is_the_weighted_sum_of_the_figures() -> None:
+    env = CongestionControl(SHORT, reward={"share": 2.0, "mbps": 0.5, "rtt_s": -3.0, "queueing_s": -7.0, "loss": -11.0})
+    env.reset(seed=1)
+    for _ in range(20):
+        _, reward, _, _, info = env.step([0.3])
+        rate = info["throughput_bps"]
+        # Two flows share 20 Mbit/s.
+        expected = 2 * rate / 10e6 + 0.5 * rate / 1e6 - 3 * info["rtt_s"] - 7 * info["queueing_s"] - 11 * info["loss"]
+        assert reward == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("settings", [{}, {"lever": "rate", "interval": "20 ms", "history": 2, "inputs": 16}])
+def test_a_policy_runs_with_the_bits_of_its_environment(tmp_path: Path, settings: dict[str, Any]) -> None:
+    """Each interval's observation is the policy's, and so the window at the end is, to the bit."""
+    inputs = settings.pop("inputs", 8)
+    file = weights(tmp_path / "weights.json", inputs, **settings)
+    policy, env = Policy(file), CongestionControl(SHORT, **settings)
+    observation, info = env.reset(seed=5)
+    seed, delivered, truncated = int(env._flows.arrays.next[0, 1]), 0.0, False
+    while not truncated:
+        observation, _, _, truncated, info = env.step(np.clip(policy(observation), -1, 1))
+        delivered += info["throughput_bps"] * info["length_s"]
+    alone = knee.run(SHORT | {"seed": seed}, set=[f"flows.0.cc=policy:{file}"])
+    # What is delivered in the first interval is not counted, nor what arrives after the last ACK.
+    assert delivered == pytest.approx(alone.flows["goodput_mbps"][0] * 1e6, rel=0.05)
+
+
+def test_a_policy_is_an_algorithm_like_any_other(tmp_path: Path) -> None:
+    file = weights(tmp_path / "weights.json")
+    (tmp_path / "mine.toml").write_text(
+        'duration = "2 s"\n[link]\nrate = "20 Mbit/s"\nlimit = "60 packets"\n'
+        '[[flows]]\ncc = "policy:weights.json"\nrtt = "20 ms"\n'
+    )
+    result = knee.run(tmp_path / "mine.toml")
+    result.save(tmp_path / "out")
+    assert (tmp_path / "out" / "weights.json").read_text() == file.read_text()
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert [each["name"] for each in manifest["policies"]] == ["policy:weights.json"]
+    again = knee.run(tmp_path / "out" / "scenario.toml")
+    assert again.samples.equals(result.samples)
+    quic = knee.run(tmp_path / "mine.toml", set=["flows.0.transport=quic"])
+    assert quic.flows["goodput_mbps"][0] > 1
+    simulation = knee.Simulation(tmp_path / "mine.toml")
+    simulation.run_until("1 s")
+    assert simulation.clone_cost().how == "copy"
+    assert simulation.clone().result().samples.equals(result.samples)
+    swept = knee.sweep(tmp_path / "mine.toml", over={"flows.0.cc": ["cubic", f"policy:{file}"]})
+    assert swept.runs.collect()["flows.0.cc"].to_list() == ["cubic", "policy:weights.json"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, r"cannot be read"),
+        ("[", r"is not JSON"),
+        ("{}", r"has no list layers"),
+        ('{"layers": [], "depth": 1}', r"has the key 'depth'"),
+        ('{"layers": []}', r"`layers` is a list of 0"),
+        ('{"layers": [{"weights": [[1, 2]], "bias": [0]}]}', r"a row of 2 in layer 0, which takes 8 numbers"),
+        ('{"layers": [{"weights": [[1]], "bias": "x"}]}', r"invalid type"),
+        ('{"layers": [], "gain": 100}', r"gain: it is 100; expected 0\.001 to 10"),
+    ],
+)
+def test_bad_weights_are_refused_with_the_file_and_the_key(tmp_path: Path, text: str | None, said: str) -> None:
+    file = tmp_path / "weights.json"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ScenarioError, match=rf"flows\[0\]\.cc: .*weights\.json.*{said}"):
+        knee.run(SHORT | {"flows": [{"cc": f"policy:{file}", "rtt": "20 ms"}]})
