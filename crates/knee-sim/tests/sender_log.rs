@@ -348,6 +348,8 @@ fn an_application_over_quic_is_logged_by_its_stack() {
         (limited["transport"], limited["traffic"]) = (json!("quic"), traffic);
         let logged = Logged::run(&spec(2 * S, &[link(20_000_000, &json!({"packets": 30}))], &[limited]));
         let sent = logged.records[0].iter().filter(|record| record["name"] == "transport:packet_sent").count() as u64;
-        assert_eq!(sent, logged.output.flows[0].sent_packets, "{cc}");
+        // Datagrams of the handshake hold several packets.
+        let datagrams = logged.output.flows[0].sent_packets;
+        assert!(datagrams > 50 && (datagrams..datagrams + 5).contains(&sent), "{cc}: {sent} in {datagrams}");
     }
 }
