@@ -59,7 +59,7 @@ def test_two_wifi_links_do_not_share_the_air_and_the_run_says_so() -> None:
 
 
 def test_wifi_links_on_one_channel_share_the_air() -> None:
-    """The stations of one access point: two that fill the air have together what one has, less collisions."""
+    """The stations of one access point: two have what one has, more for shorter backoffs, less for collisions."""
     one = {"name": "a", "limit": "200 packets", **WIFI}
     flows = [{"cc": "cubic", "rtt": "20 ms", "path": [name]} for name in ("a", "b")]
     apart: dict[str, Any] = {"duration": "10 s", "warmup": "2 s", "links": [one, one | {"name": "b"}], "flows": flows}
@@ -70,7 +70,7 @@ def test_wifi_links_on_one_channel_share_the_air() -> None:
 
     alone, both = goodputs(apart), goodputs(shared)
     assert remarks(from_dict(shared)) == []
-    assert 0.8 * alone[0] < sum(both) < alone[0]
+    assert 0.9 * alone[0] < sum(both) < 1.1 * alone[0]
     assert max(both) < 1.3 * min(both)
 
 
@@ -83,7 +83,7 @@ def test_a_marked_call_overtakes_a_download_in_the_access_point() -> None:
         flows = [{"cc": "cubic", "rtt": "20 ms"}, call | {"dscp": dscp}]
         summary = knee.run({"duration": "20 s", "warmup": "5 s", "link": link | more, "flows": flows}).summary
         download, heard = summary["flows"]
-        return float(heard["owd_p99_ms"]) - 10, float(download["goodput_mbps"])
+        return float(heard["datagrams"]["owd_p99_ms"]) - 10, float(download["goodput_mbps"])
 
     marked, unmarked = run("EF"), run("CS0")
     assert marked[0] < 10 < 30 < unmarked[0]
@@ -101,6 +101,47 @@ def test_links_on_one_channel_that_contradict_each_other_are_named() -> None:
         )
     with pytest.raises(ScenarioError, match=r'link.channel.*wire has no channel.*model = "wifi"'):
         from_dict({"duration": "1 s", "link": {"rate": "10 Mbit/s", "channel": "home"}, "flows": flows})
+
+
+def test_slots_release_packets_together() -> None:
+    """A slot each 10 ms: a packet waits for half of one on average, at most for a whole one, and nothing is lost."""
+    flow = {"rtt": "20 ms", "traffic": {"kind": "udp", "rate": "1 Mbit/s", "packet_size": "500 B"}}
+    data = {"duration": "20 s", "flows": [flow]}
+    link = {"rate": "1 Gbit/s"}
+    plain, slotted = (
+        knee.run(data | {"link": each}).summary["flows"][0]["datagrams"]
+        for each in (link, link | {"slot": {"min": "10 ms"}})
+    )
+    # The first packet of a slot has waited for all of it; 2.6 come in one.
+    assert 4 < slotted["owd_mean_ms"] - plain["owd_mean_ms"] < 7
+    assert slotted["owd_max_ms"] - plain["owd_max_ms"] < 10.1
+    assert slotted["lost"] == 0
+
+
+def test_corrupted_packets_take_their_time_and_are_dropped() -> None:
+    flow = {"rtt": "20 ms", "traffic": {"kind": "udp", "rate": "8 Mbit/s", "packet_size": "1000 B"}}
+    runs = [
+        knee.run({"duration": "20 s", "link": {"rate": "10 Mbit/s", key: 0.1}, "flows": [flow]}).summary
+        for key in ("corrupt", "loss")
+    ]
+    damaged, lost = (run["links"][0] for run in runs)
+    # 10 % of 20,000, and four standard deviations of 42.
+    assert abs(damaged["drops"] - 2000) < 170
+    assert abs(lost["drops"] - 2000) < 170
+    assert lost["utilization"] == pytest.approx(0.9 * damaged["utilization"], rel=0.01)
+
+
+def test_slots_that_contradict_themselves_are_named() -> None:
+    refused: list[tuple[dict[str, Any], str, str]] = [
+        ({"slot": {"min": "0 s"}}, "link.slot.min", "above"),
+        ({"slot": {"min": "2 ms", "max": "1 ms"}}, "link.slot.max", "less than min, 2 ms"),
+        ({"slot": {"min": "2 ms", "packets": 0}}, "link.slot.packets", "0 is out of range"),
+        ({"slot": {"min": "2 ms"}, "jitter": "1 ms", "reorder": True}, "link.slot", "leave in order"),
+        ({"corrupt": 1.5}, "link.corrupt", "1.5"),
+    ]
+    for link, key, said in refused:
+        with pytest.raises(ScenarioError, match=rf"{key}.*{said}"):
+            from_dict(scenario({"rate": "10 Mbit/s"} | link))
 
 
 def test_a_token_bucket_in_wifi_and_other_contradictions_are_named() -> None:
@@ -164,6 +205,8 @@ def test_changes_that_a_model_cannot_make_are_named() -> None:
         (BURSTS, "link.loss_model"),
         (NORMAL, "link.delay_model"),
         ({"rate": "50 Mbit/s", "reverse": DOCSIS}, "link.reverse.model"),
+        ({"rate": "50 Mbit/s", "slot": {"min": "1 ms"}}, "link.slot"),
+        ({"rate": "50 Mbit/s", "reverse": {"rate": "5 Mbit/s", "corrupt": 0.1}}, "link.reverse.corrupt"),
     ],
 )
 def test_the_ground_uml_refuses_what_it_does_not_do(link: dict[str, Any], key: str) -> None:
@@ -210,13 +253,15 @@ def test_both_directions_share_the_air_and_its_parameters() -> None:
     assert min(shared) > 0.3 * alone
 
 
-@pytest.mark.parametrize(("name", "dropped", "lost"), [("wifi", 80, 127), ("lte", 39, 73), ("nr", 323, 426)])
+@pytest.mark.parametrize(("name", "dropped", "lost"), [("wifi", 14, 28), ("lte", 39, 73), ("nr", 323, 426)])
 def test_what_is_lost_falsely_behind_blocks_is_a_retransmission(name: str, dropped: int, lost: int) -> None:
     """docs/links.md has these figures: RACK cannot rank what leaves at one instant."""
     result = knee.run(load(name))
     cubic, lola = result.summary["flows"]
     assert (result.summary["links"][0]["drops"], cubic["lost_packets"]) == (dropped, lost)
-    assert lola["lost_packets"] == cubic["timeouts"] == 0
+    assert cubic["timeouts"] == 0
+    # An RTT of 450 ms in wifi, where a direction loses several turns, is beyond LoLa's timeout.
+    assert lola["lost_packets"] == 0 or lola["timeouts"] == 1
     # Each packet that was dropped goes again once, or twice, and nothing else does.
     assert cubic["retransmitted_packets"] == lost <= 2 * dropped
     # A window falls only where the link dropped something in the round trips before.

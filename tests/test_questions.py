@@ -372,6 +372,25 @@ def pacing_of_an_encoder(found: Answer) -> list[float]:
     return [knee_s[0], of_knee, noq_s[0], of_noq]
 
 
+@answers(31)
+def far_station(found: Answer) -> list[float]:
+    near, far = found.of_flow("near", "goodput_mbps"), found.of_flow("far", "goodput_mbps")
+    alone, aggregated = slice(0, None, 2), slice(1, None, 2)
+    assert near[alone] == pytest.approx(far[alone], rel=0.05)
+    assert min(near[aggregated]) > 89
+    assert pytest.approx(106e6, rel=0.01) == 64 * 1448 * 8 / 7e-3
+    return [rate for pair in zip(near, far, strict=True) for rate in pair]
+
+
+@answers(32)
+def incast(found: Answer) -> list[float]:
+    read = found["goodput_mbps"]
+    assert read[0] < 300 < 850 < read[1]
+    assert min(read[4:]) > 950
+    assert pytest.approx(0.0336, rel=0.01) == 16 * 256 * 1024 * 8 / 1e9
+    return read
+
+
 def written(answer: str) -> list[str]:
     """The figures of an answer as the page has them."""
     found: list[str] = []

@@ -208,6 +208,8 @@ impl Link {
             reorder: self.reorder,
             delay_trace: None,
             loss_trace: None,
+            slot: None,
+            corrupt: 0.0,
             burst: None,
             reverse: None,
         }

@@ -28,6 +28,7 @@ pub mod queue;
 mod recorded;
 pub mod registry;
 mod server;
+mod slot;
 mod trace;
 mod wire;
 
@@ -42,4 +43,5 @@ pub use medium::Medium;
 pub use outcome::{Counters, Departure, Load, Outcome};
 pub use recorded::{Recorded, RecordedRate};
 pub use server::Server;
+pub use slot::{Slots, Slotting};
 pub use wire::Wire;

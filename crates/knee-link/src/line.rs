@@ -17,7 +17,7 @@ pub struct Line {
     pub(crate) server: Server,
     pub(crate) cx: Context,
     /// Bytes that packets take.
-    framing: Framing,
+    pub(crate) framing: Framing,
     /// Random loss before the queue.
     pub(crate) loss: Loss,
     /// When it acts next; `Time::MAX`: not before something arrives.

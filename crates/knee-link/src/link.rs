@@ -7,20 +7,22 @@ use crate::loss::Loss;
 use crate::outcome::{Counters, Departure, Load, Outcome};
 use crate::queue::{Backlog, Burst, Limit, Resize};
 use crate::server::Server;
-use knee_core::{ConnectionId, Packet, Rate, Time};
+use knee_core::{ConnectionId, Packet, Rate, Rng, Time};
 
 /// One direction of a link.
 #[derive(Clone)]
 pub struct Link {
     queue: Box<dyn DynQueue>,
     line: Line,
+    /// Probability that a packet it has carried is damaged, and its random stream. `None` if none is.
+    damage: Option<(f64, Rng)>,
 }
 
 impl Link {
     /// A link at rest.
     pub fn new(queue: Box<dyn DynQueue>, server: Server, framing: impl Into<Framing>, loss: Loss) -> Self {
         let line = Line::new(server, framing.into(), loss);
-        Self { queue, line }
+        Self { queue, line, damage: None }
     }
 
     /// When it acts next; `Time::MAX`: not before something arrives.
@@ -48,7 +50,7 @@ impl Link {
     /// A burst arrives `now`; the link is not due before.
     #[inline]
     pub fn arrive(&mut self, burst: &Burst, now: Time, out: &mut Outcome) {
-        let Self { queue, line } = self;
+        let Self { queue, line, .. } = self;
         let idle = line.is_idle();
         line.admit(&mut **queue, burst, now, out);
         if idle {
@@ -59,19 +61,49 @@ impl Link {
     /// Takes the step that is due `now`: at most one packet leaves.
     #[inline]
     pub fn serve(&mut self, now: Time, out: &mut Outcome) {
-        let Self { queue, line } = self;
+        let Self { queue, line, .. } = self;
         let before = out.departed.len();
         out.departed.extend(line.on_wire.take());
         line.step(&mut **queue, now, now, out);
         line.hold(out);
         if let Some(departure) = out.departed.get(before) {
             line.count_one(departure);
+            self.damage(out);
         }
+    }
+
+    /// What has just left may be damaged, as netem's `corrupt` does it: the checksum fails at the other end, so that it
+    /// counts as dropped there, and as carried by the link.
+    #[inline]
+    fn damage(&mut self, out: &mut Outcome) {
+        let Some((probability, rng)) = &mut self.damage else { return };
+        if rng.chance(*probability)
+            && let Some(Departure { packet, .. }) = out.departed.pop()
+        {
+            self.line.counters.departed -= 1;
+            self.line.counters.drops += 1;
+            out.dropped.push((packet.at, packet));
+        }
+    }
+
+    /// Damages a packet with this probability from now on.
+    pub fn corrupt(&mut self, probability: f64, rng: Rng) {
+        self.damage = (probability > 0.0).then_some((probability, rng));
+    }
+
+    /// Returns true if it damages packets.
+    pub const fn corrupts(&self) -> bool {
+        self.damage.is_some()
+    }
+
+    /// Bytes that a packet takes on it.
+    pub fn bytes_of(&self, packet: &Packet) -> u64 {
+        self.line.framing.bytes(packet.size)
     }
 
     /// Lets all `arrivals` come and all steps be taken up to `until`, no earlier than the last of them.
     pub fn advance(&mut self, arrivals: &mut Arrivals, until: Time, out: &mut Outcome) {
-        let Self { queue, line } = self;
+        let Self { queue, line, .. } = self;
         let before = out.departed.len();
         out.departed.extend(line.on_wire.take());
         // What leaves a wire just at the end may come after it.

@@ -210,7 +210,7 @@ impl Network {
     pub fn enter_pipe(&mut self, link: u32, packet: Packet, now: Time) -> Option<(u32, Option<Time>)> {
         let direction = &mut self.links[link as usize];
         let pipe = direction.pipe?;
-        let at = direction.propagate(now);
+        let at = direction.propagate(&packet, now);
         let behind = &mut self.pipes[pipe as usize];
         let head = if direction.reorder { behind.push_overtaking(at, packet) } else { behind.push(at, packet) };
         Some((pipe, head))

@@ -135,6 +135,12 @@ pub struct LinkSpec {
     /// Loss probability before the queue by time, in place of `loss`.
     #[serde(default)]
     pub loss_trace: Option<RecordedSpec<f64>>,
+    /// Slots in which packets are let go at the other end.
+    #[serde(default)]
+    pub slot: Option<SlotSpec>,
+    /// Probability that a packet is damaged on the link.
+    #[serde(default)]
+    pub corrupt: f64,
     /// Bytes a token bucket may send at once (Linux's htb). `None` for a wire that serialises each packet.
     pub burst: Option<u64>,
     /// The other direction. `None` if it never queues.
@@ -146,7 +152,20 @@ impl LinkSpec {
     pub(crate) fn forward(&self) -> ReverseSpec {
         let Self { capacity, model, queue, limit, queue_params, delay_trace, loss_trace, .. } = self.clone();
         let (overhead, mpu, linklayer) = (Some(self.overhead), self.mpu, self.linklayer);
-        ReverseSpec { capacity, model, queue, limit, queue_params, delay_trace, loss_trace, overhead, mpu, linklayer }
+        ReverseSpec {
+            capacity,
+            model,
+            queue,
+            limit,
+            queue_params,
+            delay_trace,
+            loss_trace,
+            slot: self.slot,
+            corrupt: self.corrupt,
+            overhead,
+            mpu,
+            linklayer,
+        }
     }
 }
 
@@ -189,6 +208,12 @@ pub struct ReverseSpec {
     /// Loss probability before the queue by time.
     #[serde(default)]
     pub loss_trace: Option<RecordedSpec<f64>>,
+    /// Slots in which packets are let go at the other end.
+    #[serde(default)]
+    pub slot: Option<SlotSpec>,
+    /// Probability that a packet is damaged on the link.
+    #[serde(default)]
+    pub corrupt: f64,
     /// Bytes counted on top of each IP packet. `None` for those of the forward direction.
     #[serde(default)]
     pub overhead: Option<u32>,
@@ -198,6 +223,22 @@ pub struct ReverseSpec {
     /// The layer that carries packets.
     #[serde(default)]
     pub linklayer: LinkLayerSpec,
+}
+
+/// Slots of one direction of a link (netem's `slot`).
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlotSpec {
+    /// Least time to the next slot, ns.
+    pub min: u64,
+    /// Greatest time to it, ns, at least that.
+    pub max: u64,
+    /// Packets of a slot at the most. `None` for any number.
+    #[serde(default)]
+    pub packets: Option<u64>,
+    /// Bytes after which a slot takes no more packets. `None` for any number.
+    #[serde(default)]
+    pub bytes: Option<u64>,
 }
 
 /// The layer that carries packets below their last header.

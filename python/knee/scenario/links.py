@@ -36,6 +36,8 @@ def check_link(link: Link) -> None:
     if link.channel is not None and link.model != "wifi":
         found = f"the link model {link.model} has no channel that others send on"
         raise Refused(found, 'leave it out, or expected model = "wifi"', key="channel")
+    if link.slot is not None and link.reorder:
+        raise Refused("the packets of a slot leave in order", "leave one of slot and reorder out", key="slot")
     _check_loss(link)
     _check_delay(link)
     _check_shared(link)

@@ -78,6 +78,22 @@ def _absolute(text: str) -> str:
     return text
 
 
+class Slot(Table):
+    """Slots in which a link lets packets go together, as netem's ``slot`` does."""
+
+    min: SomeTime = Field(description='the least time to the next slot, such as "800 us"')
+    max: SomeTime | None = Field(None, description="the greatest time to it; default: min")
+    packets: int | None = Field(None, ge=1, description="the number of packets of a slot at most")
+    bytes: SomeBytes | None = Field(None, description='bytes after which a slot takes no more, such as "64 kB"')
+
+    @model_validator(mode="after")
+    def _spans_time(self) -> Slot:
+        if self.max is not None and self.max < self.min:
+            found = f"{units.format_time(self.max)} is less than min, {units.format_time(self.min)}"
+            raise Refused(found, "expected at least that", key="max")
+        return self
+
+
 class _Queueing(Table):
     """A capacity and the queue before it."""
 
@@ -86,6 +102,8 @@ class _Queueing(Table):
     rate_trace: Text | None = Field(None, description="a CSV or Parquet file with rates by time")
     delay_trace: Text | None = Field(None, description="a CSV or Parquet file with extra delays by time")
     loss_trace: Text | None = Field(None, description="a CSV or Parquet file with loss probabilities by time")
+    corrupt: Probability = Field(0.0, description="a probability that a packet is damaged, 0 to 1")
+    slot: Slot | None = Field(None, description='a table such as { min = "800 us", packets = 32 }')
     trace_repeats: bool | None = Field(None, description="whether these three repeat: true or false")
     model: str = Field("wire", description="the name of a link model")
     model_params: dict[str, Any] = Field(

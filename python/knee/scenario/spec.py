@@ -13,7 +13,7 @@ from knee.scenario.traffic import NO_CC, Probe
 from knee.scenario.units import Limit, shown
 
 if TYPE_CHECKING:
-    from knee.scenario.model import Change, Flow, Link, Reverse, Scenario
+    from knee.scenario.model import Change, Flow, Link, Reverse, Scenario, Slot
 
 
 def spec(scenario: Scenario, where: str | None = None) -> dict[str, Any]:
@@ -73,9 +73,16 @@ def _queueing(link: Link | Reverse, key: str) -> dict[str, Any]:
         "limit": None if link.limit is None else _limit(link.limit),
         "queue_params": registry.queues()[link.queue].tagged(link.queue_params),
         "overhead": link.overhead,
+        "corrupt": link.corrupt,
+        "slot": None if link.slot is None else _slot(link.slot),
         "linklayer": link.linklayer,
         "mpu": link.mpu,
     }
+
+
+def _slot(slot: Slot) -> dict[str, Any]:
+    least = slot.min
+    return {"min": least, "max": least if slot.max is None else slot.max, "packets": slot.packets, "bytes": slot.bytes}
 
 
 def _recorded(link: Link | Reverse, name: str, key: str) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 //! From the specification of links to links at rest.
 
 use super::{Direction, SpecError};
-use crate::spec::{Capacity, LinkSpec, ModelSpec, ParamsSpec, RecordedSpec, ReverseSpec, Spec};
+use crate::spec::{Capacity, LinkSpec, ModelSpec, ParamsSpec, RecordedSpec, ReverseSpec, SlotSpec, Spec};
 use knee_core::convert::index_u32;
 use knee_core::{Bytes, Param, Params, Rate, Rng, Time};
 use knee_link::medium::PathDelay;
 use knee_link::registry::{self, Choice, Init, Shared};
-use knee_link::{ByCategory, Delay, DynQueue, Framing, Link, Loss, Recorded, RecordedRate, Server};
+use knee_link::{ByCategory, Delay, DynQueue, Framing, Link, Loss, Recorded, RecordedRate, Server, Slots, Slotting};
 
 /// The parameters `given`, and the defaults of the others that are `declared`.
 ///
@@ -123,6 +123,17 @@ fn build_queue(
     Ok(Box::new(ByCategory::new(queues, category)))
 }
 
+fn build_slots(given: SlotSpec, link: &str, rng: Rng) -> Result<Slots, SpecError> {
+    let SlotSpec { min, max, packets, bytes } = given;
+    if min == 0 || max < min || packets == Some(0) || bytes == Some(0) {
+        let found = format!("{given:?} is no span of time, or lets no packet go");
+        return Err(SpecError::Conflict { link: link.into(), key: "slot", found });
+    }
+    let (min, max) = (Time::from_nanos(min), Time::from_nanos(max));
+    let (packets, bytes) = (packets.unwrap_or(u64::MAX), bytes.unwrap_or(u64::MAX));
+    Ok(Slots::new(Slotting { min, max, packets, bytes }, rng))
+}
+
 fn build_link(
     name: String,
     asked: &ReverseSpec,
@@ -154,10 +165,12 @@ fn build_link(
         let delays = recorded(given, |ns| Time::from_nanos(*ns)).ok_or_else(|| no_times(&name, "delay_trace"))?;
         path = Some(Box::new(delays));
     }
-    let link = Link::new(queue, server, framing, loss);
+    let mut link = Link::new(queue, server, framing, loss);
+    link.corrupt(asked.corrupt, stream("corrupt"));
+    let slots = asked.slot.map(|given| build_slots(given, &name, stream("slot"))).transpose()?;
     let jitter = stream("jitter");
     let mut direction = Direction::new(name, link, jitter);
-    direction.path = path;
+    (direction.path, direction.slots) = (path, slots);
     Ok(direction)
 }
 

@@ -158,7 +158,8 @@ pub fn check(spec: &Spec) -> Result<(), SpecError> {
     check_sizes(spec)?;
     for link in &spec.links {
         let traces = link.loss_trace.iter().chain(link.reverse.iter().filter_map(|back| back.loss_trace.as_ref()));
-        let mut losses = traces.flat_map(|trace| &trace.values).chain([&link.loss]);
+        let damage = link.reverse.iter().map(|back| &back.corrupt).chain([&link.corrupt]);
+        let mut losses = traces.flat_map(|trace| &trace.values).chain([&link.loss]).chain(damage);
         if !losses.all(|loss| (0.0..=1.0).contains(loss)) {
             return Err(SpecError::Probability(link.name.clone()));
         }

@@ -4,7 +4,7 @@ use crate::observe::{Drops, Histogram, LinkCounts, LinkWatch};
 use crate::output::{LinkFigures, LinkRow};
 use knee_core::{Packet, Rng, Time};
 use knee_link::medium::PathDelay;
-use knee_link::{Delay, Link, Outcome};
+use knee_link::{Delay, Link, Outcome, Slots};
 
 /// One direction of a link in a network.
 #[derive(Clone)]
@@ -23,6 +23,8 @@ pub struct Direction {
     jitter_rng: Rng,
     /// The propagation delay's change with time.
     pub path: Option<Box<dyn PathDelay>>,
+    /// Slots in which packets are let go behind all delay.
+    pub slots: Option<Slots>,
     /// True if the extra delay may change the order.
     pub reorder: bool,
     /// True if what other links send changes when it does.
@@ -47,6 +49,7 @@ impl Direction {
             extra: Delay::None,
             jitter_rng,
             path: None,
+            slots: None,
             reorder: false,
             shares: false,
             pipe: None,
@@ -57,13 +60,15 @@ impl Direction {
 
     /// Returns true if all packets take `delay` to get to the other end.
     pub const fn is_steady(&self) -> bool {
-        self.extra.is_none() && self.path.is_none()
+        self.extra.is_none() && self.path.is_none() && self.slots.is_none()
     }
 
-    /// When a packet that leaves the link at `left` comes to the other end, not before those that left earlier unless
+    /// When `packet`, which leaves the link at `left`, comes to the other end, not before those that left earlier unless
     /// the extra delay may change the order.
-    pub fn propagate(&mut self, left: Time) -> Time {
+    pub fn propagate(&mut self, packet: &Packet, left: Time) -> Time {
         let arrival = left + self.draw_delay(left);
+        let bytes = self.link.bytes_of(packet);
+        let arrival = self.slots.as_mut().map_or(arrival, |slots| slots.release(arrival, bytes));
         if self.reorder {
             return arrival;
         }

@@ -1,7 +1,7 @@
 //! The greatest numbers that a specification may have, so that the engine's sums and products of them fit.
 
 use super::SpecError;
-use crate::spec::{Capacity, Change, LimitSpec, RecordedSpec, Spec};
+use crate::spec::{Capacity, Change, LimitSpec, RecordedSpec, SlotSpec, Spec};
 
 /// Three years, in ns.
 const MAX_TIME: u64 = 100_000_000_000_000_000;
@@ -36,6 +36,9 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<(), SpecError> {
     };
     let losses =
         |trace: &RecordedSpec<f64>| trace.at.iter().copied().chain(trace.period).try_for_each(time("a recorded time"));
+    let slot = |slot: Option<SlotSpec>| {
+        slot.into_iter().flat_map(|slot| [slot.min, slot.max]).try_for_each(time("the time to a slot"))
+    };
     time("the duration")(spec.duration)?;
     time("the interval")(spec.interval)?;
     time("the warmup")(spec.warmup)?;
@@ -50,12 +53,14 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<(), SpecError> {
         link.delay_table.iter().flatten().copied().try_for_each(time("an extra delay"))?;
         link.delay_trace.iter().try_for_each(delays)?;
         link.loss_trace.iter().try_for_each(losses)?;
+        slot(link.slot)?;
         bytes("a link's burst")(link.burst.unwrap_or(0))?;
         if let Some(back) = &link.reverse {
             capacity(&back.capacity)?;
             limit(back.limit)?;
             back.delay_trace.iter().try_for_each(delays)?;
             back.loss_trace.iter().try_for_each(losses)?;
+            slot(back.slot)?;
         }
     }
     for flow in &spec.flows {

@@ -341,7 +341,7 @@ fn a_path_through_satellites_adds_its_delay_to_the_propagation() {
     let mut network = built(&spec).expect("a network");
     let direction = &mut network.links[0];
     assert!(!direction.is_steady() && direction.pipe.is_some());
-    assert!(direction.propagate(ms(1)) > ms(6));
+    assert!(direction.propagate(&Packet::default(), ms(1)) > ms(6));
 }
 
 proptest! {
@@ -354,7 +354,7 @@ proptest! {
         let mut last = Time::ZERO;
         for k in 0..20 {
             let left = Time::from_nanos(k * gap);
-            let arrival = direction.propagate(left);
+            let arrival = direction.propagate(&Packet::default(), left);
             prop_assert!(arrival >= last && arrival >= left + ms(1));
             let extra = (arrival - left - ms(1)).as_nanos();
             prop_assert!(arrival == last || delays.contains(&extra), "{extra} of {delays:?}");

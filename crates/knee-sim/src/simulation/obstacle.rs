@@ -22,6 +22,8 @@ pub enum Obstacle {
     /// A link that is no wire leads without a delay to a link that is no wire either, or to which packets come from
     /// elsewhere too: what comes there at one time has an order that only events tell.
     MediumMerges,
+    /// A link damages packets: they are lost where they leave it.
+    Corruption,
     /// Links share a channel: when one sends depends on what the others do.
     SharedChannel,
     /// Data crosses links in circles.
@@ -47,6 +49,7 @@ impl fmt::Display for Obstacle {
             Self::MediumMerges => {
                 "a link that is no wire leads without a delay to one that is none either, or that other packets enter"
             }
+            Self::Corruption => "a link damages packets",
             Self::SharedChannel => "links share a channel",
             Self::Circle => "data crosses links in circles",
             Self::NoAckDelay => "a flow has no delay apart from that of its links, so that its ACKs arrive at once",

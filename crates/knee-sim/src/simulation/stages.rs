@@ -85,6 +85,8 @@ impl Stages {
                 return Err(Obstacle::Reordering);
             } else if data.clone().any(|direction| direction.link.rate().is_none()) {
                 return Err(Obstacle::NoRate);
+            } else if data.clone().any(|direction| direction.link.corrupts()) {
+                return Err(Obstacle::Corruption);
             } else if data.any(|direction| direction.shares) {
                 return Err(Obstacle::SharedChannel);
             } else if route.data.windows(2).any(at_once) {
@@ -205,8 +207,8 @@ impl Stages {
         let direction = &mut network.links[stage.link as usize];
         if stage.pipe.is_some() {
             for i in before..direction.outcome.departed.len() {
-                let left = direction.outcome.departed[i].packet.at;
-                direction.outcome.departed[i].packet.at = direction.propagate(left);
+                let packet = direction.outcome.departed[i].packet;
+                direction.outcome.departed[i].packet.at = direction.propagate(&packet, packet.at);
             }
         }
         let departed = &mut direction.outcome.departed;

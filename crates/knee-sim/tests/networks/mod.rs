@@ -107,6 +107,14 @@ fn any_air() -> impl Strategy<Value = Works> {
     any_of(wifi).prop_map(|model| Works { model, loss: None, delay: None })
 }
 
+/// Slots of netem.
+fn any_slot() -> impl Strategy<Value = Value> {
+    let most = || prop::option::of(1u64..100_000);
+    (1..5 * MS, 0..5 * MS, prop::option::of(1u64..40), most()).prop_map(
+        |(min, more, packets, bytes)| json!({"min": min, "max": min + more, "packets": packets, "bytes": bytes}),
+    )
+}
+
 /// How a link works: half are wires that neither lose packets nor delay them in ways of their own.
 pub fn any_works() -> impl Strategy<Value = Works> {
     let registered = || models().iter().map(|model| &model.choice);
@@ -243,6 +251,8 @@ prop_compose! {
         seed in any::<u64>(),
         (works, back, alike) in (any_works(), any_works(), any::<bool>()),
         air in prop_oneof![3 => Just(None), 1 => any_air().prop_map(Some)],
+        slot in prop_oneof![3 => Just(Value::Null), 1 => any_slot()],
+        corrupt in prop_oneof![3 => Just(0.0), 1 => 0.0..0.05],
     ) -> Value {
         let mut first = link(rate * 1_000_000, &json!({"packets": packets}));
         first["loss"] = json!(loss);
@@ -250,6 +260,7 @@ prop_compose! {
         first["reorder"] = json!(reorder);
         first["burst"] = json!(burst);
         first["delay"] = json!(delay);
+        (first["slot"], first["corrupt"]) = (slot, json!(corrupt));
         first["reverse"] = reverse.clone();
         if burst.is_none() {
             works.set(&mut first);

@@ -133,6 +133,11 @@ def _link(link: Link) -> None:
     if link.reverse is not None and link.reverse.model != "wire":
         found = f"htb and netem do not do {link.reverse.model} here"
         raise Refused(found, 'expected "wire", or ground "sim" or "host"', key="reverse.model")
+    for end, where in ((link, ""), (link.reverse, "reverse.")):
+        for key in ("slot", "corrupt"):
+            if end is not None and getattr(end, key):
+                found = f"the queue of this ground's links is no netem, which alone has {key}"
+                raise Refused(found, 'leave it out, or ground "sim" or "host"', key=f"{where}{key}")
     for key in ("jitter", "delay"):
         if getattr(link, key):
             raise Refused("this ground puts all delay behind the receiver", "leave it out", key=key)
