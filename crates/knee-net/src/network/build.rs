@@ -6,7 +6,8 @@ use knee_core::convert::index_u32;
 use knee_core::{Bytes, Param, Params, Rate, Rng, Time};
 use knee_link::medium::PathDelay;
 use knee_link::registry::{self, Choice, Init, Shared};
-use knee_link::{Delay, Framing, Link, Loss, Recorded, RecordedRate, Server};
+use knee_link::{Delay, DynQueue, Framing, Link, Loss, Recorded, RecordedRate, Server};
+use std::sync::Arc;
 
 /// The parameters `given`, and the defaults of the others that are `declared`.
 ///
@@ -107,22 +108,47 @@ fn build_delay(link: &LinkSpec) -> Result<Delay, SpecError> {
     Ok(Delay::distribution(found.name, &params).unwrap_or(uniform))
 }
 
+/// A queue discipline that is not in the registry, for a network of its own.
+#[derive(Clone)]
+pub struct OwnQueue {
+    /// Its name in the specification.
+    pub name: String,
+    /// Makes one for a link.
+    pub make: MakeQueue,
+}
+
+/// Makes a queue.
+pub type MakeQueue = Arc<dyn Fn(&knee_queue::Init) -> Box<dyn DynQueue> + Send + Sync>;
+
+/// The queue that a direction of link `name` asks for.
+fn build_queue(
+    name: &str,
+    asked: &ReverseSpec,
+    own: &[OwnQueue],
+    init: &knee_queue::Init,
+) -> Result<Box<dyn DynQueue>, SpecError> {
+    if let Some(own) = own.iter().find(|own| own.name == asked.queue) {
+        return Ok((own.make)(init));
+    }
+    let entry = knee_queue::find(&asked.queue)
+        .ok_or_else(|| SpecError::UnknownQueue { link: name.into(), name: asked.queue.clone() })?;
+    let params = params(entry.params, &asked.queue_params, &format!("link `{name}`"))?;
+    Ok((entry.make)(&params, init))
+}
+
 fn build_link(
     name: String,
     asked: &ReverseSpec,
     spec: &LinkSpec,
     seed: u64,
-    shared: &Shared,
+    (shared, own): (&Shared, &[OwnQueue]),
 ) -> Result<Direction, SpecError> {
     let rate = mean_rate(&asked.capacity).ok_or_else(|| SpecError::NoCapacity(name.clone()))?;
-    let entry = knee_queue::find(&asked.queue)
-        .ok_or_else(|| SpecError::UnknownQueue { link: name.clone(), name: asked.queue.clone() })?;
-    let params = params(entry.params, &asked.queue_params, &format!("link `{name}`"))?;
     let stream = |what: &str| Rng::stream(seed, &format!("{what}/{name}"));
     let overhead = asked.overhead.unwrap_or(spec.overhead);
     let framing = Framing { overhead, mpu: asked.mpu, linklayer: asked.linklayer.into() };
     let init = knee_queue::Init { limit: asked.limit.map(Into::into), overhead, rate, rng: stream("queue") };
-    let queue = (entry.make)(&params, &init);
+    let queue = build_queue(&name, asked, own, &init)?;
     let init = Init { rate, seed, name: &name, link: &spec.name, shared };
     let (server, mut path) = build_server(asked, spec, &init)?;
     let loss = match &asked.loss_trace {
@@ -152,11 +178,11 @@ fn build_link(
 ///
 /// # Errors
 /// If a link contradicts itself or names what does not exist.
-pub fn links(spec: &Spec) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecError> {
+pub fn links(spec: &Spec, own: &[OwnQueue]) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecError> {
     let (mut all, mut reverse) = (Vec::new(), vec![None; spec.links.len()]);
     let shared: Vec<Shared> = spec.links.iter().map(|_| Shared::default()).collect();
     for (link, shared) in spec.links.iter().zip(&shared) {
-        let mut built = build_link(link.name.clone(), &link.forward(), link, spec.seed, shared)?;
+        let mut built = build_link(link.name.clone(), &link.forward(), link, spec.seed, (shared, own))?;
         if link.loss_trace.is_none() {
             built.link.lose(build_loss(link, Rng::stream(spec.seed, &format!("loss/{}", link.name)))?);
         }
@@ -168,7 +194,7 @@ pub fn links(spec: &Spec) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecErro
     for ((link, index), shared) in spec.links.iter().zip(&mut reverse).zip(&shared) {
         let Some(back) = &link.reverse else { continue };
         *index = Some(index_u32(all.len()));
-        all.push(build_link(format!("{} (reverse)", link.name), back, link, spec.seed, shared)?);
+        all.push(build_link(format!("{} (reverse)", link.name), back, link, spec.seed, (shared, own))?);
     }
     Ok((all, reverse))
 }

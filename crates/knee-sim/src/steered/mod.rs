@@ -5,9 +5,11 @@
 
 mod fleet;
 mod flow;
+mod queue;
 
 pub use fleet::{Fleet, FleetError, Next, Observed};
 pub use flow::FlowEpisode;
+pub use queue::{QUEUE_RANGES, QueueEpisode};
 
 use crate::{Spec, SpecError};
 use knee_cc::policy::{Figures, Settings};
@@ -43,6 +45,8 @@ pub trait Episode: Send {
 pub enum Part {
     /// The window or rate of the flow with this index.
     Flow(usize, Settings),
+    /// The drop or mark probability of the queue of the link with this index, once per interval of this many ns.
+    Queue(usize, u64),
 }
 
 impl Part {
@@ -50,13 +54,14 @@ impl Part {
     pub const fn size(&self) -> usize {
         match self {
             Self::Flow(_, settings) => settings.size(),
+            Self::Queue(..) => QUEUE_RANGES.len(),
         }
     }
 
     /// How many numbers an action has.
     pub const fn actions(&self) -> usize {
         match self {
-            Self::Flow(..) => 1,
+            Self::Flow(..) | Self::Queue(..) => 1,
         }
     }
 }
@@ -104,6 +109,7 @@ impl Task {
         let spec = Spec { seed, ..self.spec.clone() };
         Ok(match &self.part {
             Part::Flow(flow, settings) => Box::new(FlowEpisode::begin(spec, *flow, settings)?),
+            Part::Queue(link, interval) => Box::new(QueueEpisode::begin(spec, *link, *interval)?),
         })
     }
 }
