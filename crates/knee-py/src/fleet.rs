@@ -33,7 +33,7 @@ struct Buffers {
 }
 
 impl Buffers {
-    /// From arrays by name, for so many slots.
+    /// From arrays by name, for `slots` slots.
     fn of(arrays: &Bound<'_, PyDict>, slots: usize, part: &Part) -> PyResult<Self> {
         Ok(Self {
             actions: buffer(arrays, "actions", slots * part.actions())?,

@@ -1,8 +1,8 @@
 //! A first-in-first-out queue that drops or marks with a probability that is set from outside.
 //!
-//! It is in no list: [`Steered::queue`] makes one for whoever holds the [`Steered`], which measures one interval after the
-//! other. Each packet that arrives and finds room is marked CE with the probability in force, or dropped where it is not
-//! ECN-capable (RFC 3168, 5). What finds no room is dropped.
+//! It is in no list: [`Steered::queue`] makes one for the holder of a [`Steered`], which measures one interval after
+//! the other. Each packet that arrives and finds room is marked CE with the probability in force, or dropped where it
+//! is not ECN-capable (RFC 3168, 5). A packet that finds no room is dropped.
 
 use crate::bound::Bound;
 use crate::fifo::Fifo;
@@ -48,9 +48,11 @@ impl Steered {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Drops or marks with this probability from now on; it is brought into 0 to 1, and NaN is 0.
-    pub fn set(&self, probability: f64) {
-        self.with(|gauge| gauge.probability = probability.max(0.0).min(1.0));
+    /// Drops or marks with this probability from now on; it is brought into 0 to 1, and NaN is 0. Gives it.
+    pub fn set(&self, probability: f64) -> f64 {
+        let probability = if probability.is_nan() { 0.0 } else { probability.clamp(0.0, 1.0) };
+        self.with(|gauge| gauge.probability = probability);
+        probability
     }
 
     /// Ends an interval, and gives what happened in it.

@@ -39,7 +39,7 @@ class Reward:
     share: float = 1.0
     mbps: float = 0.0
     rtt_s: float = 0.0
-    queueing_s: float = -4.0
+    queueing_s: float = -2.0
     loss: float = -2.0
 
     @classmethod

@@ -14,14 +14,14 @@ pub use queue::{QUEUE_RANGES, QueueEpisode};
 use crate::{Spec, SpecError};
 use knee_cc::policy::{Figures, Settings};
 
-/// What a step did.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Step {
     /// Figures of the time that passed.
     pub figures: Figures,
-    /// Whether all is done: a finite transfer is complete, or the flow has stopped.
+    /// True if all is done: a finite transfer is complete, or the flow has stopped.
     pub terminated: bool,
-    /// Whether the scenario's time is up.
+    /// True if the scenario's time is up.
     pub truncated: bool,
 }
 
@@ -66,7 +66,7 @@ impl Part {
     }
 }
 
-/// What a step is worth: a weighted sum of its figures.
+/// The worth of a step: a weighted sum of its figures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reward {
     /// For each bit/s of throughput.
@@ -94,9 +94,9 @@ impl Reward {
 pub struct Task {
     /// The scenario.
     pub spec: Spec,
-    /// What is steered.
+    /// The part that is steered.
     pub part: Part,
-    /// What a step is worth.
+    /// The worth of a step.
     pub reward: Reward,
 }
 

@@ -8,12 +8,12 @@ use knee_net::network::OwnQueue;
 use knee_net::spec::Capacity;
 use knee_queue::steered::{Measured, Steered};
 
-/// What the specification calls the queue.
+/// The name of the queue in the specification.
 const NAME: &str = "steered";
 
-/// Name, least and greatest value of each number of an observation: mean waiting time of the packets that left, in 10 ms;
-/// time that the backlog takes at the link's rate, in 10 ms; rates at which bytes arrived and left, over the link's rate;
-/// packets dropped and packets marked, over packets arrived; the probability in force.
+/// Name, least and greatest value of each number of an observation: mean waiting time of the packets that left, in
+/// 10 ms; time that the backlog takes at the link's rate, in 10 ms; rates at which bytes arrived and left, over the
+/// link's rate; packets dropped and packets marked, over packets arrived; the probability in force.
 pub const QUEUE_RANGES: [(&str, f32, f32); 7] = [
     ("waiting_10ms", 0.0, 100.0),
     ("backlog_10ms", 0.0, 100.0),
@@ -24,9 +24,9 @@ pub const QUEUE_RANGES: [(&str, f32, f32); 7] = [
     ("probability", 0.0, 1.0),
 ];
 
-/// One run with a queue that is steered. An action is a probability. Of a step's figures, the throughput is that of the
-/// link, the queueing delay is the mean waiting time of the packets that left, the RTT is their longest, and the loss is
-/// the share of arrivals that were dropped.
+/// One run with a queue that is steered. An action is a probability. The figures of a step: the throughput of the link,
+/// the mean waiting time of the packets that left as the queueing delay, their longest as the RTT, and the share of
+/// arrivals that were dropped as the loss.
 pub struct QueueEpisode {
     simulation: Simulation,
     steered: Steered,
@@ -103,8 +103,7 @@ fn ratio(part: f64, whole: f64) -> f64 {
 
 impl Episode for QueueEpisode {
     fn step(&mut self, action: &[f64]) -> Result<Step, SpecError> {
-        self.probability = action.first().copied().unwrap_or_default().max(0.0).min(1.0);
-        self.steered.set(self.probability);
+        self.probability = self.steered.set(action.first().copied().unwrap_or_default());
         Ok(self.pass())
     }
 
