@@ -16,7 +16,14 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 import knee
 import knee.gym
 from knee.errors import InputError, ScenarioError
-from knee.gym import AURORA, CongestionControl, Policy, VectorCongestionControl
+from knee.gym import (
+    AURORA,
+    CongestionControl,
+    Policy,
+    QueueManagement,
+    VectorCongestionControl,
+    VectorQueueManagement,
+)
 
 ID = "knee/CongestionControl-v0"
 SHORT = {
@@ -186,7 +193,7 @@ def test_a_policy_runs_with_the_bits_of_its_environment(tmp_path: Path, settings
     file = weights(tmp_path / "weights.json", inputs, **settings)
     policy, env = Policy(file), CongestionControl(SHORT, **settings)
     observation, info = env.reset(seed=5)
-    seed, delivered, truncated = int(env._flows.arrays.next[0, 1]), 0.0, False
+    seed, delivered, truncated = int(env._fleet.arrays.next[0, 1]), 0.0, False
     while not truncated:
         observation, _, _, truncated, info = env.step(np.clip(policy(observation), -1, 1))
         delivered += info["throughput_bps"] * info["length_s"]
@@ -237,3 +244,56 @@ def test_bad_weights_are_refused_with_the_file_and_the_key(tmp_path: Path, text:
         file.write_text(text)
     with pytest.raises(ScenarioError, match=rf"flows\[0\]\.cc: .*weights\.json.*{said}"):
         knee.run(SHORT | {"flows": [{"cc": f"policy:{file}", "rtt": "20 ms"}]})
+
+
+QUEUE = "knee/QueueManagement-v0"
+
+
+def test_gymnasium_s_checks_pass_for_a_queue() -> None:
+    check_env(gymnasium.make(QUEUE, scenario=SHORT).unwrapped, skip_render_check=True)
+
+
+def test_a_probability_shortens_the_queue() -> None:
+    def waited(probability: float) -> float:
+        env = QueueManagement(SHORT, set=["duration=5 s", "link.loss=0"], interval="10 ms")
+        env.reset(seed=1)
+        seen, truncated = [], False
+        while not truncated:
+            observation, _, _, truncated, info = env.step([probability])
+            assert env.observation_space.contains(observation)
+            assert info["queueing_s"] <= info["waited_max_s"] + 1e-12
+            seen.append(info["queueing_s"])
+        return float(np.mean(seen))
+
+    assert waited(0.02) < waited(0.0) / 2
+
+
+def test_a_vector_of_queues_is_single_environments_with_seeds_that_count_up() -> None:
+    together = VectorQueueManagement(3, SWEPT, threads=2)
+    alone = SyncVectorEnv([lambda: QueueManagement(SWEPT)] * 3, autoreset_mode=AutoresetMode.NEXT_STEP)
+    rng = np.random.default_rng(1)
+    np.testing.assert_array_equal(together.reset(seed=5)[0], alone.reset(seed=5)[0])
+    for _ in range(120):
+        actions = rng.uniform(0, 0.1, (3, 1))
+        for one, other in zip(together.step(actions)[:4], alone.step(actions)[:4], strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"interval": "1 ns"}, r'interval: "1 ns" is out of range; expected 100 us to 10 s'),
+        ({"interval": "2 rtt"}, r"interval: .*; expected 100 us to 10 s"),
+        ({"link": "mine"}, r'has no link "mine"; expected one of "bottleneck"'),
+    ],
+)
+def test_bad_settings_of_a_queue_are_refused_by_name(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        QueueManagement(SHORT, **given)
+
+
+def test_a_probability_is_no_number_below_0() -> None:
+    env = QueueManagement(SHORT)
+    env.reset(seed=1)
+    with pytest.raises(InputError, match=r"the action is -0\.1; expected a number from 0 to 1"):
+        env.step([-0.1])

@@ -29,6 +29,7 @@ ROOMS = (
     "papers",
     "evaluate",
     "score",
+    "gym",
     "bench",
     "cli",
     "__main__",

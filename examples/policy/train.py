@@ -65,7 +65,7 @@ def train(pairs: int, networks: int, steps: int, generations: int, seed: int, th
         mean, square = 0.9 * mean + 0.1 * gradient, 0.99 * square + 0.01 * gradient**2
         step = mean / (1 - 0.9**generation) / (np.sqrt(square / (1 - 0.99**generation)) + 1e-8)
         weights = weights + rate * (1 - generation / (generations + 1)) * step
-        if generation % 20 == 0 or generation == 1:
+        if generation % 10 == 0 or generation == 1:
             took = time.perf_counter() - begin
             print(f"generation {generation:3}: mean reward {rewards.mean():6.3f}, after {took:.0f} s", flush=True)
     return weights
@@ -75,7 +75,7 @@ def main() -> None:
     """Trains as the command line says, and writes the weights."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("weights", help="the file to write")
-    numbers = {"pairs": 24, "networks": 6, "steps": 120, "generations": 160, "seed": 1, "threads": 2}
+    numbers = {"pairs": 16, "networks": 4, "steps": 80, "generations": 140, "seed": 1, "threads": 2}
     for name, default in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=default, help=f"default: {default}")
     given = vars(parser.parse_args())

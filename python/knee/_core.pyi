@@ -15,6 +15,7 @@ __all__ = [
     "features",
     "link_access",
     "link_conflict",
+    "queue_features",
     "registry",
     "simulate",
     "traffic_conflict",
@@ -209,9 +210,9 @@ class Fleet:
         """Slots for scenarios.
 
         Args:
-            tasks: of each its specification (JSON), the index of the flow that is steered, and the worth of each bit/s
-                of throughput, second of RTT, second of queueing delay, and of the share of packets lost.
-            settings: how the flow observes and acts (JSON).
+            tasks: of each its specification (JSON), the index of the flow or link that is steered, and the worth of
+                each bit/s of throughput, second of RTT, second of queueing delay, and of the share of packets lost.
+            settings: how the flow observes and acts, or the queue's interval (JSON).
             slots: how many episodes go on side by side, 1 or more.
             threads: how many threads work at them, 1 or more.
             arrays: numpy's, by name, a row for each slot: ``actions`` and ``next`` (scenario and seed of the next
@@ -267,3 +268,6 @@ def features(settings: str) -> list[tuple[str, float, float]]:
     Raises:
         SpecError: the settings were refused.
     """
+
+def queue_features() -> list[tuple[str, float, float]]:
+    """Name, least and greatest value of each number that a queue is described by."""

@@ -12,7 +12,7 @@ pub use build::links;
 pub use check::{SpecError, check};
 pub use direction::Direction;
 
-pub use build::params;
+pub use build::{MakeQueue, OwnQueue, params};
 
 use crate::pipe::Pipe;
 use crate::spec::{Change, FlowSpec, Spec};
@@ -94,8 +94,16 @@ impl Network {
     /// # Errors
     /// If the specification contradicts itself or names what does not exist.
     pub fn new(spec: &Spec) -> Result<Self, SpecError> {
+        Self::with_own(spec, &[])
+    }
+
+    /// As [`Network::new`], with queue disciplines that are not in the registry. Their names go first.
+    ///
+    /// # Errors
+    /// If the specification contradicts itself or names what does not exist.
+    pub fn with_own(spec: &Spec, own: &[OwnQueue]) -> Result<Self, SpecError> {
         check(spec)?;
-        let (mut links, reverse) = links(spec)?;
+        let (mut links, reverse) = links(spec, own)?;
         let mut pipes = Vec::new();
         for direction in &mut links {
             if direction.delay > Time::ZERO || !direction.is_steady() {

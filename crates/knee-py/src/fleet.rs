@@ -3,12 +3,21 @@
 use crate::error::Failure;
 use knee_cc::policy::{Plan, Settings};
 use knee_sim::Spec;
-use knee_sim::steered::{Fleet, FleetError, Next, Observed, Part, Reward, Task};
+use knee_sim::steered::{Fleet, FleetError, Next, Observed, Part, QUEUE_RANGES, Reward, Task};
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use serde::Deserialize;
 use std::sync::{Mutex, MutexGuard, TryLockError};
+
+/// What is steered in all scenarios of a fleet.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Steers {
+    Flow(Settings),
+    Queue { interval_ns: u64 },
+}
 
 /// Arrays of Python's: what a step reads, and what it writes.
 struct Buffers {
@@ -24,7 +33,7 @@ struct Buffers {
 }
 
 impl Buffers {
-    /// From arrays by name, for so many slots.
+    /// From arrays by name, for `slots` slots.
     fn of(arrays: &Bound<'_, PyDict>, slots: usize, part: &Part) -> PyResult<Self> {
         Ok(Self {
             actions: buffer(arrays, "actions", slots * part.actions())?,
@@ -101,8 +110,9 @@ impl PyFleet {
 
 #[pymethods]
 impl PyFleet {
-    /// Slots for scenarios: each is a specification (JSON), the index of the flow that is steered, and the worth of
-    /// each bit/s of throughput, second of RTT, second of queueing delay, and of the share lost. `settings` is JSON.
+    /// Slots for scenarios: each is a specification (JSON), the index of the flow that is steered, or of the link whose
+    /// queue is, and the worth of each bit/s of throughput, second of RTT, second of queueing delay, and of the share
+    /// lost. `settings` (JSON) are those of the flow; for a queue they are the interval in ns.
     #[new]
     #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a list of the argument")]
     fn new(
@@ -112,9 +122,14 @@ impl PyFleet {
         threads: usize,
         arrays: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
-        let settings: Settings = serde_json::from_str(settings).map_err(Failure::Json)?;
-        settings.check().map_err(|error| Failure::Spec(error.to_string()))?;
-        let part = |flow| Part::Flow(flow, settings);
+        let steers: Steers = serde_json::from_str(settings).map_err(Failure::Json)?;
+        if let Steers::Flow(settings) = &steers {
+            settings.check().map_err(|error| Failure::Spec(error.to_string()))?;
+        }
+        let part = |index| match steers {
+            Steers::Flow(settings) => Part::Flow(index, settings),
+            Steers::Queue { interval_ns } => Part::Queue(index, interval_ns),
+        };
         let made = tasks.iter().map(|(spec, flow, (throughput, rtt, queueing, loss))| {
             let spec: Spec = serde_json::from_str(spec).map_err(Failure::Json)?;
             let (throughput, rtt, queueing, loss) = (*throughput, *rtt, *queueing, *loss);
@@ -147,6 +162,12 @@ fn failure(error: FleetError) -> Failure {
         FleetError::Panic(text) => Failure::Panic(text),
         FleetError::Thread(error) => Failure::Thread(error),
     }
+}
+
+/// Names and ranges of the numbers that a queue is described by.
+#[pyfunction]
+pub fn queue_features() -> Vec<(&'static str, f32, f32)> {
+    QUEUE_RANGES.to_vec()
 }
 
 /// A policy as flows follow it.

@@ -44,7 +44,7 @@ mod _core {
     #[pymodule_export]
     use super::error::{EngineError, SpecError, WriteError};
     #[pymodule_export]
-    use super::fleet::{PyFleet, PyPlan, features};
+    use super::fleet::{PyFleet, PyPlan, features, queue_features};
     #[pymodule_export]
     use super::own::{PyAck, PyControl};
     use super::{listing, own, simulate as driver};

@@ -29,6 +29,7 @@ mod pie_law;
 mod pool;
 mod prio;
 mod red;
+pub mod steered;
 #[cfg(test)]
 mod testing;
 

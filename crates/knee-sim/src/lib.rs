@@ -7,9 +7,9 @@
 
 pub mod sender_log;
 pub mod simulation;
-pub mod steered;
 #[cfg(feature = "quic")]
 pub mod stacks;
+pub mod steered;
 pub mod tap;
 
 pub use knee_net::{EventRow, LinkRow, Output, Rows, SampleRow, Spec, SpecError};

@@ -30,6 +30,7 @@ use knee_core::Time;
 use knee_core::convert::index_u32;
 use knee_net::Rows;
 use knee_net::events::agenda;
+use knee_net::network::OwnQueue;
 use knee_net::output::Output;
 use knee_net::spec::Spec;
 use knee_qlog::Log;
@@ -76,7 +77,15 @@ impl Simulation {
     /// # Errors
     /// If the specification contradicts itself or names what does not exist.
     pub fn with_own(spec: &Spec, own: &[Own]) -> Result<Self, knee_net::SpecError> {
-        let model = Model::new(spec, own)?;
+        Self::with_own_queues(spec, own, &[])
+    }
+
+    /// As [`Simulation::with_own`], with queue disciplines that are not in the registry either.
+    ///
+    /// # Errors
+    /// If the specification contradicts itself or names what does not exist.
+    pub fn with_own_queues(spec: &Spec, own: &[Own], queues: &[OwnQueue]) -> Result<Self, knee_net::SpecError> {
+        let model = Model::new(spec, own, queues)?;
         let agenda = agenda(spec);
         let scheduler = match BatchScheduler::stages(&model) {
             Ok(stages) => Scheduler::Batches(Box::new(BatchScheduler::new(&model, stages, agenda))),

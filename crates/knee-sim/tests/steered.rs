@@ -3,7 +3,9 @@
 use crate::networks::{MS, S, any_network, flow, link, spec};
 use knee_cc::policy::{Features, Length, Lever, Plan, Settings};
 use knee_core::Rng;
-use knee_sim::steered::{Episode, Fleet, FleetError, FlowEpisode, Next, Observed, Part, Reward, Task};
+use knee_sim::steered::{
+    Episode, Fleet, FleetError, FlowEpisode, Next, Observed, Part, QUEUE_RANGES, QueueEpisode, Reward, Task,
+};
 use knee_sim::{Output, Rows, Simulation, Spec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -23,8 +25,7 @@ fn bits((output, rows): (Output, Rows)) -> (String, Vec<u8>) {
 fn plan(settings: &Value, inputs: usize, seed: u64) -> Value {
     let mut rng = Rng::stream(seed, "weights");
     let mut layer = |takes: usize, gives: usize| {
-        let weights: Vec<Vec<f64>> =
-            (0..gives).map(|_| (0..takes).map(|_| rng.unit() - 0.5).collect()).collect();
+        let weights: Vec<Vec<f64>> = (0..gives).map(|_| (0..takes).map(|_| rng.unit() - 0.5).collect()).collect();
         json!({"weights": weights, "bias": vec![0.1; gives]})
     };
     json!({"settings": settings, "layers": [layer(inputs, 4), layer(4, 1)]})
@@ -175,4 +176,42 @@ fn figures_of_steps_obey_the_link() {
         assert!(step.figures.rtt_s >= 0.02 && step.figures.queueing_s < 0.13, "{step:?}");
     }
     assert!(delivered < 10e6 * 5.0 && delivered > 8e6 * 4.0, "{delivered} bits");
+}
+
+fn queue_task(probability: f64) -> (Vec<f64>, f64, f64) {
+    let mut spec = spec(5 * S, &[link(10_000_000, &json!({"packets": 100}))], &[flow("cubic", 40 * MS, 0, 5 * S)]);
+    spec["links"][0]["queue"] = json!("codel");
+    let mut episode = QueueEpisode::begin(read(&spec), 0, 20 * MS).unwrap();
+    let (mut waited, mut carried, mut dropped) = (Vec::new(), 0.0, 0.0_f64);
+    loop {
+        let step = episode.step(&[probability]).unwrap();
+        assert!(
+            episode.observation().iter().zip(QUEUE_RANGES).all(|(value, (_, low, high))| (low..=high).contains(value))
+        );
+        assert!(step.figures.throughput_bps <= 10e6 * 1.1 && step.figures.queueing_s <= step.figures.rtt_s + 1e-12);
+        waited.push(step.figures.queueing_s);
+        carried += step.figures.throughput_bps * step.figures.length_s;
+        dropped = dropped.max(step.figures.loss);
+        if step.truncated {
+            return (waited, carried, dropped);
+        }
+    }
+}
+
+/// Without drops at random the queue is drop tail, and with them it is shorter.
+#[test]
+fn a_probability_shortens_the_queue() {
+    let mean = |waited: &[f64]| waited.iter().sum::<f64>() / waited.len() as f64;
+    let ((full, most, tail), (short, less, _), (_, none, all)) = (queue_task(0.0), queue_task(0.02), queue_task(1.0));
+    assert!(mean(&short) < mean(&full) / 2.0, "{} and {}", mean(&short), mean(&full));
+    assert!(tail < 0.2 && most > 0.9 * 50e6 && less > 0.5 * 50e6 && less <= most, "{tail} {most} {less}");
+    assert!(none < 1e6 && all == 1.0, "{none} {all}");
+}
+
+#[test]
+fn a_queue_that_is_steered_needs_a_link_with_a_rate() {
+    let mut traced = two_flows("reno");
+    traced["links"][0]["capacity"] = json!({"trace": [0, 5]});
+    assert!(QueueEpisode::begin(read(&traced), 0, 20 * MS).is_err());
+    assert!(QueueEpisode::begin(read(&two_flows("reno")), 1, 20 * MS).is_err());
 }

@@ -9,7 +9,8 @@
     observation, info = env.reset(seed=1)
     observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
 
-:class:`CongestionControl` steers a flow, and :class:`VectorCongestionControl` many flows of simulations side by side.
+:class:`CongestionControl` steers a flow and :class:`QueueManagement` a queue; :class:`VectorCongestionControl` and
+:class:`VectorQueueManagement` are many of them side by side.
 ``pip install "knee[gym]"`` installs gymnasium.
 """
 
@@ -22,9 +23,19 @@ extras.need("knee.gym", "gymnasium")
 # Behind the check, which says what to install.
 from knee.gym.flows import AURORA, CongestionControl, VectorCongestionControl  # noqa: E402
 from knee.gym.policy import Policy  # noqa: E402
+from knee.gym.queues import QueueManagement, VectorQueueManagement  # noqa: E402
 from knee.gym.registration import register  # noqa: E402
 from knee.gym.tasks import HELD_OUT, TRAINING  # noqa: E402
 
-__all__ = ["AURORA", "HELD_OUT", "TRAINING", "CongestionControl", "Policy", "VectorCongestionControl"]
+__all__ = [
+    "AURORA",
+    "HELD_OUT",
+    "TRAINING",
+    "CongestionControl",
+    "Policy",
+    "QueueManagement",
+    "VectorCongestionControl",
+    "VectorQueueManagement",
+]
 
 register()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gymnasium
 
+#: The class of each environment, and that of many side by side.
+_CLASSES = {
+    "knee/CongestionControl-v0": ("knee.gym.flows:CongestionControl", "knee.gym.flows:VectorCongestionControl"),
+    "knee/QueueManagement-v0": ("knee.gym.queues:QueueManagement", "knee.gym.queues:VectorQueueManagement"),
+}
+
 
 def register() -> None:
-    """Registers ``knee/CongestionControl-v0``, alone and in a native vector."""
-    gymnasium.register(
-        "knee/CongestionControl-v0",
-        entry_point="knee.gym.flows:CongestionControl",
-        vector_entry_point="knee.gym.flows:VectorCongestionControl",
-    )
+    """Registers all environments, alone and in native vectors."""
+    for name, (alone, together) in _CLASSES.items():
+        gymnasium.register(name, entry_point=alone, vector_entry_point=together)

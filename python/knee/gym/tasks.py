@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from knee.errors import InputError
-from knee.own import code_allowed
 from knee.scenario import Flow, Scenario, from_dict, load
 from knee.scenario.loading import tables as contents
 from knee.scenario.spec import spec
@@ -21,6 +20,8 @@ from knee.study.sweeps import sweepfile
 TRAINING, HELD_OUT = (Path(__file__).parent / "networks" / f"{name}.toml" for name in ("training", "held-out"))
 #: Most scenarios of an environment: they are all read before the first episode.
 MOST = 10_000
+#: The throughput that counts as a flow's fair share where no link of its path has a rate of its own, bit/s.
+_FAIR_BPS = 10e6
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Reward:
     share: float = 1.0
     mbps: float = 0.0
     rtt_s: float = 0.0
-    queueing_s: float = -10.0
+    queueing_s: float = -2.0
     loss: float = -2.0
 
     @classmethod
@@ -65,51 +66,53 @@ class Reward:
 
 @dataclass(frozen=True)
 class Task:
-    """A scenario and the flow of it that is steered.
+    """A scenario and the part of it that is steered.
 
     Attributes:
-        scenario: the scenario; the congestion control that it gives to the flow does not matter.
-        flow: the flow's index.
+        scenario: the scenario.
+        index: the number of the flow or link that is steered, from 0.
+        fair_bps: the throughput that counts as all of it.
     """
 
     scenario: Scenario
-    flow: int
+    index: int
+    fair_bps: float
 
     def core(self, reward: Reward) -> tuple[str, int, tuple[float, float, float, float]]:
         """The form that the core reads."""
-        return json.dumps(spec(self.scenario)), self.flow, reward.core(self._fair_bps())
-
-    def _fair_bps(self) -> float:
-        """The slowest rate of the flow's path, divided by the flows that cross that link without end."""
-        flows = [flow for flow in self.scenario.flows for _ in range(flow.count)]
-        links = {link.name: link for link in self.scenario.links}
-        path = flows[self.flow].path or list(links)
-        rates = {name: rate for name in path if (rate := links[name].rate)}
-        if not rates:
-            return 1e6
-        slowest = min(rates, key=lambda name: rates[name])
-        beside = [flow for flow in flows if flow.traffic is None and slowest in (flow.path or links)]
-        return float(rates[slowest] / max(len(beside), 1))
+        return json.dumps(spec(self.scenario)), self.index, reward.core(self.fair_bps)
 
 
-def tasks(
-    scenario: str | Path | Mapping[str, Any],
-    flow: str | None = None,
-    changes: Sequence[str] = (),
+def flows(
+    scenario: str | Path | Mapping[str, Any], label: str | None = None, changes: Sequence[str] = ()
 ) -> list[Task]:
-    """The scenarios of a sweep, or a scenario alone.
+    """The scenarios of a sweep, or a scenario alone, with the flow that is steered.
 
     Args:
         scenario: a file, with or without ``[sweep]``; the name of a shipped scenario or sweep; or plain data.
-        flow: the label of the flow that is steered; by default the first.
+        label: the label of the flow; by default the first.
         changes: changes to the scenario, as of ``--set``.
 
     Raises:
         InputError: a scenario, or the flow, was refused.
     """
-    with code_allowed(False):
-        made = _scenarios(scenario, changes)
-    return [Task(each, _steered(each, flow)) for each in made]
+    return [_flow(each, label) for each in _scenarios(scenario, changes)]
+
+
+def queues(
+    scenario: str | Path | Mapping[str, Any], name: str | None = None, changes: Sequence[str] = ()
+) -> list[Task]:
+    """The scenarios of a sweep, or a scenario alone, with the link whose queue is steered.
+
+    Args:
+        scenario: as of :func:`flows`.
+        name: the name of the link; by default the first.
+        changes: changes to the scenario, as of ``--set``.
+
+    Raises:
+        InputError: a scenario, or the link, was refused.
+    """
+    return [_queue(each, name) for each in _scenarios(scenario, changes)]
 
 
 def _scenarios(source: str | Path | Mapping[str, Any], changes: Sequence[str]) -> list[Scenario]:
@@ -124,16 +127,37 @@ def _scenarios(source: str | Path | Mapping[str, Any], changes: Sequence[str]) -
     return [definition.scenario(point) for point in definition.points(range(1, len(definition) + 1))]
 
 
-def _steered(scenario: Scenario, label: str | None) -> int:
+def _flow(scenario: Scenario, label: str | None) -> Task:
     labels = scenario.labels
     if label is not None and label not in labels:
         known = ", ".join(map(shown, labels[:20]))
         raise InputError(f"{scenario.name} has no flow {shown(label)}; expected one of {known}.")
     index = 0 if label is None else labels.index(label)
-    flow: Flow = [flow for flow in scenario.flows for _ in range(flow.count)][index]
+    flows: list[Flow] = [flow for flow in scenario.flows for _ in range(flow.count)]
+    flow = flows[index]
     if flow.traffic is not None or flow.program is not None or flow.transport != "tcp":
         raise InputError(
             f"{scenario.name}: {labels[index]} cannot be steered, since it has traffic of its own or goes over "
             f"{flow.transport}; expected a flow over tcp without traffic or program."
         )
-    return index
+    links = {link.name: link for link in scenario.links}
+    rates = {name: rate for name in flow.path or links if (rate := links[name].rate)}
+    if not rates:
+        return Task(scenario, index, _FAIR_BPS)
+    slowest = min(rates, key=lambda name: rates[name])
+    beside = [other for other in flows if other.traffic is None and slowest in (other.path or links)]
+    return Task(scenario, index, rates[slowest] / len(beside))
+
+
+def _queue(scenario: Scenario, name: str | None) -> Task:
+    links = [link.name for link in scenario.links]
+    if name is not None and name not in links:
+        raise InputError(f"{scenario.name} has no link {shown(name)}; expected one of {', '.join(map(shown, links))}.")
+    index = 0 if name is None else links.index(name)
+    rate = scenario.links[index].rate
+    if rate is None:
+        raise InputError(
+            f"{scenario.name}: the queue of {links[index]} cannot be steered, since the link's rate is recorded; "
+            "expected a link with a rate."
+        )
+    return Task(scenario, index, float(rate))

@@ -24,12 +24,13 @@ from knee.errors import Refused
 from knee.own.controls import Policy
 from knee.own.files import read_file
 from knee.own.names import Named
-from knee.scenario.units import parse_time
 
 #: A policy, as scenarios name it.
 PREFIX = "policy:"
 IN_POLICY = re.compile(PREFIX + r"(?P<file>[^\n]*\.json)")
-_RTTS = re.compile(r"\s*(?P<number>\d+(\.\d*)?)\s*rtt\s*")
+#: A length of an interval: a number of RTTs, or a time.
+_INTERVAL = re.compile(r"\s*(?P<number>\d{1,9}(\.\d{0,9})?)\s*(?P<unit>rtt|us|ms|s)\s*")
+_NANOSECONDS = {"us": 1e3, "ms": 1e6, "s": 1e9}
 _WORDS = {"lever": ("window", "rate"), "features": ("knee", "aurora")}
 
 
@@ -85,12 +86,12 @@ class Settings:
 
 
 def _interval(text: object) -> dict[str, float]:
-    if isinstance(text, str) and (found := _RTTS.fullmatch(text)) is not None:
-        return {"rtts": float(found["number"])}
-    try:
-        return {"time": parse_time(text)}
-    except Refused as refused:
-        raise Refused(refused.found, 'expected mean RTTs, as "1 rtt", or a time, as "20 ms"', key="interval") from None
+    found = _INTERVAL.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise Refused(f"it is {text!r}", 'expected mean RTTs, as "1 rtt", or a time, as "20 ms"', key="interval")
+    number = float(found["number"])
+    unit = found["unit"]
+    return {"rtts": number} if unit == "rtt" else {"time": round(number * _NANOSECONDS[unit])}
 
 
 #: The files that were read, by their places.

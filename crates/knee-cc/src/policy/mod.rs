@@ -1,9 +1,9 @@
 //! A policy: a window or a rate that is multiplied by a factor once per monitor interval.
 //!
 //! A [`Pilot`] measures one monitor interval after the other and has the window or the rate. At the end of an interval
-//! it has an observation, and takes an action `a`. Who gives the action is left open: a [`Network`] of [`Plan`] does so
-//! inside of the flow ([`Plan::make`]), and an environment of reinforcement learning does so from outside ([`Steered`]).
-//! Both give the same bits, since an interval ends at a time of its own and not at an ACK.
+//! it has an observation, and takes an action `a`. A [`Network`] gives it inside of the flow ([`Plan::make`]), or an
+//! environment of reinforcement learning from outside ([`Steered`]). Both give the same bits, since an interval ends at
+//! a time of its own and not at an ACK.
 //!
 //! - action: `level *= 1 + gain * a` for `a >= 0`, and `level /= 1 - gain * a` for `a < 0` (Aurora's rule: Jay et al.,
 //!   "A Deep Reinforcement Learning Perspective on Internet Congestion Control", ICML 2019, Eq. 1)
@@ -11,9 +11,9 @@
 //! - an interval without any ACK or timeout is extended by its own length until there is one
 //!
 //! The window is in packets and the rate in bit/s of payload. With a window the sender paces at its own rate; with a
-//! rate the window is `2 * rate * rtt`, so that a sender without ACKs stops. The window also holds during recovery: only
-//! the next action follows from a loss. All numbers are `f64`, summed in a fixed order, and `tanh` is `libm`'s, so that
-//! every machine computes the same bits.
+//! rate the window is `2 * rate * rtt`, so that a sender without ACKs stops. The window also holds during recovery:
+//! only the next action follows from a loss. All numbers are `f64`, summed in a fixed order, and `tanh` is `libm`'s, so
+//! that every machine computes the same bits.
 
 mod features;
 mod network;

@@ -205,9 +205,9 @@ impl Pilot {
         self.begin();
     }
 
-    /// The largest window or rate: four times what the flow ever delivered, and ten packets in a round trip more. A flow
-    /// that doubles its window delivers half of it in the round trip before, so this does not slow its start; beyond it,
-    /// three packets of four are lost.
+    /// The largest window or rate: four times what the flow ever delivered, and ten packets in a round trip more. A
+    /// flow that doubles its window delivered half of it in the round trip before, so this does not slow its start.
+    /// Beyond it, three packets of four are lost.
     fn most(&self) -> f64 {
         let Measured { peak, rtt, .. } = self.measured;
         match self.settings.lever {

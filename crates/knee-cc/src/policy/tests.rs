@@ -57,7 +57,9 @@ fn an_action_multiplies_or_divides_the_window() {
     acked(&mut steered, 10, 20, 5, &mut control);
     assert_eq!(control.cwnd, 10);
     // 5 packets in 20 ms: at most 4 * 5 + 10.
-    for (action, window) in [(1.0, 20.0), (-1.0, 10.0), (0.5, 15.0), (f64::NAN, 15.0), (0.0, 15.0), (10.0, 30.0), (-1e300, 2.0)] {
+    for (action, window) in
+        [(1.0, 20.0), (-1.0, 10.0), (0.5, 15.0), (f64::NAN, 15.0), (0.0, 15.0), (10.0, 30.0), (-1e300, 2.0)]
+    {
         steered.with(|pilot| {
             pilot.close();
             pilot.act(action);
@@ -76,8 +78,13 @@ fn figures_of_an_interval_by_hand() {
     steered.with(|pilot| {
         assert_eq!((pilot.end(), pilot.has_heard()), (Time::from_millis(20), true));
         pilot.close();
-        let expected =
-            Figures { length_s: 0.02, throughput_bps: 8.0 * 1448.0 * 8.0 / 0.02, rtt_s: 0.025, queueing_s: 0.005, loss: 0.0 };
+        let expected = Figures {
+            length_s: 0.02,
+            throughput_bps: 8.0 * 1448.0 * 8.0 / 0.02,
+            rtt_s: 0.025,
+            queueing_s: 0.005,
+            loss: 0.0,
+        };
         assert_eq!(*pilot.figures(), Figures { queueing_s: pilot.figures().queueing_s, ..expected });
         assert!((pilot.figures().queueing_s - 0.005).abs() < 1e-12);
         // Half a second per second, of ±1.

@@ -7,6 +7,7 @@ use knee_core::{Bytes, Param, Params, Rate, Rng, Time};
 use knee_link::medium::PathDelay;
 use knee_link::registry::{self, Choice, Init, Shared};
 use knee_link::{ByCategory, Delay, DynQueue, Framing, Link, Loss, Recorded, RecordedRate, Server, Slots, Slotting};
+use std::sync::Arc;
 
 /// The parameters `given`, and the defaults of the others that are `declared`.
 ///
@@ -107,19 +108,37 @@ fn build_delay(link: &LinkSpec) -> Result<Delay, SpecError> {
     Ok(Delay::distribution(found.name, &params).unwrap_or(uniform))
 }
 
-/// The queue of a link; of one whose model has access categories, a queue for each.
+/// A queue discipline that is not in the registry, for a network of its own.
+#[derive(Clone)]
+pub struct OwnQueue {
+    /// Its name in the specification.
+    pub name: String,
+    /// Makes one for a link.
+    pub make: MakeQueue,
+}
+
+/// Makes a queue.
+pub type MakeQueue = Arc<dyn Fn(&knee_queue::Init) -> Box<dyn DynQueue> + Send + Sync>;
+
+/// The queue that a direction of link `name` asks for; of one whose model has access categories, a queue for each.
 fn build_queue(
-    asked: &ReverseSpec,
     name: &str,
+    asked: &ReverseSpec,
+    own: &[OwnQueue],
     init: impl Fn(&str) -> knee_queue::Init,
 ) -> Result<Box<dyn DynQueue>, SpecError> {
-    let entry = knee_queue::find(&asked.queue)
-        .ok_or_else(|| SpecError::UnknownQueue { link: name.into(), name: asked.queue.clone() })?;
-    let given = params(entry.params, &asked.queue_params, &format!("link `{name}`"))?;
+    let make: MakeQueue = if let Some(own) = own.iter().find(|own| own.name == asked.queue) {
+        own.make.clone()
+    } else {
+        let entry = knee_queue::find(&asked.queue)
+            .ok_or_else(|| SpecError::UnknownQueue { link: name.into(), name: asked.queue.clone() })?;
+        let given = params(entry.params, &asked.queue_params, &format!("link `{name}`"))?;
+        Arc::new(move |init| (entry.make)(&given, init))
+    };
     let (_, model) = choice(registry::models().iter().map(|model| &model.choice), &asked.model, name)?;
     let categories = registry::find(&asked.model.name).and_then(|found| (found.categories)(&model));
-    let Some((count, category)) = categories else { return Ok((entry.make)(&given, &init("queue"))) };
-    let queues = (0..count).map(|i| (entry.make)(&given, &init(&format!("queue {i}")))).collect();
+    let Some((count, category)) = categories else { return Ok(make(&init("queue"))) };
+    let queues = (0..count).map(|i| make(&init(&format!("queue {i}")))).collect();
     Ok(Box::new(ByCategory::new(queues, category)))
 }
 
@@ -139,7 +158,7 @@ fn build_link(
     asked: &ReverseSpec,
     spec: &LinkSpec,
     seed: u64,
-    shared: &Shared,
+    (shared, own): (&Shared, &[OwnQueue]),
 ) -> Result<Direction, SpecError> {
     let rate = mean_rate(&asked.capacity).ok_or_else(|| SpecError::NoCapacity(name.clone()))?;
     let stream = |what: &str| Rng::stream(seed, &format!("{what}/{name}"));
@@ -147,7 +166,7 @@ fn build_link(
     let framing = Framing { overhead, mpu: asked.mpu, linklayer: asked.linklayer.into() };
     let init =
         |which: &str| knee_queue::Init { limit: asked.limit.map(Into::into), overhead, rate, rng: stream(which) };
-    let queue = build_queue(asked, &name, init)?;
+    let queue = build_queue(&name, asked, own, init)?;
     let init = Init { rate, seed, name: &name, link: &spec.name, shared };
     let (server, mut path) = build_server(asked, spec, &init)?;
     let loss = match &asked.loss_trace {
@@ -195,12 +214,12 @@ fn channels(spec: &Spec) -> Result<Vec<usize>, SpecError> {
 ///
 /// # Errors
 /// If a link contradicts itself or names what does not exist.
-pub fn links(spec: &Spec) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecError> {
+pub fn links(spec: &Spec, own: &[OwnQueue]) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecError> {
     let (mut all, mut reverse) = (Vec::new(), vec![None; spec.links.len()]);
-    let own: Vec<Shared> = spec.links.iter().map(|_| Shared::default()).collect();
-    let shared: Vec<&Shared> = channels(spec)?.into_iter().map(|first| &own[first]).collect();
+    let each: Vec<Shared> = spec.links.iter().map(|_| Shared::default()).collect();
+    let shared: Vec<&Shared> = channels(spec)?.into_iter().map(|first| &each[first]).collect();
     for (link, shared) in spec.links.iter().zip(&shared) {
-        let mut built = build_link(link.name.clone(), &link.forward(), link, spec.seed, shared)?;
+        let mut built = build_link(link.name.clone(), &link.forward(), link, spec.seed, (shared, own))?;
         if link.loss_trace.is_none() {
             built.link.lose(build_loss(link, Rng::stream(spec.seed, &format!("loss/{}", link.name)))?);
         }
@@ -214,7 +233,7 @@ pub fn links(spec: &Spec) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecErro
     for ((link, index), shared) in spec.links.iter().zip(&mut reverse).zip(shared) {
         let Some(back) = &link.reverse else { continue };
         *index = Some(index_u32(all.len()));
-        all.push(build_link(format!("{} (reverse)", link.name), back, link, spec.seed, shared)?);
+        all.push(build_link(format!("{} (reverse)", link.name), back, link, spec.seed, (shared, own))?);
     }
     Ok((all, reverse))
 }

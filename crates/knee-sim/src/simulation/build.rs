@@ -15,7 +15,7 @@ use knee_core::convert::index_u32;
 use knee_core::packet::MSS;
 use knee_core::{Params, Time};
 use knee_net::SpecError;
-use knee_net::network::{Network, params};
+use knee_net::network::{Network, OwnQueue, params};
 use knee_net::observe::Histogram;
 use knee_net::recorder::Recorder;
 use knee_net::spec::{EcnSpec, FlowSpec, ParamsSpec, Spec, Transport};
@@ -74,8 +74,8 @@ const fn histogram_bits(flows: usize) -> u8 {
 }
 
 impl Model {
-    /// The simulation of `spec` at rest, with the algorithms `own` before those of the registry.
-    pub(super) fn new(spec: &Spec, own: &[Own]) -> Result<Self, SpecError> {
+    /// The simulation of `spec` at rest, with the algorithms `own` and the `queues` before those of the registries.
+    pub(super) fn new(spec: &Spec, own: &[Own], queues: &[OwnQueue]) -> Result<Self, SpecError> {
         let clock = Clock::new(Time::from_nanos(spec.tcp.tick));
         let receive_window = spec.tcp.receive_window.map_or(1 << 40, |bytes| (bytes / u64::from(MSS)).max(1));
         let sender_config = sender::Config {
@@ -95,7 +95,7 @@ impl Model {
         };
         let (flows, end) = (spec.flows.len(), Time::from_nanos(spec.duration));
         let mut model = Self {
-            network: Network::new(spec)?,
+            network: Network::with_own(spec, queues)?,
             hosts: Hosts::new(Settings {
                 algorithms: Vec::new(),
                 sender_config,

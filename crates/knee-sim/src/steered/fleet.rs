@@ -30,18 +30,18 @@ pub enum FleetError {
     Thread(std::io::Error),
 }
 
-/// What the slots gave, in order.
+/// The slots' observations, rewards and figures, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// Their observations, one behind the other.
     pub observations: Vec<f32>,
     /// Rewards.
     pub rewards: Vec<f64>,
-    /// Whether the episode came to its own end.
+    /// 1 where the episode came to its own end.
     pub terminated: Vec<u8>,
-    /// Whether its time is up.
+    /// 1 where its time is up.
     pub truncated: Vec<u8>,
-    /// Whether another episode began, for which the slot's [`Next`] was taken.
+    /// 1 where another episode began, for which the slot's [`Next`] was taken.
     pub began: Vec<u8>,
     /// [`Figures`] of the interval, five a slot: length, throughput, RTT, queueing, loss.
     pub figures: Vec<f64>,
@@ -101,7 +101,7 @@ impl Slot {
     }
 }
 
-/// What slots are to do.
+/// A call of all slots of a lane.
 enum Order {
     Begin(Vec<Next>),
     Step(Vec<f64>, Vec<Next>),

@@ -6,7 +6,7 @@ use knee_cc::policy::{ENTRY, Figures, Length, Settings, Steered};
 use knee_core::Time;
 use std::sync::{Arc, OnceLock};
 
-/// What the specification calls the flow's algorithm.
+/// The name of the flow's algorithm in the specification.
 const NAME: &str = "steered";
 
 /// One run with a flow that is steered. An action is one number ([`knee_cc::policy::Pilot::act`]), once per monitor

@@ -5,21 +5,23 @@
 
 mod fleet;
 mod flow;
+mod queue;
 
 pub use fleet::{Fleet, FleetError, Next, Observed};
 pub use flow::FlowEpisode;
+pub use queue::{QUEUE_RANGES, QueueEpisode};
 
 use crate::{Spec, SpecError};
 use knee_cc::policy::{Figures, Settings};
 
-/// What a step did.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Step {
     /// Figures of the time that passed.
     pub figures: Figures,
-    /// Whether all is done: a finite transfer is complete, or the flow has stopped.
+    /// True if all is done: a finite transfer is complete, or the flow has stopped.
     pub terminated: bool,
-    /// Whether the scenario's time is up.
+    /// True if the scenario's time is up.
     pub truncated: bool,
 }
 
@@ -43,6 +45,8 @@ pub trait Episode: Send {
 pub enum Part {
     /// The window or rate of the flow with this index.
     Flow(usize, Settings),
+    /// The drop or mark probability of the queue of the link with this index, once per interval of this many ns.
+    Queue(usize, u64),
 }
 
 impl Part {
@@ -50,18 +54,19 @@ impl Part {
     pub const fn size(&self) -> usize {
         match self {
             Self::Flow(_, settings) => settings.size(),
+            Self::Queue(..) => QUEUE_RANGES.len(),
         }
     }
 
     /// How many numbers an action has.
     pub const fn actions(&self) -> usize {
         match self {
-            Self::Flow(..) => 1,
+            Self::Flow(..) | Self::Queue(..) => 1,
         }
     }
 }
 
-/// What a step is worth: a weighted sum of its figures.
+/// The worth of a step: a weighted sum of its figures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reward {
     /// For each bit/s of throughput.
@@ -89,9 +94,9 @@ impl Reward {
 pub struct Task {
     /// The scenario.
     pub spec: Spec,
-    /// What is steered.
+    /// The part that is steered.
     pub part: Part,
-    /// What a step is worth.
+    /// The worth of a step.
     pub reward: Reward,
 }
 
@@ -104,6 +109,7 @@ impl Task {
         let spec = Spec { seed, ..self.spec.clone() };
         Ok(match &self.part {
             Part::Flow(flow, settings) => Box::new(FlowEpisode::begin(spec, *flow, settings)?),
+            Part::Queue(link, interval) => Box::new(QueueEpisode::begin(spec, *link, *interval)?),
         })
     }
 }

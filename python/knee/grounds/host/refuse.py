@@ -101,9 +101,8 @@ def _flow(flow: Flow) -> None:
             found = f"its endpoints of QUIC carry endless flows and single transfers, not {flow.traffic.kind}"
             raise Refused(found, 'expected the ground sim, or transport = "tcp"', key="transport")
         if isinstance(flow.cc, Named):
-            raise Refused(
-                f"{flow.cc} runs in the simulator alone", "expected a congestion control of knee list cc", key="cc"
-            )
+            what = "Python class" if policy_of(flow.cc) is None else "file of weights"
+            raise Refused(f"{flow.cc} is a {what}", "expected a congestion control of knee list cc", key="cc")
         return
     if isinstance(flow.ecn, str):
         raise Refused(f'this ground does not support "{flow.ecn}"', "expected true or false", key="ecn")

@@ -1,0 +1,114 @@
+"""Steered simulations side by side: what all environments are made of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+
+from knee import _core
+from knee.errors import InputError, RunError
+from knee.gym.tasks import Reward, Task
+
+#: Largest seed of a run.
+_SEEDS = 1 << 31
+
+
+@dataclass(frozen=True)
+class Steered:
+    """What is steered, and how.
+
+    Attributes:
+        tasks: the scenarios that episodes are drawn from.
+        reward: what a step is worth.
+        core: how it is steered, in the form that the core reads.
+        ranges: name, least and greatest value of each number of an observation.
+        actions: least and greatest action.
+        figures: what ``info`` calls the five figures of a step.
+    """
+
+    tasks: Sequence[Task]
+    reward: Reward
+    core: dict[str, Any]
+    ranges: Sequence[tuple[str, float, float]]
+    actions: tuple[float, float]
+    figures: Sequence[str]
+
+
+class Arrays(NamedTuple):
+    """Arrays that the core reads and writes, a row for each slot."""
+
+    actions: np.ndarray
+    next: np.ndarray
+    observations: np.ndarray
+    rewards: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    began: np.ndarray
+    figures: np.ndarray
+    times: np.ndarray
+
+
+class Fleet:
+    """Steered simulations side by side."""
+
+    def __init__(self, steered: Steered, slots: int, threads: int) -> None:
+        self.tasks, self.figures, self._bounds = steered.tasks, steered.figures, steered.actions
+        low, high = (np.array([each[i] for each in steered.ranges], np.float32) for i in (1, 2))
+        self.observation_space = spaces.Box(low, high, dtype=np.float32)
+        self.action_space = spaces.Box(*self._bounds, (1,), np.float64)
+        self.arrays = Arrays(
+            actions=np.zeros((slots, 1), np.float64),
+            next=np.zeros((slots, 2), np.uint64),
+            observations=np.zeros((slots, len(low)), np.float32),
+            rewards=np.zeros(slots, np.float64),
+            terminated=np.zeros(slots, np.uint8),
+            truncated=np.zeros(slots, np.uint8),
+            began=np.zeros(slots, np.uint8),
+            figures=np.zeros((slots, len(self.figures)), np.float64),
+            times=np.zeros(slots, np.float64),
+        )
+        told = [task.core(steered.reward) for task in self.tasks]
+        self._fleet = _core.Fleet(told, json.dumps(steered.core), slots, threads, self.arrays._asdict())
+
+    def draw(self, slot: int, generator: np.random.Generator) -> None:
+        """Draws the scenario and the seed of a slot's next episode."""
+        self.arrays.next[slot] = generator.integers(len(self.tasks)), generator.integers(1, _SEEDS)
+
+    def begin(self) -> None:
+        """Begins an episode in each slot."""
+        self._call(self._fleet.begin)
+
+    def step(self, actions: Any) -> None:
+        """Takes the actions of all slots.
+
+        Raises:
+            InputError: one is not a number of the action space.
+        """
+        given = np.asarray(actions, np.float64)
+        if given.shape != self.arrays.actions.shape:
+            expected = " x ".join(map(str, self.arrays.actions.shape))
+            raise InputError(f"step: the action has the shape {given.shape}; expected {expected} numbers.")
+        least, most = self._bounds
+        # NaN fails the comparison.
+        right = (given >= least) & (given <= most)
+        if not right.all():
+            slot = int(np.flatnonzero(~right)[0])
+            where = f" of environment {slot}" if len(given) > 1 else ""
+            raise InputError(
+                f"step: the action{where} is {given[slot, 0]}; expected a number from {least:g} to {most:g}."
+            )
+        self.arrays.actions[...] = given
+        self._call(self._fleet.step)
+
+    def _call(self, what: Any) -> None:
+        try:
+            what()
+        except _core.SpecError as error:
+            raise InputError(f"A scenario was refused: {error}.") from None
+        except _core.EngineError as error:
+            raise RunError(f"The simulation failed: {error}.") from None
