@@ -175,6 +175,6 @@ def write(folder: Path, *, play: bool, pictures: bool = True) -> None:
         shutil.copyfile(PAGES / name, folder / name)
     shutil.copyfile(ROOT / "python" / "knee" / "view" / "palette.py", folder / "palette.py")
     (folder / "_static").mkdir(exist_ok=True)
-    for name in ("site.css", "site.js"):
+    for name in ("site.css", "site.js", "icon.svg"):
         shutil.copyfile(PAGES / name, folder / "_static" / name)
     site_entries.write(folder, pictures=pictures)
