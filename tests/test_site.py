@@ -83,7 +83,8 @@ def test_a_link_to_nowhere_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path:
         ("", "See the model (`crates/x.rs`), x.rs (the model: `crates/x.rs`)."),
         (
             "https://h.example/knee",
-            "See [the model](https://h.example/knee/blob/main/crates/x.rs), [x.rs](https://h.example/knee/blob/main/crates/x.rs) "
+            "See [the model](https://h.example/knee/blob/main/crates/x.rs), "
+            "[x.rs](https://h.example/knee/blob/main/crates/x.rs) "
             "([the model](https://h.example/knee/blob/main/crates/x.rs)).",
         ),
     ],
