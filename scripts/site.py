@@ -131,8 +131,10 @@ def page(wasm: bytes) -> str:
         f"default-src 'none'; script-src 'sha256-{digest}' 'wasm-unsafe-eval' blob:; worker-src blob:; "
         "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
     )
+    icon = base64.b64encode((ROOT / "site" / "pages" / "icon.svg").read_bytes()).decode()
     parts = {
         "<!-- policy -->": f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        "<!-- icon -->": f'<link rel="icon" href="data:image/svg+xml;base64,{icon}">',
         "/* style */": _style(),
         "/* engine */": base64.b64encode(wasm).decode(),
         "/* worker */": _script(WORKER),

@@ -88,7 +88,10 @@ def page(source: str, play: bool) -> str:
             raise SiteError(f"{source}: a link leads to {target}, which is not there")
         if repository:
             return f"[{text}]({repository}/blob/main/{to}{'#' if anchor else ''}{anchor})"
-        return text if posixpath.basename(to) in text else f"{text} (`{to}`)"
+        if posixpath.basename(to) in text:
+            return text
+        bracketed = found.string[: found.start()].endswith("(") and found.string[found.end() :].startswith(")")
+        return f"{text}: `{to}`" if bracketed else f"{text} (`{to}`)"
 
     def frame(found: re.Match[str]) -> str:
         return embedded(found[1], here) if play else "*The simulator runs here where the site has it: `make site`.*"
@@ -175,6 +178,6 @@ def write(folder: Path, *, play: bool, pictures: bool = True) -> None:
         shutil.copyfile(PAGES / name, folder / name)
     shutil.copyfile(ROOT / "python" / "knee" / "view" / "palette.py", folder / "palette.py")
     (folder / "_static").mkdir(exist_ok=True)
-    for name in ("site.css", "site.js"):
+    for name in ("site.css", "site.js", "icon.svg"):
         shutil.copyfile(PAGES / name, folder / "_static" / name)
     site_entries.write(folder, pictures=pictures)

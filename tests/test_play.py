@@ -150,6 +150,34 @@ def test_an_exported_file_gives_the_figures_of_the_page(tab: Tab) -> None:
 
 @needs_chromium
 @needs_page
+def test_after_the_end_a_control_changes_the_whole_run(fresh: Tab) -> None:
+    """A change at the end would show nothing, and lessons ask for one after they have been watched."""
+    fresh.evaluate("location.hash = '#duration=2000000&interval=20000&buffer=1000&flows=cubic&speed=1000'")
+    fresh.until("knee.state.scene.duration === 2e6 && Boolean(knee.state.ended)")
+    before = fresh.evaluate("JSON.stringify(knee.state.ended)")
+    fresh.evaluate("""(() => {
+      const slider = document.getElementById("buffer");
+      for (const value of [400, 300, 200]) {
+        slider.value = value;
+        slider.dispatchEvent(new Event("input"));
+      }
+      slider.dispatchEvent(new Event("change"));
+      document.getElementById("new-cc").value = "bbr";
+      document.getElementById("add").click();
+    })()""")
+    fresh.until(f"Boolean(knee.state.ended) && JSON.stringify(knee.state.ended) !== {json.dumps(before)}")
+    scene = fresh.evaluate("knee.state.scene")
+    assert (scene["changes"], [flow["start"] for flow in scene["flows"]]) == ([], [0, 0])
+    assert scene["buffer"] < 100
+    native = _native(json.dumps(spec(from_toml(fresh.evaluate("knee.toml()")))))
+    assert _sorted(fresh.evaluate("JSON.stringify(knee.state.ended)")) == native["figures"]
+    fresh.evaluate("document.querySelectorAll('#flows button')[1].click()")
+    fresh.until("knee.state.scene.flows.length === 1 && Boolean(knee.state.ended)")
+    assert fresh.console() == []
+
+
+@needs_chromium
+@needs_page
 def test_what_is_done_while_it_runs_is_in_the_exported_file(fresh: Tab) -> None:
     fresh.evaluate("location.hash = '#duration=4000000&interval=20000&flows=cubic&speed=0.5'")
     fresh.until("knee.state.scene.duration === 4e6 && knee.state.clock > 2e8")

@@ -80,10 +80,12 @@ def test_a_link_to_nowhere_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path:
 @pytest.mark.parametrize(
     ("repository", "shown"),
     [
-        ("", "See the model (`crates/x.rs`), x.rs."),
+        ("", "See the model (`crates/x.rs`), x.rs (the model: `crates/x.rs`)."),
         (
             "https://h.example/knee",
-            "See [the model](https://h.example/knee/blob/main/crates/x.rs), [x.rs](https://h.example/knee/blob/main/crates/x.rs).",
+            "See [the model](https://h.example/knee/blob/main/crates/x.rs), "
+            "[x.rs](https://h.example/knee/blob/main/crates/x.rs) "
+            "([the model](https://h.example/knee/blob/main/crates/x.rs)).",
         ),
     ],
 )
@@ -93,7 +95,7 @@ def test_files_of_the_repository_are_links_where_its_address_is_set(
     for name in ("docs", "crates"):
         (tmp_path / name).mkdir()
     (tmp_path / "crates" / "x.rs").write_text("", encoding="utf-8")
-    text = "See [the model](../crates/x.rs), [x.rs](../crates/x.rs).\n"
+    text = "See [the model](../crates/x.rs), [x.rs](../crates/x.rs) ([the model](../crates/x.rs)).\n"
     (tmp_path / "docs" / "a.md").write_text(text, encoding="utf-8")
     (tmp_path / "pyproject.toml").write_text(f'[tool.knee]\nrepository = "{repository}"\n', encoding="utf-8")
     monkeypatch.setattr(site_pages, "ROOT", tmp_path)

@@ -24,6 +24,7 @@ python_maximum_signature_line_length = 90
 html_theme = "furo"
 html_title = "knee"
 html_static_path = ["_static"]
+html_favicon = "_static/icon.svg"
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 html_show_sphinx = False

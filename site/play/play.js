@@ -148,7 +148,8 @@ function tick(wall) {
       }
     }
   }
-  if (state.history) draw(passed, wall);
+  // A flow that was removed is in what is drawn until the run has been repeated without it.
+  if (state.history && state.history.flows.length <= state.scene.flows.length) draw(passed, wall);
   requestAnimationFrame(tick);
 }
 
@@ -302,12 +303,20 @@ function forgetFuture() {
   scene.changes = scene.changes.filter(({ at }) => at <= now);
 }
 
-/** A control is moved to a value: before the start that is how it begins, later a change. */
+/** Whether the run has come to its end, or is being repeated up to there: then only a change of all of it shows. */
+const atEnd = () => Boolean(state.ended) || (state.dirty?.until ?? state.target) >= state.scene.duration * 1e3;
+
+/** A control is moved to a value: before the start and after the end that is how it begins, in between a change. */
 function move(key, value) {
   const { scene } = state;
   if (valuesAt(scene, state.clock / 1e3)[key] === value && state.changed?.key !== key) return;
   forgetFuture();
   if (state.clock === 0) scene[key] = value;
+  else if (atEnd()) {
+    scene[key] = value;
+    for (const { to } of scene.changes) delete to[key];
+    scene.changes = scene.changes.filter(({ to }) => Object.keys(to).length);
+  }
   else {
     const at = present();
     const last = scene.changes.at(-1);
@@ -319,7 +328,7 @@ function move(key, value) {
 }
 
 /** The scene is another one now: repeats it up to the present, and changes the address. */
-function edited(until = state.clock) {
+function edited(until = atEnd() ? state.scene.duration * 1e3 : state.clock) {
   warn(null);
   replay(until);
   clearTimeout(state.writing);
@@ -379,7 +388,7 @@ function endFlow(i) {
   const at = present();
   const flow = scene.flows[i];
   const running = flow.start < at && (flow.stop ?? Infinity) > at;
-  if (running && state.clock > 0) flow.stop = at;
+  if (running && state.clock > 0 && !atEnd()) flow.stop = at;
   else if (scene.flows.length > 1) scene.flows.splice(i, 1);
   else return warn("An experiment has at least one flow. Add another one first.");
   drawFlows();
@@ -573,7 +582,7 @@ function wire() {
     edited();
   };
   $("add").onclick = () => {
-    state.scene.flows.push({ cc: $("new-cc").value, start: state.clock === 0 ? 0 : present(), stop: null, rtt: null });
+    state.scene.flows.push({ cc: $("new-cc").value, start: state.clock === 0 || atEnd() ? 0 : present(), stop: null, rtt: null });
     drawFlows();
     edited();
   };

@@ -2,7 +2,7 @@
 //!
 //! Source: De Schepper, Tilmans, Briscoe, Goel: "Prague Congestion Control",
 //! draft-briscoe-iccrg-prague-congestion-control-04; arithmetic, constants and order of steps are those of its authors'
-//! Linux module, version 0.7 (2024). docs/l4s.md compares it with version 00 of the draft section by section.
+//! Linux module, version 0.7 (2024). lab/l4s.md compares it with version 00 of the draft section by section.
 //!
 //! With `F` the fraction of packets delivered with a mark in a round, `v = max(rtt, 25 ms)` the virtual RTT:
 //!

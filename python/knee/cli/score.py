@@ -43,7 +43,7 @@ def score(
     ] = None,
     stages: Annotated[
         int,
-        option(options.INPUT, "--stages", metavar="N", min=1, max=3, help="Go no further than this stage; default: 3."),
+        option(options.INPUT, "--stages", metavar="N", min=1, max=3, help="Go no further than this stage."),
     ] = 3,
     ground: options.Ground = None,
     kernel: options.Kernel = None,
