@@ -60,7 +60,7 @@ pub const ENTRY: Model = Model {
     path: None,
     categories: |params| {
         let edca = Params::from(params).edca;
-        edca.then_some((CATEGORIES.len() as u8, categories::category as fn(u8) -> u8))
+        edca.then_some((categories::COUNT, categories::category as fn(u8) -> u8))
     },
     make: Some(|params, init| Box::new(Wifi::new(params.into(), init))),
 };
