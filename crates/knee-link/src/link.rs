@@ -72,8 +72,8 @@ impl Link {
         }
     }
 
-    /// What has just left may be damaged, as netem's `corrupt` does it: the checksum fails at the other end, so that it
-    /// counts as dropped there, and as carried by the link.
+    /// Damages the packet that has just left with its probability, as netem's `corrupt` does: the checksum fails at the
+    /// other end, so that it counts as dropped there, and as carried by the link.
     #[inline]
     fn damage(&mut self, out: &mut Outcome) {
         let Some((probability, rng)) = &mut self.damage else { return };

@@ -7,7 +7,7 @@
 
 use knee_core::{Rng, Time};
 
-/// What slots are like.
+/// Distances of slots, and what fits into one.
 #[derive(Clone, Copy, Debug)]
 pub struct Slotting {
     /// The least time to the next slot.
@@ -27,7 +27,7 @@ pub struct Slots {
     rng: Rng,
     /// When the slot begins that packets wait for, or the last one began.
     next: Time,
-    /// What may still go in it.
+    /// Packets and bytes that may still go in it.
     packets: u64,
     bytes: u64,
 }
@@ -40,7 +40,7 @@ impl Slots {
         slots
     }
 
-    /// When a packet of so many `bytes` is let go that could leave at `at`. Calls are in the order of departures.
+    /// When a packet of `bytes` is let go that could leave at `at`. Calls are in the order of departures.
     pub fn release(&mut self, at: Time, bytes: u64) -> Time {
         if self.next < at {
             self.begin_after(at);

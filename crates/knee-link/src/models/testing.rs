@@ -25,7 +25,7 @@ pub struct Bench {
     medium: Box<dyn Medium>,
     /// When the medium is to be asked.
     due: Time,
-    /// When so many packets of a category come.
+    /// Arrivals: the time, the number of packets, and their category.
     comes: VecDeque<(Time, u64, u8)>,
     side: Side,
 }
@@ -43,7 +43,7 @@ struct Side {
     /// True if there is always another packet; and the categories of which there is, a bit for each.
     endless: bool,
     saturated: u8,
-    /// Of packets that left, their category and how long they were here.
+    /// The category of each packet that left, and how long it was here.
     left: Vec<(u32, Time)>,
     /// True if the medium is also asked when a packet comes.
     listens: bool,

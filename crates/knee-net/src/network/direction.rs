@@ -63,8 +63,8 @@ impl Direction {
         self.extra.is_none() && self.path.is_none() && self.slots.is_none()
     }
 
-    /// When `packet`, which leaves the link at `left`, comes to the other end, not before those that left earlier unless
-    /// the extra delay may change the order.
+    /// When `packet`, which leaves the link at `left`, comes to the other end. It is not before those that left earlier
+    /// unless the extra delay may change the order.
     pub fn propagate(&mut self, packet: &Packet, left: Time) -> Time {
         let arrival = left + self.draw_delay(left);
         let bytes = self.link.bytes_of(packet);

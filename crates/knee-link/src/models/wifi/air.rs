@@ -1,12 +1,12 @@
 //! The air of a Wi-Fi channel: who may send when, by DCF's rules (IEEE 802.11-2020, 10.3.4 and 10.23.2).
 //!
-//! Time runs in slots from when the channel has been idle for SIFS. A station waits for its AIFS, a number of these, and
-//! then for a number drawn from a window that doubles with each failure. Two that send at one slot collide, and the
+//! Time runs in slots from when the channel has been idle for SIFS. A station waits for its AIFS, a number of these,
+//! and then for a number drawn from a window that doubles with each failure. Two that send at one slot collide, and the
 //! channel is busy for the longer frame. The others keep what is left of their backoff for the next idle period.
 //!
-//! Directions of links are stations, asked by their links; contenders are stations that always have a frame to send, all
-//! of one length. What these do is worked out when a direction asks: nothing happens in between that it would not know
-//! of.
+//! Directions of links are stations, asked by their links; contenders are stations that always have a frame to send,
+//! all of one length. What these do is worked out when a direction asks: nothing happens in between that it would not
+//! know of.
 
 use knee_core::{Rng, Time};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,11 +24,11 @@ pub(super) struct Rules {
     pub(super) slot: Time,
     /// Idle time before slots count.
     pub(super) sifs: Time,
-    /// How long a contender's frame and its acknowledgement take.
+    /// Duration of a contender's frame and its acknowledgement.
     pub(super) contender: Time,
 }
 
-/// How a station contends.
+/// The rules by which a station contends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contention {
     /// Slots of idle channel before backoff counts.
@@ -131,7 +131,7 @@ impl Clone for SharedAir {
 }
 
 impl Air {
-    /// A channel with so many contenders.
+    /// A channel with `contenders` of them.
     pub(super) fn new(rules: Rules, contenders: u64, contention: Contention, rng: Rng) -> Self {
         let (base, first_slot) = (Time::ZERO, IDLE_BEFORE);
         let mut air = Self { rules, rng, base, first_slot, stations: Vec::new(), directions: 0, devices: 0 };

@@ -3,7 +3,7 @@
 use super::air::Contention;
 use knee_core::Time;
 
-/// How one category contends, and for how long it may send then.
+/// The rules of one category.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Category {
     pub(super) contention: Contention,
@@ -11,9 +11,12 @@ pub(super) struct Category {
     pub(super) txop: Option<Time>,
 }
 
-/// Voice, video, best effort and background, by priority: IEEE 802.11-2012, table 8-105 (OFDM), which Linux sets where an
-/// access point says nothing else (`ieee80211_set_wmm_default`).
-pub(super) const CATEGORIES: [Category; 4] = [
+/// The number of categories.
+pub(super) const COUNT: u8 = 4;
+
+/// Voice, video, best effort and background, by priority: IEEE 802.11-2012, table 8-105 (OFDM), which Linux sets where
+/// an access point says nothing else (`ieee80211_set_wmm_default`).
+pub(super) const CATEGORIES: [Category; COUNT as usize] = [
     Category { contention: Contention { aifsn: 2, cw_min: 3, cw_max: 7 }, txop: Some(Time::from_micros(1504)) },
     Category { contention: Contention { aifsn: 2, cw_min: 7, cw_max: 15 }, txop: Some(Time::from_micros(3008)) },
     Category { contention: Contention { aifsn: 3, cw_min: 15, cw_max: 1023 }, txop: None },

@@ -60,7 +60,7 @@ pub const ENTRY: Model = Model {
     path: None,
     categories: |params| {
         let edca = Params::from(params).edca;
-        edca.then_some((CATEGORIES.len() as u8, categories::category as fn(u8) -> u8))
+        edca.then_some((categories::COUNT, categories::category as fn(u8) -> u8))
     },
     make: Some(|params, init| Box::new(Wifi::new(params.into(), init))),
 };
@@ -319,8 +319,8 @@ impl Wifi {
         if self.max_frames == 1 { bytes } else { (bytes + DELIMITER).next_multiple_of(4) }
     }
 
-    /// Fills an aggregate of function `f` with what is in its window and with packets of its queue. Gives its bytes, and
-    /// how much of the window is in it: 0 if there was nothing to send.
+    /// Fills an aggregate of function `f` with what is in its window and with packets of its queue. Gives its bytes,
+    /// and how much of the window is in it: 0 if there was nothing to send.
     fn fill(&mut self, f: usize, rate: u64, port: &mut dyn Port) -> (u64, usize) {
         let airtime =
             |bytes: u64| Time::from_nanos(saturating_u64(u128::from(bytes) * 8_000_000_000 / u128::from(rate)));

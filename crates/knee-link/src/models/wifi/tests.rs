@@ -67,7 +67,7 @@ fn saturation_throughput_is_that_of_bianchi() {
     }
 }
 
-/// What saturated links on one channel carry, bit/s of IP packets, each; by their parameters.
+/// Goodputs of saturated links on one channel, bit/s of IP packets, by their parameters.
 fn on_one_channel(links: &[Vec<(&'static str, Value)>], mbps: u64, secs: u64) -> Vec<f64> {
     let shared = Shared::default();
     let bench = |(i, given): (usize, &Vec<_>)| {
