@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -297,3 +299,30 @@ def test_a_probability_is_no_number_below_0() -> None:
     env.reset(seed=1)
     with pytest.raises(InputError, match=r"the action is -0\.1; expected a number from 0 to 1"):
         env.step([-0.1])
+
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "policy"
+
+
+def test_the_example_trains_weights_that_run(tmp_path: Path) -> None:
+    small = ["--pairs", "2", "--networks", "1", "--steps", "5", "--generations", "2", "--threads", "1"]
+    file = tmp_path / "weights.json"
+    done = subprocess.run(
+        [sys.executable, EXAMPLE / "train.py", file, *small], capture_output=True, text=True, check=True
+    )
+    assert "generation   1: mean reward" in done.stdout
+    assert knee.run(SHORT, set=[f"flows.0.cc=policy:{file}"]).flows["goodput_mbps"][0] > 0
+
+
+def test_the_trained_policy_has_cubic_s_goodput_and_a_fraction_of_its_delay() -> None:
+    """docs/gym.md, on two networks of the ranges of training."""
+    for rate, rtt in ((15, 25), (40, 60)):
+        link = {"rate": f"{rate} Mbit/s", "limit": f"{2 * rate * rtt // 12} packets"}
+        flow = {"cc": "cubic", "rtt": f"{rtt} ms"}
+        scenario = {"duration": "20 s", "warmup": "5 s", "link": link, "flows": [flow]}
+        cubic, policy = (
+            knee.run(scenario, set=[f"flows.0.cc={cc}"]) for cc in ("cubic", f"policy:{EXAMPLE}/weights.json")
+        )
+        assert policy.flows["goodput_mbps"][0] > 0.95 * cubic.flows["goodput_mbps"][0]
+        delays = [run.summary["links"][0]["queue_delay_mean_ms"] for run in (policy, cubic)]
+        assert delays[0] < delays[1] / 3
