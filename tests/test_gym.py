@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from knee.gym import (
     QueueManagement,
     VectorCongestionControl,
     VectorQueueManagement,
+    tasks,
 )
 
 ID = "knee/CongestionControl-v0"
@@ -297,3 +300,33 @@ def test_a_probability_is_no_number_below_0() -> None:
     env.reset(seed=1)
     with pytest.raises(InputError, match=r"the action is -0\.1; expected a number from 0 to 1"):
         env.step([-0.1])
+
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "policy"
+
+
+def test_the_example_trains_weights_that_run(tmp_path: Path) -> None:
+    small = ["--pairs", "2", "--networks", "1", "--steps", "5", "--generations", "2", "--threads", "1"]
+    file = tmp_path / "weights.json"
+    done = subprocess.run(
+        [sys.executable, EXAMPLE / "train.py", file, *small], capture_output=True, text=True, check=True
+    )
+    assert "generation   1: mean reward" in done.stdout
+    assert knee.run(SHORT, set=[f"flows.0.cc=policy:{file}"]).flows["goodput_mbps"][0] > 0
+
+
+def test_the_trained_policy_has_cubic_s_goodput_and_a_fraction_of_its_delay() -> None:
+    """docs/gym.md: on average over the networks held out whose rates and RTTs are as in training."""
+    runs: dict[str, list[tuple[float, float]]] = {"cubic": [], f"policy:{EXAMPLE}/weights.json": []}
+    for task in tasks.flows(knee.gym.HELD_OUT):
+        rate, rtt = task.scenario.links[0].rate, task.scenario.flows[0].rtt
+        if rate is not None and 5e6 <= rate <= 50e6 and 10e6 <= rtt <= 100e6:
+            for cc, found in runs.items():
+                data = task.scenario.plain()
+                data["flows"][0] |= {"cc": cc, "cc_params": {}}
+                summary = knee.run(data).summary
+                delay = summary["links"][0]["queue_delay_mean_ms"]
+                found.append((summary["flows"][0]["goodput_mbps"] * 1e6 / rate, delay))
+    (cubic, cubic_delay), (policy, policy_delay) = (np.mean(found, axis=0) for found in runs.values())
+    assert policy > 0.97 * cubic
+    assert policy_delay < cubic_delay / 5

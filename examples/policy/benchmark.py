@@ -3,7 +3,7 @@
     python benchmark.py weights.json
 
 A table for each setting: a flow alone, two of a kind, and a flow beside one of CUBIC. Each row is a mean over the
-networks of `knee.gym.HELD_OUT`.
+networks of `knee.gym.HELD_OUT`; the first table has only those with rates and RTTs as in training.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import knee
 from knee.gym import HELD_OUT
 
 ALGORITHMS = ["cubic", "bbr3", "copa", "lola"]
-SETTINGS = ["alone", "two of a kind", "beside CUBIC"]
+SETTINGS = ["alone, within the ranges of training", "alone", "two of a kind", "beside CUBIC"]
 
 
 def table(weights: str, setting: str, jobs: int | None) -> pl.DataFrame:
@@ -33,7 +33,10 @@ def table(weights: str, setting: str, jobs: int | None) -> pl.DataFrame:
     over = {"flows.0.cc": [*ALGORITHMS, f"policy:{weights}"]}
     with TemporaryDirectory() as folder:
         sweep = knee.sweep(data, over=over, derive=derive, jobs=jobs, out=Path(folder) / "sweep", page=False)
-        flows = sweep.flows.collect().filter(pl.col("label") != "other")
+        flows = sweep.flows.collect().sort("run").filter(pl.col("label") != "other")
+    if setting.endswith("training"):
+        inside = pl.col("link.rate_mbps").is_between(5, 50) & pl.col("flows.0.rtt_ms").is_between(10, 100)
+        flows = flows.filter(inside)
     # Of a frame of 1514 bytes, 1448 are payload.
     share = pl.col("goodput_mbps") / pl.col("link.rate_mbps") * len(data["flows"]) * data["flows"][0].get("count", 1)
     rows = flows.group_by("flows.0.cc", maintain_order=True).agg(

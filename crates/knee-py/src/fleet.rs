@@ -74,6 +74,9 @@ fn buffer<T: Element>(arrays: &Bound<'_, PyDict>, name: &str, count: usize) -> P
     Err(PyValueError::new_err(format!("`{name}` has {} numbers; {count} in a row are needed", buffer.item_count())))
 }
 
+/// A specification (JSON), the index of the part that is steered, and the weights of the reward.
+type Asked = (String, usize, (f64, f64, f64, f64));
+
 /// Steered simulations side by side.
 #[pyclass(name = "Fleet", module = "knee", frozen)]
 pub struct PyFleet {
@@ -116,7 +119,7 @@ impl PyFleet {
     #[new]
     #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a list of the argument")]
     fn new(
-        tasks: Vec<(String, usize, (f64, f64, f64, f64))>,
+        tasks: Vec<Asked>,
         settings: &str,
         slots: usize,
         threads: usize,

@@ -58,12 +58,12 @@ fn an_action_multiplies_or_divides_the_window() {
     assert_eq!(control.cwnd, 10);
     // 5 packets in 20 ms: at most 4 * 5 + 10.
     for (action, window) in
-        [(1.0, 20.0), (-1.0, 10.0), (0.5, 15.0), (f64::NAN, 15.0), (0.0, 15.0), (10.0, 30.0), (-1e300, 2.0)]
+        [(1.0, 20.0_f64), (-1.0, 10.0), (0.5, 15.0), (f64::NAN, 15.0), (0.0, 15.0), (10.0, 30.0), (-1e300, 2.0)]
     {
         steered.with(|pilot| {
             pilot.close();
             pilot.act(action);
-            assert_eq!(pilot.level(), window, "after {action}");
+            assert_eq!(pilot.level().to_bits(), window.to_bits(), "{} after {action}", pilot.level());
         });
     }
 }
@@ -88,7 +88,7 @@ fn figures_of_an_interval_by_hand() {
         assert_eq!(*pilot.figures(), Figures { queueing_s: pilot.figures().queueing_s, ..expected });
         assert!((pilot.figures().queueing_s - 0.005).abs() < 1e-12);
         // Half a second per second, of ±1.
-        assert_eq!(pilot.observation()[1], 0.5);
+        assert!((pilot.observation()[1] - 0.5).abs() < 1e-6);
     });
 }
 
