@@ -132,6 +132,20 @@ def test_wifi_with_both_directions_on_one_air() -> None:
     assert law(both, random.Random(1), steps=6)[0][0].clone_cost().how == "copy"
 
 
+def test_wifi_links_on_one_channel_with_access_categories() -> None:
+    wifi = {
+        "rate": "30 Mbit/s",
+        "model": "wifi",
+        "limit": "60 packets",
+        "channel": "home",
+        "model_params": {"edca": True},
+    }
+    flows = [{"cc": cc, "rtt": "40 ms", "path": [name], "dscp": "AF41"} for cc, name in (("reno", "a"), ("cubic", "b"))]
+    made = scenario(flows=flows)
+    del made["link"]
+    law(made | {"links": [wifi | {"name": "a"}, wifi | {"name": "b"}]}, random.Random(3), steps=6)
+
+
 def test_over_quic_it_is_replayed() -> None:
     flows = [{"cc": "cubic", "rtt": "30 ms", "transport": "quic"}, {"cc": "reno", "rtt": "50 ms"}]
     sim = knee.Simulation(scenario(flows=flows))

@@ -23,7 +23,7 @@ pub trait Port {
     fn take(&mut self) -> Option<Frame>;
 
     /// Takes the next packet of an access category; only where the link has a queue for each
-    /// ([`Init::categories`](crate::entry::Model::categories)).
+    /// ([`Model::categories`](crate::registry::Model::categories)).
     fn take_from(&mut self, category: u8) -> Option<Frame>;
 
     /// Asks to be called with the next packet that arrives, too, whatever time this call returns.
