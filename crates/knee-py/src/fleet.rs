@@ -125,9 +125,9 @@ impl PyFleet {
         threads: usize,
         arrays: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
-        let steers: Steers = serde_json::from_str(settings).map_err(Failure::Json)?;
+        let steers: Steers = serde_json::from_str(settings).map_err(wrong)?;
         if let Steers::Flow(settings) = &steers {
-            settings.check().map_err(|error| Failure::Spec(error.to_string()))?;
+            settings.check().map_err(wrong)?;
         }
         let part = |index| match steers {
             Steers::Flow(settings) => Part::Flow(index, settings),
@@ -182,8 +182,8 @@ impl PyPlan {
     /// From JSON, checked.
     #[new]
     fn new(plan: &str) -> PyResult<Self> {
-        let plan: Plan = serde_json::from_str(plan).map_err(Failure::Json)?;
-        plan.check().map_err(|error| Failure::Spec(error.to_string()))?;
+        let plan: Plan = serde_json::from_str(plan).map_err(wrong)?;
+        plan.check().map_err(wrong)?;
         Ok(Self(plan))
     }
 
@@ -207,8 +207,14 @@ impl PyPlan {
 /// Names and ranges of the numbers that describe an interval.
 #[pyfunction]
 pub fn features(settings: &str) -> PyResult<Vec<(&'static str, f32, f32)>> {
-    let settings: Settings = serde_json::from_str(settings).map_err(Failure::Json)?;
-    settings.check().map_err(|error| Failure::Spec(error.to_string()))?;
+    let settings: Settings = serde_json::from_str(settings).map_err(wrong)?;
+    settings.check().map_err(wrong)?;
     let (names, ranges) = (settings.features.names(), settings.features.ranges());
     Ok(names.iter().zip(ranges).map(|(name, (least, most))| (*name, *least, *most)).collect())
+}
+
+/// Settings and weights are a user's: what is wrong with them is told to whoever gave them.
+#[allow(clippy::needless_pass_by_value, reason = "as map_err gives it")]
+fn wrong(error: impl std::fmt::Display) -> Failure {
+    Failure::Spec(error.to_string())
 }
