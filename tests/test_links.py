@@ -420,3 +420,17 @@ def test_the_list_shows_models_and_their_parameters(capsys: pytest.CaptureFixtur
 
 def test_every_model_has_a_case_of_bench() -> None:
     assert {f"link-{name}" for name in MODELS} <= set(bench.GROUPS["links"])
+
+
+def test_a_queue_that_paces_flows_has_access_categories() -> None:
+    """A packet whose time has come while its category contends was asked for again and again, and time stood still."""
+    flows = [{"cc": "cubic", "rtt": "20 ms", "dscp": dscp} for dscp in ("EF", "CS0", "CS0")]
+    link = {
+        "rate": "100 Mbit/s",
+        "model": "wifi",
+        "model_params": {"edca": True, "contenders": 5, "error": 0.2},
+        "queue": "fq",
+        "queue_params": {"flow_max_rate": "12 Mbit/s"},
+    }
+    figures = knee.run({"duration": "3 s", "link": link, "flows": flows}).summary["flows"]
+    assert all(2 < flow["goodput_mbps"] < 12 for flow in figures)

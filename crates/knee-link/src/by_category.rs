@@ -12,13 +12,15 @@ pub struct ByCategory {
     category: fn(u8) -> u8,
     /// Those that have last given no packet.
     empty: Vec<bool>,
+    /// When one was last asked for a packet.
+    asked: Time,
 }
 
 impl ByCategory {
     /// A queue for each category, and the category of each codepoint.
     pub fn new(queues: Vec<Box<dyn DynQueue>>, category: fn(u8) -> u8) -> Self {
         let empty = vec![true; queues.len()];
-        Self { queues, category, empty }
+        Self { queues, category, empty, asked: Time::ZERO }
     }
 }
 
@@ -34,6 +36,7 @@ impl Queue for ByCategory {
             Some(category) => usize::from(category)..usize::from(category) + 1,
             None => 0..self.queues.len(),
         };
+        self.asked = cx.now;
         for i in asked {
             let packet = self.queues[i].dequeue(cx);
             self.empty[i] = packet.is_none();
@@ -46,7 +49,8 @@ impl Queue for ByCategory {
 
     fn next_wake(&self) -> Option<Time> {
         let empty = self.queues.iter().zip(&self.empty).filter(|(_, empty)| **empty);
-        empty.filter_map(|(queue, _)| queue.next_wake()).min()
+        // One that could have given a packet since is that of a category that is busy, and asks later.
+        empty.filter_map(|(queue, _)| queue.next_wake()).filter(|wake| *wake > self.asked).min()
     }
 
     fn backlog(&self) -> Backlog {

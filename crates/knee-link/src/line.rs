@@ -256,7 +256,9 @@ impl Line {
         let mut port = Access { queue, cx, transit, counters, dropped, framing: *framing };
         let at = medium.serve(now, &mut port);
         self.waiting = at == Time::MAX || transit.listens;
-        transit.asks = if self.waiting { queue.next_wake().map_or(at, |wake| wake.max(now).min(at)) } else { at };
+        // A packet that it could have had `now` is one that it takes later.
+        let wake = queue.next_wake().filter(|wake| self.waiting && (at == Time::MAX || *wake > now));
+        transit.asks = wake.map_or(at, |wake| wake.max(now).min(at));
         self.due = transit.leaving.front().map_or(transit.asks, |next| next.0.min(transit.asks));
     }
 
