@@ -14,7 +14,7 @@ from knee.scenario import load
 
 _UP, _DOWN = "links.router.reverse.queue_params", "links.router.queue_params"
 _RAW, _NO_FILTER = f"{_UP}.overhead=raw", f"{_UP}.ack_filter=no-ack-filter"
-#: What is changed of the scenario's CAKE, by what it is called in the table.
+#: Changes to the scenario's CAKE, by the names in the table.
 VARIANTS: dict[str, list[str]] = {
     "`raw`": [_RAW, _NO_FILTER],
     "`raw`, `ack-filter`": [_RAW],

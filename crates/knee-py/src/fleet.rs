@@ -11,7 +11,7 @@ use pyo3::types::PyDict;
 use serde::Deserialize;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-/// What is steered in all scenarios of a fleet.
+/// The part that is steered in all scenarios of a fleet.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Steers {

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Packets held where no limit is given, as in `pfifo`.
 const LIMIT: Limit = Limit::Packets(1000);
 
-/// What happened in an interval.
+/// Counts of an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Measured {
     /// Packets that arrived, and bytes.

@@ -24,15 +24,15 @@ AURORA: dict[str, Any] = {
 }
 #: The largest action. Aurora's has no bound of its own.
 _MOST = {"knee": 1.0, "aurora": 1e12}
-#: What ``info`` says of a step.
+#: The figures of a step in ``info``.
 FIGURES = ("length_s", "throughput_bps", "rtt_s", "queueing_s", "loss")
 
 
 def _steered(
     scenario: str | Path | Mapping[str, Any],
-    flow: str | None,
-    changes: Sequence[str],
-    reward: Mapping[str, float] | None,
+    flow: str | None = None,
+    set: Sequence[str] = (),  # noqa: A002 - as on the command line
+    reward: Mapping[str, float] | None = None,
     **settings: Any,
 ) -> Steered:
     try:
@@ -41,7 +41,7 @@ def _steered(
         raise InputError(f"{refused.key}: {refused.found}; {refused.accepted}.") from None
     most = _MOST[given.features]
     return Steered(
-        flows(scenario, flow, changes),
+        flows(scenario, flow, set),
         Reward.of(reward or {}),
         {"flow": given.core()},
         given.ranges * given.history,
@@ -124,45 +124,20 @@ class VectorCongestionControl(Vector):
         *,
         threads: int = 1,
         copy: bool = True,
-        flow: str | None = None,
-        set: Sequence[str] = (),  # noqa: A002 - as on the command line
-        lever: str = "window",
-        interval: str = "1 rtt",
-        gain: float = 1.0,
-        features: str = "knee",
-        history: int = 1,
-        reward: Mapping[str, float] | None = None,
         render_mode: None = None,
+        **options: Any,
     ) -> None:
         """Reads the scenarios and starts the threads.
 
         Args:
             num_envs: how many environments, 1 or more.
-            scenario: as of :class:`CongestionControl`, as all arguments below ``copy``.
+            scenario: see :class:`CongestionControl`.
             threads: how many threads work at them, 1 or more.
             copy: whether each step gives arrays of its own.
-            flow: see :class:`CongestionControl`.
-            set: see :class:`CongestionControl`.
-            lever: see :class:`CongestionControl`.
-            interval: see :class:`CongestionControl`.
-            gain: see :class:`CongestionControl`.
-            features: see :class:`CongestionControl`.
-            history: see :class:`CongestionControl`.
-            reward: see :class:`CongestionControl`.
             render_mode: None; there is nothing to draw.
+            options: the other arguments of :class:`CongestionControl`.
 
         Raises:
             InputError: names what was refused, and what is accepted.
         """
-        steered = _steered(
-            scenario,
-            flow,
-            set,
-            reward,
-            lever=lever,
-            interval=interval,
-            gain=gain,
-            features=features,
-            history=history,
-        )
-        super().__init__(steered, num_envs, threads, copy, render_mode)
+        super().__init__(_steered(scenario, **options), num_envs, threads, copy, render_mode)

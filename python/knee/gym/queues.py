@@ -13,7 +13,7 @@ from knee.gym.fleet import Steered
 from knee.gym.tasks import TRAINING, Reward, queues
 from knee.scenario.units import parse_time, shown
 
-#: What ``info`` says of a step: ``waited_max_s`` is the longest time that a packet waited, ``queueing_s`` the mean.
+#: The figures of a step in ``info``: ``waited_max_s`` is the longest wait of a packet, ``queueing_s`` the mean.
 FIGURES = ("length_s", "throughput_bps", "waited_max_s", "queueing_s", "loss")
 #: Shortest and longest interval, ns.
 _INTERVALS = (100_000, 10_000_000_000)
@@ -21,10 +21,10 @@ _INTERVALS = (100_000, 10_000_000_000)
 
 def _steered(
     scenario: str | Path | Mapping[str, Any],
-    link: str | None,
-    changes: Sequence[str],
-    reward: Mapping[str, float] | None,
-    interval: str,
+    link: str | None = None,
+    set: Sequence[str] = (),  # noqa: A002 - as on the command line
+    interval: str = "20 ms",
+    reward: Mapping[str, float] | None = None,
 ) -> Steered:
     accepted = "expected 100 us to 10 s"
     try:
@@ -35,7 +35,7 @@ def _steered(
         raise InputError(f"interval: {shown(interval)} is out of range; {accepted}.")
     core = {"queue": {"interval_ns": interval_ns}}
     worth = Reward.of(reward or {})
-    return Steered(queues(scenario, link, changes), worth, core, _core.queue_features(), (0.0, 1.0), FIGURES)
+    return Steered(queues(scenario, link, set), worth, core, _core.queue_features(), (0.0, 1.0), FIGURES)
 
 
 class QueueManagement(Single):
@@ -74,7 +74,7 @@ class QueueManagement(Single):
         Raises:
             InputError: names what was refused, and what is accepted.
         """
-        super().__init__(_steered(scenario, link, set, reward, interval), render_mode)
+        super().__init__(_steered(scenario, link, set, interval, reward), render_mode)
 
 
 class VectorQueueManagement(Vector):
@@ -87,26 +87,20 @@ class VectorQueueManagement(Vector):
         *,
         threads: int = 1,
         copy: bool = True,
-        link: str | None = None,
-        set: Sequence[str] = (),  # noqa: A002 - as on the command line
-        interval: str = "20 ms",
-        reward: Mapping[str, float] | None = None,
         render_mode: None = None,
+        **options: Any,
     ) -> None:
         """Reads the scenarios and starts the threads.
 
         Args:
             num_envs: how many environments, 1 or more.
-            scenario: as of :class:`QueueManagement`, as all arguments below ``copy``.
+            scenario: see :class:`QueueManagement`.
             threads: how many threads work at them, 1 or more.
             copy: whether each step gives arrays of its own.
-            link: see :class:`QueueManagement`.
-            set: see :class:`QueueManagement`.
-            interval: see :class:`QueueManagement`.
-            reward: see :class:`QueueManagement`.
             render_mode: None; there is nothing to draw.
+            options: the other arguments of :class:`QueueManagement`.
 
         Raises:
             InputError: names what was refused, and what is accepted.
         """
-        super().__init__(_steered(scenario, link, set, reward, interval), num_envs, threads, copy, render_mode)
+        super().__init__(_steered(scenario, **options), num_envs, threads, copy, render_mode)

@@ -95,9 +95,6 @@ class CongestionControl:
 #: The methods that the engine calls.
 HOOKS = ("on_measure", "on_ack", "on_loss", "on_state", "on_undo")
 
-#: What parameters cannot be called: they are attributes of the class.
-_TAKEN = ("cc_params", "pacing", "full_control", *HOOKS)
-
 _containing = Lock()
 _contained = 0
 _uncontained: tuple[Any, Any] = (None, None)

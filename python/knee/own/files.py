@@ -24,9 +24,9 @@ from knee.system import content, sudo, trust
 IN_FILE = re.compile(r"(?P<file>[^\n]*\.py):(?P<name>[A-Za-z_]\w*)")
 #: The C source of a kernel module that is a congestion control, as scenarios name it.
 IN_SOURCE = re.compile(r"(?P<file>[^\n]*\.c)")
-#: What else may hold one, which no scenario takes: a built module, a BPF object.
+#: A built module or a BPF object, which no scenario takes.
 BUILT = re.compile(r"[^\n]*\.k?o")
-#: What a module registers: the initializer of a ``struct tcp_congestion_ops``, and the name in it.
+#: The initializer of a ``struct tcp_congestion_ops``, and the name in it.
 _OPS = re.compile(r"struct\s+tcp_congestion_ops\s+\w+[^=;{}]*=\s*\{(?P<inside>.*?)\n\s*\};", re.DOTALL)
 _OPS_NAME = re.compile(r'\.name\s*=\s*"(?P<name>[^"\\\s]{1,15})"')
 #: Largest such file, bytes.

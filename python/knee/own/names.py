@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: Prefix of the names that scenarios and results use for classes.
 OWN = "python:"
 
-#: What parameters cannot be called: they are attributes of the class.
+#: Names that parameters cannot have: they are attributes of the class.
 _TAKEN = ("cc_params", "pacing", "full_control", *HOOKS)
 
 

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// Which numbers describe an interval.
+/// The set of numbers that describe an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Features {
@@ -13,7 +13,7 @@ pub enum Features {
     Aurora,
 }
 
-/// What is known at the end of an interval; times in seconds.
+/// Measurements at the end of an interval; times in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Measured {
     pub(super) length: f64,
@@ -56,7 +56,7 @@ impl Features {
         }
     }
 
-    /// What stands for an interval before the first.
+    /// The numbers of an interval before the first.
     pub(super) const fn before(self) -> &'static [f32] {
         match self {
             Self::Knee => &[0.0; 8],

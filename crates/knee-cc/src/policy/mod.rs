@@ -43,7 +43,7 @@ pub static ENTRY: Entry = Entry {
     make: |_, init| Box::new(Steered::new(&Settings::default(), init)),
 };
 
-/// What an action changes.
+/// The quantity that an action changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lever {
@@ -68,7 +68,7 @@ pub enum Length {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// What an action changes.
+    /// The quantity that an action changes.
     pub lever: Lever,
     /// Length of a monitor interval.
     pub interval: Length,

@@ -13,9 +13,9 @@ const MOST_LAYERS: usize = 8;
 pub struct PlanError {
     /// The key.
     pub key: &'static str,
-    /// What was found there.
+    /// The value found there.
     pub found: String,
-    /// What is accepted.
+    /// The values accepted.
     pub accepted: &'static str,
 }
 
@@ -33,7 +33,7 @@ impl std::error::Error for PlanError {}
 pub struct Layer {
     /// A row for each number that it gives, with a factor for each that it takes.
     pub weights: Vec<Vec<f64>>,
-    /// What is added to each row's sum.
+    /// Added to each row's sum.
     pub bias: Vec<f64>,
 }
 

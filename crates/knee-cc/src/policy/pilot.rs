@@ -30,7 +30,7 @@ impl Totals {
     }
 }
 
-/// What happened in an interval.
+/// Events of an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Its length, s.

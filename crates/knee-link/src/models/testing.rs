@@ -191,7 +191,7 @@ impl Bench {
     }
 }
 
-/// Lets time pass up to `until` for media that share something: what is due at one time goes in their order.
+/// Lets time pass up to `until` for media that share something: events due at one time go in their order.
 pub fn together(benches: &mut [Bench], until: Time) {
     loop {
         let next = benches.iter().enumerate().min_by_key(|(i, bench)| (bench.next(), *i));

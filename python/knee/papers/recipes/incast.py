@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Mbit/s.
 _RATE = 1000
-#: What 1000 Mbit/s carry of payload: 1448 of the 1514 bytes of a frame.
+#: Payload that 1000 Mbit/s carry: 1448 of the 1514 bytes of a frame.
 _PAYLOAD = _RATE * 1448 / 1514
 _REQUESTS = {
     "kind": "requests",
@@ -65,7 +65,7 @@ _UNIT = 256 * 1024
 _SERVERS = (1, 2, 4, 8, 16, 32, 64)
 _BUFFERS_KIB = (32, 64, 128, 256, 512)
 _TIMEOUTS = ("200 ms", "1 ms", "200 us")
-#: Of what the link carries, where servers count as supported: before the collapse, and while it is at least half full.
+#: Shares of the link's payload above which servers count as supported: before the collapse, and down to half of it.
 _SUPPORTED, _HALF = 0.9, 0.5
 
 

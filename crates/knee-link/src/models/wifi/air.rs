@@ -5,7 +5,7 @@
 //! channel is busy for the longer frame. The others keep what is left of their backoff for the next idle period.
 //!
 //! Directions of links are stations, asked by their links; contenders are stations that always have a frame to send,
-//! all of one length. What these do is worked out when a direction asks: nothing happens in between that it would not
+//! all of one length. Their frames are worked out when a direction asks: nothing happens in between that it would not
 //! know of.
 
 use knee_core::{Rng, Time};
