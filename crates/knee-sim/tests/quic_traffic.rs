@@ -3,7 +3,8 @@
 use crate::laws;
 use crate::networks::{MS, S, flow, link, spec};
 use knee_core::Rate;
-use knee_sim::{Output, Rows, Simulation};
+use knee_sim::sender_log::open_logs;
+use knee_sim::{Output, Rows, Simulation, Spec};
 use knee_traffic::random::any_application;
 use knee_traffic::{Completion, What};
 use proptest::prelude::*;
@@ -130,6 +131,11 @@ proptest! {
         prop_assert_eq!(format!("{:?}", first), format!("{:?}", second));
         prop_assert_eq!(format!("{:?}", first_rows.completions), format!("{:?}", second_rows.completions));
         laws::check(&spec, &first, &first_rows).unwrap();
+        // Logging changes nothing.
+        let spec: Spec = serde_json::from_value(spec).unwrap();
+        let mut simulation = Simulation::new(&spec).unwrap();
+        simulation.log(open_logs(&spec, "sim", |_| true, |_| Ok(std::io::sink())).unwrap());
+        prop_assert_eq!(format!("{:?}", first), format!("{:?}", simulation.run().unwrap().0));
     }
 }
 
