@@ -1,8 +1,8 @@
 //! Queues written in Python: subclasses of `knee.Queue`, called for each packet.
 //!
-//! The books are kept here, not in Python. Each packet is an object that only this file makes, knows whether it is held,
-//! and says so when Python lets go of it: so no packet is invented, given twice or lost. As of congestion controls, the
-//! first exception ends the run; until the engine has stopped the queue drops all that comes.
+//! The books are kept here, not in Python. Each packet is an object that only this file makes, that knows whether the
+//! queue holds it, and that is missed when Python lets go of it: so no packet is invented, given twice or lost. The
+//! first exception ends the run; until the engine has stopped, the queue drops all that comes.
 
 use crate::calls::{Caller, Shared};
 use knee_core::convert::truncated;
@@ -287,15 +287,21 @@ impl PyQueue {
         })
     }
 
+    /// Refuses a queue that has let go of packets.
+    fn check_lost(&self) -> PyResult<()> {
+        let (lost, held) = (self.books.lost.load(Relaxed), self.books.backlog().packets);
+        if lost == 0 {
+            return Ok(());
+        }
+        wrong(format!(
+            "it lost {lost} of {held} packets: a packet that it does not keep goes to cx.drop or to the link"
+        ))
+    }
+
     /// The books after a call.
     fn check(&self, context: &PyContext) -> PyResult<()> {
+        self.check_lost()?;
         let Backlog { packets, bytes: Bytes(bytes) } = self.books.backlog();
-        let lost = self.books.lost.load(Relaxed);
-        if lost > 0 {
-            return wrong(format!(
-                "it lost {lost} of {packets} packets: a packet that it does not keep goes to cx.drop or to the link"
-            ));
-        }
         if !context.bound.holds(packets, bytes) {
             let message = format!("it holds {packets} packets, {bytes} bytes, beyond its limit; cx.has_room tells");
             return wrong(message);
@@ -324,6 +330,7 @@ impl PyQueue {
 
     /// When to ask again: the first nanosecond that is not before what `next_wake` says.
     fn wake_of(&self, object: &Bound<'_, PyAny>, context: &Bound<'_, PyContext>, now: Time) -> PyResult<Option<Time>> {
+        self.check_lost()?;
         let held = self.books.backlog().packets;
         if held == 0 {
             return Ok(None);

@@ -12,7 +12,8 @@
             control.ssthresh = max(control.cwnd * self.gain, 2)
 
 A flow sets them as those of any algorithm, ``cc_params = { target = "8 ms" }``, and sweeps and searches vary them.
-Those of a queue are its ``queue_params``. Methods read them as attributes: times in seconds, rates in bit/s, sizes in bytes.
+Those of a queue are its ``queue_params``. Methods read them as attributes: times in seconds, rates in bit/s, sizes in
+bytes.
 """
 
 from __future__ import annotations

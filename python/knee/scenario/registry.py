@@ -10,7 +10,7 @@ from typing import Any
 
 from knee import _core
 from knee.errors import Refused
-from knee.own import OWN, KernelSource, Named, Policy, Queue, is_absent, params_of
+from knee.own import OWN, CongestionControl, KernelSource, Named, Policy, is_absent, params_of
 from knee.scenario.units import (
     MAX_BYTES,
     MAX_PACKETS,
@@ -287,7 +287,7 @@ def _own_entry(name: Named) -> Entry:
     own = name.of
     about = (own.__doc__ or "").partition("\n")[0]
     params = {key: param.named(key) for key, param in params_of(own).items()}
-    if issubclass(own, Queue):
+    if not issubclass(own, CongestionControl):
         return Entry(name, about, "Python", params)
     needs = {"pacing": own.pacing, "full_control": own.full_control, "ecn": "classic"}
     if issubclass(own, KernelSource):
