@@ -12,6 +12,7 @@ import pytest
 
 import knee
 from browser import DESKTOP, PHONE, Tab, needs_chromium
+from knee.own import QUEUE
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -150,11 +151,14 @@ def test_the_columns_of_frames_are_documented() -> None:
 
 
 def test_the_python_page_names_every_field_of_an_ack_and_every_hook() -> None:
-    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    text, queue = (ROOT / "docs" / "python.md").read_text(encoding="utf-8").split("\n## A queue of your own\n")
     fields = {name for name in dir(knee.Ack) if not name.startswith("_")}
     assert fields == set(re.findall(r"^\| `(\w+)` \|", text, re.M))
     hooks = {name for name in vars(knee.CongestionControl) if name.startswith("on_")}
     assert hooks == set(re.findall(r"^\| `(on_\w+)\(", text, re.M))
+    assert set(QUEUE.hooks) == set(re.findall(r"^\| `(\w+)\([a-z, ]*cx\)`", queue, re.M))
+    of_both = [name for of in (knee.Packet, knee.QueueContext) for name in dir(of) if not name.startswith("_")]
+    assert all(re.search(rf"`{name}[`(]", queue) for name in of_both)
 
 
 def test_the_reasons_of_runs_that_go_event_by_event_are_documented() -> None:

@@ -17,11 +17,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from knee._core import Ack, Control
+    from knee._core import Ack, Control, Packet, QueueContext
     from knee.errors import FolderError, InputError, KneeError, PhysicsError, ProgramError, RunError, ScenarioError
     from knee.grounds.options import RunOptions
     from knee.grounds.simulation import Simulation
-    from knee.own import CongestionControl
+    from knee.own import CongestionControl, Queue
     from knee.results.result import Result
     from knee.scenario import Scenario, load
     from knee.scenario.declared import Param
@@ -38,9 +38,12 @@ __all__ = [
     "FolderError",
     "InputError",
     "KneeError",
+    "Packet",
     "Param",
     "PhysicsError",
     "ProgramError",
+    "Queue",
+    "QueueContext",
     "Result",
     "RunError",
     "RunOptions",
@@ -64,6 +67,9 @@ _HOME = {
     "Ack": "knee._core",
     "CongestionControl": "knee.own",
     "Control": "knee._core",
+    "Packet": "knee._core",
+    "Queue": "knee.own",
+    "QueueContext": "knee._core",
     "Figure": "knee.view.figure",
     "Param": "knee.scenario.declared",
     "Result": "knee.results.result",

@@ -9,7 +9,9 @@ __all__ = [
     "Engine",
     "EngineError",
     "Fleet",
+    "Packet",
     "Plan",
+    "QueueContext",
     "SpecError",
     "WriteError",
     "features",
@@ -94,11 +96,86 @@ class Control:
         """Whether the window is below the threshold."""
 
 @final
+class Packet:
+    """A packet in a queue, as methods of :class:`knee.Queue` see it. Only the engine makes packets."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes on the link, 1 or more: the IP packet and the link's overhead."""
+    @property
+    def flow(self) -> int:
+        """Number of its flow, from 1, as in results."""
+    @property
+    def connection(self) -> int:
+        """What stands for its 5-tuple: another number for each connection and direction; no number means more."""
+    @property
+    def arrived(self) -> float:
+        """When it arrived, simulated time, s."""
+    @property
+    def ecn(self) -> int:
+        """ECN field of its IP header (RFC 3168, 5): 0 not ECN-capable, 1 ECT(1), 2 ECT(0), 3 CE."""
+    @property
+    def dscp(self) -> int:
+        """Codepoint (RFC 2474), 0 to 63."""
+    @property
+    def is_ack(self) -> bool:
+        """Whether it goes against its flow's data: an ACK, or what answers datagrams."""
+
+@final
+class QueueContext:
+    """Input of each call of a :class:`knee.Queue`, and its outbox of drops and marks."""
+
+    @property
+    def now(self) -> float:
+        """Current simulated time, s."""
+    @property
+    def rate(self) -> int:
+        """The link's rate, bit/s; the mean one of a trace."""
+    @property
+    def packets(self) -> int:
+        """Packets held, without one that arrives."""
+    @property
+    def bytes(self) -> int:
+        """Bytes held, without a packet that arrives."""
+    @property
+    def frame(self) -> int:
+        """Bytes of a full packet on the link: 1500 and the link's overhead."""
+    @property
+    def fits(self) -> bool:
+        """Whether what is held is within the limit."""
+    def has_room(self, packet: Packet) -> bool:
+        """Returns whether the limit has room for this packet besides what is held."""
+    def drop(self, packet: Packet) -> None:
+        """Drops a packet that is held, or that arrives; the queue does not hold it from then on.
+
+        Raises:
+            ValueError: the queue does not hold it.
+            RuntimeError: none of the queue's methods runs.
+        """
+    def mark(self, packet: Packet) -> bool:
+        """Marks a packet CE, unless it is marked.
+
+        Returns:
+            False if it is not ECN-capable, and stays as it is.
+
+        Raises:
+            ValueError: the queue does not hold it.
+            RuntimeError: none of the queue's methods runs.
+        """
+    def random(self) -> float:
+        """Returns a random number, 0 to below 1, of a stream of the queue's own, which follows from the run's seed."""
+
+@final
 class Engine:
     """A running simulation. One thread at a time uses it; others get :class:`EngineError`."""
 
     def __new__(
-        cls, spec_json: str, own: Sequence[tuple[str, type]] = ..., own_in_flight: int = ..., own_limit_s: float = ...
+        cls,
+        spec_json: str,
+        own: Sequence[tuple[str, type]] = ...,
+        own_queues: Sequence[tuple[str, type]] = ...,
+        own_in_flight: int = ...,
+        own_limit_s: float = ...,
     ) -> Engine:
         """A specification at rest; arguments as of :func:`simulate`."""
     def run_until(self, time: int) -> None:
@@ -176,6 +253,7 @@ def simulate(
     own_in_flight: int = ...,
     threads: int = 1,
     own_limit_s: float = ...,
+    own_queues: Sequence[tuple[str, type]] = ...,
 ) -> tuple[str, dict[str, bytes]]:
     """Runs a specification to its end.
 
@@ -187,8 +265,9 @@ def simulate(
         capture: a file to which the packets at the senders go, as pcapng.
         qlog: an existing folder, in which each flow's sender gets a qlog file.
         own_in_flight: packets that the flows of ``own`` may have in flight together; more is an error of one of them.
-        threads: most threads that work at it; one where ``own`` has classes. The bits are the same for any number.
+        threads: most threads that work at it; one where classes take part. The bits are the same for any number.
         own_limit_s: how long a method of these classes may take, s; one that takes longer ends the run.
+        own_queues: queues written in Python, by the names that the specification uses.
 
     Returns:
         The figures (JSON), and rows as raw memory by their kind: ``samples``, ``links``, ``events``, ``completions``,

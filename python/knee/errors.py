@@ -71,11 +71,11 @@ def in_a_line(error: BaseException) -> str:
 
 
 #: How the core notes where an exception came from.
-_OWN = "in the congestion control of "
+_OWN = ("in the congestion control of ", "in the queue of ")
 
 
 def blame(error: BaseException) -> str | None:
-    """An exception that a congestion control in Python raised, with its flow and class; None for any other."""
+    """An exception that a class in Python raised, with its flow or link and class; None for any other."""
     note = next((note for note in getattr(error, "__notes__", ()) if note.startswith(_OWN)), None)
     return None if note is None else f"{in_a_line(error)}, {note}"
 

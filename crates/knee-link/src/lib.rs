@@ -36,7 +36,7 @@ pub use arrivals::Arrivals;
 pub use by_category::ByCategory;
 pub use delay::Delay;
 pub use framing::{Framing, LinkLayer};
-pub use line::{DynQueue, Line};
+pub use line::{CloneQueue, DynQueue, Line};
 pub use link::Link;
 pub use loss::Loss;
 pub use medium::Medium;

@@ -1,15 +1,16 @@
 //! A simulation that Python holds: it goes on in stretches, is looked at, changed and copied.
 
+use crate::calls::{self, Caller, PATIENCE};
 use crate::error::Failure;
-use crate::own::{self, PATIENCE};
-use crate::simulate::{Classes, check_raised, endless, figures, interrupt, panic_text, steps_at_once};
+use crate::simulate::{Classes, figures, interrupt, panic_text, steps_at_once};
+use crate::{own, own_queue};
 use knee_core::Time;
 use knee_sim::{Rows, Simulation, Spec};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 
 /// A running simulation. One thread at a time uses it.
 #[pyclass(name = "Engine", module = "knee", frozen)]
@@ -35,9 +36,9 @@ impl Running {
         let steps = steps_at_once(&self.classes);
         let simulation = self.simulation.as_mut().ok_or(Failure::Over)?;
         let mut go = || catch_unwind(AssertUnwindSafe(|| simulation.approach(time, steps)));
-        let there = if self.classes.own.is_empty() { go() } else { Python::attach(|_| go()) };
+        let there = if self.classes.is_empty() { go() } else { Python::attach(|_| go()) };
         let there = there.map_err(|panic| Failure::Panic(panic_text(panic.as_ref())));
-        let outcome = there.and_then(|there| check_raised(&self.spec, &self.classes).map(|()| there));
+        let outcome = there.and_then(|there| self.classes.shared.check(&self.spec).map(|()| there));
         if outcome.is_err() {
             self.simulation = None;
         }
@@ -62,22 +63,22 @@ fn read(spec: &str) -> Result<Spec, Failure> {
 /// Interrupts a thread in which a method does not return, from another thread, until it is dropped.
 struct Watchman {
     over: Arc<AtomicBool>,
-    /// The flow whose method was interrupted, and one; 0: none was.
-    found: Arc<AtomicUsize>,
+    /// Whose method was interrupted, if one was.
+    found: Arc<OnceLock<Caller>>,
 }
 
 impl Watchman {
     /// Watches this thread.
     fn new(py: Python<'_>, classes: &Classes) -> PyResult<Self> {
         let thread: u64 = py.import("threading")?.call_method0("get_ident")?.extract()?;
-        let (over, found): (Arc<AtomicBool>, Arc<AtomicUsize>) = Default::default();
+        let (over, found): (Arc<AtomicBool>, Arc<OnceLock<Caller>>) = Default::default();
         let watch = {
             let (over, found, mut lookout) = (Arc::clone(&over), Arc::clone(&found), classes.shared.lookout());
             move || {
                 while !over.load(Relaxed) {
                     std::thread::sleep(PATIENCE);
-                    if let Some(flow) = lookout.look() {
-                        found.store(flow + 1, Relaxed);
+                    if let Some(caller) = lookout.look() {
+                        let _ = found.set(caller);
                         // It goes on if it cannot be interrupted.
                         let _ = Python::attach(|py| interrupt(py, thread));
                         return;
@@ -89,8 +90,8 @@ impl Watchman {
         Ok(Self { over, found })
     }
 
-    fn found(&self) -> Option<usize> {
-        self.found.load(Relaxed).checked_sub(1)
+    fn found(&self) -> Option<Caller> {
+        self.found.get().copied()
     }
 }
 
@@ -102,21 +103,24 @@ impl Drop for Watchman {
 
 #[pymethods]
 impl PyEngine {
-    /// A specification (JSON) at rest; `own` are its congestion controls written in Python, as of `simulate`.
+    /// A specification (JSON) at rest; `own` and `own_queues` are its classes written in Python, as of `simulate`.
     #[new]
-    #[pyo3(signature = (spec_json, own=Vec::new(), own_in_flight=1 << 17, own_limit_s=10.0))]
+    #[pyo3(signature = (spec_json, own=Vec::new(), own_queues=Vec::new(), own_in_flight=1 << 17, own_limit_s=10.0))]
     #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a list of the argument")]
     fn new(
         py: Python<'_>,
         spec_json: &str,
         own: Vec<(String, Py<PyAny>)>,
+        own_queues: Vec<(String, Py<PyAny>)>,
         own_in_flight: u64,
         own_limit_s: f64,
     ) -> PyResult<Self> {
         let spec = read(spec_json)?;
-        let shared = own::Shared::new(own_in_flight, own_limit_s);
-        let classes = Classes { own: own::algorithms(py, &own, &shared)?, shared };
-        let simulation = Simulation::with_own(&spec, &classes.own).map_err(|error| Failure::Spec(error.to_string()))?;
+        let shared = calls::Shared::new(own_in_flight, own_limit_s);
+        let queues = own_queue::queues(own_queues, &shared);
+        let classes = Classes { own: own::algorithms(py, &own, &shared)?, queues, shared };
+        let simulation = Simulation::with_own_queues(&spec, &classes.own, &classes.queues)
+            .map_err(|error| Failure::Spec(error.to_string()))?;
         Ok(Self(Mutex::new(Running { spec, classes, simulation: Some(simulation), seen: (0, 0) })))
     }
 
@@ -125,11 +129,11 @@ impl PyEngine {
         let mut running = self.lock()?;
         let time = Time::from_nanos(time);
         let running = &mut *running;
-        let watchman = (!running.classes.own.is_empty()).then(|| Watchman::new(py, &running.classes)).transpose()?;
+        let watchman = (!running.classes.is_empty()).then(|| Watchman::new(py, &running.classes)).transpose()?;
         loop {
             let outcome = py.detach(|| running.approach(time));
-            if let (Err(_), Some(flow)) = (&outcome, watchman.as_ref().and_then(Watchman::found)) {
-                return Err(endless(&running.spec, flow, running.classes.shared.limit_s).into());
+            if let (Err(_), Some(caller)) = (&outcome, watchman.as_ref().and_then(Watchman::found)) {
+                return Err(running.classes.shared.endless(&running.spec, caller).into());
             }
             if outcome? {
                 return Ok(());
@@ -171,7 +175,7 @@ impl PyEngine {
         let mut running = self.lock()?;
         let Some(simulation) = running.simulation()?.copied() else { return Ok(None) };
         let Running { spec, seen, .. } = &*running;
-        let classes = Classes { own: Vec::new(), shared: own::Shared::new(0, 0.0) };
+        let classes = Classes { own: Vec::new(), queues: Vec::new(), shared: calls::Shared::new(0, 0.0) };
         Ok(Some(Self(Mutex::new(Running { spec: spec.clone(), classes, simulation: Some(simulation), seen: *seen }))))
     }
 

@@ -32,23 +32,19 @@ pub enum Failure {
     /// The engine stopped: an error in the program.
     #[error("the engine stopped with an internal error: {0}")]
     Panic(String),
-    /// An algorithm written in Python raised an exception.
-    #[error("{error}, in {flow}, {class}")]
+    /// A class written in Python raised an exception.
+    #[error("{error}, in {place}")]
     Raised {
-        /// Label of its flow.
-        flow: String,
-        /// The algorithm's name.
-        class: String,
+        /// What it is there: the congestion control of a flow, or the queue of a link.
+        place: String,
         /// What it raised.
         error: PyErr,
     },
-    /// A method of an algorithm written in Python does not return.
-    #[error("the congestion control of {flow}, {class}, has not returned from a method within {limit_s} s")]
+    /// A method of a class written in Python does not return.
+    #[error("{place}, has not returned from a method within {limit_s} s")]
     Endless {
-        /// Label of its flow.
-        flow: String,
-        /// The algorithm's name.
-        class: String,
+        /// What it is there.
+        place: String,
         /// How long a method may take, s.
         limit_s: f64,
     },
@@ -86,15 +82,12 @@ impl From<Failure> for PyErr {
             | Failure::Endless { .. } => EngineError::new_err(message),
             Failure::Python(error) => error,
             // The exception itself, with its traceback; a note says where.
-            Failure::Raised { flow, class, error } => Python::attach(|py| {
-                match error
-                    .value(py)
-                    .call_method1("add_note", (format!("in the congestion control of {flow}, {class}"),))
-                {
+            Failure::Raised { place, error } => {
+                Python::attach(|py| match error.value(py).call_method1("add_note", (format!("in {place}"),)) {
                     Ok(_) => error,
                     Err(other) => other,
-                }
-            }),
+                })
+            }
         }
     }
 }

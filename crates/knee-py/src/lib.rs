@@ -2,11 +2,13 @@
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
+mod calls;
 mod engine;
 mod error;
 mod fleet;
 mod listing;
 mod own;
+mod own_queue;
 mod simulate;
 
 use knee_sim::Rows;
@@ -47,7 +49,9 @@ mod _core {
     use super::fleet::{PyFleet, PyPlan, features, queue_features};
     #[pymodule_export]
     use super::own::{PyAck, PyControl};
-    use super::{listing, own, simulate as driver};
+    #[pymodule_export]
+    use super::own_queue::{PyContext, PyPacket};
+    use super::{calls, listing, own, own_queue, simulate as driver};
     use pyo3::prelude::*;
     use pyo3::types::PyDict;
     use std::fs::File;
@@ -96,14 +100,14 @@ mod _core {
     /// Runs a specification (JSON) to its end. Gives its figures in JSON, and rows by their kind as raw memory. Sample
     /// rows are written to the file `spool` in blocks, if given.
     /// `progress` is called some 20 times a second with the fraction of simulated time that has passed. `own` are
-    /// congestion controls written in Python, by their names in the specification; together they may have
-    /// `own_in_flight` packets in flight, and a method may take `own_limit_s` seconds. The packets at the senders are
-    /// written to the file `capture` as pcapng, if given, and what senders do to files in the folder `qlog`, if given.
-    /// Up to `threads` threads work at the run, one where congestion controls are written in Python.
+    /// congestion controls written in Python and `own_queues` queues, by their names in the specification; the former
+    /// may have `own_in_flight` packets in flight together, and a method may take `own_limit_s` seconds. The packets at
+    /// the senders are written to the file `capture` as pcapng, if given, and what senders do to files in the folder
+    /// `qlog`, if given. Up to `threads` threads work at the run, one where classes are written in Python.
     #[pyfunction]
     #[pyo3(signature = (
         spec_json, spool=None, progress=None, own=Vec::new(), capture=None, qlog=None, own_in_flight=1 << 17,
-        threads=1, own_limit_s=10.0
+        threads=1, own_limit_s=10.0, own_queues=Vec::new()
     ))]
     #[allow(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
     #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a list of the argument")]
@@ -118,14 +122,16 @@ mod _core {
         own_in_flight: u64,
         threads: usize,
         own_limit_s: f64,
+        own_queues: Vec<(String, Py<PyAny>)>,
     ) -> PyResult<(String, Bound<'py, PyDict>)> {
         let files = driver::Files {
             spool: spool.map(File::create).transpose().map_err(Failure::Spool)?,
             capture: capture.map(File::create).transpose().map_err(Failure::Capture)?,
             qlog,
         };
-        let shared = own::Shared::new(own_in_flight, own_limit_s);
-        let classes = driver::Classes { own: own::algorithms(py, &own, &shared)?, shared };
+        let shared = calls::Shared::new(own_in_flight, own_limit_s);
+        let queues = own_queue::queues(own_queues, &shared);
+        let classes = driver::Classes { own: own::algorithms(py, &own, &shared)?, queues, shared };
         let look = |fraction| {
             py.check_signals()?;
             progress.map_or(Ok(()), |progress| progress.call1((fraction,)).map(drop))

@@ -3,6 +3,7 @@
 //! The engine's thread holds the interpreter while such a simulation steps, so that a call costs no hand-over. An
 //! exception ends the run: it is kept for the caller, and the window stays unchanged until the engine has stopped.
 
+use crate::calls::{Caller, Shared};
 use knee_cc::{
     Ack, CaState, CloneCongestionControl, Congestion, CongestionControl, Control, DynCongestionControl, Entry, Family,
     Init, Needs, RateSample, Signal, StateChange, StateEvent, Undo, View,
@@ -11,12 +12,7 @@ use knee_core::Rate;
 use knee_core::convert::{truncated, truncated_u32};
 use knee_sim::{Own, OwnMake};
 use pyo3::prelude::*;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-/// Where an exception waits for the caller: the index of its flow, and itself.
-pub type Raised = Arc<Mutex<Option<(usize, PyErr)>>>;
+use std::sync::Arc;
 
 /// What the registry would say of an algorithm written in Python. One for each combination of needs, since entries
 /// live as long as the program.
@@ -186,87 +182,6 @@ impl PyControl {
     }
 }
 
-/// State that a run's algorithms in Python share.
-#[derive(Clone)]
-pub struct Shared {
-    /// The first exception.
-    pub raised: Raised,
-    /// What may be in flight.
-    pub budget: Arc<Mutex<Budget>>,
-    /// The call that goes on.
-    call: Arc<Call>,
-    /// How long a method may take, s.
-    pub limit_s: f64,
-}
-
-/// The call of a method that goes on, if one does.
-#[derive(Default)]
-pub struct Call {
-    /// Calls begun and ended: odd while one goes on.
-    count: AtomicU64,
-    flow: AtomicUsize,
-}
-
-impl Call {
-    /// Calls a method for a flow.
-    fn of<T>(&self, flow: usize, method: impl FnOnce() -> T) -> T {
-        self.flow.store(flow, Relaxed);
-        self.count.fetch_add(1, Relaxed);
-        let answer = method();
-        self.count.fetch_add(1, Relaxed);
-        answer
-    }
-}
-
-/// How long to wait between two looks at whether a call goes on.
-pub const PATIENCE: Duration = Duration::from_millis(50);
-
-/// Looks at calls, and says which does not return.
-pub struct Lookout {
-    call: Arc<Call>,
-    count: u64,
-    /// Looks that found the same call, and how many may. They are counted, and not the time: that passes where the
-    /// machine is busy or suspended, too.
-    looks: f64,
-    most: f64,
-}
-
-impl Lookout {
-    /// Looks, once in [`PATIENCE`]; gives the flow whose method has not returned within the limit.
-    pub fn look(&mut self) -> Option<usize> {
-        let count = self.call.count.load(Relaxed);
-        let same = count % 2 == 1 && count == self.count;
-        (self.count, self.looks) = (count, if same { self.looks + 1.0 } else { 0.0 });
-        (self.looks >= self.most).then(|| self.call.flow.load(Relaxed))
-    }
-}
-
-impl Shared {
-    /// For a run whose algorithms in Python may have at most `most` packets in flight together, and take `limit_s`
-    /// seconds in a method.
-    pub fn new(most: u64, limit_s: f64) -> Self {
-        let budget = Budget { most, total: 0, flows: Vec::new() };
-        Self { raised: Raised::default(), budget: Arc::new(Mutex::new(budget)), call: Arc::default(), limit_s }
-    }
-
-    /// Looks at the calls.
-    pub fn lookout(&self) -> Lookout {
-        let most = (self.limit_s / PATIENCE.as_secs_f64()).max(1.0);
-        Lookout { call: Arc::clone(&self.call), count: 0, looks: 0.0, most }
-    }
-
-    fn has_failed(&self) -> bool {
-        self.raised.lock().is_ok_and(|raised| raised.is_some())
-    }
-
-    /// Keeps the first exception for the caller.
-    fn fail(&self, flow: usize, error: PyErr) {
-        if let Ok(mut raised) = self.raised.lock() {
-            raised.get_or_insert((flow, error));
-        }
-    }
-}
-
 /// The packets that algorithms written in Python may have in flight together, which bounds the memory that a window
 /// takes: a sender sends as much as its window says, whatever the network drops.
 pub struct Budget {
@@ -277,6 +192,11 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// For at most `most` packets.
+    pub const fn new(most: u64) -> Self {
+        Self { most, total: 0, flows: Vec::new() }
+    }
+
     /// Packets that are left for a connection of which `held` are in the total.
     const fn room(&self, held: u64) -> u64 {
         self.most.saturating_sub(self.total - held)
@@ -336,14 +256,14 @@ impl PyCongestionControl {
                 ssthresh: f64::from(control.ssthresh),
                 pacing_rate: control.pacing_rate.map(|rate| rate.as_bps() as f64),
             };
-            let answer = self.shared.call.of(self.flow, || question(self.object.bind(py), shared));
+            let answer = self.shared.call(Caller::Flow(self.flow), || question(self.object.bind(py), shared));
             let answer = answer.and_then(|()| taken(&shared.borrow(), *control));
             match answer {
                 Ok((left, fraction)) => {
                     *control = left;
                     self.beyond = fraction;
                 }
-                Err(error) => self.shared.fail(self.flow, error),
+                Err(error) => self.shared.fail(Caller::Flow(self.flow), error),
             }
         });
     }
@@ -386,7 +306,7 @@ impl PyCongestionControl {
             "it wants more than {most} packets in flight, four times what the links and buffers hold and 131072 more; \
              control.cwnd is in packets"
         );
-        self.shared.fail(flow, pyo3::exceptions::PyValueError::new_err(message));
+        self.shared.fail(Caller::Flow(flow), pyo3::exceptions::PyValueError::new_err(message));
         true
     }
 }
@@ -523,13 +443,13 @@ fn algorithm(class: &Bound<'_, PyAny>, name: &str, shared: &Shared) -> PyResult<
     let make = move |_: &knee_core::Params, init: &Init, flow: usize| -> Box<dyn DynCongestionControl> {
         let made = Python::attach(|py| {
             let control = PyControl { cwnd: 1.0, ssthresh: 2.0, pacing_rate: None };
-            let object = shared.call.of(flow, || class.bind(py).call0())?.unbind();
+            let object = shared.call(Caller::Flow(flow), || class.bind(py).call0())?.unbind();
             Ok::<_, PyErr>((object, Py::new(py, control)?))
         });
         let (object, control) = match made {
             Ok(made) => made,
             Err(error) => {
-                shared.fail(flow, error);
+                shared.fail(Caller::Flow(flow), error);
                 // Something has to stand there until the run, which has failed, is stopped.
                 return (knee_cc::registry()[0].make)(
                     &knee_core::Params::defaults(knee_cc::registry()[0].params),

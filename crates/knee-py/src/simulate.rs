@@ -1,8 +1,9 @@
 //! Runs the engine on its own thread, so that Python stays responsive: it can report progress and interrupt.
 
+use crate::calls::{self, PATIENCE};
 use crate::error::Failure;
-use crate::own::{self, PATIENCE};
 use knee_capture::{Capture, Simulated};
+use knee_net::network::OwnQueue;
 use knee_sim::sender_log::open_logs;
 use knee_sim::{Output, Own, Rows, Simulation, Spec};
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -21,7 +22,7 @@ use std::time::Duration;
 /// Steps between two looks at whether to go on: some milliseconds of work.
 const STEPS: u64 = 100_000;
 
-/// The same with algorithms written in Python.
+/// The same with classes written in Python.
 const PYTHON_STEPS: u64 = 2_000;
 
 /// How long a cancelled run is waited for. Nobody waits longer: some steps are long where there are a million flows.
@@ -40,12 +41,21 @@ struct Shared {
     thread: AtomicU64,
 }
 
-/// Algorithms written in Python that a run may use, and what they share.
+/// Classes written in Python that a run may use, and what they share.
 pub struct Classes {
-    /// The algorithms.
+    /// The congestion controls.
     pub own: Vec<Own>,
+    /// The queues.
+    pub queues: Vec<OwnQueue>,
     /// Where their exceptions go, and what they may send.
-    pub shared: own::Shared,
+    pub shared: calls::Shared,
+}
+
+impl Classes {
+    /// Returns true if there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.own.is_empty() && self.queues.is_empty()
+    }
 }
 
 /// Where a run writes on the way.
@@ -72,15 +82,15 @@ struct Figures<'a> {
 /// What a run gives: [`Figures`] in JSON, and its rows.
 pub type Outcome = Result<(String, Rows), Failure>;
 
-/// Runs a specification in JSON to its end, with the interpreter free for others unless algorithms are written in
-/// Python. Calls `look` some 20 times a second with the fraction of simulated time that has passed; an error of `look`
+/// Runs a specification in JSON to its end, with the interpreter free for others unless classes of Python's take
+/// part. Calls `look` some 20 times a second with the fraction of simulated time that has passed; an error of `look`
 /// cancels the run.
 ///
 /// The caller is never held up by the engine: a run that has been cancelled and does not end soon is left to itself,
 /// and ends at its next look.
 ///
 /// # Errors
-/// Those of the engine, of `look`, and of algorithms written in Python.
+/// Those of the engine, of `look`, and of classes written in Python.
 pub fn run<E: From<Failure>>(
     spec: String,
     classes: Classes,
@@ -91,8 +101,8 @@ pub fn run<E: From<Failure>>(
 ) -> Result<(String, Rows), E> {
     let shared = Arc::new(Shared::default());
     let (give, mut take) = sync_channel(1);
-    let (limit_s, mut lookout) = (classes.shared.limit_s, classes.shared.lookout());
-    let told = if classes.own.is_empty() { String::new() } else { spec.clone() };
+    let (calls, mut lookout) = (classes.shared.clone(), classes.shared.lookout());
+    let told = if classes.is_empty() { String::new() } else { spec.clone() };
     let engine = {
         let shared = Arc::clone(&shared);
         move || {
@@ -107,10 +117,10 @@ pub fn run<E: From<Failure>>(
             py.detach(|| engine.join().ok());
             return Ok(outcome?);
         }
-        if let Some(flow) = lookout.look() {
+        if let Some(caller) = lookout.look() {
             let spec: Spec = serde_json::from_str(&told).map_err(Failure::Json)?;
             cancel(py, &shared, &mut take);
-            return Err(endless(&spec, flow, limit_s).into());
+            return Err(calls.endless(&spec, caller).into());
         }
         let fraction = shared.now.load(Relaxed) as f64 / shared.end.load(Relaxed).max(1) as f64;
         if let Err(error) = look(fraction.min(1.0)) {
@@ -129,12 +139,6 @@ fn cancel(py: Python<'_>, shared: &Shared, take: &mut Receiver<Outcome>) {
         let _ = interrupt(py, thread);
         py.detach(|| receive(take, GRACE));
     }
-}
-
-/// The error for a flow whose method does not return.
-pub fn endless(spec: &Spec, flow: usize, limit_s: f64) -> Failure {
-    let of = &spec.flows[flow];
-    Failure::Endless { flow: of.label.clone(), class: of.cc.trim_start_matches("python:").to_owned(), limit_s }
 }
 
 /// Waits so long for the outcome; none where it is not there yet. Takes the receiver mutably: a shared one could not
@@ -159,11 +163,12 @@ pub fn interrupt(py: Python<'_>, thread: u64) -> PyResult<()> {
 fn drive(spec: &str, classes: &Classes, files: Files, threads: usize, shared: &Shared) -> Outcome {
     let spec: Spec = serde_json::from_str(spec).map_err(Failure::Json)?;
     shared.end.store(spec.duration, Relaxed);
-    if !classes.own.is_empty() {
+    if !classes.is_empty() {
         let thread = Python::attach(|py| py.import("threading")?.call_method0("get_ident")?.extract());
         shared.thread.store(thread.map_err(Failure::Python)?, Relaxed);
     }
-    let mut simulation = Simulation::with_own(&spec, &classes.own).map_err(|error| Failure::Spec(error.to_string()))?;
+    let mut simulation = Simulation::with_own_queues(&spec, &classes.own, &classes.queues)
+        .map_err(|error| Failure::Spec(error.to_string()))?;
     if let Some(file) = files.spool {
         simulation.spool(file);
     }
@@ -182,15 +187,15 @@ fn drive(spec: &str, classes: &Classes, files: Files, threads: usize, shared: &S
         simulation.log(logs.clone());
     }
     // Python's classes hold the interpreter.
-    let threads = simulation.threads(if classes.own.is_empty() { threads } else { 1 });
+    let threads = simulation.threads(if classes.is_empty() { threads } else { 1 });
     while step(&mut simulation, classes) {
-        check_raised(&spec, classes)?;
+        classes.shared.check(&spec)?;
         if shared.cancel.load(Relaxed) {
             return Err(Failure::Cancelled);
         }
         shared.now.store(simulation.now().as_nanos(), Relaxed);
     }
-    check_raised(&spec, classes)?;
+    classes.shared.check(&spec)?;
     if let Some(capture) = capture {
         capture.finish().map_err(Failure::Capture)?;
     }
@@ -210,28 +215,13 @@ pub fn figures(simulation: Simulation, threads: usize) -> Outcome {
 
 /// Steps between two looks at whether to go on.
 pub const fn steps_at_once(classes: &Classes) -> u64 {
-    if classes.own.is_empty() { STEPS } else { PYTHON_STEPS }
+    if classes.is_empty() { STEPS } else { PYTHON_STEPS }
 }
 
-/// Fails if an algorithm written in Python raised an exception.
-pub fn check_raised(spec: &Spec, classes: &Classes) -> Result<(), Failure> {
-    match classes.shared.raised.lock().ok().and_then(|mut raised| raised.take()) {
-        Some((flow, error)) => {
-            let of = &spec.flows[flow];
-            Err(Failure::Raised {
-                flow: of.label.clone(),
-                class: of.cc.trim_start_matches("python:").to_owned(),
-                error,
-            })
-        }
-        None => Ok(()),
-    }
-}
-
-/// A stretch of the simulation; with algorithms in Python the interpreter is held all through a short one.
+/// A stretch of the simulation; with classes in Python the interpreter is held all through a short one.
 fn step(simulation: &mut Simulation, classes: &Classes) -> bool {
     let steps = steps_at_once(classes);
-    if classes.own.is_empty() { simulation.step(steps) } else { Python::attach(|_| simulation.step(steps)) }
+    if classes.is_empty() { simulation.step(steps) } else { Python::attach(|_| simulation.step(steps)) }
 }
 
 pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

@@ -38,5 +38,5 @@ pub use entry::{Entry, Make};
 pub use fifo::Fifo;
 pub use registry::{add, find, registry};
 
-pub use knee_link::DynQueue;
 pub use knee_link::queue::{Backlog, Burst, Bursts, Context, Init, Limit, Note, Queue, Resize, Verdict};
+pub use knee_link::{CloneQueue, DynQueue};

@@ -244,8 +244,8 @@ impl Simulation {
         Ok(amended)
     }
 
-    /// A simulation that goes on from here by itself. `None` if a part cannot be copied: an algorithm that is not the
-    /// registry's, a connection of a QUIC stack, rows that are spooled, and who looks on.
+    /// A simulation that goes on from here by itself. `None` if a part cannot be copied: an algorithm or a queue
+    /// that is not the registry's, a connection of a QUIC stack, rows that are spooled, and who looks on.
     pub fn copied(&self) -> Option<Self> {
         let scheduler = match &self.scheduler {
             Scheduler::Events(events, obstacle) => Scheduler::Events(Box::new(events.copied()?), *obstacle),

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from knee.cli import complete
+from knee.cli import complete, options
 from knee.cli.console import out
 from knee.cli.options import Json
 from knee.cli.tables import table
 from knee.cli.terminal import write_json
 from knee.errors import InputError, Refused
+from knee.own import CONTROL, QUEUE, Named, code_allowed, name_of
 from knee.scenario import registry
 from knee.scenario.registry import Entry, Param
 from knee.scenario.shipped import FOLDER, shipped
@@ -41,22 +42,28 @@ def list_(
         typer.Argument(metavar="NAME", help="Show only this one, with its parameters.", autocompletion=complete.listed),
     ] = None,
     as_json: Json = False,
+    allow_code: options.AllowCode = False,
 ) -> None:
     """List what there is: scenarios, algorithms, queues, models of links, receivers, traffic, sweeps and searches.
 
     With a name, such as knee list cc lola, shows its parameters: the effect, default and range of each, and the source
-    of the default. Of a scenario, sweep or search it shows the file.
+    of the default. Of a scenario, sweep or search it shows the file. A class of a Python file, such as knee list queues
+    mine.py:Mine, has them too.
     """
     if what is not None and what not in _PARTS:
         raise InputError(f"There is no list {shown(what)}; {near(what, _PARTS)}.")
     parts = [what] if what else _PARTS
+    if name is not None:
+        with code_allowed(allow_code):
+            if as_json:
+                write_json(plain_one(str(what), name))
+            else:
+                _one(out(), str(what), name)
+        return
     if as_json:
-        write_json(plain_one(str(what), name) if name is not None else {part: plain(part) for part in parts})
+        write_json({part: plain(part) for part in parts})
         return
     console = out()
-    if name is not None:
-        _one(console, str(what), name)
-        return
     for part in parts:
         if part in _FILES:
             _files(console, part)
@@ -160,6 +167,10 @@ def _file(what: str, name: str) -> Path:
     return there()[name]
 
 
+#: What the classes of Python files have to be, by the list that shows them.
+_KINDS = {"cc": CONTROL, "queues": QUEUE}
+
+
 def _entry(what: str, name: str) -> Entry:
     known: Mapping[str, tuple[str, Mapping[str, Entry]]] = {
         "cc": ("congestion control", registry.flow_controls()),
@@ -169,6 +180,8 @@ def _entry(what: str, name: str) -> Entry:
         "traffic": ("kind of traffic", registry.traffic()),
     }
     try:
+        if what in _KINDS:
+            name = str(found) if not isinstance(found := name_of(name, _KINDS[what]), Named) else found
         return registry.find(known[what][0], name, known[what][1])
     except Refused as refused:
         raise InputError(f"{refused.found[0].upper()}{refused.found[1:]}; {refused.accepted}.") from None

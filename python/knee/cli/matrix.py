@@ -78,19 +78,19 @@ def matrix(
     from knee.study.matrices.table import means
 
     seeds = seeds or 1
+    asked = [*(changes or ()), *([] if queue is None else [f"link.queue={queue}"])]
     with code_allowed(allow_code):
         names = matrices.algorithms(None if cc is None else [name.strip() for name in cc.split(",")])
-    asked = [*(changes or ()), *([] if queue is None else [f"link.queue={queue}"])]
-    for remark in matrices.remarks(names, asked):
-        complain(remark)
-    if dry_run:
-        estimated(matrices.definition(names, asked, seeds), jobs)
-        return
-    with Bar("matrix", folder) as bar:
-        frame = matrices.run(
-            names, folder, changes=asked, seeds=seeds, jobs=jobs, dask=dask, again=again, progress=bar,
-            command=context.obj, max_memory=max_memory,
-        )  # fmt: skip
+        for remark in matrices.remarks(names, asked):
+            complain(remark)
+        if dry_run:
+            estimated(matrices.definition(names, asked, seeds), jobs)
+            return
+        with Bar("matrix", folder) as bar:
+            frame = matrices.run(
+                names, folder, changes=asked, seeds=seeds, jobs=jobs, dask=dask, again=again, progress=bar,
+                command=context.obj, max_memory=max_memory,
+            )  # fmt: skip
     if as_json:
         write_json({"folder": str(folder), "seeds": seeds, "pairs": means(frame).to_dicts()})
         return

@@ -101,7 +101,8 @@ Out = Annotated[Path | None, option(OUTPUT, "--out", metavar="DIR", help="Folder
 Json = Annotated[bool, option(OUTPUT, "--json", help="Print only JSON.")]
 Check = Annotated[bool, option(OUTPUT, "--check", help="Exit with 1 if the figures are not as they should be.")]
 AllowCode = Annotated[
-    bool, option(CODE, "--allow-code", help='Run files that the scenario names: cc = "mine.py:Mine", "tcp_mine.c".')
+    bool,
+    option(CODE, "--allow-code", help='Run files that cc and queue name: "mine.py:Mine", "tcp_mine.c".'),
 ]
 AllowPrograms = Annotated[
     bool, option(CODE, "--allow-programs", help="Let flows be programs, which run on this machine.")

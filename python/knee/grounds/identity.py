@@ -12,7 +12,6 @@ import json
 from collections.abc import Iterable
 
 from knee.errors import Refused
-from knee.own import named_in
 from knee.results.manifest import fingerprint
 from knee.scenario import Scenario, traces
 from knee.system import files
@@ -32,7 +31,7 @@ def identity(scenario: Scenario, ground: str, kernel: str | None) -> str:
 def content(scenario: Scenario, ground: str) -> str:
     """What a run is known by but for the kernel."""
     plain = scenario.plain()
-    own = {str(name): name.content for name in named_in([flow.cc for flow in scenario.flows])}
+    own = {str(name): name.content for name in scenario.own}
     # Where a file is makes no difference.
     plain = traces.renamed(plain, contents(traces.named_in(plain)))
     return digest(fingerprint(), plain, ground, own)

@@ -17,7 +17,7 @@ from knee import _core
 from knee.errors import KneeError, RunError, ScenarioError, blame
 from knee.grounds import memory
 from knee.grounds.ground import Progress
-from knee.own import IN_FILE, LIMIT_S, CongestionControl, Named, contained, described, named_in, policy_of
+from knee.own import IN_FILE, LIMIT_S, CongestionControl, Named, Queue, contained, described, policy_of
 from knee.scenario import Scenario, from_dict
 from knee.scenario.declared import name_with, with_values
 from knee.scenario.spec import spec
@@ -76,7 +76,7 @@ class Sim:
         spool = folder / _SPOOL if abilities.REMOVES_OPEN_FILES else None
         started = datetime.now(UTC).isoformat(timespec="seconds")
         # As they are now: a run may change what its classes use.
-        own = [described(name) for name in _own(scenario)]
+        own = [described(name) for name in scenario.own]
         raw = simulate(scenario, progress, spool=spool, capture=capture, qlog=qlog)
         return result(scenario, raw, own, started, command, spool, ground=self.name)
 
@@ -120,7 +120,7 @@ def result(
         | {key: raw.output[key] for key in ("event_by_event", "threads")}
         | {kind: list(each) for kind, each in _by_kind(own).items() if each},
         scenario_toml=dumps(scenario.plain()),
-        own=_own(scenario),
+        own=scenario.own,
         samples=samples,
         links=rows.links(rows.from_bytes(raw.tables["links"], rows.LINK), raw.link_names),
         tables=tables,
@@ -207,9 +207,9 @@ def simulate(
         OSError: one of the files cannot be written.
     """
     told = json.dumps(spec(scenario))
-    own = own_with_values(scenario)
+    own, queues = controls_with_values(scenario), queues_with_values(scenario)
     begin = time.perf_counter()
-    with core(scenario, own):
+    with core(scenario, scenario.own):
         figures, tables = _core.simulate(
             told,
             None if spool is None else str(spool),
@@ -220,13 +220,14 @@ def simulate(
             memory.own_in_flight(scenario),
             scenario.run.threads or 1,
             LIMIT_S,
+            queues,
         )
     wall_s = time.perf_counter() - begin
     return Raw.of(scenario, figures, tables, wall_s)
 
 
 @contextmanager
-def core(scenario: Scenario, own: Sequence[tuple[str, type[CongestionControl]]]) -> Iterator[None]:
+def core(scenario: Scenario, own: Sequence[object]) -> Iterator[None]:
     """Lets the core work at a scenario, whose classes are ``own``, within the block; its errors become ours.
 
     Raises:
@@ -264,7 +265,7 @@ def _unrepeatable(scenario: Scenario) -> list[str]:
 def remarks(scenario: Scenario) -> list[str]:
     """Remarks on what the scenario alone does not reproduce: Python classes, and controllers that draw lots."""
     return [
-        *_own_remark(_by_kind([described(name) for name in _own(scenario)])["python_classes"]),
+        *_own_remark(_by_kind([described(name) for name in scenario.own])["python_classes"]),
         *_unrepeatable(scenario),
     ]
 
@@ -274,7 +275,7 @@ def _own_remark(own: Sequence[dict[str, Any]]) -> list[str]:
     kept = [one for one in own if IN_FILE.fullmatch(one["name"])]
     if kept:
         named = " and ".join(sorted({one["name"].rpartition(":")[0] for one in kept}))
-        remarks.append(f"Flows ran classes of {named}, kept beside scenario.toml; --allow-code runs them again.")
+        remarks.append(f"Classes of {named} ran, kept beside scenario.toml; --allow-code runs them again.")
     own = [one for one in own if one not in kept]
     if not own:
         return remarks
@@ -284,23 +285,25 @@ def _own_remark(own: Sequence[dict[str, Any]]) -> list[str]:
         digest = f", SHA-256 of its source {one['source_sha256'][:16]}" if one["source_sha256"] else ", source unknown"
         told.append(f"{one['class']} ({where}{digest})")
     plural = "es" if len(own) > 1 else ""
-    said = (
-        f"Flows ran the Python class{plural} {', '.join(told)}; scenario.toml does not reproduce this result without "
-    )
+    said = f"The Python class{plural} {', '.join(told)} ran; scenario.toml does not reproduce this result without "
     return [*remarks, said + ("them." if plural else "it.")]
 
 
-def _own(scenario: Scenario) -> list[Named]:
-    return list(named_in([flow.cc for flow in scenario.flows]))
-
-
-def own_with_values(scenario: Scenario) -> list[tuple[str, type[CongestionControl]]]:
-    """The classes as the core takes them: once for each set of values of their parameters."""
+def controls_with_values(scenario: Scenario) -> list[tuple[str, type[CongestionControl]]]:
+    """The congestion controls in Python as the core takes them: once for each set of values of their parameters."""
+    asked = {name_with(flow.cc, flow.cc_params): (flow.cc, flow.cc_params) for flow in scenario.flows}
     return [
-        (name, with_values(of, params))
-        for name, (of, params) in {
-            name_with(flow.cc, flow.cc_params): (flow.cc.of, flow.cc_params)
-            for flow in scenario.flows
-            if isinstance(flow.cc, Named) and policy_of(flow.cc) is None
-        }.items()
+        (name, with_values(cc.of, params))
+        for name, (cc, params) in asked.items()
+        if isinstance(cc, Named) and issubclass(cc.of, CongestionControl) and policy_of(cc) is None
+    ]
+
+
+def queues_with_values(scenario: Scenario) -> list[tuple[str, type[Queue]]]:
+    """The queues in Python as the core takes them: once for each set of values of their parameters."""
+    asked = {name_with(end.queue, end.queue_params): (end.queue, end.queue_params) for _, end in scenario.queueing}
+    return [
+        (name, with_values(queue.of, params))
+        for name, (queue, params) in asked.items()
+        if isinstance(queue, Named) and issubclass(queue.of, Queue)
     ]

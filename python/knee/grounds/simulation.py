@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from knee import _core
 from knee.errors import InputError, Refused, RunError
 from knee.grounds import memory, runner
-from knee.grounds.sim import Raw, controls, core, own_with_values, result
-from knee.own import LIMIT_S, code_allowed, described, named_in, policy_of
+from knee.grounds.sim import Raw, controls, controls_with_values, core, queues_with_values, result
+from knee.own import LIMIT_S, Named, code_allowed, described, policy_of
 from knee.results.manifest import fingerprint
 from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import span, spec
@@ -89,7 +89,7 @@ class Simulation:
         Args:
             scenario: a file, the name of a shipped scenario, a scenario, or plain data as TOML gives it.
             set: changes to the scenario: ``["link.rate=5 Mbit/s"]``.
-            allow_code: whether Python files of congestion controls may be run, as of :func:`knee.run`.
+            allow_code: whether Python files of congestion controls and queues may be run, as of :func:`knee.run`.
             max_memory: what the run may need, as of :func:`knee.run`.
 
         Raises:
@@ -104,7 +104,7 @@ class Simulation:
         self._scenario = scenario
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         # As they are now: a run may change what its classes use.
-        self._described = [described(name) for name in _own(scenario)]
+        self._described = [described(name) for name in scenario.own]
         self._engine, self._wall_s = _engine(scenario, now)
         self._now = now or 0
         self._result: Result | None = None
@@ -138,8 +138,7 @@ class Simulation:
 
     def _go(self, until: int) -> None:
         begin = _clock()
-        own = own_with_values(self._scenario)
-        with core(self._scenario, own):
+        with core(self._scenario, self._scenario.own):
             self._engine.run_until(until)
         self._wall_s += _clock() - begin
         self._now = until
@@ -221,7 +220,7 @@ class Simulation:
             )
         engine.mark_seen(*self._engine.seen)
         self._engine, self._scenario, self._wall_s = engine, scenario, self._wall_s + wall_s
-        self._described = [described(name) for name in _own(scenario)]
+        self._described = [described(name) for name in scenario.own]
 
     def clone(self) -> Self:
         """Another simulation that goes on from here by itself.
@@ -248,8 +247,11 @@ class Simulation:
         for flow, label in zip(flows, self._scenario.labels, strict=True):
             if flow.transport == "quic":
                 return CloneCost("replay", f"{label} goes over QUIC, and connections of its stack cannot be copied")
-            if flow.cc in _own(self._scenario) and policy_of(flow.cc) is None:
+            if isinstance(flow.cc, Named) and policy_of(flow.cc) is None:
                 return CloneCost("replay", f"{label} runs the Python class {flow.cc}, and its objects are not copied")
+        for key, end in self._scenario.queueing:
+            if isinstance(end.queue, Named):
+                return CloneCost("replay", f"{key} has the Python class {end.queue}, and its objects are not copied")
         return CloneCost("copy", None)
 
     def scenario(self) -> Scenario:
@@ -353,10 +355,6 @@ def _clock() -> float:
     return time.perf_counter()
 
 
-def _own(scenario: Scenario) -> list[Any]:
-    return list(named_in([flow.cc for flow in scenario.flows]))
-
-
 def _time(given: Time) -> int:
     """A time, ns."""
     if isinstance(given, str):
@@ -371,9 +369,10 @@ def _time(given: Time) -> int:
 
 def _engine(scenario: Scenario, now: int | None) -> tuple[_core.Engine, float]:
     """The engine of a scenario that has come to a time, ns, or has not begun; and how long that took, s."""
-    told, own, begin = json.dumps(spec(scenario)), own_with_values(scenario), _clock()
-    with core(scenario, own):
-        engine = _core.Engine(told, own, memory.own_in_flight(scenario), LIMIT_S)
+    told, begin = json.dumps(spec(scenario)), _clock()
+    own, queues = controls_with_values(scenario), queues_with_values(scenario)
+    with core(scenario, scenario.own):
+        engine = _core.Engine(told, own, queues, memory.own_in_flight(scenario), LIMIT_S)
         if now is not None:
             engine.run_until(now)
     return engine, _clock() - begin

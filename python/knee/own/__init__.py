@@ -1,4 +1,4 @@
-"""Congestion controls written in Python.
+"""Congestion controls and queues written in Python.
 
 Subclass :class:`CongestionControl` and use the class as ``cc`` of a flow, in a scenario given as a dict::
 
@@ -25,6 +25,8 @@ A scenario file names a class of a Python file: ``cc = "mine.py:Gentle"``. The f
 
 A class may declare parameters (:mod:`knee.scenario.declared`), which flows set in ``cc_params``.
 
+A subclass of :class:`Queue` is a queue of links in the same ways, ``queue = "mine.py:Mine"`` with ``queue_params``.
+
 A scenario holds the class itself (:class:`Named`): names are for people, and two classes may have the same one.
 
 Each flow gets its own instance. Methods change ``control`` in place: ``cwnd`` and ``ssthresh`` in packets, and
@@ -42,14 +44,19 @@ from knee._core import Control
 from knee.own.controls import LIMIT_S, CongestionControl, Declared, KernelSource, Policy, contained
 from knee.own.files import IN_FILE, IN_SOURCE, code_allowed
 from knee.own.names import (
+    CONTROL,
     OWN,
+    QUEUE,
+    Kind,
     Named,
+    Own,
     absent,
     described,
     is_absent,
     kernel_name,
     kernel_source,
     named_in,
+    params_of,
     policy_of,
     replaced,
     sources,
@@ -57,19 +64,25 @@ from knee.own.names import (
 )
 from knee.own.naming import name_of, naming
 from knee.own.policies import IN_POLICY
+from knee.own.queues import Queue
 
 __all__ = [
+    "CONTROL",
     "IN_FILE",
     "IN_POLICY",
     "IN_SOURCE",
     "LIMIT_S",
     "OWN",
+    "QUEUE",
     "CongestionControl",
     "Control",
     "Declared",
     "KernelSource",
+    "Kind",
     "Named",
+    "Own",
     "Policy",
+    "Queue",
     "absent",
     "code_allowed",
     "contained",
@@ -80,6 +93,7 @@ __all__ = [
     "name_of",
     "named_in",
     "naming",
+    "params_of",
     "policy_of",
     "replaced",
     "sources",

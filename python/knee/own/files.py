@@ -1,4 +1,4 @@
-"""Files that scenarios name as congestion controls: Python files, and C sources of kernel modules."""
+"""Files that scenarios name as congestion controls or queues: Python files, and C sources of kernel modules."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from types import ModuleType
 from typing import Any
 
 from knee.errors import Refused, RunError, in_a_line
-from knee.own.controls import CongestionControl, KernelSource, contained
-from knee.own.names import Named, check
+from knee.own.controls import KernelSource, contained
+from knee.own.names import CONTROL, QUEUE, Kind, Named, check, kind_of
 from knee.system import content, sudo, trust
 
 #: A class of a Python file, as scenarios name it.
@@ -76,7 +76,7 @@ def code_allowed(allowed: bool) -> Iterator[None]:
         _allowed.reset(token)
 
 
-def from_file(file: str, name: str) -> Named:
+def from_file(file: str, name: str, kind: Kind | None = None) -> Named:
     """The name in scenarios of a class of a file, which is run unless it was."""
     if not _allowed.get():
         raise Refused(
@@ -87,15 +87,16 @@ def from_file(file: str, name: str) -> Named:
         known = _run(Path(file))
     found = getattr(known.module, name, None)
     if not isinstance(found, type):
-        there = [each for each, of in vars(known.module).items() if is_own(of)]
+        kinds = (CONTROL, QUEUE) if kind is None else (kind,)
+        there = [each for each, of in vars(known.module).items() if any(is_own(of, one) for one in kinds)]
         raise Refused(f'"{file}" has no class {name}', f"there are: {', '.join(there) or 'none'}")
-    check(found)
+    check(found, kind or kind_of(found))
     return Named(f"{known.path.name}:{name}", found, known)
 
 
-def is_own(value: object) -> bool:
-    """Whether a value is a class of a congestion control."""
-    return isinstance(value, type) and issubclass(value, CongestionControl) and value is not CongestionControl
+def is_own(value: object, kind: Kind = CONTROL) -> bool:
+    """Whether a value is a class of somebody's own, of a congestion control or of another kind."""
+    return isinstance(value, type) and issubclass(value, kind.base) and value is not kind.base
 
 
 #: The C files that were read, by their places.

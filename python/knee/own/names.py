@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knee.errors import Refused
 from knee.own.controls import HOOKS, CongestionControl, Declared, KernelSource, Policy
+from knee.own.queues import HOOKS as QUEUE_HOOKS
+from knee.own.queues import Queue
 from knee.system import content, syntax
 
 if TYPE_CHECKING:
@@ -18,8 +21,47 @@ if TYPE_CHECKING:
 #: Prefix of the names that scenarios and results use for classes.
 OWN = "python:"
 
-#: Names that parameters cannot have: they are attributes of the class.
-_TAKEN = ("cc_params", "pacing", "full_control", *HOOKS)
+#: A class that a scenario can name.
+Own = type[CongestionControl] | type[Queue]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a class is for.
+
+    Attributes:
+        what: what it is called.
+        base: its base class.
+        params: the attribute that declares its parameters.
+        hooks: the methods that the engine calls.
+        attributes: names of further attributes, which parameters cannot have.
+    """
+
+    what: str
+    base: Own
+    params: str
+    hooks: tuple[str, ...]
+    attributes: tuple[str, ...]
+
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """Names that parameters cannot have: they are attributes of the class."""
+        return self.params, *self.attributes, *self.hooks
+
+
+CONTROL = Kind("congestion control", CongestionControl, "cc_params", HOOKS, ("pacing", "full_control"))
+QUEUE = Kind("queue", Queue, "queue_params", QUEUE_HOOKS, ("packets",))
+
+
+def kind_of(own: Own) -> Kind:
+    """What a class is for."""
+    return QUEUE if issubclass(own, Queue) else CONTROL
+
+
+def params_of(own: Own) -> dict[str, Any]:
+    """The parameters that a class declares."""
+    declared: dict[str, Any] = getattr(own, kind_of(own).params)
+    return declared
 
 
 class Named(str):
@@ -31,10 +73,10 @@ class Named(str):
     """
 
     __slots__ = ("file", "of")
-    of: type[CongestionControl]
+    of: Own
     file: File | None
 
-    def __new__(cls, name: str, of: type[CongestionControl], file: File | None = None) -> Named:
+    def __new__(cls, name: str, of: Own, file: File | None = None) -> Named:
         """The name of a class."""
         made = super().__new__(cls, name)
         made.of, made.file = of, file
@@ -132,31 +174,32 @@ def _file_of(name: Named) -> Iterator[tuple[Path, str]]:
         yield name.file.path, name.file.source
 
 
-def check(value: type) -> None:
-    """Refuses a class that the engine cannot use."""
-    if not issubclass(value, CongestionControl):
+def check(value: type, kind: Kind = CONTROL) -> None:
+    """Refuses a class that the engine cannot use for what a scenario names it."""
+    if not issubclass(value, kind.base):
         raise Refused(
-            f"the class {value.__name__} is not a congestion control", "expected a subclass of knee.CongestionControl"
+            f"the class {value.__name__} is not a {kind.what}", f"expected a subclass of knee.{kind.base.__name__}"
         )
-    for hook in HOOKS:
+    for hook in kind.hooks:
         method = getattr(value, hook)
         if inspect.iscoroutinefunction(method) or inspect.isgeneratorfunction(method):
-            kind = "async" if inspect.iscoroutinefunction(method) else "a generator"
+            how = "async" if inspect.iscoroutinefunction(method) else "a generator"
             raise Refused(
-                f"the method {hook} of the class {value.__name__} is {kind}, so calling it does nothing",
+                f"the method {hook} of the class {value.__name__} is {how}, so calling it does nothing",
                 "expected a method that is run when it is called, without async and yield",
             )
 
-    if not isinstance(value.cc_params, dict):
-        found = f"cc_params of the class {value.__name__} is no dict"
+    declared = params_of(value)
+    if not isinstance(declared, dict):
+        found = f"{kind.params} of the class {value.__name__} is no dict"
         raise Refused(found, 'expected names with parameters, such as {"gain": knee.Param(0.5, 0, 1)}')
-    for name, param in value.cc_params.items():
+    for name, param in declared.items():
         if not isinstance(param, Declared):
             found = f"the parameter {name!r} of the class {value.__name__} is {shown_type(param)}"
             raise Refused(found, "expected a declaration such as knee.Param(0.5, 0, 1)")
-        if not isinstance(name, str) or not name.isidentifier() or name in _TAKEN or name.startswith("_"):
+        if not isinstance(name, str) or not name.isidentifier() or name in kind.taken or name.startswith("_"):
             found = f"the class {value.__name__} has a parameter called {name!r}"
-            raise Refused(found, f"expected a name of Python other than {', '.join(_TAKEN)}")
+            raise Refused(found, f"expected a name of Python other than {', '.join(kind.taken)}")
 
 
 def shown_type(value: object) -> str:
@@ -180,7 +223,7 @@ def kernel_name(cc: str) -> str:
     return cc if source is None else source.registers
 
 
-class _Absent(CongestionControl):
+class _Absent(CongestionControl, Queue):
     """Stands where a result names a class that this process does not have; it cannot run."""
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tomli_w import dumps
 
 from knee.errors import Refused, RunError, ScenarioError
-from knee.own import Named, described, named_in
+from knee.own import Named, described
 from knee.results.folder import manifest_of
 from knee.scenario import Scenario, traces
 from knee.system import files
@@ -135,7 +135,7 @@ def check(path: Path, scenario: Scenario) -> None:
         if short in inputs and files.digest(traces.find(name).resolve()) != inputs[short].get("sha256"):
             raise ScenarioError(str(path), "", f"{short} is not the file that the result was made with", copied)
     made = {each.get("name"): each for each in manifest.get("python_classes") or ()}
-    for own in named_in([flow.cc for flow in scenario.flows]):
+    for own in scenario.own:
         if (other := _differs(own, made.get(str(own), {}), manifest)) is not None:
             raise ScenarioError(str(path), "", f"{other} is not what the result was made with", copied)
 

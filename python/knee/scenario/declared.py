@@ -1,4 +1,4 @@
-"""Parameters that congestion controls written in Python declare.
+"""Parameters that congestion controls and queues written in Python declare.
 
 ::
 
@@ -12,15 +12,16 @@
             control.ssthresh = max(control.cwnd * self.gain, 2)
 
 A flow sets them as those of any algorithm, ``cc_params = { target = "8 ms" }``, and sweeps and searches vary them.
-Methods read them as attributes: times in seconds, rates in bit/s, sizes in bytes.
+Those of a queue are its ``queue_params``. Methods read them as attributes: times in seconds, rates in bit/s, sizes in
+bytes.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from knee.errors import InputError, Refused
-from knee.own import CongestionControl, Declared
+from knee.own import CongestionControl, Declared, Queue, params_of
 from knee.scenario.units import MAX_BYTES, MAX_PACKETS, MAX_RATE, MAX_TIME, quantity, shown
 
 if TYPE_CHECKING:
@@ -30,11 +31,14 @@ if TYPE_CHECKING:
 _MOST = {"time": MAX_TIME, "rate": MAX_RATE, "bytes": MAX_BYTES, "count": MAX_PACKETS}
 
 
+_T = TypeVar("_T", CongestionControl, Queue)
+
+
 class Param(Declared):
-    """A parameter of a congestion control written in Python.
+    """A parameter of a congestion control or a queue written in Python.
 
     Args:
-        default: its value where a flow does not set it. It also decides what is accepted: a time, a rate or a size
+        default: its value where a scenario does not set it. It also decides what is accepted: a time, a rate or a size
             (``"5 ms"``, ``"1 Mbit/s"``, ``"3000 B"``), a whole number, a number, True or False, or one of ``words``.
         least: the lowest value accepted; default: 0.
         greatest: the highest value accepted; default: the largest of its kind, 1 for numbers.
@@ -98,11 +102,12 @@ class Param(Declared):
         return value / 1e9 if self.kind == "time" else value
 
 
-def with_values(own: type[CongestionControl], values: dict[str, Any]) -> type[CongestionControl]:
+def with_values(own: type[_T], values: dict[str, Any]) -> type[_T]:
     """The class with its parameters as attributes; a class that declares none is returned itself."""
     if not values:
         return own
-    attributes = {key: own.cc_params[key].seen(value) for key, value in values.items()}
+    declared = params_of(own)
+    attributes = {key: declared[key].seen(value) for key, value in values.items()}
     names = {"__module__": own.__module__, "__qualname__": own.__qualname__, "__doc__": own.__doc__}
     return type(own.__name__, (own,), names | attributes)
 

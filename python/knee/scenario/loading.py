@@ -35,7 +35,7 @@ def load(source: str | Path, overrides: Sequence[str] = (), *, allow_code: bool 
     Args:
         source: path of a TOML file, or the name of a shipped scenario such as ``lola-fig4a``.
         overrides: changes such as ``link.rate=5 Gbit/s`` and ``flows.0.cc=reno``, applied before anything is checked.
-        allow_code: whether Python files of congestion controls (``cc = "mine.py:Mine"``) may be run on this machine.
+        allow_code: whether Python files of congestion controls and queues (``cc = "mine.py:Mine"``) may be run here.
 
     Raises:
         ScenarioError: names the file, the key, what was found and what would be accepted.
@@ -104,7 +104,11 @@ def _with_paths(data: Any, folder: Path, key: str = "") -> Any:
         return [_with_paths(value, folder, key) for value in data]
     if isinstance(data, Named):
         return data
-    if isinstance(data, str) and key.rpartition(".")[2] == "cc" and (named := IN_FILE.fullmatch(data)) is not None:
+    if (
+        isinstance(data, str)
+        and key.rpartition(".")[2] in ("cc", "queue")
+        and (named := IN_FILE.fullmatch(data)) is not None
+    ):
         here = folder / named["file"]
         return f"{here.resolve()}:{named['name']}" if here.is_file() else data
     if isinstance(data, str) and key.rpartition(".")[2] == "cc" and (named := IN_POLICY.fullmatch(data)) is not None:
@@ -168,20 +172,30 @@ def from_dict(
 
 def _told_apart(scenario: Scenario, where: str) -> Scenario:
     """The scenario with other names for classes that have that of another class."""
-    names = [flow.cc for flow in scenario.flows]
-    own = [name for name in names if isinstance(name, Named)]
+    own = scenario.own
     try:
-        other = told_apart(own) if len(set(own)) > 1 else {}
+        other = told_apart(own) if len(own) > 1 else {}
     except Refused as refused:
-        key = f"flows[{names.index(own[-1])}].cc"
-        raise ScenarioError(where, key, refused.found, refused.accepted) from None
+        names = {flow.cc: f"flows[{i}].cc" for i, flow in enumerate(scenario.flows)}
+        names |= {end.queue: f"{key}.queue" for key, end in scenario.queueing}
+        raise ScenarioError(where, names[own[-1]], refused.found, refused.accepted) from None
     if not other:
         return scenario
-    flows = [
-        flow.model_copy(update={"cc": other[flow.cc]}) if isinstance(flow.cc, Named) and flow.cc in other else flow
-        for flow in scenario.flows
+
+    def told(name: str) -> str:
+        return other.get(name, name) if isinstance(name, Named) else name
+
+    flows = [flow.model_copy(update={"cc": told(flow.cc)}) for flow in scenario.flows]
+    links = [
+        link.model_copy(
+            update={
+                "queue": told(link.queue),
+                "reverse": link.reverse and link.reverse.model_copy(update={"queue": told(link.reverse.queue)}),
+            }
+        )
+        for link in scenario.links
     ]
-    return scenario.model_copy(update={"flows": flows})
+    return scenario.model_copy(update={"flows": flows, "links": links})
 
 
 def retitled(scenario: Scenario, overrides: Sequence[str]) -> Scenario:

@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from knee.errors import Refused
-from knee.own import Named, name_of
+from knee.own import CONTROL, QUEUE, Named, name_of, named_in
 from knee.scenario import commands, framing, registry, units
 from knee.scenario.check import check
 from knee.scenario.commands import PROGRAM_CC
@@ -136,10 +136,13 @@ class _Queueing(Table):
     def _plain_model_params(self, values: dict[str, Value]) -> dict[str, Value]:
         return registry.link_models()[self.model].plain(values)
 
-    @field_validator("queue")
+    @field_validator("queue", mode="wrap")
     @classmethod
-    def _queue_is_known(cls, name: str) -> str:
-        return registry.find("queue discipline", name, registry.queues()).name
+    def _queue_is_known(cls, given: object, handler: ValidatorFunctionWrapHandler) -> str:
+        name = name_of(given, QUEUE)
+        told: str = name if isinstance(name, Named) else handler(name)
+        registry.find("queue discipline", told, registry.queues())
+        return told
 
     @field_validator("queue_params")
     @classmethod
@@ -303,7 +306,7 @@ class Flow(Table):
     @field_validator("cc", mode="wrap")
     @classmethod
     def _cc_is_known(cls, given: object, handler: ValidatorFunctionWrapHandler) -> str:
-        name = name_of(given)
+        name = name_of(given, CONTROL)
         # The handler would make plain text of the name of a class.
         told: str = name if isinstance(name, Named) else handler(name)
         if told not in WITHOUT_CC:
@@ -509,6 +512,21 @@ class Scenario(Table):
         copied = super().model_copy(update=update, deep=deep)
         copied.__dict__.pop("specification", None)
         return copied
+
+    @property
+    def queueing(self) -> list[tuple[str, Link | Reverse]]:
+        """What queues packets, with its key: each link, and its reverse direction if that queues."""
+        short = [link.name for link in self.links] == [DEFAULT_LINK]
+        keys = ["link" if short else f"links[{i}]" for i in range(len(self.links))]
+        forward: list[tuple[str, Link | Reverse]] = list(zip(keys, self.links, strict=True))
+        return forward + [
+            (f"{key}.reverse", of.reverse) for key, of in zip(keys, self.links, strict=True) if of.reverse
+        ]
+
+    @property
+    def own(self) -> list[Named]:
+        """The classes, files of weights and kernel modules that flows and queues name."""
+        return list(named_in([*(flow.cc for flow in self.flows), *(end.queue for _, end in self.queueing)]))
 
     @property
     def labels(self) -> list[str]:

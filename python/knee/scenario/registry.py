@@ -10,7 +10,7 @@ from typing import Any
 
 from knee import _core
 from knee.errors import Refused
-from knee.own import OWN, KernelSource, Named, Policy, is_absent
+from knee.own import OWN, CongestionControl, KernelSource, Named, Policy, is_absent, params_of
 from knee.scenario.units import (
     MAX_BYTES,
     MAX_PACKETS,
@@ -150,7 +150,7 @@ class Entry:
 
     def resolve(self, given: dict[str, Value]) -> dict[str, Value]:
         """Values of all parameters in base units: those given, and defaults for the others."""
-        if self.family == "own" and is_absent(self.name):
+        if is_absent(self.name):
             # Read from a result, and never run.
             return dict(given)
         values = {name: param.default for name, param in self.params.items()}
@@ -240,8 +240,8 @@ def _registry() -> dict[str, dict[str, Entry]]:
     }
 
 
-class _Controls(dict[str, Entry]):
-    """Congestion controls by name. A class of the user's own, which its name has with it, is found without an entry."""
+class _WithOwn(dict[str, Entry]):
+    """Congestion controls or queues by name. A class, which its name has with it, is found without an entry."""
 
     def __missing__(self, name: str) -> Entry:
         if isinstance(name, Named):
@@ -251,7 +251,7 @@ class _Controls(dict[str, Entry]):
 
 def congestion_controls() -> dict[str, Entry]:
     """All congestion controls by name, in the order of listings."""
-    return _Controls(_registry()["cc"])
+    return _WithOwn(_registry()["cc"])
 
 
 #: QUIC stacks beside quinn (docs/quic.md).
@@ -270,7 +270,7 @@ def stack(name: str) -> str | None:
 
 def flow_controls() -> dict[str, Entry]:
     """All that a flow's ``cc`` can name: congestion controls, then the QUIC stacks' own controllers."""
-    return _Controls(_registry()["cc"] | quic_controllers())
+    return _WithOwn(_registry()["cc"] | quic_controllers())
 
 
 def phases(cc: str) -> tuple[str, ...]:
@@ -286,8 +286,10 @@ _RUNNING = ("running",)
 def _own_entry(name: Named) -> Entry:
     own = name.of
     about = (own.__doc__ or "").partition("\n")[0]
+    params = {key: param.named(key) for key, param in params_of(own).items()}
+    if not issubclass(own, CongestionControl):
+        return Entry(name, about, "Python", params)
     needs = {"pacing": own.pacing, "full_control": own.full_control, "ecn": "classic"}
-    params = {key: param.named(key) for key, param in own.cc_params.items()}
     if issubclass(own, KernelSource):
         # Of a module only the window tells the phase, as of Reno.
         return Entry(name, about, "C", params, family="own", phases=_registry()["cc"]["reno"].phases, needs=needs)
@@ -297,7 +299,7 @@ def _own_entry(name: Named) -> Entry:
 
 def queues() -> dict[str, Entry]:
     """All queue disciplines by name, in the order of listings."""
-    return _registry()["queues"]
+    return _WithOwn(_registry()["queues"])
 
 
 def link_models() -> dict[str, Entry]:
@@ -370,10 +372,10 @@ def find(kind: str, name: object, known: Mapping[str, Entry]) -> Entry:
     """
     if not isinstance(name, str):
         raise Refused(f"{shown(name)} is not a name", f"expected the name of a {kind} in quotes")
-    entry = known[name] if isinstance(name, Named) and isinstance(known, _Controls) else known.get(name)
+    entry = known[name] if isinstance(name, Named) and isinstance(known, _WithOwn) else known.get(name)
     if entry is None and name.startswith(OWN):
         found = f"{shown(name)} is a Python class, which a file cannot name"
-        raise Refused(found, f"in Python, give knee.run the class {shown(name.removeprefix(OWN))} itself as cc")
+        raise Refused(found, f"in Python, give knee.run the class {shown(name.removeprefix(OWN))} itself")
     if entry is None:
         raise Refused(f"no {kind} is called {shown(name)}", near(name, list(known)))
     return entry

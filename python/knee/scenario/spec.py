@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from knee.errors import Refused, ScenarioError
-from knee.own import IN_POLICY, IN_SOURCE, is_absent, kernel_source, policy_of
+from knee.own import IN_POLICY, IN_SOURCE, Named, is_absent, kernel_source, policy_of
 from knee.scenario import offered, registry, timed, traces
 from knee.scenario.declared import name_with
 from knee.scenario.defaults import DEFAULT_LINK
@@ -66,18 +66,29 @@ def _queueing(link: Link | Reverse, key: str) -> dict[str, Any]:
     recorded = {name: _recorded(link, name, f"{key}.{name}") for name in timed.KEYS if getattr(link, name) is not None}
     if "rate_trace" in recorded:
         capacity = {"rates": recorded.pop("rate_trace")}
+    if is_absent(link.queue):
+        raise Refused(*_absent("Python class", link.queue, "queue"), key=f"{key}.queue")
+    entry = registry.queues()[link.queue]
+    # The core knows a class with its values, not its parameters.
+    own = isinstance(link.queue, Named)
     return recorded | {
         "capacity": capacity,
         "model": {"name": link.model, "params": registry.link_models()[link.model].tagged(link.model_params)},
-        "queue": link.queue,
+        "queue": name_with(link.queue, link.queue_params) if own else link.queue,
         "limit": None if link.limit is None else _limit(link.limit),
-        "queue_params": registry.queues()[link.queue].tagged(link.queue_params),
+        "queue_params": {} if own else entry.tagged(link.queue_params),
         "overhead": link.overhead,
         "corrupt": link.corrupt,
         "slot": None if link.slot is None else _slot(link.slot),
         "linklayer": link.linklayer,
         "mpu": link.mpu,
     }
+
+
+def _absent(what: str, name: str, key: str) -> tuple[str, str]:
+    """What is wrong where a scenario of a result names a class that is not here, and what would do."""
+    found = f"the {what} {shown(name)} of this result is not here"
+    return found, f"expected --allow-code and the result's scenario.toml, or in Python the class itself as {key}"
 
 
 def _slot(slot: Slot) -> dict[str, Any]:
@@ -133,9 +144,7 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
         if is_absent(flow.cc):
             what = "C source" if IN_SOURCE.fullmatch(flow.cc) else "Python class"
             what = "file of weights" if IN_POLICY.fullmatch(flow.cc) else what
-            found = f"the {what} {shown(flow.cc)} of this result is not here"
-            accepted = "expected --allow-code and the result's scenario.toml, or in Python the class itself as cc"
-            raise Refused(found, accepted, key=f"flows[{i}].cc")
+            raise Refused(*_absent(what, flow.cc, "cc"), key=f"flows[{i}].cc")
         if kernel_source(flow.cc) is not None:
             found = f"{shown(flow.cc)} is the source of a kernel module, which only a guest's kernel loads"
             raise Refused(found, 'expected ground "uml", as with --ground uml', key=f"flows[{i}].cc")

@@ -68,7 +68,7 @@ def sweep(
         series: whether to write the time series of all runs too.
         save_runs: whether to write a result folder for each run too.
         page: whether to write ``sweep.html`` and ``sweep.parquet``.
-        allow_code: whether Python files of congestion controls may be run, as of :func:`knee.run`.
+        allow_code: whether Python files of congestion controls and queues may be run, as of :func:`knee.run`.
         how: the fields of :class:`knee.study.engine.StudyOptions`, such as ``jobs=2`` or ``dask="tcp://HOST:8786"``.
 
     Raises:
@@ -163,7 +163,7 @@ def search(
         free: keys of these that may change all the same.
         out: the folder; default: ``results/search-NAME``.
         page: whether to write ``search.html`` and ``search.parquet``.
-        allow_code: whether Python files of congestion controls may be run, as of :func:`knee.run`.
+        allow_code: whether Python files of congestion controls and queues may be run, as of :func:`knee.run`.
         how: the fields of :class:`knee.study.engine.StudyOptions`, such as ``jobs=2`` or ``dask="tcp://HOST:8786"``.
 
     Raises:
@@ -209,7 +209,7 @@ def matrix(
         set: changes to the scenario ``matrix``: ``["link.rate=5 Mbit/s"]``.
         seeds: runs of each pair.
         out: the folder of the page and the data set.
-        allow_code: whether Python files of congestion controls may be run, as of :func:`knee.run`.
+        allow_code: whether Python files of congestion controls and queues may be run, as of :func:`knee.run`.
         how: the fields of :class:`knee.study.engine.StudyOptions`, such as ``jobs=2`` or ``dask="tcp://HOST:8786"``.
 
     Raises:

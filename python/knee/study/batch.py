@@ -22,7 +22,6 @@ from knee.errors import InputError, ProgramError
 from knee.grounds import memory, programs, runner
 from knee.grounds.identity import identity
 from knee.grounds.options import Options
-from knee.own import named_in
 from knee.results.folder import DATA, check_target, manifest_of, problems, recover
 from knee.results.result import Result
 from knee.scenario import Scenario
@@ -237,7 +236,7 @@ def is_done(job: Job, folder: Path) -> bool:
     build = grounds.find(ground).build(job.scenario)
     if manifest.get("identity") != identity(job.scenario, ground, build):
         return False
-    code = [file for name in named_in([flow.cc for flow in job.scenario.flows]) for file in name.sources]
+    code = [file for name in job.scenario.own for file in name.sources]
     return not problems(folder, [*DATA, *code]) and not programs.changed(manifest.get("programs", ()))
 
 

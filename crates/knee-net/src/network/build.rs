@@ -115,10 +115,12 @@ pub struct OwnQueue {
     pub name: String,
     /// Makes one for a link.
     pub make: MakeQueue,
+    /// True if it cannot be copied, or sees in which order links call it: then time passes event by event.
+    pub outside: bool,
 }
 
-/// Makes a queue.
-pub type MakeQueue = Arc<dyn Fn(&knee_queue::Init) -> Box<dyn DynQueue> + Send + Sync>;
+/// Makes a queue for the direction of a link that has this name.
+pub type MakeQueue = Arc<dyn Fn(&str, &knee_queue::Init) -> Box<dyn DynQueue> + Send + Sync>;
 
 /// The queue that a direction of link `name` asks for; of one whose model has access categories, a queue for each.
 fn build_queue(
@@ -133,12 +135,12 @@ fn build_queue(
         let entry = knee_queue::find(&asked.queue)
             .ok_or_else(|| SpecError::UnknownQueue { link: name.into(), name: asked.queue.clone() })?;
         let given = params(entry.params, &asked.queue_params, &format!("link `{name}`"))?;
-        Arc::new(move |init| (entry.make)(&given, init))
+        Arc::new(move |_, init| (entry.make)(&given, init))
     };
     let (_, model) = choice(registry::models().iter().map(|model| &model.choice), &asked.model, name)?;
     let categories = registry::find(&asked.model.name).and_then(|found| (found.categories)(&model));
-    let Some((count, category)) = categories else { return Ok(make(&init("queue"))) };
-    let queues = (0..count).map(|i| make(&init(&format!("queue {i}")))).collect();
+    let Some((count, category)) = categories else { return Ok(make(name, &init("queue"))) };
+    let queues = (0..count).map(|i| make(name, &init(&format!("queue {i}")))).collect();
     Ok(Box::new(ByCategory::new(queues, category)))
 }
 
@@ -190,6 +192,7 @@ fn build_link(
     let jitter = stream("jitter");
     let mut direction = Direction::new(name, link, jitter);
     (direction.path, direction.slots) = (path, slots);
+    direction.outside = own.iter().any(|own| own.outside && own.name == asked.queue);
     Ok(direction)
 }
 

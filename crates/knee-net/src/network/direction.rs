@@ -29,6 +29,8 @@ pub struct Direction {
     pub reorder: bool,
     /// True if what other links send changes when it does.
     pub shares: bool,
+    /// True if its queue cannot be copied, or sees in which order links call it.
+    pub outside: bool,
     /// The pipe behind it, where there is a delay.
     pub pipe: Option<u32>,
     /// When the last packet that keeps the order comes to the other end.
@@ -52,6 +54,7 @@ impl Direction {
             slots: None,
             reorder: false,
             shares: false,
+            outside: false,
             pipe: None,
             last_arrival: Time::ZERO,
             watch,

@@ -32,6 +32,9 @@ impl Model {
     /// The same model, if each of its parts can be copied.
     pub(super) fn copied(&self) -> Option<Self> {
         let Self { network, hosts, apps, recorder, now, end, finished, prefetches } = self;
+        if network.links.iter().any(|direction| direction.outside) {
+            return None;
+        }
         let (hosts, recorder) = (hosts.copied()?, recorder.copied()?);
         let (network, apps, now, end) = (network.clone(), apps.clone(), *now, *end);
         Some(Self { network, hosts, apps, recorder, now, end, finished: *finished, prefetches: *prefetches })

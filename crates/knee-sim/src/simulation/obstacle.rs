@@ -26,6 +26,8 @@ pub enum Obstacle {
     Corruption,
     /// Links share a channel: when one sends depends on what the others do.
     SharedChannel,
+    /// A queue is not the registry's, and sees in which order links call it.
+    OwnQueue,
     /// Data crosses links in circles.
     Circle,
     /// A flow's ACKs arrive at once.
@@ -51,6 +53,7 @@ impl fmt::Display for Obstacle {
             }
             Self::Corruption => "a link damages packets",
             Self::SharedChannel => "links share a channel",
+            Self::OwnQueue => "a queue is not of the registry",
             Self::Circle => "data crosses links in circles",
             Self::NoAckDelay => "a flow has no delay apart from that of its links, so that its ACKs arrive at once",
             Self::FewActive => "few of many flows are active within the shortest delay of an ACK",

@@ -87,6 +87,8 @@ impl Stages {
                 return Err(Obstacle::NoRate);
             } else if data.clone().any(|direction| direction.link.corrupts()) {
                 return Err(Obstacle::Corruption);
+            } else if data.clone().any(|direction| direction.outside) {
+                return Err(Obstacle::OwnQueue);
             } else if data.any(|direction| direction.shares) {
                 return Err(Obstacle::SharedChannel);
             } else if route.data.windows(2).any(at_once) {

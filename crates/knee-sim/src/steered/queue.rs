@@ -49,9 +49,9 @@ impl QueueEpisode {
         let steered = Steered::default();
         let make = {
             let steered = steered.clone();
-            std::sync::Arc::new(move |init: &knee_queue::Init| steered.queue(init))
+            std::sync::Arc::new(move |_: &str, init: &knee_queue::Init| steered.queue(init))
         };
-        let own = OwnQueue { name: NAME.into(), make };
+        let own = OwnQueue { name: NAME.into(), make, outside: false };
         let simulation = Simulation::with_own_queues(&spec, &[], &[own])?;
         let interval = Time::from_nanos(interval.max(1));
         let mut episode =

@@ -43,11 +43,11 @@ def times_s(scenario: Scenario, group: int, sizes: Floats) -> Floats | None:
         sizes: payload in bytes.
 
     Returns:
-        Seconds; None where the congestion control is a Python class, which must not be run behind its author's back, or
-        a transfer does not end.
+        Seconds; None where the congestion control or a queue is a Python class, which must not be run behind its
+        author's back, or a transfer does not end.
     """
-    flow = scenario.flows[group]
-    if isinstance(flow.cc, Named) or not len(sizes):
+    names = [scenario.flows[group].cc, *(end.queue for _, end in scenario.queueing)]
+    if any(isinstance(name, Named) for name in names) or not len(sizes):
         return None
     lone = _alone(scenario, group)
     told = json.dumps(lone, sort_keys=True)

@@ -55,6 +55,10 @@ def check(scenario: Scenario, where: str | None = None) -> None:
         if scenario.flows and sum(flow.count for flow in scenario.flows) > MAX_FLOWS:
             raise Refused("there are more flows than can be sampled", f"expected at most {MAX_FLOWS}", key="flows")
         _tcp(scenario.tcp)
+        for key, end in scenario.queueing:
+            if isinstance(end.queue, Named):
+                found = f"{end.queue} is a Python class, and the switch has queues of the registry"
+                raise Refused(found, "expected a queue discipline of knee list queues", key=f"{key}.queue")
         for i, flow in enumerate(scenario.flows):
             _within(f"flows[{i}]", partial(_flow, flow))
         if scenario.tcp.receive_window is not None and any(flow.traffic is not None for flow in scenario.flows):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from knee.errors import InputError, Refused, RunError
-from knee.own import CongestionControl, Named, name_of, told_apart
+from knee.own import CONTROL, CongestionControl, Named, name_of, told_apart
 from knee.scenario import Scenario, from_dict, registry
 from knee.scenario.loading import tables
 from knee.scenario.remarks import remarks as of_scenario
@@ -35,7 +35,9 @@ def algorithms(names: Sequence[str | type[CongestionControl]] | None = None) -> 
     """
     try:
         given = (
-            None if names is None else [name if isinstance(name, str) else str(name) for name in map(name_of, names)]
+            None
+            if names is None
+            else [name if isinstance(name, str) else str(name) for name in (name_of(each, CONTROL) for each in names)]
         )
         own = [name for name in given or () if isinstance(name, Named)]
         other = told_apart(own)

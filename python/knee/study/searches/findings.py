@@ -93,7 +93,9 @@ def _own(data: Mapping[str, Any]) -> list[str]:
 
 def _named_files(data: Mapping[str, Any]) -> bool:
     """Whether a scenario's plain data, or the axes of its sweep, name code in a file."""
-    named = [value for key, value in leaves_of(data) if "cc" in key.split(".") and isinstance(value, str)]
+    named = [
+        value for key, value in leaves_of(data) if {"cc", "queue"} & set(key.split(".")) and isinstance(value, str)
+    ]
     return any(pattern.fullmatch(value) for value in named for pattern in (IN_FILE, IN_SOURCE))
 
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -38,7 +38,7 @@ from typing import Any, get_args
 from knee import grounds
 from knee.errors import InputError, Refused, ScenarioError
 from knee.grounds import memory
-from knee.own import name_of, named_in, replaced, told_apart
+from knee.own import CONTROL, QUEUE, Kind, name_of, named_in, replaced, told_apart
 from knee.scenario import Scenario, expressions, from_dict
 from knee.scenario.loading import beside, tables
 from knee.scenario.overrides import apply, blamed, by_index, undoes
@@ -170,14 +170,25 @@ def base_of(data: dict[str, Any], changes: Sequence[str], where: str, name: str)
 
 def _run_files(data: dict[str, Any]) -> dict[str, Any]:
     """Plain data in which classes of Python files have their names, by which they are registered."""
-    flows = data.get("flows")
-    for i, flow in enumerate(flows if isinstance(flows, list) else ()):
-        if isinstance(flow, dict) and isinstance(flow.get("cc"), str):
+    for place, table, key, kind in _named_tables(data):
+        if isinstance(table, dict) and isinstance(table.get(key), str):
             try:
-                flow["cc"] = name_of(flow["cc"])
+                table[key] = name_of(table[key], kind)
             except Refused as refused:
-                raise Refused(refused.found, refused.accepted, key=f"flows[{i}].cc") from None
+                raise Refused(refused.found, refused.accepted, key=f"{place}.{key}") from None
     return data
+
+
+def _named_tables(data: dict[str, Any]) -> Iterator[tuple[str, Any, str, Kind]]:
+    """The tables that may name a class, with their places, the key that does, and what the class has to be."""
+    lists = {which: found if isinstance(found := data.get(which), list) else [] for which in ("flows", "links")}
+    for i, flow in enumerate(lists["flows"]):
+        yield f"flows[{i}]", flow, "cc", CONTROL
+    ends = [("link", data.get("link")), *((f"links[{i}]", link) for i, link in enumerate(lists["links"]))]
+    for place, link in ends:
+        yield place, link, "queue", QUEUE
+        if isinstance(link, dict):
+            yield f"{place}.reverse", link.get("reverse"), "queue", QUEUE
 
 
 def named(data: Any) -> Any:

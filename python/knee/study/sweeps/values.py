@@ -23,7 +23,7 @@ from fractions import Fraction
 from typing import Any
 
 from knee.errors import Refused
-from knee.own import IN_FILE, IN_POLICY, IN_SOURCE, name_of
+from knee.own import CONTROL, IN_FILE, IN_POLICY, IN_SOURCE, QUEUE, Kind, name_of
 from knee.scenario import registry
 from knee.scenario.loading import takes_fractions
 from knee.scenario.overrides import parse_value
@@ -149,11 +149,11 @@ def _one(key: str, value: Any) -> list[Any] | Sampled:
     known = _names(key)
     if known is None:
         return [value]
-    if key.rpartition(".")[2] == "cc" and any(pattern.fullmatch(value) for pattern in (IN_FILE, IN_POLICY, IN_SOURCE)):
-        try:
-            return [name_of(value)]
-        except Refused as refused:
-            raise Refused(refused.found, refused.accepted, key=key) from None
+    last = key.rpartition(".")[2]
+    if last == "queue" and IN_FILE.fullmatch(value):
+        return [_class_of(key, value, QUEUE)]
+    if last == "cc" and any(pattern.fullmatch(value) for pattern in (IN_FILE, IN_POLICY, IN_SOURCE)):
+        return [_class_of(key, value, CONTROL)]
     if value in known:
         return [value]
     family = [name for name, entry in known.items() if entry.family.casefold() == value.casefold()]
@@ -161,6 +161,13 @@ def _one(key: str, value: Any) -> list[Any] | Sampled:
     if "*" in value and not pattern:
         raise Refused(f"no name matches {shown(value)}", f"there are: {', '.join(known)}", key=key)
     return family or pattern or [value]
+
+
+def _class_of(key: str, value: str, kind: Kind) -> object:
+    try:
+        return name_of(value, kind)
+    except Refused as refused:
+        raise Refused(refused.found, refused.accepted, key=key) from None
 
 
 def _names(key: str) -> dict[str, registry.Entry] | None:
