@@ -6,6 +6,7 @@ import json
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,19 @@ def test_a_method_that_does_not_return_fails_the_run(body: str, run: Run, monkey
         assert (code, out) == (1, "")
         said = "the congestion control of flow 1, mine.py:Mine, has not returned from a method within 0.3 s"
         assert error == f"knee: The run of mine failed: {said}.\n"
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_nothing_goes_on_running_after_a_method_has_returned_too_late(
+    hook: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The next call would stay as long again, and so would those of the other flows.
+    monkeypatch.setattr("knee.grounds.sim.LIMIT_S", 0.1)
+    assert run(hook, STAYS["a loop that takes no for an answer"].replace("+ 3", "+ 0.5"))[0] == 1
+    begun = time.monotonic()
+    while running := [task for task in Path("/proc/self/task").iterdir() if (task / "comm").read_text() == "knee\n"]:
+        assert time.monotonic() - begun < 20, running
+        time.sleep(0.05)
 
 
 def test_in_a_sweep_the_other_runs_go_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

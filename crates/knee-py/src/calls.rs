@@ -3,8 +3,9 @@
 use crate::error::Failure;
 use crate::own::Budget;
 use knee_sim::Spec;
-use pyo3::PyErr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::{PyErr, PyResult};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ impl Caller {
 pub struct Shared {
     /// The first exception, and whose method raised it.
     raised: Arc<Mutex<Option<(Caller, PyErr)>>>,
+    /// Whether nobody waits for the run any more.
+    abandoned: Arc<AtomicBool>,
     /// What congestion controls may have in flight.
     pub budget: Arc<Mutex<Budget>>,
     /// The call that goes on.
@@ -51,6 +54,7 @@ impl Shared {
     pub fn new(most: u64, limit_s: f64) -> Self {
         Self {
             raised: Arc::default(),
+            abandoned: Arc::default(),
             budget: Arc::new(Mutex::new(Budget::new(most))),
             call: Arc::default(),
             queues: Arc::default(),
@@ -65,7 +69,13 @@ impl Shared {
     }
 
     /// Calls a method.
-    pub fn call<T>(&self, caller: Caller, method: impl FnOnce() -> T) -> T {
+    ///
+    /// # Errors
+    /// The exception of the method, or that nobody waits for the run any more.
+    pub fn call<T>(&self, caller: Caller, method: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+        if self.abandoned.load(Relaxed) {
+            return Err(PyRuntimeError::new_err("the run has been given up"));
+        }
         self.call.caller.store(caller.number(), Relaxed);
         self.call.count.fetch_add(1, Relaxed);
         let answer = method();
@@ -80,9 +90,14 @@ impl Shared {
         Caller::Queue(queues.len() - 1)
     }
 
-    /// Returns true if a method has raised an exception.
+    /// Calls no method any more: the one that goes on may return after its run has been given up.
+    pub fn abandon(&self) {
+        self.abandoned.store(true, Relaxed);
+    }
+
+    /// Returns true if a method has raised an exception, or the run has been given up.
     pub fn has_failed(&self) -> bool {
-        self.raised.lock().is_ok_and(|raised| raised.is_some())
+        self.abandoned.load(Relaxed) || self.raised.lock().is_ok_and(|raised| raised.is_some())
     }
 
     /// Keeps the first exception for the caller.

@@ -73,12 +73,14 @@ impl Watchman {
         let thread: u64 = py.import("threading")?.call_method0("get_ident")?.extract()?;
         let (over, found): (Arc<AtomicBool>, Arc<OnceLock<Caller>>) = Default::default();
         let watch = {
-            let (over, found, mut lookout) = (Arc::clone(&over), Arc::clone(&found), classes.shared.lookout());
+            let (over, found, calls) = (Arc::clone(&over), Arc::clone(&found), classes.shared.clone());
+            let mut lookout = calls.lookout();
             move || {
                 while !over.load(Relaxed) {
                     std::thread::sleep(PATIENCE);
                     if let Some(caller) = lookout.look() {
                         let _ = found.set(caller);
+                        calls.abandon();
                         // It goes on if it cannot be interrupted.
                         let _ = Python::attach(|py| interrupt(py, thread));
                         return;

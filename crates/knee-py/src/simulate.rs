@@ -119,20 +119,21 @@ pub fn run<E: From<Failure>>(
         }
         if let Some(caller) = lookout.look() {
             let spec: Spec = serde_json::from_str(&told).map_err(Failure::Json)?;
-            cancel(py, &shared, &mut take);
+            cancel(py, &shared, &calls, &mut take);
             return Err(calls.endless(&spec, caller).into());
         }
         let fraction = shared.now.load(Relaxed) as f64 / shared.end.load(Relaxed).max(1) as f64;
         if let Err(error) = look(fraction.min(1.0)) {
-            cancel(py, &shared, &mut take);
+            cancel(py, &shared, &calls, &mut take);
             return Err(error);
         }
     }
 }
 
 /// Ends the engine's thread, if it can be ended.
-fn cancel(py: Python<'_>, shared: &Shared, take: &mut Receiver<Outcome>) {
+fn cancel(py: Python<'_>, shared: &Shared, calls: &calls::Shared, take: &mut Receiver<Outcome>) {
     shared.cancel.store(true, Relaxed);
+    calls.abandon();
     let thread = shared.thread.load(Relaxed);
     if py.detach(|| receive(take, GRACE)).is_none() && thread != 0 {
         // It may be in an endless loop of Python's. Where that cannot be broken the caller's own error matters more.
