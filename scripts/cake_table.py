@@ -1,4 +1,4 @@
-"""Prints the table of docs/uml.md on CAKE: the scenario ``adsl`` on the simulator and on Linux (ground ``uml``).
+"""Prints the table of lab/uml.md on CAKE: the scenario ``adsl`` on the simulator and on Linux (ground ``uml``).
 
 ``cake_table.py [KERNEL]``, such as ``cake_table.py 7.2``; without one, the kernel that was built last.
 """

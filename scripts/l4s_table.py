@@ -1,4 +1,4 @@
-"""Prints the tables of docs/l4s.md: Prague beside CUBIC under DualPI2, by rate and RTT."""
+"""Prints the table of lab/l4s.md, and delays of docs/l4s.md: Prague beside CUBIC under DualPI2, by rate and RTT."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write docs/rfcs.md and lab/rfcs.md from docs/rfcs/*.toml and the quotations in crates/: python scripts/rfcs.py.
+"""Write lab/rfcs.md and lab/rfcs-rest.md from lab/rfcs/*.toml and the quotations in crates/: python scripts/rfcs.py.
 
 A quotation is a comment: `//= RFC 6298, 2.3`, then lines of `//#` with the RFC's words. Where the code departs from
 them on purpose, the first line ends with `(departs: why)`.
@@ -14,25 +14,25 @@ from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "rfcs.md"
-REST = ROOT / "lab" / "rfcs.md"
+PAGE = ROOT / "lab" / "rfcs.md"
+REST = ROOT / "lab" / "rfcs-rest.md"
 HEADER = re.compile(r"//= RFC (\d+), ([A-Z0-9.]+)(?: \(departs: (.+)\))?")
 INTRODUCTION = """\
 # RFCs
 
 The simulator's connections follow Linux. The table counts the sentences of each RFC; below is where Linux, and so the
-code, departs from them. [The rest](../lab/rfcs.md) has no line of code of its own. The code quotes each sentence where
+code, departs from them. [The rest](rfcs-rest.md) has no line of code of its own. The code quotes each sentence where
 it implements it: `git grep '//= RFC 6298'`.
 """
 BEHIND = """\
 # RFCs: the rest
 
-Sentences of [the RFCs](../docs/rfcs.md) that are not implemented, or by no line of their own, with the reason. All
-sentences on what a sender, a receiver or a queue does, and the central formulas, are in `docs/rfcs/`, one file for each
+Sentences of [the RFCs](rfcs.md) that are not implemented, or by no line of their own, with the reason. All
+sentences on what a sender, a receiver or a queue does, and the central formulas, are in `lab/rfcs/`, one file for each
 RFC. A quotation in the code is `//= RFC 6298, 2.3`, then the RFC's words behind `//#`; where the code departs from
 them, it says why.
 
-`python scripts/rfcs.py` writes both pages. `tests/test_rfcs.py` compares them, and every quotation, with `docs/rfcs/`.
+`python scripts/rfcs.py` writes both pages. `tests/test_rfcs.py` compares them, and every quotation, with `lab/rfcs/`.
 """
 
 
@@ -106,9 +106,9 @@ def quotations() -> list[Quotation]:
 
 
 def rfcs() -> list[Rfc]:
-    """The RFCs in docs/rfcs/."""
+    """The RFCs in lab/rfcs/."""
     found = []
-    for path in (ROOT / "docs" / "rfcs").glob("rfc*.toml"):
+    for path in (ROOT / "lab" / "rfcs").glob("rfc*.toml"):
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         requirements = tuple(
             Requirement(entry["section"], normal(entry["quote"]), entry.get("not_implemented"))

@@ -1,4 +1,4 @@
-"""Prints the tables of docs/traffic.md: RRUL by queue, and a call by the congestion control of a download."""
+"""Prints the tables of lab/traffic.md: RRUL by queue, and a call by the congestion control of a download."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.docs
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "security.md"
+PAGE = ROOT / "lab" / "security.md"
 
 
 def _tests(file: Path) -> set[str]:

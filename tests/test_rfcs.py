@@ -1,4 +1,4 @@
-"""The code quotes RFCs word for word; each sentence in docs/rfcs is quoted or has a reason; the page says the same."""
+"""The code quotes RFCs word for word; each sentence in lab/rfcs is quoted or has a reason; the page says the same."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def wrong(quoted: list[rfcs.Quotation]) -> list[str]:
-    """Quotations that no RFC in docs/rfcs holds."""
+    """Quotations that no RFC in lab/rfcs holds."""
     import rfcs
 
     known = {rfc.number: rfc.requirements for rfc in rfcs.rfcs()}

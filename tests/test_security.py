@@ -1,6 +1,6 @@
 """What other users of the machine, and those who give somebody a folder or a cache, can make root do: nothing.
 
-docs/security.md names each test of these; those of programs in a guest are in ``test_confinement.py``.
+lab/security.md names each test of these; those of programs in a guest are in ``test_confinement.py``.
 """
 
 from __future__ import annotations

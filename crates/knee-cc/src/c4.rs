@@ -1,7 +1,7 @@
 //! C4, Christian's Congestion Control Code: a rate and the greatest RTT without a queue, for real-time media.
 //!
 //! Source: C. Huitema, S. Nandakumar, C. Jennings, draft-huitema-ccwg-c4-spec, the authors' text of August 2026 for
-//! version 05 (its list of changes starts from 04); section names below are the draft's. `docs/algorithms/c4.md` goes
+//! version 05 (its list of changes starts from 04); section names below are the draft's. `lab/c4.md` goes
 //! through them.
 //!
 //! An era is a round trip: it ends when the first packet sent in it is acknowledged.

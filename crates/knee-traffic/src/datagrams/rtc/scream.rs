@@ -1,7 +1,7 @@
 //! SCReAM, version 2: a reference window from delay, loss and marks, and the encoder's rate from that window.
 //!
 //! After draft-ietf-ccwg-rfc8298bis-screamv2-01 (6 July 2026); its editors' copy of 10 August (commit d30e8b8) differs
-//! in typographical errors. It obsoletes RFC 8298. `docs/algorithms/scream.md` goes through its sections.
+//! in typographical errors. It obsoletes RFC 8298. `lab/scream.md` goes through its sections.
 //!
 //! In the words of the draft, with `MSS` the bytes of a full RTP packet:
 //!

@@ -13,7 +13,7 @@ PAPER = Paper(
     address="https://datatracker.ietf.org/doc/draft-ietf-ccwg-bbr/06/",
     about="The draft has no figures. These are those of its 22 example test cases (Appendix A) that a network can "
     "show, and two goals. Four cases are about phases of a flow that its application limits, of which the simulator "
-    "records no phases: tests beside the code hold these. docs/algorithms/bbr3.md lists all, and compares the "
+    "records no phases: tests beside the code hold these. lab/bbr3.md lists all, and compares the "
     "draft's functions with ours.",
     experiments=[STEADY, STEPS, SMALL, LOSS, *CASES],
 )
