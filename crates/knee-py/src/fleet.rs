@@ -118,8 +118,9 @@ impl PyFleet {
 #[pymethods]
 impl PyFleet {
     /// Slots for scenarios: each is a specification (JSON), the index of the flow that is steered, or of the link whose
-    /// queue or conditions are, and the worth of each bit/s of throughput, second of RTT, second of queueing delay, and of the share
-    /// lost. `settings` (JSON) are those of the flow, the interval of a queue in ns, or the bounds of an adversary.
+    /// queue or conditions are, and the worth of each bit/s of throughput, second of RTT, second of queueing delay, and
+    /// of the share lost. `settings` (JSON) are those of the flow, the interval of a queue in ns, or the bounds of an
+    /// adversary.
     #[new]
     #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a list of the argument")]
     fn new(

@@ -47,7 +47,7 @@ pub struct Observed {
     pub figures: Vec<f64>,
     /// Simulated time, s.
     pub times: Vec<f64>,
-    /// What the actions came to, [`super::Part::applied`] numbers a slot.
+    /// Conditions that the actions have put in force, [`super::Part::applied`] numbers a slot.
     pub applied: Vec<f64>,
 }
 

@@ -41,7 +41,7 @@ pub trait Episode: Send {
     /// Current simulated time, s.
     fn now_s(&self) -> f64;
 
-    /// What the last action came to, where a scenario file can repeat it ([`Part::applied`]).
+    /// Conditions that the last action has put in force, where a scenario can repeat them ([`Part::applied`]).
     fn applied(&self) -> Vec<f64> {
         Vec::new()
     }
@@ -76,7 +76,7 @@ impl Part {
         }
     }
 
-    /// How many numbers an action comes to.
+    /// How many numbers the conditions have that an action puts in force.
     pub const fn applied(&self) -> usize {
         match self {
             Self::Flow(..) | Self::Queue(..) => 0,

@@ -21,7 +21,7 @@ pub const NETWORK_RANGES: [(&str, f32, f32); 7] = [
     ("loss", 0.0, 1.0),
 ];
 
-/// What an adversary can do.
+/// Bounds of an adversary's actions.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Bounds {
     /// Time between two actions, ns.
