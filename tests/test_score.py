@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import runpy
+from itertools import combinations
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -108,16 +109,56 @@ def test_a_class_in_its_own_process_gives_the_bits_of_one_in_the_engines() -> No
     nursery.close()
 
 
-def _ranked(chosen: list[Network]) -> dict[str, float]:
-    scores = {name: score(name, chosen=chosen).combined_score for name in ("lola", "copa", "cubic", "bbr3")}
-    return dict(sorted(scores.items(), key=lambda each: -each[1]))
+FOUR = ("copa", "lola", "cubic", "bbr3")
 
 
-def test_four_algorithms_rank_alike_on_the_public_and_on_other_networks() -> None:
-    public = _ranked(networks.training())
-    assert len(set(public.values())) == 4
-    for seed in (2, 3):
-        assert list(_ranked(networks.drawn(seed))) == list(public)
+def _verdicts(chosen: list[Network]) -> dict[tuple[str, str], str]:
+    """How each pair of algorithms compares."""
+    done = {name: score(name, chosen=chosen).judged for name in FOUR}
+    found = {pair: definition.compared(*(done[name] for name in pair)) for pair in combinations(FOUR, 2)}
+    return {pair: each.verdict for pair, each in found.items() if each is not None}
+
+
+@pytest.fixture(scope="module")
+def public() -> dict[tuple[str, str], str]:
+    return _verdicts(networks.training())
+
+
+@pytest.mark.parametrize("seed", range(2, 7))
+def test_four_algorithms_rank_alike_on_the_public_and_on_other_networks(
+    seed: int, public: dict[tuple[str, str], str]
+) -> None:
+    """What is decided on the public networks is never decided the other way, and what differs much always is."""
+    other = _verdicts(networks.drawn(seed))
+    assert public.keys() == other.keys() == set(combinations(FOUR, 2))
+    for pair, verdict in public.items():
+        assert {verdict, other[pair]} != {"better", "worse"}, pair
+        # The order of FOUR, or a tie.
+        assert other[pair] != "worse", pair
+    for pair in (("copa", "bbr3"), ("lola", "bbr3")):
+        assert public[pair] == other[pair] == "better"
+    assert other["copa", "cubic"] == "better"
+
+
+def test_the_standard_error_is_the_jackknife_s() -> None:
+    # Of one part the score is its mean x, and the jackknife of a mean is its textbook error: sqrt(sum d^2 / n / (n-1)).
+    def networks_of(values: list[float]) -> list[definition.Judged]:
+        return [definition.Judged(SMALL, {"delay": value}, {}) for value in values]
+
+    some = networks_of([0.5, 0.6, 0.7, 0.8])
+    expected = (sum(d * d for d in (0.15, 0.05, 0.05, 0.15)) / 4 / 3) ** 0.5
+    assert definition.standard_error(some) == pytest.approx(expected)
+    # Where one is ahead by as much everywhere, nothing is left of the networks' differences.
+    ahead = networks_of([0.51, 0.61, 0.71, 0.81])
+    told = definition.compared(ahead, some)
+    assert told is not None
+    assert (told.difference, told.standard_error) == (pytest.approx(0.01), pytest.approx(0.0, abs=1e-12))
+    assert told.verdict == "better"
+    mixed = definition.compared(networks_of([0.3, 0.9, 0.7, 0.8]), some)
+    assert mixed is not None
+    assert mixed.verdict == "tie"
+    assert definition.standard_error(some[:1]) is None
+    assert definition.compared(some, some[:2]) is None
 
 
 def test_the_public_networks_are_of_the_kinds_that_are_drawn() -> None:
@@ -229,6 +270,15 @@ def test_the_command(mine: Path, capsys: pytest.CaptureFixture[str], monkeypatch
     assert said.startswith(f"{told['metrics']['combined_score']:.1f}"[:3])
     assert "networks drawn from seed 9" in said
     assert "The weakest part is" in said
+    few = [networks.Network(f"alone-{i}", "alone", 0, SMALL.data) for i in (1, 2)]
+    monkeypatch.setattr(networks, "training", lambda: few)
+    assert main(["score", str(mine), "--compare", "reno", "--stages", "1"]) == 0
+    said = capsys.readouterr().out
+    assert " ± 0.0000  " in said
+    assert "Against reno (" in said
+    assert main(["score", "reno", "--compare", str(mine), "--stages", "1", "--json"]) == 0
+    against = json.loads(capsys.readouterr().out)["against"]
+    assert set(against) == {"candidate", "difference", "standard_error", "verdict"}
     mine.write_text("import knee\nprint('here')\nraise ValueError('no')\n")
     assert main(["score", str(mine), "--stages", "1"]) == 1
     said = capsys.readouterr().out

@@ -17,6 +17,7 @@ __all__ = [
     "features",
     "link_access",
     "link_conflict",
+    "network_features",
     "queue_features",
     "registry",
     "simulate",
@@ -291,12 +292,12 @@ class Fleet:
         Args:
             tasks: of each its specification (JSON), the index of the flow or link that is steered, and the worth of
                 each bit/s of throughput, second of RTT, second of queueing delay, and of the share of packets lost.
-            settings: how the flow observes and acts, or the queue's interval (JSON).
+            settings: how the flow observes and acts, the queue's interval, or an adversary's bounds (JSON).
             slots: how many episodes go on side by side, 1 or more.
             threads: how many threads work at them, 1 or more.
             arrays: numpy's, by name, a row for each slot: ``actions`` and ``next`` (scenario and seed of the next
-                episode) are read; ``observations``, ``rewards``, ``terminated``, ``truncated``, ``began``, ``figures``
-                and ``times`` are written.
+                episode) are read; ``observations``, ``rewards``, ``terminated``, ``truncated``, ``began``, ``figures``,
+                ``times`` and ``applied`` are written.
 
         Raises:
             SpecError: a specification or the settings were refused.
@@ -347,6 +348,9 @@ def features(settings: str) -> list[tuple[str, float, float]]:
     Raises:
         SpecError: the settings were refused.
     """
+
+def network_features() -> list[tuple[str, float, float]]:
+    """Name, least and greatest value of each number that a link under an adversary is described by."""
 
 def queue_features() -> list[tuple[str, float, float]]:
     """Name, least and greatest value of each number that a queue is described by."""

@@ -3,7 +3,7 @@
 use crate::error::Failure;
 use knee_cc::policy::{Plan, Settings};
 use knee_sim::Spec;
-use knee_sim::steered::{Fleet, FleetError, Next, Observed, Part, QUEUE_RANGES, Reward, Task};
+use knee_sim::steered::{Bounds, Fleet, FleetError, NETWORK_RANGES, Next, Observed, Part, QUEUE_RANGES, Reward, Task};
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -17,6 +17,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 enum Steers {
     Flow(Settings),
     Queue { interval_ns: u64 },
+    Network(Bounds),
 }
 
 /// Arrays of Python's: what a step reads, and what it writes.
@@ -30,6 +31,7 @@ struct Buffers {
     began: PyBuffer<u8>,
     figures: PyBuffer<f64>,
     times: PyBuffer<f64>,
+    applied: PyBuffer<f64>,
 }
 
 impl Buffers {
@@ -45,6 +47,7 @@ impl Buffers {
             began: buffer(arrays, "began", slots)?,
             figures: buffer(arrays, "figures", slots * 5)?,
             times: buffer(arrays, "times", slots)?,
+            applied: buffer(arrays, "applied", slots * part.applied())?,
         })
     }
 
@@ -60,7 +63,8 @@ impl Buffers {
         self.truncated.copy_from_slice(py, &observed.truncated)?;
         self.began.copy_from_slice(py, &observed.began)?;
         self.figures.copy_from_slice(py, &observed.figures)?;
-        self.times.copy_from_slice(py, &observed.times)
+        self.times.copy_from_slice(py, &observed.times)?;
+        self.applied.copy_from_slice(py, &observed.applied)
     }
 }
 
@@ -114,8 +118,9 @@ impl PyFleet {
 #[pymethods]
 impl PyFleet {
     /// Slots for scenarios: each is a specification (JSON), the index of the flow that is steered, or of the link whose
-    /// queue is, and the worth of each bit/s of throughput, second of RTT, second of queueing delay, and of the share
-    /// lost. `settings` (JSON) are those of the flow; for a queue they are the interval in ns.
+    /// queue or conditions are, and the worth of each bit/s of throughput, second of RTT, second of queueing delay, and
+    /// of the share lost. `settings` (JSON) are those of the flow, the interval of a queue in ns, or the bounds of an
+    /// adversary.
     #[new]
     #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a list of the argument")]
     fn new(
@@ -132,6 +137,7 @@ impl PyFleet {
         let part = |index| match steers {
             Steers::Flow(settings) => Part::Flow(index, settings),
             Steers::Queue { interval_ns } => Part::Queue(index, interval_ns),
+            Steers::Network(bounds) => Part::Network(index, bounds),
         };
         let made = tasks.iter().map(|(spec, flow, (throughput, rtt, queueing, loss))| {
             let spec: Spec = serde_json::from_str(spec).map_err(Failure::Json)?;
@@ -171,6 +177,12 @@ fn failure(error: FleetError) -> Failure {
 #[pyfunction]
 pub fn queue_features() -> Vec<(&'static str, f32, f32)> {
     QUEUE_RANGES.to_vec()
+}
+
+/// Names and ranges of the numbers that a link under an adversary is described by.
+#[pyfunction]
+pub fn network_features() -> Vec<(&'static str, f32, f32)> {
+    NETWORK_RANGES.to_vec()
 }
 
 /// A policy as flows follow it.

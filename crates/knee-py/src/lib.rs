@@ -46,7 +46,7 @@ mod _core {
     #[pymodule_export]
     use super::error::{EngineError, SpecError, WriteError};
     #[pymodule_export]
-    use super::fleet::{PyFleet, PyPlan, features, queue_features};
+    use super::fleet::{PyFleet, PyPlan, features, network_features, queue_features};
     #[pymodule_export]
     use super::own::{PyAck, PyControl};
     #[pymodule_export]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from knee.score import Score
+    from knee.score.definition import Compared
 
 
 def score(
@@ -45,6 +47,15 @@ def score(
         int,
         option(options.INPUT, "--stages", metavar="N", min=1, max=3, help="Go no further than this stage."),
     ] = 3,
+    against: Annotated[
+        str | None,
+        option(
+            options.INPUT,
+            "--compare",
+            metavar="NAME",
+            help="Score another one too, and compare them network by network.",
+        ),
+    ] = None,
     ground: options.Ground = None,
     kernel: options.Kernel = None,
     jobs: options.Jobs = None,
@@ -57,32 +68,49 @@ def score(
     """Score a congestion control that a program wrote, in a sandbox.
 
     A class runs in processes of its own, without network, without files to write, with limits of time and memory, and
-    sees nothing of the networks but what a sender sees. There are three stages, of about 1, 5 and 15 s of work; a class
+    sees nothing of the networks but what a sender sees. There are three stages, of 3, 7 and 60 networks; a class
     that fails one goes no further, and the command ends with 1. C sources are scored in a real kernel.
     """
-    from knee.score import cascade, networks
+    from knee.score import cascade, definition, networks
 
     if seed is not None and not held_out:
         raise InputError("--seed is what --held-out draws networks from; give --held-out too.")
     drawn_from = (secrets.randbelow(1 << 31) if seed is None else seed) if held_out else None
     chosen = networks.training() if drawn_from is None else networks.drawn(drawn_from)
-    if ground not in (None, "sim") or kernel is not None or cc.endswith(".c"):
-        from knee.score import kernels
+    kerneled = ground not in (None, "sim") or kernel is not None or cc.endswith(".c")
 
+    def scored(name: str, values: dict[str, Any]) -> Score:
         with Bar("score", Path()) as bar:
-            done = kernels.score(cc, ground, kernel, chosen=chosen, stages=stages, allow_code=allow_code, progress=bar)
-    else:
-        with Bar("score", Path()) as bar:
-            done = cascade.score(
-                cc, chosen=chosen, values=_values(changes or []), stages=stages, jobs=jobs, confined=not unconfined,
-                progress=bar,
-            )  # fmt: skip
+            if kerneled:
+                from knee.score import kernels
+
+                return kernels.score(
+                    name, ground, kernel, chosen=chosen, stages=stages, allow_code=allow_code, progress=bar
+                )
+            return cascade.score(
+                name, chosen=chosen, values=values, stages=stages, jobs=jobs, confined=not unconfined, progress=bar
+            )
+
+    done = scored(cc, _values(changes or []))
+    other = None if against is None or done.failed is not None else scored(against, {})
+    compared = None if other is None else definition.compared(done.judged, other.judged)
     if as_json:
-        write_json({"candidate": cc, "held_out": drawn_from, **done.plain()})
+        told = None if compared is None else {"candidate": against, **asdict(compared)}
+        write_json({"candidate": cc, "held_out": drawn_from, **done.plain()} | ({"against": told} if against else {}))
     else:
         _show(out(), cc, drawn_from, done)
+        if other is not None:
+            _compare(out(), str(against), other, compared)
     if done.failed is not None:
         raise typer.Exit(1)
+
+
+def _compare(console: Console, name: str, other: Score, compared: Compared | None) -> None:
+    if compared is None:
+        console.print(f"It cannot be compared with {name}, which did not run in the same networks, or in too few.")
+        return
+    told = f"{compared.difference:+.4f}, standard error {compared.standard_error:.4f}: {compared.verdict}"
+    console.print(f"Against {name} ({other.combined_score:.4f}): {told}.", soft_wrap=True)
 
 
 def _values(changes: list[str]) -> dict[str, Any]:
@@ -102,7 +130,8 @@ def _show(console: Console, name: str, seed: int | None, done: Score) -> None:
     from knee.score.definition import PARTS
 
     where = "the public networks" if seed is None else f"networks drawn from seed {seed}"
-    console.print(f"{done.combined_score:.4f}  {name} on {where}", style="bold", soft_wrap=True)
+    error = f" ± {done.metrics['standard_error']:.4f}" if "standard_error" in done.metrics else ""
+    console.print(f"{done.combined_score:.4f}{error}  {name} on {where}", style="bold", soft_wrap=True)
     for part in PARTS:
         if part in done.metrics:
             console.print(f"  {part:<12}{done.metrics[part]:.3f}")

@@ -9,8 +9,9 @@
     observation, info = env.reset(seed=1)
     observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
 
-:class:`CongestionControl` steers a flow and :class:`QueueManagement` a queue; :class:`VectorCongestionControl` and
-:class:`VectorQueueManagement` are many of them side by side.
+:class:`CongestionControl` steers a flow, :class:`QueueManagement` a queue and :class:`Adversary` the conditions of a
+link; :class:`VectorCongestionControl`, :class:`VectorQueueManagement` and :class:`VectorAdversary` are many of them
+side by side.
 ``pip install "knee[gym]"`` installs gymnasium.
 """
 
@@ -21,6 +22,7 @@ from knee.system import extras
 extras.need("knee.gym", "gymnasium")
 
 # Behind the check, which says what to install.
+from knee.gym.adversaries import Adversary, VectorAdversary  # noqa: E402
 from knee.gym.flows import AURORA, CongestionControl, VectorCongestionControl  # noqa: E402
 from knee.gym.policy import Policy  # noqa: E402
 from knee.gym.queues import QueueManagement, VectorQueueManagement  # noqa: E402
@@ -31,9 +33,11 @@ __all__ = [
     "AURORA",
     "HELD_OUT",
     "TRAINING",
+    "Adversary",
     "CongestionControl",
     "Policy",
     "QueueManagement",
+    "VectorAdversary",
     "VectorCongestionControl",
     "VectorQueueManagement",
 ]

@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from knee import _core
 from knee.errors import InputError, RunError
-from knee.gym.tasks import Reward, Task
+from knee.gym.tasks import Task, Weights
 
 #: Largest seed of a run.
 _SEEDS = 1 << 31
@@ -29,14 +29,18 @@ class Steered:
         ranges: name, least and greatest value of each number of an observation.
         actions: least and greatest action.
         figures: what ``info`` calls the five figures of a step.
+        numbers: how many numbers an action has.
+        applied: what an action comes to, where a scenario can repeat it.
     """
 
     tasks: Sequence[Task]
-    reward: Reward
+    reward: Weights
     core: dict[str, Any]
     ranges: Sequence[tuple[str, float, float]]
     actions: tuple[float, float]
     figures: Sequence[str]
+    numbers: int = 1
+    applied: Sequence[str] = ()
 
 
 class Arrays(NamedTuple):
@@ -51,6 +55,7 @@ class Arrays(NamedTuple):
     began: np.ndarray
     figures: np.ndarray
     times: np.ndarray
+    applied: np.ndarray
 
 
 class Fleet:
@@ -60,9 +65,9 @@ class Fleet:
         self.tasks, self.figures, self._bounds = steered.tasks, steered.figures, steered.actions
         low, high = (np.array([each[i] for each in steered.ranges], np.float32) for i in (1, 2))
         self.observation_space = spaces.Box(low, high, dtype=np.float32)
-        self.action_space = spaces.Box(*self._bounds, (1,), np.float64)
+        self.action_space = spaces.Box(*self._bounds, (steered.numbers,), np.float64)
         self.arrays = Arrays(
-            actions=np.zeros((slots, 1), np.float64),
+            actions=np.zeros((slots, steered.numbers), np.float64),
             next=np.zeros((slots, 2), np.uint64),
             observations=np.zeros((slots, len(low)), np.float32),
             rewards=np.zeros(slots, np.float64),
@@ -71,8 +76,11 @@ class Fleet:
             began=np.zeros(slots, np.uint8),
             figures=np.zeros((slots, len(self.figures)), np.float64),
             times=np.zeros(slots, np.float64),
+            applied=np.zeros((slots, len(steered.applied)), np.float64),
         )
         told = [task.core(steered.reward) for task in self.tasks]
+        #: Of each slot the scenario and the seed of its episode, and what was done when, ns.
+        self._episodes: list[tuple[int, int, list[tuple[int, Sequence[float]]]]] = []
         self._fleet = _core.Fleet(told, json.dumps(steered.core), slots, threads, self.arrays._asdict())
 
     def draw(self, slot: int, generator: np.random.Generator) -> None:
@@ -82,6 +90,7 @@ class Fleet:
     def begin(self) -> None:
         """Begins an episode in each slot."""
         self._call(self._fleet.begin)
+        self._episodes = [(task, seed, []) for task, seed in self.arrays.next.tolist()]
 
     def step(self, actions: Any) -> None:
         """Takes the actions of all slots.
@@ -97,13 +106,35 @@ class Fleet:
         # NaN fails the comparison.
         right = (given >= least) & (given <= most)
         if not right.all():
-            slot = int(np.flatnonzero(~right)[0])
+            slot, number = np.argwhere(~right)[0].tolist()
             where = f" of environment {slot}" if len(given) > 1 else ""
             raise InputError(
-                f"step: the action{where} is {given[slot, 0]}; expected a number from {least:g} to {most:g}."
+                f"step: the action{where} is {given[slot, number]}; expected a number from {least:g} to {most:g}."
             )
         self.arrays.actions[...] = given
+        if not self.arrays.applied.size:
+            self._call(self._fleet.step)
+            return
+        # A change happens at the nanosecond after all that has happened.
+        changed = [round(time * 1e9) + 1 for time in self.arrays.times.tolist()]
         self._call(self._fleet.step)
+        for slot, began in enumerate(self.arrays.began.tolist()):
+            if began:
+                task, seed = self.arrays.next[slot].tolist()
+                self._episodes[slot] = (task, seed, [])
+            else:
+                self._episodes[slot][2].append((changed[slot], self.arrays.applied[slot].tolist()))
+
+    def applied(self, slot: int) -> tuple[int, int, list[tuple[int, Sequence[float]]]]:
+        """The scenario and the seed of a slot's episode, and what was done when, ns.
+
+        Raises:
+            InputError: there is no such slot, or no episode has begun.
+        """
+        if not 0 <= slot < len(self._episodes):
+            there = f"0 to {len(self._episodes) - 1}" if self._episodes else "reset first"
+            raise InputError(f"scenario: there is no episode of environment {slot}; expected {there}.")
+        return self._episodes[slot]
 
     def _call(self, what: Any) -> None:
         try:

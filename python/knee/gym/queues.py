@@ -19,6 +19,22 @@ FIGURES = ("length_s", "throughput_bps", "waited_max_s", "queueing_s", "loss")
 _INTERVALS = (100_000, 10_000_000_000)
 
 
+def interval_ns(interval: str) -> int:
+    """The time between two actions, ns.
+
+    Raises:
+        InputError: it is no time within 100 us to 10 s.
+    """
+    accepted = "expected 100 us to 10 s"
+    try:
+        found = parse_time(interval)
+    except Refused as refused:
+        raise InputError(f"interval: {refused.found}; {accepted}.") from None
+    if not _INTERVALS[0] <= found <= _INTERVALS[1]:
+        raise InputError(f"interval: {shown(interval)} is out of range; {accepted}.")
+    return found
+
+
 def _steered(
     scenario: str | Path | Mapping[str, Any],
     link: str | None = None,
@@ -26,14 +42,7 @@ def _steered(
     interval: str = "20 ms",
     reward: Mapping[str, float] | None = None,
 ) -> Steered:
-    accepted = "expected 100 us to 10 s"
-    try:
-        interval_ns = parse_time(interval)
-    except Refused as refused:
-        raise InputError(f"interval: {refused.found}; {accepted}.") from None
-    if not _INTERVALS[0] <= interval_ns <= _INTERVALS[1]:
-        raise InputError(f"interval: {shown(interval)} is out of range; {accepted}.")
-    core = {"queue": {"interval_ns": interval_ns}}
+    core = {"queue": {"interval_ns": interval_ns(interval)}}
     worth = Reward.of(reward or {})
     return Steered(queues(scenario, link, set), worth, core, _core.queue_features(), (0.0, 1.0), FIGURES)
 

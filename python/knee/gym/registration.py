@@ -7,6 +7,7 @@ import gymnasium
 #: The class of each environment, and that of many side by side.
 _CLASSES = {
     "knee/CongestionControl-v0": ("knee.gym.flows:CongestionControl", "knee.gym.flows:VectorCongestionControl"),
+    "knee/Adversary-v0": ("knee.gym.adversaries:Adversary", "knee.gym.adversaries:VectorAdversary"),
     "knee/QueueManagement-v0": ("knee.gym.queues:QueueManagement", "knee.gym.queues:VectorQueueManagement"),
 }
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from knee.errors import InputError
+from knee.own import policy_of
 from knee.scenario import Flow, Scenario, from_dict, load
 from knee.scenario.loading import tables as contents
 from knee.scenario.spec import spec
-from knee.scenario.units import shown
+from knee.scenario.units import format_time, shown
 from knee.study.shipped import SWEEPS
 from knee.study.sweeps import sweepfile
 
@@ -24,8 +25,32 @@ MOST = 10_000
 _FAIR_BPS = 10e6
 
 
+class Weights:
+    """Weights of a reward, by name. Its subclasses are dataclasses."""
+
+    @classmethod
+    def of(cls, weights: Mapping[str, float]) -> Self:
+        """From weights by name; the others keep their defaults.
+
+        Raises:
+            InputError: there is no such weight, or it is no finite number.
+        """
+        known = [each.name for each in fields(cls)]  # type: ignore[arg-type]
+        for name, weight in weights.items():
+            if name not in known:
+                raise InputError(f"reward: there is no weight {shown(name)}; expected any of {', '.join(known)}.")
+            number = isinstance(weight, int | float) and not isinstance(weight, bool)
+            if not number or not abs(weight) < 1e12:
+                raise InputError(f"reward: {name} is {weight!r}; expected a finite number.")
+        return cls(**weights)
+
+    def core(self, all_bps: float) -> tuple[float, float, float, float]:
+        """The weights of the core's four figures; ``all_bps`` is the throughput that counts as all of it."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class Reward:
+class Reward(Weights):
     """What a step is worth: a sum of its figures, each times its weight.
 
     Attributes:
@@ -42,25 +67,9 @@ class Reward:
     queueing_s: float = -2.0
     loss: float = -2.0
 
-    @classmethod
-    def of(cls, weights: Mapping[str, float]) -> Reward:
-        """From weights by name; the others keep their defaults.
-
-        Raises:
-            InputError: there is no such weight, or it is no finite number.
-        """
-        known = [each.name for each in fields(cls)]
-        for name, weight in weights.items():
-            if name not in known:
-                raise InputError(f"reward: there is no weight {shown(name)}; expected any of {', '.join(known)}.")
-            number = isinstance(weight, int | float) and not isinstance(weight, bool)
-            if not number or not abs(weight) < 1e12:
-                raise InputError(f"reward: {name} is {weight!r}; expected a finite number.")
-        return cls(**weights)
-
-    def core(self, fair_bps: float) -> tuple[float, float, float, float]:
+    def core(self, all_bps: float) -> tuple[float, float, float, float]:
         """For each bit/s of throughput, second of RTT, second of queueing delay, and for the share lost."""
-        throughput = self.share / fair_bps + self.mbps / 1e6
+        throughput = self.share / all_bps + self.mbps / 1e6
         return throughput, float(self.rtt_s), float(self.queueing_s), float(self.loss)
 
 
@@ -78,9 +87,35 @@ class Task:
     index: int
     fair_bps: float
 
-    def core(self, reward: Reward) -> tuple[str, int, tuple[float, float, float, float]]:
+    def core(self, reward: Weights) -> tuple[str, int, tuple[float, float, float, float]]:
         """The form that the core reads."""
         return json.dumps(spec(self.scenario)), self.index, reward.core(self.fair_bps)
+
+    def changed(self, conditions: Sequence[tuple[int, float, float, float]], **keys: Any) -> Scenario:
+        """The scenario with other conditions of its link from some times on, and other keys.
+
+        Args:
+            conditions: when, ns; rate, bit/s; delay that is added to the RTT, ns; loss probability.
+            keys: other keys of the scenario.
+
+        Raises:
+            InputError: the scenario takes no such changes.
+        """
+        of = self.scenario
+        name, data = of.links[self.index].name, of.plain() | keys
+        flows = [flow for flow in of.flows for _ in range(flow.count)]
+        each = zip(of.labels, flows, strict=True)
+        rtts = {label: flow.rtt for label, flow in each if flow.path is None or name in flow.path}
+        for at, rate, delay, loss in conditions:
+            when = {"at": format_time(at)}
+            link = when | {"link": name, "rate": f"{rate:.0f} bit/s", "loss": loss}
+            rest = [when | {"flow": label, "rtt": format_time(rtt + int(delay))} for label, rtt in rtts.items()]
+            data["changes"] += [link, *rest]
+        return self.read(data)
+
+    def read(self, data: dict[str, Any]) -> Scenario:
+        """The scenario with other data."""
+        return from_dict(data, where=self.scenario.name, name=self.scenario.name)
 
 
 def flows(
@@ -113,6 +148,42 @@ def queues(
         InputError: a scenario, or the link, was refused.
     """
     return [_queue(each, name) for each in _scenarios(scenario, changes)]
+
+
+def links(
+    scenario: str | Path | Mapping[str, Any], name: str | None, changes: Sequence[str], interval: int
+) -> list[Task]:
+    """The scenarios of a sweep, or a scenario alone, with the link whose conditions are steered.
+
+    Args:
+        scenario: as of :func:`flows`.
+        name: the name of the link; by default the first.
+        changes: changes to the scenario, as of ``--set``.
+        interval: the time between two actions, ns; scenarios last whole intervals, and their time series have them.
+
+    Raises:
+        InputError: a scenario, or the link, was refused.
+    """
+    tasks = [_queue(each, name) for each in _scenarios(scenario, changes)]
+    return [_with_intervals(task, interval) for task in tasks]
+
+
+def _with_intervals(task: Task, interval: int) -> Task:
+    of = task.scenario
+    if [name for name in of.own if policy_of(name) is None]:
+        raise InputError(f"{of.name}: environments run no classes of Python's; expected algorithms of knee list cc.")
+    if of.probes:
+        raise InputError(f"{of.name}: the RTT of probes does not change with the link's delay; leave [[probes]] out.")
+    duration = of.duration // interval * interval
+    if not duration:
+        raise InputError(
+            f"{of.name} is over before the first interval of {format_time(interval)}; expected a shorter interval."
+        )
+    told = {"interval": format_time(interval), "duration": format_time(duration)}
+    made = replace(task, scenario=task.read(of.plain() | told))
+    # Where the scenario takes no such changes, it says so now.
+    made.changed([(1, task.fair_bps, 0, 0.0)])
+    return made
 
 
 def _scenarios(source: str | Path | Mapping[str, Any], changes: Sequence[str]) -> list[Scenario]:

@@ -34,7 +34,7 @@ class Score:
 
     Attributes:
         metrics: ``combined_score``; the parts of :mod:`knee.score.definition`; ``stages`` that were passed and
-            ``networks`` that ran. All are numbers.
+            ``networks`` that ran; after the last stage also the ``standard_error`` of the score. All are numbers.
         artifacts: text for a person or the next prompt: ``worst``, what was worst; where the candidate failed
             ``failure``, how, with its lines, and ``printed``, what it printed then.
         judged: the networks that ran, with their parts and figures.
@@ -246,6 +246,8 @@ def _scored(done: list[Judged], wanted: int, stages: int, failed: dict[str, Any]
     parts = definition.parts_of(done)
     combined = definition.score_of(parts) if failed is None else definition.failed_score(done, wanted)
     metrics = {"combined_score": combined, **parts, "stages": float(stages), "networks": float(len(done))}
+    if failed is None and (error := definition.standard_error(done)) is not None:
+        metrics["standard_error"] = error
     artifacts = {"worst": worst_text(done)} if done else {}
     if failed is not None:
         artifacts["failure"] = failure_text(failed)

@@ -22,12 +22,16 @@ harm
 
 The score is their geometric mean, in which throughput counts twice. A product punishes what a sum forgives: an
 algorithm that fills the link and starves all others is no half-good one. Throughput is what a flow is for, and the
-other four are what it costs. Were all alike, a window that is ten packets for ever, which harms nobody and leaves 62 %
-of the links idle, had the score of CUBIC (0.78 and 0.80); so it has 0.69 and 0.82. That was the reason, and not who
-comes first. A part below 1 % counts as 1 %, so that a search sees differences in the other four.
+other four are what it costs. Were all alike, a window that is ten packets for ever, which harms nobody and leaves 60 %
+of the links idle, had nearly the score of CUBIC (0.79 and 0.81); so it has 0.71 and 0.83. That was the reason, and not
+who comes first. A part below 1 % counts as 1 %, so that a search sees differences in the other four.
 
 Random loss is no fault of a sender's, so *loss* leaves out those networks. Delay beside a flow that fills the buffer
 is that flow's, so *delay* and *loss* leave out networks with others.
+
+A score is a sample: other networks would give another one. Its standard error is a jackknife's, which leaves out one
+network of a kind at a time. Two algorithms are compared on the same networks, by the jackknife of their difference, in
+which the networks' own differences cancel; a difference below two standard errors is a tie.
 
 A candidate that fails a stage goes no further. Its score is below :data:`FAILED`, and the more it did the higher: so a
 search can climb from what does not run to what does, and whatever ran to its end is above.
@@ -54,6 +58,8 @@ _WEIGHT = {"throughput": 2}
 _FLOOR = 0.01
 #: Loss of which half of the part is left (BBRLossThresh, draft-ietf-ccwg-bbr).
 _LOSS = 0.02
+#: Standard errors beyond which two scores differ.
+_DECIDED = 2
 #: Harm that is an equal share's.
 _FAIR = 0.5
 #: What the score so far has to be for the next stage. A sender of one packet per round trip has 0.39.
@@ -126,6 +132,58 @@ def score_of(parts: Mapping[str, float]) -> float:
     weights = {part: _WEIGHT.get(part, 1) for part in parts}
     logarithms = sum(weights[part] * math.log(max(value, _FLOOR)) for part, value in parts.items())
     return math.exp(logarithms / sum(weights.values()))
+
+
+def standard_error(done: Sequence[Judged], other: Sequence[Judged] | None = None) -> float | None:
+    """The standard error of a score, or of the difference to another one on the same networks.
+
+    Returns:
+        The jackknife over the networks of each kind (Shao and Tu, 1995, 6.2); None where a kind has a single network.
+    """
+
+    def value(left_out: int) -> float:
+        return sum(
+            sign * score_of(parts_of([*some[:left_out], *some[left_out + 1 :]]))
+            for sign, some in ((1, done), (-1, other or ()))
+        )
+
+    kinds: dict[str, list[float]] = {}
+    for i, each in enumerate(done):
+        kinds.setdefault(each.network.kind, []).append(value(i))
+    if any(len(values) < 2 for values in kinds.values()) or not kinds:
+        return None
+    variance = 0.0
+    for values in kinds.values():
+        mean = sum(values) / len(values)
+        variance += (len(values) - 1) / len(values) * sum((each - mean) ** 2 for each in values)
+    return math.sqrt(variance)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two scores on the same networks.
+
+    Attributes:
+        difference: the first less the second.
+        standard_error: of that.
+        verdict: ``"better"`` or ``"worse"`` beyond two standard errors, else ``"tie"``.
+    """
+
+    difference: float
+    standard_error: float
+    verdict: str
+
+
+def compared(one: Sequence[Judged], other: Sequence[Judged]) -> Compared | None:
+    """How one algorithm compares to another; None where they did not run in the same networks, or in too few."""
+    if [each.network for each in one] != [each.network for each in other]:
+        return None
+    error = standard_error(one, other)
+    if error is None:
+        return None
+    difference = score_of(parts_of(one)) - score_of(parts_of(other))
+    decided = "better" if difference > 0 else "worse"
+    return Compared(difference, error, decided if abs(difference) > _DECIDED * error else "tie")
 
 
 def failed_score(done: Sequence[Judged], networks: int) -> float:

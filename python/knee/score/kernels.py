@@ -15,7 +15,7 @@ from knee.grounds import runner
 from knee.own import IN_SOURCE, code_allowed
 from knee.scenario import from_dict
 from knee.score.cascade import Score, cascade
-from knee.score.networks import Network
+from knee.score.networks import FEW, Network
 from knee.score.workers import Answer
 
 
@@ -29,7 +29,7 @@ def score(
     allow_code: bool,
     progress: Callable[[float], None],
 ) -> Score:
-    """Scores an algorithm in a kernel, on those networks that the ground takes.
+    """Scores an algorithm in a kernel, on those of the first networks that the ground takes.
 
     Raises:
         InputError: there is no such algorithm, it does not compile, or the ground is another.
@@ -46,7 +46,7 @@ def score(
     here = place.chosen(ground, kernel)
     with code_allowed(allow_code):
         one = subject(cc, (), here)
-        wanted = [each for each in chosen if each.stage < stages and _runs(one, here, each)]
+        wanted = [each for each in chosen[:FEW] if each.stage < stages and _runs(one, here, each)]
         made = 0
 
         def run(some: Sequence[Network]) -> list[tuple[Answer, Answer]]:

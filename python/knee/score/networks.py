@@ -15,20 +15,30 @@ from typing import Any
 
 from knee.score.worker import PLACE
 
-#: The kinds of networks, by stage: about 1, 5 and 15 s of work, most of which are calls of the candidate's methods.
-#: The first three say whether there is anything to judge, the next seven have every kind once, and the rest is what
-#: keeps a candidate from fitting a few.
-STAGES = (
-    ("alone", "self", "beside-cubic"),
-    ("alone", "self", "beside-cubic", "beside-bbr3", "lossy", "changing", "aqm"),
+#: Kinds of networks of the last stage, of which it has :data:`_ROUNDS`.
+_ROUND = (
     ("alone",) * 3
     + ("self",) * 4
     + ("beside-cubic",) * 3
     + ("beside-bbr3",) * 2
     + ("lossy",) * 2
     + ("changing",) * 3
-    + ("aqm",) * 3,
+    + ("aqm",) * 3
 )
+#: With one round, the standard error of the difference between two algorithms is 0.010 to 0.019 (docs/score.md).
+_ROUNDS = 3
+#: The kinds of networks, by stage: most of the work are calls of the candidate's methods. The first three networks say
+#: whether there is anything to judge, the next seven have every kind once, and the rest is what keeps a candidate from
+#: fitting a few, and tells algorithms apart.
+STAGES = (
+    ("alone", "self", "beside-cubic"),
+    ("alone", "self", "beside-cubic", "beside-bbr3", "lossy", "changing", "aqm"),
+    _ROUND * _ROUNDS,
+)
+#: How many networks are drawn together: the first two stages with the first round, then each round.
+_TOGETHER = (10 + len(_ROUND), *(len(_ROUND),) * (_ROUNDS - 1))
+#: So many networks stand for all where a run takes long.
+FEW = _TOGETHER[0]
 #: What each kind is.
 ABOUT = {
     "alone": "one flow alone",
@@ -84,17 +94,21 @@ def drawn(seed: int) -> list[Network]:
     """Networks of the same kinds, drawn from a seed.
 
     Rates are from 4 to 50 Mbit/s, RTTs from 10 to 150 ms, and buffers from half a BDP to eight, which is where most
-    criteria of ``knee evaluate``. Their logarithms are a Latin hypercube (McKay et al., 1979): each thirtieth of each
-    range is drawn from once, so that scores of two seeds are close.
+    criteria of ``knee evaluate``. Their logarithms are Latin hypercubes (McKay et al., 1979), one of the first thirty
+    networks and one of each round behind them: each thirtieth, or twentieth, of each range is drawn from once, so that
+    scores of two seeds are close.
     """
-    random = Random(seed)
-    kinds = [kind for stage in STAGES for kind in stage]
-    places = []
-    for _ in range(3):
-        strata = list(range(len(kinds)))
-        random.shuffle(strata)
-        places.append([(stratum + random.random()) / len(kinds) for stratum in strata])
-    return list(_named([_drawn(random, kind, *place) for kind, *place in zip(kinds, *places, strict=True)]))
+    random, made = Random(seed), []
+    kinds = iter(kind for stage in STAGES for kind in stage)
+    for count in _TOGETHER:
+        places = []
+        for _ in range(3):
+            strata = list(range(count))
+            random.shuffle(strata)
+            places.append([(stratum + random.random()) / count for stratum in strata])
+        for *place, kind in zip(*places, kinds, strict=False):
+            made.append(_drawn(random, kind, *place))
+    return list(_named(made))
 
 
 def _named(each: list[dict[str, Any]]) -> list[Network]:

@@ -47,6 +47,8 @@ pub struct Observed {
     pub figures: Vec<f64>,
     /// Simulated time, s.
     pub times: Vec<f64>,
+    /// Conditions that the actions have put in force, [`super::Part::applied`] numbers a slot.
+    pub applied: Vec<f64>,
 }
 
 impl Observed {
@@ -59,6 +61,7 @@ impl Observed {
         self.began.push(u8::from(began));
         self.figures.extend([length_s, throughput_bps, rtt_s, queueing_s, loss]);
         self.times.push(episode.now_s());
+        self.applied.extend(episode.applied());
     }
 
     fn append(&mut self, mut other: Self) {
@@ -69,6 +72,7 @@ impl Observed {
         self.began.append(&mut other.began);
         self.figures.append(&mut other.figures);
         self.times.append(&mut other.times);
+        self.applied.append(&mut other.applied);
     }
 }
 

@@ -5,10 +5,12 @@
 
 mod fleet;
 mod flow;
+mod network;
 mod queue;
 
 pub use fleet::{Fleet, FleetError, Next, Observed};
 pub use flow::FlowEpisode;
+pub use network::{Bounds, NETWORK_RANGES, NetworkEpisode};
 pub use queue::{QUEUE_RANGES, QueueEpisode};
 
 use crate::{Spec, SpecError};
@@ -38,6 +40,11 @@ pub trait Episode: Send {
 
     /// Current simulated time, s.
     fn now_s(&self) -> f64;
+
+    /// Conditions that the last action has put in force, where a scenario can repeat them ([`Part::applied`]).
+    fn applied(&self) -> Vec<f64> {
+        Vec::new()
+    }
 }
 
 /// The part of a scenario that is steered.
@@ -47,6 +54,8 @@ pub enum Part {
     Flow(usize, Settings),
     /// The drop or mark probability of the queue of the link with this index, once per interval of this many ns.
     Queue(usize, u64),
+    /// The rate, delay and loss of the link with this index.
+    Network(usize, Bounds),
 }
 
 impl Part {
@@ -55,6 +64,7 @@ impl Part {
         match self {
             Self::Flow(_, settings) => settings.size(),
             Self::Queue(..) => QUEUE_RANGES.len(),
+            Self::Network(..) => NETWORK_RANGES.len(),
         }
     }
 
@@ -62,6 +72,15 @@ impl Part {
     pub const fn actions(&self) -> usize {
         match self {
             Self::Flow(..) | Self::Queue(..) => 1,
+            Self::Network(..) => 3,
+        }
+    }
+
+    /// How many numbers the conditions have that an action puts in force.
+    pub const fn applied(&self) -> usize {
+        match self {
+            Self::Flow(..) | Self::Queue(..) => 0,
+            Self::Network(..) => 3,
         }
     }
 }
@@ -110,6 +129,7 @@ impl Task {
         Ok(match &self.part {
             Part::Flow(flow, settings) => Box::new(FlowEpisode::begin(spec, *flow, settings)?),
             Part::Queue(link, interval) => Box::new(QueueEpisode::begin(spec, *link, *interval)?),
+            Part::Network(link, bounds) => Box::new(NetworkEpisode::begin(spec, *link, bounds)?),
         })
     }
 }
