@@ -21,7 +21,7 @@
 //!
 //! `kernel = "4.13"` is BBR before departure times (4.20) and ACK aggregation (5.1): its gain cycle compares what is in
 //! flight now, two packets more while it probes are missing, and a `min_rtt` that is measured again, also by a
-//! delayed ACK, is new. Its pacing counts packets with their 66 bytes of headers at `mss + 52` each, which is the same
+//! delayed ACK, is new. Without segmentation offload its bursts are of one segment. Its pacing counts packets with their 66 bytes of headers at `mss + 52` each, which is the same
 //! margin of one percent.
 //!
 //! Departures:

@@ -68,6 +68,18 @@ fn windows_of_linux_4_13_do_not_grow_while_probing_or_by_aggregation() {
     assert_eq!(windows, [682, 688, 676]);
 }
 
+/// 661 and three bursts of one, made even.
+#[test]
+fn linux_4_13_without_offload_allows_for_bursts_of_one() {
+    for (kernel, expected) in [(Kernel::V6_12, 682), (Kernel::V4_13, 664)] {
+        let params = Params { kernel, ..Params::default() };
+        let init = Init { rtt: Time::from_millis(40), tso: false, ..testing::init() };
+        let mut flow = Bbr::new(params, &init);
+        flow.pacing.set_rate(BW_100, UNIT, init.rtt, true, &tunables());
+        assert_eq!(flow.quantization_budget(bdp(BW_100, Some(40_000), 512)), expected);
+    }
+}
+
 /// Paced 10 ms ahead at 1 packet per ms: 90 of 100 are in the network then, 100 are in flight now.
 #[test]
 fn linux_4_13_counts_what_is_in_flight_now() {
