@@ -1,14 +1,16 @@
-"""What each departure from LoLa's printed text does to the items of its paper: python scripts/lola_switches.py DIR.
+"""What departures from LoLa's printed text do to the items of its paper: python scripts/lola_switches.py DIR.
 
-Runs `knee reproduce lola` as it is and with each switch as printed, into folders of DIR, and prints the items whose
-figure or verdict differs as Markdown. Runs that are there already are not run again.
+Runs `knee reproduce lola` as it is, with each switch as printed, and in the form of the authors' program, into folders
+of DIR, and prints the items whose figure or verdict differs as Markdown. Runs that are there are not run again.
 """
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from knee.papers import run as papers
 from knee.papers.outcome import Row
@@ -16,45 +18,50 @@ from knee.papers.paper import Paper, Run
 from knee.papers.recipes.lola import PAPER
 from knee.scenario import Scenario
 
-#: The parameters that depart from the text; the last column has them all as printed.
+#: The parameters that depart from the text.
 _SWITCHES = ("round_lead", "hold_greatest", "balancing_ends")
-_COLUMNS = {"as shipped": (), **{f"{name} off": (name,) for name in _SWITCHES}, "all off": _SWITCHES}
+_COLUMNS: dict[str, dict[str, Any]] = {
+    "as shipped": {},
+    **{f"{name} off": {name: False} for name in _SWITCHES},
+    "all off": dict.fromkeys(_SWITCHES, False),
+    "form program": {"form": "program"},
+}
 
 
 @dataclass(frozen=True)
-class _Printed(Run):
-    """A run whose LoLa flows have some switches off."""
+class _Changed(Run):
+    """A run whose LoLa flows have some parameters too."""
 
-    off: tuple[str, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
 
     def resolve(self, short: bool) -> list[Scenario]:
         return [self._switched(scenario) for scenario in super().resolve(short)]
 
     def _switched(self, scenario: Scenario) -> Scenario:
-        off = dict.fromkeys(self.off, False)
         flows = [
-            flow.model_copy(update={"cc_params": {**flow.cc_params, **off}}) if flow.cc == "lola" else flow
+            flow.model_copy(update={"cc_params": {**self.params, **flow.cc_params}}) if flow.cc == "lola" else flow
             for flow in scenario.flows
         ]
         return scenario.model_copy(update={"flows": flows})
 
 
-def _switched(off: tuple[str, ...]) -> Paper:
+def _switched(params: Mapping[str, Any]) -> Paper:
     experiments = [
-        replace(each, runs=[_Printed(**{**vars(run), "off": off}) for run in each.runs]) for each in PAPER.experiments
+        replace(each, runs=[_Changed(**{**vars(run), "params": params}) for run in each.runs])
+        for each in PAPER.experiments
     ]
     return replace(PAPER, experiments=experiments)
 
 
-def _rows(folder: Path, off: tuple[str, ...]) -> dict[str, Row]:
-    (found,) = papers.reproduce([_switched(off)], folder)
+def _rows(folder: Path, params: Mapping[str, Any]) -> dict[str, Row]:
+    (found,) = papers.reproduce([_switched(params)], folder)
     return {row.key: row for row in found.rows}
 
 
 def main(folder: Path) -> None:
     """Runs what is not there yet, then prints the table."""
     folder.mkdir(parents=True, exist_ok=True)
-    columns = {title: _rows(folder / (title.replace(" ", "-")), off) for title, off in _COLUMNS.items()}
+    columns = {title: _rows(folder / title.replace(" ", "-"), params) for title, params in _COLUMNS.items()}
     shipped = columns["as shipped"]
     print(f"| item | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
     for key, row in shipped.items():

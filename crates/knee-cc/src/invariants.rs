@@ -180,6 +180,7 @@ impl<'a> Sender<'a> {
             tick: Time::from_nanos(start.tick_ns),
             paced: start.seed % 2 == 1,
             accurate_ecn: start.seed % 4 > 1,
+            tso: start.seed % 8 > 3,
             rng: Rng::stream(start.seed, "invariants"),
         };
         let cc = (entry.make)(&params(entry.params, &start.picks), &init);

@@ -326,6 +326,8 @@ pub struct Init {
     pub paced: bool,
     /// Whether the receiver counts CE marks (accurate ECN, RFC 9768).
     pub accurate_ecn: bool,
+    /// Whether the sender hands down several segments as one packet (segmentation offload).
+    pub tso: bool,
     /// The connection's own random stream.
     pub rng: Rng,
 }

@@ -229,6 +229,7 @@ impl Controller {
             tick: Time::ZERO,
             paced: true,
             accurate_ecn: false,
+            tso: true,
             rng: self.rng.clone(),
         };
         self.cc = Some(Mutex::new(self.factory.algorithm(&init)));

@@ -82,7 +82,7 @@ impl Bbr {
 
     /// What is added to the window, in packets (`bbr_ack_aggregation_cwnd`): nothing during startup.
     pub(super) fn aggregation_cwnd(&self) -> u64 {
-        if !self.full_pipe.reached() {
+        if self.is_old() || !self.full_pipe.reached() {
             return 0;
         }
         let cap = self.bw().saturating_mul(MAX_US) / BW_UNIT;

@@ -19,6 +19,11 @@
 //! Units as in Linux, integers and roundings included: bandwidth in packets/us · 2^24, gains in 1/256, times in us;
 //! `min_rtt`'s clock and the stay in `probe_rtt` count ticks of the kernel's clock.
 //!
+//! `kernel = "4.13"` is BBR before departure times (4.20) and ACK aggregation (5.1): its gain cycle compares what is in
+//! flight now, two packets more while it probes are missing, and a `min_rtt` that is measured again, also by a
+//! delayed ACK, is new. Without segmentation offload its bursts are of one segment. Its pacing counts packets with their 66 bytes of headers at `mss + 52` each, which is the same
+//! margin of one percent.
+//!
 //! Departures:
 //! - `probe_rtt` cannot mark the connection application-limited through the interface; instead the samples of the
 //!   packets that would carry the mark are recognised by their `prior_delivered` (`bandwidth::AppLimitedMark`), which
@@ -43,7 +48,7 @@ use crate::{Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, S
 use crate::{StateEvent, Undo};
 use aggregation::Aggregation;
 use knee_core::convert::{saturating_u8, truncated};
-use knee_core::{Rng, Time, params};
+use knee_core::{Rng, Time, choice, params};
 use model::Model;
 use pacing::Pacing;
 use policer::Policer;
@@ -82,9 +87,19 @@ pub const ENTRY: Entry = Entry {
     make: |params, init| Box::new(Bbr::new(params.into(), init)),
 };
 
+choice! {
+    /// Whose BBR it is.
+    enum Kernel {
+        V6_12 = "6.12",
+        V4_13 = "4.13",
+    }
+}
+
 params! {
     /// BBR's parameters.
     struct Params {
+        /// the Linux release: 4.13 neither adds two packets while it probes nor allows for ACK aggregation
+        kernel: Kernel = Kernel::V6_12, from "Linux tcp_bbr.c, 6.12 and 4.13";
         /// pacing and window gain in startup, 2/ln 2; drain inverts it
         high_gain: f64 = 2.885, in 1.0..=3.99, from SOURCE;
         /// window gain in probe_bw
@@ -189,6 +204,11 @@ impl Bbr {
             recovery: Recovery::default(),
             pacing: Pacing::new(init, &tunables),
         }
+    }
+
+    /// Whether it is that of Linux 4.13.
+    fn is_old(&self) -> bool {
+        self.tunables.params.kernel == Kernel::V4_13
     }
 
     /// The bandwidth in force: the policer's if one was detected.

@@ -47,6 +47,14 @@ impl Model {
         self.max_bw.get()
     }
 
+    /// One with this bandwidth.
+    #[cfg(test)]
+    pub fn of(bw: u64) -> Self {
+        let mut model = Self::default();
+        model.max_bw.update(10, 0, bw);
+        model
+    }
+
     /// Whether the last ACK began a round.
     pub const fn round_start(&self) -> bool {
         self.round_start
@@ -132,12 +140,19 @@ impl Bbr {
     /// against delayed ACKs, and two more where the gain cycle probes, so that a small BDP is exceeded.
     pub(super) fn quantization_budget(&self, cwnd: u64) -> u64 {
         let even = cwnd.saturating_add(3 * self.pacing.burst_goal()).saturating_add(1) & !1;
-        if self.mode == Mode::ProbeBw && self.cycle.is_probing() { even.saturating_add(2) } else { even }
+        if self.mode == Mode::ProbeBw && self.cycle.is_probing() && !self.is_old() {
+            even.saturating_add(2)
+        } else {
+            even
+        }
     }
 
     /// Packets expected in the network when the next one may leave (`bbr_packets_in_net_at_edt`): pacing has already
-    /// decided that nothing leaves before, while the network keeps delivering.
+    /// decided that nothing leaves before, while the network keeps delivering. Linux 4.13 counts those in flight.
     pub(super) fn in_network_at_departure(&self, view: &View, in_flight: u32) -> u64 {
+        if self.is_old() {
+            return u64::from(in_flight);
+        }
         let wait_us = view.paced_until.saturating_sub(view.now).as_micros();
         let delivered = self.bw().saturating_mul(wait_us) / BW_UNIT;
         let burst = if self.pacing_gain > UNIT { self.pacing.burst_goal() } else { 0 };

@@ -2,7 +2,7 @@
 //!
 //! Linux's own pacing counts payload (`sk_pacing_rate`), and so do all rates here.
 
-use super::{Tunables, UNIT};
+use super::{Kernel, Tunables, UNIT};
 use crate::Init;
 use crate::bandwidth::BW_UNIT;
 use knee_core::{Rate, Time};
@@ -11,6 +11,8 @@ use knee_core::{Rate, Time};
 const MIN_TSO_RATE: u64 = 1_200_000 / 8;
 /// A burst carries at most what a GSO packet holds less headers: 64 KiB - 1 - `MAX_TCP_HEADER`.
 const MAX_BURST_BYTES: u64 = 65_535 - 320;
+/// Most of it, in packets: 7 bits.
+const MAX_BURST: u64 = 127;
 /// A burst is what the rate carries in 2^-10 s (`sk_pacing_shift`).
 const PACING_SHIFT: u32 = 10;
 
@@ -31,13 +33,21 @@ pub struct Pacing {
     has_seen_rtt: bool,
     /// Window the connection began with, in packets.
     initial_cwnd: u64,
+    /// Most of a burst, in packets.
+    most: u64,
 }
 
 impl Pacing {
     /// Initial pacing: the initial window per RTT (1 ms if unknown) times the high gain.
     pub fn new(init: &Init, tunables: &Tunables) -> Self {
-        let mut pacing =
-            Self { mss: u64::from(init.mss.max(1)), rate: 1, has_seen_rtt: false, initial_cwnd: u64::from(init.cwnd) };
+        let single = tunables.params.kernel == Kernel::V4_13 && !init.tso;
+        let mut pacing = Self {
+            mss: u64::from(init.mss.max(1)),
+            rate: 1,
+            has_seen_rtt: false,
+            initial_cwnd: u64::from(init.cwnd),
+            most: if single { 1 } else { MAX_BURST },
+        };
         pacing.init_rate(init.rtt, tunables);
         pacing
     }
@@ -72,10 +82,11 @@ impl Pacing {
         if self.rate < MIN_TSO_RATE { 1 } else { 2 }
     }
 
-    /// Size of the bursts the sender makes at this rate, in packets (`bbr_tso_segs_goal`).
+    /// Size of the bursts the sender makes at this rate, in packets (`bbr_tso_segs_goal`). In Linux 4.13 it is at most
+    /// what the device takes at once (`sk_gso_max_segs`), which is one segment without offload.
     pub fn burst_goal(&self) -> u64 {
         let bytes = (self.rate >> PACING_SHIFT).min(MAX_BURST_BYTES);
-        (bytes / self.mss).max(self.min_burst()).min(127)
+        (bytes / self.mss).max(self.min_burst()).min(self.most)
     }
 
     /// The rate, of payload.

@@ -27,6 +27,12 @@ impl MinRtt {
         Self { rtt, stamp: init.now.floor_to(init.tick), done: None, round_done: false }
     }
 
+    /// When it was measured.
+    #[cfg(test)]
+    pub const fn stamp(&self) -> Time {
+        self.stamp
+    }
+
     /// In microseconds; `None` before the first sample. Never above 2^32 - 1, as in Linux's field.
     pub fn micros(&self) -> Option<u64> {
         self.rtt.map(|rtt| rtt.as_micros().min(u64::from(u32::MAX)))
@@ -39,7 +45,8 @@ impl Bbr {
         let now = ack.view.now.floor_to(self.tick);
         let expired = now > self.min_rtt.stamp.saturating_add(self.tunables.params.min_rtt_win);
         if let Some(rtt) = ack.rtt
-            && (self.min_rtt.rtt.is_none_or(|least| rtt < least) || (expired && !ack.rate.ack_delayed))
+            && (self.min_rtt.rtt.is_none_or(|least| rtt < least || (rtt == least && self.is_old()))
+                || (expired && (!ack.rate.ack_delayed || self.is_old())))
         {
             (self.min_rtt.rtt, self.min_rtt.stamp) = (Some(rtt), now);
         }

@@ -14,7 +14,11 @@ fn tunables() -> Tunables {
 }
 
 fn bbr(rtt: Time) -> Bbr {
-    Bbr::new(Params::default(), &Init { rtt, tick: Time::ZERO, ..testing::init() })
+    bbr_of(Params::default(), rtt)
+}
+
+fn bbr_of(params: Params, rtt: Time) -> Bbr {
+    Bbr::new(params, &Init { rtt, tick: Time::ZERO, ..testing::init() })
 }
 
 #[test]
@@ -49,6 +53,56 @@ fn windows_are_those_of_a_real_kernel() {
         flow.quantization_budget(bdp(BW_100, Some(40_000), 512) + 4)
     });
     assert_eq!(windows, [686, 694, 680]);
+}
+
+/// The same run without the aggregation's 4: 661 and three bursts of 7, 9 and 5, made even.
+#[test]
+fn windows_of_linux_4_13_do_not_grow_while_probing_or_by_aggregation() {
+    let mut flow = bbr_of(Params { kernel: Kernel::V4_13, ..Params::default() }, Time::from_millis(40));
+    flow.mode = Mode::ProbeBw;
+    let windows = [(2, 256), (0, 320), (1, 192)].map(|(phase, gain)| {
+        flow.cycle = Cycle::at(phase);
+        flow.pacing.set_rate(BW_100, gain, Time::from_millis(40), true, &tunables());
+        flow.quantization_budget(bdp(BW_100, Some(40_000), 512) + flow.aggregation_cwnd())
+    });
+    assert_eq!(windows, [682, 688, 676]);
+}
+
+/// 661 and three bursts of one, made even.
+#[test]
+fn linux_4_13_without_offload_allows_for_bursts_of_one() {
+    for (kernel, expected) in [(Kernel::V6_12, 682), (Kernel::V4_13, 664)] {
+        let params = Params { kernel, ..Params::default() };
+        let init = Init { rtt: Time::from_millis(40), tso: false, ..testing::init() };
+        let mut flow = Bbr::new(params, &init);
+        flow.pacing.set_rate(BW_100, UNIT, init.rtt, true, &tunables());
+        assert_eq!(flow.quantization_budget(bdp(BW_100, Some(40_000), 512)), expected);
+    }
+}
+
+/// Paced 10 ms ahead at 1 packet per ms: 90 of 100 are in the network then, 100 are in flight now.
+#[test]
+fn linux_4_13_counts_what_is_in_flight_now() {
+    for (kernel, expected) in [(Kernel::V6_12, 90), (Kernel::V4_13, 100)] {
+        let mut flow = bbr_of(Params { kernel, ..Params::default() }, Time::from_millis(40));
+        flow.pacing_gain = UNIT;
+        flow.model = Model::of(BW_UNIT.div_ceil(1000));
+        let now = Time::from_secs(1);
+        let view = crate::View { now, paced_until: now + Time::from_millis(10), ..testing::view() };
+        assert_eq!(flow.in_network_at_departure(&view, 100), expected);
+    }
+}
+
+/// The 40 ms of the handshake again after a second.
+#[test]
+fn the_same_rtt_is_new_to_linux_4_13() {
+    for (kernel, stamp_s) in [(Kernel::V6_12, 0), (Kernel::V4_13, 1)] {
+        let mut flow = bbr_of(Params { kernel, ..Params::default() }, Time::from_millis(40));
+        let view = crate::View { now: Time::from_secs(1), ..testing::view() };
+        let ack = Ack { view: &view, rtt: Some(Time::from_millis(40)), ..testing::ack_of_nothing() };
+        testing::after(testing::avoiding(20), |c| flow.update_min_rtt(&ack, c));
+        assert_eq!(flow.min_rtt.stamp(), Time::from_secs(stamp_s));
+    }
 }
 
 #[test]

@@ -108,6 +108,7 @@ fn the_filter_gives_the_minimum_of_its_span_or_of_an_eighth_more() {
 /// Parameters with which both compute exactly: phi a power of two and all times whole milliseconds. The filters, which
 /// differ in their slots, forget before the next ACK.
 const EXACT: Params = Params {
+    form: Form::Paper,
     q_low: Time::from_millis(2),
     q_target: Time::from_millis(7),
     t_sync: Time::from_millis(100),

@@ -44,6 +44,9 @@
 //! - Slow start looks at RTTs while the window is in use, and since the last idle time: others' queues of other times
 //!   are no sign of its own.
 //! - In Eq. 1 windows are in packets, as in CUBIC; in Eq. 2 a packet counts as its payload.
+//!
+//! Two forms (parameter `form`): `paper`, the default, is all of the above; `program` is what the authors' module is
+//! said to do instead ([`program`]).
 
 mod equations;
 #[cfg(test)]
@@ -52,6 +55,7 @@ mod idle;
 mod kernel;
 #[cfg(test)]
 mod losses;
+mod program;
 #[cfg(test)]
 mod switches;
 
@@ -63,7 +67,8 @@ use crate::{
     increase,
 };
 use knee_core::convert::{saturating_u32, truncated};
-use knee_core::{Time, params};
+use knee_core::{Time, choice, params};
+use program::{Round, Spread};
 use std::ops::RangeInclusive;
 
 const PAPER: &str = "LoLa, Section V-A";
@@ -80,6 +85,7 @@ pub const ENTRY: Entry = Entry {
     phases: &["slow_start", "cubic_increase", "fair_flow_balancing", "cwnd_hold", "tailored_decrease"],
     edges: edges![Phase:
         SlowStart => CubicIncrease,
+        SlowStart => TailoredDecrease,
         CubicIncrease => FairFlowBalancing,
         FairFlowBalancing => CubicIncrease,
         FairFlowBalancing => CwndHold,
@@ -96,9 +102,19 @@ pub const ENTRY: Entry = Entry {
     make: |params, init| Box::new(Lola::new(params.into(), init)),
 };
 
+choice! {
+    /// Whose algorithm it is.
+    enum Form {
+        Paper = "paper",
+        Program = "program",
+    }
+}
+
 params! {
     /// LoLa's parameters.
     struct Params {
+        /// the paper's algorithm or its authors' program, whose slow start, increase and decrease are others
+        form: Form = Form::Paper, from "LoLa; the authors' kernel module 1.5";
         /// queueing delay above which the link counts as full
         q_low: Time = Time::from_millis(1), in TIMES, from PAPER;
         /// queueing delay that ends a round
@@ -117,11 +133,11 @@ params! {
         min_rtt_resets: u64 = 100, in 1..=1 << 32, from "LoLa, Section IV";
         /// an RTT this close to RTT_min confirms it
         min_rtt_close: Time = Time::from_micros(500), in TIMES, from "ours: half of q_low";
-        /// slow start sees the filtered RTT
+        /// form paper: slow start sees the filtered RTT
         filter_slow_start: bool = false, from "ours: it sees unfiltered RTTs";
-        /// X(t) counts from RTT_now + t_measure before a round was entered; otherwise from there, as printed
+        /// form paper: X(t) counts from RTT_now + t_measure before a round was entered; otherwise from there, as printed
         round_lead: bool = true, from "ours: flows learn of a round that late";
-        /// the decrease takes Q_data at the hold's greatest RTT_now; otherwise at its end, as printed
+        /// form paper: the decrease takes Q_data at the hold's greatest RTT_now; otherwise at its end, as printed
         hold_greatest: bool = true, from "ours: the last one sees the others' decreases";
         /// a queue below half of q_low ends balancing; otherwise no edge leads back, as printed in Fig. 1
         balancing_ends: bool = true, from "ours: Section II's rule where the queue empties";
@@ -202,6 +218,10 @@ struct Lola {
     rtt_hold: u64,
     /// Least and greatest RTT of slow start.
     slow_start_rtt: (u64, u64),
+    /// The same of the form program.
+    round: Round,
+    /// Its increase in fair flow balancing.
+    spread: Spread,
     epoch: Epoch,
     /// Until then `Q_delay` does not show the last reduction.
     settled: Time,
@@ -226,12 +246,18 @@ impl Lola {
             rtt_min: u64::MAX,
             rtt_hold: u64::MAX,
             slow_start_rtt: (u64::MAX, 0),
+            round: Round::NONE,
+            spread: Spread::begin(init.now),
             epoch: Epoch::default(),
             settled: init.now,
             adjusted: init.now,
             unconfirmed: 0,
             delivered: init.now,
         }
+    }
+
+    fn is_program(&self) -> bool {
+        self.params.form == Form::Program
     }
 
     fn q_delay(&self) -> u64 {
@@ -251,6 +277,7 @@ impl Lola {
         }
         self.phase = phase;
         self.since = now;
+        self.spread = Spread::begin(now);
     }
 
     /// Whether the phase is one in which the window does not follow Eq. 1 and comes back to it.
@@ -259,15 +286,27 @@ impl Lola {
     }
 
     fn enter_slow_start(&mut self, now: Time) {
-        self.slow_start_rtt = (u64::MAX, 0);
+        self.forget_slow_start();
         self.enter(Phase::SlowStart, now);
+    }
+
+    const fn forget_slow_start(&mut self) {
+        self.slow_start_rtt = (u64::MAX, 0);
+        self.round = Round::NONE;
     }
 
     /// Section III-A.
     fn slow_start(&mut self, ack: &Ack, control: &mut Control) {
         let (least, greatest) = self.slow_start_rtt;
         if !ack.cwnd_limited {
-            self.slow_start_rtt = (u64::MAX, 0);
+            self.forget_slow_start();
+        } else if self.is_program() {
+            if let Some(rtt) = self.round.queued(self.rtt_min) {
+                return self.tailored_decrease(rtt, ack.view.now, control);
+            }
+            if control.in_slow_start() {
+                increase::slow_start(control, ack.delivered);
+            }
         } else if greatest.saturating_sub(least) > 2 * self.scaled.q_low {
             control.ssthresh = control.ssthresh.min(control.cwnd);
             if self.epoch.start.is_none() {
@@ -329,24 +368,39 @@ impl Lola {
             self.enter(Phase::CwndHold, now);
         } else if self.params.balancing_ends && self.q_delay() <= self.scaled.q_low / 2 {
             self.enter(Phase::CubicIncrease, now);
-        } else if ack.cwnd_limited && now >= self.adjusted {
-            let lead = if self.params.round_lead { self.feedback_delay() } else { Time::ZERO };
-            let age = now.saturating_sub(self.since).saturating_add(lead);
-            let target = equations::fair_flow_target(age, self.params.phi);
-            let queued = equations::q_data(u64::from(control.cwnd) * self.mss, self.rtt_now, self.rtt_min);
-            let packets = saturating_u32((target.saturating_sub(queued) / self.mss).min(u64::from(control.cwnd)));
-            if packets > 0 {
-                control.cwnd = control.cwnd.saturating_add(packets).min(crate::INFINITE_SSTHRESH);
-                self.adjusted = now.saturating_add(self.feedback_delay());
-            }
+        } else if ack.cwnd_limited {
+            let packets = self.increase(now, u64::from(control.cwnd));
+            control.cwnd = control.cwnd.saturating_add(packets).min(crate::INFINITE_SSTHRESH);
+        } else {
+            self.spread = Spread::begin(now);
         }
     }
 
-    /// Section III-E.
-    fn tailored_decrease(&mut self, now: Time, control: &mut Control) {
+    /// What fair flow balancing adds to a window of `cwnd` packets.
+    fn increase(&mut self, now: Time, cwnd: u64) -> u32 {
+        let program = self.is_program();
+        if !program && now < self.adjusted {
+            return 0;
+        }
+        let lead = if self.params.round_lead && !program { self.feedback_delay() } else { Time::ZERO };
+        let age = now.saturating_sub(self.since).saturating_add(lead);
+        let target = equations::fair_flow_target(age, self.params.phi);
+        let missing = target.saturating_sub(equations::q_data(cwnd * self.mss, self.rtt_now, self.rtt_min));
+        if program {
+            return saturating_u32(self.spread.due(now, missing, self.mss, self.params.t_measure).min(cwnd));
+        }
+        let packets = saturating_u32((missing / self.mss).min(cwnd));
+        if packets > 0 {
+            self.adjusted = now.saturating_add(self.feedback_delay());
+        }
+        packets
+    }
+
+    /// Section III-E, by what is queued at this RTT.
+    fn tailored_decrease(&mut self, rtt: u64, now: Time, control: &mut Control) {
         self.enter(Phase::TailoredDecrease, now);
         self.epoch = Epoch { cwnd_max: control.cwnd, ..Epoch::default() };
-        let left = equations::tailored_decrease(control.cwnd, self.rtt_hold, self.rtt_min, self.scaled.gamma);
+        let left = equations::tailored_decrease(control.cwnd, rtt, self.rtt_min, self.scaled.gamma);
         control.cwnd = left.min(control.cwnd);
         control.ssthresh = control.cwnd;
         control.cwnd_cnt = 0;
@@ -362,7 +416,7 @@ impl Lola {
         if idle == Time::ZERO {
             return;
         }
-        self.slow_start_rtt = (u64::MAX, 0);
+        self.forget_slow_start();
         if !self.in_round() {
             self.epoch.start = self.epoch.start.map(|start| start.saturating_add(idle).min(now));
         }
@@ -390,7 +444,7 @@ impl CongestionControl for Lola {
             if self.q_delay() <= self.scaled.min_rtt_close {
                 self.unconfirmed = 0;
             }
-            if self.phase == Phase::CwndHold {
+            if self.phase == Phase::CwndHold && !self.is_program() {
                 let before = if self.params.hold_greatest { self.rtt_hold } else { 0 };
                 self.rtt_hold = before.max(self.rtt_now);
             }
@@ -398,6 +452,7 @@ impl CongestionControl for Lola {
                 let (least, greatest) = self.slow_start_rtt;
                 let seen = if self.params.filter_slow_start { self.rtt_now } else { rtt };
                 self.slow_start_rtt = (least.min(seen), greatest.max(seen));
+                self.round.update(ack.view, rtt);
             }
         }
         control.phase = self.phase as u8;
@@ -413,7 +468,7 @@ impl CongestionControl for Lola {
             Phase::CubicIncrease => self.cubic_increase(ack, control),
             Phase::FairFlowBalancing => self.fair_flow_balancing(ack, control),
             Phase::CwndHold if now.saturating_sub(self.since) >= self.params.t_sync => {
-                self.tailored_decrease(now, control);
+                self.tailored_decrease(self.rtt_hold, now, control);
             }
             Phase::CwndHold => {}
             Phase::TailoredDecrease => self.enter(Phase::CubicIncrease, now),

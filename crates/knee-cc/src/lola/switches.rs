@@ -1,4 +1,4 @@
-//! Each of LoLa's additions to its paper, and the parameter that switches it off, ACK by ACK.
+//! Each of LoLa's additions to its paper, the parameter that switches it off, and the form program, ACK by ACK.
 
 use super::{ENTRY, Lola, Params, Phase, equations};
 use crate::testing::{self, after};
@@ -18,8 +18,11 @@ struct Flow {
 impl Flow {
     /// In cubic increase with an RTT of 50 ms known; `off` switches an addition off.
     fn new(off: Option<&'static str>) -> Self {
-        let given = off.map(|name| (name, Value::Bool(false)));
-        let params = Given::resolve(ENTRY.params, given).unwrap();
+        Self::with(off.map(|name| (name, Value::Bool(false))).as_slice())
+    }
+
+    fn with(given: &[(&'static str, Value)]) -> Self {
+        let params = Given::resolve(ENTRY.params, given.iter().cloned()).unwrap();
         let cc = Lola::new(Params::from(&params), &testing::init());
         let view = View { now: Time::from_secs(10), ..testing::view() };
         let mut flow = Self { cc, control: testing::avoiding(CWND), view };
@@ -29,10 +32,12 @@ impl Flow {
     }
 
     fn round(&mut self, rtt_ms: u64) {
-        let rtt = Time::from_millis(rtt_ms);
-        self.view.now += rtt;
-        let view = self.view;
-        let delivered = self.control.cwnd;
+        self.view.now += Time::from_millis(rtt_ms);
+        self.ack(self.control.cwnd, rtt_ms);
+    }
+
+    fn ack(&mut self, delivered: u32, rtt_ms: u64) {
+        let (view, rtt) = (self.view, Time::from_millis(rtt_ms));
         let ack = Ack { view: &view, rtt: Some(rtt), delivered, cwnd_limited: true, ..testing::ack_of_nothing() };
         self.control = after(self.control, |c| self.cc.on_measure(&ack, c));
         self.control = after(self.control, |c| self.cc.on_ack(&ack, c));
@@ -87,5 +92,52 @@ fn an_empty_queue_ends_balancing_or_leads_nowhere() {
     for (off, phase) in [(None, Phase::CubicIncrease), (Some("balancing_ends"), Phase::FairFlowBalancing)] {
         let flow = Flow::new(off).rounds(&[53; 2]).rounds(&[50; 3]);
         assert_eq!(flow.cc.phase, phase, "{off:?}");
+    }
+}
+
+/// The form program: 1000 packets in flight with 16 RTTs of 53 ms, where 50 are known, become 1000 · 50/53 · 973/1024.
+#[test]
+fn the_program_ends_slow_start_by_a_rounds_first_16_rtts_and_decreases() {
+    let mut flow = Flow::with(&[("form", Value::Choice("program"))]);
+    (flow.cc.phase, flow.control.ssthresh) = (Phase::SlowStart, u32::MAX);
+    (flow.view.snd_una, flow.view.snd_nxt) = (5_000, 6_000);
+    for k in 0..16 {
+        assert_eq!((flow.cc.phase, flow.control.cwnd), (Phase::SlowStart, CWND + k), "{k}");
+        flow.ack(1, 53);
+    }
+    assert_eq!((flow.cc.phase, flow.control.cwnd), (Phase::TailoredDecrease, (CWND + 15) * 50 * 973 / (53 * 1024)));
+    flow.ack(1, 53);
+    assert_eq!(flow.cc.phase, Phase::CubicIncrease);
+}
+
+/// X after 10 s at phi = 35 is 23 MB, of which 10 ms take a quarter of what misses; the window at most doubles.
+#[test]
+fn the_program_spreads_its_increase_from_the_entry_on() {
+    let mut flow = Flow::with(&[("form", Value::Choice("program"))]).rounds(&[53; 2]);
+    assert_eq!(flow.cc.phase, Phase::FairFlowBalancing);
+    flow.ack(1, 53);
+    let (mut before, begin) = (flow.control.cwnd, flow.cc.since);
+    for _ in 0..40 {
+        flow.view.now += Time::from_millis(10);
+        flow.ack(1, 53);
+        let queued = equations::q_data(u64::from(before) * flow.cc.mss, 53_000, 50_000);
+        let missing = equations::fair_flow_target(flow.view.now - begin, 35.0).saturating_sub(queued);
+        let due = missing as f64 / 4.0 / flow.cc.mss as f64;
+        assert!((f64::from(flow.control.cwnd - before) - due).abs() < 1.0, "{due}");
+        before = flow.control.cwnd;
+    }
+}
+
+/// The hold begins at 58 ms; what it sees later counts for nothing.
+#[test]
+fn the_program_decreases_by_the_rtt_with_which_the_hold_began() {
+    for later_ms in [54, 70] {
+        let mut flow = Flow::with(&[("form", Value::Choice("program"))]).rounds(&[58; 3]);
+        assert_eq!(flow.cc.phase, Phase::CwndHold);
+        while flow.cc.phase == Phase::CwndHold {
+            flow.round(later_ms);
+        }
+        let expected = equations::tailored_decrease(flow.cc.epoch.cwnd_max, 58_000, 50_000, flow.cc.scaled.gamma);
+        assert_eq!((flow.cc.phase, flow.control.cwnd), (Phase::TailoredDecrease, expected), "{later_ms}");
     }
 }

@@ -13,6 +13,7 @@ fn init(now_ms: u64, rtt_ms: u64) -> Init {
         tick: Time::ZERO,
         paced: true,
         accurate_ecn: false,
+        tso: true,
         rng: Rng::stream(1, "policy"),
     }
 }

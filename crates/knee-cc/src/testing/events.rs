@@ -16,6 +16,7 @@ pub fn init() -> Init {
         tick: Time::from_millis(10),
         paced: false,
         accurate_ecn: false,
+        tso: true,
         rng: Rng::stream(1, "test"),
     }
 }

@@ -65,8 +65,8 @@ impl Case {
     pub fn algorithm(&self) -> Box<dyn DynCongestionControl> {
         let (rng, tick, cwnd) = (Rng::stream(1, "cc"), self.config.clock.tick(), self.config.initial_window);
         let paced = self.init.paced || self.init.needs.pacing;
-        let (now, rtt, accurate_ecn) = (self.now, self.rtt, self.init.ecn.is_accurate());
-        (self.make)(&self.params, &Init { now, rtt, cwnd, mss: 1448, tick, paced, accurate_ecn, rng })
+        let (now, rtt, accurate_ecn, tso) = (self.now, self.rtt, self.init.ecn.is_accurate(), self.config.tso);
+        (self.make)(&self.params, &Init { now, rtt, cwnd, mss: 1448, tick, paced, accurate_ecn, tso, rng })
     }
 }
 

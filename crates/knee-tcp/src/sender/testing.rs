@@ -34,8 +34,9 @@ fn established(cc: &str, bytes: Option<u64>, paced: bool, config: &Config) -> Se
     let now = Time::from_millis(20);
     sender.connect(Time::ZERO);
     sender.establish(Some(now), now);
-    let (rng, tick) = (Rng::stream(1, "cc"), config.clock.tick());
-    let init = Init { now, rtt: now, cwnd: sender.control.cwnd, mss: 1448, tick, paced, accurate_ecn: false, rng };
+    let (rng, tick, tso) = (Rng::stream(1, "cc"), config.clock.tick(), config.tso);
+    let cwnd = sender.control.cwnd;
+    let init = Init { now, rtt: now, cwnd, mss: 1448, tick, paced, accurate_ecn: false, tso, rng };
     sender.adopt((entry.make)(&Params::defaults(entry.params), &init), now);
     sender
 }

@@ -199,6 +199,7 @@ impl Host<'_, TcpEnds> {
             tick: self.settings.sender_config.clock.tick(),
             paced: sender.paced(),
             accurate_ecn: sender.has_accurate_ecn(),
+            tso: self.settings.sender_config.tso,
             rng,
         };
         let Algorithm { entry, make, params } = &self.settings.algorithms[self.flow.algorithm as usize];

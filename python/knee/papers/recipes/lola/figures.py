@@ -50,13 +50,20 @@ FIG4C = {
     61: Run("fig4c-61ms", "lola-fig4c-61ms", quick=["duration=42 s"]),
     101: Run("fig4c-101ms", "lola-fig4c-101ms", quick=["duration=50 s"]),
 }
+FIG4C_PRINTED = Run(
+    "fig4c-5ms-printed",
+    "lola-fig4c-5ms",
+    [f"flows.{i}.cc_params.balancing_ends=false" for i in range(2)],
+    quick=["duration=35 s"],
+)
 FIG4D = Run("fig4d", "lola-fig4d", quick=["duration=110 s"])
 FIG5 = Run("fig5", "lola-fig5", seeds=RUNS, quick=["duration=80 s"], vary=_starts)
-FIG5_FILTERED = Run(
-    "fig5-filtered",
+FIG5_PROGRAM = Run(
+    "fig5-program",
     "lola-fig5",
-    ["duration=60 s", *(f"flows.{i}.cc_params.filter_slow_start=true" for i in range(2))],
+    ["duration=60 s", *(f"flows.{i}.cc_params.form=program" for i in range(2))],
 )
+FIG5_SINGLE = Run("fig5-single", "lola-fig5", ["tcp.tso=false"], seeds=RUNS, quick=["duration=80 s"], vary=_starts)
 # The short form ends before the first flow does.
 FIG6 = Run("fig6", "lola-fig6", quick=["duration=110 s"])
 
@@ -159,6 +166,7 @@ def _fig4c(results: Results) -> dict[str, Value]:
         highest, lowest = measures.peaks(results[run.name], start=SECOND_S)
         figures[f"peak_{base}ms"] = float(np.median(highest))
         figures[f"lowest_{base}ms"] = float(lowest.max())
+    figures["lowest_5ms_printed"] = float(measures.peaks(results[FIG4C_PRINTED.name], start=SECOND_S)[1].max())
     figures["apart_ms"] = measures.rtts_apart(results[FIG4A.name], start=SECOND_S + 2)
     return figures
 
@@ -207,12 +215,20 @@ def _fig5(result: Result) -> dict[str, Value]:
     }
 
 
+def _measure_fig5(results: Results) -> dict[str, Value]:
+    program, single = _fig5(results["fig5-program"]), _over_runs("fig5-single", _fig5)(results)
+    return _over_runs("fig5", _fig5)(results) | {
+        "slow_start_program_ms": program["slow_start_ms"],
+        "rtt_highest_single_ms": single["rtt_highest_ms"],
+    }
+
+
 def _draw_rtt(results: Results) -> Figure:
     result = results["fig5"]
     figure, (axes,) = drawing.panels(1, 2.7)
     measures.plot_two(axes, result, "rtt_max_ms")
-    x, y = thin_line(*drawing.series(results["fig5-filtered"], "rtt_max_ms", 1, end=SECOND_S))
-    axes.plot(x, y, color=MUTED, linewidth=0.8, zorder=1, label="flow 1, slow start with filtered RTTs")
+    x, y = thin_line(*drawing.series(results["fig5-program"], "rtt_max_ms", 1, end=SECOND_S))
+    axes.plot(x, y, color=MUTED, linewidth=0.8, zorder=1, label="flow 1, form = program")
     axes.axhline(21, **drawing.GUIDE)
     axes.set_ylabel("RTT (ms)")
     axes.set_xlabel("Time (s)")
@@ -293,7 +309,7 @@ EXPERIMENTS = [
         about="The run of Fig. 4a again, and with base RTTs of 5, 61 and 101 ms. A peak is the highest RTT between "
         "one tailored decrease and the next. From flow 2's start on, the median of all peaks is compared, "
         "and the highest of all RTTs right after a decrease.",
-        runs=list(FIG4C.values()),
+        runs=[*FIG4C.values(), FIG4C_PRINTED],
         measure=_fig4c,
         negatives={"cubic": replace(_CUBIC, changes=[*_CUBIC.changes, "duration=30 s"])},
         drawings=[Drawing("Fig. 4c: highest RTT of each 100 ms; the base RTTs are dashed.", _draw_fig4c)],
@@ -316,8 +332,8 @@ EXPERIMENTS = [
         key="fig5",
         title="Figs. 5a and 5b: 100 Mbit/s",
         about="The two flows of Fig. 4a on 100 Mbit/s.",
-        runs=[FIG5, FIG5_FILTERED],
-        measure=_over_runs("fig5", _fig5),
+        runs=[FIG5, FIG5_PROGRAM, FIG5_SINGLE],
+        measure=_measure_fig5,
         tables=_spread("fig5", _fig5),
         negatives={"deep": _DEEP, "cubic": _CUBIC},
         drawings=[
