@@ -51,7 +51,7 @@ def score(
         str | None,
         option(
             options.INPUT,
-            "--compare",
+            "--versus",
             metavar="NAME",
             help="Score another one too, and compare them network by network.",
         ),
