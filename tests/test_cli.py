@@ -318,6 +318,21 @@ def test_the_benchmark_of_starts_measures_each_command(
     assert main(["bench", "start", "reno2"]) == 2
 
 
+def test_the_benchmark_of_environments_counts_steps(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from knee.bench import gym
+
+    for name, steps in {"STEPS": 50, "STEPS_OF_ALL": 3}.items():
+        monkeypatch.setattr(gym, name, steps)
+    assert main(["bench", "gym", "--json", "--runs", "1"]) == 0
+    measured = json.loads(capsys.readouterr().out)["gym"]
+    names = [f"{name}, {how}" for name in ("flow", "queue", "adversary") for how in ("alone", "64 side by side")]
+    assert [case["name"] for case in measured] == names
+    assert all(case["least"] == case["steps_per_s"] == case["greatest"] > 0 for case in measured)
+    assert main(["bench", "gym", "reno2"]) == 2
+
+
 @pytest.mark.parametrize("case", bench.CASES)
 def test_every_case_of_the_benchmark_is_a_scenario(case: str) -> None:
     assert bench.CASES[case][1]().duration > 0

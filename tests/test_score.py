@@ -272,12 +272,12 @@ def test_the_command(mine: Path, capsys: pytest.CaptureFixture[str], monkeypatch
     assert "The weakest part is" in said
     few = [networks.Network(f"alone-{i}", "alone", 0, SMALL.data) for i in (1, 2)]
     monkeypatch.setattr(networks, "training", lambda: few)
-    assert main(["score", str(mine), "--compare", "reno", "--stages", "1"]) == 0
+    assert main(["score", str(mine), "--versus", "reno", "--stages", "1"]) == 0
     said = capsys.readouterr().out
     assert " ± 0.0000  " in said
     assert "Against reno (" in said
-    assert main(["score", "reno", "--compare", str(mine), "--stages", "1", "--json"]) == 0
-    against = json.loads(capsys.readouterr().out)["against"]
+    assert main(["score", "reno", "--versus", str(mine), "--stages", "1", "--json"]) == 0
+    against = json.loads(capsys.readouterr().out)["versus"]
     assert set(against) == {"candidate", "difference", "standard_error", "verdict"}
     mine.write_text("import knee\nprint('here')\nraise ValueError('no')\n")
     assert main(["score", str(mine), "--stages", "1"]) == 1

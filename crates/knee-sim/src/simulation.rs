@@ -217,9 +217,9 @@ impl Simulation {
     }
 
     /// Goes on by `spec`, which is that of this simulation but for further changes behind those it had, and other times
-    /// at which flows stop; none of these is before [`Simulation::changeable_from`]. The bits are those of an
-    /// uninterrupted run of `spec`. False, with nothing changed, if only a simulation of `spec` from the start can go
-    /// on so.
+    /// at which flows stop; none of these is before [`Simulation::changeable_from`], and changes that have happened may
+    /// be left out. The bits are those of an uninterrupted run with all of them. False, with nothing changed, if only a
+    /// simulation from the start can go on so.
     ///
     /// # Errors
     /// If the specification contradicts itself, or a change is too early.

@@ -22,7 +22,7 @@ def bench(
         list[str] | None,
         typer.Argument(
             metavar="CASE",
-            help=f"start, sweep, {', '.join([*benchmark.GROUPS, *benchmark.CASES])}; default: engine.",
+            help=f"start, sweep, gym, {', '.join([*benchmark.GROUPS, *benchmark.CASES])}; default: engine.",
             autocompletion=complete.cases,
         ),
     ] = None,
@@ -33,7 +33,7 @@ def bench(
             "--runs",
             metavar="N",
             min=1,
-            help="Run each case N times and take the median; default: 1, or 5 for start.",
+            help="Run each case N times and take the median; default: 1, or 5 for start, 3 for gym.",
         ),
     ] = None,
     host: Annotated[
@@ -57,7 +57,7 @@ def bench(
     Counts data packets delivered to their receiver. The time covers the simulation alone, including its time series.
     Each case runs in its own process, whose peak memory is shown. knee bench start measures how long commands take:
     help, list, an input error, and the scenario hello with and without its report. knee bench sweep measures sweeps of
-    1,000 runs beside the engine alone, which takes minutes.
+    1,000 runs beside the engine alone, which takes minutes, and knee bench gym the steps per second of environments.
     """
     if host:
         if cases:
@@ -66,16 +66,12 @@ def bench(
         return
     if against:
         raise InputError("--other is another switch of the ground host; add --host.")
-    if cases and "start" in cases:
-        if len(cases) > 1:
-            raise InputError("bench start cannot be combined with other cases; run them separately.")
-        _start(as_json, runs)
-        return
-    if cases and "sweep" in cases:
-        if len(cases) > 1:
-            raise InputError("bench sweep cannot be combined with other cases; run them separately.")
-        _sweep(as_json, runs)
-        return
+    for name, measure in {"start": _start, "sweep": _sweep, "gym": _gym}.items():
+        if cases and name in cases:
+            if len(cases) > 1:
+                raise InputError(f"bench {name} cannot be combined with other cases; run them separately.")
+            measure(as_json, runs)
+            return
     names = benchmark.expand(cases or [])
     measured = []
     for name in names:
@@ -141,6 +137,22 @@ def _sweep(as_json: bool, rounds: int | None) -> None:
         out().print(f"{case['name']}: {case['runs']} {bench_sweep.CASES[case['name']][0]}.")
     if not dask:
         out().print("Dask is not installed here, so two workers were not measured: pip install 'knee[dask]'.")
+
+
+def _gym(as_json: bool, runs: int | None) -> None:
+    """Measures environments."""
+    from knee.bench import gym as bench_gym
+    from knee.system import extras
+
+    extras.need("knee bench gym", "gymnasium")
+    measured = bench_gym.measure(runs or bench_gym.RUNS)
+    if as_json:
+        write_json({"gym": measured})
+        return
+    rows = table("Steps per second of processor time", ["environment", "median", "least", "greatest"])
+    for case in measured:
+        rows.add_row(case["name"], *(f"{case[key]:,.0f}" for key in ("steps_per_s", "least", "greatest")))
+    out().print(rows)
 
 
 def _host(as_json: bool, runs: int, against: Path | None) -> None:

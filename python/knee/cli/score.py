@@ -47,11 +47,11 @@ def score(
         int,
         option(options.INPUT, "--stages", metavar="N", min=1, max=3, help="Go no further than this stage."),
     ] = 3,
-    against: Annotated[
+    versus: Annotated[
         str | None,
         option(
             options.INPUT,
-            "--compare",
+            "--versus",
             metavar="NAME",
             help="Score another one too, and compare them network by network.",
         ),
@@ -92,15 +92,15 @@ def score(
             )
 
     done = scored(cc, _values(changes or []))
-    other = None if against is None or done.failed is not None else scored(against, {})
+    other = None if versus is None or done.failed is not None else scored(versus, {})
     compared = None if other is None else definition.compared(done.judged, other.judged)
     if as_json:
-        told = None if compared is None else {"candidate": against, **asdict(compared)}
-        write_json({"candidate": cc, "held_out": drawn_from, **done.plain()} | ({"against": told} if against else {}))
+        told = None if compared is None else {"candidate": versus, **asdict(compared)}
+        write_json({"candidate": cc, "held_out": drawn_from, **done.plain()} | ({"versus": told} if versus else {}))
     else:
         _show(out(), cc, drawn_from, done)
         if other is not None:
-            _compare(out(), str(against), other, compared)
+            _compare(out(), str(versus), other, compared)
     if done.failed is not None:
         raise typer.Exit(1)
 

@@ -54,8 +54,10 @@ struct Conditions {
 /// the RTT, the mean waiting time of the packets that left, and the loss probability.
 pub struct NetworkEpisode {
     simulation: Simulation,
-    /// With all changes so far.
+    /// With the changes that are still to happen.
     spec: Spec,
+    /// All changes so far.
+    changes: Vec<ChangeSpec>,
     link: usize,
     bounds: Bounds,
     /// The link's rate by the scenario, bit/s.
@@ -88,9 +90,19 @@ impl NetworkEpisode {
             if span.1 > span.0 { ((value - span.0) / (span.1 - span.0)).clamp(0.0, 1.0) } else { 0.0 }
         };
         let places = [place(bounds.rate, 1.0), place(bounds.delay_ns, 0.0), place(bounds.loss, conditions.loss)];
-        let (bounds, observation, seen) = (*bounds, [0.0; NETWORK_RANGES.len()], (0, 0));
-        let mut episode =
-            Self { simulation, spec, link, bounds, rate_bps, flows, conditions, places, observation, seen };
+        let mut episode = Self {
+            simulation,
+            changes: spec.changes.clone(),
+            spec,
+            link,
+            bounds: *bounds,
+            rate_bps,
+            flows,
+            conditions,
+            places,
+            observation: [0.0; NETWORK_RANGES.len()],
+            seen: (0, 0),
+        };
         episode.pass();
         Ok(episode)
     }
@@ -135,15 +147,16 @@ impl NetworkEpisode {
     /// Lets the conditions change now.
     fn change(&mut self, to: Conditions) -> Result<(), SpecError> {
         let at = self.simulation.changeable_from().as_nanos();
-        let (link, changes) = (self.link, &mut self.spec.changes);
-        changes.push(ChangeSpec { at, what: Change::Rate { link, rate: to.rate_bps } });
-        changes.push(ChangeSpec { at, what: Change::Loss { link, loss: to.loss } });
-        let rtt = |&(flow, rtt): &(usize, u64)| Change::Rtt { flow, rtt: rtt + to.delay_ns };
-        changes.extend(self.flows.iter().map(rtt).map(|what| ChangeSpec { at, what }));
+        let (link, known) = (self.link, self.changes.len());
+        let here = [Change::Rate { link, rate: to.rate_bps }, Change::Loss { link, loss: to.loss }];
+        let rtts = self.flows.iter().map(|&(flow, rtt)| Change::Rtt { flow, rtt: rtt + to.delay_ns });
+        self.changes.extend(here.into_iter().chain(rtts).map(|what| ChangeSpec { at, what }));
+        self.spec.changes.retain(|change| change.at >= at);
+        self.spec.changes.extend_from_slice(&self.changes[known..]);
         if !self.simulation.amend(&self.spec)? {
             // Only an engine from the start can go on so.
             let now = self.simulation.now();
-            self.simulation = Simulation::new(&self.spec)?;
+            self.simulation = Simulation::new(&Spec { changes: self.changes.clone(), ..self.spec.clone() })?;
             self.simulation.run_until(now);
         }
         self.conditions = to;
