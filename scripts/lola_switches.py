@@ -39,7 +39,7 @@ class _Changed(Run):
 
     def _switched(self, scenario: Scenario) -> Scenario:
         flows = [
-            flow.model_copy(update={"cc_params": {**self.params, **flow.cc_params}}) if flow.cc == "lola" else flow
+            flow.model_copy(update={"cc_params": {**flow.cc_params, **self.params}}) if flow.cc == "lola" else flow
             for flow in scenario.flows
         ]
         return scenario.model_copy(update={"flows": flows})

@@ -21,8 +21,8 @@
 //!
 //! `kernel = "4.13"` is BBR before departure times (4.20) and ACK aggregation (5.1): its gain cycle compares what is in
 //! flight now, two packets more while it probes are missing, and a `min_rtt` that is measured again, also by a
-//! delayed ACK, is new. Without segmentation offload its bursts are of one segment. Its pacing counts packets with their 66 bytes of headers at `mss + 52` each, which is the same
-//! margin of one percent.
+//! delayed ACK, is new. Without segmentation offload it allows for bursts of one segment. Its rate is of `mss + 52`
+//! bytes a packet, of which fq spends `mss + 66`: the same margin of one percent.
 //!
 //! Departures:
 //! - `probe_rtt` cannot mark the connection application-limited through the interface; instead the samples of the

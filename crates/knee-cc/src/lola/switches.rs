@@ -22,7 +22,7 @@ impl Flow {
     }
 
     fn with(given: &[(&'static str, Value)]) -> Self {
-        let params = Given::resolve(ENTRY.params, given.iter().cloned()).unwrap();
+        let params = Given::resolve(ENTRY.params, given.iter().copied()).unwrap();
         let cc = Lola::new(Params::from(&params), &testing::init());
         let view = View { now: Time::from_secs(10), ..testing::view() };
         let mut flow = Self { cc, control: testing::avoiding(CWND), view };

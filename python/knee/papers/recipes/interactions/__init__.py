@@ -12,10 +12,8 @@ PAPER = Paper(
     address="https://doi.org/10.23919/TMA.2019.8784674",
     about="Loss-based, delay-based and hybrid algorithms share a bottleneck of 100 Mbit/s. The paper's testbed had "
     "five servers with Linux 4.13. So receivers here do not compress SACKs (new in 4.18), senders do not enlarge "
-    "their bursts on short paths (5.18), and BBR does not widen its window by the ACK aggregation that it measures "
-    "(5.1). Otherwise BBR is that of Linux 6.12, not of 4.13, which lacked the two packets more while it probes, "
-    "compared what was in flight with its targets without regard to pacing, paced at the full measured bandwidth "
-    "instead of 1 % below, and restarted its timer for each burst. The paper does not say when its flows started. With "
+    "their bursts on short paths (5.18), and BBR is that kernel's, whose pacing began anew with each burst besides. "
+    "The paper does not say when its flows started. With "
     "equal RTTs, two flows of one algorithm "
     "have the same goodput within 5 % there, which they would not if one always started last. So here they start "
     "within 0.1 s of each other, in four runs, with the flows in every order. With different RTTs, the paper calls the "

@@ -52,8 +52,7 @@ def side_by_side(
 ) -> Run:
     """Runs of flows that start together, or ``apart_ms`` and a little more after each other, draw by draw."""
     flows = [f"flows.{i}.cc={cc}" for i, cc in enumerate(ccs)]
-    # Linux 4.13's BBR did not know ACK aggregation; testbed details that are not modelled are in the paper's page.
-    flows += [f"flows.{i}.cc_params.extra_acked_gain=0.0" for i, cc in enumerate(ccs) if cc == "bbr"]
+    flows += [f'flows.{i}.cc_params.kernel="4.13"' for i, cc in enumerate(ccs) if cc == "bbr"]
     seeds = together if apart_ms is None else RUNS
     vary = _together(len(ccs)) if apart_ms is None else _apart(len(ccs), apart_ms)
     return Run(

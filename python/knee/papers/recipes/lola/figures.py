@@ -232,7 +232,8 @@ def _draw_rtt(results: Results) -> Figure:
     axes.axhline(21, **drawing.GUIDE)
     axes.set_ylabel("RTT (ms)")
     axes.set_xlabel("Time (s)")
-    axes.set_xlim(0, result.summary["duration_s"])
+    # The peak of slow start is at the axis.
+    axes.set_xlim(-2, result.summary["duration_s"])
     axes.set_ylim(0, 95)
     drawing.legend(axes)
     return figure
