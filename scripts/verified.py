@@ -2,7 +2,7 @@
 
 .venv/bin/python scripts/verified.py [--kernel 7.2] [--suite trixie-backports]
 
-Prints the longest program of each algorithm and of cocoa: the table of ``docs/deploy.md``. The kernel is one of
+Prints the longest program of each algorithm and of cocoa: the table of ``lab/deploy.md``. The kernel is one of
 Debian's in a guest of qemu, so this needs no root, and counts cocoa whatever kernel runs here. It also needs
 busybox-static.
 """

@@ -150,7 +150,7 @@ def test_beside_programs_three_milliseconds_are_allowed() -> None:
 
 def test_ten_of_the_authors_twelve_rows_hold() -> None:
     # Each of the 12 rows for itself: within 5 points of the link's rate, and 10 % or 3 ms of the RTT. Those that do not
-    # are Vivace beside CUBIC, recorded once; the program's mean over 20 runs is another (docs/fidelity.md).
+    # are Vivace beside CUBIC, recorded once; the program's mean over 20 runs is another (lab/fidelity.md).
     report = fidelity.run(fidelity.read(shipped.shipped()["authors-reference"]))
     flows = [(result.case.name, flow.holds) for result in report.results for flow in result.flows]
     assert len(flows) == 12
@@ -167,7 +167,7 @@ def test_vivace_beside_cubic_gets_what_its_program_gets_on_average() -> None:
 
 
 def test_prague_is_udp_prague_once_both_have_begun() -> None:
-    # All 15 flows' rates; CUBIC's RTT behind CoDel is that of delayed ACKs, which begin later here (docs/fidelity.md).
+    # All 15 flows' rates; CUBIC's RTT behind CoDel is that of delayed ACKs, which begin later here (lab/fidelity.md).
     report = fidelity.run(fidelity.read(shipped.shipped()["prague-reference"]))
     flows = [(result.case.name, flow) for result in report.results for flow in result.flows]
     assert len(flows) == 15
@@ -187,14 +187,14 @@ def test_figures_of_a_program_begin_where_its_file_says(tmp_path: Path) -> None:
 
 
 def test_ledbat_is_libutp() -> None:
-    # All 8 flows: its own endpoints over a FIFO in virtual time (docs/fidelity.md), one of them starved by a latecomer.
+    # All 8 flows: its own endpoints over a FIFO in virtual time (lab/fidelity.md), one of them starved by a latecomer.
     report = fidelity.run(fidelity.read(shipped.shipped()["libutp-reference"]))
     flows = [flow for result in report.results for flow in result.flows]
     assert len(flows) == 8
     assert all(abs(flow.points) < 2 and abs(flow.percent) < 3 for flow in flows), flows
 
 
-#: The recordings of Linux 7.2, with their cases that do not pass; docs/fidelity.md says what is known of them.
+#: The recordings of Linux 7.2, with their cases that do not pass; lab/fidelity.md says what is known of them.
 LINUX: dict[str, set[str]] = {
     "linux-7.2": set(),
     "linux-7.2-more": set(),

@@ -164,8 +164,8 @@ def test_the_python_page_names_every_field_of_an_ack_and_every_hook() -> None:
 def test_the_reasons_of_runs_that_go_event_by_event_are_documented() -> None:
     source = (ROOT / "crates" / "knee-sim" / "src" / "simulation" / "obstacle.rs").read_text(encoding="utf-8")
     reasons = set(re.findall(r'"([^"]+)"', source.partition("impl fmt::Display")[2].partition("#[cfg(test)]")[0]))
-    text = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
-    part = text.split("\n### Why a run went event by event\n")[1].split("\n### ")[0]
+    text = (ROOT / "lab" / "engine.md").read_text(encoding="utf-8")
+    part = text.split("\n## Why a run goes event by event\n")[1].split("\n## ")[0]
     assert set(re.findall(r"^\| ([^|]+) \|", part, re.M)) - {"reason", "---"} == reasons
 
 

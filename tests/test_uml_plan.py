@@ -24,7 +24,7 @@ from uml import scenario
 
 
 def test_a_receivers_window_grows_as_far_as_in_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Until it has grown each packet is acknowledged, which changes RTTs by some percent (docs/fidelity.md). The kernel
+    # Until it has grown each packet is acknowledged, which changes RTTs by some percent (lab/fidelity.md). The kernel
     # doubles SO_RCVBUF, and half of that is the window.
     started: list[plan.FlowStart] = []
     pack = plan.FlowStart.pack

@@ -41,7 +41,7 @@ PACKETS = {"copa": 1482}
 #: Of the simulator's packets, with tc's 14 bytes for Ethernet.
 PACKET = 1514
 
-#: Their control loops magnify microseconds (docs/fidelity.md has by how much), so the shifts are gone through so often.
+#: Their control loops magnify microseconds (lab/fidelity.md has by how much), so the shifts are gone through so often.
 PROGRAM_ROUNDS = 4
 
 #: Disciplines that drop or mark only when they are full: no AQM.
