@@ -198,10 +198,10 @@ FIGURES = {
     "jitter": Figure("lab/evaluations.md", "`worst-self-fairness-uneven-jitter`", 1),
     "rises": Figure("lab/evaluations.md", "`worst-sudden-changes-rtt`", 1),
     "rises_others": Figure("lab/evaluations.md", "`worst-sudden-changes-rtt`", 1, r"[\d.]+ %$"),
-    "theirs_1": Figure("lab/fidelity.md", "lola-10g_rtt |", 3),
-    "theirs_2": Figure("lab/fidelity.md", "lola-10g_rtt |", 3, below=1),
-    "ours_1": Figure("lab/fidelity.md", "lola-10g_rtt |", 2),
-    "ours_2": Figure("lab/fidelity.md", "lola-10g_rtt |", 2, below=1),
+    "theirs_1": Figure("lab/fidelity.md", "lola-10g_rtt | 1 lola", 3),
+    "theirs_2": Figure("lab/fidelity.md", "lola-10g_rtt | 1 lola", 3, below=1),
+    "ours_1": Figure("lab/fidelity.md", "lola-10g_rtt | 1 lola", 2),
+    "ours_2": Figure("lab/fidelity.md", "lola-10g_rtt | 1 lola", 2, below=1),
 }
 
 
