@@ -1,4 +1,4 @@
-"""Writes the table of lab/evaluations.md from the folder of an evaluation of all algorithms.
+"""Writes the table of docs/evaluate.md from the folder of an evaluation of all algorithms.
 
 knee evaluate --all --out FOLDER
 python scripts/field_table.py FOLDER
@@ -14,7 +14,7 @@ from pathlib import Path
 from knee.evaluate.field import FIELD_MARK
 from knee.evaluate.verdict import Verdict
 
-DOCUMENT = Path(__file__).resolve().parent.parent / "lab" / "evaluations.md"
+DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "evaluate.md"
 PLACE = re.compile(r"(<!-- field -->\n).*(<!-- end -->)", re.S)
 
 

@@ -192,16 +192,16 @@ FIGURES = {
     "daimd_ack_old": Figure("docs/linux.md", "delay-based AIMD |", 2),
     "beside_lola": Figure("docs/deploy.md", "LoLa, CUBIC | pfifo", 2),
     "beside_cubic": Figure("docs/deploy.md", "LoLa, CUBIC | pfifo", 2, r"[\d.]+$"),
-    "lola_fails": Figure("lab/evaluations.md", "`lola`", 3),
-    "lola_failed": Figure("lab/evaluations.md", "`lola`", 4, ".+"),
-    "daimd_fails": Figure("lab/evaluations.md", "`daimd`", 3),
+    "lola_fails": Figure("docs/evaluate.md", "`lola`", 3),
+    "lola_failed": Figure("docs/evaluate.md", "`lola`", 4, ".+"),
+    "daimd_fails": Figure("docs/evaluate.md", "`daimd`", 3),
     "jitter": Figure("lab/evaluations.md", "`worst-self-fairness-uneven-jitter`", 1),
     "rises": Figure("lab/evaluations.md", "`worst-sudden-changes-rtt`", 1),
     "rises_others": Figure("lab/evaluations.md", "`worst-sudden-changes-rtt`", 1, r"[\d.]+ %$"),
-    "theirs_1": Figure("lab/fidelity.md", "lola-10g_rtt |", 3),
-    "theirs_2": Figure("lab/fidelity.md", "lola-10g_rtt |", 3, below=1),
-    "ours_1": Figure("lab/fidelity.md", "lola-10g_rtt |", 2),
-    "ours_2": Figure("lab/fidelity.md", "lola-10g_rtt |", 2, below=1),
+    "theirs_1": Figure("lab/fidelity.md", "lola-10g_rtt | 1 lola", 3),
+    "theirs_2": Figure("lab/fidelity.md", "lola-10g_rtt | 1 lola", 3, below=1),
+    "ours_1": Figure("lab/fidelity.md", "lola-10g_rtt | 1 lola", 2),
+    "ours_2": Figure("lab/fidelity.md", "lola-10g_rtt | 1 lola", 2, below=1),
 }
 
 
