@@ -1,10 +1,11 @@
-//! Flows that are steered from outside, and flows that a policy steers.
+//! Flows, queues and links that are steered from outside, and flows that a policy steers.
 
 use crate::networks::{MS, S, any_network, flow, link, spec};
 use knee_cc::policy::{Features, Length, Lever, Plan, Settings};
 use knee_core::Rng;
 use knee_sim::steered::{
-    Episode, Fleet, FleetError, FlowEpisode, Next, Observed, Part, QUEUE_RANGES, QueueEpisode, Reward, Task,
+    Bounds, Episode, Fleet, FleetError, FlowEpisode, NETWORK_RANGES, NetworkEpisode, Next, Observed, Part,
+    QUEUE_RANGES, QueueEpisode, Reward, Task,
 };
 use knee_sim::{Output, Rows, Simulation, Spec};
 use proptest::prelude::*;
@@ -216,4 +217,52 @@ fn a_queue_that_is_steered_needs_a_link_with_a_rate() {
     traced["links"][0]["capacity"] = json!({"trace": [0, 5]});
     assert!(QueueEpisode::begin(read(&traced), 0, 20 * MS).is_err());
     assert!(QueueEpisode::begin(read(&two_flows("reno")), 1, 20 * MS).is_err());
+}
+
+const BOUNDS: Bounds = Bounds { interval_ns: 50 * MS, rate: (0.3, 3.0), delay_ns: (0.0, 30e6), loss: (0.0, 0.05) };
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// What an adversary found is a scenario, whose run has the same bits.
+    #[test]
+    fn a_steered_link_gives_the_bits_of_its_changes(spec in any_network(), seed: u64) {
+        let asked = read(&spec);
+        prop_assume!(asked.links[0].model.name == "wire" && !asked.links[0].capacity.is_recorded());
+        prop_assume!(asked.links[0].loss_model.is_none());
+        let mut episode = NetworkEpisode::begin(asked, 0, &BOUNDS).unwrap();
+        let mut rng = Rng::stream(seed, "actions");
+        loop {
+            let step = episode.step(&[rng.unit(), rng.unit(), rng.unit()]).unwrap();
+            for (value, (name, low, high)) in episode.observation().iter().zip(NETWORK_RANGES) {
+                prop_assert!((low..=high).contains(value), "{} is {}", name, value);
+            }
+            if step.truncated {
+                break;
+            }
+        }
+        let uninterrupted = Simulation::new(&episode.spec()).unwrap().run().unwrap();
+        prop_assert_eq!(bits(episode.into_simulation().run().unwrap()), bits(uninterrupted));
+    }
+}
+
+#[test]
+fn conditions_are_where_an_action_puts_them() {
+    let mut episode = NetworkEpisode::begin(read(&two_flows("reno")), 0, &BOUNDS).unwrap();
+    for (action, rate, delay, loss) in [
+        ([0.0, 0.0, 0.0], 6e6, 0.0, 0.0),
+        ([1.0, 1.0, 1.0], 60e6, 30e6, 0.05),
+        ([0.5, 0.5, 0.5], 33e6, 15e6, 0.025),
+        ([f64::NAN, -1.0, 7.0], 6e6, 0.0, 0.05),
+    ] {
+        let step = episode.step(&action).unwrap();
+        assert_eq!(episode.applied(), [rate, delay, loss]);
+        let figures = step.figures;
+        assert!((figures.throughput_bps + figures.rtt_s * rate - rate).abs() < 1.0, "the rest was not used");
+    }
+    // Two flows cross the link.
+    assert_eq!(episode.spec().changes.len(), 4 * 4);
+    let mut traced = two_flows("reno");
+    traced["links"][0]["capacity"] = json!({"trace": [0, 5]});
+    assert!(NetworkEpisode::begin(read(&traced), 0, &BOUNDS).is_err());
 }

@@ -225,7 +225,7 @@ impl CloneCongestionControl for NotCopied {
 }
 
 #[test]
-fn an_own_algorithm_a_tap_and_a_spool_are_not_copied() {
+fn an_own_algorithm_an_outside_queue_and_a_spool_are_not_copied() {
     let spec = spec(S, &[link(10_000_000, &json!({"packets": 40}))], &[flow("cubic", 30 * MS, 0, S)]);
     assert!(simulation(&spec).copied().is_some());
     let mut spooled = simulation(&spec);
@@ -236,6 +236,21 @@ fn an_own_algorithm_a_tap_and_a_spool_are_not_copied() {
     assert!(!cfg!(feature = "quic") || simulation(&quic).copied().is_none());
     let make = knee_sim::OwnMake::Algorithm(std::sync::Arc::new(|_, _, _| Box::new(NotCopied)));
     let own = knee_sim::Own { name: "mine".into(), entry: knee_cc::find("reno").unwrap(), make };
+    let queue = |outside| {
+        let make: knee_net::network::MakeQueue = std::sync::Arc::new(|_, init| {
+            let pfifo = knee_queue::find("pfifo").unwrap();
+            (pfifo.make)(&knee_core::Params::defaults(pfifo.params), init)
+        });
+        let mut mine = spec.clone();
+        mine["links"][0]["queue"] = json!("mine");
+        let own = knee_net::network::OwnQueue { name: "mine".into(), make, outside };
+        Simulation::with_own_queues(&read(&mine), &[], &[own]).unwrap()
+    };
+    let (inside, outside) = (queue(false), queue(true));
+    assert_eq!((inside.obstacle(), outside.obstacle()), (None, Some(knee_sim::simulation::Obstacle::OwnQueue)));
+    assert!(inside.copied().is_some() && outside.copied().is_none());
+    let rows = |of: Simulation| bytemuck::cast_slice::<_, u8>(&of.run().unwrap().1.samples).to_vec();
+    assert_eq!(rows(inside), rows(outside));
     let mut mine = spec;
     mine["flows"][0]["cc"] = json!("mine");
     let mut mine = Simulation::with_own(&read(&mine), &[own]).unwrap();

@@ -135,7 +135,7 @@ params! {
         min_rtt_close: Time = Time::from_micros(500), in TIMES, from "ours: half of q_low";
         /// form paper: slow start sees the filtered RTT
         filter_slow_start: bool = false, from "ours: it sees unfiltered RTTs";
-        /// form paper: X(t) counts from RTT_now + t_measure before a round was entered; otherwise from there, as printed
+        /// form paper: X(t) counts from RTT_now + t_measure before a round; otherwise from its entry, as printed
         round_lead: bool = true, from "ours: flows learn of a round that late";
         /// form paper: the decrease takes Q_data at the hold's greatest RTT_now; otherwise at its end, as printed
         hold_greatest: bool = true, from "ours: the last one sees the others' decreases";

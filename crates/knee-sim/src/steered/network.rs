@@ -107,6 +107,16 @@ impl NetworkEpisode {
         Ok(episode)
     }
 
+    /// The scenario with all that was done so far; an uninterrupted run of it has the bits of this one.
+    pub fn spec(&self) -> Spec {
+        Spec { changes: self.changes.clone(), ..self.spec.clone() }
+    }
+
+    /// The simulation, which goes on by itself from here.
+    pub fn into_simulation(self) -> Simulation {
+        self.simulation
+    }
+
     /// Lets an interval pass.
     fn pass(&mut self) -> Step {
         let before = self.simulation.now();
@@ -156,7 +166,7 @@ impl NetworkEpisode {
         if !self.simulation.amend(&self.spec)? {
             // Only an engine from the start can go on so.
             let now = self.simulation.now();
-            self.simulation = Simulation::new(&Spec { changes: self.changes.clone(), ..self.spec.clone() })?;
+            self.simulation = Simulation::new(&self.spec())?;
             self.simulation.run_until(now);
         }
         self.conditions = to;
