@@ -307,7 +307,8 @@ def test_the_table_has_every_algorithm_and_what_it_was_held_against() -> None:
     named = [name for name, entry in registry.congestion_controls().items() if entry.family != "own"]
     assert list(dict.fromkeys(row.name for row in rows)) == named
     assert [(row.against, row.cases, row.compared) for row in rows if row.name == "dctcp"] == [("Linux 7.2", 12, 14)]
-    assert [row.against for row in rows if row.name == "lola"] == ["its authors' module", standing.PAPER]
+    against = {form: [row.against for row in rows if row.title == f"lola ({form})"] for form in ("paper", "program")}
+    assert against == {"paper": ["its authors' module", standing.PAPER], "program": [standing.NOTHING]}
     # Of each form separately, the default first: a recording of Linux says nothing of the paper's form.
     forms = {row.title: row.against for row in rows if row.name in ("copa", "vivace", "ledbat", "lp")}
     assert forms == {
