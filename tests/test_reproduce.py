@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +15,7 @@ from knee import cli
 from knee.errors import FolderError, InputError
 from knee.papers import drawing, items, recipes
 from knee.papers import run as running
-from knee.papers.items import Items
+from knee.papers.items import Items, Value
 from knee.papers.paper import Drawing, Experiment, Paper, Results, Run, Table
 from knee.study.matrices.table import COLUMNS
 from knee.view.matrix import page as matrix_page
@@ -165,6 +166,35 @@ def test_what_a_ground_cannot_run_is_said(tiny: None, tmp_path: Path, monkeypatc
     (paper,) = running.reproduce([PAPER], tmp_path, ground="picky")
     assert [row.verdict for row in paper.rows] == ["reproduced", "differs", "differs", "not run", "not run"]
     assert "does not count to three" in (tmp_path / "tiny.html").read_text()
+
+
+def test_an_experiment_does_without_an_optional_run_that_a_ground_refuses(
+    tiny: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from knee.errors import InputError
+    from knee.grounds import GROUNDS
+    from knee.grounds.sim import Sim
+
+    class Picky(Sim):
+        name = "picky"
+
+        def refuse(self, scenario: object, where: str | None = None) -> None:
+            if scenario.name == "faster":  # type: ignore[attr-defined]
+                raise InputError("The ground picky is never faster.")
+
+    monkeypatch.setitem(GROUNDS, "picky", Picky())
+
+    def measure(results: Results) -> dict[str, Value]:
+        goodput = results["one"].summary["flows"][0]["goodput_mbps"]
+        return {"goodput": goodput, "on a faster link": 190.0 if "faster" in results.runs else None}
+
+    one = PAPER.experiments[0]
+    faster = Run("faster", DATA | {"name": "faster"}, optional=True)
+    paper = replace(PAPER, experiments=[replace(one, runs=[*one.runs, faster], measure=measure)])
+    for ground, explained in (("sim", True), ("picky", False)):
+        (rows,) = running.reproduce([paper], tmp_path / ground, ground=ground)
+        assert [row.verdict for row in rows.rows] == ["reproduced", "differs", "differs"]
+        assert rows.rows[1].explained is explained
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ class Run:
         draws: how many times all seeds are run, with further seeds each time. An item is judged in each draw by itself:
             what differs between two draws is left to chance by the paper.
         quick_draws: the same of the short form.
+        optional: whether the experiment can do without it, where a ground refuses it: only an item's check needs it.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Run:
     vary: Callable[[int], Sequence[str]] | None = None
     draws: int = 1
     quick_draws: int = 1
+    optional: bool = False
 
     def resolve(self, short: bool) -> list[Scenario]:
         """The scenarios, one per seed, draw by draw."""

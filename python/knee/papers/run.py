@@ -93,6 +93,8 @@ def _judge(
         for scenario in scenarios:
             name = _name(paper, run.name, scenario.seed, len(scenarios))
             folder = where[name]
+            if folder is None and run.optional:
+                continue
             if folder is None:
                 return _not_run(experiment, paper, refusals[name])
             folders.setdefault(run.name, []).append(folder)

@@ -55,6 +55,7 @@ FIG4C_PRINTED = Run(
     "lola-fig4c-5ms",
     [f"flows.{i}.cc_params.balancing_ends=false" for i in range(2)],
     quick=["duration=35 s"],
+    optional=True,
 )
 FIG4D = Run("fig4d", "lola-fig4d", quick=["duration=110 s"])
 FIG5 = Run("fig5", "lola-fig5", seeds=RUNS, quick=["duration=80 s"], vary=_starts)
@@ -62,8 +63,11 @@ FIG5_PROGRAM = Run(
     "fig5-program",
     "lola-fig5",
     ["duration=60 s", *(f"flows.{i}.cc_params.form=program" for i in range(2))],
+    optional=True,
 )
-FIG5_SINGLE = Run("fig5-single", "lola-fig5", ["tcp.tso=false"], seeds=RUNS, quick=["duration=80 s"], vary=_starts)
+FIG5_SINGLE = Run(
+    "fig5-single", "lola-fig5", ["tcp.tso=false"], seeds=RUNS, quick=["duration=80 s"], vary=_starts, optional=True
+)
 # The short form ends before the first flow does.
 FIG6 = Run("fig6", "lola-fig6", quick=["duration=110 s"])
 
@@ -166,7 +170,9 @@ def _fig4c(results: Results) -> dict[str, Value]:
         highest, lowest = measures.peaks(results[run.name], start=SECOND_S)
         figures[f"peak_{base}ms"] = float(np.median(highest))
         figures[f"lowest_{base}ms"] = float(lowest.max())
-    figures["lowest_5ms_printed"] = float(measures.peaks(results[FIG4C_PRINTED.name], start=SECOND_S)[1].max())
+    figures["lowest_5ms_printed"] = None
+    if FIG4C_PRINTED.name in results.runs:
+        figures["lowest_5ms_printed"] = float(measures.peaks(results[FIG4C_PRINTED.name], start=SECOND_S)[1].max())
     figures["apart_ms"] = measures.rtts_apart(results[FIG4A.name], start=SECOND_S + 2)
     return figures
 
@@ -216,10 +222,12 @@ def _fig5(result: Result) -> dict[str, Value]:
 
 
 def _measure_fig5(results: Results) -> dict[str, Value]:
-    program, single = _fig5(results["fig5-program"]), _over_runs("fig5-single", _fig5)(results)
+    program, single = (
+        _over_runs(run.name, _fig5)(results) if run.name in results.runs else {} for run in (FIG5_PROGRAM, FIG5_SINGLE)
+    )
     return _over_runs("fig5", _fig5)(results) | {
-        "slow_start_program_ms": program["slow_start_ms"],
-        "rtt_highest_single_ms": single["rtt_highest_ms"],
+        "slow_start_program_ms": program.get("slow_start_ms"),
+        "rtt_highest_single_ms": single.get("rtt_highest_ms"),
     }
 
 
@@ -227,8 +235,9 @@ def _draw_rtt(results: Results) -> Figure:
     result = results["fig5"]
     figure, (axes,) = drawing.panels(1, 2.7)
     measures.plot_two(axes, result, "rtt_max_ms")
-    x, y = thin_line(*drawing.series(results["fig5-program"], "rtt_max_ms", 1, end=SECOND_S))
-    axes.plot(x, y, color=MUTED, linewidth=0.8, zorder=1, label="flow 1, form = program")
+    if FIG5_PROGRAM.name in results.runs:
+        x, y = thin_line(*drawing.series(results[FIG5_PROGRAM.name], "rtt_max_ms", 1, end=SECOND_S))
+        axes.plot(x, y, color=MUTED, linewidth=0.8, zorder=1, label="flow 1, form = program")
     axes.axhline(21, **drawing.GUIDE)
     axes.set_ylabel("RTT (ms)")
     axes.set_xlabel("Time (s)")
