@@ -77,7 +77,8 @@ def test_parameters_that_only_the_simulator_has_are_refused_unless_they_are_at_t
         told = scenario(flows=[{"cc": name, "rtt": "10 ms", "cc_params": given}])
         refuse.check(from_dict(told))
     for key in params.keys() - modules.declared(name).keys():
-        other = next(value for value in (params[key].min, params[key].max) if value != params[key].default)
+        values = params[key].words or (params[key].min, params[key].max)
+        other = next(value for value in values if value != params[key].default)
         told = scenario(flows=[{"cc": name, "rtt": "10 ms", "cc_params": {key: params[key].plain(other)}}])
         with pytest.raises(ScenarioError, match=f"{key}: only the simulator's {name} has it"):
             refuse.check(from_dict(told))
