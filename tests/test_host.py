@@ -24,7 +24,7 @@ from knee.kernel import modules
 from knee.kernel.bpf import build
 from knee.results import owned
 from knee.scenario import from_dict
-from knee.scenario.registry import congestion_controls
+from knee.scenario.registry import Param, congestion_controls
 from real_time import in_time
 from test_linux_bpf import loaded
 
@@ -65,6 +65,11 @@ def test_what_the_running_kernel_cannot_do_is_refused_by_name(
         knee.run(scenario(**change), "host")
 
 
+def _not_the_default(param: Param) -> object:
+    values = param.words or (param.min, param.max)
+    return param.plain(next(value for value in values if value != param.default))
+
+
 @pytest.mark.parametrize("name", build.algorithms())
 def test_parameters_that_only_the_simulator_has_are_refused_unless_they_are_at_their_defaults(
     name: str, scenario: _Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -77,9 +82,7 @@ def test_parameters_that_only_the_simulator_has_are_refused_unless_they_are_at_t
         told = scenario(flows=[{"cc": name, "rtt": "10 ms", "cc_params": given}])
         refuse.check(from_dict(told))
     for key in params.keys() - modules.declared(name).keys():
-        values = params[key].words or (params[key].min, params[key].max)
-        other = next(value for value in values if value != params[key].default)
-        told = scenario(flows=[{"cc": name, "rtt": "10 ms", "cc_params": {key: params[key].plain(other)}}])
+        told = scenario(flows=[{"cc": name, "rtt": "10 ms", "cc_params": {key: _not_the_default(params[key])}}])
         with pytest.raises(ScenarioError, match=f"{key}: only the simulator's {name} has it"):
             refuse.check(from_dict(told))
 
@@ -148,9 +151,8 @@ def test_each_algorithm_that_can_be_loaded_runs(name: str, tmp_path: Path) -> No
         (flow,) = result.summary["flows"]
         assert flow["goodput_mbps"] > 5
         if simulated is not None:
-            param = entry[simulated]
-            other = not param.default if param.kind == "bool" else param.plain(param.max)
-            told["flows"] = [{"cc": name, "rtt": "10 ms", "cc_params": {simulated: other}}]
+            params = {simulated: _not_the_default(entry[simulated])}
+            told["flows"] = [{"cc": name, "rtt": "10 ms", "cc_params": params}]
             with pytest.raises(ScenarioError, match=f"{simulated}: only the simulator's {name} has it"):
                 knee.run(told, "host")
 
