@@ -1,4 +1,4 @@
-"""What departures from LoLa's printed text do to the items of its paper: python scripts/lola_switches.py DIR.
+"""Shows how departures from LoLa's printed text change the items of its paper: python scripts/lola_switches.py DIR.
 
 Runs `knee reproduce lola` as it is, with each switch as printed, and in the form of the authors' program, into folders
 of DIR, and prints the items whose figure or verdict differs as Markdown. Runs that are there are not run again.

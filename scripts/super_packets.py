@@ -28,7 +28,7 @@ _NAMESPACES = ("knee-s", "knee-r", "knee-d")
 
 @dataclass(frozen=True)
 class _Measured:
-    """What a flow got after the warm-up, where there is a queue whose packets were counted, and what it lost."""
+    """Figures of a flow after the warm-up; ``segments`` is the mean per packet, if the queue's packets were counted."""
 
     rtt_ms: float
     goodput_mbps: float

@@ -76,7 +76,7 @@ class CoDel(knee.Queue):
         return self.packets.popleft() if self.packets else None
 
     def is_bad(self, packet: knee.Packet | None, cx: knee.QueueContext, now: int) -> bool:
-        # What was taken from the store is on the books until it has left.
+        # A packet out of the store is on the books until it has left.
         left = cx.bytes - (packet.size if packet else 0)
         if packet is None or now - units(packet.arrived) < units(self.target) or left <= cx.frame:
             self.above_until = None

@@ -130,7 +130,7 @@ def test_a_queue_may_send_the_newest_first() -> None:
     assert result.summary["links"][0]["utilization"] > 0.5
 
 
-# What files and commands do with them.
+# In files and commands.
 
 MINE = """
 import knee

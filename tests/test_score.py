@@ -128,7 +128,7 @@ def public() -> dict[tuple[str, str], str]:
 def test_four_algorithms_rank_alike_on_the_public_and_on_other_networks(
     seed: int, public: dict[tuple[str, str], str]
 ) -> None:
-    """What is decided on the public networks is never decided the other way, and what differs much always is."""
+    """No verdict of the public networks is reversed on others, and large differences are decided on both."""
     other = _verdicts(networks.drawn(seed))
     assert public.keys() == other.keys() == set(combinations(FOUR, 2))
     for pair, verdict in public.items():
@@ -141,14 +141,14 @@ def test_four_algorithms_rank_alike_on_the_public_and_on_other_networks(
 
 
 def test_the_standard_error_is_the_jackknife_s() -> None:
-    # Of one part the score is its mean x, and the jackknife of a mean is its textbook error: sqrt(sum d^2 / n / (n-1)).
+    # A score of one part is a mean, whose jackknife is the textbook error: sqrt(sum d^2 / n / (n-1)).
     def networks_of(values: list[float]) -> list[definition.Judged]:
         return [definition.Judged(SMALL, {"delay": value}, {}) for value in values]
 
     some = networks_of([0.5, 0.6, 0.7, 0.8])
     expected = (sum(d * d for d in (0.15, 0.05, 0.05, 0.15)) / 4 / 3) ** 0.5
     assert definition.standard_error(some) == pytest.approx(expected)
-    # Where one is ahead by as much everywhere, nothing is left of the networks' differences.
+    # A lead that is the same everywhere has no error, however much the networks differ.
     ahead = networks_of([0.51, 0.61, 0.71, 0.81])
     told = definition.compared(ahead, some)
     assert told is not None

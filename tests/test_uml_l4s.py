@@ -82,8 +82,8 @@ def test_with_ect0_the_scalable_flow_is_classic_traffic_and_takes_the_link() -> 
 
 
 def test_coupling_shares_the_link_and_keeps_the_low_latency_queue_short() -> None:
-    # Where the second flow meets the first one's sawtooth is chance, which moves a share by 1 Mbit/s: the means of
-    # 12 starts. Four differed by 2.1 Mbit/s, 24 by 1.0, which lab/fidelity.md (the end of marks) explains.
+    # The phase in which the second flow meets the first one's sawtooth is chance, and moves a share by 1 Mbit/s: the
+    # means of 12 starts. Four differed by 2.1 Mbit/s, 24 by 1.0, most of it the end of marks (lab/fidelity.md).
     goodput: dict[tuple[int, int], list[float]] = defaultdict(list)
     for k in range(12):
         flows = [{"cc": "dctcp", "ecn": "l4s"}, {"cc": "cubic", "ecn": True, "start": f"{1000 + 13 * k} ms"}]

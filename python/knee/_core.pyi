@@ -108,7 +108,7 @@ class Packet:
         """Number of its flow, from 1, as in results."""
     @property
     def connection(self) -> int:
-        """What stands for its 5-tuple: another number for each connection and direction; no number means more."""
+        """Its 5-tuple as a number: another one for each connection and direction, without further meaning."""
     @property
     def arrived(self) -> float:
         """When it arrived, simulated time, s."""

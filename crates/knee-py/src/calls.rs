@@ -38,7 +38,7 @@ pub struct Shared {
     raised: Arc<Mutex<Option<(Caller, PyErr)>>>,
     /// Whether nobody waits for the run any more.
     abandoned: Arc<AtomicBool>,
-    /// What congestion controls may have in flight.
+    /// Packets that congestion controls may have in flight.
     pub budget: Arc<Mutex<Budget>>,
     /// The call that goes on.
     call: Arc<Call>,
@@ -120,7 +120,7 @@ impl Shared {
         Failure::Endless { place: self.place(spec, caller), limit_s: self.limit_s }
     }
 
-    /// What has the method, for an error message.
+    /// Names the owner of the method, for an error message.
     fn place(&self, spec: &Spec, caller: Caller) -> String {
         let (what, of, class) = match caller {
             Caller::Flow(flow) => ("congestion control", spec.flows[flow].label.clone(), spec.flows[flow].cc.clone()),

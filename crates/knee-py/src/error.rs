@@ -35,15 +35,15 @@ pub enum Failure {
     /// A class written in Python raised an exception.
     #[error("{error}, in {place}")]
     Raised {
-        /// What it is there: the congestion control of a flow, or the queue of a link.
+        /// The method's owner: the congestion control of a flow, or the queue of a link.
         place: String,
-        /// What it raised.
+        /// The exception.
         error: PyErr,
     },
     /// A method of a class written in Python does not return.
     #[error("{place}, has not returned from a method within {limit_s} s")]
     Endless {
-        /// What it is there.
+        /// The method's owner.
         place: String,
         /// How long a method may take, s.
         limit_s: f64,

@@ -27,7 +27,7 @@ const GONE: u8 = 2;
 /// The latest time at which a queue can ask to be asked, s.
 const LATEST_S: f64 = 1e9;
 
-/// What a queue holds, by the engine's count.
+/// A queue's backlog, by the engine's count.
 #[derive(Default)]
 struct Books {
     packets: AtomicU64,
@@ -103,7 +103,7 @@ impl PyPacket {
     const fn flow(&self) -> u32 {
         self.tuple.flow() + 1
     }
-    /// What stands for its 5-tuple: another number for each connection and direction.
+    /// Its 5-tuple as a number: another one for each connection and direction.
     #[getter]
     const fn connection(&self) -> u64 {
         self.tuple.number()
@@ -309,7 +309,7 @@ impl PyQueue {
         Ok(())
     }
 
-    /// What `dequeue` gave, as a packet that leaves.
+    /// Turns the answer of `dequeue` into the packet that leaves.
     fn taken(&self, answer: &Bound<'_, PyAny>) -> PyResult<Option<Packet>> {
         if answer.is_none() {
             return Ok(None);

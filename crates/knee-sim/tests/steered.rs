@@ -224,7 +224,7 @@ const BOUNDS: Bounds = Bounds { interval_ns: 50 * MS, rate: (0.3, 3.0), delay_ns
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// What an adversary found is a scenario, whose run has the same bits.
+    /// An adversary's episode is a scenario, whose run has the same bits.
     #[test]
     fn a_steered_link_gives_the_bits_of_its_changes(spec in any_network(), seed: u64) {
         let asked = read(&spec);

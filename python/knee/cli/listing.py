@@ -167,7 +167,7 @@ def _file(what: str, name: str) -> Path:
     return there()[name]
 
 
-#: What the classes of Python files have to be, by the list that shows them.
+#: The kind of class that each list shows from Python files.
 _KINDS = {"cc": CONTROL, "queues": QUEUE}
 
 

@@ -26,7 +26,7 @@ _FACTORS = (1e-3, 1e3)
 
 @dataclass(frozen=True)
 class Harm(Weights):
-    """What a step is worth to an adversary: a sum of its figures, each times its weight.
+    """The reward of an adversary: a sum of a step's figures, each times its weight.
 
     Attributes:
         unused: for the part of the link's capacity that nothing used.

@@ -79,7 +79,7 @@ class Fleet:
             applied=np.zeros((slots, len(steered.applied)), np.float64),
         )
         told = [task.core(steered.reward) for task in self.tasks]
-        #: Of each slot the scenario and the seed of its episode, and what was done when, ns.
+        #: The scenario and the seed of each slot's episode, and its actions with their times, ns.
         self._episodes: list[tuple[int, int, list[tuple[int, Sequence[float]]]]] = []
         self._fleet = _core.Fleet(told, json.dumps(steered.core), slots, threads, self.arrays._asdict())
 
@@ -136,9 +136,9 @@ class Fleet:
             raise InputError(f"scenario: there is no episode of environment {slot}; expected {there}.")
         return self._episodes[slot]
 
-    def _call(self, what: Any) -> None:
+    def _call(self, method: Any) -> None:
         try:
-            what()
+            method()
         except _core.SpecError as error:
             raise InputError(f"A scenario was refused: {error}.") from None
         except _core.EngineError as error:

@@ -181,7 +181,7 @@ def _with_intervals(task: Task, interval: int) -> Task:
         )
     told = {"interval": format_time(interval), "duration": format_time(duration)}
     made = replace(task, scenario=task.read(of.plain() | told))
-    # Where the scenario takes no such changes, it says so now.
+    # A scenario that takes no such changes is refused now, not at the first episode.
     made.changed([(1, task.fair_bps, 0, 0.0)])
     return made
 

@@ -27,7 +27,7 @@ Own = type[CongestionControl] | type[Queue]
 
 @dataclass(frozen=True)
 class Kind:
-    """What a class is for.
+    """The role of a class in a scenario.
 
     Attributes:
         what: what it is called.
@@ -54,7 +54,7 @@ QUEUE = Kind("queue", Queue, "queue_params", QUEUE_HOOKS, ("packets",))
 
 
 def kind_of(own: Own) -> Kind:
-    """What a class is for."""
+    """The role of a class in a scenario."""
     return QUEUE if issubclass(own, Queue) else CONTROL
 
 

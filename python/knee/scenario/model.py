@@ -515,7 +515,7 @@ class Scenario(Table):
 
     @property
     def queueing(self) -> list[tuple[str, Link | Reverse]]:
-        """What queues packets, with its key: each link, and its reverse direction if that queues."""
+        """Everything with a queue, by its key: each link, and its reverse direction if that queues."""
         short = [link.name for link in self.links] == [DEFAULT_LINK]
         keys = ["link" if short else f"links[{i}]" for i in range(len(self.links))]
         forward: list[tuple[str, Link | Reverse]] = list(zip(keys, self.links, strict=True))

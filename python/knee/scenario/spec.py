@@ -86,7 +86,7 @@ def _queueing(link: Link | Reverse, key: str) -> dict[str, Any]:
 
 
 def _absent(what: str, name: str, key: str) -> tuple[str, str]:
-    """What is wrong where a scenario of a result names a class that is not here, and what would do."""
+    """The error for a scenario of a result that names a class which is not here, and its remedy."""
     found = f"the {what} {shown(name)} of this result is not here"
     return found, f"expected --allow-code and the result's scenario.toml, or in Python the class itself as {key}"
 

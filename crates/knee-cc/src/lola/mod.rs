@@ -376,7 +376,7 @@ impl Lola {
         }
     }
 
-    /// What fair flow balancing adds to a window of `cwnd` packets.
+    /// Packets that fair flow balancing adds to a window of `cwnd`.
     fn increase(&mut self, now: Time, cwnd: u64) -> u32 {
         let program = self.is_program();
         if !program && now < self.adjusted {

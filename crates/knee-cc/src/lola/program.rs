@@ -50,7 +50,7 @@ impl Round {
 pub struct Spread {
     /// Until then it is accounted for.
     since: Time,
-    /// What is due beyond whole packets, in bytes times nanoseconds.
+    /// The remainder below a packet, in bytes times nanoseconds.
     rest: u128,
 }
 
