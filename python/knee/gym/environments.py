@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -13,6 +14,7 @@ from gymnasium.vector.utils import batch_space
 
 from knee.errors import InputError
 from knee.gym.fleet import Fleet, Steered
+from knee.gym.tasks import TRAINING
 
 
 class Single(gymnasium.Env[np.ndarray, np.ndarray]):
@@ -68,11 +70,37 @@ class Vector(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     # As the base class has it.
     metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
 
-    def __init__(self, steered: Steered, num_envs: int, threads: int, copy: bool, render_mode: None) -> None:
+    #: Reads scenarios and options of one environment.
+    _read: ClassVar[Callable[..., Steered]]
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        scenario: str | Path | Mapping[str, Any] = TRAINING,
+        *,
+        threads: int = 1,
+        copy: bool = True,
+        render_mode: None = None,
+        **options: Any,
+    ) -> None:
+        """Reads the scenarios and starts the threads.
+
+        Args:
+            num_envs: how many environments, 1 or more.
+            scenario: as of one environment.
+            threads: how many threads work at them, 1 or more.
+            copy: whether each step gives arrays of its own; otherwise the next step overwrites them.
+            render_mode: None; there is nothing to draw.
+            options: the other arguments of one environment.
+
+        Raises:
+            InputError: names what was refused, and what is accepted.
+        """
+        self._steered = self._read(scenario, **options)
         for name, value in (("num_envs", num_envs), ("threads", threads)):
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1 << 20:
                 raise InputError(f"{name} is {value!r}; expected a whole number from 1.")
-        self._fleet = Fleet(steered, num_envs, threads)
+        self._fleet = Fleet(self._steered, num_envs, threads)
         self.num_envs, self._copy, self.render_mode = num_envs, copy, render_mode
         self.single_observation_space = self._fleet.observation_space
         self.single_action_space = self._fleet.action_space

@@ -89,27 +89,4 @@ class QueueManagement(Single):
 class VectorQueueManagement(Vector):
     """Many :class:`QueueManagement` environments side by side, stepped by Rust threads."""
 
-    def __init__(
-        self,
-        num_envs: int = 1,
-        scenario: str | Path | Mapping[str, Any] = TRAINING,
-        *,
-        threads: int = 1,
-        copy: bool = True,
-        render_mode: None = None,
-        **options: Any,
-    ) -> None:
-        """Reads the scenarios and starts the threads.
-
-        Args:
-            num_envs: how many environments, 1 or more.
-            scenario: see :class:`QueueManagement`.
-            threads: how many threads work at them, 1 or more.
-            copy: whether each step gives arrays of its own.
-            render_mode: None; there is nothing to draw.
-            options: the other arguments of :class:`QueueManagement`.
-
-        Raises:
-            InputError: names what was refused, and what is accepted.
-        """
-        super().__init__(_steered(scenario, **options), num_envs, threads, copy, render_mode)
+    _read = staticmethod(_steered)
