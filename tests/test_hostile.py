@@ -24,9 +24,8 @@ from knee import errors
 from knee.cli import main
 from knee.cli.console import Bar, complain
 from knee.cli.screen import Screen
-from knee.grounds import GROUNDS, runner
-from knee.grounds.sim import Sim
-from knee.results.folder import default, problems, seal, without_digests
+from knee.grounds import runner
+from knee.results.folder import problems, seal, without_digests
 from knee.system import files
 from knee.system.text import to_json, visible
 
@@ -466,77 +465,6 @@ def test_many_runs_at_once_into_one_place_leave_one_whole_result(here: Path) -> 
     assert names(here) == ["r", "tiny.toml"]
     assert problems(here / "r") == {}
     assert knee.Result.load(here / "r").summary["name"] == "tiny"
-
-
-# What was changed is in the name.
-
-
-def test_the_baseline_stays_where_something_is_changed(here: Path) -> None:
-    assert main(["run", "tiny.toml", "--no-report"]) == 0
-    assert main(["run", "tiny.toml", "--no-report", "--set", "flows.0.cc=cubic", "--set", "link.rate=5 Mbit/s"]) == 0
-    assert names(here / "results") == ["tiny", "tiny+flows.0.cc=cubic+link.rate=5Mbps"]
-    assert knee.Result.load("results/tiny").summary["flows"][0]["cc"] == "reno"
-
-
-class _Kernel(Sim):
-    """The simulator under the name of another ground, which not every machine has."""
-
-    name = "uml"
-
-
-def test_the_baseline_stays_where_it_runs_on_another_ground(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(GROUNDS, "uml", _Kernel())
-    # --ground sim changes nothing, and --ground uml is the same change as --set run.ground=uml.
-    for ground in ([], ["--ground", "sim"], ["--set", "run.ground=uml"], ["--ground", "uml"]):
-        assert main(["run", "tiny.toml", "--no-report", *ground]) == 0
-    assert names(here / "results") == ["tiny", "tiny+run.ground=uml"]
-    assert knee.Result.load("results/tiny").summary["ground"] == "sim"
-    assert knee.Result.load("results/tiny+run.ground=uml").summary["ground"] == "uml"
-
-
-def test_a_scenario_of_another_ground_has_its_baseline_there(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(GROUNDS, "uml", _Kernel())
-    (here / "tiny.toml").write_text(TINY + '\n[run]\nground = "uml"\n')
-    for ground in ([], ["--ground", "sim"]):
-        assert main(["run", "tiny.toml", "--no-report", *ground]) == 0
-    assert names(here / "results") == ["tiny", "tiny+run.ground=sim"]
-    assert knee.Result.load("results/tiny").summary["ground"] == "uml"
-
-
-def test_other_changes_always_give_another_name() -> None:
-    each = [
-        [],
-        ["flows.0.cc=reno"],
-        ["flows.0.cc=cubic"],
-        ["link.rate=5 Gbit/s"],
-        ["link.rate=5 Mbit/s"],
-        ["flows.0.label=a b"],
-        ["flows.0.label=ab"],
-        ["flows.0.label=a/b"],
-        ["flows.0.label=5 ms"],
-        ["flows.0.label=5ms"],
-        ["a=1", "b=2"],
-        ["a=1+b=2"],
-        [f"flows.{k}.cc=reno" for k in range(30)],
-        [f"flows.{k}.cc=reno" for k in range(31)],
-        ["link={trace='../../x'}"],
-        ["title=" + os.fsdecode(b"\xff")],
-        ["title=日本"],
-        ["title=日木"],
-    ]
-    made = [default("hello", changes) for changes in each]
-    assert len(set(made)) == len(each)
-    assert made == [default("hello", changes) for changes in each]
-    for name in made:
-        assert len(name) < 90
-        assert name == "hello" or name.startswith("hello+")
-        assert all(sign.isascii() and (sign.isalnum() or sign in "+-._=") for sign in name)
-    # A space before a unit is no change.
-    assert (
-        default("hello", ["link.rate=5 Gbit/s"])
-        == default("hello", [" link.rate = 5Gbit/s"])
-        == "hello+link.rate=5Gbps"
-    )
 
 
 def test_a_file_is_replaced_whole_or_stays(tmp_path: Path) -> None:
