@@ -219,6 +219,38 @@ def test_in_a_sweep_the_other_runs_go_on(run: Run, tmp_path: Path, monkeypatch: 
     assert "has not returned from a method" in rows["error"].drop_nulls().item()
 
 
+def swallows(*_: object) -> None:
+    try:
+        while True:
+            pass
+    except BaseException:
+        return
+
+
+@pytest.mark.parametrize("method", ["__init__", "on_ack", "on_loss", "on_state", "on_measure"])
+def test_a_simulation_ends_where_a_control_swallows_its_interruption(
+    method: str, scenario: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = type("Mine", (knee.CongestionControl,), {method: swallows})
+    ends_by_name(scenario(flows=[{"cc": mine, "rtt": "20 ms", "count": 2}]), "Mine", monkeypatch)
+
+
+@pytest.mark.parametrize("method", ["__init__", "enqueue", "dequeue"])
+def test_a_simulation_ends_where_a_queue_swallows_its_interruption(
+    method: str, scenario: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = type("Mine", (knee.Queue,), {method: swallows})
+    ends_by_name(scenario(link={"rate": "10 Mbit/s", "limit": "20 packets", "queue": mine}), "Mine", monkeypatch)
+
+
+def ends_by_name(told: dict[str, Any], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of a simulation fails with the class's name, and leaves no interruption behind."""
+    monkeypatch.setattr("knee.grounds.simulation.LIMIT_S", 0.2)
+    with pytest.raises(RunError, match=rf"{name}, has not returned from a method within 0\.2 s"):
+        knee.Simulation(told).run_until("2 s")
+    assert sum(range(1_000_000)) == 499999500000
+
+
 def test_a_simulation_ends_where_a_method_does_not_return(scenario: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("knee.grounds.simulation.LIMIT_S", 0.3)
 

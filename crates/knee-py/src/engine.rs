@@ -2,7 +2,7 @@
 
 use crate::calls::{self, Caller, PATIENCE};
 use crate::error::Failure;
-use crate::simulate::{Classes, figures, interrupt, panic_text, steps_at_once};
+use crate::simulate::{Classes, figures, forget_interruption, interrupt, panic_text, steps_at_once};
 use crate::{own, own_queue};
 use knee_core::Time;
 use knee_sim::{Rows, Simulation, Spec};
@@ -62,13 +62,18 @@ fn read(spec: &str) -> Result<Spec, Failure> {
 
 /// Interrupts a thread in which a method does not return, from another thread, until it is dropped.
 struct Watchman {
+    thread: u64,
     over: Arc<AtomicBool>,
     /// Whose method was interrupted, if one was.
     found: Arc<OnceLock<Caller>>,
 }
 
 impl Watchman {
-    /// Watches this thread.
+    /// Watches this thread where classes of Python's run.
+    fn of(py: Python<'_>, classes: &Classes) -> PyResult<Option<Self>> {
+        (!classes.is_empty()).then(|| Self::new(py, classes)).transpose()
+    }
+
     fn new(py: Python<'_>, classes: &Classes) -> PyResult<Self> {
         let thread: u64 = py.import("threading")?.call_method0("get_ident")?.extract()?;
         let (over, found): (Arc<AtomicBool>, Arc<OnceLock<Caller>>) = Default::default();
@@ -81,19 +86,24 @@ impl Watchman {
                     if let Some(caller) = lookout.look() {
                         let _ = found.set(caller);
                         calls.abandon();
-                        // It goes on if it cannot be interrupted.
-                        let _ = Python::attach(|py| interrupt(py, thread));
+                        // With the interpreter held no call ends meanwhile. One that cannot be interrupted goes on.
+                        Python::attach(|py| (!over.load(Relaxed)).then(|| interrupt(py, thread)));
                         return;
                     }
                 }
             }
         };
         std::thread::Builder::new().name("knee watch".into()).spawn(watch).map_err(Failure::Thread)?;
-        Ok(Self { over, found })
+        Ok(Self { thread, over, found })
     }
 
-    fn found(&self) -> Option<Caller> {
-        self.found.get().copied()
+    /// Whose method was interrupted, if one was. It may have returned just before: an interruption that is pending is
+    /// taken back, so that it does not hit the caller's own code.
+    fn found(&self, py: Python<'_>) -> Option<Caller> {
+        let caller = self.found.get().copied()?;
+        self.over.store(true, Relaxed);
+        let _ = forget_interruption(py, self.thread);
+        Some(caller)
     }
 }
 
@@ -121,8 +131,12 @@ impl PyEngine {
         let shared = calls::Shared::new(own_in_flight, own_limit_s);
         let queues = own_queue::queues(own_queues, &shared);
         let classes = Classes { own: own::algorithms(py, &own, &shared)?, queues, shared };
+        let watchman = Watchman::of(py, &classes)?;
         let simulation = Simulation::with_own_queues(&spec, &classes.own, &classes.queues)
             .map_err(|error| Failure::Spec(error.to_string()))?;
+        if let Some(caller) = watchman.as_ref().and_then(|watchman| watchman.found(py)) {
+            return Err(classes.shared.endless(&spec, caller).into());
+        }
         Ok(Self(Mutex::new(Running { spec, classes, simulation: Some(simulation), seen: (0, 0) })))
     }
 
@@ -131,10 +145,11 @@ impl PyEngine {
         let mut running = self.lock()?;
         let time = Time::from_nanos(time);
         let running = &mut *running;
-        let watchman = (!running.classes.is_empty()).then(|| Watchman::new(py, &running.classes)).transpose()?;
+        let watchman = Watchman::of(py, &running.classes)?;
         loop {
             let outcome = py.detach(|| running.approach(time));
-            if let (Err(_), Some(caller)) = (&outcome, watchman.as_ref().and_then(Watchman::found)) {
+            if let Some(caller) = watchman.as_ref().and_then(|watchman| watchman.found(py)) {
+                running.simulation = None;
                 return Err(running.classes.shared.endless(&running.spec, caller).into());
             }
             if outcome? {

@@ -8,7 +8,7 @@ use knee_sim::sender_log::open_logs;
 use knee_sim::{Output, Own, Rows, Simulation, Spec};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::types::PyAnyMethods;
-use pyo3::{PyResult, Python};
+use pyo3::{Bound, PyAny, PyResult, Python};
 use serde::Serialize;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -154,9 +154,19 @@ fn receive(take: &mut Receiver<Outcome>, patience: Duration) -> Option<Outcome> 
 
 /// Raises KeyboardInterrupt in what another thread runs of Python's.
 pub fn interrupt(py: Python<'_>, thread: u64) -> PyResult<()> {
-    let ctypes = py.import("ctypes")?;
+    let exception = py.import("ctypes")?.getattr("py_object")?.call1((py.get_type::<PyKeyboardInterrupt>(),))?;
+    set_exception(thread, &exception)
+}
+
+/// Takes that back where it has not been raised yet.
+pub fn forget_interruption(py: Python<'_>, thread: u64) -> PyResult<()> {
+    // None is a null pointer to ctypes.
+    set_exception(thread, py.None().bind(py))
+}
+
+fn set_exception(thread: u64, exception: &Bound<'_, PyAny>) -> PyResult<()> {
+    let ctypes = exception.py().import("ctypes")?;
     let id = ctypes.getattr("c_ulong")?.call1((thread,))?;
-    let exception = ctypes.getattr("py_object")?.call1((py.get_type::<PyKeyboardInterrupt>(),))?;
     ctypes.getattr("pythonapi")?.call_method1("PyThreadState_SetAsyncExc", (id, exception))?;
     Ok(())
 }
