@@ -16,6 +16,7 @@ from knee.score.cascade import Score, score
 from knee.score.networks import Network
 from knee.score.session import Limits
 from knee.system import abilities
+from processes import below
 
 pytestmark = pytest.mark.skipif(abilities.system() != "Linux", reason="candidates are confined by Linux")
 
@@ -297,7 +298,7 @@ def test_all_processes_are_gone_with_the_one_who_asked(folder: Path) -> None:
     # A worker, its nursery, and the process of a flow.
     while len(tree) < 3:
         time.sleep(0.1)
-        tree = _below(asked.pid)
+        tree = list(below(asked.pid))
     time.sleep(0.5)
     asked.kill()
     asked.communicate()
@@ -305,10 +306,3 @@ def test_all_processes_are_gone_with_the_one_who_asked(folder: Path) -> None:
     while any(Path(f"/proc/{each}").exists() for each in tree) and time.monotonic() < until:
         time.sleep(0.1)
     assert not any(Path(f"/proc/{each}").exists() for each in tree)
-
-
-def _below(process: int) -> list[int]:
-    """The processes below one."""
-    lines = Path(f"/proc/{process}/task").glob("*/children")
-    children = [int(word) for line in lines for word in line.read_text().split()]
-    return [each for child in children for each in (child, *_below(child))]

@@ -29,6 +29,7 @@ from knee.kernel.bpf import build
 from knee.kernel.cache import Lab
 from knee.results import owned
 from knee.system import locks, privileges, trust
+from processes import below, read
 
 roots = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 #: Somebody else.
@@ -425,14 +426,15 @@ def test_what_the_command_starts_gains_no_privileges() -> None:
 @pytest.mark.skipif(bool(Host().missing()), reason="; ".join(part.what for part in Host().missing()))
 def test_processes_of_a_host_run_have_no_way_to_privileges(tmp_path: Path) -> None:
     """The switch, the sockets of both sides and, below them, nothing: a user of their own, and none to gain."""
-    seen: dict[str, tuple[str, str, str]] = {}
+    seen: dict[int, tuple[str, str, str]] = {}
+    before = set(below(os.getpid()))
 
     def look(fraction: float) -> None:
-        children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-        for pid in " ".join(path.read_text() for path in children).split():
-            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        for pid in set(below(os.getpid())) - before:
+            lines = read(Path(f"/proc/{pid}/status")).splitlines()
             status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-            seen[pid] = (status["Uid"].split("\t")[1], status["CapEff"], status["NoNewPrivs"])
+            if status:
+                seen[pid] = (status["Uid"].split("\t")[1], status["CapEff"], status["NoNewPrivs"])
 
     import knee
 
