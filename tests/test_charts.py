@@ -146,6 +146,58 @@ def test_an_axis_begins_at_zero_unless_values_are_below_it_whatever_a_band_does(
     assert axes.get_ylim()[0] <= -1.0
 
 
+def test_a_logarithmic_axis_shows_what_is_above_zero_and_nothing_else() -> None:
+    """It began at the floor of 0, which is nowhere on it."""
+    for values in ((0.0, 2.0, 5000.0), (0.02, 7.0), (3.0, 3.0)):
+        (axes,) = draw(chart(Panel("y", [line(*values)], log=True))).axes
+        low, high = axes.get_ylim()
+        assert axes.get_yscale() == "log"
+        assert 0 < low <= min(value for value in values if value > 0)
+        assert high >= max(values)
+    (axes,) = draw(chart(Panel("y", [line(6.0, 80.0)], log=True, floor=5.0, ceiling=200.0))).axes
+    assert axes.get_ylim() == (5.0, 200.0)
+
+
+@needs_chromium
+def test_a_logarithmic_axis_of_a_page_shows_what_is_above_zero(tmp_path: Path) -> None:
+    panels = [
+        Panel("all", [line(0.0, 2.0, 5000.0)], log=True),
+        Panel("given", [line(6.0, 80.0)], log=True, floor=5.0, ceiling=200.0),
+    ]
+    path = Figure(chart(*panels)).save(tmp_path / "figure.html")
+    probe = """
+    await drawAllCharts();
+    return charts.of(document.querySelector(".chart")).plots.map((u) =>
+      [u.scales.y.distr, u.scales.y.min, u.scales.y.max, u.valToPos(100, "y", true) - u.valToPos(10, "y", true),
+       u.valToPos(1000, "y", true) - u.valToPos(100, "y", true)]);
+    """
+    told = look(path, probe=probe)
+    assert told["console"] == []
+    for distribution, low, high, decade, next_decade in told["probe"]:
+        assert distribution == 3
+        assert 0 < low < high
+        assert decade == pytest.approx(next_decade, abs=0.1), "a decade is as high as the next"
+    assert told["probe"][0][1] <= 2
+    assert told["probe"][0][2] >= 5000
+    assert told["probe"][1][1:3] == [5, 200]
+
+
+@needs_chromium
+def test_each_map_has_its_own_scale(tmp_path: Path) -> None:
+    """All four maps of a matrix had the scale of the first above them."""
+    names = by_name("a", ["p", "q"])
+    heats = [
+        Heat([[1.0, 2.0]], 1.0, 2.0, ("#000000", "#FFFFFF")),
+        Heat([[5.0, 90.0]], 5.0, 90.0, ("#000000", "#FFFFFF")),
+    ]
+    panels = [
+        Panel("", heats=[heat], rows=("r",), x=names, title=f"map {k}", unit="ms") for k, heat in enumerate(heats)
+    ]
+    path = Figure(chart(*panels, columns=2)).save(tmp_path / "figure.html")
+    told = look(path, probe="return [...document.querySelectorAll('.heat-scale')].map((one) => one.innerText)")
+    assert [" ".join(scale.split()) for scale in told["probe"]] == ["map 0: 1 2 ms", "map 1: 5 90 ms"]
+
+
 def test_an_unknown_format_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"\.gif is no format; expected \.png, \.svg, \.pdf, \.html\."):
         Figure(everything()).save(tmp_path / "figure.gif")
@@ -235,6 +287,29 @@ def test_a_zoom_of_one_figure_over_time_is_a_zoom_of_all(tmp_path: Path) -> None
     tab.until(f"{ends}.every(([a, b]) => a === 0 && b === 10)")
     assert tab.console() == []
     tab.close()
+
+
+@needs_chromium
+def test_parts_of_a_page_with_other_runs_are_zoomed_and_hidden_by_themselves(tmp_path: Path) -> None:
+    """A zoom to 100 s would leave nothing of an experiment of 20 s on the same page."""
+    made = chart(Panel("y", [line(1.0, 2.0), replace(line(2.0, 3.0), name="b")]))
+    shown = [Figure(replace(made, key=key)).html().partition("<main>") for key in "abc"]
+    first, second, third = (after.partition("</main>")[0] for _, _, after in shown)
+    part = '<section id="{}" class="own-runs">{}</section>'
+    body = part.format("one", first + second) + part.format("two", third)
+    path = tmp_path / "parts.html"
+    path.write_text(f"{shown[0][0]}<main>{body}</main>{shown[0][2].partition('</main>')[2]}")
+    probe = """
+    await drawAllCharts();
+    const element = (key) => document.getElementById(`chart-${key}`);
+    charts.zoom(element("a"), charts.of(element("a")).plots[0], [2, 5]);
+    document.querySelector("#one [data-group=b]").click();
+    await new Promise((done) => setTimeout(done, 0));
+    return ["a", "b", "c"].map((key) => [charts.of(element(key)).plots[0].scales.x.max, ...charts.shown(element(key))]);
+    """
+    told = look(path, probe=probe)
+    assert told["console"] == []
+    assert told["probe"] == [[5, ["a"]], [5, ["a"]], [10, ["a", "b"]]]
 
 
 @needs_chromium

@@ -67,11 +67,12 @@ def test_runs_sweeps_and_pages_need_no_extra(tmp_path: Path) -> None:
         ("sweep", "hello", *short, "--over", "flows.0.cc=reno,cubic", "--out", "swept"),
         ("plot", "one", "--out", "one.html"),
         ("doctor",),
+        ("reproduce", "compound", "rtts", "--quick", "--out", "published"),
     ):
         done = plain(*arguments, folder=tmp_path)
         assert done.returncode == 0, done.stderr
     made = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.html")}
-    assert {"one.html", "one/report.html", "both/compare.html", "swept/sweep.html"} <= made
+    assert {"one.html", "one/report.html", "both/compare.html", "swept/sweep.html", "published/compound.html"} <= made
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,6 @@ def test_runs_sweeps_and_pages_need_no_extra(tmp_path: Path) -> None:
     [
         ("run hello --png --out made", "matplotlib"),
         ("matrix --cc reno,cubic --out made", "matplotlib"),
-        ("reproduce timely --quick --out made", "matplotlib"),
         ("search lola-fairness --trials 2 --out made", "optuna"),
         ("sweep hello --over 'flows.*.rtt=uniform(5 ms, 9 ms)' --samples 4 --out made", "scipy"),
         ("sweep hello --over flows.0.cc=reno,cubic --dask tcp://127.0.0.1:1 --out made", "distributed"),

@@ -16,7 +16,7 @@ from knee.errors import FolderError, InputError
 from knee.papers import drawing, items, recipes
 from knee.papers import run as running
 from knee.papers.items import Items, Value
-from knee.papers.paper import Drawing, Experiment, Paper, Results, Run, Table
+from knee.papers.paper import Experiment, Paper, Results, Run, Table
 from knee.study.matrices.table import COLUMNS
 from knee.view.matrix import page as matrix_page
 
@@ -40,12 +40,6 @@ ITEMS = {
         {"key": "open", "experiment": "two", "says": "three", "computed": "three", "compare": "claim", "where": "open"}
     ],
 }
-
-
-def _draw(results: Results) -> object:
-    figure, (axes,) = drawing.panels(1)
-    drawing.plot_flows(axes, results["one"], "throughput_mbps")
-    return figure
 
 
 #: A matrix of two algorithms under two queues, its figures made up.
@@ -73,7 +67,7 @@ PAPER = Paper(
             about="One flow.",
             runs=[Run("one", DATA)],
             measure=lambda r: {"goodput": r["one"].summary["flows"][0]["goodput_mbps"], "on a faster link": 190.0},
-            drawings=[Drawing("Throughput & more.", _draw)],
+            drawings=[drawing.of_run("one", "Throughput & more.")],
             extra=lambda r: matrix_page.fragment(
                 MATRIX,
                 r.folder("one").parents[3],
@@ -294,9 +288,9 @@ def test_the_summary_sorts_on_a_click_without_console_errors(pages: Path) -> Non
 
 
 @needs_chromium
-def test_every_image_of_a_papers_page_is_there(pages: Path) -> None:
+def test_every_figure_of_a_papers_page_is_drawn(pages: Path) -> None:
     told = look(pages / "tiny.html", probe="return document.querySelector('h1').textContent")
-    assert (told["images"], told["broken"], told["console"], told["probe"]) == (1, [], [], "A tiny <paper>")
+    assert (told["charts"], told["images"], told["console"], told["probe"]) == (1, 0, [], "A tiny <paper>")
 
 
 @needs_chromium

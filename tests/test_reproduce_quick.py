@@ -5,11 +5,12 @@ Experiments that share most of their runs are one test, so that several workers 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import pytest
 
-from knee.papers import drawing
 from knee.papers.items import Verdict
 from knee.papers.paper import Experiment, Paper, Results, Run
 from knee.papers.recipes import NAMES, paper
@@ -17,6 +18,8 @@ from knee.papers.run import verdicts
 from knee.results.result import Result
 from knee.study import batch
 from knee.study.estimate import packets
+from knee.view.chart import Chart
+from knee.view.spec import spec
 
 
 def _work(runs: Iterable[Run]) -> float:
@@ -73,11 +76,24 @@ def test_verdicts_of_the_short_form(name: str, experiments: list[Experiment]) ->
                 assert judged.verdict is Verdict.REPRODUCED, told
         _check_negatives(name, experiment, results)
         for made in experiment.drawings:
-            assert drawing.png(made, results).startswith(b"\x89PNG")
+            _check_figure(made.draw(results))
         if experiment.tables is not None:
             assert all(len(row) == len(t.head) for t in experiment.tables(results, quantities) for row in t.rows)
         if experiment.conclusion is not None:
             assert experiment.conclusion(quantities)
+
+
+def _check_figure(chart: Chart) -> None:
+    """A page can draw it: each panel shows something within the ends of its axis, above 0 where that is logarithmic."""
+    json.dumps(spec(chart), allow_nan=False)
+    for panel in chart.panels:
+        axis = panel.x or chart.x
+        assert axis.low < axis.high, panel.label
+        points = [(one.x, one.y) for one in [*panel.lines, *panel.marks]]
+        assert all(len(x) == len(y) for x, y in points), panel.label
+        seen = [y[(x >= axis.low) & (x <= axis.high) & np.isfinite(y)] for x, y in points]
+        shown = [y for y in seen if (y > 0).any() or (len(y) and not panel.log)]
+        assert shown or any(one.spans for one in panel.spans) or panel.heats, panel.label
 
 
 def _run(jobs: Sequence[batch.Job]) -> list[Result]:

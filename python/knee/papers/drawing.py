@@ -1,58 +1,31 @@
-"""Draws with matplotlib in one style; parts that the papers' figures share."""
+"""What the papers' figures share: series of runs as lines, and levels to compare with."""
 
 from __future__ import annotations
 
-from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from knee.figures.thin import Floats, thin_line
-from knee.papers.paper import Drawing, Results
+from knee.papers.items import Value
+from knee.papers.paper import Drawing
 from knee.results.result import Result
-from knee.view.drawing import DPI, STYLE
+from knee.view.chart import Band, Chart, Line, Marks, Panel, XAxis
 from knee.view.palette import INK, MUTED, flow_colours
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-WIDTH_IN = 7.0
-#: Colours of a picture on a page: enough for lines with smooth edges and for a heat map.
-COLOURS = 128
-PANEL_IN = 2.6
-#: Style of reference lines, such as a link's capacity or a base RTT.
-GUIDE: dict[str, Any] = {"color": MUTED, "linewidth": 0.8, "linestyle": (0, (4, 3)), "zorder": 1}
+RATE_AND_WINDOW = {"throughput_mbps": "Throughput (Mbit/s)", "cwnd_packets": "cwnd (packets)"}
 
 
-def png(made: Drawing, results: Results) -> bytes:
-    """The drawing as the bytes of a PNG file with a palette, a third as large as one in full colour."""
-    from matplotlib import rc_context
-    from PIL import Image
-
-    drawn, buffer = BytesIO(), BytesIO()
-    with rc_context(STYLE):
-        made.draw(results).savefig(drawn, dpi=DPI)
-    with Image.open(drawn) as image:
-        image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
-    return buffer.getvalue()
+def figure(x: XAxis, *panels: Panel, columns: int = 1) -> Chart:
+    """A figure with these panels, row by row; its page gives it a name and a caption."""
+    return Chart("", "", list(panels), [], x, columns)
 
 
-def panels(
-    count: int = 1, height: float = PANEL_IN, *, columns: int = 1, sharex: bool = True
-) -> tuple[Figure, list[Axes]]:
-    """A figure with ``count`` panels in ``columns``, row by row."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    rows = -(-count // columns)
-    figure = Figure(figsize=(WIDTH_IN, height * rows + 0.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(rows, columns, sharex=sharex, squeeze=False)
-    for unused in axes.flat[count:]:
-        unused.set_visible(False)
-    return figure, list(axes.flat[:count])
+def time(result: Result, start: float = 0.0, end: float = np.inf) -> XAxis:
+    """The axis of a run, or of the part of it between two moments, s."""
+    return XAxis("Time (s)", start, min(end, result.summary["duration_s"]), time=True, unit="s")
 
 
 def series(
@@ -63,21 +36,65 @@ def series(
     return frame["t_s"].to_numpy(), frame[column].to_numpy().astype(np.float64)
 
 
-def plot_flows(axes: Axes, result: Result, column: str, *, scale: float = 1.0, **window: float) -> None:
+def of_link(result: Result, column: str = "backlog_packets") -> tuple[Floats, Floats]:
+    """Times, s, and a column of the first link."""
+    frame = result.links.filter(pl.col("link") == result.summary["links"][0]["link"])
+    return frame["t_s"].to_numpy(), frame[column].to_numpy().astype(np.float64)
+
+
+def line(name: str, points: tuple[Floats, Floats], colour: str, *, scale: float = 1.0, **style: Any) -> Line:
+    """A line over time, with at most as many points as a page can show."""
+    x, y = thin_line(*points)
+    return Line(name, x, y * scale, colour, **style)
+
+
+def flows(
+    result: Result, column: str, *, colours: Sequence[str] = (), scale: float = 1.0, **window: float
+) -> list[Line]:
     """A column of all flows over time."""
-    flows = result.summary["flows"]
-    for flow, colour in zip(flows, flow_colours(len(flows)), strict=True):
-        x, y = thin_line(*series(result, column, flow["flow"], **window))
-        axes.plot(x, y * scale, color=colour, linewidth=1.0, label=flow["label"])
+    known = result.summary["flows"]
+    return [
+        line(flow["label"], series(result, column, flow["flow"], **window), colour, scale=scale)
+        for flow, colour in zip(known, colours or flow_colours(len(known)), strict=True)
+    ]
 
 
-def plot_total(axes: Axes, result: Result, column: str = "throughput_mbps", *, scale: float = 1.0) -> None:
+def total(result: Result, column: str = "throughput_mbps", *, scale: float = 1.0) -> Line:
     """The sum of a column over all flows."""
-    total = result.samples.group_by("t_s").agg(pl.col(column).sum()).sort("t_s")
-    x, y = thin_line(total["t_s"].to_numpy(), total[column].to_numpy().astype(np.float64))
-    axes.plot(x, y * scale, color=INK, linewidth=0.9, label="total", zorder=1)
+    sums = result.samples.group_by("t_s").agg(pl.col(column).sum()).sort("t_s")
+    return line("total", (sums["t_s"].to_numpy(), sums[column].to_numpy().astype(np.float64)), INK, scale=scale)
 
 
-def legend(axes: Axes, columns: int = 6) -> None:
-    """Draws the legend above the axes, where it covers no data."""
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, columnspacing=1.2, borderaxespad=0.2)
+def level(x: XAxis, y: float, name: str = "") -> Line:
+    """A dashed line across the panel to compare with, such as a link's rate or a base RTT."""
+    return Line(name, np.array([x.low, x.high]), np.array([y, y]), MUTED, 0.9, "dash")
+
+
+def curve(name: str, x: Sequence[float], y: Sequence[Value], colour: str, **style: Any) -> Line:
+    """A line with a marker at each of a few points; what has no value is a gap."""
+    known = [np.nan if value is None else float(value) for value in y]
+    return Line(name, np.array(x, dtype=np.float64), np.array(known), colour, **({"marker": "circle"} | style))
+
+
+def curves(x: Sequence[float], each: Mapping[str, Sequence[Value]]) -> list[Line]:
+    """A line for each name over the same few points."""
+    colours = flow_colours(len(each))
+    return [curve(name, x, y, colour) for (name, y), colour in zip(each.items(), colours, strict=True)]
+
+
+def beside(x: XAxis, label: str, marks: Sequence[Marks], near: float) -> Chart:
+    """Values here over those of others, both axes alike, with the diagonal and a band of ``near`` to each side."""
+    ends = np.array([x.low, x.high])
+    band = Band("", ends, ends - near, ends + near, MUTED, 0.15)
+    diagonal = Line("", ends, ends, MUTED, 0.9, "dash")
+    return figure(x, Panel(label, [diagonal], [band], marks=list(marks), ceiling=x.high))
+
+
+def over_time(result: Result, columns: Mapping[str, str]) -> Chart:
+    """A panel per column of the samples, with the title of its axis."""
+    return figure(time(result), *(Panel(title, flows(result, column)) for column, title in columns.items()))
+
+
+def of_run(name: str, caption: str, columns: Mapping[str, str] = RATE_AND_WINDOW) -> Drawing:
+    """The figure of a run: a panel per column of the samples."""
+    return Drawing(caption, lambda results: over_time(results[name], columns))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from knee import _core
-from knee.papers import drawing, words
+from knee.papers import words
 from knee.papers.items import Item, Verdict
 from knee.papers.outcome import Done, Judged, PaperRows, Row, Totals
-from knee.papers.paper import Negative, Paper, Table
+from knee.papers.paper import Experiment, Negative, Paper, Results, Table
 from knee.system.files import write
 from knee.view import pages
 from knee.view.matrix import page as matrix_page
+from knee.view.pages import figures
 from knee.view.pages.table import Cell, Head
 from knee.view.pages.table import Row as TableRow
 from knee.view.pages.table import Table as Shown
@@ -87,7 +87,7 @@ class Section:
     about: str
     why_not: str
     conclusion: str
-    figures: Sequence[tuple[str, str]]
+    figures: Sequence[figures.Figure]
     extra: str | None
     tables: Sequence[Shown]
     items: Sequence[Judgement]
@@ -99,7 +99,7 @@ def write_paper(paper: Paper, done: Sequence[Done], path: Path, *, ground: str, 
     maps = any(one.experiment.extra for one in done)
     text = pages.page(
         "papers/paper.html",
-        scripts=(*SCRIPTS, *(matrix_page.SCRIPTS if maps else ())),
+        scripts=(*pages.CHARTS, *SCRIPTS, *(matrix_page.SCRIPTS if maps else ())),
         styles=(*STYLES, *(matrix_page.STYLES if maps else ())),
         title=paper.title,
         paper=paper,
@@ -186,7 +186,7 @@ def _section(one: Done) -> Section:
         about=experiment.about,
         why_not="" if ran else one.why_not,
         conclusion=experiment.conclusion(one.quantities) if ran and experiment.conclusion else "",
-        figures=[(made.caption, _image(drawing.png(made, results))) for made in experiment.drawings if results],
+        figures=_figures(experiment, results) if results is not None else [],
         extra=experiment.extra(results) if results is not None and experiment.extra else None,
         tables=[_table(t) for t in experiment.tables(results, one.quantities)] if results and experiment.tables else [],
         items=[_judgement(judged, experiment.negatives) for judged in one.judged if not judged.finding],
@@ -194,8 +194,12 @@ def _section(one: Done) -> Section:
     )
 
 
-def _image(png: bytes) -> str:
-    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+def _figures(experiment: Experiment, results: Results) -> list[figures.Figure]:
+    charts = (
+        replace(made.draw(results), key=f"{experiment.key}-{number}", title=experiment.title, caption=[made.caption])
+        for number, made in enumerate(experiment.drawings, start=1)
+    )
+    return [figures.prepared(chart) for chart in charts]
 
 
 def _table(table: Table) -> Shown:

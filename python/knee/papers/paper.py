@@ -13,7 +13,7 @@ from knee.results.result import Result
 from knee.scenario import Scenario, from_dict, load
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from knee.view.chart import Chart
 
 #: Number of results kept in memory; others are loaded again from their folders.
 _KEPT = 16
@@ -109,10 +109,10 @@ def _load(folder: Path) -> Result:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure drawn with matplotlib, and its caption."""
+    """A figure, and its caption."""
 
     caption: str
-    draw: Callable[[Results], Figure]
+    draw: Callable[[Results], Chart]
 
 
 @dataclass(frozen=True)

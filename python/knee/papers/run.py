@@ -18,7 +18,7 @@ from knee.papers.paper import Experiment, Paper, Results
 from knee.results import tree
 from knee.results.manifest import PROGRAM, commit
 from knee.study import batch
-from knee.system import extras, files
+from knee.system import files
 from knee.system.sudo import make_folder
 
 #: The file that identifies a folder of reproductions and holds the verdicts.
@@ -153,7 +153,6 @@ def _layout() -> tree.Layout:
 
 def _open(out: Path, ground: str, short: bool) -> dict[str, PaperRows]:
     """Creates or reuses the folder, and returns its results of papers that were run the same way."""
-    extras.need("knee reproduce", "matplotlib")
     if out.exists() and not (out / MARK).is_file() and (not out.is_dir() or any(out.iterdir())):
         found = f"{out} was not written by knee reproduce, so it is not replaced"
         raise FolderError(f"{found}; name another folder with --out, or remove it.")

@@ -153,9 +153,10 @@ class XAxis:
 class Panel:
     """One set of axes.
 
-    `floor` and `ceiling` are the ends of the vertical axis; None means that the data decide. `rows` are names in place
-    of numbers on that axis. `headroom` is the fraction of the height left free above the data, `unit` is that of the
-    values, and `note` replaces an empty panel. `short` is the label where there is little room.
+    `floor` and `ceiling` are the ends of the vertical axis; None means that the data decide. A `log` axis is
+    logarithmic, has no floor of 0 and leaves out what is not above 0. `rows` are names in place of numbers on that
+    axis. `headroom` is the fraction of the height left free above the data, `unit` is that of the values, and `note`
+    replaces an empty panel. `short` is the label where there is little room.
     """
 
     label: str
@@ -176,6 +177,7 @@ class Panel:
     rows: tuple[str, ...] = ()
     x: XAxis | None = None
     short: str = ""
+    log: bool = False
 
     @property
     def least(self) -> float:

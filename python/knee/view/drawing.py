@@ -376,20 +376,25 @@ def _set_axes(axes: Axes, panel: Panel, x: XAxis, least: float) -> None:
         turned = len(x.names) * longest > 40
         _names(axes.xaxis, x.names, rotation=45 if turned else 0, ha="right" if turned else "center")
     elif x.log:
-        _logarithmic(axes, x.ticks)
+        axes.set_xscale("log")
+        _logarithmic(axes.xaxis, x.ticks)
     if not panel.heats:
         axes.set_xlim(x.low, x.high)
     if panel.rows:
         _names(axes.yaxis, panel.rows)
         return
+    if panel.log:
+        axes.set_yscale("log")
+        _logarithmic(axes.yaxis)
     bottom, top = axes.get_ylim()
     # Bands that reach below the floor are cut off there; data are not.
-    bottom = panel.floor if panel.floor is not None and panel.floor <= least else bottom
+    if panel.floor is not None and panel.floor <= least and not (panel.log and panel.floor <= 0):
+        bottom = panel.floor
     if panel.ceiling is not None:
         top = panel.ceiling
     elif any(rules.high >= 1 > rules.low > 0.5 for rules in panel.rules):
         top += HEADROOM * (top - bottom)
-    if panel.headroom:
+    if panel.headroom and not panel.log:
         top = bottom + (top - bottom) / (1 - panel.headroom)
     axes.set_ylim(bottom, top if top > bottom else bottom + 1)
 
@@ -400,17 +405,16 @@ def _names(axis: Any, names: Sequence[str], **given: Any) -> None:
     axis.set_ticks(list(places), [short(names[i]) for i in places], **given)
 
 
-def _logarithmic(axes: Axes, ticks: Sequence[float]) -> None:
-    """Makes the horizontal axis logarithmic, with a number at each of the ticks if there are any."""
+def _logarithmic(axis: Any, ticks: Sequence[float] = ()) -> None:
+    """The numbers of a logarithmic axis: at each of the ticks, if there are any."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-    axes.set_xscale("log")
     if ticks:
-        axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
-        axes.xaxis.set_minor_locator(NullLocator())
+        axis.set_major_locator(FixedLocator(list(ticks)))
+        axis.set_minor_locator(NullLocator())
     # Not powers of ten as formulas, which are not typeset here.
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _legend_columns(names: list[str], characters: float) -> int | None:

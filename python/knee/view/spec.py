@@ -85,7 +85,7 @@ def _panel(panel: Panel, block: _Block) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "label": visible(panel.label), "title": visible(panel.title), "unit": panel.unit, "floor": panel.floor,
-        "ceiling": panel.ceiling, "headroom": panel.headroom, "note": panel.note,
+        "ceiling": panel.ceiling, "headroom": panel.headroom, "note": panel.note, "log": panel.log,
         "rows": [visible(row) for row in panel.rows] or None, "x": _axis(panel.x) if panel.x else None,
         "items": [_item(one, block) for one in series],
     }  # fmt: skip

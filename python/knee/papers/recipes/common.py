@@ -1,4 +1,4 @@
-"""What small papers' experiments have in common: plain scenarios on one link, means over a window, plots of flows."""
+"""What small papers' experiments have in common: plain scenarios on one link, means over a window."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import polars as pl
 from knee.papers import drawing
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from knee.results.result import Result
 
 Flow = Mapping[str, Any]
@@ -42,14 +40,3 @@ def queue_mean(result: Result, start_s: float) -> float:
 def mean(result: Result, flow: int, column: str, start_s: float, end_s: float) -> float:
     """The mean of a flow's column over a span of time."""
     return float(drawing.series(result, column, flow, start=start_s, end=end_s)[1].mean())
-
-
-def plot(result: Result, columns: Mapping[str, str]) -> Figure:
-    """A panel per column of the samples, by what its axis is called."""
-    figure, panels = drawing.panels(len(columns), 1.9)
-    for axes, (column, label) in zip(panels, columns.items(), strict=True):
-        drawing.plot_flows(axes, result, column)
-        axes.set_ylabel(label)
-    panels[-1].set_xlabel("Time (s)")
-    drawing.legend(panels[0])
-    return figure

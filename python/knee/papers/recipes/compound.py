@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from knee.papers import drawing
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
-from knee.papers.recipes.common import goodputs, one_link, plot
+from knee.papers.recipes.common import goodputs, one_link
+from knee.view.chart import Chart, Panel, XAxis
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from knee.papers.items import Value
     from knee.results.result import Result
 
@@ -37,15 +36,11 @@ def _measure_response(results: Results) -> dict[str, Value]:
     }
 
 
-def _draw_response(results: Results) -> Figure:
-    figure, (axes,) = drawing.panels(1)
-    for cc in ("compound", "reno"):
-        losses = [loss for loss, _ in _LOSSES]
-        axes.loglog(losses, [_window(results, cc, loss) for loss in losses], "o-", label=cc)
-    axes.set_xlabel("Loss probability")
-    axes.set_ylabel("Mean window (packets)")
-    drawing.legend(axes)
-    return figure
+def _draw_response(results: Results) -> Chart:
+    losses = [loss for loss, _ in _LOSSES]
+    x = XAxis("Loss probability", min(losses) / 1.2, max(losses) * 1.2, log=True)
+    windows = {cc: [_window(results, cc, loss) for loss in losses] for cc in ("compound", "reno")}
+    return drawing.figure(x, Panel("Mean window (packets)", drawing.curves(losses, windows), log=True))
 
 
 RESPONSE = Experiment(
@@ -123,9 +118,10 @@ FAIRNESS = Experiment(
         )
     },
     drawings=[
-        Drawing(
+        drawing.of_run(
+            "compound-100",
             "Two Reno and two Compound flows on 100 Mbit/s.",
-            lambda results: plot(results["compound-100"], {"throughput_mbps": "Throughput (Mbit/s)"}),
+            {"throughput_mbps": "Throughput (Mbit/s)"},
         )
     ],
 )
@@ -163,11 +159,7 @@ RTTS = Experiment(
     negatives={
         "swapped": Negative(_OTHER, swap={"rtts-compound": "rtts-highspeed", "rtts-highspeed": "rtts-compound"})
     },
-    drawings=[
-        Drawing(
-            "Two Compound flows.", lambda results: plot(results["rtts-compound"], {"cwnd_packets": "cwnd (packets)"})
-        )
-    ],
+    drawings=[drawing.of_run("rtts-compound", "Two Compound flows.", {"cwnd_packets": "cwnd (packets)"})],
 )
 
 PAPER = Paper(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
-from knee.papers.recipes.common import goodputs, one_link, plot, queue_mean, shares
+from knee.papers import drawing
+from knee.papers.paper import Experiment, Negative, Paper, Results, Run
+from knee.papers.recipes.common import goodputs, one_link, queue_mean, shares
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from knee.papers.items import Value
 
 _LINK = {"rate": "100 Mbit/s", "limit": "2000 packets"}
@@ -18,14 +17,6 @@ _SETTLED_S = 30.0
 _WARM = {"warmup": "30 s"}
 _RTTS_MS = (20, 50, 100, 200)
 _ALPHAS = (50, 100, 150)
-_PANELS = {"throughput_mbps": "Throughput (Mbit/s)", "cwnd_packets": "cwnd (packets)"}
-
-
-def _draw(name: str) -> Drawing:
-    def figure(results: Results) -> Figure:
-        return plot(results[name], _PANELS)
-
-    return Drawing("Throughput and window.", figure)
 
 
 def _measure_backlog(results: Results) -> dict[str, Value]:
@@ -63,7 +54,7 @@ BACKLOG = Experiment(
         "cubic": Negative("CUBIC", ["flows.*.cc_params={}", "flows.*.cc=cubic"]),
         "little": Negative("an alpha of 1", ["flows.*.cc_params.alpha=1"]),
     },
-    drawings=[_draw("rtts")],
+    drawings=[drawing.of_run("rtts", "Throughput and window.")],
 )
 
 
@@ -90,7 +81,7 @@ WEIGHTS = Experiment(
     ],
     measure=_measure_weights,
     negatives={"vegas": Negative("Vegas, which has no weights", ["flows.*.cc_params={}", "flows.*.cc=vegas"])},
-    drawings=[_draw("weights")],
+    drawings=[drawing.of_run("weights", "Throughput and window.")],
 )
 
 
@@ -130,7 +121,7 @@ LINKS = Experiment(
         "vegas": Negative("Vegas", ["flows.*.cc_params={}", "flows.*.cc=vegas"]),
         "little": Negative("an alpha of 1", ["flows.*.cc_params.alpha=1"]),
     },
-    drawings=[_draw("two-links")],
+    drawings=[drawing.of_run("two-links", "Throughput and window.")],
 )
 
 PAPER = Paper(

@@ -13,10 +13,10 @@ from knee.papers import drawing
 from knee.papers.items import Quantities, Value, load
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
+from knee.view.chart import Chart, Panel, XAxis, ecdf
+from knee.view.palette import flow_colours
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from knee.results.result import Result
 
 #: Payload of a segment, bit, and the base RTT of all runs but one.
@@ -133,21 +133,17 @@ def _table_mathis(setting: str) -> Any:
 
 
 def _draw_mathis(setting: str) -> Drawing:
-    def figure(results: Results) -> Figure:
-        drawn, (axes,) = drawing.panels(1)
-        for count in _SETTINGS[setting].flows:
-            rates = sorted(goodputs(results[f"reno-{count}"]))
-            mean = sum(rates) / len(rates)
-            axes.plot(
-                [rate / mean for rate in rates],
-                [(k + 1) / len(rates) for k in range(len(rates))],
-                label=f"{count} flows",
-            )
-        axes.set(xlabel="Goodput of a flow, of the mean", ylabel="Share of the flows", ylim=(0, 1))
-        drawing.legend(axes)
-        return drawn
+    def draw(results: Results) -> Chart:
+        rates = {count: goodputs(results[f"reno-{count}"]) for count in _SETTINGS[setting].flows}
+        steps = {count: ecdf([rate * len(each) / sum(each) for rate in each]) for count, each in rates.items()}
+        lines = [
+            drawing.line(f"{count} flows", points, colour, step=True)
+            for (count, points), colour in zip(steps.items(), flow_colours(len(steps)), strict=True)
+        ]
+        x = XAxis("Goodput of a flow, of the mean", 0, 1.05 * max(float(line.x[-1]) for line in lines))
+        return drawing.figure(x, Panel("Share of the flows", lines, ceiling=1.0))
 
-    return Drawing("How goodputs are distributed over the flows.", figure)
+    return Drawing("How goodputs are distributed over the flows.", draw)
 
 
 _CUBIC = Negative("CUBIC", ["flows.*.cc=cubic"])

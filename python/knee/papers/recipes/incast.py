@@ -15,11 +15,10 @@ import polars as pl
 from knee.papers import drawing
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
 from knee.papers.recipes.common import goodputs, one_link
+from knee.view.chart import Chart, Panel, XAxis
 from knee.view.palette import flow_colours
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from knee.papers.items import Value
     from knee.results.result import Result
 
@@ -44,19 +43,18 @@ def _incast(cc: str, servers: int, size: int, traffic: dict[str, Any], link: dic
     return one_link(flows, more.pop("duration"), {"rate": f"{_RATE} Mbit/s"} | link, interval="1 s", **more)
 
 
-def _curves(pairs: Mapping[str, tuple[Sequence[float], Sequence[float]]], label: str, *, log: bool = False) -> Figure:
+def _curves(each: Mapping[str, tuple[Sequence[float], Sequence[float]]], label: str, *, log: bool = False) -> Chart:
     """A curve per name over the number of servers."""
-    figure, (axes,) = drawing.panels()
-    for (name, (x, y)), colour in zip(pairs.items(), flow_colours(len(pairs)), strict=True):
-        axes.plot(x, y, marker="o", markersize=3, linewidth=1.0, color=colour, label=name)
-    axes.set_xlabel("Servers")
-    axes.set_ylabel(label)
-    if log:
-        axes.set(yscale="log", ylim=(5, 200), yticks=(5, 10, 20, 50, 100, 200))
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter("")
-    drawing.legend(axes)
-    return figure
+    lines = [
+        drawing.curve(name, x, y, colour)
+        for (name, (x, y)), colour in zip(each.items(), flow_colours(len(each)), strict=True)
+    ]
+    servers, _ = next(iter(each.values()))
+    x = XAxis("Servers", 0, servers[-1] + 1)
+    if servers[-1] > 10 * servers[0]:
+        x = XAxis("Servers", servers[0] / 1.1, servers[-1] * 1.1, log=True, ticks=tuple(servers))
+    ends = (5.0, 200.0) if log else (0.0, None)
+    return drawing.figure(x, Panel(label, lines, floor=ends[0], ceiling=ends[1], log=log))
 
 
 # FAST 2008 and SIGCOMM 2009: 256 KiB from each server, goodput by servers, buffers and timeouts.
@@ -119,7 +117,7 @@ def _measure_buffers(results: Results) -> dict[str, Value]:
     }
 
 
-def _draw_buffers(results: Results) -> Figure:
+def _draw_buffers(results: Results) -> Chart:
     each = {f"{kib} KiB": (_SERVERS, _goodputs(results, kib, "200 ms")) for kib in _BUFFERS_KIB}
     return _curves(each, "Goodput (Mbit/s)")
 
@@ -147,7 +145,7 @@ def _measure_timeouts(results: Results) -> dict[str, Value]:
     return {"times_as_many": fine / coarse if coarse else None}
 
 
-def _draw_timeouts(results: Results) -> Figure:
+def _draw_timeouts(results: Results) -> Chart:
     each = {rto_min: (_SERVERS, _goodputs(results, _TIMED_KIB, rto_min)) for rto_min in _TIMEOUTS}
     return _curves(each, "Goodput (Mbit/s)")
 
@@ -237,12 +235,12 @@ def _called(name: str) -> str:
     return ", ".join(_CALLED[part] for part in name.split("-"))
 
 
-def _draw_means(results: Results, names: Iterable[str]) -> Figure:
+def _draw_means(results: Results, names: Iterable[str]) -> Chart:
     each = {_called(name): (_DEGREES, [_mean_ms(results[f"{name}-{n}"]) for n in _DEGREES]) for name in names}
     return _curves(each, "Mean completion (ms)", log=True)
 
 
-def _draw_waited(results: Results) -> Figure:
+def _draw_waited(results: Results) -> Chart:
     each = {
         _called(name): (_DEGREES, [_waited(results[f"{name}-{n}"], rto_min_ms) for n in _DEGREES])
         for name, (_, rto_min_ms) in _VARIANTS.items()

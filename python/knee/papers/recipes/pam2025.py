@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value, load
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from knee.view.chart import Chart, Marks, XAxis
+from knee.view.palette import many_styles
 
 RATE_MBPS, RTT_MS = 100, 10
 BUFFERS = (0.5, 1, 2, 4, 8)
@@ -128,25 +129,20 @@ def _table(other: str) -> Callable[[Results, Quantities], list[Table]]:
 
 
 def _draw(other: str) -> Drawing:
-    def figure(results: Results) -> Figure:
+    def draw(results: Results) -> Chart:
         there, found = _published(), _cells(results, other)
-        drawn, (axes,) = drawing.panels(1, 3.4)
-        for queue, marker in zip(QUEUES, "osv^<>DPX", strict=True):
+        marks = []
+        for queue, (colour, _, symbol) in zip(QUEUES, many_styles(), strict=False):
             keys = [_cell(other, queue, bdp, "prague") for bdp in BUFFERS]
-            axes.plot(
-                [there[key] for key in keys],
-                [float(found[key] or 0) for key in keys],
-                marker,
-                markersize=5,
-                label=queue,
-            )
-        axes.plot((0, 100), (0, 100), **drawing.GUIDE)
-        axes.fill_between((0, 100), (-5, 95), (5, 105), alpha=0.15, color="grey", linewidth=0)
-        axes.set(xlim=(0, 100), ylim=(0, 100), xlabel="Measured (Mbit/s)", ylabel="Here (Mbit/s)")
-        axes.legend(fontsize="x-small", ncols=2)
-        return drawn
+            texts = [
+                f"{queue}, {bdp:g} BDP: {there[key]:g} there, {found[key]:.1f} here"
+                for bdp, key in zip(BUFFERS, keys, strict=True)
+            ]
+            points = np.array([there[key] for key in keys]), np.array([float(found[key] or 0) for key in keys])
+            marks.append(Marks(queue, *points, colour, symbol, texts))
+        return drawing.beside(XAxis("Measured (Mbit/s)", 0, 100), "Here (Mbit/s)", marks, NEAR_MBPS)
 
-    return Drawing(f"Prague's goodput beside {OTHERS[other][2]}; the band is 5 Mbit/s to each side.", figure)
+    return Drawing(f"Prague's goodput beside {OTHERS[other][2]}; the band is 5 Mbit/s to each side.", draw)
 
 
 def _other_queue(other: str, queue: str, bdp: float) -> dict[str, str]:

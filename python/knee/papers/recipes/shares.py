@@ -11,14 +11,16 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value, load
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
+from knee.view.chart import Band, Chart, Line, Panel, XAxis
+from knee.view.palette import MUTED, flow_colours
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from knee.results.result import Result
 
 
@@ -114,20 +116,18 @@ def _table_testbed(rtt_ms: int) -> Any:
 
 
 def _draw_testbed(rtt_ms: int) -> Drawing:
-    def figure(results: Results) -> Figure:
+    def draw(results: Results) -> Chart:
         there = _measured(rtt_ms)
-        drawn, (axes,) = drawing.panels(1)
-        for buffer in _BUFFERS[rtt_ms]:
-            ranges = [_range(results, rtt_ms, buffer, bbr) for bbr in _BBR]
+        x = XAxis(f"BBR flows of {_FLOWS}", 0, _FLOWS)
+        lines, bands = [Line("fair", np.array([0, _FLOWS]), np.array([0, 100]), MUTED, dash="dot")], []
+        for buffer, colour in zip(_BUFFERS[rtt_ms], flow_colours(len(_BUFFERS[rtt_ms])), strict=True):
+            lowest, highest = np.array([_range(results, rtt_ms, buffer, bbr) for bbr in _BBR]).T
             shares = [there[_quantity(rtt_ms, buffer, bbr)] for bbr in _BBR]
-            (line,) = axes.plot(_BBR, shares, "o-", label=f"{buffer} BDP")
-            axes.fill_between(_BBR, [r[0] for r in ranges], [r[1] for r in ranges], color=line.get_color(), alpha=0.2)
-        axes.plot([0, _FLOWS], [0, 100], ":", color="gray", label="fair")
-        axes.set(xlabel=f"BBR flows of {_FLOWS}", ylabel="BBR's share (%)", ylim=(0, 100), xlim=(0, _FLOWS))
-        drawing.legend(axes)
-        return drawn
+            lines.append(drawing.curve(f"{buffer} BDP", _BBR, shares, colour))
+            bands.append(Band("", np.array(_BBR), lowest, highest, colour, 0.2))
+        return drawing.figure(x, Panel("BBR's share (%)", lines, bands, ceiling=100.0))
 
-    return Drawing("BBR's share: points are the testbed's, bands what the orders of start give here.", figure)
+    return Drawing("BBR's share: points are the testbed's, bands what the orders of start give here.", draw)
 
 
 def _testbed(rtt_ms: int) -> Experiment:
@@ -286,17 +286,15 @@ def _table_ware(results: Results, _: Quantities) -> list[Table]:
     ]
 
 
-def _draw_ware(results: Results) -> Figure:
-    drawn, (axes,) = drawing.panels(1)
-    for bbr in _COUNTS:
-        (line,) = axes.plot(
-            _QUEUES, [_of(results, queue, bbr, "cubic", 1) for queue in _QUEUES], "o-", label=f"{bbr} BBR"
-        )
-        axes.plot(_QUEUES, [_model(queue, bbr) for queue in _QUEUES], "--", color=line.get_color())
-    axes.set(xlabel="Queue (BDP)", ylabel="BBR's share (%)", ylim=(0, 100), xscale="log")
-    axes.set_xticks(_QUEUES, [str(queue) for queue in _QUEUES])
-    drawing.legend(axes)
-    return drawn
+def _draw_ware(results: Results) -> Chart:
+    lines = []
+    for bbr, colour in zip(_COUNTS, flow_colours(len(_COUNTS)), strict=True):
+        here = [_of(results, queue, bbr, "cubic", 1) for queue in _QUEUES]
+        lines.append(drawing.curve(f"{bbr} BBR", _QUEUES, here, colour))
+        model = [_model(queue, bbr) for queue in _QUEUES]
+        lines.append(drawing.curve("", _QUEUES, model, colour, dash="dash", marker=None))
+    x = XAxis("Queue (BDP)", 1.8, 70, log=True, ticks=_QUEUES)
+    return drawing.figure(x, Panel("BBR's share (%)", lines, ceiling=100.0))
 
 
 WARE = Experiment(
@@ -374,14 +372,15 @@ def _table_starvation(results: Results, _: Quantities) -> list[Table]:
     return [Table("Goodput of the flow without jitter and of the one with it, Mbit/s, by the jitter.", head, rows)]
 
 
-def _draw_starvation(results: Results) -> Figure:
-    drawn, (axes,) = drawing.panels(1)
+def _draw_starvation(results: Results) -> Chart:
+    ratios: dict[str, list[Value]] = {}
     for cc in ("vegas", "copa", "fast", "cubic"):
         pairs = [_pair(results, cc, jitter) for jitter in _JITTERS_MS]
-        axes.plot(_JITTERS_MS, [steady / max(varying, 1e-9) for steady, varying in pairs], "o-", label=cc)
-    axes.set(xlabel="Jitter on the path of one flow (ms)", ylabel="Rate without jitter over rate with it", yscale="log")
-    drawing.legend(axes)
-    return drawn
+        ratios[cc] = [steady / max(varying, 1e-9) for steady, varying in pairs]
+    x = XAxis("Jitter on the path of one flow (ms)", -1, _JITTERS_MS[-1] + 1)
+    return drawing.figure(
+        x, Panel("Rate without jitter over rate with it", drawing.curves(_JITTERS_MS, ratios), log=True)
+    )
 
 
 STARVATION = Experiment(

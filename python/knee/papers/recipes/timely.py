@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
-from knee.papers.recipes.common import mean, one_link, plot
+from knee.papers import drawing
+from knee.papers.paper import Experiment, Negative, Paper, Results, Run
+from knee.papers.recipes.common import mean, one_link
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from knee.papers.items import Value
 
 _LINK = {"rate": "10 Gbit/s", "limit": "10000 packets"}
@@ -23,6 +22,7 @@ _BACKS_OFF = Negative(
     "thresholds at the base RTT, so that each queue is backed off from",
     ["flows.*.cc_params.t_low=10 us", "flows.*.cc_params.t_high=21 us"],
 )
+_RATE = {"throughput_mbps": "Throughput (Mbit/s)"}
 _LATE_MS = (0, 1, 3, 10, 30)
 #: The part of a run that counts, s.
 _FROM_S, _TO_S = 0.4, 0.5
@@ -53,11 +53,10 @@ RATE = Experiment(
     measure=_measure_rate,
     negatives={"cubic": _CUBIC, "low": _BACKS_OFF},
     drawings=[
-        Drawing(
+        drawing.of_run(
+            "flows-4",
             "Rates and RTTs of four flows.",
-            lambda results: plot(
-                results["flows-4"], {"throughput_mbps": "Throughput (Mbit/s)", "rtt_mean_ms": "RTT (ms)"}
-            ),
+            _RATE | {"rtt_mean_ms": "RTT (ms)"},
         )
     ],
 )
@@ -77,13 +76,6 @@ def _measure_starts(results: Results) -> dict[str, Value]:
     return {"spread": max(shares) - min(shares), "least_utilization": min(used)}
 
 
-def _draw_start(late: int) -> Drawing:
-    def figure(results: Results) -> Figure:
-        return plot(results[f"late-{late}"], {"throughput_mbps": "Throughput (Mbit/s)"})
-
-    return Drawing(f"The second flow starts {late} ms after the first.", figure)
-
-
 STARTS = Experiment(
     key="starts",
     title="No unique fixed point",
@@ -97,8 +89,10 @@ STARTS = Experiment(
     measure=_measure_starts,
     negatives={"cubic": _CUBIC, "low": _BACKS_OFF},
     drawings=[
-        _draw_start(1),
-        _draw_start(3),
+        *(
+            drawing.of_run(f"late-{late}", f"The second flow starts {late} ms after the first.", _RATE)
+            for late in (1, 3)
+        ),
     ],
 )
 

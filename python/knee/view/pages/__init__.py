@@ -27,7 +27,8 @@ _POLICY = (
 )
 #: The scripts that draw a page's charts, in order.
 CHARTS = tuple(
-    f"view/pages/{name}" for name in ("uplot/uPlot.iife.min.js", "svg.js", "draw.js", "touch.js", "charts.js")
+    f"view/pages/{name}"
+    for name in ("uplot/uPlot.iife.min.js", "svg.js", "draw.js", "axes.js", "touch.js", "charts.js")
 )
 _CHART_STYLE = "view/pages/uplot/uPlot.min.css"
 

@@ -3,6 +3,7 @@
 // show; a zoom of one time axis is a zoom of all. A chart is what knee.view.page writes: panels of series.
 const charts = (() => {
   const { shortened, themed, theme, system, FONT } = drawing;
+  const { horizontal, vertical } = axes;
   const NEAR_PX = 24;
   const MOST_HOVERED = 8;
   const drawn = new Map();
@@ -49,7 +50,7 @@ const charts = (() => {
 
   // What is shown.
 
-  const shows = (item) => (choice === null || !item.choices?.length || item.choices.includes(choice)) && !hidden.has(item.name);
+  const shows = (item) => (choice === null || !item.choices?.length || item.choices.includes(choice)) && !hidden.has(item.toggle);
   const xOf = (chart, panel) => panel.x ?? chart.x;
 
   /** The ends of the vertical axis: those given, or the shown series' within the horizontal ends. */
@@ -58,6 +59,7 @@ const charts = (() => {
     // Bands that reach below the floor are cut off there; data are not.
     let [low, high, least] = [Infinity, -Infinity, Infinity];
     const bound = (value) => {
+      if (panel.log && !(value > 0)) return;
       if (value < low) low = value;
       if (value > high) high = value;
     };
@@ -65,6 +67,7 @@ const charts = (() => {
       bound(value);
       if (value < least) least = value;
     };
+    const given = panel.log && panel.floor <= 0 ? null : panel.floor;
     for (const item of panel.items.filter((one) => isSeries(one) && shows(one))) {
       const seen = (x) => x >= from && x <= to;
       if (item.kind === "band") item.x.forEach((x, i) => { if (seen(x)) { bound(item.low[i]); bound(item.high[i]); } });
@@ -73,67 +76,13 @@ const charts = (() => {
       // A step holds until the next.
       if (item.step) take(item.y[Math.max(drawing.lower(item.x, from) - 1, 0)]);
     }
-    if (panel.ceiling !== null) return [panel.floor ?? 0, panel.ceiling];
-    if (low > high) [low, high] = [0, 1];
+    if (low > high) [low, high] = panel.log ? [1, 10] : [0, 1];
+    if (panel.log) return [given !== null && given <= least ? given : low / 1.15, panel.ceiling ?? high * 1.15];
+    if (panel.ceiling !== null) return [given ?? 0, panel.ceiling];
     const room = 0.05 * (high - low || Math.abs(high) || 1);
-    const bottom = panel.floor !== null && panel.floor <= least ? panel.floor : low - room;
+    const bottom = given !== null && given <= least ? given : low - room;
     const top = high + room;
     return [bottom, panel.headroom ? bottom + (top - bottom) / (1 - panel.headroom) : top];
-  }
-
-  const STEPS = [1, 2, 5];
-
-  /** Places of the ticks of a logarithmic axis: 1, 2, 5, or powers of ten where those are many. */
-  function logarithmic(low, high, most) {
-    const decades = [];
-    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1) decades.push(power);
-    const ticks = (steps) => decades.flatMap((power) => steps.map((step) => Number(`${step}e${power}`)))
-      .filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
-    const found = [STEPS, [1, 3], [1]].map(ticks).find((each) => each.length <= most) ?? ticks([1]);
-    const every = Math.ceil(found.length / most);
-    return found.length >= 2 ? found.filter((_, i) => i % every === 0) : [low, high].map((value) => Number(value.toPrecision(2)));
-  }
-
-  function horizontal(axis, width, where, last) {
-    const names = axis.names;
-    const room = names && width / names.length;
-    const longest = names ? Math.max(...names.map((name) => name.length)) * 6.5 : 0;
-    const turned = names && longest > room - 6;
-    const cut = (name) => (name.length > 18 ? `${name.slice(0, 17)}…` : name);
-    const every = names ? Math.ceil(15 / room) : 1;
-    const given = names ? names.map((_, i) => i).filter((i) => i % every === 0) : axis.ticks;
-    const splits = given ? (u) => given.filter((tick) => tick >= u.scales.x.min && tick <= u.scales.x.max)
-      : axis.log ? (u) => logarithmic(u.scales.x.min, u.scales.x.max, width / 52) : undefined;
-    return {
-      scale: "x", stroke: themed("ink", where), font: `11px ${FONT}`, labelFont: `12px ${FONT}`, labelGap: 0,
-      label: last ? axis.title : undefined, labelSize: last && axis.title ? 20 : 0, gap: 4, space: 54,
-      size: last ? (turned ? 16 + Math.min(longest, 18 * 6.5) * 0.72 : 24) : 10,
-      grid: { stroke: themed("grid", where), width: 1, show: !names }, ticks: { stroke: themed("muted", where), size: 4, width: 1 },
-      border: { show: true, stroke: themed("muted", where), width: 1 },
-      values: (_, ticks) => ticks.map((tick) => (!last ? "" : names ? cut(names[Math.round(tick)] ?? "") : shortened(tick, 6))),
-      ...(splits && { splits, filter: (_, ticks) => ticks }), ...(turned && { rotate: -45 }),
-    };
-  }
-
-  /** A title on one line, cut where it is longer than the axis; its unit is kept. */
-  function fitted(title, unit, length) {
-    const most = Math.max(Math.floor(length / 6.4), 4);
-    const line = title.replaceAll("\n", " ");
-    if (line.length <= most) return line;
-    const end = unit && [` (${unit})`, `, ${unit}`].find((each) => line.endsWith(each) && each.length < most - 4);
-    return `${line.slice(0, most - 1 - (end ? end.length : 0))}…${end || ""}`;
-  }
-
-  function vertical(panel, where, narrow, wide, height) {
-    const rows = panel.rows;
-    return {
-      scale: "y", stroke: themed("ink", where), font: `11px ${FONT}`, labelFont: `12px ${FONT}`, gap: 4,
-      label: fitted(panel.label, panel.unit, height), labelSize: panel.label ? 20 : 0, labelGap: 0, size: wide ?? (narrow ? 42 : 50), space: 26,
-      grid: { stroke: themed("grid", where), width: 1, show: !rows }, ticks: { show: false },
-      border: { show: true, stroke: themed("muted", where), width: 1 },
-      values: (_, ticks) => ticks.map((tick) => (rows ? (rows[Math.round(tick)] ?? "").slice(0, 18) : shortened(tick, 6))),
-      ...(rows && { splits: () => rows.map((_, i) => i), filter: (_, ticks) => ticks }),
-    };
   }
 
   /** A uPlot of one panel. */
@@ -146,13 +95,15 @@ const charts = (() => {
     const last = own || chart.columns > 1 || index + columns >= chart.panels.length;
     const first = index % columns === 0 || own || Boolean(panel.rows);
     const range = zoomed ?? [axis.low, axis.high];
-    const wide = panel.rows ? Math.min(Math.max(...panel.rows.map((row) => row.length), 3), 18) * 6.6 + 8 : null;
+    // Names may need more room than numbers; panels below each other begin at one place.
+    const names = (chart.columns > 1 ? [panel] : chart.panels).flatMap(({ rows }) => rows ?? []);
+    const wide = names.length ? Math.min(Math.max(...names.map((name) => name.length), 3), 18) * 6.6 + 8 : null;
     const options = {
       width: size.width, height: size.height, padding: [panel.title ? 22 : 8, 12, 0, 0], legend: { show: false }, pxAlign: 0,
       series: [{}], drawOrder: ["axes", "series"],
       scales: {
         x: { time: false, distr: axis.log ? 3 : 1, range: (u, low, high) => [low, high] },
-        y: { auto: false, range: () => u_ends },
+        y: { auto: false, distr: panel.log ? 3 : 1, range: () => u_ends },
       },
       axes: [horizontal(axis, size.width - 76, where, last), vertical(first ? panel : { ...panel, label: "" }, where, size.width < 480, wide, size.height - 40)],
       cursor: { show: Boolean(listen), points: { show: false }, y: false, drag: { x: true, y: false, setScale: false, dist: 6 },
@@ -211,6 +162,7 @@ const charts = (() => {
 
   function render(element, chart) {
     drawn.get(element)?.plots.forEach((u) => u.destroy());
+    for (const item of chart.panels.flatMap(({ items }) => items)) item.toggle = toggleOf(element, item.name);
     // A chart of several rows is as high as they need.
     const rows = layout(chart, element.clientWidth, 0).rows;
     element.style.height = chart.columns > 1 || chart.tall ? `${Math.max(rows * (chart.tall ?? 250), 300)}px` : "";
@@ -218,7 +170,7 @@ const charts = (() => {
     element.style.setProperty("--columns", size.columns);
     element.replaceChildren();
     const zoomed = drawn.get(element)?.chart === chart ? drawn.get(element).zoomed : null;
-    const state = { chart, plots: [], width: element.clientWidth, zoomed: zoomed ?? (chart.x?.time ? shared : null) };
+    const state = { chart, plots: [], width: element.clientWidth, zoomed: zoomed ?? zoomOf(element, chart) };
     drawn.set(element, state);
     state.plots = chart.panels.map((_, i) => {
       const u = plot(chart, i, height(chart, i, size), element, theme(), state.zoomed, true);
@@ -239,14 +191,18 @@ const charts = (() => {
     return { ...size, height: Math.floor(size.height + (last ? extra * (size.rows - 1) / size.rows : -extra / size.rows)) };
   }
 
-  let shared = null;
+  // All charts of a page, or of a part that has runs of its own, share their time and which names are hidden.
+  const shared = new Map();
+  const part = (element) => element.closest(".own-runs");
+  const toggleOf = (element, name) => `${part(element)?.id ?? ""}/${name}`;
+  const zoomOf = (element, chart) => (chart.x?.time && shared.get(part(element))) || null;
 
-  /** Shows a stretch of the horizontal axis; of time, in all charts over time. */
+  /** Shows a stretch of the horizontal axis; of time, in all charts that share it. */
   function zoom(element, u, range) {
     const time = u.knee.axis.time;
-    if (time) shared = range;
+    if (time) shared.set(part(element), range);
     for (const [other, state] of drawn) {
-      if (other !== element && !(time && state.chart.x?.time)) continue;
+      if (other !== element && !(time && state.chart.x?.time && part(other) === part(element))) continue;
       state.zoomed = range;
       for (const one of state.plots) {
         if (one !== u && one.knee.panel.x && !time) continue;
@@ -302,7 +258,8 @@ const charts = (() => {
         if (Number.isFinite(value)) found.push({ item, index: j * item.z[0].length + i, x: i, y: value, row: j, distance: 0 });
       } else if (item.kind === "boxes" || item.kind === "bars") {
         item.x.forEach((at, i) => { if (Math.abs(x - at) <= item.width / 2) found.push({ item, index: i, x: at, y: item.y?.[i], distance: 0 }); });
-      } else if (item.kind === "line" && item.name !== undefined && u.knee.axis.time) {
+      } else if (item.kind === "line" && u.knee.axis.time) {
+        if (!item.name) continue;
         let i = drawing.lower(item.x, x);
         if (i > 0 && (item.step || i === item.x.length || x - item.x[i - 1] < item.x[i] - x)) i -= 1;
         if (Number.isFinite(item.y[i])) found.push({ item, index: i, x: item.x[i], y: item.y[i], distance: Math.abs((Y(item.y[i]) - u.bbox.top) / ratio - py) });
@@ -400,20 +357,20 @@ const charts = (() => {
   }
 
   /** The scale of a heat map. */
-  function scale(item, unit) {
+  function scale(item, { unit, title }) {
     const box = Object.assign(document.createElement("div"), { className: "heat-scale" });
     const bar = document.createElement("i");
     bar.style.background = `linear-gradient(90deg, ${item.colours.join(", ")})`;
-    box.append(shortened(item.low), bar, `${shortened(item.high)}${unit ? ` ${unit}` : ""}`);
+    box.append(`${title ? `${title}: ` : ""}${shortened(item.low, 3)}`, bar, `${shortened(item.high, 3)}${unit ? ` ${unit}` : ""}`);
     return box;
   }
 
   function legend(element, chart) {
     const box = element.parentNode.querySelector(".legend");
     const found = named(chart);
-    const heat = chart.panels[0]?.items.find((item) => item.kind === "heat");
-    if (heat) {
-      box.replaceChildren(scale(heat, chart.panels[0].unit));
+    const maps = chart.panels.flatMap((panel) => panel.items.filter((item) => item.kind === "heat").map((item) => scale(item, panel)));
+    if (maps.length) {
+      box.replaceChildren(...maps);
       return;
     }
     box.replaceChildren(...(found.size < 2 ? [] : [...found]).map(([name, item]) => {
@@ -421,7 +378,7 @@ const charts = (() => {
       button.type = "button";
       button.title = name;
       button.dataset.group = name;
-      button.setAttribute("aria-pressed", String(!hidden.has(name)));
+      button.setAttribute("aria-pressed", String(!hidden.has(item.toggle)));
       button.append(swatch(item, theme()), Object.assign(document.createElement("span"), { textContent: name }));
       return button;
     }));
@@ -445,7 +402,8 @@ const charts = (() => {
   async function copied(chart, width, target) {
     const rows = layout(chart, width, 0).rows;
     const size = layout(chart, width, rows === 1 ? 340 : rows * 210 + 40);
-    const plots = chart.panels.map((_, i) => plot(chart, i, height(chart, i, size), target, "light", chart.x?.time ? shared : null, false));
+    const zoomed = (chart.x?.time && [...drawn.values()].find((state) => state.chart === chart)?.zoomed) || null;
+    const plots = chart.panels.map((_, i) => plot(chart, i, height(chart, i, size), target, "light", zoomed, false));
     await new Promise((done) => { setTimeout(done, 0); });
     return { plots, size };
   }
@@ -453,7 +411,7 @@ const charts = (() => {
   /** Draws title, legend and panels on a context made for a size. */
   async function composed(chart, width, make, record) {
     const { plots, size } = await (record ? svgContext.recorded(() => copied(chart, width, document.createElement("div"))) : copied(chart, width, document.createElement("div")));
-    const entries = [...named(chart)].filter(([name]) => !hidden.has(name));
+    const entries = [...named(chart)].filter(([, item]) => !hidden.has(item.toggle));
     const shown = entries.length < 2 ? [] : entries;
     let [x, y] = [10, 38];
     const spots = shown.map(([name]) => {
@@ -598,7 +556,8 @@ const charts = (() => {
     const name = event.target.closest(".legend button")?.dataset.group;
     if (name === undefined) return;
     const own = event.target.closest(".card");
-    if (!hidden.delete(name)) hidden.add(name);
+    const toggle = toggleOf(own, name);
+    if (!hidden.delete(toggle)) hidden.add(toggle);
     again();
     for (const button of own.querySelectorAll(".legend button")) {
       if (button.dataset.group === name) button.focus({ preventScroll: true });

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
-from knee.papers.recipes.bbr3.common import BBR, FLOW, MARGIN, PANELS, PAYLOAD, number, states
-from knee.papers.recipes.common import one_link, plot
+from knee.papers import drawing
+from knee.papers.paper import Experiment, Negative, Results, Run
+from knee.papers.recipes.bbr3.common import BBR, FLOW, MARGIN, PAYLOAD, number, states
+from knee.papers.recipes.common import one_link
 
 if TYPE_CHECKING:
     from knee.papers.items import Value
@@ -74,7 +75,7 @@ PHASES = Experiment(
         "slow": Negative("a pacing gain of 1 in drain", ["flows.0.cc_params.drain_pacing_gain=1.0"]),
         "shallow": Negative("a buffer of 100 packets", ["link.limit=100 packets"]),
     },
-    drawings=[Drawing("Throughput and window.", lambda results: plot(results["phases"], PANELS))],
+    drawings=[drawing.of_run("phases", "Throughput and window.")],
 )
 
 # The moments are those at which the flow of PHASES enters drain and leaves its first probe.
@@ -114,8 +115,8 @@ LATE = Experiment(
     measure=_measure_late,
     negatives={"same": Negative("the bandwidth stays", ["changes.0.rate=100 Mbit/s"])},
     drawings=[
-        Drawing("45 Mbit/s from the start of drain on.", lambda results: plot(results["late-drain"], PANELS)),
-        Drawing("90 Mbit/s from the start of ProbeBW_DOWN on.", lambda results: plot(results["late-down"], PANELS)),
+        drawing.of_run("late-drain", "45 Mbit/s from the start of drain on."),
+        drawing.of_run("late-down", "90 Mbit/s from the start of ProbeBW_DOWN on."),
     ],
 )
 
@@ -162,7 +163,7 @@ AGGREGATION = Experiment(
         "each": Negative("each ACK by itself", ["link.reverse={rate = '100 Mbit/s'}"]),
         "vegas": Negative("Vegas", ["flows.0.cc=vegas"]),
     },
-    drawings=[Drawing("Throughput and window.", lambda results: plot(results["aggregated"], PANELS))],
+    drawings=[drawing.of_run("aggregated", "Throughput and window.")],
 )
 
 
@@ -182,7 +183,7 @@ POLICER = Experiment(
     runs=[_run("policed", "40 s", link={"burst": "100 kB", "limit": "1 packets"}, warmup="10 s")],
     measure=_measure_policer,
     negatives={"bbr": BBR, "cubic": Negative("CUBIC", ["flows.0.cc=cubic"])},
-    drawings=[Drawing("Throughput and window.", lambda results: plot(results["policed"], PANELS))],
+    drawings=[drawing.of_run("policed", "Throughput and window.")],
 )
 
 #: When the ACKs of the second run begin to be late, and when they are on time again.
@@ -234,8 +235,8 @@ SPURIOUS = Experiment(
         "reno": Negative("Reno", ["flows.0.cc=reno"], only=["late-acks"]),
     },
     drawings=[
-        Drawing("Packets out of order.", lambda results: plot(results["reordered"], PANELS)),
-        Drawing("ACKs that are late.", lambda results: plot(results["late-acks"], PANELS)),
+        drawing.of_run("reordered", "Packets out of order."),
+        drawing.of_run("late-acks", "ACKs that are late."),
     ],
 )
 
@@ -253,7 +254,7 @@ LONG = Experiment(
     runs=[_run("long", "18 s", {"rtt": "1 s"}, {"rate": "1 Gbit/s", "limit": "200000 packets"})],
     measure=_measure_long,
     negatives={"never": Negative("ProbeRTT after a minute", ["flows.0.cc_params.probe_rtt_interval=60 s"])},
-    drawings=[Drawing("Throughput and window.", lambda results: plot(results["long"], PANELS))],
+    drawings=[drawing.of_run("long", "Throughput and window.")],
 )
 
 
@@ -284,7 +285,7 @@ BOUNDED = Experiment(
         "deep": Negative("a buffer of 1000 packets", ["link.limit=1000 packets"]),
         "headroom": Negative("no headroom", ["flows.0.cc_params.headroom=0.0"]),
     },
-    drawings=[Drawing("Throughput and window.", lambda results: plot(results["bounded"], PANELS))],
+    drawings=[drawing.of_run("bounded", "Throughput and window.")],
 )
 
 
@@ -322,12 +323,10 @@ PAUSES = Experiment(
     measure=_measure_pauses,
     negatives={"busy": Negative("no pauses", ["flows.0.traffic.think=0 s"])},
     drawings=[
-        Drawing(
+        drawing.of_run(
+            "pauses",
             "Throughput and packets in flight.",
-            lambda results: plot(
-                results["pauses"],
-                {"throughput_mbps": "Throughput (Mbit/s)", "in_flight_packets": "In flight (packets)"},
-            ),
+            {"throughput_mbps": "Throughput (Mbit/s)", "in_flight_packets": "In flight (packets)"},
         )
     ],
 )

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 FLOW = {"cc": "bbr3", "rtt": "40 ms"}
 #: Of a packet on the wire (1514 bytes), and what pacing leaves (5.6.2): rates here are of payload.
 PAYLOAD, MARGIN = 1448 / 1514, 0.99
-PANELS = {"throughput_mbps": "Throughput (Mbit/s)", "cwnd_packets": "cwnd (packets)"}
 STATES = ("startup", "drain", "probe_bw_down", "probe_bw_cruise", "probe_bw_refill", "probe_bw_up", "probe_rtt")
 
 BBR = Negative("BBR version 1", ["flows.0.cc=bbr"])

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
-from knee.papers.recipes.bbr3.common import BBR, FLOW, MARGIN_OFF, PANELS, PAYLOAD, cruising, number, states
-from knee.papers.recipes.common import goodputs, one_link, plot
+from knee.papers import drawing
+from knee.papers.paper import Experiment, Negative, Results, Run
+from knee.papers.recipes.bbr3.common import BBR, FLOW, MARGIN_OFF, PAYLOAD, cruising, number, states
+from knee.papers.recipes.common import goodputs, one_link
 
 if TYPE_CHECKING:
     from knee.papers.items import Value
@@ -50,7 +51,7 @@ STEADY = Experiment(
         "soon": Negative("visits after 2 s", ["flows.0.cc_params.probe_rtt_interval=2 s"]),
         "full": Negative("a whole BDP in flight in ProbeRTT", ["flows.0.cc_params.probe_rtt_cwnd_gain=1.0"]),
     },
-    drawings=[Drawing("Throughput and window.", lambda results: plot(results["steady"], PANELS))],
+    drawings=[drawing.of_run("steady", "Throughput and window.")],
 )
 
 #: When the rate changes, s.
@@ -95,8 +96,8 @@ STEPS = Experiment(
     measure=_measure_steps,
     negatives={"bbr": BBR, "margin": MARGIN_OFF},
     drawings=[
-        Drawing("To 100 Mbit/s.", lambda results: plot(results["up"], PANELS)),
-        Drawing("To 10 Mbit/s.", lambda results: plot(results["down"], PANELS)),
+        drawing.of_run("up", "To 100 Mbit/s."),
+        drawing.of_run("down", "To 10 Mbit/s."),
     ],
 )
 
@@ -128,7 +129,7 @@ SMALL = Experiment(
         "margin": MARGIN_OFF,
         "vegas": Negative("Vegas, which keeps two to four packets in the queue", ["flows.0.cc=vegas"]),
     },
-    drawings=[Drawing("Throughput and window.", lambda results: plot(results["small"], PANELS))],
+    drawings=[drawing.of_run("small", "Throughput and window.")],
 )
 
 
@@ -160,5 +161,5 @@ LOSS = Experiment(
     ],
     measure=_measure_loss,
     negatives={"reno": Negative("Reno", ["flows.0.cc=reno"]), "bbr": BBR},
-    drawings=[Drawing("1 % of random loss.", lambda results: plot(results["random"], PANELS))],
+    drawings=[drawing.of_run("random", "1 % of random loss.")],
 )

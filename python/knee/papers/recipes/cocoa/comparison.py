@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from knee.papers import drawing
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.cocoa import measures
-from knee.view.palette import OKABE_ITO
+from knee.view.chart import Chart, Line, Panel
+from knee.view.palette import OKABE_ITO, Dash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from matplotlib.figure import Figure
 
     from knee.papers.items import Quantities, Value
     from knee.results.result import Result
@@ -79,25 +78,6 @@ def _rows(results: Results, quantities: Quantities) -> Sequence[Table]:
     return [Table(f"Table 1, and a row for cake. Means of {seeds} runs of 240 s.", head, rows)]
 
 
-def _draw_table1(results: Results) -> Figure:
-    quantities = _table1(results)
-    figure, panels = drawing.panels(2, 2.4, columns=2, sharex=False)
-    for axes, what, label in zip(
-        panels, ("utilization_percent", "rtt_ms"), ("Link in use (%)", "Mean RTT (ms)"), strict=True
-    ):
-        for i, cc in enumerate(CCS):
-            places = [k + 0.38 * (i - 0.5) for k in range(len(QUEUES))]
-            values = [quantities[f"{cc}_{queue}_{what}"] or 0 for queue in QUEUES]
-            axes.bar(places, values, 0.36, color=OKABE_ITO[i], label=cc)
-        axes.set_xticks(range(len(QUEUES)), QUEUES)
-        axes.set_ylabel(label)
-        axes.grid(False, axis="x")
-        drawing.legend(axes)
-    panels[0].set_ylim(70, 100)
-    panels[1].axhline(50, **drawing.GUIDE)
-    return figure
-
-
 def _reno(results: Results) -> dict[str, Value]:
     codel, cocoa = results["table1-reno-fq_codel"], results["table1-reno-cocoa"]
     return {
@@ -107,18 +87,15 @@ def _reno(results: Results) -> dict[str, Value]:
     }
 
 
-def _draw_reno(results: Results) -> Figure:
-    figure, (rate, rtt) = drawing.panels(2, 1.8)
-    for i, queue in enumerate(("fq_codel", "cocoa")):
-        result = results[f"table1-reno-{queue}"]
-        for axes, column in ((rate, "throughput_mbps"), (rtt, "rtt_mean_ms")):
-            t, y = drawing.series(result, column)
-            axes.plot(t, y, color=OKABE_ITO[i], linewidth=0.9, label=queue)
-    rate.set_ylabel("Throughput\n(Mbit/s)")
-    rtt.set_ylabel("RTT (ms)")
-    drawing.legend(rate)
-    measures.last(rtt, results["table1-reno-cocoa"])
-    return figure
+def _draw_reno(results: Results) -> Chart:
+    def lines(column: str) -> list[Line]:
+        return [
+            drawing.line(queue, drawing.series(results[f"table1-reno-{queue}"], column), OKABE_ITO[i])
+            for i, queue in enumerate(("fq_codel", "cocoa"))
+        ]
+
+    rate, rtt = Panel("Throughput (Mbit/s)", lines("throughput_mbps")), Panel("RTT (ms)", lines("rtt_mean_ms"))
+    return drawing.figure(drawing.time(results["table1-reno-cocoa"]), rate, rtt)
 
 
 def _small(results: Results) -> dict[str, Value]:
@@ -133,20 +110,20 @@ def _small(results: Results) -> dict[str, Value]:
     return figures
 
 
-def _draw_small(results: Results) -> Figure:
-    figure, (axes,) = drawing.panels(1, 2.4)
-    for i, queue in enumerate(("fq_codel", "cocoa")):
-        result = results[f"small-bdp-{queue}"]
-        t, least = drawing.series(result, "rtt_min_ms", start=2)
-        mean = drawing.series(result, "rtt_mean_ms", start=2)[1]
-        axes.plot(t, mean, color=OKABE_ITO[i], linewidth=0.9, label=f"{queue}, mean")
-        axes.plot(t, least, color=OKABE_ITO[i], linewidth=0.9, linestyle=(0, (1, 1)), label=f"{queue}, least")
-    axes.axhline(1, **drawing.GUIDE)
-    axes.set_ylabel("RTT (ms)")
-    axes.set_ylim(0, None)
-    drawing.legend(axes)
-    measures.last(axes, results["small-bdp-cocoa"])
-    return figure
+def _draw_small(results: Results) -> Chart:
+    x = drawing.time(results["small-bdp-cocoa"])
+    kinds: dict[str, Dash] = {"mean": "solid", "min": "dot"}
+    lines = [
+        drawing.line(
+            f"{queue}, {'mean' if kind == 'mean' else 'least'}",
+            drawing.series(results[f"small-bdp-{queue}"], f"rtt_{kind}_ms", start=2),
+            OKABE_ITO[i],
+            dash=dash,
+        )
+        for i, queue in enumerate(("fq_codel", "cocoa"))
+        for kind, dash in kinds.items()
+    ]
+    return drawing.figure(x, Panel("RTT (ms)", [*lines, drawing.level(x, 1)]))
 
 
 #: Each queue with the one that it is compared with.
@@ -185,7 +162,6 @@ EXPERIMENTS = [
         runs=_table1_runs(),
         measure=_table1,
         negatives={"swapped": _swapped(*CCS)},
-        drawings=[Drawing("Table 1 as bars.", _draw_table1)],
         tables=_rows,
     ),
     Experiment(

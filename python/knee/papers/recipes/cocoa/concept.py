@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from knee.figures.thin import thin_band
 from knee.papers import drawing
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.cocoa import measures
-from knee.view.palette import ALARM, OKABE_ITO, ROUND_GREY
+from knee.view.chart import Band, Chart, Panel, Rules, Spans
+from knee.view.palette import ALARM, OKABE_ITO, ROUND_GREY, pale
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
+    from knee.figures.thin import Floats
     from knee.papers.items import Value
 
 #: A full packet's time at 20 Mbit/s: a BDP of 66 packets at 40 ms.
@@ -28,26 +31,23 @@ MULTIPLIER = 0.5
 SHOWN_S = (1.0, 20.0)
 
 
-def _queue(results: Results, name: str) -> Figure:
+def _queue(results: Results, name: str) -> Chart:
     result = results[name]
-    figure, (queue, rate) = drawing.panels(2, 1.7)
-    links = result.links
-    t = links["t_s"].to_numpy()
-    queue.fill_between(t, links["backlog_packets"].to_numpy(), color=OKABE_ITO[0], alpha=0.35, linewidth=0)
-    queue.plot(t, links["backlog_packets"].to_numpy(), color=OKABE_ITO[0], linewidth=0.8)
-    idle = links["utilization"].to_numpy() < 0.99
-    rate.plot(t, 100 * links["utilization"].to_numpy(), color=OKABE_ITO[0], linewidth=0.8)
-    for axes in (queue, rate):
-        axes.fill_between(
-            t, 0, 1, where=idle.tolist(), transform=axes.get_xaxis_transform(), color=ROUND_GREY, linewidth=0, zorder=0
-        )
-    queue.set_ylabel("Queue (packets)")
-    queue.set_ylim(0, None)
-    rate.set_ylabel("Link in use (%)")
-    rate.set_ylim(0, 105)
-    measures.last(rate, result)
-    rate.set_xlim(SETTLED_S, result.summary["duration_s"])
-    return figure
+    t, waiting = drawing.of_link(result)
+    _, used = drawing.of_link(result, "utilization")
+    idle = Spans("link idle", _stretches(t, used < 0.99), 0, 1, ROUND_GREY)
+    area = Band("", *thin_band(t, np.zeros(len(t)), waiting), OKABE_ITO[0], 0.35)
+    queue = Panel("Queue (packets)", [drawing.line("", (t, waiting), OKABE_ITO[0])], [area], spans=[idle])
+    share = drawing.line("", (t, used), OKABE_ITO[0], scale=100)
+    rate = Panel("Link in use (%)", [share], ceiling=105.0, spans=[idle])
+    return drawing.figure(drawing.time(result, SETTLED_S), queue, rate)
+
+
+def _stretches(t: Floats, holds: NDArray[np.bool_]) -> list[tuple[float, float]]:
+    """The stretches of time over which something holds, of intervals that end at these times."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], holds, [False])).astype(int)))
+    ends = np.concatenate(([0.0], t))
+    return [(float(ends[a]), float(ends[b])) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
 def _small_and_large(results: Results) -> dict[str, Value]:
@@ -64,18 +64,14 @@ def _small_and_large(results: Results) -> dict[str, Value]:
     return figures
 
 
-def _draw_adapting(results: Results) -> Figure:
-    figure, panels = drawing.panels(2, 1.7)
-    for axes, name, label in zip(panels, ("fig1", "fig2"), ("too small", "too large"), strict=True):
-        links = results[name].links
-        t, queue = links["t_s"].to_numpy(), links["backlog_packets"].to_numpy()
-        axes.fill_between(t, queue, color=OKABE_ITO[0], alpha=0.35, linewidth=0, label="queue")
-        measures.plot_buffer(axes, results[name], color=OKABE_ITO[1], label="buffer that cocoa grants")
-        axes.set_ylabel(f"Packets\n(buffer {label})")
-        axes.set_ylim(0, None)
-    drawing.legend(panels[0])
-    measures.last(panels[1], results["fig2"])
-    return figure
+def _draw_adapting(results: Results) -> Chart:
+    panels = []
+    for name, label in (("fig1", "too small"), ("fig2", "too large")):
+        t, waiting = drawing.of_link(results[name])
+        queue = Band("queue", *thin_band(t, np.zeros(len(t)), waiting), OKABE_ITO[0], 0.35)
+        granted = measures.buffer(results[name], "buffer that cocoa grants", OKABE_ITO[1])
+        panels.append(Panel("Packets", [granted], [queue], title=f"Buffer {label}"))
+    return drawing.figure(drawing.time(results["fig2"]), *panels)
 
 
 def _guards(results: Results) -> dict[str, Value]:
@@ -99,27 +95,25 @@ def _guards(results: Results) -> dict[str, Value]:
     }
 
 
-def _draw_guards(results: Results) -> Figure:
+def _draw_guards(results: Results) -> Chart:
     result = results["fig3"]
     ends, _ = measures.events(result, "guard_interval")
     # The loss that ends a guard interval has an event of that name.
     losses = np.union1d(measures.events(result, "loss")[0], ends)
-    figure, (axes,) = drawing.panels(1, 2.2)
-    shown = (ends > SHOWN_S[0]) & (ends < SHOWN_S[1])
-    for k in np.flatnonzero(shown):
+    shown = np.flatnonzero((ends > SHOWN_S[0]) & (ends < SHOWN_S[1]))
+    guards, longest = [], []
+    for k in shown:
         begin = ends[k - 1] if k else 0.0
-        axes.broken_barh([(begin, ends[k] - begin)], (1.1, 0.8), color=OKABE_ITO[k % 2 * 5], alpha=0.55, linewidth=0)
+        guards.append((float(begin), float(ends[k])))
         # The longest interval without loss within this guard interval.
         inner = np.concatenate(([begin], losses[(losses > begin) & (losses <= ends[k])], [ends[k]]))
         at = int(np.argmax(np.diff(inner)))
-        axes.broken_barh([(inner[at], inner[at + 1] - inner[at])], (0.1, 0.8), color=OKABE_ITO[2], linewidth=0)
-    axes.vlines(losses, 0, 2, color=ALARM, linewidth=0.7)
-    axes.set_yticks([0.5, 1.5], ["longest\ninterval", "guard\ninterval"])
-    axes.set_ylim(0, 2)
-    axes.set_xlim(ends[shown][0] - 0.1, ends[shown][-1] + 0.1)
-    axes.set_xlabel("Time (s); red: losses")
-    axes.grid(False)
-    return figure
+        longest.append((float(inner[at]), float(inner[at + 1])))
+    spans = [Spans("", guards[i::2], 0.55, 0.95, pale(OKABE_ITO[i * 5], 0.55)) for i in (0, 1)]
+    spans.append(Spans("longest interval", longest, 0.05, 0.45, OKABE_ITO[2]))
+    rows = ("longest", "guard interval")
+    panel = Panel("", spans=spans, rules=[Rules("a loss", losses, 0, 1, ALARM)], rows=rows)
+    return drawing.figure(drawing.time(result, ends[shown[0]] - 0.1, ends[shown[-1]] + 0.1), panel)
 
 
 EXPERIMENTS = [

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from knee.papers import drawing
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.cocoa import measures
-from knee.view.palette import OKABE_ITO
+from knee.view.chart import Chart, Panel, Rules
+from knee.view.palette import MUTED, OKABE_ITO
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from knee.papers.items import Value
 
 #: About one loss per 100 000 packets, before the queue.
@@ -82,19 +83,12 @@ def _draw_rate(name: str, rates: list[tuple[float, float, float]]) -> Drawing:
     )
 
 
-def _draw_buffer(results: Results) -> Figure:
-    figure, (axes,) = drawing.panels(1, 2.0)
-    for name, colour, label in (
-        ("fig5", OKABE_ITO[0], "Fig. 5: halved"),
-        ("fig6", OKABE_ITO[1], "Fig. 6: doubled"),
-    ):
-        measures.plot_buffer(axes, results[name], color=colour, label=label)
-    axes.set_ylabel("Buffer (packets)")
-    axes.set_yscale("log")
-    axes.axvline(30, **drawing.GUIDE)
-    measures.last(axes, results["fig6"])
-    drawing.legend(axes)
-    return figure
+def _draw_buffer(results: Results) -> Chart:
+    named = {"fig5": "Fig. 5: halved", "fig6": "Fig. 6: doubled"}
+    lines = [measures.buffer(results[run], name, OKABE_ITO[i]) for i, (run, name) in enumerate(named.items())]
+    change = Rules("the rate changes", np.array([30.0]), 0, 1, MUTED, dash="dash")
+    panel = Panel("Buffer (packets)", lines, rules=[change], log=True)
+    return drawing.figure(drawing.time(results["fig6"]), panel)
 
 
 #: A queue that never grants more than two packets.

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
+from knee.figures.thin import thin_band
 from knee.papers import drawing
 from knee.results.result import Result
-from knee.view.palette import OKABE_ITO
+from knee.view.chart import Band, Chart, Line, Panel
+from knee.view.palette import OKABE_ITO, Dash
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from knee.figures.thin import Floats
 
 #: A full packet with its Ethernet header, bits.
@@ -67,34 +67,23 @@ def megabytes(result: Result) -> float:
     return mbps * duration / 8
 
 
-def rate_and_rtt(result: Result, capacity: list[tuple[float, float, float]]) -> Figure:
+def rate_and_rtt(result: Result, capacity: list[tuple[float, float, float]]) -> Chart:
     """Throughput above RTT, as in the paper's figures; capacity as (from, to, Mbit/s)."""
-    figure, (rate, rtt) = drawing.panels(2, 1.8)
-    drawing.plot_flows(rate, result, "throughput_mbps")
-    for start, end, mbps in capacity:
-        rate.plot([start, end], [mbps, mbps], **drawing.GUIDE)
+    x = drawing.time(result)
+    rates = [drawing.level(replace(x, low=start, high=end), mbps) for start, end, mbps in capacity]
     t, least = drawing.series(result, "rtt_min_ms")
-    most = drawing.series(result, "rtt_max_ms")[1]
-    t, mean = drawing.series(result, "rtt_mean_ms")
-    rtt.fill_between(t, least, most, color=OKABE_ITO[0], alpha=0.25, linewidth=0)
-    rtt.plot(t, mean, color=OKABE_ITO[0], linewidth=1.0)
-    rtt.axhline(result.summary["flows"][0]["base_rtt_ms"], **drawing.GUIDE)
-    rate.set_ylabel("Throughput\n(Mbit/s)")
-    rate.set_ylim(0, 1.1 * max(mbps for _, _, mbps in capacity))
-    rtt.set_ylabel("RTT (ms)")
-    rtt.set_ylim(0, None)
-    last(rtt, result)
-    return figure
+    band = Band(
+        "least to greatest RTT", *thin_band(t, least, drawing.series(result, "rtt_max_ms")[1]), OKABE_ITO[0], 0.25
+    )
+    mean = drawing.line("mean RTT", drawing.series(result, "rtt_mean_ms"), OKABE_ITO[0])
+    base = drawing.level(x, result.summary["flows"][0]["base_rtt_ms"])
+    top = 1.1 * max(mbps for _, _, mbps in capacity)
+    rate = Panel("Throughput (Mbit/s)", [*drawing.flows(result, "throughput_mbps"), *rates], ceiling=top)
+    return drawing.figure(x, rate, Panel("RTT (ms)", [mean, base], [band]))
 
 
-def last(axes: Axes, result: Result) -> None:
-    """Labels the time axis below the last panel."""
-    axes.set_xlabel("Time (s)")
-    axes.set_xlim(0, result.summary["duration_s"])
-
-
-def plot_buffer(axes: Axes, result: Result, flow: int = 1, **style: Any) -> None:
+def buffer(result: Result, name: str, colour: str, *, flow: int = 1, dash: Dash = "solid") -> Line:
     """The buffer that cocoa grants, as steps."""
     t, packets = buffers(result, flow)
     x = np.append(t, result.summary["duration_s"])
-    axes.step(x, np.append(packets, packets[-1]), where="post", linewidth=1.0, **style)
+    return drawing.line(name, (x, np.append(packets, packets[-1])), colour, step=True, dash=dash)

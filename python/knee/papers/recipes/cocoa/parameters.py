@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from knee.papers import drawing
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.cocoa import measures
-from knee.view.palette import OKABE_ITO
+from knee.view.chart import Chart, Panel, Rules, Spans, XAxis
+from knee.view.palette import MUTED, OKABE_ITO
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from knee.papers.items import Value
 
 MULTIPLIERS = (0.25, 0.5, 1.0, 1.25, 2.0)
@@ -37,22 +37,18 @@ def _multiplier(results: Results) -> dict[str, Value]:
     }
 
 
-def _draw_multiplier(results: Results) -> Figure:
-    figure, (axes, time) = drawing.panels(2, 2.2, sharex=False)
-    for i, cc in enumerate(CCS):
-        values = [_least_buffer(results, cc, m) for m in MULTIPLIERS]
-        axes.plot(MULTIPLIERS, values, "o-", color=OKABE_ITO[i], linewidth=1.0, markersize=4, label=cc)
-    axes.set_xlabel("Multiplier")
-    axes.set_ylabel("Least buffer\n(packets)")
-    axes.set_yscale("log")
-    drawing.legend(axes)
-    for i, m in enumerate((0.5, 1.25)):
-        measures.plot_buffer(time, results[_name("bbr", m)], color=OKABE_ITO[3 + i], label=f"bbr, multiplier {m}")
-    time.set_yscale("log")
-    time.set_ylabel("Buffer (packets)")
-    drawing.legend(time)
-    measures.last(time, results[_name("bbr", 0.5)])
-    return figure
+def _draw_multiplier(results: Results) -> Chart:
+    least = {cc: [_least_buffer(results, cc, m) for m in MULTIPLIERS] for cc in CCS}
+    over = XAxis("Multiplier", 0, 1.05 * MULTIPLIERS[-1])
+    time = drawing.time(results[_name("bbr", 0.5)])
+    buffers = [
+        measures.buffer(results[_name("bbr", m)], f"bbr, multiplier {m}", OKABE_ITO[3 + i])
+        for i, m in enumerate((0.5, 1.25))
+    ]
+    below = Panel("Buffer (packets)", buffers, log=True, x=time)
+    return drawing.figure(
+        over, Panel("Least buffer (packets)", drawing.curves(MULTIPLIERS, least), log=True, x=over), below
+    )
 
 
 def _increase(results: Results) -> dict[str, Value]:
@@ -68,23 +64,19 @@ def _increase(results: Results) -> dict[str, Value]:
     return figures
 
 
-def _buffers(results: Results, names: dict[str, str], moment: float) -> Figure:
-    figure, (buffer, rtt) = drawing.panels(2, 1.8)
-    for i, (name, label) in enumerate(names.items()):
-        measures.plot_buffer(buffer, results[name], color=OKABE_ITO[i], label=label)
-        t, y = drawing.series(results[name], "rtt_max_ms")
-        rtt.plot(t, y, color=OKABE_ITO[i], linewidth=0.9)
-    buffer.set_ylabel("Buffer (packets)")
-    rtt.set_ylabel("Greatest RTT\n(ms)")
-    _mark([buffer, rtt], moment)
-    drawing.legend(buffer)
-    measures.last(rtt, results[next(iter(names))])
-    return figure
+def _buffers(results: Results, names: dict[str, str], moment: float) -> Chart:
+    buffers = [measures.buffer(results[run], name, OKABE_ITO[i]) for i, (run, name) in enumerate(names.items())]
+    rtts = [
+        drawing.line(name, drawing.series(results[run], "rtt_max_ms"), OKABE_ITO[i])
+        for i, (run, name) in enumerate(names.items())
+    ]
+    mark = _mark(moment)
+    panels = Panel("Buffer (packets)", buffers, rules=[mark]), Panel("Greatest RTT (ms)", rtts, rules=[mark])
+    return drawing.figure(drawing.time(results[next(iter(names))]), *panels)
 
 
-def _mark(panels: list[Axes], moment: float) -> None:
-    for axes in panels:
-        axes.axvline(moment, **drawing.GUIDE)
+def _mark(moment: float) -> Rules:
+    return Rules("the rate changes", np.array([moment]), 0, 1, MUTED, dash="dash")
 
 
 def _guard(results: Results) -> dict[str, Value]:
@@ -98,22 +90,16 @@ def _guard(results: Results) -> dict[str, Value]:
     return figures
 
 
-def _draw_guard(results: Results) -> Figure:
-    figure, (rate, guard) = drawing.panels(2, 1.8)
+def _draw_guard(results: Results) -> Chart:
     result = results["guard-limited"]
-    drawing.plot_flows(rate, result, "throughput_mbps")
-    rate.set_ylabel("Throughput\n(Mbit/s)")
-    labels = ("no limit", "at most 1 s")
+    mark, spans = _mark(DROP_S), []
     for i, name in enumerate(("unlimited", "limited")):
         begins, lengths = measures.events(results[f"guard-{name}"], "guard_interval")
-        spans = list(zip(begins, lengths, strict=True))
-        guard.broken_barh(spans, (i + 0.1, 0.8), color=OKABE_ITO[i], linewidth=0)
-    guard.set_yticks([0.5, 1.5], labels)
-    guard.set_ylabel("Guard interval")
-    guard.grid(False)
-    _mark([rate, guard], DROP_S)
-    measures.last(guard, result)
-    return figure
+        parts = [(float(begin), float(begin + length)) for begin, length in zip(begins, lengths, strict=True)]
+        spans.append(Spans("", parts, i / 2 + 0.05, i / 2 + 0.45, OKABE_ITO[i]))
+    rate = Panel("Throughput (Mbit/s)", drawing.flows(result, "throughput_mbps"), rules=[mark])
+    guard = Panel("Guard interval", spans=spans, rules=[mark], rows=("no limit", "at most 1 s"))
+    return drawing.figure(drawing.time(result), rate, guard)
 
 
 def _swapped(name: str) -> Negative:

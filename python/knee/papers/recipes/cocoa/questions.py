@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 from knee.papers import drawing
 from knee.papers.paper import Drawing, Experiment, Results, Run
 from knee.papers.recipes.cocoa import measures
+from knee.view.chart import Chart, Panel, XAxis
 from knee.view.palette import OKABE_ITO
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from knee.papers.items import Quantities, Value
 
 MULTIPLIERS = (0.1, 0.25, 0.5, 1.25)
 #: A path on which BBR's probing reaches the end of the initial 100 packets.
 PATH = ["link.rate=25 Mbit/s", "flows.0.rtt=80 ms", "tcp.tso=true", "duration=120 s"]
-DASHES = ("-", "-", "-", (0, (4, 3)))
 #: When the second flow starts, s.
 SECOND_S = 45.0
 
@@ -52,17 +50,12 @@ def _bbr3_says(q: Quantities) -> str:
     )
 
 
-def _draw_bbr3(results: Results) -> Figure:
-    figure, (axes,) = drawing.panels(1, 2.2)
-    for i, m in enumerate(MULTIPLIERS):
-        measures.plot_buffer(
-            axes, results[_name(m)], color=OKABE_ITO[i], label=f"multiplier {m:g}", linestyle=DASHES[i]
-        )
-    axes.set_ylabel("Buffer (packets)")
-    axes.set_yscale("log")
-    drawing.legend(axes)
-    measures.last(axes, results[_name(MULTIPLIERS[0])])
-    return figure
+def _draw_bbr3(results: Results) -> Chart:
+    lines = [
+        measures.buffer(results[_name(m)], f"multiplier {m:g}", OKABE_ITO[i], dash="dash" if i == 3 else "solid")
+        for i, m in enumerate(MULTIPLIERS)
+    ]
+    return drawing.figure(drawing.time(results[_name(MULTIPLIERS[0])]), Panel("Buffer (packets)", lines, log=True))
 
 
 def _learned(results: Results) -> dict[str, Value]:
@@ -89,19 +82,17 @@ def _learned_says(q: Quantities) -> str:
     )
 
 
-def _draw_learned(results: Results) -> Figure:
-    figure, panels = drawing.panels(2, 2.0, sharex=False)
-    for axes, path in zip(panels, ("short", "long"), strict=True):
-        column = "rtt_mean_ms" if path == "short" else "throughput_mbps"
-        for i, name in enumerate(("static", "learned")):
+def _draw_learned(results: Results) -> Chart:
+    columns = {"short": ("rtt_mean_ms", "RTT (ms)"), "long": ("throughput_mbps", "Throughput (Mbit/s)")}
+    panels = []
+    for path, (column, label) in columns.items():
+        lines = []
+        for i, (name, said) in enumerate((("static", "100 packets"), ("learned", "learned"))):
             t, y = drawing.series(results[f"initial-{path}-{name}"], column, 2, start=SECOND_S + 0.1)
-            label = "100 packets" if name == "static" else "learned"
-            axes.plot(t - SECOND_S, y, color=OKABE_ITO[i], linewidth=1.0, label=label)
-        axes.set_ylabel("RTT (ms)\nshort path" if path == "short" else "Throughput (Mbit/s)\nlong path")
-        axes.set_xlim(0, 15)
-    drawing.legend(panels[0])
-    panels[1].set_xlabel("Time since the second flow's start (s)")
-    return figure
+            lines.append(drawing.line(said, (t - SECOND_S, y), OKABE_ITO[i]))
+        panels.append(Panel(label, lines, title=f"{path.capitalize()} path"))
+    x = XAxis("Time since the second flow's start (s)", 0, 15, time=True, unit="s")
+    return drawing.figure(x, *panels)
 
 
 def _initial(path: str, name: str) -> Run:

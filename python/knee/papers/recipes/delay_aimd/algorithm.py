@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from knee.papers import drawing
+from knee.papers.drawing import of_link
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
-from knee.papers.recipes.delay_aimd.measures import backoffs, between, lost, queue, rtt_min
-from knee.view.palette import flow_colours
+from knee.papers.recipes.delay_aimd.measures import backoffs, between, lost, rtt_min
+from knee.view.chart import Chart, Panel, Spans, XAxis
+from knee.view.palette import ROUND_GREY, flow_colours
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from knee.papers.items import Value
     from knee.results.result import Result
 
@@ -28,20 +27,18 @@ ALL_RUN_S = 35.0
 
 
 def _measure_1(results: Results) -> dict[str, Value]:
-    means = [float(between(queue(results[f"fig1-{n}"]), ALL_RUN_S, 1e9).mean()) for n in VEGAS_FLOWS]
+    means = [float(between(of_link(results[f"fig1-{n}"]), ALL_RUN_S, 1e9).mean()) for n in VEGAS_FLOWS]
     made: dict[str, Value] = {f"queue_{n}": mean for n, mean in zip(VEGAS_FLOWS, means, strict=True)}
     return made | {"growth": means[-1] / means[0]}
 
 
-def _draw_1(results: Results) -> Figure:
-    figure, (axes,) = drawing.panels(1, 2.6)
-    for n, colour in zip(VEGAS_FLOWS, flow_colours(len(VEGAS_FLOWS)), strict=True):
-        axes.plot(*queue(results[f"fig1-{n}"]), color=colour, linewidth=0.9, label=f"{n} flows")
-    axes.axhline(100, **drawing.GUIDE)
-    axes.set_xlabel("Time (s)")
-    axes.set_ylabel("Queue occupancy (packets)")
-    drawing.legend(axes)
-    return figure
+def _draw_1(results: Results) -> Chart:
+    x = drawing.time(results[f"fig1-{VEGAS_FLOWS[0]}"])
+    lines = [
+        drawing.line(f"{n} flows", of_link(results[f"fig1-{n}"]), colour)
+        for n, colour in zip(VEGAS_FLOWS, flow_colours(len(VEGAS_FLOWS)), strict=True)
+    ]
+    return drawing.figure(x, Panel("Queue occupancy (packets)", [*lines, drawing.level(x, 100)]))
 
 
 FIG_1 = Experiment(
@@ -57,14 +54,13 @@ FIG_1 = Experiment(
 )
 
 
-def _window_and_queue(result: Result) -> Figure:
-    figure, (window, waiting) = drawing.panels(2, 1.9)
-    drawing.plot_flows(window, result, "cwnd_packets")
-    waiting.plot(*queue(result), color=flow_colours(1)[0], linewidth=1.0)
-    window.set_ylabel("cwnd (packets)")
-    waiting.set_ylabel("Queue occupancy\n(packets)")
-    waiting.set_xlabel("Time (s)")
-    return figure
+def _window_and_queue(result: Result) -> Chart:
+    window = Panel("cwnd (packets)", drawing.flows(result, "cwnd_packets"))
+    return drawing.figure(drawing.time(result), window, _occupancy(result))
+
+
+def _occupancy(result: Result) -> Panel:
+    return Panel("Queue occupancy (packets)", [drawing.line("", of_link(result), flow_colours(1)[0])])
 
 
 #: The time after a backoff at which its effect is measured: some round trips, s.
@@ -74,7 +70,7 @@ _AFTER_S = 1.5
 def _measure_2(results: Results) -> dict[str, Value]:
     result = results["fig2"]
     cuts = backoffs(result)
-    waiting, used = queue(result), queue(result, "utilization")
+    waiting, used = of_link(result), of_link(result, "utilization")
     interval_s = float(used[0][1] - used[0][0])
     idle = [float((1 - between(used, cut.at_s, cut.at_s + _AFTER_S)).sum()) * interval_s for cut in cuts]
     later = [cut for cut in cuts[1:] if cut.at_s + _AFTER_S < result.summary["duration_s"]]
@@ -86,7 +82,7 @@ def _measure_2(results: Results) -> dict[str, Value]:
         "idle_after_later_ms": 1e3 * max(idle[1 : len(later) + 1]),
         "least_queue_after_later": float(max(settled)),
         # No packet may leave in an interval right after the first backoff.
-        "greatest_delay_ms": float(np.nanmax(between(queue(result, "queue_delay_max_ms"), cuts[0].at_s, 1e9))),
+        "greatest_delay_ms": float(np.nanmax(between(of_link(result, "queue_delay_max_ms"), cuts[0].at_s, 1e9))),
         "lost": float(lost(result)),
     }
 
@@ -111,26 +107,21 @@ FIG_2 = Experiment(
 )
 
 
-def _plot_rtt_min(axes: Axes, results: Results, name: str) -> None:
-    result = results[name]
+def _rtt_mins(result: Result, x: XAxis) -> Panel:
     initial = [flow.cc_params["rtt_min_initial"] / 1e6 for flow in result.scenario.flows]
-    for flow, (start, colour) in enumerate(zip(initial, flow_colours(len(initial)), strict=True), 1):
-        axes.plot(*rtt_min(result, flow, start), color=colour, linewidth=1.2)
-    axes.axhline(result.summary["flows"][0]["base_rtt_ms"], **drawing.GUIDE)
-    axes.set_ylabel("RTTmin (ms)")
+    lines = [
+        drawing.line(known["label"], rtt_min(result, known["flow"], start), colour)
+        for known, start, colour in zip(result.summary["flows"], initial, flow_colours(len(initial)), strict=True)
+    ]
+    base = drawing.level(x, result.summary["flows"][0]["base_rtt_ms"])
+    return Panel("RTTmin (ms)", [*lines, base], floor=None)
 
 
-def _ratchet(results: Results, name: str) -> Figure:
+def _ratchet(results: Results, name: str) -> Chart:
     result = results[name]
-    figure, (least, rtt, waiting) = drawing.panels(3, 1.6)
-    _plot_rtt_min(least, results, name)
-    drawing.plot_flows(rtt, result, "rtt_mean_ms")
-    waiting.plot(*queue(result), color=flow_colours(1)[0], linewidth=1.0)
-    waiting.set_xlim(0, RATCHET_S)
-    rtt.set_ylabel("RTT (ms)")
-    waiting.set_ylabel("Queue occupancy\n(packets)")
-    waiting.set_xlabel("Time (s)")
-    return figure
+    x = drawing.time(result, end=RATCHET_S)
+    rtts = Panel("RTT (ms)", drawing.flows(result, "rtt_mean_ms"), floor=None)
+    return drawing.figure(x, _rtt_mins(result, x), rtts, _occupancy(result))
 
 
 def _last_rtt_mins(result: Result) -> list[float]:
@@ -192,28 +183,22 @@ def _measure_5(results: Results) -> dict[str, Value]:
     return {
         "epoch_over_delta0": float(np.mean(np.diff(cuts))) / (float(params["delta0"]) / 1e9),
         "flat_percent": 100 * flat,
-        "delay_over_tau0": float(between(queue(result, "queue_delay_max_ms"), SETTLED_S, 1e9).max())
+        "delay_over_tau0": float(between(of_link(result, "queue_delay_max_ms"), SETTLED_S, 1e9).max())
         / (float(params["tau0"]) / 1e6),
     }
 
 
-def _draw_5(results: Results) -> Figure:
+def _draw_5(results: Results) -> Chart:
     result = results["fig5"]
-    params = result.scenario.flows[0].cc_params
-    figure, (window, delay) = drawing.panels(2, 1.9)
-    window.plot(*drawing.series(result, "cwnd_packets", start=15), color=flow_colours(1)[0], linewidth=1.0)
-    t, waiting = queue(result, "queue_delay_mean_ms")
-    delay.plot(t[t >= 15], waiting[t >= 15], color=flow_colours(1)[0], linewidth=1.0)
-    delay.axhline(params["tau0"] / 1e6, **drawing.GUIDE)
+    x = drawing.time(result, 15)
+    colour = flow_colours(1)[0]
     cuts = [cut.at_s for cut in backoffs(result) if cut.at_s > SETTLED_S]
-    middle = float(np.mean(window.get_ylim()))
-    window.annotate("", (cuts[1], middle), (cuts[0], middle), arrowprops={"arrowstyle": "<->", "linewidth": 0.8})
-    window.text((cuts[0] + cuts[1]) / 2, middle, "\u0394\u2080", ha="center", va="bottom")
-    delay.text(t[-1], params["tau0"] / 1e6, "\u03c4\u2080", ha="right", va="bottom")
-    window.set_ylabel("cwnd (packets)")
-    delay.set_ylabel("Queueing delay (ms)")
-    delay.set_xlabel("Time (s)")
-    return figure
+    period = Spans("\u0394\u2080", [(cuts[0], cuts[1])], 0, 1, ROUND_GREY)
+    window = drawing.line("", drawing.series(result, "cwnd_packets", start=x.low), colour)
+    waiting = drawing.line("", of_link(result, "queue_delay_mean_ms"), colour)
+    bound = drawing.level(x, result.scenario.flows[0].cc_params["tau0"] / 1e6, "\u03c4\u2080")
+    above = Panel("cwnd (packets)", [window], floor=None, spans=[period])
+    return drawing.figure(x, above, Panel("Queueing delay (ms)", [waiting, bound]))
 
 
 FIG_5 = Experiment(
@@ -224,7 +209,7 @@ FIG_5 = Experiment(
     runs=[Run("fig5", "daimd-fig5")],
     measure=_measure_5,
     negatives={"grows": Negative("a window that grows on above the threshold", ["flows.0.cc_params.hold=false"])},
-    drawings=[Drawing("Window and queueing delay after slow start. Dashed: tau0.", _draw_5)],
+    drawings=[Drawing("Window and queueing delay after slow start.", _draw_5)],
 )
 
 EXPERIMENTS = (FIG_1, FIG_2, FIG_3, FIG_4, FIG_5)

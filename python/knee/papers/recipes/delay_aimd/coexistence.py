@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,11 +10,9 @@ import numpy as np
 from knee.papers import drawing
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.delay_aimd.measures import backoffs
-from knee.view.palette import flow_colours
+from knee.view.chart import Chart, Panel, XAxis
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from knee.papers.items import Quantities, Value
     from knee.results.result import Result
 
@@ -48,18 +47,14 @@ def _measure(results: Results) -> dict[str, Value]:
     return made
 
 
-def _draw(results: Results) -> Figure:
-    figure, axes = drawing.panels(2, 1.9)
-    for one, name, title in zip(axes, ("fig6-basic", "fig6-modified"), ("basic", "modified"), strict=True):
-        drawing.plot_flows(one, results[name], "cwnd_packets")
-        one.set_ylabel(f"cwnd (packets),\n{title}")
-        one.set_ylim(0, 120)
-    axes[1].set_xlabel("Time (s)")
-    handles = axes[0].get_lines()
-    axes[0].legend(
-        handles, ["delay-based", "loss-based 1", "2", "3"], loc="lower left", bbox_to_anchor=(0, 1.0), ncols=4
-    )
-    return figure
+def _draw(results: Results) -> Chart:
+    names = ("delay-based", *(f"loss-based {k}" for k in (1, 2, 3)))
+    panels = []
+    for run, title in (("fig6-basic", "Basic"), ("fig6-modified", "Modified")):
+        flows = drawing.flows(results[run], "cwnd_packets")
+        lines = [replace(line, name=name) for line, name in zip(flows, names, strict=True)]
+        panels.append(Panel("cwnd (packets)", lines, ceiling=120.0, title=title))
+    return drawing.figure(drawing.time(results["fig6-basic"]), *panels)
 
 
 FIG_6 = Experiment(
@@ -92,16 +87,6 @@ def _measure_calibration(results: Results) -> dict[str, Value]:
     return made | {"beta": float(np.mean([cut.beta for cut in backoffs(results["fig8"])]))}
 
 
-def _windows(result: Result) -> Figure:
-    """The windows of all flows over time."""
-    figure, (axes,) = drawing.panels(1, 2.6)
-    drawing.plot_flows(axes, result, "cwnd_packets")
-    axes.set_xlabel("Time (s)")
-    axes.set_ylabel("cwnd (packets)")
-    drawing.legend(axes)
-    return figure
-
-
 def _conclude_calibration(found: Quantities) -> str:
     return (
         "The paper prints no value of gamma, of the decay of RTTmax, of Delta0 over RTTmax - RTTmin, or of delta in "
@@ -121,7 +106,7 @@ CALIBRATION = Experiment(
     about="The runs of Figs. 6 and 8 again.",
     runs=[FIG_6.runs[0], FIG_6.runs[2], Run("fig8", "daimd-fig8")],
     measure=_measure_calibration,
-    drawings=[Drawing("The windows of Fig. 8.", lambda results: _windows(results["fig8"]))],
+    drawings=[drawing.of_run("fig8", "The windows of Fig. 8.", {"cwnd_packets": "cwnd (packets)"})],
     question=True,
     conclusion=_conclude_calibration,
 )
@@ -143,21 +128,20 @@ def _measure_gamma(results: Results) -> dict[str, Value]:
     return made
 
 
-def _draw_gamma(results: Results) -> Figure:
+def _draw_gamma(results: Results) -> Chart:
     found = _measure_gamma(results)
-    figure, (share, queue) = drawing.panels(2, 1.6)
-    for threshold, colour in zip(THRESHOLDS, flow_colours(len(THRESHOLDS)), strict=True):
-        for axes, what in ((share, "share"), (queue, "queue")):
-            values = np.array([float(found[f"{what} {threshold} {gamma}"] or 0) for gamma in GAMMAS])
-            axes.plot(GAMMAS, values, color=colour, marker="o", markersize=4, label=READINGS[threshold])
-            axes.set_ylim(bottom=0)
-    share.axhline(25, **drawing.GUIDE)
-    queue.axhline(30, **drawing.GUIDE)
-    share.set_ylabel("Share beside three\nloss-based flows (%)")
-    queue.set_ylabel(f"Mean queueing delay,\n{FLOWS} flows alone (ms)")
-    queue.set_xlabel("\u03b3")
-    drawing.legend(share)
-    return figure
+    x = XAxis("\u03b3", 0, 1)
+    share, queue = (
+        drawing.curves(
+            GAMMAS, {READINGS[one]: [found[f"{what} {one} {gamma}"] for gamma in GAMMAS] for one in READINGS}
+        )
+        for what in ("share", "queue")
+    )
+    return drawing.figure(
+        x,
+        Panel("Share (%)", [*share, drawing.level(x, 25)], title="Beside three loss-based flows"),
+        Panel("Mean queueing delay (ms)", [*queue, drawing.level(x, 30)], title=f"{FLOWS} flows alone"),
+    )
 
 
 def _conclude_gamma(found: Quantities) -> str:

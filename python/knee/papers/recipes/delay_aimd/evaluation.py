@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -12,11 +12,10 @@ import polars as pl
 from knee.papers import drawing
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.delay_aimd.measures import backoffs, lost
+from knee.view.chart import Chart, Panel, XAxis
 from knee.view.palette import flow_colours
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from knee.papers.items import Quantities, Value
     from knee.results.result import Result
 
@@ -45,27 +44,20 @@ def _measure_7(results: Results) -> dict[str, Value]:
     }
 
 
-def _draw_7(results: Results) -> Figure:
-    figure, (use, delay) = drawing.panels(2, 1.9)
+def _draw_7(results: Results) -> Chart:
+    x = XAxis("Number of flows", 0.9, 140, log=True, ticks=FLOWS)
+    use, delay = [], [drawing.level(x, 250)]
     for prefix, flows, label, colour in zip(
         ("fig7", "fig7-htcp"), (FLOWS, HTCP_FLOWS), ("delay-based", "H-TCP"), flow_colours(2), strict=True
     ):
         names = [f"{prefix}-{n}" for n in flows]
-        style: dict[str, Any] = {"color": colour, "marker": "o", "markersize": 4, "linewidth": 1.0, "label": label}
-        use.plot(flows, [100 * _link(results, name, "utilization") for name in names], **style)
+        used = [100 * _link(results, name, "utilization") for name in names]
+        use.append(drawing.curve(label, flows, used, colour))
         base = [results[name].summary["flows"][0]["base_rtt_ms"] for name in names]
         waits = [_link(results, name, "queue_delay_mean_ms") for name in names]
-        delay.plot(flows, np.add(base, waits), **style)
-    use.set_ylim(0, 105)
-    delay.set_ylim(240, 520)
-    delay.axhline(250, **drawing.GUIDE)
-    use.set_ylabel("Link utilisation (%)")
-    delay.set_ylabel("Mean link delay (ms)")
-    delay.set_xlabel("Number of flows")
-    delay.set_xscale("log", base=2)
-    delay.set_xticks(FLOWS, [str(n) for n in FLOWS])
-    drawing.legend(use)
-    return figure
+        delay.append(drawing.curve(label, flows, list(np.add(base, waits)), colour))
+    above = Panel("Link utilisation (%)", use, ceiling=105.0)
+    return drawing.figure(x, above, Panel("Mean link delay (ms)", delay, floor=240.0, ceiling=520.0))
 
 
 def _table_7(results: Results, _: Quantities) -> list[Table]:
@@ -146,15 +138,6 @@ def _measure_8(results: Results) -> dict[str, Value]:
     }
 
 
-def _draw_8(results: Results) -> Figure:
-    figure, (axes,) = drawing.panels(1, 2.6)
-    drawing.plot_flows(axes, results["fig8"], "cwnd_packets")
-    axes.set_xlabel("Time (s)")
-    axes.set_ylabel("cwnd (packets)")
-    drawing.legend(axes)
-    return figure
-
-
 FIG_8 = Experiment(
     key="fig8",
     title="Fig. 8: a second flow",
@@ -165,7 +148,7 @@ FIG_8 = Experiment(
     runs=[Run("fig8", "daimd-fig8")],
     measure=_measure_8,
     negatives={"reno": Negative("Reno", ["flows.*.cc_params={}", "flows.*.cc=reno"])},
-    drawings=[Drawing("The windows of both flows.", _draw_8)],
+    drawings=[drawing.of_run("fig8", "The windows of both flows.", {"cwnd_packets": "cwnd (packets)"})],
 )
 
 # Table I.

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from knee.papers import drawing
 
@@ -47,12 +46,6 @@ def rtt_min(result: Result, flow: int, initial_ms: float) -> tuple[Floats, Float
     first = cuts[0].at_s if cuts else np.inf
     seen = np.where((t >= first) & ~np.isnan(least), least, np.inf)
     return t, np.minimum(np.minimum.accumulate(seen), initial_ms)
-
-
-def queue(result: Result, column: str = "backlog_packets") -> tuple[Floats, Floats]:
-    """Times, s, and a column of the first link."""
-    frame = result.links.filter(pl.col("link") == result.summary["links"][0]["link"])
-    return frame["t_s"].to_numpy(), frame[column].to_numpy().astype(np.float64)
 
 
 def between(series: tuple[Floats, Floats], start: float, end: float) -> Floats:

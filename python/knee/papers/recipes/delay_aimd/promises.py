@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from knee.papers import drawing
+from knee.papers.drawing import of_link
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
-from knee.papers.recipes.delay_aimd.measures import between, lost, queue
+from knee.papers.recipes.delay_aimd.measures import between, lost
+from knee.view.chart import Chart, Panel
+from knee.view.palette import INK, flow_colours
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from knee.papers.items import Quantities, Value
     from knee.results.result import Result
 
@@ -35,15 +36,13 @@ def _measure_knee(results: Results) -> dict[str, Value]:
     }
 
 
-def _draw_knee(results: Results) -> Figure:
-    figure, (axes,) = drawing.panels(1, 2.6)
-    for buffer in BUFFERS_MS:
-        axes.plot(*queue(results[f"knee-{buffer}"], "queue_delay_mean_ms"), linewidth=0.9, label=f"{buffer} ms")
-    axes.axhline(20, **drawing.GUIDE)
-    axes.set_xlabel("Time (s)")
-    axes.set_ylabel("Queueing delay (ms)")
-    drawing.legend(axes)
-    return figure
+def _draw_knee(results: Results) -> Chart:
+    x = drawing.time(results[f"knee-{BUFFERS_MS[0]}"])
+    lines = [
+        drawing.line(f"{buffer} ms", of_link(results[f"knee-{buffer}"], "queue_delay_mean_ms"), colour)
+        for buffer, colour in zip(BUFFERS_MS, flow_colours(len(BUFFERS_MS)), strict=True)
+    ]
+    return drawing.figure(x, Panel("Queueing delay (ms)", [*lines, drawing.level(x, 20)]))
 
 
 def _table_knee(results: Results, _: Quantities) -> list[Table]:
@@ -83,7 +82,7 @@ LEFT_S, DRAINED_S = 80.0, 110.0
 
 def _measure_drain(results: Results) -> dict[str, Value]:
     result = results["drain"]
-    delays = queue(result, "queue_delay_mean_ms")
+    delays = of_link(result, "queue_delay_mean_ms")
     rtt_mins = [drawing.series(result, "rtt_min_ms", flow + 1)[1] for flow in _delay_based(result)]
     return {
         "delay_beside_ms": float(between(delays, 40, LEFT_S).mean()),
@@ -96,15 +95,12 @@ def _delay_based(result: Result) -> list[int]:
     return [i for i, flow in enumerate(result.scenario.flows) if flow.cc == "daimd"]
 
 
-def _draw_drain(results: Results) -> Figure:
-    figure, (delay, rate) = drawing.panels(2, 1.9)
-    delay.plot(*queue(results["drain"], "queue_delay_mean_ms"), linewidth=1.0)
-    delay.axhline(20, **drawing.GUIDE)
-    delay.set_ylabel("Queueing delay (ms)")
-    drawing.plot_flows(rate, results["drain"], "throughput_mbps")
-    rate.set_ylabel("Throughput (Mbit/s)")
-    rate.set_xlabel("Time (s)")
-    return figure
+def _draw_drain(results: Results) -> Chart:
+    result = results["drain"]
+    x = drawing.time(result)
+    delay = [drawing.line("", of_link(result, "queue_delay_mean_ms"), INK), drawing.level(x, 20)]
+    rates = Panel("Throughput (Mbit/s)", drawing.flows(result, "throughput_mbps"))
+    return drawing.figure(x, Panel("Queueing delay (ms)", delay), rates)
 
 
 DRAIN = Experiment(

@@ -5,25 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from knee.papers import drawing
-from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
-from knee.papers.recipes.delay_aimd.measures import between, queue
+from knee.papers.drawing import of_link
+from knee.papers.paper import Experiment, Negative, Results, Run, Table
+from knee.papers.recipes.delay_aimd.measures import between
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from knee.papers.items import Quantities, Value
     from knee.results.result import Result
-
-
-def _windows_and_rates(result: Result) -> Figure:
-    figure, (window, rate) = drawing.panels(2, 1.9)
-    drawing.plot_flows(window, result, "cwnd_packets")
-    drawing.plot_flows(rate, result, "throughput_mbps")
-    window.set_ylabel("cwnd (packets)")
-    rate.set_ylabel("Throughput (Mbit/s)")
-    rate.set_xlabel("Time (s)")
-    drawing.legend(window)
-    return figure
 
 
 def _goodputs(result: Result) -> list[float]:
@@ -63,7 +51,7 @@ RTTS = Experiment(
     ],
     measure=_measure_rtts,
     negatives={"vegas": Negative("Vegas", swap={"rtts-daimd": "rtts-vegas"})},
-    drawings=[Drawing("The two flows of daimd.", lambda results: _windows_and_rates(results["rtts-daimd"]))],
+    drawings=[drawing.of_run("rtts-daimd", "The two flows of daimd.")],
     tables=_table_rtts,
 )
 
@@ -104,7 +92,7 @@ PARKING = Experiment(
         Run("parking-reno", "daimd-parking", [f"flows.{i}.cc=reno" for i in range(4)]),
     ],
     measure=_measure_parking,
-    drawings=[Drawing("The four flows.", lambda results: _windows_and_rates(results["parking-daimd"]))],
+    drawings=[drawing.of_run("parking-daimd", "The four flows.")],
     question=True,
     conclusion=_conclude_parking,
 )
@@ -119,8 +107,8 @@ def _measure_reverse(results: Results) -> dict[str, Value]:
     made: dict[str, Value] = {}
     for run, suffix in (("reverse", ""), ("reverse-basic", "_basic")):
         for name, span in spans.items():
-            made[f"use_{name}{suffix}"] = 100 * float(between(queue(results[run], "utilization"), *span).mean())
-            delays = between(queue(results[run], "queue_delay_mean_ms"), *span)
+            made[f"use_{name}{suffix}"] = 100 * float(between(of_link(results[run], "utilization"), *span).mean())
+            delays = between(of_link(results[run], "queue_delay_mean_ms"), *span)
             made[f"delay_{name}{suffix}"] = float(delays.mean())
     return made
 
@@ -147,7 +135,7 @@ REVERSE = Experiment(
         Run("reverse-basic", "daimd-reverse", ["flows.0.cc_params.gamma=0.0"]),
     ],
     measure=_measure_reverse,
-    drawings=[Drawing("All three flows.", lambda results: _windows_and_rates(results["reverse"]))],
+    drawings=[drawing.of_run("reverse", "All three flows.")],
     question=True,
     conclusion=_conclude_reverse,
 )

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from knee.papers import drawing
+from knee.papers.drawing import of_link
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
-from knee.papers.recipes.delay_aimd.measures import backoffs, between, queue
+from knee.papers.recipes.delay_aimd.measures import backoffs, between
+from knee.view.chart import Chart, Panel
+from knee.view.palette import flow_colours
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from knee.papers.items import Quantities, Value
     from knee.results.result import Result
 
@@ -53,28 +54,23 @@ def _measure(results: Results) -> dict[str, Value]:
         "reached": _reached(limited, RATE_MBPS, RTT_MS),
         "reached_standard": _reached(standard, RATE_MBPS, RTT_MS),
         "delay_over_tau0": float(
-            np.nanmax(between(queue(limited, "queue_delay_max_ms"), 0, 1e9 if math.isnan(ends) else ends + 1))
+            np.nanmax(between(of_link(limited, "queue_delay_max_ms"), 0, 1e9 if math.isnan(ends) else ends + 1))
         )
         / TAU0_MS,
-        "reno_delay_ms": float(np.nanmax(between(queue(results["start-reno"], "queue_delay_max_ms"), 0, 20))),
+        "reno_delay_ms": float(np.nanmax(between(of_link(results["start-reno"], "queue_delay_max_ms"), 0, 20))),
         "growth_by_rtt": by_rtt[-1] / by_rtt[0],
         "spread_by_rate": max(by_rate) / min(by_rate),
     }
 
 
-def _draw(results: Results) -> Figure:
-    figure, (window, delay) = drawing.panels(2, 1.9)
-    for name, label in ((_name(RATE_MBPS, RTT_MS), "limited"), ("start-standard", "standard")):
-        t, cwnd = drawing.series(results[name], "cwnd_packets")
-        window.plot(t[t < 8], cwnd[t < 8], linewidth=1.0, label=label)
-        t, waits = queue(results[name], "queue_delay_max_ms")
-        delay.plot(t[t < 8], waits[t < 8], linewidth=1.0)
-    delay.axhline(TAU0_MS, **drawing.GUIDE)
-    window.set_ylabel("cwnd (packets)")
-    delay.set_ylabel("Queueing delay (ms)")
-    delay.set_xlabel("Time (s)")
-    drawing.legend(window)
-    return figure
+def _draw(results: Results) -> Chart:
+    x = drawing.time(results["start-standard"], end=8)
+    window, delay = [], [drawing.level(x, TAU0_MS)]
+    names = {_name(RATE_MBPS, RTT_MS): "limited", "start-standard": "standard"}
+    for (name, label), colour in zip(names.items(), flow_colours(len(names)), strict=True):
+        window.append(drawing.line(label, drawing.series(results[name], "cwnd_packets", end=x.high), colour))
+        delay.append(drawing.line(label, of_link(results[name], "queue_delay_max_ms"), colour))
+    return drawing.figure(x, Panel("cwnd (packets)", window), Panel("Queueing delay (ms)", delay))
 
 
 def _table(results: Results, _: Quantities) -> list[Table]:

@@ -74,11 +74,11 @@ FOUR = Experiment(
     drawings=[
         Drawing(
             "Four flows of one algorithm; the first run, intervals of 300 ms.",
-            lambda results: columns(results, [("cubic4", "cubic"), ("bbr4", "bbr")]),
+            lambda results: columns(results, ["cubic4", "bbr4"]),
         ),
         Drawing(
             "Three flows beside one; the first run, intervals of 300 ms.",
-            lambda results: columns(results, [(name, "") for name in ("cubic3-bbr1", "cubic1-bbr3", "vegas3-bbr1")]),
+            lambda results: columns(results, ["cubic3-bbr1", "cubic1-bbr3", "vegas3-bbr1"]),
         ),
     ],
 )
@@ -129,7 +129,7 @@ QUIC = Experiment(
     drawings=[
         Drawing(
             "Two flows of one algorithm over QUIC; the first run, intervals of 300 ms.",
-            lambda results: columns(results, [("quic-cubic-cubic", "cubic"), ("quic-bbr-bbr", "bbr")], most_mbps=10.5),
+            lambda results: columns(results, ["quic-cubic-cubic", "quic-bbr-bbr"], most_mbps=10.5),
         ),
     ],
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from math import hypot, sqrt
 from statistics import fmean, stdev
@@ -15,12 +17,10 @@ from knee.figures.metrics import jain_of
 from knee.papers import drawing
 from knee.papers.paper import Results, Run
 from knee.papers.recipes.interactions.testbed import GOODPUT_PART, THROUGHPUT_PART, frames_mbps, ratio_with_acks
-from knee.view.palette import INK, flow_colours
+from knee.view.chart import Chart, Line, Panel
+from knee.view.palette import INK, OKABE_ITO
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from knee.papers.items import Quantities, Value
     from knee.results.result import Result
 
@@ -170,52 +170,38 @@ def swing(result: Result) -> float:
     return float(mean) if isinstance(mean, float) else float("nan")
 
 
-def columns(results: Results, runs: Sequence[tuple[str, str]], most_mbps: float = 105) -> Figure:
-    """The paper's form: RTT, throughput and Jain's index over time, a column for each run (name, title)."""
-    figure, axes = drawing.panels(3 * len(runs), 1.35, columns=len(runs))
-    rtt, rate, index = (axes[i * len(runs) : (i + 1) * len(runs)] for i in range(3))
-    for at, (name, title) in enumerate(runs):
-        result = results[name]
-        drawing.plot_flows(rtt[at], result, "rtt_mean_ms")
-        drawing.plot_flows(rate[at], result, "throughput_mbps")
-        _plot_jain(index[at], result)
-        rtt[at].set_title(title, fontsize=9, loc="left")
-        rtt[at].set_ylim(bottom=0)
-        rate[at].set_ylim(0, most_mbps)
-        index[at].set_xlabel("Time (s)")
-        _name_flows(rtt[at], result)
-    for row, label in zip((rtt, rate, index), ("RTT (ms)", "Throughput\n(Mbit/s)", "Jain's index"), strict=True):
-        row[0].set_ylabel(label)
-    return figure
+def columns(results: Results, runs: Sequence[str], most_mbps: float = 105) -> Chart:
+    """The paper's form: RTT, throughput and Jain's index over time, a column for each run."""
+    made = [results[name] for name in runs]
+    rtts = [Panel("RTT (ms)", _lines(result, "rtt_mean_ms"), title=_title(result)) for result in made]
+    rates = [Panel("Throughput (Mbit/s)", _lines(result, "throughput_mbps"), ceiling=most_mbps) for result in made]
+    index = [Panel("Jain's index", [_index(result)], ceiling=1.05) for result in made]
+    return drawing.figure(drawing.time(made[0]), *rtts, *rates, *index, columns=len(runs))
 
 
-def _plot_jain(axes: Axes, result: Result) -> None:
+def _title(result: Result) -> str:
+    counts = Counter(flow["cc"] for flow in result.summary["flows"])
+    return " and ".join(f"{count} {cc}" for cc, count in counts.items())
+
+
+def _lines(result: Result, column: str) -> list[Line]:
+    """A column of all flows; those of several algorithms have the colours and names of these."""
+    ccs = [flow["cc"] for flow in result.summary["flows"]]
+    if len(set(ccs)) == 1:
+        return drawing.flows(result, column)
+    colours = dict(zip(REPRESENTATIVES, OKABE_ITO, strict=False))
+    lines = drawing.flows(result, column, colours=[colours[cc] for cc in ccs])
+    return [replace(line, name=cc) for line, cc in zip(lines, ccs, strict=True)]
+
+
+def _index(result: Result) -> Line:
     index = (
         result.samples.group_by("t_s", maintain_order=True)
         .agg(jain=jain_of(pl.col("throughput_mbps")))
         .drop_nulls()
         .sort("t_s")
     )
-    axes.plot(index["t_s"].to_numpy(), index["jain"].to_numpy(), color=INK, linewidth=0.9)
-    axes.set_ylim(0, 1.05)
-
-
-def _name_flows(axes: Axes, result: Result) -> None:
-    """The flows' names above the axes, in their colours."""
-    flows = result.summary["flows"]
-    mixed = len({flow["cc"] for flow in flows}) > 1
-    for i, (flow, colour) in enumerate(zip(flows, flow_colours(len(flows)), strict=True)):
-        text = flow["cc"] if mixed else flow["label"].removeprefix("flow ").removesuffix(" ms")
-        axes.text(
-            1 - 0.2 * (len(flows) - 1 - i),
-            1.02,
-            text,
-            color=colour,
-            fontsize=6.5,
-            transform=axes.transAxes,
-            ha="right",
-            va="bottom",
-        )
+    return drawing.line("", (index["t_s"].to_numpy(), index["jain"].to_numpy()), INK)
 
 
 def text(value: Value, places: int = 1) -> str:

@@ -118,11 +118,11 @@ TABLE_1 = Experiment(
     drawings=[
         Drawing(
             "As Fig. 3: two flows of the same algorithm, the first run, intervals of 300 ms.",
-            lambda results: columns(results, [(f"{cc}-{cc}", cc) for cc in REPRESENTATIVES]),
+            lambda results: columns(results, [f"{cc}-{cc}" for cc in REPRESENTATIVES]),
         ),
         Drawing(
             "As Fig. 4: two flows of different algorithms, the first run, intervals of 300 ms.",
-            lambda results: columns(results, [(f"{a}-{b}", "") for a, b in PAIRS[3:]]),
+            lambda results: columns(results, [f"{a}-{b}" for a, b in PAIRS[3:]]),
         ),
     ],
     tables=_table_1,
@@ -185,7 +185,7 @@ TABLE_2 = Experiment(
     drawings=[
         Drawing(
             "As Fig. 5: the first run, intervals of 300 ms; added RTTs in ms.",
-            lambda results: columns(results, [(f"two-{cc}", cc) for cc in REPRESENTATIVES]),
+            lambda results: columns(results, [f"two-{cc}" for cc in REPRESENTATIVES]),
         )
     ],
     tables=_table_of("Table II", "two", ["+0 ms", "+200 ms"]),
@@ -226,7 +226,7 @@ TABLE_3 = Experiment(
     drawings=[
         Drawing(
             "As Fig. 6: the first run, intervals of 300 ms; added RTTs in ms.",
-            lambda results: columns(results, [(f"four-{cc}", cc) for cc in REPRESENTATIVES]),
+            lambda results: columns(results, [f"four-{cc}" for cc in REPRESENTATIVES]),
         )
     ],
     tables=_table_of("Table III", "four", ["50 ms", "100 ms", "150 ms", "200 ms"]),
@@ -257,7 +257,7 @@ FAR = Experiment(
     drawings=[
         Drawing(
             "The first run, intervals of 300 ms; added RTTs in ms.",
-            lambda results: columns(results, [(f"far-{cc}", cc) for cc in ("cubic", "bbr")]),
+            lambda results: columns(results, [f"far-{cc}" for cc in ("cubic", "bbr")]),
         )
     ],
 )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.l4s.common import apart, flow, link, packet_ms, ratio, series, wait_ms
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from knee.view.chart import Chart, Panel, XAxis
+from knee.view.palette import DASHES, INK, flow_colours
 
 RATES_MBPS = (4, 12, 40, 120, 200)
 RTTS_MS = {"prague": (5, 10, 20, 50, 100), "dctcp": (5, 20, 100)}
@@ -78,31 +75,30 @@ def _tables(_: Results, made: Quantities) -> list[Table]:
     ]
 
 
-def _draw(results: Results) -> Figure:
+def _draw(results: Results) -> Chart:
     made = _measure(results)
-    figure, panels = drawing.panels(3, 2.4, columns=3, sharex=False)
-    for axes, (cc, name) in zip(panels, SCALABLE.items(), strict=False):
-        for rtt in RTTS_MS[cc]:
-            ratios = series(made, (f"{cc}_{rate}_{rtt}_ratio" for rate in RATES_MBPS))
-            colour = f"C{RTTS_MS['prague'].index(rtt)}"
-            axes.plot(RATES_MBPS, ratios, "o-", color=colour, label=f"{rtt} ms")
-        axes.axhline(1, **drawing.GUIDE)
-        axes.set(yscale="log", ylim=(0.25, 4), yticks=(0.25, 0.5, 1, 2, 4), title=f"{name} over CUBIC")
-        axes.set_yticklabels(("1/4", "1/2", "1", "2", "4"))
-        axes.minorticks_off()
+    x = XAxis("Link (Mbit/s)", 3.5, 230, log=True, ticks=RATES_MBPS)
+    colours = dict(zip(RTTS_MS["prague"], flow_colours(len(RTTS_MS["prague"])), strict=True))
+    panels = []
     for cc, name in SCALABLE.items():
-        panels[2].plot(RATES_MBPS, series(made, (f"{cc}_{rate}_p99_ms" for rate in RATES_MBPS)), "o-", label=name)
-    panels[2].axhline(2, **drawing.GUIDE)
-    panels[2].set(yscale="log", ylim=(0.1, 20), yticks=(0.1, 1, 10), title="p99 of the wait (ms)")
-    panels[2].set_yticklabels(("0.1", "1", "10"))
-    panels[2].minorticks_off()
-    for axes in panels:
-        axes.set(xscale="log", xticks=RATES_MBPS, xlabel="Link (Mbit/s)")
-        axes.set_xticklabels([str(rate) for rate in RATES_MBPS])
-        axes.minorticks_off()
-    panels[0].legend(title="RTT", fontsize="x-small", ncols=2)
-    panels[2].legend(fontsize="x-small")
-    return figure
+        ratios = [
+            drawing.curve(
+                f"{rtt} ms", RATES_MBPS, [made[f"{cc}_{rate}_{rtt}_ratio"] for rate in RATES_MBPS], colours[rtt]
+            )
+            for rtt in RTTS_MS[cc]
+        ]
+        title = f"{name} over CUBIC"
+        panels.append(
+            Panel("Ratio of rates", [*ratios, drawing.level(x, 1)], floor=0.25, ceiling=4.0, log=True, x=x, title=title)
+        )
+    waits = [
+        drawing.curve(name, RATES_MBPS, [made[f"{cc}_{rate}_p99_ms"] for rate in RATES_MBPS], INK, dash=dash)
+        for (cc, name), dash in zip(SCALABLE.items(), DASHES, strict=False)
+    ]
+    panels.append(
+        Panel("99th percentile (ms)", [*waits, drawing.level(x, 2)], log=True, x=x, title="Wait in the queue")
+    )
+    return drawing.figure(x, *panels, columns=3)
 
 
 COUPLING = Experiment(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.l4s.common import DUALPI2, flow, link, mean_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from knee.view.chart import Chart, Panel
 
 _NAMES = {"lola": "LoLa", "daimd": "D-AIMD"}
 _CODEL: Mapping[str, Any] = {"queue": "codel", "queue_params": {"ecn": True}}
@@ -82,15 +80,17 @@ def _says(made: Quantities) -> str:
     )
 
 
-def _draw(results: Results) -> Figure:
-    figure, panels = drawing.panels(3, 1.5)
-    for axes, (where, name) in zip(panels, (("one", "CoDel"), ("two", "DualPI2"), ("own", "fq_codel")), strict=True):
-        drawing.plot_flows(axes, results[f"meet-{where}-lola"], "throughput_mbps")
-        axes.set_ylabel(f"{name}\n(Mbit/s)")
-        axes.set_ylim(0, 42)
-    drawing.legend(panels[0])
-    panels[-1].set_xlabel("Time (s)")
-    return figure
+def _draw(results: Results) -> Chart:
+    panels = [
+        Panel(
+            "Throughput (Mbit/s)",
+            drawing.flows(results[f"meet-{key}-lola"], "throughput_mbps"),
+            ceiling=42.0,
+            title=name,
+        )
+        for key, name in (("one", "CoDel"), ("two", "DualPI2"), ("own", "fq_codel"))
+    ]
+    return drawing.figure(drawing.time(results["meet-one-lola"]), *panels)
 
 
 ONE_QUEUE = Experiment(

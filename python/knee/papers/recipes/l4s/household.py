@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from knee.papers import drawing
 from knee.papers.items import Quantities, Value
-from knee.papers.paper import Drawing, Experiment, Results, Run, Table
-from knee.papers.recipes.l4s.common import mean_of, series
+from knee.papers.paper import Experiment, Results, Run, Table
+from knee.papers.recipes.l4s.common import mean_of
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from knee.results.result import Result
 
 _DOWN_MBPS, _UP_MBPS = 40, 10
@@ -116,21 +113,6 @@ def _says(made: Quantities) -> str:
     )
 
 
-def _draw(results: Results) -> Figure:
-    made = _measure(results)
-    figure, panels = drawing.panels(2, 2.4, columns=2, sharex=False)
-    places = range(len(_QUEUES))
-    for offset, (key, name) in enumerate(zip(_LONG[:3], _NAMES[:3], strict=True)):
-        shifted = [place + 0.25 * (offset - 1) for place in places]
-        panels[0].bar(shifted, series(made, (f"{queue}_{key}" for queue in _QUEUES)), 0.22, label=name)
-        panels[1].bar(shifted, series(made, (f"{queue}_{key}_ms" for queue in _QUEUES)), 0.22, label=name)
-    for axes, title in zip(panels, ("Goodput (Mbit/s)", "Mean queueing delay (ms)"), strict=True):
-        axes.set(title=title, xticks=list(places))
-        axes.set_xticklabels(list(_QUEUES), fontsize="small")
-    panels[1].legend(fontsize="x-small")
-    return figure
-
-
 HOUSEHOLD = Experiment(
     key="household",
     title="What should a home's router run?",
@@ -143,5 +125,4 @@ HOUSEHOLD = Experiment(
     measure=_measure,
     tables=_tables,
     conclusion=_says,
-    drawings=[Drawing("The three long downloads.", _draw)],
 )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value, load
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.l4s.common import DUALPI2, flow, link, ratio, series, wait_ms
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from knee.view.chart import Chart, Marks, Panel, XAxis
+from knee.view.palette import MARKERS, flow_colours
 
 _SEEDS = 2
 _LONG = ("180 s", "120 s")
@@ -87,17 +88,14 @@ def _pair_tables(_: Results, made: Quantities) -> list[Table]:
     return [Table("The first flow's share of the goodput, percent.", head, rows)]
 
 
-def _draw_pairs(results: Results) -> Figure:
+def _draw_pairs(results: Results) -> Chart:
     there, made = _published(), _measure_pairs(results)
-    figure, (axes,) = drawing.panels(1, 3.4)
-    for rate, marker in zip(MEASURED_MBPS, "os", strict=True):
+    marks = []
+    for rate, colour, symbol in zip(MEASURED_MBPS, flow_colours(2), MARKERS, strict=False):
         keys = [f"{pair.key}_{rate}" for pair in PAIRS_MEASURED]
-        axes.plot([there[key] for key in keys], series(made, keys), marker, label=f"{rate} Mbit/s")
-    axes.plot((0, 100), (0, 100), **drawing.GUIDE)
-    axes.fill_between((0, 100), (-5, 95), (5, 105), alpha=0.15, color="grey", linewidth=0)
-    axes.set(xlim=(0, 85), ylim=(0, 85), xlabel="Measured share (%)", ylabel="Share here (%)")
-    axes.legend(loc="upper left")
-    return figure
+        points = np.array([there[key] for key in keys]), np.array(series(made, keys))
+        marks.append(Marks(f"{rate} Mbit/s", *points, colour, symbol, list(map(str, PAIRS_MEASURED))))
+    return drawing.beside(XAxis("Measured share (%)", 0, 85), "Share here (%)", marks, 5)
 
 
 PAIRS = Experiment(
@@ -154,12 +152,11 @@ def _alone_tables(_: Results, made: Quantities) -> list[Table]:
     return [Table(caption, ["100 Mbit/s, 20 ms", "Prague's share, %"], rows)]
 
 
-def _draw_alone(results: Results) -> Figure:
-    figure, (axes,) = drawing.panels(1, 2.2)
-    drawing.plot_flows(axes, results["beside-100-20"], "throughput_mbps")
-    axes.set(ylabel="Throughput (Mbit/s)", xlabel="Time (s)", ylim=(0, 100))
-    axes.legend(loc="upper right")
-    return figure
+def _draw_alone(results: Results) -> Chart:
+    result = results["beside-100-20"]
+    return drawing.figure(
+        drawing.time(result), Panel("Throughput (Mbit/s)", drawing.flows(result, "throughput_mbps"), ceiling=100.0)
+    )
 
 
 ALONE = Experiment(
@@ -224,16 +221,12 @@ def _virtual_tables(_: Results, made: Quantities) -> list[Table]:
 _FOUR_ROWS = {"four": "here", "still": "here, without jitter"}
 
 
-def _draw_virtual(results: Results) -> Figure:
-    figure, panels = drawing.panels(2, 1.8, columns=2)
-    for axes, name, title in zip(
-        panels, ("virtual-on", "virtual-off"), ("virtual RTT of 25 ms", "without"), strict=True
-    ):
-        drawing.plot_flows(axes, results[name], "throughput_mbps")
-        axes.set(title=title, xlabel="Time (s)", ylim=(0, 40))
-    panels[0].set_ylabel("Throughput (Mbit/s)")
-    panels[1].legend(loc="center right")
-    return figure
+def _draw_virtual(results: Results) -> Chart:
+    panels = [
+        Panel("Throughput (Mbit/s)", drawing.flows(results[name], "throughput_mbps"), ceiling=40.0, title=title)
+        for name, title in (("virtual-on", "Virtual RTT of 25 ms"), ("virtual-off", "Without"))
+    ]
+    return drawing.figure(drawing.time(results["virtual-on"]), *panels, columns=2)
 
 
 VIRTUAL_RTT = Experiment(

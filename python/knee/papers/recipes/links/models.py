@@ -8,11 +8,10 @@ from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
+from knee.view.chart import Chart, Panel
 from knee.view.palette import flow_colours
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from knee.results.result import Result
 
 #: Links by name: words, the link, and the base RTT in ms.
@@ -144,17 +143,20 @@ def _says(made: Quantities) -> str:
     )
 
 
-def _draw(results: Results) -> Figure:
-    figure, panels = drawing.panels(3, 1.6)
-    for axes, link in zip(panels, ("wifi", "lte", "leo"), strict=True):
-        shown = ("cubic", "lola", "daimd", "cocoa")
-        for system, colour in zip(shown, flow_colours(len(shown)), strict=True):
-            times, values = drawing.series(results[f"{link}-{system}"], "srtt_ms", 1)
-            axes.plot(times, values, color=colour, label=_SYSTEMS[system][0], linewidth=1.1)
-        axes.set_ylabel(f"{link}\nsmoothed RTT (ms)")
-    drawing.legend(panels[0])
-    panels[-1].set_xlabel("Time (s)")
-    return figure
+def _draw(results: Results) -> Chart:
+    shown = ("cubic", "lola", "daimd", "cocoa")
+    panels = [
+        Panel(
+            "Smoothed RTT (ms)",
+            [
+                drawing.line(_SYSTEMS[system][0], drawing.series(results[f"{link}-{system}"], "srtt_ms"), colour)
+                for system, colour in zip(shown, flow_colours(len(shown)), strict=True)
+            ],
+            title=title,
+        )
+        for link, title in (("wifi", "Wi-Fi"), ("lte", "LTE"), ("leo", "Satellite"))
+    ]
+    return drawing.figure(drawing.time(results["wifi-cubic"]), *panels)
 
 
 MODELS = Experiment(

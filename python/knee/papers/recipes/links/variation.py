@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
+from knee.view.chart import Chart, Line, Panel
 from knee.view.palette import flow_colours
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _LINK: dict[str, Any] = {"rate": "50 Mbit/s", "limit": "500 packets"}
 _JITTERS = (0, 1, 2, 5, 10, 20)
@@ -80,19 +78,17 @@ def _says(made: Quantities) -> str:
     )
 
 
-def _draw(results: Results) -> Figure:
-    figure, panels = drawing.panels(2, 1.9)
+def _draw(results: Results) -> Chart:
     shown = (0, 5, 10)
-    for ms, colour in zip(shown, flow_colours(len(shown)), strict=True):
-        result = results[f"jitter-{ms}"]
-        for axes, column in zip(panels, ("goodput_mbps", "rtt_mean_ms"), strict=True):
-            times, values = drawing.series(result, column, 1)
-            axes.plot(times, values, color=colour, label=f"{ms} ms of jitter", linewidth=1.2)
-    panels[0].set_ylabel("Goodput (Mbit/s)")
-    panels[1].set_ylabel("RTT (ms)")
-    panels[1].set_xlabel("Time (s)")
-    drawing.legend(panels[0])
-    return figure
+
+    def lines(column: str) -> list[Line]:
+        return [
+            drawing.line(f"{ms} ms of jitter", drawing.series(results[f"jitter-{ms}"], column), colour)
+            for ms, colour in zip(shown, flow_colours(len(shown)), strict=True)
+        ]
+
+    panels = Panel("Goodput (Mbit/s)", lines("goodput_mbps")), Panel("RTT (ms)", lines("rtt_mean_ms"))
+    return drawing.figure(drawing.time(results["jitter-0"]), *panels)
 
 
 VARIATION = Experiment(

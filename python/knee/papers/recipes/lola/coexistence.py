@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from knee.papers import drawing
-from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.paper import Experiment, Results, Run, Table
 from knee.papers.recipes.lola import measures
-from knee.view.palette import OKABE_ITO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from matplotlib.figure import Figure
 
     from knee.papers.items import Quantities, Value
 
@@ -75,27 +71,6 @@ def _rows(results: Results, q: Quantities) -> Sequence[Table]:
     return [Table("LoLa's part of the throughput, its mean RTT, and the use of the link.", head, rows)]
 
 
-def _draw(results: Results) -> Figure:
-    figure, panels = drawing.panels(2, 2.5, columns=2, sharex=False)
-    queues = [*SHARED, *ISOLATING]
-    q = _measure(results)
-    for axes, what, label in zip(
-        panels, ("share", "rtt_ms"), ("LoLa's share (%)", "LoLa's mean RTT (ms)"), strict=True
-    ):
-        for i, other in enumerate(OTHERS):
-            places = [k + 0.38 * (i - 0.5) for k in range(len(queues))]
-            values = [float(q[f"{other}_{queue}_{what}"] or 0) for queue in queues]
-            axes.bar(places, values, 0.36, color=OKABE_ITO[i], label=f"beside {other}")
-        axes.set_xticks(range(len(queues)), queues, rotation=30, ha="right")
-        axes.axvline(len(SHARED) - 0.5, **drawing.GUIDE)
-        axes.set_ylabel(label)
-        axes.grid(False, axis="x")
-    panels[0].axhline(50, **drawing.GUIDE)
-    panels[1].axhline(21, **drawing.GUIDE)
-    drawing.legend(panels[0])
-    return figure
-
-
 def _says(q: Quantities) -> str:
     return (
         "In a queue that it shares with a loss-based flow LoLa does not hold its own, with or without an AQM: at "
@@ -113,12 +88,11 @@ EXPERIMENTS = [
         title="Open (VII): beside loss-based flows",
         about="The paper names fair coexistence with loss-based flows, with an AQM at the bottleneck, as future "
         "work. A LoLa flow and a Reno or CUBIC flow share 100 Mbit/s with a base RTT of 21 ms, through shared queues "
-        "(left of the dashed line) and through queues with one per flow.",
+        "and through queues with one per flow.",
         question=True,
         runs=[_run(other, queue) for other in OTHERS for queue in [*SHARED, *ISOLATING]],
         measure=_measure,
         conclusion=_says,
-        drawings=[Drawing("LoLa's part of the throughput of both, and its mean RTT.", _draw)],
         tables=_rows,
     )
 ]

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from knee.figures.thin import thin_line
 from knee.papers import drawing
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.lola import measures
+from knee.view.chart import Chart, Panel, Spans
 from knee.view.palette import MUTED, ROUND_GREY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from matplotlib.figure import Figure
 
     from knee.papers.items import Quantities, Value
     from knee.results.result import Result
@@ -110,17 +108,10 @@ def _fig4a(result: Result) -> dict[str, Value]:
     }
 
 
-def _draw_throughput(results: Results, name: str, scale: float, unit: str, top: float) -> Figure:
+def _draw_throughput(results: Results, name: str, scale: float, unit: str, top: float) -> Chart:
     result = results[name]
-    figure, (axes,) = drawing.panels(1, 2.7)
-    drawing.plot_total(axes, result, scale=scale)
-    measures.plot_two(axes, result, "throughput_mbps", scale=scale)
-    axes.set_ylabel(f"Throughput ({unit})")
-    axes.set_xlabel("Time (s)")
-    axes.set_xlim(0, result.summary["duration_s"])
-    axes.set_ylim(0, top)
-    drawing.legend(axes)
-    return figure
+    lines = [drawing.total(result, scale=scale), *measures.both(result, "throughput_mbps", scale=scale)]
+    return drawing.figure(drawing.time(result), Panel(f"Throughput ({unit})", lines, ceiling=top))
 
 
 def _fig4b(result: Result) -> dict[str, Value]:
@@ -142,26 +133,11 @@ def _fig4b(result: Result) -> dict[str, Value]:
     }
 
 
-def _draw_fig4b(results: Results) -> Figure:
+def _draw_fig4b(results: Results) -> Chart:
     result = results["fig4a"]
-    figure, (axes,) = drawing.panels(1, 2.9)
-    measures.plot_two(axes, result, "cwnd_packets", start=SHOWN_S[0] - 0.1, end=SHOWN_S[1])
-    spans = [(start, end - start) for start, end in measures.rounds(result)]
-    axes.broken_barh(
-        spans,
-        (0, 1),
-        transform=axes.get_xaxis_transform(),
-        color=ROUND_GREY,
-        linewidth=0,
-        zorder=0,
-        label="rounds of flow 1",
-    )
-    axes.set_ylabel("CWnd (packets)")
-    axes.set_xlabel("Time (s)")
-    axes.set_xlim(*SHOWN_S)
-    axes.set_ylim(0, None)
-    drawing.legend(axes)
-    return figure
+    lines = measures.both(result, "cwnd_packets", start=SHOWN_S[0] - 0.1, end=SHOWN_S[1])
+    rounds = Spans("rounds of flow 1", measures.rounds(result), 0, 1, ROUND_GREY)
+    return drawing.figure(drawing.time(result, *SHOWN_S), Panel("CWnd (packets)", lines, spans=[rounds]))
 
 
 def _fig4c(results: Results) -> dict[str, Value]:
@@ -177,23 +153,18 @@ def _fig4c(results: Results) -> dict[str, Value]:
     return figures
 
 
-def _draw_fig4c(results: Results) -> Figure:
-    figure, (axes,) = drawing.panels(1, 3.4)
-    end = min(_end(results, run.name) for run in FIG4C.values())
+def _draw_fig4c(results: Results) -> Chart:
+    shortest = min(FIG4C.values(), key=lambda run: _end(results, run.name))
+    x = drawing.time(results[shortest.name])
+    lines = []
     for base, run in FIG4C.items():
         result = results[run.name]
         if base == 21:
-            measures.plot_two(axes, result, "rtt_max_ms", end=end)
+            lines += measures.both(result, "rtt_max_ms", end=x.high)
         else:
-            x, y = thin_line(*drawing.series(result, "rtt_max_ms", end=end))
-            axes.plot(x, y, color=MUTED, linewidth=0.8, label=f"base RTT {base} ms")
-        axes.axhline(base, **drawing.GUIDE)
-    axes.set_ylabel("RTT (ms)")
-    axes.set_xlabel("Time (s)")
-    axes.set_xlim(0, end)
-    axes.set_ylim(0, 135)
-    drawing.legend(axes)
-    return figure
+            lines.append(drawing.line(f"base RTT {base} ms", drawing.series(result, "rtt_max_ms", end=x.high), MUTED))
+        lines.append(drawing.level(x, base))
+    return drawing.figure(x, Panel("RTT (ms)", lines, ceiling=135.0))
 
 
 def _fig4d(results: Results) -> dict[str, Value]:
@@ -231,21 +202,15 @@ def _measure_fig5(results: Results) -> dict[str, Value]:
     }
 
 
-def _draw_rtt(results: Results) -> Figure:
+def _draw_rtt(results: Results) -> Chart:
     result = results["fig5"]
-    figure, (axes,) = drawing.panels(1, 2.7)
-    measures.plot_two(axes, result, "rtt_max_ms")
-    if FIG5_PROGRAM.name in results.runs:
-        x, y = thin_line(*drawing.series(results[FIG5_PROGRAM.name], "rtt_max_ms", 1, end=SECOND_S))
-        axes.plot(x, y, color=MUTED, linewidth=0.8, zorder=1, label="flow 1, form = program")
-    axes.axhline(21, **drawing.GUIDE)
-    axes.set_ylabel("RTT (ms)")
-    axes.set_xlabel("Time (s)")
     # The peak of slow start is at the axis.
-    axes.set_xlim(-2, result.summary["duration_s"])
-    axes.set_ylim(0, 95)
-    drawing.legend(axes)
-    return figure
+    x = drawing.time(result, -2)
+    lines = [*measures.both(result, "rtt_max_ms"), drawing.level(x, 21)]
+    if FIG5_PROGRAM.name in results.runs:
+        program = drawing.series(results[FIG5_PROGRAM.name], "rtt_max_ms", 1, end=SECOND_S)
+        lines.insert(0, drawing.line("flow 1, form = program", program, MUTED))
+    return drawing.figure(x, Panel("RTT (ms)", lines, ceiling=95.0))
 
 
 def _fig6(results: Results) -> dict[str, Value]:
@@ -264,29 +229,15 @@ def _fig6(results: Results) -> dict[str, Value]:
     }
 
 
-def _draw_windows(results: Results) -> Figure:
-    result = results["fig6"]
-    figure, (axes,) = drawing.panels(1, 2.9)
-    drawing.plot_flows(axes, result, "cwnd_packets")
-    axes.set_ylabel("CWnd (packets)")
-    axes.set_xlabel("Time (s)")
-    axes.set_xlim(0, min(ALL_RUN_S[1], _end(results, "fig6")))
-    axes.set_ylim(0, None)
-    return figure
+def _draw_windows(results: Results) -> Chart:
+    x = drawing.time(results["fig6"], end=ALL_RUN_S[1])
+    return drawing.figure(x, Panel("CWnd (packets)", drawing.flows(results["fig6"], "cwnd_packets", end=x.high)))
 
 
-def _draw_many_rtt(results: Results) -> Figure:
-    result = results["fig6"]
-    figure, (axes,) = drawing.panels(1, 2.5)
-    measures.plot_two(axes, result, "rtt_max_ms")
-    for guide in (21, 26):
-        axes.axhline(guide, **drawing.GUIDE)
-    axes.set_ylabel("RTT (ms)")
-    axes.set_xlabel("Time (s)")
-    axes.set_xlim(0, min(ALL_RUN_S[1], _end(results, "fig6")))
-    axes.set_ylim(0, 35)
-    drawing.legend(axes)
-    return figure
+def _draw_many_rtt(results: Results) -> Chart:
+    x = drawing.time(results["fig6"], end=ALL_RUN_S[1])
+    lines = measures.both(results["fig6"], "rtt_max_ms", end=x.high)
+    return drawing.figure(x, Panel("RTT (ms)", [*lines, *(drawing.level(x, rtt) for rtt in (21, 26))], ceiling=35.0))
 
 
 EXPERIMENTS = [

@@ -9,17 +9,15 @@ import numpy as np
 import polars as pl
 
 from knee.figures import metrics
-from knee.figures.thin import thin_line
 from knee.papers import drawing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from matplotlib.axes import Axes
-
     from knee.figures.thin import Floats
     from knee.papers.items import Value
     from knee.results.result import Result
+    from knee.view.chart import Line
 
 #: The paper's colours of flow 1 and flow 2.
 GREEN, BLUE = "#009E73", "#0072B2"
@@ -86,8 +84,9 @@ def rtts_apart(result: Result, *, start: float, end: float = np.inf) -> float:
     return float(inside.agg(apart=rtt.max() - rtt.min())["apart"].drop_nulls().quantile(0.95))  # type: ignore[arg-type]
 
 
-def plot_two(axes: Axes, result: Result, column: str, *, scale: float = 1.0, **window: float) -> None:
+def both(result: Result, column: str, *, scale: float = 1.0, **window: float) -> list[Line]:
     """A column of both flows in the paper's colours."""
-    for flow, colour in enumerate(COLOURS, start=1):
-        x, y = thin_line(*drawing.series(result, column, flow, **window))
-        axes.plot(x, y * scale, color=colour, linewidth=0.9, label=f"flow {flow}")
+    return [
+        drawing.line(f"flow {flow}", drawing.series(result, column, flow, **window), colour, scale=scale)
+        for flow, colour in enumerate(COLOURS, start=1)
+    ]

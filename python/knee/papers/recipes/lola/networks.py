@@ -9,11 +9,11 @@ import numpy as np
 from knee.papers import drawing
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.lola import measures
+from knee.view.chart import Chart, Heat, Panel, by_name
+from knee.view.palette import VIRIDIS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from matplotlib.figure import Figure
 
     from knee.papers.items import Quantities, Value
     from knee.results.result import Result
@@ -95,37 +95,21 @@ def _measure(results: Results) -> dict[str, Value]:
     return figures
 
 
-def _draw_grid(results: Results) -> Figure:
+def _draw_grid(results: Results) -> Chart:
     grid = _grid(results)
-    figure, panels = drawing.panels(4, 2.3, columns=2, sharex=False)
     kinds = {
-        "utilization": ("Link in use (%)", "viridis", "{:.0f}"),
-        "delay": ("Mean queueing delay (ms)", "magma_r", "{:.1f}"),
-        "jain": ("Jain's index", "viridis", "{:.2f}"),
-        "fair": ("Fair after (s)", "magma_r", "{:.0f}"),
+        "utilization": ("Link in use", "%", VIRIDIS),
+        "delay": ("Mean queueing delay", "ms", VIRIDIS[::-1]),
+        "jain": ("Jain's index", "", VIRIDIS),
+        "fair": ("Fair after", "s", VIRIDIS[::-1]),
     }
-    for axes, (key, (title, colours, form)) in zip(panels, kinds.items(), strict=True):
-        cells = np.array([[grid[rate, rtt][key] for rtt in RTTS] for rate in RATES])
-        axes.imshow(cells, cmap=colours, aspect="auto")
-        for i, row in enumerate(cells):
-            for j, value in enumerate(row):
-                text = "never" if np.isnan(value) else form.format(value)
-                share = (
-                    0.0 if np.isnan(value) else (value - np.nanmin(cells)) / (np.nanmax(cells) - np.nanmin(cells) or 1)
-                )
-                dark = share < 0.5 if colours == "viridis" else share > 0.5
-                axes.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if dark else "black")
-        axes.set_xticks(range(len(RTTS)), [f"{rtt}" for rtt in RTTS])
-        axes.set_yticks(range(len(RATES)), [f"{rate}" for rate in RATES])
-        axes.set_title(title, fontsize=9, loc="left")
-        axes.grid(False)
-        axes.spines[:].set_visible(False)
-        axes.tick_params(length=0)
-    for axes in panels[2:]:
-        axes.set_xlabel("Base RTT (ms)")
-    for axes in panels[::2]:
-        axes.set_ylabel("Rate (Mbit/s)")
-    return figure
+    panels = []
+    for key, (title, unit, colours) in kinds.items():
+        cells = [[float(grid[rate, rtt][key]) for rtt in RTTS] for rate in RATES]
+        heat = Heat(cells, float(np.nanmin(cells)), float(np.nanmax(cells)), colours)
+        rows = tuple(map(str, RATES))
+        panels.append(Panel("Rate (Mbit/s)", heats=[heat], rows=rows, title=title, unit=unit))
+    return drawing.figure(by_name("Base RTT (ms)", [str(rtt) for rtt in RTTS]), *panels, columns=2)
 
 
 def _rows(results: Results, q: Quantities) -> Sequence[Table]:
@@ -177,7 +161,11 @@ EXPERIMENTS = [
         ],
         measure=_measure,
         conclusion=_says,
-        drawings=[Drawing("The paper's parameters: two flows on each network, from 60 s on.", _draw_grid)],
+        drawings=[
+            Drawing(
+                "Two flows with the paper's parameters on each network, from 60 s on; no number: never.", _draw_grid
+            )
+        ],
         tables=_rows,
     )
 ]

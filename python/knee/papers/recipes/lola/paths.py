@@ -8,12 +8,10 @@ from knee.figures.metrics import jain
 from knee.papers import drawing
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.lola import measures
-from knee.view.palette import OKABE_ITO
+from knee.view.chart import Chart, Panel, XAxis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from matplotlib.figure import Figure
 
     from knee.papers.items import Quantities, Value
 
@@ -55,30 +53,15 @@ def _lots(results: Results) -> dict[str, Value]:
     return figures
 
 
-def _draw_lots(results: Results) -> Figure:
-    figure, panels = drawing.panels(2, 2.4, columns=2, sharex=False)
+def _draw_lots(results: Results) -> Chart:
     q = _lots(results)
-    for i, cc in enumerate(CCS):
-        for axes, what in zip(panels, ("share", "delay_ms"), strict=True):
-            axes.plot(
-                LINKS,
-                [float(q[f"{cc}_{count}_{what}"] or 0) for count in LINKS],
-                "o-",
-                color=OKABE_ITO[i],
-                linewidth=1.0,
-                markersize=4,
-                label=cc,
-            )
-    panels[0].set_ylabel("Long flow (Mbit/s)")
-    panels[0].axhline(50, **drawing.GUIDE)
-    panels[0].set_ylim(0, 60)
-    panels[1].set_ylabel("Queueing delay of\nthe long flow (ms)")
-    panels[1].set_yscale("log")
-    for axes in panels:
-        axes.set_xticks(LINKS)
-        axes.set_xlabel("Bottlenecks in a row")
-    drawing.legend(panels[0])
-    return figure
+    x = XAxis("Bottlenecks in a row", 0.9, 3.1, ticks=LINKS)
+    share, delay = (
+        {cc: [q[f"{cc}_{count}_{what}"] for count in LINKS] for cc in CCS} for what in ("share", "delay_ms")
+    )
+    rate = Panel("Long flow (Mbit/s)", [*drawing.curves(LINKS, share), drawing.level(x, 50)], ceiling=60.0, x=x)
+    waits = Panel("Queueing delay (ms)", drawing.curves(LINKS, delay), log=True, x=x)
+    return drawing.figure(x, rate, waits, columns=2)
 
 
 def _lots_say(q: Quantities) -> str:
@@ -124,16 +107,17 @@ def _reverses(results: Results) -> dict[str, Value]:
     return figures
 
 
-def _draw_reverse(results: Results) -> Figure:
-    figure, panels = drawing.panels(3, 1.6)
-    for axes, (other, label) in zip(panels, REVERSE.items(), strict=True):
-        measures.plot_two(axes, results[f"reverse-lola-{other}"], "throughput_mbps")
-        axes.set_ylabel(f"Mbit/s\nreverse: {label}")
-        axes.set_ylim(0, 105)
-    drawing.legend(panels[0])
-    panels[-1].set_xlabel("Time (s)")
-    panels[-1].set_xlim(0, results["reverse-lola-none"].summary["duration_s"])
-    return figure
+def _draw_reverse(results: Results) -> Chart:
+    panels = [
+        Panel(
+            "Throughput (Mbit/s)",
+            measures.both(results[f"reverse-lola-{other}"], "throughput_mbps"),
+            ceiling=105.0,
+            title=f"Reverse: {label}",
+        )
+        for other, label in REVERSE.items()
+    ]
+    return drawing.figure(drawing.time(results["reverse-lola-none"]), *panels)
 
 
 def _reverse_rows(results: Results, q: Quantities) -> Sequence[Table]:

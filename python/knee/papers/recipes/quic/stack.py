@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from knee.view.chart import Chart, Panel
+from knee.view.palette import flow_colours
 
 ALGORITHMS = ("cubic", "reno", "bbr")
 _SIDES = {"knee": "", "quinn": "quinn:"}
@@ -144,17 +143,16 @@ def _tables(results: Results, _: Quantities) -> list[Table]:
     return tables
 
 
-def _draw(results: Results) -> Figure:
-    figure, panels = drawing.panels(3, 1.6)
-    for axes, algorithm in zip(panels, ALGORITHMS, strict=True):
-        for side in _SIDES:
-            name = _run(next(iter(NETWORKS)), side, algorithm)
-            x, y = drawing.series(results[name], "cwnd_packets", end=20)
-            axes.plot(x, y, linewidth=1.0, label=side)
-        axes.set_ylabel(f"{algorithm}\ncwnd (packets)")
-    drawing.legend(panels[0])
-    panels[-1].set_xlabel("Time (s)")
-    return figure
+def _draw(results: Results) -> Chart:
+    first = next(iter(NETWORKS))
+    panels = []
+    for algorithm in ALGORITHMS:
+        lines = [
+            drawing.line(side, drawing.series(results[_run(first, side, algorithm)], "cwnd_packets", end=20), colour)
+            for side, colour in zip(_SIDES, flow_colours(len(_SIDES)), strict=True)
+        ]
+        panels.append(Panel("cwnd (packets)", lines, title=algorithm))
+    return drawing.figure(drawing.time(results[_run(first, "knee", ALGORITHMS[0])], end=20), *panels)
 
 
 STACK = Experiment(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from knee.view.chart import Chart, Panel
 
 _QUEUES = {"pfifo": ("pfifo", "limit=250 kB"), "fq_codel": ("fq_codel", ""), "cocoa": ("cocoa", "")}
 #: The flows of quic-cocoa, by the key of their quantities.
@@ -68,14 +64,12 @@ def _says(made: Quantities) -> str:
     )
 
 
-def _draw(results: Results) -> Figure:
-    figure, panels = drawing.panels(3, 1.5)
-    for axes, queue in zip(panels, _QUEUES, strict=True):
-        drawing.plot_flows(axes, results[f"systems-{queue}"], "srtt_ms")
-        axes.set_ylabel(f"{queue}\nsmoothed RTT (ms)")
-    drawing.legend(panels[0])
-    panels[-1].set_xlabel("Time (s)")
-    return figure
+def _draw(results: Results) -> Chart:
+    panels = [
+        Panel("Smoothed RTT (ms)", drawing.flows(results[f"systems-{queue}"], "srtt_ms"), title=queue)
+        for queue in _QUEUES
+    ]
+    return drawing.figure(drawing.time(results["systems-pfifo"]), *panels)
 
 
 SYSTEMS = Experiment(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from knee.view.chart import Chart, Panel
 
 ALGORITHMS = ("reno", "cubic", "vegas", "lola", "daimd", "copa", "bbr", "bbr3")
 _SEEDS = 5
@@ -86,15 +84,16 @@ def _table(results: Results, made: Quantities) -> list[Table]:
     return [Table(f"Means of {_SEEDS} runs with different starts.", head, rows)]
 
 
-def _draw(results: Results) -> Figure:
-    figure, panels = drawing.panels(2, 1.7, columns=2)
-    for axes, name, title in zip(panels, ("beside-cubic", "beside-paced-cubic"), ("TCP", "TCP, paced"), strict=True):
-        drawing.plot_flows(axes, results[name], "cwnd_packets", start=10, end=60)
-        axes.set_title(f"CUBIC beside {title}", fontsize="small")
-        axes.set_xlabel("Time (s)")
-    panels[0].set_ylabel("cwnd (packets)")
-    panels[1].legend(loc="upper right")
-    return figure
+def _draw(results: Results) -> Chart:
+    panels = [
+        Panel(
+            "cwnd (packets)",
+            drawing.flows(results[name], "cwnd_packets", start=10, end=60),
+            title=f"CUBIC beside {title}",
+        )
+        for name, title in (("beside-cubic", "TCP"), ("beside-paced-cubic", "TCP, paced"))
+    ]
+    return drawing.figure(drawing.time(results["beside-cubic"], 10, 60), *panels, columns=2)
 
 
 TCP = Experiment(

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import polars as pl
 
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.view.chart import Chart, Line, Marks, Panel, XAxis
 from knee.view.palette import INK, OKABE_ITO
 from knee.view.sweep.pictures import front
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: The trials of ``knee search lola-tuning``.
 TRIALS = Path(__file__).parent / "lola_tuning.csv"
@@ -80,25 +79,23 @@ def _measure(results: Results) -> dict[str, Value]:
     return made
 
 
-def _draw(results: Results) -> Figure:
+def _draw(results: Results) -> Chart:
     every = trials()
-    x, y = "queue_delay_p95_ms", "jain_interval_mean"
-    edge = front(every, x, y, [x])
-    figure, (axes,) = drawing.panels(1, 3.4)
-    axes.plot(every[x], every[y], "o", color=OKABE_ITO[0], markersize=3.5, alpha=0.5, label="a trial")
-    style: dict[str, Any] = {"color": OKABE_ITO[1], "markersize": 3.5, "linewidth": 1.2, "drawstyle": "steps-post"}
-    axes.plot(edge[x], edge[y], "D-", label="Pareto front", **style)
-    axes.plot(*PAPERS, "*", color=INK, markersize=11, linestyle="none", label="the paper's values")
-    for trial in (QUICK, FAIR):
-        row = every.row(by_predicate=pl.col("trial") == trial, named=True)
-        axes.annotate(f"trial {trial}", (row[x], row[y]), xytext=(8, -12), textcoords="offset points", fontsize=8)
-    axes.set_xscale("log")
-    axes.set_xticks([3, 5, 10, 20, 50], ["3", "5", "10", "20", "50"])
-    axes.minorticks_off()
-    axes.set_xlabel("95th percentile of the queueing delay, mean over nine networks (ms)")
-    axes.set_ylabel("Jain's index, mean of intervals")
-    axes.legend(loc="lower right")
-    return figure
+    names = "queue_delay_p95_ms", "jain_interval_mean"
+    x, y = (every[name].to_numpy() for name in names)
+    edge = front(every, *names, [names[0]])
+    best = edge[names[0]].to_numpy(), edge[names[1]].to_numpy()
+    line = Line("Pareto front", *best, OKABE_ITO[1], step=True)
+    texts = [f"trial {trial}: {a:.3g} ms, {b:.3f}" for trial, a, b in zip(every["trial"], x, y, strict=True)]
+    marks = [Marks("a trial", x, y, OKABE_ITO[0], texts=texts, opacity=0.5)]
+    chosen = every.filter(pl.col("trial").is_in([QUICK, FAIR]))
+    said = [f"trial {trial}" for trial in chosen["trial"]]
+    spots = chosen[names[0]].to_numpy(), chosen[names[1]].to_numpy()
+    marks.append(Marks(" and ".join(said), *spots, INK, "square", said, 4.5))
+    marks.append(Marks("the paper's values", np.array(PAPERS[:1]), np.array(PAPERS[1:]), INK, "star", size=6))
+    title = "95th percentile of the queueing delay, mean over nine networks (ms)"
+    across = XAxis(title, 0.9 * float(x.min()), 1.1 * float(x.max()), log=True, unit="ms")
+    return drawing.figure(across, Panel("Jain's index, mean of intervals", [line], floor=None, marks=marks))
 
 
 def _tables(results: Results, found: Quantities) -> list[Table]:
