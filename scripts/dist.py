@@ -34,7 +34,8 @@ CHECKS = (
     ("", "--version"),
     ("", "run hello --out out/hello"),
     ("", "sweep hello --set duration=1s --over flows.0.cc=reno,cubic --out out/sweep"),
-    ("plot", "reproduce timely --quick --out out/reproduce"),
+    ("", "reproduce timely --quick --out out/reproduce"),
+    ("plot", "run hello --png --out out/png"),
 )
 
 
@@ -291,7 +292,7 @@ def main() -> None:
             except dist_roots.CannotMakeError as error:
                 unchecked.append(f"{wheel.name} ({error})")
             else:
-                checked.append(wheel.name if target.plots else f"{wheel.name} (without knee reproduce)")
+                checked.append(wheel.name if target.plots else f"{wheel.name} (without --png)")
             if target.machine != platform.machine():
                 unchecked.append(
                     f"{wheel.name} (its BPF programs and their loader, which only such a machine compiles)"

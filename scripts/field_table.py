@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from knee.evaluate.field import FIELD_MARK
-from knee.evaluate.verdict import Verdict
+from knee.evaluate.verdict import CriterionVerdict
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "evaluate.md"
 PLACE = re.compile(r"(<!-- field -->\n).*(<!-- end -->)", re.S)
@@ -24,8 +24,10 @@ def main(folder: Path) -> None:
     lines = ["| algorithm | passes | must be looked at | fails | criteria that it fails |", "|---|---:|---:|---:|---|"]
     for each in found["algorithms"]:
         told = each["verdicts"]
-        failed = [key for key, verdict in told.items() if verdict in (Verdict.WORSE, Verdict.DOES_NOT_RUN)]
-        counts = [each["totals"][Verdict.PASSES], each["totals"][Verdict.LOOK], len(failed)]
+        failed = [
+            key for key, verdict in told.items() if verdict in (CriterionVerdict.WORSE, CriterionVerdict.DOES_NOT_RUN)
+        ]
+        counts = [each["totals"][CriterionVerdict.PASSES], each["totals"][CriterionVerdict.LOOK], len(failed)]
         cells = [f"`{each['cc']}`", *map(str, counts), ", ".join(failed)]
         lines.append(f"| {' | '.join(cells)} |")
     table = "\n".join([*lines, ""])

@@ -16,7 +16,7 @@ from knee.cli import main
 from knee.evaluate import criteria, run, subject
 from knee.evaluate.criteria import Check
 from knee.evaluate.outcome import Evaluation, read
-from knee.evaluate.verdict import Verdict, judge, measure, sent_nothing, threshold, worst
+from knee.evaluate.verdict import CriterionVerdict, judge, measure, sent_nothing, threshold, worst
 from knee.own import code_allowed, files
 from knee.scenario import from_dict, load
 
@@ -97,8 +97,8 @@ def test_bbr3_passes_the_suite_of_its_draft_and_cubic_does_not(tmp_path: Path) -
         for name in ("bbr3", "cubic")
     ]
     verdicts = [{found.key: found.verdict for found in each.criteria} for each in done]
-    assert set(verdicts[0].values()) == {Verdict.PASSES}
-    assert verdicts[1]["probing"] is verdicts[1]["random-loss"] is Verdict.WORSE
+    assert set(verdicts[0].values()) == {CriterionVerdict.PASSES}
+    assert verdicts[1]["probing"] is verdicts[1]["random-loss"] is CriterionVerdict.WORSE
     assert "draft-ietf-ccwg-bbr" in (tmp_path / "bbr3" / "evaluate.html").read_text(encoding="utf-8")
     assert read(tmp_path / "bbr3").suite == "bbr"
 
@@ -158,16 +158,16 @@ def test_flows_of_a_label_are_numbered_and_others_are_not_theirs() -> None:
 @pytest.mark.parametrize(
     ("mine", "verdict"),
     [
-        ([90.0, 100.0], Verdict.PASSES),
-        ([100.0, 120.0], Verdict.LOOK),  # Fails, and so does one that is deployed, which is worse.
-        ([190.0, 260.0], Verdict.LOOK),  # One seed is as good as the worst of the deployed.
-        ([205.0, 206.0], Verdict.LOOK),  # Worse by less than a twentieth.
-        ([212.0, 300.0], Verdict.WORSE),
-        ([None, 50.0], Verdict.LOOK),  # One run never got there.
-        ([None, None], Verdict.WORSE),
+        ([90.0, 100.0], CriterionVerdict.PASSES),
+        ([100.0, 120.0], CriterionVerdict.LOOK),  # Fails, and so does one that is deployed, which is worse.
+        ([190.0, 260.0], CriterionVerdict.LOOK),  # One seed is as good as the worst of the deployed.
+        ([205.0, 206.0], CriterionVerdict.LOOK),  # Worse by less than a twentieth.
+        ([212.0, 300.0], CriterionVerdict.WORSE),
+        ([None, 50.0], CriterionVerdict.LOOK),  # One run never got there.
+        ([None, None], CriterionVerdict.WORSE),
     ],
 )
-def test_a_verdict_by_a_fixed_threshold(mine: list[float | None], verdict: Verdict) -> None:
+def test_a_verdict_by_a_fixed_threshold(mine: list[float | None], verdict: CriterionVerdict) -> None:
     deployed = {"cubic": [150.0, 200.0], "reno": [80.0, 85.0]}
     assert judge(check(figure="queue_delay_p95_ms", at_most=100), mine, deployed) is verdict
 
@@ -185,14 +185,14 @@ def test_a_verdict_relative_to_the_worst_deployed_one(mine: float, verdict: str)
 def test_what_no_deployed_one_reaches_is_no_threshold() -> None:
     never = check(figure="completion_s", no_worse=1.25)
     assert threshold(never, {"reno": [None]}) == math.inf
-    assert judge(never, [12.0], {"reno": [None]}) is Verdict.PASSES
+    assert judge(never, [12.0], {"reno": [None]}) is CriterionVerdict.PASSES
 
 
 def test_a_criterion_has_the_worst_verdict_of_those_that_apply() -> None:
-    assert worst([Verdict.PASSES, Verdict.NOT_APPLICABLE]) is Verdict.PASSES
-    assert worst([Verdict.NOT_APPLICABLE]) is Verdict.NOT_APPLICABLE
-    assert worst([Verdict.LOOK, Verdict.WORSE, Verdict.PASSES]) is Verdict.WORSE
-    assert worst([Verdict.DOES_NOT_RUN, Verdict.WORSE]) is Verdict.DOES_NOT_RUN
+    assert worst([CriterionVerdict.PASSES, CriterionVerdict.NOT_APPLICABLE]) is CriterionVerdict.PASSES
+    assert worst([CriterionVerdict.NOT_APPLICABLE]) is CriterionVerdict.NOT_APPLICABLE
+    assert worst([CriterionVerdict.LOOK, CriterionVerdict.WORSE, CriterionVerdict.PASSES]) is CriterionVerdict.WORSE
+    assert worst([CriterionVerdict.DOES_NOT_RUN, CriterionVerdict.WORSE]) is CriterionVerdict.DOES_NOT_RUN
 
 
 @contextmanager
@@ -226,7 +226,7 @@ def evaluated(cc: str, folder: Path, *names: str) -> Evaluation:
 
 def failed(done: Evaluation) -> set[str]:
     """The figures that are worse than with every deployed algorithm."""
-    return {check.key for found in done.criteria for check in found.checks if check.verdict is Verdict.WORSE}
+    return {check.key for found in done.criteria for check in found.checks if check.verdict is CriterionVerdict.WORSE}
 
 
 ASKED = ("wired", "self-fairness", "high-loss")
@@ -241,7 +241,7 @@ def test_deployed_ones_fail_nothing(cc: str, looked_at: set[str], folder: Path) 
     done = evaluated(cc, folder, *ASKED)
     assert failed(done) == set()
     checks = [check for found in done.criteria for check in found.checks]
-    assert {check.key for check in checks if check.verdict is Verdict.LOOK} == looked_at
+    assert {check.key for check in checks if check.verdict is CriterionVerdict.LOOK} == looked_at
     assert len(done.criteria) == 3
 
 
@@ -262,7 +262,7 @@ def test_a_bad_algorithm_fails_just_what_it_should(
 ) -> None:
     done = evaluated(f"{BAD}:{cc}", folder, *asked)
     assert failed(done) == fails
-    assert {found.verdict for found in done.criteria} <= {Verdict.PASSES, Verdict.WORSE}
+    assert {found.verdict for found in done.criteria} <= {CriterionVerdict.PASSES, CriterionVerdict.WORSE}
 
 
 def test_one_that_grows_per_ack_harms_others_only_where_its_receiver_divides_them(folder: Path) -> None:
@@ -288,7 +288,7 @@ def test_beside_others_one_harms_and_the_other_starves(cc: str, figure: str, fol
 def test_what_does_not_run_says_why(cc: str, why: str, folder: Path) -> None:
     (found,) = evaluated(f"{BAD}:{cc}", folder, "wired").criteria
     for each in found.checks:
-        assert each.verdict is Verdict.DOES_NOT_RUN
+        assert each.verdict is CriterionVerdict.DOES_NOT_RUN
         assert why in each.reason
         assert "in the congestion control of x" in each.reason
         assert each.values == []
@@ -300,11 +300,11 @@ def test_where_one_scenario_does_not_run_the_others_do(folder: Path) -> None:
     (found,) = evaluated(f"{BAD}:Raises", folder, "self-fairness").criteria
     verdicts = {each.scenario: each.verdict for each in found.checks}
     assert verdicts == {
-        "self-fairness-same-rtt": Verdict.PASSES,
-        "self-fairness-late-comer": Verdict.PASSES,
-        "self-fairness-rtts": Verdict.DOES_NOT_RUN,
+        "self-fairness-same-rtt": CriterionVerdict.PASSES,
+        "self-fairness-late-comer": CriterionVerdict.PASSES,
+        "self-fairness-rtts": CriterionVerdict.DOES_NOT_RUN,
     }
-    assert found.verdict is Verdict.DOES_NOT_RUN
+    assert found.verdict is CriterionVerdict.DOES_NOT_RUN
 
 
 def test_flows_that_deliver_nothing_do_not_run() -> None:
@@ -314,7 +314,7 @@ def test_flows_that_deliver_nothing_do_not_run() -> None:
 
 def test_what_a_ground_refuses_is_not_applicable(folder: Path) -> None:
     (found,) = evaluated("quinn:cubic", folder, "misbehaving").criteria
-    assert found.verdict is Verdict.NOT_APPLICABLE
+    assert found.verdict is CriterionVerdict.NOT_APPLICABLE
     assert "receiver" in found.checks[0].reason
 
 

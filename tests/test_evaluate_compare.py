@@ -14,14 +14,14 @@ import typer
 from knee.cli import main
 from knee.cli.evaluate import _hold
 from knee.evaluate.compare import compare
-from knee.evaluate.outcome import Evaluation, Found, Judged, read
+from knee.evaluate.outcome import Evaluation, Found, JudgedFigure, read
 from knee.evaluate.run import as_json
-from knee.evaluate.verdict import Verdict
+from knee.evaluate.verdict import CriterionVerdict
 
-ONE = Judged(
+ONE = JudgedFigure(
     key="bufferbloat/one-flow/queue_delay_p95_ms", scenario="bufferbloat-one-flow", about="one flow",
     figure="queue_delay_p95_ms", of="", as_="value", bound="at_most", threshold=100.0, less=True, source="a source",
-    values=[90.0, 95.0], deployed={"cubic": [900.0, 950.0]}, verdict=Verdict.PASSES,
+    values=[90.0, 95.0], deployed={"cubic": [900.0, 950.0]}, verdict=CriterionVerdict.PASSES,
 )  # fmt: skip
 USE = replace(
     ONE, key="bufferbloat/one-flow/utilization", figure="utilization", bound="at_least", threshold=0.75, less=False,
@@ -29,26 +29,28 @@ USE = replace(
 )  # fmt: skip
 
 
-def evaluation(*checks: Judged) -> Evaluation:
+def evaluation(*checks: JudgedFigure) -> Evaluation:
     found = Found("bufferbloat", "Bufferbloat", "5.1.2", "How long?", list(checks))
     return Evaluation(
         "lola", {"cc": "lola"}, ["cubic"], 2, True, [found], [], {"program": "knee", "version": "0", "commit": None}
     )
 
 
-def saved(path: Path, *checks: Judged) -> Path:
+def saved(path: Path, *checks: JudgedFigure) -> Path:
     path.write_text(as_json(evaluation(*checks)))
     return path
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     path = saved(
-        tmp_path / "evaluate.json", ONE, replace(USE, verdict=Verdict.DOES_NOT_RUN, values=[], reason="Broken.")
+        tmp_path / "evaluate.json",
+        ONE,
+        replace(USE, verdict=CriterionVerdict.DOES_NOT_RUN, values=[], reason="Broken."),
     )
     again = read(path)
     assert again.criteria == read(tmp_path).criteria
     assert as_json(again) == path.read_text()
-    assert again.criteria[0].verdict is Verdict.DOES_NOT_RUN
+    assert again.criteria[0].verdict is CriterionVerdict.DOES_NOT_RUN
     assert json.loads(path.read_text())["format"] == 1
 
 
@@ -60,9 +62,9 @@ def test_the_same_twice_has_no_change() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "better", "regression"),
     [
-        (ONE, replace(ONE, verdict=Verdict.LOOK), False, True),
-        (replace(ONE, verdict=Verdict.WORSE), replace(ONE, verdict=Verdict.LOOK), True, False),
-        (ONE, replace(ONE, verdict=Verdict.DOES_NOT_RUN, values=[]), False, True),
+        (ONE, replace(ONE, verdict=CriterionVerdict.LOOK), False, True),
+        (replace(ONE, verdict=CriterionVerdict.WORSE), replace(ONE, verdict=CriterionVerdict.LOOK), True, False),
+        (ONE, replace(ONE, verdict=CriterionVerdict.DOES_NOT_RUN, values=[]), False, True),
         (ONE, replace(ONE, values=[80.0, 85.0]), True, False),
         (ONE, replace(ONE, values=[101.0, 104.0]), False, False),
         # The ranges do not overlap, and are less than 5 % apart.
@@ -71,10 +73,10 @@ def test_the_same_twice_has_no_change() -> None:
         (ONE, replace(ONE, values=[94.0, 97.0]), None, False),
         (USE, replace(USE, values=[0.95, 0.96]), True, False),
         (USE, replace(USE, values=[0.1, None]), False, False),
-        (ONE, replace(ONE, verdict=Verdict.NOT_APPLICABLE, values=[]), False, True),
+        (ONE, replace(ONE, verdict=CriterionVerdict.NOT_APPLICABLE, values=[]), False, True),
     ],
 )
-def test_changes_by_hand(before: Judged, after: Judged, better: bool | None, regression: bool) -> None:
+def test_changes_by_hand(before: JudgedFigure, after: JudgedFigure, better: bool | None, regression: bool) -> None:
     found = compare(evaluation(before), evaluation(after))
     assert [change.better for change in found.changes] == ([] if better is None else [better])
     assert bool(found.regressions) is regression
@@ -89,8 +91,8 @@ def test_the_command_says_what_is_better_and_worse(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
-    before = str(saved(tmp_path / "a.json", ONE, replace(USE, verdict=Verdict.LOOK)))
-    after = str(saved(tmp_path / "b.json", replace(ONE, verdict=Verdict.WORSE, values=[300.0, 310.0]), USE))
+    before = str(saved(tmp_path / "a.json", ONE, replace(USE, verdict=CriterionVerdict.LOOK)))
+    after = str(saved(tmp_path / "b.json", replace(ONE, verdict=CriterionVerdict.WORSE, values=[300.0, 310.0]), USE))
     assert main(["evaluate", "--compare", before, after]) == 0
     said = capsys.readouterr().out
     worse, _, better = said.partition("Better")
@@ -114,9 +116,11 @@ def test_what_differs_between_two_grounds_is_no_regression(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     other = replace(ONE, key="aqm/pie/utilization")
-    refused = replace(other, verdict=Verdict.NOT_APPLICABLE, values=[], reason="link.queue: none.")
+    refused = replace(other, verdict=CriterionVerdict.NOT_APPLICABLE, values=[], reason="link.queue: none.")
     first = evaluation(ONE, USE, other)
-    second = replace(evaluation(replace(ONE, verdict=Verdict.WORSE, values=[300.0, 310.0]), USE, refused), **ON_LINUX)
+    second = replace(
+        evaluation(replace(ONE, verdict=CriterionVerdict.WORSE, values=[300.0, 310.0]), USE, refused), **ON_LINUX
+    )
     found = compare(first, second)
     assert [change.regression for change in found.changes] == [True]
     assert found.regressions == []
@@ -148,7 +152,7 @@ def test_a_baseline_of_another_ground_is_refused_before_anything_runs(
 
 def test_a_verdict_that_is_worse_than_on_another_kernel_names_that_kernel(capsys: pytest.CaptureFixture[str]) -> None:
     before = replace(evaluation(ONE), **ON_LINUX)
-    after = replace(evaluation(replace(ONE, verdict=Verdict.LOOK)), ground="uml", kernel="7.2.12")
+    after = replace(evaluation(replace(ONE, verdict=CriterionVerdict.LOOK)), ground="uml", kernel="7.2.12")
     with pytest.raises(typer.Exit):
         _hold(before, after, Path("base.json"))
     said = capsys.readouterr().err
@@ -218,14 +222,16 @@ def test_a_baseline_of_another_kind_is_refused_by_what_differs_before_anything_r
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize("before", [Verdict.PASSES, Verdict.LOOK, Verdict.WORSE])
-def test_a_baseline_fails_where_a_figure_is_missing(before: Verdict, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("before", [CriterionVerdict.PASSES, CriterionVerdict.LOOK, CriterionVerdict.WORSE])
+def test_a_baseline_fails_where_a_figure_is_missing(
+    before: CriterionVerdict, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It is missing where its criterion was not asked for, and where it no longer applies."""
     first = evaluation(replace(ONE, verdict=before), replace(ONE, key="bufferbloat/other/rtt"))
     with pytest.raises(typer.Exit):
         _hold(first, evaluation(replace(ONE, verdict=before)), Path("base.json"))
     assert "1 figure of base.json is missing here, as where --only differs: buff" in capsys.readouterr().err
-    gone = replace(ONE, verdict=Verdict.NOT_APPLICABLE, values=[])
+    gone = replace(ONE, verdict=CriterionVerdict.NOT_APPLICABLE, values=[])
     with pytest.raises(typer.Exit):
         _hold(first, evaluation(gone, first.criteria[0].checks[1]), Path("base.json"))
     assert f"was {before.value}, now not applicable" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from knee.cli import main
 from knee.errors import FolderError
 from knee.evaluate import criteria, field, run, subject
 from knee.evaluate.field import Field
-from knee.evaluate.verdict import Verdict
+from knee.evaluate.verdict import CriterionVerdict
 from knee.scenario import registry
 
 NAMES = ("reno", "vegas", "quinn:bbr")
@@ -54,10 +54,10 @@ def test_the_data_and_the_page_have_every_verdict(made: Field, folder: Path) -> 
     data = json.loads((folder / "field.json").read_text())
     assert [each["cc"] for each in data["algorithms"]] == list(NAMES)
     by_name = {each["cc"]: each for each in data["algorithms"]}
-    assert by_name["vegas"]["verdicts"]["bufferbloat"] == Verdict.PASSES
+    assert by_name["vegas"]["verdicts"]["bufferbloat"] == CriterionVerdict.PASSES
     # A buffer of 25 BDP stands full of Reno, as it does of CUBIC.
-    assert by_name["reno"]["verdicts"]["bufferbloat"] == Verdict.LOOK
-    assert by_name["quinn:bbr"]["verdicts"]["short-flows"] != Verdict.NOT_APPLICABLE
+    assert by_name["reno"]["verdicts"]["bufferbloat"] == CriterionVerdict.LOOK
+    assert by_name["quinn:bbr"]["verdicts"]["short-flows"] != CriterionVerdict.NOT_APPLICABLE
     page = (folder / "field.html").read_text()
     for member in made.members:
         assert f'href="{member.folder}/evaluate.html"' in page

@@ -11,7 +11,7 @@ from knee.cli import main
 from knee.errors import InputError, ScenarioError
 from knee.evaluate import criteria, place, run, subject, words
 from knee.evaluate.place import Place
-from knee.evaluate.verdict import Verdict
+from knee.evaluate.verdict import CriterionVerdict
 from knee.grounds import GROUNDS
 from knee.scenario import from_dict
 
@@ -184,13 +184,13 @@ def test_real_time_video_is_judged_in_fairness_too(tmp_path: Path) -> None:
     done = run.evaluate(video, subject.deployed(["reno"]), chosen, tmp_path / "made", quick=True, seeds=1)
     told = {check.key: check for found in done.criteria for check in found.checks}
     # An encoder fills no queue, and its flows carry no transfers.
-    assert told["bufferbloat/one-flow/queue_delay_p95_ms"].verdict is Verdict.PASSES
+    assert told["bufferbloat/one-flow/queue_delay_p95_ms"].verdict is CriterionVerdict.PASSES
     for key, check in told.items():
         if key.startswith("short-flows"):
-            assert check.verdict is Verdict.NOT_APPLICABLE
+            assert check.verdict is CriterionVerdict.NOT_APPLICABLE
             assert "real-time video, which carries nothing else" in check.reason
         if check.figure == "jain":
-            assert check.verdict is not Verdict.NOT_APPLICABLE
+            assert check.verdict is not CriterionVerdict.NOT_APPLICABLE
             assert all(0.25 <= index <= 1 for index in check.values)
     whole = {found.key: words.passed(found) for found in done.criteria}
     assert whole["bufferbloat"].endswith(" of 4")

@@ -12,9 +12,9 @@ import pytest
 from knee.cli import main
 from knee.evaluate import criteria, run, subject
 from knee.evaluate.criteria import Criterion
-from knee.evaluate.outcome import Evaluation, Judged
+from knee.evaluate.outcome import Evaluation, JudgedFigure
 from knee.evaluate.place import Place
-from knee.evaluate.verdict import Verdict
+from knee.evaluate.verdict import CriterionVerdict
 from uml import kernel, reachable
 
 pytestmark = pytest.mark.uml
@@ -36,7 +36,7 @@ def evaluated(flow: Path, place: Place, folder: Path, *names: str) -> Evaluation
     return run.evaluate(one, against, asked, folder, place=place, quick=True, seeds=1, allow_programs=True)
 
 
-def checks(done: Evaluation) -> dict[str, Judged]:
+def checks(done: Evaluation) -> dict[str, JudgedFigure]:
     return {check.key: check for found in done.criteria for check in found.checks}
 
 
@@ -74,14 +74,17 @@ def test_a_program_that_ends_at_once_does_not_run_and_the_rest_goes_on(
     file.write_text('program = { send = "false", receive = "sleep 100" }\n')
     done = evaluated(file, place, folder, "wired", "short-flows")
     for check in done.criteria[0].checks:
-        assert check.verdict is Verdict.DOES_NOT_RUN
+        assert check.verdict is CriterionVerdict.DOES_NOT_RUN
         assert "The sender (false) ended with code 1" in check.reason
         assert check.values == []
         assert all(value is not None for value in check.deployed["cubic"])
     for check in done.criteria[1].checks:
-        assert check.verdict is Verdict.NOT_APPLICABLE
+        assert check.verdict is CriterionVerdict.NOT_APPLICABLE
         assert "program" in check.reason
-    assert [found.verdict for found in done.criteria] == [Verdict.DOES_NOT_RUN, Verdict.NOT_APPLICABLE]
+    assert [found.verdict for found in done.criteria] == [
+        CriterionVerdict.DOES_NOT_RUN,
+        CriterionVerdict.NOT_APPLICABLE,
+    ]
     # Its run is kept, and so is what was wrong with it.
     (kept,) = (folder / "runs").glob("wired-*/none.toml-*/manifest.json")
     before = kept.stat().st_mtime_ns
@@ -130,11 +133,11 @@ def test_a_program_is_judged_by_what_its_packets_tell(place: Place, tmp_path_fac
     found = checks(run.evaluate(one, against, [SHORT], here / "out", **how))
     # Two programs send 5 Mbit/s each into 20, and react to nothing. The worst flow's RTT has a packet of the other's.
     assert [(key.rpartition("/")[2], check.verdict) for key, check in found.items()] == [
-        ("utilization", Verdict.WORSE),
-        ("jain", Verdict.PASSES),
-        ("loss", Verdict.PASSES),
-        ("goodput_mbps", Verdict.NOT_APPLICABLE),
-        ("rtt_p95_ms-x", Verdict.PASSES),
+        ("utilization", CriterionVerdict.WORSE),
+        ("jain", CriterionVerdict.PASSES),
+        ("loss", CriterionVerdict.PASSES),
+        ("goodput_mbps", CriterionVerdict.NOT_APPLICABLE),
+        ("rtt_p95_ms-x", CriterionVerdict.PASSES),
     ]
     assert found["short/one/utilization"].values == [pytest.approx(0.507, abs=0.01)]
     assert found["short/one/rtt_p95_ms-x"].values == [pytest.approx(20.5, abs=0.5)]

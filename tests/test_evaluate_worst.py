@@ -15,7 +15,7 @@ from knee.cli import main
 from knee.evaluate import criteria, run, subject, worst
 from knee.evaluate.criteria import PLACE, Check
 from knee.evaluate.outcome import Evaluation, read
-from knee.evaluate.verdict import Verdict, behind, judge, measure
+from knee.evaluate.verdict import CriterionVerdict, behind, judge, measure
 from knee.own import code_allowed
 from knee.scenario import from_dict
 from knee.scenario.overrides import put
@@ -134,9 +134,9 @@ def test_what_is_behind_is_what_no_verdict_passes(figure: str, bound: dict[str, 
         verdict, value = judge(one, mine, deployed), behind(one, mine, deployed)
         assert value is not None
         assert -1 <= value <= 1
-        if verdict is Verdict.WORSE:
+        if verdict is CriterionVerdict.WORSE:
             assert value > 0
-        if verdict is Verdict.PASSES:
+        if verdict is CriterionVerdict.PASSES:
             assert value <= 0
         # It grows as the figure gets worse.
         less = [each * (0.9 if one.less else 1.1) for each in mine]
@@ -265,7 +265,7 @@ def test_an_algorithm_that_is_bad_on_purpose_is_found_to_be(
     assert found.behind is not None
     assert found.behind > 0.1
     assert found.judged.figure == figure
-    assert found.judged.verdict in (Verdict.WORSE, Verdict.DOES_NOT_RUN)
+    assert found.judged.verdict in (CriterionVerdict.WORSE, CriterionVerdict.DOES_NOT_RUN)
 
 
 def test_a_deployed_algorithm_is_behind_itself_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ ROOMS = (
     "grounds",
     "study",
     "view",
+    "judging",
     "papers",
     "evaluate",
     "score",

@@ -245,7 +245,7 @@ def test_all_algorithms_of_the_registry_fit(made: tuple[Path, pl.DataFrame], tmp
     pairs = pl.DataFrame({"first": a, "second": b} for a in names for b in names)
     some = made[1].head(1).drop("first", "second")
     frame = pairs.join(some, how="cross").select(made[1].columns)
-    text = page.page(frame, matrix.scenario("cubic", "cubic", SHORT), tmp_path, lambda a, b, q: page.Place())
+    text = page.page(frame, matrix.scenario("cubic", "cubic", SHORT), tmp_path, lambda a, b, q: page.PairRun())
     (tmp_path / "matrix.html").write_text(text, encoding="utf-8")
     check_layout(tmp_path / "matrix.html", width, tallest=3000)
 
@@ -274,8 +274,8 @@ def test_a_cell_leads_to_a_report_that_was_kept(made: tuple[Path, pl.DataFrame],
     (tmp_path / "runs" / "cubic--vegas").mkdir(parents=True)
     (tmp_path / "runs" / "cubic--vegas" / "report.html").touch()
 
-    def where(first: str, second: str, _: str) -> page.Place:
-        return page.Place(f"runs/{first}--{second}")
+    def where(first: str, second: str, _: str) -> page.PairRun:
+        return page.PairRun(f"runs/{first}--{second}")
 
     text = page.page(frame, matrix.scenario("cubic", "cubic"), tmp_path, where)
     (tmp_path / "matrix.html").write_text(text)

@@ -71,7 +71,7 @@ PAPER = Paper(
             extra=lambda r: matrix_page.fragment(
                 MATRIX,
                 r.folder("one").parents[3],
-                lambda a, b, q: matrix_page.Place(f"runs/{q}/{a}--{b}"),
+                lambda a, b, q: matrix_page.PairRun(f"runs/{q}/{a}--{b}"),
             ),
             tables=lambda r, q: [Table("A table.", ["", "x" * 30, "y" * 30, "z" * 30], [["a", "1", "2", "3"]])],
         ),

@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from knee.papers import items, words
-from knee.papers.items import Comparison, Item, Verdict
+from knee.papers.items import Comparison, Item, ItemVerdict
 from knee.papers.laws import LAWS
 from knee.papers.outcome import Row, Totals
 from knee.papers.paper import Experiment, Results, Run
@@ -83,7 +83,7 @@ def test_an_explanation_needs_a_run_that_passes_the_items_own_comparison() -> No
     }
     check = {"says": "", "computed": "y"}
     checked = Item.model_validate(data | {"explanation": "so", "check": check})
-    assert checked.verdict([{"x": 2.0, "y": 1.0}]) is Verdict.DIFFERS
+    assert checked.verdict([{"x": 2.0, "y": 1.0}]) is ItemVerdict.DIFFERS
     assert checked.explained([{"x": 2.0, "y": 1.0}])
     assert not checked.explained([{"x": 2.0, "y": 1.1}])
     assert not checked.explained([{"x": 2.0, "y": 1.0}, {"x": 2.0, "y": 1.1}])
@@ -94,18 +94,18 @@ def test_an_explanation_needs_a_run_that_passes_the_items_own_comparison() -> No
 @pytest.mark.parametrize(
     ("draws", "verdict"),
     [
-        ([1.0], Verdict.REPRODUCED),
-        ([1.0, 0.5, 1.0], Verdict.REPRODUCED),
-        ([1.0, 2.0, 1.0], Verdict.UNDECIDED),
-        ([2.0, 2.0, 1.0], Verdict.UNDECIDED),
-        ([2.0, None, 3.0], Verdict.DIFFERS),
+        ([1.0], ItemVerdict.REPRODUCED),
+        ([1.0, 0.5, 1.0], ItemVerdict.REPRODUCED),
+        ([1.0, 2.0, 1.0], ItemVerdict.UNDECIDED),
+        ([2.0, 2.0, 1.0], ItemVerdict.UNDECIDED),
+        ([2.0, None, 3.0], ItemVerdict.DIFFERS),
     ],
 )
-def test_an_item_that_holds_in_some_draws_only_is_undecided(draws: list[float | None], verdict: Verdict) -> None:
+def test_an_item_that_holds_in_some_draws_only_is_undecided(draws: list[float | None], verdict: ItemVerdict) -> None:
     data = {"key": "k", "experiment": "e", "says": "", "computed": "x", "compare": "at most", "value": 1}
     assert Item.model_validate(data).verdict([{"x": found} for found in draws]) is verdict
     contradicted = Item.model_validate(data | {"contradiction": "1 is not 2"})
-    assert contradicted.verdict([{"x": found} for found in draws]) is Verdict.CONTRADICTORY
+    assert contradicted.verdict([{"x": found} for found in draws]) is ItemVerdict.CONTRADICTORY
 
 
 def test_each_draw_has_its_own_seeds_and_what_has_one_draw_is_in_all() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pytest
 
-from knee.papers.items import Verdict
+from knee.papers.items import ItemVerdict
 from knee.papers.paper import Experiment, Paper, Results, Run
 from knee.papers.recipes import NAMES, paper
 from knee.papers.run import verdicts
@@ -65,15 +65,15 @@ def test_verdicts_of_the_short_form(name: str, experiments: list[Experiment]) ->
         for judged in verdicts(paper(name), experiment, quantities, experiment.draws(results), short=True):
             told = f"{judged.item.key}: {judged.found} {list(judged.draws)}"
             # The short form has few of the draws: an undecided item may hold in all of them, or in none.
-            if judged.item.expected is Verdict.UNDECIDED:
+            if judged.item.expected is ItemVerdict.UNDECIDED:
                 continue
             if judged.item.contradiction:
-                assert judged.verdict is Verdict.CONTRADICTORY, told
+                assert judged.verdict is ItemVerdict.CONTRADICTORY, told
             elif judged.item.differs:
-                assert judged.verdict is Verdict.DIFFERS, f"{told} is said to differ, but is reproduced"
+                assert judged.verdict is ItemVerdict.DIFFERS, f"{told} is said to differ, but is reproduced"
                 assert judged.explained == bool(judged.item.explanation), f"{told}: the check gives {judged.checked}"
             else:
-                assert judged.verdict is Verdict.REPRODUCED, told
+                assert judged.verdict is ItemVerdict.REPRODUCED, told
         _check_negatives(name, experiment, results)
         for made in experiment.drawings:
             _check_figure(made.draw(results))
@@ -112,6 +112,6 @@ def _check_negatives(name: str, experiment: Experiment, results: Results) -> Non
         quantities = experiment.measure(negative.results(results, dict(zip(changed, _run(jobs), strict=True))))
         # Items that the short form does not judge are to fail as well.
         for judged in verdicts(paper(name), experiment, quantities):
-            if judged.item.negative == key and judged.item.expected is Verdict.REPRODUCED:
+            if judged.item.negative == key and judged.item.expected is ItemVerdict.REPRODUCED:
                 told = f"{judged.item.key} also passes with {negative.says}: {judged.found}"
-                assert judged.verdict is Verdict.DIFFERS, told
+                assert judged.verdict is ItemVerdict.DIFFERS, told

@@ -21,7 +21,7 @@ from knee.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from knee.evaluate.compare import Change, Comparison
+    from knee.evaluate.compare import Change, EvaluationDiff
     from knee.evaluate.field import Field
     from knee.evaluate.outcome import Evaluation
 
@@ -248,9 +248,7 @@ def _show(console: Console, done: Evaluation) -> None:
     console.print(f"{done.name} by the criteria of {done.document}{where}", style="bold", soft_wrap=True)
     rows = table(None, ["criterion", "section", "figures", "verdict"], text=4)
     for found in done.criteria:
-        text = found.verdict.value
-        loud = words.kind(found.verdict) == "no"
-        rows.add_row(found.title, found.section, words.passed(found), text.upper() if loud else text)
+        rows.add_row(found.title, found.section, words.passed(found), found.verdict.aloud())
     console.print(rows)
     for found in done.criteria:
         if told := words.sentences(found):
@@ -267,11 +265,11 @@ def _show(console: Console, done: Evaluation) -> None:
 
 
 def _show_field(console: Console, made: Field) -> None:
-    from knee.evaluate.verdict import Verdict
+    from knee.evaluate.verdict import CriterionVerdict
 
     rows = table(None, ["algorithm", "passes", "look at", "fails", "criteria that it fails"], text=5)
     for member in made.members:
-        counts = (member.evaluation.count(verdict) for verdict in (Verdict.PASSES, Verdict.LOOK))
+        counts = (member.evaluation.count(verdict) for verdict in (CriterionVerdict.PASSES, CriterionVerdict.LOOK))
         failed = ", ".join(member.failed)
         rows.add_row(member.evaluation.name, *map(str, counts), str(len(member.failed)), failed)
     console.print(rows)
@@ -311,7 +309,7 @@ def _show_comparison(first: Evaluation, second: Evaluation, as_json: bool) -> No
             console.print(f"{len(names)} only in the {which}, such as {names[0]}.")
 
 
-def _changes(console: Console, title: str, found: Comparison, wanted: Callable[[Change], bool]) -> None:
+def _changes(console: Console, title: str, found: EvaluationDiff, wanted: Callable[[Change], bool]) -> None:
     from knee.evaluate import words
 
     rows = table(title, ["figure", "before", "after", "verdict before", "after"], text=5)
@@ -324,7 +322,7 @@ def _changes(console: Console, title: str, found: Comparison, wanted: Callable[[
         console.print(rows)
 
 
-def _plain(found: Comparison) -> dict[str, Any]:
+def _plain(found: EvaluationDiff) -> dict[str, Any]:
     changes = [
         {
             "key": change.before.key,

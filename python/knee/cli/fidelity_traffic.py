@@ -15,7 +15,7 @@ from knee.cli.terminal import write_json
 from knee.errors import InputError
 
 if TYPE_CHECKING:
-    from knee.study.fidelity.traffic import Figure
+    from knee.study.fidelity.traffic import KernelFigure
 
 #: The name that stands for these cases and their shipped recording.
 NAME = "traffic"
@@ -78,11 +78,11 @@ def make(path: Path, patterns: Sequence[str], kernel: str | None) -> None:
     out().print(f"{count} figures: {path}", soft_wrap=True)
 
 
-def _plain(path: Path, held: int, figures: Sequence[Figure]) -> dict[str, Any]:
+def _plain(path: Path, held: int, figures: Sequence[KernelFigure]) -> dict[str, Any]:
     return {"file": path.name, "held": held, "figures": [asdict(of) | {"holds": of.holds} for of in figures]}
 
 
-def _show(path: Path, held: int, figures: Sequence[Figure]) -> None:
+def _show(path: Path, held: int, figures: Sequence[KernelFigure]) -> None:
     title = f"Applications and probes: {path.name}"
     rows = table(title, ["case", "flow", "figure", "ms\nhere", "\nkernel", "\n%, ms", "\nholds"], text=3)
     last = ""

@@ -13,7 +13,7 @@ from knee.errors import InputError
 from knee.system import extras
 
 if TYPE_CHECKING:
-    from knee.figures.register import Figure
+    from knee.figures.register import Entry
     from knee.figures.signed_ranks import Differences
     from knee.study.sweeps.paired import Paired
 
@@ -87,7 +87,7 @@ def _plain(folder: Path, found: Paired) -> dict[str, Any]:
     }
 
 
-def _numbers(figure: Figure, found: Differences) -> dict[str, Any]:
+def _numbers(figure: Entry, found: Differences) -> dict[str, Any]:
     wins = found.wins(figure)
     return {
         "networks": found.pairs,
@@ -130,7 +130,7 @@ def _show(found: Paired) -> None:
     )
 
 
-def _cells(figure: Figure, found: Differences) -> list[str]:
+def _cells(figure: Entry, found: Differences) -> list[str]:
     places = figure.decimals or 0
 
     def shown(value: float | None) -> str:

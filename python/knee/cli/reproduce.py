@@ -118,6 +118,7 @@ def _differ(count: int) -> str:
 
 def _word(row: Row) -> str:
     from knee.papers import words
+    from knee.papers.items import ItemVerdict
 
     text = words.verdict(row.verdict, explained=row.explained, finding=row.finding)
-    return text.upper() if text.startswith(("differs", "not true")) else text
+    return ItemVerdict(row.verdict).aloud(text)

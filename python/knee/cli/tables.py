@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from knee.figures.applications import shown
-from knee.figures.register import FLOW, LINK, Figure, where
+from knee.figures.register import FLOW, LINK, Entry, where
 from knee.figures.same import same_figures
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def number(value: float | int | None, places: int = 2) -> str:
     return f"{value:,}".replace(",", " ") if isinstance(value, int) else f"{value:z.{places}f}"
 
 
-def cell(figure: Figure, value: float | int | None) -> str:
+def cell(figure: Entry, value: float | int | None) -> str:
     """A figure's number with the decimals that it has in terminals."""
     return number(figure.amount(value), figure.decimals or 0)
 

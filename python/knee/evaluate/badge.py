@@ -5,16 +5,16 @@ from __future__ import annotations
 from markupsafe import escape
 
 from knee.evaluate.outcome import Evaluation
-from knee.evaluate.verdict import Verdict, worst
+from knee.evaluate.verdict import CriterionVerdict, worst
 from knee.system.text import visible
 
 #: The colours of the right half, dark enough for white text.
 _COLOURS = {
-    Verdict.PASSES: "#14713F",
-    Verdict.NOT_APPLICABLE: "#5B6672",
-    Verdict.LOOK: "#9A5B00",
-    Verdict.WORSE: "#B3330F",
-    Verdict.DOES_NOT_RUN: "#B3330F",
+    CriterionVerdict.PASSES: "#14713F",
+    CriterionVerdict.NOT_APPLICABLE: "#5B6672",
+    CriterionVerdict.LOOK: "#9A5B00",
+    CriterionVerdict.WORSE: "#B3330F",
+    CriterionVerdict.DOES_NOT_RUN: "#B3330F",
 }
 #: Width of a character of 11 px, roughly.
 _WIDTH = 6.6
@@ -22,9 +22,9 @@ _WIDTH = 6.6
 
 def text(done: Evaluation) -> str:
     """What the badge says."""
-    applicable = len(done.criteria) - done.count(Verdict.NOT_APPLICABLE)
-    worse = done.count(Verdict.WORSE) + done.count(Verdict.DOES_NOT_RUN)
-    return f"{done.count(Verdict.PASSES)} of {applicable} pass" + (f", {worse} fail" if worse else "")
+    applicable = len(done.criteria) - done.count(CriterionVerdict.NOT_APPLICABLE)
+    worse = done.count(CriterionVerdict.WORSE) + done.count(CriterionVerdict.DOES_NOT_RUN)
+    return f"{done.count(CriterionVerdict.PASSES)} of {applicable} pass" + (f", {worse} fail" if worse else "")
 
 
 def svg(done: Evaluation) -> str:

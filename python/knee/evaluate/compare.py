@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knee.evaluate.criteria import DEFAULT
-from knee.evaluate.outcome import Evaluation, Judged
-from knee.evaluate.verdict import MARGIN, Verdict
+from knee.evaluate.outcome import Evaluation, JudgedFigure
+from knee.evaluate.verdict import MARGIN, CriterionVerdict
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Change:
         verdict: whether the verdict differs, not the figure alone.
     """
 
-    before: Judged
-    after: Judged
+    before: JudgedFigure
+    after: JudgedFigure
     better: bool
     verdict: bool
 
@@ -33,7 +33,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class EvaluationDiff:
     """Two evaluations, figure by figure.
 
     Attributes:
@@ -65,7 +65,7 @@ class Comparison:
         return self.same + sum(not change.verdict for change in self.changes)
 
 
-def compare(first: Evaluation, second: Evaluation) -> Comparison:
+def compare(first: Evaluation, second: Evaluation) -> EvaluationDiff:
     """Compares two evaluations by the figures that both have.
 
     A verdict that differs is a change. So is a figure all of whose seeds are better, or all worse, than all those of
@@ -78,7 +78,7 @@ def compare(first: Evaluation, second: Evaluation) -> Comparison:
     kept = both if one_ground else [key for key in both if _applies(before[key]) and _applies(after[key])]
     changes = [change for key in kept if (change := _change(before[key], after[key])) is not None]
     changes.sort(key=lambda change: (not change.verdict, change.better))
-    return Comparison(
+    return EvaluationDiff(
         (first.place, second.place),
         one_ground,
         changes,
@@ -103,11 +103,11 @@ def unlike(
     return [f"it is {theirs}, and this one {ours}" for theirs, ours in pairs if theirs != ours]
 
 
-def _applies(check: Judged) -> bool:
-    return check.verdict is not Verdict.NOT_APPLICABLE
+def _applies(check: JudgedFigure) -> bool:
+    return check.verdict is not CriterionVerdict.NOT_APPLICABLE
 
 
-def _change(before: Judged, after: Judged) -> Change | None:
+def _change(before: JudgedFigure, after: JudgedFigure) -> Change | None:
     if before.verdict is not after.verdict:
         # A figure that is gone is not better.
         better = _applies(after) and after.verdict.rank < before.verdict.rank
@@ -125,5 +125,5 @@ def _clearly_less(one: float, other: float) -> bool:
     return one < other and (math.isinf(other) or other - one > MARGIN * max(abs(one), abs(other)))
 
 
-def _costs(check: Judged) -> Sequence[float]:
+def _costs(check: JudgedFigure) -> Sequence[float]:
     return [math.inf if value is None else value if check.less else -value for value in check.values]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from knee.errors import InputError
-from knee.figures.register import RUN, Figure
+from knee.figures.register import RUN, Entry
 from knee.scenario.overrides import apply
 from knee.scenario.units import near, shown
 
@@ -61,7 +61,7 @@ class Check(_Table):
         return self
 
     @property
-    def known(self) -> Figure:
+    def known(self) -> Entry:
         """The figure in the register."""
         return RUN[self.figure]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,8 @@ from knee.evaluate.criteria import Criterion
 from knee.evaluate.outcome import FORMAT, MARK, Evaluation
 from knee.evaluate.page import facts
 from knee.evaluate.subject import Subject
-from knee.evaluate.verdict import Verdict
+from knee.evaluate.verdict import CriterionVerdict
+from knee.judging.folder import claim, write_verdicts
 from knee.results import tree
 from knee.system import files
 from knee.view import pages
@@ -39,7 +39,7 @@ class Member:
     @property
     def failed(self) -> list[str]:
         """The keys of the criteria that it fails: worse than every deployed algorithm, or it does not run."""
-        bad = (Verdict.WORSE, Verdict.DOES_NOT_RUN)
+        bad = (CriterionVerdict.WORSE, CriterionVerdict.DOES_NOT_RUN)
         return [found.key for found in self.evaluation.criteria if found.verdict in bad]
 
 
@@ -58,7 +58,7 @@ class Field:
             about = {
                 "cc": done.name,
                 "evaluation": f"{member.folder}/{MARK}",
-                "totals": {verdict.value: done.count(verdict) for verdict in Verdict},
+                "totals": {verdict.value: done.count(verdict) for verdict in CriterionVerdict},
                 "verdicts": {found.key: found.verdict.value for found in done.criteria},
                 "figures": {found.key: words.passed(found) for found in done.criteria},
             }
@@ -102,7 +102,7 @@ def evaluate_all(
         InputError: ``out`` has something else, or a run needs too much memory.
         RunError: a deployed algorithm failed.
     """
-    run.open_folder(out, FIELD_MARK, _LAYOUT, "runs")
+    claim(out, FIELD_MARK, _LAYOUT, "runs", by="knee evaluate")
     made = []
     for i, one in enumerate(subjects):
 
@@ -114,7 +114,7 @@ def evaluate_all(
         done = run.evaluate(one, against, criteria, where, runs=out / "runs", progress=partly, **options)
         made.append(Member(one.folder, done))
     whole = Field(made)
-    files.write(out / FIELD_MARK, json.dumps(whole.plain(), indent=1, ensure_ascii=False) + "\n")
+    write_verdicts(out / FIELD_MARK, whole.plain())
     files.write(out / "field.html", page(whole))
     return whole
 
@@ -138,10 +138,10 @@ def _table(made: Field) -> Table:
     rows = []
     for member in made.members:
         done = member.evaluation
-        cells = [Cell(str(done.count(Verdict.PASSES)))]
+        cells = [Cell(str(done.count(CriterionVerdict.PASSES)))]
         for found in done.criteria:
-            applies = found.verdict is not Verdict.NOT_APPLICABLE
+            applies = found.verdict is not CriterionVerdict.NOT_APPLICABLE
             shown = words.passed(found).replace(" of ", "/") if applies else NONE
-            cells.append(Cell(shown, key=found.verdict.value, kind=words.kind(found.verdict)))
+            cells.append(Cell(shown, key=found.verdict.value, kind=found.verdict.style))
         rows.append(Row(Head(done.name, link=f"{member.folder}/evaluate.html"), cells))
     return Table(heads, rows)

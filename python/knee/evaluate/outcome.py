@@ -9,8 +9,8 @@ from typing import Any
 
 from knee.errors import InputError
 from knee.evaluate.criteria import DEFAULT
-from knee.evaluate.verdict import Verdict, worst
-from knee.figures.register import RUN, Figure
+from knee.evaluate.verdict import CriterionVerdict, worst
+from knee.figures.register import RUN, Entry
 from knee.scenario.units import shown
 from knee.system import files
 
@@ -22,7 +22,7 @@ _MOST = 32 << 20
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedFigure:
     """The verdict on a figure of a scenario.
 
     Attributes:
@@ -52,11 +52,11 @@ class Judged:
     source: str
     values: list[float | None]
     deployed: dict[str, list[float | None]]
-    verdict: Verdict
+    verdict: CriterionVerdict
     reason: str = ""
 
     @property
-    def known(self) -> Figure:
+    def known(self) -> Entry:
         """The figure in the register."""
         return RUN[self.figure]
 
@@ -69,10 +69,10 @@ class Found:
     title: str
     section: str
     question: str
-    checks: list[Judged]
+    checks: list[JudgedFigure]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CriterionVerdict:
         """The worst of its figures'."""
         return worst([check.verdict for check in self.checks])
 
@@ -102,10 +102,10 @@ class Worst:
     own: float | None
     changed: list[tuple[str, Any, Any]]
     check: str
-    checks: list[Judged]
+    checks: list[JudgedFigure]
 
     @property
-    def judged(self) -> Judged:
+    def judged(self) -> JudgedFigure:
         """The figure that is worst."""
         return next(check for check in self.checks if check.key == self.check)
 
@@ -154,7 +154,7 @@ class Evaluation:
         """Where all runs were, in words."""
         return "the simulator" if self.ground == "sim" else f"Linux {self.kernel} in virtual time"
 
-    def count(self, verdict: Verdict) -> int:
+    def count(self, verdict: CriterionVerdict) -> int:
         """Criteria with a verdict."""
         return sum(found.verdict is verdict for found in self.criteria)
 
@@ -167,7 +167,7 @@ class Evaluation:
             checks = [_plain(check) for check in found.checks]
             about = {"key": found.key, "title": found.title, "section": found.section, "question": found.question}
             criteria.append({**about, "verdict": found.verdict.value, "checks": checks})
-        totals = {verdict.value: self.count(verdict) for verdict in Verdict}
+        totals = {verdict.value: self.count(verdict) for verdict in CriterionVerdict}
         how = {
             "suite": self.suite,
             "document": self.document,
@@ -184,7 +184,7 @@ class Evaluation:
         return told
 
 
-def _plain(check: Judged) -> dict[str, Any]:
+def _plain(check: JudgedFigure) -> dict[str, Any]:
     data = {("as" if key == "as_" else key): value for key, value in asdict(check).items()}
     return {**data, "verdict": check.verdict.value}
 
@@ -238,14 +238,14 @@ def _of(data: dict[str, Any]) -> Evaluation:
     )
 
 
-def _judged(data: dict[str, Any]) -> Judged:
+def _judged(data: dict[str, Any]) -> JudgedFigure:
     RUN[data["figure"]]
     for name, values in {"values": data["values"], **data["deployed"]}.items():
         for value in values:
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
                 raise TypeError(f"{data['key']}: {name} has {shown(value)}, which is no number")
     told = {("as_" if key == "as" else key): value for key, value in data.items()}
-    return Judged(**{**told, "verdict": Verdict(data["verdict"])})
+    return JudgedFigure(**{**told, "verdict": CriterionVerdict(data["verdict"])})
 
 
 def _worst(data: dict[str, Any]) -> Worst:

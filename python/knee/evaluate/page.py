@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from knee.evaluate import words
-from knee.evaluate.outcome import Evaluation, Found, Judged, Worst
-from knee.evaluate.verdict import Verdict
+from knee.evaluate.outcome import Evaluation, Found, JudgedFigure, Worst
+from knee.evaluate.verdict import CriterionVerdict
 from knee.view import pages
 from knee.view.chart import Chart, Line, Panel, by_name
 from knee.view.pages import figures
-from knee.view.pages.figures import Figure
+from knee.view.pages.figures import PageFigure
 from knee.view.pages.table import Cell, Head, Row, Table
 from knee.view.palette import INK, MARKERS, OKABE_ITO
 
@@ -24,12 +24,11 @@ _ACROSS = 0.5
 
 
 @dataclass(frozen=True)
-class Section:
+class CriterionSection:
     """A criterion for the template."""
 
     found: Found
-    kind: str
-    figure: Figure | None
+    figure: PageFigure | None
     table: Table
     #: Why some scenarios have no figures.
     reasons: list[str]
@@ -47,7 +46,7 @@ def page(done: Evaluation) -> str:
         title=f"{done.name} by the criteria of {done.document}",
         document=done.document,
         facts=facts(done),
-        totals=[(done.count(verdict), verdict.value) for verdict in Verdict if done.count(verdict)],
+        totals=[(done.count(verdict), verdict.value) for verdict in CriterionVerdict if done.count(verdict)],
         criteria=_criteria(done),
         sections=[_section(done, found) for found in done.criteria],
         ranges=list(dict.fromkeys((_criterion(done, each), each.source) for each in done.worst)),
@@ -108,15 +107,14 @@ def _criterion(done: Evaluation, worst: Worst) -> str:
     return next(found.title for found in done.criteria if found.key == worst.criterion)
 
 
-def _verdict(verdict: Verdict) -> Cell:
-    return Cell(verdict.value, kind=f"words {words.kind(verdict)}")
+def _verdict(verdict: CriterionVerdict) -> Cell:
+    return Cell(verdict.value, kind=f"words {verdict.style}")
 
 
-def _section(done: Evaluation, found: Found) -> Section:
+def _section(done: Evaluation, found: Found) -> CriterionSection:
     made = _chart(done, found)
-    return Section(
+    return CriterionSection(
         found=found,
-        kind=words.kind(found.verdict),
         figure=None if made is None else figures.prepared(made),
         table=_table(done, found),
         reasons=list(dict.fromkeys(words.sentence(check) for check in found.checks if check.reason)),
@@ -142,7 +140,7 @@ def _table(done: Evaluation, found: Found) -> Table:
     return Table([Head(head) for head in heads], rows)
 
 
-def _values(check: Judged, values: Sequence[float | None]) -> Cell:
+def _values(check: JudgedFigure, values: Sequence[float | None]) -> Cell:
     middle = words.mean(values)
     exact = None if middle is None else repr(words.shown(check, middle))
     return Cell(words.number(check, middle), check.figure, exact=exact, note=words.spread(check, values))
@@ -150,7 +148,7 @@ def _values(check: Judged, values: Sequence[float | None]) -> Cell:
 
 def _chart(done: Evaluation, found: Found) -> Chart | None:
     """A panel for each figure: its scenarios on the horizontal axis, a mark for each algorithm."""
-    groups: dict[tuple[str, str, str, str], list[Judged]] = {}
+    groups: dict[tuple[str, str, str, str], list[JudgedFigure]] = {}
     for check in found.checks:
         if check.values:
             groups.setdefault((check.figure, check.of, check.as_, check.bound), []).append(check)
@@ -167,7 +165,7 @@ def _chart(done: Evaluation, found: Found) -> Chart | None:
     )
 
 
-def _panel(done: Evaluation, found: Found, checks: Sequence[Judged]) -> Panel:
+def _panel(done: Evaluation, found: Found, checks: Sequence[JudgedFigure]) -> Panel:
     names = [check.scenario.removeprefix(f"{found.key}-") for check in checks]
     places = np.arange(len(checks), dtype=np.float64)
     who = [done.name, *(name for name in done.against if name != done.name)]
@@ -189,11 +187,11 @@ def _panel(done: Evaluation, found: Found, checks: Sequence[Judged]) -> Panel:
     return Panel(unit, lines, title=title, unit=unit, headroom=0.08, x=by_name("", names))
 
 
-def _number(check: Judged, value: float | None) -> float:
+def _number(check: JudgedFigure, value: float | None) -> float:
     amount = words.shown(check, value)
     return math.nan if amount is None else amount
 
 
-def _range(check: Judged, values: Sequence[float | None]) -> tuple[float, float]:
+def _range(check: JudgedFigure, values: Sequence[float | None]) -> tuple[float, float]:
     known = [_number(check, value) for value in values if value is not None]
     return (min(known), max(known)) if known else (math.nan, math.nan)

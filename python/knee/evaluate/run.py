@@ -11,21 +11,19 @@ from typing import Any
 
 from tomli_w import dumps
 
-from knee import _core
-from knee.errors import FolderError, InputError, KneeError, ProgramError, ScenarioError, in_a_line
+from knee.errors import InputError, KneeError, ProgramError, ScenarioError, in_a_line
 from knee.evaluate import badge, page, worst
 from knee.evaluate.criteria import DEFAULT, PLACE, Case, Check, Criterion, load
-from knee.evaluate.outcome import MARK, Evaluation, Found, Judged, Worst
+from knee.evaluate.outcome import MARK, Evaluation, Found, JudgedFigure, Worst
 from knee.evaluate.place import SIM, Place
 from knee.evaluate.subject import Subject, absent
-from knee.evaluate.verdict import Values, Verdict, judge, measure, sent_nothing, threshold
+from knee.evaluate.verdict import CriterionVerdict, Values, judge, measure, sent_nothing, threshold
+from knee.judging.folder import claim, program, write_verdicts
 from knee.own import IN_FILE, IN_SOURCE
 from knee.results import tree
-from knee.results.manifest import PROGRAM, commit
 from knee.scenario import from_dict
 from knee.study import batch
 from knee.system import files
-from knee.system.sudo import make_folder
 
 #: The runs without the algorithm, among the folders of runs.
 _ALONE = "without"
@@ -119,9 +117,9 @@ def evaluate(
         RunError: a deployed algorithm failed.
     """
     if runs is None:
-        open_folder(out, MARK, {**LAYOUT, "runs": RUNS}, "runs", "scenarios")
+        claim(out, MARK, {**LAYOUT, "runs": RUNS}, "runs", "scenarios", by="knee evaluate")
     else:
-        open_folder(out, MARK, LAYOUT, "scenarios")
+        claim(out, MARK, LAYOUT, "scenarios", by="knee evaluate")
     count = seeds or (QUICK_SEEDS if quick else SEEDS)
     cases = [(criterion, case) for criterion in criteria for case in criterion.scenario if case.quick or not quick]
     kept = runs or out / "runs"
@@ -153,13 +151,12 @@ def evaluate(
         networks = _worst(
             one, against, criteria, place, out, kept, count, budget, again, _from(progress, part, 1.0), how
         )
-    made = {"program": PROGRAM, "version": _core.version(), "commit": commit()}
     untested = [{key: str(value) for key, value in each.model_dump().items()} for each in load(suite).untested]
     names = [other.name for other in against]
     where = (place.ground, ran.kernel() or place.kernel)
     by = (suite, load(suite).document)
-    done = Evaluation(one.name, one.flow, names, count, quick, found, untested, made, *where, networks, *by)
-    files.write(out / MARK, as_json(done))
+    done = Evaluation(one.name, one.flow, names, count, quick, found, untested, program(), *where, networks, *by)
+    write_verdicts(out / MARK, done.plain())
     files.write(out / "badge.svg", badge.svg(done))
     files.write(out / "evaluate.html", page.page(done))
     return done
@@ -206,36 +203,12 @@ def _worst(
 
 def _all_judged(
     cases: Sequence[tuple[Criterion, Case]], one: Subject, against: Sequence[Subject], ran: _Runs
-) -> list[Judged]:
+) -> list[JudgedFigure]:
     return [
         _judged(criterion, case, check, one, against, ran)
         for criterion, case in cases
         for check in criterion.checks(case)
     ]
-
-
-def as_json(done: Evaluation) -> str:
-    """The text of ``evaluate.json``."""
-    return json.dumps(done.plain(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def open_folder(out: Path, mark: str, layout: tree.Layout, *below: str) -> None:
-    """Creates or reuses a folder and those ``below`` it.
-
-    Raises:
-        FolderError: it has something else, or cannot be made.
-    """
-    # An interrupted evaluation has runs and no verdict.
-    begun = (out / mark).is_file() or all((out / name).is_dir() for name in below)
-    if out.exists() and not begun and (not out.is_dir() or any(out.iterdir())):
-        found = f"{out} was not written by knee evaluate, so it is not replaced"
-        raise FolderError(f"{found}; name another folder with --out, or remove it.")
-    tree.refuse_foreign(out, layout)
-    try:
-        for folder in (out, *(out / name for name in below)):
-            make_folder(folder)
-    except OSError as error:
-        raise FolderError(f"The folder {out} cannot be made ({error.strerror}); name another with --out.") from None
 
 
 def _run(
@@ -325,7 +298,7 @@ def _judged(
     one: Subject,
     against: Sequence[Subject],
     runs: _Runs,
-) -> Judged:
+) -> JudgedFigure:
     name = criterion.name(case)
     labels = {flow["label"] for flow in criterion.data(case)["flows"] if flow.get("cc") == PLACE}
 
@@ -336,9 +309,9 @@ def _judged(
         ]
 
     others: Mapping[str, Values] = {other.name: found for other in against if (found := values(other.folder))}
-    verdict, reason, mine = Verdict.DOES_NOT_RUN, "", list[float | None]()
+    verdict, reason, mine = CriterionVerdict.DOES_NOT_RUN, "", list[float | None]()
     if (name, one.folder) in runs.refused:
-        verdict, reason = Verdict.NOT_APPLICABLE, runs.refused[name, one.folder]
+        verdict, reason = CriterionVerdict.NOT_APPLICABLE, runs.refused[name, one.folder]
     elif (name, one.folder) in runs.failed:
         reason = runs.failed[name, one.folder]
     elif told := [said for summary in runs.of(name, one.folder) for said in summary.get("failed_programs", ())]:
@@ -346,16 +319,16 @@ def _judged(
     elif any(sent_nothing(summary, labels) for summary in runs.of(name, one.folder)):
         reason = "Its flows delivered nothing."
     elif one.unseen and not any(value is not None for value in values(one.folder)):
-        verdict, reason = Verdict.NOT_APPLICABLE, f"{check.known.title}: {one.unseen}."
+        verdict, reason = CriterionVerdict.NOT_APPLICABLE, f"{check.known.title}: {one.unseen}."
     else:
         mine = values(one.folder)
         if others:
             verdict = judge(check, mine, others)
         else:
-            verdict, reason = Verdict.NOT_APPLICABLE, "No deployed algorithm ran."
+            verdict, reason = CriterionVerdict.NOT_APPLICABLE, "No deployed algorithm ran."
     bound = next(word for word in ("at_most", "at_least", "no_worse") if getattr(check, word) is not None)
     limit = threshold(check, others) if others or bound != "no_worse" else None
-    return Judged(
+    return JudgedFigure(
         key=f"{criterion.key}/{case.name}/{check.key}",
         scenario=name,
         about=case.about,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Any
 
 from knee.evaluate.criteria import Check
 from knee.figures import run
+from knee.judging.verdict import Verdict
 
 #: A figure over the seeds; None where a run has no such value, such as the time of a transfer that did not end.
 Values = Sequence[float | None]
@@ -20,25 +20,25 @@ Parts = tuple[float | None, float | None]
 MARGIN = 0.05
 
 
-class Verdict(StrEnum):
-    """A verdict, from the best to the worst; the text is what people read."""
+class CriterionVerdict(Verdict):
+    """The verdict on a criterion or one of its figures, from the best to the worst."""
 
-    PASSES = "passes"
-    NOT_APPLICABLE = "not applicable"
-    LOOK = "must be looked at"
-    WORSE = "worse than every deployed one"
-    DOES_NOT_RUN = "does not run"
+    PASSES = "passes", "yes"
+    NOT_APPLICABLE = "not applicable", "idle"
+    LOOK = "must be looked at", "look"
+    WORSE = "worse than every deployed one", "no"
+    DOES_NOT_RUN = "does not run", "no"
 
     @property
     def rank(self) -> int:
         """Its place in the order; a greater one is worse."""
-        return list(Verdict).index(self)
+        return list(CriterionVerdict).index(self)
 
 
-def worst(verdicts: Sequence[Verdict]) -> Verdict:
+def worst(verdicts: Sequence[CriterionVerdict]) -> CriterionVerdict:
     """The verdict on several things together; what does not apply counts where nothing else does."""
-    told = [verdict for verdict in verdicts if verdict is not Verdict.NOT_APPLICABLE]
-    return max(told, key=lambda verdict: verdict.rank, default=Verdict.NOT_APPLICABLE)
+    told = [verdict for verdict in verdicts if verdict is not CriterionVerdict.NOT_APPLICABLE]
+    return max(told, key=lambda verdict: verdict.rank, default=CriterionVerdict.NOT_APPLICABLE)
 
 
 def measure(check: Check, summary: dict[str, Any], alone: dict[str, Any] | None) -> float | None:
@@ -97,7 +97,7 @@ def threshold(check: Check, deployed: Mapping[str, Values]) -> float:
     return cost * check.no_worse if check.less else -cost / check.no_worse
 
 
-def judge(check: Check, mine: Values, deployed: Mapping[str, Values]) -> Verdict:
+def judge(check: Check, mine: Values, deployed: Mapping[str, Values]) -> CriterionVerdict:
     """The verdict on a figure.
 
     It passes where its mean over the seeds meets the threshold. Where it does not, it is worse than every deployed one
@@ -107,10 +107,14 @@ def judge(check: Check, mine: Values, deployed: Mapping[str, Values]) -> Verdict
     costs = [_cost(check, value) for value in mine]
     bound = _cost(check, threshold(check, deployed))
     if _mean(costs) <= bound:
-        return Verdict.PASSES
+        return CriterionVerdict.PASSES
     others = [_cost(check, value) for values in deployed.values() for value in values]
     worst_of_others = max(others, default=math.inf)
-    return Verdict.WORSE if min(costs) > worst_of_others + MARGIN * abs(worst_of_others) else Verdict.LOOK
+    return (
+        CriterionVerdict.WORSE
+        if min(costs) > worst_of_others + MARGIN * abs(worst_of_others)
+        else CriterionVerdict.LOOK
+    )
 
 
 def behind(check: Check, mine: Values, deployed: Mapping[str, Values], slight: float = 0.0) -> float | None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from knee.evaluate.outcome import Evaluation, Found, Judged, Worst
-from knee.evaluate.verdict import Verdict
+from knee.evaluate.outcome import Evaluation, Found, JudgedFigure, Worst
+from knee.evaluate.verdict import CriterionVerdict
 from knee.figures.register import FLOW, LINK
 from knee.system.text import decapitalised
 from knee.view.numbers import NONE, decimals_for, fixed
 
 #: Verdicts as the end of a sentence; the others are predicates as they are.
-_PREDICATES = {Verdict.WORSE: "is worse than with every deployed one", Verdict.NOT_APPLICABLE: "is not applicable"}
+_PREDICATES = {
+    CriterionVerdict.WORSE: "is worse than with every deployed one",
+    CriterionVerdict.NOT_APPLICABLE: "is not applicable",
+}
 
 
-def title(check: Judged) -> str:
+def title(check: JudgedFigure) -> str:
     """What the figure is, and whose."""
     registers = (FLOW,) if check.of else (LINK, FLOW)
     known = next((each[check.figure].title for each in registers if check.figure in each), check.known.title)
@@ -38,24 +41,24 @@ def title(check: Judged) -> str:
     return f"Harm to the others' {plain}"
 
 
-def unit(check: Judged) -> str:
+def unit(check: JudgedFigure) -> str:
     """The unit in which the figure is shown."""
     return "%" if check.as_ != "value" or check.known.quantity == "part" else check.known.unit
 
 
-def named(check: Judged) -> str:
+def named(check: JudgedFigure) -> str:
     """What the figure is, with its unit."""
     return f"{title(check)}, {unit(check)}" if unit(check) else title(check)
 
 
-def asked(check: Judged) -> str:
+def asked(check: JudgedFigure) -> str:
     """What is asked of the figure, whatever the deployed ones reach."""
     if check.bound != "no_worse":
         return f"{title(check)}, {bound(check)}"
     return f"{title(check)}, beside the worst deployed one"
 
 
-def shown(check: Judged, value: float | None) -> float | None:
+def shown(check: JudgedFigure, value: float | None) -> float | None:
     """A value in the unit in which it is shown."""
     return 100 * value if value is not None and unit(check) == "%" else value
 
@@ -66,20 +69,20 @@ def mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known and len(known) == len(values) else None
 
 
-def number(check: Judged, value: float | None) -> str:
+def number(check: JudgedFigure, value: float | None) -> str:
     """A value with as many decimals as tell it apart from the threshold."""
     amount = shown(check, value)
     return NONE if amount is None else fixed(amount, min(decimals_for([amount], 3), 4))
 
 
-def with_unit(check: Judged, value: float | None) -> str:
+def with_unit(check: JudgedFigure, value: float | None) -> str:
     """A value with its unit."""
     if value is None:
         return "no value"
     return f"{number(check, value)} {unit(check)}".strip()
 
 
-def spread(check: Judged, values: Sequence[float | None]) -> str:
+def spread(check: JudgedFigure, values: Sequence[float | None]) -> str:
     """The range over the seeds, where there is one."""
     known = [value for value in values if value is not None]
     if len(values) < 2 or len(known) < len(values):
@@ -88,26 +91,20 @@ def spread(check: Judged, values: Sequence[float | None]) -> str:
     return "" if low == high else f"{low} to {high}"
 
 
-def bound(check: Judged) -> str:
+def bound(check: JudgedFigure) -> str:
     """The threshold: ``at most 100 ms``."""
     if check.threshold is None:
         return "none: no deployed one has the figure"
     return f"at {'most' if check.less else 'least'} {with_unit(check, check.threshold)}"
 
 
-def kind(verdict: Verdict) -> str:
-    """The style of a verdict on pages."""
-    styles = {Verdict.PASSES: "yes", Verdict.NOT_APPLICABLE: "idle", Verdict.LOOK: "look"}
-    return styles.get(verdict, "no")
-
-
 def passed(found: Found) -> str:
     """How many figures of a criterion pass, of those that apply."""
-    applying = [check for check in found.checks if check.verdict is not Verdict.NOT_APPLICABLE]
-    return f"{sum(check.verdict is Verdict.PASSES for check in applying)} of {len(applying)}"
+    applying = [check for check in found.checks if check.verdict is not CriterionVerdict.NOT_APPLICABLE]
+    return f"{sum(check.verdict is CriterionVerdict.PASSES for check in applying)} of {len(applying)}"
 
 
-def sentence(check: Judged) -> str:
+def sentence(check: JudgedFigure) -> str:
     """What is wrong with a figure."""
     place = f"{check.scenario} ({check.about}) {_PREDICATES.get(check.verdict, check.verdict.value)}"
     if check.reason:
@@ -119,20 +116,20 @@ def sentence(check: Judged) -> str:
 
 def sentences(found: Found) -> list[str]:
     """What is wrong with a criterion: a sentence for each figure that does not pass, once for what does not run."""
-    wrong = [check for check in found.checks if check.verdict is not Verdict.PASSES]
+    wrong = [check for check in found.checks if check.verdict is not CriterionVerdict.PASSES]
     return list(dict.fromkeys(sentence(check) for check in wrong))
 
 
 def totals(done: Evaluation) -> str:
     """How many criteria have which verdict."""
     words = {
-        Verdict.PASSES: ("passes", "pass"),
-        Verdict.LOOK: ("must be looked at", "must be looked at"),
-        Verdict.WORSE: ("is worse than with every deployed one", "are worse than with every deployed one"),
-        Verdict.NOT_APPLICABLE: ("is not applicable", "are not applicable"),
-        Verdict.DOES_NOT_RUN: ("does not run", "do not run"),
+        CriterionVerdict.PASSES: ("passes", "pass"),
+        CriterionVerdict.LOOK: ("must be looked at", "must be looked at"),
+        CriterionVerdict.WORSE: ("is worse than with every deployed one", "are worse than with every deployed one"),
+        CriterionVerdict.NOT_APPLICABLE: ("is not applicable", "are not applicable"),
+        CriterionVerdict.DOES_NOT_RUN: ("does not run", "do not run"),
     }
-    told = [f"{count} {words[verdict][count != 1]}" for verdict in Verdict if (count := done.count(verdict))]
+    told = [f"{count} {words[verdict][count != 1]}" for verdict in CriterionVerdict if (count := done.count(verdict))]
     return f"{len(done.criteria)} {'criterion' if len(done.criteria) == 1 else 'criteria'}: {', '.join(told)}."
 
 

@@ -1,7 +1,7 @@
 """Every figure that knee shows: its name, title, unit, direction, decimals, how it is computed and where it is shown.
 
 Terminal tables, pages, sweeps, searches, matrices, comparisons and the docs take these from here. A figure is a line of
-`register.csv`, whose columns are the attributes of :class:`Figure`; `|` in a head begins its second line.
+`register.csv`, whose columns are the attributes of :class:`Entry`; `|` in a head begins its second line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Slot = Literal["terminal", "terminal-where-any", "report", "compare", "sweep", "
 
 
 @dataclass(frozen=True)
-class Figure:
+class Entry:
     """A figure.
 
     Attributes:
@@ -77,19 +77,19 @@ class Figure:
         return None if value is None else 100 * value if self.quantity == "part" else value
 
 
-def where(figures: Mapping[str, Figure], place: Slot, rows: Iterable[Mapping[str, Any]] = ()) -> list[Figure]:
+def where(figures: Mapping[str, Entry], place: Slot, rows: Iterable[Mapping[str, Any]] = ()) -> list[Entry]:
     """The figures that are shown in a place of some rows, in order."""
     shown = [figure for figure in figures.values() if place in figure.shown]
     return [each for each in shown if "where-any" not in each.shown or any(row.get(each.name) for row in rows)]
 
 
-def names(figures: Iterable[Figure]) -> list[str]:
+def names(figures: Iterable[Entry]) -> list[str]:
     """Their names."""
     return [figure.name for figure in figures]
 
 
-def _read() -> dict[str, dict[str, Figure]]:
-    found: dict[str, dict[str, Figure]] = {}
+def _read() -> dict[str, dict[str, Entry]]:
+    found: dict[str, dict[str, Entry]] = {}
     text = resources.files("knee").joinpath("figures/register.csv").read_text(encoding="utf-8")
     for row in csv.DictReader(text.splitlines()):
         shown = cast(tuple[Slot, ...], tuple(row["shown"].split()))
@@ -97,7 +97,7 @@ def _read() -> dict[str, dict[str, Figure]]:
         for column, kind in known.items():
             assert row[column] in get_args(kind), f"register.csv: {row['name']}: {column} is {row[column]!r}"
         assert set(shown) <= set(get_args(Slot)), f"register.csv: {row['name']}: shown is {row['shown']!r}"
-        found.setdefault(row["of"], {})[row["name"]] = Figure(
+        found.setdefault(row["of"], {})[row["name"]] = Entry(
             row["name"],
             row["title"],
             row["head"].replace("|", "\n"),
@@ -112,7 +112,7 @@ def _read() -> dict[str, dict[str, Figure]]:
     return found
 
 
-REGISTER: Mapping[str, Mapping[str, Figure]] = _read()
+REGISTER: Mapping[str, Mapping[str, Entry]] = _read()
 """All of them, by what they are of."""
 
 RUN = REGISTER["run"]

@@ -13,7 +13,7 @@ from statistics import NormalDist, median
 
 import numpy as np
 
-from knee.figures.register import Figure
+from knee.figures.register import Entry
 from knee.figures.student import CONFIDENCE
 from knee.figures.thin import Floats
 from knee.system import extras
@@ -54,11 +54,11 @@ class Differences:
         """Whether the interval does not reach zero."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
-    def wins(self, figure: Figure) -> tuple[int, int] | None:
+    def wins(self, figure: Entry) -> tuple[int, int] | None:
         """In how many pairs the other variant is better, and worse; None where neither direction is."""
         return {"more": (self.more, self.less), "less": (self.less, self.more), "": None}[figure.better]
 
-    def verdict(self, figure: Figure) -> str:
+    def verdict(self, figure: Entry) -> str:
         """Whether the other variant is "better" or "worse"; empty where that is not clear or there is no direction."""
         if not self.clear or not figure.better:
             return ""

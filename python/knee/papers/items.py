@@ -9,27 +9,28 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from importlib import resources
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from knee.judging.verdict import Verdict
 
 #: A computed quantity; None if it does not exist, like the time of a convergence that never happened.
 Value = float | bool | None
 Quantities = Mapping[str, Value]
 
 
-class Verdict(StrEnum):
+class ItemVerdict(Verdict):
     """The verdict on an item."""
 
-    REPRODUCED = "reproduced"
+    REPRODUCED = "reproduced", "yes"
     #: It holds in some draws of what the paper leaves to chance, and not in others.
-    UNDECIDED = "undecided"
+    UNDECIDED = "undecided", "idle"
     #: The paper's own numbers contradict it.
-    CONTRADICTORY = "contradictory"
-    DIFFERS = "differs"
-    NOT_RUN = "not run"
+    CONTRADICTORY = "contradictory", "idle"
+    DIFFERS = "differs", "no"
+    NOT_RUN = "not run", "idle"
 
 
 def _tolerance(given: object) -> object:
@@ -94,7 +95,7 @@ class Comparison(BaseModel):
         return found * self.value > 0 and max(found / self.value, self.value / found) <= self.tolerance[0]
 
 
-class Check(BaseModel):
+class CauseCheck(BaseModel):
     """A run that changes nothing but the presumed cause of a difference.
 
     It explains the difference if its quantity passes the item's own comparison, with the item's own tolerance.
@@ -134,7 +135,7 @@ class Item(Comparison):
     quantity: str = ""
     printed: str | None = None
     explanation: str = ""
-    check: Check | None = None
+    check: CauseCheck | None = None
     unknown: str = ""
     undecided: bool = False
     contradiction: str = ""
@@ -162,25 +163,25 @@ class Item(Comparison):
     @property
     def differs(self) -> bool:
         """Whether the data say that the item differs."""
-        return self.expected is Verdict.DIFFERS
+        return self.expected is ItemVerdict.DIFFERS
 
     @property
-    def expected(self) -> Verdict:
+    def expected(self) -> ItemVerdict:
         """The verdict that the data say it gets."""
         if self.contradiction:
-            return Verdict.CONTRADICTORY
+            return ItemVerdict.CONTRADICTORY
         if self.undecided:
-            return Verdict.UNDECIDED
-        return Verdict.DIFFERS if self.explanation or self.unknown else Verdict.REPRODUCED
+            return ItemVerdict.UNDECIDED
+        return ItemVerdict.DIFFERS if self.explanation or self.unknown else ItemVerdict.REPRODUCED
 
-    def verdict(self, draws: Sequence[Quantities]) -> Verdict:
+    def verdict(self, draws: Sequence[Quantities]) -> ItemVerdict:
         """The verdict for the quantities of each draw."""
         if self.contradiction:
-            return Verdict.CONTRADICTORY
+            return ItemVerdict.CONTRADICTORY
         held = [self.holds(quantities[self.computed]) for quantities in draws]
         if all(held):
-            return Verdict.REPRODUCED
-        return Verdict.UNDECIDED if any(held) else Verdict.DIFFERS
+            return ItemVerdict.REPRODUCED
+        return ItemVerdict.UNDECIDED if any(held) else ItemVerdict.DIFFERS
 
     def explained(self, draws: Sequence[Quantities]) -> bool:
         """Whether a run that changes the presumed cause alone passes the item's own comparison, in every draw."""

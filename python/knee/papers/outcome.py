@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from knee.papers.items import Item, Quantities, Value, Verdict
+from knee.papers.items import Item, ItemVerdict, Quantities, Value
 from knee.papers.paper import Experiment, Results
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedItem:
     """An item with its verdict.
 
     Attributes:
@@ -20,7 +20,7 @@ class Judged:
 
     item: Item
     finding: bool
-    verdict: Verdict
+    verdict: ItemVerdict
     found: Value = None
     checked: Value = None
     explained: bool = False
@@ -32,7 +32,7 @@ class Done:
     """An experiment that ran, or why it could not."""
 
     experiment: Experiment
-    judged: Sequence[Judged]
+    judged: Sequence[JudgedItem]
     results: Results | None
     quantities: Quantities
     why_not: str = ""
@@ -70,14 +70,14 @@ class Totals:
     @staticmethod
     def of(rows: Sequence[Row]) -> Totals:
         """Counts rows."""
-        verdicts = [Verdict(row.verdict) for row in rows]
-        differs = [row.explained for row in rows if row.verdict == Verdict.DIFFERS]
-        not_run = verdicts.count(Verdict.NOT_RUN)
+        verdicts = [ItemVerdict(row.verdict) for row in rows]
+        differs = [row.explained for row in rows if row.verdict == ItemVerdict.DIFFERS]
+        not_run = verdicts.count(ItemVerdict.NOT_RUN)
         return Totals(
             tried=len(rows) - not_run,
-            reproduced=verdicts.count(Verdict.REPRODUCED),
-            undecided=verdicts.count(Verdict.UNDECIDED),
-            contradictory=verdicts.count(Verdict.CONTRADICTORY),
+            reproduced=verdicts.count(ItemVerdict.REPRODUCED),
+            undecided=verdicts.count(ItemVerdict.UNDECIDED),
+            contradictory=verdicts.count(ItemVerdict.CONTRADICTORY),
             explained=sum(differs),
             unknown=len(differs) - sum(differs),
             not_run=not_run,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from knee import _core
 from knee.papers import words
-from knee.papers.items import Item, Verdict
-from knee.papers.outcome import Done, Judged, PaperRows, Row, Totals
+from knee.papers.items import Item, ItemVerdict
+from knee.papers.outcome import Done, JudgedItem, PaperRows, Row, Totals
 from knee.papers.paper import Experiment, Negative, Paper, Results, Table
 from knee.system.files import write
 from knee.view import pages
@@ -21,13 +21,6 @@ from knee.view.pages.table import Table as Shown
 
 SCRIPTS = ("papers/reproduce.js",)
 STYLES = ("papers/reproduce.css",)
-_CLASSES = {
-    Verdict.REPRODUCED: "yes",
-    Verdict.UNDECIDED: "idle",
-    Verdict.CONTRADICTORY: "idle",
-    Verdict.DIFFERS: "no",
-    Verdict.NOT_RUN: "idle",
-}
 
 
 def rows(done: Iterable[Done]) -> list[Row]:
@@ -43,7 +36,7 @@ def rows(done: Iterable[Done]) -> list[Row]:
             explained=judged.explained,
             expected=words.expected(judged.item),
             room=words.room(judged.item),
-            found="" if judged.verdict is Verdict.NOT_RUN else words.value(judged.found, judged.item.unit),
+            found="" if judged.verdict is ItemVerdict.NOT_RUN else words.value(judged.found, judged.item.unit),
             spread=words.spread(judged.item, judged.draws),
         )
         for one in done
@@ -79,7 +72,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Section:
+class ExperimentSection:
     """An experiment for its template."""
 
     key: str
@@ -87,7 +80,7 @@ class Section:
     about: str
     why_not: str
     conclusion: str
-    figures: Sequence[figures.Figure]
+    figures: Sequence[figures.PageFigure]
     extra: str | None
     tables: Sequence[Shown]
     items: Sequence[Judgement]
@@ -174,13 +167,13 @@ def _lines(papers: Sequence[PaperRows], *, finding: bool) -> list[Line]:
 
 
 def _verdict(verdict: str, *, explained: bool, finding: bool) -> Cell:
-    return Cell(words.verdict(verdict, explained=explained, finding=finding), kind=_CLASSES[Verdict(verdict)])
+    return Cell(words.verdict(verdict, explained=explained, finding=finding), kind=ItemVerdict(verdict).style)
 
 
-def _section(one: Done) -> Section:
+def _section(one: Done) -> ExperimentSection:
     experiment, results = one.experiment, one.results
     ran = results is not None
-    return Section(
+    return ExperimentSection(
         key=experiment.key,
         title=experiment.title,
         about=experiment.about,
@@ -194,7 +187,7 @@ def _section(one: Done) -> Section:
     )
 
 
-def _figures(experiment: Experiment, results: Results) -> list[figures.Figure]:
+def _figures(experiment: Experiment, results: Results) -> list[figures.PageFigure]:
     charts = (
         replace(made.draw(results), key=f"{experiment.key}-{number}", title=experiment.title, caption=[made.caption])
         for number, made in enumerate(experiment.drawings, start=1)
@@ -213,10 +206,10 @@ def _negative(item: Item, negatives: Mapping[str, Negative]) -> str:
     return f"No counter-test: {item.no_negative}" if item.no_negative else ""
 
 
-def _judgement(judged: Judged, negatives: Mapping[str, Negative]) -> Judgement:
+def _judgement(judged: JudgedItem, negatives: Mapping[str, Negative]) -> Judgement:
     item = judged.item
     why = check = unproven = ""
-    if judged.verdict is not Verdict.REPRODUCED and not judged.finding:
+    if judged.verdict is not ItemVerdict.REPRODUCED and not judged.finding:
         why = item.contradiction or item.explanation or item.unknown
         if item.check is not None:
             check = f"Check: {item.check.says}: {words.value(judged.checked, item.unit)}"
@@ -226,7 +219,7 @@ def _judgement(judged: Judged, negatives: Mapping[str, Negative]) -> Judgement:
         tolerance=words.tolerance(item),
         negative=_negative(item, negatives),
         expected=words.expected(item),
-        found="" if judged.verdict is Verdict.NOT_RUN else words.value(judged.found, item.unit),
+        found="" if judged.verdict is ItemVerdict.NOT_RUN else words.value(judged.found, item.unit),
         spread=words.spread(item, judged.draws),
         verdict=_verdict(judged.verdict, explained=judged.explained, finding=judged.finding),
         why=why,

@@ -9,17 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from knee import _core
-from knee.errors import FolderError
+from knee.judging.folder import claim, program, write_verdicts
 from knee.papers import items, page
-from knee.papers.items import Item, Quantities, Verdict
-from knee.papers.outcome import Done, Judged, PaperRows, Row
+from knee.papers.items import Item, ItemVerdict, Quantities
+from knee.papers.outcome import Done, JudgedItem, PaperRows, Row
 from knee.papers.paper import Experiment, Paper, Results
 from knee.results import tree
-from knee.results.manifest import PROGRAM, commit
 from knee.study import batch
-from knee.system import files
-from knee.system.sudo import make_folder
 
 #: The file that identifies a folder of reproductions and holds the verdicts.
 MARK = "reproduce.json"
@@ -104,7 +100,9 @@ def _judge(
 
 
 def _not_run(experiment: Experiment, paper: Paper, why: str) -> Done:
-    judged = [Judged(item, finding, Verdict.NOT_RUN) for item, finding in _items(paper, experiment, short=False)]
+    judged = [
+        JudgedItem(item, finding, ItemVerdict.NOT_RUN) for item, finding in _items(paper, experiment, short=False)
+    ]
     return Done(experiment, judged, None, {}, why)
 
 
@@ -121,13 +119,13 @@ def verdicts(
     draws: Sequence[Quantities] = (),
     *,
     short: bool = False,
-) -> list[Judged]:
+) -> list[JudgedItem]:
     """The verdicts on an experiment's items, by each draw; the short form omits items that need the full length."""
     draws = draws or [quantities]
     judged = []
     for item, finding in _items(paper, experiment, short=short):
         judged.append(
-            Judged(
+            JudgedItem(
                 item,
                 finding,
                 item.verdict(draws),
@@ -153,20 +151,13 @@ def _layout() -> tree.Layout:
 
 def _open(out: Path, ground: str, short: bool) -> dict[str, PaperRows]:
     """Creates or reuses the folder, and returns its results of papers that were run the same way."""
-    if out.exists() and not (out / MARK).is_file() and (not out.is_dir() or any(out.iterdir())):
-        found = f"{out} was not written by knee reproduce, so it is not replaced"
-        raise FolderError(f"{found}; name another folder with --out, or remove it.")
-    tree.refuse_foreign(out, _layout())
+    claim(out, MARK, _layout(), by="knee reproduce")
     try:
         data = json.loads((out / MARK).read_bytes()) if (out / MARK).is_file() else {}
     except ValueError:
         data = {}
     same = data.get("format") == FORMAT and (data.get("ground"), data.get("quick")) == (ground, short)
     if not data:
-        try:
-            make_folder(out)
-        except OSError as error:
-            raise FolderError(f"The folder {out} cannot be made ({error.strerror}); name another with --out.") from None
         _keep(out, ground, short, [])
     try:
         return {paper["key"]: _rows(paper) for paper in data["papers"]} if same else {}
@@ -180,16 +171,14 @@ def _rows(paper: dict[str, Any]) -> PaperRows:
 
 
 def _keep(out: Path, ground: str, short: bool, papers: Sequence[PaperRows]) -> None:
-    files.write(out / MARK, json.dumps(plain(ground, short, papers), indent=1, ensure_ascii=False) + "\n")
+    write_verdicts(out / MARK, plain(ground, short, papers))
 
 
 def plain(ground: str, short: bool, papers: Sequence[PaperRows]) -> dict[str, Any]:
     """What :data:`MARK` says of these papers."""
     return {
         "format": FORMAT,
-        "program": PROGRAM,
-        "version": _core.version(),
-        "commit": commit(),
+        **program(),
         "ground": ground,
         "quick": short,
         "papers": [asdict(paper) for paper in papers],

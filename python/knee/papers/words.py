@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from knee.papers.items import Comparison, Value, Verdict
+from knee.papers.items import Comparison, ItemVerdict, Value
 
 
 def value(found: Value, unit: str = "") -> str:
@@ -66,7 +66,7 @@ def spread(comparison: Comparison, draws: Sequence[Value]) -> str:
 def verdict(kind: str, *, explained: bool, finding: bool) -> str:
     """A verdict as tables show it: a difference with whether a run shows its cause; whether a finding is true."""
     if finding:
-        return {Verdict.REPRODUCED: "true", Verdict.DIFFERS: "not true"}.get(Verdict(kind), kind)
-    if kind == Verdict.DIFFERS:
+        return {ItemVerdict.REPRODUCED: "true", ItemVerdict.DIFFERS: "not true"}.get(ItemVerdict(kind), kind)
+    if kind == ItemVerdict.DIFFERS:
         return "differs, explained" if explained else "differs, cause unknown"
     return kind

@@ -126,8 +126,8 @@ def run(
     files.write(out / "matrix.png", drawing.image(picture.chart(frame)))
     place = {pair: 1 + i * seeds for i, pair in enumerate(pairs(names))}
 
-    def where(one: str, other: str, _: str) -> page.Place:
-        return page.Place(
+    def where(one: str, other: str, _: str) -> page.PairRun:
+        return page.PairRun(
             command=f"knee run --from {shlex.quote(str(out))} {place[one, other]}" if made.complete else ""
         )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from knee.errors import InputError
-from knee.figures.register import RUN, Figure
+from knee.figures.register import RUN, Entry
 from knee.figures.signed_ranks import Differences, differences
 from knee.scenario.units import near, shown
 from knee.study.sweeps import dataset
@@ -56,7 +56,7 @@ class Paired:
         return self.variants[1:]
 
     @property
-    def known(self) -> list[Figure]:
+    def known(self) -> list[Entry]:
         """The figures that the first variant and another one have in some network."""
         return [one for one in RUN.values() if any(self.differences(one.name, other) for other in self.others)]
 

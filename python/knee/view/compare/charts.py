@@ -94,7 +94,7 @@ def _overlaid(names: Sequence[str], views: Views, each: Sequence[Lines]) -> list
 
 
 @dataclass(frozen=True)
-class Place:
+class SharedLink:
     """Flows of each run that share a link in one direction, whose figures can be added or averaged.
 
     Attributes:
@@ -112,7 +112,7 @@ class Place:
         return f"{title}, {visible(self.name)}" if self.name else title
 
 
-def _places(views: Views) -> tuple[list[Place], list[str]]:
+def _places(views: Views) -> tuple[list[SharedLink], list[str]]:
     """The links that have charts, and a sentence on those that have none.
 
     Links of one name belong together; so do the only ones in their direction, whatever they are called.
@@ -128,7 +128,7 @@ def _places(views: Views) -> tuple[list[Place], list[str]]:
     for i, own in enumerate(groups.values()):
         links = [next(((name, loads[name]) for name in own if name in loads), None) for loads in each]
         several = len(groups) > 1
-        made.append(Place(f"-{i + 1}" if several else "", " and ".join(own) if several else "", links))
+        made.append(SharedLink(f"-{i + 1}" if several else "", " and ".join(own) if several else "", links))
     left = len(made) - MOST_LINKS
     return made[:MOST_LINKS], [f"{left} more links are in the reports of the runs."] if left > 0 else []
 
@@ -199,10 +199,10 @@ OVER_TIME = {
 OVERVIEW = ("throughput", "rtt", "cwnd", "queue", "jain")
 
 
-def _series(key: str, names: Sequence[str], views: Views) -> list[tuple[Place | None, Panel, list[str]]]:
+def _series(key: str, names: Sequence[str], views: Views) -> list[tuple[SharedLink | None, Panel, list[str]]]:
     """The panels of a figure over time: one for each place if it is of flows; each with the sentences on it."""
     series = OVER_TIME[key]
-    each: list[tuple[Place | None, Sequence[Lines]]] = []
+    each: list[tuple[SharedLink | None, Sequence[Lines]]] = []
     left: list[str] = []
     if isinstance(series.lines, str):
         places, left = _places(views)

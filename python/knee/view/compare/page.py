@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from knee import _core
 from knee.figures import compared
-from knee.figures.register import Figure
+from knee.figures.register import Entry
 from knee.figures.student import quantile_of_t
 from knee.results.result import Result
 from knee.view import pages
@@ -68,7 +68,7 @@ def _figures(made: Sequence[Variant]) -> Table:
     return Table([Head("figure"), *(Head(variant.name) for variant in made)], rows)
 
 
-def _cell(figure: Figure, variant: Variant, scale: float, decimals: int) -> Cell:
+def _cell(figure: Entry, variant: Variant, scale: float, decimals: int) -> Cell:
     values = [scale * value for value in variant.values(figure.name)]
     if not values:
         return Cell(NONE, figure.name, "")

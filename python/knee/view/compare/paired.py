@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from knee import _core
-from knee.figures.register import RUN, Figure
+from knee.figures.register import RUN, Entry
 from knee.figures.signed_ranks import Differences
 from knee.study.sweeps.paired import Paired, Variant
 from knee.view import pages
@@ -52,7 +52,7 @@ def _table(found: Paired, other: Variant) -> Table:
     return Table([Head(text) for text in [*heads, "wins", "losses", "same"]], rows)
 
 
-def _cells(figure: Figure, found: Differences, networks: int) -> list[Cell]:
+def _cells(figure: Entry, found: Differences, networks: int) -> list[Cell]:
     numbers = [*found.medians, found.shift, found.low, found.high]
     scale = 100.0 if figure.quantity == "part" else 1.0
     decimals = decimals_for([None if value is None else scale * value for value in numbers])

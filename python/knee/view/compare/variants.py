@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from knee.figures.register import RUN, Figure
+from knee.figures.register import RUN, Entry
 from knee.figures.student import quantile_of_t
 from knee.scenario import traces
 
@@ -66,7 +66,7 @@ class Difference:
         """Whether the interval does not reach zero."""
         return self.half is not None and abs(self.amount) > self.half
 
-    def verdict(self, figure: Figure) -> str:
+    def verdict(self, figure: Entry) -> str:
         """Whether it is "better" or "worse"; empty where it is not clear or the figure has no direction."""
         if not self.clear or not figure.better:
             return ""
@@ -186,6 +186,6 @@ def difference(first: Variant, other: Variant, name: str) -> Difference | None:
     return Difference(mean - base, half, (mean - base) / abs(base) if base else None)
 
 
-def known(made: Sequence[Variant]) -> list[Figure]:
+def known(made: Sequence[Variant]) -> list[Entry]:
     """The figures that at least one run has."""
     return [figure for name, figure in RUN.items() if any(variant.values(name) for variant in made)]

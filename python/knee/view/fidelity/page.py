@@ -13,7 +13,7 @@ from knee.system import files
 from knee.system.sudo import make_folder
 from knee.view import pages
 from knee.view.fidelity import picture
-from knee.view.pages.figures import Figure, prepared
+from knee.view.pages.figures import PageFigure, prepared
 from knee.view.pages.table import Cell, Head, Row, Table
 
 HEADS = (
@@ -37,7 +37,7 @@ class Shown:
     name: str
     holds: bool
     about: str
-    figure: Figure | None
+    figure: PageFigure | None
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Part:
     key: str
     name: str
     headline: str
-    errors: Figure
+    errors: PageFigure
     table: Table
     skipped: list[tuple[str, str]]
     cases: list[Shown]

@@ -34,7 +34,7 @@ _SAID = (
 
 
 @dataclass(frozen=True)
-class Place:
+class PairRun:
     """Where a pair's first seed is.
 
     Attributes:
@@ -47,7 +47,7 @@ class Place:
 
 
 #: Gives the place of a pair for the two algorithms and the queue.
-Where = Callable[[str, str, str], Place]
+Where = Callable[[str, str, str], PairRun]
 
 
 def page(frame: pl.DataFrame, scenario: Scenario, folder: Path, where: Where, remarks: Sequence[str] = ()) -> str:
@@ -124,7 +124,7 @@ def _data(frame: pl.DataFrame, folder: Path, where: Where) -> dict[str, object]:
     }
 
 
-def _run(folder: Path, place: Place, first: str, second: str) -> dict[str, str | bool]:
+def _run(folder: Path, place: PairRun, first: str, second: str) -> dict[str, str | bool]:
     """A pair's result as the script takes it: its folder, whether that has a report, and what makes one."""
     report = bool(place.folder) and (folder / place.folder / "report.html").is_file()
     command = place.command

@@ -10,7 +10,7 @@ from knee.view.spec import spec
 
 
 @dataclass(frozen=True)
-class Figure:
+class PageFigure:
     """A chart for the macro `figure`.
 
     Attributes:
@@ -27,11 +27,11 @@ class Figure:
     spec: dict[str, Any]
 
 
-def prepared(chart: Chart) -> Figure:
+def prepared(chart: Chart) -> PageFigure:
     """Prepares a chart for a template."""
     rows = -(-len(chart.panels) // chart.columns)
     size = {1: "flat", 2: "tall"}.get(rows, "tallest")
     if chart.empty:
-        return Figure(chart.key, chart.title, "", size, chart.panels[0].note or "", {})
+        return PageFigure(chart.key, chart.title, "", size, chart.panels[0].note or "", {})
     caption = " ".join([*chart.caption, chart.note]).strip()
-    return Figure(chart.key, chart.title, caption, size, "", spec(chart))
+    return PageFigure(chart.key, chart.title, caption, size, "", spec(chart))

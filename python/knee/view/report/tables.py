@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from knee.figures.register import FAIRNESS, FLOW, LINK, Figure, where
+from knee.figures.register import FAIRNESS, FLOW, LINK, Entry, where
 from knee.view.numbers import Unit, count_word, decimals_for, delay_unit, fixed, missing, number, packet_unit, rate_unit
 from knee.view.pages.table import Cell, Head, Row, Table
 
@@ -45,7 +45,7 @@ UNITS: Mapping[str, Callable[[float], Unit]] = {
 """A fitting unit for the largest value of each kind of number in the register."""
 
 
-def _columns(figures: Mapping[str, Figure], rows: Sequence[Figures] = ()) -> list[Column]:
+def _columns(figures: Mapping[str, Entry], rows: Sequence[Figures] = ()) -> list[Column]:
     """The figures that a report shows; parts and indices have their own decimals, others those of their size."""
     return [
         Column(

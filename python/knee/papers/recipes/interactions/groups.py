@@ -44,8 +44,8 @@ def _maps(results: Results, runs: list[Run]) -> str:
     """The heat maps, whose cells link to the folders of their runs."""
     out = results.folder(runs[0].name).parents[3]
 
-    def where(first: str, second: str, queue: str) -> page.Place:
-        return page.Place(f"runs/interactions/matrix-{queue}/{first}--{second}")
+    def where(first: str, second: str, queue: str) -> page.PairRun:
+        return page.PairRun(f"runs/interactions/matrix-{queue}/{first}--{second}")
 
     return page.fragment(_frame(results, runs), out, where)
 

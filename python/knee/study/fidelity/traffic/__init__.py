@@ -41,7 +41,7 @@ _MAX_FILE = 16 << 20
 
 
 @dataclass(frozen=True)
-class Figure:
+class KernelFigure:
     """A figure of a case on the kernel, and perhaps here; times in ms."""
 
     case: str
@@ -139,7 +139,7 @@ def make(
     return len(lines)
 
 
-def read(path: Path) -> list[Figure]:
+def read(path: Path) -> list[KernelFigure]:
     """The figures of a recording.
 
     Raises:
@@ -147,7 +147,7 @@ def read(path: Path) -> list[Figure]:
     """
     try:
         rows = csv.DictReader(io.StringIO(files.read(path, _MAX_FILE).decode(), newline=""))
-        recorded = [Figure(row["case"], row["label"], row["figure"], float(row["value_ms"])) for row in rows]
+        recorded = [KernelFigure(row["case"], row["label"], row["figure"], float(row["value_ms"])) for row in rows]
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror or error}).") from None
     except (KeyError, TypeError, ValueError):
@@ -171,7 +171,7 @@ def is_recording(path: Path) -> bool:
         return False
 
 
-def compare(recorded: Sequence[Figure], found: Found) -> list[Figure]:
+def compare(recorded: Sequence[KernelFigure], found: Found) -> list[KernelFigure]:
     """Sets each recorded figure of the cases that :func:`run` ran beside what it found."""
     names = {case for case, _, _ in found}
     return [

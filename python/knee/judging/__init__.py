@@ -1,0 +1,1 @@
+"""What ``knee reproduce`` and ``knee evaluate`` share: verdicts, and the folder that keeps judged runs."""
