@@ -15,8 +15,8 @@ from knee.cli import main
 from knee.cli.evaluate import _hold
 from knee.evaluate.compare import compare
 from knee.evaluate.outcome import Evaluation, Found, JudgedFigure, read
-from knee.evaluate.run import as_json
 from knee.evaluate.verdict import CriterionVerdict
+from knee.judging.folder import as_json
 
 ONE = JudgedFigure(
     key="bufferbloat/one-flow/queue_delay_p95_ms", scenario="bufferbloat-one-flow", about="one flow",
@@ -37,7 +37,7 @@ def evaluation(*checks: JudgedFigure) -> Evaluation:
 
 
 def saved(path: Path, *checks: JudgedFigure) -> Path:
-    path.write_text(as_json(evaluation(*checks)))
+    path.write_text(as_json(evaluation(*checks).plain()))
     return path
 
 
@@ -49,7 +49,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     )
     again = read(path)
     assert again.criteria == read(tmp_path).criteria
-    assert as_json(again) == path.read_text()
+    assert as_json(again.plain()) == path.read_text()
     assert again.criteria[0].verdict is CriterionVerdict.DOES_NOT_RUN
     assert json.loads(path.read_text())["format"] == 1
 
@@ -128,7 +128,7 @@ def test_what_differs_between_two_grounds_is_no_regression(
     # On one ground, that it no longer runs is a regression.
     assert len(compare(replace(first, **ON_LINUX), second).regressions) == 2
     for name, each in (("a.json", first), ("b.json", second)):
-        (tmp_path / name).write_text(as_json(each))
+        (tmp_path / name).write_text(as_json(each.plain()))
         assert read(tmp_path / name) == each
     paths = [str(tmp_path / name) for name in ("a.json", "b.json")]
     assert main(["evaluate", "--compare", *paths]) == 0
@@ -144,7 +144,7 @@ def test_a_baseline_of_another_ground_is_refused_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "base.json").write_text(as_json(replace(evaluation(ONE), **ON_LINUX)))
+    (tmp_path / "base.json").write_text(as_json(replace(evaluation(ONE), **ON_LINUX).plain()))
     assert main(["evaluate", "reno", "--baseline", "base.json"]) == 2
     assert "base.json is an evaluation on uml, and this one is on sim; expected one on sim" in capsys.readouterr().err
     assert not (tmp_path / "results").exists()
@@ -160,7 +160,7 @@ def test_a_verdict_that_is_worse_than_on_another_kernel_names_that_kernel(capsys
 
 
 def test_an_evaluation_of_before_there_were_grounds_is_of_the_simulator(tmp_path: Path) -> None:
-    data = json.loads(as_json(evaluation(ONE)))
+    data = json.loads(as_json(evaluation(ONE).plain()))
     del data["ground"], data["kernel"]
     (tmp_path / "old.json").write_text(json.dumps(data))
     assert read(tmp_path / "old.json") == evaluation(ONE)
@@ -215,7 +215,7 @@ def test_a_baseline_of_another_kind_is_refused_by_what_differs_before_anything_r
 ) -> None:
     monkeypatch.chdir(tmp_path)
     alike = {"name": "reno", "flow": {"cc": "reno"}, "against": ["cubic"], "seeds": 1, "quick": True}
-    (tmp_path / "base.json").write_text(as_json(replace(evaluation(ONE), **(alike | base))))
+    (tmp_path / "base.json").write_text(as_json(replace(evaluation(ONE), **(alike | base)).plain()))
     asked = ["evaluate", "reno", "--against", "cubic", "--quick", "--seeds", "1", "--baseline", "base.json"]
     assert main(asked) == 2
     assert f"base.json is another evaluation: {said}. Expected" in capsys.readouterr().err

@@ -60,7 +60,7 @@ def test_the_policy_names_each_script_by_its_digest() -> None:
     import hashlib
 
     nothing = {"facts": [], "papers": [], "totals": [], "items": [], "findings": []}
-    text = pages.page("papers/summary.html", title="", scripts=("papers/reproduce.js",), **nothing)
+    text = pages.page("papers/summary.html", title="", scripts=("view/pages/sort.js",), **nothing)
     (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = unescape(re.findall(r'Content-Security-Policy" content="(.*?)"', text)[0])

@@ -272,9 +272,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 SORT = """
 const verdicts = () => [...document.querySelectorAll("#summary tbody tr")].map((row) => row.cells[3].textContent);
-const buttons = document.querySelectorAll("#summary thead button");
+const heads = document.querySelectorAll("#summary thead th");
 const seen = [verdicts()];
-for (const column of [3, 3, 0]) { buttons[column].click(); seen.push(verdicts()); }
+for (const column of [3, 3, 0]) { heads[column].click(); seen.push(verdicts()); }
 return seen;
 """
 

@@ -40,6 +40,11 @@ def claim(out: Path, mark: str, layout: tree.Layout, *below: str, by: str) -> No
         raise FolderError(f"The folder {out} cannot be made ({error.strerror}); name another with --out.") from None
 
 
+def as_json(verdicts: dict[str, Any]) -> str:
+    """The text of the file of verdicts."""
+    return json.dumps(verdicts, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
 def write_verdicts(path: Path, verdicts: dict[str, Any]) -> None:
     """Writes the file of verdicts."""
-    files.write(path, json.dumps(verdicts, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    files.write(path, as_json(verdicts))

@@ -19,7 +19,6 @@ from knee.view.pages.table import Cell, Head
 from knee.view.pages.table import Row as TableRow
 from knee.view.pages.table import Table as Shown
 
-SCRIPTS = ("papers/reproduce.js",)
 STYLES = ("papers/reproduce.css",)
 
 
@@ -92,7 +91,7 @@ def write_paper(paper: Paper, done: Sequence[Done], path: Path, *, ground: str, 
     maps = any(one.experiment.extra for one in done)
     text = pages.page(
         "papers/paper.html",
-        scripts=(*pages.CHARTS, *SCRIPTS, *(matrix_page.SCRIPTS if maps else ())),
+        scripts=(*pages.CHARTS, *(matrix_page.SCRIPTS if maps else ())),
         styles=(*STYLES, *(matrix_page.STYLES if maps else ())),
         title=paper.title,
         paper=paper,
@@ -107,8 +106,8 @@ def write_summary(papers: Sequence[PaperRows], path: Path, *, ground: str, short
     """Writes the summary of all papers."""
     text = pages.page(
         "papers/summary.html",
-        scripts=SCRIPTS,
-        styles=STYLES,
+        scripts=["view/pages/sort.js"],
+        styles=["view/pages/sort.css", *STYLES],
         title="Published figures and tables, rerun",
         facts=_made(ground, short),
         papers=[(paper, _count(paper)) for paper in papers],

@@ -1,8 +1,8 @@
 "use strict";
-// Tables in a section .sorted sort by the column whose head is clicked or entered.
+// Tables that are .sorted, or in a part that is, sort by the column whose head is clicked or entered.
 const content = (row, column) => {
   const cell = row.cells[column];
-  const value = cell.dataset.value ?? cell.textContent;
+  const value = cell.dataset.value ?? cell.textContent.trim();
   return value !== "" && Number.isFinite(Number(value)) ? Number(value) : value;
 };
 
@@ -12,9 +12,10 @@ function sortBy(head) {
   const ascending = head.getAttribute("aria-sort") !== "ascending";
   for (const other of head.parentNode.cells) other.removeAttribute("aria-sort");
   head.setAttribute("aria-sort", ascending ? "ascending" : "descending");
+  const texts = new Intl.Collator("en", { numeric: true });
   const order = (a, b) => {
     const [x, y] = [content(a, column), content(b, column)];
-    if (typeof x === typeof y) return (x < y ? -1 : x > y ? 1 : 0) * (ascending ? 1 : -1);
+    if (typeof x === typeof y) return (typeof x === "number" ? x - y : texts.compare(x, y)) * (ascending ? 1 : -1);
     // What has no figure comes last.
     return typeof x === "number" ? -1 : 1;
   };
