@@ -24,23 +24,24 @@ STYLES = ("papers/reproduce.css",)
 
 def rows(done: Iterable[Done]) -> list[Row]:
     """The lines of a paper's summary."""
-    return [
-        Row(
-            key=judged.item.key,
-            experiment=one.experiment.key,
-            where=judged.item.where or one.experiment.title,
-            says=judged.item.says,
-            finding=judged.finding,
-            verdict=str(judged.verdict),
-            explained=judged.explained,
-            expected=words.expected(judged.item),
-            room=words.room(judged.item),
-            found="" if judged.verdict is ItemVerdict.NOT_RUN else words.value(judged.found, judged.item.unit),
-            spread=words.spread(judged.item, judged.draws),
-        )
-        for one in done
-        for judged in one.judged
-    ]
+    return [_row(one.experiment, judged) for one in done for judged in one.judged]
+
+
+def _row(experiment: Experiment, judged: JudgedItem) -> Row:
+    item = judged.item
+    return Row(
+        key=item.key,
+        experiment=experiment.key,
+        where=item.where or experiment.title,
+        says=item.says,
+        finding=judged.finding,
+        verdict=str(judged.verdict),
+        explained=judged.explained,
+        expected=words.expected(item),
+        room=words.room(item),
+        found="" if judged.verdict is ItemVerdict.NOT_RUN else words.value(judged.found, item.unit),
+        spread=words.spread(item, judged.draws),
+    )
 
 
 @dataclass(frozen=True)
@@ -57,13 +58,11 @@ class Line:
 class Judgement:
     """An item for its template; `why` explains a difference, `unproven` says what the explanation lacks."""
 
+    row: Row
     says: str
     tolerance: str
     #: The change with which it must fail, or why there is none.
     negative: str
-    expected: str
-    found: str
-    spread: str
     verdict: Cell
     why: str
     check: str
@@ -157,7 +156,7 @@ def _lines(papers: Sequence[PaperRows], *, finding: bool) -> list[Line]:
             f"{paper.key}.html#{row.experiment}",
             f"{paper.title}, {row.where}",
             row,
-            _verdict(row.verdict, explained=row.explained, finding=finding),
+            _verdict(row),
         )
         for paper in papers
         for row in paper.rows
@@ -165,8 +164,9 @@ def _lines(papers: Sequence[PaperRows], *, finding: bool) -> list[Line]:
     ]
 
 
-def _verdict(verdict: str, *, explained: bool, finding: bool) -> Cell:
-    return Cell(words.verdict(verdict, explained=explained, finding=finding), kind=ItemVerdict(verdict).style)
+def _verdict(row: Row) -> Cell:
+    text = words.verdict(row.verdict, explained=row.explained, finding=row.finding)
+    return Cell(text, kind=ItemVerdict(row.verdict).style)
 
 
 def _section(one: Done) -> ExperimentSection:
@@ -181,8 +181,8 @@ def _section(one: Done) -> ExperimentSection:
         figures=_figures(experiment, results) if results is not None else [],
         extra=experiment.extra(results) if results is not None and experiment.extra else None,
         tables=[_table(t) for t in experiment.tables(results, one.quantities)] if results and experiment.tables else [],
-        items=[_judgement(judged, experiment.negatives) for judged in one.judged if not judged.finding],
-        findings=[_judgement(judged, experiment.negatives) for judged in one.judged if judged.finding],
+        items=[_judgement(experiment, judged) for judged in one.judged if not judged.finding],
+        findings=[_judgement(experiment, judged) for judged in one.judged if judged.finding],
     )
 
 
@@ -205,8 +205,8 @@ def _negative(item: Item, negatives: Mapping[str, Negative]) -> str:
     return f"No counter-test: {item.no_negative}" if item.no_negative else ""
 
 
-def _judgement(judged: JudgedItem, negatives: Mapping[str, Negative]) -> Judgement:
-    item = judged.item
+def _judgement(experiment: Experiment, judged: JudgedItem) -> Judgement:
+    item, row = judged.item, _row(experiment, judged)
     why = check = unproven = ""
     if judged.verdict is not ItemVerdict.REPRODUCED and not judged.finding:
         why = item.contradiction or item.explanation or item.unknown
@@ -214,13 +214,11 @@ def _judgement(judged: JudgedItem, negatives: Mapping[str, Negative]) -> Judgeme
             check = f"Check: {item.check.says}: {words.value(judged.checked, item.unit)}"
             unproven = "" if judged.explained else "which does not explain it"
     return Judgement(
+        row=row,
         says=f"{item.where}: {item.says}" if item.where else item.says,
         tolerance=words.tolerance(item),
-        negative=_negative(item, negatives),
-        expected=words.expected(item),
-        found="" if judged.verdict is ItemVerdict.NOT_RUN else words.value(judged.found, item.unit),
-        spread=words.spread(item, judged.draws),
-        verdict=_verdict(judged.verdict, explained=judged.explained, finding=judged.finding),
+        negative=_negative(item, experiment.negatives),
+        verdict=_verdict(row),
         why=why,
         check=check,
         unproven=unproven,
