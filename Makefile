@@ -33,7 +33,7 @@ help:
 	@echo "make demo    build, run the scenario lola-fig4a and print the path of its report"
 	@echo "make test    set up, then lint, check types, and test what needs only Python and Rust"
 	@echo "make test-docs    test what a change of docs, comments and text alone can break: less than a minute"
-	@echo "make test-system  test what needs Debian packages, User-Mode Linux, guests and, as root, the running kernel"
+	@echo "make test-system  test what needs Debian packages, User-Mode Linux, guests, much time and, as root, the running kernel"
 	@echo "make check   make test and make test-system: all that CI runs"
 	@echo "make soak    run N=1000 random scenarios, and hold them against laws"
 	@echo "make setup   create .venv with the package, the release build of the core and the tools"
@@ -122,7 +122,7 @@ test-docs: lint-python
 	$(PYTEST) $(PARALLEL) -m "docs and not system" $$(grep -l 'mark\.docs' tests/test_*.py)
 
 test-packages: test-tools $(STAMPS)/dev
-	$(PYTEST) $(PARALLEL) -m "system and not uml and not running_kernel" $$(grep -liE 'mark\.(packages|guest)|needs_chromium' tests/test_*.py)
+	$(PYTEST) $(PARALLEL) -m "system and not uml and not running_kernel" $$(grep -liE 'mark\.(packages|guest|long)|needs_chromium' tests/test_*.py)
 
 # The tests that need a kernel are skipped, by name, if it cannot be built; in CI they fail.
 kernel: test-tools

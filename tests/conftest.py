@@ -18,8 +18,8 @@ from knee.results.result import Result
 from knee.study.sweeps import work
 from sweep_examples import SWEEP, TINY
 
-#: Markers of tests that need more than Python and Rust. Each of these tests is marked `system` as well.
-SYSTEM = ("packages", "uml", "guest", "running_kernel")
+#: Markers of tests that need more than Python and Rust, or much time. Each of these tests is marked `system` as well.
+SYSTEM = ("packages", "uml", "guest", "long", "running_kernel")
 
 # Under nohup, programs that tests start would not end by it either.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -46,11 +46,34 @@ def _groups(one: Paper) -> list[list[Experiment]]:
     return groups
 
 
+#: Cases that take more than ten seconds of processor time: `make test-system` runs them. LoLa's Fig. 4a and 4b take
+#: as long, and stay in `make test`.
+LONG = {
+    "incast-buffers",
+    "interactions-flows",
+    "interactions-isolation",
+    "interactions-table1-measurement",
+    "interactions-table2-quic",
+    "lola-fig4c",
+    "lola-fig4d",
+    "lola-fig6",
+    "lola-networks",
+    "pam2025-cells-bbr-bbr3-cubic-cubic-ecn",
+    "quic-stack",
+    "shares-testbed-20",
+    "shares-testbed-40-equilibrium",
+}
+
 CASES = [
-    pytest.param(name, group, id=f"{name}-{'-'.join(experiment.key for experiment in group)}")
+    pytest.param(name, group, id=key, marks=pytest.mark.long if key in LONG else ())
     for name in NAMES
     for group in _groups(paper(name))
+    for key in [f"{name}-{'-'.join(experiment.key for experiment in group)}"]
 ]
+
+
+def test_long_cases_are_cases() -> None:
+    assert {case.id for case in CASES} > LONG
 
 
 @pytest.mark.parametrize(("name", "experiments"), CASES)
