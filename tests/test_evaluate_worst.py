@@ -18,7 +18,7 @@ from knee.evaluate.outcome import Evaluation, read
 from knee.evaluate.verdict import Verdict, behind, judge, measure
 from knee.own import code_allowed
 from knee.scenario import from_dict
-from knee.scenario.overrides import put
+from knee.scenario.loading import put
 from knee.scenario.units import quantity
 
 BAD = Path(__file__).with_name("bad_controls.py")

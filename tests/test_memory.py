@@ -17,7 +17,7 @@ from knee.cli import main
 from knee.grounds import memory
 from knee.scenario import from_dict
 from knee.study import batch
-from knee.system.memory import _left
+from knee.system.abilities import _left
 
 Make = Callable[..., dict[str, Any]]
 

@@ -21,7 +21,7 @@ from browser import DESKTOP, PHONE, check_layout, needs_chromium
 from knee.cli import main
 from knee.cli.search import show
 from knee.errors import FolderError, InputError, RunError
-from knee.figures.run import figures
+from knee.figures.summary import run_figures
 from knee.scenario import load
 from knee.scenario.units import quantity
 from knee.study import searches, shipped, sweeps
@@ -156,7 +156,7 @@ def test_a_saved_file_gives_its_figure_bit_for_bit(tmp_path: Path, more: dict[st
             scenario = load(path, changes)
             for seed in range(1, plan.seeds + 1):
                 result = knee.run(scenario.model_copy(update={"seed": seed}), out=tmp_path / "r")
-                rows.append(figures(result.summary))
+                rows.append(run_figures(result.summary))
         assert plan.values(rows) == finding.values
         assert f"{finding.values[0]!r}" in path.read_text()
 
@@ -167,13 +167,13 @@ def test_the_values_are_those_of_the_runs(tmp_path: Path, whole: searches.Search
     best = whole.trials["queue_delay_mean_ms"].max()
     assert whole.findings[0].found == (best,)
     again = whole.sweep.run(whole.findings[0].run, tmp_path / "r")
-    assert figures(again.summary)["queue_delay_mean_ms"] == best
+    assert run_figures(again.summary)["queue_delay_mean_ms"] == best
     assert whole.stated == plan_value(tmp_path), "the scenario as the file has it"
 
 
 def plan_value(folder: Path) -> tuple[float, ...]:
     result = knee.run({key: value for key, value in BASE.items() if key != "search"}, out=folder / "stated")
-    return (figures(result.summary)["queue_delay_mean_ms"],)
+    return (run_figures(result.summary)["queue_delay_mean_ms"],)
 
 
 def test_only_what_is_beyond_the_threshold_is_found(tmp_path: Path, whole: searches.Search) -> None:
@@ -374,7 +374,7 @@ def test_the_folder_of_a_search_is_a_sweeps(tmp_path: Path, whole: searches.Sear
     run = whole.findings[0].run
     assert main(["run", "--from", str(whole.folder), str(run), "--out", str(tmp_path / "r"), "--no-report"]) == 0
     summary = knee.Result.load(tmp_path / "r").summary
-    assert (figures(summary)["queue_delay_mean_ms"],) == whole.findings[0].found
+    assert (run_figures(summary)["queue_delay_mean_ms"],) == whole.findings[0].found
 
 
 @pytest.mark.parametrize("name", shipped.SEARCHES)

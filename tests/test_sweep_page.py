@@ -12,7 +12,7 @@ import knee
 from browser import DESKTOP, PHONE, Tab, check_layout, look, needs_chromium
 from knee.errors import InputError
 from knee.figures.register import RUN
-from knee.scenario.shipped import PACKAGE, called
+from knee.scenario.paths import PACKAGE, called
 from knee.study import sweeps
 from knee.study.sweeps import dataset, sweepfile, work
 from sweep_examples import of

@@ -22,7 +22,7 @@ from knee import grounds
 from knee.cli import main
 from knee.errors import FolderError, RunError
 from knee.grounds.sim import Sim
-from knee.scenario import traces
+from knee.scenario import paths
 from knee.scenario.model import Link
 from knee.scenario.traffic import KINDS, Size
 from knee.study import sweeps
@@ -147,7 +147,7 @@ def test_runs_of_a_file_that_has_changed_are_not_taken_for_those_of_the_new_one(
             data["link"]["trace"] = "f"
         case _:
             data["link"] |= {"delay_model": "table", "delay_table": "f"}
-    assert key in traces.FILE_KEYS
+    assert key in paths.FILE_KEYS
     (tiny / "f").write_text(contents[key][0])
     once = figures(sweeps.run(of(data, "seed=1,2"), tiny / "s"))
     (tiny / "f").write_text(contents[key][1])
@@ -165,7 +165,7 @@ def test_every_key_that_names_a_file_is_known_as_one() -> None:
         for name, field in model.model_fields.items()
         if "file" in (field.description or "") and field.annotation is not Size
     }
-    assert named == traces.FILE_KEYS
+    assert named == paths.FILE_KEYS
 
 
 def test_a_sweep_file_names_files_beside_it(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from knee.cli import bpf, complete
-from knee.cli.commands import command, group
 from knee.cli.console import Bar, out
-from knee.cli.options import DEVICE, KERNEL, OUTPUT, RUNNING, option
+from knee.cli.options import DEVICE, KERNEL, OUTPUT, RUNNING, command, group, option
 from knee.cli.tables import number, table
 from knee.errors import InputError, Refused
 from knee.scenario.registry import Param

@@ -17,8 +17,8 @@ from knee.cli.terminal import write_json
 from knee.errors import InputError, Refused
 from knee.own import CONTROL, QUEUE, Named, code_allowed, name_of
 from knee.scenario import registry
+from knee.scenario.paths import FOLDER, shipped
 from knee.scenario.registry import Entry, Param
-from knee.scenario.shipped import FOLDER, shipped
 from knee.scenario.units import near, shown
 from knee.study.shipped import SEARCHES, SWEEPS
 

@@ -23,7 +23,7 @@ PAGE = "compare.html"
 def write_page(folder: Path, text: str, quiet: bool) -> None:
     """Writes the page of a comparison into a folder, which is made, and says where it is."""
     from knee.system import files
-    from knee.system.sudo import make_folder
+    from knee.system.rights import make_folder
 
     try:
         make_folder(folder)

@@ -146,7 +146,7 @@ def plot(
 def _file(given: Path | None, default: Path) -> Path:
     """The file to write: the one given, or one of the default name in the folder given, which is made."""
     from knee.system import files
-    from knee.system.sudo import make_folder
+    from knee.system.rights import make_folder
     from knee.view.drawing import FORMATS
 
     if given is None:
@@ -178,7 +178,7 @@ def _of_runs(folders: Sequence[Path], figure: str) -> Figure:
 def _of_sweep(
     folder: Path, kind: str, figure: str, over: str | None, by: str | None, panels: str | None, at: Sequence[str]
 ) -> Figure:
-    from knee.scenario.overrides import parse_value
+    from knee.scenario.loading import parse_value
     from knee.study.sweeps import open_sweep
 
     held = {}

@@ -16,8 +16,7 @@ from knee.cli.terminal import write_json
 from knee.errors import InputError, PhysicsError, ProgramError
 
 if TYPE_CHECKING:
-    from knee.grounds.options import Options
-    from knee.grounds.runner import Prepared
+    from knee.grounds.runner import Options, Prepared
     from knee.scenario import Scenario
 
 #: Where results go by default.

@@ -115,7 +115,7 @@ def _compare(console: Console, name: str, other: Score, compared: Compared | Non
 
 def _values(changes: list[str]) -> dict[str, Any]:
     from knee.errors import Refused
-    from knee.scenario.overrides import apply
+    from knee.scenario.loading import apply
 
     for change in changes:
         if not change.strip().startswith("cc_params."):

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from knee.errors import InputError
 from knee.figures.register import RUN, Figure
-from knee.scenario.overrides import apply
+from knee.scenario.loading import apply
 from knee.scenario.units import near, shown
 
 #: The files of the suites; the first is the default.

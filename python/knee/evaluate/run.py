@@ -25,7 +25,7 @@ from knee.results.manifest import PROGRAM, commit
 from knee.scenario import from_dict
 from knee.study import batch
 from knee.system import files
-from knee.system.sudo import make_folder
+from knee.system.rights import make_folder
 
 #: The runs without the algorithm, among the folders of runs.
 _ALONE = "without"

@@ -17,8 +17,7 @@ from knee.evaluate.place import SIM, Place
 from knee.grounds import programs
 from knee.own import IN_FILE, IN_SOURCE, kernel_source, name_of, policy_of
 from knee.scenario import from_dict, registry
-from knee.scenario.loading import tables
-from knee.scenario.overrides import apply
+from knee.scenario.loading import apply, tables
 
 #: The keys of a flow that ``--set`` may change.
 _KEYS = ("cc_params", "transport", "pacing", "ecn", "tls", "program", "traffic")

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from knee.evaluate.criteria import Check
-from knee.figures import run
+from knee.figures.summary import run_figures
 
 #: A figure over the seeds; None where a run has no such value, such as the time of a transfer that did not end.
 Values = Sequence[float | None]
@@ -70,7 +70,7 @@ def _figure(check: Check, summary: dict[str, Any], label: str) -> float | None:
         if not mine:
             return None
         summary = {**summary, "flows": mine}
-    value = run.figures(summary)[check.figure]
+    value = run_figures(summary)[check.figure]
     return None if value is None else float(value)
 
 

@@ -26,11 +26,10 @@ from knee.evaluate.criteria import PLACE, Case, Check, Criterion, load
 from knee.evaluate.place import SIM
 from knee.evaluate.subject import Subject, absent
 from knee.evaluate.verdict import Parts, behind, combined, parts, sent_nothing
-from knee.grounds.identity import digest, identity
-from knee.results.manifest import fingerprint
+from knee.results.manifest import digest, fingerprint, identity
 from knee.results.result import Result
 from knee.scenario import from_dict
-from knee.scenario.overrides import put
+from knee.scenario.loading import put
 from knee.study import batch
 from knee.study.searches.plan import Axis, Goal, Plan
 from knee.study.searches.shrink import Move, simplified

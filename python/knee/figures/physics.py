@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from knee.scenario import framing, timed, traces
+from knee.scenario import defaults, paths, timed
 from knee.scenario.spec import span
 from knee.scenario.traffic import sends_datagrams
 
@@ -200,7 +200,7 @@ class Capacity:
 
     def __init__(self, scenario: Scenario, link: Link, most_overhead: int, *, reverse: bool) -> None:
         way = link.reverse if reverse and link.reverse is not None else link
-        full = framing.line_bytes(way, _FULL) * 8.0
+        full = defaults.line_bytes(way, _FULL) * 8.0
         #: Bits beyond the rate: parts of a packet, and the tokens that a bucket has saved.
         self.packet_bits = full
         self.saved_bits = (link.burst or 0) * 8.0
@@ -213,13 +213,13 @@ class Capacity:
         self.scale = max((_SMALLEST + most_overhead) / (_SMALLEST + way.overhead), 1.0)
         self._trace = None
         if way.trace is not None:
-            self._trace = np.array(traces.read(traces.find(way.trace)), dtype=np.float64) / 1e3
+            self._trace = np.array(paths.read(paths.find_file(way.trace)), dtype=np.float64) / 1e3
             return
         if way.delay_trace is not None:
-            self.jitter_s += max(timed.read(traces.find(way.delay_trace), "delay").values) / 1e9
+            self.jitter_s += max(timed.read(paths.find_file(way.delay_trace), "delay").values) / 1e9
         self._period = math.inf
         if way.rate_trace is not None:
-            recorded = timed.read(traces.find(way.rate_trace), "rate")
+            recorded = timed.read(paths.find_file(way.rate_trace), "rate")
             span = recorded.end or recorded.at[-1] + 10**9
             self._period = span / 1e9 if way.trace_repeats is not False and recorded.end is not None else math.inf
             last = max(span, scenario.duration + 10**9) if math.isinf(self._period) else span

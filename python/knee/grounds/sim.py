@@ -167,14 +167,15 @@ class Raw:
 
     def shared(self) -> Iterator[tuple[str, int, float]]:
         """The link, the flow and the one whose queue it shares, of each collision."""
-        from knee.figures import collisions, rows
+        from knee.figures import rows
+        from knee.figures.summary import COLLISION
 
         # Only events that happened have a name.
         names = self.output["event_names"]
-        if collisions.EVENT not in names:
+        if COLLISION not in names:
             return
         happened = rows.from_bytes(self.tables["events"], rows.EVENT)
-        for row in happened[(happened["event"] == names.index(collisions.EVENT)) & (happened["link"] >= 0)]:
+        for row in happened[(happened["event"] == names.index(COLLISION)) & (happened["link"] >= 0)]:
             yield self.link_names[row["link"]], int(row["flow"]) + 1, float(row["value"])
 
 

@@ -19,7 +19,7 @@ from knee.results import tree
 from knee.results.manifest import PROGRAM, commit
 from knee.study import batch
 from knee.system import extras, files
-from knee.system.sudo import make_folder
+from knee.system.rights import make_folder
 
 #: The file that identifies a folder of reproductions and holds the verdicts.
 MARK = "reproduce.json"

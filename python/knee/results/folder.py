@@ -22,7 +22,7 @@ from typing import Any
 from knee.errors import FolderError
 from knee.system import abilities, files
 from knee.system.files import partial as partial  # the name of a folder that is being written
-from knee.system.sudo import give_to_caller
+from knee.system.rights import give_to_caller
 
 PROGRAM = "knee"
 MANIFEST = "manifest.json"

@@ -28,7 +28,7 @@ from knee.results.folder import (
     without_digests,
     writing,
 )
-from knee.scenario import Scenario, from_dict, traces
+from knee.scenario import Scenario, from_dict, paths
 from knee.system import files, forked
 from knee.system.text import to_json
 
@@ -78,7 +78,7 @@ class Result:
         text = tomllib.loads(self.scenario_toml)
         places = {name: str(path) for name, path in self.inputs.items()}
         with naming(self.own):
-            return from_dict(traces.renamed(text, places), where="scenario.toml", name=self.summary["name"])
+            return from_dict(paths.renamed_files(text, places), where="scenario.toml", name=self.summary["name"])
 
     @property
     def flows(self) -> pl.DataFrame:

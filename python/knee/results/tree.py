@@ -24,7 +24,7 @@ from knee.results import folder as folders
 from knee.system import abilities, files
 from knee.system.folders import Folder
 from knee.system.folders import opened as opened_folder
-from knee.system.sudo import give_open, make_folder
+from knee.system.rights import give_open, make_folder
 
 
 class Kind(Enum):

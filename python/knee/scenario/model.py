@@ -25,13 +25,13 @@ from pydantic import (
 
 from knee.errors import Refused
 from knee.own import CONTROL, QUEUE, Named, name_of, named_in
-from knee.scenario import commands, framing, registry, units
-from knee.scenario.check import check
+from knee.scenario import commands, defaults, registry, units
+from knee.scenario.check import check, check_link, check_recorded
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.defaults import DEFAULT_LINK, fill_defaults, share_model
-from knee.scenario.dscp import Dscp
 from knee.scenario.fields import (
     Bytes,
+    Dscp,
     Limit,
     Name,
     Probability,
@@ -44,7 +44,6 @@ from knee.scenario.fields import (
     one_line,
     valid_name,
 )
-from knee.scenario.links import check_link, check_recorded
 from knee.scenario.registry import Value
 from knee.scenario.traffic import NO_CC, Probe, Traffic, sends_datagrams
 
@@ -119,7 +118,7 @@ class _Queueing(Table):
         le=10_000,
         description='bytes counted on top of each IP packet, such as "14 B", or a keyword such as "docsis"',
     )
-    linklayer: framing.LinkLayer = Field("ethernet", description='"ethernet", "atm" or "ptm"')
+    linklayer: defaults.LinkLayer = Field("ethernet", description='"ethernet", "atm" or "ptm"')
     mpu: Bytes = Field(0, le=10_000, description='bytes that each packet takes at least, such as "64 B"')
 
     @field_validator("model")
@@ -154,7 +153,7 @@ class _Queueing(Table):
             if "nat" in given:
                 found = "the hosts of a simulated network have addresses of their own, which nothing translates"
                 raise Refused(found, "leave it out", key="nat")
-            given = framing.spelled_out(given)
+            given = defaults.spelled_out(given)
         return registry.queues()[info.data["queue"]].resolve(given)
 
     @field_serializer("queue_params")
@@ -207,7 +206,7 @@ class Link(_Queueing):
     @model_validator(mode="before")
     @classmethod
     def _share_the_model(cls, raw: Any) -> Any:
-        return framing.shared(share_model(raw))
+        return defaults.share_framing(share_model(raw))
 
     @field_validator("loss_model")
     @classmethod

@@ -11,7 +11,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from knee.errors import Refused
-from knee.scenario import recordings, registry, traces
+from knee.scenario import paths, recordings, registry
 from knee.scenario.traffic import (
     MOST_PER_SECOND,
     Declared,
@@ -30,7 +30,7 @@ from knee.scenario.traffic import (
 from knee.scenario.units import format_rate, shown
 
 if TYPE_CHECKING:
-    from knee.scenario.model import Flow, Scenario
+    from knee.scenario.model import Flow
 
 T = TypeVar("T")
 
@@ -191,7 +191,7 @@ def _empirical(size: Size, key: str = "size") -> list[tuple[int, float]]:
 
 def _read(key: str, name: str, what: str, read: Callable[[Path], T]) -> T:
     try:
-        path = traces.find(name, what)
+        path = paths.find_file(name, what)
         found: T = _read_once(read, path, _stamp(path))
         return found
     except Refused as refused:
@@ -265,31 +265,3 @@ def rate(flow: Flow) -> float | None:
         case Declared() as traffic:
             return registry.traffic_load(declared(traffic))
     return None
-
-
-def warnings(scenario: Scenario) -> list[str]:
-    """A sentence for each link, and direction, that is offered more than it can carry."""
-    offered: dict[tuple[str, str], float] = {}
-    for flow in scenario.flows:
-        try:
-            each = rate(flow)
-        except Refused:
-            # Where the simulator is told of it, it says which key.
-            continue
-        for name in flow.path or () if each is not None else ():
-            offered[name, flow.direction] = offered.get((name, flow.direction), 0.0) + (each or 0.0) * flow.count
-    told = []
-    for (name, direction), load in offered.items():
-        link = next(link for link in scenario.links if link.name == name)
-        way = link if direction == "forward" else link.reverse
-        if way is not None and way.rate is not None and load > way.rate:
-            where = f"link {name}" + (" in its reverse direction" if direction == "reverse" else "")
-            told.append(f"The traffic offers {_rate(load)} to {where}, which carries {_rate(way.rate)}.")
-    return told
-
-
-def _rate(bps: float) -> str:
-    for unit, scale in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
-        if bps >= scale:
-            return f"{bps / scale:.4g} {unit}"
-    return f"{bps:.4g} bit/s"

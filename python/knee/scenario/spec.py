@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from knee.errors import Refused, ScenarioError
 from knee.own import IN_POLICY, IN_SOURCE, Named, is_absent, kernel_source, policy_of
-from knee.scenario import offered, registry, timed, traces
+from knee.scenario import offered, paths, registry, timed
 from knee.scenario.declared import name_with
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.traffic import NO_CC, Probe
@@ -60,7 +60,7 @@ def _queueing(link: Link | Reverse, key: str) -> dict[str, Any]:
     capacity: dict[str, Any] = {"rate": link.rate}
     if link.trace is not None:
         try:
-            capacity = {"trace": traces.read(traces.find(link.trace))}
+            capacity = {"trace": paths.read(paths.find_file(link.trace))}
         except Refused as refused:
             raise Refused(refused.found, refused.accepted, key=f"{key}.trace") from None
     recorded = {name: _recorded(link, name, f"{key}.{name}") for name in timed.KEYS if getattr(link, name) is not None}
@@ -98,7 +98,7 @@ def _slot(slot: Slot) -> dict[str, Any]:
 
 def _recorded(link: Link | Reverse, name: str, key: str) -> dict[str, Any]:
     try:
-        found = timed.read(traces.find(getattr(link, name), "recording"), timed.KEYS[name])
+        found = timed.read(paths.find_file(getattr(link, name), "recording"), timed.KEYS[name])
     except Refused as refused:
         raise Refused(refused.found, refused.accepted, key=key) from None
     return found.spec(repeats=link.trace_repeats is not False)
@@ -106,7 +106,7 @@ def _recorded(link: Link | Reverse, name: str, key: str) -> dict[str, Any]:
 
 def _delays(name: str, key: str) -> list[int]:
     try:
-        return traces.read_delays(traces.find(name, "table"))
+        return paths.read_delays(paths.find_file(name, "table"))
     except Refused as refused:
         raise Refused(refused.found, refused.accepted, key=f"{key}.delay_table") from None
 
@@ -178,7 +178,7 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
         if (policy := policy_of(flow.cc)) is not None:
             shared["policy"] = policy.plan
         try:
-            traffic = offered.spec(flow)
+            traffic = None if flow.traffic is None else offered.spec(flow)
         except Refused as refused:
             raise Refused(refused.found, refused.accepted, key=f"flows[{i}].{refused.key}") from None
         if traffic is not None:

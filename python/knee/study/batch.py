@@ -5,7 +5,7 @@
     jobs = [batch.Job(f"seed{k}", scenario.model_copy(update={"seed": k})) for k in range(1, 11)]
     folders = batch.run(jobs, Path("results/many"))
 
-An existing folder is kept if its run has the same identity (:mod:`knee.grounds.identity`) and the files of programs
+An existing folder is kept if its run has the same identity (:mod:`knee.results.manifest`) and the files of programs
 that are its flows have not changed.
 """
 
@@ -20,9 +20,9 @@ from typing import Generic, TypeVar, Unpack
 from knee import grounds
 from knee.errors import InputError, ProgramError
 from knee.grounds import memory, programs, runner
-from knee.grounds.identity import identity
-from knee.grounds.options import Options
+from knee.grounds.runner import Options
 from knee.results.folder import DATA, check_target, manifest_of, problems, recover
+from knee.results.manifest import identity
 from knee.results.result import Result
 from knee.scenario import Scenario
 from knee.study import engine

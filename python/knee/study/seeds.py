@@ -10,8 +10,7 @@ from knee import grounds
 from knee.errors import InputError
 from knee.figures.same import same_figures
 from knee.grounds import runner
-from knee.grounds.options import Options
-from knee.grounds.runner import Prepared
+from knee.grounds.runner import Options, Prepared
 from knee.results.result import Result
 from knee.scenario import Scenario
 from knee.scenario.units import shown

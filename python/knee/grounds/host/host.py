@@ -13,8 +13,7 @@ from typing import Any
 from tomli_w import dumps
 
 from knee.errors import RunError
-from knee.figures import collisions
-from knee.figures.summary import measured
+from knee.figures.summary import at_links, measured
 from knee.grounds.ground import Progress
 from knee.grounds.host import inside, plan, refuse
 from knee.grounds.host.figures import Seen
@@ -115,7 +114,7 @@ class Host:
                 self.name,
                 seen.output,
                 samples,
-                collisions.at_links(events),
+                at_links(events),
                 wall_s,
                 tables,
                 remarks=remarks,

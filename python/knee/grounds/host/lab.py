@@ -21,7 +21,7 @@ from knee.grounds import applications
 from knee.grounds.host import traffic
 from knee.results.owned import NAMESPACES, Owned, owning
 from knee.scenario.model import Tcp
-from knee.system import privileges, trust
+from knee.system import rights
 
 #: The devices of the two sides.
 DEVICES = ("knee-a", "knee-b")
@@ -53,7 +53,7 @@ def switch_program() -> Path:
 def _trusted(program: Path) -> str:
     """The path of a program of this installation, which root is about to run: its owner runs as root here anyway."""
     installed = (Path(__file__).stat().st_uid, Path(sys.prefix).stat().st_uid)
-    return str(trust.trusted(program, "make setup installs it anew", installed))
+    return str(rights.trusted(program, "make setup installs it anew", installed))
 
 
 @dataclass
@@ -164,7 +164,7 @@ class Lab:
                 every way leads through the links, its ``cc`` and ``ecn``, and the ``sysctls`` for it.
         """
         rootless = self._rootless
-        user = os.geteuid() if rootless else privileges.unused_user()
+        user = os.geteuid() if rootless else rights.unused_user()
         sysctls = _sysctls(tcp)
         buffers = [task["buffer"] for _, task in ends]
         if rootless:
@@ -273,7 +273,7 @@ def lab(switch: Path) -> Iterator[Lab]:
 
 def _folder(folder: Path, opened: contextlib.ExitStack) -> int:
     """A descriptor of a folder in which root makes files, and which is below one of the caller's."""
-    return opened.enter_context(trust.private(folder, anywhere=True))
+    return opened.enter_context(rights.private(folder, anywhere=True))
 
 
 def _capture(file: Path, opened: contextlib.ExitStack) -> int:

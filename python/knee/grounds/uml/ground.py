@@ -13,8 +13,7 @@ from typing import Any
 from tomli_w import dumps
 
 from knee.errors import RunError
-from knee.figures import collisions
-from knee.figures.summary import measured
+from knee.figures.summary import at_links, measured
 from knee.grounds import applications, programs
 from knee.grounds.ground import Progress
 from knee.grounds.uml import confine, figures, process, refuse
@@ -143,7 +142,7 @@ class Uml:
         events = figures.events(scenario, topology, rows)
         about = manifest(self.name, scenario.seed, wall_s, output["packets"], started, command)
         return Result(
-            summary=measured(scenario, self.name, output, samples, collisions.at_links(events), wall_s, others, **told),
+            summary=measured(scenario, self.name, output, samples, at_links(events), wall_s, others, **told),
             tables=others,
             manifest=about | {"kernel": lab.release, "kernel_build": lab.key} | ran,
             scenario_toml=dumps(scenario.plain()),

@@ -23,7 +23,7 @@ from knee.study.searches.shrink import shrink
 from knee.study.sweeps.definition import Definition
 from knee.study.sweeps.place import FINDINGS
 from knee.system import files
-from knee.system.sudo import make_folder
+from knee.system.rights import make_folder
 
 #: Two findings differ by at least this part of an axis, or in a name.
 _APART = 0.15

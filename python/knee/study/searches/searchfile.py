@@ -35,8 +35,7 @@ from knee.errors import InputError, Refused, ScenarioError
 from knee.figures.register import RUN
 from knee.own import named_in, replaced, told_apart
 from knee.scenario import expressions
-from knee.scenario.loading import beside, tables
-from knee.scenario.overrides import by_index, parse_value
+from knee.scenario.loading import beside, by_index, parse_value, tables
 from knee.scenario.units import near, shown
 from knee.study.searches.plan import Axis, Goal, Plan
 from knee.study.sections import Sampler, Search, checked, said

@@ -18,10 +18,10 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from knee.errors import Refused, ScenarioError
-from knee.grounds.identity import contents, digest
 from knee.own import Named, named_in
-from knee.scenario import Scenario, expressions, from_dict, traces
-from knee.scenario.overrides import index_of, put
+from knee.results.manifest import contents, digest
+from knee.scenario import Scenario, expressions, from_dict, paths
+from knee.scenario.loading import index_of, put
 
 if TYPE_CHECKING:
     from knee.study.sections import Plot
@@ -204,11 +204,11 @@ class Definition:
         """What all runs have in common, as far as it decides on their figures, as a digest."""
         given = {key: value for key, value in self.base.items() if key not in ("name", "title")}
         own = sorted((str(name), name.content) for name in self.own)
-        return digest(traces.renamed(given, self._contents), own)
+        return digest(paths.renamed_files(given, self._contents), own)
 
     @cached_property
     def _contents(self) -> dict[str, str]:
-        return contents([*traces.named_in(self.base), *self._files()])
+        return contents([*paths.files_in(self.base), *self._files()])
 
     def _files(self) -> Iterator[str]:
         """The files that the values of varied keys name."""
@@ -217,17 +217,17 @@ class Definition:
             for group in self.groups
             for i, key in enumerate(group.keys)
             for row in group.span or group.rows
-            if isinstance(row[i], Mapping | list) or key.rpartition(".")[2] in traces.FILE_KEYS
-            for name in traces.named_in(row[i], key)
+            if isinstance(row[i], Mapping | list) or key.rpartition(".")[2] in paths.FILE_KEYS
+            for name in paths.files_in(row[i], key)
         )
 
     def digest(self, point: Point, program: str) -> str:
-        """The identity of a run (:mod:`knee.grounds.identity`), by what the definition has of it.
+        """The identity of a run (:mod:`knee.results.manifest`), by what the definition has of it.
 
         ``program`` is the program, and the builds of kernels where there are any
         (:func:`knee.study.sweeps.made_by`).
         """
-        return digest(program, self._common, traces.renamed(point.changes, self._contents))
+        return digest(program, self._common, paths.renamed_files(point.changes, self._contents))
 
     def plain(self) -> dict[str, Any]:
         """The definition as JSON has it; :meth:`read` gives it back, but for algorithms written in Python."""

@@ -13,7 +13,7 @@ from knee.errors import FolderError
 from knee.results import tree
 from knee.results.tree import FILE, RESULT, Layout
 from knee.system import files
-from knee.system.sudo import make_folder
+from knee.system.rights import make_folder
 
 #: The file that identifies the folder of a sweep.
 MARK = "sweep.json"

@@ -40,8 +40,7 @@ from knee.errors import InputError, Refused, ScenarioError
 from knee.grounds import memory
 from knee.own import CONTROL, QUEUE, Kind, name_of, named_in, replaced, told_apart
 from knee.scenario import Scenario, expressions, from_dict
-from knee.scenario.loading import beside, tables
-from knee.scenario.overrides import apply, blamed, by_index, undoes
+from knee.scenario.loading import apply, beside, blamed, by_index, tables, undoes
 from knee.study.estimate import packets as estimated_packets
 from knee.study.sections import Sampling, checked, said
 from knee.study.sections import Sweep as Section

@@ -25,8 +25,7 @@ from typing import Any
 from knee.errors import Refused
 from knee.own import CONTROL, IN_FILE, IN_POLICY, IN_SOURCE, QUEUE, Kind, name_of
 from knee.scenario import registry
-from knee.scenario.loading import takes_fractions
-from knee.scenario.overrides import parse_value
+from knee.scenario.loading import parse_value, takes_fractions
 from knee.scenario.units import Quantity, quantity, shown
 
 #: Significant digits of the values inside a range.

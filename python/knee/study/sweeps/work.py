@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from knee import _core, own
 from knee.errors import InputError, KneeError, RunError, in_a_line
-from knee.figures import starved
 from knee.figures.applications.figures import Tables, concern
 from knee.figures.rows import SAMPLE, from_bytes
-from knee.figures.summary import measured
+from knee.figures.summary import STARVED_COLUMNS, measured
 from knee.grounds import sim
 from knee.results.manifest import fingerprint
 from knee.scenario import from_dict
-from knee.scenario.overrides import put
+from knee.scenario.loading import put
 from knee.study.sweeps.table import flow_rows, link_rows
 
 if TYPE_CHECKING:
@@ -187,7 +186,7 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str,
     raw = sim.simulate(scenario, progress)
     rows = from_bytes(raw.tables["samples"], SAMPLE)
     rows = rows[rows["flow"] < len(raw.ccs)]
-    samples = {name: rows[name] for name in starved.COLUMNS} | {"flow": rows["flow"] + 1}
+    samples = {name: rows[name] for name in STARVED_COLUMNS} | {"flow": rows["flow"] + 1}
     # They are frames, which would take several times as long as all else of a short run.
     tables = Tables.of(scenario, raw.tables, raw.link_names) if concern(scenario) else None
     told = measured(
