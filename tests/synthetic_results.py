@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from knee.figures.applications.figures import Tables
+from knee.figures.rows import Tables
 from knee.figures.summary import run_figures
 
 SAMPLE_SCHEMA = {

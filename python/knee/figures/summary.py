@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knee.figures import FORMAT, metrics
-from knee.figures.applications.figures import Tables, add
+from knee.figures.applications.figures import add
 from knee.figures.metrics import Samples, direction, fairness
 from knee.figures.register import LINK
+from knee.figures.rows import Tables
 from knee.scenario import remarks as scenario_remarks
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.spec import span
@@ -143,7 +144,19 @@ def starved(scenario: Scenario, summary: Mapping[str, Any], samples: Mapping[str
             never.append(number)
         else:
             gaps[number] = gap
-    return [*_never(never, summary), *_gaps(gaps, summary)]
+    sentences = []
+    if never:
+        sentences.append(
+            f"{_named_flows(never, summary)} never connected: each SYN or its answer was lost. "
+            "Queues drop SYNs without an ECN codepoint where they mark other packets."
+        )
+    if gaps:
+        begin, length = max(gaps.values(), key=lambda gap: gap[1])
+        longest = "" if len(gaps) == 1 else "up to "
+        sentences.append(
+            f"{_named_flows([*gaps], summary)} got nothing for {longest}{length:.1f} s, from {begin:.1f} s on."
+        )
+    return sentences
 
 
 def _longest_gap(
@@ -166,23 +179,6 @@ def _longest_gap(
         longest = max(longest, (min(end, stop) - begin, begin))
     length, begin = longest
     return (begin, length) if length >= max(_LONG_S, _RTTS * figures["base_rtt_ms"] / 1e3) else None
-
-
-def _never(numbers: Sequence[int], summary: Mapping[str, Any]) -> list[str]:
-    if not numbers:
-        return []
-    return [
-        f"{_named_flows(numbers, summary)} never connected: each SYN or its answer was lost. "
-        "Queues drop SYNs without an ECN codepoint where they mark other packets."
-    ]
-
-
-def _gaps(gaps: Mapping[int, tuple[float, float]], summary: Mapping[str, Any]) -> list[str]:
-    if not gaps:
-        return []
-    begin, length = max(gaps.values(), key=lambda gap: gap[1])
-    longest = "" if len(gaps) == 1 else "up to "
-    return [f"{_named_flows([*gaps], summary)} got nothing for {longest}{length:.1f} s, from {begin:.1f} s on."]
 
 
 def _named_flows(numbers: Sequence[int], summary: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from knee.figures import rows
-from knee.figures.applications.figures import Tables
+from knee.figures.rows import Tables
 from knee.grounds import applications
 from knee.grounds.applications import UDP_HEADERS, Array, Seen, uses_datagrams, window_ns
 from knee.scenario.model import Scenario

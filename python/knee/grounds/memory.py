@@ -190,9 +190,12 @@ def check(
         ScenarioError: names the key that makes it large, the memory and what would need less.
     """
     where = where or scenario.name
-    most = _most(most)
-    size, limit = needed(scenario, report=report), available_memory() if most is None else most
-    largest = max(parts(scenario, report=report), key=lambda part: part.size)
+    try:
+        limit = parse_bytes(most, zero=False) if isinstance(most, str) else available_memory() if most is None else most
+    except Refused as refused:
+        raise ScenarioError("", "--max-memory", refused.found, refused.accepted) from None
+    needs = parts(scenario, report=report)
+    size, largest = BASE + sum(part.size for part in needs), max(needs, key=lambda part: part.size)
     about = f"the run needs about {shown(size)} of memory, most of it for {largest.what}"
     if limit is not None and size > limit:
         there = "is available" if most is None else "is allowed by --max-memory"
@@ -210,15 +213,6 @@ def together(scenarios: Sequence[Scenario], most: int) -> int:
     fit = sum(1 for total in accumulate(left[:most], initial=BASE) if total <= room) - 1
     # At least one: whether each fits alone was checked before.
     return most if fit >= len(left) else max(fit, 1)
-
-
-def _most(most: int | str | None) -> int | None:
-    if not isinstance(most, str):
-        return most
-    try:
-        return parse_bytes(most, zero=False)
-    except Refused as refused:
-        raise ScenarioError("", "--max-memory", refused.found, refused.accepted) from None
 
 
 def shown(size: int) -> str:

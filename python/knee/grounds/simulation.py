@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from knee import _core
 from knee.errors import InputError, Refused, RunError
 from knee.grounds import memory, runner
-from knee.grounds.sim import Raw, controls, controls_with_values, core, queues_with_values, result
+from knee.grounds.sim import Raw, core, own_with_values, result, states_of
 from knee.own import LIMIT_S, Named, code_allowed, described, policy_of
 from knee.results.manifest import fingerprint
 from knee.scenario import Scenario, from_dict
@@ -158,7 +158,7 @@ class Simulation:
             samples, links = self._engine.rows(from_start=False)
         sampled = rows.from_bytes(samples, rows.SAMPLE)
         return Observation(
-            rows.samples(sampled, self._scenario.labels, controls(self._scenario)),
+            rows.samples(sampled, self._scenario.labels, states_of(self._scenario)),
             rows.links(rows.from_bytes(links, rows.LINK), names),
         )
 
@@ -369,10 +369,10 @@ def _time(given: Time) -> int:
 
 def _engine(scenario: Scenario, now: int | None) -> tuple[_core.Engine, float]:
     """The engine of a scenario that has come to a time, ns, or has not begun; and how long that took, s."""
-    told, begin = json.dumps(spec(scenario)), _clock()
-    own, queues = controls_with_values(scenario), queues_with_values(scenario)
+    specification, begin = json.dumps(spec(scenario)), _clock()
+    controls, queues = own_with_values(scenario)
     with core(scenario, scenario.own):
-        engine = _core.Engine(told, own, queues, memory.own_in_flight(scenario), LIMIT_S)
+        engine = _core.Engine(specification, controls, queues, memory.own_in_flight(scenario), LIMIT_S)
         if now is not None:
             engine.run_until(now)
     return engine, _clock() - begin

@@ -14,7 +14,7 @@ import polars as pl
 
 from knee.errors import FolderError, RunError
 from knee.figures import FORMAT
-from knee.figures.applications.figures import Tables
+from knee.figures.rows import Tables
 from knee.own import Named, absent, naming, sources
 from knee.results import named
 from knee.results.folder import (

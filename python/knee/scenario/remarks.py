@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from knee.errors import Refused
 from knee.scenario import offered, registry
-from knee.scenario.commands import PROGRAM_CC
-from knee.scenario.traffic import NO_CC
+from knee.scenario.model import WITHOUT_CC
 from knee.scenario.units import format_time
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ def remarks(scenario: Scenario) -> list[str]:
     return [sentence for check in checks for sentence in check(scenario)]
 
 
-#: Flows that have no congestion control of knee's.
-WITHOUT_CC = (PROGRAM_CC, NO_CC)
 #: Disciplines with a queue for L4S traffic, which is coupled to the one for all other traffic.
 _DUAL = ("dualpi2", "docsis-lld")
 #: Disciplines that mark only if told to.

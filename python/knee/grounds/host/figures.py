@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from knee.figures import rows as formats
-from knee.figures.applications.figures import Tables
+from knee.figures.rows import Tables
 from knee.grounds import applications
 from knee.grounds.datagrams import Datagrams, tables
 from knee.grounds.host import traffic

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from knee import _core, own
 from knee.errors import InputError, KneeError, RunError, in_a_line
-from knee.figures.applications.figures import Tables, concern
-from knee.figures.rows import SAMPLE, from_bytes
+from knee.figures.applications.figures import concern
+from knee.figures.rows import SAMPLE, Tables, from_bytes
 from knee.figures.summary import STARVED_COLUMNS, measured
 from knee.grounds import sim
 from knee.results.manifest import fingerprint
