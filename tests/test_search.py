@@ -126,7 +126,7 @@ def test_sweeps_and_searches_keep_out_of_each_others_folders(tmp_path: Path, who
     with pytest.raises(FolderError, match="not replaced"):
         sweeps.run(grid, whole.folder)
     sweeps.run(grid, tmp_path / "sweep")
-    with pytest.raises(FolderError, match="knee search did not write"):
+    with pytest.raises(FolderError, match="was not written by knee search"):
         searches.run(of(), tmp_path / "sweep")
     with files.held(whole.folder), pytest.raises(FolderError, match="Another process is writing"):
         searches.run(of(), whole.folder)

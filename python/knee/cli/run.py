@@ -154,11 +154,12 @@ def _folder(one: Prepared) -> Path:
 
 def _made(runs: list[Prepared], jobs: int | None, several: bool) -> Iterator[_Made]:
     if several:
-        from knee.study.seeds import side_by_side, together
+        from knee.study.batch import together
+        from knee.study.seeds import side_by_side
 
         if side_by_side(runs):
             with Bar(f"{len(runs)} runs") as bar:
-                made = together(runs, _complete, jobs=jobs, progress=bar)
+                made = together(runs, _complete, workers=jobs, progress=bar)
             yield from made
             return
     for one in runs:

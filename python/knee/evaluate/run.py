@@ -12,7 +12,7 @@ from typing import Any
 from tomli_w import dumps
 
 from knee import _core
-from knee.errors import FolderError, InputError, KneeError, ProgramError, ScenarioError, in_a_line
+from knee.errors import InputError, KneeError, ProgramError, ScenarioError, in_a_line
 from knee.evaluate import badge, page, worst
 from knee.evaluate.criteria import DEFAULT, PLACE, Case, Check, Criterion, load
 from knee.evaluate.outcome import MARK, Evaluation, Found, Judged, Worst
@@ -25,7 +25,6 @@ from knee.results.manifest import PROGRAM, commit
 from knee.scenario import from_dict
 from knee.study import batch
 from knee.system import files
-from knee.system.rights import make_folder
 
 #: The runs without the algorithm, among the folders of runs.
 _ALONE = "without"
@@ -227,15 +226,9 @@ def open_folder(out: Path, mark: str, layout: tree.Layout, *below: str) -> None:
     """
     # An interrupted evaluation has runs and no verdict.
     begun = (out / mark).is_file() or all((out / name).is_dir() for name in below)
-    if out.exists() and not begun and (not out.is_dir() or any(out.iterdir())):
-        found = f"{out} was not written by knee evaluate, so it is not replaced"
-        raise FolderError(f"{found}; name another folder with --out, or remove it.")
-    tree.refuse_foreign(out, layout)
-    try:
-        for folder in (out, *(out / name for name in below)):
-            make_folder(folder)
-    except OSError as error:
-        raise FolderError(f"The folder {out} cannot be made ({error.strerror}); name another with --out.") from None
+    tree.refuse_other(out, "knee evaluate", layout, begun=begun)
+    for folder in (out, *(out / name for name in below)):
+        tree.make(folder)
 
 
 def _run(

@@ -154,7 +154,7 @@ class Runs:
     """Runs networks, each once, and keeps what the checks need of each run in a file."""
 
     def __init__(self, path: Path, *, again: bool = False, **options: Any) -> None:
-        """Takes what an interrupted search left in the file; ``options`` are those of :func:`knee.study.batch.each`."""
+        """Takes what an interrupted search left in the file; ``options`` as of :func:`knee.study.batch.results`."""
         self._path, self._options = path, options
         self._known: dict[str, Any] = {} if again else _read(path)
 
@@ -207,7 +207,9 @@ class Runs:
         def failed(job: batch.Job, error: Exception) -> None:
             self._known[job.name] = {"failed": str(error) if isinstance(error, KneeError) else in_a_line(error)}
 
-        made = batch.each(list(jobs.values()), use, refused=refused, failed=failed, progress=progress, **self._options)
+        made = batch.results(
+            list(jobs.values()), use, refused=refused, failed=failed, progress=progress, **self._options
+        )
         self._known |= {key: each for key, each in zip(jobs, made, strict=True) if each is not None}
         told = {"fingerprint": fingerprint("evaluate"), "runs": self._known}
         files.write(self._path, json.dumps(told, allow_nan=False) + "\n")
@@ -383,7 +385,7 @@ def find(
         budget: networks that each search tries.
         again: make all runs anew.
         progress: called with the fraction that is done.
-        options: those of :func:`knee.study.batch.each`.
+        options: those of :func:`knee.study.batch.results`.
 
     Raises:
         InputError: a run needs too much memory.

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from knee import _core
-from knee.errors import FolderError
 from knee.papers import items, page
 from knee.papers.items import Item, Quantities, Verdict
 from knee.papers.outcome import Done, Judged, PaperRows, Row
@@ -19,7 +18,6 @@ from knee.results import tree
 from knee.results.manifest import PROGRAM, commit
 from knee.study import batch
 from knee.system import extras, files
-from knee.system.rights import make_folder
 
 #: The file that identifies a folder of reproductions and holds the verdicts.
 MARK = "reproduce.json"
@@ -154,20 +152,14 @@ def _layout() -> tree.Layout:
 def _open(out: Path, ground: str, short: bool) -> dict[str, PaperRows]:
     """Creates or reuses the folder, and returns its results of papers that were run the same way."""
     extras.need("knee reproduce", "matplotlib")
-    if out.exists() and not (out / MARK).is_file() and (not out.is_dir() or any(out.iterdir())):
-        found = f"{out} was not written by knee reproduce, so it is not replaced"
-        raise FolderError(f"{found}; name another folder with --out, or remove it.")
-    tree.refuse_foreign(out, _layout())
+    tree.refuse_other(out, "knee reproduce", _layout(), begun=(out / MARK).is_file())
     try:
         data = json.loads((out / MARK).read_bytes()) if (out / MARK).is_file() else {}
     except ValueError:
         data = {}
     same = data.get("format") == FORMAT and (data.get("ground"), data.get("quick")) == (ground, short)
     if not data:
-        try:
-            make_folder(out)
-        except OSError as error:
-            raise FolderError(f"The folder {out} cannot be made ({error.strerror}); name another with --out.") from None
+        tree.make(out)
         _keep(out, ground, short, [])
     try:
         return {paper["key"]: _rows(paper) for paper in data["papers"]} if same else {}

@@ -79,7 +79,7 @@ def each_run(
     progress: Callable[[float], None] | None = None,
     refused: Callable[[Case, InputError], object] | None = None,
 ) -> list[list[Used]]:
-    """What ``use`` makes of the result of each run of each case, in order (:func:`knee.study.batch.each`).
+    """What ``use`` makes of the result of each run of each case, in order (:func:`knee.study.batch.results`).
 
     A case whose run the ground refused has nothing in its place, and ``refused`` is called with it; by default, a
     refusal ends all runs.
@@ -102,7 +102,7 @@ def each_run(
         if refused is not None:
             refused(several[job.name][0], error)
 
-    made = iter(batch.each(asked, used, workers=jobs, progress=progress, refused=told if refused else None))
+    made = iter(batch.results(asked, used, workers=jobs, progress=progress, refused=told if refused else None))
     return [[cast(Used, next(made)) for _ in runs(case)] for case in cases]
 
 

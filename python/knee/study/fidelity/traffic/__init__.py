@@ -120,7 +120,9 @@ def run(
     """
     jobs = [batch.Job(name, scenario, ground) for name, scenario in scenarios(patterns, kernel).items()]
     found: Found = {}
-    for job, each in zip(jobs, batch.each(jobs, lambda job, result: list(figures(result)), progress=look), strict=True):
+    for job, each in zip(
+        jobs, batch.results(jobs, lambda job, result: list(figures(result)), progress=look), strict=True
+    ):
         found |= {(job.name, label, figure): (value, count) for label, figure, value, count in each or ()}
     return found
 
