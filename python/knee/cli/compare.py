@@ -104,12 +104,14 @@ def _show(folders: list[Path], results: list[Result], values: list[dict[str, flo
     """Prints the figures: a column for each variant, as on the page."""
     from knee.view.compare.variants import variants
 
-    _, made, _ = variants(results, [str(folder) for folder in folders])
+    _, compared, _ = variants(results, [str(folder) for folder in folders])
     at = {id(result): i for i, result in enumerate(results)}
-    groups = [[at[id(result)] for result in variant.results] for variant in made]
+    groups = [[at[id(result)] for result in variant.results] for variant in compared]
     several = any(len(group) > 1 for group in groups)
     # Without further seeds, the columns have the names that were given.
-    heads = [variant.name if several else str(folders[group[0]]) for variant, group in zip(made, groups, strict=True)]
+    heads = [
+        variant.name if several else str(folders[group[0]]) for variant, group in zip(compared, groups, strict=True)
+    ]
     rows = table("Results side by side", ["figure", *heads])
     said: list[tuple[str, Callable[[Result], str]]] = [
         *((key, lambda result, key=key: str(result.summary[key])) for key in ("name", "ground", "seed")),

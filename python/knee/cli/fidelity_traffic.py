@@ -54,8 +54,8 @@ def compare(
     compared = {path: traffic.compare(recorded, found) for path, recorded in recordings.items()}
     held = {path: sum(figure.holds for figure in figures) for path, figures in compared.items()}
     if as_json:
-        told = [_plain(path, held[path], figures) for path, figures in compared.items()]
-        write_json(told[0] if len(told) == 1 else told)
+        reports = [_plain(path, held[path], figures) for path, figures in compared.items()]
+        write_json(reports[0] if len(reports) == 1 else reports)
     else:
         for path, figures in compared.items():
             _show(path, held[path], figures)

@@ -158,14 +158,14 @@ def matrix(
     elif folders:
         raise InputError(f"{folders[0]} is a folder; with --packages, kernels are named by number.")
     else:
-        made = installed.made(packages)
+        installation = installed.made(packages)
         require(installed.missing(), "Packages cannot be tried here")
     outcomes = []
     for name in wanted:
         if sys.stderr.isatty():
             print(f"Linux {name}: some minutes ...", file=sys.stderr)
         if packages is not None:
-            outcomes.append(installed.attempt(installed.fetch(name, suite, archive), made))
+            outcomes.append(installed.attempt(installed.fetch(name, suite, archive), installation))
         else:
             kernel = kernels_tried.kernel(Path(name)) if name in folders else kernels_tried.fetch(name, suite, archive)
             outcomes.append(kernels_tried.attempt(kernel))

@@ -119,7 +119,7 @@ def plot(
             raise InputError(f"{folder} is a measurement, of which there is one figure; leave out {wrong[0]}.")
         path = _file(path, Path(f"{folder.name.split('.')[0]}.png" if len(folders) == 1 else "over-time.png"))
         files.check_output(path)
-        made = _of_measurements(folders)
+        chart = _of_measurements(folders)
     elif manifest_of(folder) is not None or len(folders) > 1:
         if swept := [each for each in folders if os.path.lexists(each / MARK)]:
             raise InputError(f"{swept[0]} is a sweep, which is drawn alone; leave out the others, or give its runs.")
@@ -127,7 +127,7 @@ def plot(
             raise InputError(f"{folder} is the result of a run; {wrong[0]} is for sweeps. Expected --figure and --out.")
         path = _file(path, Path(f"{figure or 'overview'}.png"))
         files.check_output(path)
-        made = _of_runs(folders, figure or "overview")
+        chart = _of_runs(folders, figure or "overview")
     elif not os.path.lexists(folder / MARK):
         raise nothing(folder)
     else:
@@ -135,8 +135,8 @@ def plot(
         figure = figure or sections.FIGURES.get(kind, sections.FIGURE)
         path = _file(path, folder / f"{kind}-{figure}.png")
         files.check_output(path)
-        made = _of_sweep(folder, kind, figure, over, by, panels, at or ())
-    made.save(path, width=width, font_size=font_size, font=font)
+        chart = _of_sweep(folder, kind, figure, over, by, panels, at or ())
+    chart.save(path, width=width, font_size=font_size, font=font)
     if as_json:
         write_json({"figure": str(path)})
     else:

@@ -11,6 +11,7 @@ from knee.errors import InputError
 from knee.evaluate.criteria import DEFAULT
 from knee.evaluate.verdict import Verdict, worst
 from knee.figures.register import RUN, Figure
+from knee.scenario import Plain
 from knee.scenario.units import shown
 from knee.system import files
 
@@ -136,7 +137,7 @@ class Evaluation:
     """
 
     name: str
-    flow: dict[str, Any]
+    flow: Plain
     against: list[str]
     seeds: int
     quick: bool
@@ -213,7 +214,7 @@ def read(path: Path) -> Evaluation:
         raise InputError(f"{path} is damaged ({what}: {error}); run the evaluation again.") from None
 
 
-def _of(data: dict[str, Any]) -> Evaluation:
+def _of(data: Plain) -> Evaluation:
     criteria = []
     for found in data["criteria"]:
         checks = [_judged(check) for check in found["checks"]]
@@ -238,7 +239,7 @@ def _of(data: dict[str, Any]) -> Evaluation:
     )
 
 
-def _judged(data: dict[str, Any]) -> Judged:
+def _judged(data: Plain) -> Judged:
     RUN[data["figure"]]
     for name, values in {"values": data["values"], **data["deployed"]}.items():
         for value in values:
@@ -248,7 +249,7 @@ def _judged(data: dict[str, Any]) -> Judged:
     return Judged(**{**told, "verdict": Verdict(data["verdict"])})
 
 
-def _worst(data: dict[str, Any]) -> Worst:
+def _worst(data: Plain) -> Worst:
     told = {key: value for key, value in data.items() if key != "scenario"}
     changed = [(key, before, after) for key, before, after in data["changed"]]
     return Worst(**{**told, "changed": changed, "checks": [_judged(check) for check in data["checks"]]})

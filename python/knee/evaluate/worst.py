@@ -28,7 +28,7 @@ from knee.evaluate.subject import Subject, absent
 from knee.evaluate.verdict import Parts, behind, combined, parts, sent_nothing
 from knee.results.manifest import digest, fingerprint, identity
 from knee.results.result import Result
-from knee.scenario import from_dict
+from knee.scenario import Plain, from_dict
 from knee.scenario.loading import put
 from knee.study import batch
 from knee.study.searches.plan import Axis, Goal, Plan
@@ -89,7 +89,7 @@ class Networks(BaseModel):
         """Its name among all searches, and that of its scenario's file."""
         return f"worst-{self.criterion}{f'-{self.name}' if self.name else ''}"
 
-    def start(self, criterion: Criterion) -> dict[str, Any]:
+    def start(self, criterion: Criterion) -> Plain:
         """The scenario that it starts from, as plain data."""
         if self.text:
             return {"title": f"{criterion.title}: {self.about}", **tomllib.loads(self.text)}
@@ -135,7 +135,7 @@ class Found:
     """
 
     networks: Networks
-    data: dict[str, Any]
+    data: Plain
     tried: int
     behind: float | None
     own: float | None
@@ -160,11 +160,11 @@ class Runs:
 
     def outcomes(
         self,
-        wanted: Mapping[str, dict[str, Any]],
+        wanted: Mapping[str, Plain],
         checks: Sequence[Check],
         labels: set[str],
         progress: Callable[[float], None],
-    ) -> dict[str, dict[str, Any]]:
+    ) -> dict[str, Plain]:
         """What the checks need of some scenarios: ``parts`` and ``silent``; or why not, as ``refused`` or ``failed``.
 
         Args:
@@ -174,7 +174,7 @@ class Runs:
             progress: called with the part of the runs that are done.
         """
         asked = json.dumps([[check.figure, check.of, check.as_] for check in checks])
-        told: dict[str, dict[str, Any]] = {}
+        told: dict[str, Plain] = {}
         keys: dict[str, str] = {}
         jobs: dict[str, batch.Job] = {}
         for name, data in wanted.items():
@@ -197,7 +197,7 @@ class Runs:
         labels: set[str],
         progress: Callable[[float], None],
     ) -> None:
-        def use(job: batch.Job, result: Result) -> dict[str, Any]:
+        def use(job: batch.Job, result: Result) -> Plain:
             made = [parts(check, result.summary) for check in checks]
             return {"parts": made, "silent": sent_nothing(result.summary, labels)}
 
@@ -215,7 +215,7 @@ class Runs:
         files.write(self._path, json.dumps(told, allow_nan=False) + "\n")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> Plain:
     try:
         read = json.loads(files.read(path, _MOST))
     except (OSError, ValueError):
@@ -239,7 +239,7 @@ class _Search:
     #: How far behind the algorithm is in each network, and in which check.
     values: dict[str, tuple[float, Check] | None] = field(default_factory=dict)
 
-    def changed(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def changed(self, row: Plain) -> Plain:
         """The scenario with some values in place of the start's."""
         data = self.networks.start(self.criterion)
         for key, value in row.items():
@@ -247,12 +247,12 @@ class _Search:
         return data
 
     def measure(
-        self, rows: Sequence[Mapping[str, Any]], progress: Callable[[float], None] = lambda part: None
+        self, rows: Sequence[Plain], progress: Callable[[float], None] = lambda part: None
     ) -> list[tuple[float, Check] | None]:
         """How far behind the algorithm is in some networks, and in which check; None where nothing is to compare."""
         checks = self.networks.checks(self.criterion)
         harm = any(check.as_ == "harm" for check in checks)
-        wanted: dict[str, dict[str, Any]] = {}
+        wanted: dict[str, Plain] = {}
         for i, row in enumerate(rows):
             data = self.changed(row)
             try:
@@ -277,9 +277,9 @@ class _Search:
     def _value(
         self,
         checks: Sequence[Check],
-        mine: Sequence[Mapping[str, Any]],
-        deployed: Sequence[Sequence[Mapping[str, Any]]],
-        alone: Sequence[Mapping[str, Any]] | None,
+        mine: Sequence[Plain],
+        deployed: Sequence[Sequence[Plain]],
+        alone: Sequence[Plain] | None,
     ) -> tuple[float, Check] | None:
         """The check in which the algorithm is furthest behind."""
         for each in deployed:
@@ -295,7 +295,7 @@ class _Search:
         made: list[tuple[float, Check]] = []
         for i, check in enumerate(checks):
 
-            def values(runs: Sequence[Mapping[str, Any]], i: int = i, check: Check = check) -> list[float | None]:
+            def values(runs: Sequence[Plain], i: int = i, check: Check = check) -> list[float | None]:
                 without: Sequence[Parts | None] = (
                     [None] * len(runs) if alone is None else [tuple(run["parts"][i]) for run in alone]
                 )
@@ -319,7 +319,7 @@ class _Search:
         start = self.networks.start(self.criterion)
         own = {key: _own(start, key) for key in self.networks.over}
         (at_start,) = self.measure([{}])
-        tried: list[tuple[float, dict[str, Any]]] = [(at_start[0] if at_start else -math.inf, {})]
+        tried: list[tuple[float, Plain]] = [(at_start[0] if at_start else -math.inf, {})]
 
         def values(rows: list[list[Any]], before: int) -> list[tuple[float] | None]:
             def partly(part: float) -> None:
@@ -339,7 +339,7 @@ class _Search:
         found, before = (None if each is None else each[0] for each in (value, at_start))
         return Found(self.networks, self.changed(row), len(tried), found, before, check, changed)
 
-    def _simpler(self, value: float, row: dict[str, Any], at_start: tuple[float, Check] | None) -> dict[str, Any]:
+    def _simpler(self, value: float, row: Plain, at_start: tuple[float, Check] | None) -> Plain:
         """The values without those that make little difference."""
         floor = max(at_start[0], 0.0) if at_start else 0.0
         least = value - _TOLERANCE * max(value - floor, 0.0)
@@ -348,13 +348,13 @@ class _Search:
         def without(key: str) -> Move:
             return lambda row: {other: of for other, of in row.items() if other != key}
 
-        def shows(rows: Sequence[dict[str, Any]]) -> list[bool]:
+        def shows(rows: Sequence[Plain]) -> list[bool]:
             return [found is not None and found[0] >= least for found in self.measure(rows)]
 
         return simplified(row, [without(key) for key in row], shows)
 
 
-def _own(data: Mapping[str, Any], key: str) -> Any:
+def _own(data: Plain, key: str) -> Any:
     """What the start has at a key, its default where it does not say."""
     try:
         return stated(data, key.replace("*", "0"))

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from knee.figures.forms import Figures, Summary
 from knee.scenario import defaults, paths, timed
 from knee.scenario.spec import span
 from knee.scenario.traffic import sends_datagrams
@@ -88,7 +89,7 @@ def breaches(result: Result) -> list[Breach]:
     ]
 
 
-def of_summary(summary: Mapping[str, Any]) -> Iterator[Breach]:
+def of_summary(summary: Summary) -> Iterator[Breach]:
     """The checks that need only ``summary.json``."""
     yield from _numbers(summary, "summary")
     for flow in summary["flows"]:
@@ -120,7 +121,7 @@ def of_summary(summary: Mapping[str, Any]) -> Iterator[Breach]:
     yield from _traffic(summary)
 
 
-def _traffic(summary: Mapping[str, Any]) -> Iterator[Breach]:
+def _traffic(summary: Summary) -> Iterator[Breach]:
     """The checks of traffic and probes."""
     for probe in summary.get("probes", ()):
         who = f"probe {probe['probe']}"
@@ -141,7 +142,7 @@ def _traffic(summary: Mapping[str, Any]) -> Iterator[Breach]:
             yield from _ordered(who, datagrams, [f"owd_{name}_ms" for name in ("min", "p50", "p95", "p99", "max")])
 
 
-def _ended(who: str, datagrams: Mapping[str, Any], outstanding: int) -> Iterator[Breach]:
+def _ended(who: str, datagrams: Figures, outstanding: int) -> Iterator[Breach]:
     """Datagrams that arrived or are lost in a window were sent in it, or were under way when it began."""
     if "received" in datagrams:
         ended = datagrams["received"] + datagrams["lost"]
@@ -288,7 +289,7 @@ def _at_least(where: str, figure: str, value: float | None, bound: float) -> Ite
         yield Breach(where, figure, value, f"{bound:.10g} or more")
 
 
-def _ordered(where: str, figures: Mapping[str, Any], names: Sequence[str]) -> Iterator[Breach]:
+def _ordered(where: str, figures: Figures, names: Sequence[str]) -> Iterator[Breach]:
     known = [(name, figures[name]) for name in names if figures[name] is not None]
     for (low, less), (high, more) in pairwise(known):
         if not less <= more * (1 + 1e-12):

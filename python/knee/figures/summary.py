@@ -7,12 +7,13 @@ evaluations take; :func:`starved` and :func:`shared_queues` are remarks on what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from knee.figures import FORMAT, metrics
 from knee.figures.applications.figures import add
+from knee.figures.forms import Figures, Output, Summary
 from knee.figures.metrics import Samples, direction, fairness
 from knee.figures.register import LINK
 from knee.figures.rows import Tables
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 QUEUE_LINK = "queue_link"
 
 
-def run_figures(summary: dict[str, Any]) -> dict[str, Any]:
+def run_figures(summary: Summary) -> Figures:
     """The figures of a run's summary, and ``queue_link``: the link whose queue is the slowest."""
     flows, links, fairness = summary["flows"], summary["links"], summary["fairness"]
     goodputs = [flow["goodput_mbps"] for flow in flows]
@@ -43,7 +44,7 @@ def run_figures(summary: dict[str, Any]) -> dict[str, Any]:
         "least_goodput_mbps": _least(goodputs),
         "greatest_goodput_mbps": max((float(each) for each in goodputs if each is not None), default=None),
         "transfer_goodput_mbps": _least([flow["goodput_mbps"] for flow in flows if flow.get("bytes") is not None]),
-        "first_share": metrics.share(summary, 0),
+        "first_share": metrics.share(flows, 0),
         **{name: metrics.lowest_jain(fairness, name) for name in ("jain", "jain_interval_mean")},
         "convergence_s": fairness["convergence_s"],
         "completion_s": _completion(flows),
@@ -62,13 +63,13 @@ def _least(values: Sequence[float | None]) -> float | None:
     return min((float(value) for value in values if value is not None), default=None)
 
 
-def _completion(flows: Sequence[dict[str, Any]]) -> float | None:
+def _completion(flows: Sequence[Figures]) -> float | None:
     """The time of the finite flow that took longest, s; None where there is none, or where one was not done in time."""
     times = [flow["completion_s"] for flow in flows if flow.get("bytes") is not None]
     return None if None in times else max(times, default=None)
 
 
-def _traffic(summary: dict[str, Any]) -> dict[str, float | None]:
+def _traffic(summary: Summary) -> dict[str, float | None]:
     """The figures of traffic and probes: of the worst of several."""
     flows, entries = summary["flows"], summary.get("latency_under_load", ())
     probes = [entry for entry in entries if entry["what"] == "rtt"] or entries
@@ -91,9 +92,7 @@ def _traffic(summary: dict[str, Any]) -> dict[str, float | None]:
     }
 
 
-def _worst(
-    figures: Sequence[dict[str, Any]], name: str, worst: Callable[[Sequence[float]], float] = max
-) -> float | None:
+def _worst(figures: Sequence[Figures], name: str, worst: Callable[[Sequence[float]], float] = max) -> float | None:
     known = [float(each[name]) for each in figures if each.get(name) is not None]
     return worst(known) if known else None
 
@@ -113,7 +112,7 @@ _MAX_NAMED = 5
 STARVED_COLUMNS = ("t_s", "flow", "throughput_mbps", "sending_rate_mbps", "in_flight_packets")
 
 
-def starved(scenario: Scenario, summary: Mapping[str, Any], samples: Mapping[str, Array]) -> list[str]:
+def starved(scenario: Scenario, summary: Summary, samples: Mapping[str, Array]) -> list[str]:
     """A sentence on the flows that never connected, and one on those that got nothing for a second or longer.
 
     Args:
@@ -159,9 +158,7 @@ def starved(scenario: Scenario, summary: Mapping[str, Any], samples: Mapping[str
     return sentences
 
 
-def _longest_gap(
-    scenario: Scenario, flow: Flow, i: int, figures: Mapping[str, Any], ends: Array
-) -> tuple[float, float] | None:
+def _longest_gap(scenario: Scenario, flow: Flow, i: int, figures: Figures, ends: Array) -> tuple[float, float] | None:
     """Begin and length of the longest time in which a flow wanted to send and got nothing, if it is long.
 
     ``ends`` are the ends of the intervals in which it got nothing, s.
@@ -181,7 +178,7 @@ def _longest_gap(
     return (begin, length) if length >= max(_LONG_S, _RTTS * figures["base_rtt_ms"] / 1e3) else None
 
 
-def _named_flows(numbers: Sequence[int], summary: Mapping[str, Any]) -> str:
+def _named_flows(numbers: Sequence[int], summary: Summary) -> str:
     """The flows by label and number, up to some."""
     if len(numbers) > _MAX_NAMED:
         return f"{len(numbers)} of {len(summary['flows'])} flows"
@@ -200,7 +197,7 @@ def at_links(events: pl.DataFrame) -> Iterator[tuple[str, int, float]]:
     return mine.select("link", "flow", "value").iter_rows()
 
 
-def shared_queues(summary: Mapping[str, Any], collisions: Iterable[tuple[str, int, float]]) -> list[str]:
+def shared_queues(summary: Summary, collisions: Iterable[tuple[str, int, float]]) -> list[str]:
     """A sentence for each link at which bulk flows share queues, each of which gives its flows one share together.
 
     Args:
@@ -224,14 +221,14 @@ def shared_queues(summary: Mapping[str, Any], collisions: Iterable[tuple[str, in
 def measured(
     scenario: Scenario,
     ground: str,
-    output: dict[str, Any],
+    output: Output,
     samples: Samples,
     shared: Iterable[tuple[str, int, float]],
     wall_s: float,
     tables: Tables | None = None,
     remarks: Sequence[str] = (),
     **also: Any,
-) -> dict[str, Any]:
+) -> Summary:
     """``summary.json`` with its figures and remarks, names and units as in the contract.
 
     Args:
@@ -248,7 +245,7 @@ def measured(
     """
     labels = iter(scenario.labels)
     figures = iter(output["flows"])
-    flows: list[dict[str, Any]] = []
+    flows: list[Figures] = []
     for flow in scenario.flows:
         for i in range(flow.count):
             about = {
@@ -264,7 +261,7 @@ def measured(
             if flow.bytes is not None:
                 about["bytes"] = flow.bytes
             flows.append(about | {k: v for k, v in next(figures).items() if k != "common_throughput_mbps"})
-    told = {
+    counted = {
         "format": FORMAT,
         "name": scenario.name,
         "title": scenario.title,
@@ -279,15 +276,19 @@ def measured(
         "links": [dict.fromkeys(["link", *LINK]) | link for link in output["links"]],
         "fairness": fairness(scenario, output, samples),
     }
+    summary = cast(Summary, counted)
     if tables is not None:
-        add(told, scenario, figures, tables)
-    told |= {"run": run_figures(told)} | also
+        add(summary, scenario, figures, tables)
+    summary["run"] = run_figures(summary)
+    summary.update(cast(Summary, also))
     series = {name: np.asarray(samples[name]) for name in STARVED_COLUMNS}
     every = [
         *scenario_remarks.remarks(scenario),
-        *scenario_remarks.unmarked(scenario, told),
-        *starved(scenario, told, series),
-        *shared_queues(told, shared),
+        *scenario_remarks.unmarked(scenario, summary),
+        *starved(scenario, summary, series),
+        *shared_queues(summary, shared),
         *remarks,
     ]
-    return told | {"remarks": every} if every else told
+    if every:
+        summary["remarks"] = every
+    return summary

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from knee import _core, grounds
 from knee.errors import InputError, PhysicsError, ProgramError, ScenarioError
+from knee.figures.forms import Summary
 from knee.grounds import memory, programs
 from knee.grounds import qlog as logs
 from knee.own import code_allowed
@@ -18,7 +19,7 @@ from knee.results import named
 from knee.results.folder import check_target
 from knee.results.manifest import content, digest
 from knee.results.owned import writing
-from knee.scenario import Scenario, from_dict, load
+from knee.scenario import Plain, Scenario, from_dict, load
 from knee.scenario.loading import blamed
 from knee.system import extras, files, forked
 
@@ -215,7 +216,7 @@ class Prepared:
 
 
 def prepare(
-    source: str | Path | Scenario | dict[str, Any],
+    source: str | Path | Scenario | Plain,
     ground: str | None = None,
     out: str | Path | None = None,
     *,
@@ -266,7 +267,7 @@ def prepare(
     return Prepared(scenario, name, None if out is None else Path(out), options, tuple(each for each in warned if each))
 
 
-def _scenario(source: str | Path | Scenario | dict[str, Any], changes: Sequence[str], where: str | None) -> Scenario:
+def _scenario(source: str | Path | Scenario | Plain, changes: Sequence[str], where: str | None) -> Scenario:
     if isinstance(source, str | Path):
         return load(source, changes)
     if isinstance(source, Scenario) and not changes:
@@ -277,7 +278,7 @@ def _scenario(source: str | Path | Scenario | dict[str, Any], changes: Sequence[
 
 
 def run(
-    scenario: str | Path | Scenario | dict[str, Any],
+    scenario: str | Path | Scenario | Plain,
     ground: str | None = None,
     out: str | Path | None = None,
     *,
@@ -289,7 +290,7 @@ def run(
     return prepare(scenario, ground, out, **asked).run(progress)
 
 
-def failed_programs(summary: Mapping[str, Any], folder: Path | None) -> list[str]:
+def failed_programs(summary: Summary, folder: Path | None) -> list[str]:
     """What is to be said of programs that failed in a run that went on without them; empty where none did."""
     failed = list(summary.get("failed_programs", ()))
     where = "" if folder is None else f" in {folder}"

@@ -9,12 +9,13 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tomli_w import dumps
 
 from knee import _core
 from knee.errors import KneeError, RunError, ScenarioError, blame
+from knee.figures.forms import Output
 from knee.grounds import memory
 from knee.grounds.ground import Progress
 from knee.own import IN_FILE, LIMIT_S, CongestionControl, Named, Queue, contained, described, policy_of
@@ -105,7 +106,7 @@ def result(
     from knee.figures import rows
     from knee.figures.rows import Tables
     from knee.figures.summary import measured
-    from knee.results.manifest import manifest
+    from knee.results.manifest import Manifest, manifest
     from knee.results.result import Result
 
     samples = rows.samples(rows.from_bytes(raw.tables["samples"], rows.SAMPLE, spool), scenario.labels, raw.ccs)
@@ -114,13 +115,17 @@ def result(
     tables = Tables.of(scenario, raw.tables, raw.link_names)
     policies = [each for each in own if policy_of(each["name"]) is not None]
     kinds = {"python_classes": [each for each in own if each not in policies], "policies": policies}
+    about = {
+        **manifest(ground, scenario.seed, raw.wall_s, raw.output["packets"], started, command),
+        "event_by_event": raw.output["event_by_event"],
+        "threads": raw.output["threads"],
+        **{kind: each for kind, each in kinds.items() if each},
+    }
     return Result(
         summary=measured(
             scenario, ground, raw.output, samples, raw.shared(), raw.wall_s, tables, remarks=remarks(scenario)
         ),
-        manifest=manifest(ground, scenario.seed, raw.wall_s, raw.output["packets"], started, command)
-        | {key: raw.output[key] for key in ("event_by_event", "threads")}
-        | {kind: each for kind, each in kinds.items() if each},
+        manifest=cast(Manifest, about),
         scenario_toml=dumps(scenario.plain()),
         own=scenario.own,
         samples=samples,
@@ -146,7 +151,7 @@ class Raw:
         wall_s: how long the simulation took.
     """
 
-    output: dict[str, Any]
+    output: Output
     tables: dict[str, bytes]
     ccs: list[str]
     wall_s: float

@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from knee import _core
 from knee.errors import Refused
@@ -73,13 +73,51 @@ def fingerprint(also: str = "") -> str:
 
 def package_digest(package: Path, core: Path, also: str = "") -> str:
     """The fingerprint of a package with a compiled core."""
-    made = hashlib.sha256(core.read_bytes())
+    hashed = hashlib.sha256(core.read_bytes())
     for source in sources(package, also):
-        made.update(f"{source.relative_to(package)}\n".encode() + source.read_bytes())
-    return made.hexdigest()[:16]
+        hashed.update(f"{source.relative_to(package)}\n".encode() + source.read_bytes())
+    return hashed.hexdigest()[:16]
 
 
-def manifest(ground: str, seed: int, wall_s: float, packets: int, started: str, command: str | None) -> dict[str, Any]:
+class Manifest(TypedDict):
+    """``manifest.json``: what every result has, and what some have."""
+
+    format: int
+    program: str
+    version: str
+    commit: str | None
+    fingerprint: str
+    command: str | None
+    ground: str
+    kernel: str | None
+    seed: int
+    started: str
+    wall_s: float
+    packets: int
+    host: dict[str, object]
+    python: str
+    identity: NotRequired[str]
+    remarks: NotRequired[list[str]]
+    #: The files that the scenario names, with size and SHA-256.
+    inputs: NotRequired[dict[str, dict[str, Any]]]
+    #: Classes, sources of kernel modules and files of weights, as :func:`knee.own.described` has them.
+    python_classes: NotRequired[list[dict[str, Any]]]
+    kernel_sources: NotRequired[list[dict[str, Any]]]
+    policies: NotRequired[list[dict[str, Any]]]
+    #: Programs that ran, as :func:`knee.grounds.programs.about` has them.
+    programs: NotRequired[list[dict[str, Any]]]
+    kernel_build: NotRequired[str | None]
+    event_by_event: NotRequired[str | None]
+    threads: NotRequired[int]
+    #: What the ground ``host`` says of its switch, and of QUIC's processes.
+    switch: NotRequired[dict[str, Any]]
+    quic: NotRequired[dict[str, Any]]
+    #: What sealing the folder adds: size and digest of each file, and the digest of the manifest itself.
+    files: NotRequired[dict[str, dict[str, Any]]]
+    sha256: NotRequired[str]
+
+
+def manifest(ground: str, seed: int, wall_s: float, packets: int, started: str, command: str | None) -> Manifest:
     """The manifest of a run that began at ``started`` (ISO 8601) and took ``wall_s`` seconds.
 
     ``command`` is the command line, or None if a program called :func:`knee.run`.

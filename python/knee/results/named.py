@@ -134,17 +134,17 @@ def check(path: Path, scenario: Scenario) -> None:
         short = inside.relative_to(folder).as_posix() if inside.is_relative_to(folder) else name
         if short in inputs and files.digest(paths.find_file(name).resolve()) != inputs[short].get("sha256"):
             raise ScenarioError(str(path), "", f"{short} is not the file that the result was made with", copied)
-    made = {each.get("name"): each for each in manifest.get("python_classes") or ()}
+    classes = {each.get("name"): each for each in manifest.get("python_classes") or ()}
     for own in scenario.own:
-        if (other := _differs(own, made.get(str(own), {}), manifest)) is not None:
+        if (other := _differs(own, classes.get(str(own), {}), manifest)) is not None:
             raise ScenarioError(str(path), "", f"{other} is not what the result was made with", copied)
 
 
-def _differs(own: Named, made: Mapping[str, Any], manifest: Mapping[str, Any]) -> str | None:
+def _differs(own: Named, recorded: Mapping[str, Any], manifest: Mapping[str, Any]) -> str | None:
     """The file of a class that is not what it was, or the class itself where something else is that it uses."""
-    if "sha256" not in made or own.content == made["sha256"]:
+    if "sha256" not in recorded or own.content == recorded["sha256"]:
         return None
-    before, now = made.get("files") or {}, described(own)["files"]
+    before, now = recorded.get("files") or {}, described(own)["files"]
     changed = next((file for file in sorted(before.keys() | now.keys()) if before.get(file) != now.get(file)), None)
     # Another Python compiles the same files to other code.
     return changed or (

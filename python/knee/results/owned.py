@@ -225,9 +225,9 @@ def sweep() -> list[str]:
 
 def _read(name: str, record: Path) -> Owned:
     try:
-        told = json.loads(record.read_text())
-        processes = [(int(pid), int(at)) for pid, at in told["processes"]]
-        folder = told.get("folder")
+        record_of_run = json.loads(record.read_text())
+        processes = [(int(pid), int(at)) for pid, at in record_of_run["processes"]]
+        folder = record_of_run.get("folder")
         return Owned(name, processes=processes, folder=Path(folder) if folder else None)
     except (OSError, ValueError, TypeError, KeyError):
         # An incomplete record: the process was killed while writing it, before it made or started anything.

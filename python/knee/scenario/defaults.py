@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 from pydantic import BaseModel
 
 from knee.errors import Refused
+from knee.scenario import Plain
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.traffic import NO_CC, sends_datagrams
 from knee.scenario.units import format_bytes, near, shown
@@ -174,7 +175,7 @@ def fill_defaults(raw: Any) -> Any:
     return {**raw, "flows": filled}
 
 
-def _probe(probe: Any, number: int, count: int, links: list[str], raw: dict[str, Any]) -> Any:
+def _probe(probe: Any, number: int, count: int, links: list[str], raw: Plain) -> Any:
     if not isinstance(probe, dict):
         return probe
     given = {key: value for key, value in probe.items() if value is not None}

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, PlainSerializer
 
 from knee.errors import Refused
-from knee.scenario import units
+from knee.scenario import Plain, units
 from knee.scenario.units import near, shown
 
 
@@ -56,7 +56,7 @@ class Table(BaseModel):
     # Built once, as parts of Scenario, instead of each also for itself.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """The table as a scenario file writes it."""
         return self.model_dump(exclude_none=True)
 

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from knee.errors import Refused, ScenarioError
 from knee.own import IN_FILE, IN_POLICY, IN_SOURCE, Named, code_allowed, told_apart
 from knee.own.policies import PREFIX
-from knee.scenario import paths
+from knee.scenario import Plain, paths
 from knee.scenario.model import Scenario
 from knee.scenario.rejection import refused, table_at
 from knee.scenario.traffic import KINDS
@@ -39,7 +39,7 @@ _NAMED = 3
 _SHOWN = 60
 
 
-def apply(data: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+def apply(data: Plain, overrides: Sequence[str]) -> Plain:
     """A copy of plain ``data`` with each ``key=value`` applied.
 
     Raises:
@@ -155,7 +155,7 @@ def index_of(elements: list[Any], part: str, here: str) -> int:
     return found[0]
 
 
-def _check_links(data: dict[str, Any], parts: list[str]) -> None:
+def _check_links(data: Plain, parts: list[str]) -> None:
     """Refuses a key of ``[link]`` where there are ``[[links]]``, and the reverse; the error names the right one."""
     key, rest = ".".join(parts), parts[1:]
     if parts[0] == "links" and "link" in data and "links" not in data:
@@ -168,7 +168,7 @@ def _check_links(data: dict[str, Any], parts: list[str]) -> None:
         raise Refused("there is no [link], but [[links]]", f"use {' or '.join(uses) or 'links'}{more}", key=key)
 
 
-def put(data: dict[str, Any], key: str, value: Any) -> None:
+def put(data: Plain, key: str, value: Any) -> None:
     """Sets one key of plain ``data`` in place.
 
     An element of a list is named by its index from 0, or by its ``name`` or ``label`` (``links.access.queue``). All are
@@ -233,7 +233,7 @@ def load(source: str | Path, overrides: Sequence[str] = (), *, allow_code: bool 
         return from_dict(data, where=str(path), name=path.stem, overrides=overrides)
 
 
-def tables(source: str | Path) -> tuple[dict[str, Any], Path]:
+def tables(source: str | Path) -> tuple[Plain, Path]:
     """The plain data of a scenario file, or of the shipped scenario of that name, and its path.
 
     Raises:
@@ -253,7 +253,7 @@ def tables(source: str | Path) -> tuple[dict[str, Any], Path]:
     except UnicodeDecodeError as error:
         found = f"byte {error.start} is not UTF-8"
         raise ScenarioError(str(path), "", found, "expected UTF-8 text") from None
-    beside: dict[str, Any] = _with_paths(_tables(text, str(path)), path.parent)
+    beside: Plain = _with_paths(_tables(text, str(path)), path.parent)
     return beside, path
 
 
@@ -312,7 +312,7 @@ def from_toml(text: str, *, where: str = "scenario", name: str = "scenario", ove
     return from_dict(_tables(text, where), where=where, name=name, overrides=overrides)
 
 
-def _tables(text: str, where: str) -> dict[str, Any]:
+def _tables(text: str, where: str) -> Plain:
     if text.startswith("\ufeff"):
         found = "it begins with a byte order mark (U+FEFF), which is not TOML"
         raise ScenarioError(where, "", found, 'expected plain UTF-8: save it as "UTF-8", not as "UTF-8 with BOM"')
@@ -341,7 +341,7 @@ def _is_deep(data: Any) -> bool:
 
 
 def from_dict(
-    data: dict[str, Any], *, where: str = "scenario", name: str = "scenario", overrides: Sequence[str] = ()
+    data: Plain, *, where: str = "scenario", name: str = "scenario", overrides: Sequence[str] = ()
 ) -> Scenario:
     """The scenario in plain data, with quantities as text, as TOML gives it."""
     if overrides:
@@ -395,7 +395,7 @@ def retitled(scenario: Scenario, overrides: Sequence[str]) -> Scenario:
     return scenario.model_copy(update={"title": f"{scenario.title} (with {told})"}) if changes else scenario
 
 
-def _changed(data: dict[str, Any], overrides: Sequence[str], where: str) -> dict[str, Any]:
+def _changed(data: Plain, overrides: Sequence[str], where: str) -> Plain:
     try:
         return apply(data, overrides)
     except Refused as refused:

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -26,7 +26,7 @@ from pydantic import (
 
 from knee.errors import Refused
 from knee.own import CONTROL, QUEUE, Named, name_of, named_in
-from knee.scenario import commands, defaults, registry, units
+from knee.scenario import Plain, commands, defaults, registry, units
 from knee.scenario.check import check, check_link, check_recorded
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.defaults import DEFAULT_LINK, fill_defaults, share_model
@@ -47,6 +47,9 @@ from knee.scenario.fields import (
 )
 from knee.scenario.registry import Value
 from knee.scenario.traffic import NO_CC, Probe, Traffic, sends_datagrams
+
+if TYPE_CHECKING:
+    from knee.scenario.spec import Specification
 
 FORMAT = 1
 
@@ -465,7 +468,7 @@ class Scenario(Table):
         check(self)
         return self
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """The scenario as plain data with every default written out; loads again to the same scenario."""
         data = super().plain()
         # The short form stays short, so that what was said as link.rate can be said again.
@@ -475,7 +478,7 @@ class Scenario(Table):
         return data
 
     @cached_property
-    def specification(self) -> dict[str, Any]:
+    def specification(self) -> Specification:
         """What the core runs (:func:`knee.scenario.spec.build`), worked out once; nobody changes it.
 
         Raises:

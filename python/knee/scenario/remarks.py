@@ -8,9 +8,10 @@ that are long for its clock, and what quinn's controllers do that their names do
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from knee.errors import Refused
+from knee.figures.forms import Summary
 from knee.scenario import offered, registry
 from knee.scenario.model import WITHOUT_CC
 from knee.scenario.units import format_time
@@ -262,7 +263,7 @@ def unpaced_quinn(scenario: Scenario) -> list[str]:
 _BUSY = 0.9
 
 
-def unmarked(scenario: Scenario, summary: Mapping[str, Any]) -> list[str]:
+def unmarked(scenario: Scenario, summary: Summary) -> list[str]:
     """A sentence for each algorithm that needs marks and crossed a full link, whose queue could mark, without any."""
     if l4s_unmarked(scenario):
         return []

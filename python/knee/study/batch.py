@@ -111,8 +111,8 @@ def run(jobs: Sequence[Job], folder: str | Path, *, again: bool = False, **how: 
     for job in todo:
         assert job.folder is not None
         check_target(job.folder)
-    made = results(todo, lambda job, result: job.name, **how)
-    lost = {job.name for job, done in zip(todo, made, strict=True) if done is None}
+    names = results(todo, lambda job, result: job.name, **how)
+    lost = {job.name for job, done in zip(todo, names, strict=True) if done is None}
     return [None if job.name in lost else target for job, target in zip(jobs, folders, strict=True)]
 
 

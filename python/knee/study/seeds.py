@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Unpack, overload
+from typing import Unpack, overload
 
 from knee import grounds
 from knee.errors import InputError
@@ -12,7 +12,7 @@ from knee.figures.same import same_figures
 from knee.grounds import runner
 from knee.grounds.runner import Options, Prepared
 from knee.results.result import Result
-from knee.scenario import Scenario
+from knee.scenario import Plain, Scenario
 from knee.scenario.units import shown
 from knee.study import batch, notebook
 from knee.system import forked
@@ -23,7 +23,7 @@ _MOST = 2**63 - 1
 
 @overload
 def run(
-    scenario: str | Path | Scenario | dict[str, Any],
+    scenario: str | Path | Scenario | Plain,
     ground: str | None = None,
     out: str | Path | None = None,
     *,
@@ -36,7 +36,7 @@ def run(
 
 @overload
 def run(
-    scenario: str | Path | Scenario | dict[str, Any],
+    scenario: str | Path | Scenario | Plain,
     ground: str | None = None,
     out: str | Path | None = None,
     *,
@@ -48,7 +48,7 @@ def run(
 
 
 def run(
-    scenario: str | Path | Scenario | dict[str, Any],
+    scenario: str | Path | Scenario | Plain,
     ground: str | None = None,
     out: str | Path | None = None,
     *,

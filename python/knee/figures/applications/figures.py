@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from knee.figures.applications import calls, completions, latency, responsiveness
 from knee.figures.applications.histogram import Histogram
+from knee.figures.forms import Figures, Summary
 from knee.figures.rows import Tables
 from knee.scenario.traffic import CODECS, Udp, sends_datagrams
 
@@ -25,7 +26,7 @@ def concern(scenario: Scenario) -> bool:
     return bool(scenario.probes) or any(flow.traffic is not None for flow in scenario.flows)
 
 
-def add(summary: dict[str, Any], scenario: Scenario, probes: Iterable[Mapping[str, Any]], tables: Tables) -> None:
+def add(summary: Summary, scenario: Scenario, probes: Iterable[Figures], tables: Tables) -> None:
     """Adds the figures of traffic and probes to a run's summary, in place; nothing to one of bulk flows alone.
 
     Args:
@@ -60,7 +61,7 @@ def add(summary: dict[str, Any], scenario: Scenario, probes: Iterable[Mapping[st
         summary["responsiveness"] = rpm
 
 
-def _flows(summary: dict[str, Any], scenario: Scenario, tables: Tables) -> None:
+def _flows(summary: Summary, scenario: Scenario, tables: Tables) -> None:
     number, begins = 0, completions.begins_s(scenario)
     for group, flow in enumerate(scenario.flows):
         for _ in range(flow.count):

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from knee.figures import rows as formats
+from knee.figures.forms import Output
 from knee.figures.rows import Tables
 from knee.grounds import applications
 from knee.grounds.datagrams import Datagrams, tables
@@ -56,7 +57,7 @@ class Seen:
             number: applications.Seen(every[number][0], *given[2 * i : 2 * i + 2]) for i, number in enumerate(numbers)
         }
         told, raw = switch
-        self.output: dict[str, Any] = told["output"]
+        self.output: Output = told["output"]
         self.switch = told["late"] | {key: told[key] for key in ("strays", "refused", "processor_s", "priority")}
         self.quic: dict[str, Any] | None = told["quic"]
         parts, at = [], 0

@@ -103,6 +103,9 @@ class Host:
         tables = seen.tables()
         events = seen.events()
         about = manifest(self.name, scenario.seed, wall_s, seen.output["packets"], started, command)
+        about.update({"kernel": platform.release(), "switch": seen.switch})
+        if seen.quic:
+            about["quic"] = seen.quic
         remarks = [*self.remarks, *_remarks(seen.switch, seen.quic)]
         if not abilities.is_root():
             remarks.insert(0, ROOTLESS)
@@ -119,9 +122,7 @@ class Host:
                 tables,
                 remarks=remarks,
             ),
-            manifest=about
-            | {"kernel": platform.release(), "switch": seen.switch}
-            | ({"quic": seen.quic} if seen.quic else {}),
+            manifest=about,
             scenario_toml=dumps(scenario.plain()),
             samples=samples,
             links=seen.links(),

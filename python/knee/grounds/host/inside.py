@@ -38,6 +38,7 @@ from knee.errors import KneeError, RunError
 from knee.grounds.host.lab import PROGRAM_NETWORK, Lab
 from knee.results.owned import inside
 from knee.scenario.model import Tcp
+from knee.scenario.spec import Specification
 from knee.system import abilities
 from knee.system.missing import Missing
 
@@ -94,7 +95,7 @@ class Task:
     """What :class:`Lab` is told."""
 
     switch: Path
-    spec: dict[str, Any]
+    spec: Specification
     sides: list[dict[str, Any]]
     ends: list[tuple[int, dict[str, Any]]]
     tcp: Tcp

@@ -21,6 +21,7 @@ from knee.grounds import applications
 from knee.grounds.host import traffic
 from knee.results.owned import NAMESPACES, Owned, owning
 from knee.scenario.model import Tcp
+from knee.scenario.spec import Specification
 from knee.system import rights
 
 #: The devices of the two sides.
@@ -143,7 +144,7 @@ class Lab:
 
     def prepare(
         self,
-        spec: dict[str, Any],
+        spec: Specification,
         sides: list[dict[str, Any]],
         ends: list[tuple[int, dict[str, Any]]],
         tcp: Tcp,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 from tomli_w import dumps
 
@@ -25,7 +25,7 @@ from knee.kernel import cache, modules, tools
 from knee.kernel.build import HZ, renew
 from knee.kernel.given import built
 from knee.own import KernelSource, described, kernel_source, named_in
-from knee.results.manifest import manifest
+from knee.results.manifest import Manifest, manifest
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.scenario.units import format_time
@@ -141,10 +141,12 @@ class Uml:
         others = tables(scenario, topology, rows, seen)
         events = figures.events(scenario, topology, rows)
         about = manifest(self.name, scenario.seed, wall_s, output["packets"], started, command)
+        about.update({"kernel": lab.release, "kernel_build": lab.key})
+        about.update(cast(Manifest, ran))
         return Result(
             summary=measured(scenario, self.name, output, samples, at_links(events), wall_s, others, **told),
             tables=others,
-            manifest=about | {"kernel": lab.release, "kernel_build": lab.key} | ran,
+            manifest=about,
             scenario_toml=dumps(scenario.plain()),
             own=list(named_in(list(given))),
             samples=samples,

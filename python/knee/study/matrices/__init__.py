@@ -69,16 +69,16 @@ def scenario(first: str, second: str, changes: Sequence[str] = ()) -> Scenario:
     """
     data, path = tables(SCENARIO)
     data["flows"] = [{**flow, "cc": cc} for flow, cc in zip(data["flows"], (first, second), strict=True)]
-    made = from_dict(data, where=str(path), name=SCENARIO, overrides=changes)
-    if len(made.labels) != 2:
-        raise InputError(f"A matrix has two flows, and --set makes {len(made.labels)}; leave their number unchanged.")
-    return made
+    pair = from_dict(data, where=str(path), name=SCENARIO, overrides=changes)
+    if len(pair.labels) != 2:
+        raise InputError(f"A matrix has two flows, and --set makes {len(pair.labels)}; leave their number unchanged.")
+    return pair
 
 
 def remarks(names: Sequence[str], changes: Sequence[str] = ()) -> list[str]:
     """What is to be said of the algorithms on this link, such as that its queue does not mark for one that needs it."""
-    told = (remark for name in names for remark in of_scenario(scenario(name, name, changes)))
-    return list(dict.fromkeys(told))
+    sentences = (remark for name in names for remark in of_scenario(scenario(name, name, changes)))
+    return list(dict.fromkeys(sentences))
 
 
 def definition(names: Sequence[str], changes: Sequence[str] = (), seeds: int = 1) -> Definition:

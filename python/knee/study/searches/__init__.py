@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from knee.errors import FolderError, KneeError
 from knee.results.manifest import fingerprint
+from knee.scenario import Plain
 from knee.study import engine, sweeps
 from knee.study.searches.plan import Goal, Plan
 from knee.study.sweeps import Sweep, place, sweepfile
@@ -331,7 +332,7 @@ class _Work:
         return self._plan.values(rows)
 
 
-def _about(plan: Plan, program: str, command: str | None, kernels: Sequence[str]) -> dict[str, Any]:
+def _about(plan: Plan, program: str, command: str | None, kernels: Sequence[str]) -> Plain:
     return {
         **sweeps.about_of(plan.definition([]), program, command, None, kernels),
         "format": FORMAT,
@@ -366,7 +367,7 @@ def _continued(folder: Path, about: Mapping[str, Any]) -> tuple[Path | None, int
     return None, len(there["definition"]["groups"][0]["rows"]) if there else 0
 
 
-def _known(folder: Path) -> dict[str, Any]:
+def _known(folder: Path) -> Plain:
     """The figures of the runs that are in a folder, by their digests."""
     from knee.figures.register import RUN
     from knee.study.sweeps import dataset
@@ -413,7 +414,7 @@ def _table(plan: Plan, trials: Sequence[Trial], definition: Any, evaluator: Eval
     return pl.DataFrame(given)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> Plain:
     try:
         read = json.loads(files.read(path, _MAX_JSON))
     except (OSError, ValueError):
@@ -422,5 +423,5 @@ def _read_json(path: Path) -> dict[str, Any]:
     return read if isinstance(read, dict) else {}
 
 
-def _json(data: Mapping[str, Any]) -> str:
+def _json(data: Plain) -> str:
     return json.dumps(data, indent=1, ensure_ascii=False, default=str)

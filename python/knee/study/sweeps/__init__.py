@@ -132,8 +132,8 @@ class Sweep:
         if missing:
             found = f"The runs of {self.folder} need the Python class {missing[0]}, which a data set cannot hold"
             raise InputError(f"{found}; in Python, run the scenario with the class itself.")
-        made = self.definition.scenario(point)
-        return retitled(made, [f"{key}={value}" for key, value in point.changes.items() if key != "seed"])
+        scenario = self.definition.scenario(point)
+        return retitled(scenario, [f"{key}={value}" for key, value in point.changes.items() if key != "seed"])
 
     def changed(self, run: int) -> bool:
         """Whether a run was made with other contents of the files that its scenario names, or by another program."""
@@ -141,9 +141,9 @@ class Sweep:
 
         from knee.study.sweeps import dataset
 
-        made = dataset.collected(self.runs.filter(pl.col("run") == run).select("digest"), self.folder)
+        row = dataset.collected(self.runs.filter(pl.col("run") == run).select("digest"), self.folder)
         digest = self.definition.digest(self.point(run), made_by(self.about))
-        return not made.is_empty() and made.item(0, 0) != digest
+        return not row.is_empty() and row.item(0, 0) != digest
 
     def run(self, run: int, out: str | Path | None = None, **options: Any) -> Result:
         """Makes a run again in full, with its time series; ``options`` are those of :func:`knee.run`."""

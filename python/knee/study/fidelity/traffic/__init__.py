@@ -75,10 +75,10 @@ def scenarios(patterns: Sequence[str] = (), kernel: str | None = None) -> dict[s
         InputError: no case matches.
     """
     with _CASES.open("rb") as file:
-        told = tomllib.load(file)
-    wanted = {name: case for name, case in told.items() if not patterns or any(fnmatchcase(name, p) for p in patterns)}
+        known = tomllib.load(file)
+    wanted = {name: case for name, case in known.items() if not patterns or any(fnmatchcase(name, p) for p in patterns)}
     if not wanted:
-        raise InputError(f"No case of traffic matches {' or '.join(patterns)}; there are {', '.join(told)}.")
+        raise InputError(f"No case of traffic matches {' or '.join(patterns)}; there are {', '.join(known)}.")
     run = {} if kernel is None else {"run": {"kernel": kernel}}
     return {name: from_dict({"name": name} | run | case) for name, case in wanted.items()}
 
