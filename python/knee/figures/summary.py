@@ -218,6 +218,11 @@ def shared_queues(summary: Summary, collisions: Iterable[tuple[str, int, float]]
     ]
 
 
+def has_applications(scenario: Scenario) -> bool:
+    """Whether a run has figures of applications: it has traffic or probes, and not bulk flows alone."""
+    return bool(scenario.probes) or any(flow.traffic is not None for flow in scenario.flows)
+
+
 def measured(
     scenario: Scenario,
     ground: str,
@@ -277,7 +282,7 @@ def measured(
         "fairness": fairness(scenario, output, samples),
     }
     summary = cast(Summary, counted)
-    if tables is not None:
+    if tables is not None and has_applications(scenario):
         add(summary, scenario, figures, tables)
     summary["run"] = run_figures(summary)
     summary.update(cast(Summary, also))

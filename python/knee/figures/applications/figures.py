@@ -21,13 +21,8 @@ if TYPE_CHECKING:
 _RTTS = tuple(f"rtt_{name}_ms" for name in ("mean", "min", "p50", "p95", "p99", "max"))
 
 
-def concern(scenario: Scenario) -> bool:
-    """Whether a run has such figures: it has traffic or probes, and not bulk flows alone."""
-    return bool(scenario.probes) or any(flow.traffic is not None for flow in scenario.flows)
-
-
 def add(summary: Summary, scenario: Scenario, probes: Iterable[Figures], tables: Tables) -> None:
-    """Adds the figures of traffic and probes to a run's summary, in place; nothing to one of bulk flows alone.
+    """Adds the figures of traffic and probes to a run's summary, in place.
 
     Args:
         summary: the figures of flows and links.
@@ -35,8 +30,6 @@ def add(summary: Summary, scenario: Scenario, probes: Iterable[Figures], tables:
         probes: the figures of the probes, in the form of the core's flows.
         tables: the rows of the run.
     """
-    if not concern(scenario):
-        return
     _flows(summary, scenario, tables)
     if scenario.probes:
         summary["probes"] = [
