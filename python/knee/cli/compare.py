@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,7 @@ from knee.cli.paired import PAGE, compare_paired, write_page
 from knee.cli.tables import number, table
 from knee.cli.terminal import write_json
 from knee.errors import InputError
+from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
     from knee.results.result import Result
@@ -95,7 +96,7 @@ def _algorithms(result: Result) -> list[str]:
     return list(dict.fromkeys(flow["cc"] for flow in result.summary["flows"]))
 
 
-def _plain(folder: Path, result: Result, values: dict[str, float | int | None]) -> dict[str, Any]:
+def _plain(folder: Path, result: Result, values: dict[str, float | int | None]) -> JsonTable:
     named = {key: result.summary[key] for key in ("name", "ground", "seed")}
     return {"folder": str(folder), **named, "algorithms": _algorithms(result), "figures": values}
 

@@ -17,6 +17,7 @@ from knee.cli.options import option
 from knee.cli.tables import table
 from knee.cli.terminal import write_json
 from knee.errors import InputError
+from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -324,7 +325,7 @@ def _changes(console: Console, title: str, found: Comparison, wanted: Callable[[
         console.print(rows)
 
 
-def _plain(found: Comparison) -> dict[str, Any]:
+def _plain(found: Comparison) -> JsonTable:
     changes = [
         {
             "key": change.before.key,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,6 +13,7 @@ from knee.cli.console import Bar, complain, out
 from knee.cli.tables import table
 from knee.cli.terminal import write_json
 from knee.errors import InputError
+from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
     from knee.study.fidelity.traffic import Figure
@@ -78,7 +79,7 @@ def make(path: Path, patterns: Sequence[str], kernel: str | None) -> None:
     out().print(f"{count} figures: {path}", soft_wrap=True)
 
 
-def _plain(path: Path, held: int, figures: Sequence[Figure]) -> dict[str, Any]:
+def _plain(path: Path, held: int, figures: Sequence[Figure]) -> JsonTable:
     return {"file": path.name, "held": held, "figures": [asdict(of) | {"holds": of.holds} for of in figures]}
 
 

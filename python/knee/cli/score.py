@@ -14,6 +14,7 @@ from knee.cli.console import Bar, out
 from knee.cli.options import option
 from knee.cli.terminal import write_json
 from knee.errors import InputError
+from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -115,7 +116,7 @@ def _compare(console: Console, name: str, other: Score, compared: Compared | Non
     console.print(f"Against {name} ({other.combined_score:.4f}): {difference}.", soft_wrap=True)
 
 
-def _values(changes: list[str]) -> dict[str, Any]:
+def _values(changes: list[str]) -> JsonTable:
     from knee.errors import Refused
     from knee.scenario.loading import apply
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,7 @@ from knee.cli.options import choice, option
 from knee.cli.tables import number, table
 from knee.cli.terminal import write_json
 from knee.errors import RunError
+from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
     from knee.study.searches import Search
@@ -219,7 +220,7 @@ def search(
     _check_failed(search)
 
 
-def plain(search: Search) -> dict[str, Any]:
+def plain(search: Search) -> JsonTable:
     """A search as JSON has it: its goals, the trials that count, and the findings."""
     goals = [{"figure": goal.figure, "goal": goal.sense, "threshold": goal.threshold} for goal in search.plan.goals]
     trials = [

@@ -15,7 +15,7 @@ from knee.cli.options import choice, option
 from knee.cli.tables import number, table
 from knee.cli.terminal import write_json
 from knee.errors import InputError, RunError
-from knee.system.text import decapitalised
+from knee.system.text import JsonTable, decapitalised
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -228,7 +228,7 @@ def estimate(runs: int, mean_packets: float, jobs: int | None) -> None:
     )
 
 
-def plain(sweep: Sweep, sort: str | None = None) -> dict[str, Any]:
+def plain(sweep: Sweep, sort: str | None = None) -> JsonTable:
     """A sweep as JSON has it: the values and figures of all points, figures as means over the seeds."""
     from knee.figures.register import RUN
     from knee.study.sweeps.points import averaged

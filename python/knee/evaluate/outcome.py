@@ -14,6 +14,7 @@ from knee.figures.register import RUN, Figure
 from knee.scenario import Plain
 from knee.scenario.units import shown
 from knee.system import files
+from knee.system.text import JsonTable
 
 #: The file that identifies the folder of an evaluation.
 MARK = "evaluate.json"
@@ -159,7 +160,7 @@ class Evaluation:
         """Criteria with a verdict."""
         return sum(found.verdict is verdict for found in self.criteria)
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> JsonTable:
         """As JSON has it."""
         where = {"ground": self.ground, "kernel": self.kernel}
         head = {"format": FORMAT, **self.made, **where, "cc": self.name, "flow": self.flow, "against": self.against}
@@ -185,7 +186,7 @@ class Evaluation:
         return told
 
 
-def _plain(check: Judged) -> dict[str, Any]:
+def _plain(check: Judged) -> JsonTable:
     data = {("as" if key == "as_" else key): value for key, value in asdict(check).items()}
     return {**data, "verdict": check.verdict.value}
 

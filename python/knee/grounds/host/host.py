@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from tomli_w import dumps
 
@@ -24,6 +23,7 @@ from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec
 from knee.system import abilities, extras
 from knee.system.missing import AS_ROOT, Missing, linux
+from knee.system.text import JsonTable
 
 #: What is lost without root.
 ROOTLESS = (
@@ -160,7 +160,7 @@ class Host:
         return Seen(scenario, [side, other], switch, ends)
 
 
-def _remarks(switch: dict[str, Any], quic: dict[str, Any] | None) -> list[str]:
+def _remarks(switch: JsonTable, quic: JsonTable | None) -> list[str]:
     """Remarks that readers of the figures need."""
     remarks = []
     if switch["behind"]:

@@ -23,6 +23,7 @@ from knee.results.owned import NAMESPACES, Owned, owning
 from knee.scenario.model import Tcp
 from knee.scenario.spec import Specification
 from knee.system import rights
+from knee.system.text import JsonTable
 
 #: The devices of the two sides.
 DEVICES = ("knee-a", "knee-b")
@@ -83,7 +84,7 @@ class _Program:
         said = self.process.stderr.read().decode(errors="replace").strip().splitlines()
         return RunError(f"The {self.name} of the run failed: {said[-1] if said else 'it gave no reason'}")
 
-    def outcome(self) -> tuple[dict[str, Any], bytes]:
+    def outcome(self) -> tuple[JsonTable, bytes]:
         """The line of JSON and the rows that the process prints at the end."""
         assert self.process.stdout is not None
         # Not communicate(): it would close their input, which tells them to end.
@@ -127,7 +128,7 @@ class Lab:
             self._owned.add(process.pid)
         return program
 
-    def _start_side(self, here: int, side: dict[str, Any]) -> None:
+    def _start_side(self, here: int, side: JsonTable) -> None:
         """Starts the sockets of a side, which bring their namespace. Root gives it a name; else it goes with them."""
         # -I and -S: only the standard library, and nothing from the caller's environment.
         program = self._start("traffic", [sys.executable, "-I", "-S", traffic.__file__])
@@ -145,12 +146,12 @@ class Lab:
     def prepare(
         self,
         spec: Specification,
-        sides: list[dict[str, Any]],
-        ends: list[tuple[int, dict[str, Any]]],
+        sides: list[JsonTable],
+        ends: list[tuple[int, JsonTable]],
         tcp: Tcp,
         capture: Path | None = None,
         qlog: Path | None = None,
-        session: dict[str, Any] | None = None,
+        session: JsonTable | None = None,
     ) -> None:
         """Starts all processes and configures the devices' addresses and routes.
 
@@ -176,7 +177,7 @@ class Lab:
             sysctls |= session["sysctls"]
         for here, side in enumerate(sides):
             self._start_side(here, side | {"user": user, "sysctls": sysctls, "rootless": rootless})
-        told: dict[str, Any] = {
+        told: JsonTable = {
             "spec": spec,
             "sides": [{"namespace": n, "device": d} for n, d in zip(self.places, DEVICES, strict=True)],
             "port": PORT,
@@ -201,7 +202,7 @@ class Lab:
             for here in range(2):
                 threads.submit(_configure, self.places[here], here, tcp, session).result()
 
-    def _start_end(self, number: int, task: dict[str, Any]) -> None:
+    def _start_end(self, number: int, task: JsonTable) -> None:
         """Starts an end of an application's flow; both ends of a flow share a named pipe."""
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="knee-")
@@ -215,7 +216,7 @@ class Lab:
         if not self._rootless:
             os.setpriority(os.PRIO_PROCESS, program.process.pid, -20)
 
-    def run(self, duration_ns: int, look: Callable[[float], None] | None) -> list[tuple[dict[str, Any], bytes]]:
+    def run(self, duration_ns: int, look: Callable[[float], None] | None) -> list[tuple[JsonTable, bytes]]:
         """Runs, and returns the results of both sides' sockets, of the switch, and of applications' ends."""
         start = self.begin()
         while (now := time.monotonic_ns()) < start + duration_ns:
@@ -243,7 +244,7 @@ class Lab:
         for program in self._programs[:3]:
             program.tell(str(at_ns))
 
-    def outcomes(self) -> list[tuple[dict[str, Any], bytes]]:
+    def outcomes(self) -> list[tuple[JsonTable, bytes]]:
         """The results of both sides' sockets, of the switch, and of applications' ends."""
         return [program.outcome() for program in self._programs]
 
@@ -317,7 +318,7 @@ def _sysctls_of_buffers(buffer: int) -> dict[str, int | str]:
     }
 
 
-def _configure(place: str, here: int, tcp: Tcp, session: dict[str, Any] | None = None) -> None:
+def _configure(place: str, here: int, tcp: Tcp, session: JsonTable | None = None) -> None:
     """Configures a side's device: addresses, queue, and routes to the other side; on a program's side to all others."""
     from pyroute2 import IPRoute, netns
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import cast
 
 from tomli_w import dumps
 
@@ -30,6 +30,7 @@ from knee.results.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.scenario.units import format_time
 from knee.system.missing import Missing, linux
+from knee.system.text import JsonTable
 
 #: The folder within that of a run that is the guest's root.
 _ROOT = ".guest"
@@ -127,7 +128,7 @@ class Uml:
             rows = Rows(root / "rows")
             seen = _seen(topology, root)
             said = Words(root / "programs", scenario, topology, rows) if count else None
-            told: dict[str, Any] = said.told(spun) if said else {}
+            told: JsonTable = said.told(spun) if said else {}
             if spun and any(rows.window_ns(end.number) is None for end in topology.ends):
                 raise RunError(f"{' '.join(told['failed_programs'])} Nothing had been measured by then.")
             told |= {"duration_s": rows.ended_ns / 1e9} if spun else {}
@@ -171,7 +172,7 @@ def _unregistered(source: type[KernelSource], error: str) -> str:
     return f'{source.file} has .name = "{source.registers}" and did not register it. '
 
 
-def _programs(topology: Topology) -> list[dict[str, Any]]:
+def _programs(topology: Topology) -> list[JsonTable]:
     """What runs as flows, for the manifest."""
     told = []
     for k, number in enumerate(topology.programs):

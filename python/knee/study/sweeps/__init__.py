@@ -21,6 +21,7 @@ from knee.study.sweeps import sweepfile
 from knee.study.sweeps.definition import Definition, Point
 from knee.study.sweeps.place import MARK, PAGE, RUNS, TABLE, check_folder, next_aside, prepared, read_mark
 from knee.system import files
+from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -307,7 +308,7 @@ def made_by(about: Mapping[str, Any]) -> str:
 
 def about_of(
     definition: Definition, program: str, command: str | None, ground: str | None, kernels: Sequence[str] = ()
-) -> dict[str, Any]:
+) -> JsonTable:
     """What :data:`MARK` says."""
     return {
         "format": FORMAT,

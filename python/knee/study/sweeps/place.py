@@ -7,13 +7,13 @@ import os
 import re
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from knee.errors import FolderError
 from knee.results import tree
 from knee.results.tree import FILE, RESULT, Layout
 from knee.system import files
 from knee.system.rights import make_folder
+from knee.system.text import JsonTable
 
 #: The file that identifies the folder of a sweep.
 MARK = "sweep.json"
@@ -56,7 +56,7 @@ LAYOUT: Layout = {
 _MOST_MARK = 1 << 30
 
 
-def read_mark(path: Path, version: int) -> dict[str, Any] | None:
+def read_mark(path: Path, version: int) -> JsonTable | None:
     """What a folder's file ``path`` says of it, of this ``version`` of its format; None where there is no such file.
 
     Raises:
