@@ -145,5 +145,5 @@ def _sweep(what: Definition, **options: Any) -> float:
     """Wall time of a sweep, from its definition to its last row."""
     with tempfile.TemporaryDirectory(prefix="knee-") as folder:
         begin = time.perf_counter()
-        sweeps.run(what, Path(folder) / "sweep", **options)
+        sweeps.run_sweep(what, Path(folder) / "sweep", **options)
         return time.perf_counter() - begin

@@ -55,7 +55,7 @@ def import_(
     from knee.study import importing
 
     target = folder or Path("imported") / (path.name.split(".")[0] or "measurement")
-    imported = importing.run(path, target, rate=rate, rtt=rtt, unit=unit, average=average)
+    imported = importing.import_measurement(path, target, rate=rate, rtt=rtt, unit=unit, average=average)
     if as_json:
         names = [str(each) for each in imported.files]
         write_json(

@@ -87,7 +87,7 @@ def matrix(
             estimated(matrices.definition(names, asked, seeds), jobs)
             return
         with Bar("matrix", folder) as bar:
-            frame = matrices.run(
+            frame = matrices.run_matrix(
                 names, folder, changes=asked, seeds=seeds, jobs=jobs, dask=dask, again=again, progress=bar,
                 command=context.obj, max_memory=max_memory,
             )  # fmt: skip

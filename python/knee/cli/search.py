@@ -204,7 +204,7 @@ def search(
         return
     folder = folder or Path("results") / f"search-{name}"
     with Bar(f"search of {name}", folder) as bar:
-        search = searches.run(
+        search = searches.run_search(
             plan, folder, jobs=jobs, dask=dask, again=again, progress=bar, command=context.obj,
             max_memory=max_memory,
         )  # fmt: skip

@@ -143,7 +143,7 @@ def sweep(
         estimated(definition, jobs)
         return
     with Bar(f"sweep of {name}", folder) as bar:
-        sweep = sweeps.run(
+        sweep = sweeps.run_sweep(
             definition, folder, jobs=jobs, dask=dask, series=series, save_runs=save_runs, again=again,
             progress=bar, command=context.obj, max_memory=max_memory,
         )  # fmt: skip

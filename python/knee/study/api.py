@@ -92,7 +92,7 @@ def sweep(
             sampling_seed=sampling_seed,
             vary=vary,
         )
-    sweep = sweeps.run(
+    sweep = sweeps.run_sweep(
         definition,
         out or Path("results") / f"sweep-{definition.base.get('name', definition.name)}",
         series=series,
@@ -181,7 +181,7 @@ def search(
             search_seed=search_seed, batch=batch, sampler=sampler, findings=findings, shrink=shrink,
             tolerance=tolerance, keep=None if keep is None else list(keep), free=None if free is None else list(free),
         )  # fmt: skip
-    search = searches.run(
+    search = searches.run_search(
         plan,
         out or Path("results") / f"search-{plan.base.get('name', plan.name)}",
         **_shown("search", how),
@@ -221,7 +221,7 @@ def matrix(
     asked = [*set, *([] if queue is None else [f"link.queue={queue}"])]
     with code_allowed(allow_code):
         names = matrices.algorithms(cc)
-    return matrices.run(
+    return matrices.run_matrix(
         names,
         Path(out),
         changes=asked,

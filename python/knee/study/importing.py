@@ -40,7 +40,7 @@ class Imported:
     unknown: Sequence[str]
 
 
-def run(
+def import_measurement(
     path: Path,
     folder: Path,
     *,

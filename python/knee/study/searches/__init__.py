@@ -1,6 +1,6 @@
 """``knee search``: the scenario, within bounds, that makes a figure largest or smallest.
 
-``plan.py`` says what a search goes through. :func:`run` makes a search, :func:`open_search` reads one.
+``plan.py`` says what a search goes through. :func:`run_search` makes a search, :func:`open_search` reads one.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Search:
             chosen = chosen.sort(names[0], descending=self.plan.goals[0].sense == "max", maintain_order=True)
         else:
             chosen = chosen.sort(pl.col("trial").replace_strict(saved, default=None), maintain_order=True)
-        rows = chosen.select("trial", "run", *names).iter_rows()
+        rows = chosen.select("trial", "run_search", *names).iter_rows()
         return [(trial, run, tuple(values), saved.get(trial)) for trial, run, *values in rows]
 
     def plot(self, path: str | Path | None = None) -> Figure:
@@ -165,7 +165,7 @@ def open_search(folder: str | Path) -> Search:
     return Search(folder, reread(about["plan"]), sweeps.open_sweep(folder), trials, findings, stated)
 
 
-def run(
+def run_search(
     plan: Plan,
     out: str | Path,
     **how: Unpack[engine.Options],
@@ -272,7 +272,7 @@ class _Work:
         def progress(fraction: float) -> None:
             self._progress(_SEARCHING * min((before + fraction * len(rows)) / self._wanted, 1.0))
 
-        (figures,) = self._evaluator.run([(definition, runs)], self._writer.add, progress)
+        (figures,) = self._evaluator.figures_of([(definition, runs)], self._writer.add, progress)
         return [self._plan.values(figures[i * each : (i + 1) * each]) for i in range(len(rows))]
 
     def _mark(self) -> None:
@@ -326,7 +326,7 @@ class _Work:
             for key in self._plan.keys:
                 if not key.startswith(VARIABLE):
                     stated(self._plan.base, key.replace("*", "0"))
-            (rows,) = self._evaluator.run([(definition, range(1, len(definition) + 1))])
+            (rows,) = self._evaluator.figures_of([(definition, range(1, len(definition) + 1))])
         except (KneeError, Refused):
             return None
         return self._plan.values(rows)

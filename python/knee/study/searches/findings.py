@@ -205,7 +205,7 @@ class Finder:
         def shows(scenarios: Sequence[Plain]) -> list[bool]:
             windows = [self._window_s(data) if self._plan.within(data) else None for data in scenarios]
             inside = [data for data, window_s in zip(scenarios, windows, strict=True) if window_s is not None]
-            known = iter(self._evaluator.run([(self._alone(data), range(1, self._runs + 1)) for data in inside]))
+            known = iter(self._evaluator.figures_of([(self._alone(data), range(1, self._runs + 1)) for data in inside]))
             verdicts = []
             for window_s in windows:
                 rows = next(known) if window_s is not None else [None]
@@ -244,7 +244,7 @@ class Finder:
         return self._plan.alone(data)
 
     def _rows(self, data: Plain) -> list[Figures | None]:
-        (rows,) = self._evaluator.run([(self._alone(data), range(1, self._runs + 1))])
+        (rows,) = self._evaluator.figures_of([(self._alone(data), range(1, self._runs + 1))])
         return rows
 
     def _figures(self, data: Plain) -> list[dict[str, float | None]]:

@@ -1,6 +1,6 @@
 """``knee sweep``: a scenario at thousands of points, on all cores or a cluster, into one data set.
 
-``definition.py`` says what a run of a sweep goes through. :func:`run` makes a sweep, :func:`open_sweep` reads one.
+``definition.py`` says what a run of a sweep goes through. :func:`run_sweep` makes one, :func:`open_sweep` reads one.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Sweep:
         from knee.study.sweeps import dataset
 
         given = [column.name for column in self.columns]
-        failed = self.runs.filter(pl.col("error").is_not_null()).select("run", *given, "seed", "error")
+        failed = self.runs.filter(pl.col("error").is_not_null()).select("run_sweep", *given, "seed", "error")
         return dataset.collected(failed, self.folder)
 
     @property
@@ -235,7 +235,7 @@ def open_sweep(folder: str | Path) -> Sweep:
     return Sweep(folder, Definition.read(about["definition"]), about)
 
 
-def run(
+def run_sweep(
     definition: Definition,
     out: str | Path,
     *,
