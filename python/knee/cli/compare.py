@@ -39,15 +39,7 @@ def compare(
             help="Of a sweep: compare the values of this axis, such as flows.0.cc, network by network.",
         ),
     ] = None,
-    folder: Annotated[
-        Path | None,
-        option(
-            options.OUTPUT,
-            "--out",
-            metavar="DIR",
-            help=f"Also write {PAGE} there: what differs, and all series.",
-        ),
-    ] = None,
+    folder: Annotated[Path | None, options.out(f"Also write {PAGE} there: what differs, and all series.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Show the figures of results side by side.

@@ -122,13 +122,7 @@ def evaluate(
     max_memory: options.MaxMemory = None,
     again: options.Again = False,
     folder: Annotated[
-        Path | None,
-        option(
-            options.OUTPUT,
-            "--out",
-            metavar="DIR",
-            help="Folder for the page and the data; default: results/evaluate-X.",
-        ),
+        Path | None, options.out("Folder for the page and the data; default: results/evaluate-X.")
     ] = None,
     as_json: options.Json = False,
     qlog: Annotated[

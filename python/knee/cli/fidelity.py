@@ -65,10 +65,7 @@ def fidelity(
         ),
     ] = None,
     jobs: options.Jobs = None,
-    folder: Annotated[
-        Path | None,
-        option(options.OUTPUT, "--out", metavar="DIR", help=f"Also write {PAGE} there, with a figure per case."),
-    ] = None,
+    folder: Annotated[Path | None, options.out(f"Also write {PAGE} there, with a figure per case.")] = None,
     as_json: options.Json = False,
     check: Annotated[bool, option(options.OUTPUT, "--check", help="Exit with 1 if too few cases pass.")] = False,
 ) -> None:

@@ -41,10 +41,7 @@ def import_(
             options.INPUT, "--average", metavar="TIME", help="Record means over intervals of this length: '100 ms'."
         ),
     ] = None,
-    folder: Annotated[
-        Path | None,
-        option(options.OUTPUT, "--out", metavar="DIR", help="Folder for the files; default: imported/NAME."),
-    ] = None,
+    folder: Annotated[Path | None, options.out("Folder for the files; default: imported/NAME.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Make a scenario of a measurement of a real path.

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -170,6 +169,16 @@ def choice(group: str, words: tuple[str, ...], *names: str, **settings: Any) -> 
     return option(group, *names, metavar="|".join(words), autocompletion=_starting(words), **settings)
 
 
+def out(text: str) -> Any:
+    """The option of the folder, or the file, that a command writes."""
+    return option(OUTPUT, "--out", metavar="DIR", help=text)
+
+
+def json(text: str) -> Any:
+    """The option that prints JSON in place of tables."""
+    return option(OUTPUT, "--json", help=text)
+
+
 def _starting(words: tuple[str, ...]) -> Callable[[str], list[str]]:
     def completed(incomplete: str) -> list[str]:
         return [word for word in words if word.startswith(incomplete)]
@@ -237,8 +246,7 @@ DryRun = Annotated[
     bool, option(RUNNING, "--dry-run", help="Only check, and print the number of runs, packets and hours.")
 ]
 Again = Annotated[bool, option(RUNNING, "--again", help="Start anew and drop the runs in DIR.")]
-Out = Annotated[Path | None, option(OUTPUT, "--out", metavar="DIR", help="Folder for the page and the data.")]
-Json = Annotated[bool, option(OUTPUT, "--json", help="Print only JSON.")]
+Json = Annotated[bool, json("Print only JSON.")]
 Check = Annotated[bool, option(OUTPUT, "--check", help="Exit with 1 if the figures are not as they should be.")]
 AllowCode = Annotated[
     bool,

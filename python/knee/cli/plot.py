@@ -80,15 +80,12 @@ def plot(
     ] = None,
     path: Annotated[
         Path | None,
-        option(
-            options.OUTPUT,
-            "--out",
-            metavar="DIR",
-            help="Folder for the figure, or its file: .pdf, .svg, .png or .html; default: of a sweep "
-            "KIND-FIGURE.png in its folder, of runs FIGURE.png here.",
+        options.out(
+            "Folder for the figure, or its file: .pdf, .svg, .png or .html; default: of a sweep "
+            "KIND-FIGURE.png in its folder, of runs FIGURE.png here."
         ),
     ] = None,
-    as_json: Annotated[bool, option(options.OUTPUT, "--json", help="Print only JSON: the file.")] = False,
+    as_json: Annotated[bool, options.json("Print only JSON: the file.")] = False,
     width: Annotated[
         str,
         option(options.OUTPUT, "--width", metavar="WIDTH", help="column (3.5 in), page (7 in), or a number of inches."),

@@ -51,17 +51,9 @@ def run(
     threads: options.Threads = None,
     max_memory: options.MaxMemory = None,
     out_folder: Annotated[
-        Path | None,
-        option(
-            options.OUTPUT,
-            "--out",
-            metavar="DIR",
-            help="The result folder; with several runs, the folder that contains theirs.",
-        ),
+        Path | None, options.out("The result folder; with several runs, the folder that contains theirs.")
     ] = None,
-    as_json: Annotated[
-        bool, option(options.OUTPUT, "--json", help="Print only summary.json; with several runs, a list.")
-    ] = False,
+    as_json: Annotated[bool, options.json("Print only summary.json; with several runs, a list.")] = False,
     report: Annotated[bool, option(options.OUTPUT, "--report/--no-report", help="Write report.html.")] = True,
     png: Annotated[bool, option(options.OUTPUT, "--png", help="Also draw the figures as PNG files.")] = False,
     pcap: Annotated[

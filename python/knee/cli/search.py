@@ -114,17 +114,9 @@ def search(
     dry_run: options.DryRun = False,
     again: options.Again = False,
     folder: Annotated[
-        Path | None,
-        option(
-            options.OUTPUT,
-            "--out",
-            metavar="DIR",
-            help="Folder for the page and the data; default: results/search-NAME.",
-        ),
+        Path | None, options.out("Folder for the page and the data; default: results/search-NAME.")
     ] = None,
-    as_json: Annotated[
-        bool, option(options.OUTPUT, "--json", help="Print only JSON: the trials that count and the findings.")
-    ] = False,
+    as_json: Annotated[bool, options.json("Print only JSON: the trials that count and the findings.")] = False,
     findings: Annotated[
         int | None,
         option(

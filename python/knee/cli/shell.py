@@ -59,9 +59,7 @@ def shell(
     outside: Annotated[
         bool, option(options.RUNNING, "--outside/--no-outside", help="Lead outside by pasta, where it is installed.")
     ] = True,
-    out_folder: Annotated[
-        Path | None, option(options.OUTPUT, "--out", metavar="DIR", help="The result folder.")
-    ] = None,
+    out_folder: Annotated[Path | None, options.out("The result folder.")] = None,
     report: Annotated[bool, option(options.OUTPUT, "--report/--no-report", help="Write report.html.")] = True,
 ) -> int:
     """Run a program behind a scenario's links, in real time.

@@ -84,17 +84,9 @@ def sweep(
     dry_run: options.DryRun = False,
     again: options.Again = False,
     folder: Annotated[
-        Path | None,
-        option(
-            options.OUTPUT,
-            "--out",
-            metavar="DIR",
-            help="Folder for the page and the data; default: results/sweep-NAME.",
-        ),
+        Path | None, options.out("Folder for the page and the data; default: results/sweep-NAME.")
     ] = None,
-    as_json: Annotated[
-        bool, option(options.OUTPUT, "--json", help="Print only JSON: the figures of all points, means over seeds.")
-    ] = False,
+    as_json: Annotated[bool, options.json("Print only JSON: the figures of all points, means over seeds.")] = False,
     series: Annotated[bool, option(options.OUTPUT, "--series", help="Also write the time series of all runs.")] = False,
     save_runs: Annotated[
         bool, option(options.OUTPUT, "--save-runs", help="Also write a result folder for each run, in DIR/runs.")
