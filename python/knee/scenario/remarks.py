@@ -11,7 +11,6 @@ import math
 from typing import TYPE_CHECKING
 
 from knee.errors import Refused
-from knee.figures.forms import Summary
 from knee.scenario import offered, registry
 from knee.scenario.model import WITHOUT_CC
 from knee.scenario.units import format_time
@@ -19,6 +18,7 @@ from knee.scenario.units import format_time
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from knee.figures.forms import Summary
     from knee.scenario.model import Flow, Link, Reverse, Scenario
     from knee.scenario.registry import Value
 

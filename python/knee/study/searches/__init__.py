@@ -85,7 +85,7 @@ class Search:
             chosen = chosen.sort(names[0], descending=self.plan.goals[0].sense == "max", maintain_order=True)
         else:
             chosen = chosen.sort(pl.col("trial").replace_strict(saved, default=None), maintain_order=True)
-        rows = chosen.select("trial", "run_search", *names).iter_rows()
+        rows = chosen.select("trial", "run", *names).iter_rows()
         return [(trial, run, tuple(values), saved.get(trial)) for trial, run, *values in rows]
 
     def plot(self, path: str | Path | None = None) -> Figure:

@@ -93,7 +93,7 @@ class Sweep:
         from knee.study.sweeps import dataset
 
         given = [column.name for column in self.columns]
-        failed = self.runs.filter(pl.col("error").is_not_null()).select("run_sweep", *given, "seed", "error")
+        failed = self.runs.filter(pl.col("error").is_not_null()).select("run", *given, "seed", "error")
         return dataset.collected(failed, self.folder)
 
     @property
