@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import knee
+from knee.figures.forms import Summary
 from knee.scenario import load
 
 QUEUES = ("pfifo", "fq_codel", "cake", "cocoa", "dualpi2")
 CONTROLS = ("cubic", "bbr3", "lola", "daimd")
 
 
-def figures(name: str, *changes: str) -> dict[str, Any]:
+def figures(name: str, *changes: str) -> Summary:
     """The summary of a shipped scenario with changes, as of ``--set``."""
     return knee.run(load(name, changes)).summary
 

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 import knee
-from knee.figures import compared, physics, run
+from knee.figures import compared, physics
 from knee.figures.metrics import directions
 from knee.figures.register import RUN
+from knee.figures.summary import QUEUE_LINK
 from knee.grounds.runner import CAPTURE
 from knee.results.manifest import fingerprint
 from knee.scenario import units
@@ -127,8 +128,8 @@ def summed_up(result: Result) -> Iterator[str]:
 def told_alike(result: Result) -> Iterator[str]:
     """The figures of the whole run are computed once: a comparison and the report's first sentence have the same."""
     summary, figures = result.summary, result.summary["run"]
-    if set(figures) != {*RUN, run.QUEUE_LINK}:
-        yield f"the summary's run has {sorted(set(figures) ^ {*RUN, run.QUEUE_LINK})} alone"
+    if set(figures) != {*RUN, QUEUE_LINK}:
+        yield f"the summary's run has {sorted(set(figures) ^ {*RUN, QUEUE_LINK})} alone"
     beside = compared.figures(summary)
     ways = directions(summary)
     for way, name in (("forward", "goodput_mbps"), ("reverse", "reverse_goodput_mbps")):

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from knee.figures import run
-from knee.figures.applications.figures import Tables
+from knee.figures.rows import Tables
+from knee.figures.summary import run_figures
 
 SAMPLE_SCHEMA = {
     "t_s": pl.Float64, "flow": pl.Int64, "label": pl.String, "goodput_mbps": pl.Float64, "throughput_mbps": pl.Float64,
@@ -135,7 +135,7 @@ def synthetic(
                      "links": [{"link": "bottleneck", "flows": [*range(1, flows + 1)], "jain": 0.99912,
                                 "jain_interval_mean": 0.9871, "convergence_s": 33.3}]},
     }  # fmt: skip
-    summary["run"] = run.figures(summary)
+    summary["run"] = run_figures(summary)
     toml = (
         f'name = "synthetic"\ntitle = "{flows} <synthetic> flows"\nduration = "{duration:g} s"\n\n'
         f'[link]\nrate = "{rate_mbps:g} Mbit/s"\nqueue = "pfifo"\n\n[[flows]]\ncc = "lola"\ncount = {flows}\n'

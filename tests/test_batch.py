@@ -69,7 +69,7 @@ def test_another_scenario_or_program_runs_again(
     batch.run(_jobs(scenario, 1), tmp_path)
     folder = tmp_path / "seeds" / "0"
     if change == "program":
-        monkeypatch.setattr("knee.grounds.identity.fingerprint", lambda: "0123abc")
+        monkeypatch.setattr("knee.results.manifest.fingerprint", lambda: "0123abc")
     before = _begun(folder)
     batch.run(_jobs(scenario, 1, **({"duration": "2 s"} if change == "scenario" else {})), tmp_path)
     assert _begun(folder) != before

@@ -18,7 +18,7 @@ from knee.bench import cases as bench
 from knee.bench import start as starts
 from knee.cli import main, tables
 from knee.scenario import registry
-from knee.scenario.shipped import shipped
+from knee.scenario.paths import shipped
 from knee.study.shipped import SEARCHES, SWEEPS
 
 TINY = """

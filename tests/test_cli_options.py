@@ -13,10 +13,10 @@ import pytest
 import knee
 from knee import grounds
 from knee.cli import COMMANDS, main, options
-from knee.cli.commands import panel
+from knee.cli.options import panel
 from knee.cli.plot import KINDS
 from knee.cli.sweep import SAMPLING
-from knee.grounds.options import Options
+from knee.grounds.runner import Options
 from knee.study import engine
 from knee.study.searches import searchfile
 from knee.study.sweeps import sweepfile

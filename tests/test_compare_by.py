@@ -94,7 +94,7 @@ def test_a_worked_example() -> None:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     folder = tmp_path_factory.mktemp("compare-by")
     (folder / "many.toml").write_text(SWEEP)
-    return sweeps.run(sweepfile.read(str(folder / "many.toml"), ()), folder / "made", jobs=1)
+    return sweeps.run_sweep(sweepfile.read(str(folder / "many.toml"), ()), folder / "made", jobs=1)
 
 
 @pytest.mark.parametrize("key", ["link.rate", "flows.0.cc", "flows.0.rtt"])
@@ -122,7 +122,7 @@ def test_figures_are_means_over_the_seeds(made: Sweep) -> None:
 def test_an_axis_of_seeds_is_no_axis_of_networks(tmp_path: Path) -> None:
     (tmp_path / "one.toml").write_text(SWEEP.split("[sweep]", maxsplit=1)[0])
     over = ["link.rate=4 Mbit/s,8 Mbit/s", "seed=1,2", "flows.0.cc=reno,cubic"]
-    made = sweeps.run(sweepfile.read(str(tmp_path / "one.toml"), over), tmp_path / "made", jobs=1)
+    made = sweeps.run_sweep(sweepfile.read(str(tmp_path / "one.toml"), over), tmp_path / "made", jobs=1)
     found = made.paired("flows.0.cc")
     assert (found.networks, found.seeds) == (2, 2)
     runs = {row["run"]: row["goodput_mbps"] for row in made.runs.collect().iter_rows(named=True)}

@@ -22,7 +22,7 @@ from knee.grounds import programs
 from knee.grounds.programs import Executable
 from knee.grounds.uml import confine
 from knee.kernel.cache import SOURCES
-from knee.system import privileges
+from knee.system import rights
 from uml import kernel, reachable, scenario
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
@@ -286,7 +286,7 @@ def test_root_is_not_the_user_of_programs() -> None:
     user, _ = confine.user()
     assert user != 0
     if os.geteuid() == 0 and not os.environ.get("SUDO_UID"):
-        assert user == privileges.unused_user()
+        assert user == rights.unused_user()
 
 
 @roots

@@ -18,7 +18,7 @@ from knee.cli import main
 from knee.results import folder, schema
 from knee.scenario import from_dict
 from knee.study import batch
-from knee.system import memory
+from knee.system import abilities
 
 Make = Callable[..., dict[str, Any]]
 SMALL = {
@@ -320,7 +320,7 @@ def test_a_table_with_more_rows_than_it_can_have_is_not_read(
     if name in folder.EXTRA:
         told = json.loads((unchecked / "manifest.json").read_text())
         folder.seal(unchecked, told)
-    monkeypatch.setattr(memory, "available", lambda: 1 << 30)
+    monkeypatch.setattr(abilities, "available_memory", lambda: 1 << 30)
     monkeypatch.setattr(pl.LazyFrame, "collect", _only_counts(pl.LazyFrame.collect))
     for command in (["compare", str(unchecked), str(unchecked)], ["plot", str(unchecked)]):
         assert main(command) == 2

@@ -20,7 +20,7 @@ from knee.cli import COMMANDS, main
 from knee.papers.items import Items
 from knee.scenario import from_dict, from_toml
 from knee.scenario.loading import tables
-from knee.scenario.shipped import shipped
+from knee.scenario.paths import shipped
 from knee.study.fidelity import read
 from knee.study.fidelity.shipped import find
 from knee.study.searches import searchfile

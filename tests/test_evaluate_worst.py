@@ -18,7 +18,7 @@ from knee.evaluate.outcome import Evaluation, read
 from knee.evaluate.verdict import CriterionVerdict, behind, judge, measure
 from knee.own import code_allowed
 from knee.scenario import from_dict
-from knee.scenario.overrides import put
+from knee.scenario.loading import put
 from knee.scenario.units import quantity
 
 BAD = Path(__file__).with_name("bad_controls.py")
@@ -186,7 +186,7 @@ def test_the_same_search_gives_the_same_bits_and_goes_on_where_it_was_stopped(
     searched(name, "constrained", tmp_path / "three", 3)
     known = json.loads((tmp_path / "three" / "tried.json").read_text())["runs"]
     runs = []
-    monkeypatch.setattr(worst.batch, "each", _counting(worst.batch.each, runs))
+    monkeypatch.setattr(worst.batch, "results", _counting(worst.batch.results, runs))
     assert searched(name, "constrained", tmp_path / "three", 8).worst == first.worst
     whole = json.loads((tmp_path / "one" / "tried.json").read_text())["runs"]
     assert 0 < len(runs) == len(set(whole) - set(known)) < len(whole)

@@ -274,12 +274,12 @@ def test_runs_in_real_time_and_large_runs_are_limited_as_those_of_any_study(
     fidelity.run(several, ground="now")
     assert now.most == 1
     monkeypatch.setattr(now, "real_time", False)
-    monkeypatch.setattr(memory, "available", lambda: memory.BASE + 1)
+    monkeypatch.setattr(memory, "available_memory", lambda: memory.BASE + 1)
     with pytest.raises(InputError, match="is available"):
         fidelity.run(several, ground="now")
     # Each fits alone, and no two do.
     needed = memory.needed(from_dict(fidelity.scenario(several[0])))
-    monkeypatch.setattr(memory, "available", lambda: needed + (needed - memory.BASE) // 2)
+    monkeypatch.setattr(memory, "available_memory", lambda: needed + (needed - memory.BASE) // 2)
     now.most = 0
     fidelity.run(several, ground="now")
     assert now.most == 1

@@ -17,8 +17,8 @@ import pytest
 
 import knee
 from knee.cli import main
-from knee.grounds.identity import identity
 from knee.own import Named, code_allowed, name_of
+from knee.results.manifest import identity
 from knee.results.result import Result
 from knee.scenario import from_dict
 from knee.study import batch

@@ -112,7 +112,7 @@ def points(path: Path, kind: timed.Kind) -> list[tuple[float, float]]:
 
 def imported(path: Path, **options: Any) -> tuple[dict[str, Any], Path, importing.Imported]:
     folder = path.parent / "made"
-    made = importing.run(path, folder, **options)
+    made = importing.import_measurement(path, folder, **options)
     load(made.scenario)
     return tomllib.loads(made.scenario.read_text()), folder, made
 
@@ -179,9 +179,9 @@ def test_sets_of_5g_are_read_by_their_names_and_times(file: Any) -> None:
 def test_a_head_without_a_unit_needs_one(file: Any) -> None:
     path = file("c.csv", "time,Throughput\n1000,100\n1001,200\n")
     with pytest.raises(FolderError, match=r'"Throughput" has no unit; expected .*--unit mbps'):
-        importing.run(path, path.parent / "made")
+        importing.import_measurement(path, path.parent / "made")
     with pytest.raises(InputError, match="--unit furlongs is no unit"):
-        importing.run(path, path.parent / "made", unit="furlongs")
+        importing.import_measurement(path, path.parent / "made", unit="furlongs")
     scenario, folder, made = imported(path, unit="Mbps")
     assert points(folder / scenario["link"]["rate_trace"], "rate") == [(0, 100.0), (1, 200.0)]
     assert any("by its size seconds" in sentence for sentence in made.unknown)
@@ -247,18 +247,18 @@ def test_means_over_intervals_replace_values(file: Any) -> None:
 def test_what_is_no_measurement_is_refused_with_its_place(file: Any, name: str, content: Any, told: str) -> None:
     path = file(name, content)
     with pytest.raises(FolderError, match=told) as error:
-        importing.run(path, path.parent / "made")
+        importing.import_measurement(path, path.parent / "made")
     assert str(path) in str(error.value)
     assert not (path.parent / "made").exists(), "nothing is half written"
 
 
 def test_a_file_that_is_there_with_another_content_stays(file: Any, tmp_path: Path) -> None:
     path = file("att.down", "1\n5\n2000\n")
-    importing.run(path, tmp_path / "made")
-    importing.run(path, tmp_path / "made")
+    importing.import_measurement(path, tmp_path / "made")
+    importing.import_measurement(path, tmp_path / "made")
     (tmp_path / "made" / "att.toml").write_text("mine")
     with pytest.raises(FolderError, match=r"att\.toml is there already"):
-        importing.run(path, tmp_path / "made")
+        importing.import_measurement(path, tmp_path / "made")
     assert (tmp_path / "made" / "att.toml").read_text() == "mine"
 
 

@@ -40,14 +40,14 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_a_mended_file_makes_another_program(copy: Path, source: str, counts: bool) -> None:
     core = copy / "figures/metrics.py"  # Any file will do.
-    before = manifest.digest(copy, core)
+    before = manifest.package_digest(copy, core)
     file = copy / source
     if not file.is_file():
         file = copy / source.replace("/__init__.py", ".py")
     text = file.read_bytes()
     try:
         file.write_bytes(text + b"\n# mended\n")
-        assert (manifest.digest(copy, core) != before) == counts
+        assert (manifest.package_digest(copy, core) != before) == counts
     finally:
         file.write_bytes(text)
 

@@ -28,7 +28,7 @@ CCS = ["cubic", "vegas", "bbr"]
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pl.DataFrame]:
     """A small matrix, with two seeds."""
     out = tmp_path_factory.mktemp("matrix") / "m"
-    return out, matrix.run(CCS, out, changes=SHORT, seeds=2)
+    return out, matrix.run_matrix(CCS, out, changes=SHORT, seeds=2)
 
 
 def test_every_ordered_pair_is_there_once_for_each_seed(made: tuple[Path, pl.DataFrame]) -> None:
@@ -104,7 +104,7 @@ def test_what_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(work, "perform", failing)
     with pytest.raises(KeyboardInterrupt):
-        matrix.run(CCS, tmp_path / "m", changes=SHORT, jobs=1)
+        matrix.run_matrix(CCS, tmp_path / "m", changes=SHORT, jobs=1)
     assert not (tmp_path / "m" / "matrix.parquet").exists()
     first = set(open_sweep(tmp_path / "m").runs.collect()["run"])
     assert first
@@ -115,7 +115,7 @@ def test_what_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return real(task, look)
 
     monkeypatch.setattr(work, "perform", counting)
-    frame = matrix.run(CCS, tmp_path / "m", changes=SHORT, jobs=1)
+    frame = matrix.run_matrix(CCS, tmp_path / "m", changes=SHORT, jobs=1)
     assert first.isdisjoint(made)
     assert len(first) + len(made) == frame.height == 9
 
@@ -134,7 +134,7 @@ def test_a_failure_is_reported_with_its_pair(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(work, "perform", failing)
     with pytest.raises(RunError, match="9 of 9 runs failed; the first, cubic and cubic: broken"):
-        matrix.run(CCS, tmp_path / "m", changes=SHORT)
+        matrix.run_matrix(CCS, tmp_path / "m", changes=SHORT)
 
 
 def test_classes_written_in_python_take_part(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from knee.cli import main
 from knee.grounds import memory
 from knee.scenario import from_dict
 from knee.study import batch
-from knee.system.memory import _left
+from knee.system.abilities import _left
 
 Make = Callable[..., dict[str, Any]]
 
@@ -92,7 +92,7 @@ def test_rows_are_counted_as_the_engine_writes_them(scenario: Make) -> None:
 def test_what_the_machine_does_not_have_is_refused_by_its_key(
     scenario: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any], key: str
 ) -> None:
-    monkeypatch.setattr(memory, "available", lambda: 300 << 20)
+    monkeypatch.setattr(memory, "available_memory", lambda: 300 << 20)
     monkeypatch.setattr("knee._core.simulate", lambda *_: pytest.fail("it was started"))
     with pytest.raises(knee.ScenarioError, match=r"iB of memory.* 300 MiB is available; .*--max-memory") as refused:
         knee.run(scenario(**changed), out=tmp_path / "r")
@@ -104,7 +104,7 @@ def test_more_is_allowed_and_less(scenario: Make, monkeypatch: pytest.MonkeyPatc
     small = scenario(duration="1 s", interval="1 ms")
     with pytest.raises(knee.ScenarioError, match="is allowed by --max-memory"):
         knee.run(small, max_memory="100 MB")
-    monkeypatch.setattr(memory, "available", lambda: 100 << 20)
+    monkeypatch.setattr(memory, "available_memory", lambda: 100 << 20)
     with pytest.raises(knee.ScenarioError, match="is available"):
         knee.run(small)
     assert knee.run(small, max_memory="1 GB").samples.height > 1000
@@ -117,12 +117,12 @@ def test_the_command_says_what_is_much_and_refuses_what_is_too_much(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     command = ["run", "hello", "--no-report", "--set", "duration=1 s", "--out", "r"]
-    monkeypatch.setattr(memory, "total", lambda: 200 << 20)
+    monkeypatch.setattr(memory, "total_memory", lambda: 200 << 20)
     assert main(command) == 0
     assert "needs about" in capsys.readouterr().err
     assert main([*command, "--set", "interval=1 us", "--max-memory", "200 MB"]) == 2
     assert "1 us" not in capsys.readouterr().out
-    monkeypatch.setattr(memory, "total", lambda: 200 << 30)
+    monkeypatch.setattr(memory, "total_memory", lambda: 200 << 30)
     assert main(command) == 0
     assert capsys.readouterr().err == ""
 
@@ -131,9 +131,9 @@ def test_so_many_runs_go_at_once_as_fit(scenario: Make, monkeypatch: pytest.Monk
     told = [from_dict(scenario(interval="1 ms"))] * 8
     more = memory.needed(told[0]) - memory.BASE
     for room, at_once in ((3.5, 3), (0.1, 1), (100, 4)):
-        monkeypatch.setattr(memory, "available", lambda room=room: memory.BASE + int(room * more))
+        monkeypatch.setattr(memory, "available_memory", lambda room=room: memory.BASE + int(room * more))
         assert memory.together(told, 4) == at_once
-    monkeypatch.setattr(memory, "available", lambda: None)
+    monkeypatch.setattr(memory, "available_memory", lambda: None)
     assert memory.together(told, 4) == 4
 
 

@@ -25,7 +25,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
         'flows = [{ cc = "reno", rtt = "20 ms" }]\n[sweep.over]\nflows.0.cc = ["reno", "cubic"]\n'
         'link.rate = ["4 Mbit/s", "9 Mbit/s"]\nflows.0.rtt = ["10 ms", "20 ms"]\n'
     )
-    return sweeps.run(sweepfile.read(str(folder / "x.toml"), ()), folder / "made", jobs=1)
+    return sweeps.run_sweep(sweepfile.read(str(folder / "x.toml"), ()), folder / "made", jobs=1)
 
 
 @pytest.mark.parametrize("width", ["column", 2.2, "page"])

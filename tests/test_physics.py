@@ -16,7 +16,7 @@ import soak
 from knee.cli import main
 from knee.figures import physics
 from knee.results.result import Result
-from knee.scenario.shipped import shipped
+from knee.scenario.paths import shipped
 
 #: Shipped scenarios are run for this long, ns.
 SHORT_NS = 2_000_000_000

@@ -19,7 +19,7 @@ import random_scenarios
 from browser import DESKTOP, PHONE, Tab, look, needs_chromium
 from knee import _core
 from knee.scenario import Scenario, from_dict, from_toml, load
-from knee.scenario.shipped import shipped
+from knee.scenario.paths import shipped
 from knee.scenario.spec import spec
 
 ROOT = Path(__file__).resolve().parent.parent

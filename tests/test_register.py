@@ -15,7 +15,7 @@ import knee
 from knee.cli.tables import show_summary
 from knee.figures.compared import figures as compared
 from knee.figures.register import FLOW, LINK, REGISTER, RUN, Figure, where
-from knee.figures.run import figures
+from knee.figures.summary import run_figures
 from knee.results import schema
 from knee.study.sweeps import dataset
 from knee.view.report.tables import links_table
@@ -38,7 +38,7 @@ def test_names_are_those_of_summaries_and_data_sets(summary: dict[str, object]) 
     assert isinstance(links, list)
     assert {figure.name for figure in where(FLOW, "terminal")} <= set(flows[0])
     assert {figure.name for figure in where(LINK, "terminal")} <= set(links[0])
-    assert set(RUN) == set(figures(summary)) - {"queue_link"}
+    assert set(RUN) == set(run_figures(summary)) - {"queue_link"}
 
 
 def test_a_comparison_takes_its_names_from_it(summary: dict[str, object]) -> None:

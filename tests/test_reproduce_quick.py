@@ -121,7 +121,7 @@ def _check_figure(chart: Chart) -> None:
 
 def _run(jobs: Sequence[batch.Job]) -> list[Result]:
     """The results, which are judged from memory: sealing and reading a folder takes longer than most of these runs."""
-    return [made for made in batch.each(jobs, lambda _, result: result, workers=1) if made is not None]
+    return [made for made in batch.results(jobs, lambda _, result: result, workers=1) if made is not None]
 
 
 def _check_negatives(name: str, experiment: Experiment, results: Results) -> None:

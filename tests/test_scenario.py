@@ -16,7 +16,7 @@ from tomli_w import dumps
 
 from knee.errors import ScenarioError
 from knee.scenario import Scenario, from_dict, from_toml, load, registry, units
-from knee.scenario.shipped import shipped
+from knee.scenario.paths import shipped
 from knee.scenario.spec import spec
 
 Make = Callable[..., dict[str, Any]]
@@ -165,7 +165,7 @@ def test_a_shipped_trace_lies_beside_its_scenario_and_is_what_its_script_makes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("knee.scenario.traces.folders", list)
+    monkeypatch.setattr("knee.scenario.paths.folders", list)
     trace = Path(str(load("cellular-lte").links[0].trace))
     script = Path(__file__).parent.parent / "scripts" / "lte_trace.py"
     made = subprocess.run([sys.executable, script], check=True, capture_output=True, text=True).stdout

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from knee.errors import Refused, ScenarioError
-from knee.scenario import from_dict, from_toml, load, overrides
+from knee.scenario import from_dict, from_toml, load, loading
 from knee.scenario.spec import spec
 
 Make = Callable[..., dict[str, Any]]
@@ -264,6 +264,6 @@ def test_a_change_of_the_other_form_of_links_names_the_key_to_use(
     """The file has one form: that both are given is no answer to somebody who gave one."""
     data = {"duration": "1 s", "flows": [FLOW], **links}
     with pytest.raises(Refused, match=re.escape(words)):
-        overrides.apply(data, [change])
+        loading.apply(data, [change])
     told = words.rpartition("use ")[2].partition(" or ")[0]
-    from_dict(overrides.apply(data, [f"{told}={change.partition('=')[2]}"]) | {"name": "x"})
+    from_dict(loading.apply(data, [f"{told}={change.partition('=')[2]}"]) | {"name": "x"})

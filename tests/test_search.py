@@ -21,7 +21,7 @@ from browser import DESKTOP, PHONE, check_layout, needs_chromium
 from knee.cli import main
 from knee.cli.search import show
 from knee.errors import FolderError, InputError, RunError
-from knee.figures.run import figures
+from knee.figures.summary import run_figures
 from knee.scenario import load
 from knee.scenario.units import quantity
 from knee.study import searches, shipped, sweeps
@@ -36,7 +36,7 @@ from search_examples import BASE, of, told
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> searches.Search:
     """The search of :data:`BASE`; its folder is only read."""
-    return searches.run(of(), tmp_path_factory.mktemp("search") / "whole", jobs=1)
+    return searches.run_search(of(), tmp_path_factory.mktemp("search") / "whole", jobs=1)
 
 
 @pytest.fixture
@@ -47,13 +47,13 @@ def mine(tmp_path: Path, whole: searches.Search) -> searches.Search:
 
 def test_the_number_of_workers_does_not_matter(tmp_path: Path, whole: searches.Search) -> None:
     assert whole.findings
-    assert told(searches.run(of(), tmp_path / "s", jobs=3)) == told(whole)
+    assert told(searches.run_search(of(), tmp_path / "s", jobs=3)) == told(whole)
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        assert told(searches.run(of(), tmp_path / "pool", executor=pool)) == told(whole)
+        assert told(searches.run_search(of(), tmp_path / "pool", executor=pool)) == told(whole)
 
 
 def test_another_seed_is_another_search(tmp_path: Path, whole: searches.Search) -> None:
-    other = searches.run(of(search_seed=2, shrink=False), tmp_path / "other")
+    other = searches.run_search(of(search_seed=2, shrink=False), tmp_path / "other")
     assert not other.trials.equals(whole.trials)
 
 
@@ -84,39 +84,39 @@ def test_a_stopped_search_goes_on_where_it_was(
     for count in (7, 18):
         monkeypatch.setattr(work, "perform", until(count))
         with pytest.raises(KeyboardInterrupt):
-            searches.run(of(), tmp_path / "s", jobs=1)
+            searches.run_search(of(), tmp_path / "s", jobs=1)
         assert not kept & set(made)
         kept = succeeded(tmp_path / "s")
         assert len(kept) > count - 6, "all but those that were under way"
         made.clear()
     assert sweeps.open_sweep(tmp_path / "s").runs.collect().height == 18
     monkeypatch.setattr(work, "perform", until(10_000))
-    assert told(searches.run(of(), tmp_path / "s", jobs=1)) == told(whole)
+    assert told(searches.run_search(of(), tmp_path / "s", jobs=1)) == told(whole)
     assert not kept & set(made)
     assert len(made) == len(set(made))
     made.clear()
-    assert told(searches.run(of(), tmp_path / "s", jobs=1)) == told(whole)
+    assert told(searches.run_search(of(), tmp_path / "s", jobs=1)) == told(whole)
     assert not succeeded(tmp_path / "s") & set(made), "only simpler scenarios that are refused are tried again"
 
 
 def test_more_trials_go_on_with_the_same_search(tmp_path: Path, whole: searches.Search) -> None:
     """Also where the first number of trials is no multiple of the batch."""
-    first = searches.run(of(trials=7), tmp_path / "s")
+    first = searches.run_search(of(trials=7), tmp_path / "s")
     assert first.trials.equals(whole.trials.head(7))
-    assert told(searches.run(of(), tmp_path / "s")) == told(whole)
-    assert searches.run(of(trials=3), tmp_path / "s").trials.equals(whole.trials), "a search is not made smaller"
+    assert told(searches.run_search(of(), tmp_path / "s")) == told(whole)
+    assert searches.run_search(of(trials=3), tmp_path / "s").trials.equals(whole.trials), "a search is not made smaller"
 
 
 def test_another_search_in_the_folder_is_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = searches.run(of(shrink=False), tmp_path / "s")
+    first = searches.run_search(of(shrink=False), tmp_path / "s")
     first.write_page()
-    other = searches.run(of(goal="min", shrink=False), tmp_path / "s")
+    other = searches.run_search(of(goal="min", shrink=False), tmp_path / "s")
     assert other.aside == tmp_path / "s" / "before" / "001"
     before = searches.open_search(other.aside)
     assert before.trials.equals(first.trials)
     assert all((other.aside / each.file).is_file() for each in before.findings)
     assert sweeps.open_sweep(other.aside).runs.collect().height == 18
-    anew = searches.run(of(shrink=False), tmp_path / "s", again=True)
+    anew = searches.run_search(of(shrink=False), tmp_path / "s", again=True)
     assert anew.aside is None
     assert anew.trials.equals(first.trials)
 
@@ -124,12 +124,12 @@ def test_another_search_in_the_folder_is_put_aside(tmp_path: Path, monkeypatch: 
 def test_sweeps_and_searches_keep_out_of_each_others_folders(tmp_path: Path, whole: searches.Search) -> None:
     grid = sweepfile.read({key: value for key, value in BASE.items() if key != "search"}, ["seed=1,2"])
     with pytest.raises(FolderError, match="not replaced"):
-        sweeps.run(grid, whole.folder)
-    sweeps.run(grid, tmp_path / "sweep")
-    with pytest.raises(FolderError, match="knee search did not write"):
-        searches.run(of(), tmp_path / "sweep")
+        sweeps.run_sweep(grid, whole.folder)
+    sweeps.run_sweep(grid, tmp_path / "sweep")
+    with pytest.raises(FolderError, match="was not written by knee search"):
+        searches.run_search(of(), tmp_path / "sweep")
     with files.held(whole.folder), pytest.raises(FolderError, match="Another process is writing"):
-        searches.run(of(), whole.folder)
+        searches.run_search(of(), whole.folder)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_sweeps_and_searches_keep_out_of_each_others_folders(tmp_path: Path, who
 )
 def test_a_saved_file_gives_its_figure_bit_for_bit(tmp_path: Path, more: dict[str, Any]) -> None:
     plan = of(trials=10, findings=2, **more)
-    made = searches.run(plan, tmp_path / "s")
+    made = searches.run_search(plan, tmp_path / "s")
     assert made.findings
     for finding in made.findings:
         path = made.folder / finding.file
@@ -156,7 +156,7 @@ def test_a_saved_file_gives_its_figure_bit_for_bit(tmp_path: Path, more: dict[st
             scenario = load(path, changes)
             for seed in range(1, plan.seeds + 1):
                 result = knee.run(scenario.model_copy(update={"seed": seed}), out=tmp_path / "r")
-                rows.append(figures(result.summary))
+                rows.append(run_figures(result.summary))
         assert plan.values(rows) == finding.values
         assert f"{finding.values[0]!r}" in path.read_text()
 
@@ -167,22 +167,22 @@ def test_the_values_are_those_of_the_runs(tmp_path: Path, whole: searches.Search
     best = whole.trials["queue_delay_mean_ms"].max()
     assert whole.findings[0].found == (best,)
     again = whole.sweep.run(whole.findings[0].run, tmp_path / "r")
-    assert figures(again.summary)["queue_delay_mean_ms"] == best
+    assert run_figures(again.summary)["queue_delay_mean_ms"] == best
     assert whole.stated == plan_value(tmp_path), "the scenario as the file has it"
 
 
 def plan_value(folder: Path) -> tuple[float, ...]:
     result = knee.run({key: value for key, value in BASE.items() if key != "search"}, out=folder / "stated")
-    return (figures(result.summary)["queue_delay_mean_ms"],)
+    return (run_figures(result.summary)["queue_delay_mean_ms"],)
 
 
 def test_only_what_is_beyond_the_threshold_is_found(tmp_path: Path, whole: searches.Search) -> None:
     values = whole.trials["queue_delay_mean_ms"].sort()
     middle = values[len(values) // 2]
-    made = searches.run(of(exceeds=middle, findings=100, tolerance=1), tmp_path / "s")
+    made = searches.run_search(of(exceeds=middle, findings=100, tolerance=1), tmp_path / "s")
     assert made.trials["counts"].to_list() == [value > middle for value in made.trials["queue_delay_mean_ms"]]
     assert all(finding.values[0] > middle for finding in made.findings), "shrunk to just beyond it, and no further"
-    assert searches.run(of(exceeds=1e9), tmp_path / "none").findings == []
+    assert searches.run_search(of(exceeds=1e9), tmp_path / "none").findings == []
 
 
 def test_findings_differ(whole: searches.Search) -> None:
@@ -192,7 +192,7 @@ def test_findings_differ(whole: searches.Search) -> None:
 
 def test_a_choice_is_made_once_and_all_of_a_small_space(tmp_path: Path) -> None:
     over = {"link.rate": ["5 Mbit/s", "10 Mbit/s"], "flows.1.cc": ["cubic", "reno", "lola"]}
-    made = searches.run(of(over=over, trials=100, batch=4), tmp_path / "s")
+    made = searches.run_search(of(over=over, trials=100, batch=4), tmp_path / "s")
     assert made.trials.select("link.rate_mbps", "flows.1.cc").is_duplicated().sum() == 0
     assert made.trials.height == 6
 
@@ -230,7 +230,7 @@ def test_a_planted_scenario_is_found(tmp_path: Path) -> None:
     """A link that loses a tenth of its packets gives Reno the least use, by the square-root law; nothing else does."""
     data = {"flows": [{"cc": "reno", "rtt": "40 ms"}], "duration": "3 s"}
     over = {"link.loss": "uniform(0, 0.1)", "flows.0.rtt": "uniform(5 ms, 100 ms)"}
-    made = searches.run(of(data, over=over, figure="utilization", goal="min", trials=40), tmp_path / "s")
+    made = searches.run_search(of(data, over=over, figure="utilization", goal="min", trials=40), tmp_path / "s")
     worst = made.trials.row(made.findings[0].trial - 1, named=True)
     assert worst["link.loss"] > 0.08
     assert worst["flows.0.rtt_ms"] > 80
@@ -247,7 +247,7 @@ def test_two_goals_give_the_front_and_files_that_reproduce_it(tmp_path: Path) ->
         across=across,
         trials=12,
     )
-    made = searches.run(plan, tmp_path / "s")
+    made = searches.run_search(plan, tmp_path / "s")
     made.write_page()
     every = [(x, -y) for x, y in made.trials.select("queue_delay_mean_ms", "utilization").iter_rows()]
     edge = [(x, -y) for x, y in (finding.found for finding in made.findings)]
@@ -266,7 +266,7 @@ def test_two_goals_give_the_front_and_files_that_reproduce_it(tmp_path: Path) ->
 def test_the_worst_of_a_family_is_its_worst(tmp_path: Path) -> None:
     across = {"flows.0.rtt": ["10 ms", "80 ms"]}
     over = {"link.rate": BASE["search"]["over"]["link.rate"]}
-    made = searches.run(of(goal="min", over=over, across=across, summarize="worst", trials=5), tmp_path / "s")
+    made = searches.run_search(of(goal="min", over=over, across=across, summarize="worst", trials=5), tmp_path / "s")
     runs = made.sweep.runs.collect()["queue_delay_mean_ms"]
     assert made.trials["queue_delay_mean_ms"].to_list() == [max(runs[i : i + 2]) for i in range(0, 10, 2)]
 
@@ -285,7 +285,7 @@ def test_a_run_that_fails_is_recorded_and_the_search_goes_on(
 ) -> None:
     data = {"flows": [{"cc": Failing, "rtt": "20 ms"}], "duration": "1 s"}
     over = {"link.rate": "loguniform(2 Mbit/s, 50 Mbit/s)"}
-    made = searches.run(of(data, over=over, trials=12), tmp_path / "s")
+    made = searches.run_search(of(data, over=over, trials=12), tmp_path / "s")
     failed = made.failed
     assert 0 < failed.height < 12
     assert "ZeroDivisionError: too slow for me" in failed["error"][0]
@@ -331,10 +331,10 @@ def test_a_full_disk_is_a_clear_error_and_the_search_goes_on_later(
     monkeypatch.setattr(dataset, "_PATIENCE_S", 0.0)
     monkeypatch.setattr(dataset, "_PATIENCE", 0.0)
     with pytest.raises(RunError, match=r"No space left on device.* runs that were written before are there"):
-        searches.run(of(), tmp_path / "s", jobs=1)
+        searches.run_search(of(), tmp_path / "s", jobs=1)
     assert sweeps.open_sweep(tmp_path / "s").runs.collect().height == 1
     monkeypatch.undo()
-    assert told(searches.run(of(), tmp_path / "s", jobs=1)) == told(whole)
+    assert told(searches.run_search(of(), tmp_path / "s", jobs=1)) == told(whole)
 
 
 def test_an_interruption_ends_the_runs_under_way(tmp_path: Path) -> None:
@@ -346,7 +346,7 @@ def test_an_interruption_ends_the_runs_under_way(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        searches.run(plan, tmp_path / "s", progress=interrupt)
+        searches.run_search(plan, tmp_path / "s", progress=interrupt)
     assert sweeps.open_sweep(tmp_path / "s").runs.collect().is_empty()
 
 
@@ -374,7 +374,7 @@ def test_the_folder_of_a_search_is_a_sweeps(tmp_path: Path, whole: searches.Sear
     run = whole.findings[0].run
     assert main(["run", "--from", str(whole.folder), str(run), "--out", str(tmp_path / "r"), "--no-report"]) == 0
     summary = knee.Result.load(tmp_path / "r").summary
-    assert (figures(summary)["queue_delay_mean_ms"],) == whole.findings[0].found
+    assert (run_figures(summary)["queue_delay_mean_ms"],) == whole.findings[0].found
 
 
 @pytest.mark.parametrize("name", shipped.SEARCHES)
@@ -441,7 +441,7 @@ def test_the_page_fits_and_its_table_sorts(mine: searches.Search, width: int) ->
 def test_files_of_findings_that_are_no_more_go_and_others_stay(mine: searches.Search) -> None:
     own = mine.folder / place.FINDINGS / "small-finding-9.toml"
     own.write_text("# mine")
-    again = searches.run(of(findings=1), mine.folder)
+    again = searches.run_search(of(findings=1), mine.folder)
     there = sorted(path.name for path in own.parent.iterdir())
     assert there == [again.findings[0].file.name, own.name]
 
@@ -451,11 +451,11 @@ def test_a_finding_that_somebody_changed_is_never_lost(mine: searches.Search) ->
     path.write_text(path.read_text() + "# mine\n")
     for again in (False, True):
         with pytest.raises(FolderError, match=rf"{path.name} was changed since knee wrote it"):
-            searches.run(of(), mine.folder, again=again)
+            searches.run_search(of(), mine.folder, again=again)
     assert path.read_text().endswith("# mine\n")
     path.rename(path.with_name("small-finding-77.toml"))
-    assert searches.run(of(), mine.folder).findings == mine.findings
-    searches.run(of(), mine.folder, again=True)
+    assert searches.run_search(of(), mine.folder).findings == mine.findings
+    searches.run_search(of(), mine.folder, again=True)
     assert path.with_name("small-finding-77.toml").read_text().endswith("# mine\n")
 
 
@@ -463,9 +463,9 @@ def test_a_damaged_part_is_named(mine: searches.Search) -> None:
     part = next((mine.folder / "data" / "runs").glob("part-*.parquet"))
     part.write_bytes(b"PAR1 but not quite")
     with pytest.raises(FolderError, match=rf"{part.name} cannot be read .* remove it, and its runs are made again"):
-        searches.run(of(), mine.folder)
+        searches.run_search(of(), mine.folder)
     part.unlink()
-    assert searches.run(of(), mine.folder).trials.equals(mine.trials)
+    assert searches.run_search(of(), mine.folder).trials.equals(mine.trials)
 
 
 class Halving(knee.CongestionControl):
@@ -476,7 +476,7 @@ def test_a_finding_with_a_class_says_what_runs_it(tmp_path: Path, capsys: pytest
     """A command cannot run it; it said knee run, which refuses it."""
     base = BASE | {"flows": [{"cc": Halving, "rtt": "20 ms"}], "search": BASE["search"] | {"findings": 1, "trials": 5}}
     base["search"]["over"] = {"link.rate": "loguniform(2 Mbit/s, 50 Mbit/s)"}
-    made = searches.run(searchfile.read(base), tmp_path / "s")
+    made = searches.run_search(searchfile.read(base), tmp_path / "s")
     show(made)
     path = made.folder / made.findings[0].file
     call = f"knee.run({str(path)!r})"
@@ -495,7 +495,7 @@ def test_a_page_shows_names_of_any_kind_as_they_are(title: str, tmp_path: Path) 
     flows = [{"cc": "reno", "rtt": "20 ms", "label": title[:60]}]
     data = BASE | {"title": title[:200], "flows": flows}
     data["search"] = BASE["search"] | {"trials": 3, "over": {"link.rate": "loguniform(2 Mbit/s, 50 Mbit/s)"}}
-    made = searches.run(searchfile.read(data), tmp_path / "s")
+    made = searches.run_search(searchfile.read(data), tmp_path / "s")
     made.write_page()
     made.sweep.write_page()
     for name in ("search.html", "sweep.html"):

@@ -91,7 +91,7 @@ def test_a_bad_search_file_is_refused_by_key(
         (["--goal", "worst"], 'search.goal: "worst" is not known'),
         (["--trials", "0"], "search.trials: 0 is out of range"),
         (["--exceeds", "5"], "search.exceeds: it does not go with"),
-        (["--out", "bad.toml"], "bad.toml is a file that knee search did not write"),
+        (["--out", "bad.toml"], "bad.toml was not written by knee search"),
         (["--out", "/proc/none"], "/proc"),
     ],
     ids=" ".join,

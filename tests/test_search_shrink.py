@@ -148,7 +148,7 @@ def test_a_shrunk_finding_still_shows_it(tmp_path: Path) -> None:
         "goal": "max",
     }
     plan = searchfile.read(data | {"search": search | {"trials": 6, "exceeds": 100, "findings": 1, "tolerance": 0.2}})
-    made = searches.run(plan, tmp_path / "s")
+    made = searches.run_search(plan, tmp_path / "s")
     (finding,) = made.findings
     assert finding.values[0] > 100
     usual = made.trials["queue_delay_p95_ms"].median()
@@ -180,7 +180,7 @@ DOCS = {"over": {"link.limit": "uniform(10 packets, 500 packets)"}, "figure": "u
 
 
 def found(folder: Path, data: dict[str, Any], **search: Any) -> searches.Search:
-    return searches.run(searchfile.read(data | {"search": DOCS | {"trials": 12} | search}), folder)
+    return searches.run_search(searchfile.read(data | {"search": DOCS | {"trials": 12} | search}), folder)
 
 
 @pytest.fixture

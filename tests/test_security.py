@@ -28,7 +28,7 @@ from knee.kernel import bpf, cache, tree
 from knee.kernel.bpf import build
 from knee.kernel.cache import Lab
 from knee.results import owned
-from knee.system import locks, privileges, trust
+from knee.system import files, rights
 from processes import below, read
 
 roots = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
@@ -110,7 +110,7 @@ def test_a_link_among_pins_or_records_is_not_followed(places: Path, victim: Path
     assert bpf.sweep() == []
     for folder, known in ((bpf.PINS, bpf._PINNED), (bpf.RECORDS, bpf._RECORDED)):
         with pytest.raises(RunError, match="is a link or a file"):
-            trust.remove(folder, "daimd", known)
+            rights.remove(folder, "daimd", known)
     assert untouched(victim)
 
 
@@ -201,13 +201,13 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_waiting_for_a_lock_ends_and_names_who_holds_it(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
-    with pytest.raises(RunError) as failure, locks.locked(tmp_path / ".lock", 0.1):
+    with pytest.raises(RunError) as failure, files.locked(tmp_path / ".lock", 0.1):
         pass
     assert f"held by process {holder.pid} ({sys.executable} -c import sys" in str(failure.value)
     assert "not released within 0.1 s" in str(failure.value)
     holder.kill()
     holder.wait()
-    with locks.locked(tmp_path / ".lock", 0.1) as lock:
+    with files.locked(tmp_path / ".lock", 0.1) as lock:
         assert not _free(tmp_path / ".lock")
         assert lock > 0
 
@@ -270,7 +270,7 @@ def test_the_folder_to_remove_is_the_one_that_a_stranger_owns(tmp_path: Path) ->
     os.chown(tmp_path / "strangers", STRANGER, STRANGER)
     with (
         pytest.raises(RunError, match=rf"can change {tmp_path}/strangers; remove {tmp_path}/strangers\."),
-        trust.private(tmp_path / "strangers" / "inside"),
+        rights.private(tmp_path / "strangers" / "inside"),
     ):
         pass
 
@@ -320,10 +320,10 @@ def test_root_reads_nothing_that_a_group_or_everybody_can_change(tmp_path: Path,
     file.write_text("")
     os.chown(folder, 0, 100)
     folder.chmod(mode)
-    with pytest.raises(RunError, match="every user" if mode & 0o002 else f"the group {trust._group(100)}"):
-        trust.trusted(file, "mend it")
+    with pytest.raises(RunError, match="every user" if mode & 0o002 else f"the group {rights._group(100)}"):
+        rights.trusted(file, "mend it")
     folder.chmod(0o755)
-    assert trust.trusted(file, "mend it") == file.resolve()
+    assert rights.trusted(file, "mend it") == file.resolve()
 
 
 @roots
@@ -334,7 +334,7 @@ def test_what_root_runs_is_the_file_that_was_checked(tmp_path: Path) -> None:
     strangers.mkdir()
     (strangers / "link").symlink_to(tmp_path / "program")
     os.chown(strangers, STRANGER, STRANGER)
-    assert trust.trusted(strangers / "link", "mend it") == (tmp_path / "program").resolve()
+    assert rights.trusted(strangers / "link", "mend it") == (tmp_path / "program").resolve()
 
 
 @roots
@@ -400,7 +400,7 @@ def test_a_capture_is_made_below_a_folder_of_the_callers(tmp_path: Path) -> None
 
 
 def test_the_user_of_a_run_is_nobody_elses() -> None:
-    user = privileges.unused_user()
+    user = rights.unused_user()
     assert user not in (0, STRANGER)
     with pytest.raises(KeyError):
         pwd.getpwuid(user)
@@ -408,12 +408,12 @@ def test_the_user_of_a_run_is_nobody_elses() -> None:
 
 def test_a_container_without_ids_to_spare_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = tmp_path / "uid_map"
-    monkeypatch.setattr(privileges, "_MAP", ids)
+    monkeypatch.setattr(rights, "_MAP", ids)
     ids.write_text("         0     100000      65536\n")
-    assert 65_520 <= privileges.unused_user() < 65_534
+    assert 65_520 <= rights.unused_user() < 65_534
     ids.write_text("         0       1000          1\n")
     with pytest.raises(RunError, match="no user id to spare"):
-        privileges.unused_user()
+        rights.unused_user()
 
 
 def test_what_the_command_starts_gains_no_privileges() -> None:
@@ -443,6 +443,6 @@ def test_processes_of_a_host_run_have_no_way_to_privileges(tmp_path: Path) -> No
     knee.run(data, "host", tmp_path / "out", progress=look, pcap=True)
     assert len(seen) == 3
     users = {user for user, _, _ in seen.values()}
-    assert users == {str(privileges.unused_user())}
+    assert users == {str(rights.unused_user())}
     assert {rest for _, *rest in ((a, b + c) for a, b, c in seen.values()) for rest in rest} == {"0" * 16 + "1"}
     assert (tmp_path / "out" / "packets.pcapng").stat().st_size > 1000

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from knee.cli import COMMANDS
-from knee.cli.commands import first_line
-from knee.scenario.shipped import shipped
+from knee.cli.options import first_line
+from knee.scenario.paths import shipped
 
 #: What takes long to import, or is seldom needed.
 HEAVY = (
@@ -174,5 +174,5 @@ def test_completing_a_scenario_reads_no_model_of_one(tmp_path: Path) -> None:
         capture_output=True, text=True, env=environment, cwd=tmp_path, check=False,
     )  # fmt: skip
     modules = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "knee.scenario.shipped" in modules
+    assert "knee.scenario.paths" in modules
     assert not modules & {"numpy", "polars", "rich", "knee.scenario.model"}

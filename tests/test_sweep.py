@@ -86,7 +86,7 @@ def test_columns_have_types_and_units(tiny: Path) -> None:
 
 
 def test_a_data_set_has_a_row_per_run_flow_and_link(tiny: Path) -> None:
-    made = sweeps.run(of("grid.toml"), tiny / "s", series=True)
+    made = sweeps.run_sweep(of("grid.toml"), tiny / "s", series=True)
     runs, flows, links = (frame.collect() for frame in (made.runs, made.flows, made.links))
     keys = ["link.rate_mbps", "flows.0.rtt_ms", "flows.1.rtt_ms", "var.bdps", "link.limit_bytes"]
     assert runs.columns == ["run", *keys, *(name for name in dataset.TABLES["runs"] if name != "run")]
@@ -111,7 +111,7 @@ def test_a_data_set_has_a_row_per_run_flow_and_link(tiny: Path) -> None:
 
 def test_remarks_on_a_run_are_in_its_row(tiny: Path) -> None:
     """As in summary.json: dctcp needs a queue that marks."""
-    made = sweeps.run(of("tiny.toml", "flows.0.cc=reno,dctcp"), tiny / "s")
+    made = sweeps.run_sweep(of("tiny.toml", "flows.0.cc=reno,dctcp"), tiny / "s")
     reno, dctcp = made.runs.collect()["remarks"]
     assert reno is None
     assert dctcp == " ".join(knee.run(made.scenario(2)).summary["remarks"])
@@ -124,7 +124,7 @@ def test_the_queue_of_an_upload_is_seen(tiny: Path) -> None:
         "link": {"rate": "100 Mbit/s", "limit": "100 packets", "reverse": {"rate": "2 Mbit/s", "limit": "60 packets"}},
         "flows": [{"cc": "cubic", "rtt": "20 ms", "direction": "reverse"}],
     }
-    made = sweeps.run(of(data, "seed=1"), tiny / "s")
+    made = sweeps.run_sweep(of(data, "seed=1"), tiny / "s")
     (row,) = made.runs.collect().to_dicts()
     assert row["queue_link"] == "bottleneck (reverse)"
     by_link = dict(made.links.select("link", "queue_delay_mean_ms").collect().iter_rows())
@@ -133,7 +133,7 @@ def test_the_queue_of_an_upload_is_seen(tiny: Path) -> None:
 
 
 def test_a_run_of_a_sweep_is_made_again_bit_for_bit(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = sweeps.run(of("grid.toml"), tiny / "s")
+    made = sweeps.run_sweep(of("grid.toml"), tiny / "s")
     assert main(["run", "--from", "s", "13", "--no-report", "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
     assert (tiny / "results" / "grid-13" / "summary.json").is_file()
@@ -178,9 +178,9 @@ def test_classes_written_in_python_vary_too(tiny: Path) -> None:
 
 
 def test_folders_of_runs_are_there_where_they_are_wanted(tiny: Path) -> None:
-    made = sweeps.run(of("tiny.toml", "seed=1,2"), tiny / "s", save_runs=True)
+    made = sweeps.run_sweep(of("tiny.toml", "seed=1,2"), tiny / "s", save_runs=True)
     assert knee.Result.load(tiny / "s" / "runs" / "2").summary["seed"] == 2
-    plain = sweeps.run(of("tiny.toml", "seed=1,2"), tiny / "p")
+    plain = sweeps.run_sweep(of("tiny.toml", "seed=1,2"), tiny / "p")
     assert figures(made).equals(figures(plain))
 
 
@@ -196,7 +196,7 @@ def test_the_columns_stand_in_the_documents() -> None:
 
 def test_intervals_of_confidence_are_students(tiny: Path) -> None:
     """By hand: 1, 2, 3 have the mean 2 and the deviation 1; so with two degrees of freedom half is 4.3027/sqrt 3."""
-    made = sweeps.run(of("tiny.toml", "link.rate=5 Mbit/s", seeds=3), tiny / "s")
+    made = sweeps.run_sweep(of("tiny.toml", "link.rate=5 Mbit/s", seeds=3), tiny / "s")
     runs = made.runs.collect().with_columns(jain=pl.Series([1.0, 2.0, 3.0]), loss=pl.Series([1.0, None, None]))
     (point,) = averaged(made, runs).to_dicts()
     assert (point["run"], point["seeds"], point["jain"]) == (1, 3, 2.0)

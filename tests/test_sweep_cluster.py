@@ -100,14 +100,14 @@ def test_a_worker_with_another_program_is_refused_by_name(
     monkeypatch.setattr(work, "fingerprint", lambda: "0123abc")
     addresses = [worker.worker_address for worker in cluster.workers.values()]
     with pytest.raises(RunError, match=r"The worker tcp://.* has knee .* with the fingerprint") as refused:
-        sweeps.run(definition, tmp_path / "s", dask=cluster.scheduler_address)
+        sweeps.run_sweep(definition, tmp_path / "s", dask=cluster.scheduler_address)
     assert any(address in str(refused.value) for address in addresses)
     assert not (tmp_path / "s").exists()
     # One that comes later finds out by itself.
     monkeypatch.setattr(sweeps, "fingerprint", lambda: "0123abc")
     monkeypatch.setattr("knee.study.cluster._check_workers", lambda client: None)
     with pytest.raises(RunError, match=r"The worker tcp://.* has knee"):
-        sweeps.run(definition, tmp_path / "s", dask=cluster.scheduler_address)
+        sweeps.run_sweep(definition, tmp_path / "s", dask=cluster.scheduler_address)
 
 
 def test_a_worker_without_the_program_is_refused_by_name() -> None:
@@ -125,7 +125,7 @@ def test_a_scheduler_that_does_not_answer_is_reported(tmp_path: Path, monkeypatc
     begin = time.monotonic()
     definition = sweepfile.read(BASE, {"seed": range(1, 4)})
     with pytest.raises(RunError, match=r"The Dask scheduler tcp://127\.0\.0\.1:9 does not answer"):
-        sweeps.run(definition, tmp_path / "s", dask="tcp://127.0.0.1:9")
+        sweeps.run_sweep(definition, tmp_path / "s", dask="tcp://127.0.0.1:9")
     assert not (tmp_path / "s").exists()
     assert time.monotonic() - begin < 30
 
@@ -162,7 +162,7 @@ def test_what_listens_and_is_no_scheduler_is_reported(
     monkeypatch.setattr("knee.study.cluster.CONNECT_S", 0.5)
     definition = sweepfile.read(BASE, {"seed": range(1, 4)})
     with pytest.raises(RunError, match=r"The Dask scheduler tcp://127\.0\.0\.1:\d+ does not answer"):
-        sweeps.run(definition, tmp_path / "s", dask=peer(sends))
+        sweeps.run_sweep(definition, tmp_path / "s", dask=peer(sends))
     assert not (tmp_path / "s").exists()
 
 
@@ -171,7 +171,7 @@ def test_what_listens_and_is_no_scheduler_is_reported(
 def test_an_address_that_cannot_be_used_is_refused(address: str, tmp_path: Path) -> None:
     definition = sweepfile.read(BASE, {"seed": range(1, 4)})
     with pytest.raises(InputError, match=f"'{address}' is no address .* tcp://10.0.0.1:8786 would do"):
-        sweeps.run(definition, tmp_path / "s", dask=address)
+        sweeps.run_sweep(definition, tmp_path / "s", dask=address)
 
 
 @contextmanager
@@ -204,7 +204,7 @@ def test_a_scheduler_without_workers_is_reported(tmp_path: Path, monkeypatch: py
         scheduler(tmp_path) as (_, address),
         pytest.raises(RunError, match=f"The Dask scheduler {address} has had no workers for 0.5 s; start one with"),
     ):
-        sweeps.run(definition, tmp_path / "s", dask=address)
+        sweeps.run_sweep(definition, tmp_path / "s", dask=address)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -216,16 +216,18 @@ def test_a_scheduler_that_dies_is_reported_and_the_sweep_goes_on_later(tmp_path:
         process("distributed.cli.dask_worker", address, *words),
         pytest.raises(RunError, match=f"The connection to the Dask scheduler {address} is lost .* goes on with"),
     ):
-        sweeps.run(definition, tmp_path / "s", dask=address, progress=lambda _: died.kill())
+        sweeps.run_sweep(definition, tmp_path / "s", dask=address, progress=lambda _: died.kill())
     kept = knee.open_sweep(tmp_path / "s").runs.collect()
     assert kept["error"].null_count() == kept.height < len(definition), "what was under way is no failed run"
-    assert figures(sweeps.run(definition, tmp_path / "s")).equals(figures(sweeps.run(definition, tmp_path / "here")))
+    assert figures(sweeps.run_sweep(definition, tmp_path / "s")).equals(
+        figures(sweeps.run_sweep(definition, tmp_path / "here"))
+    )
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_killed_worker_loses_nothing_and_nothing_is_twice(cluster: Any, tmp_path: Path) -> None:
     definition = sweepfile.read(BASE, {"seed": range(1, 161)})
-    here = sweeps.run(definition, tmp_path / "here")
+    here = sweeps.run_sweep(definition, tmp_path / "here")
     killed: list[int] = []
     # As soon as the first rows come there are tasks at both workers.
     started = threading.Event()
@@ -238,7 +240,9 @@ def test_a_killed_worker_loses_nothing_and_nothing_is_twice(cluster: Any, tmp_pa
 
     killer = threading.Thread(target=kill)
     killer.start()
-    there = sweeps.run(definition, tmp_path / "there", dask=cluster.scheduler_address, progress=lambda _: started.set())
+    there = sweeps.run_sweep(
+        definition, tmp_path / "there", dask=cluster.scheduler_address, progress=lambda _: started.set()
+    )
     killer.join()
     assert killed
     assert figures(there).equals(figures(here))
@@ -251,12 +255,12 @@ def test_a_killed_worker_loses_nothing_and_nothing_is_twice(cluster: Any, tmp_pa
 @pytest.mark.filterwarnings("ignore")
 def test_a_search_on_a_cluster_is_the_search_on_threads(cluster: Any, tmp_path: Path) -> None:
     """Its trials, its findings and their files, also where it is given a client, and where it goes on from a stop."""
-    here = searches.run(of(), tmp_path / "here", jobs=2)
+    here = searches.run_search(of(), tmp_path / "here", jobs=2)
     assert here.findings
-    assert told(searches.run(of(), tmp_path / "there", dask=cluster.scheduler_address)) == told(here)
+    assert told(searches.run_search(of(), tmp_path / "there", dask=cluster.scheduler_address)) == told(here)
     with distributed.Client(cluster, set_as_default=False) as client:
-        searches.run(of(trials=7), tmp_path / "stopped", dask=client)
-        assert told(searches.run(of(), tmp_path / "stopped", dask=client)) == told(here)
+        searches.run_search(of(trials=7), tmp_path / "stopped", dask=client)
+        assert told(searches.run_search(of(), tmp_path / "stopped", dask=client)) == told(here)
         assert client.status == "running", "a client that was given stays open"
 
 

@@ -12,7 +12,7 @@ import knee
 from browser import DESKTOP, PHONE, Tab, check_layout, look, needs_chromium
 from knee.errors import InputError
 from knee.figures.register import RUN
-from knee.scenario.shipped import PACKAGE, called
+from knee.scenario.paths import PACKAGE, called
 from knee.study import sweeps
 from knee.study.sweeps import dataset, sweepfile, work
 from sweep_examples import of
@@ -33,7 +33,7 @@ def _frame(tiny: Path, values: dict[str, list[Any]]) -> sweeps.Sweep:
 
 @pytest.fixture
 def page(tiny: Path) -> Path:
-    made = sweeps.run(
+    made = sweeps.run_sweep(
         of("tiny.toml", "link.rate=5 Mbit/s,10 Mbit/s", "flows.0.cc=reno,cubic", changes=["link.loss=0.01"], seeds=2),
         tiny / "s",
     )
@@ -239,7 +239,7 @@ def test_values_of_axes_are_text(tiny: Path) -> None:
 
 
 def test_a_page_names_what_ships_with_knee_and_no_path_of_the_machine(tiny: Path) -> None:
-    made = sweeps.run(of("hello", "link.limit=25 packets,50 packets", changes=["duration=100 ms"]), tiny / "s")
+    made = sweeps.run_sweep(of("hello", "link.limit=25 packets,50 packets", changes=["duration=100 ms"]), tiny / "s")
     made.write_page()
     text = (tiny / "s" / "sweep.html").read_text()
     assert "<span>hello</span>" in text

@@ -290,7 +290,7 @@ def test_declared_plots_are_those_that_the_command_draws(tmp_path: Path) -> None
     plots = [PLOT | {"kind": kind, "file": f"{kind}.html"} for kind in ("lines", "bar", "box", "ecdf", "heat")]
     plots.append({"kind": "pareto", "x": "queue_delay_mean_ms", "file": "pareto.html"})
     definition = sweepfile.read(BASE | {"plots": plots}, AXES)
-    made = sweeps.run(definition, tmp_path / "s")
+    made = sweeps.run_sweep(definition, tmp_path / "s")
     made.write_page()
     for kind in ("lines", "bar", "box", "ecdf", "heat"):
         command = ["plot", str(tmp_path / "s"), "--kind", kind, "--figure", "rtt_p95_ms", "--over", "link.rate"]
@@ -302,8 +302,8 @@ def test_declared_plots_are_those_that_the_command_draws(tmp_path: Path) -> None
 
 
 def test_declaring_a_plot_makes_no_run_again(tmp_path: Path) -> None:
-    first = sweeps.run(sweepfile.read(BASE, AXES), tmp_path / "s")
-    again = sweeps.run(sweepfile.read(BASE | {"plots": [PLOT | {"file": "rtt.html"}]}, AXES), tmp_path / "s")
+    first = sweeps.run_sweep(sweepfile.read(BASE, AXES), tmp_path / "s")
+    again = sweeps.run_sweep(sweepfile.read(BASE | {"plots": [PLOT | {"file": "rtt.html"}]}, AXES), tmp_path / "s")
     assert again.aside is None
     assert again.runs.collect().equals(first.runs.collect()), "also wall_s"
 

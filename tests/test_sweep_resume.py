@@ -22,7 +22,7 @@ from knee import grounds
 from knee.cli import main
 from knee.errors import FolderError, RunError
 from knee.grounds.sim import Sim
-from knee.scenario import traces
+from knee.scenario import paths
 from knee.scenario.model import Link
 from knee.scenario.traffic import KINDS, Size
 from knee.study import sweeps
@@ -34,7 +34,7 @@ from sweep_examples import figures, of
 
 def test_a_sweep_goes_on_where_it_was(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupted half-way, what was done stays, and is not done again; the whole is what an unbroken sweep gives."""
-    whole = figures(sweeps.run(of("grid.toml"), tiny / "whole"))
+    whole = figures(sweeps.run_sweep(of("grid.toml"), tiny / "whole"))
     real, done = work.perform, []
 
     def interrupted(task: work.Task, look: Any = None) -> work.Part:
@@ -45,7 +45,7 @@ def test_a_sweep_goes_on_where_it_was(tiny: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(work, "perform", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        sweeps.run(of("grid.toml"), tiny / "s", jobs=1)
+        sweeps.run_sweep(of("grid.toml"), tiny / "s", jobs=1)
     kept = set(open_sweep(tiny / "s").runs.collect()["run"])
     assert kept
     assert kept <= set(done)
@@ -57,11 +57,11 @@ def test_a_sweep_goes_on_where_it_was(tiny: Path, monkeypatch: pytest.MonkeyPatc
         return real(task, look)
 
     monkeypatch.setattr(work, "perform", counting)
-    assert figures(sweeps.run(of("grid.toml"), tiny / "s")).equals(whole)
+    assert figures(sweeps.run_sweep(of("grid.toml"), tiny / "s")).equals(whole)
     assert set(done) == set(range(1, 17)) - kept
     assert first | set(done) == set(range(1, 17))
     done.clear()
-    assert figures(sweeps.run(of("grid.toml"), tiny / "s")).equals(whole)
+    assert figures(sweeps.run_sweep(of("grid.toml"), tiny / "s")).equals(whole)
     assert done == []
 
 
@@ -90,7 +90,7 @@ def test_a_killed_sweep_goes_on_where_it_was(tiny: Path, monkeypatch: pytest.Mon
         process.wait()
     kept = open_sweep(tiny / "s").runs.collect()
     assert kept.height > 0
-    made = sweeps.run(of("tiny.toml", "seed=" + ",".join(map(str, range(1, 301)))), tiny / "s")
+    made = sweeps.run_sweep(of("tiny.toml", "seed=" + ",".join(map(str, range(1, 301)))), tiny / "s")
     runs = made.runs.collect()
     assert runs["run"].to_list() == list(range(1, 301))
     assert runs.filter(pl.col("run").is_in(kept["run"].implode())).equals(kept), "not made again: wall_s is the same"
@@ -111,7 +111,7 @@ def test_an_interruption_ends_the_runs_under_way(tiny: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        sweeps.run(of(data, "seed=1,2,3"), tiny / "s", progress=interrupt)
+        sweeps.run_sweep(of(data, "seed=1,2,3"), tiny / "s", progress=interrupt)
     assert open_sweep(tiny / "s").runs.collect().is_empty()
 
 
@@ -119,7 +119,7 @@ def test_a_ground_that_does_not_work_here_is_refused(tiny: Path, monkeypatch: py
     missing = [Missing("a kernel", "build one")]
     monkeypatch.setattr("knee.grounds.uml.ground.Uml.missing", lambda self: missing)
     with pytest.raises(RunError, match="uml does not work here: a kernel: build one"):
-        sweeps.run(of("tiny.toml", "seed=1,2"), tiny / "s", ground="uml")
+        sweeps.run_sweep(of("tiny.toml", "seed=1,2"), tiny / "s", ground="uml")
     assert not (tiny / "s").exists()
 
 
@@ -147,13 +147,13 @@ def test_runs_of_a_file_that_has_changed_are_not_taken_for_those_of_the_new_one(
             data["link"]["trace"] = "f"
         case _:
             data["link"] |= {"delay_model": "table", "delay_table": "f"}
-    assert key in traces.FILE_KEYS
+    assert key in paths.FILE_KEYS
     (tiny / "f").write_text(contents[key][0])
-    once = figures(sweeps.run(of(data, "seed=1,2"), tiny / "s"))
+    once = figures(sweeps.run_sweep(of(data, "seed=1,2"), tiny / "s"))
     (tiny / "f").write_text(contents[key][1])
     with pytest.raises(FolderError, match="other traces, files or classes"):
-        sweeps.run(of(data, "seed=1,2"), tiny / "s")
-    again = figures(sweeps.run(of(data, "seed=1,2"), tiny / "s", again=True))
+        sweeps.run_sweep(of(data, "seed=1,2"), tiny / "s")
+    again = figures(sweeps.run_sweep(of(data, "seed=1,2"), tiny / "s", again=True))
     assert not again["packets"].equals(once["packets"]) or not again["rtt_mean_ms"].equals(once["rtt_mean_ms"])
 
 
@@ -165,7 +165,7 @@ def test_every_key_that_names_a_file_is_known_as_one() -> None:
         for name, field in model.model_fields.items()
         if "file" in (field.description or "") and field.annotation is not Size
     }
-    assert named == traces.FILE_KEYS
+    assert named == paths.FILE_KEYS
 
 
 def test_a_sweep_file_names_files_beside_it(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,27 +207,27 @@ def test_a_folder_that_is_removed_under_a_sweep_is_noticed(
     monkeypatch.setattr(dataset.Writer, "flush", flush)
     words = "runs are missing from s/data" if what == "the data" else "s was removed or moved meanwhile"
     with pytest.raises(RunError, match=words):
-        sweeps.run(of("tiny.toml", "seed=linear(1, 12, 12)"), "s", jobs=1)
+        sweeps.run_sweep(of("tiny.toml", "seed=linear(1, 12, 12)"), "s", jobs=1)
     assert not list(tiny.glob("s/*/*/*")) or what == "the data"
     monkeypatch.setattr(dataset.Writer, "flush", real)
     if what == "the data":
-        made = sweeps.run(of("tiny.toml", "seed=linear(1, 12, 12)"), tiny / "s")
+        made = sweeps.run_sweep(of("tiny.toml", "seed=linear(1, 12, 12)"), tiny / "s")
         assert made.runs.collect()["run"].to_list() == list(range(1, 13))
 
 
 def test_parts_without_their_runs_do_not_count(tiny: Path) -> None:
     """A sweep that is killed between two tables leaves one; it is removed as the sweep goes on."""
-    made = sweeps.run(of("tiny.toml", "seed=1,2"), tiny / "s")
+    made = sweeps.run_sweep(of("tiny.toml", "seed=1,2"), tiny / "s")
     part = next((tiny / "s" / "data" / "runs").iterdir())
     part.unlink()
     assert made.flows.collect().is_empty()
-    sweeps.run(of("tiny.toml", "seed=1,2"), tiny / "s")
+    sweeps.run_sweep(of("tiny.toml", "seed=1,2"), tiny / "s")
     assert made.flows.collect().height == 4
 
 
 def test_an_extended_sweep_keeps_its_runs(tiny: Path) -> None:
-    before = sweeps.run(of("tiny.toml", "link.rate=5 Mbit/s,10 Mbit/s"), tiny / "s").runs.collect()
-    after = sweeps.run(of("tiny.toml", "link.rate=20 Mbit/s,5 Mbit/s,10 Mbit/s"), tiny / "s").runs.collect()
+    before = sweeps.run_sweep(of("tiny.toml", "link.rate=5 Mbit/s,10 Mbit/s"), tiny / "s").runs.collect()
+    after = sweeps.run_sweep(of("tiny.toml", "link.rate=20 Mbit/s,5 Mbit/s,10 Mbit/s"), tiny / "s").runs.collect()
     assert after["link.rate_mbps"].to_list() == [20.0, 5.0, 10.0]
     assert after.filter(pl.col("run") > 1).drop("run").equals(before.drop("run")), "not made again: wall_s is the same"
     assert open_sweep(tiny / "s").flows.collect()["run"].unique().sort().to_list() == [1, 2, 3]
@@ -247,8 +247,8 @@ def test_runs_of_a_program_with_other_columns_are_put_aside(tiny: Path, monkeypa
         fewer = {name: kind for name, kind in dataset.TABLES["runs"].items() if name != "completion_s"}
         earlier.setitem(dataset.TABLES, "runs", fewer)
         earlier.setattr(work, "measured", with_fewer)
-        before = sweeps.run(definition, tiny / "s").runs.collect()
-    made = sweeps.run(more, tiny / "s")
+        before = sweeps.run_sweep(definition, tiny / "s").runs.collect()
+    made = sweeps.run_sweep(more, tiny / "s")
     made.write_page()
     assert made.runs.collect()["completion_s"].len() == 3
     assert "completion_s" not in before.columns
@@ -258,8 +258,8 @@ def test_runs_of_a_program_with_other_columns_are_put_aside(tiny: Path, monkeypa
 
 def test_runs_of_another_sweep_or_program_are_put_aside(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is lost, what fits is used, and what was there can still be read."""
-    before = sweeps.run(of("tiny.toml", "link.rate=5 Mbit/s,10 Mbit/s"), tiny / "s").runs.collect()
-    after = sweeps.run(of("tiny.toml", "link.rate=5 Mbit/s,20 Mbit/s"), tiny / "s")
+    before = sweeps.run_sweep(of("tiny.toml", "link.rate=5 Mbit/s,10 Mbit/s"), tiny / "s").runs.collect()
+    after = sweeps.run_sweep(of("tiny.toml", "link.rate=5 Mbit/s,20 Mbit/s"), tiny / "s")
     assert after.aside == tiny / "s" / "before" / "001"
     assert open_sweep(after.aside).runs.collect().equals(before)
     runs = after.runs.collect()
@@ -267,11 +267,11 @@ def test_runs_of_another_sweep_or_program_are_put_aside(tiny: Path, monkeypatch:
     assert runs.head(1).equals(before.head(1)), "not made again: wall_s is the same"
     monkeypatch.setattr(sweeps, "fingerprint", lambda: "0123abc")
     monkeypatch.setattr(work, "fingerprint", lambda: "0123abc")
-    other = sweeps.run(of("tiny.toml", "link.rate=5 Mbit/s,20 Mbit/s"), tiny / "s")
+    other = sweeps.run_sweep(of("tiny.toml", "link.rate=5 Mbit/s,20 Mbit/s"), tiny / "s")
     assert other.aside == tiny / "s" / "before" / "002"
     assert open_sweep(other.aside).runs.collect().equals(runs)
     assert other.runs.collect()["wall_s"].to_list() != runs["wall_s"].to_list()
-    again = sweeps.run(of("tiny.toml", "link.rate=1 Mbit/s,20 Mbit/s"), tiny / "s", again=True)
+    again = sweeps.run_sweep(of("tiny.toml", "link.rate=1 Mbit/s,20 Mbit/s"), tiny / "s", again=True)
     assert again.runs.collect()["link.rate_mbps"].to_list() == [1.0, 20.0]
     assert not (tiny / "s" / "before").exists()
 
@@ -287,12 +287,12 @@ def test_runs_of_another_build_of_a_kernel_are_put_aside(tiny: Path, monkeypatch
 
     monkeypatch.setitem(grounds.GROUNDS, "sim", ground := Built())
     definition = of("tiny.toml", "link.rate=5 Mbit/s,10 Mbit/s")
-    before = sweeps.run(definition, tiny / "s")
+    before = sweeps.run_sweep(definition, tiny / "s")
     rows = before.runs.collect()
-    assert sweeps.run(definition, tiny / "s").runs.collect().equals(rows), "not made again: wall_s is the same"
+    assert sweeps.run_sweep(definition, tiny / "s").runs.collect().equals(rows), "not made again: wall_s is the same"
     assert not before.changed(1)
     ground.key = "two"
-    after = sweeps.run(definition, tiny / "s")
+    after = sweeps.run_sweep(definition, tiny / "s")
     assert after.aside is not None
     assert open_sweep(after.aside).runs.collect().equals(rows)
     assert after.runs.collect()["digest"].to_list() != rows["digest"].to_list()
@@ -301,10 +301,10 @@ def test_runs_of_another_build_of_a_kernel_are_put_aside(tiny: Path, monkeypatch
 def test_another_trace_is_another_sweep(tiny: Path) -> None:
     (tiny / "down").write_text("1\n2\n")
     data = {"duration": "1 s", "link": {"trace": str(tiny / "down")}, "flows": [{"cc": "reno", "rtt": "20 ms"}]}
-    sweeps.run(of(data, "seed=1,2"), tiny / "s")
+    sweeps.run_sweep(of(data, "seed=1,2"), tiny / "s")
     (tiny / "down").write_text("1\n3\n")
     with pytest.raises(FolderError, match="--again"):
-        sweeps.run(of(data, "seed=1,2"), tiny / "s")
+        sweeps.run_sweep(of(data, "seed=1,2"), tiny / "s")
 
 
 class Failing(knee.CongestionControl):
@@ -324,7 +324,7 @@ def test_a_run_that_fails_is_a_row_and_the_others_go_on(
         "link": {"rate": "10 Mbit/s", "limit": "50 packets"},
         "flows": [{"cc": Failing, "rtt": "20 ms"}],
     }
-    made = sweeps.run(of(data, "link.rate=3 Mbit/s,20 Mbit/s"), tiny / "s")
+    made = sweeps.run_sweep(of(data, "link.rate=3 Mbit/s,20 Mbit/s"), tiny / "s")
     failed = made.failed.to_dicts()
     assert [row["run"] for row in failed] == [1]
     assert "ZeroDivisionError: too slow for me" in failed[0]["error"]
@@ -332,7 +332,7 @@ def test_a_run_that_fails_is_a_row_and_the_others_go_on(
     assert made.runs.collect()["goodput_mbps"].is_null().to_list() == [True, False]
     assert made.flows.collect()["run"].to_list() == [2]
     # They are tried again when the sweep goes on, and there is one row of each still.
-    again = sweeps.run(of(data, "link.rate=3 Mbit/s,20 Mbit/s"), tiny / "s")
+    again = sweeps.run_sweep(of(data, "link.rate=3 Mbit/s,20 Mbit/s"), tiny / "s")
     assert again.runs.collect()["run"].to_list() == [1, 2]
     made.write_page()
 
@@ -350,9 +350,9 @@ def test_a_run_that_fails_is_a_row_and_the_others_go_on(
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_any_executor_gives_the_same_rows(tiny: Path, size: int) -> None:
-    here = figures(sweeps.run(of("grid.toml"), tiny / "here"))
+    here = figures(sweeps.run_sweep(of("grid.toml"), tiny / "here"))
     with ProcessPoolExecutor(size, mp_context=get_context("spawn")) as pool:
-        there = figures(sweeps.run(of("grid.toml"), tiny / "there", executor=pool))
+        there = figures(sweeps.run_sweep(of("grid.toml"), tiny / "there", executor=pool))
     assert there.equals(here)
 
 
@@ -379,7 +379,7 @@ def test_a_run_that_kills_its_worker_is_found(tiny: Path) -> None:
             return future
 
     lost = Lost()
-    made = sweeps.run(of("tiny.toml", "seed=1,2,3,4,5,6"), tiny / "s", executor=lost)  # type: ignore[arg-type]
+    made = sweeps.run_sweep(of("tiny.toml", "seed=1,2,3,4,5,6"), tiny / "s", executor=lost)  # type: ignore[arg-type]
     assert made.failed["run"].to_list() == [3]
     assert "lost with its worker (ConnectionError: the worker died)" in made.failed["error"][0]
     assert made.runs.collect()["run"].to_list() == [1, 2, 3, 4, 5, 6]
@@ -398,25 +398,25 @@ def test_a_full_disk_is_a_clear_error_and_the_rest_is_readable(tiny: Path, monke
     monkeypatch.setattr(dataset, "_PATIENCE_S", 0.0)
     monkeypatch.setattr(dataset, "_PATIENCE", 0.0)
     with pytest.raises(RunError, match=r"No space left on device.* runs that were written before are there"):
-        sweeps.run(of("grid.toml"), tiny / "s", jobs=1)
+        sweeps.run_sweep(of("grid.toml"), tiny / "s", jobs=1)
     kept = open_sweep(tiny / "s")
     assert 0 < kept.runs.collect().height < 16
     assert kept.flows.collect().height == 2 * kept.runs.collect().height
     monkeypatch.undo()
     monkeypatch.chdir(tiny)
-    assert sweeps.run(of("grid.toml"), tiny / "s").runs.collect()["run"].to_list() == list(range(1, 17))
+    assert sweeps.run_sweep(of("grid.toml"), tiny / "s").runs.collect()["run"].to_list() == list(range(1, 17))
 
 
 def test_two_sweeps_do_not_write_to_one_folder(tiny: Path) -> None:
     with files.held(tiny), pytest.raises(FolderError, match="not replaced"):
-        sweeps.run(of("tiny.toml", "seed=1,2"), tiny)
+        sweeps.run_sweep(of("tiny.toml", "seed=1,2"), tiny)
     (tiny / "s").mkdir()
     with files.held(tiny / "s"), pytest.raises(FolderError, match="Another process"):
-        sweeps.run(of("tiny.toml", "seed=1,2"), tiny / "s")
+        sweeps.run_sweep(of("tiny.toml", "seed=1,2"), tiny / "s")
 
 
 def test_a_damaged_part_is_named_and_its_runs_are_made_again(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sweeps.run(of("tiny.toml", "seed=1,2"), tiny / "s")
+    sweeps.run_sweep(of("tiny.toml", "seed=1,2"), tiny / "s")
     part = next((tiny / "s" / "data" / "runs").iterdir())
     part.write_bytes(part.read_bytes()[:-40])
     assert main(["plot", "s"]) == 2
@@ -432,7 +432,7 @@ def test_points_that_are_one_scenario_keep_a_run_each(tiny: Path) -> None:
     """Two values of a variable that give the same limit have one digest; one of the runs was there twice afterwards."""
     derive = {"link.limit": "max('50 packets', var.x * '1 packet')"}
     for values in ([1, 2], [1, 2, 3], [3, 2, 1]):
-        made = sweeps.run(of("tiny.toml", f"var.x={','.join(map(str, values))}", derive=derive), tiny / "s")
+        made = sweeps.run_sweep(of("tiny.toml", f"var.x={','.join(map(str, values))}", derive=derive), tiny / "s")
         assert made.runs.collect()["run"].to_list() == list(range(1, len(values) + 1))
         assert made.runs.collect()["var.x"].to_list() == values
         assert not (tiny / "s" / "before").exists()
@@ -444,7 +444,9 @@ def test_a_class_that_cannot_be_pickled_fails_alone(tiny: Path) -> None:
 
     data = tomllib.loads((tiny / "tiny.toml").read_text())
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        made = sweeps.run(sweepfile.read(data, {"flows.0.cc": ["reno", Local, "cubic"]}), tiny / "s", executor=pool)
+        made = sweeps.run_sweep(
+            sweepfile.read(data, {"flows.0.cc": ["reno", Local, "cubic"]}), tiny / "s", executor=pool
+        )
     failed = made.failed.to_dicts()
     assert [row["run"] for row in failed] == [2]
     assert "Local" in failed[0]["error"]

@@ -17,8 +17,8 @@ from knee import _core
 from knee.cli import main
 from knee.errors import Refused, ScenarioError
 from knee.grounds import GROUNDS
-from knee.scenario import from_dict, from_toml, load, offered, registry
-from knee.scenario.shipped import shipped
+from knee.scenario import from_dict, from_toml, load, offered, registry, remarks
+from knee.scenario.paths import shipped
 from knee.scenario.spec import spec
 from knee.scenario.traffic import DATAGRAMS, FORMS, KINDS, REQUESTS, UDP, Declared, Size, model_of
 
@@ -290,16 +290,16 @@ def test_what_does_not_go_with_traffic_is_refused(flow: dict[str, Any], key: str
 def test_a_load_above_a_link_is_a_warning() -> None:
     load = {"kind": "transfers", "load": "6 Mbit/s", "size": "30 kB"}
     flow = {"cc": "cubic", "rtt": "20 ms", "traffic": load}
-    assert offered.warnings(from_dict(scenario(flows=[flow]))) == []
-    said = offered.warnings(from_dict(scenario(flows=[flow | {"count": 2}])))
+    assert remarks.overloads(from_dict(scenario(flows=[flow]))) == []
+    said = remarks.overloads(from_dict(scenario(flows=[flow | {"count": 2}])))
     assert said == ["The traffic offers 12 Mbit/s to link bottleneck, which carries 10 Mbit/s."]
 
 
 def test_a_declared_kind_says_what_it_offers() -> None:
     """Two bursts of 1 MB per second are 16 Mbit/s; one that waits takes what it gets."""
     faster = from_dict(scenario(BURSTS | {"period": "500 ms"}))
-    assert offered.warnings(faster) == ["The traffic offers 16 Mbit/s to link bottleneck, which carries 10 Mbit/s."]
-    assert offered.warnings(from_dict(scenario(BURSTS | {"period": "500 ms", "waits": True}))) == []
+    assert remarks.overloads(faster) == ["The traffic offers 16 Mbit/s to link bottleneck, which carries 10 Mbit/s."]
+    assert remarks.overloads(from_dict(scenario(BURSTS | {"period": "500 ms", "waits": True}))) == []
 
 
 def test_the_core_is_told_of_all_parameters_of_a_declared_kind() -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from knee._core import Ack, Control, Packet, QueueContext
     from knee.errors import FolderError, InputError, KneeError, PhysicsError, ProgramError, RunError, ScenarioError
-    from knee.grounds.options import RunOptions
+    from knee.grounds.runner import RunOptions
     from knee.grounds.simulation import Simulation
     from knee.own import CongestionControl, Queue
     from knee.results.result import Result
@@ -73,7 +73,7 @@ _HOME = {
     "Figure": "knee.view.figure",
     "Param": "knee.scenario.declared",
     "Result": "knee.results.result",
-    "RunOptions": "knee.grounds.options",
+    "RunOptions": "knee.grounds.runner",
     "Simulation": "knee.grounds.simulation",
     "run": "knee.study.seeds",
     "Scenario": "knee.scenario",

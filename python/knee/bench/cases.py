@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from knee.errors import InputError, RunError
 from knee.scenario.units import near, shown
+from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
     from knee.scenario import Scenario
 
 
-def _read(told: dict[str, Any]) -> Scenario:
+def _read(told: JsonTable) -> Scenario:
     from knee.scenario import from_dict
 
     return from_dict(told)
@@ -183,7 +184,7 @@ def expand(names: list[str]) -> list[str]:
     return list(dict.fromkeys(case for name in names or ["engine"] for case in GROUPS.get(name, [name])))
 
 
-def case(name: str, runs: int = 1) -> dict[str, Any]:
+def case(name: str, runs: int = 1) -> JsonTable:
     """Runs one case.
 
     Args:
@@ -213,7 +214,7 @@ def case(name: str, runs: int = 1) -> dict[str, Any]:
     return figures | ({"acks_per_s": median["acks"] / wall_s} if median["acks"] else {})
 
 
-def _measure_kernel(scenario: Scenario) -> dict[str, Any]:
+def _measure_kernel(scenario: Scenario) -> JsonTable:
     """A run on the ground uml, whose kernel is a process of its own anyway."""
     import resource
 
@@ -225,12 +226,12 @@ def _measure_kernel(scenario: Scenario) -> dict[str, Any]:
     return {"packets": summary["packets"], "wall_s": summary["wall_s"], "peak_rss_mib": peak, "acks": 0}
 
 
-def _measure(name: str, told: str) -> dict[str, Any]:
+def _measure(name: str, told: str) -> JsonTable:
     child = subprocess.run(
         [sys.executable, "-m", "knee.bench.child"], input=told, capture_output=True, encoding="utf-8"
     )
     if child.returncode != 0:
         reason = child.stderr.strip().splitlines()[-1:] or [f"exit code {child.returncode}"]
         raise RunError(f"The case {name} failed: {reason[0]}")
-    measured: dict[str, Any] = json.loads(child.stdout)
+    measured: JsonTable = json.loads(child.stdout)
     return measured

@@ -5,7 +5,9 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +53,7 @@ CASES: dict[str, tuple[str, str, Callable[[np.ndarray], np.ndarray]]] = {
 }
 
 
-def measure(runs: int = RUNS) -> list[dict[str, Any]]:
+def measure(runs: int = RUNS) -> list[JsonTable]:
     """The median number of steps per second of processor time of each environment, and the least and greatest.
 
     Args:

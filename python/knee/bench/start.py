@@ -9,9 +9,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from knee.errors import RunError
+from knee.system.text import JsonTable
 
 #: The commands by name, each with the exit code that it has to give.
 COMMANDS: dict[str, tuple[list[str], int]] = {
@@ -25,7 +25,7 @@ COMMANDS: dict[str, tuple[list[str], int]] = {
 RUNS = 5
 
 
-def measure(runs: int = RUNS) -> list[dict[str, Any]]:
+def measure(runs: int = RUNS) -> list[JsonTable]:
     """The median processor and wall time of each command, in s.
 
     The commands are run in turn, so that what else the machine does meets all of them. A first run that does not count

@@ -23,6 +23,7 @@ from knee.scenario.spec import spec
 from knee.study import sweeps
 from knee.study.sweeps import sweepfile
 from knee.study.sweeps.definition import Definition
+from knee.system.text import JsonTable
 
 #: Dask's settings for workers and scheduler, as in docs/cluster.md: by default it samples what workers execute 100
 #: times a second, and wakes each process up 50 times.
@@ -52,7 +53,7 @@ def definition(duration: str, runs: int) -> Definition:
 
 def measure(
     rounds: int, runs: Mapping[str, int] | None = None, *, names: Iterable[str] = CASES, dask: bool = False
-) -> list[dict[str, Any]]:
+) -> list[JsonTable]:
     """Measures the cases.
 
     Args:
@@ -144,5 +145,5 @@ def _sweep(what: Definition, **options: Any) -> float:
     """Wall time of a sweep, from its definition to its last row."""
     with tempfile.TemporaryDirectory(prefix="knee-") as folder:
         begin = time.perf_counter()
-        sweeps.run(what, Path(folder) / "sweep", **options)
+        sweeps.run_sweep(what, Path(folder) / "sweep", **options)
         return time.perf_counter() - begin

@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
-from knee.cli import interrupts, terminal
-from knee.cli.commands import Later, group, loaded_later
 from knee.cli.console import Interrupted, complain
+from knee.cli.options import Later, group, loaded_later
+from knee.cli.terminal import caused_by_interrupt, flush, handle_signals, ignore_signals, prepare_streams
 from knee.errors import InputError, KneeError, blame
-from knee.system import privileges
+from knee.system import rights
 
 #: typer's exit code for Ctrl-C.
 _INTERRUPTED = 130
@@ -79,13 +79,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     left = "the run that was under way has left nothing behind"
-    privileges.gain_none()
+    rights.gain_none()
     given = [argument for argument in given if argument != "--debug"]
     try:
         # Without a command, show the help.
         # Manifests of runs record the command line.
         code = app(given or ["--help"], prog_name="knee", standalone_mode=False, obj=shlex.join(["knee", *given]))
-        terminal.flush()
+        flush()
     except BrokenPipeError:
         # The reader of our output has gone, so write nothing more, not even at exit.
         sys.stdout = None
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Interrupted as interrupted:
         code, left = _INTERRUPTED, str(interrupted)
     except Exception as error:
-        if not interrupts.caused(error):
+        if not caused_by_interrupt(error):
             if debug:
                 raise
             return _explain(error)
@@ -150,12 +150,12 @@ def _check_folder() -> None:
 
 def entry() -> None:
     """The program ``knee``."""
-    interrupts.handle()
+    handle_signals()
     try:
-        terminal.prepare()
+        prepare_streams()
         _check_folder()
     except InputError as error:
         sys.exit(_explain(error))
     code = main()
-    interrupts.leave()
+    ignore_signals()
     sys.exit(code)

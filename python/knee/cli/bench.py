@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,6 +15,7 @@ from knee.cli.options import option
 from knee.cli.tables import number, table
 from knee.cli.terminal import write_json
 from knee.errors import InputError
+from knee.system.text import JsonTable
 
 
 def bench(
@@ -181,7 +182,7 @@ def _host(as_json: bool, runs: int, against: Path | None) -> None:
     out().print(f"The switch ran {turns[measured[0]['priority']]}.")
 
 
-def _compare_links(measured: list[dict[str, Any]]) -> None:
+def _compare_links(measured: list[JsonTable]) -> None:
     """Prints the cost of a packet on each link relative to a wire, if both were measured."""
     speeds = {case["name"]: case["packets_per_s"] for case in measured}
     wire = speeds.pop("link-wire", None)
@@ -190,7 +191,7 @@ def _compare_links(measured: list[dict[str, Any]]) -> None:
         out().print(f"A packet's cost relative to a wire: {', '.join(costs)}.")
 
 
-def _compare_queues(measured: list[dict[str, Any]]) -> None:
+def _compare_queues(measured: list[JsonTable]) -> None:
     """Prints the cost of a packet in each discipline relative to pfifo, if both were measured."""
     speeds = {case["name"]: case["packets_per_s"] for case in measured}
     for flows in ("2", "10k"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,7 @@ from knee.cli.paired import PAGE, compare_paired, write_page
 from knee.cli.tables import number, table
 from knee.cli.terminal import write_json
 from knee.errors import InputError
+from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
     from knee.results.result import Result
@@ -38,15 +39,7 @@ def compare(
             help="Of a sweep: compare the values of this axis, such as flows.0.cc, network by network.",
         ),
     ] = None,
-    folder: Annotated[
-        Path | None,
-        option(
-            options.OUTPUT,
-            "--out",
-            metavar="DIR",
-            help=f"Also write {PAGE} there: what differs, and all series.",
-        ),
-    ] = None,
+    folder: Annotated[Path | None, options.out(f"Also write {PAGE} there: what differs, and all series.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Show the figures of results side by side.
@@ -95,7 +88,7 @@ def _algorithms(result: Result) -> list[str]:
     return list(dict.fromkeys(flow["cc"] for flow in result.summary["flows"]))
 
 
-def _plain(folder: Path, result: Result, values: dict[str, float | int | None]) -> dict[str, Any]:
+def _plain(folder: Path, result: Result, values: dict[str, float | int | None]) -> JsonTable:
     named = {key: result.summary[key] for key in ("name", "ground", "seed")}
     return {"folder": str(folder), **named, "algorithms": _algorithms(result), "figures": values}
 
@@ -104,12 +97,14 @@ def _show(folders: list[Path], results: list[Result], values: list[dict[str, flo
     """Prints the figures: a column for each variant, as on the page."""
     from knee.view.compare.variants import variants
 
-    _, made, _ = variants(results, [str(folder) for folder in folders])
+    _, compared, _ = variants(results, [str(folder) for folder in folders])
     at = {id(result): i for i, result in enumerate(results)}
-    groups = [[at[id(result)] for result in variant.results] for variant in made]
+    groups = [[at[id(result)] for result in variant.results] for variant in compared]
     several = any(len(group) > 1 for group in groups)
     # Without further seeds, the columns have the names that were given.
-    heads = [variant.name if several else str(folders[group[0]]) for variant, group in zip(made, groups, strict=True)]
+    heads = [
+        variant.name if several else str(folders[group[0]]) for variant, group in zip(compared, groups, strict=True)
+    ]
     rows = table("Results side by side", ["figure", *heads])
     said: list[tuple[str, Callable[[Result], str]]] = [
         *((key, lambda result, key=key: str(result.summary[key])) for key in ("name", "ground", "seed")),

@@ -15,7 +15,7 @@ from knee.study.shipped import SEARCHES, SWEEPS
 
 def scenarios(incomplete: str) -> list[str]:
     """Shipped scenarios; if none matches, the shell completes files."""
-    from knee.scenario.shipped import shipped
+    from knee.scenario.paths import shipped
 
     return _from(shipped(), incomplete)
 

@@ -17,6 +17,7 @@ from knee.cli.options import option
 from knee.cli.tables import table
 from knee.cli.terminal import write_json
 from knee.errors import InputError
+from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -121,13 +122,7 @@ def evaluate(
     max_memory: options.MaxMemory = None,
     again: options.Again = False,
     folder: Annotated[
-        Path | None,
-        option(
-            options.OUTPUT,
-            "--out",
-            metavar="DIR",
-            help="Folder for the page and the data; default: results/evaluate-X.",
-        ),
+        Path | None, options.out("Folder for the page and the data; default: results/evaluate-X.")
     ] = None,
     as_json: options.Json = False,
     qlog: Annotated[
@@ -209,10 +204,10 @@ def evaluate(
         one = None if cc is None else subject.subject(cc, changes or (), here, allow_programs=allow_programs)
         if before is not None and one is not None:
             count = seeds or (run.QUICK_SEEDS if quick else run.SEEDS)
-            if told := unlike(before, one.name, [other.name for other in others], count, quick, suite):
+            if unlike_before := unlike(before, one.name, [other.name for other in others], count, quick, suite):
                 raise InputError(
-                    f"{baseline} is another evaluation: {'; '.join(told)}. Expected one with the same algorithm and "
-                    "options; --compare shows what differs between any two."
+                    f"{baseline} is another evaluation: {'; '.join(unlike_before)}. Expected one with the same "
+                    "algorithm and options; --compare shows what differs between any two."
                 )
         of = "" if suite == "rfc9743" else f"-{suite}"
         name = f"evaluate-{one.folder if one else 'all'}{of}{here.suffix}{'-quick' if quick else ''}"
@@ -223,21 +218,21 @@ def evaluate(
                 "again": again or qlog, "qlog": qlog, "progress": bar,
                 "command": context.obj, "max_memory": max_memory, "allow_programs": allow_programs,
             }  # fmt: skip
-            made = (
+            evaluation = (
                 field.evaluate_all(subject.registered(here), others, chosen, where, **how)
                 if one is None
                 else run.evaluate(one, others, chosen, where, budget=budget, **how)
             )
     if as_json:
-        write_json(made.plain())
-    elif isinstance(made, field.Field):
-        _show_field(out(), made)
+        write_json(evaluation.plain())
+    elif isinstance(evaluation, field.Field):
+        _show_field(out(), evaluation)
         out().print(f"The page: {where / 'field.html'}", soft_wrap=True)
     else:
-        _show(out(), made)
+        _show(out(), evaluation)
         out().print(f"The page: {where / 'evaluate.html'}", soft_wrap=True)
-    if before is not None and not isinstance(made, field.Field):
-        _hold(before, made, baseline)
+    if before is not None and not isinstance(evaluation, field.Field):
+        _hold(before, evaluation, baseline)
 
 
 def _show(console: Console, done: Evaluation) -> None:
@@ -251,9 +246,9 @@ def _show(console: Console, done: Evaluation) -> None:
         rows.add_row(found.title, found.section, words.passed(found), found.verdict.aloud())
     console.print(rows)
     for found in done.criteria:
-        if told := words.sentences(found):
+        if sentences := words.sentences(found):
             console.print(f"{found.title}", style="bold")
-            for sentence in told:
+            for sentence in sentences:
                 _paragraph(console, sentence, "  ")
     _paragraph(console, words.totals(done))
     if done.worst:
@@ -264,11 +259,11 @@ def _show(console: Console, done: Evaluation) -> None:
     _paragraph(console, f"Not tested: {left}.")
 
 
-def _show_field(console: Console, made: Field) -> None:
+def _show_field(console: Console, evaluated: Field) -> None:
     from knee.evaluate.verdict import CriterionVerdict
 
     rows = table(None, ["algorithm", "passes", "look at", "fails", "criteria that it fails"], text=5)
-    for member in made.members:
+    for member in evaluated.members:
         counts = (member.evaluation.count(verdict) for verdict in (CriterionVerdict.PASSES, CriterionVerdict.LOOK))
         failed = ", ".join(member.failed)
         rows.add_row(member.evaluation.name, *map(str, counts), str(len(member.failed)), failed)
@@ -322,7 +317,7 @@ def _changes(console: Console, title: str, found: EvaluationDiff, wanted: Callab
         console.print(rows)
 
 
-def _plain(found: EvaluationDiff) -> dict[str, Any]:
+def _plain(found: EvaluationDiff) -> JsonTable:
     changes = [
         {
             "key": change.before.key,
@@ -351,11 +346,11 @@ def _hold(before: Evaluation, done: Evaluation, baseline: Path | None) -> None:
         have = f"{len(gone)} figure of {baseline} is" if len(gone) == 1 else f"{len(gone)} figures of {baseline} are"
         complain(f"{have} missing here, as where --only differs: {named}.")
     if worse:
-        told = "; ".join(_said(change) for change in worse[:_MOST])
+        changes = "; ".join(_said(change) for change in worse[:_MOST])
         rest = f"; and {len(worse) - _MOST} more" if len(worse) > _MOST else ""
         verdicts = "verdict is" if len(worse) == 1 else "verdicts are"
         elsewhere = "" if before.place == done.place else f", which ran in {before.place}"
-        complain(f"{len(worse)} {verdicts} worse than in {baseline}{elsewhere}: {told}{rest}.")
+        complain(f"{len(worse)} {verdicts} worse than in {baseline}{elsewhere}: {changes}{rest}.")
     if worse or gone:
         raise typer.Exit(1)
 

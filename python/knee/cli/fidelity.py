@@ -65,10 +65,7 @@ def fidelity(
         ),
     ] = None,
     jobs: options.Jobs = None,
-    folder: Annotated[
-        Path | None,
-        option(options.OUTPUT, "--out", metavar="DIR", help=f"Also write {PAGE} there, with a figure per case."),
-    ] = None,
+    folder: Annotated[Path | None, options.out(f"Also write {PAGE} there, with a figure per case.")] = None,
     as_json: options.Json = False,
     check: Annotated[bool, option(options.OUTPUT, "--check", help="Exit with 1 if too few cases pass.")] = False,
 ) -> None:
@@ -148,11 +145,11 @@ def fidelity(
         out().print("Applications and probes beside a kernel: knee fidelity traffic.", soft_wrap=True)
     if as_json:
         named = [(file, number_of, report) for file, each in several.items() for number_of, report in each.items()]
-        told = [
+        shown = [
             {"file": file.name, **({"kernel": number_of} if number_of else {}), **report.plain()}
             for file, number_of, report in named
         ]
-        write_json(told[0] if len(told) == 1 else told)
+        write_json(shown[0] if len(shown) == 1 else shown)
     elif html is not None:
         out().print(f"The report: {html}", soft_wrap=True)
     unmet = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,6 +13,7 @@ from knee.cli.console import Bar, complain, out
 from knee.cli.tables import table
 from knee.cli.terminal import write_json
 from knee.errors import InputError
+from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
     from knee.study.fidelity.traffic import KernelFigure
@@ -50,12 +51,12 @@ def compare(
     paths = [*traffic.RECORDINGS.values()] if sources[0] == NAME else [Path(sources[0])]
     recordings = {path: traffic.read(path) for path in paths}
     with Bar(NAME) as bar:
-        found = traffic.run(patterns, ground, kernel, bar)
+        found = traffic.hold_cases(patterns, ground, kernel, bar)
     compared = {path: traffic.compare(recorded, found) for path, recorded in recordings.items()}
     held = {path: sum(figure.holds for figure in figures) for path, figures in compared.items()}
     if as_json:
-        told = [_plain(path, held[path], figures) for path, figures in compared.items()]
-        write_json(told[0] if len(told) == 1 else told)
+        reports = [_plain(path, held[path], figures) for path, figures in compared.items()]
+        write_json(reports[0] if len(reports) == 1 else reports)
     else:
         for path, figures in compared.items():
             _show(path, held[path], figures)
@@ -78,7 +79,7 @@ def make(path: Path, patterns: Sequence[str], kernel: str | None) -> None:
     out().print(f"{count} figures: {path}", soft_wrap=True)
 
 
-def _plain(path: Path, held: int, figures: Sequence[KernelFigure]) -> dict[str, Any]:
+def _plain(path: Path, held: int, figures: Sequence[KernelFigure]) -> JsonTable:
     return {"file": path.name, "held": held, "figures": [asdict(of) | {"holds": of.holds} for of in figures]}
 
 

@@ -41,10 +41,7 @@ def import_(
             options.INPUT, "--average", metavar="TIME", help="Record means over intervals of this length: '100 ms'."
         ),
     ] = None,
-    folder: Annotated[
-        Path | None,
-        option(options.OUTPUT, "--out", metavar="DIR", help="Folder for the files; default: imported/NAME."),
-    ] = None,
+    folder: Annotated[Path | None, options.out("Folder for the files; default: imported/NAME.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Make a scenario of a measurement of a real path.
@@ -55,24 +52,26 @@ def import_(
     from knee.study import importing
 
     target = folder or Path("imported") / (path.name.split(".")[0] or "measurement")
-    made = importing.run(path, target, rate=rate, rtt=rtt, unit=unit, average=average)
+    imported = importing.import_measurement(path, target, rate=rate, rtt=rtt, unit=unit, average=average)
     if as_json:
-        names = [str(each) for each in made.files]
+        names = [str(each) for each in imported.files]
         write_json(
             {
-                "format": made.measurement.format,
-                "duration_s": made.measurement.duration_s,
-                "scenario": str(made.scenario),
+                "format": imported.measurement.format,
+                "duration_s": imported.measurement.duration_s,
+                "scenario": str(imported.scenario),
                 "files": names,
-                "unknown": list(made.unknown),
+                "unknown": list(imported.unknown),
             }
         )
         return
     console = out()
-    console.print(f"{path.name}: {made.measurement.format}, {made.measurement.duration_s:.4g} s.", soft_wrap=True)
-    for each in made.files:
+    console.print(
+        f"{path.name}: {imported.measurement.format}, {imported.measurement.duration_s:.4g} s.", soft_wrap=True
+    )
+    for each in imported.files:
         console.print(f"  {each}", soft_wrap=True)
     console.print("Not in the file:")
-    for sentence in made.unknown:
+    for sentence in imported.unknown:
         console.print(f"  - {sentence}", soft_wrap=True)
-    console.print(f"Run it: knee run {made.scenario}", soft_wrap=True)
+    console.print(f"Run it: knee run {imported.scenario}", soft_wrap=True)

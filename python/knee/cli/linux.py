@@ -11,9 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from knee.cli import bpf, complete
-from knee.cli.commands import command, group
 from knee.cli.console import Bar, out
-from knee.cli.options import DEVICE, KERNEL, OUTPUT, RUNNING, option
+from knee.cli.options import DEVICE, KERNEL, OUTPUT, RUNNING, command, group, option
 from knee.cli.tables import number, table
 from knee.errors import InputError, Refused
 from knee.scenario.registry import Param
@@ -159,14 +158,14 @@ def matrix(
     elif folders:
         raise InputError(f"{folders[0]} is a folder; with --packages, kernels are named by number.")
     else:
-        made = installed.made(packages)
+        installation = installed.made(packages)
         require(installed.missing(), "Packages cannot be tried here")
     outcomes = []
     for name in wanted:
         if sys.stderr.isatty():
             print(f"Linux {name}: some minutes ...", file=sys.stderr)
         if packages is not None:
-            outcomes.append(installed.attempt(installed.fetch(name, suite, archive), made))
+            outcomes.append(installed.attempt(installed.fetch(name, suite, archive), installation))
         else:
             kernel = kernels_tried.kernel(Path(name)) if name in folders else kernels_tried.fetch(name, suite, archive)
             outcomes.append(kernels_tried.attempt(kernel))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,10 +17,11 @@ from knee.cli.terminal import write_json
 from knee.errors import InputError, Refused
 from knee.own import CONTROL, QUEUE, Named, code_allowed, name_of
 from knee.scenario import registry
+from knee.scenario.paths import FOLDER, shipped
 from knee.scenario.registry import Entry, Param
-from knee.scenario.shipped import FOLDER, shipped
 from knee.scenario.units import near, shown
 from knee.study.shipped import SEARCHES, SWEEPS
+from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -187,7 +188,7 @@ def _entry(what: str, name: str) -> Entry:
         raise InputError(f"{refused.found[0].upper()}{refused.found[1:]}; {refused.accepted}.") from None
 
 
-def plain(part: str) -> list[dict[str, Any]]:
+def plain(part: str) -> list[JsonTable]:
     """A list as JSON has it."""
     if part in _FILES:
         return [
@@ -205,12 +206,12 @@ def plain(part: str) -> list[dict[str, Any]]:
     return [_brief(entry) for entry in entries[part]().values()]
 
 
-def _brief(entry: Entry) -> dict[str, Any]:
+def _brief(entry: Entry) -> JsonTable:
     family = {"family": entry.family} if entry.family else {}
     return {"name": entry.name, **family, "about": entry.about, "source": entry.source}
 
 
-def plain_one(what: str, name: str) -> dict[str, Any]:
+def plain_one(what: str, name: str) -> JsonTable:
     """One entry of a list as JSON has it: a file's tables, or the declared parameters in a scenario's words."""
     if what in _FILES:
         path = _file(what, name)

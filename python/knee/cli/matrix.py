@@ -57,12 +57,8 @@ def matrix(
     max_memory: options.MaxMemory = None,
     dry_run: options.DryRun = False,
     again: options.Again = False,
-    folder: Annotated[
-        Path, option(options.OUTPUT, "--out", metavar="DIR", help="Folder for the page and the results.")
-    ] = Path("results/matrix"),
-    as_json: Annotated[
-        bool, option(options.OUTPUT, "--json", help="Print only JSON: the figures of all pairs, means over seeds.")
-    ] = False,
+    folder: Annotated[Path, options.out("Folder for the page and the results.")] = Path("results/matrix"),
+    as_json: Annotated[bool, options.json("Print only JSON: the figures of all pairs, means over seeds.")] = False,
     allow_code: options.AllowCode = False,
 ) -> None:
     """Run every algorithm against every other.
@@ -87,7 +83,7 @@ def matrix(
             estimated(matrices.definition(names, asked, seeds), jobs)
             return
         with Bar("matrix", folder) as bar:
-            frame = matrices.run(
+            frame = matrices.run_matrix(
                 names, folder, changes=asked, seeds=seeds, jobs=jobs, dask=dask, again=again, progress=bar,
                 command=context.obj, max_memory=max_memory,
             )  # fmt: skip

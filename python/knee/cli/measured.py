@@ -29,8 +29,8 @@ def compare_measured(paths: Sequence[Path], folder: Path | None, as_json: bool) 
         files.check_output(folder / PAGE)
     each = [measured.figures(one) for one in tracks]
     if as_json:
-        told = zip(paths, tracks, each, strict=True)
-        write_json([{"path": str(p), "format": one.source, "figures": figures} for p, one, figures in told])
+        tracked = zip(paths, tracks, each, strict=True)
+        write_json([{"path": str(p), "format": one.source, "figures": figures} for p, one, figures in tracked])
     else:
         short = [path.name for path in paths]
         names = short if len(set(short)) == len(short) else list(map(str, paths))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from knee.cli.console import complain, out
 from knee.cli.tables import number, table
 from knee.cli.terminal import write_json
 from knee.errors import InputError
 from knee.system import extras
+from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
     from knee.figures.register import Entry
@@ -23,7 +24,7 @@ PAGE = "compare.html"
 def write_page(folder: Path, text: str, quiet: bool) -> None:
     """Writes the page of a comparison into a folder, which is made, and says where it is."""
     from knee.system import files
-    from knee.system.sudo import make_folder
+    from knee.system.rights import make_folder
 
     try:
         make_folder(folder)
@@ -65,7 +66,7 @@ def compare_paired(folders: Sequence[Path], key: str, folder: Path | None, as_js
         write_page(folder, page(found, str(folders[0])), as_json)
 
 
-def _plain(folder: Path, found: Paired) -> dict[str, Any]:
+def _plain(folder: Path, found: Paired) -> JsonTable:
     first, *others = found.variants
     return {
         "folder": str(folder),
@@ -87,7 +88,7 @@ def _plain(folder: Path, found: Paired) -> dict[str, Any]:
     }
 
 
-def _numbers(figure: Entry, found: Differences) -> dict[str, Any]:
+def _numbers(figure: Entry, found: Differences) -> JsonTable:
     wins = found.wins(figure)
     return {
         "networks": found.pairs,

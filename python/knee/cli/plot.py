@@ -80,15 +80,12 @@ def plot(
     ] = None,
     path: Annotated[
         Path | None,
-        option(
-            options.OUTPUT,
-            "--out",
-            metavar="DIR",
-            help="Folder for the figure, or its file: .pdf, .svg, .png or .html; default: of a sweep "
-            "KIND-FIGURE.png in its folder, of runs FIGURE.png here.",
+        options.out(
+            "Folder for the figure, or its file: .pdf, .svg, .png or .html; default: of a sweep "
+            "KIND-FIGURE.png in its folder, of runs FIGURE.png here."
         ),
     ] = None,
-    as_json: Annotated[bool, option(options.OUTPUT, "--json", help="Print only JSON: the file.")] = False,
+    as_json: Annotated[bool, options.json("Print only JSON: the file.")] = False,
     width: Annotated[
         str,
         option(options.OUTPUT, "--width", metavar="WIDTH", help="column (3.5 in), page (7 in), or a number of inches."),
@@ -119,7 +116,7 @@ def plot(
             raise InputError(f"{folder} is a measurement, of which there is one figure; leave out {wrong[0]}.")
         path = _file(path, Path(f"{folder.name.split('.')[0]}.png" if len(folders) == 1 else "over-time.png"))
         files.check_output(path)
-        made = _of_measurements(folders)
+        chart = _of_measurements(folders)
     elif manifest_of(folder) is not None or len(folders) > 1:
         if swept := [each for each in folders if os.path.lexists(each / MARK)]:
             raise InputError(f"{swept[0]} is a sweep, which is drawn alone; leave out the others, or give its runs.")
@@ -127,7 +124,7 @@ def plot(
             raise InputError(f"{folder} is the result of a run; {wrong[0]} is for sweeps. Expected --figure and --out.")
         path = _file(path, Path(f"{figure or 'overview'}.png"))
         files.check_output(path)
-        made = _of_runs(folders, figure or "overview")
+        chart = _of_runs(folders, figure or "overview")
     elif not os.path.lexists(folder / MARK):
         raise nothing(folder)
     else:
@@ -135,8 +132,8 @@ def plot(
         figure = figure or sections.FIGURES.get(kind, sections.FIGURE)
         path = _file(path, folder / f"{kind}-{figure}.png")
         files.check_output(path)
-        made = _of_sweep(folder, kind, figure, over, by, panels, at or ())
-    made.save(path, width=width, font_size=font_size, font=font)
+        chart = _of_sweep(folder, kind, figure, over, by, panels, at or ())
+    chart.save(path, width=width, font_size=font_size, font=font)
     if as_json:
         write_json({"figure": str(path)})
     else:
@@ -146,7 +143,7 @@ def plot(
 def _file(given: Path | None, default: Path) -> Path:
     """The file to write: the one given, or one of the default name in the folder given, which is made."""
     from knee.system import files
-    from knee.system.sudo import make_folder
+    from knee.system.rights import make_folder
     from knee.view.drawing import FORMATS
 
     if given is None:
@@ -178,7 +175,7 @@ def _of_runs(folders: Sequence[Path], figure: str) -> Figure:
 def _of_sweep(
     folder: Path, kind: str, figure: str, over: str | None, by: str | None, panels: str | None, at: Sequence[str]
 ) -> Figure:
-    from knee.scenario.overrides import parse_value
+    from knee.scenario.loading import parse_value
     from knee.study.sweeps import open_sweep
 
     held = {}

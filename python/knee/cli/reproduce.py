@@ -39,17 +39,9 @@ def reproduce(
     jobs: options.Jobs = None,
     again: options.Again = False,
     folder: Annotated[
-        Path | None,
-        option(
-            options.OUTPUT,
-            "--out",
-            metavar="DIR",
-            help="Folder for the pages and the results; default: results/reproduce.",
-        ),
+        Path | None, options.out("Folder for the pages and the results; default: results/reproduce.")
     ] = None,
-    as_json: Annotated[
-        bool, option(options.OUTPUT, "--json", help="Print only JSON: reproduce.json, with these papers.")
-    ] = False,
+    as_json: Annotated[bool, options.json("Print only JSON: reproduce.json, with these papers.")] = False,
 ) -> None:
     """Rerun the figures and tables of papers.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -14,10 +14,10 @@ from knee.cli.console import Bar, complain, out
 from knee.cli.options import option
 from knee.cli.terminal import write_json
 from knee.errors import InputError, PhysicsError, ProgramError
+from knee.figures.forms import Summary
 
 if TYPE_CHECKING:
-    from knee.grounds.options import Options
-    from knee.grounds.runner import Prepared
+    from knee.grounds.runner import Options, Prepared
     from knee.scenario import Scenario
 
 #: Where results go by default.
@@ -51,17 +51,9 @@ def run(
     threads: options.Threads = None,
     max_memory: options.MaxMemory = None,
     out_folder: Annotated[
-        Path | None,
-        option(
-            options.OUTPUT,
-            "--out",
-            metavar="DIR",
-            help="The result folder; with several runs, the folder that contains theirs.",
-        ),
+        Path | None, options.out("The result folder; with several runs, the folder that contains theirs.")
     ] = None,
-    as_json: Annotated[
-        bool, option(options.OUTPUT, "--json", help="Print only summary.json; with several runs, a list.")
-    ] = False,
+    as_json: Annotated[bool, options.json("Print only summary.json; with several runs, a list.")] = False,
     report: Annotated[bool, option(options.OUTPUT, "--report/--no-report", help="Write report.html.")] = True,
     png: Annotated[bool, option(options.OUTPUT, "--png", help="Also draw the figures as PNG files.")] = False,
     pcap: Annotated[
@@ -112,18 +104,18 @@ def run(
         complain(remark)
     # A kernel takes seconds to minutes where the simulator takes a moment: several of them run side by side.
     several = seeds > 1 or (len(runs) > 1 and all(one.ground == "uml" for one in runs))
-    summaries: list[dict[str, Any]] = []
-    for one, made in zip(runs, _made(runs, jobs, several), strict=True):
-        for remark in made.summary.get("remarks", ()):
-            if remark not in made.summary.get("failed_programs", ()):
+    summaries: list[Summary] = []
+    for one, result in zip(runs, _outcomes(runs, jobs, several), strict=True):
+        for remark in result.summary.get("remarks", ()):
+            if remark not in result.summary.get("failed_programs", ()):
                 complain(remark)
-        summaries.append(made.summary)
-        if made.impossible is not None:
-            raise made.impossible
+        summaries.append(result.summary)
+        if result.impossible is not None:
+            raise result.impossible
         if not as_json:
-            _show(one, made.summary, compact=seeds > 1)
+            _show(one, result.summary, compact=seeds > 1)
             if explain:
-                _explain(made.event_by_event)
+                _explain(result.event_by_event)
     if as_json:
         write_json(summaries[0] if len(summaries) == 1 else summaries)
     elif seeds > 1:
@@ -134,17 +126,17 @@ def run(
         raise ProgramError(" ".join(failed))
 
 
-class _Made(NamedTuple):
+class _Outcome(NamedTuple):
     """What the terminal shows of a run."""
 
-    summary: dict[str, Any]
+    summary: Summary
     event_by_event: str | None
     impossible: PhysicsError | None
 
 
-def _complete(one: Prepared, progress: Callable[[float], None]) -> _Made:
+def _complete(one: Prepared, progress: Callable[[float], None]) -> _Outcome:
     result = one.complete(progress)
-    return _Made(result.summary, result.manifest.get("event_by_event"), one.impossible(result))
+    return _Outcome(result.summary, result.manifest.get("event_by_event"), one.impossible(result))
 
 
 def _folder(one: Prepared) -> Path:
@@ -153,14 +145,15 @@ def _folder(one: Prepared) -> Path:
     return one.out
 
 
-def _made(runs: list[Prepared], jobs: int | None, several: bool) -> Iterator[_Made]:
+def _outcomes(runs: list[Prepared], jobs: int | None, several: bool) -> Iterator[_Outcome]:
     if several:
-        from knee.study.seeds import side_by_side, together
+        from knee.study.batch import together
+        from knee.study.seeds import side_by_side
 
         if side_by_side(runs):
             with Bar(f"{len(runs)} runs") as bar:
-                made = together(runs, _complete, jobs=jobs, progress=bar)
-            yield from made
+                results = together(runs, _complete, workers=jobs, progress=bar)
+            yield from results
             return
     for one in runs:
         with Bar(_folder(one).name) as bar:
@@ -214,11 +207,11 @@ def _default_name(checked: Prepared, ground: str | None, seeds: int) -> str:
 
     # Nor does the number of threads change a result.
     said = {"name", "run.threads"} | ({"seed"} if seeds > 1 else set())
-    told = [change for change in checked.options.changes if change.partition("=")[0].strip() not in said]
+    changes = [change for change in checked.options.changes if change.partition("=")[0].strip() not in said]
     # --ground says in other words what --set run.ground says.
     if ground is not None and ground != checked.scenario.run.ground:
-        told.append(f"run.ground={ground}")
-    return default(checked.scenario.name, told)
+        changes.append(f"run.ground={ground}")
+    return default(checked.scenario.name, changes)
 
 
 def _explain(why: str | None) -> None:
@@ -226,7 +219,7 @@ def _explain(why: str | None) -> None:
     out().print(f"Time passed {how}.", soft_wrap=True)
 
 
-def _show(one: Prepared, summary: dict[str, Any], *, compact: bool) -> None:
+def _show(one: Prepared, summary: Summary, *, compact: bool) -> None:
     console = out()
     if not compact:
         tables.show_summary(console, summary)

@@ -14,6 +14,7 @@ from knee.cli.console import Bar, out
 from knee.cli.options import option
 from knee.cli.terminal import write_json
 from knee.errors import InputError
+from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,8 +96,10 @@ def score(
     other = None if versus is None or done.failed is not None else scored(versus, {})
     compared = None if other is None else definition.compared(done.judged, other.judged)
     if as_json:
-        told = None if compared is None else {"candidate": versus, **asdict(compared)}
-        write_json({"candidate": cc, "held_out": drawn_from, **done.plain()} | ({"versus": told} if versus else {}))
+        comparison = None if compared is None else {"candidate": versus, **asdict(compared)}
+        write_json(
+            {"candidate": cc, "held_out": drawn_from, **done.plain()} | ({"versus": comparison} if versus else {})
+        )
     else:
         _show(out(), cc, drawn_from, done)
         if other is not None:
@@ -109,13 +112,13 @@ def _compare(console: Console, name: str, other: Score, compared: Compared | Non
     if compared is None:
         console.print(f"It cannot be compared with {name}, which did not run in the same networks, or in too few.")
         return
-    told = f"{compared.difference:+.4f}, standard error {compared.standard_error:.4f}: {compared.verdict}"
-    console.print(f"Against {name} ({other.combined_score:.4f}): {told}.", soft_wrap=True)
+    difference = f"{compared.difference:+.4f}, standard error {compared.standard_error:.4f}: {compared.verdict}"
+    console.print(f"Against {name} ({other.combined_score:.4f}): {difference}.", soft_wrap=True)
 
 
-def _values(changes: list[str]) -> dict[str, Any]:
+def _values(changes: list[str]) -> JsonTable:
     from knee.errors import Refused
-    from knee.scenario.overrides import apply
+    from knee.scenario.loading import apply
 
     for change in changes:
         if not change.strip().startswith("cc_params."):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,7 @@ from knee.cli.options import choice, option
 from knee.cli.tables import number, table
 from knee.cli.terminal import write_json
 from knee.errors import RunError
+from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
     from knee.study.searches import Search
@@ -113,17 +114,9 @@ def search(
     dry_run: options.DryRun = False,
     again: options.Again = False,
     folder: Annotated[
-        Path | None,
-        option(
-            options.OUTPUT,
-            "--out",
-            metavar="DIR",
-            help="Folder for the page and the data; default: results/search-NAME.",
-        ),
+        Path | None, options.out("Folder for the page and the data; default: results/search-NAME.")
     ] = None,
-    as_json: Annotated[
-        bool, option(options.OUTPUT, "--json", help="Print only JSON: the trials that count and the findings.")
-    ] = False,
+    as_json: Annotated[bool, options.json("Print only JSON: the trials that count and the findings.")] = False,
     findings: Annotated[
         int | None,
         option(
@@ -203,42 +196,47 @@ def search(
         return
     folder = folder or Path("results") / f"search-{name}"
     with Bar(f"search of {name}", folder) as bar:
-        made = searches.run(
+        search = searches.run_search(
             plan, folder, jobs=jobs, dask=dask, again=again, progress=bar, command=context.obj,
             max_memory=max_memory,
         )  # fmt: skip
-        made.write_page()
+        search.write_page()
     if as_json:
-        write_json(plain(made))
+        write_json(plain(search))
     else:
-        show(made)
-    if made.aside is not None:
-        complain(f"{folder} had another search, or one by another build of knee; it is in {made.aside} now.")
+        show(search)
+    if search.aside is not None:
+        complain(f"{folder} had another search, or one by another build of knee; it is in {search.aside} now.")
     if not as_json:
         out().print(f"The page: {folder / place.SEARCH_PAGE}", soft_wrap=True)
-    _check_failed(made)
+    _check_failed(search)
 
 
-def plain(made: Search) -> dict[str, Any]:
+def plain(search: Search) -> JsonTable:
     """A search as JSON has it: its goals, the trials that count, and the findings."""
-    goals = [{"figure": goal.figure, "goal": goal.sense, "threshold": goal.threshold} for goal in made.plan.goals]
+    goals = [{"figure": goal.figure, "goal": goal.sense, "threshold": goal.threshold} for goal in search.plan.goals]
     trials = [
         {
             "trial": trial,
             "run": run,
-            "values": made.sweep.definition.point(run).values,
+            "values": search.sweep.definition.point(run).values,
             "found": list(found),
             "finding": finding,
         }
-        for trial, run, found, finding in made.qualified
+        for trial, run, found, finding in search.qualified
     ]
     findings = [
-        {"file": str(made.folder / one.file), "trial": one.trial, "found": list(one.found), "values": list(one.values)}
-        for one in made.findings
+        {
+            "file": str(search.folder / one.file),
+            "trial": one.trial,
+            "found": list(one.found),
+            "values": list(one.values),
+        }
+        for one in search.findings
     ]
-    count, failed = made.trials.height, made.failed.height
+    count, failed = search.trials.height, search.failed.height
     return {
-        "folder": str(made.folder),
+        "folder": str(search.folder),
         "goals": goals,
         "trials": count,
         "failed": failed,
@@ -247,13 +245,13 @@ def plain(made: Search) -> dict[str, Any]:
     }
 
 
-def show(made: Search) -> None:
+def show(search: Search) -> None:
     """Prints what was found: the findings, or all trials beyond the threshold with those that were saved among them."""
     from knee.view.search.page import headline
 
-    plan = made.plan
-    out().print(headline(made), soft_wrap=True)
-    if not made.findings:
+    plan = search.plan
+    out().print(headline(search), soft_wrap=True)
+    if not search.findings:
         return
     ratio = plan.against is not None and plan.compare == "ratio"
     heads = [f"{goal.figure}{' ratio' if ratio else ''}".replace("_", "_\n", 1) for goal in plan.goals]
@@ -261,34 +259,34 @@ def show(made: Search) -> None:
     shown = table(
         None, ["trial", *keys, *heads, "finding", *(["as\nsaved"] if plan.shrink else [])], text=1 + len(keys)
     )
-    listed = made.qualified
+    listed = search.qualified
     for trial, run, values, finding in listed[:_LISTED]:
-        point = made.sweep.definition.point(run)
+        point = search.sweep.definition.point(run)
         found = [number(value, 3) for value in values]
         saved = ["" if finding is None else str(finding), *([""] if plan.shrink else [])]
         if plan.shrink and finding is not None:
-            saved[1] = number(made.findings[finding - 1].values[0], 3)
+            saved[1] = number(search.findings[finding - 1].values[0], 3)
         shown.add_row(str(trial), *(str(point.values[key]) for key in plan.keys), *found, *saved)
     out().print(shown)
     if len(listed) > _LISTED:
         out().print(f"... and {len(listed) - _LISTED} more trials, all on the page.")
-    for one in made.findings[:10]:
-        out().print(one.how(made.folder, plan), soft_wrap=True)
+    for one in search.findings[:10]:
+        out().print(one.how(search.folder, plan), soft_wrap=True)
 
 
-def _check_failed(made: Search) -> None:
+def _check_failed(search: Search) -> None:
     """Reports trials that failed.
 
     Raises:
         RunError: some did; says how many, and why the first did.
     """
-    failed = made.failed
+    failed = search.failed
     if not failed.is_empty():
         first = failed.row(0, named=True)
         from knee.study.sweeps.place import SEARCH_TABLE as TABLE
 
-        where = f"the column error of {made.folder / TABLE} has the reasons"
-        said = f"{failed.height} of {made.trials.height} trials failed; {where}, that of trial {first['trial']}: "
+        where = f"the column error of {search.folder / TABLE} has the reasons"
+        said = f"{failed.height} of {search.trials.height} trials failed; {where}, that of trial {first['trial']}: "
         raise RunError(said + first["error"])
 
 

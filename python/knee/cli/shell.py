@@ -59,9 +59,7 @@ def shell(
     outside: Annotated[
         bool, option(options.RUNNING, "--outside/--no-outside", help="Lead outside by pasta, where it is installed.")
     ] = True,
-    out_folder: Annotated[
-        Path | None, option(options.OUTPUT, "--out", metavar="DIR", help="The result folder.")
-    ] = None,
+    out_folder: Annotated[Path | None, options.out("The result folder.")] = None,
     report: Annotated[bool, option(options.OUTPUT, "--report/--no-report", help="Write report.html.")] = True,
 ) -> int:
     """Run a program behind a scenario's links, in real time.
@@ -82,8 +80,8 @@ def shell(
             f"--server {server!r} is no command ({error}); expected words as a shell takes them."
         ) from None
     if out_folder is None:
-        told = [*(changes or ()), *([f"instead_of={instead_of}"] if instead_of else ())]
-        out_folder = Path("results") / default(f"{load(scenario, changes or ()).name}-shell", told)
+        changed = [*(changes or ()), *([f"instead_of={instead_of}"] if instead_of else ())]
+        out_folder = Path("results") / default(f"{load(scenario, changes or ()).name}-shell", changed)
     check_target(out_folder)
     if outside and shutil.which("pasta") is None:
         complain(
@@ -126,15 +124,15 @@ class Line:
         self._before: dict[str, Any] = {"t": 0, "program": 0, "all": 0}
         self._rows = 0
 
-    def __call__(self, told: dict[str, Any]) -> None:
+    def __call__(self, report: dict[str, Any]) -> None:
         """Shows the rates since the last time, Mbit/s, what waits, and how late the switch is."""
-        span = told["t"] - self._before["t"]
+        span = report["t"] - self._before["t"]
         if span < _EVERY_NS:
             return
-        mine, every = (8e3 * (told[key] - self._before[key]) / span for key in ("program", "all"))
-        self._before = told
-        late = 100 * told["behind"] / max(told["departures"], 1)
-        text = f"{told['t'] / 1e9:.0f} s: program {mine:.1f}, all {every:.1f} Mbit/s; {told['held']} packets inside"
+        mine, every = (8e3 * (report[key] - self._before[key]) / span for key in ("program", "all"))
+        self._before = report
+        late = 100 * report["behind"] / max(report["departures"], 1)
+        text = f"{report['t'] / 1e9:.0f} s: program {mine:.1f}, all {every:.1f} Mbit/s; {report['held']} packets inside"
         if late >= _WORTH:
             text += f"; {late:.1f} % left late"
         columns, rows = shutil.get_terminal_size()

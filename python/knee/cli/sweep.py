@@ -15,7 +15,7 @@ from knee.cli.options import choice, option
 from knee.cli.tables import number, table
 from knee.cli.terminal import write_json
 from knee.errors import InputError, RunError
-from knee.system.text import decapitalised
+from knee.system.text import JsonTable, decapitalised
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -84,17 +84,9 @@ def sweep(
     dry_run: options.DryRun = False,
     again: options.Again = False,
     folder: Annotated[
-        Path | None,
-        option(
-            options.OUTPUT,
-            "--out",
-            metavar="DIR",
-            help="Folder for the page and the data; default: results/sweep-NAME.",
-        ),
+        Path | None, options.out("Folder for the page and the data; default: results/sweep-NAME.")
     ] = None,
-    as_json: Annotated[
-        bool, option(options.OUTPUT, "--json", help="Print only JSON: the figures of all points, means over seeds.")
-    ] = False,
+    as_json: Annotated[bool, options.json("Print only JSON: the figures of all points, means over seeds.")] = False,
     series: Annotated[bool, option(options.OUTPUT, "--series", help="Also write the time series of all runs.")] = False,
     save_runs: Annotated[
         bool, option(options.OUTPUT, "--save-runs", help="Also write a result folder for each run, in DIR/runs.")
@@ -143,32 +135,32 @@ def sweep(
         estimated(definition, jobs)
         return
     with Bar(f"sweep of {name}", folder) as bar:
-        made = sweeps.run(
+        sweep = sweeps.run_sweep(
             definition, folder, jobs=jobs, dask=dask, series=series, save_runs=save_runs, again=again,
             progress=bar, command=context.obj, max_memory=max_memory,
         )  # fmt: skip
-        made.write_page()
+        sweep.write_page()
     if as_json:
-        write_json(plain(made, sort))
+        write_json(plain(sweep, sort))
     else:
-        show(made, sort, rows)
+        show(sweep, sort, rows)
     from knee.study.sweeps.points import remarks, same_seeds
 
-    same = same_seeds(made)
+    same = same_seeds(sweep)
     if definition.seeds > 1 and not as_json and same is None:
         out().print(f"Means over {definition.seeds} seeds; the page has confidence intervals.\n", soft_wrap=True)
-    for remark in remarks(made, _REMARKS):
+    for remark in remarks(sweep, _REMARKS):
         complain(remark)
     if same is not None:
         mend = "" if vary else "; --vary gives each link a jitter of less than the time of a packet"
         complain(f"{same}{mend}.")
-    if made.aside is not None:
-        complain(f"{folder} had runs of another sweep or another build of knee; they are in {made.aside} now.")
+    if sweep.aside is not None:
+        complain(f"{folder} had runs of another sweep or another build of knee; they are in {sweep.aside} now.")
     if not as_json:
         out().print(f"The page: {folder / 'sweep.html'}", soft_wrap=True)
         for name in definition.plots:
             out().print(f"The plot: {folder / name}", soft_wrap=True)
-    check_failed(made)
+    check_failed(sweep)
 
 
 def _check_figure(name: str) -> None:
@@ -179,17 +171,17 @@ def _check_figure(name: str) -> None:
         raise InputError(f"--sort: there is no figure {name}; {near(name, list(RUN))}.")
 
 
-def check_failed(made: Sweep) -> None:
+def check_failed(sweep: Sweep) -> None:
     """Reports runs that failed.
 
     Raises:
         RunError: some did; says how many, and why the first did.
     """
-    failed = made.failed
+    failed = sweep.failed
     if not failed.is_empty():
         first = failed.row(0, named=True)
-        where = f"the column error of {made.folder / 'sweep.parquet'} has the reasons"
-        said = f"{failed.height} of {len(made)} runs failed; {where}, that of run {first['run']}: {first['error']}"
+        where = f"the column error of {sweep.folder / 'sweep.parquet'} has the reasons"
+        said = f"{failed.height} of {len(sweep)} runs failed; {where}, that of run {first['run']}: {first['error']}"
         raise RunError(said)
 
 
@@ -204,8 +196,8 @@ def estimated(definition: Definition, jobs: int | None) -> None:
         out().print(f"seeds: {definition.seeds}")
     estimate(len(definition), checked.mean_work, jobs)
     if not checked.whole:
-        told = f"{len(checked.work)} of {len(definition)} runs were checked"
-        complain(f"{told}; if another one is refused, its row has the error.")
+        checked_runs = f"{len(checked.work)} of {len(definition)} runs were checked"
+        complain(f"{checked_runs}; if another one is refused, its row has the error.")
 
 
 def estimate(runs: int, mean_packets: float, jobs: int | None) -> None:
@@ -218,34 +210,34 @@ def estimate(runs: int, mean_packets: float, jobs: int | None) -> None:
     speed = case("reno2")["packets_per_s"]
     cores = jobs or os.cpu_count() or 1
     hours = packets / (speed * cores) / 3600
-    told = (
+    duration = (
         f"{hours:.1f} hours" if hours >= 1 else f"{hours * 60:.1f} minutes" if hours >= 1 / 60 else "a minute or less"
     )
     out().print(
-        f"{number(runs)} runs, some {packets:.2g} packets: about {told} on {cores} "
+        f"{number(runs)} runs, some {packets:.2g} packets: about {duration} on {cores} "
         f"{'core' if cores == 1 else 'cores'}, where knee bench reno2 simulates {speed / 1e6:.1f} million packets/s.",
         soft_wrap=True,
     )
 
 
-def plain(made: Sweep, sort: str | None = None) -> dict[str, Any]:
+def plain(sweep: Sweep, sort: str | None = None) -> JsonTable:
     """A sweep as JSON has it: the values and figures of all points, figures as means over the seeds."""
     from knee.figures.register import RUN
     from knee.study.sweeps.points import averaged
 
-    points = averaged(made, made.runs.collect())
+    points = averaged(sweep, sweep.runs.collect())
     if sort is not None:
         points = points.sort(sort, descending=RUN[sort].better != "less", nulls_last=True, maintain_order=True)
     figures = points.select("run", "seeds", *RUN)
     return {
-        "folder": str(made.folder),
-        "runs": len(made),
-        "failed": made.failed.height,
+        "folder": str(sweep.folder),
+        "runs": len(sweep),
+        "failed": sweep.failed.height,
         "points": [
             {
                 "run": row["run"],
                 "seeds": row["seeds"],
-                "values": made.definition.point(row["run"]).values,
+                "values": sweep.definition.point(row["run"]).values,
                 "figures": {name: row[name] for name in RUN},
             }
             for row in figures.iter_rows(named=True)
@@ -253,27 +245,27 @@ def plain(made: Sweep, sort: str | None = None) -> dict[str, Any]:
     }
 
 
-def show(made: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:
+def show(sweep: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:
     """Prints the points with their most important figures, means over the seeds."""
     import polars as pl
 
     from knee.figures.register import RUN, names, where
 
-    keys = [key for key in made.definition.keys if key != "seed"]
-    seeds = "seed" in made.definition.keys
+    keys = [key for key in sweep.definition.keys if key != "seed"]
+    seeds = "seed" in sweep.definition.keys
     traffic = names(where(RUN, "terminal-where-any"))
-    known = made.runs.select(pl.col(traffic).is_not_null().any()).collect().row(0, named=True)
+    known = sweep.runs.select(pl.col(traffic).is_not_null().any()).collect().row(0, named=True)
     figures = [*names(where(RUN, "terminal")), *(name for name, there in known.items() if there)]
     figures += [sort] if sort is not None and sort not in figures else []
     columns = [_Shown(name, name, RUN[name].head) for name in figures]
     ways: dict[str, str] = {}
     if known["reverse_goodput_mbps"]:
-        ways = _ways(made)
+        ways = _ways(sweep)
         columns = [each for shown in columns for each in _by_way(shown, ways)]
-    group = [column.name for column in made.columns] + (["seed"] if seeds else [])
-    points = made.runs.filter(pl.col("error").is_null())
+    group = [column.name for column in sweep.columns] + (["seed"] if seeds else [])
+    points = sweep.runs.filter(pl.col("error").is_null())
     for way, link in ways.items():
-        mine = made.links.filter(pl.col("link").cast(pl.String) == link)
+        mine = sweep.links.filter(pl.col("link").cast(pl.String) == link)
         points = points.join(
             mine.select("run", *(pl.col(name).alias(f"{name} {way}") for name in _OF_LINKS)), on="run", how="left"
         )
@@ -283,18 +275,18 @@ def show(made: Sweep, sort: str | None = None, rows: int = _ROWS) -> None:
     found = grouped.agg(pl.col("run").min().alias("=run"), **named).collect()
     if sort is not None:
         found = found.sort("=sort", descending=RUN[sort].better != "less", nulls_last=True, maintain_order=True)
-    told: dict[str, list[str]] = {key: [] for key in ([*keys, "seed"] if seeds else keys)}
+    shown_by_key: dict[str, list[str]] = {key: [] for key in ([*keys, "seed"] if seeds else keys)}
     shown_rows = list(found.head(rows).iter_rows(named=True))
     for row in shown_rows:
-        point = made.definition.point(row["=run"])
-        for key, texts in told.items():
+        point = sweep.definition.point(row["=run"])
+        for key, texts in shown_by_key.items():
             texts.append(_text(point.values[key]))
     # A key with one value only says nothing about a point.
-    several = {key for group in made.definition.groups if len(group.rows) > 1 for key in group.keys}
-    derived = {key for key, _ in made.definition.derived}
-    fixed = {key: texts[0] for key, texts in told.items() if texts and key not in several | derived}
+    several = {key for group in sweep.definition.groups if len(group.rows) > 1 for key in group.keys}
+    derived = {key for key, _ in sweep.definition.derived}
+    fixed = {key: texts[0] for key, texts in shown_by_key.items() if texts and key not in several | derived}
     cells = [[str(row["=run"]), *(_cell(each.name, row[f"={each.column}"]) for each in columns)] for row in shown_rows]
-    varied = {key: texts for key, texts in told.items() if key not in fixed}
+    varied = {key: texts for key, texts in shown_by_key.items() if key not in fixed}
     without = {key: texts for key, texts in varied.items() if key not in derived}
     console = out()
     # The first that fits: figures are never cut off.
@@ -337,20 +329,20 @@ def _points_table(
         narrow: whether keys break at every dot.
     """
     words = [_broken(key, narrow) for key in keys]
-    made = table(None, ["run", *words, *heads], text=1 + len(keys))
+    grid = table(None, ["run", *words, *heads], text=1 + len(keys))
     if gap == 1:
-        made.padding = (0, 0)
+        grid.padding = (0, 0)
     numbers = ["run", *heads]
     least = [max(map(len, [*numbers[i].split("\n"), *(row[i] for row in cells)])) for i in range(len(numbers))]
-    made.columns[0].min_width = least[0]
-    for column, word, texts in zip(made.columns[1:], words, keys.values(), strict=False):
+    grid.columns[0].min_width = least[0]
+    for column, word, texts in zip(grid.columns[1:], words, keys.values(), strict=False):
         # Words wrap whole on a narrow terminal.
         longest = max((len(part) for text in texts for part in text.split(" ")), default=0)
         column.min_width = max(*map(len, word.split("\n")), min(longest, _LONGEST_WORD))
         least.append(column.min_width)
     for row, given in zip(cells, zip(*keys.values(), strict=True) if keys else [()] * len(cells), strict=True):
-        made.add_row(row[0], *given, *row[1:])
-    return made, sum(least) + gap * len(least)
+        grid.add_row(row[0], *given, *row[1:])
+    return grid, sum(least) + gap * len(least)
 
 
 @dataclass(frozen=True)
@@ -362,11 +354,11 @@ class _Shown:
     head: str
 
 
-def _ways(made: Sweep) -> dict[str, str]:
+def _ways(sweep: Sweep) -> dict[str, str]:
     """By direction its link, where all runs have only one in each; else nothing."""
     import polars as pl
 
-    links = made.links.select(pl.col("link").cast(pl.String).unique(maintain_order=True)).collect()["link"].to_list()
+    links = sweep.links.select(pl.col("link").cast(pl.String).unique(maintain_order=True)).collect()["link"].to_list()
     there = {"reverse" if link.endswith(" (reverse)") else "forward": link for link in sorted(links)}
     return {way: there[way] for way in ("forward", "reverse")} if len(links) == len(there) == 2 else {}
 

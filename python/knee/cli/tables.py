@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import statistics
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from knee.figures.applications import shown
+from knee.figures.forms import Summary
 from knee.figures.register import FLOW, LINK, Entry, where
 from knee.figures.same import same_figures
 
@@ -31,11 +32,11 @@ def table(title: str | None, columns: Sequence[str], text: int = 1) -> Table:
     from rich import box
     from rich.table import Table
 
-    made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    grid = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for i, column in enumerate(columns):
         words = i < text
-        made.add_column(column, justify="left" if words else "right", no_wrap=not words, overflow="fold")
-    return made
+        grid.add_column(column, justify="left" if words else "right", no_wrap=not words, overflow="fold")
+    return grid
 
 
 def number(value: float | int | None, places: int = 2) -> str:
@@ -63,7 +64,7 @@ def _payload_rate(flow: dict[str, Any]) -> str:
     return f"{rate(flow['throughput_mbps'])}*" if flow["goodput_mbps"] is None else rate(flow["goodput_mbps"])
 
 
-def show_summary(console: Console, summary: dict[str, Any]) -> None:
+def show_summary(console: Console, summary: Summary) -> None:
     """Flows, links and fairness of one run."""
     title = f"{summary['name']}: {summary['title']}" if summary.get("title") else summary["name"]
     console.print(title, style="bold", soft_wrap=True)
@@ -101,44 +102,44 @@ def show_summary(console: Console, summary: dict[str, Any]) -> None:
     console.print(_last_line(summary))
 
 
-def _total(summary: dict[str, Any]) -> str | None:
+def _total(summary: Summary) -> str | None:
     """The goodput of all flows over the run's window; None where it is the sum of the flows' own."""
     from knee.figures.metrics import direction, directions
 
     run, window = summary["run"], summary.get("window_s")
-    told = []
+    totals = []
     for way, name in (("forward", "goodput_mbps"), ("reverse", "reverse_goodput_mbps")):
         own = [flow["goodput_mbps"] or 0.0 for flow in summary["flows"] if direction(flow) == way]
         if (total := run[name]) is not None and rate(sum(own)) != rate(total):
-            told.append(f"{rate(total)} Mbit/s" + (f" {way}" if len(directions(summary)) > 1 else ""))
-    if window is None or not told:
+            totals.append(f"{rate(total)} Mbit/s" + (f" {way}" if len(directions(summary)) > 1 else ""))
+    if window is None or not totals:
         return None
-    return f"Goodput over the whole {window[1] - window[0]:g} s, all flows together: {', '.join(told)}."
+    return f"Goodput over the whole {window[1] - window[0]:g} s, all flows together: {', '.join(totals)}."
 
 
 def show(console: Console, each: shown.Shown) -> None:
     """A table of figures of traffic or probes, with long titles on several lines."""
     heads = [f"{column.title}{', ' + column.unit if column.unit else ''}" for column in each.columns]
     wrapped = ["\n".join(textwrap.wrap(head, _HEAD)) for head in heads]
-    made = table(None, [each.title, *wrapped])
-    _tighten(made, console, first_words=1)
+    grid = table(None, [each.title, *wrapped])
+    _tighten(grid, console, first_words=1)
     for label, values in each.rows[:MOST_FLOWS]:
         cells = zip(values, each.columns, strict=True)
-        made.add_row(label, *(v if isinstance(v, str) else number(v, column.places) for v, column in cells))
-    console.print(made)
+        grid.add_row(label, *(v if isinstance(v, str) else number(v, column.places) for v, column in cells))
+    console.print(grid)
     if len(each.rows) > MOST_FLOWS:
         console.print(f"... and {len(each.rows) - MOST_FLOWS} more rows, all in summary.json\n")
 
 
-def _tighten(made: Table, console: Console, first_words: int) -> None:
+def _tighten(grid: Table, console: Console, first_words: int) -> None:
     """Makes a table with many columns fit a terminal of 80 columns."""
-    for i, column in enumerate(made.columns):
+    for i, column in enumerate(grid.columns):
         column.justify = "left" if i < first_words else "right"
     if console.width < NARROW:
-        made.padding = (0, 0)
+        grid.padding = (0, 0)
 
 
-def _last_line(summary: dict[str, Any]) -> str:
+def _last_line(summary: Summary) -> str:
     fairness = summary["fairness"]
     shared = [link for link in fairness.get("links", [fairness]) if len(link.get("flows", (1, 2))) > 1]
     if len(fairness.get("links", ())) > 1:
@@ -157,7 +158,7 @@ def _speed(per_second: float) -> str:
     return number(int(float(f"{per_second:.2g}")))
 
 
-def _fair(fairness: dict[str, Any], summary: dict[str, Any]) -> str:
+def _fair(fairness: Mapping[str, Any], summary: Summary) -> str:
     """A sentence on how fairly flows share a bottleneck."""
     if fairness["jain"] is None:
         from knee.figures.metrics import has_starved
@@ -171,7 +172,7 @@ def _fair(fairness: dict[str, Any], summary: dict[str, Any]) -> str:
     return f"Jain's index {number(fairness['jain'], 3)}, per interval {mean}, {when}"
 
 
-def show_spread(console: Console, name: str, summaries: Sequence[dict[str, Any]]) -> None:
+def show_spread(console: Console, name: str, summaries: Sequence[Summary]) -> None:
     """Prints mean and spread of a scenario's figures over several seeds."""
     seeds = ", ".join(str(summary["seed"]) for summary in summaries)
     spread = table(f"{name}, seeds {seeds}", ["figure", "mean", "std. dev.", "min", "max"])

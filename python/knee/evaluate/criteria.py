@@ -6,13 +6,14 @@ import tomllib
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from knee.errors import InputError
 from knee.figures.register import RUN, Entry
-from knee.scenario.overrides import apply
+from knee.scenario import Plain
+from knee.scenario.loading import apply
 from knee.scenario.units import near, shown
 
 #: The files of the suites; the first is the default.
@@ -120,7 +121,7 @@ class Criterion(_Table):
         """The name of a scenario among those of all criteria; one without a name is the only one of its criterion."""
         return f"{self.key}-{case.name}" if case.name else self.key
 
-    def data(self, case: Case) -> dict[str, Any]:
+    def data(self, case: Case) -> Plain:
         """A scenario as plain data, with :data:`PLACE` where the algorithm comes."""
         title = f"{self.title}: {case.about}"
         return {"title": title, **apply(tomllib.loads(case.text or self.text), case.set_)}

@@ -16,6 +16,7 @@ from knee.evaluate.verdict import CriterionVerdict
 from knee.judging.folder import claim, write_verdicts
 from knee.results import tree
 from knee.system import files
+from knee.system.text import JsonTable
 from knee.view import pages
 from knee.view.numbers import NONE
 from knee.view.pages.table import Cell, Head, Row, Table
@@ -49,7 +50,7 @@ class Field:
 
     members: list[Member]
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> JsonTable:
         """As JSON has it: each algorithm's verdicts by criterion, and how many of its figures pass."""
         first = self.members[0].evaluation
         algorithms = []

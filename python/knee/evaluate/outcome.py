@@ -11,8 +11,10 @@ from knee.errors import InputError
 from knee.evaluate.criteria import DEFAULT
 from knee.evaluate.verdict import CriterionVerdict, worst
 from knee.figures.register import RUN, Entry
+from knee.scenario import Plain
 from knee.scenario.units import shown
 from knee.system import files
+from knee.system.text import JsonTable
 
 #: The file that identifies the folder of an evaluation.
 MARK = "evaluate.json"
@@ -136,7 +138,7 @@ class Evaluation:
     """
 
     name: str
-    flow: dict[str, Any]
+    flow: Plain
     against: list[str]
     seeds: int
     quick: bool
@@ -158,7 +160,7 @@ class Evaluation:
         """Criteria with a verdict."""
         return sum(found.verdict is verdict for found in self.criteria)
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> JsonTable:
         """As JSON has it."""
         where = {"ground": self.ground, "kernel": self.kernel}
         head = {"format": FORMAT, **self.made, **where, "cc": self.name, "flow": self.flow, "against": self.against}
@@ -184,7 +186,7 @@ class Evaluation:
         return told
 
 
-def _plain(check: JudgedFigure) -> dict[str, Any]:
+def _plain(check: JudgedFigure) -> JsonTable:
     data = {("as" if key == "as_" else key): value for key, value in asdict(check).items()}
     return {**data, "verdict": check.verdict.value}
 
@@ -213,7 +215,7 @@ def read(path: Path) -> Evaluation:
         raise InputError(f"{path} is damaged ({what}: {error}); run the evaluation again.") from None
 
 
-def _of(data: dict[str, Any]) -> Evaluation:
+def _of(data: Plain) -> Evaluation:
     criteria = []
     for found in data["criteria"]:
         checks = [_judged(check) for check in found["checks"]]
@@ -238,7 +240,7 @@ def _of(data: dict[str, Any]) -> Evaluation:
     )
 
 
-def _judged(data: dict[str, Any]) -> JudgedFigure:
+def _judged(data: Plain) -> JudgedFigure:
     RUN[data["figure"]]
     for name, values in {"values": data["values"], **data["deployed"]}.items():
         for value in values:
@@ -248,7 +250,7 @@ def _judged(data: dict[str, Any]) -> JudgedFigure:
     return JudgedFigure(**{**told, "verdict": CriterionVerdict(data["verdict"])})
 
 
-def _worst(data: dict[str, Any]) -> Worst:
+def _worst(data: Plain) -> Worst:
     told = {key: value for key, value in data.items() if key != "scenario"}
     changed = [(key, before, after) for key, before, after in data["changed"]]
     return Worst(**{**told, "changed": changed, "checks": [_judged(check) for check in data["checks"]]})

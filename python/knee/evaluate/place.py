@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
 
 from knee import grounds
 from knee.errors import InputError, RunError
 from knee.kernel import cache, given
 from knee.kernel.build import HZ
 from knee.own import KernelSource
-from knee.scenario import Scenario
+from knee.scenario import Plain, Scenario
 from knee.scenario.units import parse_time
 
 #: The deployed algorithms in whose company a verdict is reached by default, by suite and ground: Linux's two of long
@@ -44,7 +43,7 @@ class Place:
         """What folders' names have in addition, so that those of two grounds differ."""
         return "" if self.ground == "sim" else f"-{self.ground}-{self.kernel}"
 
-    def adapted(self, data: dict[str, Any]) -> dict[str, Any]:
+    def adapted(self, data: Plain) -> Plain:
         """A criterion's scenario as it runs here: with the ground in it, and in a kernel without the small jitter."""
         if self.ground == "sim":
             return data

@@ -18,10 +18,11 @@ from knee.evaluate.outcome import MARK, Evaluation, Found, JudgedFigure, Worst
 from knee.evaluate.place import SIM, Place
 from knee.evaluate.subject import Subject, absent
 from knee.evaluate.verdict import CriterionVerdict, Values, judge, measure, sent_nothing, threshold
+from knee.figures.forms import Summary
 from knee.judging.folder import claim, program, write_verdicts
 from knee.own import IN_FILE, IN_SOURCE
 from knee.results import tree
-from knee.scenario import from_dict
+from knee.scenario import Plain, from_dict
 from knee.study import batch
 from knee.system import files
 
@@ -48,9 +49,9 @@ class _Runs:
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
     failed: dict[tuple[str, str], str] = field(default_factory=dict)
     #: What has been read.
-    summaries: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
+    summaries: dict[tuple[str, str], list[Summary]] = field(default_factory=dict)
 
-    def of(self, scenario: str, who: str) -> list[dict[str, Any]]:
+    def of(self, scenario: str, who: str) -> list[Summary]:
         """The summaries of a scenario with an algorithm, by seed; none where one was refused or failed."""
         if (scenario, who) in self.failed or (scenario, who) in self.refused:
             return []
@@ -228,7 +229,7 @@ def _run(
     places: dict[str, tuple[str, str, int]] = {}
     for criterion, case in cases:
         name, data = criterion.name(case), place.adapted(criterion.data(case))
-        whose: dict[str, dict[str, Any]] = {}
+        whose: dict[str, Plain] = {}
         for other in (*against, one):
             try:
                 whose[other.folder] = other.placed(data)
@@ -272,7 +273,7 @@ def _why(error: Exception) -> str:
     return str(error) if isinstance(error, KneeError) else in_a_line(error) + (f", {notes}" if notes else "")
 
 
-def _file(document: str, criterion: Criterion, case: Case, one: Subject, data: dict[str, Any]) -> str:
+def _file(document: str, criterion: Criterion, case: Case, one: Subject, data: Plain) -> str:
     """The scenario's file, with the algorithm in it and a comment on what is asked."""
     name = criterion.name(case)
     places = [i for i, flow in enumerate(data["flows"]) if flow.get("cc") == PLACE]

@@ -9,16 +9,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from knee.errors import InputError, Refused, ScenarioError
 from knee.evaluate.criteria import PLACE
 from knee.evaluate.place import SIM, Place
 from knee.grounds import programs
 from knee.own import IN_FILE, IN_SOURCE, kernel_source, name_of, policy_of
-from knee.scenario import from_dict, registry
-from knee.scenario.loading import tables
-from knee.scenario.overrides import apply
+from knee.scenario import Plain, from_dict, registry
+from knee.scenario.loading import apply, tables
 
 #: The keys of a flow that ``--set`` may change.
 _KEYS = ("cc_params", "transport", "pacing", "ecn", "tls", "program", "traffic")
@@ -43,7 +41,7 @@ class Subject:
     """
 
     name: str
-    flow: dict[str, Any]
+    flow: Plain
     changed: bool = False
 
     @property
@@ -69,7 +67,7 @@ class Subject:
         """Whether its flows are real-time video in datagrams."""
         return "traffic" in self.flow
 
-    def placed(self, data: dict[str, Any]) -> dict[str, Any]:
+    def placed(self, data: Plain) -> Plain:
         """A criterion's scenario with this algorithm in its place.
 
         Raises:
@@ -89,7 +87,7 @@ class Subject:
         return made
 
 
-def absent(data: dict[str, Any]) -> dict[str, Any]:
+def absent(data: Plain) -> Plain:
     """A criterion's scenario without the algorithm: what the others are worth alone."""
     flows = [flow for flow in data["flows"] if flow.get("cc") != PLACE]
     return {**copy.deepcopy(data), "flows": copy.deepcopy(flows)}
@@ -140,11 +138,11 @@ def subject(name: str, changes: Sequence[str] = (), place: Place = SIM, *, allow
     return Subject(f"{named} ({settings})" if settings else named, flow, bool(changes))
 
 
-def _flow_of(name: str) -> dict[str, Any]:
+def _flow_of(name: str) -> Plain:
     return {"traffic": dict(VIDEO[name])} if name in VIDEO else {"cc": name}
 
 
-def _flow_in(path: Path) -> dict[str, Any]:
+def _flow_in(path: Path) -> Plain:
     """The keys of a flow in a TOML file: what it is, while the criteria say where and when it runs.
 
     Raises:
@@ -165,7 +163,7 @@ def _flow_in(path: Path) -> dict[str, Any]:
     return flow
 
 
-def _accepted(name: str, flow: dict[str, Any], place: Place, allow_programs: bool) -> None:
+def _accepted(name: str, flow: Plain, place: Place, allow_programs: bool) -> None:
     """Rejects what no scenario would take there."""
     traffic = flow.get("traffic")
     if traffic is not None and not (isinstance(traffic, dict) and traffic.get("kind") == "rtc"):

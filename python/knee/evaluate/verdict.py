@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from knee.evaluate.criteria import Check
-from knee.figures import run
+from knee.figures.forms import Summary
+from knee.figures.summary import run_figures
 from knee.judging.verdict import Verdict
 
 #: A figure over the seeds; None where a run has no such value, such as the time of a transfer that did not end.
@@ -41,12 +41,12 @@ def worst(verdicts: Sequence[CriterionVerdict]) -> CriterionVerdict:
     return max(told, key=lambda verdict: verdict.rank, default=CriterionVerdict.NOT_APPLICABLE)
 
 
-def measure(check: Check, summary: dict[str, Any], alone: dict[str, Any] | None) -> float | None:
+def measure(check: Check, summary: Summary, alone: Summary | None) -> float | None:
     """The value of a check in a run, with the run without the algorithm for harm."""
     return combined(check, parts(check, summary), None if alone is None else parts(check, alone))
 
 
-def parts(check: Check, summary: dict[str, Any]) -> Parts:
+def parts(check: Check, summary: Summary) -> Parts:
     """What a check needs of a run: its figure over the flows that it is of, and over all flows."""
     return _figure(check, summary, check.of), _figure(check, summary, "") if check.as_ == "share" else None
 
@@ -64,13 +64,13 @@ def combined(check: Check, own: Parts, alone: Parts | None) -> float | None:
     return 1 - value / without if check.known.better == "more" else 1 - without / value if value else None
 
 
-def _figure(check: Check, summary: dict[str, Any], label: str) -> float | None:
+def _figure(check: Check, summary: Summary, label: str) -> float | None:
     if label:
         mine = [flow for flow in summary["flows"] if _has(flow["label"], label)]
         if not mine:
             return None
         summary = {**summary, "flows": mine}
-    value = run.figures(summary)[check.figure]
+    value = run_figures(summary)[check.figure]
     return None if value is None else float(value)
 
 
@@ -79,7 +79,7 @@ def _has(label: str, wanted: str) -> bool:
     return label == wanted or (label.startswith(f"{wanted} ") and label[len(wanted) + 1 :].isdigit())
 
 
-def sent_nothing(summary: dict[str, Any], labels: set[str]) -> bool:
+def sent_nothing(summary: Summary, labels: set[str]) -> bool:
     """Whether none of the flows with these labels delivered anything; of programs, only packets tell."""
     mine = [flow for flow in summary["flows"] if any(_has(flow["label"], label) for label in labels)]
     known = (flow["received_bytes"] if flow["delivered_bytes"] is None else flow["delivered_bytes"] for flow in mine)

@@ -26,11 +26,10 @@ from knee.evaluate.criteria import PLACE, Case, Check, Criterion, load
 from knee.evaluate.place import SIM
 from knee.evaluate.subject import Subject, absent
 from knee.evaluate.verdict import Parts, behind, combined, parts, sent_nothing
-from knee.grounds.identity import digest, identity
-from knee.results.manifest import fingerprint
+from knee.results.manifest import digest, fingerprint, identity
 from knee.results.result import Result
-from knee.scenario import from_dict
-from knee.scenario.overrides import put
+from knee.scenario import Plain, from_dict
+from knee.scenario.loading import put
 from knee.study import batch
 from knee.study.searches.plan import Axis, Goal, Plan
 from knee.study.searches.shrink import Move, simplified
@@ -90,7 +89,7 @@ class Networks(BaseModel):
         """Its name among all searches, and that of its scenario's file."""
         return f"worst-{self.criterion}{f'-{self.name}' if self.name else ''}"
 
-    def start(self, criterion: Criterion) -> dict[str, Any]:
+    def start(self, criterion: Criterion) -> Plain:
         """The scenario that it starts from, as plain data."""
         if self.text:
             return {"title": f"{criterion.title}: {self.about}", **tomllib.loads(self.text)}
@@ -136,7 +135,7 @@ class Found:
     """
 
     networks: Networks
-    data: dict[str, Any]
+    data: Plain
     tried: int
     behind: float | None
     own: float | None
@@ -155,17 +154,17 @@ class Runs:
     """Runs networks, each once, and keeps what the checks need of each run in a file."""
 
     def __init__(self, path: Path, *, again: bool = False, **options: Any) -> None:
-        """Takes what an interrupted search left in the file; ``options`` are those of :func:`knee.study.batch.each`."""
+        """Takes what an interrupted search left in the file; ``options`` as of :func:`knee.study.batch.results`."""
         self._path, self._options = path, options
         self._known: dict[str, Any] = {} if again else _read(path)
 
     def outcomes(
         self,
-        wanted: Mapping[str, dict[str, Any]],
+        wanted: Mapping[str, Plain],
         checks: Sequence[Check],
         labels: set[str],
         progress: Callable[[float], None],
-    ) -> dict[str, dict[str, Any]]:
+    ) -> dict[str, Plain]:
         """What the checks need of some scenarios: ``parts`` and ``silent``; or why not, as ``refused`` or ``failed``.
 
         Args:
@@ -175,7 +174,7 @@ class Runs:
             progress: called with the part of the runs that are done.
         """
         asked = json.dumps([[check.figure, check.of, check.as_] for check in checks])
-        told: dict[str, dict[str, Any]] = {}
+        told: dict[str, Plain] = {}
         keys: dict[str, str] = {}
         jobs: dict[str, batch.Job] = {}
         for name, data in wanted.items():
@@ -198,7 +197,7 @@ class Runs:
         labels: set[str],
         progress: Callable[[float], None],
     ) -> None:
-        def use(job: batch.Job, result: Result) -> dict[str, Any]:
+        def use(job: batch.Job, result: Result) -> Plain:
             made = [parts(check, result.summary) for check in checks]
             return {"parts": made, "silent": sent_nothing(result.summary, labels)}
 
@@ -208,13 +207,15 @@ class Runs:
         def failed(job: batch.Job, error: Exception) -> None:
             self._known[job.name] = {"failed": str(error) if isinstance(error, KneeError) else in_a_line(error)}
 
-        made = batch.each(list(jobs.values()), use, refused=refused, failed=failed, progress=progress, **self._options)
+        made = batch.results(
+            list(jobs.values()), use, refused=refused, failed=failed, progress=progress, **self._options
+        )
         self._known |= {key: each for key, each in zip(jobs, made, strict=True) if each is not None}
         told = {"fingerprint": fingerprint("evaluate"), "runs": self._known}
         files.write(self._path, json.dumps(told, allow_nan=False) + "\n")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> Plain:
     try:
         read = json.loads(files.read(path, _MOST))
     except (OSError, ValueError):
@@ -238,7 +239,7 @@ class _Search:
     #: How far behind the algorithm is in each network, and in which check.
     values: dict[str, tuple[float, Check] | None] = field(default_factory=dict)
 
-    def changed(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def changed(self, row: Plain) -> Plain:
         """The scenario with some values in place of the start's."""
         data = self.networks.start(self.criterion)
         for key, value in row.items():
@@ -246,12 +247,12 @@ class _Search:
         return data
 
     def measure(
-        self, rows: Sequence[Mapping[str, Any]], progress: Callable[[float], None] = lambda part: None
+        self, rows: Sequence[Plain], progress: Callable[[float], None] = lambda part: None
     ) -> list[tuple[float, Check] | None]:
         """How far behind the algorithm is in some networks, and in which check; None where nothing is to compare."""
         checks = self.networks.checks(self.criterion)
         harm = any(check.as_ == "harm" for check in checks)
-        wanted: dict[str, dict[str, Any]] = {}
+        wanted: dict[str, Plain] = {}
         for i, row in enumerate(rows):
             data = self.changed(row)
             try:
@@ -276,9 +277,9 @@ class _Search:
     def _value(
         self,
         checks: Sequence[Check],
-        mine: Sequence[Mapping[str, Any]],
-        deployed: Sequence[Sequence[Mapping[str, Any]]],
-        alone: Sequence[Mapping[str, Any]] | None,
+        mine: Sequence[Plain],
+        deployed: Sequence[Sequence[Plain]],
+        alone: Sequence[Plain] | None,
     ) -> tuple[float, Check] | None:
         """The check in which the algorithm is furthest behind."""
         for each in deployed:
@@ -294,7 +295,7 @@ class _Search:
         made: list[tuple[float, Check]] = []
         for i, check in enumerate(checks):
 
-            def values(runs: Sequence[Mapping[str, Any]], i: int = i, check: Check = check) -> list[float | None]:
+            def values(runs: Sequence[Plain], i: int = i, check: Check = check) -> list[float | None]:
                 without: Sequence[Parts | None] = (
                     [None] * len(runs) if alone is None else [tuple(run["parts"][i]) for run in alone]
                 )
@@ -318,7 +319,7 @@ class _Search:
         start = self.networks.start(self.criterion)
         own = {key: _own(start, key) for key in self.networks.over}
         (at_start,) = self.measure([{}])
-        tried: list[tuple[float, dict[str, Any]]] = [(at_start[0] if at_start else -math.inf, {})]
+        tried: list[tuple[float, Plain]] = [(at_start[0] if at_start else -math.inf, {})]
 
         def values(rows: list[list[Any]], before: int) -> list[tuple[float] | None]:
             def partly(part: float) -> None:
@@ -338,7 +339,7 @@ class _Search:
         found, before = (None if each is None else each[0] for each in (value, at_start))
         return Found(self.networks, self.changed(row), len(tried), found, before, check, changed)
 
-    def _simpler(self, value: float, row: dict[str, Any], at_start: tuple[float, Check] | None) -> dict[str, Any]:
+    def _simpler(self, value: float, row: Plain, at_start: tuple[float, Check] | None) -> Plain:
         """The values without those that make little difference."""
         floor = max(at_start[0], 0.0) if at_start else 0.0
         least = value - _TOLERANCE * max(value - floor, 0.0)
@@ -347,13 +348,13 @@ class _Search:
         def without(key: str) -> Move:
             return lambda row: {other: of for other, of in row.items() if other != key}
 
-        def shows(rows: Sequence[dict[str, Any]]) -> list[bool]:
+        def shows(rows: Sequence[Plain]) -> list[bool]:
             return [found is not None and found[0] >= least for found in self.measure(rows)]
 
         return simplified(row, [without(key) for key in row], shows)
 
 
-def _own(data: Mapping[str, Any], key: str) -> Any:
+def _own(data: Plain, key: str) -> Any:
     """What the start has at a key, its default where it does not say."""
     try:
         return stated(data, key.replace("*", "0"))
@@ -384,7 +385,7 @@ def find(
         budget: networks that each search tries.
         again: make all runs anew.
         progress: called with the fraction that is done.
-        options: those of :func:`knee.study.batch.each`.
+        options: those of :func:`knee.study.batch.results`.
 
     Raises:
         InputError: a run needs too much memory.

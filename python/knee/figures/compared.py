@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from knee.figures.applications import shown
+from knee.figures.forms import Summary
 from knee.figures.metrics import directions
 from knee.figures.register import FAIRNESS, FLOW, LINK, where
 
@@ -12,7 +14,7 @@ from knee.figures.register import FAIRNESS, FLOW, LINK, where
 MOST_FLOWS = 20
 
 
-def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
+def figures(summary: Summary) -> dict[str, float | int | None]:
     """The figures that ``knee compare`` shows, by name with unit."""
     flows, links = summary["flows"], summary["links"]
     # Who measures with probes asks for latency first.
@@ -34,14 +36,14 @@ def figures(summary: dict[str, Any]) -> dict[str, float | int | None]:
     return values | applications
 
 
-def _totals(summary: dict[str, Any]) -> dict[str, float | int | None]:
+def _totals(summary: Summary) -> dict[str, float | int | None]:
     """The goodput of all flows, in each direction."""
     ways, names = directions(summary), {"forward": "goodput_mbps", "reverse": "reverse_goodput_mbps"}
     each = {f" {way}" if len(ways) > 1 else "": summary["run"][names[way]] for way in ways}
     return {f"goodput of all{way} flows, Mbit/s": total for way, total in each.items()}
 
 
-def _fairness(fairness: dict[str, Any]) -> dict[str, float | int | None]:
+def _fairness(fairness: Mapping[str, Any]) -> dict[str, float | int | None]:
     """How fairly the flows of each bottleneck share it, where there are several of them."""
     names = {figure.name: figure.key for figure in where(FAIRNESS, "compare")}
     links = fairness.get("links", ())

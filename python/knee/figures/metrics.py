@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from knee.figures.forms import Fairness, Figures, Output, Summary
 from knee.scenario.spec import span
 from knee.scenario.traffic import sends_datagrams
 
@@ -42,18 +43,18 @@ def jain_of(x: pl.Expr) -> pl.Expr:
     return pl.when(squares > 0).then((x.sum() ** 2 / (x.count() * squares)).clip(upper_bound=1.0))
 
 
-def direction(flow: Mapping[str, Any]) -> str:
+def direction(flow: Figures) -> str:
     """The direction of a flow's data, ``forward`` or ``reverse``; forward where it does not say."""
     return str(flow.get("direction", "forward"))
 
 
-def directions(summary: Mapping[str, Any]) -> list[str]:
+def directions(summary: Summary) -> list[str]:
     """The directions in which flows of a run send data."""
     have = {direction(flow) for flow in summary["flows"]}
     return [name for name in ("forward", "reverse") if name in have]
 
 
-def total_mbps(summary: Mapping[str, Any], way: str, what: str = "delivered_bytes") -> float | None:
+def total_mbps(summary: Summary, way: str, what: str = "delivered_bytes") -> float | None:
     """What all flows in one direction together got in the run's window, over the window's length, Mbit/s.
 
     The directions of a link carry data independently, so a sum over both says nothing about either.
@@ -68,28 +69,28 @@ def total_mbps(summary: Mapping[str, Any], way: str, what: str = "delivered_byte
         count this.
     """
     window = summary.get("window_s")
-    counts = [flow.get(what) for flow in summary["flows"] if direction(flow) == way]
+    counts: list[Any] = [flow.get(what) for flow in summary["flows"] if direction(flow) == way]
     if not counts or window is None or window[1] <= window[0] or any(count is None for count in counts):
         return None
     return float(sum(counts) * 8 / (window[1] - window[0]) / 1e6)
 
 
-def share(summary: Mapping[str, Any], number: int, what: str = "delivered_bytes") -> float | None:
+def share(flows: Sequence[Figures], number: int, what: str = "delivered_bytes") -> float | None:
     """The part, 0 to 1, of the flow at index ``number`` in what the flows in its direction got in the run's window."""
-    way = direction(summary["flows"][number])
-    counts = [flow.get(what) for flow in summary["flows"] if direction(flow) == way]
+    way = direction(flows[number])
+    counts: list[Any] = [flow.get(what) for flow in flows if direction(flow) == way]
     if any(count is None for count in counts) or not sum(counts):
         return None
-    return float(summary["flows"][number][what] / sum(counts))
+    return float(flows[number][what] / sum(counts))
 
 
-def lowest_jain(fairness: Mapping[str, Any], name: str = "jain") -> float | None:
+def lowest_jain(fairness: Fairness, name: str = "jain") -> float | None:
     """Jain's index of a run; where flows share several bottlenecks, the lowest of these; None where none is shared."""
     shared = [link[name] for link in fairness["links"] if len(link["flows"]) > 1]
     return min((float(index) for index in shared if index is not None), default=None)
 
 
-def loss(flows: Iterable[Mapping[str, Any]]) -> float | None:
+def loss(flows: Iterable[Figures]) -> float | None:
     """Lost packets over those that could be lost in the window: sent in it, or under way when it began."""
     flows = list(flows)
     sent = sum(flow["sent_packets"] + flow.get("outstanding_packets", 0) for flow in flows)
@@ -159,7 +160,7 @@ def convergence_s(intervals: Intervals, start_s: float, interval_s: float) -> fl
     return None
 
 
-def bottlenecks(scenario: Scenario, links: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
+def bottlenecks(scenario: Scenario, links: Sequence[Figures]) -> dict[str, list[int]]:
     """The flows that share (numbered from 1) by the link that is their bottleneck.
 
     They are the bulk flows, and in a scenario without any those of datagrams.
@@ -196,7 +197,7 @@ def crossed(path: Sequence[str], way: str) -> list[str]:
     return [f"{name} (reverse)" for name in reversed(path)] if way == "reverse" else list(path)
 
 
-def fairness(scenario: Scenario, output: dict[str, Any], samples: Samples) -> dict[str, Any]:
+def fairness(scenario: Scenario, output: Output, samples: Samples) -> dict[str, Any]:
     """The ``fairness`` part of ``summary.json``.
 
     Its own figures are those of all flows where they share one bottleneck, and None where they do not or never all run
@@ -205,7 +206,7 @@ def fairness(scenario: Scenario, output: dict[str, Any], samples: Samples) -> di
     groups = bottlenecks(scenario, output["links"])
     starts = [span(scenario, flow, i) for flow in scenario.flows for i in range(flow.count)]
     interval_s = scenario.interval / 1e9
-    each: list[dict[str, Any]] = []
+    each: list[Figures] = []
     for link, numbers in groups.items():
         last_start = max(starts[number - 1][0] for number in numbers) / 1e9
         if len(groups) == 1 and len(numbers) == len(output["flows"]):
@@ -223,13 +224,13 @@ def fairness(scenario: Scenario, output: dict[str, Any], samples: Samples) -> di
     return {name: own.get(name) for name in names} | {"links": each}
 
 
-def has_starved(summary: Mapping[str, Any], numbers: Sequence[int]) -> bool:
+def has_starved(summary: Summary | Output, numbers: Sequence[int]) -> bool:
     """Whether one of the flows ``numbers`` (from 1) got nothing in the whole run."""
     return any(summary["flows"][number - 1].get("delivered_bytes") == 0 for number in numbers)
 
 
 def _common_window(
-    scenario: Scenario, output: dict[str, Any], flows: Sequence[tuple[int, tuple[int, int]]]
+    scenario: Scenario, output: Output, flows: Sequence[tuple[int, tuple[int, int]]]
 ) -> tuple[float, float] | None:
     """From when to when all these flows (number; start and stop in ns) run and are measured, s."""
     start = max((begin + scenario.warmup) / 1e9 for _, (begin, _) in flows)

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from knee.scenario import framing, timed, traces
+from knee.figures.forms import Figures, Summary
+from knee.scenario import defaults, paths, timed
 from knee.scenario.spec import span
 from knee.scenario.traffic import sends_datagrams
 
@@ -88,7 +89,7 @@ def breaches(result: Result) -> list[Breach]:
     ]
 
 
-def of_summary(summary: Mapping[str, Any]) -> Iterator[Breach]:
+def of_summary(summary: Summary) -> Iterator[Breach]:
     """The checks that need only ``summary.json``."""
     yield from _numbers(summary, "summary")
     for flow in summary["flows"]:
@@ -120,7 +121,7 @@ def of_summary(summary: Mapping[str, Any]) -> Iterator[Breach]:
     yield from _traffic(summary)
 
 
-def _traffic(summary: Mapping[str, Any]) -> Iterator[Breach]:
+def _traffic(summary: Summary) -> Iterator[Breach]:
     """The checks of traffic and probes."""
     for probe in summary.get("probes", ()):
         who = f"probe {probe['probe']}"
@@ -141,7 +142,7 @@ def _traffic(summary: Mapping[str, Any]) -> Iterator[Breach]:
             yield from _ordered(who, datagrams, [f"owd_{name}_ms" for name in ("min", "p50", "p95", "p99", "max")])
 
 
-def _ended(who: str, datagrams: Mapping[str, Any], outstanding: int) -> Iterator[Breach]:
+def _ended(who: str, datagrams: Figures, outstanding: int) -> Iterator[Breach]:
     """Datagrams that arrived or are lost in a window were sent in it, or were under way when it began."""
     if "received" in datagrams:
         ended = datagrams["received"] + datagrams["lost"]
@@ -200,7 +201,7 @@ class Capacity:
 
     def __init__(self, scenario: Scenario, link: Link, most_overhead: int, *, reverse: bool) -> None:
         way = link.reverse if reverse and link.reverse is not None else link
-        full = framing.line_bytes(way, _FULL) * 8.0
+        full = defaults.line_bytes(way, _FULL) * 8.0
         #: Bits beyond the rate: parts of a packet, and the tokens that a bucket has saved.
         self.packet_bits = full
         self.saved_bits = (link.burst or 0) * 8.0
@@ -213,13 +214,13 @@ class Capacity:
         self.scale = max((_SMALLEST + most_overhead) / (_SMALLEST + way.overhead), 1.0)
         self._trace = None
         if way.trace is not None:
-            self._trace = np.array(traces.read(traces.find(way.trace)), dtype=np.float64) / 1e3
+            self._trace = np.array(paths.read(paths.find_file(way.trace)), dtype=np.float64) / 1e3
             return
         if way.delay_trace is not None:
-            self.jitter_s += max(timed.read(traces.find(way.delay_trace), "delay").values) / 1e9
+            self.jitter_s += max(timed.read(paths.find_file(way.delay_trace), "delay").values) / 1e9
         self._period = math.inf
         if way.rate_trace is not None:
-            recorded = timed.read(traces.find(way.rate_trace), "rate")
+            recorded = timed.read(paths.find_file(way.rate_trace), "rate")
             span = recorded.end or recorded.at[-1] + 10**9
             self._period = span / 1e9 if way.trace_repeats is not False and recorded.end is not None else math.inf
             last = max(span, scenario.duration + 10**9) if math.isinf(self._period) else span
@@ -288,7 +289,7 @@ def _at_least(where: str, figure: str, value: float | None, bound: float) -> Ite
         yield Breach(where, figure, value, f"{bound:.10g} or more")
 
 
-def _ordered(where: str, figures: Mapping[str, Any], names: Sequence[str]) -> Iterator[Breach]:
+def _ordered(where: str, figures: Figures, names: Sequence[str]) -> Iterator[Breach]:
     known = [(name, figures[name]) for name in names if figures[name] is not None]
     for (low, less), (high, more) in pairwise(known):
         if not less <= more * (1 + 1e-12):

@@ -1,44 +1,247 @@
-"""From what a ground measured to ``summary.json``: one way for all grounds, sweeps and clusters."""
+"""From what a ground measured to ``summary.json``: one way for all grounds, sweeps and clusters.
+
+:func:`run_figures` has the figures of the whole run, which the terminal, reports, comparisons, sweeps, searches and
+evaluations take; :func:`starved` and :func:`shared_queues` are remarks on what the figures alone do not say.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from knee.figures import FORMAT, collisions, run, starved
-from knee.figures.applications.figures import Tables, add
-from knee.figures.metrics import Samples, fairness
+from knee.figures import FORMAT, metrics
+from knee.figures.applications.figures import add
+from knee.figures.forms import Figures, Output, Summary
+from knee.figures.metrics import Samples, direction, fairness
 from knee.figures.register import LINK
-from knee.scenario import marks
+from knee.figures.rows import Tables
+from knee.scenario import remarks as scenario_remarks
 from knee.scenario.commands import PROGRAM_CC
-from knee.scenario.remarks import remarks as of_scenario
 from knee.scenario.spec import span
 
 if TYPE_CHECKING:
-    from knee.scenario.model import Scenario
+    import polars as pl
+
+    from knee.scenario.model import Flow, Scenario
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+#: The key that names the link with the slowest queue.
+QUEUE_LINK = "queue_link"
+
+
+def run_figures(summary: Summary) -> Figures:
+    """The figures of a run's summary, and ``queue_link``: the link whose queue is the slowest."""
+    flows, links, fairness = summary["flows"], summary["links"], summary["fairness"]
+    goodputs = [flow["goodput_mbps"] for flow in flows]
+    slowest = max(links, key=lambda link: link["queue_delay_mean_ms"] or 0.0)
+    delays = ("queue_delay_mean_ms", "queue_delay_p95_ms", "queue_delay_p99_ms")
+    return {
+        "goodput_mbps": metrics.total_mbps(summary, "forward"),
+        "reverse_goodput_mbps": metrics.total_mbps(summary, "reverse"),
+        "least_goodput_mbps": _least(goodputs),
+        "greatest_goodput_mbps": max((float(each) for each in goodputs if each is not None), default=None),
+        "transfer_goodput_mbps": _least([flow["goodput_mbps"] for flow in flows if flow.get("bytes") is not None]),
+        "first_share": metrics.share(flows, 0),
+        **{name: metrics.lowest_jain(fairness, name) for name in ("jain", "jain_interval_mean")},
+        "convergence_s": fairness["convergence_s"],
+        "completion_s": _completion(flows),
+        **{name: _mean([flow[name] for flow in flows]) for name in ("rtt_mean_ms", "rtt_p95_ms")},
+        QUEUE_LINK: slowest["link"],
+        **{name: slowest[name] for name in delays},
+        "utilization": max((link["utilization"] for link in links if link["utilization"] is not None), default=None),
+        "loss": metrics.loss(flows),
+        "timeouts": float(sum(flow["timeouts"] or 0 for flow in flows)),
+        **{name: float(sum(link[name] or 0 for link in links)) for name in ("drops", "marks")},
+        **_traffic(summary),
+    }
+
+
+def _least(values: Sequence[float | None]) -> float | None:
+    return min((float(value) for value in values if value is not None), default=None)
+
+
+def _completion(flows: Sequence[Figures]) -> float | None:
+    """The time of the finite flow that took longest, s; None where there is none, or where one was not done in time."""
+    times = [flow["completion_s"] for flow in flows if flow.get("bytes") is not None]
+    return None if None in times else max(times, default=None)
+
+
+def _traffic(summary: Summary) -> dict[str, float | None]:
+    """The figures of traffic and probes: of the worst of several."""
+    flows, entries = summary["flows"], summary.get("latency_under_load", ())
+    probes = [entry for entry in entries if entry["what"] == "rtt"] or entries
+    latency = {f"latency_{name}_ms": _worst(probes, f"{name}_ms") for name in ("p50", "p99")}
+    rise = {f"latency_{name}_ms": _worst(probes, f"{name}_ms") for name in ("increase_p50", "increase_p99")}
+    own = {key: [flow[key] for flow in flows if flow.get(key)] for key in ("transfers", "pages", "datagrams", "video")}
+    return {
+        **latency,
+        **rise,
+        "rpm": (summary.get("responsiveness") or {}).get("rpm"),
+        **{f"transfer_{name}_ms": _worst(own["transfers"], f"time_{name}_ms") for name in ("p50", "p99")},
+        **{f"slowdown_{name}": _worst(own["transfers"], f"slowdown_{name}") for name in ("p50", "p99")},
+        **{f"page_{name}_ms": _worst(own["pages"], f"time_{name}_ms") for name in ("p50", "p99")},
+        "owd_p99_ms": _worst(own["datagrams"], "owd_p99_ms"),
+        "jitter_ms": _worst(own["datagrams"], "jitter_mean_ms"),
+        "datagram_loss": _worst(own["datagrams"], "loss"),
+        "mos": _worst(own["datagrams"], "mos", min),
+        "bitrate_mbps": _worst(own["video"], "bitrate_mean_mbps", min),
+        "stall_s": _worst(own["video"], "stall_s"),
+    }
+
+
+def _worst(figures: Sequence[Figures], name: str, worst: Callable[[Sequence[float]], float] = max) -> float | None:
+    known = [float(each[name]) for each in figures if each.get(name) is not None]
+    return worst(known) if known else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+#: A flow that gets nothing for this long is starved, s; the first data of a connection takes one and a half RTTs.
+_LONG_S, _RTTS = 1.0, 2.0
+#: The numbers of at most this many flows are given.
+_MAX_NAMED = 5
+
+
+#: The columns of the time series that it reads.
+STARVED_COLUMNS = ("t_s", "flow", "throughput_mbps", "sending_rate_mbps", "in_flight_packets")
+
+
+def starved(scenario: Scenario, summary: Summary, samples: Mapping[str, Array]) -> list[str]:
+    """A sentence on the flows that never connected, and one on those that got nothing for a second or longer.
+
+    Args:
+        scenario: what ran.
+        summary: the figures of the run.
+        samples: these columns of its time series, by name (:data:`STARVED_COLUMNS`).
+    """
+    never: list[int] = []
+    gaps: dict[int, tuple[float, float]] = {}
+    members = [(flow, i) for flow in scenario.flows for i in range(flow.count)]
+    # Rows of flows that got something are most of all.
+    empty = np.flatnonzero(samples["throughput_mbps"] == 0)
+    empty = empty[np.argsort(samples["flow"][empty], kind="stable")]
+    numbers = samples["flow"][empty]
+    for figures, (flow, i) in zip(summary["flows"], members, strict=True):
+        number = figures["flow"]
+        first, behind = np.searchsorted(numbers, [number, number + 1])
+        if first == behind or PROGRAM_CC in (flow.cc, figures["transport"]):
+            continue
+        rows = empty[first:behind]
+        if flow.traffic is not None:
+            # What applications and senders of datagrams want shows in what they send.
+            rows = rows[(samples["sending_rate_mbps"][rows] > 0) | (samples["in_flight_packets"][rows] > 0)]
+        gap = _longest_gap(scenario, flow, i, figures, samples["t_s"][rows])
+        if gap is None:
+            continue
+        if figures["sent_packets"] == 0 and figures["transport"] == "tcp":
+            never.append(number)
+        else:
+            gaps[number] = gap
+    sentences = []
+    if never:
+        sentences.append(
+            f"{_named_flows(never, summary)} never connected: each SYN or its answer was lost. "
+            "Queues drop SYNs without an ECN codepoint where they mark other packets."
+        )
+    if gaps:
+        begin, length = max(gaps.values(), key=lambda gap: gap[1])
+        longest = "" if len(gaps) == 1 else "up to "
+        sentences.append(
+            f"{_named_flows([*gaps], summary)} got nothing for {longest}{length:.1f} s, from {begin:.1f} s on."
+        )
+    return sentences
+
+
+def _longest_gap(scenario: Scenario, flow: Flow, i: int, figures: Figures, ends: Array) -> tuple[float, float] | None:
+    """Begin and length of the longest time in which a flow wanted to send and got nothing, if it is long.
+
+    ``ends`` are the ends of the intervals in which it got nothing, s.
+    """
+    start, stop = (at / 1e9 for at in span(scenario, flow, i))
+    if figures["completion_s"] is not None:
+        stop = min(stop, start + figures["completion_s"])
+    interval_s = scenario.interval / 1e9
+    longest, begin, before = (0.0, 0.0), 0.0, -1.0
+    for end in ends.tolist():
+        # The last interval may be shorter than others, but none is missing before it.
+        if end - before > interval_s * 1.01:
+            begin = max(end - interval_s, start)
+        before = end
+        longest = max(longest, (min(end, stop) - begin, begin))
+    length, begin = longest
+    return (begin, length) if length >= max(_LONG_S, _RTTS * figures["base_rtt_ms"] / 1e3) else None
+
+
+def _named_flows(numbers: Sequence[int], summary: Summary) -> str:
+    """The flows by label and number, up to some."""
+    if len(numbers) > _MAX_NAMED:
+        return f"{len(numbers)} of {len(summary['flows'])} flows"
+    return ", ".join(f'"{summary["flows"][number - 1]["label"]}"' for number in numbers)
+
+
+#: The event of a flow that comes to a queue which another one uses.
+COLLISION = "collision"
+
+
+def at_links(events: pl.DataFrame) -> Iterator[tuple[str, int, float]]:
+    """The link, the flow and the one whose queue it shares, of each such event."""
+    import polars as pl
+
+    mine = events.filter((pl.col("event") == COLLISION) & pl.col("link").is_not_null())
+    return mine.select("link", "flow", "value").iter_rows()
+
+
+def shared_queues(summary: Summary, collisions: Iterable[tuple[str, int, float]]) -> list[str]:
+    """A sentence for each link at which bulk flows share queues, each of which gives its flows one share together.
+
+    Args:
+        summary: the figures of a run.
+        collisions: its events :data:`COLLISION` at links: the link, the flow, and the one whose queue it shares.
+    """
+    back = {flow["flow"]: direction(flow) == "reverse" for flow in summary["flows"] if flow.get("traffic") is None}
+    shared: dict[str, set[int]] = {}
+    for link, flow, other in collisions:
+        # ACKs share queues too, and hardly fill them; connections of one application are one flow of the scenario.
+        if back.get(flow) == link.endswith(" (reverse)") and other != flow:
+            shared.setdefault(link, set()).add(flow)
+    return [
+        f"At {link} {len(flows)} of {len(back)} bulk flows {'has' if len(flows) == 1 else 'have'} the hash of another "
+        f"flow and {'shares' if len(flows) == 1 else 'share'} its queue, which lowers Jain's index. More queues make "
+        "this rarer."
+        for link, flows in shared.items()
+    ]
+
+
+def has_applications(scenario: Scenario) -> bool:
+    """Whether a run has figures of applications: it has traffic or probes, and not bulk flows alone."""
+    return bool(scenario.probes) or any(flow.traffic is not None for flow in scenario.flows)
 
 
 def measured(
     scenario: Scenario,
     ground: str,
-    output: dict[str, Any],
+    output: Output,
     samples: Samples,
     shared: Iterable[tuple[str, int, float]],
     wall_s: float,
     tables: Tables | None = None,
     remarks: Sequence[str] = (),
     **also: Any,
-) -> dict[str, Any]:
+) -> Summary:
     """``summary.json`` with its figures and remarks, names and units as in the contract.
 
     Args:
         scenario: what ran.
         ground: where it ran.
         output: the figures of the ground, in the form of the core's.
-        samples: the time series, with the columns :data:`knee.figures.starved.COLUMNS`.
-        shared: its events :data:`knee.figures.collisions.EVENT` at links: the link, the flow, and the one whose queue
+        samples: the time series, with the columns :data:`STARVED_COLUMNS`.
+        shared: its events :data:`COLLISION` at links: the link, the flow, and the one whose queue
             it shares.
         wall_s: how long it took.
         tables: its other rows, where it has traffic or probes.
@@ -47,7 +250,7 @@ def measured(
     """
     labels = iter(scenario.labels)
     figures = iter(output["flows"])
-    flows: list[dict[str, Any]] = []
+    flows: list[Figures] = []
     for flow in scenario.flows:
         for i in range(flow.count):
             about = {
@@ -63,7 +266,7 @@ def measured(
             if flow.bytes is not None:
                 about["bytes"] = flow.bytes
             flows.append(about | {k: v for k, v in next(figures).items() if k != "common_throughput_mbps"})
-    told = {
+    counted = {
         "format": FORMAT,
         "name": scenario.name,
         "title": scenario.title,
@@ -78,15 +281,19 @@ def measured(
         "links": [dict.fromkeys(["link", *LINK]) | link for link in output["links"]],
         "fairness": fairness(scenario, output, samples),
     }
-    if tables is not None:
-        add(told, scenario, figures, tables)
-    told |= {"run": run.figures(told)} | also
-    series = {name: np.asarray(samples[name]) for name in starved.COLUMNS}
+    summary = cast(Summary, counted)
+    if tables is not None and has_applications(scenario):
+        add(summary, scenario, figures, tables)
+    summary["run"] = run_figures(summary)
+    summary.update(cast(Summary, also))
+    series = {name: np.asarray(samples[name]) for name in STARVED_COLUMNS}
     every = [
-        *of_scenario(scenario),
-        *marks.warnings(scenario, told),
-        *starved.warnings(scenario, told, series),
-        *collisions.warnings(told, shared),
+        *scenario_remarks.remarks(scenario),
+        *scenario_remarks.unmarked(scenario, summary),
+        *starved(scenario, summary, series),
+        *shared_queues(summary, shared),
         *remarks,
     ]
-    return told | {"remarks": every} if every else told
+    if every:
+        summary["remarks"] = every
+    return summary

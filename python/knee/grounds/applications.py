@@ -23,6 +23,7 @@ from knee.scenario.model import Flow, Scenario
 from knee.scenario.spec import span
 from knee.scenario.traffic import NO_CC, Probe, sends_datagrams
 from knee.system.missing import Missing
+from knee.system.text import JsonTable
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -55,7 +56,7 @@ def flows(scenario: Scenario) -> list[tuple[Flow, int]]:
 
 
 def _as_flow(probe: Probe) -> Flow:
-    told: dict[str, Any] = {key: getattr(probe, key) for key in _OF_PROBES}
+    told: JsonTable = {key: getattr(probe, key) for key in _OF_PROBES}
     told |= {"cc": NO_CC, "cc_params": {}, "transport": "udp", "tls": False, "pacing": "auto", "count": 1, "stagger": 0}
     return Flow.model_construct(**told, bytes=None, program=None, traffic=probe)  # type: ignore[arg-type]
 
@@ -91,7 +92,7 @@ def refuse(flow: Flow) -> None:
         raise Refused(f"sockets do not carry traffic of kind {kind} yet", accepted, key="traffic.kind")
 
 
-def tasks(scenario: Scenario, number: int, where: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def tasks(scenario: Scenario, number: int, where: JsonTable) -> tuple[JsonTable, JsonTable]:
     """The tasks of the two ends of a flow: where its data comes from, and where it goes to.
 
     Args:
@@ -149,7 +150,7 @@ def read(given: bytes) -> End:
         raise RunError("The end of an application did not say what it saw.") from None
 
 
-def end(counts: dict[str, Any], raw: bytes) -> End:
+def end(counts: JsonTable, raw: bytes) -> End:
     """What an end gave: how many rows there are of each kind, and the rows.
 
     Raises:

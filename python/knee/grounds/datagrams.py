@@ -8,12 +8,12 @@ later one arrives.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from knee.figures import rows
-from knee.figures.applications.figures import Tables
+from knee.figures.forms import Figures
+from knee.figures.rows import Tables
 from knee.grounds import applications
 from knee.grounds.applications import UDP_HEADERS, Array, Seen, uses_datagrams, window_ns
 from knee.scenario.model import Scenario
@@ -82,7 +82,7 @@ class Datagrams:
         taken = ((RTT, self.rtt_ms, self.echoed_ns), (ONE_WAY_DELAY, self.owd_ms, self.arrived_ns))
         return np.concatenate([counted(number, kind, _within(times, at, window_ns)) for kind, times, at in taken])
 
-    def figures(self, window_ns: tuple[int, int], stop_ns: int) -> dict[str, Any]:
+    def figures(self, window_ns: tuple[int, int], stop_ns: int) -> Figures:
         """The figures within a window: those of datagrams, and the RTTs of echoes.
 
         Args:

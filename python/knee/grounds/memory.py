@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from knee.errors import Refused, ScenarioError
-from knee.scenario import offered, traces
+from knee.scenario import offered, paths
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.model import Change, Link, Reverse, Scenario
 from knee.scenario.traffic import Requests, Transfers
 from knee.scenario.units import format_time, parse_bytes
-from knee.system.memory import available, total
+from knee.system.abilities import available_memory, total_memory
 
 #: The interpreter and everything it imports, bytes.
 BASE = 103 << 20
@@ -171,7 +171,7 @@ def _traces(scenario: Scenario) -> int:
         if side is not None and side.trace is not None:
             # Missing traces are rejected elsewhere.
             with contextlib.suppress(OSError, Refused):
-                size += traces.find(side.trace).stat().st_size
+                size += paths.find_file(side.trace).stat().st_size
     return size
 
 
@@ -190,35 +190,29 @@ def check(
         ScenarioError: names the key that makes it large, the memory and what would need less.
     """
     where = where or scenario.name
-    most = _most(most)
-    size, limit = needed(scenario, report=report), available() if most is None else most
-    largest = max(parts(scenario, report=report), key=lambda part: part.size)
+    try:
+        limit = parse_bytes(most, zero=False) if isinstance(most, str) else available_memory() if most is None else most
+    except Refused as refused:
+        raise ScenarioError("", "--max-memory", refused.found, refused.accepted) from None
+    needs = parts(scenario, report=report)
+    size, largest = BASE + sum(part.size for part in needs), max(needs, key=lambda part: part.size)
     about = f"the run needs about {shown(size)} of memory, most of it for {largest.what}"
     if limit is not None and size > limit:
         there = "is available" if most is None else "is allowed by --max-memory"
         accepted = f'expected {largest.mend}, or --max-memory "{shown(size)}" to try it anyway'
         raise ScenarioError(where, largest.key, f"{about}, and {shown(limit)} {there}", accepted)
-    machine = total()
+    machine = total_memory()
     return f"{where}: {about}." if machine is not None and size > machine // 4 else None
 
 
 def together(scenarios: Sequence[Scenario], most: int) -> int:
     """How many of these runs, at most ``most``, fit into the available memory together, counting the largest first."""
-    room, left = available(), sorted((needed(scenario) - BASE for scenario in scenarios), reverse=True)
+    room, left = available_memory(), sorted((needed(scenario) - BASE for scenario in scenarios), reverse=True)
     if room is None:
         return most
     fit = sum(1 for total in accumulate(left[:most], initial=BASE) if total <= room) - 1
     # At least one: whether each fits alone was checked before.
     return most if fit >= len(left) else max(fit, 1)
-
-
-def _most(most: int | str | None) -> int | None:
-    if not isinstance(most, str):
-        return most
-    try:
-        return parse_bytes(most, zero=False)
-    except Refused as refused:
-        raise ScenarioError("", "--max-memory", refused.found, refused.accepted) from None
 
 
 def shown(size: int) -> str:

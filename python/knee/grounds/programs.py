@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from knee.errors import Refused, ScenarioError
 from knee.scenario.commands import FIELDS, fill, words
 from knee.scenario.units import shown
+from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
     from knee.scenario.model import Program, Scenario
@@ -131,7 +132,7 @@ def _program_headers(head: bytes) -> Iterator[int]:
             yield struct.unpack_from("<I", head, at)[0]
 
 
-def about(program: Program, role: str, executable: Executable) -> dict[str, Any]:
+def about(program: Program, role: str, executable: Executable) -> JsonTable:
     """What ran, for the manifest: the command line, and the digests of all files that it names."""
     files = [executable.named, *executable.words]
     digests = {path: digest for path in dict.fromkeys(files) if (digest := _digest(program.root, path)) is not None}

@@ -4,27 +4,85 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from knee import _core, grounds
 from knee.errors import InputError, PhysicsError, ProgramError, ScenarioError
+from knee.figures.forms import Summary
 from knee.grounds import memory, programs
 from knee.grounds import qlog as logs
-from knee.grounds.identity import content, digest
-from knee.grounds.options import Options, RunOptions
 from knee.own import code_allowed
 from knee.results import named
 from knee.results.folder import check_target
+from knee.results.manifest import content, digest
 from knee.results.owned import writing
-from knee.scenario import Scenario, from_dict, load
-from knee.scenario.overrides import blamed
+from knee.scenario import Plain, Scenario, from_dict, load
+from knee.scenario.loading import blamed
 from knee.system import extras, files, forked
 
 if TYPE_CHECKING:
     from knee.results.result import Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The options of a run; ``knee run`` has each as ``--NAME``.
+
+    Attributes:
+        set: changes to the scenario: ``["link.rate=5 Mbit/s"]``.
+        kernel: the kernel of the ground uml, such as ``"7.2"``; by default the one built last.
+        threads: threads that work at a run of the simulator, 1 or more; results are the same for any number.
+        max_memory: what the run may need, bytes or text such as ``"8 GB"``; by default what the machine has available.
+            The need is estimated before the run starts.
+        report: whether the result folder gets the report.
+        png: whether it gets the figures as PNG files.
+        pcap: whether it gets the packets at the senders, as ``packets.pcapng``.
+        qlog: whether it gets what senders do, as qlog files.
+        check: whether the figures are held against what the links can physically carry (:mod:`knee.figures.physics`).
+        allow_programs: whether flows may be programs, which run on this machine.
+        allow_code: whether Python files of congestion controls (``cc = "mine.py:Mine"``) may be run on this machine.
+        command: the command line that asks for the run, for the manifest.
+    """
+
+    set: Sequence[str] = ()
+    kernel: str | None = None
+    threads: int | None = None
+    max_memory: int | str | None = None
+    report: bool = True
+    png: bool = False
+    pcap: bool = False
+    qlog: bool = False
+    check: bool = False
+    allow_programs: bool = False
+    allow_code: bool = False
+    command: str | None = None
+
+    @property
+    def changes(self) -> list[str]:
+        """All changes to the scenario, as of ``--set``."""
+        run = {"kernel": self.kernel, "threads": self.threads}
+        return [*self.set, *(f"run.{key}={value}" for key, value in run.items() if value is not None)]
+
+
+class Options(TypedDict, total=False):
+    """The fields of :class:`RunOptions` as keyword arguments, for type checkers."""
+
+    set: Sequence[str]
+    kernel: str | None
+    threads: int | None
+    max_memory: int | str | None
+    report: bool
+    png: bool
+    pcap: bool
+    qlog: bool
+    check: bool
+    allow_programs: bool
+    allow_code: bool
+    command: str | None
+
 
 #: Held while the figures of a result are drawn.
 _drawing = threading.Lock()
@@ -158,7 +216,7 @@ class Prepared:
 
 
 def prepare(
-    source: str | Path | Scenario | dict[str, Any],
+    source: str | Path | Scenario | Plain,
     ground: str | None = None,
     out: str | Path | None = None,
     *,
@@ -209,7 +267,7 @@ def prepare(
     return Prepared(scenario, name, None if out is None else Path(out), options, tuple(each for each in warned if each))
 
 
-def _scenario(source: str | Path | Scenario | dict[str, Any], changes: Sequence[str], where: str | None) -> Scenario:
+def _scenario(source: str | Path | Scenario | Plain, changes: Sequence[str], where: str | None) -> Scenario:
     if isinstance(source, str | Path):
         return load(source, changes)
     if isinstance(source, Scenario) and not changes:
@@ -220,7 +278,7 @@ def _scenario(source: str | Path | Scenario | dict[str, Any], changes: Sequence[
 
 
 def run(
-    scenario: str | Path | Scenario | dict[str, Any],
+    scenario: str | Path | Scenario | Plain,
     ground: str | None = None,
     out: str | Path | None = None,
     *,
@@ -232,7 +290,7 @@ def run(
     return prepare(scenario, ground, out, **asked).run(progress)
 
 
-def failed_programs(summary: Mapping[str, Any], folder: Path | None) -> list[str]:
+def failed_programs(summary: Summary, folder: Path | None) -> list[str]:
     """What is to be said of programs that failed in a run that went on without them; empty where none did."""
     failed = list(summary.get("failed_programs", ()))
     where = "" if folder is None else f" in {folder}"

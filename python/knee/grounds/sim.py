@@ -9,12 +9,13 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tomli_w import dumps
 
 from knee import _core
 from knee.errors import KneeError, RunError, ScenarioError, blame
+from knee.figures.forms import Output
 from knee.grounds import memory
 from knee.grounds.ground import Progress
 from knee.own import IN_FILE, LIMIT_S, CongestionControl, Named, Queue, contained, described, policy_of
@@ -103,22 +104,28 @@ def result(
     """
     # Slow to import, and a rejected scenario needs none of it.
     from knee.figures import rows
-    from knee.figures.applications.figures import Tables
+    from knee.figures.rows import Tables
     from knee.figures.summary import measured
-    from knee.results.manifest import manifest
+    from knee.results.manifest import Manifest, manifest
     from knee.results.result import Result
 
     samples = rows.samples(rows.from_bytes(raw.tables["samples"], rows.SAMPLE, spool), scenario.labels, raw.ccs)
     if spool is not None:
         spool.unlink(missing_ok=True)
     tables = Tables.of(scenario, raw.tables, raw.link_names)
+    policies = [each for each in own if policy_of(each["name"]) is not None]
+    kinds = {"python_classes": [each for each in own if each not in policies], "policies": policies}
+    about = {
+        **manifest(ground, scenario.seed, raw.wall_s, raw.output["packets"], started, command),
+        "event_by_event": raw.output["event_by_event"],
+        "threads": raw.output["threads"],
+        **{kind: each for kind, each in kinds.items() if each},
+    }
     return Result(
         summary=measured(
             scenario, ground, raw.output, samples, raw.shared(), raw.wall_s, tables, remarks=remarks(scenario)
         ),
-        manifest=manifest(ground, scenario.seed, raw.wall_s, raw.output["packets"], started, command)
-        | {key: raw.output[key] for key in ("event_by_event", "threads")}
-        | {kind: list(each) for kind, each in _by_kind(own).items() if each},
+        manifest=cast(Manifest, about),
         scenario_toml=dumps(scenario.plain()),
         own=scenario.own,
         samples=samples,
@@ -133,12 +140,6 @@ def result(
     )
 
 
-def _by_kind(own: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Classes and policies as manifests describe them."""
-    policies = [each for each in own if policy_of(each["name"]) is not None]
-    return {"python_classes": [each for each in own if each not in policies], "policies": policies}
-
-
 @dataclass(frozen=True)
 class Raw:
     """What the core gives for a scenario.
@@ -150,7 +151,7 @@ class Raw:
         wall_s: how long the simulation took.
     """
 
-    output: dict[str, Any]
+    output: Output
     tables: dict[str, bytes]
     ccs: list[str]
     wall_s: float
@@ -158,7 +159,7 @@ class Raw:
     @classmethod
     def of(cls, scenario: Scenario, figures: str, tables: dict[str, bytes], wall_s: float) -> Raw:
         """From what the core returns."""
-        return cls(json.loads(figures), tables, controls(scenario), wall_s)
+        return cls(json.loads(figures), tables, states_of(scenario), wall_s)
 
     @property
     def link_names(self) -> list[str]:
@@ -167,18 +168,19 @@ class Raw:
 
     def shared(self) -> Iterator[tuple[str, int, float]]:
         """The link, the flow and the one whose queue it shares, of each collision."""
-        from knee.figures import collisions, rows
+        from knee.figures import rows
+        from knee.figures.summary import COLLISION
 
         # Only events that happened have a name.
         names = self.output["event_names"]
-        if collisions.EVENT not in names:
+        if COLLISION not in names:
             return
         happened = rows.from_bytes(self.tables["events"], rows.EVENT)
-        for row in happened[(happened["event"] == names.index(collisions.EVENT)) & (happened["link"] >= 0)]:
+        for row in happened[(happened["event"] == names.index(COLLISION)) & (happened["link"] >= 0)]:
             yield self.link_names[row["link"]], int(row["flow"]) + 1, float(row["value"])
 
 
-def controls(scenario: Scenario) -> list[str]:
+def states_of(scenario: Scenario) -> list[str]:
     """The congestion control of every flow; none of applications, whose connections have no common state."""
     return [flow.cc if flow.traffic is None else NO_CC for flow in scenario.flows for _ in range(flow.count)]
 
@@ -206,15 +208,15 @@ def simulate(
             with a note that names the flow and the class.
         OSError: one of the files cannot be written.
     """
-    told = json.dumps(spec(scenario))
-    own, queues = controls_with_values(scenario), queues_with_values(scenario)
+    specification = json.dumps(spec(scenario))
+    controls, queues = own_with_values(scenario) if scenario.own else ([], [])
     begin = time.perf_counter()
     with core(scenario, scenario.own):
         figures, tables = _core.simulate(
-            told,
+            specification,
             None if spool is None else str(spool),
             progress,
-            own,
+            controls,
             None if capture is None else str(capture),
             None if qlog is None else str(qlog),
             memory.own_in_flight(scenario),
@@ -257,20 +259,14 @@ _RANDOM = {
 }
 
 
-def _unrepeatable(scenario: Scenario) -> list[str]:
-    """Remarks on flows whose figures differ from run to run."""
-    return [_RANDOM[name] for name in sorted({flow.cc for flow in scenario.flows} & set(_RANDOM))]
-
-
 def remarks(scenario: Scenario) -> list[str]:
     """Remarks on what the scenario alone does not reproduce: Python classes, and controllers that draw lots."""
-    return [
-        *_own_remark(_by_kind([described(name) for name in scenario.own])["python_classes"]),
-        *_unrepeatable(scenario),
-    ]
+    random = [_RANDOM[name] for name in sorted({flow.cc for flow in scenario.flows} & set(_RANDOM))]
+    own = [described(name) for name in scenario.own if policy_of(name) is None]
+    return [*_own_remarks(own), *random] if own else random
 
 
-def _own_remark(own: Sequence[dict[str, Any]]) -> list[str]:
+def _own_remarks(own: Sequence[dict[str, Any]]) -> list[str]:
     remarks = []
     kept = [one for one in own if IN_FILE.fullmatch(one["name"])]
     if kept:
@@ -289,21 +285,16 @@ def _own_remark(own: Sequence[dict[str, Any]]) -> list[str]:
     return [*remarks, said + ("them." if plural else "it.")]
 
 
-def controls_with_values(scenario: Scenario) -> list[tuple[str, type[CongestionControl]]]:
-    """The congestion controls in Python as the core takes them: once for each set of values of their parameters."""
-    asked = {name_with(flow.cc, flow.cc_params): (flow.cc, flow.cc_params) for flow in scenario.flows}
-    return [
-        (name, with_values(cc.of, params))
-        for name, (cc, params) in asked.items()
-        if isinstance(cc, Named) and issubclass(cc.of, CongestionControl) and policy_of(cc) is None
-    ]
-
-
-def queues_with_values(scenario: Scenario) -> list[tuple[str, type[Queue]]]:
-    """The queues in Python as the core takes them: once for each set of values of their parameters."""
-    asked = {name_with(end.queue, end.queue_params): (end.queue, end.queue_params) for _, end in scenario.queueing}
-    return [
-        (name, with_values(queue.of, params))
-        for name, (queue, params) in asked.items()
-        if isinstance(queue, Named) and issubclass(queue.of, Queue)
-    ]
+def own_with_values(
+    scenario: Scenario,
+) -> tuple[list[tuple[str, type[CongestionControl]]], list[tuple[str, type[Queue]]]]:
+    """The congestion controls and the queues in Python as the core takes them: once for each set of parameters."""
+    controls: dict[str, type[CongestionControl]] = {}
+    queues: dict[str, type[Queue]] = {}
+    for flow in scenario.flows:
+        if isinstance(flow.cc, Named) and issubclass(flow.cc.of, CongestionControl) and policy_of(flow.cc) is None:
+            controls[name_with(flow.cc, flow.cc_params)] = with_values(flow.cc.of, flow.cc_params)
+    for _, end in scenario.queueing:
+        if isinstance(end.queue, Named) and issubclass(end.queue.of, Queue):
+            queues[name_with(end.queue, end.queue_params)] = with_values(end.queue.of, end.queue_params)
+    return [*controls.items()], [*queues.items()]

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from knee import _core
 from knee.errors import InputError, Refused, RunError
 from knee.grounds import memory, runner
-from knee.grounds.sim import Raw, controls, controls_with_values, core, queues_with_values, result
+from knee.grounds.sim import Raw, core, own_with_values, result, states_of
 from knee.own import LIMIT_S, Named, code_allowed, described, policy_of
 from knee.results.manifest import fingerprint
-from knee.scenario import Scenario, from_dict
+from knee.scenario import Plain, Scenario, from_dict
 from knee.scenario.spec import span, spec
 from knee.scenario.units import format_time, parse_time, shown
 from knee.system import forked
@@ -78,7 +78,7 @@ class Simulation:
 
     def __init__(
         self,
-        scenario: str | Path | Scenario | dict[str, Any],
+        scenario: str | Path | Scenario | Plain,
         *,
         set: Sequence[str] = (),  # noqa: A002 - as on the command line
         allow_code: bool = False,
@@ -158,7 +158,7 @@ class Simulation:
             samples, links = self._engine.rows(from_start=False)
         sampled = rows.from_bytes(samples, rows.SAMPLE)
         return Observation(
-            rows.samples(sampled, self._scenario.labels, controls(self._scenario)),
+            rows.samples(sampled, self._scenario.labels, states_of(self._scenario)),
             rows.links(rows.from_bytes(links, rows.LINK), names),
         )
 
@@ -330,10 +330,10 @@ class Simulation:
         if self._engine.has_ended(labels.index(label)):
             raise InputError(f"{what}: {label} has ended, and nothing of it changes any more.")
 
-    def _plain(self) -> dict[str, Any]:
+    def _plain(self) -> Plain:
         return self._scenario.plain()
 
-    def _read(self, data: dict[str, Any], what: str) -> Scenario:
+    def _read(self, data: Plain, what: str) -> Scenario:
         # Its classes ran before.
         with code_allowed(True):
             return from_dict(data, where=f"{what} on {self._scenario.name}", name=self._scenario.name)
@@ -369,16 +369,16 @@ def _time(given: Time) -> int:
 
 def _engine(scenario: Scenario, now: int | None) -> tuple[_core.Engine, float]:
     """The engine of a scenario that has come to a time, ns, or has not begun; and how long that took, s."""
-    told, begin = json.dumps(spec(scenario)), _clock()
-    own, queues = controls_with_values(scenario), queues_with_values(scenario)
+    specification, begin = json.dumps(spec(scenario)), _clock()
+    controls, queues = own_with_values(scenario)
     with core(scenario, scenario.own):
-        engine = _core.Engine(told, own, queues, memory.own_in_flight(scenario), LIMIT_S)
+        engine = _core.Engine(specification, controls, queues, memory.own_in_flight(scenario), LIMIT_S)
         if now is not None:
             engine.run_until(now)
     return engine, _clock() - begin
 
 
-def _stopped(scenario: Scenario, data: dict[str, Any], label: str, stop: int) -> dict[str, Any]:
+def _stopped(scenario: Scenario, data: Plain, label: str, stop: int) -> Plain:
     """Plain data of a scenario in which the flow of this label stops at a time, ns; a group becomes single flows."""
     number, flows = scenario.labels.index(label), []
     for flow, told in zip(scenario.flows, data["flows"], strict=True):

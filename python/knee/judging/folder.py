@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from knee import _core
-from knee.errors import FolderError
 from knee.results import tree
 from knee.results.manifest import PROGRAM, commit
 from knee.system import files
-from knee.system.sudo import make_folder
 
 
 def program() -> dict[str, str | None]:
@@ -28,16 +26,10 @@ def claim(out: Path, mark: str, layout: tree.Layout, *below: str, by: str) -> No
     Raises:
         FolderError: it has something else, or cannot be made.
     """
-    ours = (out / mark).is_file() or (below and all((out / name).is_dir() for name in below))
-    if out.exists() and not ours and (not out.is_dir() or any(out.iterdir())):
-        found = f"{out} was not written by {by}, so it is not replaced"
-        raise FolderError(f"{found}; name another folder with --out, or remove it.")
-    tree.refuse_foreign(out, layout)
-    try:
-        for folder in (out, *(out / name for name in below)):
-            make_folder(folder)
-    except OSError as error:
-        raise FolderError(f"The folder {out} cannot be made ({error.strerror}); name another with --out.") from None
+    begun = (out / mark).is_file() or (bool(below) and all((out / name).is_dir() for name in below))
+    tree.refuse_other(out, by, layout, begun=begun)
+    for folder in (out, *(out / name for name in below)):
+        tree.make(folder)
 
 
 def as_json(verdicts: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from knee.errors import RunError
-from knee.system import files, locks, trust
+from knee.system import files, rights
 
 #: A lab that is not current is removed after this time, s; until then a run may be using it.
 _IDLE_S = 3600
@@ -96,7 +96,7 @@ def guests(name: str) -> Path:
 
 def trusted(place: Path) -> Path:
     """A file of the cache that is about to be used; raises what :func:`root` does."""
-    return trust.trusted(place, "set XDG_CACHE_HOME to a folder of root's, and build the kernel there")
+    return rights.trusted(place, "set XDG_CACHE_HOME to a folder of root's, and build the kernel there")
 
 
 @cache
@@ -165,7 +165,7 @@ def _forget() -> None:
 def locked(name: str) -> Iterator[None]:
     """Waits until no other process builds ``name``."""
     root().mkdir(parents=True, exist_ok=True)
-    with locks.locked(root() / f".{name}.lock", _BUILD_PATIENCE_S):
+    with files.locked(root() / f".{name}.lock", _BUILD_PATIENCE_S):
         yield
 
 
@@ -173,7 +173,7 @@ def _sweep(where: Path) -> None:
     """Removes what killed builds left behind. A build whose lock is held is still running."""
     for left in where.glob(".*.partial"):
         name = left.name.rsplit(".", 2)[0]
-        with suppress(RunError), locks.locked(where / f"{name}.lock", 0.0):
+        with suppress(RunError), files.locked(where / f"{name}.lock", 0.0):
             shutil.rmtree(left, ignore_errors=True)
 
 

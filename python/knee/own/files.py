@@ -18,7 +18,7 @@ from typing import Any
 from knee.errors import Refused, RunError, in_a_line
 from knee.own.controls import KernelSource, contained
 from knee.own.names import CONTROL, QUEUE, Kind, Named, check, kind_of
-from knee.system import content, sudo, trust
+from knee.system import content, rights
 
 #: A class of a Python file, as scenarios name it.
 IN_FILE = re.compile(r"(?P<file>[^\n]*\.py):(?P<name>[A-Za-z_]\w*)")
@@ -151,8 +151,8 @@ def read_file(path: Path, what: str) -> str:
     """The text of a file that is going to run."""
     try:
         # Behind sudo, the caller's files are the caller's own code.
-        caller = sudo.caller()
-        trust.trusted(path, "copy it to a folder of root's", () if caller is None else caller[:1])
+        caller = rights.caller()
+        rights.trusted(path, "copy it to a folder of root's", () if caller is None else caller[:1])
     except RunError as error:
         found, _, mend = str(error).rstrip(".").partition("; ")
         raise Refused(f'"{path}"{found.removeprefix(str(path))}', mend) from None

@@ -22,7 +22,7 @@ from typing import Any
 from knee.errors import FolderError
 from knee.system import abilities, files
 from knee.system.files import partial as partial  # the name of a folder that is being written
-from knee.system.sudo import give_to_caller
+from knee.system.rights import give_to_caller
 
 PROGRAM = "knee"
 MANIFEST = "manifest.json"
@@ -85,7 +85,7 @@ def is_result(folder: Path) -> bool:
     return manifest_of(folder) is not None
 
 
-def seal(folder: Path, manifest: dict[str, Any]) -> None:
+def seal(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Writes ``manifest.json``, with the size and digest of each file in ``folder`` and a digest of itself.
 
     It is written last, since it makes the folder a result.
@@ -97,7 +97,7 @@ def seal(folder: Path, manifest: dict[str, Any]) -> None:
     for name in sorted(_inside(folder)):
         path = folder / name
         listed[name] = {"bytes": path.stat().st_size, "sha256": files.digest(path)}
-    whole = manifest | {"files": listed}
+    whole = {**manifest, "files": listed}
     whole |= {"sha256": _digest_of(whole)}
     text = json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     # File names on the command line may be in any encoding; JSON has escapes for them.
@@ -188,8 +188,8 @@ def check_target(target: Path) -> None:
 
 def listed(found: Mapping[str, str]) -> str:
     """The first of some names, each with what is wrong with it, and how many more there are."""
-    told = [f"{name} {what}" for name, what in list(found.items())[:_LISTED]]
-    return ", ".join(told) + (f", and {len(found) - _LISTED} more" if len(found) > _LISTED else "")
+    named = [f"{name} {what}" for name, what in list(found.items())[:_LISTED]]
+    return ", ".join(named) + (f", and {len(found) - _LISTED} more" if len(found) > _LISTED else "")
 
 
 def _foreign(folder: Path) -> dict[str, str]:
@@ -213,12 +213,12 @@ def default(name: str, changes: Sequence[str] = ()) -> str:
     """
     given = [change.partition("=") for change in changes]
     slugs = [_slug(key.strip(), value.strip()) for key, _, value in given]
-    told = "".join(f"+{slug}" for slug, _ in slugs)
-    if len(told) <= _LONGEST_CHANGES and all(exact for _, exact in slugs):
-        return name + told
+    suffix = "".join(f"+{slug}" for slug, _ in slugs)
+    if len(suffix) <= _LONGEST_CHANGES and all(exact for _, exact in slugs):
+        return name + suffix
     whole = "\0".join(f"{key.strip()}={value.strip()}" for key, _, value in given)
     digest = hashlib.sha256(whole.encode(errors="surrogateescape")).hexdigest()[:8]
-    return f"{name}{told[:_LONGEST_CHANGES]}+{digest}"
+    return f"{name}{suffix[:_LONGEST_CHANGES]}+{digest}"
 
 
 def _slug(key: str, value: str) -> tuple[str, bool]:

@@ -1,18 +1,28 @@
-"""``manifest.json``: which program made a result, from what, where and when."""
+"""``manifest.json``: which program made a result, from what, where and when, and by what its run is known.
+
+A run is known by its identity, so that no study makes a run again that is there. Runs of one identity give the same
+figures, bit for bit. It is a digest of all that decides on them: the scenario with its seed, what is in the files and
+the source code that it names, the ground and the build of the kernel there, and the program (:func:`fingerprint`).
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import subprocess
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from knee import _core
+from knee.errors import Refused
 from knee.figures import FORMAT
 from knee.results.folder import PROGRAM
+from knee.scenario import Scenario, paths
+from knee.system import files
 
 __all__ = ["PROGRAM", "commit", "fingerprint", "manifest"]
 
@@ -58,18 +68,56 @@ def fingerprint(also: str = "") -> str:
     A commit would not: there may be none, and a checkout may have uncommitted changes. ``also`` is as of
     :func:`sources`.
     """
-    return digest(Path(__file__).resolve().parents[1], Path(str(_core.__file__)), also)
+    return package_digest(Path(__file__).resolve().parents[1], Path(str(_core.__file__)), also)
 
 
-def digest(package: Path, core: Path, also: str = "") -> str:
+def package_digest(package: Path, core: Path, also: str = "") -> str:
     """The fingerprint of a package with a compiled core."""
-    made = hashlib.sha256(core.read_bytes())
+    hashed = hashlib.sha256(core.read_bytes())
     for source in sources(package, also):
-        made.update(f"{source.relative_to(package)}\n".encode() + source.read_bytes())
-    return made.hexdigest()[:16]
+        hashed.update(f"{source.relative_to(package)}\n".encode() + source.read_bytes())
+    return hashed.hexdigest()[:16]
 
 
-def manifest(ground: str, seed: int, wall_s: float, packets: int, started: str, command: str | None) -> dict[str, Any]:
+class Manifest(TypedDict):
+    """``manifest.json``: what every result has, and what some have."""
+
+    format: int
+    program: str
+    version: str
+    commit: str | None
+    fingerprint: str
+    command: str | None
+    ground: str
+    kernel: str | None
+    seed: int
+    started: str
+    wall_s: float
+    packets: int
+    host: dict[str, object]
+    python: str
+    identity: NotRequired[str]
+    remarks: NotRequired[list[str]]
+    #: The files that the scenario names, with size and SHA-256.
+    inputs: NotRequired[dict[str, dict[str, Any]]]
+    #: Classes, sources of kernel modules and files of weights, as :func:`knee.own.described` has them.
+    python_classes: NotRequired[list[dict[str, Any]]]
+    kernel_sources: NotRequired[list[dict[str, Any]]]
+    policies: NotRequired[list[dict[str, Any]]]
+    #: Programs that ran, as :func:`knee.grounds.programs.about` has them.
+    programs: NotRequired[list[dict[str, Any]]]
+    kernel_build: NotRequired[str | None]
+    event_by_event: NotRequired[str | None]
+    threads: NotRequired[int]
+    #: What the ground ``host`` says of its switch, and of QUIC's processes.
+    switch: NotRequired[dict[str, Any]]
+    quic: NotRequired[dict[str, Any]]
+    #: What sealing the folder adds: size and digest of each file, and the digest of the manifest itself.
+    files: NotRequired[dict[str, dict[str, Any]]]
+    sha256: NotRequired[str]
+
+
+def manifest(ground: str, seed: int, wall_s: float, packets: int, started: str, command: str | None) -> Manifest:
     """The manifest of a run that began at ``started`` (ISO 8601) and took ``wall_s`` seconds.
 
     ``command`` is the command line, or None if a program called :func:`knee.run`.
@@ -95,3 +143,42 @@ def manifest(ground: str, seed: int, wall_s: float, packets: int, started: str, 
         },
         "python": platform.python_version(),
     }
+
+
+def identity(scenario: Scenario, ground: str, kernel: str | None) -> str:
+    """The identity of a run, as ``identity`` in the manifest has it.
+
+    Args:
+        scenario: the scenario.
+        ground: the name of the ground.
+        kernel: the build of the kernel and modules, as of :meth:`knee.grounds.ground.Ground.build`.
+    """
+    return digest(content(scenario, ground), kernel)
+
+
+def content(scenario: Scenario, ground: str) -> str:
+    """What a run is known by but for the kernel."""
+    plain = scenario.plain()
+    own = {str(name): name.content for name in scenario.own}
+    # Where a file is makes no difference.
+    plain = paths.renamed_files(plain, contents(paths.files_in(plain)))
+    return digest(fingerprint(), plain, ground, own)
+
+
+def digest(*decides: object) -> str:
+    """A digest of what decides on the figures of some runs, as far as JSON can say it."""
+    text = json.dumps(decides, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=12).hexdigest()
+
+
+def contents(names: Iterable[str]) -> dict[str, str]:
+    """Digests of files that scenarios name: another content under the same name is another scenario."""
+    found: dict[str, str] = {}
+    for name in names:
+        if name not in found:
+            try:
+                found[name] = files.digest(paths.find_file(name).resolve())
+            except (Refused, OSError):
+                # The run will say so.
+                found[name] = ""
+    return found

@@ -19,7 +19,7 @@ from tomli_w import dumps
 from knee.errors import Refused, RunError, ScenarioError
 from knee.own import Named, described
 from knee.results.folder import manifest_of
-from knee.scenario import Scenario, traces
+from knee.scenario import Scenario, paths
 from knee.system import files
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Files:
         """The result with them."""
         if not self.names:
             return result
-        toml = dumps(traces.renamed(scenario.plain(), self.names))
+        toml = dumps(paths.renamed_files(scenario.plain(), self.names))
         manifest = result.manifest | {"inputs": dict(self.digests)}
         return replace(result, scenario_toml=toml, manifest=manifest, inputs=self.places)
 
@@ -59,9 +59,9 @@ def of(scenario: Scenario) -> Files:
     names: dict[str, str] = {}
     places: dict[str, Path] = {}
     digests: dict[str, dict[str, Any]] = {}
-    for name in dict.fromkeys(traces.named_in(scenario.plain())):
+    for name in dict.fromkeys(paths.files_in(scenario.plain())):
         try:
-            path = traces.find(name).resolve()
+            path = paths.find_file(name).resolve()
             size, digest = path.stat().st_size, files.digest(path)
         except (OSError, Refused):
             continue
@@ -129,22 +129,22 @@ def check(path: Path, scenario: Scenario) -> None:
         return
     copied = "expected what the result was made with; a copy of scenario.toml elsewhere runs with other files"
     inputs: Mapping[str, Any] = manifest.get("inputs") or {}
-    for name in dict.fromkeys(traces.named_in(scenario.plain())):
+    for name in dict.fromkeys(paths.files_in(scenario.plain())):
         inside = Path(name)
         short = inside.relative_to(folder).as_posix() if inside.is_relative_to(folder) else name
-        if short in inputs and files.digest(traces.find(name).resolve()) != inputs[short].get("sha256"):
+        if short in inputs and files.digest(paths.find_file(name).resolve()) != inputs[short].get("sha256"):
             raise ScenarioError(str(path), "", f"{short} is not the file that the result was made with", copied)
-    made = {each.get("name"): each for each in manifest.get("python_classes") or ()}
+    classes = {each.get("name"): each for each in manifest.get("python_classes") or ()}
     for own in scenario.own:
-        if (other := _differs(own, made.get(str(own), {}), manifest)) is not None:
+        if (other := _differs(own, classes.get(str(own), {}), manifest)) is not None:
             raise ScenarioError(str(path), "", f"{other} is not what the result was made with", copied)
 
 
-def _differs(own: Named, made: Mapping[str, Any], manifest: Mapping[str, Any]) -> str | None:
+def _differs(own: Named, recorded: Mapping[str, Any], manifest: Mapping[str, Any]) -> str | None:
     """The file of a class that is not what it was, or the class itself where something else is that it uses."""
-    if "sha256" not in made or own.content == made["sha256"]:
+    if "sha256" not in recorded or own.content == recorded["sha256"]:
         return None
-    before, now = made.get("files") or {}, described(own)["files"]
+    before, now = recorded.get("files") or {}, described(own)["files"]
     changed = next((file for file in sorted(before.keys() | now.keys()) if before.get(file) != now.get(file)), None)
     # Another Python compiles the same files to other code.
     return changed or (

@@ -21,7 +21,7 @@ from typing import Any
 
 from knee.errors import RunError
 from knee.results import folder as folders
-from knee.system import abilities, files, locks, trust
+from knee.system import abilities, files, rights
 from knee.system.missing import AS_ROOT
 
 #: The folder of the records. Like namespaces, it does not survive a restart.
@@ -77,7 +77,7 @@ class Owned:
 
     def write(self) -> None:
         """Writes the record."""
-        with trust.private(RECORDS, make=0o755):
+        with rights.private(RECORDS, make=0o755):
             pass
         folder = None if self.folder is None else str(self.folder)
         files.write(self.record, json.dumps({"processes": self.processes, "folder": folder}))
@@ -156,7 +156,7 @@ def locked(folder: Path) -> Iterator[int]:
     Raises:
         RunError: another process holds it for too long, which is named; or somebody else can change the folder.
     """
-    with trust.private(folder) as here, locks.locked(folder / ".lock", _LOCK_PATIENCE_S, at=here) as lock:
+    with rights.private(folder) as here, files.locked(folder / ".lock", _LOCK_PATIENCE_S, at=here) as lock:
         yield lock
 
 
@@ -225,9 +225,9 @@ def sweep() -> list[str]:
 
 def _read(name: str, record: Path) -> Owned:
     try:
-        told = json.loads(record.read_text())
-        processes = [(int(pid), int(at)) for pid, at in told["processes"]]
-        folder = told.get("folder")
+        record_of_run = json.loads(record.read_text())
+        processes = [(int(pid), int(at)) for pid, at in record_of_run["processes"]]
+        folder = record_of_run.get("folder")
         return Owned(name, processes=processes, folder=Path(folder) if folder else None)
     except (OSError, ValueError, TypeError, KeyError):
         # An incomplete record: the process was killed while writing it, before it made or started anything.

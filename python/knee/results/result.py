@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
 from knee.errors import FolderError, RunError
 from knee.figures import FORMAT
-from knee.figures.applications.figures import Tables
+from knee.figures.forms import Summary
+from knee.figures.rows import Tables
 from knee.own import Named, absent, naming, sources
 from knee.results import named
 from knee.results.folder import (
@@ -28,7 +29,8 @@ from knee.results.folder import (
     without_digests,
     writing,
 )
-from knee.scenario import Scenario, from_dict, traces
+from knee.results.manifest import Manifest
+from knee.scenario import Scenario, from_dict, paths
 from knee.system import files, forked
 from knee.system.text import to_json
 
@@ -56,8 +58,8 @@ class Result:
         code: the files that they come from, by name; kept beside scenario.toml.
     """
 
-    summary: dict[str, Any]
-    manifest: dict[str, Any]
+    summary: Summary
+    manifest: Manifest
     scenario_toml: str
     samples: pl.DataFrame
     links: pl.DataFrame
@@ -78,7 +80,7 @@ class Result:
         text = tomllib.loads(self.scenario_toml)
         places = {name: str(path) for name, path in self.inputs.items()}
         with naming(self.own):
-            return from_dict(traces.renamed(text, places), where="scenario.toml", name=self.summary["name"])
+            return from_dict(paths.renamed_files(text, places), where="scenario.toml", name=self.summary["name"])
 
     @property
     def flows(self) -> pl.DataFrame:
@@ -206,12 +208,12 @@ class Result:
         needed = [*DATA, *(f"{name}.parquet" for name in extra), *_code_files(manifest), *inputs]
         for name, what in problems(folder, needed).items():
             raise schema.damaged(folder / name, f"it {what}")
-        summary, told = schema.read_json(folder / "summary.json", schema.Summary), _text(folder / "scenario.toml")
-        most = {name: schema.most_rows(name, summary, told) for name in FRAMES}
+        summary, toml = schema.read_json(folder / "summary.json", schema.Summary), _text(folder / "scenario.toml")
+        most = {name: schema.most_rows(name, summary, toml) for name in FRAMES}
         return cls(
-            summary=summary,
-            manifest=without_digests(schema.read_json(folder / MANIFEST, schema.Manifest)),
-            scenario_toml=told,
+            summary=cast(Summary, summary),
+            manifest=cast(Manifest, without_digests(schema.read_json(folder / MANIFEST, schema.Manifest))),
+            scenario_toml=toml,
             **{name: schema.read_table(folder / f"{name}.parquet", most[name]) for name in FRAMES},
             tables=Tables(**{name: schema.read_table(folder / f"{name}.parquet") for name in extra}),
             inputs=inputs,

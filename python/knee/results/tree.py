@@ -24,7 +24,7 @@ from knee.results import folder as folders
 from knee.system import abilities, files
 from knee.system.folders import Folder
 from knee.system.folders import opened as opened_folder
-from knee.system.sudo import give_open, make_folder
+from knee.system.rights import give_open, make_folder
 
 
 class Kind(Enum):
@@ -81,6 +81,36 @@ def refuse_foreign(folder: Path, layout: Layout) -> None:
             f"{folder} is not written to, because in it {folders.listed(found)}; move it elsewhere, or name another "
             "folder with --out."
         )
+
+
+def refuse_other(out: Path, by: str, layout: Layout, *, begun: bool) -> None:
+    """Rejects a folder that has something else than what a command writes.
+
+    Args:
+        out: the folder, which need not exist.
+        by: the command, such as ``knee evaluate``.
+        layout: what it writes there.
+        begun: whether there is what says that it began to.
+
+    Raises:
+        FolderError: says what is there.
+    """
+    if not begun and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        found = f"{out} was not written by {by}, so it is not replaced"
+        raise FolderError(f"{found}; name another folder with --out, or remove it.")
+    refuse_foreign(out, layout)
+
+
+def make(out: Path) -> None:
+    """Makes a folder, and those above it that are missing.
+
+    Raises:
+        FolderError: it cannot be made.
+    """
+    try:
+        make_folder(out)
+    except OSError as error:
+        raise FolderError(f"The folder {out} cannot be made ({error.strerror}); name another with --out.") from None
 
 
 def _foreign(handle: Folder, layout: Layout, place: str, owners: set[int]) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Change", "Flow", "Link", "Reverse", "Run", "Scenario", "Tcp", "from_dict", "from_toml", "load"]
 
+#: Plain data of a scenario, a sweep or a search, as TOML gives it: keys with text, numbers, lists and tables.
+Plain = dict[str, Any]
+#: Data in the form that the core takes, as of ``crates/knee-net/src/spec.rs``.
+Core = dict[str, Any]
+
 _FUNCTIONS = {"from_dict", "from_toml", "load"}
 
 

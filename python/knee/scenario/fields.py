@@ -1,4 +1,7 @@
-"""The types of fields in scenario files: names, and quantities as integers in base units (ns, bit/s, bytes)."""
+"""The types of fields in scenario files: names, codepoints, and quantities in base units (ns, bit/s, bytes).
+
+Codepoints are those of DSCP (RFC 2474), by name and number.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, PlainSerializer
 
 from knee.errors import Refused
-from knee.scenario import units
+from knee.scenario import Plain, units
+from knee.scenario.units import near, shown
 
 
 def one_line(text: str) -> str:
@@ -52,6 +56,39 @@ class Table(BaseModel):
     # Built once, as parts of Scenario, instead of each also for itself.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """The table as a scenario file writes it."""
         return self.model_dump(exclude_none=True)
+
+
+#: By name: class selectors (RFC 2474), assured forwarding (RFC 2597), expedited forwarding (RFC 3246), voice admit
+#: (RFC 5865), lower effort (RFC 8622), non-queue-building (RFC 9956).
+CODEPOINTS = {
+    **{f"CS{i}": 8 * i for i in range(8)},
+    **{f"AF{i}{j}": 8 * i + 2 * j for i in range(1, 5) for j in range(1, 4)},
+    "EF": 46,
+    "VA": 44,
+    "LE": 1,
+    "NQB": 45,
+}
+_CODEPOINT = 'expected a name such as "EF", "AF41" or "CS1", or a number from 0 to 63'
+
+
+def _parse_dscp(given: object) -> int:
+    if isinstance(given, str):
+        found = CODEPOINTS.get(given.upper())
+        if found is None:
+            raise Refused(f"{shown(given)} is no codepoint", f"{_CODEPOINT}; {near(given.upper(), [*CODEPOINTS])}")
+        return found
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= 63:
+        raise Refused(f"{shown(given)} is no codepoint", _CODEPOINT)
+    return given
+
+
+def _dscp_text(dscp: int) -> str | int:
+    """Its name, or its number where it has none."""
+    return next((name for name, number in CODEPOINTS.items() if number == dscp), dscp)
+
+
+#: A codepoint, as a number.
+Dscp = Annotated[int, BeforeValidator(_parse_dscp), PlainSerializer(_dscp_text)]

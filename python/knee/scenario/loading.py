@@ -1,10 +1,15 @@
-"""Reads scenarios from files, shipped names, text and plain data; every problem becomes a ScenarioError."""
+"""Reads scenarios from files, shipped names, text and plain data, with changes such as ``link.rate=5 Gbit/s``.
+
+Every problem becomes a ScenarioError.
+"""
 
 from __future__ import annotations
 
+import copy
 import re
+import shlex
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,13 +18,193 @@ from pydantic import ValidationError
 from knee.errors import Refused, ScenarioError
 from knee.own import IN_FILE, IN_POLICY, IN_SOURCE, Named, code_allowed, told_apart
 from knee.own.policies import PREFIX
-from knee.scenario import shipped, traces
+from knee.scenario import Plain, paths
 from knee.scenario.model import Scenario
-from knee.scenario.overrides import MOST_PARTS, apply, blamed, has_long_key
 from knee.scenario.rejection import refused, table_at
 from knee.scenario.traffic import KINDS
-from knee.scenario.units import shown
+from knee.scenario.units import near, shown
 from knee.system import files
+
+#: The key in errors of changes that have none.
+_OPTION = "--set"
+#: Keys whose values are text although they look like numbers: the kernel 6.10 is not 6.1.
+_TEXTS = {"run.kernel"}
+#: Most parts of a key; a scenario's have some six. The time to parse one grows with the square of their number.
+MOST_PARTS = 100
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_PARTS}}}")
+#: Most links that an error names.
+_NAMED = 3
+#: Longest part of a change that an error shows, characters.
+_SHOWN = 60
+
+
+def apply(data: Plain, overrides: Sequence[str]) -> Plain:
+    """A copy of plain ``data`` with each ``key=value`` applied.
+
+    Raises:
+        Refused: a change has no key, or its key does not exist.
+    """
+    if not overrides:
+        return data
+    data = copy.deepcopy(data)
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            accepted = "expected key=value such as link.rate=5 Gbit/s"
+            raise Refused(f"{shown(override)} is not a change", accepted, key=_OPTION)
+        put(data, key, value.strip() if key in _TEXTS else parse_value(value.strip()))
+    return data
+
+
+def blamed(error: ScenarioError, overrides: Sequence[str], unchanged: Callable[[], object]) -> ScenarioError:
+    """The error of a changed scenario, attributed to the changes unless ``unchanged``, without them, fails alike."""
+    if not overrides:
+        return error
+    if error.key == _OPTION:
+        return ScenarioError("", error.key, error.found, error.accepted)
+    try:
+        unchanged()
+    except ScenarioError as own:
+        if str(own) == str(error):
+            return error
+    about = [override for override in overrides if _meet(override.partition("=")[0], error.key)] or overrides
+    told = " ".join(f"{_OPTION} {_quoted(override)}" for override in about)
+    return ScenarioError(f"{told} on {error.where}", error.key, error.found, error.accepted)
+
+
+def _quoted(override: str) -> str:
+    text = override if override.isprintable() else ascii(override)[1:-1]
+    text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    # Double quotes are easier to read where the text has single ones, and no sign that a shell sees in them.
+    return f'"{text}"' if "'" in text and not set(text) & set('"$`\\!') else shlex.quote(text)
+
+
+def _meet(one: str, other: str) -> bool:
+    """Whether two keys are the same or one contains the other; ``link`` is the first of the links."""
+    one_parts, other_parts = (
+        ["links", "0", *parts[1:]] if parts[:1] == ["link"] else parts for parts in (_parts(one), _parts(other))
+    )
+    return all(a == b for a, b in zip(one_parts, other_parts, strict=False))
+
+
+def undoes(later: str, earlier: str) -> bool:
+    """Whether setting one key after another leaves nothing of the other: it is the same, contains it, or is ``*``."""
+    after, before = (_parts(re.sub(r"^link(?=\.|$)", "links.0", key)) for key in (later, earlier))
+    return len(after) <= len(before) and all(a in (b, "*") for a, b in zip(after, before, strict=False))
+
+
+def _parts(key: str) -> list[str]:
+    return [part for part in re.split(r"[.\[\]]+", key.strip()) if part]
+
+
+def parse_value(text: str) -> Any:
+    """The value of a change, parsed as TOML; what is not TOML is text."""
+    if "\n" in text or has_long_key(text):
+        return text
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return text
+
+
+def has_long_key(text: str) -> bool:
+    """Whether TOML has a dotted key of more than :data:`MOST_PARTS` parts, for which a parser takes minutes."""
+    return _LONG_KEY.search(text) is not None
+
+
+def by_index(data: Any, key: str) -> str:
+    """A key with the index of each element of a list that it names; what plain ``data`` does not have is as it was."""
+    place, parts = data, _parts(key)
+    for i, part in enumerate(parts):
+        if isinstance(place, list):
+            try:
+                parts[i] = str(index_of(place, part, key))
+            except Refused:
+                return ".".join(parts)
+            place = place[int(parts[i])]
+        elif isinstance(place, dict):
+            place = place.get(part)
+    return ".".join(parts)
+
+
+def index_of(elements: list[Any], part: str, here: str) -> int:
+    """Which element of a list a part of a key names: by its index, or by its ``name`` or ``label``.
+
+    Raises:
+        Refused: none, or several; the error's key is ``here``.
+    """
+    if part.isascii() and part.isdigit() and len(part) <= 9 and int(part) < len(elements):
+        return int(part)
+    names = [
+        next((str(e[key]) for key in ("name", "label") if isinstance(e, dict) and key in e), None) for e in elements
+    ]
+    found = [index for index, name in enumerate(names) if name == part]
+    if len(found) > 1:
+        accepted = f"their indexes are {', '.join(map(str, found))}"
+        raise Refused(f"{len(found)} elements are named {shown(part)}", accepted, key=here)
+    if not found:
+        last = len(elements) - 1
+        accepted = (
+            "the list is empty" if last < 0 else f"expected 0 to {last}" if last else "expected 0, its only element"
+        )
+        known = [name for name in names if name is not None]
+        accepted += f", or a name: {near(part, known)}" if known else ""
+        raise Refused(f"the list has no element {shown(part)}", accepted, key=here)
+    return found[0]
+
+
+def _check_links(data: Plain, parts: list[str]) -> None:
+    """Refuses a key of ``[link]`` where there are ``[[links]]``, and the reverse; the error names the right one."""
+    key, rest = ".".join(parts), parts[1:]
+    if parts[0] == "links" and "link" in data and "links" not in data:
+        found, rest = "there is one [link], and no [[links]]", parts[2:]
+        raise Refused(found, f"use {'.'.join(['link', *rest])}", key=key)
+    if parts[0] == "link" and isinstance(data.get("links"), list) and "link" not in data:
+        names = [str(link.get("name", i)) for i, link in enumerate(data["links"]) if isinstance(link, dict)]
+        uses = [".".join(["links", name, *rest]) for name in names[:_NAMED]]
+        more = ", ..." if len(names) > _NAMED else ""
+        raise Refused("there is no [link], but [[links]]", f"use {' or '.join(uses) or 'links'}{more}", key=key)
+
+
+def put(data: Plain, key: str, value: Any) -> None:
+    """Sets one key of plain ``data`` in place.
+
+    An element of a list is named by its index from 0, or by its ``name`` or ``label`` (``links.access.queue``). All are
+    named by ``*``.
+
+    Raises:
+        Refused: the key does not exist, or several elements have the name.
+    """
+    parts = _parts(key)
+    if not parts:
+        raise Refused(f"{shown(key)} is not a key", "expected a key such as link.rate or flows.0.cc", key=_OPTION)
+    if len(parts) > MOST_PARTS:
+        raise Refused(f"a key has {len(parts)} parts", "expected one such as link.rate or flows.0.cc", key=_OPTION)
+    _check_links(data, parts)
+    place: Any = data
+    for i, part in enumerate(parts):
+        here = ".".join(parts[: i + 1])
+        last = i == len(parts) - 1
+        if isinstance(place, list):
+            if part == "*" and place:
+                for index in range(len(place)):
+                    put(data, ".".join([*parts[:i], str(index), *parts[i + 1 :]]), copy.deepcopy(value))
+                return
+            index = index_of(place, part, here)
+            if last:
+                place[index] = value
+            else:
+                place = place[index]
+        elif isinstance(place, dict):
+            if last:
+                place[part] = value
+            else:
+                place = place.setdefault(part, {})
+        else:
+            raise Refused(f"{shown(place)} has no keys", near(here, list(data)), key=here)
+
 
 #: Changes that need more characters than this in a title are counted instead of listed.
 _CHANGES_SHOWN = 100
@@ -48,13 +233,13 @@ def load(source: str | Path, overrides: Sequence[str] = (), *, allow_code: bool 
         return from_dict(data, where=str(path), name=path.stem, overrides=overrides)
 
 
-def tables(source: str | Path) -> tuple[dict[str, Any], Path]:
+def tables(source: str | Path) -> tuple[Plain, Path]:
     """The plain data of a scenario file, or of the shipped scenario of that name, and its path.
 
     Raises:
         ScenarioError: it cannot be read.
     """
-    path = shipped.find(source)
+    path = paths.find_scenario(source)
     if path.is_dir():
         raise ScenarioError(shown(str(source)).strip('"'), "", *_folder(path))
     try:
@@ -68,7 +253,7 @@ def tables(source: str | Path) -> tuple[dict[str, Any], Path]:
     except UnicodeDecodeError as error:
         found = f"byte {error.start} is not UTF-8"
         raise ScenarioError(str(path), "", found, "expected UTF-8 text") from None
-    beside: dict[str, Any] = _with_paths(_tables(text, str(path)), path.parent)
+    beside: Plain = _with_paths(_tables(text, str(path)), path.parent)
     return beside, path
 
 
@@ -117,8 +302,8 @@ def _with_paths(data: Any, folder: Path, key: str = "") -> Any:
     if isinstance(data, str) and key.rpartition(".")[2] == "cc" and IN_SOURCE.fullmatch(data) is not None:
         here = folder / data
         return str(here.resolve()) if here.is_file() else data
-    if isinstance(data, str) and data.isprintable() and key.rpartition(".")[2] in traces.FILE_KEYS:
-        return str((folder / data).resolve()) if traces.exists(folder / data) else data
+    if isinstance(data, str) and data.isprintable() and key.rpartition(".")[2] in paths.FILE_KEYS:
+        return str((folder / data).resolve()) if paths.exists(folder / data) else data
     return data
 
 
@@ -127,7 +312,7 @@ def from_toml(text: str, *, where: str = "scenario", name: str = "scenario", ove
     return from_dict(_tables(text, where), where=where, name=name, overrides=overrides)
 
 
-def _tables(text: str, where: str) -> dict[str, Any]:
+def _tables(text: str, where: str) -> Plain:
     if text.startswith("\ufeff"):
         found = "it begins with a byte order mark (U+FEFF), which is not TOML"
         raise ScenarioError(where, "", found, 'expected plain UTF-8: save it as "UTF-8", not as "UTF-8 with BOM"')
@@ -156,7 +341,7 @@ def _is_deep(data: Any) -> bool:
 
 
 def from_dict(
-    data: dict[str, Any], *, where: str = "scenario", name: str = "scenario", overrides: Sequence[str] = ()
+    data: Plain, *, where: str = "scenario", name: str = "scenario", overrides: Sequence[str] = ()
 ) -> Scenario:
     """The scenario in plain data, with quantities as text, as TOML gives it."""
     if overrides:
@@ -210,7 +395,7 @@ def retitled(scenario: Scenario, overrides: Sequence[str]) -> Scenario:
     return scenario.model_copy(update={"title": f"{scenario.title} (with {told})"}) if changes else scenario
 
 
-def _changed(data: dict[str, Any], overrides: Sequence[str], where: str) -> dict[str, Any]:
+def _changed(data: Plain, overrides: Sequence[str], where: str) -> Plain:
     try:
         return apply(data, overrides)
     except Refused as refused:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    FieldSerializationInfo,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     field_serializer,
@@ -25,13 +26,13 @@ from pydantic import (
 
 from knee.errors import Refused
 from knee.own import CONTROL, QUEUE, Named, name_of, named_in
-from knee.scenario import commands, framing, registry, units
-from knee.scenario.check import check
+from knee.scenario import Plain, commands, defaults, registry, units
+from knee.scenario.check import check, check_link, check_recorded
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.defaults import DEFAULT_LINK, fill_defaults, share_model
-from knee.scenario.dscp import Dscp
 from knee.scenario.fields import (
     Bytes,
+    Dscp,
     Limit,
     Name,
     Probability,
@@ -44,9 +45,11 @@ from knee.scenario.fields import (
     one_line,
     valid_name,
 )
-from knee.scenario.links import check_link, check_recorded
 from knee.scenario.registry import Value
 from knee.scenario.traffic import NO_CC, Probe, Traffic, sends_datagrams
+
+if TYPE_CHECKING:
+    from knee.scenario.spec import Specification
 
 FORMAT = 1
 
@@ -94,7 +97,50 @@ class Slot(Table):
         return self
 
 
-class _Queueing(Table):
+#: The keys that name an entry of a registry: what that is, and the entries.
+_ENTRIES: dict[str, tuple[str, Callable[[], Mapping[str, registry.Entry]]]] = {
+    "model": ("link model", registry.link_models),
+    "loss_model": ("loss model", registry.loss_models),
+    "delay_model": ("delay model", registry.delay_models),
+    "queue": ("queue discipline", registry.queues),
+    "cc": ("congestion control", registry.flow_controls),
+    "receiver": ("receiver", registry.receivers),
+}
+#: The keys with an entry's own parameters, by which it is named.
+_PARAMS = {
+    "model_params": "model",
+    "loss_params": "loss_model",
+    "delay_params": "delay_model",
+    "queue_params": "queue",
+    "cc_params": "cc",
+    "receiver_params": "receiver",
+}
+
+
+class _Chooses(Table):
+    """A table with keys that name entries of registries, and those entries' own parameters."""
+
+    @field_validator("model", "loss_model", "delay_model", "receiver", check_fields=False)
+    @classmethod
+    def _is_known(cls, name: str, info: ValidationInfo) -> str:
+        what, entries = _ENTRIES[str(info.field_name)]
+        return registry.find(what, name, entries()).name
+
+    @field_validator("model_params", "loss_params", "delay_params", "receiver_params", check_fields=False)
+    @classmethod
+    def _are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
+        key = _PARAMS[str(info.field_name)]
+        # Where the name itself was refused there is nothing to check the parameters against.
+        return _ENTRIES[key][1]()[info.data[key]].resolve(given) if key in info.data else {}
+
+    @field_serializer(*_PARAMS, check_fields=False)
+    def _plain_params(self, values: dict[str, Value], info: FieldSerializationInfo) -> dict[str, Value]:
+        key = _PARAMS[info.field_name]
+        name = getattr(self, key)
+        return {} if name in WITHOUT_CC else _ENTRIES[key][1]()[name].plain(values)
+
+
+class _Queueing(_Chooses):
     """A capacity and the queue before it."""
 
     rate: Rate | None = Field(None, description='the rate, such as "100 Mbit/s"')
@@ -119,22 +165,8 @@ class _Queueing(Table):
         le=10_000,
         description='bytes counted on top of each IP packet, such as "14 B", or a keyword such as "docsis"',
     )
-    linklayer: framing.LinkLayer = Field("ethernet", description='"ethernet", "atm" or "ptm"')
+    linklayer: defaults.LinkLayer = Field("ethernet", description='"ethernet", "atm" or "ptm"')
     mpu: Bytes = Field(0, le=10_000, description='bytes that each packet takes at least, such as "64 B"')
-
-    @field_validator("model")
-    @classmethod
-    def _model_is_known(cls, name: str) -> str:
-        return registry.find("link model", name, registry.link_models()).name
-
-    @field_validator("model_params")
-    @classmethod
-    def _model_params_are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
-        return registry.link_models()[info.data["model"]].resolve(given) if "model" in info.data else {}
-
-    @field_serializer("model_params")
-    def _plain_model_params(self, values: dict[str, Value]) -> dict[str, Value]:
-        return registry.link_models()[self.model].plain(values)
 
     @field_validator("queue", mode="wrap")
     @classmethod
@@ -146,20 +178,13 @@ class _Queueing(Table):
 
     @field_validator("queue_params")
     @classmethod
-    def _params_are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
-        # Where the name itself was refused there is nothing to check the parameters against.
-        if "queue" not in info.data:
-            return {}
-        if info.data["queue"] == "cake":
+    def _queue_params_are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
+        if info.data.get("queue") == "cake":
             if "nat" in given:
                 found = "the hosts of a simulated network have addresses of their own, which nothing translates"
                 raise Refused(found, "leave it out", key="nat")
-            given = framing.spelled_out(given)
-        return registry.queues()[info.data["queue"]].resolve(given)
-
-    @field_serializer("queue_params")
-    def _plain_params(self, values: dict[str, Value]) -> dict[str, Value]:
-        return registry.queues()[self.queue].plain(values)
+            given = defaults.spelled_out(given)
+        return registry.queues()[info.data["queue"]].resolve(given) if "queue" in info.data else {}
 
     @model_validator(mode="after")
     def _one_capacity(self) -> _Queueing:
@@ -207,33 +232,7 @@ class Link(_Queueing):
     @model_validator(mode="before")
     @classmethod
     def _share_the_model(cls, raw: Any) -> Any:
-        return framing.shared(share_model(raw))
-
-    @field_validator("loss_model")
-    @classmethod
-    def _loss_is_known(cls, name: str) -> str:
-        return registry.find("loss model", name, registry.loss_models()).name
-
-    @field_validator("delay_model")
-    @classmethod
-    def _delay_is_known(cls, name: str) -> str:
-        return registry.find("delay model", name, registry.delay_models()).name
-
-    @field_validator("loss_params", "delay_params")
-    @classmethod
-    def _part_params_are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
-        part = str(info.field_name).removesuffix("_params")
-        known = registry.loss_models() if part == "loss" else registry.delay_models()
-        name = info.data.get(f"{part}_model")
-        return known[name].resolve(given) if name is not None else {}
-
-    @field_serializer("loss_params")
-    def _plain_loss_params(self, values: dict[str, Value]) -> dict[str, Value]:
-        return registry.loss_models()[self.loss_model].plain(values)
-
-    @field_serializer("delay_params")
-    def _plain_delay_params(self, values: dict[str, Value]) -> dict[str, Value]:
-        return registry.delay_models()[self.delay_model].plain(values)
+        return defaults.share_framing(share_model(raw))
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Link:
@@ -268,7 +267,7 @@ _DATAGRAMS = "datagrams have no congestion control"
 _LEAST_ECN: dict[str, Ecn] = {"classic": False, "per_packet": True, "scalable": "l4s"}
 
 
-class Flow(Table):
+class Flow(_Chooses):
     """A flow, or ``count`` identical ones."""
 
     # First, since an error in it explains more than a missing cc.
@@ -315,7 +314,7 @@ class Flow(Table):
 
     @field_validator("cc_params")
     @classmethod
-    def _params_are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
+    def _cc_params_are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
         if "cc" not in info.data:
             return {}
         if info.data["cc"] in WITHOUT_CC:
@@ -324,10 +323,6 @@ class Flow(Table):
                 raise Refused(own if info.data["cc"] == PROGRAM_CC else _DATAGRAMS, "leave it out")
             return {}
         return registry.flow_controls()[info.data["cc"]].resolve(given)
-
-    @field_serializer("cc_params")
-    def _plain_params(self, values: dict[str, Value]) -> dict[str, Value]:
-        return registry.flow_controls()[self.cc].plain(values) if self.cc not in WITHOUT_CC else {}
 
     @field_validator("ecn", mode="before")
     @classmethod
@@ -342,20 +337,6 @@ class Flow(Table):
             enough = '"l4s"' if least == "l4s" else 'true, "accurate" or "l4s"'
             raise Refused(f"{cc} needs ECN", f"expected {enough}, or no such key")
         return asked
-
-    @field_validator("receiver")
-    @classmethod
-    def _receiver_is_known(cls, name: str) -> str:
-        return registry.find("receiver", name, registry.receivers()).name
-
-    @field_validator("receiver_params")
-    @classmethod
-    def _receiver_params_are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
-        return registry.receivers()[info.data["receiver"]].resolve(given) if "receiver" in info.data else {}
-
-    @field_serializer("receiver_params")
-    def _plain_receiver_params(self, values: dict[str, Value]) -> dict[str, Value]:
-        return registry.receivers()[self.receiver].plain(values)
 
     @model_validator(mode="after")
     def _program_brings_its_own(self) -> Flow:
@@ -487,7 +468,7 @@ class Scenario(Table):
         check(self)
         return self
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """The scenario as plain data with every default written out; loads again to the same scenario."""
         data = super().plain()
         # The short form stays short, so that what was said as link.rate can be said again.
@@ -497,7 +478,7 @@ class Scenario(Table):
         return data
 
     @cached_property
-    def specification(self) -> dict[str, Any]:
+    def specification(self) -> Specification:
         """What the core runs (:func:`knee.scenario.spec.build`), worked out once; nobody changes it.
 
         Raises:

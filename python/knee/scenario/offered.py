@@ -11,7 +11,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from knee.errors import Refused
-from knee.scenario import recordings, registry, traces
+from knee.scenario import Core, paths, recordings, registry
 from knee.scenario.traffic import (
     MOST_PER_SECOND,
     Declared,
@@ -30,7 +30,7 @@ from knee.scenario.traffic import (
 from knee.scenario.units import format_rate, shown
 
 if TYPE_CHECKING:
-    from knee.scenario.model import Flow, Scenario
+    from knee.scenario.model import Flow
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ QUIC_PACKETS = (32, 1442)
 SIZES = Path(__file__).resolve().parent.parent / "scenarios" / "sizes"
 
 
-def spec(flow: Flow) -> dict[str, Any] | None:
+def spec(flow: Flow) -> Core | None:
     """What the engine is told of a flow's traffic; None for an endless stream.
 
     Raises:
@@ -57,7 +57,7 @@ def spec(flow: Flow) -> dict[str, Any] | None:
     return told
 
 
-def _over_quic(told: dict[str, Any]) -> None:
+def _over_quic(told: Core) -> None:
     """Changes what the engine is told of traffic over QUIC."""
     if "tls" in told:
         # TLS is a part of QUIC's own handshake.
@@ -70,13 +70,13 @@ def _over_quic(told: dict[str, Any]) -> None:
             raise Refused(found, f"expected {QUIC_PACKETS[0]} B to {QUIC_PACKETS[1]} B", key=key)
 
 
-def probe_spec(probe: Probe) -> dict[str, Any]:
+def probe_spec(probe: Probe) -> Core:
     """What the engine is told of a probe's traffic."""
     return {"kind": "probe", "packet": probe.size, "interval": probe.interval}
 
 
-def _spec(traffic: Traffic) -> dict[str, Any]:
-    told: dict[str, Any] = {"kind": traffic.kind}
+def _spec(traffic: Traffic) -> Core:
+    told: Core = {"kind": traffic.kind}
     match traffic:
         case Transfers():
             told |= {"arrivals": _arrivals(traffic), "size": _size(traffic.size), "number": traffic.number}
@@ -112,7 +112,7 @@ def _spec(traffic: Traffic) -> dict[str, Any]:
     return told
 
 
-def declared(traffic: Declared) -> dict[str, Any]:
+def declared(traffic: Declared) -> Core:
     """The traffic of a kind whose keys are those that the registry declares, in the engine's form.
 
     Raises:
@@ -143,18 +143,18 @@ def _packets(key: str, name: str) -> list[tuple[int, int]]:
     return _read(key, name, "packet trace", recordings.packets)
 
 
-def _pages(pages: Pages | Requests, within: str = "") -> dict[str, Any]:
+def _pages(pages: Pages | Requests, within: str = "") -> Core:
     think = pages.think
     if think is None:
         return {"open": _arrivals(pages, within)}
     return {"closed": (think.mean or think.time or 0, think.mean is not None)}
 
 
-def _objects(objects: Objects) -> dict[str, Any]:
+def _objects(objects: Objects) -> Core:
     return {"fixed": objects.number} if objects.number is not None else {"geometric": objects.mean}
 
 
-def _arrivals(traffic: Transfers | Requests | Starts | Pages, within: str = "") -> dict[str, Any]:
+def _arrivals(traffic: Transfers | Requests | Starts | Pages, within: str = "") -> Core:
     if traffic.times is not None:
         return {"times": _read(f"{within}times", traffic.times, "file of times", recordings.times)}
     return {str(traffic.arrivals): per_second(traffic)}
@@ -172,7 +172,7 @@ def per_second(traffic: Transfers | Requests | Starts | Pages) -> float:
     return traffic.per_second
 
 
-def _size(size: Size, key: str = "size") -> dict[str, Any]:
+def _size(size: Size, key: str = "size") -> Core:
     if size.bytes is not None:
         return {"fixed": size.bytes}
     match size.distribution:
@@ -191,7 +191,7 @@ def _empirical(size: Size, key: str = "size") -> list[tuple[int, float]]:
 
 def _read(key: str, name: str, what: str, read: Callable[[Path], T]) -> T:
     try:
-        path = traces.find(name, what)
+        path = paths.find_file(name, what)
         found: T = _read_once(read, path, _stamp(path))
         return found
     except Refused as refused:
@@ -265,31 +265,3 @@ def rate(flow: Flow) -> float | None:
         case Declared() as traffic:
             return registry.traffic_load(declared(traffic))
     return None
-
-
-def warnings(scenario: Scenario) -> list[str]:
-    """A sentence for each link, and direction, that is offered more than it can carry."""
-    offered: dict[tuple[str, str], float] = {}
-    for flow in scenario.flows:
-        try:
-            each = rate(flow)
-        except Refused:
-            # Where the simulator is told of it, it says which key.
-            continue
-        for name in flow.path or () if each is not None else ():
-            offered[name, flow.direction] = offered.get((name, flow.direction), 0.0) + (each or 0.0) * flow.count
-    told = []
-    for (name, direction), load in offered.items():
-        link = next(link for link in scenario.links if link.name == name)
-        way = link if direction == "forward" else link.reverse
-        if way is not None and way.rate is not None and load > way.rate:
-            where = f"link {name}" + (" in its reverse direction" if direction == "reverse" else "")
-            told.append(f"The traffic offers {_rate(load)} to {where}, which carries {_rate(way.rate)}.")
-    return told
-
-
-def _rate(bps: float) -> str:
-    for unit, scale in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
-        if bps >= scale:
-            return f"{bps / scale:.4g} {unit}"
-    return f"{bps:.4g} bit/s"

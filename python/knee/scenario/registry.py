@@ -11,6 +11,7 @@ from typing import Any
 from knee import _core
 from knee.errors import Refused
 from knee.own import OWN, CongestionControl, KernelSource, Named, Policy, is_absent, params_of
+from knee.scenario import Core
 from knee.scenario.units import (
     MAX_BYTES,
     MAX_PACKETS,
@@ -342,7 +343,7 @@ def check_link_model(name: str, values: dict[str, Value], rate: int) -> None:
         raise Refused(found, accepted, key=key)
 
 
-def check_traffic(spec: dict[str, Any]) -> None:
+def check_traffic(spec: Core) -> None:
     """Rejects parameters of a flow's traffic, in the core's form, that contradict each other.
 
     Raises:
@@ -354,7 +355,7 @@ def check_traffic(spec: dict[str, Any]) -> None:
         raise Refused(found, accepted, key=key)
 
 
-def traffic_load(spec: dict[str, Any]) -> int | None:
+def traffic_load(spec: Core) -> int | None:
     """The mean rate that a flow's traffic, in the core's form, offers, bit/s; None where it takes what it gets."""
     return _core.traffic_load(json.dumps(spec))
 

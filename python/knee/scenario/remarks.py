@@ -1,16 +1,311 @@
-"""What is to be said of a scenario that runs and may not mean what its author thinks."""
+"""Remarks on scenarios that run and may not mean what their authors think.
+
+:func:`remarks` has what the scenario alone tells: flows that need L4S marking and do not get it (RFC 9331, RFC 9332),
+queues that take their link's medium for congestion, links that are offered more than they carry, BBR over round trips
+that are long for its clock, and what quinn's controllers do that their names do not say. :func:`unmarked` is of a run.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from knee.scenario import l4s, long_paths, media, offered, quinn
+from knee.errors import Refused
+from knee.scenario import offered, registry
+from knee.scenario.model import WITHOUT_CC
+from knee.scenario.units import format_time
 
 if TYPE_CHECKING:
-    from knee.scenario.model import Scenario
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from knee.figures.forms import Summary
+    from knee.scenario.model import Flow, Link, Reverse, Scenario
+    from knee.scenario.registry import Value
 
 
 def remarks(scenario: Scenario) -> list[str]:
     """A sentence each."""
-    checks = (l4s, quinn, offered, media, long_paths)
-    return [sentence for check in checks for sentence in check.warnings(scenario)]
+    checks = (l4s_unmarked, unpaced_quinn, overloads, slow_media, long_paths)
+    return [sentence for check in checks for sentence in check(scenario)]
+
+
+#: Disciplines with a queue for L4S traffic, which is coupled to the one for all other traffic.
+_DUAL = ("dualpi2", "docsis-lld")
+#: Disciplines that mark only if told to.
+_SWITCHED = ("codel", "fq_codel", "pie", "fq_pie", "red")
+
+
+def is_scalable(flow: Flow) -> bool:
+    """Whether a flow's reaction to marks is proportional to their fraction."""
+    if flow.cc in WITHOUT_CC:
+        return False
+    return registry.flow_controls()[flow.cc].needs["ecn"] != "classic" or (_is_marked_bbr3(flow) and _is_near(flow))
+
+
+def _is_marked_bbr3(flow: Flow) -> bool:
+    """Whether this is BBRv3 that may follow the fraction of marks."""
+    return flow.cc == "bbr3" and flow.ecn in ("accurate", "l4s") and flow.cc_params["ecn_factor"] > 0
+
+
+def _is_near(flow: Flow) -> bool:
+    """Whether BBRv3 follows the fraction of marks at this RTT."""
+    longest = flow.cc_params["ecn_max_rtt"]
+    return bool(longest == 0 or flow.rtt <= longest)
+
+
+def sends_ect1(flow: Flow) -> bool:
+    """Whether a flow's packets say that they are L4S traffic."""
+    if flow.cc in WITHOUT_CC:
+        return flow.ecn == "l4s"
+    return flow.ecn == "l4s" or registry.flow_controls()[flow.cc].needs["ecn"] == "scalable"
+
+
+def l4s_unmarked(scenario: Scenario) -> list[str]:
+    """One sentence for each congestion control and queue that do not fit, with what would do."""
+    told: dict[str, None] = {}
+    for flow in scenario.flows:
+        if flow.cc in WITHOUT_CC:
+            continue
+        for where, queue, params in _queues(scenario, flow):
+            reason = _reason(flow, queue, params)
+            if reason is not None:
+                told[f"The queue of {where}, {queue}, {reason}."] = None
+    return list(told)
+
+
+def _queues(scenario: Scenario, flow: Flow) -> Iterator[tuple[str, str, Mapping[str, Value]]]:
+    """The queues that a flow's data crosses: of which link, the discipline, and its parameters."""
+    for link in scenario.links:
+        if flow.path is not None and link.name not in flow.path:
+            continue
+        end = link if flow.direction == "forward" else link.reverse
+        if end is not None:
+            where = f"link {link.name}" if flow.direction == "forward" else f"link {link.name} in its reverse direction"
+            yield where, end.queue, end.queue_params
+
+
+def _reason(flow: Flow, queue: str, params: Mapping[str, Value]) -> str | None:
+    """What is wrong with a queue for a flow; none if it marks it as the flow's reaction asks."""
+    if not is_scalable(flow):
+        return _reason_classic(flow, queue, params)
+    ect1 = sends_ect1(flow)
+    if queue in _DUAL:
+        if ect1 or params.get("any_ect"):
+            return None
+        return (
+            f"takes {flow.cc} for classic traffic, since its packets are ECT(0), and so it takes more than its share; "
+            'ecn = "l4s" would do'
+        )
+    if _threshold_marks(params, ect1=ect1) or (queue == "red" and _is_step(params)):
+        return None
+    if params.get("ce_threshold"):
+        return (
+            f"marks only ECT(1) from its ce_threshold on, and packets of {flow.cc} are ECT(0), so it builds a longer "
+            'queue; ecn = "l4s" would do'
+        )
+    if queue == "cake" or (queue in _SWITCHED and params.get("ecn")):
+        better = 'its parameter ce_threshold, such as "1 ms", or ' if "ce_threshold" in params else ""
+        return (
+            f"marks {flow.cc} as seldom as classic traffic, so it builds a longer queue and takes more than its share; "
+            f"{better}dualpi2 would do"
+        )
+    instead = "reacts to loss only" if flow.cc == "bbr3" else "behaves like Reno"
+    return f"drops packets of {flow.cc} and marks none, so the flow {instead}; dualpi2 would do"
+
+
+def _is_step(params: Mapping[str, Value]) -> bool:
+    """Whether RED marks by the queue and not by its average, as DCTCP asks (Alizadeh et al. 2010, Sec. 3.1)."""
+    return bool(params["ecn"]) and params["weight_log"] == 0 and not params["harddrop"]
+
+
+def _threshold_marks(params: Mapping[str, Value], *, ect1: bool) -> bool:
+    """Whether a queue's ce_threshold applies to packets that are ECT(1), or to those that are ECT(0)."""
+    codepoint, mask = 1 if ect1 else 2, int(params.get("ce_threshold_mask", 0))
+    return bool(params.get("ce_threshold")) and codepoint & mask == int(params.get("ce_threshold_selector", 0))
+
+
+def _reason_classic(flow: Flow, queue: str, params: Mapping[str, Value]) -> str | None:
+    """What is wrong with a queue for a flow that takes a mark for a loss."""
+    ect1 = sends_ect1(flow)
+    if queue in _DUAL and ect1:
+        if _is_marked_bbr3(flow):
+            return (
+                f"takes {flow.cc} for L4S traffic by its ECT(1), although beyond its ecn_max_rtt it takes marks for "
+                'losses (RFC 9331, Sec. 4.3 rules that out); ecn_max_rtt = "0 s" or ecn = "accurate" would do'
+            )
+        return (
+            f"takes {flow.cc} for L4S traffic by its ECT(1), although it reacts to marks like classic traffic "
+            '(RFC 9331, Sec. 4.3 rules that out); ecn = "accurate" or true would do'
+        )
+    if flow.ecn and _threshold_marks(params, ect1=ect1):
+        settings = "ce_threshold_selector = 1 and ce_threshold_mask = 3"
+        better = f"{settings} would do" if "ce_threshold_mask" in params else "it should go without ECN here"
+        found = f"marks {flow.cc} from its ce_threshold on, although it takes each mark for a loss and so gets little"
+        return f"{found}; {better}"
+    return None
+
+
+#: Parameters that are compared with how long a packet stayed. Zero switches a threshold off.
+_TARGETS = ("target", "step_thresh", "ce_threshold")
+_MILLISECOND = 1_000_000
+
+
+def slow_media(scenario: Scenario) -> list[str]:
+    """A sentence for each link and direction whose queue takes its medium for congestion, with what to set.
+
+    And one where several links are Wi-Fi and name no channel: each has one of its own.
+    """
+    told = _apart([link.name for link in scenario.links if link.model == "wifi" and link.channel is None])
+    for link in scenario.links:
+        ends: list[tuple[str, Link | Reverse | None]] = [
+            (f"link {link.name}", link),
+            (f"link {link.name} in its reverse direction", link.reverse),
+        ]
+        for where, end in ends:
+            if end is not None and end.rate is not None:
+                access = registry.access_delay(end.model, end.model_params, end.rate) + _turns(scenario, link)
+                better = _better(end.queue, end.queue_params, access)
+                told += [_medium_sentence(where, end, access, better)] if better else []
+    return told
+
+
+def _apart(links: Sequence[str]) -> list[str]:
+    if len(links) < 2:
+        return []
+    named = f"{', '.join(links[:-1])} and {links[-1]}"
+    return [
+        f"The links {named} are Wi-Fi on a channel each and do not take air from each other, as the stations of one "
+        'access point would; to share one, give each the same channel, such as channel = "home", or set contenders.'
+    ]
+
+
+def _turns(scenario: Scenario, link: Link) -> int:
+    """How long each other link on the same channel may send once, ns."""
+    others = [other for other in scenario.links if other.channel is not None and other.channel == link.channel]
+    each = [registry.access_delay(other.model, other.model_params, other.rate or 1) for other in others]
+    return sum(each) - (registry.access_delay(link.model, link.model_params, link.rate or 1) if others else 0)
+
+
+def _better(queue: str, params: Mapping[str, Value], access: int) -> dict[str, int]:
+    """The parameters that are less than the wait, with what to set: the same beside the wait, in whole milliseconds."""
+    if queue == "docsis-pie":
+        # Its delay is bytes over the rate, in which no wait is.
+        return {}
+    if queue == "docsis-lld":
+        return {"loop_delay": _up(access)} if int(params["loop_delay"]) < access else {}
+    found = {name: value for name in _TARGETS if isinstance(value := params.get(name), int) and 0 < value < access}
+    return {name: _up(value + access) for name, value in found.items()}
+
+
+def _up(nanoseconds: int) -> int:
+    return math.ceil(nanoseconds / _MILLISECOND) * _MILLISECOND
+
+
+def _medium_sentence(where: str, end: Link | Reverse, access: int, better: Mapping[str, int]) -> str:
+    targets = " and ".join(f"{name}, {format_time(int(end.queue_params[name]))}" for name in better)
+    settings = ", ".join(f'{name} = "{format_time(value)}"' for name, value in better.items())
+    instead = ""
+    if end.model.startswith("docsis") and end.queue != "docsis-lld":
+        instead = ", or queue = " + ('"docsis-lld"' if "step_thresh" in better else '"docsis-pie"')
+    return (
+        f"The queue of {where}, {end.queue}, takes the medium for congestion: {end.model} lets a packet wait for up to "
+        f"{format_time(_rounded(access))} although no other waits, which is more than its {targets}, so flows may get "
+        f"less than the link carries; set queue_params = {{ {settings} }}{instead}."
+    )
+
+
+def _rounded(nanoseconds: int) -> int:
+    """To a hundredth of a millisecond, upwards."""
+    return -(-nanoseconds // 10_000) * 10_000
+
+
+#: How often an algorithm visits probe_rtt, and what else has to grow with that.
+_CLOCKS = {"bbr": ("min_rtt_win",), "bbr3": ("probe_rtt_interval", "min_rtt_filter_len")}
+#: Each visit takes two round trips: one until the packets in flight have left, one to see that they have.
+_ROUND_TRIPS = 2
+
+
+def long_paths(scenario: Scenario) -> list[str]:
+    """A sentence for each flow that would spend half of its time or more in probe_rtt, with what to set."""
+    return [_path_sentence(flow) for flow in scenario.flows if flow.cc in _CLOCKS and _is_long(flow)]
+
+
+def _is_long(flow: Flow) -> bool:
+    if flow.cc == "bbr" and flow.cc_params["probe_rtt_mode"] == 0:
+        return False
+    return _ROUND_TRIPS * flow.rtt >= int(flow.cc_params[_CLOCKS[flow.cc][0]])
+
+
+def _path_sentence(flow: Flow) -> str:
+    clocks = _CLOCKS[flow.cc]
+    every = format_time(int(flow.cc_params[clocks[0]]))
+    settings = ", ".join(f'{name} = "{format_time(10 * (k + 1) * flow.rtt)}"' for k, name in enumerate(clocks))
+    return (
+        f"{flow.label}: {flow.cc} enters probe_rtt every {every} ({clocks[0]}) and stays there for two round trips, "
+        f"{format_time(_ROUND_TRIPS * flow.rtt)}, so that it sends little, as it does on Linux; for a long path set "
+        f"cc_params = {{ {settings} }}"
+    )
+
+
+_UNPACED_BBR = (
+    "quinn does not follow the pacing rate of its BBR, so quinn:bbr keeps two BDPs in the network and leaves other "
+    "flows little; cc_params = { paced = true } makes it follow."
+)
+
+
+def unpaced_quinn(scenario: Scenario) -> list[str]:
+    """A sentence where quinn's BBR runs beside other flows."""
+    unpaced = any(flow.cc == "quinn:bbr" and not flow.cc_params["paced"] for flow in scenario.flows)
+    return [_UNPACED_BBR] if unpaced and len(scenario.labels) > 1 else []
+
+
+#: From this utilization on a link should have marked packets.
+_BUSY = 0.9
+
+
+def unmarked(scenario: Scenario, summary: Summary) -> list[str]:
+    """A sentence for each algorithm that needs marks and crossed a full link, whose queue could mark, without any."""
+    if l4s_unmarked(scenario):
+        return []
+    links = {link["link"]: link for link in summary["links"]}
+    told: dict[str, None] = {}
+    for flow in scenario.flows:
+        back = " (reverse)" if flow.direction == "reverse" else ""
+        path = [links[name + back] for name in flow.path or () if name + back in links]
+        if not path or not is_scalable(flow) or any(link["marks"] for link in path):
+            continue
+        busiest = max(path, key=lambda link: link["utilization"])
+        if busiest["utilization"] >= _BUSY:
+            used = (
+                f"No queue marked a packet, although {busiest['link']} was used to {100 * busiest['utilization']:.0f} %"
+            )
+            told[f"{used}, so this run does not show how {flow.cc} reacts to marks."] = None
+    return list(told)
+
+
+def overloads(scenario: Scenario) -> list[str]:
+    """A sentence for each link, and direction, that is offered more than it can carry."""
+    loads: dict[tuple[str, str], float] = {}
+    for flow in scenario.flows:
+        try:
+            each = None if flow.traffic is None else offered.rate(flow)
+        except Refused:
+            # Where the simulator is told of it, it says which key.
+            continue
+        for name in flow.path or () if each is not None else ():
+            loads[name, flow.direction] = loads.get((name, flow.direction), 0.0) + (each or 0.0) * flow.count
+    told = []
+    for (name, direction), load in loads.items():
+        link = next(link for link in scenario.links if link.name == name)
+        way = link if direction == "forward" else link.reverse
+        if way is not None and way.rate is not None and load > way.rate:
+            where = f"link {name}" + (" in its reverse direction" if direction == "reverse" else "")
+            told.append(f"The traffic offers {_rate(load)} to {where}, which carries {_rate(way.rate)}.")
+    return told
+
+
+def _rate(bps: float) -> str:
+    for unit, scale in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
+        if bps >= scale:
+            return f"{bps / scale:.4g} {unit}"
+    return f"{bps:.4g} bit/s"

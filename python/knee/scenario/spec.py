@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from knee.errors import Refused, ScenarioError
 from knee.own import IN_POLICY, IN_SOURCE, Named, is_absent, kernel_source, policy_of
-from knee.scenario import offered, registry, timed, traces
+from knee.scenario import Core, offered, paths, registry, timed
 from knee.scenario.declared import name_with
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.traffic import NO_CC, Probe
@@ -16,7 +16,20 @@ if TYPE_CHECKING:
     from knee.scenario.model import Change, Flow, Link, Reverse, Scenario, Slot
 
 
-def spec(scenario: Scenario, where: str | None = None) -> dict[str, Any]:
+class Specification(TypedDict):
+    """What the core runs, in the form of ``crates/knee-net/src/spec.rs``; times in ns."""
+
+    duration: int
+    seed: int
+    warmup: int
+    interval: int
+    tcp: Core
+    links: list[Core]
+    flows: list[Core]
+    changes: list[Core]
+
+
+def spec(scenario: Scenario, where: str | None = None) -> Specification:
     """The specification of a scenario, in the form of ``crates/knee-net/src/spec.rs``; nobody changes it.
 
     Args:
@@ -32,7 +45,7 @@ def spec(scenario: Scenario, where: str | None = None) -> dict[str, Any]:
         raise ScenarioError(where or scenario.name, refused.key, refused.found, refused.accepted) from None
 
 
-def build(scenario: Scenario) -> dict[str, Any]:
+def build(scenario: Scenario) -> Specification:
     """Works out :attr:`Scenario.specification`.
 
     Raises:
@@ -56,11 +69,11 @@ def build(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def _queueing(link: Link | Reverse, key: str) -> dict[str, Any]:
-    capacity: dict[str, Any] = {"rate": link.rate}
+def _queueing(link: Link | Reverse, key: str) -> Core:
+    capacity: Core = {"rate": link.rate}
     if link.trace is not None:
         try:
-            capacity = {"trace": traces.read(traces.find(link.trace))}
+            capacity = {"trace": paths.read(paths.find_file(link.trace))}
         except Refused as refused:
             raise Refused(refused.found, refused.accepted, key=f"{key}.trace") from None
     recorded = {name: _recorded(link, name, f"{key}.{name}") for name in timed.KEYS if getattr(link, name) is not None}
@@ -91,14 +104,14 @@ def _absent(what: str, name: str, key: str) -> tuple[str, str]:
     return found, f"expected --allow-code and the result's scenario.toml, or in Python the class itself as {key}"
 
 
-def _slot(slot: Slot) -> dict[str, Any]:
+def _slot(slot: Slot) -> Core:
     least = slot.min
     return {"min": least, "max": least if slot.max is None else slot.max, "packets": slot.packets, "bytes": slot.bytes}
 
 
-def _recorded(link: Link | Reverse, name: str, key: str) -> dict[str, Any]:
+def _recorded(link: Link | Reverse, name: str, key: str) -> Core:
     try:
-        found = timed.read(traces.find(getattr(link, name), "recording"), timed.KEYS[name])
+        found = timed.read(paths.find_file(getattr(link, name), "recording"), timed.KEYS[name])
     except Refused as refused:
         raise Refused(refused.found, refused.accepted, key=key) from None
     return found.spec(repeats=link.trace_repeats is not False)
@@ -106,7 +119,7 @@ def _recorded(link: Link | Reverse, name: str, key: str) -> dict[str, Any]:
 
 def _delays(name: str, key: str) -> list[int]:
     try:
-        return traces.read_delays(traces.find(name, "table"))
+        return paths.read_delays(paths.find_file(name, "table"))
     except Refused as refused:
         raise Refused(refused.found, refused.accepted, key=f"{key}.delay_table") from None
 
@@ -115,7 +128,7 @@ def _limit(limit: Limit) -> dict[str, int]:
     return {limit.kind: limit.amount}
 
 
-def _link(link: Link, key: str) -> dict[str, Any]:
+def _link(link: Link, key: str) -> Core:
     return _queueing(link, key) | {
         "name": link.name,
         "loss": link.loss,
@@ -137,7 +150,7 @@ def _link(link: Link, key: str) -> dict[str, Any]:
     }
 
 
-def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
+def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[Core]:
     labels, tunnels = iter(scenario.labels), _tunnels(scenario)
     flows = []
     for i, flow in enumerate(scenario.flows):
@@ -154,7 +167,7 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
         if flow.transport == "quic":
             _check_quic(flow, f"flows[{i}]")
         cc = flow.cc
-        params: dict[str, Any] = {}
+        params: Core = {}
         if cc != NO_CC:
             entry = registry.flow_controls()[cc]
             # The core knows a class with its values, not its parameters.
@@ -178,7 +191,7 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
         if (policy := policy_of(flow.cc)) is not None:
             shared["policy"] = policy.plan
         try:
-            traffic = offered.spec(flow)
+            traffic = None if flow.traffic is None else offered.spec(flow)
         except Refused as refused:
             raise Refused(refused.found, refused.accepted, key=f"flows[{i}].{refused.key}") from None
         if traffic is not None:
@@ -205,7 +218,7 @@ def _ecn(part: Flow | Probe) -> str:
     return part.ecn if isinstance(part.ecn, str) else "on" if part.ecn else "off"
 
 
-def _probes(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
+def _probes(scenario: Scenario, numbers: dict[str, int]) -> list[Core]:
     """Probes, as flows after those of the scenario."""
     tunnels = _tunnels(scenario)
     return [
@@ -256,16 +269,16 @@ def span(scenario: Scenario, flow: Flow, number: int) -> tuple[int, int]:
     return start, min(stop, scenario.duration)
 
 
-def _changes(scenario: Scenario, numbers: dict[str, int]) -> list[dict[str, Any]]:
+def _changes(scenario: Scenario, numbers: dict[str, int]) -> list[Core]:
     flows = {label: i for i, label in enumerate(scenario.labels)} if scenario.changes else {}
     return [{"at": change.at, "what": what} for change in scenario.changes for what in _whats(change, numbers, flows)]
 
 
-def _whats(change: Change, links: dict[str, int], flows: dict[str, int]) -> list[dict[str, Any]]:
+def _whats(change: Change, links: dict[str, int], flows: dict[str, int]) -> list[Core]:
     if change.flow is not None:
         return [{"rtt": {"flow": flows[change.flow], "rtt": change.rtt}}]
     link = links[change.link or ""]
-    whats: list[dict[str, Any]] = []
+    whats: list[Core] = []
     if change.rate is not None:
         whats.append({"rate": {"link": link, "rate": change.rate}})
     if change.loss is not None:

@@ -26,8 +26,7 @@ from pydantic import (
 
 from knee.errors import Refused
 from knee.scenario import registry, units
-from knee.scenario.dscp import Dscp
-from knee.scenario.fields import Name, Rate, SomeBytes, SomeTime, Table, Text, Time, plain_number
+from knee.scenario.fields import Dscp, Name, Rate, SomeBytes, SomeTime, Table, Text, Time, plain_number
 
 #: What stands as ``cc`` of a flow that has none, since it sends datagrams.
 NO_CC = "none"

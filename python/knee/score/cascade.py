@@ -22,6 +22,7 @@ from knee.score.networks import STAGES, Network
 from knee.score.session import Limits
 from knee.score.words import failure_text, worst_text
 from knee.score.workers import Answer, Order, Workers, workers
+from knee.system.text import JsonTable
 
 #: Files of candidates.
 _FILE = re.compile(r"[^\n]*\.py")
@@ -45,14 +46,14 @@ class Score:
     metrics: dict[str, float]
     artifacts: dict[str, str]
     judged: list[Judged] = field(default_factory=list)
-    failed: dict[str, Any] | None = None
+    failed: JsonTable | None = None
 
     @property
     def combined_score(self) -> float:
         """The score: 0 to 1, more is better."""
         return self.metrics["combined_score"]
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> JsonTable:
         """All of it as JSON has it."""
         told = [
             {"network": each.network.name, "is": each.network.told, "parts": each.parts, "figures": each.figures}
@@ -133,11 +134,11 @@ def score(
 
 
 class _Failed(Exception):  # noqa: N818 - it does not leave this module
-    def __init__(self, told: dict[str, Any]) -> None:
+    def __init__(self, told: JsonTable) -> None:
         self.told = told
 
 
-def _order(path: str | Path, values: dict[str, Any], limits: Limits, confined: bool, there: Workers) -> dict[str, Any]:
+def _order(path: str | Path, values: dict[str, Any], limits: Limits, confined: bool, there: Workers) -> JsonTable:
     """What a worker needs to know of a candidate, or of a registered algorithm."""
     name = str(path)
     known = [*registry.congestion_controls()]
@@ -182,7 +183,7 @@ class _Runs:
     def __init__(
         self,
         there: Workers,
-        order: dict[str, Any],
+        order: JsonTable,
         progress: Callable[[float], None] | None,
         whole: int,
         limit_s: float,
@@ -227,7 +228,7 @@ def cascade(
     done: list[Judged] = []
     for stage in range(stages):
         some = [network for network in wanted if network.stage == stage]
-        failed: dict[str, Any] | None = None
+        failed: JsonTable | None = None
         for network, (answer, without) in zip(some, run(some), strict=True):
             if "failed" in answer:
                 failed = failed or {**answer["failed"], "network": network.name, "is": network.told}
@@ -242,7 +243,7 @@ def cascade(
     return _scored(done, len(wanted), stages, None)
 
 
-def _scored(done: list[Judged], wanted: int, stages: int, failed: dict[str, Any] | None) -> Score:
+def _scored(done: list[Judged], wanted: int, stages: int, failed: JsonTable | None) -> Score:
     parts = definition.parts_of(done)
     combined = definition.score_of(parts) if failed is None else definition.failed_score(done, wanted)
     metrics = {"combined_score": combined, **parts, "stages": float(stages), "networks": float(len(done))}

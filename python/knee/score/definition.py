@@ -42,9 +42,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from knee.figures import metrics
+from knee.figures.forms import Summary
 from knee.scenario.units import parse_rate, parse_time
 from knee.score.networks import Network, mean_rate
 
@@ -83,7 +83,7 @@ class Judged:
     figures: dict[str, float]
 
 
-def judged(network: Network, summary: Mapping[str, Any], without: Mapping[str, Any] | None) -> Judged:
+def judged(network: Network, summary: Summary, without: Summary | None) -> Judged:
     """The parts of a run, of which ``without`` is the same without the candidate, where others are in it."""
     mine = [flow for flow in summary["flows"] if flow["label"].startswith("x")]
     others = [flow for flow in summary["flows"] if flow["label"] == "other"]

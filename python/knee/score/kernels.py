@@ -6,14 +6,13 @@ The source runs in a guest's kernel, as in ``knee evaluate tcp_mine.c``: whoever
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from knee.errors import InputError, KneeError, ScenarioError
 from knee.evaluate import place
 from knee.evaluate.subject import Subject, absent, subject
 from knee.grounds import runner
 from knee.own import IN_SOURCE, code_allowed
-from knee.scenario import from_dict
+from knee.scenario import Plain, from_dict
 from knee.score.cascade import Score, cascade
 from knee.score.networks import FEW, Network
 from knee.score.workers import Answer
@@ -71,7 +70,7 @@ def _runs(one: Subject, here: place.Place, network: Network) -> bool:
     return True
 
 
-def _ran(here: place.Place, data: dict[str, Any]) -> Answer:
+def _ran(here: place.Place, data: Plain) -> Answer:
     try:
         return {"summary": runner.run(here.adapted(data), allow_code=True).summary}
     except KneeError as error:

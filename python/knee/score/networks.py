@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from random import Random
-from typing import Any
 
+from knee.scenario import Plain
 from knee.score.worker import PLACE
 
 #: Kinds of networks of the last stage, of which it has :data:`_ROUNDS`.
@@ -65,7 +65,7 @@ class Network:
     name: str
     kind: str
     stage: int
-    data: dict[str, Any]
+    data: Plain
 
     @property
     def told(self) -> str:
@@ -111,7 +111,7 @@ def drawn(seed: int) -> list[Network]:
     return list(_named(made))
 
 
-def _named(each: list[dict[str, Any]]) -> list[Network]:
+def _named(each: list[Plain]) -> list[Network]:
     kinds = [(kind, stage) for stage, kinds in enumerate(STAGES) for kind in kinds]
     seen: dict[str, int] = {}
     made = []
@@ -121,16 +121,16 @@ def _named(each: list[dict[str, Any]]) -> list[Network]:
     return made
 
 
-def _drawn(random: Random, kind: str, *place: float) -> dict[str, Any]:
+def _drawn(random: Random, kind: str, *place: float) -> Plain:
     """A network of a kind. Its length is such that its packets, and with them the calls, are about as many in all."""
     rate, rtt, depth = (_between(*span, at) for span, at in zip(((4, 50), (10, 150), (0.5, 8)), place, strict=True))
     duration = round(min(max(600 / rate, 12), 30))
     # Room for six packets at least.
     room = max(rtt * depth, 6 * 1514 * 8 / (rate * 1e3))
-    flow: dict[str, Any] = {"cc": PLACE, "label": "x", "rtt": f"{rtt:.0f} ms"}
+    flow: Plain = {"cc": PLACE, "label": "x", "rtt": f"{rtt:.0f} ms"}
     # Without jitter a queue is a clockwork.
-    link: dict[str, Any] = {"rate": f"{rate:.1f} Mbit/s", "limit": f"{room:.0f} ms", "jitter": "100 us"}
-    data: dict[str, Any] = {
+    link: Plain = {"rate": f"{rate:.1f} Mbit/s", "limit": f"{room:.0f} ms", "jitter": "100 us"}
+    data: Plain = {
         "duration": f"{duration} s",
         "warmup": f"{duration // 4} s",
         "seed": random.randrange(1 << 31),
@@ -159,7 +159,7 @@ def _between(least: float, most: float, place: float) -> float:
     return float(least * (most / least) ** place)
 
 
-def mean_rate(data: dict[str, Any], rate: Callable[[str], float], time: Callable[[str], float]) -> float:
+def mean_rate(data: Plain, rate: Callable[[str], float], time: Callable[[str], float]) -> float:
     """The mean rate of a network's link over the time in which figures are taken, in the unit of ``rate``."""
     begin, end, now = time(data["warmup"]), time(data["duration"]), rate(data["link"]["rate"])
     carried = 0.0

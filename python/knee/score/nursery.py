@@ -52,6 +52,7 @@ from knee.score.messages import (
     STATE,
     STATES,
 )
+from knee.system.text import JsonTable
 
 #: What a candidate's file is called in its tracebacks.
 FILE = "candidate.py"
@@ -166,7 +167,7 @@ def _ended(child: int, patience: int) -> int:
     return -1
 
 
-def _born(descriptors: list[int], walls: Confinement | None, told: dict[str, Any]) -> NoReturn:
+def _born(descriptors: list[int], walls: Confinement | None, told: JsonTable) -> NoReturn:
     """A new process: puts itself behind the walls, and is the candidate from then on."""
     try:
         messages, answers, printed = (os.dup2(each, 200 + i) for i, each in enumerate(descriptors))
@@ -191,7 +192,7 @@ def _born(descriptors: list[int], walls: Confinement | None, told: dict[str, Any
         os._exit(1)
 
 
-def _limit(told: dict[str, Any]) -> None:
+def _limit(told: JsonTable) -> None:
     """Sets the limits of this process; processes and threads are seccomp's matter too."""
     has = 0
     if sys.platform == "linux":
@@ -242,7 +243,7 @@ def _whole() -> bytes:
     return b"".join(parts)
 
 
-def _load(told: dict[str, Any], attempts: list[str]) -> type[CongestionControl]:
+def _load(told: JsonTable, attempts: list[str]) -> type[CongestionControl]:
     """Runs the file, and gives its class."""
     source = told["source"]
     # Tracebacks show lines of it.
@@ -289,7 +290,7 @@ def _watch(attempts: list[str]) -> None:
     sys.addaudithook(heard)
 
 
-def _described(cls: type[CongestionControl]) -> dict[str, Any]:
+def _described(cls: type[CongestionControl]) -> JsonTable:
     """What the engine has to know of a class."""
     check(cls)
     hooks = [hook for hook in HOOKS if getattr(cls, hook) is not getattr(CongestionControl, hook)]

@@ -16,6 +16,7 @@ from knee.grounds import sim
 from knee.own import CongestionControl
 from knee.scenario import from_dict
 from knee.score.session import Candidate, FailedError, Limits, Nursery, Session, proxy
+from knee.system.text import JsonTable
 
 #: Who is judged, in a network's flows.
 PLACE = "X"
@@ -48,7 +49,7 @@ def _work(orders: IO[str], answers: IO[str]) -> None:
         nursery.close()
 
 
-def _done(order: dict[str, Any], nurseries: dict[tuple[Limits, bool], Nursery]) -> dict[str, Any]:
+def _done(order: JsonTable, nurseries: dict[tuple[Limits, bool], Nursery]) -> JsonTable:
     if "cc" in order:
         return {"summary": _native(json.dumps(order["network"]), order["cc"])}
     limits = Limits(**order["limits"])
@@ -64,7 +65,7 @@ def _done(order: dict[str, Any], nurseries: dict[tuple[Limits, bool], Nursery]) 
         return {"summary": _judged(session, order)}
 
 
-def _judged(session: Session, order: dict[str, Any]) -> dict[str, Any]:
+def _judged(session: Session, order: JsonTable) -> JsonTable:
     """The figures of a network with a candidate in it."""
     own = proxy(session, order["about"])
     try:
@@ -79,12 +80,12 @@ def _judged(session: Session, order: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _native(network: str, cc: str) -> dict[str, Any]:
+def _native(network: str, cc: str) -> JsonTable:
     """The figures of a network with a registered algorithm in it; an empty name leaves its flows out."""
     return _run(json.loads(network), cc, None)
 
 
-def _run(network: dict[str, Any], cc: str | type[CongestionControl], session: Session | None) -> dict[str, Any]:
+def _run(network: dict[str, Any], cc: str | type[CongestionControl], session: Session | None) -> JsonTable:
     placed = [{**flow, "cc": cc} if flow["cc"] == PLACE else flow for flow in network["flows"]]
     scenario = from_dict({**network, "flows": [flow for flow in placed if flow["cc"]]}, where="network")
     raw = sim.simulate(scenario, None if session is None else session.look)

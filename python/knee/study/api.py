@@ -92,7 +92,7 @@ def sweep(
             sampling_seed=sampling_seed,
             vary=vary,
         )
-    made = sweeps.run(
+    sweep = sweeps.run_sweep(
         definition,
         out or Path("results") / f"sweep-{definition.base.get('name', definition.name)}",
         series=series,
@@ -100,8 +100,8 @@ def sweep(
         **_shown("sweep", how),
     )
     if page:
-        made.write_page()
-    return made
+        sweep.write_page()
+    return sweep
 
 
 def search(
@@ -181,14 +181,14 @@ def search(
             search_seed=search_seed, batch=batch, sampler=sampler, findings=findings, shrink=shrink,
             tolerance=tolerance, keep=None if keep is None else list(keep), free=None if free is None else list(free),
         )  # fmt: skip
-    made = searches.run(
+    search = searches.run_search(
         plan,
         out or Path("results") / f"search-{plan.base.get('name', plan.name)}",
         **_shown("search", how),
     )
     if page:
-        made.write_page()
-    return made
+        search.write_page()
+    return search
 
 
 def matrix(
@@ -221,7 +221,7 @@ def matrix(
     asked = [*set, *([] if queue is None else [f"link.queue={queue}"])]
     with code_allowed(allow_code):
         names = matrices.algorithms(cc)
-    return matrices.run(
+    return matrices.run_matrix(
         names,
         Path(out),
         changes=asked,
@@ -262,9 +262,9 @@ def compare(*results: str | Path | Result) -> pl.DataFrame:
         name = loaded.summary["name"] if isinstance(result, Result) else str(result)
         names.append(name if name not in names else f"{name} ({len(names) + 1})")
         each.append(figures(loaded.summary))
-    told = list(dict.fromkeys(figure for run in each for figure in run))
+    names_of_figures = list(dict.fromkeys(figure for run in each for figure in run))
     columns = {
-        name: pl.Series([run.get(figure) for figure in told], dtype=pl.Float64, strict=False)
+        name: pl.Series([run.get(figure) for figure in names_of_figures], dtype=pl.Float64, strict=False)
         for name, run in zip(names, each, strict=True)
     }
-    return pl.DataFrame({"figure": told, **columns})
+    return pl.DataFrame({"figure": names_of_figures, **columns})

@@ -14,7 +14,7 @@ from knee.results.measured.series import Series, Way
 from knee.scenario import timed
 from knee.scenario.units import format_rate, format_time, parse_rate, parse_time
 from knee.system import files
-from knee.system.sudo import make_folder
+from knee.system.rights import make_folder
 from knee.system.text import visible
 
 #: Where a measurement says nothing: a rate that many links have, a round-trip time within a country.
@@ -40,7 +40,7 @@ class Imported:
     unknown: Sequence[str]
 
 
-def run(
+def import_measurement(
     path: Path,
     folder: Path,
     *,

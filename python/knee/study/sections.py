@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BeforeValidator, Field, ValidationError
 
 from knee.errors import Refused
+from knee.scenario import Plain
 from knee.scenario.fields import Table
 from knee.scenario.rejection import refused
 from knee.scenario.units import near, shown
@@ -150,17 +151,17 @@ def checked(kind: type[Section], given: Any, before: str = "") -> Section:
         raise Refused(found.found, found.accepted, ".".join(part for part in (before, found.key) if part)) from None
 
 
-def said(section: Section) -> dict[str, Any]:
+def said(section: Section) -> Plain:
     """The keys that are given, with their values."""
     return {key: getattr(section, key) for key in type(section).model_fields if key in section.model_fields_set}
 
 
-def flat(table: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+def flat(table: Mapping[str, Any], before: str = "") -> Plain:
     """Nested tables as one with dotted keys, since TOML takes ``link.rate = ...`` for a table in a table."""
-    made: dict[str, Any] = {}
+    keys: Plain = {}
     for key, value in table.items():
         if isinstance(value, Mapping):
-            made |= flat(value, f"{before}{key}.")
+            keys |= flat(value, f"{before}{key}.")
         else:
-            made[f"{before}{key}"] = value
-    return made
+            keys[f"{before}{key}"] = value
+    return keys

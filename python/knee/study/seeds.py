@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, Unpack, overload
+from typing import Unpack, overload
 
 from knee import grounds
 from knee.errors import InputError
 from knee.figures.same import same_figures
 from knee.grounds import runner
-from knee.grounds.options import Options
-from knee.grounds.runner import Prepared
+from knee.grounds.runner import Options, Prepared
 from knee.results.result import Result
-from knee.scenario import Scenario
+from knee.scenario import Plain, Scenario
 from knee.scenario.units import shown
 from knee.study import batch, notebook
 from knee.system import forked
@@ -21,12 +20,10 @@ from knee.system import forked
 #: The largest seed of a scenario.
 _MOST = 2**63 - 1
 
-Used = TypeVar("Used")
-
 
 @overload
 def run(
-    scenario: str | Path | Scenario | dict[str, Any],
+    scenario: str | Path | Scenario | Plain,
     ground: str | None = None,
     out: str | Path | None = None,
     *,
@@ -39,7 +36,7 @@ def run(
 
 @overload
 def run(
-    scenario: str | Path | Scenario | dict[str, Any],
+    scenario: str | Path | Scenario | Plain,
     ground: str | None = None,
     out: str | Path | None = None,
     *,
@@ -51,7 +48,7 @@ def run(
 
 
 def run(
-    scenario: str | Path | Scenario | dict[str, Any],
+    scenario: str | Path | Scenario | Plain,
     ground: str | None = None,
     out: str | Path | None = None,
     *,
@@ -98,7 +95,7 @@ def run(
         for seed in _numbers(seeds, prepared.scenario.seed)
     ]
     results = (
-        together(runs, lambda one, report: one.complete(report), jobs=jobs, progress=progress)
+        batch.together(runs, Prepared.complete, workers=jobs, progress=progress)
         if side_by_side(runs)
         else [one.complete(progress) for one in runs]
     )
@@ -113,18 +110,6 @@ def run(
 def side_by_side(runs: Sequence[Prepared]) -> bool:
     """Whether runs may go at once: not in real time, and not if they write packets or logs."""
     return not any(one.options.pcap or one.options.qlog or grounds.find(one.ground).real_time for one in runs)
-
-
-def together(
-    runs: Sequence[Prepared],
-    perform: Callable[[Prepared, Callable[[float], None]], Used],
-    *,
-    jobs: int | None = None,
-    progress: Callable[[float], None] | None = None,
-) -> list[Used]:
-    """Does checked runs on all cores; gives what ``perform`` makes of each, in order."""
-    places = [(one.scenario, one.ground) for one in runs]
-    return batch.together(places, lambda i, report: perform(runs[i], report), workers=jobs, progress=progress)
 
 
 def _numbers(seeds: int | Iterable[int], first: int) -> list[int]:

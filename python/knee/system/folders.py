@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knee.system import abilities
-from knee.system.sudo import give_open
+from knee.system.rights import give_open
 
 _FOLDER = os.O_RDONLY | abilities.DIRECTORY | abilities.CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | abilities.NOFOLLOW | abilities.CLOEXEC | abilities.BINARY

@@ -15,6 +15,10 @@ _IN_JSON = re.compile("[\x7f-\x9f]")
 _NOT_ASCII = re.compile("[^\x00-\x7e]")
 
 
+#: A table as JSON has it: what files and other processes say, and what ``--json`` prints.
+JsonTable = dict[str, Any]
+
+
 def visible(text: str) -> str:
     r"""The text with its control characters escaped, such as ``\x1b``."""
     return _HARMFUL.sub(lambda found: ascii(found[0])[1:-1], text)

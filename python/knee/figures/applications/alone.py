@@ -15,13 +15,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from knee import _core
 from knee.figures.rows import COMPLETION, from_bytes
 from knee.own import Named
+from knee.scenario import Core
 from knee.scenario.spec import span, spec
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _smaller(size: float) -> int:
     return math.floor(2 ** (math.floor(_PER_DOUBLING * math.log2(size)) / _PER_DOUBLING))
 
 
-def _alone(scenario: Scenario, group: int) -> dict[str, Any]:
+def _alone(scenario: Scenario, group: int) -> Core:
     """The scenario as the engine is told it, with nothing but one transfer of the flow."""
     told = spec(scenario)
     index = sum(flow.count for flow in scenario.flows[:group])
@@ -81,18 +82,20 @@ def _alone(scenario: Scenario, group: int) -> dict[str, Any]:
     group_size = scenario.flows[group].count
     rtts = [rtt for i in range(index, index + group_size) for rtt in _values(whats, "rtt", "flow", i)]
     flow = flow | {"start": 0, "label": "alone", "rtt": min([flow["rtt"], *rtts])}
-    kept = {key: told[key] for key in told if key not in ("flows", "changes", "links", "duration", "interval")}
+    kept = {
+        key: value for key, value in told.items() if key not in ("flows", "changes", "links", "duration", "interval")
+    }
     return kept | {"links": links, "changes": [], "warmup": 0, "flows": [flow]}
 
 
-def _values(whats: list[dict[str, Any]], name: str, of: str, index: int) -> list[int]:
+def _values(whats: list[Core], name: str, of: str, index: int) -> list[int]:
     """What changes make of the rate of a link or the RTT of a flow."""
     return [what[name][name] for what in whats if name in what and what[name][of] == index]
 
 
-def _ideal(link: dict[str, Any], rates: list[int]) -> dict[str, Any]:
+def _ideal(link: Core, rates: list[int]) -> Core:
     """A link without anything random, at the highest of its rates."""
-    wire: dict[str, Any] = {"model": {"name": "wire", "params": {}}}
+    wire: Core = {"model": {"name": "wire", "params": {}}}
     if rates:
         wire["capacity"] = {"rate": max([link["capacity"].get("rate", 0), *rates])}
     steady = {
@@ -125,7 +128,7 @@ def _known(told: str, digest: bytes, size: int) -> float | None:
 
 def _one(told: str, size: int) -> float | None:
     """How long one transfer takes, s."""
-    scenario: dict[str, Any] = json.loads(told)
+    scenario: Core = json.loads(told)
     flow = scenario["flows"][0]
     flow["traffic"] = {
         "kind": "transfers",

@@ -16,11 +16,11 @@ here its losses count as G.711's.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from knee.figures.applications.histogram import Histogram
+from knee.figures.forms import Figures
 
 #: Both codecs put 20 ms of voice into a packet.
 PACKET_MS = 20.0
@@ -49,7 +49,7 @@ def mos(r: float) -> float:
     return max(1.0, 4.5 if r >= 100 else 1 + 0.035 * r + 7e-6 * r * (r - 60) * (100 - r))
 
 
-def quality(delays: Histogram, sent: int) -> dict[str, Any]:
+def quality(delays: Histogram, sent: int) -> Figures:
     """MOS and R of a call, and the delay from mouth to ear that gives them.
 
     Args:

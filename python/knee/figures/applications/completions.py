@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from knee.figures.applications import alone
+from knee.figures.forms import Figures
 from knee.scenario.spec import span
 from knee.scenario.traffic import Requests, Transfers, Video
 
@@ -33,7 +34,7 @@ def counted(since_s: float | pl.Expr) -> pl.Expr:
     return pl.col("started_s") >= since_s - 1e-9
 
 
-def of_flow(scenario: Scenario, group: int, rows: pl.DataFrame, since_s: float) -> dict[str, Any]:
+def of_flow(scenario: Scenario, group: int, rows: pl.DataFrame, since_s: float) -> Figures:
     """The figures of a flow's completions.
 
     Args:
@@ -60,9 +61,9 @@ def of_flow(scenario: Scenario, group: int, rows: pl.DataFrame, since_s: float) 
     return found
 
 
-def times(ms: Floats) -> dict[str, Any]:
+def times(ms: Floats) -> Figures:
     """How many there are, and mean, quantiles and greatest of their times, ms."""
-    figures: dict[str, Any] = {"completed": len(ms), "time_mean_ms": float(ms.mean()) if len(ms) else None}
+    figures: Figures = {"completed": len(ms), "time_mean_ms": float(ms.mean()) if len(ms) else None}
     values = np.quantile(ms, list(QUANTILES.values()), method="inverted_cdf") if len(ms) else [None] * len(QUANTILES)
     figures |= {
         f"time_{name}_ms": None if value is None else float(value)
@@ -71,7 +72,7 @@ def times(ms: Floats) -> dict[str, Any]:
     return figures | {"time_max_ms": float(ms.max()) if len(ms) else None}
 
 
-def _transfers(scenario: Scenario, group: int, rows: pl.DataFrame) -> dict[str, Any]:
+def _transfers(scenario: Scenario, group: int, rows: pl.DataFrame) -> Figures:
     sizes = rows["bytes"].to_numpy().astype(np.float64)
     ms = rows["time_ms"].to_numpy()
     lone = alone.times_s(scenario, group, sizes)
@@ -87,7 +88,7 @@ def _transfers(scenario: Scenario, group: int, rows: pl.DataFrame) -> dict[str, 
     return _one_class(ms, slowdown, everything) | {"bytes": int(sizes.sum()), "size_classes": classes}
 
 
-def _one_class(ms: Floats, slowdown: Floats | None, mine: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, Any]:
+def _one_class(ms: Floats, slowdown: Floats | None, mine: np.ndarray[Any, np.dtype[np.bool_]]) -> Figures:
     figures = times(ms[mine])
     if slowdown is not None and mine.any():
         own = slowdown[mine]
@@ -99,7 +100,7 @@ def _one_class(ms: Floats, slowdown: Floats | None, mine: np.ndarray[Any, np.dty
     return figures
 
 
-def _video(kinds: dict[str, pl.DataFrame], rows: pl.DataFrame) -> dict[str, Any]:
+def _video(kinds: dict[str, pl.DataFrame], rows: pl.DataFrame) -> Figures:
     """Segments with their bitrates; stalls; how long it took until the video played."""
     none = rows.clear()
     segments = kinds.get("segment", none).sort("t_s", maintain_order=True)

@@ -2,57 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from knee.figures import rows
 from knee.figures.applications import calls, completions, latency, responsiveness
 from knee.figures.applications.histogram import Histogram
+from knee.figures.forms import Figures, Summary
+from knee.figures.rows import Tables
 from knee.scenario.traffic import CODECS, Udp, sends_datagrams
 
 if TYPE_CHECKING:
     from knee.scenario.model import Scenario
 
 
-@dataclass(frozen=True)
-class Tables:
-    """What a run has beside time series; each table may be empty.
-
-    Attributes:
-        completions: a row per transfer, request, page, handshake, segment of video, or stall.
-        delays: a row per interval and flow of datagrams or probe.
-        distributions: how times are distributed, within the figures' window.
-    """
-
-    completions: pl.DataFrame = field(default_factory=rows.no_completions)
-    delays: pl.DataFrame = field(default_factory=rows.no_delays)
-    distributions: pl.DataFrame = field(default_factory=rows.no_distributions)
-
-    @classmethod
-    def of(cls, scenario: Scenario, raw: Mapping[str, bytes], link_names: list[str]) -> Tables:
-        """Of the core's rows."""
-        names = rows.Names(scenario.labels, scenario.probe_labels, link_names)
-        return cls(
-            rows.completions(rows.from_bytes(raw["completions"], rows.COMPLETION), names),
-            rows.delays(rows.from_bytes(raw["delays"], rows.DELAY), names),
-            rows.distributions(rows.from_bytes(raw["distributions"], rows.DISTRIBUTION), names),
-        )
-
-
 #: Figures of a probe that the engine has as a flow's.
 _RTTS = tuple(f"rtt_{name}_ms" for name in ("mean", "min", "p50", "p95", "p99", "max"))
 
 
-def concern(scenario: Scenario) -> bool:
-    """Whether a run has such figures: it has traffic or probes, and not bulk flows alone."""
-    return bool(scenario.probes) or any(flow.traffic is not None for flow in scenario.flows)
-
-
-def add(summary: dict[str, Any], scenario: Scenario, probes: Iterable[Mapping[str, Any]], tables: Tables) -> None:
-    """Adds the figures of traffic and probes to a run's summary, in place; nothing to one of bulk flows alone.
+def add(summary: Summary, scenario: Scenario, probes: Iterable[Figures], tables: Tables) -> None:
+    """Adds the figures of traffic and probes to a run's summary, in place.
 
     Args:
         summary: the figures of flows and links.
@@ -76,8 +46,6 @@ def add(summary: dict[str, Any], scenario: Scenario, probes: Iterable[Mapping[st
             }
             for number, (probe, figures) in enumerate(zip(scenario.probes, probes, strict=True), start=1)
         ]
-    if not concern(scenario):
-        return
     under_load = latency.under_load(scenario, {"probes": [], **summary}, tables.delays)
     if under_load:
         summary["latency_under_load"] = under_load
@@ -86,7 +54,7 @@ def add(summary: dict[str, Any], scenario: Scenario, probes: Iterable[Mapping[st
         summary["responsiveness"] = rpm
 
 
-def _flows(summary: dict[str, Any], scenario: Scenario, tables: Tables) -> None:
+def _flows(summary: Summary, scenario: Scenario, tables: Tables) -> None:
     number, begins = 0, completions.begins_s(scenario)
     for group, flow in enumerate(scenario.flows):
         for _ in range(flow.count):

@@ -9,16 +9,15 @@ varies by itself, or one whose medium sends sooner for those that send all the t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
+from knee.figures.forms import Figures, Summary
 from knee.scenario.traffic import sends_datagrams
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from knee.scenario.model import Flow, Scenario
     from knee.scenario.traffic import Probe
 
@@ -28,7 +27,7 @@ def service_class(part: Flow | Probe) -> str:
     return "L4S" if part.ecn == "l4s" else "classic ECN" if part.ecn else "best effort"
 
 
-def under_load(scenario: Scenario, summary: Mapping[str, Any], delays: pl.DataFrame) -> list[dict[str, Any]]:
+def under_load(scenario: Scenario, summary: Summary, delays: pl.DataFrame) -> list[Figures]:
     """The key ``latency_under_load`` of ``summary.json``: an entry per probe, then per flow of datagrams."""
     first = min(flow.start for flow in scenario.flows) / 1e9
     entries = []
@@ -60,9 +59,7 @@ def _mean(rows: pl.DataFrame, column: str) -> float | None:
     return float(np.average(known[column].to_numpy(), weights=weights)) if len(weights) else None
 
 
-def _entry(
-    about: dict[str, Any], part: Flow | Probe, idle: float, figures: Mapping[str, Any], what: str
-) -> dict[str, Any]:
+def _entry(about: Figures, part: Flow | Probe, idle: float, figures: Figures, what: str) -> Figures:
     loaded = {name: figures.get(f"{what}_{name}_ms") for name in ("p50", "p95", "p99")}
     rise = {name: None if ms is None else ms - idle for name, ms in loaded.items()}
     return {

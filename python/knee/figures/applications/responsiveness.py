@@ -20,6 +20,7 @@ import polars as pl
 
 from knee.figures.applications.completions import begins_s, counted
 from knee.figures.applications.histogram import Histogram, trimmed_mean
+from knee.figures.forms import Figures
 from knee.figures.rows import BULK
 from knee.scenario.traffic import Requests
 
@@ -32,7 +33,7 @@ TRIMMED = 0.95
 _PAYLOAD = 1448
 
 
-def of(scenario: Scenario, completions: pl.DataFrame, distributions: pl.DataFrame) -> dict[str, Any] | None:
+def of(scenario: Scenario, completions: pl.DataFrame, distributions: pl.DataFrame) -> Figures | None:
     """The key ``responsiveness`` of ``summary.json``; None where nothing tells of foreign round trips."""
     rtts = distributions.filter(pl.col("quantity") == "rtt")
     echo = Histogram.of(rtts.filter(pl.col("probe").is_not_null())).trimmed_mean(TRIMMED)

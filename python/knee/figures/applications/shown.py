@@ -53,6 +53,8 @@ class Shown:
 def latency(summary: Figures) -> Shown | None:
     """The increase of latency under load, per probe and flow of datagrams; None where there is none."""
     entries = summary.get("latency_under_load", ())
+    if not entries:
+        return None
     rows = [
         (
             _whose(entry),
@@ -65,7 +67,7 @@ def latency(summary: Figures) -> Shown | None:
         for entry in entries
     ]
     columns = _columns("idle_ms", *(f"{name}_ms" for name in QUANTILES), "increase_p50_ms", "increase_p99_ms")
-    return Shown("latency", "Latency under load", columns, rows) if rows else None
+    return Shown("latency", "Latency under load", columns, rows)
 
 
 def _whose(entry: Figures) -> str:
@@ -76,7 +78,9 @@ def _whose(entry: Figures) -> str:
 
 
 def tables(summary: Figures) -> list[Shown]:
-    """All other tables that a run has."""
+    """All other tables that a run has; none without traffic of applications."""
+    if not any(flow.get("traffic") for flow in summary["flows"]):
+        return []
     made = [_times(summary), _size_classes(summary), _datagrams(summary), _video(summary)]
     return [table for table in made if table is not None]
 

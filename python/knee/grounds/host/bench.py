@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from knee.errors import RunError
 from knee.grounds.host import refuse
 from knee.grounds.host.host import Host
 from knee.grounds.host.lab import switch_program
 from knee.scenario import from_dict
+from knee.system.text import JsonTable
 
 #: The runs: lateness at a rate with packets 121 us apart, and the throughput of one processor.
 RATES = {"host100": "100 Mbit/s", "host1000": "1 Gbit/s", "host4000": "4 Gbit/s"}
@@ -19,7 +19,7 @@ _LATE = ("late_p50_us", "late_p99_us", "late_max_us", "behind", "departures")
 _FIGURES = ("carried_mbps", *_LATE, "processor")
 
 
-def measure(runs: int = 1, against: Path | None = None) -> list[dict[str, Any]]:
+def measure(runs: int = 1, against: Path | None = None) -> list[JsonTable]:
     """Runs the switch at each rate.
 
     Args:
@@ -48,12 +48,12 @@ def measure(runs: int = 1, against: Path | None = None) -> list[dict[str, Any]]:
     return rows
 
 
-def _median(runs: list[dict[str, Any]]) -> dict[str, Any]:
+def _median(runs: list[JsonTable]) -> JsonTable:
     """The median of each figure."""
     return runs[0] | {key: median(run[key] for run in runs) for key in _FIGURES}
 
 
-def _case(ground: Host, name: str, rate: str) -> dict[str, Any]:
+def _case(ground: Host, name: str, rate: str) -> JsonTable:
     cc = "cubic" if "cubic" in refuse.available() else refuse.available()[0]
     link = {"rate": rate, "limit": "20 ms"}
     flows = [{"cc": cc, "rtt": "10 ms", "count": 2}]

@@ -8,12 +8,14 @@ import numpy as np
 import polars as pl
 
 from knee.figures import rows as formats
-from knee.figures.applications.figures import Tables
+from knee.figures.forms import Output
+from knee.figures.rows import Tables
 from knee.grounds import applications
 from knee.grounds.datagrams import Datagrams, tables
 from knee.grounds.host import traffic
 from knee.scenario.model import Scenario
 from knee.scenario.registry import flow_controls
+from knee.system.text import JsonTable
 
 #: Rows of the traffic program.
 KERNEL = np.dtype(
@@ -34,7 +36,7 @@ assert KERNEL.itemsize == traffic.ROW.size
 Rows = formats.Rows
 Numbers = np.ndarray[Any, np.dtype[np.uint64]]
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
-Told = tuple[dict[str, Any], bytes]
+Told = tuple[JsonTable, bytes]
 
 
 class Seen:
@@ -56,9 +58,9 @@ class Seen:
             number: applications.Seen(every[number][0], *given[2 * i : 2 * i + 2]) for i, number in enumerate(numbers)
         }
         told, raw = switch
-        self.output: dict[str, Any] = told["output"]
+        self.output: Output = told["output"]
         self.switch = told["late"] | {key: told[key] for key in ("strays", "refused", "processor_s", "priority")}
-        self.quic: dict[str, Any] | None = told["quic"]
+        self.quic: JsonTable | None = told["quic"]
         parts, at = [], 0
         for dtype, count in zip((formats.SAMPLE, formats.LINK, formats.EVENT), told["rows"], strict=True):
             parts.append(np.frombuffer(raw, dtype=dtype, count=count, offset=at))

@@ -8,13 +8,11 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from tomli_w import dumps
 
 from knee.errors import RunError
-from knee.figures import collisions
-from knee.figures.summary import measured
+from knee.figures.summary import at_links, measured
 from knee.grounds.ground import Progress
 from knee.grounds.host import inside, plan, refuse
 from knee.grounds.host.figures import Seen
@@ -25,6 +23,7 @@ from knee.scenario import Scenario, from_dict
 from knee.scenario.spec import spec
 from knee.system import abilities, extras
 from knee.system.missing import AS_ROOT, Missing, linux
+from knee.system.text import JsonTable
 
 #: What is lost without root.
 ROOTLESS = (
@@ -104,6 +103,9 @@ class Host:
         tables = seen.tables()
         events = seen.events()
         about = manifest(self.name, scenario.seed, wall_s, seen.output["packets"], started, command)
+        about.update({"kernel": platform.release(), "switch": seen.switch})
+        if seen.quic:
+            about["quic"] = seen.quic
         remarks = [*self.remarks, *_remarks(seen.switch, seen.quic)]
         if not abilities.is_root():
             remarks.insert(0, ROOTLESS)
@@ -115,14 +117,12 @@ class Host:
                 self.name,
                 seen.output,
                 samples,
-                collisions.at_links(events),
+                at_links(events),
                 wall_s,
                 tables,
                 remarks=remarks,
             ),
-            manifest=about
-            | {"kernel": platform.release(), "switch": seen.switch}
-            | ({"quic": seen.quic} if seen.quic else {}),
+            manifest=about,
             scenario_toml=dumps(scenario.plain()),
             samples=samples,
             links=seen.links(),
@@ -160,7 +160,7 @@ class Host:
         return Seen(scenario, [side, other], switch, ends)
 
 
-def _remarks(switch: dict[str, Any], quic: dict[str, Any] | None) -> list[str]:
+def _remarks(switch: JsonTable, quic: JsonTable | None) -> list[str]:
     """Remarks that readers of the figures need."""
     remarks = []
     if switch["behind"]:

@@ -38,8 +38,10 @@ from knee.errors import KneeError, RunError
 from knee.grounds.host.lab import PROGRAM_NETWORK, Lab
 from knee.results.owned import inside
 from knee.scenario.model import Tcp
+from knee.scenario.spec import Specification
 from knee.system import abilities
 from knee.system.missing import Missing
+from knee.system.text import JsonTable
 
 #: How long a program may take to end when it is asked to, s.
 _PATIENCE_S = 2.0
@@ -94,9 +96,9 @@ class Task:
     """What :class:`Lab` is told."""
 
     switch: Path
-    spec: dict[str, Any]
-    sides: list[dict[str, Any]]
-    ends: list[tuple[int, dict[str, Any]]]
+    spec: Specification
+    sides: list[JsonTable]
+    ends: list[tuple[int, JsonTable]]
     tcp: Tcp
     duration: int
     capture: Path | None = None
@@ -116,7 +118,7 @@ class Outcome:
         remarks: what to know of it.
     """
 
-    outcomes: list[tuple[dict[str, Any], bytes]]
+    outcomes: list[tuple[JsonTable, bytes]]
     elapsed: int
     code: int = 0
     remarks: list[str] = field(default_factory=list)
@@ -230,7 +232,7 @@ def _leave_with(heard: BinaryIO) -> None:
     os._exit(1)
 
 
-def _prepare(here: Lab, task: Task, session: dict[str, Any] | None) -> None:
+def _prepare(here: Lab, task: Task, session: JsonTable | None) -> None:
     here.prepare(task.spec, task.sides, task.ends, task.tcp, task.capture, task.qlog, session)
 
 

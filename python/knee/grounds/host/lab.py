@@ -21,7 +21,9 @@ from knee.grounds import applications
 from knee.grounds.host import traffic
 from knee.results.owned import NAMESPACES, Owned, owning
 from knee.scenario.model import Tcp
-from knee.system import privileges, trust
+from knee.scenario.spec import Specification
+from knee.system import rights
+from knee.system.text import JsonTable
 
 #: The devices of the two sides.
 DEVICES = ("knee-a", "knee-b")
@@ -53,7 +55,7 @@ def switch_program() -> Path:
 def _trusted(program: Path) -> str:
     """The path of a program of this installation, which root is about to run: its owner runs as root here anyway."""
     installed = (Path(__file__).stat().st_uid, Path(sys.prefix).stat().st_uid)
-    return str(trust.trusted(program, "make setup installs it anew", installed))
+    return str(rights.trusted(program, "make setup installs it anew", installed))
 
 
 @dataclass
@@ -82,7 +84,7 @@ class _Program:
         said = self.process.stderr.read().decode(errors="replace").strip().splitlines()
         return RunError(f"The {self.name} of the run failed: {said[-1] if said else 'it gave no reason'}")
 
-    def outcome(self) -> tuple[dict[str, Any], bytes]:
+    def outcome(self) -> tuple[JsonTable, bytes]:
         """The line of JSON and the rows that the process prints at the end."""
         assert self.process.stdout is not None
         # Not communicate(): it would close their input, which tells them to end.
@@ -126,7 +128,7 @@ class Lab:
             self._owned.add(process.pid)
         return program
 
-    def _start_side(self, here: int, side: dict[str, Any]) -> None:
+    def _start_side(self, here: int, side: JsonTable) -> None:
         """Starts the sockets of a side, which bring their namespace. Root gives it a name; else it goes with them."""
         # -I and -S: only the standard library, and nothing from the caller's environment.
         program = self._start("traffic", [sys.executable, "-I", "-S", traffic.__file__])
@@ -143,13 +145,13 @@ class Lab:
 
     def prepare(
         self,
-        spec: dict[str, Any],
-        sides: list[dict[str, Any]],
-        ends: list[tuple[int, dict[str, Any]]],
+        spec: Specification,
+        sides: list[JsonTable],
+        ends: list[tuple[int, JsonTable]],
         tcp: Tcp,
         capture: Path | None = None,
         qlog: Path | None = None,
-        session: dict[str, Any] | None = None,
+        session: JsonTable | None = None,
     ) -> None:
         """Starts all processes and configures the devices' addresses and routes.
 
@@ -164,7 +166,7 @@ class Lab:
                 every way leads through the links, its ``cc`` and ``ecn``, and the ``sysctls`` for it.
         """
         rootless = self._rootless
-        user = os.geteuid() if rootless else privileges.unused_user()
+        user = os.geteuid() if rootless else rights.unused_user()
         sysctls = _sysctls(tcp)
         buffers = [task["buffer"] for _, task in ends]
         if rootless:
@@ -175,7 +177,7 @@ class Lab:
             sysctls |= session["sysctls"]
         for here, side in enumerate(sides):
             self._start_side(here, side | {"user": user, "sysctls": sysctls, "rootless": rootless})
-        told: dict[str, Any] = {
+        told: JsonTable = {
             "spec": spec,
             "sides": [{"namespace": n, "device": d} for n, d in zip(self.places, DEVICES, strict=True)],
             "port": PORT,
@@ -200,7 +202,7 @@ class Lab:
             for here in range(2):
                 threads.submit(_configure, self.places[here], here, tcp, session).result()
 
-    def _start_end(self, number: int, task: dict[str, Any]) -> None:
+    def _start_end(self, number: int, task: JsonTable) -> None:
         """Starts an end of an application's flow; both ends of a flow share a named pipe."""
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="knee-")
@@ -214,7 +216,7 @@ class Lab:
         if not self._rootless:
             os.setpriority(os.PRIO_PROCESS, program.process.pid, -20)
 
-    def run(self, duration_ns: int, look: Callable[[float], None] | None) -> list[tuple[dict[str, Any], bytes]]:
+    def run(self, duration_ns: int, look: Callable[[float], None] | None) -> list[tuple[JsonTable, bytes]]:
         """Runs, and returns the results of both sides' sockets, of the switch, and of applications' ends."""
         start = self.begin()
         while (now := time.monotonic_ns()) < start + duration_ns:
@@ -242,7 +244,7 @@ class Lab:
         for program in self._programs[:3]:
             program.tell(str(at_ns))
 
-    def outcomes(self) -> list[tuple[dict[str, Any], bytes]]:
+    def outcomes(self) -> list[tuple[JsonTable, bytes]]:
         """The results of both sides' sockets, of the switch, and of applications' ends."""
         return [program.outcome() for program in self._programs]
 
@@ -273,7 +275,7 @@ def lab(switch: Path) -> Iterator[Lab]:
 
 def _folder(folder: Path, opened: contextlib.ExitStack) -> int:
     """A descriptor of a folder in which root makes files, and which is below one of the caller's."""
-    return opened.enter_context(trust.private(folder, anywhere=True))
+    return opened.enter_context(rights.private(folder, anywhere=True))
 
 
 def _capture(file: Path, opened: contextlib.ExitStack) -> int:
@@ -316,7 +318,7 @@ def _sysctls_of_buffers(buffer: int) -> dict[str, int | str]:
     }
 
 
-def _configure(place: str, here: int, tcp: Tcp, session: dict[str, Any] | None = None) -> None:
+def _configure(place: str, here: int, tcp: Tcp, session: JsonTable | None = None) -> None:
     """Configures a side's device: addresses, queue, and routes to the other side; on a program's side to all others."""
     from pyroute2 import IPRoute, netns
 

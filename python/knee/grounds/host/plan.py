@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from knee.grounds import applications
 from knee.grounds.host.lab import NETWORKS, PORT
 from knee.kernel import bpf
@@ -12,6 +10,7 @@ from knee.scenario.rates import slowest
 from knee.scenario.registry import congestion_controls
 from knee.scenario.spec import span
 from knee.scenario.units import Limit
+from knee.system.text import JsonTable
 
 #: Smallest socket buffer that is set, and the largest that the kernel accepts, bytes.
 _BUFFER, _MOST_BUFFER = 16 << 20, (1 << 30) - 1
@@ -23,10 +22,10 @@ _LOOK, _LOOK_EACH = 10_000_000, 200_000
 _PACKET = 1500
 
 
-def sides(scenario: Scenario) -> list[dict[str, Any]]:
+def sides(scenario: Scenario) -> list[JsonTable]:
     """The tasks of both sides' TCP sockets, without the settings of their namespaces. QUIC flows are the switch's."""
     flows = [(flow, i) for flow in scenario.flows for i in range(flow.count)]
-    told: list[dict[str, Any]] = [
+    told: list[JsonTable] = [
         {
             "duration": scenario.duration,
             "interval": scenario.interval,
@@ -48,7 +47,7 @@ def sides(scenario: Scenario) -> list[dict[str, Any]]:
     return told
 
 
-def ends(scenario: Scenario) -> list[tuple[int, dict[str, Any]]]:
+def ends(scenario: Scenario) -> list[tuple[int, JsonTable]]:
     """The side of each end of applications' flows, and its task: where data comes from, then where it goes to."""
     told = []
     for number, (flow, _) in enumerate(applications.flows(scenario)):
@@ -72,7 +71,7 @@ def _asks_ecn(flow: Flow) -> bool:
     return bool(flow.ecn) or congestion_controls()[flow.cc].needs["ecn"] == "per_packet"
 
 
-def _sender(scenario: Scenario, flow: Flow, number: int, i: int, buffer: int) -> dict[str, Any]:
+def _sender(scenario: Scenario, flow: Flow, number: int, i: int, buffer: int) -> JsonTable:
     start, stop = span(scenario, flow, i)
     entry = congestion_controls()[flow.cc]
     ecn = _asks_ecn(flow)

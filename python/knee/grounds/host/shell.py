@@ -25,6 +25,7 @@ from knee.scenario import Scenario, from_dict, load
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.spec import spec
 from knee.system import abilities
+from knee.system.text import JsonTable
 
 #: The label of the program's flow where it takes no other's place.
 LABEL = "program"
@@ -48,7 +49,7 @@ def with_program(scenario: Scenario, replace: str | None = None, where: str | No
         InputError: there is no such flow.
     """
     told = scenario.plain()
-    flows: list[dict[str, Any]] = told["flows"]
+    flows: list[JsonTable] = told["flows"]
     labels = [label for _, label in zip(_counted(scenario), scenario.labels, strict=False)]
     if replace is not None and replace not in labels:
         known = ", ".join(labels) or "none"
@@ -89,7 +90,7 @@ class Shell(Host):
     """
 
     def __init__(
-        self, session: inside.Session, live: Callable[[dict[str, Any]], None] | None, switch: Path | None = None
+        self, session: inside.Session, live: Callable[[JsonTable], None] | None, switch: Path | None = None
     ) -> None:
         super().__init__(switch)
         self._session, self._live = session, live
@@ -121,7 +122,7 @@ class Shell(Host):
         return seen, wall_s
 
 
-def check_late(scenario: Scenario, switch: dict[str, Any]) -> None:
+def check_late(scenario: Scenario, switch: JsonTable) -> None:
     """Refuses figures of a switch that was late.
 
     Raises:
@@ -146,7 +147,7 @@ def run(
     server: Sequence[str] | None = None,
     sends: bool = False,
     pasta: bool = True,
-    live: Callable[[dict[str, Any]], None] | None = None,
+    live: Callable[[JsonTable], None] | None = None,
     asked: str | None = None,
     **options: Any,
 ) -> tuple[Result, int]:

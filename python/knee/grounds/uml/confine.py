@@ -17,7 +17,7 @@ from pathlib import Path
 
 from knee.errors import RunError
 from knee.grounds.programs import UNCONFINED, Executable
-from knee.system import privileges, sudo, trust
+from knee.system import rights
 
 #: What all programs of a run together may write to their folders, bytes.
 QUOTA = 256 << 20
@@ -37,7 +37,7 @@ def user() -> tuple[int, int]:
     """User and group of programs: never root; under ``sudo`` the caller."""
     if os.geteuid() != 0:
         return os.getuid(), os.getgid()
-    return sudo.caller() or (privileges.unused_user(),) * 2
+    return rights.caller() or (rights.unused_user(),) * 2
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Confinement:
 def give(folder: Path) -> None:
     """Gives a new folder to the user of the programs, if root made it."""
     if os.geteuid() == 0:
-        sudo.give(folder, user())
+        rights.give(folder, user())
 
 
 def check(folder: Path, names: Iterable[str]) -> None:
@@ -101,7 +101,7 @@ def check_reads(file: Path) -> None:
     test = ["test", "-r", str(file), "-a", "-x", str(file)]
     if subprocess.run(test, user=uid, group=gid, extra_groups=[], cwd="/", check=False).returncode:
         raise RunError(
-            f"Programs never run as root, and {trust.user(uid)} may not read {file}; move it to a folder that every "
+            f"Programs never run as root, and {rights.user(uid)} may not read {file}; move it to a folder that every "
             "user may read, or run knee as an ordinary user."
         )
 

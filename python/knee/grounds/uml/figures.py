@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from knee.figures import rows as formats
+from knee.figures.forms import Figures, Output
 from knee.grounds.applications import Seen, uses_datagrams, window_ns
 from knee.grounds.datagrams import Datagrams
 from knee.grounds.uml import probe
@@ -54,7 +55,7 @@ def output(
     rows: Rows,
     said: Words | None = None,
     seen: Mapping[int, Seen] | None = None,
-) -> dict[str, Any]:
+) -> Output:
     """The figures per flow and link, in the form of the simulator's output."""
     window = _common_window(scenario, topology, rows)
     last = {number: rows.flows[rows.flows["index"] == number] for number in range(len(topology.flows))}
@@ -96,7 +97,7 @@ def _sent_bytes(row: Any) -> int:
 
 def _flow(
     scenario: Scenario, topology: Topology, number: int, mine: Array, rows: Rows, window: tuple[float, float] | None
-) -> dict[str, Any]:
+) -> Figures:
     total = _total(mine, _run_window(topology, rows))
     begin = _of_kind(mine, probe.BEGIN)
     ends = mine[np.isin(mine["kind"], (probe.END, probe.DONE))]
@@ -150,7 +151,7 @@ def _rtts(end: Any, histogram: tuple[int, Array]) -> dict[str, float | None]:
     }
 
 
-def _of_senders(a: Any, b: Any) -> dict[str, Any]:
+def _of_senders(a: Any, b: Any) -> Figures:
     """What a flow's senders know between two rows."""
     span_ns = int(b["at_ns"]) - int(a["at_ns"])
 
@@ -188,7 +189,7 @@ def _program_flow(
     rows: Rows,
     window: tuple[float, float] | None,
     said: Words | None,
-) -> dict[str, Any]:
+) -> Figures:
     """The figures of a flow that is a program: of its packets, and the RTTs that it printed."""
     total = _total(mine, _run_window(topology, rows)) | _UNKNOWN
     begin, end = _of_kind(mine, probe.BEGIN), _of_kind(mine, probe.END)
@@ -221,13 +222,13 @@ def _program_flow(
     )
 
 
-def _connections(mine: Array, histogram: tuple[int, Array]) -> dict[str, Any]:
+def _connections(mine: Array, histogram: tuple[int, Array]) -> Figures:
     """What all connections of an application know together."""
     begin, end = _of_kind(mine, probe.BEGIN), _of_kind(mine, probe.END)
     return _rtts(end[0], histogram) | _of_senders(begin[0], end[0]) if len(begin) and len(end) else {}
 
 
-def _application(seen: Seen, mine: Array, window: tuple[float, float]) -> dict[str, Any]:
+def _application(seen: Seen, mine: Array, window: tuple[float, float]) -> Figures:
     """What the ends of an application's flow know beyond its packets."""
     begin, end = _of_kind(mine, probe.BEGIN), _of_kind(mine, probe.END)
     edges = [round(edge * 1e9) + _LATE_NS for edge in window]
@@ -275,7 +276,7 @@ def _total(mine: Array, window: tuple[float, float]) -> dict[str, int]:
     return {name: int(last[name].max(initial=0)) - int(before[name].max(initial=0)) for name in names}
 
 
-def _nothing(completion: float | None) -> dict[str, Any]:
+def _nothing(completion: float | None) -> Figures:
     """Figures of a flow that was never watched between two moments."""
     rates = dict.fromkeys(("goodput_mbps", "throughput_mbps", "sending_rate_mbps"), 0.0)
     counts = dict.fromkeys(
@@ -308,7 +309,7 @@ def _common_mbps(mine: Array, window: tuple[float, float] | None) -> float | Non
     return grown * 8 / (window[1] - window[0]) / 1e6
 
 
-def _link(scenario: Scenario, end: LinkEnd, rows: Rows) -> dict[str, Any]:
+def _link(scenario: Scenario, end: LinkEnd, rows: Rows) -> Figures:
     mine = rows.links[rows.links["index"] == end.number]
     a, b = _of_kind(mine, probe.BEGIN)[0], _of_kind(mine, probe.END)[-1]
     first, counts = rows.histograms.get(end.number | probe.IS_LINK, (0, np.zeros(0, "<u4")))

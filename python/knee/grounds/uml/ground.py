@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import cast
 
 from tomli_w import dumps
 
 from knee.errors import RunError
-from knee.figures import collisions
-from knee.figures.summary import measured
+from knee.figures.summary import at_links, measured
 from knee.grounds import applications, programs
 from knee.grounds.ground import Progress
 from knee.grounds.uml import confine, figures, process, refuse
@@ -26,11 +25,12 @@ from knee.kernel import cache, modules, tools
 from knee.kernel.build import HZ, renew
 from knee.kernel.given import built
 from knee.own import KernelSource, described, kernel_source, named_in
-from knee.results.manifest import manifest
+from knee.results.manifest import Manifest, manifest
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.scenario.units import format_time
 from knee.system.missing import Missing, linux
+from knee.system.text import JsonTable
 
 #: The folder within that of a run that is the guest's root.
 _ROOT = ".guest"
@@ -128,7 +128,7 @@ class Uml:
             rows = Rows(root / "rows")
             seen = _seen(topology, root)
             said = Words(root / "programs", scenario, topology, rows) if count else None
-            told: dict[str, Any] = said.told(spun) if said else {}
+            told: JsonTable = said.told(spun) if said else {}
             if spun and any(rows.window_ns(end.number) is None for end in topology.ends):
                 raise RunError(f"{' '.join(told['failed_programs'])} Nothing had been measured by then.")
             told |= {"duration_s": rows.ended_ns / 1e9} if spun else {}
@@ -142,10 +142,12 @@ class Uml:
         others = tables(scenario, topology, rows, seen)
         events = figures.events(scenario, topology, rows)
         about = manifest(self.name, scenario.seed, wall_s, output["packets"], started, command)
+        about.update({"kernel": lab.release, "kernel_build": lab.key})
+        about.update(cast(Manifest, ran))
         return Result(
-            summary=measured(scenario, self.name, output, samples, collisions.at_links(events), wall_s, others, **told),
+            summary=measured(scenario, self.name, output, samples, at_links(events), wall_s, others, **told),
             tables=others,
-            manifest=about | {"kernel": lab.release, "kernel_build": lab.key} | ran,
+            manifest=about,
             scenario_toml=dumps(scenario.plain()),
             own=list(named_in(list(given))),
             samples=samples,
@@ -170,7 +172,7 @@ def _unregistered(source: type[KernelSource], error: str) -> str:
     return f'{source.file} has .name = "{source.registers}" and did not register it. '
 
 
-def _programs(topology: Topology) -> list[dict[str, Any]]:
+def _programs(topology: Topology) -> list[JsonTable]:
     """What runs as flows, for the manifest."""
     told = []
     for k, number in enumerate(topology.programs):

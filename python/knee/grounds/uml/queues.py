@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from knee.errors import Refused
 from knee.grounds.uml.netlink import attribute, qdisc, tclass, u32, u64
-from knee.scenario.framing import Framed
+from knee.scenario.defaults import Framed
 from knee.scenario.registry import Value, queues
 from knee.scenario.units import Limit
 from knee.system import extras

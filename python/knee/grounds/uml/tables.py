@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from knee.figures import rows as formats
-from knee.figures.applications.figures import Tables
+from knee.figures.rows import Tables
 from knee.grounds import datagrams
 from knee.grounds.applications import Array, Seen
 from knee.grounds.datagrams import QUEUE_DELAY, RTT

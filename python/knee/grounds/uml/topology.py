@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import Any
 
 from knee.grounds import applications, programs
 from knee.grounds.uml import confine, netlink, plan, queues
@@ -22,6 +21,7 @@ from knee.scenario.commands import FIELDS
 from knee.scenario.model import Change, Flow, Link, Reverse, Scenario
 from knee.scenario.registry import congestion_controls
 from knee.scenario.spec import span
+from knee.system.text import JsonTable
 
 SENDER, ROUTER, RECEIVER = range(3)
 _NAMES = ("sender", "router", "receiver")
@@ -76,7 +76,7 @@ class Topology:
         ]
         self.homes = [*self.programs, *self.applications]
         #: The task of each process of an application, by the process's number.
-        self.tasks: dict[int, dict[str, Any]] = {}
+        self.tasks: dict[int, JsonTable] = {}
         self._links = {link.name: i for i, link in enumerate(scenario.links)}
         self._rates = {link.name: link.rate or 0 for link in scenario.links}
         self._plain = len(scenario.links) == 1 and scenario.links[0].reverse is None

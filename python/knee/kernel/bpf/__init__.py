@@ -29,7 +29,7 @@ from knee.results.owned import locked
 from knee.scenario import registry
 from knee.scenario.registry import Param
 from knee.scenario.units import near
-from knee.system import abilities, trust
+from knee.system import abilities, rights
 
 #: The files of a loaded algorithm in the two; nothing else is ever removed there.
 _PINNED = ("link", "defaults", "connections", "qdiscs", "flows", "options", "version")
@@ -131,7 +131,7 @@ def _load(name: str, settings: dict[str, str], numbers: dict[str, int], default:
             f"This kernel already includes {name}, so there is nothing to load; connections can select it."
         )
     _mount()
-    with trust.private(PINS, make=0o700):
+    with rights.private(PINS, make=0o700):
         pass
     record = RECORDS / name
     record.mkdir(mode=0o755)
@@ -163,7 +163,7 @@ def unload(name: str) -> int:
 
 
 def _unload(name: str) -> int:
-    if name not in trust.folders(PINS):
+    if name not in rights.folders(PINS):
         names = [*(each.name for each in loaded()), *(each.name for each in disciplines())]
         raise InputError(f"{name} is not loaded; {', '.join(names) or 'nothing'} is.")
     if not _is_recorded(name):
@@ -186,7 +186,7 @@ def _restore_default(name: str) -> None:
     if not before:
         return
     defaults.restore(name, before)
-    for other in trust.folders(RECORDS):
+    for other in rights.folders(RECORDS):
         # It replaced this one as the default, so what this one replaced is what it has to restore.
         if (note := _record(other)).get("before") == name:
             (RECORDS / other / "record.json").write_text(json.dumps(note | {"before": before}))
@@ -195,8 +195,8 @@ def _restore_default(name: str) -> None:
 def _forget(name: str) -> None:
     """Removes the pins and the record."""
     # Does the same as the loader's unload command, and works without the loader.
-    trust.remove(PINS, name, _PINNED)
-    trust.remove(RECORDS, name, _RECORDED)
+    rights.remove(PINS, name, _PINNED)
+    rights.remove(RECORDS, name, _RECORDED)
 
 
 def sweep() -> list[str]:
@@ -214,8 +214,8 @@ def sweep() -> list[str]:
 
 def _sweep() -> list[str]:
     known = (*build.algorithms(), *build.disciplines())
-    pinned = trust.folders(PINS)
-    halves = [name for name in trust.folders(RECORDS) if name in known and not (name in pinned and _whole(name))]
+    pinned = rights.folders(PINS)
+    halves = [name for name in rights.folders(RECORDS) if name in known and not (name in pinned and _whole(name))]
     for name in halves:
         _restore_default(name)
         _forget(name)
@@ -237,7 +237,7 @@ def _records() -> Path:
     """:data:`RECORDS`; root believes none that another user could have written."""
     if abilities.is_root():
         for folder in (RECORDS.parent, RECORDS):
-            with suppress(FileNotFoundError), trust.private(folder):
+            with suppress(FileNotFoundError), rights.private(folder):
                 pass
     return RECORDS
 
@@ -246,7 +246,7 @@ def _records() -> Path:
 def _locked() -> Iterator[int]:
     """Waits until no other command loads or unloads; yields the lock, which a child may inherit."""
     for folder in (RECORDS.parent, RECORDS):
-        with trust.private(folder, make=0o755):
+        with rights.private(folder, make=0o755):
             pass
     with locked(RECORDS) as lock:
         yield lock
@@ -271,13 +271,13 @@ def disciplines() -> list[Discipline]:
 def _registered() -> list[str]:
     _records()
     known = (*build.algorithms(), *build.disciplines())
-    return [name for name in trust.folders(PINS) if name in known and (PINS / name / "link").exists()]
+    return [name for name in rights.folders(PINS) if name in known and (PINS / name / "link").exists()]
 
 
 def remaining() -> dict[str, int]:
     """Number of network namespaces whose default is an algorithm that is no longer loaded, by its name."""
     build.require(build.privileges(), "Network namespaces cannot be looked at")
-    known = {*trust.folders(PINS), *_AVAILABLE.read_text().split()}
+    known = {*rights.folders(PINS), *_AVAILABLE.read_text().split()}
     found = defaults.others() + Counter([defaults.DEFAULT.read_text().strip()])
     return {name: count for name, count in found.items() if name in build.algorithms() and name not in known}
 
@@ -307,7 +307,7 @@ def shown(name: str) -> dict[str, Any] | None:
         if the algorithm is not loaded.
     """
     pin = PINS / name / "connections"
-    if name not in trust.folders(PINS) or not pin.exists():
+    if name not in rights.folders(PINS) or not pin.exists():
         return None
     layout = call(build.loader(), ["layout", str(PINS / name)], f"what {name} shows cannot be read")
     return {"pin": str(pin), "layout": json.loads(layout)}

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from knee.errors import RunError
-from knee.system import abilities, files, trust
+from knee.system import abilities, files, rights
 from knee.system.missing import Missing
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def loader() -> Path:
 def _packaged(name: str) -> Path:
     """A file of the wheel, which root is about to use: the owner of the installation runs as root here anyway."""
     owners = (Path(__file__).stat().st_uid, Path(sys.prefix).stat().st_uid)
-    place = trust.trusted(PREBUILT / name, "install the wheel anew", owners)
+    place = rights.trusted(PREBUILT / name, "install the wheel anew", owners)
     if not place.is_file():
         raise RunError(f"{place} is missing, which the wheel had; install it anew.")
     return place
@@ -198,7 +198,7 @@ def _store() -> Path:
 def _trusted(place: Path) -> Path:
     """A place in the store, checked before anything in it is run, and before anything is compiled for it."""
     mend = "remove {part}" if place.is_relative_to(ROOTS_STORE) else "set XDG_CACHE_HOME to a folder of root's"
-    return trust.trusted(place, mend)
+    return rights.trusted(place, mend)
 
 
 @contextmanager

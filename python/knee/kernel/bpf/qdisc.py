@@ -12,7 +12,7 @@ from knee.errors import InputError, Refused, RunError
 from knee.kernel.bpf import build, loader
 from knee.kernel.options import attributes, parameters
 from knee.scenario.registry import Param, Value
-from knee.system import trust
+from knee.system import rights
 from knee.system.missing import AS_ROOT
 
 #: The program, and the kind of queue discipline that the kernel has by it.
@@ -40,7 +40,7 @@ def options(given: Mapping[str, Value]) -> dict[str, int]:
 
 def require_loaded() -> None:
     """Raises an error unless ``knee linux load`` has loaded the program."""
-    if NAME not in trust.folders(loader.PINS):
+    if NAME not in rights.folders(loader.PINS):
         raise RunError(f"{KIND} is not loaded; {AS_ROOT} linux load {NAME} does it.")
 
 

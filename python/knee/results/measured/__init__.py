@@ -79,7 +79,7 @@ def _read(path: Path, content: bytes, unit: str | None) -> Measurement:
         try:
             return _JSON[kind](name, data)
         except (KeyError, TypeError, IndexError, AttributeError) as error:
-            told = f"its {kind} are not as that program writes them ({type(error).__name__}: {str(error)[:100]})"
-            raise Unreadable(f"{told}; expected an unchanged file of it") from None
+            problem = f"its {kind} are not as that program writes them ({type(error).__name__}: {str(error)[:100]})"
+            raise Unreadable(f"{problem}; expected an unchanged file of it") from None
     text = content.decode("utf-8-sig")
     return mahimahi.read(name, text) if mahimahi.fits(text) else tables.read(name, text, unit)

@@ -18,12 +18,12 @@ def read(name: str, data: dict[str, Any]) -> Measurement:
     meta: Mapping[str, Any] = data.get("metadata", {})
     units = {key: str(about.get("UNITS", "")) for key, about in meta.get("SERIES_META", {}).items()}
     # Flent takes values at its own steps: a time without a value is none of a rate of zero.
-    made: list[Series | None] = [_rates(times, results, units, "down"), _rates(times, results, units, "up")]
+    all_series: list[Series | None] = [_rates(times, results, units, "down"), _rates(times, results, units, "up")]
     pings = {key: values for key, values in results.items() if key.lower().startswith("ping") and not _computed(key)}
     pings = pings or {key: values for key, values in results.items() if key.lower().startswith("ping")}
     delays = series("delay", "", [(t, v) for values in pings.values() for t, v in _known(times, values)])
-    made.append(delays)
-    found = [one for one in made if one is not None]
+    all_series.append(delays)
+    found = [one for one in all_series if one is not None]
     if not found:
         raise Unreadable(f"none of its series is a TCP or UDP rate or a ping: {', '.join(results)[:200] or 'none'}")
     unknown = ["What the link could carry: these are rates that the flows got, which may be less."]

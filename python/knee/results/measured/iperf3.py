@@ -16,13 +16,13 @@ def read(name: str, data: dict[str, Any]) -> Measurement:
     test: Mapping[str, Any] = data["start"].get("test_start", {})
     way: Way = "down" if test.get("reverse") else "up"
     other: Way = "up" if way == "down" else "down"
-    made = [_rates(way, intervals, "sum"), _rates(other, intervals, "sum_bidir_reverse")]
+    all_series = [_rates(way, intervals, "sum"), _rates(other, intervals, "sum_bidir_reverse")]
     rtts = [(one["sum"]["start"], rtt) for one in intervals if (rtt := _rtt(one)) is not None]
-    made.append(series("delay", "", rtts))
+    all_series.append(series("delay", "", rtts))
     lost = [
         (one["sum"]["start"], one["sum"]["lost_percent"] / 100) for one in intervals if "lost_percent" in one["sum"]
     ]
-    made.append(series("loss", way, lost) if any(value for _, value in lost) else None)
+    all_series.append(series("loss", way, lost) if any(value for _, value in lost) else None)
     unknown = ["What the link could carry: these are rates that the flows got, which may be less."]
     if not rtts:
         unknown.append("The delay of the path: only a TCP sender knows RTTs, and here the other end sent.")
@@ -31,7 +31,7 @@ def read(name: str, data: dict[str, Any]) -> Measurement:
     if not lost:
         unknown.append("Losses that have nothing to do with queues.")
     least = min(value for _, value in rtts) if rtts else None
-    return Measurement(name, "iperf3", [one for one in made if one is not None], least, unknown)
+    return Measurement(name, "iperf3", [one for one in all_series if one is not None], least, unknown)
 
 
 def _omitted(interval: Mapping[str, Any]) -> bool:

@@ -29,8 +29,8 @@ def read(name: str, data: dict[str, Any]) -> Measurement:
         unknown.append(
             'In which direction packets were lost that irtt calls "true"; they count as lost on the way down.'
         )
-    made = round_trips([(t - first, lost, delay) for t, lost, delay in rows], unknown)
-    return Measurement(name, "irtt", *made)
+    measured = round_trips([(t - first, lost, delay) for t, lost, delay in rows], unknown)
+    return Measurement(name, "irtt", *measured)
 
 
 def _sent(trip: dict[str, Any]) -> dict[str, int]:
@@ -42,22 +42,22 @@ def round_trips(
 ) -> tuple[list[Any], float, list[str]]:
     """Series, least RTT and what is not known of round trips: time in s, whether lost, and delays in ns."""
     whole = [(t, delay["rtt"] / 1e6) for t, _, delay in rows if "rtt" in delay]
-    made = [series("delay", "", whole)]
+    all_series = [series("delay", "", whole)]
     least = min(value for _, value in whole)
     one_way = [(way, [(t, delay[key] / 1e6) for t, _, delay in rows if key in delay]) for way, key in _WAYS]
     if all(points for _, points in one_way):
         lowest = [min(value for _, value in points) for _, points in one_way]
         least = max(0.0, min(least, sum(lowest)))
         for (way, points), low in zip(one_way, lowest, strict=True):
-            made.append(series("extra", way, [(t, value - low) for t, value in points]))
+            all_series.append(series("extra", way, [(t, value - low) for t, value in points]))
     else:
         unknown.append(
             "One-way delays: the server gave no times, so each direction has half of what is beyond the least."
         )
-        made += [series("extra", way, [(t, (value - least) / 2) for t, value in whole]) for way, _ in _WAYS]
+        all_series += [series("extra", way, [(t, (value - least) / 2) for t, value in whole]) for way, _ in _WAYS]
     for way, _ in _WAYS:
         found, left = losses(way, [(t, _LOST.get(lost) == way) for t, lost, _ in rows])
-        made.append(found)
+        all_series.append(found)
         unknown += left
     unknown.append("Whether a delay was one of a queue: with other traffic on the path it would be counted twice.")
-    return [one for one in made if one is not None], least, list(dict.fromkeys(unknown))
+    return [one for one in all_series if one is not None], least, list(dict.fromkeys(unknown))

@@ -101,7 +101,7 @@ def losses(way: Way, points: Sequence[tuple[float, bool]]) -> tuple[Series | Non
     if span <= _CLOSE_S:
         return series("loss", way, [(t, float(lost)) for t, lost in points]), []
     groups = [points[i : i + _TOGETHER] for i in range(0, len(points), _TOGETHER)]
-    made = [(group[0][0], sum(lost for _, lost in group) / len(group)) for group in groups]
-    return series("loss", way, made), [
+    means = [(group[0][0], sum(lost for _, lost in group) / len(group)) for group in groups]
+    return series("loss", way, means), [
         f"How long a loss lasted: probes were {span:.3g} s apart, so losses are spread evenly over {_TOGETHER} of them."
     ]

@@ -82,8 +82,8 @@ def _rates(name: str, head: Sequence[str], body: Sequence[tuple[int, list[str]]]
     parts = [split(each) for each in head]
     at = next((i for i, (word, _) in enumerate(parts) if word in _TIME_NAMES), None)
     if at is None:
-        told = ", ".join(shown(each) for each in head[:8])
-        raise Unreadable(f'the head, {told}, has no column of times; expected one such as "time_s" or "Timestamp"')
+        columns = ", ".join(shown(each) for each in head[:8])
+        raise Unreadable(f'the head, {columns}, has no column of times; expected one such as "time_s" or "Timestamp"')
     unknown = ["What the link could carry, where the flow that measured did not fill it.", "The delay of the path."]
     found: list[tuple[Way, int, float]] = []
     for i, (word, own) in enumerate(parts):
@@ -92,12 +92,12 @@ def _rates(name: str, head: Sequence[str], body: Sequence[tuple[int, list[str]]]
             found.append((_way(word), i, RATES[own] / 1e6))
     if not found:
         near = [each for each, (word, _) in zip(head, parts, strict=True) if _is_rate(word)]
-        told = f"the column {shown(near[0])} has no unit" if near else "no column is a rate with a unit"
-        raise Unreadable(f'{told}; expected such as "rate_mbps" in the head, or --unit mbps')
+        problem = f"the column {shown(near[0])} has no unit" if near else "no column is a rate with a unit"
+        raise Unreadable(f'{problem}; expected such as "rate_mbps" in the head, or --unit mbps')
     times = _times([(line, cells[at]) for line, cells in body], head[at], parts[at][1], unknown)
-    made: list[Series] = []
+    all_series: list[Series] = []
     for way, i, factor in found:
-        if any(one.way == way for one in made):
+        if any(one.way == way for one in all_series):
             raise Unreadable(f"{shown(head[i])} is a second rate of the same direction; expected one of each")
         points = [
             (t, factor * _number(cells, i, line, head))
@@ -106,11 +106,11 @@ def _rates(name: str, head: Sequence[str], body: Sequence[tuple[int, list[str]]]
         ]
         one = series("rate", way, points)
         if one is not None:
-            made.append(one)
-    if not made:
+            all_series.append(one)
+    if not all_series:
         raise Unreadable("no row has a rate; expected some")
     unknown.append("Losses that have nothing to do with queues.")
-    return Measurement(name, "CSV", made, None, unknown)
+    return Measurement(name, "CSV", all_series, None, unknown)
 
 
 def _has(cell: str) -> bool:
@@ -131,7 +131,7 @@ def _way(word: str) -> Way:
 
 def _times(cells: Sequence[tuple[int, str]], head: str, unit: str, unknown: list[str]) -> list[float]:
     """Times from the first row, s."""
-    made: list[float] = []
+    times: list[float] = []
     scale = TIMES.get(unit, 0) / 1e9
     for line, cell in cells:
         try:
@@ -146,11 +146,13 @@ def _times(cells: Sequence[tuple[int, str]], head: str, unit: str, unknown: list
             time = value * scale
         except ValueError:
             time = _clock(line, cell, head)
-        if made and time < made[-1] - 1e-9:
-            told = f"line {line} goes back from {made[-1] - made[0]:g} to {time - made[0]:g} s after the first row"
-            raise Unreadable(f"{told}; expected rows in the order of time")
-        made.append(time)
-    return [time - made[0] for time in made]
+        if times and time < times[-1] - 1e-9:
+            problem = (
+                f"line {line} goes back from {times[-1] - times[0]:g} to {time - times[0]:g} s after the first row"
+            )
+            raise Unreadable(f"{problem}; expected rows in the order of time")
+        times.append(time)
+    return [time - times[0] for time in times]
 
 
 def _clock(line: int, cell: str, head: str) -> float:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from knee.study.fidelity.cases import Case, KernelFlow
 from knee.study.fidelity.translate import AQM_FREE, discipline
+from knee.system.text import JsonTable
 
 #: How near a flow has to be: goodput in points (hundredths of the link's rate), mean srtt in percent or in ms.
 GOODPUT_POINTS = 5.0
@@ -147,7 +147,7 @@ class Report:
             median_percent=statistics.median(abs(flow.percent) for flow in flows) if flows else None,
         )
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> JsonTable:
         """The report as plain data, for JSON."""
         totals = self.totals
         return {
@@ -179,7 +179,7 @@ def _is_simple(case: Case) -> bool:
     return len(case.flows) == 1 and discipline(case) in AQM_FREE
 
 
-def _plain_flow(flow: FlowResult) -> dict[str, Any]:
+def _plain_flow(flow: FlowResult) -> JsonTable:
     return {
         "flow": flow.kernel.number,
         "cc": flow.kernel.cc,

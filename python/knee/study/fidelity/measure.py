@@ -5,12 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 import polars as pl
 
 from knee.errors import InputError
+from knee.figures.forms import Figures
 from knee.figures.thin import Floats
 from knee.results.result import Result
 from knee.scenario import from_dict
@@ -79,7 +80,7 @@ def each_run(
     progress: Callable[[float], None] | None = None,
     refused: Callable[[Case, InputError], object] | None = None,
 ) -> list[list[Used]]:
-    """What ``use`` makes of the result of each run of each case, in order (:func:`knee.study.batch.each`).
+    """What ``use`` makes of the result of each run of each case, in order (:func:`knee.study.batch.results`).
 
     A case whose run the ground refused has nothing in its place, and ``refused`` is called with it; by default, a
     refusal ends all runs.
@@ -98,12 +99,12 @@ def each_run(
     def used(job: batch.Job, result: Result) -> Used:
         return use(several[job.name][0], result)
 
-    def told(job: batch.Job, error: InputError) -> None:
+    def pass_on(job: batch.Job, error: InputError) -> None:
         if refused is not None:
             refused(several[job.name][0], error)
 
-    made = iter(batch.each(asked, used, workers=jobs, progress=progress, refused=told if refused else None))
-    return [[cast(Used, next(made)) for _ in runs(case)] for case in cases]
+    used_of = iter(batch.results(asked, used, workers=jobs, progress=progress, refused=pass_on if refused else None))
+    return [[cast(Used, next(used_of)) for _ in runs(case)] for case in cases]
 
 
 def _result(case: Case, each: list[list[_Measured]]) -> CaseResult:
@@ -155,7 +156,7 @@ class Life:
     """
 
     flow: KernelFlow
-    summary: dict[str, Any]
+    summary: Figures
     samples: pl.DataFrame
     t_s: Floats
     begin_s: float
@@ -200,12 +201,12 @@ def lives(case: Case, result: Result) -> list[Life]:
     return found
 
 
-def connection(t_s: Floats, in_flight: Floats, told: dict[str, Any]) -> tuple[float, float]:
+def connection(t_s: Floats, in_flight: Floats, figures: Figures) -> tuple[float, float]:
     """When a flow was connected, from which its time counts as the kernel's did, and how late that was, s.
 
     That is a base RTT after its start, and more where its SYN met a queue or was lost.
     """
-    soonest = told["start_s"] + told["base_rtt_ms"] / 1000
+    soonest = figures["start_s"] + figures["base_rtt_ms"] / 1000
     sending = np.flatnonzero(in_flight > 0)
     # A row is of the end of its interval: the flow began at most one interval before its first.
     seen = float(t_s[sending[0]]) - INTERVAL_NS / 1e9 if len(sending) else soonest

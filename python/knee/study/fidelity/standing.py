@@ -193,12 +193,12 @@ def _papers() -> list[Standing]:
     for file in sorted((resources.files("knee") / "papers" / "items").iterdir(), key=lambda each: each.name):
         if not file.name.endswith(".toml"):
             continue
-        told = tomllib.loads(file.read_text(encoding="utf-8"))
-        items = told.get("item", [])
-        if told.get("proposes") and items:
+        paper = tomllib.loads(file.read_text(encoding="utf-8"))
+        items = paper.get("item", [])
+        if paper.get("proposes") and items:
             differ = sum("explanation" in item or "unknown" in item for item in items)
             experiments = len({item["experiment"] for item in items})
             found.append(
-                Standing(told["proposes"], PAPER, cases=experiments, compared=len(items), passed=len(items) - differ)
+                Standing(paper["proposes"], PAPER, cases=experiments, compared=len(items), passed=len(items) - differ)
             )
     return found

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from knee.errors import Refused
-from knee.scenario import registry
+from knee.scenario import Plain, registry
 from knee.scenario.registry import Entry
 from knee.scenario.units import format_rate, format_time
 from knee.study.fidelity.cases import Case, KernelFlow
@@ -87,7 +87,7 @@ def scale(case: Case) -> float:
     return PACKET / sizes.pop()
 
 
-def scenario(case: Case, shift_ms: int = 0, seed: int = 1, kernel: str | None = None) -> dict[str, Any]:
+def scenario(case: Case, shift_ms: int = 0, seed: int = 1, kernel: str | None = None) -> Plain:
     """A case as plain data of a scenario.
 
     A flow's time counts from when it is connected, as the kernel's did: one base RTT after its start. The scenario
@@ -144,14 +144,14 @@ def _ms(value: float) -> str:
     return format_time(round(value * 1e6))
 
 
-def _reverse(case: Case) -> dict[str, Any]:
+def _reverse(case: Case) -> Plain:
     """The key of a link for its reverse direction."""
     if case.reverse_rate_bps is None:
         return {}
     return {"reverse": {"rate": format_rate(case.reverse_rate_bps), **_queue(case.reverse_qdisc)}}
 
 
-def _queue(qdisc: str | None) -> dict[str, Any]:
+def _queue(qdisc: str | None) -> Plain:
     """The keys of a link that describe the queue."""
     if qdisc is None:
         name, limit = UNNAMED
@@ -160,8 +160,8 @@ def _queue(qdisc: str | None) -> dict[str, Any]:
     entry = registry.queues().get(name)
     if entry is None:
         raise Skipped(f"no queue discipline {name}")
-    keys: dict[str, Any] = {"queue": name}
-    params: dict[str, Any] = {"tick": TICK} if "tick" in entry.params else {}
+    keys: Plain = {"queue": name}
+    params: Plain = {"tick": TICK} if "tick" in entry.params else {}
     rest = iter(options)
     for option in rest:
         if option == "limit":
@@ -180,7 +180,7 @@ def _value(name: str, option: str, value: str | None) -> str:
     return value
 
 
-def _param(entry: Entry, option: str, rest: Any) -> dict[str, Any]:
+def _param(entry: Entry, option: str, rest: Any) -> Plain:
     """An option of tc as the discipline's parameter of the same name; a switch may have ``no`` before it."""
     switch = entry.params.get(option.removeprefix("no"))
     if switch is not None and switch.kind == "bool":

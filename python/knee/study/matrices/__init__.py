@@ -69,16 +69,16 @@ def scenario(first: str, second: str, changes: Sequence[str] = ()) -> Scenario:
     """
     data, path = tables(SCENARIO)
     data["flows"] = [{**flow, "cc": cc} for flow, cc in zip(data["flows"], (first, second), strict=True)]
-    made = from_dict(data, where=str(path), name=SCENARIO, overrides=changes)
-    if len(made.labels) != 2:
-        raise InputError(f"A matrix has two flows, and --set makes {len(made.labels)}; leave their number unchanged.")
-    return made
+    pair = from_dict(data, where=str(path), name=SCENARIO, overrides=changes)
+    if len(pair.labels) != 2:
+        raise InputError(f"A matrix has two flows, and --set makes {len(pair.labels)}; leave their number unchanged.")
+    return pair
 
 
 def remarks(names: Sequence[str], changes: Sequence[str] = ()) -> list[str]:
     """What is to be said of the algorithms on this link, such as that its queue does not mark for one that needs it."""
-    told = (remark for name in names for remark in of_scenario(scenario(name, name, changes)))
-    return list(dict.fromkeys(told))
+    sentences = (remark for name in names for remark in of_scenario(scenario(name, name, changes)))
+    return list(dict.fromkeys(sentences))
 
 
 def definition(names: Sequence[str], changes: Sequence[str] = (), seeds: int = 1) -> Definition:
@@ -89,7 +89,7 @@ def definition(names: Sequence[str], changes: Sequence[str] = (), seeds: int = 1
     return sweepfile.read(SCENARIO, axes, changes=changes, seeds=seeds)
 
 
-def run(
+def run_matrix(
     names: Sequence[str],
     out: Path,
     *,
@@ -99,8 +99,8 @@ def run(
 ) -> pl.DataFrame:
     """Runs a matrix into ``out`` and returns its table, a row per ordered pair and seed.
 
-    It is a sweep over the two algorithms (:func:`knee.study.sweeps.run`), so finished runs are not made again. ``out``
-    also gets ``matrix.parquet``, ``matrix.html`` and ``matrix.png``; ``how`` has the fields of
+    It is a sweep over the two algorithms (:func:`knee.study.sweeps.run_sweep`), so finished runs are not made again.
+    ``out`` also gets ``matrix.parquet``, ``matrix.html`` and ``matrix.png``; ``how`` has the fields of
     :class:`knee.study.engine.StudyOptions`.
 
     Raises:
@@ -114,7 +114,7 @@ def run(
 
     extras.need("The picture of a matrix", "matplotlib")
     first = scenario(names[0], names[0], changes)
-    made = sweeps.run(definition(names, changes, seeds), out, **how)
+    made = sweeps.run_sweep(definition(names, changes, seeds), out, **how)
     failed = made.failed
     if not failed.is_empty():
         row = failed.row(0, named=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
+from knee.figures.forms import Figures, Summary
 from knee.figures.metrics import loss, share
 from knee.figures.register import PAIR
 from knee.scenario import registry
@@ -26,35 +27,38 @@ COLUMNS: dict[str, tuple[type[pl.DataType], str]] = {
 }
 
 
-def row(summary: dict[str, Any], queue: str) -> dict[str, Any]:
+def row(summary: Summary, queue: str) -> Figures:
     """The row of one run's summary."""
+    return _row(summary["seed"], summary["flows"], summary["links"][0], summary["run"]["jain"], queue)
+
+
+def _row(seed: int, flows: Sequence[Figures], link: Figures, jain: float | None, queue: str) -> Figures:
     known = registry.congestion_controls()
-    flows, link = summary["flows"], summary["links"][0]
     losses = [loss([flow]) for flow in flows]
-    made: dict[str, Any] = {
+    figures: Figures = {
         "queue": queue,
-        "seed": summary["seed"],
-        "share": share(summary, 0, "received_bytes"),
-        "jain": summary["run"]["jain"],
+        "seed": seed,
+        "share": share(flows, 0, "received_bytes"),
+        "jain": jain,
         "rtt_inflation": _over(flows[0]["rtt_mean_ms"], flows[0]["base_rtt_ms"]),
         "loss": losses[0],
         "utilization": link["utilization"],
         "queue_delay_mean_ms": link["queue_delay_mean_ms"],
     }
     for which, flow, lost in zip(("first", "second"), flows, losses, strict=True):
-        made[which] = flow["cc"]
-        made[f"{which}_family"] = known[flow["cc"]].family if flow["cc"] in known else "own"
-        made[f"{which}_loss"] = lost
+        figures[which] = flow["cc"]
+        figures[f"{which}_family"] = known[flow["cc"]].family if flow["cc"] in known else "own"
+        figures[f"{which}_loss"] = lost
         for figure in ("throughput_mbps", "goodput_mbps", "rtt_mean_ms"):
-            made[f"{which}_{figure}"] = flow[figure]
-    return made
+            figures[f"{which}_{figure}"] = flow[figure]
+    return figures
 
 
 def _over(value: float | None, base: float) -> float | None:
     return None if value is None else value / base
 
 
-def frame(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
+def frame(rows: Sequence[Figures]) -> pl.DataFrame:
     """The table of these rows, in that order."""
     return pl.DataFrame(rows, schema={name: kind for name, (kind, _) in COLUMNS.items()})
 
@@ -67,8 +71,7 @@ def from_sweep(sweep: Sweep, queue: str) -> pl.DataFrame:
     rows = []
     for pair in flows:
         run = runs[pair["run"][0]]
-        about = {"seed": run["seed"], "flows": pair.to_dicts(), "links": [links[run["run"]]], "run": run}
-        rows.append(row(about, queue))
+        rows.append(_row(run["seed"], pair.to_dicts(), links[run["run"]], run["jain"], queue))
     return frame(rows)
 
 

@@ -1,6 +1,6 @@
 """``knee search``: the scenario, within bounds, that makes a figure largest or smallest.
 
-``plan.py`` says what a search goes through. :func:`run` makes a search, :func:`open_search` reads one.
+``plan.py`` says what a search goes through. :func:`run_search` makes a search, :func:`open_search` reads one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from knee.errors import FolderError, KneeError
 from knee.results.manifest import fingerprint
+from knee.scenario import Plain
 from knee.study import engine, sweeps
 from knee.study.searches.plan import Goal, Plan
 from knee.study.sweeps import Sweep, place, sweepfile
@@ -164,7 +165,7 @@ def open_search(folder: str | Path) -> Search:
     return Search(folder, reread(about["plan"]), sweeps.open_sweep(folder), trials, findings, stated)
 
 
-def run(
+def run_search(
     plan: Plan,
     out: str | Path,
     **how: Unpack[engine.Options],
@@ -271,7 +272,7 @@ class _Work:
         def progress(fraction: float) -> None:
             self._progress(_SEARCHING * min((before + fraction * len(rows)) / self._wanted, 1.0))
 
-        (figures,) = self._evaluator.run([(definition, runs)], self._writer.add, progress)
+        (figures,) = self._evaluator.figures_of([(definition, runs)], self._writer.add, progress)
         return [self._plan.values(figures[i * each : (i + 1) * each]) for i in range(len(rows))]
 
     def _mark(self) -> None:
@@ -325,13 +326,13 @@ class _Work:
             for key in self._plan.keys:
                 if not key.startswith(VARIABLE):
                     stated(self._plan.base, key.replace("*", "0"))
-            (rows,) = self._evaluator.run([(definition, range(1, len(definition) + 1))])
+            (rows,) = self._evaluator.figures_of([(definition, range(1, len(definition) + 1))])
         except (KneeError, Refused):
             return None
         return self._plan.values(rows)
 
 
-def _about(plan: Plan, program: str, command: str | None, kernels: Sequence[str]) -> dict[str, Any]:
+def _about(plan: Plan, program: str, command: str | None, kernels: Sequence[str]) -> Plain:
     return {
         **sweeps.about_of(plan.definition([]), program, command, None, kernels),
         "format": FORMAT,
@@ -366,7 +367,7 @@ def _continued(folder: Path, about: Mapping[str, Any]) -> tuple[Path | None, int
     return None, len(there["definition"]["groups"][0]["rows"]) if there else 0
 
 
-def _known(folder: Path) -> dict[str, Any]:
+def _known(folder: Path) -> Plain:
     """The figures of the runs that are in a folder, by their digests."""
     from knee.figures.register import RUN
     from knee.study.sweeps import dataset
@@ -413,7 +414,7 @@ def _table(plan: Plan, trials: Sequence[Trial], definition: Any, evaluator: Eval
     return pl.DataFrame(given)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> Plain:
     try:
         read = json.loads(files.read(path, _MAX_JSON))
     except (OSError, ValueError):
@@ -422,5 +423,5 @@ def _read_json(path: Path) -> dict[str, Any]:
     return read if isinstance(read, dict) else {}
 
 
-def _json(data: Mapping[str, Any]) -> str:
+def _json(data: Plain) -> str:
     return json.dumps(data, indent=1, ensure_ascii=False, default=str)

@@ -37,7 +37,7 @@ class Evaluator:
         self.known = known
         self.failed: dict[str, str] = {}
 
-    def run(
+    def figures_of(
         self,
         wanted: Sequence[tuple[Definition, Sequence[int]]],
         done: Callable[[Part], None] = lambda part: None,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from tomli_w import dumps
 
@@ -15,6 +14,7 @@ from knee import _core
 from knee.errors import KneeError
 from knee.figures.register import RUN
 from knee.own import IN_FILE, IN_SOURCE, OWN
+from knee.scenario import Plain
 from knee.scenario.spec import span
 from knee.study.searches.evaluate import Evaluator, Figures
 from knee.study.searches.plan import Plan, leaves_of
@@ -23,7 +23,7 @@ from knee.study.searches.shrink import shrink
 from knee.study.sweeps.definition import Definition
 from knee.study.sweeps.place import FINDINGS
 from knee.system import files
-from knee.system.sudo import make_folder
+from knee.system.rights import make_folder
 
 #: Two findings differ by at least this part of an axis, or in a name.
 _APART = 0.15
@@ -71,7 +71,7 @@ class Finding:
     run: int
     found: tuple[float, ...]
     values: tuple[float, ...]
-    data: dict[str, Any]
+    data: Plain
     figures: list[dict[str, float | None]] = field(default_factory=list)
 
     def how(self, folder: Path, plan: Plan) -> str:
@@ -83,7 +83,7 @@ class Finding:
         return f"In a Python program that has used the class {own[0]}: {call}"
 
 
-def _own(data: Mapping[str, Any]) -> list[str]:
+def _own(data: Plain) -> list[str]:
     """The classes written in Python that a scenario's plain data, or the axes of its sweep, name."""
     leaves = [value for _, value in leaves_of(data)]
     return list(
@@ -91,7 +91,7 @@ def _own(data: Mapping[str, Any]) -> list[str]:
     )
 
 
-def _named_files(data: Mapping[str, Any]) -> bool:
+def _named_files(data: Plain) -> bool:
     """Whether a scenario's plain data, or the axes of its sweep, name code in a file."""
     named = [
         value for key, value in leaves_of(data) if {"cc", "queue"} & set(key.split(".")) and isinstance(value, str)
@@ -99,7 +99,7 @@ def _named_files(data: Mapping[str, Any]) -> bool:
     return any(pattern.fullmatch(value) for value in named for pattern in (IN_FILE, IN_SOURCE))
 
 
-def _allowing(data: Mapping[str, Any]) -> str:
+def _allowing(data: Plain) -> str:
     """What a command needs to run code in files; empty where there is none."""
     return " --allow-code" if _named_files(data) else ""
 
@@ -116,11 +116,11 @@ def front(plan: Plan, trials: Sequence[Trial]) -> list[Trial]:
     first, second = plan.goals
     known = [trial for trial in trials if trial.values is not None]
     ordered = sorted(known, key=lambda t: (-first.sign * _values(t)[0], -second.sign * _values(t)[1], t.number))
-    made: list[Trial] = []
+    front: list[Trial] = []
     for trial in ordered:
-        if not made or second.sign * _values(trial)[1] > second.sign * _values(made[-1])[1]:
-            made.append(trial)
-    return made
+        if not front or second.sign * _values(trial)[1] > second.sign * _values(front[-1])[1]:
+            front.append(trial)
+    return front
 
 
 def _values(trial: Trial) -> tuple[float, ...]:
@@ -149,32 +149,32 @@ class Finder:
             return [self._as_found(i, trial) for i, trial in enumerate(front(self._plan, trials), 1)]
         known = [trial.values[0] for trial in trials if trial.values is not None]
         self._usual = median(known) if known else 0.0
-        made: list[Finding] = []
+        findings: list[Finding] = []
         taken: list[Trial] = []
         tried = 0
         for trial in worst_first(self._plan, trials):
-            if len(made) >= self._plan.findings:
+            if len(findings) >= self._plan.findings:
                 break
             if any(distance(self._plan, trial.proposal.places, one.proposal.places) < _APART for one in taken):
                 continue
             taken.append(trial)
             if self._plan.across or not self._plan.shrink:
-                made.append(self._as_found(len(made) + 1, trial))
+                findings.append(self._as_found(len(findings) + 1, trial))
                 continue
-            finding = self._shrunk(len(made) + 1, trial)
+            finding = self._shrunk(len(findings) + 1, trial)
             tried += 1
-            if all(finding.data != other.data for other in made):
+            if all(finding.data != other.data for other in findings):
                 self._write(finding)
-                made.append(finding)
-            self._progress(len(made) / self._plan.findings)
+                findings.append(finding)
+            self._progress(len(findings) / self._plan.findings)
             if tried >= _TRIED * self._plan.findings:
                 break
-        return made
+        return findings
 
     def _run(self, trial: Trial) -> int:
         return (trial.number - 1) * self._plan.runs_each + 1
 
-    def _data(self, trial: Trial) -> dict[str, Any]:
+    def _data(self, trial: Trial) -> Plain:
         """The trial's scenario, as plain data without the other variant's values."""
         return _tidy(self._definition.data(self._definition.point(self._run(trial))))
 
@@ -182,41 +182,41 @@ class Finder:
         values, data = _values(trial), self._data(trial)
         if self._plan.across:
             data = data | {"sweep": self._family()}
-        made = Finding(self._file(number), trial.number, self._run(trial), values, values, data)
+        finding = Finding(self._file(number), trial.number, self._run(trial), values, values, data)
         if not self._plan.across:
-            made.figures.extend(self._figures(data))
-        self._write(made)
-        return made
+            finding.figures.extend(self._figures(data))
+        self._write(finding)
+        return finding
 
-    def _family(self) -> dict[str, Any]:
+    def _family(self) -> Plain:
         """The table ``[sweep]`` that runs a choice across the family."""
         over = {key: [row[i] for row in group.rows] for group in self._plan.across for i, key in enumerate(group.keys)}
-        made: dict[str, Any] = {"over": over}
+        table: Plain = {"over": over}
         if self._plan.against is not None:
             keys, rows = self._plan.against.keys, self._plan.against.rows
             over |= {key: [row[i] for row in rows] for i, key in enumerate(keys)}
-            made |= {"zip": [list(keys)]} if len(keys) > 1 else {}
-        return made | ({"seeds": self._plan.seeds} if self._plan.seeds > 1 else {})
+            table |= {"zip": [list(keys)]} if len(keys) > 1 else {}
+        return table | ({"seeds": self._plan.seeds} if self._plan.seeds > 1 else {})
 
     def _shrunk(self, number: int, trial: Trial) -> Finding:
         (goal,), (value,) = self._plan.goals, _values(trial)
         near = self._plan.tolerance * abs(value - self._usual) + _ROUNDING * abs(value)
 
-        def shows(scenarios: Sequence[dict[str, Any]]) -> list[bool]:
+        def shows(scenarios: Sequence[Plain]) -> list[bool]:
             windows = [self._window_s(data) if self._plan.within(data) else None for data in scenarios]
             inside = [data for data, window_s in zip(scenarios, windows, strict=True) if window_s is not None]
-            known = iter(self._evaluator.run([(self._alone(data), range(1, self._runs + 1)) for data in inside]))
-            made = []
+            known = iter(self._evaluator.figures_of([(self._alone(data), range(1, self._runs + 1)) for data in inside]))
+            verdicts = []
             for window_s in windows:
                 rows = next(known) if window_s is not None else [None]
                 values = self._plan.values(rows)
-                made.append(
+                verdicts.append(
                     values is not None
                     and goal.counts(values[0])
                     and abs(values[0] - value) <= near
                     and all(row is not None and _packets(row, window_s) >= MEASURED_PACKETS for row in rows)
                 )
-            return made
+            return verdicts
 
         data = shrink(self._data(trial), shows, self._plan.kept)
         figures = self._figures(data)
@@ -224,7 +224,7 @@ class Finder:
         assert values is not None
         return Finding(self._file(number), trial.number, self._run(trial), (value,), values, data, figures)
 
-    def _window_s(self, data: dict[str, Any]) -> float | None:
+    def _window_s(self, data: Plain) -> float | None:
         """How long a scenario is measured, s; None where it is refused, or that is less than some round trips."""
         definition = self._alone(data)
         try:
@@ -240,21 +240,21 @@ class Finder:
     def _runs(self) -> int:
         return len(self._alone({}))
 
-    def _alone(self, data: Mapping[str, Any]) -> Definition:
+    def _alone(self, data: Plain) -> Definition:
         return self._plan.alone(data)
 
-    def _rows(self, data: Mapping[str, Any]) -> list[Figures | None]:
-        (rows,) = self._evaluator.run([(self._alone(data), range(1, self._runs + 1))])
+    def _rows(self, data: Plain) -> list[Figures | None]:
+        (rows,) = self._evaluator.figures_of([(self._alone(data), range(1, self._runs + 1))])
         return rows
 
-    def _figures(self, data: Mapping[str, Any]) -> list[dict[str, float | None]]:
+    def _figures(self, data: Plain) -> list[dict[str, float | None]]:
         """The figures of a scenario, mean over the seeds, and those of the other variant if there is one."""
         rows = [row for row in self._rows(data) if row is not None]
-        made: list[dict[str, float | None]] = []
+        means: list[dict[str, float | None]] = []
         for i in range(0, len(rows), self._plan.seeds):
             of_seeds = rows[i : i + self._plan.seeds]
-            made.append({name: _mean([row[name] for row in of_seeds]) for name in RUN})
-        return made
+            means.append({name: _mean([row[name] for row in of_seeds]) for name in RUN})
+        return means
 
     def _file(self, number: int) -> Path:
         kind = "front" if len(self._plan.goals) == 2 else "finding"
@@ -272,7 +272,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if len(known) == len(values) and known else None
 
 
-def _tidy(data: dict[str, Any]) -> dict[str, Any]:
+def _tidy(data: Plain) -> Plain:
     """Plain data without what is said anyway: the seed 1, and the name, which becomes that of the file."""
     return {key: value for key, value in data.items() if key != "name" and (key, value) != ("seed", 1)}
 
@@ -283,7 +283,7 @@ def _packets(figures: Figures, window_s: float | None) -> float:
     return 0.0 if goodput is None or window_s is None else goodput * 1e6 * window_s / (8 * _PAYLOAD)
 
 
-def _titled(plan: Plan, finding: Finding) -> dict[str, Any]:
+def _titled(plan: Plan, finding: Finding) -> Plain:
     """The file's data, with a title that says what runs, in the order in which people write it."""
     rest = {key: value for key, value in finding.data.items() if key != "title"}
     plain = {key: value for key, value in rest.items() if not isinstance(value, dict | list)}
@@ -300,12 +300,12 @@ def _title(plan: Plan, finding: Finding) -> str:
     link = finding.data.get("link", {})
     over = [str(link[key]) for key in ("rate", "model") if key in link]
     over += [f"{link.get('queue', 'pfifo')} of {link['limit']}"] if "limit" in link else [str(link.get("queue", ""))]
-    told = [" and ".join(f"{count} {name}" for name, count in flows.items())]
-    told += [" ".join(part for part in over if part)] if link else [f"{len(finding.data.get('links', ()))} links"]
-    told += [f"RTT {' and '.join(rtts[:3])}{' ...' if len(rtts) > 3 else ''}"] if rtts else []
+    parts = [" and ".join(f"{count} {name}" for name, count in flows.items())]
+    parts += [" ".join(part for part in over if part)] if link else [f"{len(finding.data.get('links', ()))} links"]
+    parts += [f"RTT {' and '.join(rtts[:3])}{' ...' if len(rtts) > 3 else ''}"] if rtts else []
     values = zip(plan.goals, finding.values, strict=True)
     figures = ", ".join(f"{goal.figure} {value:.4g}{_compared(plan)}" for goal, value in values)
-    return f"{', '.join(told)}: {figures}"
+    return f"{', '.join(parts)}: {figures}"
 
 
 def _compared(plan: Plan) -> str:
@@ -319,11 +319,11 @@ def _compared(plan: Plan) -> str:
 def _head(plan: Plan, finding: Finding) -> list[str]:
     """The lines above the scenario: where it comes from, and what it shows."""
     shrunk = plan.shrink and not plan.across and len(plan.goals) == 1
-    made = f"Found by knee search of {plan.name} in trial {finding.trial}" + (", and shrunk." if shrunk else ".")
-    lines = [made]
+    origin = f"Found by knee search of {plan.name} in trial {finding.trial}" + (", and shrunk." if shrunk else ".")
+    lines = [origin]
     if not _own(finding.data) and not _named_files(finding.data):
-        told = "with the folder of the search, makes the trial's first run again"
-        lines.append(f"knee run --from FOLDER {finding.run}, {told}.")
+        what = "with the folder of the search, makes the trial's first run again"
+        lines.append(f"knee run --from FOLDER {finding.run}, {what}.")
     classes = _own(finding.data)
     command = "knee sweep" if plan.across else "knee run"
     seeds = f" --seeds {plan.seeds}" if plan.seeds > 1 and not plan.across else ""
@@ -336,9 +336,9 @@ def _head(plan: Plan, finding: Finding) -> list[str]:
         lines.append(f"  {finding.values[i]!r}: {plan.said(goal)}")
         if plan.against is not None and finding.figures:
             changes = [f"{key}={value}" for key, value in zip(plan.against.keys, plan.against.rows[1], strict=True)]
-            told = " ".join(f"--set '{change}'" for change in changes)
+            variant = " ".join(f"--set '{change}'" for change in changes)
             own, other = (figures[goal.figure] for figures in finding.figures)
-            lines += [f"  {goal.figure} = {own!r}", f"  {goal.figure} = {other!r} with {told}"]
+            lines += [f"  {goal.figure} = {own!r}", f"  {goal.figure} = {other!r} with {variant}"]
     if shrunk and finding.found != finding.values:
         lines.append(f"In the trial, before it was shrunk: {', '.join(map(repr, finding.found))}")
     return lines

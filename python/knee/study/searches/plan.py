@@ -17,6 +17,7 @@ from math import prod
 from typing import Any, Literal
 
 from knee.figures.register import RUN
+from knee.scenario import Plain
 from knee.scenario.units import quantity
 from knee.study.searches.shrink import stays
 from knee.study.sweeps.definition import VARIABLE, Definition, Group
@@ -152,7 +153,7 @@ class Plan:
 
     name: str
     where: str
-    base: Mapping[str, Any]
+    base: Plain
     goals: tuple[Goal, ...]
     axes: tuple[Axis, ...]
     derived: tuple[tuple[str, str], ...] = ()
@@ -170,7 +171,7 @@ class Plan:
     tolerance: float = 0.2
     keep: tuple[str, ...] = ()
     free: tuple[str, ...] = ()
-    table: Mapping[str, Any] = field(default_factory=dict)
+    table: Plain = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -221,7 +222,7 @@ class Plan:
         groups = tuple(Group(axis.keys, axis.ends) for axis in self.axes)
         return Definition(self.name, self.where, self.base, (*groups, *self._further), self.derived, self.seeds)
 
-    def alone(self, data: Mapping[str, Any]) -> Definition:
+    def alone(self, data: Plain) -> Definition:
         """The runs of one scenario in place of a choice, without the family of networks."""
         groups = (self.against,) if self.against is not None else ()
         return Definition(self.name, self.where, data, groups, (), self.seeds)
@@ -241,9 +242,9 @@ class Plan:
         """
         if any(row is None for row in rows):
             return None
-        made = [self._value(goal, [row[goal.figure] for row in rows if row is not None]) for goal in self.goals]
-        known = [value for value in made if value is not None]
-        return tuple(known) if len(known) == len(made) else None
+        values = [self._value(goal, [row[goal.figure] for row in rows if row is not None]) for goal in self.goals]
+        known = [value for value in values if value is not None]
+        return tuple(known) if len(known) == len(values) else None
 
     def _value(self, goal: Goal, figures: Sequence[float | None]) -> float | None:
         """A goal's value from its figure in each run: over the seeds, the variants and the networks, in this order."""
@@ -261,7 +262,7 @@ class Plan:
                 means = [own / other for own, other in pairs]
         return goal.worst(means) if self.summarize == "worst" else sum(means) / len(means)
 
-    def within(self, data: Mapping[str, Any]) -> bool:
+    def within(self, data: Plain) -> bool:
         """Whether a simpler scenario is within the bounds: those of a key hold for that key of any flow or link.
 
         Keys that it does not say have their defaults, which are no choice of the search.
@@ -283,7 +284,7 @@ class Plan:
         unit = "" if self.against is not None and self.compare == "ratio" else unit
         return f"{title} ({unit})" if unit else title
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Plain:
         """What decides on the proposals and their values; another number of trials or findings is the same search."""
         return {
             "definition": self.definition(()).plain(),

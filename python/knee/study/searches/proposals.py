@@ -18,6 +18,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
 from optuna.trial import Trial, TrialState
 
+from knee.scenario import Plain
 from knee.study.searches.plan import Axis, Plan
 
 #: Choices at random before the values of others are used, and for each further key.
@@ -56,15 +57,15 @@ class Proposals:
 
     def ask(self) -> list[Proposal]:
         """The next batch; shorter, or empty, where there are no other choices."""
-        made: list[Proposal] = []
+        proposals: list[Proposal] = []
         size = self._plan.size
-        while len(made) < self._plan.batch and (size is None or len(self._seen) < size):
+        while len(proposals) < self._plan.batch and (size is None or len(self._seen) < size):
             proposal = self._new()
             if proposal is None:
                 break
             self._seen[repr(proposal.row)] = None
-            made.append(proposal)
-        return made
+            proposals.append(proposal)
+        return proposals
 
     def tried(
         self, wanted: int, values: Callable[[list[list[Any]], int], Sequence[tuple[float, ...] | None]]
@@ -101,10 +102,10 @@ class Proposals:
         """A choice that was not proposed before; None if none was found."""
         for _ in range(_REPEATED):
             proposal = self._ask()
-            told = repr(proposal.row)
-            if told not in self._seen:
+            key = repr(proposal.row)
+            if key not in self._seen:
                 return proposal
-            self._tell(proposal.trial, self._seen[told])
+            self._tell(proposal.trial, self._seen[key])
         for _ in range(_AT_RANDOM):
             places = {axis.name: self._anywhere(axis) for axis in self._plan.axes}
             if repr(self._row(places)) not in self._seen:
@@ -119,7 +120,7 @@ class Proposals:
             trial = self._study.ask(self._distributions)
         return Proposal(self._row(trial.params), dict(trial.params), trial)
 
-    def _row(self, places: dict[str, Any]) -> list[Any]:
+    def _row(self, places: Plain) -> list[Any]:
         return [value for axis in self._plan.axes for value in axis.row(places[axis.name])]
 
     def _anywhere(self, axis: Axis) -> float:

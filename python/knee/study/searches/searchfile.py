@@ -34,9 +34,8 @@ from typing import Any, get_args
 from knee.errors import InputError, Refused, ScenarioError
 from knee.figures.register import RUN
 from knee.own import named_in, replaced, told_apart
-from knee.scenario import expressions
-from knee.scenario.loading import beside, tables
-from knee.scenario.overrides import by_index, parse_value
+from knee.scenario import Plain, expressions
+from knee.scenario.loading import beside, by_index, parse_value, tables
 from knee.scenario.units import near, shown
 from knee.study.searches.plan import Axis, Goal, Plan
 from knee.study.sections import Sampler, Search, checked, said
@@ -110,33 +109,31 @@ def read(
         raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
 
 
-def _variant(against: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
+def _variant(against: Mapping[str, Any] | Sequence[str]) -> Plain:
     if isinstance(against, Mapping):
         return dict(against)
-    made = {}
+    variant = {}
     for text in against:
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not key or not value:
             raise InputError(f"--against: {text!r} is not a key with a value; expected such as link.queue=fq.")
-        made[key] = parse_value(value)
-    return made
+        variant[key] = parse_value(value)
+    return variant
 
 
-def _numbered(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
+def _numbered(base: Plain, table: Plain) -> Plain:
     """A table with indexes in place of names of links and flows: shrinking compares its keys with the scenario's."""
     named = {which: table[which] for which in ("over", "across", "against", "derive") if table.get(which)}
-    made: dict[str, Any] = {
-        which: {by_index(base, key): of for key, of in keys.items()} for which, keys in named.items()
-    }
+    numbered: Plain = {which: {by_index(base, key): of for key, of in keys.items()} for which, keys in named.items()}
     for which in ("keep", "free"):
         if table.get(which):
-            made[which] = [by_index(base, key) for key in table[which]]
+            numbered[which] = [by_index(base, key) for key in table[which]]
     if table.get("zip"):
-        made["zip"] = [[by_index(base, key) for key in keys] for keys in table["zip"]]
-    return table | made
+        numbered["zip"] = [[by_index(base, key) for key in keys] for keys in table["zip"]]
+    return table | numbered
 
 
-def _plan(base: dict[str, Any], table: dict[str, Any], where: str, name: str) -> Plan:
+def _plan(base: Plain, table: Plain, where: str, name: str) -> Plan:
     if other := told_apart(named_in([base, table])):
         base, table = (replaced(each, lambda name: other.get(name, name)) for each in (base, table))
     table = _numbered(base, table)
@@ -179,12 +176,12 @@ def _plan(base: dict[str, Any], table: dict[str, Any], where: str, name: str) ->
     )
 
 
-def reread(plain: Mapping[str, Any]) -> Plan:
+def reread(plain: Plain) -> Plan:
     """The plan that a search's folder has."""
     return _plan(plain["base"], plain["table"], plain["where"], plain["name"])
 
 
-def _goals(table: dict[str, Any]) -> tuple[Goal, ...]:
+def _goals(table: Plain) -> tuple[Goal, ...]:
     figures, senses = (given if isinstance(given, list) else [given] for given in _required(table))
     if len(figures) > 2 or len(figures) != len(senses):
         found = f"{len(figures)} figures have {len(senses)} goals"
@@ -208,7 +205,7 @@ def _goals(table: dict[str, Any]) -> tuple[Goal, ...]:
     return tuple(Goal(figure, sense, threshold) for figure, sense in zip(figures, senses, strict=True))
 
 
-def _required(table: Mapping[str, Any]) -> tuple[Any, Any]:
+def _required(table: Plain) -> tuple[Any, Any]:
     for key, option in (("figure", "--figure NAME"), ("goal", "--goal max or --goal min")):
         if key not in table:
             accepted = f"expected {key} in [search], or {option}"
@@ -217,7 +214,7 @@ def _required(table: Mapping[str, Any]) -> tuple[Any, Any]:
     return table["figure"], table["goal"]
 
 
-def _axes(table: Mapping[str, Any]) -> tuple[Axis, ...]:
+def _axes(table: Plain) -> tuple[Axis, ...]:
     lists: dict[str, list[Any]] = {}
     ranges: dict[str, Sampled] = {}
     for key, given in table["over"].items():
@@ -241,14 +238,14 @@ def _axes(table: Mapping[str, Any]) -> tuple[Axis, ...]:
             accepted = "expected lists of values; derive the other from it"
             raise Refused(f"{sampled} is a range, and ranges are not tied", accepted, key="search.zip")
     groups = groups_of(lists, table["zip"])
-    made = [Axis(group.keys, group.rows) for group in groups] + [
+    axes = [Axis(group.keys, group.rows) for group in groups] + [
         Axis((key,), span=span) for key, span in ranges.items()
     ]
     order = {key: i for i, key in enumerate(table["over"])}
-    return tuple(sorted(made, key=lambda axis: order[axis.keys[0]]))
+    return tuple(sorted(axes, key=lambda axis: order[axis.keys[0]]))
 
 
-def _across(table: Mapping[str, Any]) -> list[Group]:
+def _across(table: Plain) -> list[Group]:
     """The family of networks: a grid, as of a sweep."""
     lists: dict[str, list[Any]] = {}
     for key, given in table["across"].items():
@@ -265,7 +262,7 @@ def _across(table: Mapping[str, Any]) -> list[Group]:
     return groups_of(lists, [])
 
 
-def _against(base: Mapping[str, Any], table: Mapping[str, Any]) -> Group | None:
+def _against(base: Plain, table: Plain) -> Group | None:
     other = table["against"]
     if not other:
         if "compare" in table:
@@ -290,7 +287,7 @@ def _against(base: Mapping[str, Any], table: Mapping[str, Any]) -> Group | None:
     return Group(tuple(other), [mine, list(other.values())])
 
 
-def _each(base: Mapping[str, Any], key: str) -> list[str]:
+def _each(base: Plain, key: str) -> list[str]:
     """A key, with each number in place of ``*``."""
     before, star, after = key.partition(".*.")
     if not star:

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
+from knee.scenario import Plain
 from knee.scenario.units import Quantity, quantity
 
 #: A simplification: gives the simpler scenario, or None where it does not apply.
-Move = Callable[[dict[str, Any]], dict[str, Any] | None]
+Move = Callable[[Plain], Plain | None]
 #: Says of some scenarios whether each still shows it.
-Shows = Callable[[Sequence[dict[str, Any]]], Sequence[bool]]
+Shows = Callable[[Sequence[Plain]], Sequence[bool]]
 #: Keys that stay: a scenario needs them, or they are what it is about.
 _NEEDED = ("cc", "queue", "rate", "trace", "rtt", "duration", "name", "label", "path", "links", "link", "flows")
 #: Parts of the duration that are tried.
@@ -29,7 +30,7 @@ _PASSES = 5
 _ROUND = (1, 2, 5)
 
 
-def shrink(data: dict[str, Any], shows: Shows, keep: Sequence[str] = ()) -> dict[str, Any]:
+def shrink(data: Plain, shows: Shows, keep: Sequence[str] = ()) -> Plain:
     """The simplest scenario that was found.
 
     Args:
@@ -47,14 +48,14 @@ def shrink(data: dict[str, Any], shows: Shows, keep: Sequence[str] = ()) -> dict
     return data
 
 
-def simplified(data: dict[str, Any], moves: Sequence[Move], shows: Shows) -> dict[str, Any]:
+def simplified(data: Plain, moves: Sequence[Move], shows: Shows) -> Plain:
     """Goes through moves in order, and takes each with which the scenario still shows it.
 
     Several are tried at once, as if none of them would be taken; after the first that is, the rest are tried again.
     """
     at = 0
     while at < len(moves):
-        tried: list[tuple[int, dict[str, Any]]] = []
+        tried: list[tuple[int, Plain]] = []
         following = at
         while following < len(moves) and len(tried) < _TOGETHER:
             simpler = moves[following](copy.deepcopy(data))
@@ -72,7 +73,7 @@ def simplified(data: dict[str, Any], moves: Sequence[Move], shows: Shows) -> dic
     return data
 
 
-def _fewer(data: dict[str, Any], kept: Sequence[Sequence[str]]) -> Iterator[Move]:
+def _fewer(data: Plain, kept: Sequence[Sequence[str]]) -> Iterator[Move]:
     """Leave out changes and flows, and count fewer of a flow; the last first, so that numbers stay valid."""
     for name in ("changes", "flows"):
         for i in reversed(range(len(data.get(name, ())))):
@@ -84,7 +85,7 @@ def _fewer(data: dict[str, Any], kept: Sequence[Sequence[str]]) -> Iterator[Move
                 yield _with(["flows", i, "count"], count)
 
 
-def _shorter(data: dict[str, Any], kept: Sequence[Sequence[str]]) -> Iterator[Move]:
+def _shorter(data: Plain, kept: Sequence[Sequence[str]]) -> Iterator[Move]:
     """Run it for less time."""
     duration = quantity(data.get("duration"))
     if duration is None or _stays(["duration"], kept):
@@ -93,7 +94,7 @@ def _shorter(data: dict[str, Any], kept: Sequence[Sequence[str]]) -> Iterator[Mo
         yield _with(["duration"], _rounded(duration.amount * part, 1, duration).plain())
 
 
-def _defaults(data: dict[str, Any], kept: Sequence[Sequence[str]]) -> Iterator[Move]:
+def _defaults(data: Plain, kept: Sequence[Sequence[str]]) -> Iterator[Move]:
     """Leave out keys, whole tables first."""
     for path in _paths(data):
         named = [str(part) for part in path]
@@ -101,7 +102,7 @@ def _defaults(data: dict[str, Any], kept: Sequence[Sequence[str]]) -> Iterator[M
             yield _without(path)
 
 
-def _alike(data: dict[str, Any], kept: Sequence[Sequence[str]]) -> Iterator[Move]:
+def _alike(data: Plain, kept: Sequence[Sequence[str]]) -> Iterator[Move]:
     """Let other flows have what the first has."""
     flows = data.get("flows", ())
     for i in range(1, len(flows)):
@@ -110,11 +111,11 @@ def _alike(data: dict[str, Any], kept: Sequence[Sequence[str]]) -> Iterator[Move
                 yield _with(["flows", i, key], flows[0][key])
 
 
-def _merged(data: dict[str, Any], kept: Sequence[Sequence[str]]) -> Iterator[Move]:
+def _merged(data: Plain, kept: Sequence[Sequence[str]]) -> Iterator[Move]:
     """Let flows that are alike be one with a count."""
 
     def merge(i: int) -> Move:
-        def move(data: dict[str, Any]) -> dict[str, Any] | None:
+        def move(data: Plain) -> Plain | None:
             one, other = data["flows"][i - 1 : i + 1]
             if {**one, "count": 0} != {**other, "count": 0}:
                 return None
@@ -129,7 +130,7 @@ def _merged(data: dict[str, Any], kept: Sequence[Sequence[str]]) -> Iterator[Mov
             yield merge(i)
 
 
-def _rounder(data: dict[str, Any], kept: Sequence[Sequence[str]]) -> Iterator[Move]:
+def _rounder(data: Plain, kept: Sequence[Sequence[str]]) -> Iterator[Move]:
     """Let numbers be rounder: powers of ten, then 1, 2 or 5 times one, then of one digit, then of two."""
     for path in _paths(data):
         named = [str(part) for part in path]
@@ -141,9 +142,9 @@ def _rounder(data: dict[str, Any], kept: Sequence[Sequence[str]]) -> Iterator[Mo
         if isinstance(value, int) and value < 10:
             continue
         for rank in range(_rank(found)):
-            made = _rounded(found.amount, rank, found)
-            if made.amount > 0:
-                yield _with(path, made.plain())
+            rounder = _rounded(found.amount, rank, found)
+            if rounder.amount > 0:
+                yield _with(path, rounder.plain())
 
 
 def _rank(found: Quantity) -> int:
@@ -160,10 +161,10 @@ def _rounded(amount: Fraction, rank: int, like: Quantity) -> Quantity:
         power /= 10
     digits = {0: (1, 10), 1: (*_ROUND, 10), 2: tuple(range(1, 11))}.get(rank)
     if digits is None:
-        made = round(amount / power * 10) * power / 10
+        rounded = round(amount / power * 10) * power / 10
     else:
-        made = min((power * digit for digit in digits), key=lambda each: abs(each - amount))
-    return Quantity(like.kind, made if like.kind == "number" else Fraction(round(made)))
+        rounded = min((power * digit for digit in digits), key=lambda each: abs(each - amount))
+    return Quantity(like.kind, rounded if like.kind == "number" else Fraction(round(rounded)))
 
 
 def _paths(data: Any, before: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
@@ -211,7 +212,7 @@ def _there(data: Any, path: Sequence[str | int]) -> bool:
 
 
 def _with(path: Sequence[str | int], value: Any) -> Move:
-    def move(data: dict[str, Any]) -> dict[str, Any] | None:
+    def move(data: Plain) -> Plain | None:
         if not _there(data, path):
             return None
         _at(data, path[:-1])[path[-1]] = copy.deepcopy(value)
@@ -221,7 +222,7 @@ def _with(path: Sequence[str | int], value: Any) -> Move:
 
 
 def _without(path: Sequence[str | int]) -> Move:
-    def move(data: dict[str, Any]) -> dict[str, Any] | None:
+    def move(data: Plain) -> Plain | None:
         if not _there(data, path):
             return None
         place = _at(data, path[:-1])

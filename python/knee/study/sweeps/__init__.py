@@ -1,6 +1,6 @@
 """``knee sweep``: a scenario at thousands of points, on all cores or a cluster, into one data set.
 
-``definition.py`` says what a run of a sweep goes through. :func:`run` makes a sweep, :func:`open_sweep` reads one.
+``definition.py`` says what a run of a sweep goes through. :func:`run_sweep` makes one, :func:`open_sweep` reads one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from knee.study.sweeps import sweepfile
 from knee.study.sweeps.definition import Definition, Point
 from knee.study.sweeps.place import MARK, PAGE, RUNS, TABLE, check_folder, next_aside, prepared, read_mark
 from knee.system import files
+from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -132,8 +133,8 @@ class Sweep:
         if missing:
             found = f"The runs of {self.folder} need the Python class {missing[0]}, which a data set cannot hold"
             raise InputError(f"{found}; in Python, run the scenario with the class itself.")
-        made = self.definition.scenario(point)
-        return retitled(made, [f"{key}={value}" for key, value in point.changes.items() if key != "seed"])
+        scenario = self.definition.scenario(point)
+        return retitled(scenario, [f"{key}={value}" for key, value in point.changes.items() if key != "seed"])
 
     def changed(self, run: int) -> bool:
         """Whether a run was made with other contents of the files that its scenario names, or by another program."""
@@ -141,9 +142,9 @@ class Sweep:
 
         from knee.study.sweeps import dataset
 
-        made = dataset.collected(self.runs.filter(pl.col("run") == run).select("digest"), self.folder)
+        row = dataset.collected(self.runs.filter(pl.col("run") == run).select("digest"), self.folder)
         digest = self.definition.digest(self.point(run), made_by(self.about))
-        return not made.is_empty() and made.item(0, 0) != digest
+        return not row.is_empty() and row.item(0, 0) != digest
 
     def run(self, run: int, out: str | Path | None = None, **options: Any) -> Result:
         """Makes a run again in full, with its time series; ``options`` are those of :func:`knee.run`."""
@@ -234,7 +235,7 @@ def open_sweep(folder: str | Path) -> Sweep:
     return Sweep(folder, Definition.read(about["definition"]), about)
 
 
-def run(
+def run_sweep(
     definition: Definition,
     out: str | Path,
     *,
@@ -307,7 +308,7 @@ def made_by(about: Mapping[str, Any]) -> str:
 
 def about_of(
     definition: Definition, program: str, command: str | None, ground: str | None, kernels: Sequence[str] = ()
-) -> dict[str, Any]:
+) -> JsonTable:
     """What :data:`MARK` says."""
     return {
         "format": FORMAT,

@@ -76,12 +76,14 @@ def columns(definition: Definition) -> list[Column]:
     if definition.derived:
         points = list(definition.points(sorted(looked)))
         given |= {key: [point.values[key] for point in points] for key, _ in definition.derived}
-    made = [_column(key, values) for key, values in given.items() if key != "seed"]
+    columns = [_column(key, values) for key, values in given.items() if key != "seed"]
     if any(group.span for group in definition.groups):
         # Points that come later may have other derived numbers than the whole ones so far.
         derived = {key for key, _ in definition.derived}
-        made = [replace(one, kind="number") if one.key in derived and one.kind == "whole" else one for one in made]
-    return made
+        columns = [
+            replace(one, kind="number") if one.key in derived and one.kind == "whole" else one for one in columns
+        ]
+    return columns
 
 
 def _column(key: str, values: list[Any]) -> Column:

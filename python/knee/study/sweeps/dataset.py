@@ -112,8 +112,8 @@ class Writer:
         tables: dict[str, pl.DataFrame] = {}
         if pending.series:
             tables |= {name: _joined(frame, keys) for name, frame in _series(pending.series).items()}
-        for name, made in (("links", pending.links), ("flows", pending.flows), ("runs", pending.runs)):
-            tables[name] = _joined(pl.DataFrame(made, schema=TABLES[name]), keys)
+        for name, of_table in (("links", pending.links), ("flows", pending.flows), ("runs", pending.runs)):
+            tables[name] = _joined(pl.DataFrame(of_table, schema=TABLES[name]), keys)
         if self._place is not None and _place(self._folder) != self._place:
             raise RunError(f"{self._folder} was removed or moved meanwhile; {len(pending.runs)} runs are not written.")
         number, self._next = self._next, self._next + 1
@@ -166,12 +166,12 @@ def _joined(frame: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFrame:
 def _series(each: Sequence[Series]) -> dict[str, pl.DataFrame]:
     tables: dict[str, list[pl.DataFrame]] = {name: [] for name in SERIES}
     for one in each:
-        made = (
+        frames = (
             rows.samples(rows.from_bytes(one.samples, rows.SAMPLE), one.labels, one.ccs),
             rows.links(rows.from_bytes(one.link_samples, rows.LINK), one.links),
             rows.events(rows.from_bytes(one.happened, rows.EVENT), one.links, one.events, len(one.ccs)),
         )
-        for name, frame in zip(SERIES, made, strict=True):
+        for name, frame in zip(SERIES, frames, strict=True):
             tables[name].append(frame.select(pl.lit(one.run, pl.Int64).alias("run"), pl.all()))
     return {name: pl.concat(frames) for name, frames in tables.items()}
 

@@ -18,10 +18,10 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from knee.errors import Refused, ScenarioError
-from knee.grounds.identity import contents, digest
 from knee.own import Named, named_in
-from knee.scenario import Scenario, expressions, from_dict, traces
-from knee.scenario.overrides import index_of, put
+from knee.results.manifest import contents, digest
+from knee.scenario import Plain, Scenario, expressions, from_dict, paths
+from knee.scenario.loading import index_of, put
 
 if TYPE_CHECKING:
     from knee.study.sections import Plot
@@ -61,19 +61,19 @@ class Point:
     """
 
     run: int
-    values: dict[str, Any]
+    values: Plain
     seed: int
 
     @property
-    def changes(self) -> dict[str, Any]:
+    def changes(self) -> Plain:
         """What is to be set in the scenario."""
         given = {key: value for key, value in self.values.items() if not key.startswith(VARIABLE)}
         return {"seed": self.seed} | given
 
     def __str__(self) -> str:
         """The values in words."""
-        told = ", ".join(f"{key} = {value}" for key, value in self.values.items())
-        return told if len(told) <= _TOLD else told[: _TOLD - 3] + "..."
+        text = ", ".join(f"{key} = {value}" for key, value in self.values.items())
+        return text if len(text) <= _TOLD else text[: _TOLD - 3] + "..."
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Definition:
 
     name: str
     where: str
-    base: Mapping[str, Any]
+    base: Plain
     groups: tuple[Group, ...]
     derived: tuple[tuple[str, str], ...] = ()
     seeds: int = 1
@@ -137,7 +137,7 @@ class Definition:
         for group in reversed(self.groups):
             rest, at = divmod(rest, len(group.rows))
             rows.append(group.rows[at])
-        values: dict[str, Any] = {}
+        values: Plain = {}
         for group, row in zip(self.groups, reversed(rows), strict=True):
             values.update(zip(group.keys, row, strict=True))
         point = Point(run, values, self._first_seed + k)
@@ -160,20 +160,20 @@ class Definition:
             except Refused as refused:
                 raise ScenarioError(self._place(point), key, refused.found, refused.accepted) from None
 
-    def _read(self, key: str, data: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
+    def _read(self, key: str, data: Plain, values: Mapping[str, Any]) -> Any:
         """What a key or variable of an expression has."""
         if key in values:
             return values[key]
         if key.startswith(VARIABLE):
             there = [name for name in self.keys if name.startswith(VARIABLE)]
-            told = f"there are: {', '.join(there)}" if there else "there are no variables"
-            raise Refused(f"there is no variable {key}", told)
+            accepted = f"there are: {', '.join(there)}" if there else "there are no variables"
+            raise Refused(f"there is no variable {key}", accepted)
         try:
             return stated(data, key)
         except Refused as refused:
             raise Refused(f"{refused.found}, which its expression needs", refused.accepted) from None
 
-    def data(self, point: Point) -> dict[str, Any]:
+    def data(self, point: Point) -> Plain:
         """The plain data of a point's scenario, not yet checked.
 
         Raises:
@@ -204,11 +204,11 @@ class Definition:
         """What all runs have in common, as far as it decides on their figures, as a digest."""
         given = {key: value for key, value in self.base.items() if key not in ("name", "title")}
         own = sorted((str(name), name.content) for name in self.own)
-        return digest(traces.renamed(given, self._contents), own)
+        return digest(paths.renamed_files(given, self._contents), own)
 
     @cached_property
     def _contents(self) -> dict[str, str]:
-        return contents([*traces.named_in(self.base), *self._files()])
+        return contents([*paths.files_in(self.base), *self._files()])
 
     def _files(self) -> Iterator[str]:
         """The files that the values of varied keys name."""
@@ -217,19 +217,19 @@ class Definition:
             for group in self.groups
             for i, key in enumerate(group.keys)
             for row in group.span or group.rows
-            if isinstance(row[i], Mapping | list) or key.rpartition(".")[2] in traces.FILE_KEYS
-            for name in traces.named_in(row[i], key)
+            if isinstance(row[i], Mapping | list) or key.rpartition(".")[2] in paths.FILE_KEYS
+            for name in paths.files_in(row[i], key)
         )
 
     def digest(self, point: Point, program: str) -> str:
-        """The identity of a run (:mod:`knee.grounds.identity`), by what the definition has of it.
+        """The identity of a run (:mod:`knee.results.manifest`), by what the definition has of it.
 
         ``program`` is the program, and the builds of kernels where there are any
         (:func:`knee.study.sweeps.made_by`).
         """
-        return digest(program, self._common, traces.renamed(point.changes, self._contents))
+        return digest(program, self._common, paths.renamed_files(point.changes, self._contents))
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """The definition as JSON has it; :meth:`read` gives it back, but for algorithms written in Python."""
         return {
             "name": self.name,
@@ -247,7 +247,7 @@ class Definition:
         }
 
     @classmethod
-    def read(cls, plain: Mapping[str, Any]) -> Definition:
+    def read(cls, plain: Plain) -> Definition:
         """The definition in what :meth:`plain` gave."""
         groups = tuple(
             Group(tuple(group["keys"]), group["rows"], group.get("span", ()), group.get("sampled", False))
@@ -257,7 +257,7 @@ class Definition:
         return cls(plain["name"], plain["where"], plain["base"], groups, derived, plain["seeds"])
 
 
-def stated(data: Mapping[str, Any], key: str) -> Any:
+def stated(data: Plain, key: str) -> Any:
     """What a scenario's plain data has at a key.
 
     Raises:

@@ -114,8 +114,8 @@ def _group(sweep: Sweep, key: str) -> Group:
     if key in derived:
         raise InputError(f"--by: {key} follows from {derived[key]}; name an axis: {', '.join(axes)}.")
     if key not in axes:
-        told = f"{near(key, axes)}" if axes else "it has no axes"
-        raise InputError(f"--by: {sweep.folder} has no axis {shown(key)}; {told}.")
+        accepted = f"{near(key, axes)}" if axes else "it has no axes"
+        raise InputError(f"--by: {sweep.folder} has no axis {shown(key)}; {accepted}.")
     group = next(one for one in definition.groups if key in one.keys)
     tied = [name for name in group.keys if name != key]
     if group.sampled and tied:

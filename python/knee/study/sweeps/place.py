@@ -7,13 +7,13 @@ import os
 import re
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from knee.errors import FolderError
 from knee.results import tree
 from knee.results.tree import FILE, RESULT, Layout
 from knee.system import files
-from knee.system.sudo import make_folder
+from knee.system.rights import make_folder
+from knee.system.text import JsonTable
 
 #: The file that identifies the folder of a sweep.
 MARK = "sweep.json"
@@ -56,7 +56,7 @@ LAYOUT: Layout = {
 _MOST_MARK = 1 << 30
 
 
-def read_mark(path: Path, version: int) -> dict[str, Any] | None:
+def read_mark(path: Path, version: int) -> JsonTable | None:
     """What a folder's file ``path`` says of it, of this ``version`` of its format; None where there is no such file.
 
     Raises:
@@ -80,12 +80,9 @@ def check_folder(out: Path, mark: str = MARK, by: str = "knee matrix or knee swe
     Raises:
         FolderError: says what is there, or that the folder cannot be made.
     """
-    other = (out / mark).is_file() and mark != SEARCH and (out / SEARCH).is_file()
-    if other or (out.exists() and not (out / mark).is_file() and (not out.is_dir() or any(out.iterdir()))):
-        what = "folder" if out.is_dir() else "file"
-        found = f"{out} is a {what} that {by} did not write, so it is not replaced"
-        raise FolderError(f"{found}; name another folder with --out, or remove it.")
-    tree.refuse_foreign(out, LAYOUT)
+    # The runs of a search are a sweep too.
+    of_a_search = mark != SEARCH and (out / SEARCH).is_file()
+    tree.refuse_other(out, by, LAYOUT, begun=(out / mark).is_file() and not of_a_search)
     above = next(parent for parent in (out.absolute(), *out.absolute().parents) if parent.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
         raise FolderError(f"The folder {out} cannot be made in {above}; name another with --out.")
@@ -97,10 +94,7 @@ def prepared(out: Path, *, again: bool, stack: ExitStack) -> Path:
     Raises:
         FolderError: it cannot be made, another process holds it, or it has files that knee did not write.
     """
-    try:
-        make_folder(out)
-    except OSError as error:
-        raise FolderError(f"The folder {out} cannot be made ({error.strerror}); name another with --out.") from None
+    tree.make(out)
     if not stack.enter_context(files.held(out)):
         raise FolderError(f"Another process is writing to {out}; wait for it, or name another folder with --out.")
     tree.refuse_foreign(out, LAYOUT)

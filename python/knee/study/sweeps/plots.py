@@ -24,19 +24,19 @@ def read(given: Any) -> dict[str, Plot]:
     """
     if not isinstance(given, list):
         raise Refused(f"{shown(given)} is not a list of tables", "expected tables [[plots]]", key="plots")
-    made: dict[str, Plot] = {}
+    plots: dict[str, Plot] = {}
     for i, table in enumerate(given):
         plot = checked(Plot, table, f"plots[{i}]")
         name = plot.file or f"{plot.kind}-{plot.figure}.png"
         if not FIGURE.fullmatch(name) or name in TAKEN:
             accepted = "expected a name in the sweep's folder, such as delay.pdf, with .pdf, .svg, .png or .html"
             raise Refused(f"{shown(name)} cannot be the file", accepted, key=f"plots[{i}].file")
-        if name in made:
+        if name in plots:
             raise Refused(f"two plots are named {name}", "give each a file of its own", key=f"plots[{i}].file")
-        made[name] = plot
-    if any(not name.endswith(".html") for name in made):
+        plots[name] = plot
+    if any(not name.endswith(".html") for name in plots):
         extras.need("A plot", "matplotlib")
-    return made
+    return plots
 
 
 def check(definition: Definition) -> None:

@@ -72,12 +72,12 @@ def remarks(sweep: Sweep, most: int) -> list[str]:
     each = collected(said, sweep.folder)
     counted = each.explode("remarks").drop_nulls().group_by("remarks", maintain_order=True)
     found = counted.agg(pl.len().alias("runs"), pl.col("run").min().alias("first")).sort("first", maintain_order=True)
-    told = [
+    remarks = [
         remark if runs == each.height else f"{remark} ({runs} of {each.height} runs, the first is run {first})"
         for remark, runs, first in found.head(most).iter_rows()
     ]
-    more = found.height - len(told)
-    return [*told, *([f"The column remarks of sweep.parquet has {more} more remarks."] if more else [])]
+    more = found.height - len(remarks)
+    return [*remarks, *([f"The column remarks of sweep.parquet has {more} more remarks."] if more else [])]
 
 
 def same_seeds(sweep: Sweep) -> str | None:

@@ -39,9 +39,8 @@ from knee import grounds
 from knee.errors import InputError, Refused, ScenarioError
 from knee.grounds import memory
 from knee.own import CONTROL, QUEUE, Kind, name_of, named_in, replaced, told_apart
-from knee.scenario import Scenario, expressions, from_dict
-from knee.scenario.loading import beside, tables
-from knee.scenario.overrides import apply, blamed, by_index, undoes
+from knee.scenario import Plain, Scenario, expressions, from_dict
+from knee.scenario.loading import apply, beside, blamed, by_index, tables, undoes
 from knee.study.estimate import packets as estimated_packets
 from knee.study.sections import Sampling, checked, said
 from knee.study.sections import Sweep as Section
@@ -135,30 +134,30 @@ def read(
     base = base_of(data, changes, where, name)
     if vary:
         options = options.model_copy(update={"derive": options.derive | _varied(base, options)})
-    made = dataclasses.replace(_defined(base, options, where, name), plots=figures)
+    definition = dataclasses.replace(_defined(base, options, where, name), plots=figures)
     try:
-        plots.check(made)
+        plots.check(definition)
     except Refused as refused:
         raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
-    return made
+    return definition
 
 
-def _varied(base: Mapping[str, Any], options: Section) -> dict[str, str]:
+def _varied(base: Plain, options: Section) -> dict[str, str]:
     """The jitter of each link that has a rate and none yet, as expressions."""
     links: dict[str, Any] = {f"links.{i}": link for i, link in enumerate(base.get("links", ()))}
     if "link" in base:
         links["link"] = base["link"]
     given = {*options.over, *options.derive}
-    made = {}
+    jitters = {}
     for key, link in links.items():
         if not isinstance(link, Mapping) or "jitter" in link or f"{key}.jitter" in given:
             continue
         if "rate" in link or f"{key}.rate" in given:
-            made[f"{key}.jitter"] = f"{JITTER} / {key}.rate"
-    return made
+            jitters[f"{key}.jitter"] = f"{JITTER} / {key}.rate"
+    return jitters
 
 
-def base_of(data: dict[str, Any], changes: Sequence[str], where: str, name: str) -> dict[str, Any]:
+def base_of(data: Plain, changes: Sequence[str], where: str, name: str) -> Plain:
     """The scenario's plain data with changes, in which classes written in Python have names."""
     data = named(data)
     try:
@@ -168,7 +167,7 @@ def base_of(data: dict[str, Any], changes: Sequence[str], where: str, name: str)
         raise blamed(error, changes, partial(from_dict, data, where=where, name=name)) from None
 
 
-def _run_files(data: dict[str, Any]) -> dict[str, Any]:
+def _run_files(data: Plain) -> Plain:
     """Plain data in which classes of Python files have their names, by which they are registered."""
     for place, table, key, kind in _named_tables(data):
         if isinstance(table, dict) and isinstance(table.get(key), str):
@@ -179,7 +178,7 @@ def _run_files(data: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-def _named_tables(data: dict[str, Any]) -> Iterator[tuple[str, Any, str, Kind]]:
+def _named_tables(data: Plain) -> Iterator[tuple[str, Any, str, Kind]]:
     """The tables that may name a class, with their places, the key that does, and what the class has to be."""
     lists = {which: found if isinstance(found := data.get(which), list) else [] for which in ("flows", "links")}
     for i, flow in enumerate(lists["flows"]):
@@ -203,7 +202,7 @@ def named(data: Any) -> Any:
         raise InputError(f"The sweep: {refused.found}; {refused.accepted}.") from None
 
 
-def axes_of(over: Mapping[str, Any] | Sequence[str], option: str = "--over") -> dict[str, Any]:
+def axes_of(over: Mapping[str, Any] | Sequence[str], option: str = "--over") -> Plain:
     """The axes that a command's ``--over``, or another option, or a Python caller gives, by key.
 
     Raises:
@@ -217,20 +216,20 @@ def axes_of(over: Mapping[str, Any] | Sequence[str], option: str = "--over") -> 
         return {
             key: named(list(given) if isinstance(given, list | tuple | range) else given) for key, given in over.items()
         }
-    made: dict[str, Any] = {}
+    axes: Plain = {}
     for text in over:
         key, equals, rest = text.partition("=")
         key = key.strip()
         if not equals or not key or not all(split(rest)):
             example = "such as link.rate='10 Mbit/s,100 Mbit/s'"
             raise InputError(f"{option}: {text!r} is not an axis; expected key=v1,v2,..., {example}.")
-        if key in made:
+        if key in axes:
             raise InputError(f"{option} names {key} twice; give all its values in one {option}.")
         try:
-            made[key] = texts(key, rest)
+            axes[key] = texts(key, rest)
         except Refused as refused:
             raise InputError(f"{option}: {refused.key}: {refused.found}; {refused.accepted}.") from None
-    return made
+    return axes
 
 
 def derived_of(derive: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
@@ -241,19 +240,19 @@ def derived_of(derive: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
     """
     if isinstance(derive, Mapping):
         return dict(derive)
-    made = {}
+    expressions = {}
     for text in derive:
         key, equals, expression = (part.strip() for part in text.partition("="))
         if not equals or not key or not expression:
             example = "such as link.limit='2 * link.rate * flows.0.rtt'"
             raise InputError(f"--derive: {text!r} is not a key with an expression; expected key=expression, {example}.")
-        if key in made:
+        if key in expressions:
             raise InputError(f"--derive names {key} twice; give it one expression.")
-        made[key] = expression
-    return made
+        expressions[key] = expression
+    return expressions
 
 
-def _defined(base: dict[str, Any], options: Section, where: str, name: str) -> Definition:
+def _defined(base: Plain, options: Section, where: str, name: str) -> Definition:
     axes: dict[str, list[Any]] = {}
     sampled: dict[str, Sampled] = {}
     try:
@@ -305,8 +304,8 @@ def groups_of(axes: Mapping[str, list[Any]], zips: Sequence[Sequence[str]]) -> l
             tied[key] = keys
         counts = {len(axes[key]) for key in keys}
         if len(counts) > 1:
-            told = ", ".join(f"{key} has {len(axes[key])} value{'s'[: len(axes[key]) - 1]}" for key in keys)
-            raise Refused(f"axes of different lengths are tied: {told}", "expected the same number", key="zip")
+            lengths = ", ".join(f"{key} has {len(axes[key])} value{'s'[: len(axes[key]) - 1]}" for key in keys)
+            raise Refused(f"axes of different lengths are tied: {lengths}", "expected the same number", key="zip")
     groups: list[Group] = []
     done: set[str] = set()
     for key in axes:
@@ -320,7 +319,7 @@ def groups_of(axes: Mapping[str, list[Any]], zips: Sequence[Sequence[str]]) -> l
     return groups
 
 
-def check_keys(keys: Sequence[str], base: Mapping[str, Any]) -> None:
+def check_keys(keys: Sequence[str], base: Plain) -> None:
     """Rejects keys, in the order in which they are set, of which one is lost since a later one sets it again.
 
     Args:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from knee.figures.forms import Figures, Summary
 from knee.figures.register import LINK
 
 #: The columns of a flow, as in ``summary.json``.
@@ -19,12 +18,12 @@ FLOW_FIGURES = (
 )
 
 
-def flow_rows(summary: dict[str, Any]) -> list[dict[str, Any]]:
+def flow_rows(summary: Summary) -> list[Figures]:
     """A row per flow."""
     names = ("flow", *FLOW_TEXTS, *FLOW_COUNTS, *FLOW_FIGURES)
     return [{name: flow.get(name) for name in names} for flow in summary["flows"]]
 
 
-def link_rows(summary: dict[str, Any]) -> list[dict[str, Any]]:
+def link_rows(summary: Summary) -> list[Figures]:
     """A row per link and direction."""
     return [{name: link[name] for name in ("link", *LINK)} for link in summary["links"]]

@@ -25,8 +25,7 @@ from typing import Any
 from knee.errors import Refused
 from knee.own import CONTROL, IN_FILE, IN_POLICY, IN_SOURCE, QUEUE, Kind, name_of
 from knee.scenario import registry
-from knee.scenario.loading import takes_fractions
-from knee.scenario.overrides import parse_value
+from knee.scenario.loading import parse_value, takes_fractions
 from knee.scenario.units import Quantity, quantity, shown
 
 #: Significant digits of the values inside a range.
@@ -101,7 +100,7 @@ def values(key: str, given: Any) -> list[Any] | Sampled:
         Refused: there is no value, or a range is wrong.
     """
     each = given if isinstance(given, list) else [given]
-    made: list[Any] = []
+    values: list[Any] = []
     for one in each:
         found = _one(key, one)
         if isinstance(found, Sampled):
@@ -109,10 +108,10 @@ def values(key: str, given: Any) -> list[Any] | Sampled:
                 accepted = "expected it alone, since each sample takes one value from it"
                 raise Refused(f"{shown(one)} stands beside other values", accepted, key=key)
             return found
-        made += found
-    if not made:
+        values += found
+    if not values:
         raise Refused("the list of values is empty", "expected one or more values", key=key)
-    return made
+    return values
 
 
 def check_once(keys: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -124,11 +123,11 @@ def check_once(keys: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     seen = set()
     for row in rows:
         # As text, since tables and lists have no hash, and 1 and true are equal in Python.
-        told = repr(row)
-        if told in seen:
+        key = repr(row)
+        if key in seen:
             found = "the value" if len(keys) == 1 else f"with {', '.join(keys[1:])} the step"
             raise Refused(f"it has {found} {', '.join(map(shown, row))} twice", "give each once", key=keys[0])
-        seen.add(told)
+        seen.add(key)
 
 
 def texts(key: str, text: str) -> list[Any] | Sampled:
@@ -180,33 +179,33 @@ def _names(key: str) -> dict[str, registry.Entry] | None:
 
 def _range(key: str, kind: str, arguments: Sequence[str]) -> list[Any] | Sampled:
     form = f"{kind}(FROM, TO)" if kind in _SAMPLED else f"{kind}(FROM, TO, NUMBER)"
-    told = f"{kind}({', '.join(arguments)})"
+    text = f"{kind}({', '.join(arguments)})"
     ends = [found for text in arguments[:2] if (found := quantity(_unquoted(text))) is not None]
     count = arguments[2] if len(arguments) == 3 else ""
     wrong = len(arguments) != (2 if kind in _SAMPLED else 3) or (kind not in _SAMPLED and not _whole(count))
     if wrong or len(ends) != 2:
-        raise Refused(f"{shown(told)} is not a range", f"expected {form}, such as linear(5 ms, 50 ms, 10)", key=key)
+        raise Refused(f"{shown(text)} is not a range", f"expected {form}, such as linear(5 ms, 50 ms, 10)", key=key)
     low, high = ends
     if low.kind != high.kind:
-        raise Refused(f"{shown(told)} goes from a {low.kind} to a {high.kind}", "expected ends of one kind", key=key)
+        raise Refused(f"{shown(text)} goes from a {low.kind} to a {high.kind}", "expected ends of one kind", key=key)
     if low.amount >= high.amount:
-        raise Refused(f"{shown(told)} does not ascend", "expected the lower end first", key=key)
+        raise Refused(f"{shown(text)} does not ascend", "expected the lower end first", key=key)
     log = kind.startswith("log")
     if log and low.amount <= 0:
-        raise Refused(f"{shown(told)} starts at zero or below", "expected a lower end above zero", key=key)
+        raise Refused(f"{shown(text)} starts at zero or below", "expected a lower end above zero", key=key)
     whole = _gives_whole(key, [_unquoted(text) for text in arguments[:2]])
     if kind in _SAMPLED:
         return Sampled(low, high, log, whole)
     number = int(count)
     if not 2 <= number <= MOST_VALUES:
-        raise Refused(f"{shown(told)} has {number} values", f"expected 2 to {MOST_VALUES}", key=key)
-    made = _between(low, high, number, log=log, whole=whole)
-    if len(set(made)) < number:
+        raise Refused(f"{shown(text)} has {number} values", f"expected 2 to {MOST_VALUES}", key=key)
+    values = _between(low, high, number, log=log, whole=whole)
+    if len(set(values)) < number:
         rounding = "whole numbers" if whole else f"{DIGITS} digits"
-        what = f"{shown(told)} has only {len(set(made))} different values when rounded to {rounding}"
+        what = f"{shown(text)} has only {len(set(values))} different values when rounded to {rounding}"
         mend = "fewer values, ends further apart, or 1.0 for 1" if whole else "fewer values, or ends further apart"
         raise Refused(what, f"expected {mend}", key=key)
-    return made
+    return values
 
 
 def _gives_whole(key: str, ends: Sequence[str]) -> bool:
@@ -217,14 +216,14 @@ def _gives_whole(key: str, ends: Sequence[str]) -> bool:
 def _between(low: Quantity, high: Quantity, number: int, *, log: bool, whole: bool) -> list[Any]:
     """So many values from low to high, both included."""
     ratio = float(high.amount / low.amount) if log else 0.0
-    made: list[Any] = [low.plain()]
+    values: list[Any] = [low.plain()]
     for i in range(1, number - 1):
         part = Fraction(i, number - 1)
         amount = (
             float(low.amount) * ratio ** float(part) if log else float(low.amount + (high.amount - low.amount) * part)
         )
-        made.append(round(amount) if whole else _rounded(low.kind, amount))
-    return [*made, high.plain()]
+        values.append(round(amount) if whole else _rounded(low.kind, amount))
+    return [*values, high.plain()]
 
 
 def _rounded(kind: Any, amount: float) -> str | int | float:

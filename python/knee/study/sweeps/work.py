@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from knee import _core, own
 from knee.errors import InputError, KneeError, RunError, in_a_line
-from knee.figures import starved
-from knee.figures.applications.figures import Tables, concern
-from knee.figures.rows import SAMPLE, from_bytes
-from knee.figures.summary import measured
+from knee.figures.forms import Figures, Summary
+from knee.figures.rows import SAMPLE, Tables, from_bytes
+from knee.figures.summary import STARVED_COLUMNS, has_applications, measured
 from knee.grounds import sim
 from knee.results.manifest import fingerprint
-from knee.scenario import from_dict
-from knee.scenario.overrides import put
+from knee.scenario import Plain, from_dict
+from knee.scenario.loading import put
 from knee.study.sweeps.table import flow_rows, link_rows
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class Assignment:
     """One run of a task: its number, what is changed in the scenario, and its digest."""
 
     run: int
-    changes: dict[str, Any]
+    changes: Plain
     digest: str
     place: str
 
@@ -84,8 +83,8 @@ class Task:
         """The task with the classes that its runs use: one that cannot be pickled does not keep others from running."""
         if not self.own:
             return self
-        told = json.dumps([_base(self.base), [run.changes for run in self.runs]], default=str)
-        return replace(self, own=tuple(name for name in self.own if json.dumps(name) in told))
+        used = json.dumps([_base(self.base), [run.changes for run in self.runs]], default=str)
+        return replace(self, own=tuple(name for name in self.own if json.dumps(name) in used))
 
 
 @dataclass
@@ -106,9 +105,9 @@ class Series:
 class Part:
     """What a task gives: rows without the varied keys, which whoever asked knows."""
 
-    runs: list[dict[str, Any]] = field(default_factory=list)
-    flows: list[dict[str, Any]] = field(default_factory=list)
-    links: list[dict[str, Any]] = field(default_factory=list)
+    runs: list[Figures] = field(default_factory=list)
+    flows: list[Figures] = field(default_factory=list)
+    links: list[Figures] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
 
     def extend(self, other: Part) -> None:
@@ -120,8 +119,8 @@ class Part:
 
 
 @lru_cache(maxsize=4)
-def _base(text: str) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(text)
+def _base(text: str) -> Plain:
+    data: Plain = json.loads(text)
     return data
 
 
@@ -140,7 +139,7 @@ def perform(task: Task, look: Look | None = None) -> Part:
         about: dict[str, Any] = {"run": assigned.run, "seed": assigned.changes["seed"], "digest": assigned.digest}
         try:
             with own.naming(task.own):
-                told, series = _one(task, assigned, look)
+                summary, series = _one(task, assigned, look)
         except KneeError as error:
             part.runs.append(about | {"error": str(error)})
         except Exception as error:
@@ -149,11 +148,11 @@ def perform(task: Task, look: Look | None = None) -> Part:
             said = f"{type(error).__name__}: {error}" + (f" ({notes})" if notes else "")
             part.runs.append(about | {"error": " ".join(said.split())})
         else:
-            remarks = "\n".join(told.get("remarks", ())) or None
-            about |= {"error": None, "packets": told["packets"], "wall_s": told["wall_s"], "remarks": remarks}
-            part.runs.append(about | told["run"])
-            part.flows += [{"run": assigned.run} | row for row in flow_rows(told)]
-            part.links += [{"run": assigned.run} | row for row in link_rows(told)]
+            remarks = "\n".join(summary.get("remarks", ())) or None
+            about |= {"error": None, "packets": summary["packets"], "wall_s": summary["wall_s"], "remarks": remarks}
+            part.runs.append(about | summary["run"])
+            part.flows += [{"run": assigned.run} | row for row in flow_rows(summary)]
+            part.links += [{"run": assigned.run} | row for row in link_rows(summary)]
             part.series += series
     return part
 
@@ -170,7 +169,7 @@ def lost(task: Task, error: Exception) -> tuple[list[Part], list[Task]]:
     return [Part([row | {"error": f"The run was lost with its worker ({in_a_line(error)})."}])], []
 
 
-def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str, Any], list[Series]]:
+def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[Summary, list[Series]]:
     """The summary of a run, and its time series where they are wanted."""
     data = copy.deepcopy(_base(task.base))
     for key, value in assigned.changes.items():
@@ -182,22 +181,22 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[dict[str,
         from knee.grounds import runner
 
         folder = None if task.folder is None else Path(task.folder) / str(assigned.run)
-        made = runner.run(scenario, ground, folder, report=False, progress=progress, command=task.command)
-        return made.summary, []
+        result = runner.run(scenario, ground, folder, report=False, progress=progress, command=task.command)
+        return result.summary, []
     raw = sim.simulate(scenario, progress)
     rows = from_bytes(raw.tables["samples"], SAMPLE)
     rows = rows[rows["flow"] < len(raw.ccs)]
-    samples = {name: rows[name] for name in starved.COLUMNS} | {"flow": rows["flow"] + 1}
+    samples = {name: rows[name] for name in STARVED_COLUMNS} | {"flow": rows["flow"] + 1}
     # They are frames, which would take several times as long as all else of a short run.
-    tables = Tables.of(scenario, raw.tables, raw.link_names) if concern(scenario) else None
-    told = measured(
+    tables = Tables.of(scenario, raw.tables, raw.link_names) if has_applications(scenario) else None
+    summary = measured(
         scenario, ground, raw.output, samples, raw.shared(), raw.wall_s, tables, remarks=sim.remarks(scenario)
     )
     if not task.series:
-        return told, []
+        return summary, []
     names = raw.output["event_names"]
     bytes_ = [raw.tables[name] for name in ("samples", "links", "events")]
-    return told, [Series(assigned.run, scenario.labels, [*map(str, raw.ccs)], raw.link_names, names, *bytes_)]
+    return summary, [Series(assigned.run, scenario.labels, [*map(str, raw.ccs)], raw.link_names, names, *bytes_)]
 
 
 def identity() -> dict[str, str]:

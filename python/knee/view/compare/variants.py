@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from knee.figures.register import RUN, Entry
 from knee.figures.student import quantile_of_t
-from knee.scenario import traces
+from knee.scenario import paths
 
 if TYPE_CHECKING:
     from knee.results.result import Result
@@ -76,7 +76,7 @@ class Difference:
 def settings(result: Result) -> dict[str, str]:
     """What a result ran, by key: the scenario's keys, the ground, the program, and what names stand for."""
     # Other files of the same name are told apart by their contents, and the same ones may be anywhere.
-    plain = traces.renamed(result.scenario.plain(), {str(path): name for name, path in result.inputs.items()})
+    plain = paths.renamed_files(result.scenario.plain(), {str(path): name for name, path in result.inputs.items()})
     made = dict(_flat("", {key: value for key, value in plain.items() if key != "run"}))
     manifest = result.manifest
     made |= {

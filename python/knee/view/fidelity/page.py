@@ -10,7 +10,7 @@ from knee import _core
 from knee.study.fidelity import series, standing
 from knee.study.fidelity.compare import CaseResult, Curve, FlowResult, Report, Totals
 from knee.system import files
-from knee.system.sudo import make_folder
+from knee.system.rights import make_folder
 from knee.view import pages
 from knee.view.fidelity import picture
 from knee.view.pages.figures import PageFigure, prepared

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from knee.figures.run import QUEUE_LINK
+from knee.figures.summary import QUEUE_LINK
 from knee.view.numbers import count_word, delay_unit, missing, number
 
 MAX_NAMED = 3

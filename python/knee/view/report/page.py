@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from knee.figures.applications import shown
 from knee.system import files
-from knee.system.sudo import make_folder
+from knee.system.rights import make_folder
 from knee.view import pages
 from knee.view.numbers import number
 from knee.view.pages import figures

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from knee.figures.applications.figures import Tables
 from knee.figures.metrics import bottleneck, crossed, direction, jain_of
+from knee.figures.rows import Tables
 from knee.figures.thin import Floats
 from knee.system.text import visible
 from knee.view.palette import flow_colours

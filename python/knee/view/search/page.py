@@ -9,7 +9,7 @@ from tomli_w import dumps
 
 from knee import _core
 from knee.figures.register import RUN
-from knee.scenario.shipped import called
+from knee.scenario.paths import called
 from knee.study.searches.plan import Plan
 from knee.study.sweeps.columns import Column, columns
 from knee.system import files

@@ -11,7 +11,7 @@ from knee import _core
 from knee.errors import KneeError
 from knee.figures.register import RUN
 from knee.figures.student import quantile_of_t
-from knee.scenario.shipped import called
+from knee.scenario.paths import called
 from knee.scenario.units import quantity
 from knee.study.sweeps.points import averaged, same_seeds
 from knee.system.text import visible

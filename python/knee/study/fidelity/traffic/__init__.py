@@ -75,10 +75,10 @@ def scenarios(patterns: Sequence[str] = (), kernel: str | None = None) -> dict[s
         InputError: no case matches.
     """
     with _CASES.open("rb") as file:
-        told = tomllib.load(file)
-    wanted = {name: case for name, case in told.items() if not patterns or any(fnmatchcase(name, p) for p in patterns)}
+        known = tomllib.load(file)
+    wanted = {name: case for name, case in known.items() if not patterns or any(fnmatchcase(name, p) for p in patterns)}
     if not wanted:
-        raise InputError(f"No case of traffic matches {' or '.join(patterns)}; there are {', '.join(told)}.")
+        raise InputError(f"No case of traffic matches {' or '.join(patterns)}; there are {', '.join(known)}.")
     run = {} if kernel is None else {"run": {"kernel": kernel}}
     return {name: from_dict({"name": name} | run | case) for name, case in wanted.items()}
 
@@ -108,7 +108,7 @@ def _nothing(_: float) -> None:
     pass
 
 
-def run(
+def hold_cases(
     patterns: Sequence[str] = (),
     ground: str = "sim",
     kernel: str | None = None,
@@ -120,7 +120,9 @@ def run(
     """
     jobs = [batch.Job(name, scenario, ground) for name, scenario in scenarios(patterns, kernel).items()]
     found: Found = {}
-    for job, each in zip(jobs, batch.each(jobs, lambda job, result: list(figures(result)), progress=look), strict=True):
+    for job, each in zip(
+        jobs, batch.results(jobs, lambda job, result: list(figures(result)), progress=look), strict=True
+    ):
         found |= {(job.name, label, figure): (value, count) for label, figure, value, count in each or ()}
     return found
 
@@ -132,7 +134,7 @@ def make(
 
     ``look`` is told the fraction that is done.
     """
-    found = run(patterns, "uml", kernel, look)
+    found = hold_cases(patterns, "uml", kernel, look)
     lines = [(*key, f"{value:.4f}", str(count)) for key, (value, count) in found.items()]
     text = "\n".join(",".join(line) for line in (_COLUMNS, *lines)) + "\n"
     files.write(path, text)
@@ -172,7 +174,7 @@ def is_recording(path: Path) -> bool:
 
 
 def compare(recorded: Sequence[KernelFigure], found: Found) -> list[KernelFigure]:
-    """Sets each recorded figure of the cases that :func:`run` ran beside what it found."""
+    """Sets each recorded figure of the cases that :func:`hold_cases` ran beside what it found."""
     names = {case for case, _, _ in found}
     return [
         replace(of, here_ms=found.get((of.case, of.label, of.figure), (None,))[0])

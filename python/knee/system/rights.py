@@ -1,4 +1,8 @@
-"""Who else can change a file: root runs nothing, and removes nothing, that another user could have put there."""
+"""Users and their rights: what this process may not do, the user who called ``sudo``, and who else can change a file.
+
+Root runs nothing, and removes nothing, that another user could have put there, and gives what it writes to the user
+who called ``sudo``.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,112 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from knee.errors import RunError
-from knee.system import abilities, privileges
+from knee.system import abilities
+
+#: Ids that no distribution assigns (systemd.io/UIDS-GIDS): large ones, one for each process id; and the few of 16 bits
+#: that are left to containers with small ranges.
+_LARGE, _SMALL, _SMALL_COUNT = 0x7000_0000, 65_520, 14
+_PR_SET_NO_NEW_PRIVS = 38
+_MAP = Path("/proc/self/uid_map")
+
+
+def gain_none() -> None:
+    """Makes sure that nothing started from here gains rights by a set-user-id program or a file's capabilities."""
+    prctl = getattr(abilities.c_library(), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def unused_user() -> int:
+    """A user and group id that nobody has.
+
+    The user ``nobody`` is shared: any other program that runs as ``nobody`` could end or trace our processes.
+
+    Raises:
+        RunError: this container's range of ids has none.
+    """
+    for uid in (_LARGE + os.getpid(), _SMALL + os.getpid() % _SMALL_COUNT):
+        if is_mapped(uid) and not _taken(uid):
+            return uid
+    raise RunError(f"This container has no user id to spare: {_MAP} has neither {_LARGE} nor {_SMALL}.")
+
+
+def is_mapped(uid: int) -> bool:
+    """Whether a user id exists in this user namespace."""
+    rows = (map(int, line.split()) for line in _MAP.read_text().splitlines())
+    return any(first <= uid < first + count for first, _, count in rows)
+
+
+def _taken(uid: int) -> bool:
+    import pwd
+
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return True
+
+
+def caller() -> tuple[int, int] | None:
+    """User and group id of the user who called ``sudo``; None without sudo."""
+    user, group = (os.environ.get(name, "") for name in ("SUDO_UID", "SUDO_GID"))
+    if not abilities.is_root() or not (user.isdecimal() and group.isdecimal()) or int(user) == 0:
+        return None
+    return int(user), int(group)
+
+
+def give_open(handle: int) -> None:
+    """Gives a new file or folder of root's, which is open, to the user who called ``sudo``."""
+    whom = caller()
+    if whom is not None and os.fstat(handle).st_uid == 0:
+        os.fchown(handle, *whom)
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder, and those above it that are missing, for the user who called ``sudo``.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    missing = [place for place in (path, *path.parents) if not place.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for place in missing if caller() is not None else ():
+        here = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            give_open(here)
+        finally:
+            os.close(here)
+
+
+def give_to_caller(folder: Path, around: Iterable[Path] = ()) -> None:
+    """Gives a new folder with its content, and the folders ``around`` it, to the user who called ``sudo``."""
+    whom = caller()
+    if whom is not None:
+        give(folder, whom, around)
+
+
+def give(folder: Path, whom: tuple[int, int], around: Iterable[Path] = ()) -> None:
+    """Gives a new folder of root's with its content, and the folders ``around`` it, to a user and group.
+
+    Only what belongs to root changes owner. It works on file descriptors and follows no links, because other users may
+    be able to write to a parent folder.
+    """
+    for _, _, files, here in os.fwalk(folder, topdown=False, follow_symlinks=False):
+        if os.fstat(here).st_uid != 0:
+            continue
+        for name in files:
+            found = os.stat(name, dir_fd=here, follow_symlinks=False)
+            if (found.st_uid, found.st_nlink) == (0, 1):
+                os.chown(name, *whom, dir_fd=here, follow_symlinks=False)
+        os.fchown(here, *whom)
+    for place in around:
+        here = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            if os.fstat(here).st_uid == 0:
+                os.fchown(here, *whom)
+        finally:
+            os.close(here)
+
 
 #: In a user namespace, the owner of what belongs to users outside of it, the machine's root among them.
 _UNMAPPED = 65_534
@@ -51,7 +160,7 @@ def _check(parts: Sequence[Path], path: Path, mend: str, owners: Collection[int]
 
 def _others(found: os.stat_result, owners: Collection[int], *, above: bool) -> str | None:
     """Who, other than root and ``owners``, can change a file, or what is in a folder ``above`` one that was checked."""
-    if found.st_uid not in (0, *owners) and not (found.st_uid == _UNMAPPED and not privileges.is_mapped(_UNMAPPED)):
+    if found.st_uid not in (0, *owners) and not (found.st_uid == _UNMAPPED and not is_mapped(_UNMAPPED)):
         return user(found.st_uid)
     if stat.S_ISLNK(found.st_mode):
         return "somebody who made a link of it just now"

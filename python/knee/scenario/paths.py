@@ -1,8 +1,7 @@
-"""Recorded opportunities to send, tables of delays, and where files are searched; `timed.py` has values by time.
+"""Where files are: the scenarios shipped with the program, and the traces and tables that scenarios name.
 
-A capacity has one line per opportunity to deliver 1500 bytes, in whole ms, ascending. A table has one per delay, ms.
-
-Empty lines and lines that start with ``#`` are ignored.
+A trace of a capacity has one line per opportunity to deliver 1500 bytes, in whole ms, ascending; a table has one per
+delay, ms. Empty lines and lines that start with ``#`` are ignored. `timed.py` has values by time.
 """
 
 from __future__ import annotations
@@ -10,12 +9,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from knee.errors import Refused
+from knee.errors import Refused, ScenarioError
 from knee.scenario import timed
-from knee.scenario.units import shown
+from knee.scenario.units import near, shown
 from knee.system import files
 
 _ACCEPTED = "expected one line per opportunity to deliver 1500 bytes: its time in whole milliseconds, ascending"
@@ -37,24 +37,24 @@ def folders() -> list[Path]:
     return [Path.cwd(), *named, *beside_checkout]
 
 
-def named_in(data: Any, key: str = "") -> Iterator[str]:
+def files_in(data: Any, key: str = "") -> Iterator[str]:
     """The names of files anywhere in plain data, of a scenario or of axes; ``key`` is where the data stands."""
     if isinstance(data, Mapping):
         for inner, value in data.items():
-            yield from named_in(value, inner)
+            yield from files_in(value, inner)
     elif isinstance(data, list | tuple):
         for value in data:
-            yield from named_in(value, key)
+            yield from files_in(value, key)
     elif isinstance(data, str) and key.rpartition(".")[2] in FILE_KEYS:
         yield data
 
 
-def renamed(data: Any, names: Mapping[str, str], key: str = "") -> Any:
+def renamed_files(data: Any, names: Mapping[str, str], key: str = "") -> Any:
     """Plain data with other names of files, those that ``names`` has."""
     if isinstance(data, Mapping):
-        return {inner: renamed(value, names, inner) for inner, value in data.items()}
+        return {inner: renamed_files(value, names, inner) for inner, value in data.items()}
     if isinstance(data, list | tuple):
-        return [renamed(value, names, key) for value in data]
+        return [renamed_files(value, names, key) for value in data]
     return names.get(data, data) if isinstance(data, str) and key.rpartition(".")[2] in FILE_KEYS else data
 
 
@@ -66,7 +66,7 @@ def exists(path: Path) -> bool:
         return False
 
 
-def find(name: str, kind: str = "trace") -> Path:
+def find_file(name: str, kind: str = "trace") -> Path:
     """The file of the trace, or another ``kind`` of file, called ``name``."""
     found = next((folder / name for folder in folders() if exists(folder / name)), None)
     if found is None:
@@ -122,3 +122,42 @@ def read_delays(path: Path) -> list[int]:
     if not delays:
         raise Refused(f"the table {path} is empty", _DELAY_ACCEPTED)
     return delays
+
+
+PACKAGE = Path(__file__).resolve().parent.parent
+FOLDER = PACKAGE / "scenarios"
+
+
+@cache
+def shipped() -> dict[str, Path]:
+    """Shipped scenario files by name."""
+    return {path.stem: path for path in sorted(FOLDER.rglob("*.toml"))}
+
+
+def called(where: str) -> str:
+    """What a page calls the file of a scenario, sweep or search: its name if it ships with knee, else its path."""
+    path = Path(where)
+    return path.stem if path.is_relative_to(PACKAGE) else where
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def find_scenario(source: str | Path) -> Path:
+    """The file of ``source``, which is a path or the name of a shipped scenario."""
+    path = Path(source)
+    text = str(source)
+    if exists(path):
+        return path
+    if text in shipped():
+        return shipped()[text]
+    # What looks like a path is treated as one, so that reading it gives the system's error.
+    if isinstance(source, Path) or "/" in text or text.endswith(".toml") or _is_folder(path):
+        return path
+    raise ScenarioError(
+        shown(text).strip('"'), "", "no file or shipped scenario has this name", near(text, list(shipped()))
+    )
