@@ -3,33 +3,29 @@
 //! If data crosses links that form no circle and ACKs return over a plain delay, a sender learns the effect of what it
 //! sends no sooner than the shortest ACK delay later. So time passes in batches of at most that length:
 //!
-//! 1. [`Landings`] sorts the packets that landed up to its beginning by flow.
-//! 2. Flow by flow, the receiver takes them, and its ACKs wait for their sender, each with its time of arrival
-//!    ([`AckPath`](super::ack_path::AckPath)). Then the sender takes the ACKs and timers of the batch and sends.
+//! 1. [`Stages::distribute`] sorts the packets that landed up to its beginning by flow.
+//! 2. Flow by flow ([`Visitor`]), the receiver takes them, and its ACKs wait for their sender, each with its time of
+//!    arrival. Then the sender takes the ACKs and timers of the batch and sends.
 //! 3. Link by link, in the order in which data crosses them, the packets that arrive in the batch go through
-//!    ([`Stages`]).
+//!    ([`Stages::advance`]).
 //!
 //! A flow's state is fetched once for all that it does in a batch, nothing waits in a heap, and the code of one end at
 //! a time is in the cache. Results are bit-identical to the event scheduler's: events keep their times, those of one
 //! time have the order of [`Event`], and samples, changes and flows that stop happen between two batches.
 
 mod applications;
-mod outbox;
+mod stages;
 mod visits;
 
-use super::ack_path::Parked;
-use super::hosts::{Hosts, Visited};
-use super::landings::Landings;
 use super::model::Model;
 use super::obstacle::Obstacle;
-use super::stages::Stages;
 use knee_core::Time;
 use knee_core::convert::index_u32;
 use knee_net::events::{Event, Events};
 use knee_net::observe::Interval;
 use knee_net::spec::Change;
-use outbox::BatchOutbox;
-use visits::Visitor;
+use stages::Stages;
+use visits::{BatchOutbox, Pending, Visitor};
 
 /// Batches pay where at least one flow in 16 is active in each.
 const IDLE_FLOWS: u64 = 16;
@@ -47,11 +43,8 @@ pub(super) struct BatchScheduler {
     at: Time,
     /// The shortest delay of an ACK.
     min_ack_delay: Time,
-    landings: Landings,
-    /// ACKs in flight, by flow.
-    parked: Vec<Parked>,
-    /// When each flow has something to do, at the earliest, apart from taking what has landed.
-    dues: Vec<Time>,
+    /// By path.
+    pending: Vec<Pending>,
     /// Flows that have not started, the next one last.
     starts: Vec<u32>,
     /// Flows to be visited in this batch.
@@ -75,44 +68,37 @@ fn min_ack_delay(model: &Model) -> Time {
 }
 
 impl BatchScheduler {
-    /// The stages of `model`'s network.
+    /// A scheduler for `model`, in which nothing has happened yet.
     ///
     /// # Errors
     /// If batches are impossible or do not pay.
-    pub(super) fn stages(model: &Model) -> Result<Stages, Obstacle> {
-        if model.apps.are_over_quic() || (0..model.hosts.len()).any(|i| model.hosts.is_udp(i)) {
+    pub(super) fn new(model: &Model, agenda: Events) -> Result<Self, Obstacle> {
+        let flows = model.hosts.len();
+        if model.apps.are_over_quic() || (0..flows).any(|i| model.hosts.is_udp(i)) {
             return Err(Obstacle::Udp);
         }
         if !model.apps.are_independent() {
             return Err(Obstacle::DependentConnections);
         }
-        let (stages, delay) = (Stages::new(&model.network)?, min_ack_delay(model));
+        let (stages, min_ack_delay) = (Stages::new(&model.network)?, min_ack_delay(model));
         if !model.apps.is_empty() && stages.arrivals_coincide() {
             return Err(Obstacle::ConnectionsOverMedium);
         }
-        if delay == Time::ZERO {
+        if min_ack_delay == Time::ZERO {
             return Err(Obstacle::NoAckDelay);
         }
-        let packets = stages.packets_in(delay.min(stages.longest(&model.network)), &model.network);
-        if packets * IDLE_FLOWS < u64::from(model.hosts.len()) {
+        let packets = stages.packets_in(min_ack_delay.min(stages.longest(&model.network)), &model.network);
+        if packets * IDLE_FLOWS < u64::from(flows) {
             return Err(Obstacle::FewActive);
         }
-        Ok(stages)
-    }
-
-    /// A scheduler for `model`, in which nothing has happened yet.
-    pub(super) fn new(model: &Model, stages: Stages, agenda: Events) -> Self {
-        let flows = model.hosts.len();
         let all = (0..flows).map(|i| (model.recorder.start(i), i));
         let (applications, mut starts): (Vec<_>, Vec<_>) = all.partition(|&(_, i)| model.hosts.is_application(i));
         starts.sort_unstable_by(|a, b| b.cmp(a));
         let mut scheduler = Self {
             agenda,
             at: Time::ZERO,
-            min_ack_delay: min_ack_delay(model),
-            landings: Landings::new(flows as usize),
-            parked: std::iter::repeat_with(Parked::default).take(flows as usize).collect(),
-            dues: vec![Time::MAX; flows as usize],
+            min_ack_delay,
+            pending: vec![Pending::NOTHING; flows as usize],
             starts: starts.into_iter().map(|(_, i)| i).collect(),
             visits: Vec::new(),
             outbox: BatchOutbox::new(&stages),
@@ -123,7 +109,7 @@ impl BatchScheduler {
         for (at, i) in applications {
             scheduler.add_start(i, at);
         }
-        scheduler
+        Ok(scheduler)
     }
 
     /// Replaces what concerns the whole run by what `agenda` has from `from` on, which `model` knows already. False if
@@ -160,7 +146,7 @@ impl BatchScheduler {
 
     /// Packets between links and receivers.
     pub(super) fn under_way(&self, model: &Model) -> u64 {
-        self.landings.len() + self.stages.under_way(&model.network)
+        self.pending.iter().map(Pending::landed).sum::<u64>() + self.stages.under_way(&model.network)
     }
 
     /// Goes through a batch that ends by `pause`, or through what concerns the whole run at its beginning. Gives how
@@ -217,7 +203,7 @@ impl BatchScheduler {
     /// A batch, perhaps with a sample, that ends by `until`, before which nothing concerns the whole run.
     fn batch(&mut self, model: &mut Model, until: Time, interval: Option<Interval>) -> u64 {
         let at = self.at;
-        let packets = self.landings.distribute(&mut model.network, &self.stages, at) as u64;
+        let packets = self.stages.distribute(&mut model.network, &mut self.pending, at) as u64;
         let limit = until.min(at + self.min_ack_delay).min(at + self.stages.longest(&model.network));
         // Which halves are free for new connections is known at the beginning.
         let limit = limit.min(model.apps.next_reuse(at));
@@ -253,11 +239,11 @@ impl BatchScheduler {
     fn choose(&mut self, limit: Time) -> Time {
         self.visits.clear();
         let mut earliest = Time::MAX;
-        for ((i, &due), waiting) in (0..).zip(&self.dues).zip(self.landings.waiting()) {
-            if due < limit || waiting {
+        for (i, pending) in (0..).zip(&self.pending) {
+            if pending.due < limit || pending.landed() > 0 {
                 self.visits.push(i);
             } else {
-                earliest = earliest.min(due);
+                earliest = earliest.min(pending.due);
             }
         }
         earliest
@@ -284,17 +270,15 @@ impl BatchScheduler {
 
     /// Visits flows by one thread for each group; what they send is put together in the order of flows.
     fn visit_groups(&mut self, model: &mut Model, visits: &[u32], limit: Time, interval: Option<Interval>) {
-        let Self { at, landings, parked, dues, stages, outbox, others, .. } = self;
+        let Self { at, pending, stages, outbox, others, .. } = self;
         let Model { hosts, network, recorder, prefetches, .. } = model;
         let (at, paths, prefetches, size) = (*at, network.flow_paths.as_slice(), *prefetches, hosts.group_size());
         let outboxes = std::iter::once(&mut *outbox).chain(&mut *others);
-        let flows = parked.chunks_mut(size as usize).zip(dues.chunks_mut(size as usize));
+        let pending = pending.chunks_mut(size as usize);
         let records = recorder.record.flows().chunks_mut(size as usize);
         std::thread::scope(|scope| {
             let mut mine = None;
-            for (((mut hosts, landed), records), ((parked, dues), outbox)) in
-                hosts.groups().zip(landings.parts(size)).zip(records).zip(flows.zip(outboxes))
-            {
+            for ((hosts, records), (pending, outbox)) in hosts.groups().zip(records).zip(pending.zip(outboxes)) {
                 let first = hosts.first;
                 outbox.arrivals.iter_mut().for_each(|arrivals| arrivals.clear(at));
                 let begin = visits.partition_point(|&i| i < first);
@@ -302,8 +286,7 @@ impl BatchScheduler {
                 let visits = &visits[begin..end];
                 let (stages, sample) = (&*stages, interval.map(|interval| (interval, records)));
                 let visit = move || {
-                    let hosts = &mut hosts;
-                    Visitor { hosts, first, paths, stages, landed, parked, dues, outbox, sample, apps: None }
+                    Visitor { hosts, paths, stages, pending, outbox, sample, apps: None }
                         .visit_all(visits, prefetches, at, limit);
                 };
                 // This thread takes the first group.
@@ -324,12 +307,12 @@ impl BatchScheduler {
 
     /// Visits any flows, one by one.
     #[inline]
-    fn visitor<'a>(&'a mut self, model: &'a mut Model, interval: Option<Interval>) -> Visitor<'a, Hosts> {
-        let Self { landings, parked, dues, stages, outbox, .. } = self;
+    fn visitor<'a>(&'a mut self, model: &'a mut Model, interval: Option<Interval>) -> Visitor<'a> {
+        let Self { pending, stages, outbox, .. } = self;
         let Model { hosts, network, apps, recorder, .. } = model;
         let (paths, apps) = (network.flow_paths.as_slice(), (!apps.is_empty()).then_some(apps));
         let sample = interval.map(|interval| (interval, recorder.record.flows()));
-        Visitor { hosts, first: 0, paths, stages, landed: landings.all(), parked, dues, outbox, sample, apps }
+        Visitor { hosts: hosts.all(), paths, stages, pending, outbox, sample, apps }
     }
 
     /// Flows that start before `limit` do, and come that far.
@@ -366,7 +349,7 @@ impl BatchScheduler {
 
     /// All receivers take what has landed up to `at`, and their timers before.
     fn receive_all(&mut self, model: &mut Model, at: Time) {
-        self.landings.distribute(&mut model.network, &self.stages, at);
+        self.stages.distribute(&mut model.network, &mut self.pending, at);
         self.choose(at);
         let visits = std::mem::take(&mut self.visits);
         for &i in &visits {
@@ -381,7 +364,7 @@ impl BatchScheduler {
         if self.outbox.completed.is_empty() {
             return;
         }
-        self.landings.distribute(&mut model.network, &self.stages, self.at);
+        self.stages.distribute(&mut model.network, &mut self.pending, self.at);
         let mut completed = std::mem::take(&mut self.outbox.completed);
         completed.sort_unstable();
         for (at, i) in completed {
