@@ -25,6 +25,7 @@ use knee_net::events::{Event, Events};
 use knee_net::observe::Interval;
 use knee_net::spec::Change;
 use stages::Stages;
+use std::sync::{Mutex, PoisonError};
 use visits::{BatchOutbox, Pending, Visitor};
 
 /// Batches pay where at least one flow in 16 is active in each.
@@ -33,6 +34,8 @@ const IDLE_FLOWS: u64 = 16;
 const LOOKS: u64 = 64;
 /// Fewest visits in a batch for a thread of their own (lab/performance.md).
 pub(super) const VISITS_PER_THREAD: usize = 1024;
+/// Groups of flows for each thread: a thread that has visited a group takes the next one, as some have more to do.
+const GROUPS_PER_THREAD: usize = 4;
 
 /// Lets time pass in batches.
 #[derive(Clone)]
@@ -55,6 +58,7 @@ pub(super) struct BatchScheduler {
     outbox: BatchOutbox,
     others: Vec<BatchOutbox>,
     visits_per_thread: usize,
+    threads: usize,
 }
 
 /// The shortest delay of an ACK, changes included.
@@ -104,6 +108,7 @@ impl BatchScheduler {
             outbox: BatchOutbox::new(&stages),
             others: Vec::new(),
             visits_per_thread: VISITS_PER_THREAD,
+            threads: 1,
             stages,
         };
         for (at, i) in applications {
@@ -133,10 +138,11 @@ impl BatchScheduler {
     pub(super) fn divide(&mut self, model: &mut Model, most: usize, visits: usize) -> usize {
         self.visits_per_thread = visits;
         let most = if model.apps.is_empty() { most.min(model.hosts.flows.len() / visits) } else { 1 };
-        model.hosts.divide(index_u32(most));
-        let threads = model.hosts.stores.len();
-        self.others.resize_with(threads - 1, || BatchOutbox::new(&self.stages));
-        threads
+        model.hosts.divide(index_u32(if most > 1 { most * GROUPS_PER_THREAD } else { 1 }));
+        let groups = model.hosts.stores.len();
+        self.threads = most.clamp(1, groups);
+        self.others.resize_with(groups - 1, || BatchOutbox::new(&self.stages));
+        self.threads
     }
 
     /// Checks the model's books.
@@ -253,8 +259,7 @@ impl BatchScheduler {
     /// `limit`.
     fn visit_all(&mut self, model: &mut Model, limit: Time, interval: Option<Interval>) {
         let (at, prefetches, visits) = (self.at, model.prefetches, std::mem::take(&mut self.visits));
-        let threads = model.hosts.stores.len();
-        if threads > 1 && visits.len() >= threads * self.visits_per_thread {
+        if self.threads > 1 && visits.len() >= self.threads * self.visits_per_thread {
             self.visit_groups(model, &visits, limit, interval);
         } else if model.apps.is_empty() {
             let mut visitor = self.visitor(model, interval);
@@ -268,37 +273,28 @@ impl BatchScheduler {
         self.visit_starts(model, limit);
     }
 
-    /// Visits flows by one thread for each group; what they send is put together in the order of flows.
+    /// Visits flows group by group, by several threads; what they send is put together in the order of flows.
     fn visit_groups(&mut self, model: &mut Model, visits: &[u32], limit: Time, interval: Option<Interval>) {
-        let Self { at, pending, stages, outbox, others, .. } = self;
+        let Self { at, pending, stages, outbox, others, threads, .. } = self;
         let Model { hosts, network, recorder, prefetches, .. } = model;
-        let (at, paths, prefetches, size) = (*at, network.flow_paths.as_slice(), *prefetches, hosts.group_size());
+        let (at, stages, paths, size) = (*at, &*stages, network.flow_paths.as_slice(), hosts.group_size());
         let outboxes = std::iter::once(&mut *outbox).chain(&mut *others);
-        let pending = pending.chunks_mut(size as usize);
         let records = recorder.record.flows().chunks_mut(size as usize);
+        let groups = hosts.groups().zip(records).zip(pending.chunks_mut(size as usize).zip(outboxes));
+        let groups = Mutex::new(groups);
+        let work = || loop {
+            let next = groups.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(((hosts, records), (pending, outbox))) = next else { return };
+            outbox.arrivals.iter_mut().for_each(|arrivals| arrivals.clear(at));
+            let begin = visits.partition_point(|&i| i < hosts.first);
+            let end = visits.partition_point(|&i| i < hosts.first.saturating_add(size));
+            let sample = interval.map(|interval| (interval, records));
+            let mut visitor = Visitor { hosts, paths, stages, pending, outbox, sample, apps: None };
+            visitor.visit_all(&visits[begin..end], *prefetches, at, limit);
+        };
         std::thread::scope(|scope| {
-            let mut mine = None;
-            for ((hosts, records), (pending, outbox)) in hosts.groups().zip(records).zip(pending.zip(outboxes)) {
-                let first = hosts.first;
-                outbox.arrivals.iter_mut().for_each(|arrivals| arrivals.clear(at));
-                let begin = visits.partition_point(|&i| i < first);
-                let end = visits.partition_point(|&i| i < first.saturating_add(size));
-                let visits = &visits[begin..end];
-                let (stages, sample) = (&*stages, interval.map(|interval| (interval, records)));
-                let visit = move || {
-                    Visitor { hosts, paths, stages, pending, outbox, sample, apps: None }
-                        .visit_all(visits, prefetches, at, limit);
-                };
-                // This thread takes the first group.
-                if mine.is_none() {
-                    mine = Some(visit);
-                } else {
-                    scope.spawn(visit);
-                }
-            }
-            if let Some(visit) = mine {
-                visit();
-            }
+            (1..*threads).for_each(|_| drop(scope.spawn(work)));
+            work();
         });
         for other in others {
             outbox.append(other);
