@@ -389,6 +389,7 @@ impl Line {
     }
 
     /// A packet leaves a medium, or the medium is asked. At most one packet leaves.
+    #[inline]
     fn serve_medium<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
         if self.transit.leaving.front().is_none_or(|next| next.0 > now) {
             self.ask(queue, now, out);

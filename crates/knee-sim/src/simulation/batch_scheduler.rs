@@ -321,10 +321,10 @@ impl BatchScheduler {
             model.begin_flow(i);
             let now = model.now;
             let mut visitor = self.visitor(model, None);
-            visitor.enter(i);
-            visitor.outbox.tie_break = Event::Start(i).key();
-            visitor.hosts.tcp(i).connect(now, visitor.outbox);
-            visitor.run_sender(i, limit);
+            let mut visit = visitor.enter(i);
+            visit.outbox.tie_break = Event::Start(i).key();
+            visit.host.connect(now, visit.outbox);
+            visit.run_sender(limit);
             visitor.leave(i);
         }
     }
@@ -332,12 +332,12 @@ impl BatchScheduler {
     /// Visits path `i`: its receiver comes to one time, its sender to another.
     fn visit(&mut self, model: &mut Model, i: u32, received: Option<Time>, sent: Option<Time>) {
         let mut visitor = self.visitor(model, None);
-        visitor.enter(i);
+        let mut visit = visitor.enter(i);
         if let Some(at) = received {
-            visitor.run_receiver(i, at);
+            visit.run_receiver(at);
         }
         if let Some(limit) = sent {
-            visitor.run_sender(i, limit);
+            visit.run_sender(limit);
         }
         self.count_packets(model, i);
         self.visitor(model, None).leave(i);

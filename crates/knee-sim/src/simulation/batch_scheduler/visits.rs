@@ -1,11 +1,11 @@
 //! Visits of flows: what one does in a batch.
 //!
-//! A visit lets the receiver take what has landed ([`Visitor::run_receiver`]); its ACKs go to the flow's [`AckPath`].
-//! Then the sender takes the ACKs that have arrived ([`Visitor::run_sender`]); what it sends goes to the arrivals at the
+//! A visit lets the receiver take what has landed ([`Visit::run_receiver`]); its ACKs go to the flow's [`AckPath`].
+//! Then the sender takes the ACKs that have arrived ([`Visit::run_sender`]); what it sends goes to the arrivals at the
 //! flow's first link ([`BatchOutbox`]). Between visits, what is in flight waits in [`Pending`].
 
 use super::applications::DueActions;
-use super::stages::{Stages, Way};
+use super::stages::{Landed, Stages, Way};
 use crate::simulation::apps::Apps;
 use crate::simulation::hosts::{At, End, Group, Host, Outbox, StateNote, event_of};
 use knee_core::cache::{fetch, fetch_first};
@@ -44,10 +44,10 @@ impl Visitor<'_> {
             if prefetches {
                 self.fetch_ahead(&visits[k..]);
             }
-            self.enter(i);
-            self.run_receiver(i, at);
-            self.sample(i, at);
-            self.run_sender(i, limit);
+            let mut visit = self.enter(i);
+            visit.run_receiver(at);
+            visit.sample(at);
+            visit.run_sender(limit);
             self.leave(i);
         }
     }
@@ -85,10 +85,14 @@ impl Visitor<'_> {
 
     /// A visit begins.
     #[inline]
-    pub(super) fn enter(&mut self, i: u32) {
-        self.outbox.way = self.stages.ways[self.paths[i as usize].route as usize];
-        let k = self.place(i);
-        self.outbox.acks.enter(&mut self.pending[k]);
+    pub(super) fn enter(&mut self, i: u32) -> Visit<'_> {
+        let (k, path) = (self.place(i), &self.paths[i as usize]);
+        let Self { hosts, stages, pending, outbox, sample, apps, .. } = self;
+        outbox.way = stages.ways[path.route as usize];
+        outbox.acks.enter(&mut pending[k]);
+        let sample = sample.as_mut().map(|(interval, records)| (*interval, &mut records[k]));
+        let apps = apps.as_deref_mut().filter(|apps| apps.has(i));
+        Visit { host: hosts.tcp(i), path, landed: &stages.landed, range: &mut pending[k].landed, outbox, sample, apps }
     }
 
     /// A visit ends: notes when the flow has something to do.
@@ -101,14 +105,28 @@ impl Visitor<'_> {
         self.outbox.acks.leave(&mut self.pending[k]);
         (self.outbox.sent, self.outbox.landed, self.outbox.moved_at) = (0, 0, Time::ZERO);
     }
+}
 
+/// A flow that is visited.
+pub(super) struct Visit<'a> {
+    pub(super) host: Host<'a, TcpEnds>,
+    path: &'a FlowPath,
+    landed: &'a Landed,
+    /// What has landed for it there.
+    range: &'a mut (u32, u32),
+    pub(super) outbox: &'a mut BatchOutbox,
+    sample: Option<(Interval, &'a mut FlowRecord)>,
+    /// Applications, if it carries a connection of one.
+    apps: Option<&'a mut Apps>,
+}
+
+impl Visit<'_> {
     /// The receiver takes what has landed up to `at`, and its timers before.
     #[inline]
-    pub(super) fn run_receiver(&mut self, i: u32, at: Time) {
-        let (next, end) = &mut self.pending[(i - self.hosts.first) as usize].landed;
-        let (path, mut host, outbox) = (&self.paths[i as usize], self.hosts.tcp(i), &mut *self.outbox);
+    pub(super) fn run_receiver(&mut self, at: Time) {
+        let Self { host, path, outbox, range: (next, end), .. } = self;
         let begin = *next as usize;
-        let landed = &self.stages.landed.packets[begin..*end as usize];
+        let landed = &self.landed.packets[begin..*end as usize];
         // What a medium does at one time comes after what concerns the whole run.
         let until = if outbox.way.lands_late() { at.saturating_sub(Time::from_nanos(1)) } else { at };
         let count = match landed.last() {
@@ -116,50 +134,49 @@ impl Visitor<'_> {
             _ => landed.len(),
         };
         *next += index_u32(count);
-        let places = self.stages.landed.places.get(begin..begin + count).unwrap_or_default();
+        let places = self.landed.places.get(begin..begin + count).unwrap_or_default();
         if count > 0 {
             outbox.landed += index_u32(count);
             outbox.moved_at = outbox.moved_at.max(landed[count - 1].at);
         }
         for (k, packet) in landed[..count].iter().enumerate() {
             while host.ends.receiver.due() < packet.at {
-                outbox.fire(&mut host, End::Receiver, path, packet.at);
+                outbox.fire(host, End::Receiver, path, packet.at);
             }
-            outbox.cause = (outbox.way.cause, places.get(k).copied().unwrap_or(i));
-            host.on_data(packet, At { now: packet.at, path }, outbox);
+            outbox.cause = (outbox.way.cause, places.get(k).copied().unwrap_or(host.i));
+            host.on_data(packet, At { now: packet.at, path }, *outbox);
         }
         while host.ends.receiver.due() < at {
-            outbox.fire(&mut host, End::Receiver, path, at);
+            outbox.fire(host, End::Receiver, path, at);
         }
     }
 
     /// Takes the flow's sample, if an interval ends now and the flow has started.
     #[inline]
-    fn sample(&mut self, i: u32, now: Time) {
-        let k = self.place(i);
-        let Some((interval, records)) = &mut self.sample else { return };
-        let record = &mut records[k];
-        if record.start() < now {
-            let (counts, sender, rtts) = self.hosts.tcp(i).observe(now);
-            self.outbox.samples.push(record.row(i, *interval, &counts, &rtts).with_sender(&sender));
+    fn sample(&mut self, now: Time) {
+        if let Some((interval, record)) = &mut self.sample
+            && record.start() < now
+        {
+            let (counts, sender, rtts) = self.host.observe(now);
+            self.outbox.samples.push(record.row(self.host.i, *interval, &counts, &rtts).with_sender(&sender));
         }
     }
 
     /// The sender takes its ACKs and timers before `until`.
     #[inline]
-    pub(super) fn run_sender(&mut self, i: u32, until: Time) {
-        let (path, mut host, outbox) = (&self.paths[i as usize], self.hosts.tcp(i), &mut *self.outbox);
+    pub(super) fn run_sender(&mut self, until: Time) {
+        let Self { host, path, outbox, apps, .. } = self;
         loop {
             let limit = outbox.acks.next_arrival().min(until);
             while host.ends.sender.due() < limit {
-                outbox.fire(&mut host, End::Sender, path, limit);
+                outbox.fire(host, End::Sender, path, limit);
             }
             let Some(returning) = outbox.acks.next(until) else { return };
             outbox.tie_break = returning.tie_break();
-            host.on_ack(returning.ack(), returning.at, outbox);
-            if let Some(apps) = self.apps.as_deref_mut().filter(|apps| apps.has(i)) {
+            host.on_ack(returning.ack(), returning.at, *outbox);
+            if let Some(apps) = apps {
                 outbox.moved_at = returning.at;
-                apps.after_ack(i, &host.ends.sender, host.handshake());
+                apps.after_ack(host.i, &host.ends.sender, host.handshake());
                 outbox.due.take_from(apps, returning.at, outbox.tie_break);
             }
         }
