@@ -1,6 +1,6 @@
 //! A queue for each access category, as Linux has a queue discipline for each hardware queue of a Wi-Fi driver (mq).
 
-use crate::line::DynQueue;
+use crate::link::DynQueue;
 use crate::queue::{Backlog, Bursts, Context, Queue, Resize, Verdict};
 use knee_core::{Bytes, Packet, Time};
 

@@ -18,7 +18,6 @@ mod by_category;
 pub mod delay;
 mod entry;
 mod framing;
-mod line;
 mod link;
 pub mod loss;
 pub mod medium;
@@ -36,8 +35,8 @@ pub use arrivals::Arrivals;
 pub use by_category::ByCategory;
 pub use delay::Delay;
 pub use framing::{Framing, LinkLayer};
-pub use line::{CloneQueue, DynQueue, Line};
-pub use link::Link;
+
+pub use link::{CloneQueue, DynQueue, Line, Link};
 pub use loss::Loss;
 pub use medium::Medium;
 pub use outcome::{Counters, Departure, Load, Outcome};

@@ -1,12 +1,18 @@
-//! The link: what arrives goes through loss and queue to the server, and leaves.
+//! The link: what arrives goes through random loss and the queue to the server, and leaves.
+//!
+//! [`Link::arrive`] and [`Link::serve`] move a packet at a time, [`Link::advance`] all those of a batch; both go through
+//! [`Line::admit`], by which packets enter the queue, and [`Line::step`], by which they leave the server. While a link
+//! works, the packet on a wire is the last of [`Outcome::departed`]; [`Line::hold`] takes it back at the end.
 
-use crate::arrivals::Arrivals;
+use crate::arrivals::{Arrival, Arrivals};
 use crate::framing::Framing;
-use crate::line::{DynQueue, Line};
 use crate::loss::Loss;
+use crate::medium::{Access, Capacity, Transit};
 use crate::outcome::{Counters, Departure, Load, Outcome};
-use crate::queue::{Backlog, Burst, Limit, Resize};
+use crate::queue::{Backlog, Burst, Bursts, Context, Limit, Resize};
 use crate::server::Server;
+use crate::wire::bits_in;
+use knee_core::packet::MTU;
 use knee_core::{ConnectionId, Packet, Rate, Rng, Time};
 
 /// One direction of a link.
@@ -66,10 +72,22 @@ impl Link {
         out.departed.extend(line.on_wire.take());
         line.step(&mut **queue, now, now, out);
         line.hold(out);
-        if let Some(departure) = out.departed.get(before) {
-            line.count_one(departure);
+        if out.departed.len() > before {
+            line.count(&out.departed[before..]);
             self.damage(out);
         }
+    }
+
+    /// Lets all `arrivals` come and all steps be taken up to `until`, no earlier than the last of them.
+    pub fn advance(&mut self, arrivals: &mut Arrivals, until: Time, out: &mut Outcome) {
+        let Self { queue, line, .. } = self;
+        let before = out.departed.len();
+        out.departed.extend(line.on_wire.take());
+        // What leaves a wire just at the end may come after it.
+        arrivals.sort(until + Time::from_nanos(1));
+        queue.advance(line, arrivals, until, out);
+        line.hold(out);
+        line.count(&out.departed[before..]);
     }
 
     /// Damages the packet that has just left with its probability, as netem's `corrupt` does: the checksum fails at the
@@ -99,18 +117,6 @@ impl Link {
     /// Bytes that a packet takes on it.
     pub fn bytes_of(&self, packet: &Packet) -> u64 {
         self.line.framing.bytes(packet.size)
-    }
-
-    /// Lets all `arrivals` come and all steps be taken up to `until`, no earlier than the last of them.
-    pub fn advance(&mut self, arrivals: &mut Arrivals, until: Time, out: &mut Outcome) {
-        let Self { queue, line, .. } = self;
-        let before = out.departed.len();
-        out.departed.extend(line.on_wire.take());
-        // What leaves a wire just at the end may come after it.
-        arrivals.sort(until + Time::from_nanos(1));
-        queue.advance(line, arrivals, until, out);
-        line.hold(out);
-        line.count(&out.departed[before..]);
     }
 
     /// Packets and bytes in its queue.
@@ -196,3 +202,288 @@ impl Link {
         self.line.load(now)
     }
 }
+
+/// A link without its queue.
+#[derive(Clone)]
+pub struct Line {
+    server: Server,
+    cx: Context,
+    /// Bytes that packets take.
+    framing: Framing,
+    /// Random loss before the queue.
+    loss: Loss,
+    /// When it acts next; `Time::MAX`: not before something arrives.
+    due: Time,
+    /// True if it only waits for its queue to release a packet, or for packets that have left a medium's queue to
+    /// leave.
+    waiting: bool,
+    /// The packet that a wire sends; it leaves when the link is `due`.
+    on_wire: Option<Departure>,
+    /// Packets that a medium has in transit.
+    transit: Transit,
+    counters: Counters,
+    /// Capacity up to `rate_since`, in bit/s times ns, so that changes of its rate round nothing.
+    offered: u128,
+    /// From when on it has its rate: not before the packet that was on the wire when it changed has left.
+    rate_since: Time,
+    /// Its rate before, in bit/s.
+    rate_before: u64,
+}
+
+impl Line {
+    /// At rest.
+    fn new(server: Server, framing: Framing, loss: Loss) -> Self {
+        Self {
+            server,
+            cx: Context::default(),
+            framing,
+            loss,
+            due: Time::MAX,
+            waiting: false,
+            on_wire: None,
+            transit: Transit { asks: Time::MAX, ..Transit::default() },
+            counters: Counters::default(),
+            offered: 0,
+            rate_since: Time::ZERO,
+            rate_before: 0,
+        }
+    }
+
+    /// Changes the rate from now on; the packet that a wire sends goes out as it began.
+    fn set_rate(&mut self, rate: Rate, now: Time) {
+        let before = self.server.rate();
+        let begun = if self.on_wire.is_some() { self.due } else { now };
+        let since = self.server.set_rate(rate, now).max(begun);
+        if since > self.rate_since {
+            self.offered = self.offered_at(before, since);
+            (self.rate_since, self.rate_before) = (since, before.unwrap_or(0));
+        }
+    }
+
+    /// A step that is due `now`, with no arrival up to `until`: a free wire takes the next packet, and the others of its
+    /// run that begin to be sent up to `until`. They are among the departed as they begin.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every packet")]
+    fn step<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, out: &mut Outcome) {
+        self.cx.now = now;
+        if let Server::Wire(wire) = &mut self.server {
+            let max = wire.begun_within(until - now, self.framing.bytes(MTU));
+            let place = out.departed.len();
+            out.departed.push(Departure::default());
+            let Departure { packet, sojourn } = &mut out.departed[place];
+            let count = queue.dequeue_run(max, packet, &mut self.cx);
+            if count > 0 {
+                *sojourn = now.saturating_sub(packet.at);
+                packet.add_queued(*sojourn);
+                packet.at = now + wire.time_for(self.framing.bytes(packet.size));
+                (self.due, self.waiting) = (packet.at, false);
+            } else {
+                out.departed.pop();
+                self.wait(queue, now);
+            }
+            if count > 1 {
+                self.transmit_run(place, now, count, out);
+            }
+        } else {
+            self.serve_medium(queue, now, out);
+        }
+        if !self.cx.dropped.is_empty() || !self.cx.notes.is_empty() {
+            self.report(out);
+        }
+    }
+
+    /// While the link works: a wire's packet is the last of those departed until it is held again.
+    #[inline]
+    fn hold(&mut self, out: &mut Outcome) {
+        if matches!(self.server, Server::Wire(_)) && !self.is_idle() {
+            self.on_wire = out.departed.pop();
+        }
+    }
+
+    fn count(&mut self, departed: &[Departure]) {
+        self.counters.departed += departed.len() as u64;
+        let bytes = |departure: &Departure| self.framing.bytes(departure.packet.size);
+        self.counters.bytes += departed.iter().map(bytes).sum::<u64>();
+    }
+
+    /// Returns true if a packet that arrives now may change when the link acts next: it is idle, or only waits for its
+    /// queue to release a packet.
+    #[inline]
+    fn is_idle(&self) -> bool {
+        self.due == Time::MAX || self.waiting
+    }
+
+    /// A burst arrives: a busy link takes as much of it at once as its discipline can, and the other packets one by one.
+    #[inline]
+    fn admit<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, burst: &Burst, now: Time, out: &mut Outcome) {
+        self.counters.arrived += u64::from(burst.count);
+        self.cx.now = now;
+        let at_once = self.loss.is_none() && !self.is_idle();
+        let taken = if at_once { queue.enqueue_burst(burst, &mut self.cx) } else { 0 };
+        for k in taken..burst.count {
+            let packet = burst.first.behind(k);
+            if self.loss.is_lost(now) {
+                self.counters.drops += 1;
+                out.dropped.push((now, packet));
+                continue;
+            }
+            queue.enqueue(packet, &mut self.cx);
+            if !self.cx.dropped.is_empty() || !self.cx.notes.is_empty() {
+                self.report(out);
+            }
+            if self.is_idle() {
+                self.wake(queue, out);
+            }
+        }
+    }
+
+    /// Moves what the queue has dropped and noted to where others hear of it.
+    #[cold]
+    fn report(&mut self, out: &mut Outcome) {
+        let now = self.cx.now;
+        self.counters.drops += self.cx.dropped.len() as u64;
+        out.dropped.extend(self.cx.dropped.drain(..).map(|packet| (now, packet)));
+        out.notes.append(&mut self.cx.notes);
+    }
+
+    /// An idle link has been given a packet.
+    #[cold]
+    fn wake<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, out: &mut Outcome) {
+        let now = self.cx.now;
+        self.waiting = false;
+        match &self.server {
+            Server::Wire(_) => self.step(queue, now, now, out),
+            Server::Medium(_) => {
+                self.ask(queue, now, out);
+                self.report(out);
+            }
+        }
+    }
+
+    /// Behind the packet at `place`, the first of a run of `count`, the others are sent back to back.
+    #[inline(never)]
+    fn transmit_run(&mut self, place: usize, now: Time, count: u32, out: &mut Outcome) {
+        let Server::Wire(wire) = &mut self.server else { return };
+        let Departure { mut packet, mut sojourn } = out.departed[place];
+        let bytes = self.framing.bytes(packet.size);
+        // What they have met before: the same for all of a run.
+        let before = packet.queued.saturating_sub(Packet::queued_units(sojourn));
+        let mut begins = now;
+        out.departed.extend((1..count).map(|_| {
+            sojourn += packet.at - begins;
+            begins = packet.at;
+            packet = packet.behind(1);
+            packet.at += wire.time_for(bytes);
+            packet.queued = before + Packet::queued_units(sojourn);
+            Departure { packet, sojourn }
+        }));
+        self.due = packet.at;
+    }
+
+    /// Nothing may leave: the queue is empty, or holds its packets back for a while.
+    #[cold]
+    fn wait<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time) {
+        let wake = queue.next_wake();
+        self.due = wake.map_or(Time::MAX, |at| at.max(now));
+        self.waiting = wake.is_some();
+    }
+
+    /// A packet leaves a medium, or the medium is asked. At most one packet leaves.
+    #[inline]
+    fn serve_medium<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
+        if self.transit.leaving.front().is_none_or(|next| next.0 > now) {
+            self.ask(queue, now, out);
+        }
+        if self.transit.leaving.front().is_some_and(|next| next.0 <= now) {
+            out.departed.extend(self.transit.leaving.pop_front().map(|next| next.1));
+            self.due = self.transit.leaving.front().map_or(self.transit.asks, |next| next.0.min(self.transit.asks));
+        }
+    }
+
+    /// A medium is asked what it does `now`.
+    fn ask<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
+        let Self { server: Server::Medium(medium), cx, transit, counters, framing, .. } = self else { return };
+        let dropped = &mut out.dropped;
+        transit.listens = false;
+        let mut port = Access { queue, cx, transit, counters, dropped, framing: *framing };
+        let at = medium.serve(now, &mut port);
+        self.waiting = at == Time::MAX || transit.listens;
+        // A packet that it could have had `now` is one that it takes later.
+        let wake = queue.next_wake().filter(|wake| self.waiting && (at == Time::MAX || *wake > now));
+        transit.asks = wake.map_or(at, |wake| wake.max(now).min(at));
+        self.due = transit.leaving.front().map_or(transit.asks, |next| next.0.min(transit.asks));
+    }
+
+    fn load(&self, now: Time) -> Load {
+        let left = u128::from(self.counters.bytes) * 8;
+        let (carried, saved) = match &self.server {
+            Server::Wire(_) => {
+                let sent = self.on_wire.map_or(0, |Departure { packet, .. }| {
+                    let rest = self.offered_bits(self.due.max(now)) - self.offered_bits(now);
+                    self.bits(&packet).saturating_sub(rest)
+                });
+                (left + sent, 0)
+            }
+            Server::Medium(medium) => {
+                let Transit { carried, sending, tail, .. } = &self.transit;
+                let saved = if let Capacity::Rate { saved, .. } = medium.capacity(now) { saved } else { 0 };
+                let unsent = tail.rest(now) + sending.rest(now) + saved.min(0).unsigned_abs();
+                (carried.saturating_sub(unsent), saved.max(0).unsigned_abs())
+            }
+        };
+        let fastest = self.server.rate().unwrap_or(0).max(self.rate_before);
+        let rounding = 2 + bits_in(fastest, Time::from_nanos(2));
+        Load { carried, offered: self.offered_bits(now), saved, rounding }
+    }
+
+    /// Bits that a packet takes up.
+    fn bits(&self, packet: &Packet) -> u128 {
+        u128::from(self.framing.bytes(packet.size)) * 8
+    }
+
+    /// Bits it could have carried from the start to `now`, apart from what a token bucket had saved.
+    fn offered_bits(&self, now: Time) -> u128 {
+        match self.server.capacity(now) {
+            Capacity::Offered(bits) => bits,
+            Capacity::Rate { bps, .. } => self.offered_at(Some(bps), now) / u128::from(Time::from_secs(1).as_nanos()),
+        }
+    }
+
+    /// Capacity up to `now`, in bit/s times ns, where it has a `rate` in bit/s since `rate_since`.
+    fn offered_at(&self, rate: Option<u64>, now: Time) -> u128 {
+        let within = |rate: u64, time: Time| u128::from(rate) * u128::from(time.as_nanos());
+        if now < self.rate_since {
+            self.offered - within(self.rate_before, self.rate_since - now)
+        } else {
+            self.offered + within(rate.unwrap_or(0), now - self.rate_since)
+        }
+    }
+}
+
+/// A discipline behind a link. It is implemented below for every one that is `Clone`.
+pub trait DynQueue: Bursts + CloneQueue {
+    /// Lets all `arrivals` come, in their order, and all steps be taken up to `until`: compiled for each discipline, so
+    /// that no packet costs a virtual call.
+    fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome);
+}
+
+impl<Q: Bursts + CloneQueue> DynQueue for Q {
+    fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome) {
+        let mut arrivals = arrivals.iter();
+        loop {
+            let next = arrivals.next();
+            let limit = match next {
+                Some(Arrival { at, first: true, .. }) => at.saturating_sub(Time::from_nanos(1)),
+                Some(Arrival { at, .. }) => at,
+                None => until,
+            };
+            while line.due <= limit {
+                line.step(self, line.due, limit, out);
+            }
+            let Some(Arrival { at, burst, .. }) = next else { return };
+            line.admit(self, burst, at, out);
+        }
+    }
+}
+
+knee_core::boxed_clone!(CloneQueue: Bursts => DynQueue);

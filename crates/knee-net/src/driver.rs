@@ -1,12 +1,11 @@
 //! Moves packets through a network, from event to event.
 //!
-//! A packet that sets out ([`Driver::send`]) comes to the first link of its path. The link serves it when it is due;
-//! the packet goes through the pipe behind the link, if there is one, to the next link, and at last to an end: data to
-//! its receiver, an ACK through the pipe at the end of the path to its sender. There [`Driver::step`] gives it to
-//! whoever runs the network.
+//! [`Driver::forward`] takes a packet on: to the next link of its path, to the pipe at the end of it, or to its end, where
+//! whoever runs the network gets it. [`Driver::step`] lets the link or pipe that is due next act: a packet that leaves a
+//! link, or the pipe behind it, is taken on.
 
 use crate::events::{Event, Events};
-use crate::network::{FlowPath, Network};
+use crate::network::{Direction, FlowPath, Network};
 use knee_core::{Packet, Time};
 use knee_link::Link;
 use knee_queue::Burst;
@@ -71,14 +70,34 @@ impl Driver {
         Some((now, step))
     }
 
-    /// `count` packets that differ only by their segments set out now, on a path that has a link or a pipe.
+    /// Takes `count` packets that differ only by their segments on along their path, which they have come as far as their
+    /// `hop` says: they set out, or the only one of them has crossed a link.
     #[inline]
-    pub fn send(&mut self, network: &mut Network, first: Packet, count: u32, now: Time) {
-        match network.next_link(&first) {
-            Some(link) => self.arrive(network, link, first, count, now),
-            // ACKs without a reverse link, the usual case, go straight into the pipe.
-            None => (0..count).for_each(|k| self.enter_end_pipe(network, first.behind(k), now)),
+    pub fn forward(&mut self, network: &mut Network, mut first: Packet, count: u32, now: Time) -> Step {
+        let FlowPath { ack_pipe, ack_delay, mirrored, .. } = network.flow_paths[first.flow as usize];
+        if let Some(i) = network.next_link(&first) {
+            first.at = now;
+            let Direction { link, outcome, .. } = &mut network.links[i as usize];
+            let before = link.due();
+            link.arrive(&Burst { first, count }, now, outcome);
+            // An event at another time that the heap still holds for the link is void from now on.
+            if link.due() != before && link.due() < Time::MAX {
+                self.events.push(link.due(), event_of(link, i));
+            }
+            if outcome.has_unbooked() {
+                network.unbooked.push(i);
+            }
+        } else if first.has(Packet::ACK) == mirrored {
+            return Step::Arrived(first);
+        } else {
+            let pipe = &mut network.pipes[ack_pipe as usize];
+            for k in 0..count {
+                if let Some(at) = pipe.push(now + ack_delay, first.behind(k)) {
+                    self.events.push(at, Event::Pipe(ack_pipe));
+                }
+            }
         }
+        Step::Moved
     }
 
     /// The next event that the link or pipe that acted last expects; the state at its ends can be prefetched.
@@ -110,7 +129,7 @@ impl Driver {
         }
     }
 
-    /// A link serves.
+    /// A link serves: the packet that leaves it goes into the pipe behind it, or on.
     #[inline]
     fn serve(&mut self, network: &mut Network, i: u32, event: Event, now: Time) -> Step {
         let direction = &mut network.links[i as usize];
@@ -123,19 +142,19 @@ impl Driver {
         if direction.outcome.has_unbooked() {
             network.unbooked.push(i);
         }
-        let Some(packet) = packet else { return Step::Moved };
-        match network.enter_pipe(i, packet, now) {
-            None => self.cross(network, packet, now),
-            Some((pipe, head)) => {
-                if let Some(at) = head {
-                    self.events.push(at, Event::Pipe(pipe));
-                }
-                Step::Moved
-            }
+        let Some(mut packet) = packet else { return Step::Moved };
+        packet.hop += 1;
+        let Some(pipe) = direction.pipe else { return self.forward(network, packet, 1, now) };
+        let at = direction.propagate(&packet, now);
+        let behind = &mut network.pipes[pipe as usize];
+        let head = if direction.reorder { behind.push_overtaking(at, packet) } else { behind.push(at, packet) };
+        if let Some(at) = head {
+            self.events.push(at, Event::Pipe(pipe));
         }
+        Step::Moved
     }
 
-    /// A pipe delivers.
+    /// A pipe delivers: an ACK to its sender, or what has crossed a link on.
     #[inline]
     fn deliver(&mut self, network: &mut Network, i: u32, now: Time) -> Step {
         let pipe = &mut network.pipes[i as usize];
@@ -144,47 +163,7 @@ impl Driver {
         if let Some(at) = pipe.next() {
             self.last = (at, Event::Pipe(i));
         }
-        if network.ends_at_sender(i) { Step::Arrived(packet) } else { self.cross(network, packet, now) }
-    }
-
-    /// A packet has crossed a link: it comes to the next one of its path, to the pipe at the end, or to its end.
-    #[inline]
-    fn cross(&mut self, network: &mut Network, mut packet: Packet, now: Time) -> Step {
-        packet.hop += 1;
-        if let Some(next) = network.next_link(&packet) {
-            self.arrive(network, next, packet, 1, now);
-        } else if packet.has(Packet::ACK) == network.flow_paths[packet.flow as usize].mirrored {
-            return Step::Arrived(packet);
-        } else {
-            self.enter_end_pipe(network, packet, now);
-        }
-        Step::Moved
-    }
-
-    /// A packet enters the pipe at the end of its path.
-    #[inline]
-    fn enter_end_pipe(&mut self, network: &mut Network, packet: Packet, now: Time) {
-        let FlowPath { ack_pipe, ack_delay, .. } = network.flow_paths[packet.flow as usize];
-        if let Some(at) = network.pipes[ack_pipe as usize].push(now + ack_delay, packet) {
-            self.events.push(at, Event::Pipe(ack_pipe));
-        }
-    }
-
-    /// `count` packets like `first` arrive at a link now.
-    #[inline]
-    fn arrive(&mut self, network: &mut Network, i: u32, mut first: Packet, count: u32, now: Time) {
-        first.at = now;
-        let direction = &mut network.links[i as usize];
-        let before = direction.link.due();
-        direction.link.arrive(&Burst { first, count }, now, &mut direction.outcome);
-        // An event at another time that the heap still holds for the link is void from now on.
-        let due = direction.link.due();
-        if due != before && due < Time::MAX {
-            self.events.push(due, event_of(&direction.link, i));
-        }
-        if direction.outcome.has_unbooked() {
-            network.unbooked.push(i);
-        }
+        if network.ends_at_sender(i) { Step::Arrived(packet) } else { self.forward(network, packet, 1, now) }
     }
 }
 

@@ -213,17 +213,6 @@ impl Network {
         links.get(usize::from(packet.hop)).copied()
     }
 
-    /// Puts a packet that has left a link `now` into the pipe behind it. Gives that and, if the packet is its new head,
-    /// when it arrives. `None` if there is no pipe.
-    pub fn enter_pipe(&mut self, link: u32, packet: Packet, now: Time) -> Option<(u32, Option<Time>)> {
-        let direction = &mut self.links[link as usize];
-        let pipe = direction.pipe?;
-        let at = direction.propagate(&packet, now);
-        let behind = &mut self.pipes[pipe as usize];
-        let head = if direction.reorder { behind.push_overtaking(at, packet) } else { behind.push(at, packet) };
-        Some((pipe, head))
-    }
-
     /// Makes a change of the scenario; what the queue of a link drops or notes is in its outcome. Gives what to put on
     /// record.
     pub fn change(&mut self, change: Change, now: Time) -> Record {

@@ -6,8 +6,6 @@
 //! [`BatchScheduler`] advances each flow and then each link by up to the minimum ACK delay at once, if data crosses
 //! links that form no circle and ACKs return over a plain delay. Both give the same bits.
 
-mod ack_path;
-mod alarms;
 mod apps;
 mod batch_scheduler;
 #[cfg(test)]
@@ -19,10 +17,8 @@ mod figures;
 mod hosts;
 #[cfg(any(test, feature = "testing"))]
 pub mod invariants;
-mod landings;
 mod model;
 mod obstacle;
-mod stages;
 
 use crate::Tap;
 use crate::sender_log::SenderLogs;
@@ -86,10 +82,9 @@ impl Simulation {
     /// If the specification contradicts itself or names what does not exist.
     pub fn with_own_queues(spec: &Spec, own: &[Own], queues: &[OwnQueue]) -> Result<Self, knee_net::SpecError> {
         let model = Model::new(spec, own, queues)?;
-        let agenda = agenda(spec);
-        let scheduler = match BatchScheduler::stages(&model) {
-            Ok(stages) => Scheduler::Batches(Box::new(BatchScheduler::new(&model, stages, agenda))),
-            Err(obstacle) => Scheduler::Events(Box::new(EventScheduler::new(&model, agenda)), obstacle),
+        let scheduler = match BatchScheduler::new(&model, agenda(spec)) {
+            Ok(batches) => Scheduler::Batches(Box::new(batches)),
+            Err(obstacle) => Scheduler::Events(Box::new(EventScheduler::new(&model, agenda(spec))), obstacle),
         };
         Ok(Self { model, scheduler, work: 0, from: Time::ZERO })
     }

@@ -171,7 +171,7 @@ impl SwitchNetwork {
                 capture.packet(flow, now, self.accounts.store.bytes(&packet));
             }
         }
-        self.driver.send(&mut self.paths, packet, 1, now);
+        self.driver.forward(&mut self.paths, packet, 1, now);
         self.book_links();
     }
 

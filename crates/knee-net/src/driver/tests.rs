@@ -41,29 +41,29 @@ fn with(mut value: Value, key: &str, new: Value) -> Value {
 fn a_packet_takes_its_transmission_and_propagation_on_each_link_and_its_ack_the_rest_of_the_base_rtt() {
     let links = [with(link("a"), "delay", json!(3 * MS)), with(link("b"), "delay", json!(4 * MS))];
     let (mut driver, mut network) = network(&links, &[flow(&[0, 1])]);
-    driver.send(&mut network, data(7), 1, ms(0));
+    driver.forward(&mut network, data(7), 1, ms(0));
     // 1 ms to send and 3 ms of propagation, then 1 and 4.
     assert_eq!(arrivals(&mut driver, &mut network, ms(100)), [(ms(9), false, 7)]);
     // 13 of the 20 ms are left, and no link queues ACKs.
-    driver.send(&mut network, ack(8), 1, ms(9));
+    driver.forward(&mut network, ack(8), 1, ms(9));
     assert_eq!(arrivals(&mut driver, &mut network, ms(100)), [(ms(22), true, 8)]);
 }
 
 #[test]
 fn a_burst_is_sent_packet_by_packet_in_the_order_of_its_segments() {
     let (mut driver, mut network) = network(&[with(link("a"), "delay", json!(2 * MS))], &[flow(&[0])]);
-    driver.send(&mut network, data(0), 3, ms(0));
-    driver.send(&mut network, data(3), 1, ms(0));
+    driver.forward(&mut network, data(0), 3, ms(0));
+    driver.forward(&mut network, data(3), 1, ms(0));
     let expected = [(ms(3), false, 0), (ms(4), false, 1), (ms(5), false, 2), (ms(6), false, 3)];
     assert_eq!(arrivals(&mut driver, &mut network, ms(100)), expected);
-    driver.send(&mut network, ack(0), 2, ms(6));
+    driver.forward(&mut network, ack(0), 2, ms(6));
     assert_eq!(arrivals(&mut driver, &mut network, ms(100)), [(ms(24), true, 0), (ms(24), true, 1)]);
 }
 
 #[test]
 fn without_propagation_a_packet_comes_to_the_next_link_as_it_leaves_the_one_before() {
     let (mut driver, mut network) = network(&[link("a"), link("b")], &[flow(&[1, 0])]);
-    driver.send(&mut network, data(0), 2, ms(0));
+    driver.forward(&mut network, data(0), 2, ms(0));
     assert_eq!(arrivals(&mut driver, &mut network, ms(100)), [(ms(2), false, 0), (ms(3), false, 1)]);
 }
 
@@ -72,8 +72,8 @@ fn acks_cross_reverse_directions_that_queue_from_the_last_link_to_the_first_and_
     let back = |rate: u64| json!({"capacity": {"rate": rate}, "queue": "pfifo", "limit": {"packets": 2}});
     let links = [with(link("a"), "reverse", back(6_000_000)), with(link("b"), "reverse", back(3_000_000))];
     let (mut driver, mut network) = network(&links, &[flow(&[0, 1])]);
-    driver.send(&mut network, ack(5), 1, ms(0));
-    driver.send(&mut network, ack(6), 1, ms(0));
+    driver.forward(&mut network, ack(5), 1, ms(0));
+    driver.forward(&mut network, ack(6), 1, ms(0));
     // 4 ms on b, 2 on a, and all of the base RTT; the second has waited for the first.
     assert_eq!(arrivals(&mut driver, &mut network, ms(100)), [(ms(26), true, 5), (ms(30), true, 6)]);
     assert_eq!(network.links[3].link.counters().departed, 2);
@@ -85,8 +85,8 @@ fn of_a_mirrored_path_data_goes_where_acks_go_and_acks_where_data_goes() {
     let path = network.flow_paths[0];
     let mirrored = network.mirrored(&path);
     network.flow_paths.push(mirrored);
-    driver.send(&mut network, Packet { flow: 1, ..data(1) }, 2, ms(0));
-    driver.send(&mut network, Packet { flow: 1, ..ack(9) }, 1, ms(0));
+    driver.forward(&mut network, Packet { flow: 1, ..data(1) }, 2, ms(0));
+    driver.forward(&mut network, Packet { flow: 1, ..ack(9) }, 1, ms(0));
     // Data: the 15 ms of the pipe. The ACK: 1 ms to send and 5 of propagation.
     let expected = [(ms(6), true, 9), (ms(15), false, 1), (ms(15), false, 2)];
     assert_eq!(arrivals(&mut driver, &mut network, ms(100)), expected);
@@ -99,9 +99,9 @@ fn of_a_mirrored_path_data_goes_where_acks_go_and_acks_where_data_goes() {
 fn what_a_full_queue_drops_is_to_be_booked() {
     let small = with(link("a"), "limit", json!({"packets": 1}));
     let (mut driver, mut network) = network(&[link("b"), small], &[flow(&[1])]);
-    driver.send(&mut network, data(0), 2, ms(0));
+    driver.forward(&mut network, data(0), 2, ms(0));
     assert!(network.unbooked.is_empty());
-    driver.send(&mut network, data(2), 1, ms(0));
+    driver.forward(&mut network, data(2), 1, ms(0));
     assert_eq!(network.unbooked, [1]);
     let dropped: Vec<_> = network.links[1].outcome.dropped.iter().map(|(at, packet)| (*at, packet.payload)).collect();
     assert_eq!(dropped, [(ms(0), Payload::segment(2))]);
@@ -113,7 +113,7 @@ fn what_a_queue_drops_as_it_serves_is_to_be_booked_too() {
     // CoDel begins to drop when packets have waited for more than 5 ms throughout 100 ms (RFC 8289, 3.2).
     let codel = with(with(link("a"), "queue", json!("codel")), "limit", json!({"packets": 1000}));
     let (mut driver, mut network) = network(&[codel], &[flow(&[0])]);
-    driver.send(&mut network, data(0), 300, ms(0));
+    driver.forward(&mut network, data(0), 300, ms(0));
     let arrived = arrivals(&mut driver, &mut network, ms(150)).len();
     let dropped = network.links[0].outcome.dropped.len();
     assert!(dropped > 0 && arrived > 100, "{dropped} dropped, {arrived} arrived");
@@ -123,9 +123,9 @@ fn what_a_queue_drops_as_it_serves_is_to_be_booked_too() {
 #[test]
 fn events_of_others_are_due_among_those_of_the_network() {
     let (mut driver, mut network) = network(&[link("a")], &[flow(&[0])]);
-    driver.send(&mut network, data(0), 1, ms(0));
+    driver.forward(&mut network, data(0), 1, ms(0));
     // It waits for the first: that one has an event, and no other is made.
-    driver.send(&mut network, data(1), 1, ms(0));
+    driver.forward(&mut network, data(1), 1, ms(0));
     driver.events.push(ms(2), Event::Sample);
     driver.events.push(ms(2), Event::Start(3));
     let mut seen = Vec::new();
@@ -141,7 +141,7 @@ fn events_of_others_are_due_among_those_of_the_network() {
 #[test]
 fn an_event_at_the_end_is_left_to_whoever_goes_on() {
     let (mut driver, mut network) = network(&[link("a")], &[flow(&[0])]);
-    driver.send(&mut network, data(0), 1, ms(0));
+    driver.forward(&mut network, data(0), 1, ms(0));
     assert!(driver.step(&mut network, ms(1)).is_none());
     assert_eq!(driver.next(), ms(1));
     let Some((at, Step::Arrived(packet))) = driver.step(&mut network, ms(2)) else { panic!("it arrives") };
@@ -153,7 +153,7 @@ fn overtaking_packets_arrive_in_the_order_of_their_delays_and_others_in_that_of_
     for reorder in [false, true] {
         let jitter = with(with(link("a"), "delay", json!(MS)), "jitter", json!(50 * MS));
         let (mut driver, mut network) = network(&[with(jitter, "reorder", json!(reorder))], &[flow(&[0])]);
-        driver.send(&mut network, data(0), 100, ms(0));
+        driver.forward(&mut network, data(0), 100, ms(0));
         let seqs: Vec<_> = arrivals(&mut driver, &mut network, ms(1000)).into_iter().map(|arrival| arrival.2).collect();
         assert_eq!(seqs.len(), 100);
         assert_eq!(seqs.is_sorted(), !reorder);
@@ -165,7 +165,7 @@ fn a_token_bucket_sends_what_it_has_saved_at_once_and_then_keeps_its_rate() {
     // Tokens for two packets; one comes every ms after that.
     let bucket = with(link("a"), "burst", json!(3000));
     let (mut driver, mut network) = network(&[bucket], &[flow(&[0])]);
-    driver.send(&mut network, data(0), 5, ms(10));
+    driver.forward(&mut network, data(0), 5, ms(10));
     let arrivals = arrivals(&mut driver, &mut network, ms(100));
     assert_eq!(arrivals.iter().map(|arrival| arrival.2).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
     let (first, last) = (arrivals[0].0, arrivals[4].0);
@@ -175,7 +175,7 @@ fn a_token_bucket_sends_what_it_has_saved_at_once_and_then_keeps_its_rate() {
 #[test]
 fn the_audit_misses_the_event_of_a_link_and_of_a_pipe() {
     let (mut driver, mut network) = network(&[with(link("a"), "delay", json!(MS))], &[flow(&[0])]);
-    driver.send(&mut network, data(0), 1, ms(0));
+    driver.forward(&mut network, data(0), 1, ms(0));
     assert!(driver.audit(&network).is_ok());
     driver.events = Events::default();
     assert!(driver.audit(&network).unwrap_err().contains("Wire(0)"));
@@ -190,12 +190,12 @@ fn the_audit_misses_the_event_of_a_link_and_of_a_pipe() {
 fn what_comes_next_out_of_the_part_that_acted_last_is_known() {
     let (mut driver, mut network) = network(&[link("a")], &[flow(&[0])]);
     assert!(matches!(driver.upcoming(&network), Upcoming::Nothing));
-    driver.send(&mut network, data(0), 3, ms(0));
+    driver.forward(&mut network, data(0), 3, ms(0));
     driver.step(&mut network, ms(100));
     let Upcoming::Departure(packet) = driver.upcoming(&network) else { panic!("a packet is on the wire") };
     assert_eq!(packet.payload.seq(), 1);
     arrivals(&mut driver, &mut network, ms(100));
-    driver.send(&mut network, ack(1), 2, ms(10));
+    driver.forward(&mut network, ack(1), 2, ms(10));
     assert!(matches!(driver.upcoming(&network), Upcoming::Nothing));
     driver.step(&mut network, ms(100));
     let Upcoming::Arrivals(pipe) = driver.upcoming(&network) else { panic!("an ACK is in the pipe") };
@@ -205,8 +205,8 @@ fn what_comes_next_out_of_the_part_that_acted_last_is_known() {
 #[test]
 fn of_links_that_are_due_at_one_time_the_lower_one_goes_first() {
     let (mut driver, mut network) = network(&[link("a"), link("b")], &[flow(&[0]), flow(&[1])]);
-    driver.send(&mut network, data(0), 3, ms(0));
-    driver.send(&mut network, Packet { flow: 1, ..data(10) }, 3, ms(0));
+    driver.forward(&mut network, data(0), 3, ms(0));
+    driver.forward(&mut network, Packet { flow: 1, ..data(10) }, 3, ms(0));
     let seqs: Vec<_> = arrivals(&mut driver, &mut network, ms(100)).into_iter().map(|arrival| arrival.2).collect();
     assert_eq!(seqs, [0, 10, 1, 11, 2, 12]);
 }
@@ -214,7 +214,7 @@ fn of_links_that_are_due_at_one_time_the_lower_one_goes_first() {
 #[test]
 fn nothing_arrives_at_senders_next_where_a_pipe_ends_at_a_link() {
     let (mut driver, mut network) = network(&[with(link("a"), "delay", json!(10 * MS)), link("b")], &[flow(&[0, 1])]);
-    driver.send(&mut network, data(0), 3, ms(0));
+    driver.forward(&mut network, data(0), 3, ms(0));
     while network.links[1].link.counters().arrived == 0 {
         driver.step(&mut network, ms(100));
     }
@@ -229,8 +229,8 @@ fn flows_that_are_identified_as_one_connection_share_a_queue() {
         if identified {
             network.identify(1, ConnectionId::of_flow(0), network.flow_paths[1].route);
         }
-        driver.send(&mut network, data(0), 6, ms(0));
-        driver.send(&mut network, Packet { flow: 1, ..data(10) }, 1, ms(0));
+        driver.forward(&mut network, data(0), 6, ms(0));
+        driver.forward(&mut network, Packet { flow: 1, ..data(10) }, 1, ms(0));
         arrivals(&mut driver, &mut network, ms(100)).last().expect("all arrive").2
     };
     // A queue of its own is served in turn (RFC 8290, 4.2).
@@ -248,10 +248,10 @@ fn flows_of_one_tunnel_share_a_queue_in_either_direction() {
         let back = json!({"capacity": {"rate": 12_000_000}, "queue": "pfifo", "limit": null});
         let fair = with(with(link("a"), "queue", json!("fq_codel")), "reverse", back);
         let (mut driver, mut network) = network(&[fair], &flows);
-        driver.send(&mut network, data(0), 6, ms(0));
+        driver.forward(&mut network, data(0), 6, ms(0));
         // What it sends over this direction: its data, or the ACKs of data that comes back.
         let other = if reverse { ack(10) } else { data(10) };
-        driver.send(&mut network, Packet { flow: 1, ..other }, 1, ms(0));
+        driver.forward(&mut network, Packet { flow: 1, ..other }, 1, ms(0));
         let order = arrivals(&mut driver, &mut network, ms(100));
         order.into_iter().find(|arrival| arrival.2 == 10).expect("all arrive").0
     };

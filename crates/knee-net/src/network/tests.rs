@@ -182,7 +182,7 @@ fn a_limit_in_time_is_what_a_trace_carries_on_average_in_it() {
         altered(&[("/links/0/capacity", json!({"trace": [2, 4, 6]})), ("/links/0/limit", json!({"time": 20 * MS}))]);
     let mut network = built(&spec).expect("a network");
     let mut driver = crate::driver::Driver::new(crate::events::Events::default());
-    driver.send(&mut network, data(0), 15, ms(0));
+    driver.forward(&mut network, data(0), 15, ms(0));
     assert_eq!(network.links[0].link.backlog().packets, 10);
 }
 
@@ -288,7 +288,7 @@ fn a_change_of_the_base_rtt_changes_the_delay_of_acks_alone() {
 fn changes_of_a_link_take_effect_and_are_put_on_record() {
     let mut network = built(&simple()).expect("a network");
     let mut driver = crate::driver::Driver::new(crate::events::Events::default());
-    driver.send(&mut network, data(0), 10, ms(0));
+    driver.forward(&mut network, data(0), 10, ms(0));
     let record = network.change(Change::Rate { link: 0, rate: 24_000_000 }, ms(0));
     assert_eq!((record, network.links[0].link.rate()), ((None, Some(0), "rate", 24.0), Some(24_000_000)));
     let limit = crate::spec::LimitSpec::Packets(4);
@@ -297,7 +297,7 @@ fn changes_of_a_link_take_effect_and_are_put_on_record() {
     assert_eq!(network.links[0].outcome.dropped.len(), 5);
     let record = network.change(Change::Loss { link: 0, loss: 1.0 }, ms(0));
     assert_eq!(record, (None, Some(0), "loss_probability", 1.0));
-    driver.send(&mut network, data(0), 1, ms(0));
+    driver.forward(&mut network, data(0), 1, ms(0));
     assert_eq!(network.links[0].outcome.dropped.len(), 6);
 }
 
@@ -324,7 +324,7 @@ fn random_loss_has_the_probability_of_the_link_and_loss_in_bursts_that_of_its_ch
     let lost = |places: &[(&str, Value)]| {
         let mut network = built(&altered(places)).expect("a network");
         let mut driver = crate::driver::Driver::new(crate::events::Events::default());
-        driver.send(&mut network, data(0), 50, ms(0));
+        driver.forward(&mut network, data(0), 50, ms(0));
         network.links[0].outcome.dropped.len()
     };
     assert_eq!((lost(&[]), lost(&[("/links/0/loss", json!(1.0))])), (0, 50));

@@ -462,7 +462,7 @@ fn a_direction_books_what_leaves_and_what_is_dropped() {
     let mut network = Network::new(&two_flows()).expect("a network");
     let mut driver = crate::driver::Driver::new(crate::events::Events::default());
     network.links[0].measure(ms(0));
-    driver.send(&mut network, data(0), 3, ms(0));
+    driver.forward(&mut network, data(0), 3, ms(0));
     while driver.step(&mut network, ms(2)).is_some() {}
     let row = network.links[0].row(0, ms(2), ms(2));
     // One has left at once; at 2 ms, one more is done, and the last one's turn comes.
@@ -499,7 +499,7 @@ fn what_a_queue_notes_at_the_end_of_an_interval_is_in_the_outcome_of_its_link() 
     cocoa["queue"] = json!("cocoa");
     let mut network = Network::new(&read(&spec(&[cocoa], &[flow(&[0])]))).expect("a network");
     let mut driver = crate::driver::Driver::new(crate::events::Events::default());
-    driver.send(&mut network, data(0), 3, ms(0));
+    driver.forward(&mut network, data(0), 3, ms(0));
     network.links[0].observe(ms(100));
     assert!(network.links[0].outcome.notes.iter().any(|note| note.event == "backlog" && note.at == ms(100)));
 }

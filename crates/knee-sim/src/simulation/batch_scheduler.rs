@@ -3,33 +3,30 @@
 //! If data crosses links that form no circle and ACKs return over a plain delay, a sender learns the effect of what it
 //! sends no sooner than the shortest ACK delay later. So time passes in batches of at most that length:
 //!
-//! 1. [`Landings`] sorts the packets that landed up to its beginning by flow.
-//! 2. Flow by flow, the receiver takes them, and its ACKs wait for their sender, each with its time of arrival
-//!    ([`AckPath`](super::ack_path::AckPath)). Then the sender takes the ACKs and timers of the batch and sends.
+//! 1. [`Stages::distribute`] sorts the packets that landed up to its beginning by flow.
+//! 2. Flow by flow ([`Visitor`]), the receiver takes them, and its ACKs wait for their sender, each with its time of
+//!    arrival. Then the sender takes the ACKs and timers of the batch and sends.
 //! 3. Link by link, in the order in which data crosses them, the packets that arrive in the batch go through
-//!    ([`Stages`]).
+//!    ([`Stages::advance`]).
 //!
 //! A flow's state is fetched once for all that it does in a batch, nothing waits in a heap, and the code of one end at
 //! a time is in the cache. Results are bit-identical to the event scheduler's: events keep their times, those of one
 //! time have the order of [`Event`], and samples, changes and flows that stop happen between two batches.
 
 mod applications;
-mod outbox;
+mod stages;
 mod visits;
 
-use super::ack_path::Parked;
-use super::hosts::{Hosts, Visited};
-use super::landings::Landings;
 use super::model::Model;
 use super::obstacle::Obstacle;
-use super::stages::Stages;
 use knee_core::Time;
 use knee_core::convert::index_u32;
 use knee_net::events::{Event, Events};
 use knee_net::observe::Interval;
 use knee_net::spec::Change;
-use outbox::BatchOutbox;
-use visits::Visitor;
+use stages::Stages;
+use std::sync::{Mutex, PoisonError};
+use visits::{BatchOutbox, Pending, Visitor};
 
 /// Batches pay where at least one flow in 16 is active in each.
 const IDLE_FLOWS: u64 = 16;
@@ -37,6 +34,8 @@ const IDLE_FLOWS: u64 = 16;
 const LOOKS: u64 = 64;
 /// Fewest visits in a batch for a thread of their own (lab/performance.md).
 pub(super) const VISITS_PER_THREAD: usize = 1024;
+/// Groups of flows for each thread: a thread that has visited a group takes the next one, as some have more to do.
+const GROUPS_PER_THREAD: usize = 4;
 
 /// Lets time pass in batches.
 #[derive(Clone)]
@@ -47,11 +46,8 @@ pub(super) struct BatchScheduler {
     at: Time,
     /// The shortest delay of an ACK.
     min_ack_delay: Time,
-    landings: Landings,
-    /// ACKs in flight, by flow.
-    parked: Vec<Parked>,
-    /// When each flow has something to do, at the earliest, apart from taking what has landed.
-    dues: Vec<Time>,
+    /// By path.
+    pending: Vec<Pending>,
     /// Flows that have not started, the next one last.
     starts: Vec<u32>,
     /// Flows to be visited in this batch.
@@ -62,6 +58,7 @@ pub(super) struct BatchScheduler {
     outbox: BatchOutbox,
     others: Vec<BatchOutbox>,
     visits_per_thread: usize,
+    threads: usize,
 }
 
 /// The shortest delay of an ACK, changes included.
@@ -75,55 +72,49 @@ fn min_ack_delay(model: &Model) -> Time {
 }
 
 impl BatchScheduler {
-    /// The stages of `model`'s network.
+    /// A scheduler for `model`, in which nothing has happened yet.
     ///
     /// # Errors
     /// If batches are impossible or do not pay.
-    pub(super) fn stages(model: &Model) -> Result<Stages, Obstacle> {
-        if model.apps.are_over_quic() || (0..model.hosts.len()).any(|i| model.hosts.is_udp(i)) {
+    pub(super) fn new(model: &Model, agenda: Events) -> Result<Self, Obstacle> {
+        let flows = model.hosts.len();
+        if model.apps.are_over_quic() || (0..flows).any(|i| model.hosts.is_udp(i)) {
             return Err(Obstacle::Udp);
         }
         if !model.apps.are_independent() {
             return Err(Obstacle::DependentConnections);
         }
-        let (stages, delay) = (Stages::new(&model.network)?, min_ack_delay(model));
+        let (stages, min_ack_delay) = (Stages::new(&model.network)?, min_ack_delay(model));
         if !model.apps.is_empty() && stages.arrivals_coincide() {
             return Err(Obstacle::ConnectionsOverMedium);
         }
-        if delay == Time::ZERO {
+        if min_ack_delay == Time::ZERO {
             return Err(Obstacle::NoAckDelay);
         }
-        let packets = stages.packets_in(delay.min(stages.longest(&model.network)), &model.network);
-        if packets * IDLE_FLOWS < u64::from(model.hosts.len()) {
+        let packets = stages.packets_in(min_ack_delay.min(stages.longest(&model.network)), &model.network);
+        if packets * IDLE_FLOWS < u64::from(flows) {
             return Err(Obstacle::FewActive);
         }
-        Ok(stages)
-    }
-
-    /// A scheduler for `model`, in which nothing has happened yet.
-    pub(super) fn new(model: &Model, stages: Stages, agenda: Events) -> Self {
-        let flows = model.hosts.len();
         let all = (0..flows).map(|i| (model.recorder.start(i), i));
         let (applications, mut starts): (Vec<_>, Vec<_>) = all.partition(|&(_, i)| model.hosts.is_application(i));
         starts.sort_unstable_by(|a, b| b.cmp(a));
         let mut scheduler = Self {
             agenda,
             at: Time::ZERO,
-            min_ack_delay: min_ack_delay(model),
-            landings: Landings::new(flows as usize),
-            parked: std::iter::repeat_with(Parked::default).take(flows as usize).collect(),
-            dues: vec![Time::MAX; flows as usize],
+            min_ack_delay,
+            pending: vec![Pending::NOTHING; flows as usize],
             starts: starts.into_iter().map(|(_, i)| i).collect(),
             visits: Vec::new(),
             outbox: BatchOutbox::new(&stages),
             others: Vec::new(),
             visits_per_thread: VISITS_PER_THREAD,
+            threads: 1,
             stages,
         };
         for (at, i) in applications {
             scheduler.add_start(i, at);
         }
-        scheduler
+        Ok(scheduler)
     }
 
     /// Replaces what concerns the whole run by what `agenda` has from `from` on, which `model` knows already. False if
@@ -147,10 +138,11 @@ impl BatchScheduler {
     pub(super) fn divide(&mut self, model: &mut Model, most: usize, visits: usize) -> usize {
         self.visits_per_thread = visits;
         let most = if model.apps.is_empty() { most.min(model.hosts.flows.len() / visits) } else { 1 };
-        model.hosts.divide(index_u32(most));
-        let threads = model.hosts.stores.len();
-        self.others.resize_with(threads - 1, || BatchOutbox::new(&self.stages));
-        threads
+        model.hosts.divide(index_u32(if most > 1 { most * GROUPS_PER_THREAD } else { 1 }));
+        let groups = model.hosts.stores.len();
+        self.threads = most.clamp(1, groups);
+        self.others.resize_with(groups - 1, || BatchOutbox::new(&self.stages));
+        self.threads
     }
 
     /// Checks the model's books.
@@ -160,7 +152,7 @@ impl BatchScheduler {
 
     /// Packets between links and receivers.
     pub(super) fn under_way(&self, model: &Model) -> u64 {
-        self.landings.len() + self.stages.under_way(&model.network)
+        self.pending.iter().map(Pending::landed).sum::<u64>() + self.stages.under_way(&model.network)
     }
 
     /// Goes through a batch that ends by `pause`, or through what concerns the whole run at its beginning. Gives how
@@ -217,7 +209,7 @@ impl BatchScheduler {
     /// A batch, perhaps with a sample, that ends by `until`, before which nothing concerns the whole run.
     fn batch(&mut self, model: &mut Model, until: Time, interval: Option<Interval>) -> u64 {
         let at = self.at;
-        let packets = self.landings.distribute(&mut model.network, &self.stages, at) as u64;
+        let packets = self.stages.distribute(&mut model.network, &mut self.pending, at) as u64;
         let limit = until.min(at + self.min_ack_delay).min(at + self.stages.longest(&model.network));
         // Which halves are free for new connections is known at the beginning.
         let limit = limit.min(model.apps.next_reuse(at));
@@ -253,11 +245,11 @@ impl BatchScheduler {
     fn choose(&mut self, limit: Time) -> Time {
         self.visits.clear();
         let mut earliest = Time::MAX;
-        for ((i, &due), waiting) in (0..).zip(&self.dues).zip(self.landings.waiting()) {
-            if due < limit || waiting {
+        for (i, pending) in (0..).zip(&self.pending) {
+            if pending.due < limit || pending.landed() > 0 {
                 self.visits.push(i);
             } else {
-                earliest = earliest.min(due);
+                earliest = earliest.min(pending.due);
             }
         }
         earliest
@@ -267,8 +259,7 @@ impl BatchScheduler {
     /// `limit`.
     fn visit_all(&mut self, model: &mut Model, limit: Time, interval: Option<Interval>) {
         let (at, prefetches, visits) = (self.at, model.prefetches, std::mem::take(&mut self.visits));
-        let threads = model.hosts.stores.len();
-        if threads > 1 && visits.len() >= threads * self.visits_per_thread {
+        if self.threads > 1 && visits.len() >= self.threads * self.visits_per_thread {
             self.visit_groups(model, &visits, limit, interval);
         } else if model.apps.is_empty() {
             let mut visitor = self.visitor(model, interval);
@@ -282,40 +273,28 @@ impl BatchScheduler {
         self.visit_starts(model, limit);
     }
 
-    /// Visits flows by one thread for each group; what they send is put together in the order of flows.
+    /// Visits flows group by group, by several threads; what they send is put together in the order of flows.
     fn visit_groups(&mut self, model: &mut Model, visits: &[u32], limit: Time, interval: Option<Interval>) {
-        let Self { at, landings, parked, dues, stages, outbox, others, .. } = self;
+        let Self { at, pending, stages, outbox, others, threads, .. } = self;
         let Model { hosts, network, recorder, prefetches, .. } = model;
-        let (at, paths, prefetches, size) = (*at, network.flow_paths.as_slice(), *prefetches, hosts.group_size());
+        let (at, stages, paths, size) = (*at, &*stages, network.flow_paths.as_slice(), hosts.group_size());
         let outboxes = std::iter::once(&mut *outbox).chain(&mut *others);
-        let flows = parked.chunks_mut(size as usize).zip(dues.chunks_mut(size as usize));
         let records = recorder.record.flows().chunks_mut(size as usize);
+        let groups = hosts.groups().zip(records).zip(pending.chunks_mut(size as usize).zip(outboxes));
+        let groups = Mutex::new(groups);
+        let work = || loop {
+            let next = groups.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(((hosts, records), (pending, outbox))) = next else { return };
+            outbox.arrivals.iter_mut().for_each(|arrivals| arrivals.clear(at));
+            let begin = visits.partition_point(|&i| i < hosts.first);
+            let end = visits.partition_point(|&i| i < hosts.first.saturating_add(size));
+            let sample = interval.map(|interval| (interval, records));
+            let mut visitor = Visitor { hosts, paths, stages, pending, outbox, sample, apps: None };
+            visitor.visit_all(&visits[begin..end], *prefetches, at, limit);
+        };
         std::thread::scope(|scope| {
-            let mut mine = None;
-            for (((mut hosts, landed), records), ((parked, dues), outbox)) in
-                hosts.groups().zip(landings.parts(size)).zip(records).zip(flows.zip(outboxes))
-            {
-                let first = hosts.first;
-                outbox.arrivals.iter_mut().for_each(|arrivals| arrivals.clear(at));
-                let begin = visits.partition_point(|&i| i < first);
-                let end = visits.partition_point(|&i| i < first.saturating_add(size));
-                let visits = &visits[begin..end];
-                let (stages, sample) = (&*stages, interval.map(|interval| (interval, records)));
-                let visit = move || {
-                    let hosts = &mut hosts;
-                    Visitor { hosts, first, paths, stages, landed, parked, dues, outbox, sample, apps: None }
-                        .visit_all(visits, prefetches, at, limit);
-                };
-                // This thread takes the first group.
-                if mine.is_none() {
-                    mine = Some(visit);
-                } else {
-                    scope.spawn(visit);
-                }
-            }
-            if let Some(visit) = mine {
-                visit();
-            }
+            (1..*threads).for_each(|_| drop(scope.spawn(work)));
+            work();
         });
         for other in others {
             outbox.append(other);
@@ -324,12 +303,12 @@ impl BatchScheduler {
 
     /// Visits any flows, one by one.
     #[inline]
-    fn visitor<'a>(&'a mut self, model: &'a mut Model, interval: Option<Interval>) -> Visitor<'a, Hosts> {
-        let Self { landings, parked, dues, stages, outbox, .. } = self;
+    fn visitor<'a>(&'a mut self, model: &'a mut Model, interval: Option<Interval>) -> Visitor<'a> {
+        let Self { pending, stages, outbox, .. } = self;
         let Model { hosts, network, apps, recorder, .. } = model;
         let (paths, apps) = (network.flow_paths.as_slice(), (!apps.is_empty()).then_some(apps));
         let sample = interval.map(|interval| (interval, recorder.record.flows()));
-        Visitor { hosts, first: 0, paths, stages, landed: landings.all(), parked, dues, outbox, sample, apps }
+        Visitor { hosts: hosts.all(), paths, stages, pending, outbox, sample, apps }
     }
 
     /// Flows that start before `limit` do, and come that far.
@@ -342,10 +321,10 @@ impl BatchScheduler {
             model.begin_flow(i);
             let now = model.now;
             let mut visitor = self.visitor(model, None);
-            visitor.enter(i);
-            visitor.outbox.tie_break = Event::Start(i).key();
-            visitor.hosts.tcp(i).connect(now, visitor.outbox);
-            visitor.run_sender(i, limit);
+            let mut visit = visitor.enter(i);
+            visit.outbox.tie_break = Event::Start(i).key();
+            visit.host.connect(now, visit.outbox);
+            visit.run_sender(limit);
             visitor.leave(i);
         }
     }
@@ -353,12 +332,12 @@ impl BatchScheduler {
     /// Visits path `i`: its receiver comes to one time, its sender to another.
     fn visit(&mut self, model: &mut Model, i: u32, received: Option<Time>, sent: Option<Time>) {
         let mut visitor = self.visitor(model, None);
-        visitor.enter(i);
+        let mut visit = visitor.enter(i);
         if let Some(at) = received {
-            visitor.run_receiver(i, at);
+            visit.run_receiver(at);
         }
         if let Some(limit) = sent {
-            visitor.run_sender(i, limit);
+            visit.run_sender(limit);
         }
         self.count_packets(model, i);
         self.visitor(model, None).leave(i);
@@ -366,7 +345,7 @@ impl BatchScheduler {
 
     /// All receivers take what has landed up to `at`, and their timers before.
     fn receive_all(&mut self, model: &mut Model, at: Time) {
-        self.landings.distribute(&mut model.network, &self.stages, at);
+        self.stages.distribute(&mut model.network, &mut self.pending, at);
         self.choose(at);
         let visits = std::mem::take(&mut self.visits);
         for &i in &visits {
@@ -381,7 +360,7 @@ impl BatchScheduler {
         if self.outbox.completed.is_empty() {
             return;
         }
-        self.landings.distribute(&mut model.network, &self.stages, self.at);
+        self.stages.distribute(&mut model.network, &mut self.pending, self.at);
         let mut completed = std::mem::take(&mut self.outbox.completed);
         completed.sort_unstable();
         for (at, i) in completed {

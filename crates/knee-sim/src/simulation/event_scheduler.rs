@@ -2,10 +2,13 @@
 //!
 //! A [`Driver`] moves packets through the network and says what comes to an end of a path or is due. The host at that
 //! end acts; what it sends sets out, and its timers are armed.
+//!
+//! An end sets a timer with nearly every packet, and hardly one ever fires. So the heap holds at most one event per
+//! timer ([`Alarms`]), for a time at which it may be due; when that comes and the timer is due later by now, a new event
+//! is made.
 
-use super::alarms::{Alarms, timer_of};
 use super::apps::Action;
-use super::hosts::{At, End, Outbox, StateNote};
+use super::hosts::{At, End, Outbox, StateNote, event_of, timer_of};
 use super::model::Model;
 use crate::Tap;
 use knee_core::cache::{fetch, fetch_first};
@@ -26,11 +29,13 @@ pub(super) struct EventScheduler {
     taps: Vec<Box<dyn Tap>>,
 }
 
+/// By timer, for when the heap holds an event; `Time::MAX`: it holds none.
+type Alarms = [Time; 4];
+
 /// Packets and notes of a host at one time.
 #[derive(Clone, Default)]
 struct Sent {
-    data: Vec<Burst>,
-    acks: Vec<Packet>,
+    packets: Vec<Burst>,
     changes: Vec<StateNote>,
     /// A transfer that is complete.
     completed: Option<u32>,
@@ -39,12 +44,12 @@ struct Sent {
 impl Outbox for Sent {
     #[inline]
     fn data(&mut self, first: Packet, count: u32) {
-        self.data.push(Burst { first, count });
+        self.packets.push(Burst { first, count });
     }
 
     #[inline]
     fn ack(&mut self, ack: Packet, _: At<'_>) {
-        self.acks.push(ack);
+        self.packets.push(Burst { first: ack, count: 1 });
     }
 
     fn changed(&mut self, change: StateNote) {
@@ -63,7 +68,7 @@ impl EventScheduler {
         (0..paths).for_each(|i| events.push(model.recorder.start(i), Event::Start(i)));
         Self {
             driver: Driver::new(events),
-            alarms: vec![Alarms::NONE; paths as usize],
+            alarms: vec![[Time::MAX; 4]; paths as usize],
             sent: Sent::default(),
             taps: Vec::new(),
         }
@@ -143,7 +148,7 @@ impl EventScheduler {
             return model.apps.act(i, Action::Start);
         }
         let Model { hosts, network, now, .. } = model;
-        hosts.start(i, At { now: *now, path: &network.flow_paths[i as usize] }, &mut self.sent);
+        hosts.host(i).start(At { now: *now, path: &network.flow_paths[i as usize] }, &mut self.sent);
         self.after(model, i, End::Sender);
     }
 
@@ -155,9 +160,7 @@ impl EventScheduler {
                 Action::Prepare(half, at) => self.driver.events.push(at, Event::Answer(half)),
                 _ => {
                     let acts = model.carry_out(flow, action, &mut self.sent);
-                    self.alarms.resize(model.hosts.len() as usize, Alarms::NONE);
-                    // An ACK that leaves with an answer belongs to the other half.
-                    self.send_acks(model);
+                    self.alarms.resize(model.hosts.len() as usize, [Time::MAX; 4]);
                     if let Some((i, end)) = acts {
                         self.after(model, i, end);
                     }
@@ -167,11 +170,14 @@ impl EventScheduler {
     }
 
     fn on_timer(&mut self, model: &mut Model, timer: EndTimer, i: u32) {
-        if !self.alarms[i as usize].counts(timer, model.now) {
+        // The event is void if the timer was set to an earlier time meanwhile.
+        let alarm = &mut self.alarms[i as usize][timer as usize];
+        if *alarm != model.now {
             return;
         }
+        *alarm = Time::MAX;
         let Model { hosts, network, now, .. } = model;
-        hosts.on_timer(i, timer, At { now: *now, path: &network.flow_paths[i as usize] }, &mut self.sent);
+        hosts.host(i).on_timer(timer, At { now: *now, path: &network.flow_paths[i as usize] }, &mut self.sent);
         self.after(model, i, End::with(timer));
     }
 
@@ -186,7 +192,7 @@ impl EventScheduler {
             self.taps.iter_mut().for_each(|tap| tap.delivered(model.now, model.hosts.id(i), packet));
         }
         let Model { hosts, network, now, .. } = model;
-        hosts.on_packet(At { now: *now, path: &network.flow_paths[i as usize] }, packet, &mut self.sent);
+        hosts.host(i).on_packet(At { now: *now, path: &network.flow_paths[i as usize] }, packet, &mut self.sent);
         self.after(model, i, end);
         if model.apps.has(i) {
             model.apps.after_delivery(i, end, model.now, &mut model.hosts);
@@ -220,61 +226,50 @@ impl EventScheduler {
     /// An end of path `i` has acted: what it has sent leaves, and its timers are armed.
     #[inline]
     fn after(&mut self, model: &mut Model, i: u32, end: End) {
-        if end == End::Sender {
-            if !self.taps.is_empty()
-                && let Some(tcp) = model.hosts.find_tcp(i)
-            {
-                let id = model.hosts.id(i);
-                self.taps.iter_mut().for_each(|tap| tap.updated(model.now, id, &tcp.sender));
-            }
-            self.send_data(model, i);
+        if end == End::Sender
+            && !self.taps.is_empty()
+            && let Some(tcp) = model.hosts.find_tcp(i)
+        {
+            let id = model.hosts.id(i);
+            self.taps.iter_mut().for_each(|tap| tap.updated(model.now, id, &tcp.sender));
         }
-        self.send_acks(model);
+        self.send(model);
         for timer in end.timers() {
-            let due = model.hosts.not_before(i, timer);
-            self.alarms[i as usize].arm(i, timer, due.max(model.now), &mut self.driver.events);
+            let due = model.hosts.not_before(i, timer).max(model.now);
+            let alarm = &mut self.alarms[i as usize][timer as usize];
+            if due < *alarm {
+                *alarm = due;
+                self.driver.events.push(due, event_of(timer, i));
+            }
         }
     }
 
-    /// Sends the packets of sender `i`, and puts its changes of state on record.
+    /// Sends the packets of the host at work, and puts its changes of state on record.
     #[inline]
-    fn send_data(&mut self, model: &mut Model, i: u32) {
-        for k in 0..self.sent.data.len() {
-            let Burst { first: packet, count } = self.sent.data[k];
-            for tap in &mut self.taps {
-                (0..count).for_each(|k| tap.sent(model.now, model.hosts.id(i), &packet.behind(k)));
+    fn send(&mut self, model: &mut Model) {
+        for k in 0..self.sent.packets.len() {
+            let Burst { first, count } = self.sent.packets[k];
+            if first.has(Packet::ACK) {
+                model.hosts.acks += 1;
+                if model.apps.has(first.flow) {
+                    model.apps.count(first.flow, 1, model.now);
+                }
+            } else {
+                for tap in &mut self.taps {
+                    (0..count).for_each(|k| tap.sent(model.now, model.hosts.id(first.flow), &first.behind(k)));
+                }
+                if model.apps.has(first.flow) {
+                    model.apps.note_sent(first.flow, count, model.now);
+                }
             }
-            if model.apps.has(i) {
-                model.apps.note_sent(i, count, model.now);
-            }
-            self.send(model, packet, count);
+            self.driver.forward(&mut model.network, first, count, model.now);
+            self.book_links(model);
         }
-        self.sent.data.clear();
+        self.sent.packets.clear();
         self.sent.changes.drain(..).for_each(|change| model.record(change));
         if let Some(i) = self.sent.completed.take() {
             model.end_transfer(i);
         }
-    }
-
-    /// Sends the packets of receivers.
-    #[inline]
-    fn send_acks(&mut self, model: &mut Model) {
-        model.hosts.acks += self.sent.acks.len() as u64;
-        for k in 0..self.sent.acks.len() {
-            let ack = self.sent.acks[k];
-            if model.apps.has(ack.flow) {
-                model.apps.count(ack.flow, 1, model.now);
-            }
-            self.send(model, ack, 1);
-        }
-        self.sent.acks.clear();
-    }
-
-    /// `count` packets like `first` leave their host now.
-    #[inline]
-    fn send(&mut self, model: &mut Model, first: Packet, count: u32) {
-        self.driver.send(&mut model.network, first, count, model.now);
-        self.book_links(model);
     }
 }
 

@@ -7,19 +7,17 @@
 #[cfg(feature = "quic")]
 pub(super) mod carried;
 pub(super) mod datagrams;
-mod flow;
 mod host;
 #[cfg(feature = "quic")]
 pub(super) mod quic;
 pub(super) mod tcp;
 pub(super) mod udp;
 
-pub(super) use flow::Flow;
-pub(super) use host::{At, End, Group, Host, Outbox, StateNote, Visited};
+pub(super) use host::{At, End, Flow, Group, Host, Outbox, StateNote, event_of, timer_of};
 
 use super::build::OwnMake;
 use datagrams::DatagramFlow;
-use flow::EndFigures;
+use host::EndFigures;
 use knee_cc::{Entry, Needs};
 use knee_core::{ConnectionId, Packet, Params, Payload, Time};
 use knee_net::observe::FlowCounts;
@@ -221,15 +219,31 @@ impl Hosts {
 
     /// The groups of paths.
     pub(super) fn groups(&mut self) -> impl Iterator<Item = Group<'_>> {
-        let (settings, size) = (&self.settings, self.group_size as usize);
-        let parts = self.ends.chunks_mut(size).zip(self.flows.chunks_mut(size)).zip(&mut self.stores);
+        let Self { settings, group_size, .. } = self;
+        let size = *group_size as usize;
+        let parts = self.ends.chunks_mut(size).zip(self.flows.chunks_mut(size)).zip(self.stores.chunks_mut(1));
         (0..).step_by(size).zip(parts).map(|(first, ((ends, flows), stores))| Group {
             first,
             ends,
             flows,
+            directions: &mut [],
             settings,
             stores,
+            group_size: *group_size,
         })
+    }
+
+    /// All paths.
+    #[inline]
+    pub(super) fn all(&mut self) -> Group<'_> {
+        let Self { ends, flows, settings, directions, stores, group_size, .. } = self;
+        Group { first: 0, ends, flows, directions, settings, stores, group_size: *group_size }
+    }
+
+    /// The ends of path `i`, which something happens to.
+    #[inline]
+    pub(super) fn host(&mut self, i: u32) -> Host<'_, Ends> {
+        self.all().into_host(i)
     }
 
     /// The group of path `i`.
@@ -401,46 +415,6 @@ impl Hosts {
         }
     }
 
-    /// The ends of path `i`, which something happens to.
-    #[inline]
-    fn host(&mut self, i: u32) -> Host<'_, Ends> {
-        let (k, group) = (i as usize, self.group_of(i));
-        let Self { ends, flows, settings, directions, stores, .. } = self;
-        let (ends, stores) = (&mut ends[k], &mut stores[group]);
-        if i < settings.scenario_flows {
-            return Host { i, ends, flow: &mut flows[k], connection: None, settings, stores };
-        }
-        let direction = &mut directions[(i - settings.scenario_flows) as usize];
-        let (owners, connections) = flows.split_at_mut(settings.scenario_flows as usize);
-        let flow = &mut connections[k - owners.len()];
-        let owner = &mut owners[direction.id.flow() as usize];
-        let connection = Some((direction, owner));
-        Host { i, ends, flow, connection, settings, stores }
-    }
-
-    /// The ends of the path that `packet` took, at which it arrives now.
-    #[inline]
-    pub(super) fn on_packet(&mut self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
-        let host = self.host(packet.flow);
-        if host.ends.is_udp() { host.udp().on_packet(at, packet, out) } else { host.tcp().on_packet(at, packet, out) }
-    }
-
-    /// A timer at path `i` may be due: fires it if it is.
-    pub(super) fn on_timer(&mut self, i: u32, timer: EndTimer, at: At<'_>, out: &mut impl Outbox) {
-        let host = self.host(i);
-        if host.ends.is_udp() {
-            host.udp().on_timer(End::with(timer), at, out);
-        } else {
-            host.tcp().on_timer(timer, at, out);
-        }
-    }
-
-    /// Flow `i`, which runs no application, starts.
-    pub(super) fn start(&mut self, i: u32, at: At<'_>, out: &mut impl Outbox) {
-        let host = self.host(i);
-        if host.ends.is_udp() { host.udp().start(at, out) } else { host.tcp().connect(at.now, out) }
-    }
-
     /// Flow `i` sends nothing new from now on.
     pub(super) fn stop(&mut self, i: u32) {
         match &mut self.ends[i as usize] {
@@ -532,18 +506,6 @@ impl Hosts {
             Ends::Application => no_tcp(i),
         };
         self.flows[i as usize].received_bytes(received)
-    }
-}
-
-impl Visited for Hosts {
-    #[inline]
-    fn tcp(&mut self, i: u32) -> Host<'_, TcpEnds> {
-        self.host(i).tcp()
-    }
-
-    #[inline]
-    fn look(&self, i: u32) -> (&TcpEnds, &Flow) {
-        (self.tcp_ends(i), &self.flows[i as usize])
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Action, Apps, Around, Half};
 use crate::simulation::hosts::quic::{Progress, QuicFlow, QuicTraffic};
 #[cfg(feature = "quic")]
 use crate::simulation::hosts::udp::UdpFlow;
-use crate::simulation::hosts::{At, End, Ends, Flow, HalfView, Hosts, Outbox, Visited};
+use crate::simulation::hosts::{At, End, Ends, Flow, HalfView, Hosts, Outbox};
 use knee_cc::CaState;
 use knee_core::{ConnectionId, Time};
 use knee_net::network::Network;
@@ -104,7 +104,7 @@ impl Apps {
         match end {
             End::Receiver => self.take_messages(i, hosts.tcp_ends(i).receiver.in_order(), now),
             End::Sender => {
-                let handshake = hosts.tcp(i).handshake();
+                let handshake = hosts.host(i).tcp().handshake();
                 self.after_ack(i, &hosts.tcp_ends(i).sender, handshake);
             }
         }
@@ -212,7 +212,7 @@ impl Apps {
         if !around.hosts.is_udp(away) {
             // Linux's ACK would ride on the answer.
             let path = &around.network.flow_paths[away as usize];
-            around.hosts.tcp(away).acknowledge_now(At { now, path }, around.out);
+            around.hosts.host(away).tcp().acknowledge_now(At { now, path }, around.out);
         }
         let back = if let Some(back) = back {
             back
@@ -220,7 +220,7 @@ impl Apps {
             let back = self.add_half(flow, conn, false, around);
             self.connection(flow, conn)?.back = Some(back);
             // The other end measures the same handshake.
-            around.hosts.tcp(back).open(handshake, now, around.out);
+            around.hosts.host(back).tcp().open(handshake, now, around.out);
             back
         };
         let (message, end) = self.write(back, (false, bytes), around);

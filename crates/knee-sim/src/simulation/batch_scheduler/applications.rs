@@ -5,8 +5,8 @@
 //! ([`DueActions`]). When all flows have come to the end of the batch, applications get the news and their timers in
 //! the order of time. Connections that they open come to the end of the batch, too, before links are gone through.
 
-use super::outbox::BatchOutbox;
-use super::{BatchScheduler, Parked};
+use super::visits::BatchOutbox;
+use super::{BatchScheduler, Pending};
 use crate::simulation::apps::{Action, Apps};
 use crate::simulation::model::Model;
 use knee_core::Time;
@@ -83,9 +83,9 @@ impl BatchScheduler {
                 continue;
             }
             // A flow's connections take its path.
-            self.outbox.take_path(&model.network.flow_paths[flow as usize], &self.stages);
+            self.outbox.way = self.stages.ways[model.network.flow_paths[flow as usize].route as usize];
             if let Some((half, _)) = model.carry_out(flow, action, &mut self.outbox) {
-                self.make_room(model);
+                self.pending.resize(model.hosts.len() as usize, Pending::NOTHING);
                 self.visit(model, half, None, Some(limit));
                 self.outbox.tie_break = tie_break;
             }
@@ -102,18 +102,8 @@ impl BatchScheduler {
         }
     }
 
-    /// Grows the per-path tables.
-    fn make_room(&mut self, model: &Model) {
-        let paths = model.hosts.len() as usize;
-        if self.dues.len() < paths {
-            self.dues.resize(paths, Time::MAX);
-            self.parked.resize_with(paths, Parked::default);
-            self.landings.make_room(paths);
-        }
-    }
-
     /// ACKs of connections in flight, where `flows` of the paths carry none.
     pub(super) fn acks_of_connections(&self, flows: u32) -> u64 {
-        self.parked[flows as usize..].iter().map(|parked| parked.acks.len() as u64).sum()
+        self.pending[flows as usize..].iter().map(|pending| pending.acks.len() as u64).sum()
     }
 }

@@ -1,34 +1,35 @@
 //! Visits of flows: what one does in a batch.
+//!
+//! A visit lets the receiver take what has landed ([`Visit::run_receiver`]); its ACKs go to the flow's [`AckPath`].
+//! Then the sender takes the ACKs that have arrived ([`Visit::run_sender`]); what it sends goes to the arrivals at the
+//! flow's first link ([`BatchOutbox`]). Between visits, what is in flight waits in [`Pending`].
 
-use super::outbox::BatchOutbox;
-use crate::simulation::ack_path::Parked;
+use super::applications::DueActions;
+use super::stages::{Landed, Stages, Way};
 use crate::simulation::apps::Apps;
-use crate::simulation::hosts::{At, End, Visited};
-use crate::simulation::landings::Landed;
-use crate::simulation::stages::{Stages, landed_before};
-use knee_core::Time;
+use crate::simulation::hosts::{At, End, Group, Host, Outbox, StateNote, event_of};
 use knee_core::cache::{fetch, fetch_first};
-use knee_core::convert::index_u32;
+use knee_core::convert::{index_u32, low_u8};
+use knee_core::{Packet, Payload, Time};
+use knee_link::Arrivals;
+use knee_net::events::ack_key;
 use knee_net::network::FlowPath;
 use knee_net::observe::{FlowRecord, Interval};
+use knee_net::output::SampleRow;
+use knee_queue::Burst;
 use knee_tcp::ends::TcpEnds;
 
 /// Prefetch distance in flows: of their own state, and of the data behind its pointers.
 const FLOWS_AHEAD: (usize, usize) = (3, 1);
 
 /// Visits flows whose paths have numbers in a row.
-pub(super) struct Visitor<'a, H> {
-    pub(super) hosts: &'a mut H,
-    /// The number of the first path.
-    pub(super) first: u32,
+pub(super) struct Visitor<'a> {
+    pub(super) hosts: Group<'a>,
     /// All paths.
     pub(super) paths: &'a [FlowPath],
     pub(super) stages: &'a Stages,
-    pub(super) landed: Landed<'a>,
-    /// ACKs in flight, by flow.
-    pub(super) parked: &'a mut [Parked],
-    /// When each flow has something to do.
-    pub(super) dues: &'a mut [Time],
+    /// By path.
+    pub(super) pending: &'a mut [Pending],
     pub(super) outbox: &'a mut BatchOutbox,
     /// The interval that ends with this batch's beginning, if one does, and the records of the flows.
     pub(super) sample: Option<(Interval, &'a mut [FlowRecord])>,
@@ -36,24 +37,24 @@ pub(super) struct Visitor<'a, H> {
     pub(super) apps: Option<&'a mut Apps>,
 }
 
-impl<H: Visited> Visitor<'_, H> {
+impl Visitor<'_> {
     /// Lets receivers come to the beginning of the batch, `at`, and senders to `limit`.
     pub(super) fn visit_all(&mut self, visits: &[u32], prefetches: bool, at: Time, limit: Time) {
         for (k, &i) in visits.iter().enumerate() {
             if prefetches {
                 self.fetch_ahead(&visits[k..]);
             }
-            self.enter(i);
-            self.run_receiver(i, at);
-            self.sample(i, at);
-            self.run_sender(i, limit);
+            let mut visit = self.enter(i);
+            visit.run_receiver(at);
+            visit.sample(at);
+            visit.run_sender(limit);
             self.leave(i);
         }
     }
 
     /// Its place in the row.
     const fn place(&self, i: u32) -> usize {
-        (i - self.first) as usize
+        (i - self.hosts.first) as usize
     }
 
     /// Fetches what the flows behind the first of `visits` will need.
@@ -70,24 +71,28 @@ impl<H: Visited> Visitor<'_, H> {
             }
             fetch(&tcp.receiver);
             fetch(&self.paths[i as usize]);
-            fetch_first(&self.parked[self.place(i)], 1);
+            fetch_first(&self.pending[self.place(i)], 1);
         }
         if let Some(&i) = visits.get(FLOWS_AHEAD.1) {
             let (TcpEnds { sender, receiver }, flow) = self.hosts.look(i);
             sender.fetch_behind();
             receiver.fetch_behind();
             flow.rtt_histogram.fetch_counts();
-            let acks = self.parked[self.place(i)].acks.as_slice();
+            let acks = self.pending[self.place(i)].acks.as_slice();
             fetch_first(acks, size_of_val(acks).min(1024));
         }
     }
 
     /// A visit begins.
     #[inline]
-    pub(super) fn enter(&mut self, i: u32) {
-        self.outbox.take_path(&self.paths[i as usize], self.stages);
-        let k = self.place(i);
-        self.outbox.acks.enter(&mut self.parked[k]);
+    pub(super) fn enter(&mut self, i: u32) -> Visit<'_> {
+        let (k, path) = (self.place(i), &self.paths[i as usize]);
+        let Self { hosts, stages, pending, outbox, sample, apps, .. } = self;
+        outbox.way = stages.ways[path.route as usize];
+        outbox.acks.enter(&mut pending[k]);
+        let sample = sample.as_mut().map(|(interval, records)| (*interval, &mut records[k]));
+        let apps = apps.as_deref_mut().filter(|apps| apps.has(i));
+        Visit { host: hosts.tcp(i), path, landed: &stages.landed, range: &mut pending[k].landed, outbox, sample, apps }
     }
 
     /// A visit ends: notes when the flow has something to do.
@@ -96,62 +101,361 @@ impl<H: Visited> Visitor<'_, H> {
         let (TcpEnds { sender, receiver }, _) = self.hosts.look(i);
         let due = self.outbox.acks.next_arrival().min(sender.due()).min(receiver.due());
         let k = self.place(i);
-        self.dues[k] = due;
-        self.outbox.acks.leave(&mut self.parked[k]);
+        self.pending[k].due = due;
+        self.outbox.acks.leave(&mut self.pending[k]);
         (self.outbox.sent, self.outbox.landed, self.outbox.moved_at) = (0, 0, Time::ZERO);
     }
+}
 
+/// A flow that is visited.
+pub(super) struct Visit<'a> {
+    pub(super) host: Host<'a, TcpEnds>,
+    path: &'a FlowPath,
+    landed: &'a Landed,
+    /// What has landed for it there.
+    range: &'a mut (u32, u32),
+    pub(super) outbox: &'a mut BatchOutbox,
+    sample: Option<(Interval, &'a mut FlowRecord)>,
+    /// Applications, if it carries a connection of one.
+    apps: Option<&'a mut Apps>,
+}
+
+impl Visit<'_> {
     /// The receiver takes what has landed up to `at`, and its timers before.
     #[inline]
-    pub(super) fn run_receiver(&mut self, i: u32, at: Time) {
-        let k = self.place(i);
-        let (path, mut host, outbox) = (&self.paths[i as usize], self.hosts.tcp(i), &mut *self.outbox);
-        let (landed, places) = self.landed.take(k, landed_before(at, outbox.landing));
-        if let Some(last) = landed.last() {
-            outbox.landed += index_u32(landed.len());
-            outbox.moved_at = outbox.moved_at.max(last.at);
+    pub(super) fn run_receiver(&mut self, at: Time) {
+        let Self { host, path, outbox, range: (next, end), .. } = self;
+        let begin = *next as usize;
+        let landed = &self.landed.packets[begin..*end as usize];
+        // What a medium does at one time comes after what concerns the whole run.
+        let until = if outbox.way.lands_late() { at.saturating_sub(Time::from_nanos(1)) } else { at };
+        let count = match landed.last() {
+            Some(last) if last.at > until => landed.partition_point(|packet| packet.at <= until),
+            _ => landed.len(),
+        };
+        *next += index_u32(count);
+        let places = self.landed.places.get(begin..begin + count).unwrap_or_default();
+        if count > 0 {
+            outbox.landed += index_u32(count);
+            outbox.moved_at = outbox.moved_at.max(landed[count - 1].at);
         }
-        for (k, packet) in landed.iter().enumerate() {
-            let lands = packet.at;
-            while host.ends.receiver.due() < lands {
-                outbox.fire(&mut host, End::Receiver, path, lands);
+        for (k, packet) in landed[..count].iter().enumerate() {
+            while host.ends.receiver.due() < packet.at {
+                outbox.fire(host, End::Receiver, path, packet.at);
             }
-            outbox.index = places.get(k).copied().unwrap_or(i);
-            host.on_data(packet, At { now: lands, path }, outbox);
+            outbox.cause = (outbox.way.cause, places.get(k).copied().unwrap_or(host.i));
+            host.on_data(packet, At { now: packet.at, path }, *outbox);
         }
         while host.ends.receiver.due() < at {
-            outbox.fire(&mut host, End::Receiver, path, at);
+            outbox.fire(host, End::Receiver, path, at);
         }
     }
 
     /// Takes the flow's sample, if an interval ends now and the flow has started.
     #[inline]
-    fn sample(&mut self, i: u32, now: Time) {
-        let k = self.place(i);
-        let Some((interval, records)) = &mut self.sample else { return };
-        let record = &mut records[k];
-        if record.start() < now {
-            let (counts, sender, rtts) = self.hosts.tcp(i).observe(now);
-            self.outbox.samples.push(record.row(i, *interval, &counts, &rtts).with_sender(&sender));
+    fn sample(&mut self, now: Time) {
+        if let Some((interval, record)) = &mut self.sample
+            && record.start() < now
+        {
+            let (counts, sender, rtts) = self.host.observe(now);
+            self.outbox.samples.push(record.row(self.host.i, *interval, &counts, &rtts).with_sender(&sender));
         }
     }
 
     /// The sender takes its ACKs and timers before `until`.
     #[inline]
-    pub(super) fn run_sender(&mut self, i: u32, until: Time) {
-        let (path, mut host, outbox) = (&self.paths[i as usize], self.hosts.tcp(i), &mut *self.outbox);
+    pub(super) fn run_sender(&mut self, until: Time) {
+        let Self { host, path, outbox, apps, .. } = self;
         loop {
             let limit = outbox.acks.next_arrival().min(until);
             while host.ends.sender.due() < limit {
-                outbox.fire(&mut host, End::Sender, path, limit);
+                outbox.fire(host, End::Sender, path, limit);
             }
             let Some(returning) = outbox.acks.next(until) else { return };
             outbox.tie_break = returning.tie_break();
-            host.on_ack(returning.ack(), returning.at, outbox);
-            if let Some(apps) = self.apps.as_deref_mut().filter(|apps| apps.has(i)) {
+            host.on_ack(returning.ack(), returning.at, *outbox);
+            if let Some(apps) = apps {
                 outbox.moved_at = returning.at;
-                apps.after_ack(i, &host.ends.sender, host.handshake());
+                apps.after_ack(host.i, &host.ends.sender, host.handshake());
                 outbox.due.take_from(apps, returning.at, outbox.tie_break);
+            }
+        }
+    }
+}
+
+/// Takes what the visited flow sends.
+#[repr(align(128))]
+#[derive(Clone)]
+pub(super) struct BatchOutbox {
+    /// By stage, what arrives there in this batch.
+    pub(super) arrivals: Vec<Arrivals>,
+    pub(super) acks: AckPath,
+    /// Where its data goes.
+    pub(super) way: Way,
+    /// Cause of the ACK that leaves ([`knee_net::events::Event::cause`]), and its index among those of that: the packet's
+    /// among what lands with it, or the flow's.
+    cause: (u16, u32),
+    /// Order, among those of its time, of what the sender does.
+    pub(super) tie_break: u64,
+    /// Changes of senders' states in this batch.
+    pub(super) changes: Vec<StateNote>,
+    /// Samples of flows that were visited in this batch.
+    pub(super) samples: Vec<SampleRow>,
+    /// Transfers completed in this batch.
+    pub(super) completed: Vec<(Time, u32)>,
+    /// News for applications.
+    pub(super) due: DueActions,
+    /// Packets that the visited flow has sent.
+    pub(super) sent: u32,
+    /// Packets delivered to the receiver during this visit.
+    pub(super) landed: u32,
+    /// Time of the latest delivery of a packet or an ACK of a connection.
+    pub(super) moved_at: Time,
+}
+
+impl Outbox for BatchOutbox {
+    #[inline]
+    fn data(&mut self, first: Packet, count: u32) {
+        self.sent += count;
+        let (stage, key) = self.way.first;
+        self.arrivals[stage as usize].push(Burst { first, count }, self.tie_break, self.tie_break < key);
+    }
+
+    #[inline]
+    fn ack(&mut self, ack: Packet, at: At<'_>) {
+        self.acks.push(&ack, at, self.cause);
+    }
+
+    fn changed(&mut self, change: StateNote) {
+        self.changes.push(change);
+    }
+
+    fn completed(&mut self, flow: u32, now: Time) {
+        self.completed.push((now, flow));
+    }
+}
+
+impl BatchOutbox {
+    pub(super) fn new(stages: &Stages) -> Self {
+        Self {
+            arrivals: stages.no_arrivals(),
+            acks: AckPath::default(),
+            way: stages.ways[0],
+            cause: (0, 0),
+            tie_break: 0,
+            changes: Vec::new(),
+            samples: Vec::new(),
+            completed: Vec::new(),
+            due: DueActions::default(),
+            sent: 0,
+            landed: 0,
+            moved_at: Time::ZERO,
+        }
+    }
+
+    /// Adds what flows did that were visited at the same time and come behind those here.
+    pub(super) fn append(&mut self, other: &mut Self) {
+        self.changes.append(&mut other.changes);
+        self.samples.append(&mut other.samples);
+        self.completed.append(&mut other.completed);
+        for (arrivals, others) in self.arrivals.iter_mut().zip(&mut other.arrivals) {
+            arrivals.append(others);
+        }
+    }
+
+    /// Fires the next timer of an end if it is due before `limit`; from then on it is known when it is due.
+    #[inline(never)]
+    pub(super) fn fire(&mut self, host: &mut Host<'_, TcpEnds>, end: End, path: &FlowPath, limit: Time) {
+        let Some((due, timer)) = host.next_timer(end, limit) else { return };
+        let event = event_of(timer, host.i);
+        match end {
+            End::Sender => self.tie_break = event.key(),
+            End::Receiver => self.cause = (event.cause(), host.i),
+        }
+        host.on_timer(timer, At { now: due, path }, self);
+    }
+}
+
+/// What waits for a flow between two visits.
+#[derive(Clone)]
+pub(super) struct Pending {
+    /// When it has something to do, at the earliest, apart from taking what has landed.
+    pub(super) due: Time,
+    /// The range of [`super::stages::Landed::packets`] that its receiver has not taken.
+    pub(super) landed: (u32, u32),
+    /// ACKs in flight, in the order in which they arrive.
+    pub(super) acks: Vec<Returning>,
+    /// When the last of them arrives.
+    last_arrival: Time,
+}
+
+impl Pending {
+    /// Of a flow that has not started.
+    pub(super) const NOTHING: Self =
+        Self { due: Time::MAX, landed: (0, 0), acks: Vec::new(), last_arrival: Time::ZERO };
+
+    /// How many packets its receiver has not taken.
+    pub(super) fn landed(&self) -> u64 {
+        u64::from(self.landed.1 - self.landed.0)
+    }
+}
+
+/// An ACK in flight.
+#[derive(Clone, Copy)]
+pub(super) struct Returning {
+    /// When it arrives at its sender.
+    pub(super) at: Time,
+    payload: Payload,
+    /// Its tie-break key among events of that time, and its flags below.
+    tie_break_and_flags: u64,
+}
+
+const _: () = assert!(size_of::<Returning>() == 32);
+
+impl Returning {
+    /// Payload and flags of its packet.
+    #[inline]
+    pub(super) const fn ack(&self) -> (Payload, u8) {
+        (self.payload, low_u8(self.tie_break_and_flags))
+    }
+
+    /// Its tie-break key among events of that time.
+    #[inline]
+    pub(super) const fn tie_break(&self) -> u64 {
+        self.tie_break_and_flags >> u8::BITS
+    }
+
+    /// Order of the ACKs of a flow.
+    const fn key(&self) -> (Time, u64) {
+        (self.at, self.tie_break())
+    }
+}
+
+/// The ACKs of the flow that is visited, from its receiver to its sender. The same few lines of memory serve flow after
+/// flow: most ACKs arrive within the visit.
+#[derive(Clone, Default)]
+pub(super) struct AckPath {
+    /// Those in flight, behind those that have been taken.
+    acks: Vec<Returning>,
+    taken: usize,
+    /// When the last of them arrives.
+    last_arrival: Time,
+    /// How many there were when the visit began. If any, the memory is the flow's own.
+    before: usize,
+}
+
+impl AckPath {
+    /// A visit begins.
+    #[inline]
+    pub(super) fn enter(&mut self, pending: &mut Pending) {
+        self.last_arrival = pending.last_arrival;
+        self.before = pending.acks.len();
+        if self.before > 0 {
+            std::mem::swap(&mut self.acks, &mut pending.acks);
+        }
+    }
+
+    /// A visit ends: what has not arrived waits in `pending`.
+    #[inline]
+    pub(super) fn leave(&mut self, pending: &mut Pending) {
+        pending.last_arrival = self.last_arrival;
+        self.acks.drain(..self.taken);
+        if self.before > 0 {
+            std::mem::swap(&mut self.acks, &mut pending.acks);
+        } else if !self.acks.is_empty() {
+            pending.acks.append(&mut self.acks);
+        }
+        self.taken = 0;
+    }
+
+    /// How many more are in flight than when the visit began.
+    pub(super) fn more(&self) -> i32 {
+        index_u32(self.acks.len() - self.taken).cast_signed() - index_u32(self.before).cast_signed()
+    }
+
+    /// When the next ACK arrives; `Time::MAX`: none is in flight.
+    #[inline]
+    pub(super) fn next_arrival(&self) -> Time {
+        self.acks.get(self.taken).map_or(Time::MAX, |ack| ack.at)
+    }
+
+    /// Takes the next ACK if it arrives before `until`.
+    #[inline]
+    pub(super) fn next(&mut self, until: Time) -> Option<Returning> {
+        let next = self.acks.get(self.taken).filter(|ack| ack.at < until)?;
+        self.taken += 1;
+        Some(*next)
+    }
+
+    /// An ACK leaves now, sent for a cause ([`BatchOutbox::cause`]), with its index among those of that.
+    #[inline]
+    pub(super) fn push(&mut self, ack: &Packet, At { now, path }: At<'_>, (cause, index): (u16, u32)) {
+        let Packet { payload, flags, .. } = *ack;
+        let at = now + path.ack_delay;
+        let tie_break_and_flags = ack_key(path.ack_pipe, cause, index) << u8::BITS | u64::from(flags);
+        self.acks.push(Returning { at, payload, tie_break_and_flags });
+        if at <= self.last_arrival {
+            self.overtake();
+        } else {
+            self.last_arrival = at;
+        }
+    }
+
+    /// Brings the last ACK to its place: those on a path that has become shorter overtake.
+    #[cold]
+    fn overtake(&mut self) {
+        let mut k = self.acks.len() - 1;
+        while k > self.taken && self.acks[k - 1].key() > self.acks[k].key() {
+            self.acks.swap(k - 1, k);
+            k -= 1;
+        }
+        self.last_arrival = self.acks[self.acks.len() - 1].at;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knee_net::network::FlowPath;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Visits of a flow, in each of which ACKs leave after each other on paths of any delay, by one pipe for each
+        /// delay; then those are taken that arrive before the end of the visit.
+        #[test]
+        fn acks_arrive_once_at_their_time_in_order(
+            visits in prop::collection::vec((1u64..50, prop::collection::vec((0u64..5, 1u64..5, 0u16..3), 0..8)), 1..12)
+        ) {
+            let (mut path, mut pending) = (AckPath::default(), Pending::NOTHING);
+            // Time, tie-break key and number of those in flight.
+            let mut expected: Vec<(Time, u64, u32)> = Vec::new();
+            let (mut now, mut until, mut sent) = (Time::ZERO, Time::ZERO, 0);
+            for (length, acks) in visits {
+                until += Time::from_nanos(length);
+                path.enter(&mut pending);
+                for (gap, delay, rank) in acks {
+                    now += Time::from_nanos(gap);
+                    // It arrives within this visit at the earliest, or later, even long after one that leaves next.
+                    let ack_delay = until.saturating_sub(now) + Time::from_nanos(delay * 10);
+                    let ack_pipe = delay as u32;
+                    let (data_hops, ack_hops, base_rtt, mirrored) = (1, 0, ack_delay, false);
+                    let flow_path = FlowPath { route: 0, ack_pipe, data_hops, ack_hops, ack_delay, base_rtt, mirrored };
+                    let ack = Packet { payload: Payload::Stored(sent), flags: 5, ..Packet::default() };
+                    path.push(&ack, At { now, path: &flow_path }, (rank, 3));
+                    expected.push((now + ack_delay, ack_key(flow_path.ack_pipe, rank, 3), sent));
+                    sent += 1;
+                }
+                expected.sort_unstable();
+                let arrived = expected.iter().take_while(|ack| ack.0 < until).count();
+                for (at, tie_break, sent) in expected.drain(..arrived) {
+                    prop_assert_eq!(path.next_arrival(), at);
+                    let came = path.next(until).expect("it has arrived");
+                    prop_assert_eq!((came.at, came.tie_break(), came.ack()), (at, tie_break, (Payload::Stored(sent), 5)));
+                }
+                prop_assert!(path.next(until).is_none());
+                prop_assert_eq!(path.next_arrival(), expected.first().map_or(Time::MAX, |ack| ack.0));
+                path.leave(&mut pending);
+                prop_assert_eq!(pending.acks.len(), expected.len());
             }
         }
     }

@@ -1,13 +1,17 @@
-//! The ends of one path while something happens to them, what they are told, and where what they do goes to.
+//! The ends of one path while something happens to them ([`Host`]), what they are told ([`At`]), where what they do goes
+//! to ([`Outbox`]), and what is on record of them ([`Flow`]).
 
 use super::udp::UdpFlow;
-use super::{Ends, Flow, HalfView, Settings, Stores, no_tcp};
+use super::{Ends, HalfView, Settings, Stores, no_tcp};
 use knee_cc::{CaState, Control};
-use knee_core::{Packet, Time};
+use knee_core::{Packet, Received, Time};
+use knee_net::events::Event;
 use knee_net::network::FlowPath;
-use knee_net::observe::States;
+use knee_net::observe::{FlowCounts, Histogram, Spread, States};
+use knee_net::output::SenderState;
 use knee_qlog::Log;
 use knee_tcp::ends::{EndTimer, TcpEnds};
+use knee_tcp::sender::{Counters, Sender};
 
 /// When something happens to an end, and on which path.
 #[derive(Clone, Copy)]
@@ -82,6 +86,29 @@ impl End {
     }
 }
 
+/// The event of a timer at path `i`.
+#[inline]
+pub(in crate::simulation) const fn event_of(timer: EndTimer, i: u32) -> Event {
+    match timer {
+        EndTimer::Retransmit => Event::Retransmit(i),
+        EndTimer::Pace => Event::Pace(i),
+        EndTimer::DelayedAck => Event::DelayedAck(i),
+        EndTimer::CompressedSack => Event::CompressedSack(i),
+    }
+}
+
+/// The timer whose event this is, and its path.
+#[inline]
+pub(in crate::simulation) const fn timer_of(event: Event) -> Option<(EndTimer, u32)> {
+    match event {
+        Event::Retransmit(i) => Some((EndTimer::Retransmit, i)),
+        Event::Pace(i) => Some((EndTimer::Pace, i)),
+        Event::DelayedAck(i) => Some((EndTimer::DelayedAck, i)),
+        Event::CompressedSack(i) => Some((EndTimer::CompressedSack, i)),
+        _ => None,
+    }
+}
+
 /// The ends of one path while something happens to them.
 pub(in crate::simulation) struct Host<'a, E> {
     pub(in crate::simulation) i: u32,
@@ -93,34 +120,49 @@ pub(in crate::simulation) struct Host<'a, E> {
     pub(super) stores: &'a mut Stores,
 }
 
-/// TCP's ends of paths that can be visited.
-pub(in crate::simulation) trait Visited {
-    /// Those of path `i`, which something happens to.
-    fn tcp(&mut self, i: u32) -> Host<'_, TcpEnds>;
-    /// Those of path `i`, and what else is known of them.
-    fn look(&self, i: u32) -> (&TcpEnds, &Flow);
-}
-
-/// Flows whose paths have numbers in a row, for one thread. None of them runs an application.
+/// Hosts whose paths have numbers in a row: all of them, or, for a thread, flows of which none runs an application.
 pub(in crate::simulation) struct Group<'a> {
-    /// The number of the first one.
+    /// The number of the first path.
     pub(in crate::simulation) first: u32,
     pub(super) ends: &'a mut [Ends],
     pub(super) flows: &'a mut [Flow],
+    pub(super) directions: &'a mut [HalfView],
     pub(super) settings: &'a Settings,
-    pub(super) stores: &'a mut Stores,
+    pub(super) stores: &'a mut [Stores],
+    /// How many paths share one of the stores.
+    pub(super) group_size: u32,
 }
 
-impl Visited for Group<'_> {
+impl<'a> Group<'a> {
+    /// The host of path `i`, which something happens to.
     #[inline]
-    fn tcp(&mut self, i: u32) -> Host<'_, TcpEnds> {
+    pub(super) fn into_host(self, i: u32) -> Host<'a, Ends> {
         let k = (i - self.first) as usize;
-        let Self { ends, flows, settings, stores, .. } = self;
-        Host { i, ends: &mut ends[k], flow: &mut flows[k], connection: None, settings, stores }.tcp()
+        let Self { ends, flows, directions, settings, stores, group_size, .. } = self;
+        let group = if stores.len() == 1 { 0 } else { k / group_size as usize };
+        let (ends, stores) = (&mut ends[k], &mut stores[group]);
+        if i < settings.scenario_flows {
+            return Host { i, ends, flow: &mut flows[k], connection: None, settings, stores };
+        }
+        let direction = &mut directions[(i - settings.scenario_flows) as usize];
+        let (owners, connections) = flows.split_at_mut(settings.scenario_flows as usize);
+        let flow = &mut connections[k - owners.len()];
+        let owner = &mut owners[direction.id.flow() as usize];
+        let connection = Some((direction, owner));
+        Host { i, ends, flow, connection, settings, stores }
     }
 
+    /// TCP's ends at path `i`, which something happens to.
     #[inline]
-    fn look(&self, i: u32) -> (&TcpEnds, &Flow) {
+    pub(in crate::simulation) fn tcp(&mut self, i: u32) -> Host<'_, TcpEnds> {
+        let Self { first, ends, flows, directions, settings, stores, group_size } = self;
+        let (first, group_size) = (*first, *group_size);
+        Group { first, ends, flows, directions, settings, stores, group_size }.into_host(i).tcp()
+    }
+
+    /// Those of path `i`, and what else is known of them.
+    #[inline]
+    pub(in crate::simulation) fn look(&self, i: u32) -> (&TcpEnds, &Flow) {
         let k = (i - self.first) as usize;
         let Ends::Tcp(ends) = &self.ends[k] else { no_tcp(i) };
         (ends, &self.flows[k])
@@ -130,7 +172,7 @@ impl Visited for Group<'_> {
 impl<'a> Host<'a, Ends> {
     /// The same where TCP speaks over the path.
     #[inline]
-    pub(super) fn tcp(self) -> Host<'a, TcpEnds> {
+    pub(in crate::simulation) fn tcp(self) -> Host<'a, TcpEnds> {
         let Self { i, ends, flow, connection, settings, stores } = self;
         let Ends::Tcp(ends) = ends else { no_tcp(i) };
         Host { i, ends, flow, connection, settings, stores }
@@ -144,13 +186,46 @@ impl<'a> Host<'a, Ends> {
     }
 }
 
+impl Host<'_, Ends> {
+    /// A packet has arrived at its end now.
+    #[inline]
+    pub(in crate::simulation) fn on_packet(self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
+        if self.ends.is_udp() {
+            self.udp().on_packet(at, packet, out);
+        } else if packet.has(Packet::ACK) {
+            self.tcp().on_ack((packet.payload, packet.flags), at.now, out);
+        } else {
+            self.tcp().on_data(packet, at, out);
+        }
+    }
+
+    /// A timer may be due: fires it if it is.
+    pub(in crate::simulation) fn on_timer(self, timer: EndTimer, at: At<'_>, out: &mut impl Outbox) {
+        if self.ends.is_udp() {
+            self.udp().on_timer(End::with(timer), at, out);
+        } else {
+            self.tcp().on_timer(timer, at, out);
+        }
+    }
+
+    /// The flow, which runs no application, starts.
+    pub(in crate::simulation) fn start(self, at: At<'_>, out: &mut impl Outbox) {
+        if self.ends.is_udp() { self.udp().start(at, out) } else { self.tcp().connect(at.now, out) }
+    }
+}
+
 impl<E> Host<'_, E> {
-    /// Takes an RTT sample for the flow to which the path belongs.
+    /// Takes the RTT sample of an ACK, if it gave one, for the flow to which the path belongs.
     #[inline]
     pub(super) fn book_rtt(&mut self, rtt: Option<Time>) {
-        match &mut self.connection {
-            None => self.flow.book_rtt(rtt),
-            Some((_, owner)) => owner.book_rtt(rtt),
+        let Some(rtt) = rtt else { return };
+        let Flow { rtt: interval, rtt_histogram, watched, .. } = match &mut self.connection {
+            None => &mut *self.flow,
+            Some((_, owner)) => owner,
+        };
+        interval.add(rtt);
+        if *watched {
+            rtt_histogram.count(rtt);
         }
     }
 
@@ -192,6 +267,118 @@ impl<E> Host<'_, E> {
         if self.flow.complete_at != u64::MAX {
             self.flow.complete_at = u64::MAX;
             out.completed(self.i, now);
+        }
+    }
+}
+
+/// Records of the ends of a path besides their state. Every ACK needs the first cache line.
+#[repr(C, align(64))]
+#[derive(Clone)]
+pub(in crate::simulation) struct Flow {
+    pub(in crate::simulation) seen_timeouts: u32,
+    pub(in crate::simulation) phase: u8,
+    pub(in crate::simulation) ca: CaState,
+    /// True if the window of the figures has begun and not ended.
+    pub(in crate::simulation) watched: bool,
+    /// True if it is an endless stream or one transfer, and not an application's traffic.
+    pub(in crate::simulation) bulk: bool,
+    /// RTT samples of the interval, since they were last folded.
+    pub(in crate::simulation) rtt: Spread,
+    /// Those of the window of the figures; next to `rtt`, since both take each sample.
+    pub(in crate::simulation) rtt_histogram: Histogram,
+    /// Bytes acknowledged with which its transfer is complete; `u64::MAX`: it is, or is endless.
+    pub(in crate::simulation) complete_at: u64,
+    /// When the first SYN left; `Time::MAX`: it has not.
+    pub(in crate::simulation) syn_at: Time,
+    pub(in crate::simulation) dropped: u64,
+    /// Index of its algorithm.
+    pub(in crate::simulation) algorithm: u32,
+    /// Overhead of the first link, counted in throughput.
+    pub(in crate::simulation) overhead: u32,
+}
+
+const _: () = assert!(std::mem::offset_of!(Flow, rtt_histogram) + Histogram::HOT <= 64 && size_of::<Flow>() == 128);
+
+impl Flow {
+    /// A flow that has not begun, under the algorithm of this index.
+    pub(in crate::simulation) fn new(
+        algorithm: u32,
+        overhead: u32,
+        complete_at: u64,
+        rtt_histogram: Histogram,
+    ) -> Self {
+        Self {
+            seen_timeouts: 0,
+            phase: 0,
+            ca: CaState::Open,
+            watched: false,
+            bulk: false,
+            rtt: Spread::EMPTY,
+            rtt_histogram,
+            complete_at,
+            syn_at: Time::MAX,
+            dropped: 0,
+            algorithm,
+            overhead,
+        }
+    }
+
+    /// Gives the RTT samples since it was last asked, and adds them to those of the figures if these are being taken.
+    pub(in crate::simulation) fn take_rtts(&mut self) -> Spread {
+        let spread = std::mem::take(&mut self.rtt);
+        if self.watched {
+            self.rtt_histogram.fold(&spread);
+        }
+        spread
+    }
+
+    /// Returns true if something about its sender is to be put on record.
+    #[inline]
+    pub(super) fn has_changed(&self, sender: &Sender) -> bool {
+        sender.control.phase != self.phase
+            || sender.state() != self.ca
+            || sender.done() && sender.acked_bytes() == self.complete_at
+    }
+
+    /// Bytes received, with the overhead of the first link.
+    pub(super) fn received_bytes(&self, received: &Received) -> u64 {
+        received.bytes + u64::from(self.overhead) * received.packets
+    }
+}
+
+/// Figures of both ends.
+pub(in crate::simulation) struct EndFigures {
+    /// Data packets that have arrived.
+    pub(super) received: Received,
+    pub(super) counters: Counters,
+    /// Payload that has arrived, each byte counted once.
+    pub(super) delivered_bytes: u64,
+    /// Payload sent at least once.
+    pub(super) new_bytes: u64,
+    /// Packets sent and not acknowledged.
+    pub(super) outstanding: u64,
+    pub(super) cwnd_integral: u128,
+    pub(super) sender: SenderState,
+}
+
+impl EndFigures {
+    /// Counts of the path of `flow` up to now.
+    pub(super) fn counts(&self, flow: &Flow, now: Time) -> FlowCounts {
+        let Self { received, counters, .. } = self;
+        FlowCounts {
+            at: now,
+            delivered_bytes: self.delivered_bytes,
+            new_bytes: self.new_bytes,
+            outstanding: self.outstanding,
+            sent_bytes: counters.sent_bytes + u64::from(flow.overhead) * counters.sent,
+            received_bytes: flow.received_bytes(received),
+            received: received.packets,
+            queued_units: received.queued_units,
+            sent: counters.sent,
+            lost: counters.lost,
+            retransmitted: counters.retransmitted,
+            timeouts: counters.timeouts,
+            cwnd_integral: self.cwnd_integral,
         }
     }
 }

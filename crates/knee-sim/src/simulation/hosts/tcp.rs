@@ -16,17 +16,6 @@ use knee_tcp::sender::{AckInfo, Outgoing, Sender};
 const SYN_SIZE: u16 = 60;
 
 impl Host<'_, TcpEnds> {
-    /// A packet has arrived at its end now.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "with every packet")]
-    pub(super) fn on_packet(&mut self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
-        if packet.has(Packet::ACK) {
-            self.on_ack((packet.payload, packet.flags), at.now, out);
-        } else {
-            self.on_data(packet, at, out);
-        }
-    }
-
     /// Data has arrived at the receiver.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]

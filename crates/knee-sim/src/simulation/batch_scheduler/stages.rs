@@ -1,14 +1,18 @@
 //! The links that data crosses, in an order in which no packet comes back to an earlier one: what leaves one in a batch
-//! arrives at later ones.
+//! arrives at later ones, or lands.
+//!
+//! A packet that has crossed its last link stays among those departed from it ([`knee_link::Outcome`]) until the batch
+//! begins by which it lands; then [`Stages::distribute`] sorts what landed by flow.
 
-use super::model::Model;
-use super::obstacle::Obstacle;
+use super::visits::Pending;
+use crate::simulation::model::Model;
+use crate::simulation::obstacle::Obstacle;
 use knee_core::convert::index_u32;
 use knee_core::packet::MTU;
 use knee_core::{Packet, Time};
-use knee_link::Arrivals;
+use knee_link::{Arrivals, Departure};
 use knee_net::events::{Event, KEYED_LINKS, KEYED_PIPES};
-use knee_net::network::{Direction, Network};
+use knee_net::network::{Network, Route};
 use knee_queue::Burst;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,17 +23,6 @@ const MAX_PACKETS: u64 = 131_072;
 const LONGEST: Time = Time::from_secs(4);
 /// No stage comes behind.
 const NONE: u32 = u32::MAX;
-
-/// Latest arrival at the receiver, by this event, that is processed before what a sender does `at` this time.
-#[inline]
-pub(super) const fn landed_before(at: Time, landing: Event) -> Time {
-    if matches!(landing, Event::Link(_)) { at.saturating_sub(Time::from_nanos(1)) } else { at }
-}
-
-/// Returns true if several packets may leave a link, or come out of the pipe behind it, at the same time.
-fn lets_coincide(direction: &Direction) -> bool {
-    !direction.link.is_wire() || !direction.is_steady()
-}
 
 /// One of the links, and what arrives there in a batch.
 #[derive(Clone)]
@@ -47,14 +40,42 @@ struct Stage {
     pipe: Option<u32>,
 }
 
+/// The way of a flow's data, as it is for all flows of a route.
+#[derive(Clone, Copy)]
+pub(super) struct Way {
+    /// The first stage, and the tie-break key of what its link does.
+    pub(super) first: (u32, u64),
+    /// The event by which packets land, as the cause of an ACK too.
+    landing: Event,
+    pub(super) cause: u16,
+}
+
+impl Way {
+    /// Returns true if what lands at one time comes after what senders do then.
+    #[inline]
+    pub(super) const fn lands_late(&self) -> bool {
+        matches!(self.landing, Event::Link(_))
+    }
+}
+
+/// Data that has crossed its last link, flow by flow ([`Pending::landed`]), in the order of time.
+#[derive(Clone, Default)]
+pub(super) struct Landed {
+    /// Each at the time at which it lands.
+    pub(super) packets: Vec<Packet>,
+    /// Their places among those of their link that land with them, where several may land at one time; else empty.
+    pub(super) places: Vec<u32>,
+    /// How many land from each stage.
+    counts: Vec<usize>,
+}
+
 /// The links that data crosses, in an order in which no packet comes back to an earlier one.
 #[derive(Clone)]
 pub(super) struct Stages {
     in_order: Vec<Stage>,
-    /// By route, the first stage and the tie-break key of what its link does.
-    first: Vec<(u32, u64)>,
-    /// By route, the event by which packets land.
-    landings: Vec<Event>,
+    /// By route.
+    pub(super) ways: Vec<Way>,
+    pub(super) landed: Landed,
     /// True if several packets may land at the same time.
     arrivals_coincide: bool,
 }
@@ -98,49 +119,38 @@ impl Stages {
         let paths: Vec<&[u32]> = routes.iter().map(|route| route.data.as_slice()).collect();
         let order = topological_order(links.len(), &paths).ok_or(Obstacle::Circle)?;
         let place = |link: u32| order.iter().position(|other| *other == link).map_or(NONE, index_u32);
+        let event = |link: u32| if medium(link) { Event::Link(link) } else { Event::Wire(link) };
         let stage = |&link: &u32| {
             let behind = |data: &[u32]| {
                 let here = data.iter().position(|other| *other == link);
                 here.and_then(|here| data.get(here + 1)).map_or(NONE, |next| place(*next))
             };
             let next: Vec<u32> = routes.iter().map(|route| behind(&route.data)).collect();
-            let direction = &links[link as usize];
-            Stage {
-                link,
-                later: Vec::new(),
-                goes_on: next.iter().any(|next| *next != NONE),
-                next,
-                event: if medium(link) { Event::Link(link) } else { Event::Wire(link) },
-                pipe: direction.pipe,
-            }
+            let goes_on = next.iter().any(|next| *next != NONE);
+            Stage { link, later: Vec::new(), goes_on, next, event: event(link), pipe: links[link as usize].pipe }
         };
-        let last = |data: &[u32]| data[data.len() - 1];
-        let event = |link: u32| if medium(link) { Event::Link(link) } else { Event::Wire(link) };
-        let landing = |link: u32| links[link as usize].pipe.map_or(event(link), Event::Pipe);
+        let way = |route: &Route| {
+            let (first, last) = (route.data[0], route.data[route.data.len() - 1]);
+            let landing = links[last as usize].pipe.map_or(event(last), Event::Pipe);
+            Way { first: (place(first), event(first).key()), landing, cause: landing.cause() }
+        };
         Ok(Self {
             in_order: order.iter().map(stage).collect(),
-            first: routes.iter().map(|route| (place(route.data[0]), event(route.data[0]).key())).collect(),
-            landings: routes.iter().map(|route| landing(last(&route.data))).collect(),
-            arrivals_coincide: order.iter().any(|link| lets_coincide(&links[*link as usize])),
+            ways: routes.iter().map(way).collect(),
+            landed: Landed::default(),
+            // A medium, or a delay that varies, may let packets out at the same time.
+            arrivals_coincide: order.iter().any(|&link| medium(link) || !links[link as usize].is_steady()),
         })
     }
 
-    /// The links, and whether what lands from each comes after what concerns the whole run: from a pipe or a medium.
-    pub(super) fn links(&self) -> impl Iterator<Item = (usize, bool)> {
-        self.in_order.iter().map(|stage| (stage.link as usize, stage.pipe.is_some() || stage.is_medium()))
+    /// An empty list of arrivals for each stage.
+    pub(super) fn no_arrivals(&self) -> Vec<Arrivals> {
+        self.in_order.iter().map(|_| Arrivals::default()).collect()
     }
 
     /// Returns true if several packets may land at the same time.
-    #[inline]
     pub(super) const fn arrivals_coincide(&self) -> bool {
         self.arrivals_coincide
-    }
-
-    /// The first stage of a route with the tie-break key of what its link does, and the event by which packets land at
-    /// its end.
-    #[inline]
-    pub(super) fn of_route(&self, route: u32) -> ((u32, u64), Event) {
-        (self.first[route as usize], self.landings[route as usize])
     }
 
     /// The longest batch: at its end each link has carried [`MAX_PACKETS`] at the most, about.
@@ -183,7 +193,11 @@ impl Stages {
         let last = model.recorder.last_before(until);
         // What has been in a pipe for longer comes out of it first.
         for (stage, arrivals) in self.in_order.iter_mut().zip(&mut *arrivals) {
-            stage.take_later(arrivals, until);
+            let mut later = std::mem::take(&mut stage.later);
+            for (packet, tie_break) in later.extract_if(.., |(packet, _)| packet.at < until) {
+                stage.push(arrivals, packet, tie_break);
+            }
+            stage.later = later;
         }
         for k in 0..self.in_order.len() {
             let (recorder, network, mut observed) = model.observed();
@@ -232,6 +246,53 @@ impl Stages {
         }
         departed.truncate(lands);
     }
+
+    /// Sorts what lands up to `until` by flow; gives how many packets that is. Receivers have taken all that landed
+    /// before, or nothing new has landed since.
+    pub(super) fn distribute(&mut self, network: &mut Network, pending: &mut [Pending], until: Time) -> usize {
+        let Self { in_order, landed: Landed { packets, places, counts }, arrivals_coincide, .. } = self;
+        counts.clear();
+        counts.extend(in_order.iter().map(|stage| {
+            let departed = &network.links[stage.link as usize].outcome.departed;
+            // What comes from a pipe or a medium comes after what concerns the whole run.
+            let later = Time::from_nanos(u64::from(stage.pipe.is_some() || stage.is_medium()));
+            departed.partition_point(|departure| departure.packet.at + later <= until)
+        }));
+        let count = counts.iter().sum();
+        if count == 0 {
+            return 0;
+        }
+        let links = || in_order.iter().map(|stage| stage.link as usize).zip(&*counts);
+        for (link, &count) in links() {
+            for Departure { packet, .. } in &network.links[link].outcome.departed[..count] {
+                pending[packet.flow as usize].landed.1 += 1;
+            }
+        }
+        // Each range has counted what lands for its flow; it gets its place, and is filled from its beginning.
+        let mut from = 0;
+        for Pending { landed: (next, end), .. } in &mut *pending {
+            let count = *end - *next;
+            (*next, *end) = (from, from);
+            from += count;
+        }
+        packets.resize(packets.len().max(count), Packet::default());
+        if *arrivals_coincide {
+            places.resize(packets.len(), 0);
+        }
+        for (link, &count) in links() {
+            let departed = &mut network.links[link].outcome.departed;
+            for (place, Departure { packet, .. }) in (0..).zip(&departed[..count]) {
+                let end = &mut pending[packet.flow as usize].landed.1;
+                packets[*end as usize] = *packet;
+                if let Some(at) = places.get_mut(*end as usize) {
+                    *at = place;
+                }
+                *end += 1;
+            }
+            departed.drain(..count);
+        }
+        count
+    }
 }
 
 impl Stage {
@@ -244,19 +305,6 @@ impl Stage {
     #[inline]
     fn push(&self, arrivals: &mut Arrivals, packet: Packet, tie_break: u64) {
         arrivals.push(Burst { first: packet, count: 1 }, tie_break, tie_break < self.event.key());
-    }
-
-    /// Takes what comes from pipes before `until`.
-    fn take_later(&mut self, arrivals: &mut Arrivals, until: Time) {
-        let mut later = std::mem::take(&mut self.later);
-        later.retain(|(packet, tie_break)| {
-            let comes = packet.at < until;
-            if comes {
-                self.push(arrivals, *packet, *tie_break);
-            }
-            !comes
-        });
-        self.later = later;
     }
 }
 
