@@ -229,8 +229,9 @@ impl Sender {
             self.rtx.tidy(self.view.snd_una);
         }
         // RACK may yet find those late that were sent before the newest one delivered.
-        let head = (self.packets_out() > 0).then(|| self.rtx.burst_of(self.view.snd_una).sent());
-        let in_order = head.is_none_or(|sent| sent >= self.rack.newest.0);
+        let una = self.view.snd_una;
+        let head = (self.packets_out() > 0).then(|| (self.rtx.burst_of(una).sent(), una + 1));
+        let in_order = head.is_none_or(|head| head >= self.rack.newest);
         if in_order && self.sacked_out == 0 && self.lost_out == 0 && self.retrans_out == 0 {
             self.rtx.untrack(self.view.snd_una);
         }
@@ -300,9 +301,7 @@ impl Sender {
     fn take_tracked(&mut self, ack_seq: u64, prior_fack: u64, stamp: Micros, found: &mut Findings) {
         let mut lowest = u64::MAX;
         for seq in self.view.snd_una..ack_seq {
-            // Of a SACKed segment the burst may be gone.
-            let asked = self.needs.rate && self.rtx.flags(seq) & flags::SACKED == 0;
-            let start = asked.then(|| self.rtx.start_of(seq));
+            let start = self.needs.rate.then(|| self.rtx.start_of(seq));
             //= RFC 6675, 4
             //# SACK information is advisory and therefore SACKed data MUST NOT be removed from the TCP's retransmission
             //# buffer until the data is cumulatively acknowledged [RFC2018].
@@ -316,10 +315,10 @@ impl Sender {
             }
             let again = segment & flags::EVER_RETRANSMITTED != 0;
             found.retransmitted_acked |= again;
-            let Some(burst) = burst else {
+            if segment & flags::SACKED != 0 {
                 self.sacked_out -= 1;
                 continue;
-            };
+            }
             let sent = burst.sent();
             if !again {
                 let first = found.ack_sent.map_or(sent, |(first, _)| first);
