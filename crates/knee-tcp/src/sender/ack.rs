@@ -102,7 +102,7 @@ impl Sender {
         let accurate = self.ecn.is_accurate();
         let advanced = (seq, part) > reached;
         let mut found = Findings { advanced, ece: !accurate && ack.ece(), ..Findings::default() };
-        if part > 0 && advanced {
+        if advanced {
             self.reached = (seq, part);
         }
         let newer = ack.tsecr > self.tsecr;
@@ -126,8 +126,8 @@ impl Sender {
                 self.check_probe((seq, part), &found, now);
             }
         }
-        if self.rtx.tracking() && (found.acked > 0 || self.sacked_out == 0) {
-            self.tidy(found.acked > 0);
+        if self.rtx.tracking() {
+            self.tidy();
         }
         self.send_after_ack(resend, now, config, out);
         // What is sent sets the timer anyway.
@@ -140,14 +140,14 @@ impl Sender {
     /// Books what an ACK reports of segments.
     fn take_in(&mut self, ack: &AckInfo, stamp: Micros, found: &mut Findings) {
         let una = self.view.snd_una;
-        let fack = if ack.seq > una && self.rtx.tracking() { self.rtx.highest_sacked(una) } else { una };
+        let fack = self.rtx.highest_sacked(una);
         if ack.seq >= una {
             self.tsecr = ack.tsecr;
         }
         if found.advanced {
             self.backoffs = 0;
         }
-        if ack.dsack || !ack.blocks.is_empty() && self.packets_out() > 0 {
+        if !ack.blocks.is_empty() {
             //= RFC 6675, 5
             //# Upon the receipt of any ACK containing SACK information, the scoreboard MUST be updated via the Update
             //# () routine.
@@ -223,17 +223,18 @@ impl Sender {
         (resend, found.set_timer && !dubious)
     }
 
+    /// Drops what is acknowledged, and ends tracking where nothing is left to track.
     #[cold]
-    fn tidy(&mut self, advanced: bool) {
-        if advanced {
-            self.rtx.tidy(self.view.snd_una);
+    fn tidy(&mut self) {
+        let una = self.view.snd_una;
+        self.rtx.tidy(una);
+        if self.sacked_out + self.lost_out + self.retrans_out > 0 {
+            return;
         }
         // RACK may yet find those late that were sent before the newest one delivered.
-        let una = self.view.snd_una;
         let head = (self.packets_out() > 0).then(|| (self.rtx.burst_of(una).sent(), una + 1));
-        let in_order = head.is_none_or(|head| head >= self.rack.newest);
-        if in_order && self.sacked_out == 0 && self.lost_out == 0 && self.retrans_out == 0 {
-            self.rtx.untrack(self.view.snd_una);
+        if head.is_none_or(|head| head >= self.rack.newest) {
+            self.rtx.untrack(una);
         }
     }
 
