@@ -4,8 +4,11 @@
 //! ticks, and no segments leave in bursts. Reno halves: `ssthresh = cwnd / 2` (RFC 5681, 3.1). At first SRTT = 20 ms,
 //! and Linux's least deviation of 200 ms gives RTO = 220 ms.
 
+mod segments;
+mod states;
+
 use super::testing;
-use super::{AckInfo, Config, Outgoing, Pending, Sender};
+use super::{AckInfo, Config, Outgoing, Pending, Sender, flags};
 use crate::timer::Clock;
 use knee_cc::{CaState, INFINITE_SSTHRESH};
 use knee_core::Time;
@@ -60,6 +63,12 @@ impl Bench {
     fn full(window: u32) -> Self {
         let config = config(window, u64::from(window));
         Self { sender: testing::sender("reno", None, false, &config), config }
+    }
+
+    /// One whose handshake gave no RTT.
+    fn without_rtt() -> Self {
+        let config = config(10, 1_000);
+        Self { sender: testing::without_rtt("reno", &config), config }
     }
 
     /// An application that has written nothing, with this window.
