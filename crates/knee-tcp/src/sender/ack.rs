@@ -215,7 +215,7 @@ impl Sender {
         //# The Proportional Rate Reduction (PRR) algorithm [RFC6937] is RECOMMENDED for the specific congestion control
         //# actions taken upon the losses detected by RACK-TLP.
         if !self.needs.full_control && self.reducing() {
-            self.reduce_proportionally(delivered, count_u32(self.view.lost - prior.lost), found.advanced, now);
+            self.reduce_proportionally(delivered, found.advanced && self.view.lost == prior.lost, now);
         } else if self.needs.full_control || self.grows(found) {
             self.tell_ack(&details, now, |cc, ack, control| cc.on_ack(ack, control));
         }
@@ -307,7 +307,6 @@ impl Sender {
             //# SACK information is advisory and therefore SACKed data MUST NOT be removed from the TCP's retransmission
             //# buffer until the data is cumulatively acknowledged [RFC2018].
             let Some((segment, burst)) = self.rtx.pop() else { break };
-            self.view.snd_una = seq + 1;
             if segment & flags::LOST != 0 {
                 self.lost_out -= 1;
             }
@@ -344,7 +343,7 @@ impl Sender {
         //# has been delivered out of order.
         // A hole that was never retransmitted got filled: reordering.
         if lowest < prior_fack {
-            self.note_reordering(lowest, self.rtx.highest_sacked(self.view.snd_una));
+            self.note_reordering(lowest, self.rtx.highest_sacked(ack_seq));
         }
     }
 }

@@ -293,11 +293,12 @@ impl Sender {
         self.cwr_to_signal = self.ecn.reports_reductions();
     }
 
-    /// The window moves to `ssthresh` in proportion to what is delivered.
+    /// The window moves to `ssthresh` in proportion to what is delivered. `progress`: new data was acknowledged, and no
+    /// new loss was found.
     #[cold]
-    pub(super) fn reduce_proportionally(&mut self, delivered: u32, lost: u32, advanced: bool, now: Time) {
+    pub(super) fn reduce_proportionally(&mut self, delivered: u32, progress: bool, now: Time) {
         let (in_flight, ssthresh) = (self.in_flight(), self.control.ssthresh);
-        if let Some(count) = self.prr.sndcnt(delivered, in_flight, ssthresh, advanced && lost == 0) {
+        if let Some(count) = self.prr.sndcnt(delivered, in_flight, ssthresh, progress) {
             let cwnd = (i64::from(in_flight) + count).max(1);
             self.set_cwnd(saturating_u32(non_negative(cwnd)), now);
         }

@@ -166,6 +166,19 @@ fn without_an_rtt_a_probe_comes_after_a_second() {
     assert_eq!((b.sender.pending, b.due()), (Pending::Probe, START + 1_000_000));
 }
 
+/// RFC 8985, 7.2: a probe comes no later than the timeout of the oldest segment, unless that time is past: of 20 ms and
+/// RTO = 220 ms it is 240 ms. A write before it is probed for at 240 ms, later ones after 2 * SRTT and 2 ms.
+#[test]
+fn a_probe_waits_for_no_timeout_that_is_past() {
+    for (written, due) in [(239_999, 240_000), (240_000, 282_000), (241_000, 283_000)] {
+        let mut b = Bench::stream(10, INFINITE_SSTHRESH);
+        b.write(START, 2);
+        assert_eq!(b.fire(), (62_000, vec![again(1, 1)]));
+        b.write(written, 1);
+        assert_eq!((b.sender.pending, b.due()), (Pending::Probe, due));
+    }
+}
+
 /// RFC 6298, 5.3: an ACK of new data restarts the timeout, 220 ms; 5.1: so does the oldest segment that leaves again.
 #[test]
 fn progress_in_recovery_restarts_the_timeout() {
