@@ -302,7 +302,9 @@ impl Sender {
     fn take_tracked(&mut self, ack_seq: u64, prior_fack: u64, stamp: Micros, found: &mut Findings) {
         let mut lowest = u64::MAX;
         for seq in self.view.snd_una..ack_seq {
-            let start = self.needs.rate.then(|| self.rtx.start_of(seq));
+            // A SACKed segment was delivered before.
+            let sampled = self.needs.rate && self.rtx.flags(seq) & flags::SACKED == 0;
+            let start = sampled.then(|| self.rtx.start_of(seq));
             //= RFC 6675, 4
             //# SACK information is advisory and therefore SACKed data MUST NOT be removed from the TCP's retransmission
             //# buffer until the data is cumulatively acknowledged [RFC2018].

@@ -93,21 +93,20 @@ fn a_d_sack_widens_the_window_where_reordering_was_seen() {
 }
 
 /// RFC 2883, 4.1: duplicates beyond the cumulative ACK. 0 to 14 of 20 are lost, 0, 1 and 2 leave again. The original of
-/// 1 comes, then its retransmission: one of three retransmissions is reported, and 1 came after 19, a distance of 19.
-/// What is reported of 4, which was sent once, is none of them.
+/// 1 comes, and 3 leaves: four retransmissions. A D-SACK of 5, which was sent once, is of none of them, and 4 leaves:
+/// five. One of 1 is of the first, and 5 leaves: five again. So 1 came after 19, a distance of 20 - 1.
 #[test]
 fn a_d_sack_beyond_the_ack_takes_one_retransmission_off() {
     let mut b = Bench::new(20, true);
     b.sacks(40_000, 15, 20);
-    assert_eq!(b.sender.undo.retransmissions, 3);
     b.ack(45_000, 0, &[(1, 2), (15, 20)]);
-    let dsack = |b: &mut Bench, at, first| {
+    assert_eq!(b.sender.undo.retransmissions, 4);
+    let mut dsack = |at, first| {
         b.take(at, &AckInfo { blocks: &[first, (1, 2), (15, 20)], dsack: true, ..AckInfo::plain(0, 0, 0) });
         (b.sender.undo.retransmissions, b.sender.rack.reorder_seen, b.sender.reordering)
     };
-    assert_eq!(dsack(&mut b, 46_000, (4, 5)), (b.sender.undo.retransmissions, false, 3));
-    assert_eq!(dsack(&mut b, 47_000, (1, 2)).1, true);
-    assert_eq!(b.sender.reordering, 19);
+    assert_eq!(dsack(46_000, (5, 6)), (5, false, 3));
+    assert_eq!(dsack(47_000, (1, 2)), (5, true, 19));
 }
 
 /// The timeout's retransmissions of 3 and 4 are in flight when an echo undoes it. 4 is SACKed, and a D-SACK reports it:
