@@ -102,7 +102,7 @@ impl Sender {
         let accurate = self.ecn.is_accurate();
         let advanced = (seq, part) > reached;
         let mut found = Findings { advanced, ece: !accurate && ack.ece(), ..Findings::default() };
-        if part > 0 && advanced {
+        if advanced {
             self.reached = (seq, part);
         }
         let newer = ack.tsecr > self.tsecr;
@@ -126,8 +126,8 @@ impl Sender {
                 self.check_probe((seq, part), &found, now);
             }
         }
-        if self.rtx.tracking() && (found.acked > 0 || self.sacked_out == 0) {
-            self.tidy(found.acked > 0);
+        if self.rtx.tracking() {
+            self.tidy();
         }
         self.send_after_ack(resend, now, config, out);
         // What is sent sets the timer anyway.
@@ -140,14 +140,14 @@ impl Sender {
     /// Books what an ACK reports of segments.
     fn take_in(&mut self, ack: &AckInfo, stamp: Micros, found: &mut Findings) {
         let una = self.view.snd_una;
-        let fack = if ack.seq > una && self.rtx.tracking() { self.rtx.highest_sacked(una) } else { una };
+        let fack = self.rtx.highest_sacked(una);
         if ack.seq >= una {
             self.tsecr = ack.tsecr;
         }
         if found.advanced {
             self.backoffs = 0;
         }
-        if ack.dsack || !ack.blocks.is_empty() && self.packets_out() > 0 {
+        if !ack.blocks.is_empty() {
             //= RFC 6675, 5
             //# Upon the receipt of any ACK containing SACK information, the scoreboard MUST be updated via the Update
             //# () routine.
@@ -215,7 +215,7 @@ impl Sender {
         //# The Proportional Rate Reduction (PRR) algorithm [RFC6937] is RECOMMENDED for the specific congestion control
         //# actions taken upon the losses detected by RACK-TLP.
         if !self.needs.full_control && self.reducing() {
-            self.reduce_proportionally(delivered, count_u32(self.view.lost - prior.lost), found.advanced, now);
+            self.reduce_proportionally(delivered, found.advanced && self.view.lost == prior.lost, now);
         } else if self.needs.full_control || self.grows(found) {
             self.tell_ack(&details, now, |cc, ack, control| cc.on_ack(ack, control));
         }
@@ -223,16 +223,18 @@ impl Sender {
         (resend, found.set_timer && !dubious)
     }
 
+    /// Drops what is acknowledged, and ends tracking where nothing is left to track.
     #[cold]
-    fn tidy(&mut self, advanced: bool) {
-        if advanced {
-            self.rtx.tidy(self.view.snd_una);
+    fn tidy(&mut self) {
+        let una = self.view.snd_una;
+        self.rtx.tidy(una);
+        if self.sacked_out + self.lost_out + self.retrans_out > 0 {
+            return;
         }
         // RACK may yet find those late that were sent before the newest one delivered.
-        let head = (self.packets_out() > 0).then(|| self.rtx.burst_of(self.view.snd_una).sent());
-        let in_order = head.is_none_or(|sent| sent >= self.rack.newest.0);
-        if in_order && self.sacked_out == 0 && self.lost_out == 0 && self.retrans_out == 0 {
-            self.rtx.untrack(self.view.snd_una);
+        let head = (self.packets_out() > 0).then(|| (self.rtx.burst_of(una).sent(), una + 1));
+        if head.is_none_or(|head| head >= self.rack.newest) {
+            self.rtx.untrack(una);
         }
     }
 
@@ -300,14 +302,13 @@ impl Sender {
     fn take_tracked(&mut self, ack_seq: u64, prior_fack: u64, stamp: Micros, found: &mut Findings) {
         let mut lowest = u64::MAX;
         for seq in self.view.snd_una..ack_seq {
-            // Of a SACKed segment the burst may be gone.
-            let asked = self.needs.rate && self.rtx.flags(seq) & flags::SACKED == 0;
-            let start = asked.then(|| self.rtx.start_of(seq));
+            // A SACKed segment was delivered before.
+            let sampled = self.needs.rate && self.rtx.flags(seq) & flags::SACKED == 0;
+            let start = sampled.then(|| self.rtx.start_of(seq));
             //= RFC 6675, 4
             //# SACK information is advisory and therefore SACKed data MUST NOT be removed from the TCP's retransmission
             //# buffer until the data is cumulatively acknowledged [RFC2018].
             let Some((segment, burst)) = self.rtx.pop() else { break };
-            self.view.snd_una = seq + 1;
             if segment & flags::LOST != 0 {
                 self.lost_out -= 1;
             }
@@ -316,10 +317,10 @@ impl Sender {
             }
             let again = segment & flags::EVER_RETRANSMITTED != 0;
             found.retransmitted_acked |= again;
-            let Some(burst) = burst else {
+            if segment & flags::SACKED != 0 {
                 self.sacked_out -= 1;
                 continue;
-            };
+            }
             let sent = burst.sent();
             if !again {
                 let first = found.ack_sent.map_or(sent, |(first, _)| first);
@@ -344,7 +345,7 @@ impl Sender {
         //# has been delivered out of order.
         // A hole that was never retransmitted got filled: reordering.
         if lowest < prior_fack {
-            self.note_reordering(lowest, self.rtx.highest_sacked(self.view.snd_una));
+            self.note_reordering(lowest, self.rtx.highest_sacked(ack_seq));
         }
     }
 }

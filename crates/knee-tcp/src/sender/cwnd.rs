@@ -159,6 +159,9 @@ mod tests {
         window_use.note(7, 31, 38);
         window_use.note(5, 33, 38);
         assert_eq!(window_use.max_out, 7);
+        // As many again are no more: the round trip ends with what was out at first.
+        window_use.note(7, 33, 40);
+        assert_eq!(window_use.end, 38);
     }
 
     /// RFC 2861: the most that was used, and for how long that was less than the window.

@@ -225,6 +225,9 @@ pub struct Sender {
     prr: Prr,
     reordering: u32,
     frto: bool,
+    /// In recovery from a timeout that found the first segment SACKed. Linux's `is_sack_reneg` also stays after a
+    /// partial undo of that recovery.
+    reneged: bool,
     cwr_to_signal: bool,
     // From here on loss recovery reads nothing, mostly.
     least_rtts: LeastRtts,
@@ -332,6 +335,7 @@ impl Sender {
     fn set_state(&mut self, state: CaState, now: Time) {
         if self.view.ca != state || state == CaState::Loss {
             self.view.ca = state;
+            self.reneged &= state != CaState::Open;
             self.tell(StateEvent::Entered(state), now);
         }
     }

@@ -104,7 +104,7 @@ impl Sender {
     pub(super) fn send_probe(&mut self, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
         //= RFC 8985, 7.3
         //# First, there is no other previous loss probe still in flight.
-        if !self.tlp.is_outstanding() && self.packets_out() > 0 {
+        if !self.tlp.is_outstanding() {
             self.tlp.retransmitted = false;
             let before = self.view.snd_nxt;
             let window_open = self.view.snd_nxt < self.view.snd_una + config.receive_window;

@@ -101,20 +101,13 @@ impl RetransmitQueue {
         self.bursts.end().wrapping_sub(1)
     }
 
-    /// While tracking: where the next burst would make the queue grow, drops those at the front of which nothing will
-    /// be asked any more. A SACKed segment does not need its own.
+    /// While tracking: where the next burst would make the queue grow, drops those at the front that are the last
+    /// transmission of no segment.
     fn make_room(&mut self) {
         let Some(tracking) = self.tracking.as_ref().filter(|_| self.bursts.len() == self.bursts.capacity()) else {
             return;
         };
-        let needed = |seq: u64| {
-            let segment = tracking.segment(seq);
-            let settled = seq > tracking.base && segment.flags() & (flags::SACKED | flags::LISTED) == flags::SACKED;
-            (!settled).then(|| self.place(segment.number()))
-        };
-        // The first segment may be SACKed where a receiver contradicts itself, and its burst have gone.
-        let there = |place: &usize| *place < self.bursts.len();
-        let dead = tracking.range().filter_map(needed).filter(there).min().unwrap_or(0);
+        let dead = tracking.range().map(|seq| self.place(tracking.segment(seq).number())).min().unwrap_or(0);
         // Where little is gained it grows, so that this remains rare.
         if dead >= self.bursts.len() / 4 {
             self.bursts.drop_front(index_u32(dead));
@@ -267,16 +260,14 @@ impl RetransmitQueue {
         }
     }
 
-    /// While tracking: removes the first segment, which was acknowledged; gives its flags and, unless it was SACKed,
-    /// its last transmission.
-    pub fn pop(&mut self) -> Option<(u8, Option<Transmission>)> {
+    /// While tracking: removes the first segment, which was acknowledged; gives its flags and its last transmission.
+    pub fn pop(&mut self) -> Option<(u8, Transmission)> {
         let segment = self.tracking.as_mut()?.pop()?;
         let flags = segment.flags();
         if flags & flags::LISTED != 0 {
             self.bursts.at_mut(segment.number()).close_one();
         }
-        let sacked = flags & flags::SACKED != 0;
-        Some((flags, (!sacked).then(|| *self.bursts.at(segment.number()))))
+        Some((flags, *self.bursts.at(segment.number())))
     }
 
     /// While tracking: drops bursts at the front whose segments were all acknowledged, and SACKed ranges before `una`.
@@ -331,6 +322,16 @@ impl RetransmitQueue {
             burst.close_one();
         }
         Some((before, *burst))
+    }
+
+    /// While tracking: none is SACKed any more.
+    pub fn forget_sacks(&mut self) {
+        let Some(tracking) = &mut self.tracking else { return };
+        tracking.sacked.clear();
+        for seq in tracking.range() {
+            let segment = tracking.segment_mut(seq);
+            segment.set_flags(segment.flags() & !flags::SACKED);
+        }
     }
 
     /// No segment before this one waits to be retransmitted; only while tracking.

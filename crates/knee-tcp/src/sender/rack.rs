@@ -4,7 +4,7 @@ use super::micros::Micros;
 use super::{Config, Outgoing, Pending, Sender, flags};
 use knee_cc::CaState;
 use knee_core::Time;
-use knee_core::convert::{count_u32, low_u32};
+use knee_core::convert::low_u32;
 
 /// Recoveries for which a widened reordering window persists (RFC 8985, 6.2 step 4; TCP_RACK_RECOVERY_THRESH).
 pub(super) const REORDER_PERSIST: u32 = 16;
@@ -198,13 +198,13 @@ impl Sender {
 
     /// The timer of the reordering window fired (tcp_rack_reo_timeout).
     pub(super) fn on_reordering_timeout(&mut self, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
-        let (in_flight, lost) = (self.in_flight(), self.view.lost);
+        let in_flight = self.in_flight();
         self.mark_lost_by_time(now);
         if in_flight != self.in_flight() {
             if self.view.ca != CaState::Recovery {
                 self.enter_recovery(false, now);
                 if !self.needs.full_control {
-                    self.reduce_proportionally(1, count_u32(self.view.lost - lost), false, now);
+                    self.reduce_proportionally(1, false, now);
                 }
             }
             self.send_lost(now, config, out);

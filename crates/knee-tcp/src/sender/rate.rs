@@ -54,9 +54,11 @@ impl Sender {
         newer
     }
 
-    /// The rate sample of this ACK (tcp_rate_gen): the longer of the send and the ACK interval counts.
+    /// The rate sample of this ACK (tcp_rate_gen): the longer of the send and the ACK interval counts. There is none
+    /// while what was delivered is in doubt.
     pub(super) fn rate_sample(&self, found: &Findings, prior_delivered: u64, stamp: Micros) -> RateSample {
-        let (Some(RateBase { sent, is_retrans, .. }), Some(start)) = (&found.rate, &found.start) else {
+        let newest = found.rate.as_ref().filter(|_| !self.reneged);
+        let (Some(RateBase { sent, is_retrans, .. }), Some(start)) = (newest, &found.start) else {
             return RateSample { delivered: count_u32(self.view.delivered - prior_delivered), ..RateSample::NONE };
         };
         let lone = found.acked == 1 && !found.sacked && !found.ece;

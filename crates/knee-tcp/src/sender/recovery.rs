@@ -18,6 +18,8 @@ use knee_core::convert::{non_negative, saturating_u32};
 
 /// SACKed segments beyond which a hole counts as lost where no reordering was seen (tcp_reordering).
 const DUP_THRESHOLD: u32 = 3;
+/// Least time that a receiver has to acknowledge what it SACKed (tcp_check_sack_reneging).
+const RENEGING_MIN: Time = Time::from_millis(10);
 
 impl Sender {
     /// Runs the state machine on a dubious ACK (tcp_fastretrans_alert). Tells what to send first.
@@ -25,6 +27,10 @@ impl Sender {
     pub(super) fn recover(&mut self, prior_una: u64, duplicate: bool, found: &mut Findings, now: Time) -> Resend {
         if found.ece {
             self.undo.prior_ssthresh = 0;
+        }
+        if found.advanced && self.head_is_sacked() {
+            self.await_sacked(found, now);
+            return Resend::None;
         }
         if self.view.ca == CaState::Open {
             self.undo.stamp = 0;
@@ -83,6 +89,20 @@ impl Sender {
         Resend::Lost
     }
 
+    /// Whether the receiver expects next what it has SACKed.
+    fn head_is_sacked(&self) -> bool {
+        self.packets_out() > 0 && self.rtx.flags(self.view.snd_una) & flags::SACKED != 0
+    }
+
+    /// The receiver seems to have discarded what it SACKed (RFC 2018, 8). It has a little time to acknowledge that after
+    /// all, before a timeout (tcp_check_sack_reneging).
+    #[cold]
+    fn await_sacked(&mut self, found: &mut Findings, now: Time) {
+        let half_rtt = Time::from_micros(self.rtt.srtt8_us() >> 4);
+        self.set_timer(Pending::Timeout, half_rtt.max(RENEGING_MIN), now);
+        found.set_timer = false;
+    }
+
     fn maybe_enter_recovery(&mut self, found: &Findings, now: Time) -> Resend {
         if self.lost_out == 0 {
             self.try_to_open(found, now);
@@ -125,21 +145,7 @@ impl Sender {
     /// All that is old counts as lost; the window falls to one packet (tcp_enter_loss).
     fn enter_loss(&mut self, now: Time) {
         let fresh = !matches!(self.view.ca, CaState::Recovery | CaState::Loss);
-        self.rtx.track(self.view.snd_una, self.view.snd_nxt);
-        let stamp = Micros::of(now);
-        for seq in self.view.snd_una..self.view.snd_nxt {
-            //= RFC 6675, 5.1
-            //# Further, a SACK TCP sender SHOULD utilize all SACK information made available during the loss recovery
-            //# following an RTO.
-            if self.rtx.flags(seq) & flags::SACKED != 0 {
-                continue;
-            }
-            let recent = stamp.since(self.rtx.burst_of(seq).sent()) < self.rack.rtt;
-            if seq == self.view.snd_una || !recent {
-                self.mark_lost(seq);
-            }
-        }
-        self.rtx.set_retransmit_hint(self.view.snd_una);
+        self.mark_lost_by_timeout(now);
         //= RFC 5681, 3.1
         //# When a TCP sender detects segment loss using the retransmission timer and the given segment has not yet been
         //# resent by way of the retransmission timer, the value of ssthresh MUST be set
@@ -171,6 +177,30 @@ impl Sender {
         //# This algorithm SHOULD NOT be applied if the TCP sender is already in loss recovery when a retransmission
         //# timeout occurs.
         self.frto = fresh || self.backoffs > 0;
+    }
+
+    /// Marks lost what is old, and all that is in flight where the receiver has discarded what it SACKed
+    /// (tcp_timeout_mark_lost).
+    fn mark_lost_by_timeout(&mut self, now: Time) {
+        self.rtx.track(self.view.snd_una, self.view.snd_nxt);
+        // RFC 2018, 8: a first segment that is SACKed was discarded, and so may the others have been.
+        let reneged = self.head_is_sacked();
+        if reneged {
+            self.rtx.forget_sacks();
+            self.sacked_out = 0;
+            self.reneged = true;
+        }
+        let stamp = Micros::of(now);
+        for seq in self.view.snd_una..self.view.snd_nxt {
+            //= RFC 6675, 5.1
+            //# Further, a SACK TCP sender SHOULD utilize all SACK information made available during the loss recovery
+            //# following an RTO.
+            let recent = stamp.since(self.rtx.burst_of(seq).sent()) < self.rack.rtt;
+            if reneged || seq == self.view.snd_una || !recent {
+                self.mark_lost(seq);
+            }
+        }
+        self.rtx.set_retransmit_hint(self.view.snd_una);
     }
 
     /// An ACK after a timeout: was it spurious (F-RTO, RFC 5682)? Is it over?
@@ -263,11 +293,12 @@ impl Sender {
         self.cwr_to_signal = self.ecn.reports_reductions();
     }
 
-    /// The window moves to `ssthresh` in proportion to what is delivered.
+    /// The window moves to `ssthresh` in proportion to what is delivered. `progress`: new data was acknowledged, and no
+    /// new loss was found.
     #[cold]
-    pub(super) fn reduce_proportionally(&mut self, delivered: u32, lost: u32, advanced: bool, now: Time) {
+    pub(super) fn reduce_proportionally(&mut self, delivered: u32, progress: bool, now: Time) {
         let (in_flight, ssthresh) = (self.in_flight(), self.control.ssthresh);
-        if let Some(count) = self.prr.sndcnt(delivered, in_flight, ssthresh, advanced && lost == 0) {
+        if let Some(count) = self.prr.sndcnt(delivered, in_flight, ssthresh, progress) {
             let cwnd = (i64::from(in_flight) + count).max(1);
             self.set_cwnd(saturating_u32(non_negative(cwnd)), now);
         }

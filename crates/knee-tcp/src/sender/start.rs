@@ -86,6 +86,7 @@ impl Sender {
             prr: Prr::default(),
             reordering: 3,
             frto: false,
+            reneged: false,
             cwr_to_signal: false,
             stream: None,
         }

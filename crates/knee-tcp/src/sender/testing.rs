@@ -6,6 +6,9 @@ use crate::timer::Clock;
 use knee_cc::Init;
 use knee_core::{Params, Rng, Time};
 
+/// How long opening takes.
+const HANDSHAKE: Time = Time::from_millis(20);
+
 /// Settings in which a test varies what decides on bursts.
 pub fn config(tso: bool, tso_rtt_log: u32, receive_window: u64) -> Config {
     let clock = Clock::new(Time::from_millis(4));
@@ -15,25 +18,32 @@ pub fn config(tso: bool, tso_rtt_log: u32, receive_window: u64) -> Config {
 
 /// A connection that has just sent its first window.
 pub fn sender(cc: &str, bytes: Option<u64>, paced: bool, config: &Config) -> Sender {
-    let mut sender = established(cc, bytes, paced, config);
-    sender.send(Time::from_millis(20), config, &mut Vec::new());
+    let mut sender = established(cc, bytes, paced, Some(HANDSHAKE), config);
+    sender.send(HANDSHAKE, config, &mut Vec::new());
     sender
 }
 
 /// The same for what an application writes, which has written nothing.
 pub fn stream(cc: &str, config: &Config) -> Sender {
-    let mut sender = established(cc, None, false, config);
+    let mut sender = established(cc, None, false, Some(HANDSHAKE), config);
     sender.open_stream();
     sender
 }
 
+/// One whose handshake gave no RTT, which has just sent its first window.
+pub fn without_rtt(cc: &str, config: &Config) -> Sender {
+    let mut sender = established(cc, None, false, None, config);
+    sender.send(HANDSHAKE, config, &mut Vec::new());
+    sender
+}
+
 /// A connection that was opened within 20 ms.
-fn established(cc: &str, bytes: Option<u64>, paced: bool, config: &Config) -> Sender {
+fn established(cc: &str, bytes: Option<u64>, paced: bool, rtt: Option<Time>, config: &Config) -> Sender {
     let entry = knee_cc::find(cc).unwrap();
     let mut sender = Sender::new(&SenderInit { needs: entry.needs, paced, ecn: Ecn::OFF, bytes }, config);
-    let now = Time::from_millis(20);
+    let now = HANDSHAKE;
     sender.connect(Time::ZERO);
-    sender.establish(Some(now), now);
+    sender.establish(rtt, now);
     let (rng, tick, tso) = (Rng::stream(1, "cc"), config.clock.tick(), config.tso);
     let cwnd = sender.control.cwnd;
     let init = Init { now, rtt: now, cwnd, mss: 1448, tick, paced, accurate_ecn: false, tso, rng };

@@ -9,9 +9,7 @@ impl Sender {
     /// The pacing timer fired.
     pub fn on_pace(&mut self, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
         self.pace_at = Time::MAX;
-        if self.lost_out > self.retrans_out && self.window_room() > 0 {
-            self.send_lost(now, config, out);
-        }
+        self.send_lost(now, config, out);
         self.send(now, config, out);
     }
 

@@ -30,8 +30,7 @@ impl Sender {
         //# If no sequence number 'S2' per rule (1) exists but there exists available unsent data and the receiver's
         //# advertised window allows, the sequence range of one segment of up to SMSS octets of previously unsent data
         //# starting with sequence number HighData+1 MUST be returned.
-        // Mostly all that is lost has been sent again.
-        if resend == Resend::New || (resend == Resend::Lost && self.retrans_out < self.lost_out) {
+        if resend != Resend::None {
             self.resend_first(resend, now, config, out);
         }
         self.send_new(Push::Normal, now, config, out);

@@ -14,85 +14,83 @@ fn begun(now: u64) -> RateStart {
 }
 
 proptest! {
-    /// The scoreboard against a map from segments to their last transmission and whether they were SACKed.
+    /// The scoreboard against a map from segments to their last transmission, whether they are SACKed and whether their
+    /// fate is open.
     #[test]
-    fn segments_not_yet_sacked_know_their_last_transmission(
+    fn segments_know_their_last_transmission(
         first in 1u32..12,
-        steps in prop::collection::vec((0u8..4, prop_oneof![0u64..3, 0u64..30], 1u64..6), 1..300),
+        steps in prop::collection::vec((0u8..16, prop_oneof![0u64..3, 0u64..30], 1u64..6), 1..300),
     ) {
         let mut rtx = RetransmitQueue::new(true);
         let (mut una, mut nxt) = (0, u64::from(first));
         rtx.push(burst(0, first, 0, false));
         rtx.push_start(begun(0));
-        let mut model: BTreeMap<u64, (u64, bool)> = (0..nxt).map(|seq| (seq, (0, false))).collect();
+        let mut model: BTreeMap<u64, (u64, bool, bool)> = (0..nxt).map(|seq| (seq, (0, false, true))).collect();
         rtx.track(una, nxt);
         for (now, (step, at, count)) in (1..).zip(steps) {
             let seq = (una + at).min(nxt - 1);
             let sacked = model[&seq].1;
             match step {
-                0 => {
+                0..=3 => {
                     rtx.push(burst(nxt, count as u32, now, false));
                     rtx.push_start(begun(now));
-                    model.extend((nxt..nxt + count).map(|seq| (seq, (now, false))));
+                    model.extend((nxt..nxt + count).map(|seq| (seq, (now, false, true))));
                     nxt += count;
                 }
-                1 if !sacked => {
+                4..=7 if !sacked => {
                     if rtx.retransmit(seq, burst(seq, 1, now, true)) {
                         rtx.push_start(begun(now));
                     }
-                    model.insert(seq, (now, false));
+                    model.insert(seq, (now, false, true));
                 }
-                // The first segment that is missing is never SACKed.
-                2 if seq > una => {
+                8..=11 => {
                     while let Some((start, end)) = rtx.add_sack((seq, (seq + count).min(nxt))) {
                         for seq in start..end {
-                            let before = model.insert(seq, (0, true));
-                            let sent = rtx.sack(seq).unwrap().1.sent();
-                            prop_assert_eq!(before, Some((sent.0, false)));
+                            let sent = rtx.sack(seq).unwrap().1.sent().0;
+                            let before = model.insert(seq, (sent, true, false)).unwrap();
+                            prop_assert_eq!((before.0, before.1), (sent, false));
                         }
                     }
                 }
-                3 if nxt - una > count => {
+                12..=14 if nxt - una > count => {
                     while una < seq || una + 1 < nxt && model[&una].1 {
-                        let (sent, sacked) = model.remove(&una).unwrap();
-                        let burst = rtx.pop().unwrap().1.map(|burst| burst.sent().0);
-                        prop_assert_eq!(burst, (!sacked).then_some(sent));
+                        let (sent, ..) = model.remove(&una).unwrap();
+                        prop_assert_eq!(rtx.pop().unwrap().1.sent().0, sent);
                         una += 1;
-                    }
-                    if model[&una].1 {
-                        break;
                     }
                     rtx.tidy(una);
                 }
+                15 => {
+                    rtx.forget_sacks();
+                    for segment in model.values_mut() {
+                        segment.1 = false;
+                    }
+                }
                 _ => {}
             }
-            for (&seq, &(sent, sacked)) in &model {
-                if !sacked {
-                    prop_assert_eq!(rtx.burst_of(seq).sent(), Micros(sent));
-                    prop_assert_eq!(rtx.start_of(seq).delivered, sent);
-                }
+            for (&seq, &(sent, sacked, _)) in &model {
+                prop_assert_eq!(rtx.burst_of(seq).sent(), Micros(sent));
+                prop_assert_eq!(rtx.start_of(seq).delivered, sent);
                 prop_assert_eq!(rtx.is_sacked((seq, seq + 1)), sacked);
             }
             let open: u32 = rtx.bursts.iter().map(|(_, burst)| burst.open()).sum();
-            prop_assert_eq!(open as usize, model.values().filter(|(_, sacked)| !sacked).count());
+            prop_assert_eq!(open as usize, model.values().filter(|segment| segment.2).count());
         }
     }
 }
 
+/// What left again no longer needs the burst that carried it before.
 #[test]
-fn sacked_bursts_make_room_for_those_of_the_next_round_trip() {
+fn bursts_whose_segments_left_again_make_room() {
     let mut rtx = RetransmitQueue::default();
     (0..8).for_each(|seq| rtx.push(burst(seq, 1, seq, false)));
     rtx.track(0, 8);
-    rtx.retransmit(0, burst(0, 1, 8, true));
-    for seq in 1..15 {
-        assert_eq!(rtx.add_sack((1, seq + 1)), Some((seq, seq + 1)));
-        rtx.sack(seq);
-        rtx.push(burst(seq + 7, 1, seq + 8, false));
+    for now in 8..24 {
+        rtx.retransmit(now % 8, burst(now % 8, 1, now, true));
     }
-    // 23 were sent.
+    // 24 were sent.
     assert_eq!(rtx.bursts.capacity(), 16);
-    assert_eq!(rtx.burst_of(0).sent(), Micros(8));
+    assert_eq!([0, 7].map(|seq| rtx.burst_of(seq).sent()), [16, 23].map(Micros));
 }
 
 #[test]

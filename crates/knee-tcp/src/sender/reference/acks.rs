@@ -120,7 +120,8 @@ impl Reference {
             self.process_tlp_ack(ack.seq, &found, now);
         }
         // Once all is as if nothing had been lost, all is in RACK's list again.
-        let in_order = self.segments.front().is_none_or(|head| head.sent >= self.newest.0);
+        let next = self.view.snd_una + 1;
+        let in_order = self.segments.front().is_none_or(|head| (head.sent, next) >= self.newest);
         if in_order && self.segments.iter().all(|s| !s.sacked && !s.lost && !s.retrans && !s.ever_retrans) {
             self.segments.iter_mut().for_each(|segment| segment.listed = true);
         }
@@ -136,7 +137,9 @@ impl Reference {
         if !self.needs().rate {
             return RateSample::NONE;
         }
-        let Some((sent, _, segment)) = &found.newest else { return RateSample { delivered, ..RateSample::NONE } };
+        let Some((sent, _, segment)) = found.newest.as_ref().filter(|_| !self.is_sack_reneg) else {
+            return RateSample { delivered, ..RateSample::NONE };
+        };
         let start: RateStart = segment.start;
         let interval = sent.saturating_sub(start.first_tx.0).max(us - start.delivered_at.0);
         let short = self.rtt.min_rtt_us().is_some_and(|least| interval < least);

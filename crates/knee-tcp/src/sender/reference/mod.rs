@@ -102,6 +102,7 @@ pub struct Reference {
     prr_out: u32,
     retrans_stamp: u32,
     frto: bool,
+    is_sack_reneg: bool,
     tlp_end: u64,
     tlp_retrans: bool,
     cwr_to_signal: bool,
@@ -165,6 +166,7 @@ impl Reference {
             prr_out: 0,
             retrans_stamp: 0,
             frto: false,
+            is_sack_reneg: false,
             tlp_end: 0,
             tlp_retrans: false,
             cwr_to_signal: false,
@@ -214,6 +216,11 @@ impl Reference {
 
     fn window_room(&self) -> u32 {
         self.control.cwnd.saturating_sub(self.in_flight())
+    }
+
+    /// Whether the receiver expects next what it has SACKed.
+    fn head_is_sacked(&self) -> bool {
+        self.segments.front().is_some_and(|head| head.sacked)
     }
 
     fn at(&mut self, seq: u64) -> &mut Segment {

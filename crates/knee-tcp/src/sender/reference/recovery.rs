@@ -2,7 +2,7 @@
 
 use super::Reference;
 use super::acks::Found;
-use crate::sender::Resend;
+use crate::sender::{Pending, Resend};
 use knee_cc::{CaState, Signal, StateEvent};
 use knee_core::Time;
 
@@ -14,6 +14,7 @@ impl Reference {
     pub(super) fn set_ca_state(&mut self, state: CaState, now: Time) {
         if self.view.ca != state || state == CaState::Loss {
             self.view.ca = state;
+            self.is_sack_reneg &= state != CaState::Open;
             self.tell(StateEvent::Entered(state), now);
         }
     }
@@ -22,6 +23,13 @@ impl Reference {
         let una = self.view.snd_una;
         if found.ece {
             self.prior_ssthresh = 0;
+        }
+        // tcp_check_sack_reneging.
+        if found.advanced && self.head_is_sacked() {
+            let delay = Time::from_micros(self.rtt.srtt8 / 16).max(Time::from_millis(10));
+            self.set_timer(Pending::Timeout, delay, now);
+            found.set_timer = false;
+            return Resend::None;
         }
         match self.view.ca {
             CaState::Open => self.retrans_stamp = 0,

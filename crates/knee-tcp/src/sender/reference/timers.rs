@@ -43,9 +43,14 @@ impl Reference {
         self.timeouts += 1;
         let fresh = !matches!(self.view.ca, CaState::Recovery | CaState::Loss);
         let una = self.view.snd_una;
+        let reneged = self.head_is_sacked();
+        if reneged {
+            self.segments.iter_mut().for_each(|segment| segment.sacked = false);
+            self.is_sack_reneg = true;
+        }
         for seq in una..self.view.snd_nxt {
             let age = now.as_micros() - self.at(seq).sent;
-            if seq == una || age >= self.rack_rtt {
+            if reneged || seq == una || age >= self.rack_rtt {
                 self.mark_skb_lost(seq);
             }
         }
