@@ -2,8 +2,9 @@
 
 Each wheel is installed into a fresh environment whose PATH has no compiler, and has to run a scenario, a sweep and a
 reproduction there. Wheels for another processor or C library are used with a Python for it (``dist_roots.py``), in an
-emulator if need be; what is not checked is printed by name. ``.github/workflows/wheels.yml`` builds and checks all of
-them, and those for macOS and Windows.
+emulator if need be. Of the wheel for Windows the engine alone is checked (``dist_windows.py``), and of those for macOS
+nothing. What is not checked is printed by name. ``.github/workflows/wheels.yml`` builds and checks all of them on
+machines of their kind.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import dist_roots
+import dist_windows
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "dist"
@@ -45,11 +47,11 @@ class Target:
 
     Attributes:
         rust: Rust's name of it.
-        policy: the tag of the wheel: which C library of which age it needs.
+        name: the tag of the wheel: which C library or system of which age it needs, and the processor.
     """
 
     rust: str
-    policy: str
+    name: str
 
     @property
     def machine(self) -> str:
@@ -62,9 +64,14 @@ class Target:
         return self.rust.rpartition("-")[2]
 
     @property
-    def name(self) -> str:
-        """The tag of the wheel with the processor."""
-        return f"{self.policy}_{self.machine}"
+    def linux(self) -> bool:
+        """Whether it is Linux; others have none of the programs of kernels."""
+        return "-linux-" in self.rust
+
+    @property
+    def policy(self) -> str:
+        """The tag of a wheel for Linux without the processor."""
+        return self.name.removesuffix(f"_{self.machine}")
 
     @property
     def plots(self) -> bool:
@@ -73,9 +80,14 @@ class Target:
 
 
 TARGETS = [
-    Target(f"{machine}-unknown-linux-{libc}", policy)
-    for machine in ("x86_64", "aarch64")
-    for libc, policy in (("gnu", "manylinux2014"), ("musl", "musllinux_1_2"))
+    *(
+        Target(f"{machine}-unknown-linux-{libc}", f"{policy}_{machine}")
+        for machine in ("x86_64", "aarch64")
+        for libc, policy in (("gnu", "manylinux2014"), ("musl", "musllinux_1_2"))
+    ),
+    Target(dist_windows.RUST, "win_amd64"),
+    Target("x86_64-apple-darwin", "macosx_10_12_x86_64"),
+    Target("aarch64-apple-darwin", "macosx_11_0_arm64"),
 ]
 
 
@@ -101,15 +113,25 @@ def tools() -> dict[str, str]:
     }
 
 
+def zig() -> Path:
+    """The compiler of C for every target."""
+    (program,) = TOOLS.glob("lib/python3.*/site-packages/ziglang/zig")
+    return program
+
+
 def build_wheel(target: Target, env: Mapping[str, str]) -> Path:
-    """Builds the wheel of a target, with the programs in it."""
+    """Builds the wheel of a target, with the programs in it that are for Linux."""
+    static = f"{target.machine}-unknown-linux-musl"
     if shutil.which("rustup") is not None:
-        run(["rustup", "target", "add", target.rust, f"{target.machine}-unknown-linux-musl"])
+        run(["rustup", "target", "add", target.rust, *([static] if target.linux else [])])
     place = BUILD / "wheels" / target.name
     shutil.rmtree(place, ignore_errors=True)
-    maturin = ["maturin", "build", "--quiet", "--locked", "--release", "--strip", "--zig"]
-    run([*maturin, "--target", target.rust, "--compatibility", target.policy, "--out", place], env)
-    static = f"{target.machine}-unknown-linux-musl"
+    maturin = ["maturin", "build", "--quiet", "--locked", "--release", "--strip", "--zig", "--target", target.rust]
+    if not target.linux:
+        run([*maturin, "--out", place], env)
+        OUT.mkdir(exist_ok=True)
+        return Path(shutil.copy(next(place.glob(f"*{target.name}.whl")), OUT))
+    run([*maturin, "--compatibility", target.policy, "--out", place], env)
     packages = [word for program in PROGRAMS for word in ("-p", program)]
     strip = {"CARGO_PROFILE_RELEASE_STRIP": "symbols"}
     run(["cargo", "zigbuild", "--quiet", "--locked", "--release", "--target", static, *packages], {**env, **strip})
@@ -209,8 +231,7 @@ def check_foreign(wheel: Path, target: Target, archive: str | None) -> None:
     """
     root = BUILD / "roots" / target.name
     start = starter(target, root)
-    (zig,) = TOOLS.glob("lib/python3.*/site-packages/ziglang/zig")
-    dist_roots.make(root, target.machine, target.libc, zig, archive)
+    dist_roots.make(root, target.machine, target.libc, zig(), archive)
     python = dist_roots.interpreter(root)
     with tempfile.TemporaryDirectory(prefix="knee-dist-") as folder:
         place = Path(folder)
@@ -245,19 +266,30 @@ def check_sdist(sdist: Path) -> None:
 def native(target: Target) -> bool:
     """Whether this machine's own Python can use the wheel of a target."""
     libc = "gnu" if platform.libc_ver()[0] == "glibc" else "musl"
-    return (target.machine, target.libc) == (platform.machine(), libc)
+    return target.linux and (target.machine, target.libc) == (platform.machine(), libc)
 
 
-def check(wheel: Path, target: Target, archive: str | None) -> None:
-    """Uses a wheel with this machine's Python, or with that of a root folder.
+def check(wheel: Path, target: Target, archive: str | None, env: Mapping[str, str]) -> str:
+    """Uses a wheel with this machine's Python, or with that of a root folder, or its engine alone.
+
+    Returns:
+        what the check left out; empty: nothing.
 
     Raises:
         dist_roots.CannotMakeError: it cannot be used here.
     """
     if native(target):
         check_wheel(wheel)
-    else:
+    elif target.linux:
         check_foreign(wheel, target, archive)
+        if not target.plots:
+            return "without knee reproduce"
+    elif target.rust == dist_windows.RUST:
+        dist_windows.check(BUILD / "windows", zig(), env)
+        return "its engine alone, under wine"
+    else:
+        raise dist_roots.CannotMakeError("nothing here runs programs of macOS")
+    return ""
 
 
 def main() -> None:
@@ -288,12 +320,12 @@ def main() -> None:
             unchecked.append(f"{target.name} (not built)")
         else:
             try:
-                check(wheel, target, given.archive)
+                left_out = check(wheel, target, given.archive, env)
             except dist_roots.CannotMakeError as error:
                 unchecked.append(f"{wheel.name} ({error})")
             else:
-                checked.append(wheel.name if target.plots else f"{wheel.name} (without --png)")
-            if target.machine != platform.machine():
+                checked.append(f"{wheel.name} ({left_out})" if left_out else wheel.name)
+            if target.linux and target.machine != platform.machine():
                 unchecked.append(
                     f"{wheel.name} (its BPF programs and their loader, which only such a machine compiles)"
                 )

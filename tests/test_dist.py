@@ -24,7 +24,7 @@ def test_pip_is_asked_for_the_machine_that_the_wheel_is_for() -> None:
     """A wheel that none of the platforms names would not be installed; maturin's tag is the target's name."""
     import dist
 
-    for target in dist.TARGETS:
+    for target in filter(lambda target: target.linux, dist.TARGETS):
         assert target.name in dist.platforms(target)
         assert all(platform.endswith(target.machine) for platform in dist.platforms(target))
     assert sum(dist.native(target) for target in dist.TARGETS) <= 1
@@ -48,7 +48,7 @@ def test_the_loader_or_an_emulator_starts_a_foreign_python(tmp_path: Path, monke
     import dist_roots
 
     monkeypatch.setenv("PATH", str(tmp_path))
-    for target in dist.TARGETS:
+    for target in filter(lambda target: target.linux, dist.TARGETS):
         if (target.machine, target.libc) == (platform.machine(), "musl"):
             assert dist.starter(target, tmp_path) == [tmp_path / f"lib/ld-musl-{target.machine}.so.1"]
             continue
@@ -142,3 +142,56 @@ def test_a_root_folder_is_there_only_if_it_is_complete(tmp_path: Path, monkeypat
     assert dist_roots.interpreter(place) == place / "usr/bin/python3.11"
     fake.unlink()
     dist_roots.make(place, "aarch64", "gnu", Path("zig"), ARCHIVE)
+
+
+def test_windows_and_macos_are_never_used_as_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is skipped with a sentence that says why, and what to install where that helps."""
+    import dist
+    import dist_roots
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(dist, "zig", lambda: Path("zig"))
+    others = [target for target in dist.TARGETS if not target.linux]
+    reasons = []
+    for target in others:
+        assert not dist.native(target)
+        with pytest.raises(dist_roots.CannotMakeError) as refused:
+            dist.check(Path("wheel"), target, None, {})
+        reasons.append(str(refused.value))
+    assert [target.name for target in others] == ["win_amd64", "macosx_10_12_x86_64", "macosx_11_0_arm64"]
+    assert reasons[0] == "no program wine, on Debian of the packages wine and wine64, lab/release.md"
+    assert reasons[1:] == ["nothing here runs programs of macOS"] * 2
+
+
+@pytest.mark.parametrize("last", ["2", "3"])
+def test_a_digit_that_differs_under_wine_ends_make_dist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: str
+) -> None:
+    import dist_windows
+
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    build = tmp_path / "build"
+    here, windows = (build / part / "release" / "examples" for part in ("", dist_windows.RUST))
+    for place in (here, windows):
+        place.mkdir(parents=True)
+    for name in ("run", "digest"):
+        program(here / name, r"printf 'packets 7\nrtt 0.12\n'")
+    program(programs / "cargo", "exit 0")
+    program(programs / "zig", "exit 0")
+    # Windows ends its lines otherwise.
+    program(programs / "wine", rf"printf 'packets 7\r\nrtt 0.1{last}\r\n'")
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    env = {"PATH": f"{programs}:/usr/bin:/bin"}
+    if last == "2":
+        dist_windows.check(build, programs / "zig", env)
+    else:
+        with pytest.raises(SystemExit, match=r"example run quic\.json gives other figures: line 2 is 'rtt 0\.13'"):
+            dist_windows.check(build, programs / "zig", env)
+
+
+def test_an_output_that_ends_early_is_a_difference() -> None:
+    import dist_windows
+
+    assert dist_windows.first_difference("a\nb\n", "a\r\nb\r\n") is None
+    assert dist_windows.first_difference("a\nb\n", "a\n") == "1 lines, and 2 here"
