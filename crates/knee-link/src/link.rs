@@ -1,6 +1,6 @@
 //! The link: what arrives goes through random loss and the queue to the server, and leaves.
 //!
-//! [`Link::arrive`] and [`Link::serve`] move a packet at a time, [`Link::advance`] all those of a batch; both go through
+//! [`Link::arrive`] and [`Link::serve`] move a packet at a time, [`Link::advance`] all those of a batch; both use
 //! [`Line::admit`], by which packets enter the queue, and [`Line::step`], by which they leave the server. While a link
 //! works, the packet on a wire is the last of [`Outcome::departed`]; [`Line::hold`] takes it back at the end.
 
@@ -260,8 +260,8 @@ impl Line {
         }
     }
 
-    /// A step that is due `now`, with no arrival up to `until`: a free wire takes the next packet, and the others of its
-    /// run that begin to be sent up to `until`. They are among the departed as they begin.
+    /// A step that is due `now`, with no arrival up to `until`: a free wire takes the next packet, and the others of
+    /// its run that begin to be sent up to `until`. They are among the departed as they begin.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
     fn step<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, out: &mut Outcome) {
@@ -313,7 +313,7 @@ impl Line {
         self.due == Time::MAX || self.waiting
     }
 
-    /// A burst arrives: a busy link takes as much of it at once as its discipline can, and the other packets one by one.
+    /// A burst arrives: a busy link takes as much of it at once as its discipline can, the other packets one by one.
     #[inline]
     fn admit<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, burst: &Burst, now: Time, out: &mut Outcome) {
         self.counters.arrived += u64::from(burst.count);

@@ -1,8 +1,8 @@
 //! Moves packets through a network, from event to event.
 //!
-//! [`Driver::forward`] takes a packet on: to the next link of its path, to the pipe at the end of it, or to its end, where
-//! whoever runs the network gets it. [`Driver::step`] lets the link or pipe that is due next act: a packet that leaves a
-//! link, or the pipe behind it, is taken on.
+//! [`Driver::forward`] takes a packet on: to the next link of its path, to the pipe at the end of it, or to its end,
+//! where whoever runs the network gets it. [`Driver::step`] lets the link or pipe that is due next act: a packet that
+//! leaves a link, or the pipe behind it, is taken on.
 
 use crate::events::{Event, Events};
 use crate::network::{Direction, FlowPath, Network};
@@ -70,8 +70,8 @@ impl Driver {
         Some((now, step))
     }
 
-    /// Takes `count` packets that differ only by their segments on along their path, which they have come as far as their
-    /// `hop` says: they set out, or the only one of them has crossed a link.
+    /// Takes `count` packets that differ only by their segments on along their path: they set out, or, where it is one,
+    /// it has crossed as many links as its `hop` says.
     #[inline]
     pub fn forward(&mut self, network: &mut Network, mut first: Packet, count: u32, now: Time) -> Step {
         let FlowPath { ack_pipe, ack_delay, mirrored, .. } = network.flow_paths[first.flow as usize];

@@ -4,8 +4,8 @@
 //! end acts; what it sends sets out, and its timers are armed.
 //!
 //! An end sets a timer with nearly every packet, and hardly one ever fires. So the heap holds at most one event per
-//! timer ([`Alarms`]), for a time at which it may be due; when that comes and the timer is due later by now, a new event
-//! is made.
+//! timer ([`Alarms`]), for a time at which it may be due; when that comes and the timer is due later by now, a new
+//! event is made.
 
 use super::apps::Action;
 use super::hosts::{At, End, Outbox, StateNote, event_of, timer_of};

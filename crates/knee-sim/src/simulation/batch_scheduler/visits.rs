@@ -192,8 +192,8 @@ pub(super) struct BatchOutbox {
     pub(super) acks: AckPath,
     /// Where its data goes.
     pub(super) way: Way,
-    /// Cause of the ACK that leaves ([`knee_net::events::Event::cause`]), and its index among those of that: the packet's
-    /// among what lands with it, or the flow's.
+    /// Cause of the ACK that leaves ([`knee_net::events::Event::cause`]), and its index among those of that: the
+    /// packet's among what lands with it, or the flow's.
     cause: (u16, u32),
     /// Order, among those of its time, of what the sender does.
     pub(super) tie_break: u64,

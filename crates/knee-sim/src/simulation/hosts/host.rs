@@ -1,5 +1,5 @@
-//! The ends of one path while something happens to them ([`Host`]), what they are told ([`At`]), where what they do goes
-//! to ([`Outbox`]), and what is on record of them ([`Flow`]).
+//! The ends of one path while something happens to them ([`Host`]), what they are told ([`At`]), where what they do
+//! goes to ([`Outbox`]), and what is on record of them ([`Flow`]).
 
 use super::udp::UdpFlow;
 use super::{Ends, HalfView, Settings, Stores, no_tcp};
