@@ -226,6 +226,18 @@ fn the_window_is_summed_over_time() {
     assert_eq!(b.sender.cwnd_integral.0 - start, 10 * 20_000_000 + 11 * 30_000_000);
 }
 
+/// Two writes of 100 bytes are two packets of 152. A probe sends the second again, the timeout the first: four packets.
+#[test]
+fn a_short_segment_counts_its_own_bytes_whenever_it_leaves() {
+    let mut b = Bench::stream(10, INFINITE_SSTHRESH);
+    for at in [START, START + 1_000].map(Time::from_micros) {
+        b.sender.write(100, at, at, &b.config);
+        b.sender.send(at, &b.config, &mut Vec::new());
+    }
+    b.time_out();
+    assert_eq!((b.sender.counters().sent, b.sender.counters().sent_bytes), (4, 4 * 152));
+}
+
 /// The last segment of 9 * 1448 + 100 bytes is a short one.
 #[test]
 fn the_last_segment_counts_its_own_bytes() {
