@@ -65,8 +65,8 @@ fn no_sample_is_taken_where_a_retransmission_is_acknowledged() {
 
 // D-SACKs.
 
-/// RFC 2883, 4: a D-SACK of two segments reports two deliveries (tcp_dsack_seen), and is ignored where more was reported
-/// than was sent again.
+/// RFC 2883, 4: a D-SACK of two segments reports two deliveries (tcp_dsack_seen), and is ignored where more was
+/// reported than was sent again.
 #[test]
 fn a_d_sack_counts_the_segments_it_reports() {
     let mut b = Bench::new(10, true);
