@@ -94,8 +94,8 @@ impl Sender {
         self.packets_out() > 0 && self.rtx.flags(self.view.snd_una) & flags::SACKED != 0
     }
 
-    /// The receiver seems to have discarded what it SACKed (RFC 2018, 8). It has a little time to acknowledge that after
-    /// all, before a timeout (tcp_check_sack_reneging).
+    /// The receiver seems to have discarded what it SACKed (RFC 2018, 8). It has a little time to acknowledge that
+    /// after all, before a timeout (tcp_check_sack_reneging).
     #[cold]
     fn await_sacked(&mut self, found: &mut Findings, now: Time) {
         let half_rtt = Time::from_micros(self.rtt.srtt8_us() >> 4);

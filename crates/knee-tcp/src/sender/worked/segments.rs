@@ -65,8 +65,8 @@ fn no_sample_is_taken_where_a_retransmission_is_acknowledged() {
 
 // D-SACKs.
 
-/// RFC 2883, 4: a D-SACK of two segments reports two deliveries (tcp_dsack_seen), and is ignored where more was reported
-/// than was sent again.
+/// RFC 2883, 4: a D-SACK of two segments reports two deliveries (tcp_dsack_seen), and is ignored where more was
+/// reported than was sent again.
 #[test]
 fn a_d_sack_counts_the_segments_it_reports() {
     let mut b = Bench::new(10, true);
@@ -224,6 +224,18 @@ fn the_window_is_summed_over_time() {
     assert_eq!(b.windows().0, 11);
     b.sender.note_cwnd(Time::from_millis(70));
     assert_eq!(b.sender.cwnd_integral.0 - start, 10 * 20_000_000 + 11 * 30_000_000);
+}
+
+/// Two writes of 100 bytes are two packets of 152. A probe sends the second again, the timeout the first: four packets.
+#[test]
+fn a_short_segment_counts_its_own_bytes_whenever_it_leaves() {
+    let mut b = Bench::stream(10, INFINITE_SSTHRESH);
+    for at in [START, START + 1_000].map(Time::from_micros) {
+        b.sender.write(100, at, at, &b.config);
+        b.sender.send(at, &b.config, &mut Vec::new());
+    }
+    b.time_out();
+    assert_eq!((b.sender.counters().sent, b.sender.counters().sent_bytes), (4, 4 * 152));
 }
 
 /// The last segment of 9 * 1448 + 100 bytes is a short one.

@@ -29,8 +29,8 @@ fn a_timeout_during_recovery_keeps_ssthresh() {
 }
 
 /// tcp_timeout_mark_lost: what left less than RACK.rtt = 20 ms ago is not lost, and the window leaves room for it. Of
-/// ten segments 1 to 3 are SACKed, and 0 leaves again at 40 ms, in vain. At 260 ms the other seven are lost, and the two
-/// of 250 ms are not: cwnd = 2 + 1. Those of 240 ms are.
+/// ten segments 1 to 3 are SACKed, and 0 leaves again at 40 ms, in vain. At 260 ms the other seven are lost, and the
+/// two of 250 ms are not: cwnd = 2 + 1. Those of 240 ms are.
 #[test]
 fn a_timeout_spares_what_was_just_sent() {
     for (written, lost, cwnd) in [(250_000, 7, 3), (240_000, 9, 1)] {
