@@ -56,9 +56,17 @@ def flows(scenario: Scenario) -> list[tuple[Flow, int]]:
 
 
 def _as_flow(probe: Probe) -> Flow:
-    told: JsonTable = {key: getattr(probe, key) for key in _OF_PROBES}
-    told |= {"cc": NO_CC, "cc_params": {}, "transport": "udp", "tls": False, "pacing": "auto", "count": 1, "stagger": 0}
-    return Flow.model_construct(**told, bytes=None, program=None, traffic=probe)  # type: ignore[arg-type]
+    fields: JsonTable = {key: getattr(probe, key) for key in _OF_PROBES}
+    fields |= {
+        "cc": NO_CC,
+        "cc_params": {},
+        "transport": "udp",
+        "tls": False,
+        "pacing": "auto",
+        "count": 1,
+        "stagger": 0,
+    }
+    return Flow.model_construct(**fields, bytes=None, program=None, traffic=probe)  # type: ignore[arg-type]
 
 
 def window_ns(scenario: Scenario, number: int) -> tuple[int, int]:
@@ -105,7 +113,7 @@ def tasks(scenario: Scenario, number: int, where: JsonTable) -> tuple[JsonTable,
     every = [(first + scenario.warmup, last) for first, last in (span(scenario, *other) for other in flows(scenario))]
     marks = {edge for edges in every for edge in edges if 0 < edge < scenario.duration}
     traffic = offered.probe_spec(flow.traffic) if isinstance(flow.traffic, Probe) else offered.spec(flow)
-    told = {
+    both = {
         "flow": number,
         "traffic": traffic,
         "seed": scenario.seed,
@@ -117,7 +125,7 @@ def tasks(scenario: Scenario, number: int, where: JsonTable) -> tuple[JsonTable,
         "interval": scenario.interval,
         "marks": sorted(marks),
     } | where
-    client, server = told | {"role": "client"}, told | {"role": "server"}
+    client, server = both | {"role": "client"}, both | {"role": "server"}
     return (server, client) if pulls(flow) else (client, server)
 
 

@@ -93,7 +93,7 @@ class Datagrams:
         owd = _within(self.owd_ms, self.arrived_ns, window_ns)
         jitter = _within(_jitter(self.owd_ms), self.arrived_ns, window_ns)
         inside = _within(self._arrived, self.arrived_ns, window_ns)
-        told = {
+        counts = {
             "sent": len(_within(self.sent_ns, self.sent_ns, window_ns)),
             "received": len(owd),
             "lost": int(_within(self.lost, self.arrived_ns, window_ns).sum()),
@@ -109,11 +109,11 @@ class Datagrams:
             _within(self.lost, self.arrived_ns, before).sum(),
         ]
         outstanding = len(_within(self.sent_ns, self.sent_ns, before)) - int(sum(ended))
-        packets = {"lost_packets": told["lost"], "outstanding_packets": outstanding}
+        packets = {"lost_packets": counts["lost"], "outstanding_packets": outstanding}
         rtts = _spread("rtt", _within(self.rtt_ms, self.echoed_ns, window_ns))
         span_ns = stop_ns - window_ns[0]
         goodput = self.payload((window_ns[0], stop_ns)) * 8e3 / span_ns if span_ns > 0 else 0.0
-        return {"datagrams": told, "goodput_mbps": goodput} | packets | rtts
+        return {"datagrams": counts, "goodput_mbps": goodput} | packets | rtts
 
     def payload(self, window_ns: tuple[int, int]) -> int:
         """Bytes that arrived within a window."""

@@ -67,8 +67,8 @@ def locate(program: Program, role: str, values: Mapping[str, str] | None = None)
     Raises:
         Refused: there is none, or it cannot run in the guest.
     """
-    told = words(getattr(program, role))
-    filled = [fill(word, values or dict.fromkeys(FIELDS, "0")) for word in told]
+    command = words(getattr(program, role))
+    filled = [fill(word, values or dict.fromkeys(FIELDS, "0")) for word in command]
     try:
         named = _find(filled[0], program.root)
         return Executable(*_runnable(named, tuple(filled), program.root), named=named)
@@ -97,7 +97,7 @@ def _of(root: str) -> str:
     return "" if root == "/" else f" in the folder {shown(root)}"
 
 
-def _runnable(path: str, told: tuple[str, ...], root: str, *, script: bool = True) -> tuple[str, tuple[str, ...]]:
+def _runnable(path: str, command: tuple[str, ...], root: str, *, script: bool = True) -> tuple[str, tuple[str, ...]]:
     """The file that the guest's kernel can start, and its words: scripts are left to their interpreters here."""
     here = _inside(root, path)
     if not os.access(here, os.R_OK | os.X_OK):
@@ -113,13 +113,13 @@ def _runnable(path: str, told: tuple[str, ...], root: str, *, script: bool = Tru
         if not interpreter or not _inside(root, interpreter).is_file():
             raise Refused(f"{shown(path)} is a script for {shown(interpreter)}, which is not there", _ACCEPTED)
         between = (argument.strip(),) if argument.strip() else ()
-        return _runnable(interpreter, (interpreter, *between, path, *told[1:]), root, script=False)
+        return _runnable(interpreter, (interpreter, *between, path, *command[1:]), root, script=False)
     if not head.startswith(_ELF) or struct.unpack_from("<H", head, 18)[0] != _X86_64:
         raise Refused(f"{shown(path)} is not a program for Linux on x86-64", _ACCEPTED)
     if _LOADER not in _program_headers(head):
         accepted = "expected a dynamically linked program, so that a library can let virtual time pass in it"
         raise Refused(f"{shown(path)} is statically linked", accepted)
-    return path, told
+    return path, command
 
 
 def _program_headers(head: bytes) -> Iterator[int]:
@@ -139,9 +139,9 @@ def about(program: Program, role: str, executable: Executable) -> JsonTable:
     return {"role": role, "root": program.root, "command": list(executable.words), "sha256": digests}
 
 
-def changed(told: Iterable[Mapping[str, Any]]) -> bool:
+def changed(programs: Iterable[Mapping[str, Any]]) -> bool:
     """Whether a file of programs that a manifest tells of (:func:`about`) is no longer what it was."""
-    return any(_digest(part["root"], path) != digest for part in told for path, digest in part["sha256"].items())
+    return any(_digest(part["root"], path) != digest for part in programs for path, digest in part["sha256"].items())
 
 
 def _digest(root: str, path: str) -> str | None:

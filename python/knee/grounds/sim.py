@@ -49,8 +49,8 @@ class Sim:
     def trial(self) -> str:
         """Simulates a tenth of a second of one flow."""
         flow = {"cc": "reno", "rtt": "10 ms"}
-        told = spec(from_dict({"duration": "100 ms", "link": {"rate": "10 Mbit/s"}, "flows": [flow]}))
-        packets = json.loads(_core.simulate(json.dumps(told))[0])["packets"]
+        specification = spec(from_dict({"duration": "100 ms", "link": {"rate": "10 Mbit/s"}, "flows": [flow]}))
+        packets = json.loads(_core.simulate(json.dumps(specification))[0])["packets"]
         if not packets:
             raise RunError("The core delivers no packets; rebuild it with make setup.")
         return f"core {_core.version()} simulates ({packets} packets in a trial); needs no privileges"
@@ -275,13 +275,13 @@ def _own_remarks(own: Sequence[dict[str, Any]]) -> list[str]:
     own = [one for one in own if one not in kept]
     if not own:
         return remarks
-    told = []
+    classes = []
     for one in own:
         where = f"{one['module']}, {one['file']}" if one["file"] else str(one["module"])
         digest = f", SHA-256 of its source {one['source_sha256'][:16]}" if one["source_sha256"] else ", source unknown"
-        told.append(f"{one['class']} ({where}{digest})")
+        classes.append(f"{one['class']} ({where}{digest})")
     plural = "es" if len(own) > 1 else ""
-    said = f"The Python class{plural} {', '.join(told)} ran; scenario.toml does not reproduce this result without "
+    said = f"The Python class{plural} {', '.join(classes)} ran; scenario.toml does not reproduce this result without "
     return [*remarks, said + ("them." if plural else "it.")]
 
 

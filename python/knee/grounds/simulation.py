@@ -339,9 +339,9 @@ class Simulation:
             return from_dict(data, where=f"{what} on {self._scenario.name}", name=self._scenario.name)
 
     def _amend(self, scenario: Scenario) -> None:
-        told = spec(scenario)
+        specification = spec(scenario)
         with core(scenario, ()):
-            amended = self._engine.amend(json.dumps(told))
+            amended = self._engine.amend(json.dumps(specification))
         if not amended:
             # An ACK's delay that becomes 0 makes time pass event by event, from the start.
             seen = self._engine.seen
@@ -381,14 +381,14 @@ def _engine(scenario: Scenario, now: int | None) -> tuple[_core.Engine, float]:
 def _stopped(scenario: Scenario, data: Plain, label: str, stop: int) -> Plain:
     """Plain data of a scenario in which the flow of this label stops at a time, ns; a group becomes single flows."""
     number, flows = scenario.labels.index(label), []
-    for flow, told in zip(scenario.flows, data["flows"], strict=True):
+    for flow, table in zip(scenario.flows, data["flows"], strict=True):
         if not 0 <= number < flow.count:
-            flows.append(told)
+            flows.append(table)
             number -= flow.count
             continue
         first = len([1 for each in flows for _ in range(each.get("count", 1))])
         for i in range(flow.count):
-            single = {key: value for key, value in told.items() if key not in {"count", "stagger"}}
+            single = {key: value for key, value in table.items() if key not in {"count", "stagger"}}
             single |= {"label": scenario.labels[first + i], "start": format_time(span(scenario, flow, i)[0])}
             if i == number:
                 single = {key: value for key, value in single.items() if key != "lasts"} | {"stop": format_time(stop)}

@@ -44,18 +44,18 @@ def fill(word: str, values: Mapping[str, str]) -> str:
     Raises:
         Refused: other braces.
     """
-    told = "{{ and }} are the braces themselves"
+    braces = "{{ and }} are the braces themselves"
     try:
         parts = list(string.Formatter().parse(word))
     except ValueError:
-        raise Refused(f"{shown(word)} has an open brace", told) from None
+        raise Refused(f"{shown(word)} has an open brace", braces) from None
     text = ""
     for literal, name, form, conversion in parts:
         text += literal
         if name is None:
             continue
         if name not in values or form or conversion:
-            raise Refused(f"{shown('{' + name + '}')} is not filled in", f"{near(name, list(values))}; {told}")
+            raise Refused(f"{shown('{' + name + '}')} is not filled in", f"{near(name, list(values))}; {braces}")
         text += values[name]
     return text
 

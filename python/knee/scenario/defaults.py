@@ -88,8 +88,8 @@ def spelled_out(raw: Any) -> Any:
         found = f"{shown(raw['overhead'])} names {len(bases)} kinds of lines"
         raise Refused(found, f'expected one, such as "pppoe-ptm", and perhaps "pppoe-ptm {VLAN}"', key="overhead")
     overhead, linklayer, mpu = KEYWORDS[bases[0]]
-    told = {"linklayer": linklayer, "mpu": format_bytes(mpu)}
-    for key, value in told.items():
+    given_by_it = {"linklayer": linklayer, "mpu": format_bytes(mpu)}
+    for key, value in given_by_it.items():
         if raw.get(key, value) != value:
             accepted = (
                 f"leave it out, or write the bytes of overhead as a size, such as {shown(format_bytes(overhead))}"
@@ -97,7 +97,7 @@ def spelled_out(raw: Any) -> Any:
             raise Refused(
                 f"{shown(raw[key])} contradicts {shown(bases[0])}, which has {shown(value)}", accepted, key=key
             )
-    return raw | told | {"overhead": format_bytes(overhead + VLAN_BYTES * (len(words) - 1))}
+    return raw | given_by_it | {"overhead": format_bytes(overhead + VLAN_BYTES * (len(words) - 1))}
 
 
 def share_framing(raw: Any) -> Any:

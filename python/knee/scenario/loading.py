@@ -70,8 +70,8 @@ def blamed(error: ScenarioError, overrides: Sequence[str], unchanged: Callable[[
         if str(own) == str(error):
             return error
     about = [override for override in overrides if _meet(override.partition("=")[0], error.key)] or overrides
-    told = " ".join(f"{_OPTION} {_quoted(override)}" for override in about)
-    return ScenarioError(f"{told} on {error.where}", error.key, error.found, error.accepted)
+    options = " ".join(f"{_OPTION} {_quoted(override)}" for override in about)
+    return ScenarioError(f"{options} on {error.where}", error.key, error.found, error.accepted)
 
 
 def _quoted(override: str) -> str:
@@ -367,15 +367,15 @@ def _told_apart(scenario: Scenario, where: str) -> Scenario:
     if not other:
         return scenario
 
-    def told(name: str) -> str:
+    def apart(name: str) -> str:
         return other.get(name, name) if isinstance(name, Named) else name
 
-    flows = [flow.model_copy(update={"cc": told(flow.cc)}) for flow in scenario.flows]
+    flows = [flow.model_copy(update={"cc": apart(flow.cc)}) for flow in scenario.flows]
     links = [
         link.model_copy(
             update={
-                "queue": told(link.queue),
-                "reverse": link.reverse and link.reverse.model_copy(update={"queue": told(link.reverse.queue)}),
+                "queue": apart(link.queue),
+                "reverse": link.reverse and link.reverse.model_copy(update={"queue": apart(link.reverse.queue)}),
             }
         )
         for link in scenario.links
@@ -389,10 +389,10 @@ def retitled(scenario: Scenario, overrides: Sequence[str]) -> Scenario:
     if not scenario.title or "title" in keys:
         return scenario
     changes = [" ".join(override.split()) for key, override in zip(keys, overrides, strict=True) if key != "name"]
-    told = ", ".join(changes)
-    if len(told) > _CHANGES_SHOWN:
-        told = f"{len(changes)} changes"
-    return scenario.model_copy(update={"title": f"{scenario.title} (with {told})"}) if changes else scenario
+    listed = ", ".join(changes)
+    if len(listed) > _CHANGES_SHOWN:
+        listed = f"{len(changes)} changes"
+    return scenario.model_copy(update={"title": f"{scenario.title} (with {listed})"}) if changes else scenario
 
 
 def _changed(data: Plain, overrides: Sequence[str], where: str) -> Plain:

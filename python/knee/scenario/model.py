@@ -172,9 +172,9 @@ class _Queueing(_Chooses):
     @classmethod
     def _queue_is_known(cls, given: object, handler: ValidatorFunctionWrapHandler) -> str:
         name = name_of(given, QUEUE)
-        told: str = name if isinstance(name, Named) else handler(name)
-        registry.find("queue discipline", told, registry.queues())
-        return told
+        text: str = name if isinstance(name, Named) else handler(name)
+        registry.find("queue discipline", text, registry.queues())
+        return text
 
     @field_validator("queue_params")
     @classmethod
@@ -307,10 +307,10 @@ class Flow(_Chooses):
     def _cc_is_known(cls, given: object, handler: ValidatorFunctionWrapHandler) -> str:
         name = name_of(given, CONTROL)
         # The handler would make plain text of the name of a class.
-        told: str = name if isinstance(name, Named) else handler(name)
-        if told not in WITHOUT_CC:
-            registry.find("congestion control", told, registry.flow_controls())
-        return told
+        text: str = name if isinstance(name, Named) else handler(name)
+        if text not in WITHOUT_CC:
+            registry.find("congestion control", text, registry.flow_controls())
+        return text
 
     @field_validator("cc_params")
     @classmethod

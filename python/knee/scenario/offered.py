@@ -49,24 +49,24 @@ def spec(flow: Flow) -> Core | None:
         Refused: a file cannot be used; its key begins with ``traffic``.
     """
     try:
-        told = None if flow.traffic is None else _spec(flow.traffic)
-        if told is not None and flow.transport == "quic":
-            _over_quic(told)
+        core = None if flow.traffic is None else _spec(flow.traffic)
+        if core is not None and flow.transport == "quic":
+            _over_quic(core)
     except Refused as refused:
         raise Refused(refused.found, refused.accepted, key=f"traffic.{refused.key}") from None
-    return told
+    return core
 
 
-def _over_quic(told: Core) -> None:
+def _over_quic(core: Core) -> None:
     """Changes what the engine is told of traffic over QUIC."""
-    if "tls" in told:
+    if "tls" in core:
         # TLS is a part of QUIC's own handshake.
-        told["tls"] = "none"
-    sizes = [size for _, size in told.get("trace", ())] or [told[key] for key in ("packet",) if key in told]
+        core["tls"] = "none"
+    sizes = [size for _, size in core.get("trace", ())] or [core[key] for key in ("packet",) if key in core]
     for size in sizes:
         if not QUIC_PACKETS[0] <= size <= QUIC_PACKETS[1]:
             found = f"a datagram of {size} B with its headers does not fit QUIC's packets"
-            key = "trace" if "trace" in told else "packet_size"
+            key = "trace" if "trace" in core else "packet_size"
             raise Refused(found, f"expected {QUIC_PACKETS[0]} B to {QUIC_PACKETS[1]} B", key=key)
 
 
@@ -76,13 +76,13 @@ def probe_spec(probe: Probe) -> Core:
 
 
 def _spec(traffic: Traffic) -> Core:
-    told: Core = {"kind": traffic.kind}
+    core: Core = {"kind": traffic.kind}
     match traffic:
         case Transfers():
-            told |= {"arrivals": _arrivals(traffic), "size": _size(traffic.size), "number": traffic.number}
-            told["persistent"] = traffic.connection == "persistent"
+            core |= {"arrivals": _arrivals(traffic), "size": _size(traffic.size), "number": traffic.number}
+            core["persistent"] = traffic.connection == "persistent"
         case Requests():
-            told |= {
+            core |= {
                 "pages": _pages(traffic),
                 "request": traffic.request,
                 "size": _size(traffic.size),
@@ -95,21 +95,21 @@ def _spec(traffic: Traffic) -> Core:
                 "number": traffic.number,
             }
         case Video():
-            told |= {key: getattr(traffic, key) for key in ("ladder", "segment", "buffer", "algorithm", "length")}
+            core |= {key: getattr(traffic, key) for key in ("ladder", "segment", "buffer", "algorithm", "length")}
         case Udp(trace=str(name)):
             packets = _packets("trace", name)
             if traffic.repeat and packets[-1][0] == 0:
                 found = f"the packet trace {shown(name)} lasts no time, so it cannot repeat"
                 raise Refused(found, "expected a last time above zero, or no repeat", key="repeat")
-            told |= {"trace": packets, "repeat": bool(traffic.repeat)}
+            core |= {"trace": packets, "repeat": bool(traffic.repeat)}
         case Udp():
             size, rate = traffic.packet_size or 0, traffic.rate or 1
-            told |= {"packet": size, "interval": max(1, round(size * 8e9 / rate))}
+            core |= {"packet": size, "interval": max(1, round(size * 8e9 / rate))}
             if traffic.on is not None:
-                told |= {"on": traffic.on, "off": traffic.off, "constant": traffic.pauses == "constant"}
+                core |= {"on": traffic.on, "off": traffic.off, "constant": traffic.pauses == "constant"}
         case Declared():
-            told = declared(traffic)
-    return told
+            core = declared(traffic)
+    return core
 
 
 def declared(traffic: Declared) -> Core:
@@ -118,14 +118,14 @@ def declared(traffic: Declared) -> Core:
     Raises:
         Refused: a file cannot be used, or keys contradict each other.
     """
-    told = values(traffic)
+    core = values(traffic)
     tables = registry.traffic()[traffic.kind].tables
     for key in tables:
         if (given := getattr(traffic, key.name)) is not None:
-            told[key.name] = _TABLES[key.form](key.name, given)
+            core[key.name] = _TABLES[key.form](key.name, given)
     if tables:
-        registry.check_traffic(told)
-    return told
+        registry.check_traffic(core)
+    return core
 
 
 #: How the engine is told of what a table holds, by its form in the registry; each gets the key too.

@@ -75,18 +75,27 @@ def find_file(name: str, kind: str = "trace") -> Path:
     return found
 
 
-def read(path: Path) -> list[int]:
-    """The trace's delivery opportunities, in ms."""
+def _lines(path: Path, what: str, accepted: str) -> Iterator[tuple[int, str]]:
+    """The lines of a file that are neither empty nor comments, with their numbers.
+
+    Raises:
+        Refused: it cannot be read, or is not plain text.
+    """
     try:
         text = files.read(path, _MAX_FILE).decode("ascii")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not plain text"
-        raise Refused(f"the trace {path} cannot be read ({reason})", _ACCEPTED) from None
+        raise Refused(f"the {what} {path} cannot be read ({reason})", accepted) from None
+    for number, line in enumerate(map(str.strip, text.split("\n")), start=1):
+        if line and not line.startswith("#"):
+            yield number, line
+
+
+def read(path: Path) -> list[int]:
+    """The trace's delivery opportunities, in ms."""
     times: list[int] = []
     last = 0
-    for number, line in enumerate(map(str.strip, text.split("\n")), start=1):
-        if not line or line.startswith("#"):
-            continue
+    for number, line in _lines(path, "trace", _ACCEPTED):
         if not line.isdigit() or len(line) > 12 or int(line) > _MAX_MS:
             # Do not quote the line: the file may not be a trace, and may be confidential.
             raise Refused(f"line {number} of the trace {path} is not a whole number up to {_MAX_MS}", _ACCEPTED)
@@ -107,15 +116,8 @@ _DELAY_ACCEPTED = "expected one line per extra delay: a number of milliseconds f
 
 def read_delays(path: Path) -> list[int]:
     """The delays of a table, in ns."""
-    try:
-        text = files.read(path, _MAX_FILE).decode("ascii")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not plain text"
-        raise Refused(f"the table {path} cannot be read ({reason})", _DELAY_ACCEPTED) from None
     delays: list[int] = []
-    for number, line in enumerate(map(str.strip, text.split("\n")), start=1):
-        if not line or line.startswith("#"):
-            continue
+    for number, line in _lines(path, "table", _DELAY_ACCEPTED):
         if not _DELAY.fullmatch(line):
             raise Refused(f"line {number} of the table {path} is not a delay", _DELAY_ACCEPTED)
         delays.append(round(float(line) * 1e6))

@@ -62,15 +62,15 @@ def sends_ect1(flow: Flow) -> bool:
 
 def l4s_unmarked(scenario: Scenario) -> list[str]:
     """One sentence for each congestion control and queue that do not fit, with what would do."""
-    told: dict[str, None] = {}
+    sentences: dict[str, None] = {}
     for flow in scenario.flows:
         if flow.cc in WITHOUT_CC:
             continue
         for where, queue, params in _queues(scenario, flow):
             reason = _reason(flow, queue, params)
             if reason is not None:
-                told[f"The queue of {where}, {queue}, {reason}."] = None
-    return list(told)
+                sentences[f"The queue of {where}, {queue}, {reason}."] = None
+    return list(sentences)
 
 
 def _queues(scenario: Scenario, flow: Flow) -> Iterator[tuple[str, str, Mapping[str, Value]]]:
@@ -155,7 +155,7 @@ def slow_media(scenario: Scenario) -> list[str]:
 
     And one where several links are Wi-Fi and name no channel: each has one of its own.
     """
-    told = _apart([link.name for link in scenario.links if link.model == "wifi" and link.channel is None])
+    sentences = _apart([link.name for link in scenario.links if link.model == "wifi" and link.channel is None])
     for link in scenario.links:
         ends: list[tuple[str, Link | Reverse | None]] = [
             (f"link {link.name}", link),
@@ -165,8 +165,8 @@ def slow_media(scenario: Scenario) -> list[str]:
             if end is not None and end.rate is not None:
                 access = registry.access_delay(end.model, end.model_params, end.rate) + _turns(scenario, link)
                 better = _better(end.queue, end.queue_params, access)
-                told += [_medium_sentence(where, end, access, better)] if better else []
-    return told
+                sentences += [_medium_sentence(where, end, access, better)] if better else []
+    return sentences
 
 
 def _apart(links: Sequence[str]) -> list[str]:
@@ -268,7 +268,7 @@ def unmarked(scenario: Scenario, summary: Summary) -> list[str]:
     if l4s_unmarked(scenario):
         return []
     links = {link["link"]: link for link in summary["links"]}
-    told: dict[str, None] = {}
+    sentences: dict[str, None] = {}
     for flow in scenario.flows:
         back = " (reverse)" if flow.direction == "reverse" else ""
         path = [links[name + back] for name in flow.path or () if name + back in links]
@@ -279,8 +279,8 @@ def unmarked(scenario: Scenario, summary: Summary) -> list[str]:
             used = (
                 f"No queue marked a packet, although {busiest['link']} was used to {100 * busiest['utilization']:.0f} %"
             )
-            told[f"{used}, so this run does not show how {flow.cc} reacts to marks."] = None
-    return list(told)
+            sentences[f"{used}, so this run does not show how {flow.cc} reacts to marks."] = None
+    return list(sentences)
 
 
 def overloads(scenario: Scenario) -> list[str]:
@@ -294,14 +294,14 @@ def overloads(scenario: Scenario) -> list[str]:
             continue
         for name in flow.path or () if each is not None else ():
             loads[name, flow.direction] = loads.get((name, flow.direction), 0.0) + (each or 0.0) * flow.count
-    told = []
+    sentences = []
     for (name, direction), load in loads.items():
         link = next(link for link in scenario.links if link.name == name)
         way = link if direction == "forward" else link.reverse
         if way is not None and way.rate is not None and load > way.rate:
             where = f"link {name}" + (" in its reverse direction" if direction == "reverse" else "")
-            told.append(f"The traffic offers {_rate(load)} to {where}, which carries {_rate(way.rate)}.")
-    return told
+            sentences.append(f"The traffic offers {_rate(load)} to {where}, which carries {_rate(way.rate)}.")
+    return sentences
 
 
 def _rate(bps: float) -> str:

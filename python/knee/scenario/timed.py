@@ -124,8 +124,8 @@ def _csv(path: Path, kind: Kind, content: bytes) -> Rows:
     for number, line in body:
         cells = next(csv.reader([line])) if '"' in line else line.split(",")
         if len(cells) != len(names):
-            told = f"line {number} of {path} has {len(cells)} cells and the head has {len(names)}"
-            raise Refused(told, "expected as many, separated by commas")
+            found = f"line {number} of {path} has {len(cells)} cells and the head has {len(names)}"
+            raise Refused(found, "expected as many, separated by commas")
         try:
             times.append(float(cells[time]))
             values.append(float(cells[value]))
@@ -160,8 +160,8 @@ def _parquet(path: Path, kind: Kind, content: bytes) -> Rows:
 
 def _numbers(path: Path, kind: Kind, column: pl.Series) -> list[float]:
     if not column.dtype.is_numeric():
-        told = f"the column {shown(column.name)} of {path} holds {column.dtype}"
-        raise Refused(told, "expected numbers, in the unit that the column's name ends in")
+        found = f"the column {shown(column.name)} of {path} holds {column.dtype}"
+        raise Refused(found, "expected numbers, in the unit that the column's name ends in")
     if column.null_count():
         row = int(column.is_null().arg_max() or 0) + 1
         raise Refused(f"row {row} of {path}: {shown(column.name)} is empty", _no_cell(kind))
@@ -173,19 +173,19 @@ def _no_cell(kind: Kind) -> str:
 
 
 def _too_long(path: Path, rows: int | None) -> NoReturn:
-    told = f"{rows:,} lines" if rows is not None else f"more than {MOST_ROWS:,} rows"
+    size = f"{rows:,} lines" if rows is not None else f"more than {MOST_ROWS:,} rows"
     accepted = f"expected at most {MOST_ROWS:,}: cut it, or give the means of longer intervals"
-    raise Refused(f"the recording {path} has {told}", accepted)
+    raise Refused(f"the recording {path} has {size}", accepted)
 
 
 def _columns(where: str, kind: Kind, names: list[str]) -> tuple[tuple[int, float], tuple[int, float]]:
     """The places of the two columns, each with base units in one of its unit."""
     parts = [split(name) for name in names]
     times = [i for i, (name, _) in enumerate(parts) if name in _TIME_NAMES]
-    told = f"the head, {', '.join(shown(name) for name in names[:8])}"
+    head = f"the head, {', '.join(shown(name) for name in names[:8])}"
     if len(times) != 1:
         count = "no column" if not times else "several columns"
-        raise Refused(f"{where}: {told}, has {count} of times", 'expected one, such as "time_s" or "time (ms)"')
+        raise Refused(f"{where}: {head}, has {count} of times", 'expected one, such as "time_s" or "time (ms)"')
     time = times[0]
     if parts[time][1] not in TIMES:
         found = f"{where}: the column {shown(names[time])} has no unit of time"
@@ -202,7 +202,7 @@ def _columns(where: str, kind: Kind, names: list[str]) -> tuple[tuple[int, float
         raise Refused(found, "expected one column of it; give each direction a file of its own")
     if not fitting:
         near = [names[i] for i in range(len(names)) if i != time and kind in parts[i][0]]
-        found = f"the column {shown(near[0])} has no unit of a {kind}" if near else f"{told}, has no column of a {kind}"
+        found = f"the column {shown(near[0])} has no unit of a {kind}" if near else f"{head}, has no column of a {kind}"
         raise Refused(f"{where}: {found}", f"expected its unit in the head, such as {_HEADS[kind]}")
     return (time, TIMES[parts[time][1]]), (fitting[0], units[parts[fitting[0]][1]])
 
@@ -242,12 +242,12 @@ def checked(
         ns = round(time - first)
         if at and ns <= at[-1]:
             what = "goes back" if ns < at[-1] else "has the time of the row before"
-            told = f"{here} {what}: {at[-1] / 1e9:.9g} s and then {ns / 1e9:.9g} s after the first row"
-            raise Refused(told, "expected each time to be later than the one before: sort the rows by time")
+            found = f"{here} {what}: {at[-1] / 1e9:.9g} s and then {ns / 1e9:.9g} s after the first row"
+            raise Refused(found, "expected each time to be later than the one before: sort the rows by time")
         if at and ns - at[-1] > _LONGEST_GAP:
-            told = f"{here} comes {format_time(ns - at[-1])} after the row before, so the recording has a gap"
+            found = f"{here} comes {format_time(ns - at[-1])} after the row before, so the recording has a gap"
             accepted = "expected a row each minute at least: cut the recording there, or repeat the value if it held"
-            raise Refused(told, accepted)
+            raise Refused(found, accepted)
         if not (math.isfinite(value) and 0 <= value <= _MOST[kind] * (1 + 1e-12)):
             raise Refused(f"{here} has a value out of range", f"expected {_TEXTS[kind]}")
         at.append(ns)

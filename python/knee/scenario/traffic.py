@@ -53,7 +53,6 @@ def _within(most: int, show: Callable[[int], str], least: int = 0) -> AfterValid
     return AfterValidator(check)
 
 
-Positive = Annotated[float, BeforeValidator(plain_number), Field(gt=0, le=1e9)]
 PerSecond = Annotated[float, BeforeValidator(plain_number), Field(gt=0, le=MOST_PER_SECOND)]
 Message = Annotated[SomeBytes, _within(LARGEST_MESSAGE, units.format_bytes)]
 Span = Annotated[Time, _within(LONGEST, units.format_time)]

@@ -52,7 +52,6 @@ from knee.score.messages import (
     STATE,
     STATES,
 )
-from knee.system.text import JsonTable
 
 #: What a candidate's file is called in its tracebacks.
 FILE = "candidate.py"
@@ -167,7 +166,7 @@ def _ended(child: int, patience: int) -> int:
     return -1
 
 
-def _born(descriptors: list[int], walls: Confinement | None, told: JsonTable) -> NoReturn:
+def _born(descriptors: list[int], walls: Confinement | None, told: dict[str, Any]) -> NoReturn:
     """A new process: puts itself behind the walls, and is the candidate from then on."""
     try:
         messages, answers, printed = (os.dup2(each, 200 + i) for i, each in enumerate(descriptors))
@@ -192,7 +191,7 @@ def _born(descriptors: list[int], walls: Confinement | None, told: JsonTable) ->
         os._exit(1)
 
 
-def _limit(told: JsonTable) -> None:
+def _limit(told: dict[str, Any]) -> None:
     """Sets the limits of this process; processes and threads are seccomp's matter too."""
     has = 0
     if sys.platform == "linux":
@@ -243,7 +242,7 @@ def _whole() -> bytes:
     return b"".join(parts)
 
 
-def _load(told: JsonTable, attempts: list[str]) -> type[CongestionControl]:
+def _load(told: dict[str, Any], attempts: list[str]) -> type[CongestionControl]:
     """Runs the file, and gives its class."""
     source = told["source"]
     # Tracebacks show lines of it.
@@ -290,7 +289,7 @@ def _watch(attempts: list[str]) -> None:
     sys.addaudithook(heard)
 
 
-def _described(cls: type[CongestionControl]) -> JsonTable:
+def _described(cls: type[CongestionControl]) -> dict[str, Any]:
     """What the engine has to know of a class."""
     check(cls)
     hooks = [hook for hook in HOOKS if getattr(cls, hook) is not getattr(CongestionControl, hook)]

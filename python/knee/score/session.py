@@ -36,7 +36,6 @@ from knee.score.messages import (
     STATES,
     UNDO,
 )
-from knee.system.text import JsonTable
 
 #: Looks in a second at whether a call has returned, which are those of the core.
 _LOOKS_PER_S = 20
@@ -72,7 +71,7 @@ class FailedError(Exception):
     """
 
     def __init__(self, kind: str, said: str, lines: list[str] | None = None) -> None:
-        self.told: JsonTable = {"kind": kind, "said": said, "lines": lines or [], "printed": ""}
+        self.told: dict[str, Any] = {"kind": kind, "said": said, "lines": lines or [], "printed": ""}
         super().__init__(said)
 
 
@@ -172,7 +171,7 @@ class Session:
         for flow in self._flows:
             flow.kill()
 
-    def describe(self) -> JsonTable:
+    def describe(self) -> dict[str, Any]:
         """Runs the file, and says what its class is."""
         flow = _Flow(self._nursery, self._candidate, instance=False)
         self._flows.append(flow)
@@ -283,7 +282,7 @@ def _write(to: int, data: bytes) -> None:
         data = data[os.write(to, data) :]
 
 
-def proxy(session: Session, about: JsonTable) -> type[CongestionControl]:
+def proxy(session: Session, about: dict[str, Any]) -> type[CongestionControl]:
     """The class that stands for a candidate in the engine, with the methods that the candidate has."""
 
     class Candidate(CongestionControl):

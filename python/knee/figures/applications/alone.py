@@ -51,11 +51,11 @@ def times_s(scenario: Scenario, group: int, sizes: Floats) -> Floats | None:
     if any(isinstance(name, Named) for name in names) or not len(sizes):
         return None
     lone = _alone(scenario, group)
-    told = json.dumps(lone, sort_keys=True)
-    digest = hashlib.sha256(told.encode()).digest()
+    text = json.dumps(lone, sort_keys=True)
+    digest = hashlib.sha256(text.encode()).digest()
     grid, unique = {_smaller(float(size)) for size in sizes}, {max(int(size), 1) for size in sizes}
     exact = len(unique) <= len(grid)
-    known = {size: _known(told, digest, size) for size in sorted(unique if exact else grid)}
+    known = {size: _known(text, digest, size) for size in sorted(unique if exact else grid)}
     if None in known.values():
         return None
     begun = np.array([max(int(size), 1) if exact else _smaller(float(size)) for size in sizes])
@@ -73,17 +73,19 @@ def _smaller(size: float) -> int:
 
 def _alone(scenario: Scenario, group: int) -> Core:
     """The scenario as the engine is told it, with nothing but one transfer of the flow."""
-    told = spec(scenario)
+    specification = spec(scenario)
     index = sum(flow.count for flow in scenario.flows[:group])
-    flow = told["flows"][index]
+    flow = specification["flows"][index]
     assert span(scenario, scenario.flows[group], 0)[0] == flow["start"]
-    whats = [change["what"] for change in told["changes"]]
-    links = [_ideal(link, _values(whats, "rate", "link", i)) for i, link in enumerate(told["links"])]
+    whats = [change["what"] for change in specification["changes"]]
+    links = [_ideal(link, _values(whats, "rate", "link", i)) for i, link in enumerate(specification["links"])]
     group_size = scenario.flows[group].count
     rtts = [rtt for i in range(index, index + group_size) for rtt in _values(whats, "rtt", "flow", i)]
     flow = flow | {"start": 0, "label": "alone", "rtt": min([flow["rtt"], *rtts])}
     kept = {
-        key: value for key, value in told.items() if key not in ("flows", "changes", "links", "duration", "interval")
+        key: value
+        for key, value in specification.items()
+        if key not in ("flows", "changes", "links", "duration", "interval")
     }
     return kept | {"links": links, "changes": [], "warmup": 0, "flows": [flow]}
 
@@ -117,18 +119,18 @@ _FOUND: dict[tuple[bytes, int], float | None] = {}
 _MOST_FOUND = 8192
 
 
-def _known(told: str, digest: bytes, size: int) -> float | None:
+def _known(specification: str, digest: bytes, size: int) -> float | None:
     """:func:`_one`, remembered."""
     if (found := _FOUND.get((digest, size), -1.0)) != -1.0:
         return found
     if len(_FOUND) >= _MOST_FOUND:
         _FOUND.clear()
-    return _FOUND.setdefault((digest, size), _one(told, size))
+    return _FOUND.setdefault((digest, size), _one(specification, size))
 
 
-def _one(told: str, size: int) -> float | None:
+def _one(specification: str, size: int) -> float | None:
     """How long one transfer takes, s."""
-    scenario: Core = json.loads(told)
+    scenario: Core = json.loads(specification)
     flow = scenario["flows"][0]
     flow["traffic"] = {
         "kind": "transfers",

@@ -72,9 +72,9 @@ def latency(summary: Figures) -> Shown | None:
 
 def _whose(entry: Figures) -> str:
     """A probe or a flow with its class, where its label does not say that."""
-    told = [entry["class"]] if entry["class"] != entry["label"] else []
-    told += ["one way"] if entry["what"] == "owd" else []
-    return f"{entry['label']} ({', '.join(told)})" if told else str(entry["label"])
+    about = [entry["class"]] if entry["class"] != entry["label"] else []
+    about += ["one way"] if entry["what"] == "owd" else []
+    return f"{entry['label']} ({', '.join(about)})" if about else str(entry["label"])
 
 
 def tables(summary: Figures) -> list[Shown]:
@@ -135,8 +135,8 @@ def _datagrams(summary: Figures) -> Shown | None:
         if figures is not None:
             loss = figures.get("loss")
             delays = (figures[f"owd_{name}_ms"] for name in QUANTILES)
-            told = [figures["jitter_mean_ms"], None if loss is None else 100 * loss, figures.get("mos")]
-            rows.append((flow["label"], [figures["sent"], *delays, *told]))
+            others = [figures["jitter_mean_ms"], None if loss is None else 100 * loss, figures.get("mos")]
+            rows.append((flow["label"], [figures["sent"], *delays, *others]))
     columns = _columns("sent", *(f"owd_{name}_ms" for name in QUANTILES), "jitter_mean_ms", "loss", "mos")
     return Shown("datagrams", "Datagrams", columns, rows) if rows else None
 
@@ -165,12 +165,12 @@ def answer(summary: Figures) -> str | None:
     # A difference that falls gets a sign, and then all do.
     falls = any(entry[f"increase_{name}_ms"] < 0 for entry in entries for name in ("p50", "p99"))
     sign = "+" if falls else ""
-    told = [
+    parts = [
         f"{entry['increase_p50_ms']:{sign}.3g} ms in the median and {entry['increase_p99_ms']:{sign}.3g} ms in the "
         f"99th percentile for {_whose(entry)}"
         for entry in entries
     ]
-    return f"{'Under load latency changes by' if falls else 'Load adds'} {'; '.join(told)}."
+    return f"{'Under load latency changes by' if falls else 'Load adds'} {'; '.join(parts)}."
 
 
 #: Figures that are compared, by the part of a flow that has them.

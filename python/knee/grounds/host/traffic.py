@@ -23,9 +23,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
-
-from knee.system.text import JsonTable
+from typing import Any, BinaryIO
 
 #: Options missing in the module socket (include/uapi/asm-generic/socket.h, linux/tcp.h).
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE, _SO_MAX_PACING_RATE = 32, 33, 47
@@ -55,7 +53,7 @@ _EVENTS = {_CWR: "cwr", _RECOVERY: "recovery"}
 class Flow:
     """A flow whose sender or receiver is on this side."""
 
-    told: JsonTable
+    told: dict[str, Any]
     socket: socket.socket
     left: int = 0
     #: State of loss recovery, phase and timeouts at the last sample.
@@ -100,7 +98,7 @@ class Shown:
     Once opened, it can be read without privileges.
     """
 
-    def __init__(self, told: JsonTable) -> None:
+    def __init__(self, told: dict[str, Any]) -> None:
         self._bpf = ctypes.CDLL("libbpf.so.1", use_errno=True)
         self._map = self._bpf.bpf_obj_get(told["pin"].encode())
         if self._map < 0:
@@ -138,7 +136,7 @@ def _socket() -> socket.socket:
 class Side:
     """The sockets of one side."""
 
-    def __init__(self, told: JsonTable) -> None:
+    def __init__(self, told: dict[str, Any]) -> None:
         self.told = told
         self.poller = select.epoll()
         self.shown = {flow["cc"]: Shown(flow["shown"]) for flow in told["send"] if flow["shown"]}
@@ -154,12 +152,12 @@ class Side:
         for flow in self.receivers:
             self.poller.register(flow.socket, select.EPOLLIN)
 
-    def _buffer(self, sock: socket.socket, which: int, told: JsonTable) -> None:
+    def _buffer(self, sock: socket.socket, which: int, told: dict[str, Any]) -> None:
         # Without root the sysctls of the namespace say how large buffers grow.
         if not self.told["rootless"]:
             sock.setsockopt(socket.SOL_SOCKET, which, told["buffer"])
 
-    def _sender(self, told: JsonTable) -> Flow:
+    def _sender(self, told: dict[str, Any]) -> Flow:
         sock = _socket()
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, told["cc"].encode())
@@ -171,7 +169,7 @@ class Side:
             sock.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("<Q", _PACED))
         return Flow(told, sock, left=told["bytes"] if told["bytes"] is not None else 1 << 62)
 
-    def _receiver(self, told: JsonTable) -> Flow:
+    def _receiver(self, told: dict[str, Any]) -> Flow:
         sock = _socket()
         self._buffer(sock, _SO_RCVBUFFORCE, told)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _CHUNK)
@@ -327,7 +325,7 @@ class Side:
         flow.phase, flow.state, flow.timeouts = phase, state, counted
 
 
-def _told(side: Side) -> JsonTable:
+def _told(side: Side) -> dict[str, Any]:
     marks = {flow.told["flow"]: flow.marks for flow in side.senders}
     return {"marks": marks, "events": side.events, "rows": len(side.rows)}
 
