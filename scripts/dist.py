@@ -113,25 +113,27 @@ def tools() -> dict[str, str]:
     }
 
 
-def zig() -> Path:
-    """The compiler of C for every target."""
-    (program,) = TOOLS.glob("lib/python3.*/site-packages/ziglang/zig")
-    return program
-
-
 def build_wheel(target: Target, env: Mapping[str, str]) -> Path:
-    """Builds the wheel of a target, with the programs in it that are for Linux."""
+    """Builds the wheel of a target, with the programs in it that are for Linux.
+
+    Raises:
+        dist_roots.CannotMakeError: the compiler for Windows is missing.
+    """
     static = f"{target.machine}-unknown-linux-musl"
     if shutil.which("rustup") is not None:
         run(["rustup", "target", "add", target.rust, *([static] if target.linux else [])])
     place = BUILD / "wheels" / target.name
     shutil.rmtree(place, ignore_errors=True)
-    maturin = ["maturin", "build", "--quiet", "--locked", "--release", "--strip", "--zig", "--target", target.rust]
+    maturin = ["maturin", "build", "--quiet", "--locked", "--release", "--strip", "--target", target.rust]
     if not target.linux:
+        if target.rust == dist_windows.RUST:
+            dist_windows.require(dist_windows.COMPILER)
+        else:
+            maturin.append("--zig")
         run([*maturin, "--out", place], env)
         OUT.mkdir(exist_ok=True)
         return Path(shutil.copy(next(place.glob(f"*{target.name}.whl")), OUT))
-    run([*maturin, "--compatibility", target.policy, "--out", place], env)
+    run([*maturin, "--zig", "--compatibility", target.policy, "--out", place], env)
     packages = [word for program in PROGRAMS for word in ("-p", program)]
     strip = {"CARGO_PROFILE_RELEASE_STRIP": "symbols"}
     run(["cargo", "zigbuild", "--quiet", "--locked", "--release", "--target", static, *packages], {**env, **strip})
@@ -231,7 +233,8 @@ def check_foreign(wheel: Path, target: Target, archive: str | None) -> None:
     """
     root = BUILD / "roots" / target.name
     start = starter(target, root)
-    dist_roots.make(root, target.machine, target.libc, zig(), archive)
+    (zig,) = TOOLS.glob("lib/python3.*/site-packages/ziglang/zig")
+    dist_roots.make(root, target.machine, target.libc, zig, archive)
     python = dist_roots.interpreter(root)
     with tempfile.TemporaryDirectory(prefix="knee-dist-") as folder:
         place = Path(folder)
@@ -285,7 +288,7 @@ def check(wheel: Path, target: Target, archive: str | None, env: Mapping[str, st
         if not target.plots:
             return "without knee reproduce"
     elif target.rust == dist_windows.RUST:
-        dist_windows.check(BUILD / "windows", zig(), env)
+        dist_windows.check(BUILD / "windows", env)
         return "its engine alone, under wine"
     else:
         raise dist_roots.CannotMakeError("nothing here runs programs of macOS")
@@ -315,7 +318,11 @@ def main() -> None:
     for target in TARGETS:
         if target.name not in wanted:
             continue
-        wheel = next(OUT.glob(f"*{target.name}*.whl"), None) if given.no_build else build_wheel(target, env)
+        try:
+            wheel = next(OUT.glob(f"*{target.name}*.whl"), None) if given.no_build else build_wheel(target, env)
+        except dist_roots.CannotMakeError as error:
+            unchecked.append(f"{target.name} (not built: {error})")
+            continue
         if wheel is None:
             unchecked.append(f"{target.name} (not built)")
         else:

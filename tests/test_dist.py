@@ -150,7 +150,6 @@ def test_windows_and_macos_are_never_used_as_this_machine(tmp_path: Path, monkey
     import dist_roots
 
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(dist, "zig", lambda: Path("zig"))
     others = [target for target in dist.TARGETS if not target.linux]
     reasons = []
     for target in others:
@@ -159,7 +158,8 @@ def test_windows_and_macos_are_never_used_as_this_machine(tmp_path: Path, monkey
             dist.check(Path("wheel"), target, None, {})
         reasons.append(str(refused.value))
     assert [target.name for target in others] == ["win_amd64", "macosx_10_12_x86_64", "macosx_11_0_arm64"]
-    assert reasons[0] == "no program wine, on Debian of the packages wine and wine64, lab/release.md"
+    packages = "gcc-mingw-w64-x86-64 wine wine64"
+    assert reasons[0] == f"no program x86_64-w64-mingw32-gcc, on Debian: apt-get install {packages}"
     assert reasons[1:] == ["nothing here runs programs of macOS"] * 2
 
 
@@ -178,16 +178,16 @@ def test_a_digit_that_differs_under_wine_ends_make_dist(
     for name in ("run", "digest"):
         program(here / name, r"printf 'packets 7\nrtt 0.12\n'")
     program(programs / "cargo", "exit 0")
-    program(programs / "zig", "exit 0")
+    program(programs / dist_windows.COMPILER, "exit 0")
     # Windows ends its lines otherwise.
     program(programs / "wine", rf"printf 'packets 7\r\nrtt 0.1{last}\r\n'")
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     env = {"PATH": f"{programs}:/usr/bin:/bin"}
     if last == "2":
-        dist_windows.check(build, programs / "zig", env)
+        dist_windows.check(build, env)
     else:
         with pytest.raises(SystemExit, match=r"example run quic\.json gives other figures: line 2 is 'rtt 0\.13'"):
-            dist_windows.check(build, programs / "zig", env)
+            dist_windows.check(build, env)
 
 
 def test_an_output_that_ends_early_is_a_difference() -> None:
