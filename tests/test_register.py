@@ -14,7 +14,7 @@ from rich.console import Console
 import knee
 from knee.cli.tables import show_summary
 from knee.figures.compared import figures as compared
-from knee.figures.register import FLOW, LINK, REGISTER, RUN, Figure, where
+from knee.figures.register import FLOW, LINK, REGISTER, RUN, Entry, where
 from knee.figures.summary import run_figures
 from knee.results import schema
 from knee.study.sweeps import dataset
@@ -50,8 +50,8 @@ def test_a_new_figure_of_a_link_is_one_entry(monkeypatch: pytest.MonkeyPatch, su
     """Summaries, data sets and what is read back have all that the register has; tables show it where it says."""
     assert schema.LinkFigures.model_fields.keys() == {"link", *LINK}
     assert dataset.TABLES["links"].keys() == {"run", "link", *LINK}
-    spare = Figure("spare_s", "Spare time", "spare", "s", shown=("terminal", "report", "compare"))
-    monkeypatch.setitem(cast(dict[str, Figure], LINK), "spare_s", spare)
+    spare = Entry("spare_s", "Spare time", "spare", "s", shown=("terminal", "report", "compare"))
+    monkeypatch.setitem(cast(dict[str, Entry], LINK), "spare_s", spare)
     result = knee.run({"duration": "1 s", "link": {"rate": "10 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}]})
     (link,) = result.summary["links"]
     assert link["spare_s"] is None
@@ -64,7 +64,7 @@ def test_a_new_figure_of_a_link_is_one_entry(monkeypatch: pytest.MonkeyPatch, su
 
 
 @pytest.mark.parametrize("figure", EVERY, ids=lambda figure: figure.name)
-def test_an_entry_is_whole(figure: Figure) -> None:
+def test_an_entry_is_whole(figure: Entry) -> None:
     """What computes a figure is there, and what is shown has a title; a head says the unit where there is one."""
     assert figure.title
     assert figure.shown
@@ -79,7 +79,7 @@ def test_an_entry_is_whole(figure: Figure) -> None:
 
 @pytest.mark.parametrize(("title", "unit", "key"), [("RTT, mean", "ms", "RTT, mean, ms"), ("Drops", "", "drops")])
 def test_a_key_is_the_title_with_its_unit(title: str, unit: str, key: str) -> None:
-    assert Figure("x", title, unit=unit).key == key
+    assert Entry("x", title, unit=unit).key == key
 
 
 @pytest.mark.docs

@@ -230,7 +230,7 @@ def prepare(
         ground: where to run it.
         out: the folder of the result.
         where: what errors call the scenario; by default its file, or its name.
-        asked: the fields of :class:`~knee.grounds.options.RunOptions`.
+        asked: the fields of :class:`~knee.grounds.runner.RunOptions`.
 
     Raises:
         InputError: the scenario, the ground, the folder or the need of memory was refused.
