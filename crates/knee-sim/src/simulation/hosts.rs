@@ -229,7 +229,7 @@ impl Hosts {
             directions: &mut [],
             settings,
             stores,
-            group_size: *group_size,
+            per_store: *group_size,
         })
     }
 
@@ -237,7 +237,7 @@ impl Hosts {
     #[inline]
     pub(super) fn all(&mut self) -> Group<'_> {
         let Self { ends, flows, settings, directions, stores, group_size, .. } = self;
-        Group { first: 0, ends, flows, directions, settings, stores, group_size: *group_size }
+        Group { first: 0, ends, flows, directions, settings, stores, per_store: *group_size }
     }
 
     /// The ends of path `i`, which something happens to.

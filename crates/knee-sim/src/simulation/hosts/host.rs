@@ -130,7 +130,7 @@ pub(in crate::simulation) struct Group<'a> {
     pub(super) settings: &'a Settings,
     pub(super) stores: &'a mut [Stores],
     /// How many paths share one of the stores.
-    pub(super) group_size: u32,
+    pub(super) per_store: u32,
 }
 
 impl<'a> Group<'a> {
@@ -138,8 +138,8 @@ impl<'a> Group<'a> {
     #[inline]
     pub(super) fn into_host(self, i: u32) -> Host<'a, Ends> {
         let k = (i - self.first) as usize;
-        let Self { ends, flows, directions, settings, stores, group_size, .. } = self;
-        let group = if stores.len() == 1 { 0 } else { k / group_size as usize };
+        let Self { ends, flows, directions, settings, stores, per_store, .. } = self;
+        let group = if stores.len() == 1 { 0 } else { k / per_store as usize };
         let (ends, stores) = (&mut ends[k], &mut stores[group]);
         if i < settings.scenario_flows {
             return Host { i, ends, flow: &mut flows[k], connection: None, settings, stores };
@@ -155,9 +155,9 @@ impl<'a> Group<'a> {
     /// TCP's ends at path `i`, which something happens to.
     #[inline]
     pub(in crate::simulation) fn tcp(&mut self, i: u32) -> Host<'_, TcpEnds> {
-        let Self { first, ends, flows, directions, settings, stores, group_size } = self;
-        let (first, group_size) = (*first, *group_size);
-        Group { first, ends, flows, directions, settings, stores, group_size }.into_host(i).tcp()
+        let Self { first, ends, flows, directions, settings, stores, per_store } = self;
+        let (first, per_store) = (*first, *per_store);
+        Group { first, ends, flows, directions, settings, stores, per_store }.into_host(i).tcp()
     }
 
     /// Those of path `i`, and what else is known of them.
