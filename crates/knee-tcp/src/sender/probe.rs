@@ -102,6 +102,8 @@ impl Sender {
 
     /// RFC 8985, 7.3: a tail loss probe sends new data if there is some, else the last segment again.
     pub(super) fn send_probe(&mut self, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
+        // Without a probe the timeout goes on counting from the oldest segment.
+        self.pending = Pending::Probe;
         //= RFC 8985, 7.3
         //# First, there is no other previous loss probe still in flight.
         if !self.tlp.is_outstanding() {

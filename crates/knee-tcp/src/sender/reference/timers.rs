@@ -79,6 +79,7 @@ impl Reference {
     }
 
     fn send_loss_probe(&mut self, now: Time) {
+        self.pending = Pending::Probe;
         if self.tlp_end == 0 && !self.segments.is_empty() {
             let next = self.view.snd_nxt;
             self.tlp_retrans = next >= self.end || next >= self.view.snd_una + self.case.config.receive_window;
