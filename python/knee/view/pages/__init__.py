@@ -28,7 +28,7 @@ _POLICY = (
 #: The scripts that draw a page's charts, in order.
 CHARTS = tuple(
     f"view/pages/{name}"
-    for name in ("uplot/uPlot.iife.min.js", "svg.js", "draw.js", "axes.js", "touch.js", "charts.js")
+    for name in ("uplot/uPlot.iife.min.js", "svg.js", "draw.js", "scaling.js", "touch.js", "charts.js")
 )
 _CHART_STYLE = "view/pages/uplot/uPlot.min.css"
 

@@ -3,7 +3,7 @@
 // show; a zoom of one time axis is a zoom of all. A chart is what knee.view.page writes: panels of series.
 const charts = (() => {
   const { shortened, themed, theme, system, FONT } = drawing;
-  const { horizontal, vertical } = axes;
+  const { horizontal, vertical } = scaling;
   const NEAR_PX = 24;
   const MOST_HOVERED = 8;
   const drawn = new Map();

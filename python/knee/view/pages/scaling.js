@@ -1,6 +1,6 @@
 "use strict";
 // The axes of a panel as uPlot takes them: numbers, names or powers of ten, and titles that fit.
-const axes = (() => {
+const scaling = (() => {
   const { shortened, themed, FONT } = drawing;
 
   const STEPS = [1, 2, 5];
