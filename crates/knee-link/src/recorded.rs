@@ -106,13 +106,26 @@ impl RecordedRate {
         u128::from(round) * self.whole + self.before[i] + within
     }
 
-    /// When the packet in service ends or the rate changes, and how many of its bits are sent by then.
+    /// When the position is first reached; `Time::MAX`: never.
+    fn when(&self, position: u128) -> Time {
+        let round = self.rates.period.map_or(0, |_| position.saturating_sub(1) / self.whole);
+        let rest = position - round * self.whole;
+        let i = self.before.partition_point(|before| *before < rest).saturating_sub(1);
+        let begin = self.rates.period.map_or(0, |period| u128::from(period.as_nanos())) * round;
+        let within = (rest - self.before[i]).div_ceil(u128::from(self.rates.values[i]).max(1));
+        let at = begin + u128::from(self.rates.at[i].as_nanos()) + within;
+        let is_reached = rest <= self.before[i] || self.rates.values[i] > 0;
+        u64::try_from(at).ok().filter(|_| is_reached).map_or(Time::MAX, Time::from_nanos)
+    }
+
+    /// When the packet in service ends or the rate changes, and how many of its bits are sent by then. A rate that
+    /// changes within a microsecond does not count before another bit is sent.
     fn next(&self, packet: &InService, now: Time) -> (Time, u64) {
-        let step = self.rates.until(now);
-        let rate = u128::from(self.rates.get(now));
-        let missing = packet.ends.saturating_sub(self.position(now));
-        let finish = missing.div_ceil(rate.max(1)).try_into().ok().filter(|_| rate > 0);
-        let finish = finish.map_or(Time::MAX, |ns: u64| now.saturating_add(Time::from_nanos(ns)));
+        let mut step = self.rates.until(now);
+        if step < now.saturating_add(Time::from_micros(1)) {
+            step = step.max(self.when(packet.begins + u128::from(packet.carried + 1) * BIT));
+        }
+        let finish = self.when(packet.ends);
         if finish <= step {
             return (finish, packet.frame.bytes * 8);
         }
@@ -205,6 +218,37 @@ mod tests {
         };
         assert_eq!([2, 4, 9, 20].map(|ms| made().carried(MS * ms)), [2000, 4000, 4000, 12_112]);
         assert_eq!(made().departures(MS * 20), [MS * 11]);
+    }
+
+    #[test]
+    fn rates_that_change_each_nanosecond_make_their_mean() {
+        let (at, values) = ([0, 1].map(Time::from_nanos), [3_000_000, 1_000_000]);
+        let rates = Recorded::new(at.into(), values.into(), Some(Time::from_nanos(2))).unwrap();
+        let mut bench = Bench::new(Box::new(RecordedRate::new(rates).unwrap()));
+        bench.arrive(Time::ZERO, 1);
+        // 2 Mbit/s in the mean: 12112 bits in 6.056 ms.
+        assert_eq!(bench.departures(MS * 20), [Time::from_micros(6056)]);
+    }
+
+    proptest! {
+        /// The time at which a position is reached is the first at which it is.
+        #[test]
+        fn a_position_is_reached_when_it_says(
+            steps in prop::collection::vec((1u64..9, 0u64..4), 1..6),
+            repeats in any::<bool>(),
+            position in 0u128..400,
+        ) {
+            let at: Vec<u64> = steps.iter().scan(0, |end, step| Some(std::mem::replace(end, *end + step.0))).collect();
+            let period = repeats.then(|| Time::from_nanos(at[at.len() - 1] + 1));
+            let times = at.into_iter().map(Time::from_nanos).collect();
+            let rates = Recorded::new(times, steps.iter().map(|step| step.1).collect(), period).unwrap();
+            let Some(wire) = RecordedRate::new(rates) else { return Ok(()) };
+            if repeats && wire.whole == 0 {
+                return Ok(());
+            }
+            let reached = (0..20_000).map(Time::from_nanos).find(|at| wire.position(*at) >= position);
+            prop_assert_eq!(wire.when(position), reached.unwrap_or(Time::MAX));
+        }
     }
 
     #[test]
