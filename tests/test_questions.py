@@ -354,8 +354,8 @@ def jitter_and_bbr3(found: Answer) -> list[float]:
     in_order, out_of_order = found["goodput_mbps"][:4], found["goodput_mbps"][4:]
     assert found["drops"][4:] == [0] * 4
     assert 0.97 < in_order[2] / in_order[0] < 0.99
-    # noq's BBRv3 draws random numbers from the system.
-    assert 60 < in_order[3] < 80
+    # noq's BBRv3 draws random numbers from the system: 14 runs gave 68.7 to 77.6, with a standard deviation of 2.5.
+    assert 60 < in_order[3] < 87
     assert max(out_of_order) < 20
     assert 40 < 5e-3 * 100e6 / PACKET_BITS < 42
     return [rate for pair in zip(in_order[:3], out_of_order[:3], strict=True) for rate in pair]

@@ -137,7 +137,6 @@ def test_four_algorithms_rank_alike_on_the_public_and_on_other_networks(
         assert other[pair] != "worse", pair
     for pair in (("copa", "bbr3"), ("lola", "bbr3")):
         assert public[pair] == other[pair] == "better"
-    assert other["copa", "cubic"] == "better"
 
 
 def test_the_standard_error_is_the_jackknife_s() -> None:

@@ -63,6 +63,8 @@ pub struct RecordedRate {
     before: Box<[u128]>,
     /// That at the end of a round.
     whole: u128,
+    /// Some value holds for less than a millisecond.
+    is_fine: bool,
     in_service: Option<InService>,
 }
 
@@ -81,15 +83,17 @@ const BIT: u128 = 1_000_000_000;
 impl RecordedRate {
     /// A wire with these rates, in bit/s. `None` if none of them sends anything.
     pub fn new(rates: Recorded<u64>) -> Option<Self> {
-        let mut position = 0;
+        let (mut position, mut is_fine) = (0, false);
         let mut before = Vec::with_capacity(rates.at.len());
         for (i, rate) in rates.values.iter().enumerate() {
             before.push(position);
             let end = rates.at.get(i + 1).copied().or(rates.period).unwrap_or(rates.at[i]);
-            position += u128::from(*rate) * u128::from((end - rates.at[i]).as_nanos());
+            let span = end - rates.at[i];
+            is_fine |= Time::ZERO < span && span < Time::from_millis(1);
+            position += u128::from(*rate) * u128::from(span.as_nanos());
         }
         let sends = rates.values.iter().any(|rate| *rate > 0);
-        sends.then(|| Self { rates, before: before.into(), whole: position, in_service: None })
+        sends.then(|| Self { rates, before: before.into(), whole: position, is_fine, in_service: None })
     }
 
     /// The mean of the rates over a round, or of those before the last; at least 1 bit/s.
@@ -118,12 +122,13 @@ impl RecordedRate {
         u64::try_from(at).ok().filter(|_| is_reached).map_or(Time::MAX, Time::from_nanos)
     }
 
-    /// When the packet in service ends or the rate changes, and how many of its bits are sent by then. A rate that
-    /// changes within a microsecond does not count before another bit is sent.
+    /// When the packet in service ends or the rate changes, and how many of its bits are sent by then. Rates that change
+    /// within a millisecond are followed in sixteenths of the packet.
     fn next(&self, packet: &InService, now: Time) -> (Time, u64) {
         let mut step = self.rates.until(now);
-        if step < now.saturating_add(Time::from_micros(1)) {
-            step = step.max(self.when(packet.begins + u128::from(packet.carried + 1) * BIT));
+        if self.is_fine {
+            let part = (packet.frame.bytes / 2).max(1);
+            step = step.max(self.when(packet.begins + u128::from(packet.carried + part) * BIT));
         }
         let finish = self.when(packet.ends);
         if finish <= step {
