@@ -34,7 +34,7 @@ class Output(TypedDict):
 
 
 class Summary(TypedDict):
-    """``summary.json``; section 3 of the contract says what each part holds."""
+    """``summary.json``; docs/figures.md says what each part holds."""
 
     format: int
     name: str

@@ -234,7 +234,7 @@ def measured(
     remarks: Sequence[str] = (),
     **also: Any,
 ) -> Summary:
-    """``summary.json`` with its figures and remarks, names and units as in the contract.
+    """``summary.json`` with its figures and remarks, names and units as in docs/figures.md.
 
     Args:
         scenario: what ran.

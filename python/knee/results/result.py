@@ -43,7 +43,7 @@ _MAX_SCENARIO = 256 << 20
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What came out of a run; the contract's section 3 says what each part holds.
+    """What came out of a run; docs/figures.md says what each part holds.
 
     Attributes:
         summary: figures per flow and link and fairness, as in ``summary.json``.

@@ -1,4 +1,4 @@
-"""The scenario model: section 1 of the contract, all quantities as integers in base units (ns, bit/s, bytes).
+"""The scenario model (docs/scenarios.md), all quantities as integers in base units (ns, bit/s, bytes).
 
 Input has quantities as text (``"21 ms"``), and so has what :meth:`Scenario.plain` gives back. Each field's description
 says what it takes; error messages quote it.

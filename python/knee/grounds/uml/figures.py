@@ -1,4 +1,4 @@
-"""The probe's rows as the frames and figures that every ground gives; see the contract's section 3."""
+"""The probe's rows as the frames and figures that every ground gives (docs/figures.md)."""
 
 from __future__ import annotations
 
