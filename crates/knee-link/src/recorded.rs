@@ -122,8 +122,8 @@ impl RecordedRate {
         u64::try_from(at).ok().filter(|_| is_reached).map_or(Time::MAX, Time::from_nanos)
     }
 
-    /// When the packet in service ends or the rate changes, and how many of its bits are sent by then. Rates that change
-    /// within a millisecond are followed in sixteenths of the packet.
+    /// When the packet in service ends or the rate changes, and how many of its bits are sent by then. Rates that
+    /// change within a millisecond are followed in sixteenths of the packet.
     fn next(&self, packet: &InService, now: Time) -> (Time, u64) {
         let mut step = self.rates.until(now);
         if self.is_fine {
