@@ -10,10 +10,12 @@ pub const MSS: u16 = 1448;
 /// IP packet size of a pure ACK: IP, TCP and the timestamp option.
 pub const ACK_SIZE: u16 = 52;
 
-/// A packet on its way through links and pipes: what these know of it, and a payload that only its ends look at.
+/// A packet on its way through links and pipes: what these know of it, and a payload for its ends. Two disciplines look
+/// at that too: cake's ACK filter, and pfifo where it takes GSO into account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
-    /// In a queue: when it arrived. On a wire: when its last bit leaves. In a pipe: when it comes out. At its end: now.
+    /// In a queue: when it arrived. On a wire: when its last bit leaves. In a pipe and at its end: in batches when it
+    /// comes out; event by event still when it left the link before, or its sender.
     pub at: Time,
     /// What it carries.
     pub payload: Payload,

@@ -1,8 +1,8 @@
 //! The link: what arrives goes through random loss and the queue to the server, and leaves.
 //!
 //! [`Link::arrive`] and [`Link::serve`] move a packet at a time, [`Link::advance`] all those of a batch; both use
-//! [`Line::admit`], by which packets enter the queue, and [`Line::step`], by which they leave the server. While a link
-//! works, the packet on a wire is the last of [`Outcome::departed`]; [`Line::hold`] takes it back at the end.
+//! [`Line::admit`], by which packets enter the queue, and [`Line::step`], by which they leave it for the server. While
+//! a link works, the packet on a wire is the last of [`Outcome::departed`]; [`Line::hold`] takes it back at the end.
 
 use crate::arrivals::{Arrival, Arrivals};
 use crate::framing::Framing;
@@ -78,7 +78,8 @@ impl Link {
         }
     }
 
-    /// Lets all `arrivals` come and all steps be taken up to `until`, no earlier than the last of them.
+    /// Lets all `arrivals` come, and takes all steps up to `until`. An arrival may come 1 ns after that: at a
+    /// medium, `until` is 1 ns before the end of the batch, and a wire before it may let a packet leave at that end.
     pub fn advance(&mut self, arrivals: &mut Arrivals, until: Time, out: &mut Outcome) {
         let Self { queue, line, .. } = self;
         let before = out.departed.len();
@@ -260,8 +261,9 @@ impl Line {
         }
     }
 
-    /// A step that is due `now`, with no arrival up to `until`: a free wire takes the next packet, and the others of
-    /// its run that begin to be sent up to `until`. They are among the departed as they begin.
+    /// Takes the step that is due `now`; nothing arrives before the steps up to `until` are taken. A free wire takes
+    /// the next packet, and those of its run whose first bit leaves up to `until`. They are put among the departed as
+    /// they begin to be sent, each with the time at which its last bit leaves. A medium is served.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
     fn step<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, out: &mut Outcome) {
@@ -292,7 +294,7 @@ impl Line {
         }
     }
 
-    /// While the link works: a wire's packet is the last of those departed until it is held again.
+    /// Ends the link's work: takes the packet that is on the wire back from the departed, of which it is the last.
     #[inline]
     fn hold(&mut self, out: &mut Outcome) {
         if matches!(self.server, Server::Wire(_)) && !self.is_idle() {

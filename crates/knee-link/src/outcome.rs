@@ -15,7 +15,8 @@ pub struct Departure {
 /// Departures, drops and notes since the caller last took them.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Those that left the link, in that order.
+    /// Those that left the link, in that order. While the link works, a wire's packet is the last of them. In batches,
+    /// packets that have crossed their last link stay here until they land.
     pub departed: Vec<Departure>,
     /// Those dropped, in that order, and when.
     pub dropped: Vec<(Time, Packet)>,

@@ -88,6 +88,7 @@ impl Driver {
                 network.unbooked.push(i);
             }
         } else if first.has(Packet::ACK) == mirrored {
+            // Data ends here, ACKs behind a pipe; on a mirrored path it is the reverse.
             return Step::Arrived(first);
         } else {
             let pipe = &mut network.pipes[ack_pipe as usize];
@@ -154,7 +155,8 @@ impl Driver {
         Step::Moved
     }
 
-    /// A pipe delivers: an ACK to its sender, or what has crossed a link on.
+    /// A pipe delivers: at the end of a path, an ACK to its sender or, on a mirrored path, data to its receiver. It
+    /// takes on what has crossed a link.
     #[inline]
     fn deliver(&mut self, network: &mut Network, i: u32, now: Time) -> Step {
         let pipe = &mut network.pipes[i as usize];

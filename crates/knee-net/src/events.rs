@@ -51,6 +51,14 @@ pub enum Event {
     Answer(u32),
 }
 
+// A key, from its highest bit to its lowest; on top the bits' numbers. An event of the whole run has its kind from bit
+// 32 on and its number below; all others but pipes have their number alone.
+//
+//     57..54   53..34   33..30           29..21          20..0
+//   | class  | number | class of cause | link or pipe | index |   ACK from a pipe
+//   | class  | number | 0              | 0            | 0     |   pipe
+//   | class  | number of link or flow                         |   link, timer, start, wake, answer
+
 /// Bits of a key below the class of its event.
 const CLASS: u32 = PIPE + 20;
 /// Bits of a pipe's key below its number: cause and index of an ACK that leaves it.

@@ -179,7 +179,8 @@ impl Network {
         }
     }
 
-    /// Returns true if a pipe ends at senders, and not at a link or a receiver.
+    /// Returns true if a pipe ends at an end of paths, and not behind a link: at senders, on mirrored paths at
+    /// receivers.
     pub const fn ends_at_sender(&self, pipe: u32) -> bool {
         pipe >= self.hop_pipes
     }

@@ -87,7 +87,8 @@ impl Recorder {
         self.record.start(i as usize)
     }
 
-    /// The latest departure from a link before `until`: what leaves at the very end is no part of the run.
+    /// The latest time at which a packet may leave a link, in a batch or an interval that ends at `until`. It is
+    /// `until`, or 1 ns before that at the end of the run: what leaves at the very end is no part of the run.
     pub fn last_before(&self, until: Time) -> Time {
         if until == self.end { until - Time::from_nanos(1) } else { until }
     }

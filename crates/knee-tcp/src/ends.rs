@@ -30,7 +30,8 @@ pub enum EndTimer {
 }
 
 impl Sender {
-    /// Its timer that fires next, and when: `due` to the tick.
+    /// Gives the time at which its next timer fires, and that timer. The time is exact, to the kernel's tick;
+    /// [`Sender::due`] is the same or earlier.
     pub fn next_timer(&mut self, clock: &Clock) -> (Time, EndTimer) {
         let retransmit = self.timer.resolve(clock);
         if retransmit <= self.pace_at { (retransmit, EndTimer::Retransmit) } else { (self.pace_at, EndTimer::Pace) }

@@ -11,7 +11,8 @@
 //!
 //! A flow's state is fetched once for all that it does in a batch, nothing waits in a heap, and the code of one end at
 //! a time is in the cache. Results are bit-identical to the event scheduler's: events keep their times, those of one
-//! time have the order of [`Event`], and samples, changes and flows that stop happen between two batches.
+//! time have the order of [`Event`], and changes and flows that stop happen between two batches. A sample of a flow is
+//! mostly taken as the flow is visited. Applications act after all visits, before the links.
 
 mod applications;
 mod stages;

@@ -3,9 +3,9 @@
 //! A [`Driver`] moves packets through the network and says what comes to an end of a path or is due. The host at that
 //! end acts; what it sends sets out, and its timers are armed.
 //!
-//! An end sets a timer with nearly every packet, and hardly one ever fires. So the heap holds at most one event per
-//! timer ([`Alarms`]), for a time at which it may be due; when that comes and the timer is due later by now, a new
-//! event is made.
+//! An end sets a timer with nearly every packet, and hardly one ever fires. So the heap has at most one event that
+//! counts for each timer ([`Alarms`]), for a time at which it may be due; older ones are void. When that time comes and
+//! the timer is due later by now, a new event is made.
 
 use super::apps::Action;
 use super::hosts::{At, End, Outbox, StateNote, event_of, timer_of};
@@ -29,7 +29,7 @@ pub(super) struct EventScheduler {
     taps: Vec<Box<dyn Tap>>,
 }
 
-/// By timer, for when the heap holds an event; `Time::MAX`: it holds none.
+/// By timer, the time of its event that counts; `Time::MAX`: the heap holds none.
 type Alarms = [Time; 4];
 
 /// Packets and notes of a host at one time.

@@ -80,7 +80,7 @@ pub(super) struct Hosts {
     /// By path.
     pub(super) flows: Vec<Flow>,
     pub(super) settings: Settings,
-    /// By number of the path, less that of flows.
+    /// By path number minus the number of flows.
     directions: Vec<HalfView>,
     /// ACKs in the network, and what else goes against the data of flows; 0 in batches, where ACKs wait with their
     /// flows.

@@ -153,7 +153,7 @@ impl Stages {
         self.arrivals_coincide
     }
 
-    /// The longest batch: at its end each link has carried [`MAX_PACKETS`] at the most, about.
+    /// The length of the longest batch: no link carries more than about [`MAX_PACKETS`] in it.
     pub(super) fn longest(&self, network: &Network) -> Time {
         self.packet_times(network).min().map_or(LONGEST, |time| (time * MAX_PACKETS).min(LONGEST))
     }
@@ -187,8 +187,8 @@ impl Stages {
         self.in_order.iter().map(|stage| (departed(stage) + stage.later.len()) as u64).sum()
     }
 
-    /// Processes arrivals before `until`; departures after the last time that counts wait for the next batch.
-    /// `arrivals` are by stage.
+    /// Goes through the links, each of which takes its arrivals before `until`; `arrivals` are by stage. A packet that
+    /// leaves a link after the batch stays in the link until a later one.
     pub(super) fn advance(&mut self, arrivals: &mut [Arrivals], model: &mut Model, until: Time) {
         let last = model.recorder.last_before(until);
         // What has been in a pipe for longer comes out of it first.
@@ -215,8 +215,9 @@ impl Stages {
         }
     }
 
-    /// Hands the departures of stage `k` behind the first `before` on to later stages, or has a pipe
-    /// before it lands.
+    /// Takes on the packets that have left stage `k` in this batch: those departed, without the first `before`. Each
+    /// gets the delay of the pipe behind the link, if there is one. It goes to its next stage; behind its last link it
+    /// stays among those departed until it lands.
     fn hand_on(&mut self, k: usize, before: usize, arrivals: &mut [Arrivals], network: &mut Network, until: Time) {
         let (stage, behind) = self.in_order[k..].split_first_mut().expect("there is a stage");
         let tie_break = stage.pipe.map_or(stage.event, Event::Pipe).key();
@@ -268,7 +269,8 @@ impl Stages {
                 pending[packet.flow as usize].landed.1 += 1;
             }
         }
-        // Each range has counted what lands for its flow; it gets its place, and is filled from its beginning.
+        // The length of a flow's range is how many packets land for it. The ranges now follow each other in the order
+        // of flows; each is empty at first, and its end moves on with every packet put there below.
         let mut from = 0;
         for Pending { landed: (next, end), .. } in &mut *pending {
             let count = *end - *next;
@@ -301,7 +303,8 @@ impl Stage {
         matches!(self.event, Event::Link(_))
     }
 
-    /// Among arrivals at the time of a departure, those that left a link of a lower index go first.
+    /// Adds a packet to `arrivals`. It goes before what this stage's link does at the same time if its key is lower: if
+    /// it comes from a link of the same kind with a lower index, or from an event of an earlier class.
     #[inline]
     fn push(&self, arrivals: &mut Arrivals, packet: Packet, tie_break: u64) {
         arrivals.push(Burst { first: packet, count: 1 }, tie_break, tie_break < self.event.key());

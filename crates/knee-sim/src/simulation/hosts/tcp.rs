@@ -56,7 +56,7 @@ impl Host<'_, TcpEnds> {
         self.ends.receiver.note_ecn(packet);
     }
 
-    /// An ACK leaves whatever has come.
+    /// The receiver sends an ACK now, whatever made it reply.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet or every second one")]
     fn reply(&mut self, at: At<'_>, out: &mut impl Outbox) {
