@@ -286,8 +286,8 @@ impl Stages {
             for (place, Departure { packet, .. }) in (0..).zip(&departed[..count]) {
                 let end = &mut pending[packet.flow as usize].landed.1;
                 packets[*end as usize] = *packet;
-                if let Some(at) = places.get_mut(*end as usize) {
-                    *at = place;
+                if *arrivals_coincide {
+                    places[*end as usize] = place;
                 }
                 *end += 1;
             }

@@ -125,6 +125,8 @@ impl Visit<'_> {
     #[inline]
     pub(super) fn run_receiver(&mut self, at: Time) {
         let Self { host, path, outbox, range: (next, end), .. } = self;
+        let (path, outbox) = (*path, &mut **outbox);
+        let cause = outbox.way.cause;
         let begin = *next as usize;
         let landed = &self.landed.packets[begin..*end as usize];
         // What a medium does at one time comes after what concerns the whole run.
@@ -143,8 +145,8 @@ impl Visit<'_> {
             while host.ends.receiver.due() < packet.at {
                 outbox.fire(host, End::Receiver, path, packet.at);
             }
-            outbox.cause = (outbox.way.cause, places.get(k).copied().unwrap_or(host.i));
-            host.on_data(packet, At { now: packet.at, path }, *outbox);
+            outbox.cause = (cause, places.get(k).copied().unwrap_or(host.i));
+            host.on_data(packet, At { now: packet.at, path }, outbox);
         }
         while host.ends.receiver.due() < at {
             outbox.fire(host, End::Receiver, path, at);
@@ -166,6 +168,7 @@ impl Visit<'_> {
     #[inline]
     pub(super) fn run_sender(&mut self, until: Time) {
         let Self { host, path, outbox, apps, .. } = self;
+        let (path, outbox) = (*path, &mut **outbox);
         loop {
             let limit = outbox.acks.next_arrival().min(until);
             while host.ends.sender.due() < limit {
@@ -173,7 +176,7 @@ impl Visit<'_> {
             }
             let Some(returning) = outbox.acks.next(until) else { return };
             outbox.tie_break = returning.tie_break();
-            host.on_ack(returning.ack(), returning.at, *outbox);
+            host.on_ack(returning.ack(), returning.at, outbox);
             if let Some(apps) = apps {
                 outbox.moved_at = returning.at;
                 apps.after_ack(host.i, &host.ends.sender, host.handshake());
