@@ -122,16 +122,6 @@ pub const fn saturating_index(n: u64) -> usize {
     if n > usize::MAX as u64 { usize::MAX } else { n as usize }
 }
 
-/// An index below 2^8.
-///
-/// # Panics
-/// If it is not.
-#[inline]
-pub const fn index_u8(i: usize) -> u8 {
-    assert!(i <= u8::MAX as usize, "an index of more than 8 bits");
-    i as u8
-}
-
 /// An index below 2^16.
 ///
 /// # Panics
@@ -168,7 +158,7 @@ mod tests {
         assert_eq!([7, u64::MAX].map(saturating_index), [7, usize::MAX]);
         assert_eq!([1.9, -1.0, f64::NAN, f64::INFINITY].map(truncated), [1, 0, 0, u64::MAX]);
         assert_eq!([1.9, -1.0, f64::NAN, 1e10].map(truncated_u32), [1, 0, 0, u32::MAX]);
-        assert_eq!((index(9), index_u8(255), index_u16(65_535), index_u32(1 << 31)), (9, 255, u16::MAX, 1 << 31));
+        assert_eq!((index(9), index_u16(65_535), index_u32(1 << 31)), (9, u16::MAX, 1 << 31));
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub use build::{MakeQueue, OwnQueue, params};
 
 use crate::pipe::Pipe;
 use crate::spec::{Change, FlowSpec, Spec};
-use knee_core::convert::{index_u8, index_u32};
+use knee_core::convert::index_u32;
 use knee_core::{ConnectionId, Packet, Rate, Time};
 use std::collections::BTreeMap;
 
@@ -36,10 +36,6 @@ pub struct FlowPath {
     pub route: u32,
     /// The pipe at the end of the ACKs' path.
     pub ack_pipe: u32,
-    /// Links that data crosses.
-    pub data_hops: u8,
-    /// Links that ACKs cross.
-    pub ack_hops: u8,
     /// Delay of the ACK pipe.
     pub ack_delay: Time,
     /// Base RTT: that delay, and the links'.
@@ -128,20 +124,11 @@ impl Network {
             let forward: Vec<u32> = flow.path.iter().map(|&l| index_u32(l)).collect();
             let backward: Vec<u32> = flow.path.iter().rev().filter_map(|&l| reverse[l]).collect();
             let (data, acks) = if flow.reverse { (backward, forward) } else { (forward, backward) };
-            let (data_hops, ack_hops) = (index_u8(data.len()), index_u8(acks.len()));
             let route = network.route(Route { data, acks });
             let base_rtt = Time::from_nanos(flow.rtt);
             let ack_delay = base_rtt - check::path_delay(spec, &flow.path);
             let ack_pipe = network.ack_pipe(ack_delay);
-            network.flow_paths.push(FlowPath {
-                route,
-                ack_pipe,
-                data_hops,
-                ack_hops,
-                ack_delay,
-                base_rtt,
-                mirrored: false,
-            });
+            network.flow_paths.push(FlowPath { route, ack_pipe, ack_delay, base_rtt, mirrored: false });
         }
         for i in 0..index_u32(network.tunnels.len().max(network.codepoints.len())) {
             network.identify(i, ConnectionId::of_flow(i), network.flow_paths[i as usize].route);
@@ -154,7 +141,7 @@ impl Network {
         let Route { data, acks } = &self.routes[path.route as usize];
         let route = Route { data: acks.clone(), acks: data.clone() };
         let route = self.route(route);
-        FlowPath { route, data_hops: path.ack_hops, ack_hops: path.data_hops, mirrored: !path.mirrored, ..*path }
+        FlowPath { route, mirrored: !path.mirrored, ..*path }
     }
 
     fn route(&mut self, route: Route) -> u32 {

@@ -112,7 +112,7 @@ pub(super) struct Visit<'a> {
     pub(super) host: Host<'a, TcpEnds>,
     path: &'a FlowPath,
     landed: &'a Landed,
-    /// What has landed for it there.
+    /// The range of its packets there.
     range: &'a mut (u32, u32),
     pub(super) outbox: &'a mut BatchOutbox,
     sample: Option<(Interval, &'a mut FlowRecord)>,
@@ -129,7 +129,7 @@ impl Visit<'_> {
         let cause = outbox.way.cause;
         let begin = *next as usize;
         let landed = &self.landed.packets[begin..*end as usize];
-        // What a medium does at one time comes after what concerns the whole run.
+        // Packets from a medium come after events of the whole run.
         let until = if outbox.way.lands_late() { at.saturating_sub(Time::from_nanos(1)) } else { at };
         let count = match landed.last() {
             Some(last) if last.at > until => landed.partition_point(|packet| packet.at <= until),
@@ -193,7 +193,7 @@ pub(super) struct BatchOutbox {
     /// By stage, what arrives there in this batch.
     pub(super) arrivals: Vec<Arrivals>,
     pub(super) acks: AckPath,
-    /// Where its data goes.
+    /// The way of its data.
     pub(super) way: Way,
     /// Cause of the ACK that leaves ([`knee_net::events::Event::cause`]), and its index among those of that: the
     /// packet's among what lands with it, or the flow's.
@@ -279,7 +279,7 @@ impl BatchOutbox {
     }
 }
 
-/// What waits for a flow between two visits.
+/// All that waits for a flow between two visits.
 #[derive(Clone)]
 pub(super) struct Pending {
     /// When it has something to do, at the earliest, apart from taking what has landed.
@@ -293,7 +293,7 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Of a flow that has not started.
+    /// Nothing waits: the flow has not started.
     pub(super) const NOTHING: Self =
         Self { due: Time::MAX, landed: (0, 0), acks: Vec::new(), last_arrival: Time::ZERO };
 
@@ -441,8 +441,8 @@ mod tests {
                     // It arrives within this visit at the earliest, or later, even long after one that leaves next.
                     let ack_delay = until.saturating_sub(now) + Time::from_nanos(delay * 10);
                     let ack_pipe = delay as u32;
-                    let (data_hops, ack_hops, base_rtt, mirrored) = (1, 0, ack_delay, false);
-                    let flow_path = FlowPath { route: 0, ack_pipe, data_hops, ack_hops, ack_delay, base_rtt, mirrored };
+                    let (base_rtt, mirrored) = (ack_delay, false);
+                    let flow_path = FlowPath { route: 0, ack_pipe, ack_delay, base_rtt, mirrored };
                     let ack = Packet { payload: Payload::Stored(sent), flags: 5, ..Packet::default() };
                     path.push(&ack, At { now, path: &flow_path }, (rank, 3));
                     expected.push((now + ack_delay, ack_key(flow_path.ack_pipe, rank, 3), sent));
