@@ -84,7 +84,7 @@ impl Link {
         let Self { queue, line, .. } = self;
         let before = out.departed.len();
         out.departed.extend(line.on_wire.take());
-        // What leaves a wire just at the end may come after it.
+        // A wire before it may let a packet leave just at the end of the batch.
         arrivals.sort(until + Time::from_nanos(1));
         queue.advance(line, arrivals, until, out);
         line.hold(out);
@@ -368,7 +368,7 @@ impl Line {
         let Server::Wire(wire) = &mut self.server else { return };
         let Departure { mut packet, mut sojourn } = out.departed[place];
         let bytes = self.framing.bytes(packet.size);
-        // What they have met before: the same for all of a run.
+        // Queueing delay on earlier links, the same for all of a run.
         let before = packet.queued.saturating_sub(Packet::queued_units(sojourn));
         let mut begins = now;
         out.departed.extend((1..count).map(|_| {

@@ -89,7 +89,7 @@ impl Sender {
         Resend::Lost
     }
 
-    /// Whether the receiver expects next what it has SACKed.
+    /// Returns true if the receiver expects next what it has SACKed.
     fn head_is_sacked(&self) -> bool {
         self.packets_out() > 0 && self.rtx.flags(self.view.snd_una) & flags::SACKED != 0
     }

@@ -45,8 +45,9 @@ struct Stage {
 pub(super) struct Way {
     /// The first stage, and the tie-break key of what its link does.
     pub(super) first: (u32, u64),
-    /// The event by which packets land, as the cause of an ACK too.
+    /// The event by which packets land.
     landing: Event,
+    /// That event as the cause of an ACK ([`Event::cause`]).
     pub(super) cause: u16,
 }
 
@@ -191,7 +192,7 @@ impl Stages {
     /// leaves a link after the batch stays in the link until a later one.
     pub(super) fn advance(&mut self, arrivals: &mut [Arrivals], model: &mut Model, until: Time) {
         let last = model.recorder.last_before(until);
-        // What has been in a pipe for longer comes out of it first.
+        // Packets that have been in a pipe for longer come out of it first.
         for (stage, arrivals) in self.in_order.iter_mut().zip(&mut *arrivals) {
             let mut later = std::mem::take(&mut stage.later);
             for (packet, tie_break) in later.extract_if(.., |(packet, _)| packet.at < until) {
@@ -204,7 +205,7 @@ impl Stages {
             let stage = &mut self.in_order[k];
             let direction = &mut network.links[stage.link as usize];
             let before = direction.outcome.departed.len();
-            // What a medium does just at the end comes after what concerns the whole run.
+            // A medium acts after events of the whole run: what it does just at the end is part of the next batch.
             let last = if stage.is_medium() { until - Time::from_nanos(1) } else { last };
             direction.link.advance(&mut arrivals[k], last, &mut direction.outcome);
             direction.book(before);
@@ -255,7 +256,7 @@ impl Stages {
         counts.clear();
         counts.extend(in_order.iter().map(|stage| {
             let departed = &network.links[stage.link as usize].outcome.departed;
-            // What comes from a pipe or a medium comes after what concerns the whole run.
+            // Packets from a pipe or a medium come after events of the whole run.
             let later = Time::from_nanos(u64::from(stage.pipe.is_some() || stage.is_medium()));
             departed.partition_point(|departure| departure.packet.at + later <= until)
         }));

@@ -79,7 +79,7 @@ proptest! {
     }
 }
 
-/// What left again no longer needs the burst that carried it before.
+/// A segment that left again no longer needs the burst that carried it before.
 #[test]
 fn bursts_whose_segments_left_again_make_room() {
     let mut rtx = RetransmitQueue::default();

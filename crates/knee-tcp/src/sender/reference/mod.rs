@@ -218,7 +218,7 @@ impl Reference {
         self.control.cwnd.saturating_sub(self.in_flight())
     }
 
-    /// Whether the receiver expects next what it has SACKed.
+    /// Returns true if the receiver expects next what it has SACKed.
     fn head_is_sacked(&self) -> bool {
         self.segments.front().is_some_and(|head| head.sacked)
     }

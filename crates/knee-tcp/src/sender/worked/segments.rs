@@ -1,4 +1,4 @@
-//! What ACKs report of segments: SACKs, D-SACKs, reordering, parts; probes and timers; the window's use.
+//! Reports of ACKs: SACKs, D-SACKs, reordering, parts of segments; probes and timers; the window's use.
 
 use super::*;
 
