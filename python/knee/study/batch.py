@@ -144,7 +144,7 @@ def results(jobs: Sequence[Job], use: Callable[[Job, Result], Used], **how: Unpa
         try:
             # A copy, whose specification is gone after the run: a batch may have thousands of jobs.
             scenario = job.scenario.model_copy()
-            return use(job, runner.run(scenario, job.ground, job.folder, progress=report, **options)), None
+            result = runner.run(scenario, job.ground, job.folder, progress=report, **options)
         except InputError as error:
             if refused is None:
                 raise
@@ -160,6 +160,8 @@ def results(jobs: Sequence[Job], use: Callable[[Job, Result], Used], **how: Unpa
             if failed is None:
                 raise
             return None, error
+        # An error in it is not one of the run.
+        return use(job, result), None
 
     outcomes = together(jobs, perform, workers=workers, progress=progress)
     for job, (_, error) in zip(jobs, outcomes, strict=True):
