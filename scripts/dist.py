@@ -2,9 +2,9 @@
 
 Each wheel is installed into a fresh environment whose PATH has no compiler, and has to run a scenario, a sweep and a
 reproduction there. Wheels for another processor or C library are used with a Python for it (``dist_roots.py``), in an
-emulator if need be. Of the wheel for Windows the engine alone is checked (``dist_windows.py``), and of those for macOS
-nothing. What is not checked is printed by name. ``.github/workflows/wheels.yml`` builds and checks all of them on
-machines of their kind.
+emulator if need be. The check of the wheel for Windows is of its engine alone (``dist_windows.py``); nothing here
+checks wheels for macOS. The names of wheels that were not checked are printed. ``.github/workflows/wheels.yml`` builds
+and checks all of them on machines of their kind.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ def check(wheel: Path, target: Target, archive: str | None, env: Mapping[str, st
     elif target.linux:
         check_foreign(wheel, target, archive)
         if not target.plots:
-            return "without knee reproduce"
+            return "without knee run --png"
     elif target.rust == dist_windows.RUST:
         dist_windows.check(BUILD / "windows", env)
         return "its engine alone, under wine"
