@@ -91,7 +91,7 @@ def _lines(path: Path, what: str, accepted: str) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def read(path: Path) -> list[int]:
+def read_trace(path: Path) -> list[int]:
     """The trace's delivery opportunities, in ms."""
     times: list[int] = []
     last = 0
