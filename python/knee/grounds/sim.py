@@ -159,7 +159,7 @@ class Raw:
     @classmethod
     def of(cls, scenario: Scenario, figures: str, tables: dict[str, bytes], wall_s: float) -> Raw:
         """From what the core returns."""
-        return cls(json.loads(figures), tables, states_of(scenario), wall_s)
+        return cls(json.loads(figures), tables, ccs_of(scenario), wall_s)
 
     @property
     def link_names(self) -> list[str]:
@@ -180,8 +180,8 @@ class Raw:
             yield self.link_names[row["link"]], int(row["flow"]) + 1, float(row["value"])
 
 
-def states_of(scenario: Scenario) -> list[str]:
-    """The congestion control of every flow; none of applications, whose connections have no common state."""
+def ccs_of(scenario: Scenario) -> list[str]:
+    """The congestion control of every flow; ``none`` of applications, whose connections have no common state."""
     return [flow.cc if flow.traffic is None else NO_CC for flow in scenario.flows for _ in range(flow.count)]
 
 

@@ -13,7 +13,7 @@ from typing import cast
 from tomli_w import dumps
 
 from knee.errors import RunError
-from knee.figures.summary import at_links, measured
+from knee.figures.summary import collisions, measured
 from knee.grounds import applications, programs
 from knee.grounds.ground import Progress
 from knee.grounds.uml import confine, figures, process, refuse
@@ -145,7 +145,7 @@ class Uml:
         about.update({"kernel": lab.release, "kernel_build": lab.key})
         about.update(cast(Manifest, ran))
         return Result(
-            summary=measured(scenario, self.name, output, samples, at_links(events), wall_s, others, **told),
+            summary=measured(scenario, self.name, output, samples, collisions(events), wall_s, others, **told),
             tables=others,
             manifest=about,
             scenario_toml=dumps(scenario.plain()),
