@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Specification(TypedDict):
-    """What the core runs, in the form of ``crates/knee-net/src/spec.rs``; times in ns."""
+    """The core's description of a run, in the form of ``crates/knee-net/src/spec.rs``; times in ns."""
 
     duration: int
     seed: int

@@ -36,8 +36,8 @@ class Job:
     Attributes:
         name: the name of the run; its folder below the batch's, which may contain slashes.
         scenario: what to run, its seed included.
-        ground: where to run it; None for the scenario's own.
-        folder: where the result is saved; None for nowhere.
+        ground: the ground to run it on; None for the scenario's own.
+        folder: the folder in which the result is saved; None for no folder.
     """
 
     name: str
@@ -119,7 +119,7 @@ def run(
 
 
 def results(jobs: Sequence[Job], use: Callable[[Job, Result], Used], **how: Unpack[BatchOptions]) -> list[Used | None]:
-    """Runs jobs, in memory or into their folders, and gives what ``use`` makes of each result, in order.
+    """Runs jobs, in memory or into their folders, and gives the value of ``use`` for each result, in order.
 
     No more results are held than run at once.
 
@@ -184,7 +184,7 @@ def together(
     workers: int | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> list[Done]:
-    """Does runs on all cores, as many at once as fit into memory; gives what each gives, in order.
+    """Does runs on all cores, as many at once as fit into memory; gives the value of ``perform`` for each, in order.
 
     Args:
         runs: the runs.
