@@ -1,4 +1,4 @@
-"""The forms of ``summary.json``, and of the output of a ground that it is made of."""
+"""The forms of ``summary.json``, and of the output of a ground."""
 
 from __future__ import annotations
 
