@@ -209,7 +209,7 @@ def simulate(
         OSError: one of the files cannot be written.
     """
     specification = json.dumps(spec(scenario))
-    controls, queues = own_with_values(scenario) if scenario.own else ([], [])
+    controls, queues = own_with_values(scenario)
     begin = time.perf_counter()
     with core(scenario, scenario.own):
         figures, tables = _core.simulate(
@@ -263,7 +263,7 @@ def remarks(scenario: Scenario) -> list[str]:
     """Remarks on what the scenario alone does not reproduce: Python classes, and controllers that draw lots."""
     random = [_RANDOM[name] for name in sorted({flow.cc for flow in scenario.flows} & set(_RANDOM))]
     own = [described(name) for name in scenario.own if policy_of(name) is None]
-    return [*_own_remarks(own), *random] if own else random
+    return [*_own_remarks(own), *random]
 
 
 def _own_remarks(own: Sequence[dict[str, Any]]) -> list[str]:
