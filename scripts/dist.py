@@ -286,7 +286,7 @@ def check(wheel: Path, target: Target, archive: str | None, env: Mapping[str, st
     elif target.linux:
         check_foreign(wheel, target, archive)
         if not target.plots:
-            return "without --png"
+            return "without knee run --png"
     elif target.rust == dist_windows.RUST:
         dist_windows.check(BUILD / "windows", env)
         return "its engine alone, under wine"

@@ -22,11 +22,9 @@ def main(folder: Path) -> None:
     """Rewrites what is between the marks."""
     found = json.loads((folder / FIELD_MARK).read_text(encoding="utf-8"))
     lines = ["| algorithm | passes | must be looked at | fails | criteria that it fails |", "|---|---:|---:|---:|---|"]
+    worst = (CriterionVerdict.WORSE, CriterionVerdict.DOES_NOT_RUN)
     for each in found["algorithms"]:
-        told = each["verdicts"]
-        failed = [
-            key for key, verdict in told.items() if verdict in (CriterionVerdict.WORSE, CriterionVerdict.DOES_NOT_RUN)
-        ]
+        failed = [key for key, verdict in each["verdicts"].items() if verdict in worst]
         counts = [each["totals"][CriterionVerdict.PASSES], each["totals"][CriterionVerdict.LOOK], len(failed)]
         cells = [f"`{each['cc']}`", *map(str, counts), ", ".join(failed)]
         lines.append(f"| {' | '.join(cells)} |")

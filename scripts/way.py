@@ -1,10 +1,11 @@
 """Counts the files and functions that a command passes through: python scripts/way.py [--list] run hello.
 
-Counted are functions that run after their module is imported, wrappers and comprehensions told apart.
+It counts functions that run after their module is imported; lambdas and comprehensions have a count of their own.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 import tempfile
 import threading
@@ -13,8 +14,6 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 _PACKAGE = Path(__file__).resolve().parents[1] / "python" / "knee"
-#: What a class body or a module has not, and every function has (CO_OPTIMIZED).
-_FUNCTION = 1
 
 
 def _is_ours(code: CodeType) -> bool:
@@ -38,8 +37,9 @@ def passed(arguments: list[str]) -> set[tuple[str, str, int]]:
 
     def look(frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
-        known = event != "call" or code in seen or not (code.co_flags & _FUNCTION and _is_ours(code))
-        if not known and not _is_imported(frame.f_back):
+        # Bodies of classes and modules lack this flag.
+        is_function = code.co_flags & inspect.CO_OPTIMIZED and _is_ours(code)
+        if event == "call" and code not in seen and is_function and not _is_imported(frame.f_back):
             seen.add(code)
 
     threading.setprofile(look)

@@ -86,6 +86,14 @@ def test_a_refusal_ends_a_batch_or_is_taken_note_of(scenario: Make, tmp_path: Pa
     assert folders == [tmp_path / "lenient" / good.name, None]
 
 
+def test_an_error_in_what_uses_a_result_is_no_failed_run(scenario: Make) -> None:
+    """It was handed to ``failed``, as if the job's congestion control had raised it."""
+    with pytest.raises(ZeroDivisionError):
+        batch.results(
+            _jobs(scenario, 1), lambda job, result: 1 // 0, failed=lambda job, error: pytest.fail("the run failed")
+        )
+
+
 def test_names_differ_and_other_peoples_folders_stay(scenario: Make, tmp_path: Path) -> None:
     job = _jobs(scenario, 1)[0]
     with pytest.raises(knee.InputError, match="Two runs would write"):

@@ -16,7 +16,7 @@ from knee.study.fidelity import traffic
 @pytest.fixture(scope="module")
 def found() -> traffic.Found:
     """The figures of all cases in the simulator."""
-    return traffic.hold_cases()
+    return traffic.run_cases()
 
 
 @pytest.mark.parametrize("kernel", traffic.RECORDINGS)
@@ -37,9 +37,9 @@ def test_every_case_runs_on_a_kernel() -> None:
 
 def test_a_recording_of_the_simulator_holds_in_the_simulator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What ``make`` writes is what ``read`` and ``compare`` take."""
-    monkeypatch.setattr(traffic, "hold_cases", lambda patterns, *_, run=traffic.hold_cases: run(patterns))
+    monkeypatch.setattr(traffic, "run_cases", lambda patterns, *_, run=traffic.run_cases: run(patterns))
     written = traffic.make(tmp_path / "made.csv", ["small-*", "voip-*"])
-    figures = traffic.compare(traffic.read(tmp_path / "made.csv"), traffic.hold_cases(["small-*", "voip-*"]))
+    figures = traffic.compare(traffic.read(tmp_path / "made.csv"), traffic.run_cases(["small-*", "voip-*"]))
     assert written == len(figures) == 6
     assert all(of.holds for of in figures)
 

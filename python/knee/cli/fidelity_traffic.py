@@ -51,7 +51,7 @@ def compare(
     paths = [*traffic.RECORDINGS.values()] if sources[0] == NAME else [Path(sources[0])]
     recordings = {path: traffic.read(path) for path in paths}
     with Bar(NAME) as bar:
-        found = traffic.hold_cases(patterns, ground, kernel, bar)
+        found = traffic.run_cases(patterns, ground, kernel, bar)
     compared = {path: traffic.compare(recorded, found) for path, recorded in recordings.items()}
     held = {path: sum(figure.holds for figure in figures) for path, figures in compared.items()}
     if as_json:

@@ -127,7 +127,7 @@ def run(
 
 
 class _Outcome(NamedTuple):
-    """What the terminal shows of a run."""
+    """The parts of a result that the terminal shows."""
 
     summary: Summary
     event_by_event: str | None

@@ -1,4 +1,4 @@
-"""The forms of what a run gives: ``summary.json``, and what a ground measured for it."""
+"""The forms of ``summary.json``, and of the output of a ground."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Figures = dict[str, Any]
 
 
 class Fairness(TypedDict):
-    """How fairly flows share: of all flows where they share one bottleneck, and of each bottleneck."""
+    """The fairness of all flows where they share one bottleneck, and of those at each bottleneck."""
 
     #: Numbers, or None where nothing was shared.
     jain: Any
@@ -21,7 +21,7 @@ class Fairness(TypedDict):
 
 
 class Output(TypedDict):
-    """What a ground measured, in the form of ``crates/knee-net/src/output.rs``; times in s."""
+    """The output of a ground, in the form of ``crates/knee-net/src/output.rs``; times in s."""
 
     packets: int
     window_s: Sequence[float] | None

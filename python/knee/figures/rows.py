@@ -302,7 +302,7 @@ def distributions(rows: Rows, names: Names) -> pl.DataFrame:
     return frame.sort([*whose, "value_ms"], nulls_last=True).with_columns(cdf=counted)
 
 
-#: The tables of a run beside its time series: the records of each, and what makes a frame of them.
+#: The tables of a run beside its time series: the type of the records of each, and the function that makes a frame.
 TABLES: dict[str, tuple[np.dtype[np.void], Callable[[Rows, Names], pl.DataFrame]]] = {
     "completions": (COMPLETION, completions),
     "delays": (DELAY, delays),
@@ -323,7 +323,7 @@ def _table(name: str) -> Callable[[], pl.DataFrame]:
 
 @dataclass(frozen=True)
 class Tables:
-    """What a run has beside time series; each table may be empty.
+    """The tables of a run beside its time series; each may be empty.
 
     Attributes:
         completions: a row per transfer, request, page, handshake, segment of video, or stall.
@@ -337,7 +337,7 @@ class Tables:
 
     @classmethod
     def of(cls, scenario: Scenario, raw: Mapping[str, bytes], link_names: list[str]) -> Tables:
-        """Of the core's rows."""
+        """Makes them of the core's rows."""
         names = Names(scenario.labels, scenario.probe_labels, link_names)
         return cls(
             **{name: table(from_bytes(raw[name], dtype), names) for name, (dtype, table) in TABLES.items() if raw[name]}

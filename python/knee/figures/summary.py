@@ -1,7 +1,7 @@
-"""From what a ground measured to ``summary.json``: one way for all grounds, sweeps and clusters.
+"""Makes ``summary.json`` of a ground's output, for all grounds, sweeps and clusters.
 
-:func:`run_figures` has the figures of the whole run, which the terminal, reports, comparisons, sweeps, searches and
-evaluations take; :func:`starved` and :func:`shared_queues` are remarks on what the figures alone do not say.
+:func:`run_figures` gives the figures of the whole run, which the terminal, reports, comparisons, sweeps, searches and
+evaluations show. :func:`starved` and :func:`shared_queues` are remarks on flows that get less than others.
 """
 
 from __future__ import annotations
@@ -104,11 +104,9 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 #: A flow that gets nothing for this long is starved, s; the first data of a connection takes one and a half RTTs.
 _LONG_S, _RTTS = 1.0, 2.0
-#: The numbers of at most this many flows are given.
+#: At most this many flows are named.
 _MAX_NAMED = 5
-
-
-#: The columns of the time series that it reads.
+#: The columns of the time series that :func:`starved` reads.
 STARVED_COLUMNS = ("t_s", "flow", "throughput_mbps", "sending_rate_mbps", "in_flight_packets")
 
 
@@ -134,7 +132,7 @@ def starved(scenario: Scenario, summary: Summary, samples: Mapping[str, Array]) 
             continue
         rows = empty[first:behind]
         if flow.traffic is not None:
-            # What applications and senders of datagrams want shows in what they send.
+            # An application or a sender of datagrams wants to send while it sends.
             rows = rows[(samples["sending_rate_mbps"][rows] > 0) | (samples["in_flight_packets"][rows] > 0)]
         gap = _longest_gap(scenario, flow, i, figures, samples["t_s"][rows])
         if gap is None:
@@ -179,7 +177,7 @@ def _longest_gap(scenario: Scenario, flow: Flow, i: int, figures: Figures, ends:
 
 
 def _named_flows(numbers: Sequence[int], summary: Summary) -> str:
-    """The flows by label and number, up to some."""
+    """The flows by label; of more than :data:`_MAX_NAMED` only their number."""
     if len(numbers) > _MAX_NAMED:
         return f"{len(numbers)} of {len(summary['flows'])} flows"
     return ", ".join(f'"{summary["flows"][number - 1]["label"]}"' for number in numbers)
@@ -189,32 +187,32 @@ def _named_flows(numbers: Sequence[int], summary: Summary) -> str:
 COLLISION = "collision"
 
 
-def at_links(events: pl.DataFrame) -> Iterator[tuple[str, int, float]]:
-    """The link, the flow and the one whose queue it shares, of each such event."""
+def collisions(events: pl.DataFrame) -> Iterator[tuple[str, int, float]]:
+    """The link, the flow and the one whose queue it shares, of each event :data:`COLLISION` at a link."""
     import polars as pl
 
     mine = events.filter((pl.col("event") == COLLISION) & pl.col("link").is_not_null())
     return mine.select("link", "flow", "value").iter_rows()
 
 
-def shared_queues(summary: Summary, collisions: Iterable[tuple[str, int, float]]) -> list[str]:
+def shared_queues(summary: Summary, shared: Iterable[tuple[str, int, float]]) -> list[str]:
     """A sentence for each link at which bulk flows share queues, each of which gives its flows one share together.
 
     Args:
         summary: the figures of a run.
-        collisions: its events :data:`COLLISION` at links: the link, the flow, and the one whose queue it shares.
+        shared: its events :data:`COLLISION` at links: the link, the flow, and the one whose queue it shares.
     """
     back = {flow["flow"]: direction(flow) == "reverse" for flow in summary["flows"] if flow.get("traffic") is None}
-    shared: dict[str, set[int]] = {}
-    for link, flow, other in collisions:
+    sharing: dict[str, set[int]] = {}
+    for link, flow, other in shared:
         # ACKs share queues too, and hardly fill them; connections of one application are one flow of the scenario.
         if back.get(flow) == link.endswith(" (reverse)") and other != flow:
-            shared.setdefault(link, set()).add(flow)
+            sharing.setdefault(link, set()).add(flow)
     return [
         f"At {link} {len(flows)} of {len(back)} bulk flows {'has' if len(flows) == 1 else 'have'} the hash of another "
         f"flow and {'shares' if len(flows) == 1 else 'share'} its queue, which lowers Jain's index. More queues make "
         "this rarer."
-        for link, flows in shared.items()
+        for link, flows in sharing.items()
     ]
 
 
@@ -241,8 +239,7 @@ def measured(
         ground: where it ran.
         output: the figures of the ground, in the form of the core's.
         samples: the time series, with the columns :data:`STARVED_COLUMNS`.
-        shared: its events :data:`COLLISION` at links: the link, the flow, and the one whose queue
-            it shares.
+        shared: its events :data:`COLLISION` at links: the link, the flow, and the one whose queue it shares.
         wall_s: how long it took.
         tables: its other rows, where it has traffic or probes.
         remarks: the ground's own, which come last.
@@ -266,7 +263,7 @@ def measured(
             if flow.bytes is not None:
                 about["bytes"] = flow.bytes
             flows.append(about | {k: v for k, v in next(figures).items() if k != "common_throughput_mbps"})
-    counted = {
+    known = {
         "format": FORMAT,
         "name": scenario.name,
         "title": scenario.title,
@@ -281,7 +278,8 @@ def measured(
         "links": [dict.fromkeys(["link", *LINK]) | link for link in output["links"]],
         "fairness": fairness(scenario, output, samples),
     }
-    summary = cast(Summary, counted)
+    # Without the part run, which is computed of the others.
+    summary = cast(Summary, known)
     if tables is not None and has_applications(scenario):
         add(summary, scenario, figures, tables)
     summary["run"] = run_figures(summary)

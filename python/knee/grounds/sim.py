@@ -159,7 +159,7 @@ class Raw:
     @classmethod
     def of(cls, scenario: Scenario, figures: str, tables: dict[str, bytes], wall_s: float) -> Raw:
         """From what the core returns."""
-        return cls(json.loads(figures), tables, states_of(scenario), wall_s)
+        return cls(json.loads(figures), tables, ccs_of(scenario), wall_s)
 
     @property
     def link_names(self) -> list[str]:
@@ -180,8 +180,8 @@ class Raw:
             yield self.link_names[row["link"]], int(row["flow"]) + 1, float(row["value"])
 
 
-def states_of(scenario: Scenario) -> list[str]:
-    """The congestion control of every flow; none of applications, whose connections have no common state."""
+def ccs_of(scenario: Scenario) -> list[str]:
+    """The congestion control of every flow; ``none`` of applications, whose connections have no common state."""
     return [flow.cc if flow.traffic is None else NO_CC for flow in scenario.flows for _ in range(flow.count)]
 
 
@@ -209,7 +209,7 @@ def simulate(
         OSError: one of the files cannot be written.
     """
     specification = json.dumps(spec(scenario))
-    controls, queues = own_with_values(scenario) if scenario.own else ([], [])
+    controls, queues = own_with_values(scenario)
     begin = time.perf_counter()
     with core(scenario, scenario.own):
         figures, tables = _core.simulate(
@@ -263,7 +263,7 @@ def remarks(scenario: Scenario) -> list[str]:
     """Remarks on what the scenario alone does not reproduce: Python classes, and controllers that draw lots."""
     random = [_RANDOM[name] for name in sorted({flow.cc for flow in scenario.flows} & set(_RANDOM))]
     own = [described(name) for name in scenario.own if policy_of(name) is None]
-    return [*_own_remarks(own), *random] if own else random
+    return [*_own_remarks(own), *random]
 
 
 def _own_remarks(own: Sequence[dict[str, Any]]) -> list[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from knee import _core
 from knee.errors import InputError, Refused, RunError
 from knee.grounds import memory, runner
-from knee.grounds.sim import Raw, core, own_with_values, result, states_of
+from knee.grounds.sim import Raw, ccs_of, core, own_with_values, result
 from knee.own import LIMIT_S, Named, code_allowed, described, policy_of
 from knee.results.manifest import fingerprint
 from knee.scenario import Plain, Scenario, from_dict
@@ -158,7 +158,7 @@ class Simulation:
             samples, links = self._engine.rows(from_start=False)
         sampled = rows.from_bytes(samples, rows.SAMPLE)
         return Observation(
-            rows.samples(sampled, self._scenario.labels, states_of(self._scenario)),
+            rows.samples(sampled, self._scenario.labels, ccs_of(self._scenario)),
             rows.links(rows.from_bytes(links, rows.LINK), names),
         )
 

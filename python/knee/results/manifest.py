@@ -1,8 +1,8 @@
-"""``manifest.json``: which program made a result, from what, where and when, and by what its run is known.
+"""``manifest.json``: which program made a result, from what, where and when, and the identity of its run.
 
-A run is known by its identity, so that no study makes a run again that is there. Runs of one identity give the same
-figures, bit for bit. It is a digest of all that decides on them: the scenario with its seed, what is in the files and
-the source code that it names, the ground and the build of the kernel there, and the program (:func:`fingerprint`).
+Runs of one identity give the same figures, bit for bit, so no study makes a run again that is there. The identity is a
+digest of all that decides on the figures: the scenario with its seed, the content of the files and the source code that
+it names, the ground and the build of the kernel there, and the program (:func:`fingerprint`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from knee.results.folder import PROGRAM
 from knee.scenario import Scenario, paths
 from knee.system import files
 
-__all__ = ["PROGRAM", "commit", "fingerprint", "manifest"]
+__all__ = [
+    "PROGRAM", "Manifest", "commit", "content", "contents", "digest", "fingerprint", "identity", "manifest",
+]  # fmt: skip
 
 
 @cache
@@ -109,10 +111,10 @@ class Manifest(TypedDict):
     kernel_build: NotRequired[str | None]
     event_by_event: NotRequired[str | None]
     threads: NotRequired[int]
-    #: What the ground ``host`` says of its switch, and of QUIC's processes.
+    #: Figures of the switch of the ground ``host``, and of its QUIC processes.
     switch: NotRequired[dict[str, Any]]
     quic: NotRequired[dict[str, Any]]
-    #: What sealing the folder adds: size and digest of each file, and the digest of the manifest itself.
+    #: Sealing the folder adds size and digest of each file, and the digest of the manifest itself.
     files: NotRequired[dict[str, dict[str, Any]]]
     sha256: NotRequired[str]
 
@@ -157,10 +159,10 @@ def identity(scenario: Scenario, ground: str, kernel: str | None) -> str:
 
 
 def content(scenario: Scenario, ground: str) -> str:
-    """What a run is known by but for the kernel."""
+    """The identity of a run without the kernel."""
     plain = scenario.plain()
     own = {str(name): name.content for name in scenario.own}
-    # Where a file is makes no difference.
+    # The path of a file makes no difference.
     plain = paths.renamed_files(plain, contents(paths.files_in(plain)))
     return digest(fingerprint(), plain, ground, own)
 

@@ -43,7 +43,7 @@ _MAX_SCENARIO = 256 << 20
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What came out of a run; docs/figures.md says what each part holds.
+    """The result of a run; docs/figures.md says what each part holds.
 
     Attributes:
         summary: figures per flow and link and fairness, as in ``summary.json``.
@@ -52,9 +52,9 @@ class Result:
         samples: a row per flow and interval; rates in Mbit/s, times in ms, flows counted from 1.
         links: a row per link and interval.
         events: state changes of algorithms, timeouts, drops.
-        tables: what it has beside that: completions, delays of datagrams, distributions.
+        tables: the other tables: completions, delays of datagrams, distributions.
         own: the classes that are congestion controls of flows; of a result that was loaded, their names alone.
-        inputs: where the files are that the scenario names and that travel with the result, by their names in it.
+        inputs: the paths of the files that the scenario names and that travel with the result, by their names in it.
         code: the files that they come from, by name; kept beside scenario.toml.
     """
 
@@ -103,7 +103,7 @@ class Result:
 
     @property
     def distributions(self) -> pl.DataFrame:
-        """How RTTs, one-way delays and queueing delays are distributed, as counts and as a CDF."""
+        """The distributions of RTTs, one-way delays and queueing delays, as counts and as a CDF."""
         return self.tables.distributions
 
     def plot(self, what: str = "overview", *, beside: Result | Sequence[Result] = ()) -> Figure:
@@ -237,7 +237,7 @@ class Result:
 def _code_files(manifest: Mapping[str, Any]) -> list[str]:
     """The Python and C files of a result that flows' congestion controls come from."""
     found = {name for each in _classes_in(manifest) for name in each.get("files", ())}
-    # What two classes import under one name is not kept.
+    # Files that two classes import under one name are not kept.
     kept = manifest.get("files", ())
     return sorted(name for name in found if name in kept and not {"", "..", "/"} & {*name.split("/"), name[:1]})
 
@@ -250,7 +250,7 @@ def _classes_in(manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def no_report(error: Exception, folder: Path) -> RunError:
-    """What to raise where a run is done and saved, but for its report."""
+    """The error of a run that is done and saved, but for its report."""
     reason = " ".join(str(error).split()) or type(error).__name__
     found = f"The report in {folder} could not be drawn ({type(error).__name__}: {reason})"
     return RunError(f"{found}; the rest of the result was written.")

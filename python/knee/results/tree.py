@@ -84,13 +84,13 @@ def refuse_foreign(folder: Path, layout: Layout) -> None:
 
 
 def refuse_other(out: Path, by: str, layout: Layout, *, begun: bool) -> None:
-    """Rejects a folder that has something else than what a command writes.
+    """Rejects a folder with anything but what a command writes.
 
     Args:
         out: the folder, which need not exist.
         by: the command, such as ``knee evaluate``.
         layout: what it writes there.
-        begun: whether there is what says that it began to.
+        begun: whether it shows that the command has written there before.
 
     Raises:
         FolderError: says what is there.

@@ -1,10 +1,10 @@
-"""What scenario files leave out, filled into the plain data before it is read.
+"""Defaults of scenario files that depend on other keys, filled into the plain data before it is read.
 
-Defaults that depend on other keys, and the keywords of tc-cake(8) for ``overhead``, with the bytes that packets take on
-a line, the sum that the core does too. A line is ``ethernet`` (nothing that adds bytes), ``atm`` (cells of 53 bytes for
-48) or ``ptm`` (65 bytes for 64, counted as one more for each 64 begun).
+So are the keywords of tc-cake(8) for ``overhead``; :func:`line_bytes` gives the bytes that packets take on a line, as
+the core does. A line is ``ethernet`` (nothing that adds bytes), ``atm`` (cells of 53 bytes for 48) or ``ptm`` (65 bytes
+for 64, counted as one more for each 64 begun).
 
-What is not of the form expected is left as it is: reading it gives the error that names it.
+Data of another form than expected stays as it is: reading it gives the error that names it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ KEYS = ("overhead", "linklayer", "mpu")
 
 
 class Framed(Protocol):
-    """What has these keys."""
+    """A direction of a link, or another object with these keys."""
 
     @property
     def overhead(self) -> int:
@@ -88,8 +88,8 @@ def spelled_out(raw: Any) -> Any:
         found = f"{shown(raw['overhead'])} names {len(bases)} kinds of lines"
         raise Refused(found, f'expected one, such as "pppoe-ptm", and perhaps "pppoe-ptm {VLAN}"', key="overhead")
     overhead, linklayer, mpu = KEYWORDS[bases[0]]
-    given_by_it = {"linklayer": linklayer, "mpu": format_bytes(mpu)}
-    for key, value in given_by_it.items():
+    implied = {"linklayer": linklayer, "mpu": format_bytes(mpu)}
+    for key, value in implied.items():
         if raw.get(key, value) != value:
             accepted = (
                 f"leave it out, or write the bytes of overhead as a size, such as {shown(format_bytes(overhead))}"
@@ -97,11 +97,11 @@ def spelled_out(raw: Any) -> Any:
             raise Refused(
                 f"{shown(raw[key])} contradicts {shown(bases[0])}, which has {shown(value)}", accepted, key=key
             )
-    return raw | given_by_it | {"overhead": format_bytes(overhead + VLAN_BYTES * (len(words) - 1))}
+    return raw | implied | {"overhead": format_bytes(overhead + VLAN_BYTES * (len(words) - 1))}
 
 
 def share_framing(raw: Any) -> Any:
-    """Plain data of a link, spelled out; what its reverse direction does not say of these keys is the link's own."""
+    """Plain data of a link, spelled out; its reverse direction has the link's own values of keys that it leaves out."""
     raw = spelled_out(raw)
     if not isinstance(raw, dict) or not isinstance(raw.get("reverse"), dict):
         return raw

@@ -130,7 +130,7 @@ def by_index(data: Any, key: str) -> str:
 
 
 def index_of(elements: list[Any], part: str, here: str) -> int:
-    """Which element of a list a part of a key names: by its index, or by its ``name`` or ``label``.
+    """The index of the element of a list that a part of a key names by its index, its ``name`` or its ``label``.
 
     Raises:
         Refused: none, or several; the error's key is ``here``.
@@ -266,7 +266,7 @@ _FOLDERS = {
 
 
 def _folder(path: Path) -> tuple[str, str]:
-    """What a folder is that was given for a scenario, and what would do."""
+    """The error of a folder that was given for a scenario: what it is, and what would do."""
     for mark, (what, opens) in _FOLDERS.items():
         if (path / mark).is_file():
             return f"it is the folder of {what}, not a scenario", f"open it with {opens}"

@@ -97,7 +97,7 @@ class Slot(Table):
         return self
 
 
-#: The keys that name an entry of a registry: what that is, and the entries.
+#: The keys that name an entry of a registry: its kind, for errors, and the entries.
 _ENTRIES: dict[str, tuple[str, Callable[[], Mapping[str, registry.Entry]]]] = {
     "model": ("link model", registry.link_models),
     "loss_model": ("loss model", registry.loss_models),
@@ -106,7 +106,7 @@ _ENTRIES: dict[str, tuple[str, Callable[[], Mapping[str, registry.Entry]]]] = {
     "cc": ("congestion control", registry.flow_controls),
     "receiver": ("receiver", registry.receivers),
 }
-#: The keys with an entry's own parameters, by which it is named.
+#: The keys that have an entry's own parameters: the key that names the entry.
 _PARAMS = {
     "model_params": "model",
     "loss_params": "loss_model",
@@ -117,20 +117,29 @@ _PARAMS = {
 }
 
 
+def _find(key: str, name: str) -> registry.Entry:
+    """The entry that the key of a table names.
+
+    Raises:
+        Refused: there is none.
+    """
+    what, entries = _ENTRIES[key]
+    return registry.find(what, name, entries())
+
+
 class _Chooses(Table):
     """A table with keys that name entries of registries, and those entries' own parameters."""
 
     @field_validator("model", "loss_model", "delay_model", "receiver", check_fields=False)
     @classmethod
     def _is_known(cls, name: str, info: ValidationInfo) -> str:
-        what, entries = _ENTRIES[str(info.field_name)]
-        return registry.find(what, name, entries()).name
+        return _find(str(info.field_name), name).name
 
     @field_validator("model_params", "loss_params", "delay_params", "receiver_params", check_fields=False)
     @classmethod
     def _are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
         key = _PARAMS[str(info.field_name)]
-        # Where the name itself was refused there is nothing to check the parameters against.
+        # A name that was refused leaves nothing to check the parameters against.
         return _ENTRIES[key][1]()[info.data[key]].resolve(given) if key in info.data else {}
 
     @field_serializer(*_PARAMS, check_fields=False)
@@ -173,7 +182,7 @@ class _Queueing(_Chooses):
     def _queue_is_known(cls, given: object, handler: ValidatorFunctionWrapHandler) -> str:
         name = name_of(given, QUEUE)
         text: str = name if isinstance(name, Named) else handler(name)
-        registry.find("queue discipline", text, registry.queues())
+        _find("queue", text)
         return text
 
     @field_validator("queue_params")
@@ -309,7 +318,7 @@ class Flow(_Chooses):
         # The handler would make plain text of the name of a class.
         text: str = name if isinstance(name, Named) else handler(name)
         if text not in WITHOUT_CC:
-            registry.find("congestion control", text, registry.flow_controls())
+            _find("cc", text)
         return text
 
     @field_validator("cc_params")

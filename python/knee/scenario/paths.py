@@ -1,4 +1,4 @@
-"""Where files are: the scenarios shipped with the program, and the traces and tables that scenarios name.
+"""Finds files: the scenarios shipped with the program, and the traces and tables that scenarios name.
 
 A trace of a capacity has one line per opportunity to deliver 1500 bytes, in whole ms, ascending; a table has one per
 delay, ms. Empty lines and lines that start with ``#`` are ignored. `timed.py` has values by time.
@@ -30,7 +30,7 @@ _MAX_FILE = 256 << 20
 
 
 def folders() -> list[Path]:
-    """Where traces are searched: here, in KNEE_TRACES, in shared/traces next to the checkout or next to here."""
+    """The folders with traces: here, in KNEE_TRACES, in shared/traces next to the checkout or next to here."""
     checkout = Path(__file__).resolve().parents[3]
     named = [Path(part) for part in os.environ.get("KNEE_TRACES", "").split(os.pathsep) if part]
     beside_checkout = [root.parent / "shared" / "traces" for root in (checkout, Path.cwd())]
@@ -91,7 +91,7 @@ def _lines(path: Path, what: str, accepted: str) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def read(path: Path) -> list[int]:
+def read_trace(path: Path) -> list[int]:
     """The trace's delivery opportunities, in ms."""
     times: list[int] = []
     last = 0
@@ -137,7 +137,7 @@ def shipped() -> dict[str, Path]:
 
 
 def called(where: str) -> str:
-    """What a page calls the file of a scenario, sweep or search: its name if it ships with knee, else its path."""
+    """The name on pages of the file of a scenario, sweep or search: its own if it ships with knee, else its path."""
     path = Path(where)
     return path.stem if path.is_relative_to(PACKAGE) else where
 
@@ -157,7 +157,7 @@ def find_scenario(source: str | Path) -> Path:
         return path
     if text in shipped():
         return shipped()[text]
-    # What looks like a path is treated as one, so that reading it gives the system's error.
+    # Text that looks like a path is treated as one, so that reading it gives the system's error.
     if isinstance(source, Path) or "/" in text or text.endswith(".toml") or _is_folder(path):
         return path
     raise ScenarioError(

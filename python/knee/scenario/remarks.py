@@ -1,8 +1,11 @@
 """Remarks on scenarios that run and may not mean what their authors think.
 
-:func:`remarks` has what the scenario alone tells: flows that need L4S marking and do not get it (RFC 9331, RFC 9332),
-queues that take their link's medium for congestion, links that are offered more than they carry, BBR over round trips
-that are long for its clock, and what quinn's controllers do that their names do not say. :func:`unmarked` is of a run.
+:func:`remarks` needs the scenario alone. It is about flows that a queue does not mark as they react to marks (L4S,
+RFC 9331, RFC 9332), queues that take their link's medium for congestion, links that are offered more than they carry,
+BBR over round trips that are long for its clock, and quinn's BBR without pacing. :func:`unmarked` is about a run.
+
+A scalable flow reduces its window in proportion to the fraction of marked packets. A queue that drops instead, or that
+marks it no more often than it would drop classic traffic, gives it a queue or more than its share.
 """
 
 from __future__ import annotations
@@ -25,8 +28,13 @@ if TYPE_CHECKING:
 
 def remarks(scenario: Scenario) -> list[str]:
     """A sentence each."""
-    checks = (l4s_unmarked, unpaced_quinn, overloads, slow_media, long_paths)
+    checks = (mismarking_queues, unpaced_quinn, overloads, slow_media, long_paths)
     return [sentence for check in checks for sentence in check(scenario)]
+
+
+def _link_in(name: str, direction: str) -> str:
+    """A link and its direction, for a sentence."""
+    return f"link {name}" + (" in its reverse direction" if direction == "reverse" else "")
 
 
 #: Disciplines with a queue for L4S traffic, which is coupled to the one for all other traffic.
@@ -60,7 +68,7 @@ def sends_ect1(flow: Flow) -> bool:
     return flow.ecn == "l4s" or registry.flow_controls()[flow.cc].needs["ecn"] == "scalable"
 
 
-def l4s_unmarked(scenario: Scenario) -> list[str]:
+def mismarking_queues(scenario: Scenario) -> list[str]:
     """One sentence for each congestion control and queue that do not fit, with what would do."""
     sentences: dict[str, None] = {}
     for flow in scenario.flows:
@@ -74,18 +82,17 @@ def l4s_unmarked(scenario: Scenario) -> list[str]:
 
 
 def _queues(scenario: Scenario, flow: Flow) -> Iterator[tuple[str, str, Mapping[str, Value]]]:
-    """The queues that a flow's data crosses: of which link, the discipline, and its parameters."""
+    """The queues that a flow's data crosses: the link, the discipline, and its parameters."""
     for link in scenario.links:
         if flow.path is not None and link.name not in flow.path:
             continue
         end = link if flow.direction == "forward" else link.reverse
         if end is not None:
-            where = f"link {link.name}" if flow.direction == "forward" else f"link {link.name} in its reverse direction"
-            yield where, end.queue, end.queue_params
+            yield _link_in(link.name, flow.direction), end.queue, end.queue_params
 
 
 def _reason(flow: Flow, queue: str, params: Mapping[str, Value]) -> str | None:
-    """What is wrong with a queue for a flow; none if it marks it as the flow's reaction asks."""
+    """The predicate of a queue that does not mark a flow as its reaction asks; None if it does."""
     if not is_scalable(flow):
         return _reason_classic(flow, queue, params)
     ect1 = sends_ect1(flow)
@@ -125,7 +132,7 @@ def _threshold_marks(params: Mapping[str, Value], *, ect1: bool) -> bool:
 
 
 def _reason_classic(flow: Flow, queue: str, params: Mapping[str, Value]) -> str | None:
-    """What is wrong with a queue for a flow that takes a mark for a loss."""
+    """The predicate of a queue that does not suit a flow that takes a mark for a loss; None if it does."""
     ect1 = sends_ect1(flow)
     if queue in _DUAL and ect1:
         if _is_marked_bbr3(flow):
@@ -153,19 +160,19 @@ _MILLISECOND = 1_000_000
 def slow_media(scenario: Scenario) -> list[str]:
     """A sentence for each link and direction whose queue takes its medium for congestion, with what to set.
 
-    And one where several links are Wi-Fi and name no channel: each has one of its own.
+    A packet waits for a grant, for a turn on the air or for the next interval although no other waits before it. A
+    queue that measures how long packets stay takes that for congestion, and keeps flows from using the link.
+
+    There is one more sentence if several links are Wi-Fi and name no channel: each has one of its own.
     """
     sentences = _apart([link.name for link in scenario.links if link.model == "wifi" and link.channel is None])
     for link in scenario.links:
-        ends: list[tuple[str, Link | Reverse | None]] = [
-            (f"link {link.name}", link),
-            (f"link {link.name} in its reverse direction", link.reverse),
-        ]
-        for where, end in ends:
+        ends: list[tuple[str, Link | Reverse | None]] = [("forward", link), ("reverse", link.reverse)]
+        for direction, end in ends:
             if end is not None and end.rate is not None:
                 access = registry.access_delay(end.model, end.model_params, end.rate) + _turns(scenario, link)
                 better = _better(end.queue, end.queue_params, access)
-                sentences += [_medium_sentence(where, end, access, better)] if better else []
+                sentences += [_medium_sentence(_link_in(link.name, direction), end, access, better)] if better else []
     return sentences
 
 
@@ -180,7 +187,7 @@ def _apart(links: Sequence[str]) -> list[str]:
 
 
 def _turns(scenario: Scenario, link: Link) -> int:
-    """How long each other link on the same channel may send once, ns."""
+    """The time in which each other link on the same channel may send once, ns."""
     others = [other for other in scenario.links if other.channel is not None and other.channel == link.channel]
     each = [registry.access_delay(other.model, other.model_params, other.rate or 1) for other in others]
     return sum(each) - (registry.access_delay(link.model, link.model_params, link.rate or 1) if others else 0)
@@ -198,6 +205,7 @@ def _better(queue: str, params: Mapping[str, Value], access: int) -> dict[str, i
 
 
 def _up(nanoseconds: int) -> int:
+    """Rounds up to a millisecond."""
     return math.ceil(nanoseconds / _MILLISECOND) * _MILLISECOND
 
 
@@ -215,11 +223,11 @@ def _medium_sentence(where: str, end: Link | Reverse, access: int, better: Mappi
 
 
 def _rounded(nanoseconds: int) -> int:
-    """To a hundredth of a millisecond, upwards."""
+    """Rounds up to a hundredth of a millisecond."""
     return -(-nanoseconds // 10_000) * 10_000
 
 
-#: How often an algorithm visits probe_rtt, and what else has to grow with that.
+#: The parameter that says how often an algorithm visits probe_rtt, and others that have to grow with it.
 _CLOCKS = {"bbr": ("min_rtt_win",), "bbr3": ("probe_rtt_interval", "min_rtt_filter_len")}
 #: Each visit takes two round trips: one until the packets in flight have left, one to see that they have.
 _ROUND_TRIPS = 2
@@ -265,7 +273,7 @@ _BUSY = 0.9
 
 def unmarked(scenario: Scenario, summary: Summary) -> list[str]:
     """A sentence for each algorithm that needs marks and crossed a full link, whose queue could mark, without any."""
-    if l4s_unmarked(scenario):
+    if mismarking_queues(scenario):
         return []
     links = {link["link"]: link for link in summary["links"]}
     sentences: dict[str, None] = {}
@@ -290,7 +298,7 @@ def overloads(scenario: Scenario) -> list[str]:
         try:
             each = None if flow.traffic is None else offered.rate(flow)
         except Refused:
-            # Where the simulator is told of it, it says which key.
+            # The simulator rejects it too, and names the key.
             continue
         for name in flow.path or () if each is not None else ():
             loads[name, flow.direction] = loads.get((name, flow.direction), 0.0) + (each or 0.0) * flow.count
@@ -299,7 +307,7 @@ def overloads(scenario: Scenario) -> list[str]:
         link = next(link for link in scenario.links if link.name == name)
         way = link if direction == "forward" else link.reverse
         if way is not None and way.rate is not None and load > way.rate:
-            where = f"link {name}" + (" in its reverse direction" if direction == "reverse" else "")
+            where = _link_in(name, direction)
             sentences.append(f"The traffic offers {_rate(load)} to {where}, which carries {_rate(way.rate)}.")
     return sentences
 

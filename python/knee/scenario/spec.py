@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Specification(TypedDict):
-    """What the core runs, in the form of ``crates/knee-net/src/spec.rs``; times in ns."""
+    """The core's description of a run, in the form of ``crates/knee-net/src/spec.rs``; times in ns."""
 
     duration: int
     seed: int
@@ -73,7 +73,7 @@ def _queueing(link: Link | Reverse, key: str) -> Core:
     capacity: Core = {"rate": link.rate}
     if link.trace is not None:
         try:
-            capacity = {"trace": paths.read(paths.find_file(link.trace))}
+            capacity = {"trace": paths.read_trace(paths.find_file(link.trace))}
         except Refused as refused:
             raise Refused(refused.found, refused.accepted, key=f"{key}.trace") from None
     recorded = {name: _recorded(link, name, f"{key}.{name}") for name in timed.KEYS if getattr(link, name) is not None}

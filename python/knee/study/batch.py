@@ -36,8 +36,8 @@ class Job:
     Attributes:
         name: the name of the run; its folder below the batch's, which may contain slashes.
         scenario: what to run, its seed included.
-        ground: where to run it; None for the scenario's own.
-        folder: where the result is saved; None for nowhere.
+        ground: the ground to run it on; None for the scenario's own.
+        folder: the folder in which the result is saved; None for no folder.
     """
 
     name: str
@@ -46,8 +46,8 @@ class Job:
     folder: Path | None = None
 
 
-class How(Options, total=False):
-    """How the jobs of a batch are run: the fields of :class:`knee.RunOptions`, and what many runs have in addition.
+class BatchOptions(Options, total=False):
+    """The options of a batch: the fields of :class:`knee.RunOptions`, and what many runs have in addition.
 
     No folder gets a report. Only as many run at once as fit into the machine's memory together.
 
@@ -66,24 +66,26 @@ class How(Options, total=False):
     failed: Callable[[Job, Exception], None] | None
 
 
-class One(Protocol):
-    """A run of several, such as a :class:`Job` or a run that was checked (:class:`knee.grounds.runner.Prepared`)."""
+class Runnable(Protocol):
+    """One of several runs, such as a :class:`Job` or a run that was checked (:class:`knee.grounds.runner.Prepared`)."""
 
     @property
     def scenario(self) -> Scenario:
-        """What to run."""
+        """The scenario to run."""
 
     @property
     def ground(self) -> str | None:
-        """Where to run it; None for the scenario's own."""
+        """The ground to run it on; None for the scenario's own."""
 
 
-Run = TypeVar("Run", bound=One)
+Run = TypeVar("Run", bound=Runnable)
 Used = TypeVar("Used")
 Done = TypeVar("Done")
 
 
-def run(jobs: Sequence[Job], folder: str | Path, *, again: bool = False, **how: Unpack[How]) -> list[Path | None]:
+def run(
+    jobs: Sequence[Job], folder: str | Path, *, again: bool = False, **how: Unpack[BatchOptions]
+) -> list[Path | None]:
     """Runs what is not there yet, and gives the result folder of every job, in order.
 
     An interruption or a failure ends the runs under way; they leave nothing, and what was done before stays.
@@ -92,7 +94,7 @@ def run(jobs: Sequence[Job], folder: str | Path, *, again: bool = False, **how: 
         jobs: what to run; their names differ.
         folder: where the results go.
         again: run also what is there already.
-        how: the fields of :class:`How`.
+        how: the fields of :class:`BatchOptions`.
 
     Raises:
         InputError: a job was refused, or two have one name, or something else is in a folder's place.
@@ -116,15 +118,15 @@ def run(jobs: Sequence[Job], folder: str | Path, *, again: bool = False, **how: 
     return [None if job.name in lost else target for job, target in zip(jobs, folders, strict=True)]
 
 
-def results(jobs: Sequence[Job], use: Callable[[Job, Result], Used], **how: Unpack[How]) -> list[Used | None]:
-    """Runs jobs, in memory or into their folders, and gives what ``use`` makes of each result, in order.
+def results(jobs: Sequence[Job], use: Callable[[Job, Result], Used], **how: Unpack[BatchOptions]) -> list[Used | None]:
+    """Runs jobs, in memory or into their folders, and gives the value of ``use`` for each result, in order.
 
     No more results are held than run at once.
 
     Args:
         jobs: what to run.
         use: called with each job and its result, in the thread of the run.
-        how: the fields of :class:`How`.
+        how: the fields of :class:`BatchOptions`.
 
     Raises:
         InputError: a job was refused.
@@ -144,7 +146,7 @@ def results(jobs: Sequence[Job], use: Callable[[Job, Result], Used], **how: Unpa
         try:
             # A copy, whose specification is gone after the run: a batch may have thousands of jobs.
             scenario = job.scenario.model_copy()
-            return use(job, runner.run(scenario, job.ground, job.folder, progress=report, **options)), None
+            result = runner.run(scenario, job.ground, job.folder, progress=report, **options)
         except InputError as error:
             if refused is None:
                 raise
@@ -160,6 +162,8 @@ def results(jobs: Sequence[Job], use: Callable[[Job, Result], Used], **how: Unpa
             if failed is None:
                 raise
             return None, error
+        # An error in it is not one of the run.
+        return use(job, result), None
 
     outcomes = together(jobs, perform, workers=workers, progress=progress)
     for job, (_, error) in zip(jobs, outcomes, strict=True):
@@ -180,10 +184,10 @@ def together(
     workers: int | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> list[Done]:
-    """Does runs on all cores, as many at once as fit into memory; gives what each gives, in order.
+    """Does runs on all cores, as many at once as fit into memory; gives the value of ``perform`` for each, in order.
 
     Args:
-        runs: what to run, and where.
+        runs: the runs.
         perform: does a run; it is also given what to report its progress to.
         workers: how many at once; default: one per core, and one by one on a ground in real time.
         progress: called now and then with the fraction of the work that is done.
@@ -230,5 +234,5 @@ def is_done(job: Job, folder: Path) -> bool:
     return not problems(folder, [*DATA, *code]) and not programs.changed(manifest.get("programs", ()))
 
 
-def _ground(run: One) -> str:
+def _ground(run: Runnable) -> str:
     return run.ground or run.scenario.run.ground

@@ -1,6 +1,6 @@
-"""What the operating system can do, and the memory of this machine.
+"""The abilities of the operating system, and the memory of this machine.
 
-All else asks here, so that the simulator runs without Linux too.
+All other modules ask here, so that the simulator runs without Linux too.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _meminfo(name: str) -> int | None:
 
 
 def _left_of_limit() -> int | None:
-    """What ``ulimit -v`` leaves this process, bytes; None if there is no such limit."""
+    """The addresses that ``ulimit -v`` leaves this process, bytes; None if there is no such limit."""
     try:
         import resource
     except ImportError:
@@ -90,7 +90,7 @@ def _left_of_limit() -> int | None:
 
 
 def _left_in_group() -> int | None:
-    """What the limits of this process's control groups leave it, bytes; None if there are none."""
+    """The memory that the limits of this process's control groups leave it, bytes; None if there are none."""
     least: int | None = None
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
@@ -112,7 +112,7 @@ def _left_in_group() -> int | None:
 
 
 def _left(group: Path, limit: str, usage: str, cache: str) -> int:
-    """What a control group has left, bytes; reclaimable file cache counts as free."""
+    """The memory that a control group has left, bytes; reclaimable file cache counts as free."""
     free = [
         int(line.split()[1])
         for line in (group / "memory.stat").read_text(encoding="utf-8").splitlines()

@@ -36,7 +36,7 @@ assert KERNEL.itemsize == traffic.ROW.size
 Rows = formats.Rows
 Numbers = np.ndarray[Any, np.dtype[np.uint64]]
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
-Told = tuple[JsonTable, bytes]
+Report = tuple[JsonTable, bytes]
 
 
 class Seen:
@@ -49,7 +49,7 @@ class Seen:
         quic: how late the endpoints of QUIC flows were, and their processor time; None without such flows.
     """
 
-    def __init__(self, scenario: Scenario, sides: list[Told], switch: Told, ends: list[Told]) -> None:
+    def __init__(self, scenario: Scenario, sides: list[Report], switch: Report, ends: list[Report]) -> None:
         self.scenario = scenario
         every = applications.flows(scenario)
         numbers = [number for number, (flow, _) in enumerate(every) if flow.traffic is not None]
@@ -57,12 +57,12 @@ class Seen:
         self._applications = {
             number: applications.Seen(every[number][0], *given[2 * i : 2 * i + 2]) for i, number in enumerate(numbers)
         }
-        told, raw = switch
-        self.output: Output = told["output"]
-        self.switch = told["late"] | {key: told[key] for key in ("strays", "refused", "processor_s", "priority")}
-        self.quic: JsonTable | None = told["quic"]
+        report, raw = switch
+        self.output: Output = report["output"]
+        self.switch = report["late"] | {key: report[key] for key in ("strays", "refused", "processor_s", "priority")}
+        self.quic: JsonTable | None = report["quic"]
         parts, at = [], 0
-        for dtype, count in zip((formats.SAMPLE, formats.LINK, formats.EVENT), told["rows"], strict=True):
+        for dtype, count in zip((formats.SAMPLE, formats.LINK, formats.EVENT), report["rows"], strict=True):
             parts.append(np.frombuffer(raw, dtype=dtype, count=count, offset=at))
             at += dtype.itemsize * count
         self._samples, self._links, self._events = parts

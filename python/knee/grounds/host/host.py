@@ -12,7 +12,7 @@ from pathlib import Path
 from tomli_w import dumps
 
 from knee.errors import RunError
-from knee.figures.summary import at_links, measured
+from knee.figures.summary import collisions, measured
 from knee.grounds.ground import Progress
 from knee.grounds.host import inside, plan, refuse
 from knee.grounds.host.figures import Seen
@@ -117,7 +117,7 @@ class Host:
                 self.name,
                 seen.output,
                 samples,
-                at_links(events),
+                collisions(events),
                 wall_s,
                 tables,
                 remarks=remarks,

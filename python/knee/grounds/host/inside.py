@@ -93,7 +93,7 @@ class Session:
 
 @dataclass
 class Task:
-    """What :class:`Lab` is told."""
+    """The task of a :class:`Lab`."""
 
     switch: Path
     spec: Specification
@@ -141,8 +141,8 @@ def missing() -> list[Missing]:
     return lacks
 
 
-def run(task: Task, told: Callable[[Any], None] | None = None) -> Outcome:
-    """Runs a task in namespaces of its own; ``told`` gets the fraction that is done or, of a session, how it goes.
+def run(task: Task, report: Callable[[Any], None] | None = None) -> Outcome:
+    """Runs a task in namespaces of its own; ``report`` gets the fraction that is done or, of a session, how it goes.
 
     Raises:
         RunError: no namespaces can be made, or the run failed.
@@ -179,8 +179,8 @@ def run(task: Task, told: Callable[[Any], None] | None = None) -> Outcome:
                     return news
                 if isinstance(news, KneeError):
                     raise news
-                if told is not None:
-                    told(news)
+                if report is not None:
+                    report(news)
         except (EOFError, BrokenPipeError):
             said = process.stderr.read().decode(errors="replace").strip() if process.stderr else ""
             why = said.splitlines()[-1] if said else "it gave no reason"

@@ -162,7 +162,7 @@ class Lab:
             tcp: settings of namespaces and routes.
             capture: the file to which the switch writes packets, if any.
             qlog: the folder for the qlog files of QUIC flows, if any.
-            session: what the switch is told of a program (``program``, ``live``), the program's ``side``, from which
+            session: the switch's task for a program (``program``, ``live``), the program's ``side``, from which
                 every way leads through the links, its ``cc`` and ``ecn``, and the ``sysctls`` for it.
         """
         rootless = self._rootless
@@ -177,7 +177,7 @@ class Lab:
             sysctls |= session["sysctls"]
         for here, side in enumerate(sides):
             self._start_side(here, side | {"user": user, "sysctls": sysctls, "rootless": rootless})
-        told: JsonTable = {
+        task_of_switch: JsonTable = {
             "spec": spec,
             "sides": [{"namespace": n, "device": d} for n, d in zip(self.places, DEVICES, strict=True)],
             "port": PORT,
@@ -188,10 +188,10 @@ class Lab:
         with contextlib.ExitStack() as opened:
             files = {"capture": (capture, _capture), "qlog": (qlog, _folder)}
             kept = {name: open_(path, opened) for name, (path, open_) in files.items() if path is not None}
-            told |= {name: f"/proc/self/fd/{kept[name]}" if name in kept else None for name in files}
+            task_of_switch |= {name: f"/proc/self/fd/{kept[name]}" if name in kept else None for name in files}
             if session is not None:
-                told |= {"program": session["program"], "live": session["live"]}
-            self._start("switch", [_trusted(self._switch)], [*kept.values()]).tell(json.dumps(told))
+                task_of_switch |= {"program": session["program"], "live": session["live"]}
+            self._start("switch", [_trusted(self._switch)], [*kept.values()]).tell(json.dumps(task_of_switch))
         for number, (here, task) in enumerate(ends):
             end = {key: value for key, value in task.items() if key != "buffer"}
             self._start_end(number, end | {"namespace": self.places[here], "user": user})
@@ -207,11 +207,11 @@ class Lab:
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="knee-")
         folder = Path(self._folder.name)
-        control, told = folder / f"control{task['flow']}", folder / f"{number}.task"
+        control, file = folder / f"control{task['flow']}", folder / f"{number}.task"
         if not control.exists():
             os.mkfifo(control, 0o600)
-        told.write_text(json.dumps(task | {"control": str(control)}))
-        program = self._start("application", [_trusted(applications.program()), str(told)])
+        file.write_text(json.dumps(task | {"control": str(control)}))
+        program = self._start("application", [_trusted(applications.program()), str(file)])
         # As the sockets of bulk flows.
         if not self._rootless:
             os.setpriority(os.PRIO_PROCESS, program.process.pid, -20)

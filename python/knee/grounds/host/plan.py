@@ -25,7 +25,7 @@ _PACKET = 1500
 def sides(scenario: Scenario) -> list[JsonTable]:
     """The tasks of both sides' TCP sockets, without the settings of their namespaces. QUIC flows are the switch's."""
     flows = [(flow, i) for flow in scenario.flows for i in range(flow.count)]
-    told: list[JsonTable] = [
+    tasks: list[JsonTable] = [
         {
             "duration": scenario.duration,
             "interval": scenario.interval,
@@ -41,15 +41,15 @@ def sides(scenario: Scenario) -> list[JsonTable]:
             continue
         source = 0 if flow.direction == "forward" else 1
         buffer = _buffer(scenario, flow)
-        told[source]["send"].append(_sender(scenario, flow, number, i, buffer))
+        tasks[source]["send"].append(_sender(scenario, flow, number, i, buffer))
         clamp = scenario.tcp.receive_window or 0
-        told[1 - source]["receive"].append({"flow": number, "port": PORT + number, "buffer": buffer, "clamp": clamp})
-    return told
+        tasks[1 - source]["receive"].append({"flow": number, "port": PORT + number, "buffer": buffer, "clamp": clamp})
+    return tasks
 
 
 def ends(scenario: Scenario) -> list[tuple[int, JsonTable]]:
     """The side of each end of applications' flows, and its task: where data comes from, then where it goes to."""
-    told = []
+    with_sides = []
     for number, (flow, _) in enumerate(applications.flows(scenario)):
         if flow.traffic is None:
             continue
@@ -57,11 +57,11 @@ def ends(scenario: Scenario) -> list[tuple[int, JsonTable]]:
         server = source if applications.pulls(flow) else 1 - source
         where = {"address": f"{NETWORKS[_asks_ecn(flow)]}.{1 + server}", "port": PORT + number, "control": ""}
         tasks = applications.tasks(scenario, number, where)
-        told += [
+        with_sides += [
             (side, task | {"buffer": _buffer(scenario, flow)})
             for side, task in zip((source, 1 - source), tasks, strict=True)
         ]
-    return told
+    return with_sides
 
 
 def _asks_ecn(flow: Flow) -> bool:

@@ -48,8 +48,8 @@ def with_program(scenario: Scenario, replace: str | None = None, where: str | No
     Raises:
         InputError: there is no such flow.
     """
-    told = scenario.plain()
-    flows: list[JsonTable] = told["flows"]
+    plain = scenario.plain()
+    flows: list[JsonTable] = plain["flows"]
     labels = [label for _, label in zip(_counted(scenario), scenario.labels, strict=False)]
     if replace is not None and replace not in labels:
         known = ", ".join(labels) or "none"
@@ -72,7 +72,7 @@ def with_program(scenario: Scenario, replace: str | None = None, where: str | No
         flows.pop(at)
     # A label of its own stays, since changes may name it.
     label = replace if replace is not None and replace == like.get("label") and like not in flows else LABEL
-    return from_dict(told | {"flows": [*flows, flow | {"label": label}]}, where=where or scenario.name)
+    return from_dict(plain | {"flows": [*flows, flow | {"label": label}]}, where=where or scenario.name)
 
 
 def _counted(scenario: Scenario) -> list[int]:

@@ -13,7 +13,7 @@ from typing import cast
 from tomli_w import dumps
 
 from knee.errors import RunError
-from knee.figures.summary import at_links, measured
+from knee.figures.summary import collisions, measured
 from knee.grounds import applications, programs
 from knee.grounds.ground import Progress
 from knee.grounds.uml import confine, figures, process, refuse
@@ -67,14 +67,14 @@ class Uml:
         lab = next(lab for hz in (HZ, *refuse.TICKS.values()) if (lab := cache.current(hz)) is not None)
         tick = next(tick for tick, hz in refuse.TICKS.items() if hz == lab.hz)
         flow = {"cc": "reno", "rtt": "10 ms"}
-        told = {
+        tiny = {
             "duration": "100 ms",
             "tcp": {"tick": format_time(tick)},
             "link": {"rate": "10 Mbit/s"},
             "flows": [flow],
         }
         with TemporaryDirectory(prefix="knee-") as folder:
-            packets = self.run(from_dict(told), Path(folder)).summary["packets"]
+            packets = self.run(from_dict(tiny), Path(folder)).summary["packets"]
         if not packets:
             raise RunError("The kernel delivers no packets; knee linux build rebuilds it.")
         others = dict.fromkeys(other.release for other in cache.built() if other.number != lab.number)
@@ -128,10 +128,10 @@ class Uml:
             rows = Rows(root / "rows")
             seen = _seen(topology, root)
             said = Words(root / "programs", scenario, topology, rows) if count else None
-            told: JsonTable = said.told(spun) if said else {}
+            about_programs: JsonTable = said.told(spun) if said else {}
             if spun and any(rows.window_ns(end.number) is None for end in topology.ends):
-                raise RunError(f"{' '.join(told['failed_programs'])} Nothing had been measured by then.")
-            told |= {"duration_s": rows.ended_ns / 1e9} if spun else {}
+                raise RunError(f"{' '.join(about_programs['failed_programs'])} Nothing had been measured by then.")
+            about_programs |= {"duration_s": rows.ended_ns / 1e9} if spun else {}
         except RunError as error:
             silent = "".join(_unregistered(source, str(error)) for source in given.values())
             raise RunError(f"The run of {scenario.name} failed. {silent}{error}") from error
@@ -145,7 +145,9 @@ class Uml:
         about.update({"kernel": lab.release, "kernel_build": lab.key})
         about.update(cast(Manifest, ran))
         return Result(
-            summary=measured(scenario, self.name, output, samples, at_links(events), wall_s, others, **told),
+            summary=measured(
+                scenario, self.name, output, samples, collisions(events), wall_s, others, **about_programs
+            ),
             tables=others,
             manifest=about,
             scenario_toml=dumps(scenario.plain()),
@@ -157,12 +159,12 @@ class Uml:
 
 
 def _no_kernel(scenario: Scenario) -> str:
-    """What to do where the kernel of a scenario is not built."""
+    """The error of a scenario whose kernel is not built: says what builds it."""
     tick, number = format_time(scenario.tcp.tick), scenario.run.kernel
-    told = f'knee linux build{"" if number is None else f" {number}"} --tick "{tick}"'
+    command = f'knee linux build{"" if number is None else f" {number}"} --tick "{tick}"'
     named = "kernel" if number is None else f"Linux {number}"
     there = ", ".join(f"{lab.release} ({1000 // lab.hz} ms)" for lab in cache.built())
-    return f"There is no {named} with a tick of {tick}; {told} builds it. Built: {there or 'none'}."
+    return f"There is no {named} with a tick of {tick}; {command} builds it. Built: {there or 'none'}."
 
 
 def _unregistered(source: type[KernelSource], error: str) -> str:
@@ -173,15 +175,15 @@ def _unregistered(source: type[KernelSource], error: str) -> str:
 
 
 def _programs(topology: Topology) -> list[JsonTable]:
-    """What runs as flows, for the manifest."""
-    told = []
+    """The programs that are flows, for the manifest."""
+    entries = []
     for k, number in enumerate(topology.programs):
         program = topology.flows[number][0].program
         assert program is not None
         for role in programs.ROLES:
             found = programs.locate(program, role, topology.values(k))
-            told.append({"flow": number + 1} | programs.about(program, role, found))
-    return told
+            entries.append({"flow": number + 1} | programs.about(program, role, found))
+    return entries
 
 
 def _seen(topology: Topology, root: Path) -> dict[int, applications.Seen]:

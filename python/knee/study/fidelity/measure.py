@@ -80,7 +80,7 @@ def each_run(
     progress: Callable[[float], None] | None = None,
     refused: Callable[[Case, InputError], object] | None = None,
 ) -> list[list[Used]]:
-    """What ``use`` makes of the result of each run of each case, in order (:func:`knee.study.batch.results`).
+    """The values of ``use`` for the result of each run of each case, in order (:func:`knee.study.batch.results`).
 
     A case whose run the ground refused has nothing in its place, and ``refused`` is called with it; by default, a
     refusal ends all runs.

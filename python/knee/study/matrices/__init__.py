@@ -114,13 +114,13 @@ def run_matrix(
 
     extras.need("The picture of a matrix", "matplotlib")
     first = scenario(names[0], names[0], changes)
-    made = sweeps.run_sweep(definition(names, changes, seeds), out, **how)
-    failed = made.failed
+    sweep = sweeps.run_sweep(definition(names, changes, seeds), out, **how)
+    failed = sweep.failed
     if not failed.is_empty():
         row = failed.row(0, named=True)
         pair = f"{row['flows.0.cc']} and {row['flows.1.cc']}"
-        raise RunError(f"{failed.height} of {len(made)} runs failed; the first, {pair}: {row['error']}")
-    frame = table.from_sweep(made, str(first.links[0].queue))
+        raise RunError(f"{failed.height} of {len(sweep)} runs failed; the first, {pair}: {row['error']}")
+    frame = table.from_sweep(sweep, str(first.links[0].queue))
     with files.replacing(out / "matrix.parquet") as beside:
         files.write_frame(beside, frame)
     files.write(out / "matrix.png", drawing.image(picture.chart(frame)))
@@ -128,7 +128,7 @@ def run_matrix(
 
     def where(one: str, other: str, _: str) -> page.PairRun:
         return page.PairRun(
-            command=f"knee run --from {shlex.quote(str(out))} {place[one, other]}" if made.complete else ""
+            command=f"knee run --from {shlex.quote(str(out))} {place[one, other]}" if sweep.complete else ""
         )
 
     files.write(out / "matrix.html", page.page(frame, first, out, where, remarks(names, changes)))

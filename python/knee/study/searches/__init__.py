@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from knee.errors import FolderError, KneeError
 from knee.results.manifest import fingerprint
-from knee.scenario import Plain
 from knee.study import engine, sweeps
 from knee.study.searches.plan import Goal, Plan
 from knee.study.sweeps import Sweep, place, sweepfile
 from knee.study.sweeps.place import FINDINGS, MARK, SEARCH, SEARCH_PAGE, SEARCH_TABLE, TRIED
 from knee.system import files
+from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -332,7 +332,7 @@ class _Work:
         return self._plan.values(rows)
 
 
-def _about(plan: Plan, program: str, command: str | None, kernels: Sequence[str]) -> Plain:
+def _about(plan: Plan, program: str, command: str | None, kernels: Sequence[str]) -> JsonTable:
     return {
         **sweeps.about_of(plan.definition([]), program, command, None, kernels),
         "format": FORMAT,
@@ -367,7 +367,7 @@ def _continued(folder: Path, about: Mapping[str, Any]) -> tuple[Path | None, int
     return None, len(there["definition"]["groups"][0]["rows"]) if there else 0
 
 
-def _known(folder: Path) -> Plain:
+def _known(folder: Path) -> JsonTable:
     """The figures of the runs that are in a folder, by their digests."""
     from knee.figures.register import RUN
     from knee.study.sweeps import dataset
@@ -414,7 +414,7 @@ def _table(plan: Plan, trials: Sequence[Trial], definition: Any, evaluator: Eval
     return pl.DataFrame(given)
 
 
-def _read_json(path: Path) -> Plain:
+def _read_json(path: Path) -> JsonTable:
     try:
         read = json.loads(files.read(path, _MAX_JSON))
     except (OSError, ValueError):
@@ -423,5 +423,5 @@ def _read_json(path: Path) -> Plain:
     return read if isinstance(read, dict) else {}
 
 
-def _json(data: Plain) -> str:
+def _json(data: JsonTable) -> str:
     return json.dumps(data, indent=1, ensure_ascii=False, default=str)

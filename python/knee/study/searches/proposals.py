@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,6 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
 from optuna.trial import Trial, TrialState
 
-from knee.scenario import Plain
 from knee.study.searches.plan import Axis, Plan
 
 #: Choices at random before the values of others are used, and for each further key.
@@ -120,7 +119,7 @@ class Proposals:
             trial = self._study.ask(self._distributions)
         return Proposal(self._row(trial.params), dict(trial.params), trial)
 
-    def _row(self, places: Plain) -> list[Any]:
+    def _row(self, places: Mapping[str, Any]) -> list[Any]:
         return [value for axis in self._plan.axes for value in axis.row(places[axis.name])]
 
     def _anywhere(self, axis: Axis) -> float:

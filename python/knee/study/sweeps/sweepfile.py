@@ -240,16 +240,16 @@ def derived_of(derive: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
     """
     if isinstance(derive, Mapping):
         return dict(derive)
-    expressions = {}
+    derived = {}
     for text in derive:
         key, equals, expression = (part.strip() for part in text.partition("="))
         if not equals or not key or not expression:
             example = "such as link.limit='2 * link.rate * flows.0.rtt'"
             raise InputError(f"--derive: {text!r} is not a key with an expression; expected key=expression, {example}.")
-        if key in expressions:
+        if key in derived:
             raise InputError(f"--derive names {key} twice; give it one expression.")
-        expressions[key] = expression
-    return expressions
+        derived[key] = expression
+    return derived
 
 
 def _defined(base: Plain, options: Section, where: str, name: str) -> Definition:

@@ -179,30 +179,30 @@ def _names(key: str) -> dict[str, registry.Entry] | None:
 
 def _range(key: str, kind: str, arguments: Sequence[str]) -> list[Any] | Sampled:
     form = f"{kind}(FROM, TO)" if kind in _SAMPLED else f"{kind}(FROM, TO, NUMBER)"
-    text = f"{kind}({', '.join(arguments)})"
+    written = f"{kind}({', '.join(arguments)})"
     ends = [found for text in arguments[:2] if (found := quantity(_unquoted(text))) is not None]
     count = arguments[2] if len(arguments) == 3 else ""
     wrong = len(arguments) != (2 if kind in _SAMPLED else 3) or (kind not in _SAMPLED and not _whole(count))
     if wrong or len(ends) != 2:
-        raise Refused(f"{shown(text)} is not a range", f"expected {form}, such as linear(5 ms, 50 ms, 10)", key=key)
+        raise Refused(f"{shown(written)} is not a range", f"expected {form}, such as linear(5 ms, 50 ms, 10)", key=key)
     low, high = ends
     if low.kind != high.kind:
-        raise Refused(f"{shown(text)} goes from a {low.kind} to a {high.kind}", "expected ends of one kind", key=key)
+        raise Refused(f"{shown(written)} goes from a {low.kind} to a {high.kind}", "expected ends of one kind", key=key)
     if low.amount >= high.amount:
-        raise Refused(f"{shown(text)} does not ascend", "expected the lower end first", key=key)
+        raise Refused(f"{shown(written)} does not ascend", "expected the lower end first", key=key)
     log = kind.startswith("log")
     if log and low.amount <= 0:
-        raise Refused(f"{shown(text)} starts at zero or below", "expected a lower end above zero", key=key)
+        raise Refused(f"{shown(written)} starts at zero or below", "expected a lower end above zero", key=key)
     whole = _gives_whole(key, [_unquoted(text) for text in arguments[:2]])
     if kind in _SAMPLED:
         return Sampled(low, high, log, whole)
     number = int(count)
     if not 2 <= number <= MOST_VALUES:
-        raise Refused(f"{shown(text)} has {number} values", f"expected 2 to {MOST_VALUES}", key=key)
+        raise Refused(f"{shown(written)} has {number} values", f"expected 2 to {MOST_VALUES}", key=key)
     values = _between(low, high, number, log=log, whole=whole)
     if len(set(values)) < number:
         rounding = "whole numbers" if whole else f"{DIGITS} digits"
-        what = f"{shown(text)} has only {len(set(values))} different values when rounded to {rounding}"
+        what = f"{shown(written)} has only {len(set(values))} different values when rounded to {rounding}"
         mend = "fewer values, ends further apart, or 1.0 for 1" if whole else "fewer values, or ends further apart"
         raise Refused(what, f"expected {mend}", key=key)
     return values

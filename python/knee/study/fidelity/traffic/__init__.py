@@ -108,7 +108,7 @@ def _nothing(_: float) -> None:
     pass
 
 
-def hold_cases(
+def run_cases(
     patterns: Sequence[str] = (),
     ground: str = "sim",
     kernel: str | None = None,
@@ -134,7 +134,7 @@ def make(
 
     ``look`` is told the fraction that is done.
     """
-    found = hold_cases(patterns, "uml", kernel, look)
+    found = run_cases(patterns, "uml", kernel, look)
     lines = [(*key, f"{value:.4f}", str(count)) for key, (value, count) in found.items()]
     text = "\n".join(",".join(line) for line in (_COLUMNS, *lines)) + "\n"
     files.write(path, text)
@@ -174,7 +174,7 @@ def is_recording(path: Path) -> bool:
 
 
 def compare(recorded: Sequence[KernelFigure], found: Found) -> list[KernelFigure]:
-    """Sets each recorded figure of the cases that :func:`hold_cases` ran beside what it found."""
+    """Sets each recorded figure of the cases that :func:`run_cases` ran beside what it found."""
     names = {case for case, _, _ in found}
     return [
         replace(of, here_ms=found.get((of.case, of.label, of.figure), (None,))[0])
