@@ -99,7 +99,7 @@ lint-python: $(STAMPS)/dev
 
 types: $(STAMPS)/core $(STAMPS)/dev
 	$(BIN)/mypy --no-error-summary
-	$(BIN)/stubtest --concise knee._core
+	$(BIN)/stubtest --concise --mypy-config-file scripts/stubtest.ini knee._core
 
 # Clippy has the profile of the tests, so that macros and build scripts are compiled once for both.
 # Random cases are the same each time; SEED=2 tries others. The binding has no tests of its own in Rust: linking it needs an
