@@ -535,8 +535,9 @@ def test_a_current_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["nothing", "text", "archive", "folder", "pipe", "loop"])
 def test_a_path_that_is_no_result_is_told_before_anything_else(
-    here: Path, capsys: pytest.CaptureFixture[str], what: str
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
+    monkeypatch.setattr(files, "_PIPE_PATIENCE_S", 0.1)
     match what:
         case "text":
             (here / "given").write_text("something")

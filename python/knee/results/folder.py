@@ -48,8 +48,12 @@ _LISTED = 3
 
 def manifest_of(folder: Path) -> dict[str, Any] | None:
     """The manifest of a knee result; None if ``folder`` is not one."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        # A pipe would be waited for.
+        return None
     try:
-        manifest = json.loads(files.read(folder / MANIFEST, MAX_MANIFEST))
+        manifest = json.loads(files.read(path, MAX_MANIFEST))
     except (OSError, ValueError, RecursionError):
         return None
     known = isinstance(manifest, dict) and manifest.get("program") == PROGRAM
