@@ -46,20 +46,28 @@ def _groups(one: Paper) -> list[list[Experiment]]:
     return groups
 
 
-#: Cases that take more than ten seconds of processor time: `make test-system` runs them. LoLa's Fig. 4a and 4b take
-#: as long, and stay in `make test`.
+#: Cases that take more than four seconds of processor time: `make test-system` runs them. LoLa's Fig. 4a and 4b take
+#: twice as long, and stay in `make test`.
 LONG = {
+    "delay-aimd-fig7",
+    "delay-aimd-gamma",
+    "delay-aimd-table1",
     "incast-buffers",
+    "incast-fig18",
+    "incast-fig19",
+    "interactions-buffer",
     "interactions-flows",
     "interactions-isolation",
     "interactions-table1-measurement",
     "interactions-table2-quic",
+    "interactions-table3",
     "lola-fig4c",
     "lola-fig4d",
     "lola-fig6",
     "lola-networks",
     "pam2025-cells-bbr-bbr3-cubic-cubic-ecn",
     "quic-stack",
+    "shares-model",
     "shares-testbed-20",
     "shares-testbed-40-equilibrium",
 }
