@@ -15,11 +15,11 @@ pub const ACK_SIZE: u16 = 52;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
     /// In a queue: when it arrived. On a wire: when its last bit leaves. In a pipe and at its end: in batches when it
-    /// comes out; event by event still when it left the link before, or its sender.
+    /// comes out; event by event still the time at which it left the link before, or the end that sent it.
     pub at: Time,
     /// What it carries.
     pub payload: Payload,
-    /// Index of its flow.
+    /// Number of its path: a flow's, or behind those that of half a connection.
     pub flow: u32,
     /// Queueing delay so far, in units of [`Packet::QUEUED_UNIT`].
     pub queued: u32,

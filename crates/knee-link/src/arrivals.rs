@@ -9,18 +9,18 @@ use std::cmp::Ordering;
 /// How many places ahead a burst is fetched.
 const AHEAD: usize = 12;
 
-/// When a burst arrives, whether before what leaves then, and which it is, in one number.
+/// When a burst arrives, whether before what the link does then, and which it is, in one number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Key(u64);
 
 impl Key {
-    /// Bit of the bursts that do not go before a packet that leaves the link at the same time.
-    const BEHIND: u64 = 1 << 31;
+    /// Set for a burst that goes after what the link does at the same time.
+    const AFTER_LINK: u64 = 1 << 31;
 
     /// The burst at index `i` below 2^31, of a time less than 2^32 ns after some beginning.
     #[inline]
-    const fn new(after: Time, first: bool, i: usize) -> Self {
-        Self(after.as_nanos() << 32 | if first { 0 } else { Self::BEHIND } | i as u64)
+    const fn new(after: Time, before_link: bool, i: usize) -> Self {
+        Self(after.as_nanos() << 32 | if before_link { 0 } else { Self::AFTER_LINK } | i as u64)
     }
 
     /// How long after the beginning it comes.
@@ -32,7 +32,7 @@ impl Key {
     /// Its index.
     #[inline]
     const fn index(self) -> usize {
-        (self.0 & (Self::BEHIND - 1)) as usize
+        (self.0 & (Self::AFTER_LINK - 1)) as usize
     }
 }
 
@@ -46,14 +46,13 @@ pub(crate) struct Arrival<'a> {
     pub(crate) burst: &'a Burst,
     /// True if it goes before what the link does at the same time: its tie-break key is lower than the link's, or it
     /// has the time and the key of the burst before it.
-    pub(crate) first: bool,
+    pub(crate) before_link: bool,
 }
 
 /// Arrivals at a link within a span of time. [`Arrivals::sort`] orders them by time, then by tie-break key, then by
 /// order of insertion.
 ///
-/// Times are first put into as many stretches as there are bursts, by counting; what is left to do within each is
-/// little.
+/// Many are sorted by counting, into stretches of time; few are left to sort within each.
 #[derive(Default, Clone)]
 pub struct Arrivals {
     from: Time,
@@ -77,10 +76,10 @@ impl Arrivals {
     }
 
     /// Adds a burst that arrives at its first packet's `at`, less than 2^32 ns after the beginning. Of arrivals at
-    /// one time, a lower `tie_break` goes first; `first`: before a packet that leaves the link then.
+    /// one time, a lower `tie_break` goes first; with `before_link` it goes before what the link does then.
     #[inline]
-    pub fn push(&mut self, burst: Burst, tie_break: u64, first: bool) {
-        self.tie_breaks.push((Key::new(burst.first.at - self.from, first, self.bursts.len()), tie_break));
+    pub fn push(&mut self, burst: Burst, tie_break: u64, before_link: bool) {
+        self.tie_breaks.push((Key::new(burst.first.at - self.from, before_link, self.bursts.len()), tie_break));
         self.bursts.push(burst);
     }
 
@@ -104,7 +103,7 @@ impl Arrivals {
             sorted.extend(tie_breaks.iter().map(|(key, _)| key));
             sorted.sort_unstable_by(|a, b| precedes(*a, *b, tie_breaks));
         } else {
-            self.count(until - self.from);
+            self.counting_sort(until - self.from);
         }
     }
 
@@ -115,8 +114,8 @@ impl Arrivals {
             if let Some(later) = self.sorted.get(place + AHEAD) {
                 fetch(&self.bursts[later.index()]);
             }
-            let first = key.0 & Key::BEHIND == 0 || place > 0 && self.together(self.sorted[place - 1], *key);
-            Arrival { at: self.from + key.after(), burst: &self.bursts[key.index()], first }
+            let before_link = key.0 & Key::AFTER_LINK == 0 || place > 0 && self.together(self.sorted[place - 1], *key);
+            Arrival { at: self.from + key.after(), burst: &self.bursts[key.index()], before_link }
         })
     }
 
@@ -126,8 +125,9 @@ impl Arrivals {
         before.after() == key.after() && self.tie_breaks[before.index()].1 == self.tie_breaks[key.index()].1
     }
 
+    /// Sorts by counting: puts each burst into one of about as many stretches of time as there are bursts.
     #[inline(never)]
-    fn count(&mut self, span: Time) {
+    fn counting_sort(&mut self, span: Time) {
         let tie_breaks = self.tie_breaks.as_slice();
         let before = |a: &Key, b: &Key| precedes(*a, *b, tie_breaks);
         let stretches = tie_breaks.len().next_power_of_two();
@@ -202,7 +202,8 @@ mod tests {
             arrivals.push(Burst { first, count: 1 }, tie_break, false);
         }
         arrivals.sort(Time::from_nanos(10));
-        let found: Vec<_> = arrivals.iter().map(|arrival| (arrival.burst.first.payload.seq(), arrival.first)).collect();
+        let found: Vec<_> =
+            arrivals.iter().map(|arrival| (arrival.burst.first.payload.seq(), arrival.before_link)).collect();
         assert_eq!(found, [(0, false), (1, true), (2, false)]);
     }
 
@@ -229,11 +230,14 @@ mod tests {
                 }
                 arrivals.sort(Time::from_nanos(from + span));
             }
-            let seen: Vec<_> = arrivals.iter().map(|a| (a.burst.first.payload.seq() as usize, a.at, a.first)).collect();
+            let seen: Vec<_> = arrivals
+                .iter()
+                .map(|arrival| (arrival.burst.first.payload.seq() as usize, arrival.at, arrival.before_link))
+                .collect();
             let key = |i: usize| (times[i], things[i].1);
             let together = |place: usize| place > 0 && key(expected[place - 1]) == key(expected[place]);
-            let first = |(place, &i): (usize, &usize)| (i, times[i], things[i].1 < 2 || together(place));
-            let expected: Vec<_> = expected.iter().enumerate().map(first).collect();
+            let arrival = |(place, &i): (usize, &usize)| (i, times[i], things[i].1 < 2 || together(place));
+            let expected: Vec<_> = expected.iter().enumerate().map(arrival).collect();
             prop_assert_eq!(seen, expected);
         }
     }

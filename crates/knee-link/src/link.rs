@@ -73,22 +73,21 @@ impl Link {
         line.step(&mut **queue, now, now, out);
         line.hold(out);
         if out.departed.len() > before {
-            line.count(&out.departed[before..]);
+            line.count_departed(&out.departed[before..]);
             self.damage(out);
         }
     }
 
-    /// Lets all `arrivals` come, and takes all steps up to `until`. An arrival may come 1 ns after that: at a
-    /// medium, `until` is 1 ns before the end of the batch, and a wire before it may let a packet leave at that end.
+    /// Lets all `arrivals` come, and takes all steps up to `until`. At a medium `until` is 1 ns before the end of the
+    /// batch, at which a wire may still hand it a packet: arrivals up to 1 ns after `until` are sorted.
     pub fn advance(&mut self, arrivals: &mut Arrivals, until: Time, out: &mut Outcome) {
         let Self { queue, line, .. } = self;
         let before = out.departed.len();
         out.departed.extend(line.on_wire.take());
-        // A wire before it may let a packet leave just at the end of the batch.
         arrivals.sort(until + Time::from_nanos(1));
         queue.advance(line, arrivals, until, out);
         line.hold(out);
-        line.count(&out.departed[before..]);
+        line.count_departed(&out.departed[before..]);
     }
 
     /// Damages the packet that has just left with its probability, as netem's `corrupt` does: the checksum fails at the
@@ -204,7 +203,7 @@ impl Link {
     }
 }
 
-/// A link without its queue.
+/// A link without its queue: random loss, the server, and the packet in service. It is not the queue's waiting line.
 #[derive(Clone)]
 pub struct Line {
     server: Server,
@@ -261,9 +260,9 @@ impl Line {
         }
     }
 
-    /// Takes the step that is due `now`; nothing arrives before the steps up to `until` are taken. A free wire takes
-    /// the next packet, and those of its run whose first bit leaves up to `until`. They are put among the departed as
-    /// they begin to be sent, each with the time at which its last bit leaves. A medium is served.
+    /// Takes the step that is due `now`; nothing arrives before the steps up to `until` are taken. At a wire: takes
+    /// the next packet, and the rest of its run as far as it begins by `until`. Each is put among the departed at
+    /// once, with the time of its last bit. A medium is served.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
     fn step<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, out: &mut Outcome) {
@@ -302,7 +301,8 @@ impl Line {
         }
     }
 
-    fn count(&mut self, departed: &[Departure]) {
+    /// Counts packets that have left.
+    fn count_departed(&mut self, departed: &[Departure]) {
         self.counters.departed += departed.len() as u64;
         let bytes = |departure: &Departure| self.framing.bytes(departure.packet.size);
         self.counters.bytes += departed.iter().map(bytes).sum::<u64>();
@@ -475,7 +475,7 @@ impl<Q: Bursts + CloneQueue> DynQueue for Q {
         loop {
             let next = arrivals.next();
             let limit = match next {
-                Some(Arrival { at, first: true, .. }) => at.saturating_sub(Time::from_nanos(1)),
+                Some(Arrival { at, before_link: true, .. }) => at.saturating_sub(Time::from_nanos(1)),
                 Some(Arrival { at, .. }) => at,
                 None => until,
             };

@@ -1,8 +1,9 @@
 //! Moves packets through a network, from event to event.
 //!
-//! [`Driver::forward`] takes a packet on: to the next link of its path, to the pipe at the end of it, or to its end,
-//! where whoever runs the network gets it. [`Driver::step`] lets the link or pipe that is due next act: a packet that
-//! leaves a link, or the pipe behind it, is taken on.
+//! [`Driver::forward`] takes a packet to the next link of its path; behind the last, an ACK to the pipe at the end of
+//! the path, and data to whoever runs the network (on a mirrored path data has the pipe, and ACKs have none).
+//! [`Driver::step`] lets the link or pipe that is due next act: a packet that leaves a link, or the pipe behind it, is
+//! taken on.
 
 use crate::events::{Event, Events};
 use crate::network::{Direction, FlowPath, Network};
@@ -63,21 +64,21 @@ impl Driver {
             self.events.pop()?
         };
         let step = match event {
-            Event::Wire(i) | Event::Link(i) => self.serve(network, i, event, now),
+            Event::Wire(i) | Event::Medium(i) => self.serve(network, i, event, now),
             Event::Pipe(i) => self.deliver(network, i, now),
             _ => Step::Due(event),
         };
         Some((now, step))
     }
 
-    /// Takes `count` packets that differ only by their segments on along their path: they set out, or, where it is one,
-    /// it has crossed as many links as its `hop` says.
+    /// Takes `count` packets that differ only by their segments to the next link of their path, or behind the last one.
+    /// They set out, or it is one packet that has crossed as many links as its `hop` says.
     #[inline]
     pub fn forward(&mut self, network: &mut Network, mut first: Packet, count: u32, now: Time) -> Step {
         let FlowPath { ack_pipe, ack_delay, mirrored, .. } = network.flow_paths[first.flow as usize];
         if let Some(i) = network.next_link(&first) {
             first.at = now;
-            let Direction { link, outcome, .. } = &mut network.links[i as usize];
+            let Direction { link, outcome, .. } = &mut network.directions[i as usize];
             let before = link.due();
             link.arrive(&Burst { first, count }, now, outcome);
             // An event at another time that the heap still holds for the link is void from now on.
@@ -106,11 +107,11 @@ impl Driver {
     pub fn upcoming<'a>(&self, network: &'a Network) -> Upcoming<'a> {
         match self.last.1 {
             _ if self.last.0 == Time::MAX => Upcoming::Nothing,
-            Event::Wire(i) | Event::Link(i) => {
-                let on_wire = network.links[i as usize].link.on_wire();
+            Event::Wire(i) | Event::Medium(i) => {
+                let on_wire = network.directions[i as usize].link.on_wire();
                 on_wire.map_or(Upcoming::Nothing, |departure| Upcoming::Departure(&departure.packet))
             }
-            Event::Pipe(i) if network.ends_at_sender(i) => Upcoming::Arrivals(&network.pipes[i as usize]),
+            Event::Pipe(i) if network.ends_a_path(i) => Upcoming::Arrivals(&network.pipes[i as usize]),
             _ => Upcoming::Nothing,
         }
     }
@@ -120,7 +121,7 @@ impl Driver {
     /// # Errors
     /// If one is missing.
     pub fn audit(&self, network: &Network) -> Result<(), String> {
-        let links = network.links.iter().map(|direction| &direction.link);
+        let links = network.directions.iter().map(|direction| &direction.link);
         let links = (0..).zip(links).map(|(i, link)| (link.due(), event_of(link, i)));
         let pipes = (0..).zip(&network.pipes).map(|(i, pipe)| (pipe.next().unwrap_or(Time::MAX), Event::Pipe(i)));
         let known = |at, event| self.last == (at, event) || self.events.contains(at, event);
@@ -130,10 +131,10 @@ impl Driver {
         }
     }
 
-    /// A link serves: the packet that leaves it goes into the pipe behind it, or on.
+    /// A link serves: a packet that leaves it enters the pipe behind it, or is taken on where there is none.
     #[inline]
     fn serve(&mut self, network: &mut Network, i: u32, event: Event, now: Time) -> Step {
-        let direction = &mut network.links[i as usize];
+        let direction = &mut network.directions[i as usize];
         // Its time may have changed since the event was made; there is another event then.
         if direction.link.due() != now {
             return Step::Moved;
@@ -155,8 +156,8 @@ impl Driver {
         Step::Moved
     }
 
-    /// A pipe delivers: at the end of a path, an ACK to its sender or, on a mirrored path, data to its receiver. It
-    /// takes on what has crossed a link.
+    /// A pipe delivers. At the end of a path an ACK has arrived at its sender or, on a mirrored path, data at its
+    /// receiver. Behind a link the packet is taken on.
     #[inline]
     fn deliver(&mut self, network: &mut Network, i: u32, now: Time) -> Step {
         let pipe = &mut network.pipes[i as usize];
@@ -165,7 +166,7 @@ impl Driver {
         if let Some(at) = pipe.next() {
             self.last = (at, Event::Pipe(i));
         }
-        if network.ends_at_sender(i) { Step::Arrived(packet) } else { self.forward(network, packet, 1, now) }
+        if network.ends_a_path(i) { Step::Arrived(packet) } else { self.forward(network, packet, 1, now) }
     }
 }
 
@@ -182,7 +183,7 @@ pub enum Upcoming<'a> {
 
 /// The event of the link at an index.
 const fn event_of(link: &Link, i: u32) -> Event {
-    if link.is_wire() { Event::Wire(i) } else { Event::Link(i) }
+    if link.is_wire() { Event::Wire(i) } else { Event::Medium(i) }
 }
 
 #[cfg(test)]

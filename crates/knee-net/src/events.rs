@@ -3,8 +3,8 @@
 //! A link, a pipe and a timer each have one entry that counts at a time, so that what is held here are sources, not
 //! packets. Entries are ordered by time. What is due at one time has an order of its own, whoever was scheduled first:
 //! wires go first, so that a packet that comes finds the place free of one that leaves; then what concerns the whole
-//! run; then pipes, so that an ACK goes before the timer it would stop; then links that are no wire; then timers and
-//! what else flows do. Of one kind, the lower number goes first.
+//! run; then pipes, so that an ACK goes before the timer it would stop; then media, the servers of links that are no
+//! wire; then timers and what else flows do. Of one kind, the lower number goes first.
 
 use crate::spec::Spec;
 use knee_core::Time;
@@ -33,8 +33,8 @@ pub enum Event {
     Sample,
     /// The head of a pipe arrives.
     Pipe(u32),
-    /// A link that is no wire may send its next packet.
-    Link(u32),
+    /// A link with a [`Medium`](knee_link::medium::Medium), which is no wire, may send its next packet.
+    Medium(u32),
     /// A sender's retransmission timer (RTO, loss probe or reordering).
     Retransmit(u32),
     /// A paced sender may send again.
@@ -60,17 +60,17 @@ pub enum Event {
 //   | class  | number of link or flow                         |   link, timer, start, wake, answer
 
 /// Bits of a key below the class of its event.
-const CLASS: u32 = PIPE + 20;
+const CLASS_SHIFT: u32 = PIPE_SHIFT + 20;
 /// Bits of a pipe's key below its number: cause and index of an ACK that leaves it.
-const PIPE: u32 = CAUSE + 4 + LINK;
+const PIPE_SHIFT: u32 = INDEX_BITS + 4 + LINK_BITS;
 /// Bits of the index of what caused an ACK: a packet among those that land with it, or a flow.
-const CAUSE: u32 = 21;
+const INDEX_BITS: u32 = 21;
 /// Bits of a link's number in the cause of an ACK.
-const LINK: u32 = 9;
+const LINK_BITS: u32 = 9;
 /// Most links that keys have room for.
-pub const KEYED_LINKS: usize = 1 << LINK;
+pub const KEYED_LINKS: usize = 1 << LINK_BITS;
 /// Most pipes that keys have room for.
-pub const KEYED_PIPES: usize = 1 << (CLASS - PIPE);
+pub const KEYED_PIPES: usize = 1 << (CLASS_SHIFT - PIPE_SHIFT);
 
 impl Event {
     /// Its class, and its place within that.
@@ -88,8 +88,8 @@ impl Event {
             Self::CommonStart => whole_run(4, 0),
             Self::CommonEnd => whole_run(5, 0),
             Self::Sample => whole_run(6, 0),
-            Self::Pipe(i) => (2, (i as u64) << PIPE),
-            Self::Link(i) => (3, i as u64),
+            Self::Pipe(i) => (2, (i as u64) << PIPE_SHIFT),
+            Self::Medium(i) => (3, i as u64),
             Self::Retransmit(i) => (4, i as u64),
             Self::Pace(i) => (5, i as u64),
             Self::DelayedAck(i) => (6, i as u64),
@@ -104,7 +104,7 @@ impl Event {
     #[inline]
     pub const fn key(self) -> u64 {
         let (class, place) = self.class();
-        class << CLASS | place
+        class << CLASS_SHIFT | place
     }
 
     /// This event as the cause of an ACK: a packet that came from a wire, a pipe or a link that is no wire, or a timer
@@ -112,18 +112,22 @@ impl Event {
     #[inline]
     pub const fn cause(self) -> u16 {
         let number = match self {
-            Self::Wire(i) | Self::Pipe(i) | Self::Link(i) => i,
+            Self::Wire(i) | Self::Pipe(i) | Self::Medium(i) => i,
             _ => 0,
         };
-        low_u16(self.class().0 << LINK | number as u64)
+        low_u16(self.class().0 << LINK_BITS | number as u64)
     }
 }
 
 /// Key of an ACK that leaves a pipe: those of one pipe go by cause, then by index of the packet or flow that caused
 /// them.
+///
+/// All packets take the same time through an ACK pipe, so ACKs that leave it at one time entered it at one time: event
+/// by event, in the order of the events that caused them. Batches, which go flow by flow, restore that order by this
+/// key.
 #[inline]
 pub const fn ack_key(pipe: u32, cause: u16, index: u32) -> u64 {
-    Event::Pipe(pipe).key() | (cause as u64) << CAUSE | index as u64
+    Event::Pipe(pipe).key() | (cause as u64) << INDEX_BITS | index as u64
 }
 
 // An ACK's key is packed with its eight flags.
@@ -247,7 +251,7 @@ mod tests {
             Event::Measure(8),
             Event::Sample,
             Event::Pipe(2),
-            Event::Link(1),
+            Event::Medium(1),
             Event::Retransmit(3),
             Event::Retransmit(7),
             Event::Pace(0),
@@ -268,7 +272,7 @@ mod tests {
             Event::Measure,
             Event::Stop,
             Event::Pipe,
-            Event::Link,
+            Event::Medium,
             Event::Retransmit,
             Event::Pace,
             Event::DelayedAck,
@@ -296,13 +300,13 @@ mod tests {
         ) {
             let last = KEYED_LINKS as u32 - 1;
             let causes = [
-                Event::Wire(0), Event::Wire(last), Event::Pipe(last), Event::Link(0), Event::DelayedAck(1 << 20),
+                Event::Wire(0), Event::Wire(last), Event::Pipe(last), Event::Medium(0), Event::DelayedAck(1 << 20),
                 Event::CompressedSack(7),
             ];
             let key = |(cause, index): (usize, u32)| ack_key(pipe, causes[cause].cause(), index);
             prop_assert_eq!(key(a).cmp(&key(b)), a.cmp(&b));
             prop_assert!(Event::Pipe(pipe).key() <= key(a) && key(a) < Event::Pipe(pipe + 1).key());
-            prop_assert!(key(a) < Event::Link(0).key());
+            prop_assert!(key(a) < Event::Medium(0).key());
         }
     }
 

@@ -8,7 +8,7 @@ mod check;
 mod direction;
 mod sizes;
 
-pub use build::links;
+pub use build::directions;
 pub use check::{SpecError, check};
 pub use direction::Direction;
 
@@ -29,7 +29,7 @@ pub struct Route {
     pub acks: Vec<u32>,
 }
 
-/// Properties of a flow that every packet needs.
+/// Properties of a path that every packet needs: a flow's path, or that of half a connection.
 #[derive(Clone, Copy)]
 pub struct FlowPath {
     /// Index of its route.
@@ -40,8 +40,8 @@ pub struct FlowPath {
     pub ack_delay: Time,
     /// Base RTT: that delay, and the links'.
     pub base_rtt: Time,
-    /// True if data and ACKs change places, as for what is sent against a flow's data: the pipe then lies at the end of
-    /// the data's path, and there is none at the end of the ACKs'.
+    /// True for the half of a connection that runs against its flow's data: data crosses the links of the flow's ACKs
+    /// and then `ack_pipe`; ACKs cross the links of the flow's data, and no pipe follows.
     pub mirrored: bool,
 }
 
@@ -63,8 +63,8 @@ pub type Record = (Option<u32>, Option<u32>, &'static str, f64);
 /// Links, pipes and the paths of flows.
 #[derive(Clone)]
 pub struct Network {
-    /// All forward directions, then the reverse ones that queue.
-    pub links: Vec<Direction>,
+    /// All forward directions of links, then the reverse ones that queue: a link's number is its index here.
+    pub directions: Vec<Direction>,
     /// Those behind links, then those at the end of ACKs' paths.
     pub pipes: Vec<Pipe>,
     /// How many pipes lie behind links.
@@ -73,7 +73,7 @@ pub struct Network {
     ack_pipes: Vec<(Time, u32)>,
     /// Routes that flows share.
     pub routes: Vec<Route>,
-    /// By flow.
+    /// By path: the flows', and behind them those of halves of connections.
     pub flow_paths: Vec<FlowPath>,
     /// By flow: the tunnel that it goes through. Empty where none does.
     tunnels: Vec<Option<ConnectionId>>,
@@ -99,9 +99,9 @@ impl Network {
     /// If the specification contradicts itself or names what does not exist.
     pub fn with_own(spec: &Spec, own: &[OwnQueue]) -> Result<Self, SpecError> {
         check(spec)?;
-        let (mut links, reverse) = links(spec, own)?;
+        let (mut directions, reverse) = directions(spec, own)?;
         let mut pipes = Vec::new();
-        for direction in &mut links {
+        for direction in &mut directions {
             if direction.delay > Time::ZERO || !direction.is_steady() {
                 direction.pipe = Some(index_u32(pipes.len()));
                 pipes.push(Pipe::new());
@@ -110,7 +110,7 @@ impl Network {
         let hop_pipes = index_u32(pipes.len());
         let flow_paths = Vec::with_capacity(spec.flows.len());
         let mut network = Self {
-            links,
+            directions,
             pipes,
             hop_pipes,
             ack_pipes: Vec::new(),
@@ -166,18 +166,18 @@ impl Network {
         }
     }
 
-    /// Returns true if a pipe ends at an end of paths, and not behind a link: at senders, on mirrored paths at
-    /// receivers.
-    pub const fn ends_at_sender(&self, pipe: u32) -> bool {
+    /// Returns true if a pipe is the last part of a path, and not the delay behind a link: packets leave it at senders,
+    /// on mirrored paths at receivers.
+    pub const fn ends_a_path(&self, pipe: u32) -> bool {
         pipe >= self.hop_pipes
     }
 
     /// The links that a flow's data crosses.
     pub fn data_links(&self, flow: usize) -> impl Iterator<Item = &Direction> {
-        self.routes[self.flow_paths[flow].route as usize].data.iter().map(|link| &self.links[*link as usize])
+        self.routes[self.flow_paths[flow].route as usize].data.iter().map(|link| &self.directions[*link as usize])
     }
 
-    /// Packets of endpoint `i`, whose data takes this route, belong to connection `id` from now on, and have its
+    /// Packets of path `i`, whose data takes this route, belong to connection `id` from now on, and have its
     /// flow's codepoint; links see the tunnel's connection where the flow goes through one.
     pub fn identify(&mut self, i: u32, id: ConnectionId, route: u32) {
         let tunnel = self.tunnels.get(id.flow() as usize).copied().flatten();
@@ -185,7 +185,7 @@ impl Network {
         let dscp = self.codepoints.get(id.flow() as usize);
         let Route { data, acks } = &self.routes[route as usize];
         for &link in data.iter().chain(acks) {
-            let link = &mut self.links[link as usize].link;
+            let link = &mut self.directions[link as usize].link;
             link.identify(i, outer);
             if let Some(&dscp) = dscp {
                 link.set_dscp(i, dscp);
@@ -206,16 +206,16 @@ impl Network {
     pub fn change(&mut self, change: Change, now: Time) -> Record {
         match change {
             Change::Rate { link, rate } => {
-                let Direction { link: target, outcome, .. } = &mut self.links[link];
+                let Direction { link: target, outcome, .. } = &mut self.directions[link];
                 target.set_rate(Rate::from_bps(rate), now, outcome);
                 (None, Some(index_u32(link)), "rate", rate as f64 / 1e6)
             }
             Change::Loss { link, loss } => {
-                self.links[link].link.set_loss(loss);
+                self.directions[link].link.set_loss(loss);
                 (None, Some(index_u32(link)), "loss_probability", loss)
             }
             Change::Limit { link, limit } => {
-                let Direction { link: target, outcome, .. } = &mut self.links[link];
+                let Direction { link: target, outcome, .. } = &mut self.directions[link];
                 target.set_limit(limit.into(), now, outcome);
                 (None, Some(index_u32(link)), "limit", limit.figure())
             }

@@ -87,9 +87,9 @@ impl Recorder {
         self.record.start(i as usize)
     }
 
-    /// The latest time at which a packet may leave a link, in a batch or an interval that ends at `until`. It is
-    /// `until`, or 1 ns before that at the end of the run: what leaves at the very end is no part of the run.
-    pub fn last_before(&self, until: Time) -> Time {
+    /// The latest time at which a packet may leave a link, in a batch or an interval that ends at `until`: `until`
+    /// itself, but 1 ns before the end of the run, as what leaves at that end is no part of the run.
+    pub fn last_departure(&self, until: Time) -> Time {
         if until == self.end { until - Time::from_nanos(1) } else { until }
     }
 
@@ -108,7 +108,7 @@ impl Recorder {
             Event::MeasureLinks => {
                 let counts = (0..self.flows).map(|i| ends.counts(i, now));
                 let delivered = counts.map(|counts| (counts.delivered_bytes, counts.received_bytes)).collect();
-                self.record.begin_window(now, &mut network.links, delivered);
+                self.record.begin_window(now, &mut network.directions, delivered);
             }
             Event::Stop(i) => {
                 self.end_figures(i, now, ends);
@@ -173,11 +173,11 @@ impl Recorder {
 
     /// Takes that of all links.
     pub fn sample_links(&mut self, now: Time, network: &mut Network, ends: &mut impl Counts) {
-        let last = self.last_before(now);
-        for i in 0..index_u32(network.links.len()) {
-            network.links[i as usize].observe(now);
+        let last = self.last_departure(now);
+        for i in 0..index_u32(network.directions.len()) {
+            network.directions[i as usize].observe(now);
             self.book_link(i, network, ends);
-            let row = network.links[i as usize].row(i, now, last);
+            let row = network.directions[i as usize].row(i, now, last);
             self.record.rows.links.push(row);
         }
     }
@@ -200,14 +200,14 @@ impl Recorder {
     /// Books what a link has dropped and its queue has noted.
     #[inline]
     pub fn book_link(&mut self, link: u32, network: &mut Network, ends: &mut impl Counts) {
-        if network.links[link as usize].outcome.has_unbooked() {
+        if network.directions[link as usize].outcome.has_unbooked() {
             self.book_outcome(link, network, ends);
         }
     }
 
     #[cold]
     fn book_outcome(&mut self, link: u32, network: &mut Network, ends: &mut impl Counts) {
-        let direction = &mut network.links[link as usize];
+        let direction = &mut network.directions[link as usize];
         for note in direction.outcome.notes.drain(..) {
             self.record.rows.record(note.at, note.flow, Some(link), note.event, note.value);
         }
@@ -231,6 +231,6 @@ impl Recorder {
     pub fn output(&mut self, now: Time, network: &mut Network, ends: &mut impl Counts) -> Output {
         let counts: Vec<FlowCounts> = (0..self.flows).map(|i| ends.counts(i, now)).collect();
         let flows = counts.into_iter().zip((0..).map(|i| ends.rtts(i)));
-        self.record.output(now, self.last_before(now), &mut network.links, flows)
+        self.record.output(now, self.last_departure(now), &mut network.directions, flows)
     }
 }

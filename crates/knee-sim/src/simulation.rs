@@ -203,7 +203,7 @@ impl Simulation {
 
     /// The names of the links, reverse directions that queue last.
     pub fn link_names(&self) -> impl Iterator<Item = &str> {
-        self.model.network.links.iter().map(|direction| direction.name.as_str())
+        self.model.network.directions.iter().map(|direction| direction.name.as_str())
     }
 
     /// Returns true if the flow at this index has stopped, or all that it had to send is acknowledged.

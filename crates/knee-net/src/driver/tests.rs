@@ -23,7 +23,7 @@ fn arrivals(driver: &mut Driver, network: &mut Network, end: Time) -> Vec<Arriva
     assert!(driver.step(network, end).is_none());
     // What has nothing to do has no event.
     let waits =
-        network.links.iter().any(|link| link.link.due() < Time::MAX) || network.pipes.iter().any(|p| p.len() > 0);
+        network.directions.iter().any(|link| link.link.due() < Time::MAX) || network.pipes.iter().any(|p| p.len() > 0);
     assert!(waits || driver.events.peek().is_none());
     arrivals
 }
@@ -76,7 +76,7 @@ fn acks_cross_reverse_directions_that_queue_from_the_last_link_to_the_first_and_
     driver.forward(&mut network, ack(6), 1, ms(0));
     // 4 ms on b, 2 on a, and all of the base RTT; the second has waited for the first.
     assert_eq!(arrivals(&mut driver, &mut network, ms(100)), [(ms(26), true, 5), (ms(30), true, 6)]);
-    assert_eq!(network.links[3].link.counters().departed, 2);
+    assert_eq!(network.directions[3].link.counters().departed, 2);
 }
 
 #[test]
@@ -104,7 +104,8 @@ fn what_a_full_queue_drops_is_to_be_booked() {
     assert!(network.unbooked.is_empty());
     driver.forward(&mut network, data(2), 1, ms(0));
     assert_eq!(network.unbooked, [1]);
-    let dropped: Vec<_> = network.links[1].outcome.dropped.iter().map(|(at, packet)| (*at, packet.payload)).collect();
+    let dropped: Vec<_> =
+        network.directions[1].outcome.dropped.iter().map(|(at, packet)| (*at, packet.payload)).collect();
     assert_eq!(dropped, [(ms(0), Payload::segment(2))]);
     assert_eq!(arrivals(&mut driver, &mut network, ms(100)), [(ms(1), false, 0), (ms(2), false, 1)]);
 }
@@ -116,7 +117,7 @@ fn what_a_queue_drops_as_it_serves_is_to_be_booked_too() {
     let (mut driver, mut network) = network(&[codel], &[flow(&[0])]);
     driver.forward(&mut network, data(0), 300, ms(0));
     let arrived = arrivals(&mut driver, &mut network, ms(150)).len();
-    let dropped = network.links[0].outcome.dropped.len();
+    let dropped = network.directions[0].outcome.dropped.len();
     assert!(dropped > 0 && arrived > 100, "{dropped} dropped, {arrived} arrived");
     assert!(!network.unbooked.is_empty() && network.unbooked.iter().all(|link| *link == 0));
 }
@@ -181,7 +182,7 @@ fn the_audit_misses_the_event_of_a_link_and_of_a_pipe() {
     driver.events = Events::default();
     assert!(driver.audit(&network).unwrap_err().contains("Wire(0)"));
     let pipe = network.flow_paths[0].ack_pipe;
-    network.links[0].link.serve(ms(1), &mut knee_link::Outcome::default());
+    network.directions[0].link.serve(ms(1), &mut knee_link::Outcome::default());
     assert!(driver.audit(&network).is_ok());
     network.pipes[pipe as usize].push(ms(5), ack(0));
     assert!(driver.audit(&network).unwrap_err().contains(&format!("Pipe({pipe})")));
@@ -216,7 +217,7 @@ fn of_links_that_are_due_at_one_time_the_lower_one_goes_first() {
 fn nothing_arrives_at_senders_next_where_a_pipe_ends_at_a_link() {
     let (mut driver, mut network) = network(&[with(link("a"), "delay", json!(10 * MS)), link("b")], &[flow(&[0, 1])]);
     driver.forward(&mut network, data(0), 3, ms(0));
-    while network.links[1].link.counters().arrived == 0 {
+    while network.directions[1].link.counters().arrived == 0 {
         driver.step(&mut network, ms(100));
     }
     assert!(network.pipes[0].len() == 2 && matches!(driver.upcoming(&network), Upcoming::Nothing));
@@ -273,7 +274,7 @@ fn a_codepoint_is_that_of_data_and_acks_on_all_links_of_the_path() {
     // A connection of the second flow's application.
     network.identify(5, ConnectionId::new(1, 3, true), network.flow_paths[1].route);
     let of = |link: usize| {
-        let dscp = |flow| network.links[link].link.dscp(&Packet { flow, ..data(0) });
+        let dscp = |flow| network.directions[link].link.dscp(&Packet { flow, ..data(0) });
         [0, 1, 5, 6].map(dscp)
     };
     assert_eq!([of(0), of(1), of(2)], [[0, 46, 46, 0]; 3]);

@@ -217,7 +217,7 @@ fn channels(spec: &Spec) -> Result<Vec<usize>, SpecError> {
 ///
 /// # Errors
 /// If a link contradicts itself or names what does not exist.
-pub fn links(spec: &Spec, own: &[OwnQueue]) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecError> {
+pub fn directions(spec: &Spec, own: &[OwnQueue]) -> Result<(Vec<Direction>, Vec<Option<u32>>), SpecError> {
     let (mut all, mut reverse) = (Vec::new(), vec![None; spec.links.len()]);
     let each: Vec<Shared> = spec.links.iter().map(|_| Shared::default()).collect();
     let shared: Vec<&Shared> = channels(spec)?.into_iter().map(|first| &each[first]).collect();

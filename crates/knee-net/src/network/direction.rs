@@ -6,7 +6,7 @@ use knee_core::{Packet, Rng, Time};
 use knee_link::medium::PathDelay;
 use knee_link::{Delay, Link, Outcome, Slots};
 
-/// One direction of a link in a network.
+/// One direction of a link in a network: the link itself, what is behind it, and its observer.
 #[derive(Clone)]
 pub struct Direction {
     /// Its name in results.
@@ -69,7 +69,11 @@ impl Direction {
     /// When `packet`, which leaves the link at `left`, comes to the other end. It is not before those that left earlier
     /// unless the extra delay may change the order.
     pub fn propagate(&mut self, packet: &Packet, left: Time) -> Time {
-        let arrival = left + self.draw_delay(left);
+        let path = self.path.as_mut().map_or(Time::ZERO, |path| path.delay(left));
+        let delay = self.delay + path + self.extra.draw(&mut self.jitter_rng);
+        // So that what comes out of the pipe at one time was not still in the link at that time.
+        let delay = if self.link.is_wire() { delay } else { delay.max(Time::from_nanos(1)) };
+        let arrival = left + delay;
         let bytes = self.link.bytes_of(packet);
         let arrival = self.slots.as_mut().map_or(arrival, |slots| slots.release(arrival, bytes));
         if self.reorder {
@@ -77,13 +81,6 @@ impl Direction {
         }
         self.last_arrival = self.last_arrival.max(arrival);
         self.last_arrival
-    }
-
-    fn draw_delay(&mut self, now: Time) -> Time {
-        let path = self.path.as_mut().map_or(Time::ZERO, |path| path.delay(now));
-        let delay = self.delay + path + self.extra.draw(&mut self.jitter_rng);
-        // So that what comes out of the pipe at one time was not still in the link at that time.
-        if self.link.is_wire() { delay } else { delay.max(Time::from_nanos(1)) }
     }
 
     /// Returns true if packets stay in order up to the other end.

@@ -183,7 +183,7 @@ fn a_limit_in_time_is_what_a_trace_carries_on_average_in_it() {
     let mut network = built(&spec).expect("a network");
     let mut driver = crate::driver::Driver::new(crate::events::Events::default());
     driver.forward(&mut network, data(0), 15, ms(0));
-    assert_eq!(network.links[0].link.backlog().packets, 10);
+    assert_eq!(network.directions[0].link.backlog().packets, 10);
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn reverse_directions_follow_the_forward_ones_in_their_order() {
     let mut flows = [flow(&[0, 1, 2]), flow(&[2, 1]), flow(&[0, 1, 2]), flow(&[2, 0])];
     flows[3]["reverse"] = json!(true);
     let network = built(&spec(&links, &flows)).expect("a network");
-    let names: Vec<_> = network.links.iter().map(|direction| direction.name.as_str()).collect();
+    let names: Vec<_> = network.directions.iter().map(|direction| direction.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "c", "a (reverse)", "c (reverse)"]);
     let routes: Vec<(&[u32], &[u32])> = network.routes.iter().map(|route| (&*route.data, &*route.acks)).collect();
     // The second flow's ACKs queue at c alone; the third has the route of the first.
@@ -262,12 +262,12 @@ fn a_pipe_lies_behind_each_link_that_delays_and_one_at_the_end_for_each_delay_of
     let mut flows = [flow(&[1]), flow(&[0]), flow(&[1]), flow(&[0, 1])];
     flows[2]["rtt"] = json!(15 * MS);
     let network = built(&spec(&links, &flows)).expect("a network");
-    let behind: Vec<_> = network.links.iter().map(|direction| direction.pipe).collect();
+    let behind: Vec<_> = network.directions.iter().map(|direction| direction.pipe).collect();
     assert_eq!(behind, [Some(0), None, Some(1)]);
     // 20, 19, 15 and 19 ms.
     let ends: Vec<_> = network.flow_paths.iter().map(|path| (path.ack_pipe, path.ack_delay)).collect();
     assert_eq!(ends, [(2, ms(20)), (3, ms(19)), (4, ms(15)), (3, ms(19))]);
-    assert_eq!((0..5).map(|pipe| network.ends_at_sender(pipe)).collect::<Vec<_>>(), [false, false, true, true, true]);
+    assert_eq!((0..5).map(|pipe| network.ends_a_path(pipe)).collect::<Vec<_>>(), [false, false, true, true, true]);
 }
 
 #[test]
@@ -290,15 +290,15 @@ fn changes_of_a_link_take_effect_and_are_put_on_record() {
     let mut driver = crate::driver::Driver::new(crate::events::Events::default());
     driver.forward(&mut network, data(0), 10, ms(0));
     let record = network.change(Change::Rate { link: 0, rate: 24_000_000 }, ms(0));
-    assert_eq!((record, network.links[0].link.rate()), ((None, Some(0), "rate", 24.0), Some(24_000_000)));
+    assert_eq!((record, network.directions[0].link.rate()), ((None, Some(0), "rate", 24.0), Some(24_000_000)));
     let limit = crate::spec::LimitSpec::Packets(4);
     assert_eq!(network.change(Change::Limit { link: 0, limit }, ms(0)), (None, Some(0), "limit", 4.0));
-    assert_eq!(network.links[0].link.backlog().packets, 4);
-    assert_eq!(network.links[0].outcome.dropped.len(), 5);
+    assert_eq!(network.directions[0].link.backlog().packets, 4);
+    assert_eq!(network.directions[0].outcome.dropped.len(), 5);
     let record = network.change(Change::Loss { link: 0, loss: 1.0 }, ms(0));
     assert_eq!(record, (None, Some(0), "loss_probability", 1.0));
     driver.forward(&mut network, data(0), 1, ms(0));
-    assert_eq!(network.links[0].outcome.dropped.len(), 6);
+    assert_eq!(network.directions[0].outcome.dropped.len(), 6);
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn a_link_without_extra_delay_is_steady_and_keeps_the_order_and_one_with_it_only
     let of = |jitter: u64, reorder: bool| {
         let spec = altered(&[("/links/0/jitter", json!(jitter)), ("/links/0/reorder", json!(reorder))]);
         let network = built(&spec).expect("a network");
-        (network.links[0].is_steady(), network.links[0].keeps_order())
+        (network.directions[0].is_steady(), network.directions[0].keeps_order())
     };
     assert_eq!((of(0, false), of(0, true)), ((true, true), (true, true)));
     assert_eq!((of(MS, false), of(MS, true)), ((false, true), (false, false)));
@@ -325,7 +325,7 @@ fn random_loss_has_the_probability_of_the_link_and_loss_in_bursts_that_of_its_ch
         let mut network = built(&altered(places)).expect("a network");
         let mut driver = crate::driver::Driver::new(crate::events::Events::default());
         driver.forward(&mut network, data(0), 50, ms(0));
-        network.links[0].outcome.dropped.len()
+        network.directions[0].outcome.dropped.len()
     };
     assert_eq!((lost(&[]), lost(&[("/links/0/loss", json!(1.0))])), (0, 50));
     let half = lost(&[("/links/0/loss", json!(0.5)), ("/links/0/loss_model", json!({"name": "random"}))]);
@@ -339,7 +339,7 @@ fn random_loss_has_the_probability_of_the_link_and_loss_in_bursts_that_of_its_ch
 fn a_path_through_satellites_adds_its_delay_to_the_propagation() {
     let spec = altered(&[("/links/0/model", json!({"name": "leo"})), ("/links/0/delay", json!(5 * MS))]);
     let mut network = built(&spec).expect("a network");
-    let direction = &mut network.links[0];
+    let direction = &mut network.directions[0];
     assert!(!direction.is_steady() && direction.pipe.is_some());
     assert!(direction.propagate(&Packet::default(), ms(1)) > ms(6));
 }
@@ -350,7 +350,7 @@ proptest! {
     fn extra_delays_add_to_the_propagation(delays in prop::collection::vec(0u64..20_000_000, 1..6), gap in 0u64..MS) {
         let spec = altered(&[("/links/0/delay", json!(MS)), ("/links/0/delay_table", json!(delays))]);
         let mut network = built(&spec).expect("a network");
-        let direction = &mut network.links[0];
+        let direction = &mut network.directions[0];
         let mut last = Time::ZERO;
         for k in 0..20 {
             let left = Time::from_nanos(k * gap);

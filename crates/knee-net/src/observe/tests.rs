@@ -296,7 +296,7 @@ fn totals_are_of_their_window_and_common_throughput_of_the_time_in_which_all_flo
     let mut record = Record::new(&two_flows());
     assert!(!record.in_common());
     record.end_common(ms(20), |_| 0);
-    record.begin_window(ms(50), &mut network.links, vec![(250_000, 1_000_000), (0, 0)]);
+    record.begin_window(ms(50), &mut network.directions, vec![(250_000, 1_000_000), (0, 0)]);
     record.begin_common(ms(100), |i| [1000, 2000][i]);
     assert!(record.in_common());
     record.end_common(ms(2100), |i| [2_001_000, 1_002_000][i]);
@@ -305,7 +305,7 @@ fn totals_are_of_their_window_and_common_throughput_of_the_time_in_which_all_flo
     let rtts = Histogram::new(1);
     let counts = [flow_counts(ms(3000), 1), flow_counts(ms(3000), 2)];
     let counts = counts.into_iter().map(|counts| (counts, &rtts));
-    let output = record.output(ms(3000), ms(3000), &mut network.links, counts);
+    let output = record.output(ms(3000), ms(3000), &mut network.directions, counts);
     assert_eq!((output.window_s, output.common_window_s), (Some((0.05, 3.0)), Some((0.1, 2.1))));
     let totals: Vec<_> = output.flows.iter().map(|flow| (flow.delivered_bytes, flow.received_bytes)).collect();
     assert_eq!(totals, [(1_000_000, 1_000_000), (2_500_000, 4_000_000)]);
@@ -337,10 +337,10 @@ fn a_time_in_which_all_flows_run_has_a_length() {
 fn drops_that_are_not_yet_on_record_are_put_there_at_the_end() {
     let mut network = Network::new(&two_flows()).expect("a network");
     let mut record = Record::new(&two_flows());
-    assert!(network.links[0].book_drop(ms(7), 1, &data(0)).is_none());
+    assert!(network.directions[0].book_drop(ms(7), 1, &data(0)).is_none());
     let rtts = Histogram::new(1);
     let counts = [flow_counts(ms(200), 1); 2].into_iter().map(|counts| (counts, &rtts));
-    let output = record.output(ms(200), ms(200), &mut network.links, counts);
+    let output = record.output(ms(200), ms(200), &mut network.directions, counts);
     assert_eq!(output.event_names, ["drop"]);
     let events: Vec<_> = record.rows.events.iter().map(|row| (row.t_s, row.flow, row.link, row.value)).collect();
     assert_eq!(events, [(0.007, 1, 0, 1.0)]);
@@ -461,14 +461,14 @@ fn datagrams_are_counted_within_their_window_and_each_interval() {
 fn a_direction_books_what_leaves_and_what_is_dropped() {
     let mut network = Network::new(&two_flows()).expect("a network");
     let mut driver = crate::driver::Driver::new(crate::events::Events::default());
-    network.links[0].measure(ms(0));
+    network.directions[0].measure(ms(0));
     driver.forward(&mut network, data(0), 3, ms(0));
     while driver.step(&mut network, ms(2)).is_some() {}
-    let row = network.links[0].row(0, ms(2), ms(2));
+    let row = network.directions[0].row(0, ms(2), ms(2));
     // One has left at once; at 2 ms, one more is done, and the last one's turn comes.
     assert_eq!((row.t_s, row.backlog_packets, row.queue_delay_max_ms, row.utilization), (0.002, 1, 0.0, 1.0));
     while driver.step(&mut network, ms(100)).is_some() {}
-    let direction = &mut network.links[0];
+    let direction = &mut network.directions[0];
     assert!(direction.book_drop(ms(1), 0, &ack(0)).is_none());
     let earlier = direction.book_drop(ms(9), 0, &data(0)).expect("drops of before");
     assert_eq!((earlier.first, earlier.count), (ms(1), 1));
@@ -485,7 +485,7 @@ fn a_direction_books_what_leaves_and_what_is_dropped() {
 #[test]
 fn a_direction_books_what_is_not_dealt_with() {
     let mut network = Network::new(&two_flows()).expect("a network");
-    let direction = &mut network.links[0];
+    let direction = &mut network.directions[0];
     direction.measure(ms(0));
     direction.outcome.departed.extend([departure(5), departure(10), departure(30)]);
     direction.book(1);
@@ -500,6 +500,6 @@ fn what_a_queue_notes_at_the_end_of_an_interval_is_in_the_outcome_of_its_link() 
     let mut network = Network::new(&read(&spec(&[cocoa], &[flow(&[0])]))).expect("a network");
     let mut driver = crate::driver::Driver::new(crate::events::Events::default());
     driver.forward(&mut network, data(0), 3, ms(0));
-    network.links[0].observe(ms(100));
-    assert!(network.links[0].outcome.notes.iter().any(|note| note.event == "backlog" && note.at == ms(100)));
+    network.directions[0].observe(ms(100));
+    assert!(network.directions[0].outcome.notes.iter().any(|note| note.event == "backlog" && note.at == ms(100)));
 }

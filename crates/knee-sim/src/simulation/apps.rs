@@ -292,7 +292,7 @@ impl Apps {
     }
 
     /// Packets of half `i` enter the network, or, where negative, leave it, at this time.
-    pub(super) fn count(&mut self, i: u32, packets: i32, at: Time) {
+    pub(super) fn add_packets(&mut self, i: u32, packets: i32, at: Time) {
         let Some(half) = self.half_mut(i) else { return };
         half.under_way = half.under_way.wrapping_add_signed(packets);
         half.moved_at = half.moved_at.max(at);

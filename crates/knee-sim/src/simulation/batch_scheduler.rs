@@ -3,7 +3,7 @@
 //! If data crosses links that form no circle and ACKs return over a plain delay, a sender learns the effect of what it
 //! sends no sooner than the shortest ACK delay later. So time passes in batches of at most that length:
 //!
-//! 1. [`Stages::distribute`] sorts the packets that landed up to its beginning by flow.
+//! 1. [`Stages::distribute`] sorts the packets that have landed up to its beginning by flow.
 //! 2. Flow by flow ([`Visitor`]), the receiver takes them, and its ACKs wait for their sender, each with its time of
 //!    arrival. Then the sender takes the ACKs and timers of the batch and sends.
 //! 3. Link by link, in the order in which data crosses them, the packets that arrive in the batch go through
@@ -44,7 +44,7 @@ const GROUPS_PER_THREAD: usize = 4;
 pub(super) struct BatchScheduler {
     /// Events of the whole run: samples, changes, flows that stop.
     agenda: Events,
-    /// Start of the next batch; receivers may lag behind it.
+    /// Start of the next batch. Senders have come this far, receivers to the beginning of the batch before at least.
     at: Time,
     /// The shortest delay of an ACK.
     min_ack_delay: Time,
@@ -140,7 +140,7 @@ impl BatchScheduler {
     /// none of them of applications. Gives the number of threads: one where the operating system gives no more.
     pub(super) fn divide(&mut self, model: &mut Model, most: usize, visits: usize) -> usize {
         self.visits_per_thread = visits;
-        let most = if model.apps.is_empty() { most.min(model.hosts.flows.len() / visits) } else { 1 };
+        let most = if model.apps.is_empty() { most.min(model.hosts.records.len() / visits) } else { 1 };
         let pool = (most > 1).then(|| rayon::ThreadPoolBuilder::new().num_threads(most).build());
         self.pool = pool.and_then(Result::ok).map(Arc::new);
         let threads = self.threads();
@@ -160,7 +160,7 @@ impl BatchScheduler {
 
     /// Packets between links and receivers.
     pub(super) fn under_way(&self, model: &Model) -> u64 {
-        self.pending.iter().map(Pending::landed).sum::<u64>() + self.stages.under_way(&model.network)
+        self.pending.iter().map(Pending::count_landed).sum::<u64>() + self.stages.under_way(&model.network)
     }
 
     /// Goes through a batch that ends by `pause`, or through what concerns the whole run at its beginning. Gives how
@@ -237,7 +237,7 @@ impl BatchScheduler {
         }
         let visits = self.visits.len() as u64;
         self.outbox.arrivals.iter_mut().for_each(|arrivals| arrivals.clear(at));
-        self.visit_all(model, limit, interval);
+        self.visit_flows(model, limit, interval);
         self.serve_applications(model, limit);
         self.outbox.changes.drain(..).for_each(|change| model.record(change));
         self.outbox.samples.drain(..).for_each(|row| model.recorder.rows().sample(row));
@@ -254,7 +254,7 @@ impl BatchScheduler {
         self.visits.clear();
         let mut earliest = Time::MAX;
         for (i, pending) in (0..).zip(&self.pending) {
-            if pending.due < limit || pending.landed() > 0 {
+            if pending.due < limit || pending.count_landed() > 0 {
                 self.visits.push(i);
             } else {
                 earliest = earliest.min(pending.due);
@@ -265,7 +265,7 @@ impl BatchScheduler {
 
     /// Step 2 for all flows that have something to do: receivers come to the beginning of the batch, senders to
     /// `limit`.
-    fn visit_all(&mut self, model: &mut Model, limit: Time, interval: Option<Interval>) {
+    fn visit_flows(&mut self, model: &mut Model, limit: Time, interval: Option<Interval>) {
         let (at, prefetches, visits) = (self.at, model.prefetches, std::mem::take(&mut self.visits));
         let few = visits.len() < self.threads() * self.visits_per_thread;
         if let Some(pool) = self.pool.clone().filter(|_| !few) {
@@ -332,18 +332,18 @@ impl BatchScheduler {
             model.begin_flow(i);
             let now = model.now;
             let mut visitor = self.visitor(model, None);
-            let mut visit = visitor.enter(i);
+            let mut visit = visitor.begin(i);
             visit.outbox.tie_break = Event::Start(i).key();
-            visit.host.connect(now, visit.outbox);
+            visit.pair.connect(now, visit.outbox);
             visit.run_sender(limit);
-            visitor.leave(i);
+            visitor.end(i);
         }
     }
 
     /// Visits path `i`: its receiver comes to one time, its sender to another.
     fn visit(&mut self, model: &mut Model, i: u32, received: Option<Time>, sent: Option<Time>) {
         let mut visitor = self.visitor(model, None);
-        let mut visit = visitor.enter(i);
+        let mut visit = visitor.begin(i);
         if let Some(at) = received {
             visit.run_receiver(at);
         }
@@ -351,7 +351,7 @@ impl BatchScheduler {
             visit.run_sender(limit);
         }
         self.count_packets(model, i);
-        self.visitor(model, None).leave(i);
+        self.visitor(model, None).end(i);
     }
 
     /// All receivers take what has landed up to `at`, and their timers before.

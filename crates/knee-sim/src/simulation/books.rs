@@ -51,9 +51,9 @@ fn under_way(simulation: &Simulation) -> (u64, u64) {
     let model = &simulation.model;
     let sent: u64 = model.hosts.all_tcp().map(|tcp| tcp.sender.counters().sent).sum();
     let received: u64 = model.hosts.all_tcp().map(|tcp| tcp.receiver.received.packets).sum();
-    let ended = received + model.hosts.flows.iter().map(|flow| flow.dropped).sum::<u64>();
+    let ended = received + model.hosts.records.iter().map(|flow| flow.dropped).sum::<u64>();
     let Scheduler::Batches(scheduler) = &simulation.scheduler else { panic!("it goes in batches") };
-    let held: u64 = model.network.links.iter().map(|direction| direction.link.held()).sum();
+    let held: u64 = model.network.directions.iter().map(|direction| direction.link.held()).sum();
     (sent - ended, held + scheduler.under_way(model))
 }
 
@@ -84,11 +84,11 @@ fn falsified(event_by_event: bool, how: impl FnOnce(&mut Simulation)) -> String 
 fn a_falsified_book_is_found_out() {
     for event_by_event in [false, true] {
         // More packets ended than were sent.
-        let said = falsified(event_by_event, |simulation| simulation.model.hosts.flows[1].dropped += 1 << 40);
+        let said = falsified(event_by_event, |simulation| simulation.model.hosts.records[1].dropped += 1 << 40);
         assert!(said.starts_with("flow 1: ") && said.contains("received or dropped"), "{said}");
         // One packet too many or too few.
         let off_by_one: [fn(&mut Model); 5] = [
-            |model| model.hosts.flows[1].dropped += 1,
+            |model| model.hosts.records[1].dropped += 1,
             |model| model.hosts.tcp_ends_mut(0).receiver.received.packets += 1,
             |model| model.hosts.tcp_ends_mut(0).receiver.received.packets -= 1,
             |model| model.hosts.stores[0].syns += 1,
@@ -111,7 +111,7 @@ fn a_falsified_book_is_found_out() {
 #[test]
 fn packets_that_vanish_between_links_are_found_out() {
     let said = falsified(false, |simulation| {
-        let lost = &mut simulation.model.network.links[0].outcome.departed;
+        let lost = &mut simulation.model.network.directions[0].outcome.departed;
         assert!(!lost.is_empty());
         lost.clear();
     });

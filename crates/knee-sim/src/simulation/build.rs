@@ -7,7 +7,7 @@ use super::hosts::datagrams::DatagramFlow;
 #[cfg(feature = "quic")]
 use super::hosts::quic::QuicFlow;
 use super::hosts::udp::UdpFlow;
-use super::hosts::{Algorithm, Ends, Flow, Hosts, Settings};
+use super::hosts::{Algorithm, Ends, Hosts, PathRecord, Settings};
 use super::model::{MANY_FLOWS, Model};
 use knee_cc::policy::{self, Plan};
 use knee_cc::{DynCongestionControl, Ecn as Reaction, Entry, Init};
@@ -178,7 +178,7 @@ impl Model {
         let (overhead, complete_at) = (spec.links[flow.path[0]].overhead, flow.bytes.unwrap_or(u64::MAX));
         let histogram = Histogram::new(histogram_bits(spec.flows.len()));
         let bulk = flow.traffic.is_none() && !flow.sends_datagrams();
-        self.hosts.push(ends, Flow { bulk, ..Flow::new(algorithm, overhead, complete_at, histogram) });
+        self.hosts.push(ends, PathRecord { bulk, ..PathRecord::new(algorithm, overhead, complete_at, histogram) });
     }
 }
 

@@ -26,7 +26,7 @@ impl Model {
                 quantity: quantity as u32,
             }));
         };
-        let rtts: Vec<&Histogram> = self.hosts.flows[..flows].iter().map(|flow| &flow.rtt_histogram).collect();
+        let rtts: Vec<&Histogram> = self.hosts.records[..flows].iter().map(|flow| &flow.rtt_histogram).collect();
         let delays: Vec<(u32, &Histogram)> =
             self.hosts.iter().filter_map(|(i, ends)| Some((i, &ends.datagrams()?.watch.delays))).collect();
         if flows <= MANY_FLOWS {
@@ -35,7 +35,7 @@ impl Model {
             for &(i, _) in &delays {
                 add(rtts[i as usize], i, Quantity::Rtt);
             }
-            let bulk = self.hosts.flows[..flows].iter().filter(|flow| flow.bulk).map(|flow| &flow.rtt_histogram);
+            let bulk = self.hosts.records[..flows].iter().filter(|flow| flow.bulk).map(|flow| &flow.rtt_histogram);
             add(&Histogram::sum(BITS, bulk), BULK, Quantity::Rtt);
         }
         for &(i, histogram) in &delays {
@@ -43,7 +43,7 @@ impl Model {
         }
         add(&Histogram::sum(BITS, rtts.into_iter()), ALL, Quantity::Rtt);
         add(&Histogram::sum(BITS, delays.into_iter().map(|(_, histogram)| histogram)), ALL, Quantity::OneWayDelay);
-        for (i, direction) in (0..).zip(&self.network.links) {
+        for (i, direction) in (0..).zip(&self.network.directions) {
             add(direction.delays(), i, Quantity::QueueDelay);
         }
         self.recorder.rows().distributions = rows;

@@ -1,7 +1,7 @@
 //! Event by event: takes any network.
 //!
-//! A [`Driver`] moves packets through the network and says what comes to an end of a path or is due. The host at that
-//! end acts; what it sends sets out, and its timers are armed.
+//! A [`Driver`] moves packets through the network. It says which packet has come to an end of its path, or which timer
+//! or other event is due. That end acts; then the packets that it sends set out, and its timers are armed.
 //!
 //! An end sets a timer with nearly every packet, and hardly one ever fires. So the heap has at most one event that
 //! counts for each timer ([`Alarms`]), for a time at which it may be due; older ones are void. When that time comes and
@@ -23,8 +23,8 @@ pub(super) struct EventScheduler {
     driver: Driver,
     /// By path.
     alarms: Vec<Alarms>,
-    /// Packets and notes of the host at work.
-    sent: Sent,
+    /// Takes what the end that acts sends.
+    outbox: EventOutbox,
     /// Who sees the packets at the senders.
     taps: Vec<Box<dyn Tap>>,
 }
@@ -32,16 +32,16 @@ pub(super) struct EventScheduler {
 /// By timer, the time of its event that counts; `Time::MAX`: the heap holds none.
 type Alarms = [Time; 4];
 
-/// Packets and notes of a host at one time.
+/// Packets and notes of an end at one time.
 #[derive(Clone, Default)]
-struct Sent {
+struct EventOutbox {
     packets: Vec<Burst>,
     changes: Vec<StateNote>,
     /// A transfer that is complete.
     completed: Option<u32>,
 }
 
-impl Outbox for Sent {
+impl Outbox for EventOutbox {
     #[inline]
     fn data(&mut self, first: Packet, count: u32) {
         self.packets.push(Burst { first, count });
@@ -69,16 +69,16 @@ impl EventScheduler {
         Self {
             driver: Driver::new(events),
             alarms: vec![[Time::MAX; 4]; paths as usize],
-            sent: Sent::default(),
+            outbox: EventOutbox::default(),
             taps: Vec::new(),
         }
     }
 
     /// The same scheduler; none where a tap looks on.
     pub(super) fn copied(&self) -> Option<Self> {
-        let Self { driver, alarms, sent, taps } = self;
-        let (driver, alarms, sent) = (driver.clone(), alarms.clone(), sent.clone());
-        taps.is_empty().then_some(Self { driver, alarms, sent, taps: Vec::new() })
+        let Self { driver, alarms, outbox, taps } = self;
+        let (driver, alarms, outbox) = (driver.clone(), alarms.clone(), outbox.clone());
+        taps.is_empty().then_some(Self { driver, alarms, outbox, taps: Vec::new() })
     }
 
     /// Replaces what concerns the whole run by what `agenda` has from `from` on.
@@ -116,7 +116,7 @@ impl EventScheduler {
             self.book_links(model);
             match step {
                 Step::Moved => {}
-                Step::Arrived(packet) => self.deliver(model, &packet),
+                Step::Arrived(packet) => self.on_arrival(model, &packet),
                 Step::Due(event) => self.dispatch(model, event),
             }
         }
@@ -148,8 +148,8 @@ impl EventScheduler {
             return model.apps.act(i, Action::Start);
         }
         let Model { hosts, network, now, .. } = model;
-        hosts.host(i).start(At { now: *now, path: &network.flow_paths[i as usize] }, &mut self.sent);
-        self.after(model, i, End::Sender);
+        hosts.pair(i).start(At { now: *now, path: &network.flow_paths[i as usize] }, &mut self.outbox);
+        self.send_and_arm(model, i, End::Sender);
     }
 
     /// Does what applications ask for, and tells them what they are to learn.
@@ -159,10 +159,10 @@ impl EventScheduler {
                 Action::WakeAt(at) => self.driver.events.push(at.max(model.now), Event::Wake(flow)),
                 Action::Prepare(half, at) => self.driver.events.push(at, Event::Answer(half)),
                 _ => {
-                    let acts = model.carry_out(flow, action, &mut self.sent);
+                    let acts = model.carry_out(flow, action, &mut self.outbox);
                     self.alarms.resize(model.hosts.len() as usize, [Time::MAX; 4]);
                     if let Some((i, end)) = acts {
-                        self.after(model, i, end);
+                        self.send_and_arm(model, i, end);
                     }
                 }
             }
@@ -177,13 +177,13 @@ impl EventScheduler {
         }
         *alarm = Time::MAX;
         let Model { hosts, network, now, .. } = model;
-        hosts.host(i).on_timer(timer, At { now: *now, path: &network.flow_paths[i as usize] }, &mut self.sent);
-        self.after(model, i, End::with(timer));
+        hosts.pair(i).on_timer(timer, At { now: *now, path: &network.flow_paths[i as usize] }, &mut self.outbox);
+        self.send_and_arm(model, i, End::with(timer));
     }
 
-    /// A packet arrives at its end.
+    /// A packet has arrived at an end of its path: data at the receiver, an ACK at the sender.
     #[inline]
-    fn deliver(&mut self, model: &mut Model, packet: &Packet) {
+    fn on_arrival(&mut self, model: &mut Model, packet: &Packet) {
         let (i, end) = (packet.flow, End::of(packet));
         if end == End::Sender {
             model.hosts.acks -= 1;
@@ -192,8 +192,8 @@ impl EventScheduler {
             self.taps.iter_mut().for_each(|tap| tap.delivered(model.now, model.hosts.id(i), packet));
         }
         let Model { hosts, network, now, .. } = model;
-        hosts.host(i).on_packet(At { now: *now, path: &network.flow_paths[i as usize] }, packet, &mut self.sent);
-        self.after(model, i, end);
+        hosts.pair(i).on_packet(At { now: *now, path: &network.flow_paths[i as usize] }, packet, &mut self.outbox);
+        self.send_and_arm(model, i, end);
         if model.apps.has(i) {
             model.apps.after_delivery(i, end, model.now, &mut model.hosts);
             self.serve_applications(model);
@@ -223,9 +223,9 @@ impl EventScheduler {
         }
     }
 
-    /// An end of path `i` has acted: what it has sent leaves, and its timers are armed.
+    /// An end of path `i` has acted: sends its packets, and arms its timers.
     #[inline]
-    fn after(&mut self, model: &mut Model, i: u32, end: End) {
+    fn send_and_arm(&mut self, model: &mut Model, i: u32, end: End) {
         if end == End::Sender
             && !self.taps.is_empty()
             && let Some(tcp) = model.hosts.find_tcp(i)
@@ -244,15 +244,15 @@ impl EventScheduler {
         }
     }
 
-    /// Sends the packets of the host at work, and puts its changes of state on record.
+    /// Sends the packets of the end that has acted, and puts its changes of state on record.
     #[inline]
     fn send(&mut self, model: &mut Model) {
-        for k in 0..self.sent.packets.len() {
-            let Burst { first, count } = self.sent.packets[k];
+        for k in 0..self.outbox.packets.len() {
+            let Burst { first, count } = self.outbox.packets[k];
             if first.has(Packet::ACK) {
                 model.hosts.acks += 1;
                 if model.apps.has(first.flow) {
-                    model.apps.count(first.flow, 1, model.now);
+                    model.apps.add_packets(first.flow, 1, model.now);
                 }
             } else {
                 for tap in &mut self.taps {
@@ -262,12 +262,14 @@ impl EventScheduler {
                     model.apps.note_sent(first.flow, count, model.now);
                 }
             }
-            self.driver.forward(&mut model.network, first, count, model.now);
+            // Nothing arrives as it sets out: between the ends of a path lies a link or a pipe, whichever way.
+            let step = self.driver.forward(&mut model.network, first, count, model.now);
+            debug_assert!(matches!(step, Step::Moved), "{step:?}");
             self.book_links(model);
         }
-        self.sent.packets.clear();
-        self.sent.changes.drain(..).for_each(|change| model.record(change));
-        if let Some(i) = self.sent.completed.take() {
+        self.outbox.packets.clear();
+        self.outbox.changes.drain(..).for_each(|change| model.record(change));
+        if let Some(i) = self.outbox.completed.take() {
             model.end_transfer(i);
         }
     }
@@ -291,7 +293,7 @@ fn fetch_ahead(model: &Model, upcoming: Upcoming) {
         && let Some(tcp) = hosts.find_tcp(packet.flow)
     {
         tcp.sender.fetch();
-        fetch_first(&hosts.flows[packet.flow as usize], 1);
+        fetch_first(&hosts.records[packet.flow as usize], 1);
         if let Some(key) = packet.payload.stored()
             && let Some(ack) = hosts.full_ack(packet.flow, key)
         {
@@ -302,6 +304,6 @@ fn fetch_ahead(model: &Model, upcoming: Upcoming) {
         && let Some(tcp) = hosts.find_tcp(packet.flow)
     {
         tcp.sender.fetch_behind();
-        hosts.flows[packet.flow as usize].rtt_histogram.fetch_counts();
+        hosts.records[packet.flow as usize].rtt_histogram.fetch_counts();
     }
 }

@@ -31,7 +31,7 @@ impl Counts for Observed<'_> {
     }
 
     fn take_rtts(&mut self, i: u32) -> Spread {
-        let flow = &mut self.hosts.flows[i as usize];
+        let flow = &mut self.hosts.records[i as usize];
         let (spread, watched) = (flow.take_rtts(), flow.watched);
         if let Some(flow) = self.hosts.datagrams(i) {
             flow.watch.fold(watched);
@@ -40,7 +40,7 @@ impl Counts for Observed<'_> {
     }
 
     fn rtts(&self, i: u32) -> &Histogram {
-        &self.hosts.flows[i as usize].rtt_histogram
+        &self.hosts.records[i as usize].rtt_histogram
     }
 
     fn watch(&mut self, i: u32, begins: bool) {
@@ -50,7 +50,7 @@ impl Counts for Observed<'_> {
             flow.begin_figures();
         }
         // Datagrams that are under way as their flow stops are still received or lost.
-        let flow = &mut self.hosts.flows[i as usize];
+        let flow = &mut self.hosts.records[i as usize];
         flow.watched = begins || flow.watched && ends_late;
     }
 
@@ -74,7 +74,7 @@ impl Counts for Observed<'_> {
         }
         self.hosts.on_drop(packet);
         if self.apps.has(i) {
-            self.apps.count(i, -1, at);
+            self.apps.add_packets(i, -1, at);
             self.apps.release_if_idle(i, self.hosts);
         }
         self.hosts.owner(i)

@@ -1,23 +1,23 @@
 //! The hosts at the ends of paths: TCP's senders and receivers, and both ends of flows over UDP.
 //!
-//! A scheduler brings them packets and timers with the time and the path ([`At`]); what they send goes to an
-//! [`Outbox`]. They know nothing of the network and of applications. Paths are numbered: those of the scenario's flows
-//! come first, behind them those of connections that applications open ([`apps`](super::apps)).
+//! A scheduler brings packets and timers, with the time and the path ([`At`]), to the two ends of a path
+//! ([`HostPair`]); what they send goes to an [`Outbox`]. They know nothing of the network and of applications. Paths
+//! are numbered: those of the scenario's flows come first, behind them those of connections that applications open
+//! ([`apps`](super::apps)).
 
 #[cfg(feature = "quic")]
 pub(super) mod carried;
 pub(super) mod datagrams;
-mod host;
+mod pair;
 #[cfg(feature = "quic")]
 pub(super) mod quic;
 pub(super) mod tcp;
 pub(super) mod udp;
 
-pub(super) use host::{At, End, Flow, Group, Host, Outbox, StateNote, event_of, timer_of};
+pub(super) use pair::{At, End, Group, HostPair, Outbox, PathRecord, StateNote, event_of, timer_of};
 
 use super::build::OwnMake;
 use datagrams::DatagramFlow;
-use host::EndFigures;
 use knee_cc::{Entry, Needs};
 use knee_core::{ConnectionId, Packet, Params, Payload, Time};
 use knee_net::observe::FlowCounts;
@@ -26,12 +26,13 @@ use knee_qlog::Log;
 use knee_tcp::ends::{EndTimer, TcpEnds};
 use knee_tcp::receiver::{self, FullReply};
 use knee_tcp::sender::{self, AckInfo, Outgoing};
+use pair::EndFigures;
 use slab::Slab;
 use udp::UdpFlow;
 
 /// The two ends of a path.
 pub(super) enum Ends {
-    /// TCP's sender and receiver: of a flow, or of one direction of a connection that an application opened.
+    /// TCP's sender and receiver: of a flow, or of half a connection that an application opened.
     Tcp(Box<TcpEnds>),
     /// Both ends of a flow over UDP.
     Udp(Box<UdpFlow>),
@@ -78,10 +79,10 @@ pub(super) struct Hosts {
     /// By path.
     ends: Vec<Ends>,
     /// By path.
-    pub(super) flows: Vec<Flow>,
+    pub(super) records: Vec<PathRecord>,
     pub(super) settings: Settings,
-    /// By path number minus the number of flows.
-    directions: Vec<HalfView>,
+    /// By number of the path, minus the number of flows.
+    halves: Vec<HalfView>,
     /// ACKs in the network, and what else goes against the data of flows; 0 in batches, where ACKs wait with their
     /// flows.
     pub(super) acks: u64,
@@ -117,7 +118,7 @@ pub(super) struct Stores {
     pub(super) syns: i64,
 }
 
-/// One direction of a connection that an application opened, as its hosts see it.
+/// Half a connection (one of its directions) that an application opened, as its hosts see it.
 #[derive(Clone, Copy)]
 pub(super) struct HalfView {
     pub(super) id: ConnectionId,
@@ -164,9 +165,9 @@ impl Settings {
     }
 
     /// Returns true if the algorithm of `flow` keeps its window in recovery too.
-    fn has_full_control(&self, flow: &Flow) -> bool {
+    fn has_full_control(&self, record: &PathRecord) -> bool {
         // Datagrams have no algorithm.
-        self.algorithms.get(flow.algorithm as usize).is_some_and(|algorithm| algorithm.entry.needs.full_control)
+        self.algorithms.get(record.algorithm as usize).is_some_and(|algorithm| algorithm.entry.needs.full_control)
     }
 }
 
@@ -175,9 +176,9 @@ impl Hosts {
         let flows = settings.scenario_flows as usize;
         Self {
             ends: Vec::with_capacity(flows),
-            flows: Vec::with_capacity(flows),
+            records: Vec::with_capacity(flows),
             settings,
-            directions: Vec::new(),
+            halves: Vec::new(),
             acks: 0,
             dropped: None,
             stores: vec![Stores::default()],
@@ -187,7 +188,7 @@ impl Hosts {
 
     /// The same hosts; none where an algorithm is not the registry's, a QUIC stack takes part, or somebody looks on.
     pub(super) fn copied(&self) -> Option<Self> {
-        let Self { ends, flows, settings, directions, acks, dropped, stores, group_size } = self;
+        let Self { ends, records, settings, halves, acks, dropped, stores, group_size } = self;
         if dropped.is_some() {
             return None;
         }
@@ -195,9 +196,9 @@ impl Hosts {
         let settings = settings.copied()?;
         Some(Self {
             ends: ends.iter().map(Ends::copied).collect::<Option<_>>()?,
-            flows: flows.clone(),
+            records: records.clone(),
             settings,
-            directions: directions.clone(),
+            halves: halves.clone(),
             acks: *acks,
             dropped: None,
             stores: stores.clone(),
@@ -221,12 +222,12 @@ impl Hosts {
     pub(super) fn groups(&mut self) -> impl Iterator<Item = Group<'_>> {
         let Self { settings, group_size, .. } = self;
         let size = *group_size as usize;
-        let parts = self.ends.chunks_mut(size).zip(self.flows.chunks_mut(size)).zip(self.stores.chunks_mut(1));
-        (0..).step_by(size).zip(parts).map(|(first, ((ends, flows), stores))| Group {
+        let parts = self.ends.chunks_mut(size).zip(self.records.chunks_mut(size)).zip(self.stores.chunks_mut(1));
+        (0..).step_by(size).zip(parts).map(|(first, ((ends, records), stores))| Group {
             first,
             ends,
-            flows,
-            directions: &mut [],
+            records,
+            halves: &mut [],
             settings,
             stores,
             per_store: *group_size,
@@ -236,14 +237,14 @@ impl Hosts {
     /// All paths.
     #[inline]
     pub(super) fn all(&mut self) -> Group<'_> {
-        let Self { ends, flows, settings, directions, stores, group_size, .. } = self;
-        Group { first: 0, ends, flows, directions, settings, stores, per_store: *group_size }
+        let Self { ends, records, settings, halves, stores, group_size, .. } = self;
+        Group { first: 0, ends, records, halves, settings, stores, per_store: *group_size }
     }
 
-    /// The ends of path `i`, which something happens to.
+    /// The ends of path `i`, to one of which something happens.
     #[inline]
-    pub(super) fn host(&mut self, i: u32) -> Host<'_, Ends> {
-        self.all().into_host(i)
+    pub(super) fn pair(&mut self, i: u32) -> HostPair<'_, Ends> {
+        self.all().into_pair(i)
     }
 
     /// The group of path `i`.
@@ -252,16 +253,16 @@ impl Hosts {
         if self.stores.len() == 1 { 0 } else { (i / self.group_size) as usize }
     }
 
-    /// The direction of a connection that has path `i`. `None` if it is a flow's.
+    /// The half of a connection that has path `i`. `None` if it is a flow's.
     #[inline]
-    fn direction(&self, i: u32) -> Option<&HalfView> {
-        self.directions.get(i.checked_sub(self.settings.scenario_flows)? as usize)
+    fn half(&self, i: u32) -> Option<&HalfView> {
+        self.halves.get(i.checked_sub(self.settings.scenario_flows)? as usize)
     }
 
     /// The connection whose data path `i` carries.
     #[inline]
     pub(super) fn id(&self, i: u32) -> ConnectionId {
-        self.direction(i).map_or(ConnectionId::of_flow(i), |direction| direction.id)
+        self.half(i).map_or(ConnectionId::of_flow(i), |half| half.id)
     }
 
     /// The flow to which path `i` belongs.
@@ -281,21 +282,21 @@ impl Hosts {
     }
 
     /// Adds the ends of a flow's path.
-    pub(super) fn push(&mut self, ends: Ends, flow: Flow) {
+    pub(super) fn push(&mut self, ends: Ends, record: PathRecord) {
         self.ends.push(ends);
-        self.flows.push(flow);
+        self.records.push(record);
     }
 
-    /// Sets up a direction of a connection on path `i`, which is the next one or one that is not used any more.
-    pub(super) fn open(&mut self, i: u32, direction: HalfView, ends: Ends, flow: Flow) {
+    /// Sets up half a connection on path `i`, which is the next one or one that is not used any more.
+    pub(super) fn open(&mut self, i: u32, half: HalfView, ends: Ends, record: PathRecord) {
         if i == self.len() {
-            self.push(ends, flow);
-            self.directions.push(direction);
+            self.push(ends, record);
+            self.halves.push(half);
         } else {
             self.ends[i as usize] = ends;
-            self.flows[i as usize] = flow;
+            self.records[i as usize] = record;
             let k = (i - self.settings.scenario_flows) as usize;
-            self.directions[k] = direction;
+            self.halves[k] = half;
         }
     }
 
@@ -353,12 +354,12 @@ impl Hosts {
 
     /// A connection that an application opened connects, on path `i`. Gives the end that does.
     pub(super) fn connect(&mut self, i: u32, at: At<'_>, out: &mut impl Outbox) -> End {
-        let host = self.host(i);
+        let pair = self.pair(i);
         #[cfg(feature = "quic")]
-        if host.ends.is_udp() {
-            return host.udp().quic().open(at, out);
+        if pair.ends.is_udp() {
+            return pair.udp().quic().open(at, out);
         }
-        host.tcp().connect(at.now, out);
+        pair.tcp().connect(at.now, out);
         End::Sender
     }
 
@@ -373,14 +374,14 @@ impl Hosts {
         at: At<'_>,
         out: &mut impl Outbox,
     ) -> (u64, End) {
-        let host = self.host(i);
+        let pair = self.pair(i);
         #[cfg(feature = "quic")]
-        if host.ends.is_udp() {
-            return host.udp().quic().write(asks, bytes, at, out);
+        if pair.ends.is_udp() {
+            return pair.udp().quic().write(asks, bytes, at, out);
         }
-        // Each direction has a path of its own.
+        // Each half has a path of its own.
         let _ = asks;
-        (host.tcp().write(bytes, last_sent, at.now, out), End::Sender)
+        (pair.tcp().write(bytes, last_sent, at.now, out), End::Sender)
     }
 
     /// Tells whether nothing that was written on path `i`, a connection's, was sent again; none before all of it is
@@ -441,11 +442,11 @@ impl Hosts {
         let group = self.group_of(packet.flow);
         if let Ends::Udp(flow) = &mut self.ends[packet.flow as usize] {
             flow.on_drop(packet);
-            self.flows[packet.flow as usize].dropped += u64::from(is_data);
+            self.records[packet.flow as usize].dropped += u64::from(is_data);
         } else if packet.has(Packet::SYN) && is_data {
             self.stores[group].syns -= 1;
         } else if is_data {
-            self.flows[packet.flow as usize].dropped += 1;
+            self.records[packet.flow as usize].dropped += 1;
         } else if let Some(key) = packet.payload.stored() {
             self.stores[group].full_acks.remove(key as usize);
         }
@@ -469,12 +470,12 @@ impl Hosts {
 
     /// Returns true if the algorithm at path `i` keeps its window in recovery too.
     pub(super) fn has_full_control(&self, i: u32) -> bool {
-        self.settings.has_full_control(&self.flows[i as usize])
+        self.settings.has_full_control(&self.records[i as usize])
     }
 
     /// Returns true if what is sent on path `i` is under a congestion control.
     pub(super) fn has_algorithm(&self, i: u32) -> bool {
-        self.flows[i as usize].algorithm != u32::MAX
+        self.records[i as usize].algorithm != u32::MAX
     }
 
     fn figures(&mut self, i: u32, now: Time) -> EndFigures {
@@ -495,7 +496,7 @@ impl Hosts {
 
     /// Counts of the ends of path `i`.
     pub(super) fn counts(&mut self, i: u32, now: Time) -> FlowCounts {
-        self.figures(i, now).counts(&self.flows[i as usize], now)
+        self.figures(i, now).counts(&self.records[i as usize], now)
     }
 
     /// Bytes that came to the receiver of path `i`, with the overhead of the first link.
@@ -505,7 +506,7 @@ impl Hosts {
             Ends::Udp(flow) => flow.received(),
             Ends::Application => no_tcp(i),
         };
-        self.flows[i as usize].received_bytes(received)
+        self.records[i as usize].received_bytes(received)
     }
 }
 

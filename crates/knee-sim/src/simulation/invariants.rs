@@ -28,7 +28,8 @@ const FLOOR: u64 = 200;
 
 /// Size of a run, in packets, rows and timeouts.
 fn happened(simulation: &Simulation) -> u64 {
-    let packets: u64 = simulation.model.network.links.iter().map(|direction| direction.link.counters().arrived).sum();
+    let packets: u64 =
+        simulation.model.network.directions.iter().map(|direction| direction.link.counters().arrived).sum();
     let senders = simulation.model.hosts.all_tcp().map(|tcp| tcp.sender.counters());
     let sent: u64 = senders.map(|counters| counters.sent + counters.timeouts).sum();
     let rows = &simulation.model.recorder.record.rows;

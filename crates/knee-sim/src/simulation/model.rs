@@ -32,7 +32,7 @@ impl Model {
     /// The same model, if each of its parts can be copied.
     pub(super) fn copied(&self) -> Option<Self> {
         let Self { network, hosts, apps, recorder, now, end, finished, prefetches } = self;
-        if network.links.iter().any(|direction| direction.outside) {
+        if network.directions.iter().any(|direction| direction.outside) {
             return None;
         }
         let (hosts, recorder) = (hosts.copied()?, recorder.copied()?);
@@ -107,7 +107,7 @@ impl Model {
                 Ends::Udp(flow) => (flow.sent(), flow.received().packets),
                 Ends::Application => continue,
             };
-            let ended = received + self.hosts.flows[i as usize].dropped;
+            let ended = received + self.hosts.records[i as usize].dropped;
             let Some(rest) = sent.checked_sub(ended) else {
                 return Err(format!("flow {i}: {sent} sent, but {ended} received or dropped"));
             };
@@ -117,7 +117,7 @@ impl Model {
             }
         }
         let mut inside = between_links;
-        for direction in &self.network.links {
+        for direction in &self.network.directions {
             let (counters, held) = (direction.link.counters(), direction.link.held());
             if counters.arrived != counters.departed + counters.drops + held {
                 return Err(format!(

@@ -5,7 +5,7 @@ use super::{Action, Apps, Around, Half};
 use crate::simulation::hosts::quic::{Progress, QuicFlow, QuicTraffic};
 #[cfg(feature = "quic")]
 use crate::simulation::hosts::udp::UdpFlow;
-use crate::simulation::hosts::{At, End, Ends, Flow, HalfView, Hosts, Outbox};
+use crate::simulation::hosts::{At, End, Ends, HalfView, Hosts, Outbox, PathRecord};
 use knee_cc::CaState;
 use knee_core::{ConnectionId, Time};
 use knee_net::network::Network;
@@ -29,7 +29,7 @@ impl Apps {
         let i = running.take_free(now).unwrap_or(hosts.len());
         let one_way = away && !running.pulls;
         let (paced, ecn) = (running.paced, running.ecn);
-        let Flow { algorithm, overhead, .. } = hosts.flows[flow as usize];
+        let PathRecord { algorithm, overhead, .. } = hosts.records[flow as usize];
         #[cfg(feature = "quic")]
         let quic = running
             .quic
@@ -58,8 +58,8 @@ impl Apps {
         let path = network.flow_paths[flow as usize];
         let path = if with_data { path } else { network.mirrored(&path) };
         network.identify(i, id, path.route);
-        let direction = HalfView { id, away, one_way, handshake: Time::ZERO };
-        hosts.open(i, direction, ends, Flow::new(algorithm, overhead, u64::MAX, Histogram::new(1)));
+        let view = HalfView { id, away, one_way, handshake: Time::ZERO };
+        hosts.open(i, view, ends, PathRecord::new(algorithm, overhead, u64::MAX, Histogram::new(1)));
         let half = Half {
             flow,
             conn,
@@ -93,7 +93,7 @@ impl Apps {
 
     /// A packet of half `i` has come to its end: messages may be there, or acknowledged, as a whole.
     pub(in crate::simulation) fn after_delivery(&mut self, i: u32, end: End, now: Time, hosts: &mut Hosts) {
-        self.count(i, -1, now);
+        self.add_packets(i, -1, now);
         #[cfg(feature = "quic")]
         if let Some(quic) = hosts.quic(i) {
             if let Some(progress) = quic.progress() {
@@ -104,7 +104,7 @@ impl Apps {
         match end {
             End::Receiver => self.take_messages(i, hosts.tcp_ends(i).receiver.in_order(), now),
             End::Sender => {
-                let handshake = hosts.host(i).tcp().handshake();
+                let handshake = hosts.pair(i).tcp().handshake();
                 self.after_ack(i, &hosts.tcp_ends(i).sender, handshake);
             }
         }
@@ -212,7 +212,7 @@ impl Apps {
         if !around.hosts.is_udp(away) {
             // Linux's ACK would ride on the answer.
             let path = &around.network.flow_paths[away as usize];
-            around.hosts.host(away).tcp().acknowledge_now(At { now, path }, around.out);
+            around.hosts.pair(away).tcp().acknowledge_now(At { now, path }, around.out);
         }
         let back = if let Some(back) = back {
             back
@@ -220,7 +220,7 @@ impl Apps {
             let back = self.add_half(flow, conn, false, around);
             self.connection(flow, conn)?.back = Some(back);
             // The other end measures the same handshake.
-            around.hosts.host(back).tcp().open(handshake, now, around.out);
+            around.hosts.pair(back).tcp().open(handshake, now, around.out);
             back
         };
         let (message, end) = self.write(back, (false, bytes), around);

@@ -2,7 +2,7 @@
 //! arrives at later ones, or lands.
 //!
 //! A packet that has crossed its last link stays among those departed from it ([`knee_link::Outcome`]) until the batch
-//! begins by which it lands; then [`Stages::distribute`] sorts what landed by flow.
+//! begins by which it lands; then [`Stages::distribute`] sorts what has landed by path.
 
 use super::visits::Pending;
 use crate::simulation::model::Model;
@@ -40,26 +40,29 @@ struct Stage {
     pipe: Option<u32>,
 }
 
-/// The way of a flow's data, as it is for all flows of a route.
+/// The way of a path's data, as it is for all paths of a route.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
-    /// The first stage, and the tie-break key of what its link does.
-    pub(super) first: (u32, u64),
-    /// The event by which packets land.
+    /// The first stage.
+    pub(super) first_stage: u32,
+    /// The tie-break key of what the link of that stage does.
+    pub(super) link_key: u64,
+    /// The event by which packets land: they leave the last link, or the pipe behind it.
     landing: Event,
     /// That event as the cause of an ACK ([`Event::cause`]).
     pub(super) cause: u16,
 }
 
 impl Way {
-    /// Returns true if what lands at one time comes after what senders do then.
+    /// Returns true if what lands at one time comes after the ACKs that reach senders then.
     #[inline]
     pub(super) const fn lands_late(&self) -> bool {
-        matches!(self.landing, Event::Link(_))
+        matches!(self.landing, Event::Medium(_))
     }
 }
 
-/// Data that has crossed its last link, flow by flow ([`Pending::landed`]), in the order of time.
+/// Data that has crossed its last link, path by path ([`Pending::landed`]), each path's in the order of time, until its
+/// receiver takes it.
 #[derive(Clone, Default)]
 pub(super) struct Landed {
     /// Each at the time at which it lands.
@@ -87,20 +90,20 @@ impl Stages {
     /// # Errors
     /// With what keeps its links from being gone through one after the other.
     pub(super) fn new(network: &Network) -> Result<Self, Obstacle> {
-        let Network { links, pipes, routes, .. } = network;
-        if links.len() > KEYED_LINKS || pipes.len() >= KEYED_PIPES / 2 {
+        let Network { directions, pipes, routes, .. } = network;
+        if directions.len() > KEYED_LINKS || pipes.len() >= KEYED_PIPES / 2 {
             return Err(Obstacle::ManyLinks);
         }
-        let medium = |link: u32| !links[link as usize].link.is_wire();
-        let merges = merges(links.len(), routes.iter().map(|route| route.data.as_slice()));
+        let medium = |link: u32| !directions[link as usize].link.is_wire();
+        let merges = merges(directions.len(), routes.iter().map(|route| route.data.as_slice()));
         // A medium may pass a packet on at the time at which it came, whatever else is due then: tie-break keys do not
         // tell the order of that.
         let at_once = |pair: &[u32]| {
-            let passes_on = medium(pair[0]) && links[pair[0] as usize].pipe.is_none();
+            let passes_on = medium(pair[0]) && directions[pair[0] as usize].pipe.is_none();
             passes_on && (medium(pair[1]) || merges[pair[1] as usize])
         };
         for route in routes {
-            let mut data = route.data.iter().map(|&link| &links[link as usize]);
+            let mut data = route.data.iter().map(|&link| &directions[link as usize]);
             if !route.acks.is_empty() {
                 return Err(Obstacle::QueuedAcks);
             } else if data.clone().any(|direction| !direction.keeps_order()) {
@@ -118,9 +121,9 @@ impl Stages {
             }
         }
         let paths: Vec<&[u32]> = routes.iter().map(|route| route.data.as_slice()).collect();
-        let order = topological_order(links.len(), &paths).ok_or(Obstacle::Circle)?;
+        let order = topological_order(directions.len(), &paths).ok_or(Obstacle::Circle)?;
         let place = |link: u32| order.iter().position(|other| *other == link).map_or(NONE, index_u32);
-        let event = |link: u32| if medium(link) { Event::Link(link) } else { Event::Wire(link) };
+        let event = |link: u32| if medium(link) { Event::Medium(link) } else { Event::Wire(link) };
         let stage = |&link: &u32| {
             let behind = |data: &[u32]| {
                 let here = data.iter().position(|other| *other == link);
@@ -128,19 +131,19 @@ impl Stages {
             };
             let next: Vec<u32> = routes.iter().map(|route| behind(&route.data)).collect();
             let goes_on = next.iter().any(|next| *next != NONE);
-            Stage { link, later: Vec::new(), goes_on, next, event: event(link), pipe: links[link as usize].pipe }
+            Stage { link, later: Vec::new(), goes_on, next, event: event(link), pipe: directions[link as usize].pipe }
         };
         let way = |route: &Route| {
             let (first, last) = (route.data[0], route.data[route.data.len() - 1]);
-            let landing = links[last as usize].pipe.map_or(event(last), Event::Pipe);
-            Way { first: (place(first), event(first).key()), landing, cause: landing.cause() }
+            let landing = directions[last as usize].pipe.map_or(event(last), Event::Pipe);
+            Way { first_stage: place(first), link_key: event(first).key(), landing, cause: landing.cause() }
         };
         Ok(Self {
             in_order: order.iter().map(stage).collect(),
             ways: routes.iter().map(way).collect(),
             landed: Landed::default(),
             // A medium, or a delay that varies, may let packets out at the same time.
-            arrivals_coincide: order.iter().any(|&link| medium(link) || !links[link as usize].is_steady()),
+            arrivals_coincide: order.iter().any(|&link| medium(link) || !directions[link as usize].is_steady()),
         })
     }
 
@@ -166,7 +169,7 @@ impl Stages {
 
     /// How long each link takes for a full packet, at least 1 ns.
     fn packet_times(&self, network: &Network) -> impl Iterator<Item = Time> {
-        let rate = |stage: &Stage| network.links[stage.link as usize].link.rate().unwrap_or(1);
+        let rate = |stage: &Stage| network.directions[stage.link as usize].link.rate().unwrap_or(1);
         let time = move |stage: &Stage| u64::from(MTU) * 8_000_000_000 / rate(stage);
         self.in_order.iter().map(move |stage| Time::from_nanos(time(stage).max(1)))
     }
@@ -174,7 +177,7 @@ impl Stages {
     /// A time before which no packet leaves a link, comes to one from a pipe, or lands.
     pub(super) fn next_departure(&self, network: &Network) -> Time {
         let next = |stage: &Stage| {
-            let direction = &network.links[stage.link as usize];
+            let direction = &network.directions[stage.link as usize];
             let lands = direction.outcome.departed.first().map_or(Time::MAX, |left| left.packet.at);
             let comes = stage.later.iter().map(|(packet, _)| packet.at).min().unwrap_or(Time::MAX);
             direction.link.due().min(lands).min(comes)
@@ -184,14 +187,14 @@ impl Stages {
 
     /// Packets between links, and behind the last one before they land.
     pub(super) fn under_way(&self, network: &Network) -> u64 {
-        let departed = |stage: &Stage| network.links[stage.link as usize].outcome.departed.len();
+        let departed = |stage: &Stage| network.directions[stage.link as usize].outcome.departed.len();
         self.in_order.iter().map(|stage| (departed(stage) + stage.later.len()) as u64).sum()
     }
 
     /// Goes through the links, each of which takes its arrivals before `until`; `arrivals` are by stage. A packet that
     /// leaves a link after the batch stays in the link until a later one.
     pub(super) fn advance(&mut self, arrivals: &mut [Arrivals], model: &mut Model, until: Time) {
-        let last = model.recorder.last_before(until);
+        let last = model.recorder.last_departure(until);
         // Packets that have been in a pipe for longer come out of it first.
         for (stage, arrivals) in self.in_order.iter_mut().zip(&mut *arrivals) {
             let mut later = std::mem::take(&mut stage.later);
@@ -203,7 +206,7 @@ impl Stages {
         for k in 0..self.in_order.len() {
             let (recorder, network, mut observed) = model.observed();
             let stage = &mut self.in_order[k];
-            let direction = &mut network.links[stage.link as usize];
+            let direction = &mut network.directions[stage.link as usize];
             let before = direction.outcome.departed.len();
             // A medium acts after events of the whole run: what it does just at the end is part of the next batch.
             let last = if stage.is_medium() { until - Time::from_nanos(1) } else { last };
@@ -222,7 +225,7 @@ impl Stages {
     fn hand_on(&mut self, k: usize, before: usize, arrivals: &mut [Arrivals], network: &mut Network, until: Time) {
         let (stage, behind) = self.in_order[k..].split_first_mut().expect("there is a stage");
         let tie_break = stage.pipe.map_or(stage.event, Event::Pipe).key();
-        let direction = &mut network.links[stage.link as usize];
+        let direction = &mut network.directions[stage.link as usize];
         if stage.pipe.is_some() {
             for i in before..direction.outcome.departed.len() {
                 let packet = direction.outcome.departed[i].packet;
@@ -249,13 +252,13 @@ impl Stages {
         departed.truncate(lands);
     }
 
-    /// Sorts what lands up to `until` by flow; gives how many packets that is. Receivers have taken all that landed
-    /// before, or nothing new has landed since.
+    /// Sorts what lands up to `until` by path; gives how many packets that is. Call it when receivers have taken all
+    /// that landed, or again for a time by which nothing new lands.
     pub(super) fn distribute(&mut self, network: &mut Network, pending: &mut [Pending], until: Time) -> usize {
         let Self { in_order, landed: Landed { packets, places, counts }, arrivals_coincide, .. } = self;
         counts.clear();
         counts.extend(in_order.iter().map(|stage| {
-            let departed = &network.links[stage.link as usize].outcome.departed;
+            let departed = &network.directions[stage.link as usize].outcome.departed;
             // Packets from a pipe or a medium come after events of the whole run.
             let later = Time::from_nanos(u64::from(stage.pipe.is_some() || stage.is_medium()));
             departed.partition_point(|departure| departure.packet.at + later <= until)
@@ -265,13 +268,14 @@ impl Stages {
             return 0;
         }
         let links = || in_order.iter().map(|stage| stage.link as usize).zip(&*counts);
+        // A range's length becomes how many packets land for its path.
         for (link, &count) in links() {
-            for Departure { packet, .. } in &network.links[link].outcome.departed[..count] {
+            for Departure { packet, .. } in &network.directions[link].outcome.departed[..count] {
                 pending[packet.flow as usize].landed.1 += 1;
             }
         }
-        // The length of a flow's range is how many packets land for it. The ranges now follow each other in the order
-        // of flows; each is empty at first, and its end moves on with every packet put there below.
+        // The ranges now follow each other in the order of paths; each is empty at first, and its end moves on with
+        // every packet put there below.
         let mut from = 0;
         for Pending { landed: (next, end), .. } in &mut *pending {
             let count = *end - *next;
@@ -283,7 +287,7 @@ impl Stages {
             places.resize(packets.len(), 0);
         }
         for (link, &count) in links() {
-            let departed = &mut network.links[link].outcome.departed;
+            let departed = &mut network.directions[link].outcome.departed;
             for (place, Departure { packet, .. }) in (0..).zip(&departed[..count]) {
                 let end = &mut pending[packet.flow as usize].landed.1;
                 packets[*end as usize] = *packet;
@@ -299,9 +303,9 @@ impl Stages {
 }
 
 impl Stage {
-    /// Returns true if the link is no wire.
+    /// Returns true if the link has a medium, and is no wire.
     const fn is_medium(&self) -> bool {
-        matches!(self.event, Event::Link(_))
+        matches!(self.event, Event::Medium(_))
     }
 
     /// Adds a packet to `arrivals`. It goes before what this stage's link does at the same time if its key is lower: if

@@ -1,13 +1,13 @@
 //! Visits of flows: what one does in a batch.
 //!
-//! A visit lets the receiver take what has landed ([`Visit::run_receiver`]); its ACKs go to the flow's [`AckPath`].
+//! A visit lets the receiver take what has landed ([`Visit::run_receiver`]); its ACKs go to an [`AckQueue`].
 //! Then the sender takes the ACKs that have arrived ([`Visit::run_sender`]); what it sends goes to the arrivals at the
 //! flow's first link ([`BatchOutbox`]). Between visits, what is in flight waits in [`Pending`].
 
 use super::applications::DueActions;
 use super::stages::{Landed, Stages, Way};
 use crate::simulation::apps::Apps;
-use crate::simulation::hosts::{At, End, Group, Host, Outbox, StateNote, event_of};
+use crate::simulation::hosts::{At, End, Group, HostPair, Outbox, StateNote, event_of};
 use knee_core::cache::{fetch, fetch_first};
 use knee_core::convert::{index_u32, low_u8};
 use knee_core::{Packet, Payload, Time};
@@ -22,7 +22,7 @@ use knee_tcp::ends::TcpEnds;
 /// Prefetch distance in flows: of their own state, and of the data behind its pointers.
 const FLOWS_AHEAD: (usize, usize) = (3, 1);
 
-/// Visits flows whose paths have numbers in a row.
+/// Visits the flows of one group, whose paths have consecutive numbers.
 pub(super) struct Visitor<'a> {
     pub(super) hosts: Group<'a>,
     /// All paths.
@@ -44,15 +44,15 @@ impl Visitor<'_> {
             if prefetches {
                 self.fetch_ahead(&visits[k..]);
             }
-            let mut visit = self.enter(i);
+            let mut visit = self.begin(i);
             visit.run_receiver(at);
             visit.sample(at);
             visit.run_sender(limit);
-            self.leave(i);
+            self.end(i);
         }
     }
 
-    /// Its place in the row.
+    /// The index of path `i` in what the group has by path.
     const fn place(&self, i: u32) -> usize {
         (i - self.hosts.first) as usize
     }
@@ -83,33 +83,33 @@ impl Visitor<'_> {
         }
     }
 
-    /// A visit begins.
+    /// Begins the visit of flow `i`.
     #[inline]
-    pub(super) fn enter(&mut self, i: u32) -> Visit<'_> {
+    pub(super) fn begin(&mut self, i: u32) -> Visit<'_> {
         let (k, path) = (self.place(i), &self.paths[i as usize]);
         let Self { hosts, stages, pending, outbox, sample, apps, .. } = self;
         outbox.way = stages.ways[path.route as usize];
-        outbox.acks.enter(&mut pending[k]);
+        outbox.acks.load(&mut pending[k]);
         let sample = sample.as_mut().map(|(interval, records)| (*interval, &mut records[k]));
         let apps = apps.as_deref_mut().filter(|apps| apps.has(i));
-        Visit { host: hosts.tcp(i), path, landed: &stages.landed, range: &mut pending[k].landed, outbox, sample, apps }
+        Visit { pair: hosts.tcp(i), path, landed: &stages.landed, range: &mut pending[k].landed, outbox, sample, apps }
     }
 
-    /// A visit ends: notes when the flow has something to do.
+    /// Ends the visit of flow `i`: notes when it has something to do next.
     #[inline]
-    pub(super) fn leave(&mut self, i: u32) {
+    pub(super) fn end(&mut self, i: u32) {
         let (TcpEnds { sender, receiver }, _) = self.hosts.look(i);
         let due = self.outbox.acks.next_arrival().min(sender.due()).min(receiver.due());
         let k = self.place(i);
         self.pending[k].due = due;
-        self.outbox.acks.leave(&mut self.pending[k]);
-        (self.outbox.sent, self.outbox.landed, self.outbox.moved_at) = (0, 0, Time::ZERO);
+        self.outbox.acks.store(&mut self.pending[k]);
+        (self.outbox.sent, self.outbox.received, self.outbox.moved_at) = (0, 0, Time::ZERO);
     }
 }
 
 /// A flow that is visited.
 pub(super) struct Visit<'a> {
-    pub(super) host: Host<'a, TcpEnds>,
+    pub(super) pair: HostPair<'a, TcpEnds>,
     path: &'a FlowPath,
     landed: &'a Landed,
     /// The range of its packets there.
@@ -124,12 +124,12 @@ impl Visit<'_> {
     /// The receiver takes what has landed up to `at`, and its timers before.
     #[inline]
     pub(super) fn run_receiver(&mut self, at: Time) {
-        let Self { host, path, outbox, range: (next, end), .. } = self;
+        let Self { pair, path, outbox, range: (next, end), .. } = self;
         let (path, outbox) = (*path, &mut **outbox);
         let cause = outbox.way.cause;
         let begin = *next as usize;
         let landed = &self.landed.packets[begin..*end as usize];
-        // Packets from a medium come after events of the whole run.
+        // What lands from a medium comes after the ACKs of that time, which may complete a transfer (`end_transfers`).
         let until = if outbox.way.lands_late() { at.saturating_sub(Time::from_nanos(1)) } else { at };
         let count = match landed.last() {
             Some(last) if last.at > until => landed.partition_point(|packet| packet.at <= until),
@@ -138,18 +138,18 @@ impl Visit<'_> {
         *next += index_u32(count);
         let places = self.landed.places.get(begin..begin + count).unwrap_or_default();
         if count > 0 {
-            outbox.landed += index_u32(count);
+            outbox.received += index_u32(count);
             outbox.moved_at = outbox.moved_at.max(landed[count - 1].at);
         }
         for (k, packet) in landed[..count].iter().enumerate() {
-            while host.ends.receiver.due() < packet.at {
-                outbox.fire(host, End::Receiver, path, packet.at);
+            while pair.ends.receiver.due() < packet.at {
+                outbox.fire(pair, End::Receiver, path, packet.at);
             }
-            outbox.cause = (cause, places.get(k).copied().unwrap_or(host.i));
-            host.on_data(packet, At { now: packet.at, path }, outbox);
+            outbox.cause = (cause, places.get(k).copied().unwrap_or(pair.i));
+            pair.on_data(packet, At { now: packet.at, path }, outbox);
         }
-        while host.ends.receiver.due() < at {
-            outbox.fire(host, End::Receiver, path, at);
+        while pair.ends.receiver.due() < at {
+            outbox.fire(pair, End::Receiver, path, at);
         }
     }
 
@@ -159,28 +159,28 @@ impl Visit<'_> {
         if let Some((interval, record)) = &mut self.sample
             && record.start() < now
         {
-            let (counts, sender, rtts) = self.host.observe(now);
-            self.outbox.samples.push(record.row(self.host.i, *interval, &counts, &rtts).with_sender(&sender));
+            let (counts, sender, rtts) = self.pair.observe(now);
+            self.outbox.samples.push(record.row(self.pair.i, *interval, &counts, &rtts).with_sender(&sender));
         }
     }
 
     /// The sender takes its ACKs and timers before `until`.
     #[inline]
     pub(super) fn run_sender(&mut self, until: Time) {
-        let Self { host, path, outbox, apps, .. } = self;
+        let Self { pair, path, outbox, apps, .. } = self;
         let (path, outbox) = (*path, &mut **outbox);
         loop {
             let limit = outbox.acks.next_arrival().min(until);
-            while host.ends.sender.due() < limit {
-                outbox.fire(host, End::Sender, path, limit);
+            while pair.ends.sender.due() < limit {
+                outbox.fire(pair, End::Sender, path, limit);
             }
-            let Some(returning) = outbox.acks.next(until) else { return };
-            outbox.tie_break = returning.tie_break();
-            host.on_ack(returning.ack(), returning.at, outbox);
+            let Some(ack) = outbox.acks.next(until) else { return };
+            outbox.tie_break = ack.tie_break();
+            pair.on_ack(ack.payload_and_flags(), ack.at, outbox);
             if let Some(apps) = apps {
-                outbox.moved_at = returning.at;
-                apps.after_ack(host.i, &host.ends.sender, host.handshake());
-                outbox.due.take_from(apps, returning.at, outbox.tie_break);
+                outbox.moved_at = ack.at;
+                apps.after_ack(pair.i, &pair.ends.sender, pair.handshake());
+                outbox.due.take_from(apps, ack.at, outbox.tie_break);
             }
         }
     }
@@ -192,7 +192,8 @@ impl Visit<'_> {
 pub(super) struct BatchOutbox {
     /// By stage, what arrives there in this batch.
     pub(super) arrivals: Vec<Arrivals>,
-    pub(super) acks: AckPath,
+    /// ACKs of the visited flow, from its receiver to its sender.
+    pub(super) acks: AckQueue,
     /// The way of its data.
     pub(super) way: Way,
     /// Cause of the ACK that leaves ([`knee_net::events::Event::cause`]), and its index among those of that: the
@@ -210,8 +211,8 @@ pub(super) struct BatchOutbox {
     pub(super) due: DueActions,
     /// Packets that the visited flow has sent.
     pub(super) sent: u32,
-    /// Packets delivered to the receiver during this visit.
-    pub(super) landed: u32,
+    /// Packets that its receiver has taken during this visit.
+    pub(super) received: u32,
     /// Time of the latest delivery of a packet or an ACK of a connection.
     pub(super) moved_at: Time,
 }
@@ -220,8 +221,9 @@ impl Outbox for BatchOutbox {
     #[inline]
     fn data(&mut self, first: Packet, count: u32) {
         self.sent += count;
-        let (stage, key) = self.way.first;
-        self.arrivals[stage as usize].push(Burst { first, count }, self.tie_break, self.tie_break < key);
+        let Way { first_stage, link_key, .. } = self.way;
+        let before_link = self.tie_break < link_key;
+        self.arrivals[first_stage as usize].push(Burst { first, count }, self.tie_break, before_link);
     }
 
     #[inline]
@@ -242,7 +244,7 @@ impl BatchOutbox {
     pub(super) fn new(stages: &Stages) -> Self {
         Self {
             arrivals: stages.no_arrivals(),
-            acks: AckPath::default(),
+            acks: AckQueue::default(),
             way: stages.ways[0],
             cause: (0, 0),
             tie_break: 0,
@@ -251,7 +253,7 @@ impl BatchOutbox {
             completed: Vec::new(),
             due: DueActions::default(),
             sent: 0,
-            landed: 0,
+            received: 0,
             moved_at: Time::ZERO,
         }
     }
@@ -268,18 +270,18 @@ impl BatchOutbox {
 
     /// Fires the next timer of an end if it is due before `limit`; from then on it is known when it is due.
     #[inline(never)]
-    pub(super) fn fire(&mut self, host: &mut Host<'_, TcpEnds>, end: End, path: &FlowPath, limit: Time) {
-        let Some((due, timer)) = host.next_timer(end, limit) else { return };
-        let event = event_of(timer, host.i);
+    pub(super) fn fire(&mut self, pair: &mut HostPair<'_, TcpEnds>, end: End, path: &FlowPath, limit: Time) {
+        let Some((due, timer)) = pair.next_timer(end, limit) else { return };
+        let event = event_of(timer, pair.i);
         match end {
             End::Sender => self.tie_break = event.key(),
-            End::Receiver => self.cause = (event.cause(), host.i),
+            End::Receiver => self.cause = (event.cause(), pair.i),
         }
-        host.on_timer(timer, At { now: due, path }, self);
+        pair.on_timer(timer, At { now: due, path }, self);
     }
 }
 
-/// All that waits for a flow between two visits.
+/// What waits at a path between two visits: packets for its receiver, ACKs for its sender.
 #[derive(Clone)]
 pub(super) struct Pending {
     /// When it has something to do, at the earliest, apart from taking what has landed.
@@ -287,7 +289,7 @@ pub(super) struct Pending {
     /// The range of [`super::stages::Landed::packets`] that its receiver has not taken.
     pub(super) landed: (u32, u32),
     /// ACKs in flight, in the order in which they arrive.
-    pub(super) acks: Vec<Returning>,
+    pub(super) acks: Vec<AckInFlight>,
     /// When the last of them arrives.
     last_arrival: Time,
 }
@@ -297,15 +299,15 @@ impl Pending {
     pub(super) const NOTHING: Self =
         Self { due: Time::MAX, landed: (0, 0), acks: Vec::new(), last_arrival: Time::ZERO };
 
-    /// How many packets its receiver has not taken.
-    pub(super) fn landed(&self) -> u64 {
+    /// How many packets have landed that its receiver has not taken.
+    pub(super) fn count_landed(&self) -> u64 {
         u64::from(self.landed.1 - self.landed.0)
     }
 }
 
 /// An ACK in flight.
 #[derive(Clone, Copy)]
-pub(super) struct Returning {
+pub(super) struct AckInFlight {
     /// When it arrives at its sender.
     pub(super) at: Time,
     payload: Payload,
@@ -313,12 +315,12 @@ pub(super) struct Returning {
     tie_break_and_flags: u64,
 }
 
-const _: () = assert!(size_of::<Returning>() == 32);
+const _: () = assert!(size_of::<AckInFlight>() == 32);
 
-impl Returning {
+impl AckInFlight {
     /// Payload and flags of its packet.
     #[inline]
-    pub(super) const fn ack(&self) -> (Payload, u8) {
+    pub(super) const fn payload_and_flags(&self) -> (Payload, u8) {
         (self.payload, low_u8(self.tie_break_and_flags))
     }
 
@@ -337,20 +339,21 @@ impl Returning {
 /// The ACKs of the flow that is visited, from its receiver to its sender. The same few lines of memory serve flow after
 /// flow: most ACKs arrive within the visit.
 #[derive(Clone, Default)]
-pub(super) struct AckPath {
-    /// Those in flight, behind those that have been taken.
-    acks: Vec<Returning>,
+pub(super) struct AckQueue {
+    /// Those taken during the visit, and behind them those in flight.
+    acks: Vec<AckInFlight>,
+    /// How many have been taken.
     taken: usize,
-    /// When the last of them arrives.
+    /// When the last of those in flight arrives.
     last_arrival: Time,
-    /// How many there were when the visit began. If any, the memory is the flow's own.
+    /// How many ACKs were in flight as the visit began; if any, `acks` is the flow's own vector, swapped in.
     before: usize,
 }
 
-impl AckPath {
-    /// A visit begins.
+impl AckQueue {
+    /// A visit begins: takes what is in flight from `pending`.
     #[inline]
-    pub(super) fn enter(&mut self, pending: &mut Pending) {
+    pub(super) fn load(&mut self, pending: &mut Pending) {
         self.last_arrival = pending.last_arrival;
         self.before = pending.acks.len();
         if self.before > 0 {
@@ -358,9 +361,9 @@ impl AckPath {
         }
     }
 
-    /// A visit ends: what has not arrived waits in `pending`.
+    /// A visit ends: leaves what has not arrived in `pending`.
     #[inline]
-    pub(super) fn leave(&mut self, pending: &mut Pending) {
+    pub(super) fn store(&mut self, pending: &mut Pending) {
         pending.last_arrival = self.last_arrival;
         self.acks.drain(..self.taken);
         if self.before > 0 {
@@ -384,7 +387,7 @@ impl AckPath {
 
     /// Takes the next ACK if it arrives before `until`.
     #[inline]
-    pub(super) fn next(&mut self, until: Time) -> Option<Returning> {
+    pub(super) fn next(&mut self, until: Time) -> Option<AckInFlight> {
         let next = self.acks.get(self.taken).filter(|ack| ack.at < until)?;
         self.taken += 1;
         Some(*next)
@@ -396,7 +399,7 @@ impl AckPath {
         let Packet { payload, flags, .. } = *ack;
         let at = now + path.ack_delay;
         let tie_break_and_flags = ack_key(path.ack_pipe, cause, index) << u8::BITS | u64::from(flags);
-        self.acks.push(Returning { at, payload, tie_break_and_flags });
+        self.acks.push(AckInFlight { at, payload, tie_break_and_flags });
         if at <= self.last_arrival {
             self.overtake();
         } else {
@@ -429,13 +432,13 @@ mod tests {
         fn acks_arrive_once_at_their_time_in_order(
             visits in prop::collection::vec((1u64..50, prop::collection::vec((0u64..5, 1u64..5, 0u16..3), 0..8)), 1..12)
         ) {
-            let (mut path, mut pending) = (AckPath::default(), Pending::NOTHING);
+            let (mut queue, mut pending) = (AckQueue::default(), Pending::NOTHING);
             // Time, tie-break key and number of those in flight.
             let mut expected: Vec<(Time, u64, u32)> = Vec::new();
             let (mut now, mut until, mut sent) = (Time::ZERO, Time::ZERO, 0);
             for (length, acks) in visits {
                 until += Time::from_nanos(length);
-                path.enter(&mut pending);
+                queue.load(&mut pending);
                 for (gap, delay, rank) in acks {
                     now += Time::from_nanos(gap);
                     // It arrives within this visit at the earliest, or later, even long after one that leaves next.
@@ -444,20 +447,20 @@ mod tests {
                     let (base_rtt, mirrored) = (ack_delay, false);
                     let flow_path = FlowPath { route: 0, ack_pipe, ack_delay, base_rtt, mirrored };
                     let ack = Packet { payload: Payload::Stored(sent), flags: 5, ..Packet::default() };
-                    path.push(&ack, At { now, path: &flow_path }, (rank, 3));
+                    queue.push(&ack, At { now, path: &flow_path }, (rank, 3));
                     expected.push((now + ack_delay, ack_key(flow_path.ack_pipe, rank, 3), sent));
                     sent += 1;
                 }
                 expected.sort_unstable();
                 let arrived = expected.iter().take_while(|ack| ack.0 < until).count();
                 for (at, tie_break, sent) in expected.drain(..arrived) {
-                    prop_assert_eq!(path.next_arrival(), at);
-                    let came = path.next(until).expect("it has arrived");
-                    prop_assert_eq!((came.at, came.tie_break(), came.ack()), (at, tie_break, (Payload::Stored(sent), 5)));
+                    prop_assert_eq!(queue.next_arrival(), at);
+                    let came = queue.next(until).expect("it has arrived");
+                    prop_assert_eq!((came.at, came.tie_break(), came.payload_and_flags()), (at, tie_break, (Payload::Stored(sent), 5)));
                 }
-                prop_assert!(path.next(until).is_none());
-                prop_assert_eq!(path.next_arrival(), expected.first().map_or(Time::MAX, |ack| ack.0));
-                path.leave(&mut pending);
+                prop_assert!(queue.next(until).is_none());
+                prop_assert_eq!(queue.next_arrival(), expected.first().map_or(Time::MAX, |ack| ack.0));
+                queue.store(&mut pending);
                 prop_assert_eq!(pending.acks.len(), expected.len());
             }
         }

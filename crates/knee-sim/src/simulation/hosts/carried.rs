@@ -7,7 +7,7 @@
 
 use super::datagrams::DatagramFlow;
 use super::quic::QuicFlow;
-use super::{At, End, EndFigures, Host, Outbox};
+use super::{At, End, EndFigures, HostPair, Outbox};
 use knee_core::convert::low_u32;
 use knee_core::{Packet, Time};
 use knee_quic::Bytes;
@@ -109,10 +109,10 @@ fn number(bytes: &Bytes) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.first_chunk()?))
 }
 
-impl Host<'_, CarriedFlow> {
-    fn quic(&mut self) -> Host<'_, QuicFlow> {
-        let Self { i, ends, flow, settings, stores, .. } = self;
-        Host { i: *i, ends: &mut ends.quic, flow, connection: None, settings, stores }
+impl HostPair<'_, CarriedFlow> {
+    fn quic(&mut self) -> HostPair<'_, QuicFlow> {
+        let Self { i, ends, record, settings, stores, .. } = self;
+        HostPair { i: *i, ends: &mut ends.quic, record, connection: None, settings, stores }
     }
 
     /// Opens the connection, over which the datagrams begin.

@@ -9,7 +9,7 @@
 //! counts as received when that has passed. Rates count it as it leaves the last link, as those of TCP do, and echoes
 //! and reports leave then.
 
-use super::{At, End, EndFigures, Host, Outbox};
+use super::{At, End, EndFigures, HostPair, Outbox};
 use knee_cc::CaState;
 use knee_core::convert::{index_u32, low_u32, saturating_u32};
 use knee_core::{Packet, Payload, Received, Rng, Time};
@@ -323,7 +323,7 @@ impl DatagramFlow {
     }
 }
 
-impl Host<'_, DatagramFlow> {
+impl HostPair<'_, DatagramFlow> {
     /// The datagrams begin.
     pub(super) fn start(&mut self, at: At<'_>, out: &mut impl Outbox) {
         self.ends.begin(at.now);

@@ -8,7 +8,7 @@
 //! figures are the same as TCP's, as far as a QUIC sender has them: payload counts as it reaches the receiver, what is
 //! lost is sent again in other packets, and persistent congestion stands where TCP has timeouts.
 
-use super::{Algorithm, At, End, EndFigures, Host, Outbox};
+use super::{Algorithm, At, End, EndFigures, HostPair, Outbox};
 use crate::simulation::build::{OwnMake, algorithm, ecn};
 use crate::stacks;
 use knee_cc::{CaState, Control, Entry};
@@ -285,7 +285,7 @@ impl QuicFlow {
     }
 }
 
-impl Host<'_, QuicFlow> {
+impl HostPair<'_, QuicFlow> {
     /// The flow starts.
     pub(super) fn start(&mut self, at: At<'_>, out: &mut impl Outbox) {
         self.open(at, out);

@@ -1,6 +1,6 @@
 //! TCP's receivers and senders: their answers to packets, ACKs and timers, whichever scheduler brings them.
 
-use super::{Algorithm, At, End, EndFigures, HalfView, Host, Outbox};
+use super::{Algorithm, At, End, EndFigures, HalfView, HostPair, Outbox};
 use crate::simulation::build::OwnMake;
 use knee_cc::{DynCongestionControl, Init};
 use knee_core::convert::index_u32;
@@ -15,7 +15,7 @@ use knee_tcp::sender::{AckInfo, Outgoing, Sender};
 /// Size of SYN and SYN-ACK as IP packets: IP and TCP headers with 20 bytes of options.
 const SYN_SIZE: u16 = 60;
 
-impl Host<'_, TcpEnds> {
+impl HostPair<'_, TcpEnds> {
     /// Data has arrived at the receiver.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
@@ -27,14 +27,14 @@ impl Host<'_, TcpEnds> {
             self.note_ecn(packet, at, out);
         }
         if self.ends.receiver.flushes_before(packet) {
-            self.reply(at, out);
+            self.send_ack(at, out);
         }
         if self.ends.receiver.on_data(packet, at.now, &self.settings.receiver_config, at.path.base_rtt) {
-            self.reply(at, out);
+            self.send_ack(at, out);
         }
         // Where the other end sends no data and has read all that came, the ACK of a short packet does not wait
         // (tcp_cleanup_rbuf).
-        if packet.size < MTU && self.connection.as_ref().is_some_and(|(direction, _)| direction.one_way) {
+        if packet.size < MTU && self.connection.as_ref().is_some_and(|(half, _)| half.one_way) {
             self.acknowledge_now(at, out);
         }
     }
@@ -51,25 +51,25 @@ impl Host<'_, TcpEnds> {
     #[inline(never)]
     fn note_ecn(&mut self, packet: &Packet, at: At<'_>, out: &mut impl Outbox) {
         if self.ends.receiver.echoes_apart(packet) {
-            self.reply(at, out);
+            self.send_ack(at, out);
         }
         self.ends.receiver.note_ecn(packet);
     }
 
-    /// The receiver sends an ACK now, whatever made it reply.
+    /// The receiver sends an ACK now, whatever made it do so.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet or every second one")]
-    fn reply(&mut self, at: At<'_>, out: &mut impl Outbox) {
+    fn send_ack(&mut self, at: At<'_>, out: &mut impl Outbox) {
         let reply = self.ends.receiver.reply();
         if self.ends.receiver.is_disturbed() {
-            return self.reply_disturbed(reply, at, out);
+            return self.send_ack_disturbed(reply, at, out);
         }
         out.ack(reply.packet(self.i, at.now), at);
     }
 
     /// The same where the receiver has SACK blocks to send, or misbehaves.
     #[inline(never)]
-    fn reply_disturbed(&mut self, reply: Reply, at: At<'_>, out: &mut impl Outbox) {
+    fn send_ack_disturbed(&mut self, reply: Reply, at: At<'_>, out: &mut impl Outbox) {
         let full_acks = &mut self.stores.full_acks;
         self.ends.receiver.answer(reply, |ack| {
             let mut packet = ack.reply.packet(self.i, at.now);
@@ -85,11 +85,11 @@ impl Host<'_, TcpEnds> {
     /// A receiver that delays an ACK sends it now.
     pub(in crate::simulation) fn acknowledge_now(&mut self, at: At<'_>, out: &mut impl Outbox) {
         if self.ends.receiver.delayed.not_before() < Time::MAX {
-            self.reply(at, out);
+            self.send_ack(at, out);
         }
     }
 
-    /// A timer may be due: fires it if it is. From now on it is known when it is.
+    /// Works out the exact time of a timer that may be due, and fires it if that has come.
     pub(in crate::simulation) fn on_timer(&mut self, timer: EndTimer, at: At<'_>, out: &mut impl Outbox) {
         if self.ends.expiry(timer, &self.settings.sender_config.clock) > at.now {
             return;
@@ -102,9 +102,9 @@ impl Host<'_, TcpEnds> {
             }
             EndTimer::DelayedAck => {
                 self.ends.receiver.on_delayed_ack(&self.settings.receiver_config);
-                self.reply(at, out);
+                self.send_ack(at, out);
             }
-            EndTimer::CompressedSack if self.ends.receiver.on_compressed_sack() => self.reply(at, out),
+            EndTimer::CompressedSack if self.ends.receiver.on_compressed_sack() => self.send_ack(at, out),
             EndTimer::CompressedSack => {}
         }
     }
@@ -122,7 +122,7 @@ impl Host<'_, TcpEnds> {
 
     /// The sender opens its connection now.
     pub(in crate::simulation) fn connect(&mut self, now: Time, out: &mut impl Outbox) {
-        self.flow.syn_at = now;
+        self.record.syn_at = now;
         self.ends.sender.connect(now);
         self.send_syn(now, out);
         self.after_other(now, out);
@@ -167,17 +167,17 @@ impl Host<'_, TcpEnds> {
             return;
         }
         let Payload::Ack { tsecr, .. } = answer else { panic!("no answer to a SYN: {answer:?}") };
-        let rtt = self.ends.sender.answer_to_syn(self.flow.syn_at, tsecr, now);
+        let rtt = self.ends.sender.answer_to_syn(self.record.syn_at, tsecr, now);
         self.open(rtt, now, out);
     }
 
     /// The sender's connection is there, after a handshake of `rtt`.
     pub(in crate::simulation) fn open(&mut self, rtt: Time, now: Time, out: &mut impl Outbox) {
         let rng = Rng::stream(self.settings.seed, &self.stream_name());
-        if let Some((direction, _)) = &mut self.connection {
-            direction.handshake = rtt;
+        if let Some((half, _)) = &mut self.connection {
+            half.handshake = rtt;
         }
-        let owner = self.connection.as_ref().map_or(self.i, |(direction, _)| direction.id.flow());
+        let owner = self.connection.as_ref().map_or(self.i, |(half, _)| half.id.flow());
         let sender = &mut self.ends.sender;
         sender.establish(Some(rtt), now);
         let init = Init {
@@ -191,7 +191,7 @@ impl Host<'_, TcpEnds> {
             tso: self.settings.sender_config.tso,
             rng,
         };
-        let Algorithm { entry, make, params } = &self.settings.algorithms[self.flow.algorithm as usize];
+        let Algorithm { entry, make, params } = &self.settings.algorithms[self.record.algorithm as usize];
         let cc: Box<dyn DynCongestionControl> = match make {
             Some(OwnMake::Algorithm(make)) => make(params, &init, owner as usize),
             Some(OwnMake::Policy(plan)) => plan.make(&init),
@@ -201,7 +201,7 @@ impl Host<'_, TcpEnds> {
         sender.adopt(cc, now);
         sender.send(now, &self.settings.sender_config, &mut self.stores.departures);
         // The first phase is put on record, whichever it is.
-        self.flow.phase = u8::MAX;
+        self.record.phase = u8::MAX;
         self.after_other(now, out);
     }
 
@@ -243,7 +243,7 @@ impl Host<'_, TcpEnds> {
         if !self.stores.departures.is_empty() {
             packets(&mut self.stores.departures, &mut self.ends.sender, self.i, now, out);
         }
-        if self.flow.has_changed(&self.ends.sender) {
+        if self.record.has_changed(&self.ends.sender) {
             self.note_state(now, out);
             self.note_completion(now, out);
         }
@@ -258,21 +258,21 @@ impl Host<'_, TcpEnds> {
     #[cold]
     fn note_completion(&mut self, now: Time, out: &mut impl Outbox) {
         // A flow that was stopped is done without having sent it all.
-        if self.ends.sender.acked_bytes() == self.flow.complete_at {
+        if self.ends.sender.acked_bytes() == self.record.complete_at {
             self.complete(now, out);
         }
     }
 
     /// RTT of the handshake of a connection that an application opened; zero until it is over.
     pub(in crate::simulation) fn handshake(&self) -> Time {
-        self.connection.as_ref().map_or(Time::ZERO, |(direction, _)| direction.handshake)
+        self.connection.as_ref().map_or(Time::ZERO, |(half, _)| half.handshake)
     }
 
     /// Counts up to now, the state of the sender, and the RTT samples since they were last taken.
     pub(in crate::simulation) fn observe(&mut self, now: Time) -> (FlowCounts, SenderState, Spread) {
         let figures = figures(self.ends, now);
-        let sender = SenderState { full_control: self.settings.has_full_control(self.flow), ..figures.sender };
-        (figures.counts(self.flow, now), sender, self.flow.take_rtts())
+        let sender = SenderState { full_control: self.settings.has_full_control(self.record), ..figures.sender };
+        (figures.counts(self.record, now), sender, self.record.take_rtts())
     }
 
     /// The next timer of an end and its time, if that is before `limit`.

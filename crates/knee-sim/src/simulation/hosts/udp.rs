@@ -1,7 +1,7 @@
 //! Flows over UDP: QUIC's, and those of an application's own datagrams.
 
 use super::datagrams::DatagramFlow;
-use super::{At, End, EndFigures, Host, Outbox};
+use super::{At, End, EndFigures, HostPair, Outbox};
 #[cfg(feature = "quic")]
 use super::{carried::CarriedFlow, quic::QuicFlow};
 use knee_core::{Packet, Received, Time};
@@ -64,37 +64,37 @@ impl UdpFlow {
     }
 }
 
-/// Calls a method of the ends of the flow at a [`Host`].
+/// Calls a method of the ends of the flow at a [`HostPair`].
 macro_rules! at_either {
-    ($host:expr, $of:ident => $call:expr) => {{
-        let Host { i, ends, flow, connection, settings, stores } = $host;
-        either!(ends, ends => { let mut $of = Host { i, ends, flow, connection, settings, stores }; $call })
+    ($pair:expr, $of:ident => $call:expr) => {{
+        let HostPair { i, ends, record, connection, settings, stores } = $pair;
+        either!(ends, ends => { let mut $of = HostPair { i, ends, record, connection, settings, stores }; $call })
     }};
 }
 
 #[cfg(feature = "quic")]
-impl<'a> Host<'a, UdpFlow> {
+impl<'a> HostPair<'a, UdpFlow> {
     /// The same of a connection of QUIC.
-    pub(super) fn quic(self) -> Host<'a, QuicFlow> {
-        let Self { i, ends, flow, connection, settings, stores } = self;
+    pub(super) fn quic(self) -> HostPair<'a, QuicFlow> {
+        let Self { i, ends, record, connection, settings, stores } = self;
         let UdpFlow::Quic(ends) = ends else { panic!("path {i} is not that of a QUIC connection") };
-        Host { i, ends, flow, connection, settings, stores }
+        HostPair { i, ends, record, connection, settings, stores }
     }
 }
 
-impl Host<'_, UdpFlow> {
+impl HostPair<'_, UdpFlow> {
     /// The flow starts.
     pub(super) fn start(self, at: At<'_>, out: &mut impl Outbox) {
-        at_either!(self, host => host.start(at, out));
+        at_either!(self, pair => pair.start(at, out));
     }
 
     /// A packet has arrived at its end now.
     pub(super) fn on_packet(self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
-        at_either!(self, host => host.on_packet(at, packet, out));
+        at_either!(self, pair => pair.on_packet(at, packet, out));
     }
 
     /// Fires a timer of an end if it is due.
     pub(super) fn on_timer(self, end: End, at: At<'_>, out: &mut impl Outbox) {
-        at_either!(self, host => host.on_timer(end, at, out));
+        at_either!(self, pair => pair.on_timer(end, at, out));
     }
 }

@@ -1,5 +1,5 @@
-//! The ends of one path while something happens to them ([`Host`]), what they are told ([`At`]), where what they do
-//! goes to ([`Outbox`]), and what is on record of them ([`Flow`]).
+//! The two ends of one path while something happens to one of them ([`HostPair`]), what that end is told ([`At`]),
+//! where what it does goes to ([`Outbox`]), and what is on record of both ([`PathRecord`]).
 
 use super::udp::UdpFlow;
 use super::{Ends, HalfView, Settings, Stores, no_tcp};
@@ -109,24 +109,25 @@ pub(in crate::simulation) const fn timer_of(event: Event) -> Option<(EndTimer, u
     }
 }
 
-/// The ends of one path while something happens to them.
-pub(in crate::simulation) struct Host<'a, E> {
+/// Both ends of one path while something happens to one of them: `on_data` to the receiver, `on_ack` to the sender.
+pub(in crate::simulation) struct HostPair<'a, E> {
+    /// The number of the path.
     pub(in crate::simulation) i: u32,
     pub(in crate::simulation) ends: &'a mut E,
-    pub(super) flow: &'a mut Flow,
-    /// The direction of a connection that has the path, if one has, and the flow to which it belongs.
-    pub(super) connection: Option<(&'a mut HalfView, &'a mut Flow)>,
+    pub(super) record: &'a mut PathRecord,
+    /// The half of a connection that has the path, if one has, and the record of the flow to which it belongs.
+    pub(super) connection: Option<(&'a mut HalfView, &'a mut PathRecord)>,
     pub(super) settings: &'a Settings,
     pub(super) stores: &'a mut Stores,
 }
 
-/// Hosts whose paths have numbers in a row: all of them, or, for a thread, flows of which none runs an application.
+/// Hosts whose paths have consecutive numbers: all of them, or, for a thread, flows of which none runs an application.
 pub(in crate::simulation) struct Group<'a> {
     /// The number of the first path.
     pub(in crate::simulation) first: u32,
     pub(super) ends: &'a mut [Ends],
-    pub(super) flows: &'a mut [Flow],
-    pub(super) directions: &'a mut [HalfView],
+    pub(super) records: &'a mut [PathRecord],
+    pub(super) halves: &'a mut [HalfView],
     pub(super) settings: &'a Settings,
     pub(super) stores: &'a mut [Stores],
     /// How many paths share one of the stores.
@@ -134,59 +135,59 @@ pub(in crate::simulation) struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// The host of path `i`, which something happens to.
+    /// The ends of path `i`, to one of which something happens.
     #[inline]
-    pub(super) fn into_host(self, i: u32) -> Host<'a, Ends> {
+    pub(super) fn into_pair(self, i: u32) -> HostPair<'a, Ends> {
         let k = (i - self.first) as usize;
-        let Self { ends, flows, directions, settings, stores, per_store, .. } = self;
+        let Self { ends, records, halves, settings, stores, per_store, .. } = self;
         let group = if stores.len() == 1 { 0 } else { k / per_store as usize };
         let (ends, stores) = (&mut ends[k], &mut stores[group]);
         if i < settings.scenario_flows {
-            return Host { i, ends, flow: &mut flows[k], connection: None, settings, stores };
+            return HostPair { i, ends, record: &mut records[k], connection: None, settings, stores };
         }
-        let direction = &mut directions[(i - settings.scenario_flows) as usize];
-        let (owners, connections) = flows.split_at_mut(settings.scenario_flows as usize);
-        let flow = &mut connections[k - owners.len()];
-        let owner = &mut owners[direction.id.flow() as usize];
-        let connection = Some((direction, owner));
-        Host { i, ends, flow, connection, settings, stores }
+        let half = &mut halves[(i - settings.scenario_flows) as usize];
+        let (owners, connections) = records.split_at_mut(settings.scenario_flows as usize);
+        let record = &mut connections[k - owners.len()];
+        let owner = &mut owners[half.id.flow() as usize];
+        let connection = Some((half, owner));
+        HostPair { i, ends, record, connection, settings, stores }
     }
 
-    /// TCP's ends at path `i`, which something happens to.
+    /// TCP's ends of path `i`, to one of which something happens.
     #[inline]
-    pub(in crate::simulation) fn tcp(&mut self, i: u32) -> Host<'_, TcpEnds> {
-        let Self { first, ends, flows, directions, settings, stores, per_store } = self;
+    pub(in crate::simulation) fn tcp(&mut self, i: u32) -> HostPair<'_, TcpEnds> {
+        let Self { first, ends, records, halves, settings, stores, per_store } = self;
         let (first, per_store) = (*first, *per_store);
-        Group { first, ends, flows, directions, settings, stores, per_store }.into_host(i).tcp()
+        Group { first, ends, records, halves, settings, stores, per_store }.into_pair(i).tcp()
     }
 
-    /// Those of path `i`, and what else is known of them.
+    /// Those of path `i`, and what is on record of them.
     #[inline]
-    pub(in crate::simulation) fn look(&self, i: u32) -> (&TcpEnds, &Flow) {
+    pub(in crate::simulation) fn look(&self, i: u32) -> (&TcpEnds, &PathRecord) {
         let k = (i - self.first) as usize;
         let Ends::Tcp(ends) = &self.ends[k] else { no_tcp(i) };
-        (ends, &self.flows[k])
+        (ends, &self.records[k])
     }
 }
 
-impl<'a> Host<'a, Ends> {
+impl<'a> HostPair<'a, Ends> {
     /// The same where TCP speaks over the path.
     #[inline]
-    pub(in crate::simulation) fn tcp(self) -> Host<'a, TcpEnds> {
-        let Self { i, ends, flow, connection, settings, stores } = self;
+    pub(in crate::simulation) fn tcp(self) -> HostPair<'a, TcpEnds> {
+        let Self { i, ends, record, connection, settings, stores } = self;
         let Ends::Tcp(ends) = ends else { no_tcp(i) };
-        Host { i, ends, flow, connection, settings, stores }
+        HostPair { i, ends, record, connection, settings, stores }
     }
 
     /// The same of a flow over UDP.
-    pub(super) fn udp(self) -> Host<'a, UdpFlow> {
-        let Self { i, ends, flow, connection, settings, stores } = self;
+    pub(super) fn udp(self) -> HostPair<'a, UdpFlow> {
+        let Self { i, ends, record, connection, settings, stores } = self;
         let Ends::Udp(ends) = ends else { panic!("path {i} is not that of a flow over UDP") };
-        Host { i, ends, flow, connection, settings, stores }
+        HostPair { i, ends, record, connection, settings, stores }
     }
 }
 
-impl Host<'_, Ends> {
+impl HostPair<'_, Ends> {
     /// A packet has arrived at its end now.
     #[inline]
     pub(in crate::simulation) fn on_packet(self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
@@ -199,7 +200,7 @@ impl Host<'_, Ends> {
         }
     }
 
-    /// A timer may be due: fires it if it is.
+    /// Fires a timer that may be due, if it is.
     pub(in crate::simulation) fn on_timer(self, timer: EndTimer, at: At<'_>, out: &mut impl Outbox) {
         if self.ends.is_udp() {
             self.udp().on_timer(End::with(timer), at, out);
@@ -214,13 +215,13 @@ impl Host<'_, Ends> {
     }
 }
 
-impl<E> Host<'_, E> {
+impl<E> HostPair<'_, E> {
     /// Takes the RTT sample of an ACK, if it gave one, for the flow to which the path belongs.
     #[inline]
     pub(super) fn book_rtt(&mut self, rtt: Option<Time>) {
         let Some(rtt) = rtt else { return };
-        let Flow { rtt: interval, rtt_histogram, watched, .. } = match &mut self.connection {
-            None => &mut *self.flow,
+        let PathRecord { rtt: interval, rtt_histogram, watched, .. } = match &mut self.connection {
+            None => &mut *self.record,
             Some((_, owner)) => owner,
         };
         interval.add(rtt);
@@ -238,11 +239,11 @@ impl<E> Host<'_, E> {
         timeouts: u32,
         out: &mut impl Outbox,
     ) {
-        let (i, flow) = (self.i, &mut *self.flow);
-        let before = States { phase: flow.phase, ca: flow.ca, timeouts: flow.seen_timeouts };
+        let (i, record) = (self.i, &mut *self.record);
+        let before = States { phase: record.phase, ca: record.ca, timeouts: record.seen_timeouts };
         let after = States { phase: control.phase, ca, timeouts };
-        (flow.phase, flow.ca, flow.seen_timeouts) = (after.phase, after.ca, after.timeouts);
-        let phases = self.settings.algorithms[flow.algorithm as usize].entry.phases;
+        (record.phase, record.ca, record.seen_timeouts) = (after.phase, after.ca, after.timeouts);
+        let phases = self.settings.algorithms[record.algorithm as usize].entry.phases;
         let log = self.log();
         for event in after.events_since(before, phases) {
             // Connections that come and go are too many.
@@ -264,17 +265,17 @@ impl<E> Host<'_, E> {
 
     /// All that the flow had to send is acknowledged now.
     pub(super) fn complete(&mut self, now: Time, out: &mut impl Outbox) {
-        if self.flow.complete_at != u64::MAX {
-            self.flow.complete_at = u64::MAX;
+        if self.record.complete_at != u64::MAX {
+            self.record.complete_at = u64::MAX;
             out.completed(self.i, now);
         }
     }
 }
 
-/// Records of the ends of a path besides their state. Every ACK needs the first cache line.
+/// What is on record of the ends of a path besides their state. Every ACK needs the first cache line.
 #[repr(C, align(64))]
 #[derive(Clone)]
-pub(in crate::simulation) struct Flow {
+pub(in crate::simulation) struct PathRecord {
     pub(in crate::simulation) seen_timeouts: u32,
     pub(in crate::simulation) phase: u8,
     pub(in crate::simulation) ca: CaState,
@@ -297,10 +298,11 @@ pub(in crate::simulation) struct Flow {
     pub(in crate::simulation) overhead: u32,
 }
 
-const _: () = assert!(std::mem::offset_of!(Flow, rtt_histogram) + Histogram::HOT <= 64 && size_of::<Flow>() == 128);
+const _: () =
+    assert!(std::mem::offset_of!(PathRecord, rtt_histogram) + Histogram::HOT <= 64 && size_of::<PathRecord>() == 128);
 
-impl Flow {
-    /// A flow that has not begun, under the algorithm of this index.
+impl PathRecord {
+    /// That of a path on which nothing has happened, under the algorithm of this index.
     pub(in crate::simulation) fn new(
         algorithm: u32,
         overhead: u32,
@@ -362,16 +364,16 @@ pub(in crate::simulation) struct EndFigures {
 }
 
 impl EndFigures {
-    /// Counts of the path of `flow` up to now.
-    pub(super) fn counts(&self, flow: &Flow, now: Time) -> FlowCounts {
+    /// Counts of the path with this record up to now.
+    pub(super) fn counts(&self, record: &PathRecord, now: Time) -> FlowCounts {
         let Self { received, counters, .. } = self;
         FlowCounts {
             at: now,
             delivered_bytes: self.delivered_bytes,
             new_bytes: self.new_bytes,
             outstanding: self.outstanding,
-            sent_bytes: counters.sent_bytes + u64::from(flow.overhead) * counters.sent,
-            received_bytes: flow.received_bytes(received),
+            sent_bytes: counters.sent_bytes + u64::from(record.overhead) * counters.sent,
+            received_bytes: record.received_bytes(received),
             received: received.packets,
             queued_units: received.queued_units,
             sent: counters.sent,
