@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from knee.cli import options
-from knee.cli.console import out
+from knee.cli.console import out, write_json
 from knee.cli.options import option
 from knee.cli.paired import PAGE, compare_paired, write_page
 from knee.cli.tables import number, table
-from knee.cli.terminal import write_json
 from knee.errors import InputError
 from knee.system.text import JsonTable
 

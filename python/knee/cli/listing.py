@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from knee.cli import complete, options
-from knee.cli.console import out
+from knee.cli.console import out, write_json
 from knee.cli.options import Json
 from knee.cli.tables import table
-from knee.cli.terminal import write_json
 from knee.errors import InputError, Refused
 from knee.own import CONTROL, QUEUE, Named, code_allowed, name_of
 from knee.scenario import registry

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from knee.cli.console import out
+from knee.cli.console import out, write_json
 from knee.cli.paired import PAGE, write_page
 from knee.cli.tables import number, table
-from knee.cli.terminal import write_json
 from knee.errors import InputError
 
 

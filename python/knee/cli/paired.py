@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from knee.cli.console import complain, out
+from knee.cli.console import complain, out, write_json
 from knee.cli.tables import number, table
-from knee.cli.terminal import write_json
 from knee.errors import InputError
 from knee.system import extras
 from knee.system.text import JsonTable

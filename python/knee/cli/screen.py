@@ -1,4 +1,4 @@
-"""The rich console. It is separate from ``terminal.py`` because rich is slow to import."""
+"""The rich console. It is separate from ``console.py`` because rich is slow to import."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from knee.cli.terminal import written
+from knee.cli.console import written
 from knee.system.text import visible
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from knee.errors import InputError
+from knee.figures.metrics import Floats
 from knee.figures.register import RUN
-from knee.figures.thin import Floats
 from knee.system.text import visible
 from knee.view import numbers
 from knee.view.chart import (
