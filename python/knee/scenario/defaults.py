@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel
 
-from knee.errors import Refused
+from knee.errors import Refused, under
 from knee.scenario import Plain
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.traffic import NO_CC, sends_datagrams
@@ -105,10 +105,8 @@ def share_framing(raw: Any) -> Any:
     raw = spelled_out(raw)
     if not isinstance(raw, dict) or not isinstance(raw.get("reverse"), dict):
         return raw
-    try:
+    with under("reverse"):
         reverse = spelled_out(raw["reverse"])
-    except Refused as refused:
-        raise Refused(refused.found, refused.accepted, key=f"reverse.{refused.key}") from None
     own = {key: raw[key] for key in KEYS if key in raw}
     return raw | {"reverse": own | reverse}
 
