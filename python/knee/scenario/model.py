@@ -29,7 +29,7 @@ from knee.own import CONTROL, QUEUE, Named, name_of, named_in
 from knee.scenario import Core, Plain, commands, defaults, registry, units
 from knee.scenario.check import check, check_link, check_recorded
 from knee.scenario.commands import PROGRAM_CC
-from knee.scenario.defaults import DEFAULT_LINK, fill_defaults, share_model
+from knee.scenario.defaults import DEFAULT_LINK, fill_defaults, share_with_reverse
 from knee.scenario.fields import (
     Bytes,
     Dscp,
@@ -242,8 +242,8 @@ class Link(_Queueing):
 
     @model_validator(mode="before")
     @classmethod
-    def _share_the_model(cls, raw: Any) -> Any:
-        return defaults.share_framing(share_model(raw))
+    def _share_with_reverse(cls, raw: Any) -> Any:
+        return share_with_reverse(raw)
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Link:
@@ -505,8 +505,3 @@ class Scenario(Table):
             single = flow.label if flow.count == 1 else None
             labels += [single] if single is not None else [f"{base}{first + i}" for i in range(flow.count)]
         return labels
-
-    @property
-    def probe_labels(self) -> list[str]:
-        """The label of every probe, in order."""
-        return [str(probe.label) for probe in self.probes]

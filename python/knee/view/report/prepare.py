@@ -104,6 +104,7 @@ class View:
     Attributes:
         title: the scenario's title, or its name if it has none.
         choices: the titles of the choices of flows; empty if all flows are drawn.
+        groups: what quantiles are drawn of, where not all flows are drawn.
         samples: rows of each flow while it runs, with a column `bin`, the interval's number from 1.
         links: rows of each link, with the same column.
         clock: the end `t_s` of every `bin`.
@@ -178,7 +179,7 @@ def prepare(result: Result) -> View:
         title=str(scenario.get("title") or result.summary["name"]),
         flows=flows,
         choices=choices,
-        groups=_groups(flows),
+        groups=_groups(flows) if choices else [],
         samples=samples,
         links=_binned(result.links, interval).with_columns(pl.col("link").cast(pl.String)),
         clock=rows.group_by("bin").agg(pl.col("t_s").max()).sort("bin"),
