@@ -35,9 +35,26 @@ _PATIENCE_S = 1.0
 
 def out() -> Console:
     """The console for standard output."""
-    from knee.cli.screen import Screen
+    return screen(width=width())
 
-    return Screen(width=width())
+
+def screen(**settings: Any) -> Console:
+    """A console that shows text literally: brackets are not markup, and control characters are escaped."""
+    # Slow to import.
+    from rich.console import Console
+    from rich.text import Text
+
+    class Screen(Console):
+        def print(self, *objects: Any, **how: Any) -> None:
+            """Prints, and reports a full disk as an error."""
+            with written():
+                super().print(*objects, **how)
+
+        def render_str(self, text: str, **how: Any) -> Text:
+            """Escapes control characters in everything that is printed, including table cells."""
+            return super().render_str(visible(text), **how)
+
+    return Screen(markup=False, emoji=False, highlight=False, **settings)
 
 
 def width() -> int:
@@ -87,14 +104,12 @@ class Bar:
                 return
             from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-            from knee.cli.screen import Screen
-
             self._progress = Progress(
                 TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 TaskProgressColumn(),
                 TimeRemainingColumn(),
-                console=Screen(stderr=True),
+                console=screen(stderr=True),
                 transient=True,
             )
             self._progress.start()

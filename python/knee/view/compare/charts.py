@@ -299,7 +299,7 @@ def _rtts(view: View, link: str, mine: list[int]) -> Floats:
 
 
 def _delays(view: View, link: str, mine: list[int]) -> Floats:
-    return floats(view.links.filter(pl.col("link").cast(pl.String) == link), "queue_delay_mean_ms")
+    return floats(view.links.filter(pl.col("link") == link), "queue_delay_mean_ms")
 
 
 def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
