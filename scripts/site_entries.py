@@ -63,7 +63,7 @@ class Part:
 
 def parts() -> list[Part]:
     """The parts of the registry that have pages."""
-    links = {**registry.link_models(), **registry.loss_models(), **registry.delay_models()}
+    links = {**registry.of("links"), **registry.of("losses"), **registry.of("delays")}
     return [
         Part(
             "Congestion controls",

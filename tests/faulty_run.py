@@ -12,7 +12,7 @@ from pathlib import Path
 
 import knee
 from knee.results import folder
-from knee.view.report import page
+from knee.view import report as page
 
 SMALL = {
     "duration": "1 s",

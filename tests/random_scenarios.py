@@ -29,7 +29,7 @@ _QUIC = [*registry.quic_controllers()]
 #: Algorithms that need accurate ECN, which knee's QUIC flows do not have.
 _NOT_OVER_QUIC = ("dctcp", "prague")
 #: The delay model that reads a file is not drawn.
-_DELAY_MODELS = [name for name in registry.delay_models() if name not in ("uniform", "table")]
+_DELAY_MODELS = [name for name in registry.of("delays") if name not in ("uniform", "table")]
 #: Kinds of traffic that declare their parameters.
 _DECLARED = [name for name, entry in registry.traffic().items() if not entry.tables]
 
@@ -124,8 +124,8 @@ def _jitter(dice: random.Random) -> Table:
 
 def _medium(dice: random.Random, link: Table) -> Table:
     """A model of a medium, where one takes the link's rate."""
-    name = dice.choice([name for name in registry.link_models() if name != "wire"])
-    entry = registry.link_models()[name]
+    name = dice.choice([name for name in registry.of("links") if name != "wire"])
+    entry = registry.of("links")[name]
     given = {param.name: _param(dice, param) for param in entry.params.values() if dice.random() < 0.2}
     if name == "leo":
         # So that a reconfiguration happens within some seconds.
@@ -198,7 +198,7 @@ def _flow(dice: random.Random, links: Sequence[Table], duration_ms: int) -> Tabl
 
 
 def _receiver(dice: random.Random) -> Table:
-    entry = dice.choice(list(registry.receivers().values()))
+    entry = dice.choice(list(registry.of("receivers").values()))
     given = {param.name: _param(dice, param) for param in entry.params.values() if dice.random() < 0.5}
     return {"receiver": entry.name, "receiver_params": given}
 

@@ -26,7 +26,7 @@ from knee.results.manifest import fingerprint
 from knee.scenario import units
 from knee.study.sweeps import work
 from knee.view.numbers import number as rounded
-from knee.view.report.headline import headline
+from knee.view.report import headline
 
 if TYPE_CHECKING:
     from knee.results.result import Result

@@ -19,7 +19,7 @@ from knee.study import sweeps
 from knee.view.chart import Panel
 from knee.view.compare.charts import charts
 from knee.view.compare.variants import variants
-from knee.view.report.panels import goodput, throughput
+from knee.view.report.panels import rate
 from knee.view.report.prepare import prepare
 
 #: What one interval may carry beyond the rate: packets under way as it begins, in a burst behind the queue.
@@ -63,7 +63,7 @@ def _rate(scenario: dict[str, Any]) -> float:
 def test_no_total_that_a_page_draws_is_above_its_link(scenario: dict[str, Any]) -> None:
     most, results = ROOM * _rate(scenario), [knee.run(scenario), knee.run(scenario | {"seed": 100})]
     for view in map(prepare, results):
-        for chart in (throughput(view), goodput(view)):
+        for chart in (rate(view, "throughput"), rate(view, "goodput")):
             for panel in chart.panels:
                 assert _greatest(panel, "") <= most, (chart.key, panel.label)
     _, made, _ = variants(results, ["a", "b"])

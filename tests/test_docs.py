@@ -35,7 +35,7 @@ PARAMETERS = {
         registry.congestion_controls(),
         registry.quic_controllers(),
         registry.queues(),
-        registry.link_models(),
+        registry.of("links"),
         registry.traffic(),
     )
     for entry in entries.values()

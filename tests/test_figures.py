@@ -20,7 +20,7 @@ from knee.cli import main, tables
 from knee.errors import ScenarioError
 from knee.figures import compared, metrics
 from knee.view.report import headline
-from knee.view.report.panels import throughput
+from knee.view.report.panels import rate
 from knee.view.report.prepare import prepare
 
 FLOW = {"cc": "cubic", "rtt": "20 ms"}
@@ -164,7 +164,7 @@ def test_totals_are_of_one_direction() -> None:
     assert swept["jain"] == min(each)
     assert [beside[f"{link}: Jain's index"] for link in ("bottleneck", "bottleneck (reverse)")] == each
     assert "Jain's index" not in beside
-    lines = {line.name: line.y for line in throughput(prepare(result)).panels[0].lines}
+    lines = {line.name: line.y for line in rate(prepare(result), "throughput").panels[0].lines}
     assert "total" not in lines
     assert lines["total on bottleneck"].max() <= 200 * 1.01
     assert lines["total on bottleneck (reverse)"].max() <= 20 * 1.01

@@ -22,8 +22,7 @@ from rich.table import Table
 import knee
 from knee import errors
 from knee.cli import main
-from knee.cli.console import Bar, complain
-from knee.cli.screen import Screen
+from knee.cli.console import Bar, complain, screen
 from knee.grounds import runner
 from knee.results.folder import problems, seal, without_digests
 from knee.system import files
@@ -102,7 +101,7 @@ def test_a_figure_shows_every_label_in_its_legend(monkeypatch: pytest.MonkeyPatc
 
 def test_what_a_terminal_would_obey_is_written_out() -> None:
     file = io.StringIO()
-    console = Screen(file=file, force_terminal=True, width=200)
+    console = screen(file=file, force_terminal=True, width=200)
     table = Table(title=ESCAPES)
     table.add_column(ESCAPES)
     table.add_row(ESCAPES)

@@ -18,7 +18,7 @@ from knee.scenario import from_dict, load, registry
 from knee.scenario.remarks import remarks
 from knee.scenario.spec import spec
 
-MODELS = [name for name in registry.link_models() if name != "wire"]
+MODELS = [name for name in registry.of("links") if name != "wire"]
 WIFI = {"rate": "300 Mbit/s", "model": "wifi"}
 DOCSIS = {"rate": "50 Mbit/s", "model": "docsis"}
 LTE = {"rate": "75 Mbit/s", "model": "lte"}

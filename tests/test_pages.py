@@ -15,12 +15,10 @@ import pytest
 
 from browser import DESKTOP, PHONE, Tab, check_layout, look, needs_chromium
 from knee.view import pages, palette
-from knee.view.report import write_report
-from knee.view.report.choices import MAX_LINES, MAX_PICKED
+from knee.view.report import headline, write_report
 from knee.view.report.completion import completion, completion_table
-from knee.view.report.headline import headline
-from knee.view.report.panels import charts, cwnd, report_keys, throughput
-from knee.view.report.prepare import prepare
+from knee.view.report.panels import charts, rate, report_keys, window
+from knee.view.report.prepare import MAX_LINES, MAX_PICKED, prepare
 from synthetic_results import EVENT_SCHEMA, SyntheticResult, synthetic
 
 SOURCES = Path(pages.__file__).resolve().parents[2]
@@ -157,14 +155,14 @@ def test_a_finished_flow_leaves_the_figures(many: SyntheticResult) -> None:
     for flow, end in zip(view.flows[3:], ends[3:], strict=True):
         assert flow.completion_s is not None
         assert end == pytest.approx(flow.start_s + flow.completion_s, abs=0.21)
-    for chart in (throughput(view), cwnd(view)):
+    for chart in (rate(view, "throughput"), window(view, "cwnd")):
         names = {line.name for line in chart.panels[-1].lines}
         assert len(names) <= 2 + 4 * MAX_PICKED + 2, "of 302 flows"
 
 
 def test_a_total_goes_on_when_all_have_finished() -> None:
     view = prepare(transfers(40, endless=0))
-    total = throughput(view).panels[0].lines[0]
+    total = rate(view, "throughput").panels[0].lines[0]
     assert total.x[-1] == pytest.approx(30.0)
     assert total.y[-1] == 0.0
 

@@ -91,7 +91,7 @@ def test_concealed_losses_take_the_share_of_the_flow_beside(tmp_path: Path) -> N
 def test_the_list_shows_all_receivers_and_the_parameters_of_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "receivers"]) == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in registry.receivers())
+    assert all(name in shown for name in registry.of("receivers"))
     assert main(["list", "receivers", "ack-division"]) == 0
     assert "parts = 8" in capsys.readouterr().out
     assert main(["list", "receivers", "rude"]) != 0

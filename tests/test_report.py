@@ -12,15 +12,13 @@ import polars as pl
 import pytest
 
 from knee.errors import InputError
-from knee.figures.thin import POINTS, thin_band, thin_line
 from knee.view import pages
+from knee.view.chart import POINTS, thin_band, thin_line
 from knee.view.numbers import NONE, decimals_for, fixed, number, rate_unit
 from knee.view.palette import flow_colours
-from knee.view.report import plot, tables, write_figures, write_report
-from knee.view.report.choices import MAX_PICKED
-from knee.view.report.headline import headline
-from knee.view.report.panels import CHARTS, fairness, rtt, throughput
-from knee.view.report.prepare import held, jain, prepare, total
+from knee.view.report import headline, plot, tables, write_figures, write_report
+from knee.view.report.panels import CHARTS, fairness, rate, rtt
+from knee.view.report.prepare import MAX_PICKED, held, jain, prepare, total
 from synthetic_results import PERIOD_S, ROUND, SyntheticResult, synthetic
 
 FIGURES = ("throughput", "rtt", "cwnd", "queue", "jain", "overview")
@@ -135,8 +133,8 @@ def test_cells_carry_the_summary(tmp_path: Path) -> None:
 
 def test_rates_of_a_fast_link_are_shown_in_gbit(tmp_path: Path) -> None:
     result = synthetic(2, duration=10.0)
-    for flow, rate in zip(result.summary["flows"], (4925.4, 812.0), strict=True):
-        flow["goodput_mbps"] = rate
+    for flow, goodput in zip(result.summary["flows"], (4925.4, 812.0), strict=True):
+        flow["goodput_mbps"] = goodput
     _, page = write(result, tmp_path)
     assert page.cells["goodput_mbps"] == [("4925.4", "4.925"), ("812.0", "0.812")]
 
@@ -420,8 +418,9 @@ def test_a_column_has_the_digits_of_its_greatest_value() -> None:
 
 
 def test_rate_units_adapt() -> None:
-    assert [rate_unit(rate).name for rate in (9800.0, 98.0, 0.5, 0.0)] == ["Gbit/s", "Mbit/s", "kbit/s", "Mbit/s"]
-    assert throughput(prepare(synthetic(1, duration=5.0, rate_mbps=50.0))).panels[0].label == "Throughput (Mbit/s)"
+    assert [rate_unit(mbps).name for mbps in (9800.0, 98.0, 0.5, 0.0)] == ["Gbit/s", "Mbit/s", "kbit/s", "Mbit/s"]
+    view = prepare(synthetic(1, duration=5.0, rate_mbps=50.0))
+    assert rate(view, "throughput").panels[0].label == "Throughput (Mbit/s)"
 
 
 def test_headline_says_what_came_out() -> None:

@@ -102,7 +102,7 @@ def test_random_scenarios(part: int) -> None:
 NAMES = {
     "cc": sorted(name for name, entry in registry.congestion_controls().items() if entry.family != "own"),
     "queue": sorted(registry.queues()),
-    "model": sorted(registry.link_models()),
+    "model": sorted(registry.of("links")),
 }
 
 

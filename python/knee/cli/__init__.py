@@ -10,9 +10,16 @@ from typing import Annotated
 
 import typer
 
-from knee.cli.console import Interrupted, complain
+from knee.cli.console import (
+    Interrupted,
+    caused_by_interrupt,
+    complain,
+    flush,
+    handle_signals,
+    ignore_signals,
+    prepare_streams,
+)
 from knee.cli.options import Later, group, loaded_later
-from knee.cli.terminal import caused_by_interrupt, flush, handle_signals, ignore_signals, prepare_streams
 from knee.errors import InputError, KneeError, blame
 from knee.system import rights
 

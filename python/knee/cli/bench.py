@@ -10,10 +10,9 @@ import typer
 
 from knee.bench import cases as benchmark
 from knee.cli import complete, options
-from knee.cli.console import out
+from knee.cli.console import out, write_json
 from knee.cli.options import option
 from knee.cli.tables import number, table
-from knee.cli.terminal import write_json
 from knee.errors import InputError
 from knee.system.text import JsonTable
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from knee.cli.console import out
+from knee.cli.console import out, write_json
 from knee.cli.options import INPUT, RUNNING, Json, option
 from knee.cli.tables import number, table
-from knee.cli.terminal import write_json
 from knee.errors import InputError
 from knee.kernel import bpf
 from knee.kernel.bpf import build

@@ -1,25 +1,30 @@
-"""``knee compare``."""
+"""``knee compare``: results, files of other programs, or the variants of a sweep, network by network."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from knee.cli import options
-from knee.cli.console import out
+from knee.cli.console import complain, out, write_json
 from knee.cli.options import option
-from knee.cli.paired import PAGE, compare_paired, write_page
 from knee.cli.tables import number, table
-from knee.cli.terminal import write_json
 from knee.errors import InputError
+from knee.system import extras, files
+from knee.system.rights import make_folder
 from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
+    from knee.figures.register import Entry
+    from knee.figures.signed_ranks import Differences
     from knee.results.result import Result
+    from knee.study.sweeps.paired import Paired
+
+PAGE = "compare.html"
 
 
 def compare(
@@ -51,15 +56,13 @@ def compare(
     medians, differences with their 95 % intervals, effect sizes, Wilcoxon's p, and in how many networks each is better.
     """
     if by is not None:
-        compare_paired(folders, by, folder, as_json)
+        _compare_paired(folders, by, folder, as_json)
         return
     from knee.results.folder import check_result
     from knee.results.measured import is_measurement
 
     if any(map(is_measurement, folders)):
-        from knee.cli.measured import compare_measured
-
-        compare_measured(folders, folder, as_json)
+        _compare_measured(folders, folder, as_json)
         return
     if len(folders) < 2:
         if (folders[0] / "sweep.json").is_file():
@@ -68,7 +71,6 @@ def compare(
         raise InputError("There is only one result; name two or more folders to compare.")
     from knee.figures.compared import figures
     from knee.results.result import Result
-    from knee.system import files
 
     if folder is not None:
         files.check_output(folder / PAGE)
@@ -81,7 +83,7 @@ def compare(
     if folder is not None:
         from knee.view.compare.page import page
 
-        write_page(folder, page(results, [str(each) for each in folders]), as_json)
+        _write_page(folder, page(results, [str(each) for each in folders]), as_json)
 
 
 def _algorithms(result: Result) -> list[str]:
@@ -128,3 +130,161 @@ def _mean(values: list[float | int | None]) -> str:
     if len(values) == 1 or not known:
         return number(values[0], 3)
     return number(float(statistics.fmean(known)), 3)
+
+
+def _compare_measured(paths: Sequence[Path], folder: Path | None, as_json: bool) -> None:
+    """Shows results and measurements side by side.
+
+    Raises:
+        FolderError: one is neither.
+        InputError: there is only one.
+    """
+    from knee.view.compare import measured
+
+    tracks = [measured.track(path) for path in paths]
+    if len(paths) < 2:
+        raise InputError(f"There is only {paths[0]}; name two or more results or measurements to compare.")
+    if folder is not None:
+        files.check_output(folder / PAGE)
+    each = [measured.figures(one) for one in tracks]
+    if as_json:
+        tracked = zip(paths, tracks, each, strict=True)
+        write_json([{"path": str(p), "format": one.source, "figures": figures} for p, one, figures in tracked])
+    else:
+        short = [path.name for path in paths]
+        names = short if len(set(short)) == len(short) else list(map(str, paths))
+        rows = table("Results and measurements side by side", ["figure", *names])
+        rows.add_row("from", *(one.source for one in tracks))
+        for name in each[0]:
+            rows.add_row(name, *(number(figures[name], 3) for figures in each))
+        out().print(rows)
+    if folder is not None:
+        _write_page(folder, measured.page(tracks), as_json)
+
+
+def _write_page(folder: Path, text: str, quiet: bool) -> None:
+    """Writes the page of a comparison into a folder, which is made, and says where it is."""
+    try:
+        make_folder(folder)
+    except OSError as error:
+        raise files.unwritable(folder, error) from None
+    files.write(folder / PAGE, text)
+    if not quiet:
+        out().print(f"The page: {folder / PAGE}", soft_wrap=True)
+
+
+def _compare_paired(folders: Sequence[Path], key: str, folder: Path | None, as_json: bool) -> None:
+    """Compares the values of an axis.
+
+    Raises:
+        InputError: there is no such axis, or more than one folder.
+        FolderError: the folder has no sweep.
+    """
+    from knee.study.sweeps import open_sweep
+
+    if len(folders) > 1:
+        raise InputError(f"--by compares the runs of one sweep, and {len(folders)} folders are given.")
+    if folder is not None:
+        files.check_output(folder / PAGE)
+    sweep = open_sweep(folders[0])
+    found = sweep.paired(key)
+    if as_json:
+        write_json(_paired_plain(folders[0], found))
+    else:
+        _show_paired(found)
+    if len(found.runs) < found.networks:
+        left = found.networks - len(found.runs)
+        complain(f"{left} of {found.networks} networks lack a run of some value of {key}, and are left out.")
+    if not extras.there("scipy"):
+        complain('scipy is not installed, so there is no p; pip install "knee[search]" installs it.')
+    if folder is not None:
+        from knee.view.compare.paired import page
+
+        _write_page(folder, page(found, str(folders[0])), as_json)
+
+
+def _paired_plain(folder: Path, found: Paired) -> JsonTable:
+    first, *others = found.variants
+    return {
+        "folder": str(folder),
+        "by": found.key,
+        "networks": len(found.runs),
+        "seeds": found.seeds,
+        "first": first.name,
+        "comparisons": [
+            {
+                "other": other.name,
+                "figures": {
+                    figure.name: _numbers(figure, differences)
+                    for figure in found.known
+                    if (differences := found.differences(figure.name, other)) is not None
+                },
+            }
+            for other in others
+        ],
+    }
+
+
+def _numbers(figure: Entry, found: Differences) -> JsonTable:
+    wins = found.wins(figure)
+    return {
+        "networks": found.pairs,
+        "median_first": found.medians[0],
+        "median_other": found.medians[1],
+        "difference": found.shift,
+        "difference_low": found.low,
+        "difference_high": found.high,
+        "effect": found.effect,
+        "p": found.p,
+        "higher": found.more,
+        "lower": found.less,
+        "same": found.same,
+        "wins": None if wins is None else wins[0],
+        "losses": None if wins is None else wins[1],
+    }
+
+
+def _show_paired(found: Paired) -> None:
+    """Prints a table for each variant but the first, with the figures that the terminal shows."""
+    figures = [one for one in found.known if {"terminal", "terminal-where-any"} & set(one.shown)]
+    for other in found.others:
+        first = found.variants[0]
+        rows = table(
+            f"{other.name} against {first.name} in {len(found.runs)} networks, by {found.key}",
+            ["figure", "median\nfirst", "median\nother", "difference", "95 %\ninterval", "effect", "p", "wins",
+             "losses"],
+        )  # fmt: skip
+        rows.padding = (0, 1) if out().width >= 100 else (0, 0)
+        for figure in figures:
+            differences = found.differences(figure.name, other)
+            if differences is not None:
+                rows.add_row(figure.key, *_cells(figure, differences))
+        out().print(rows)
+    seeds = f" Figures are means over {found.seeds} seeds." if found.seeds > 1 else ""
+    out().print(
+        f"First: {found.variants[0].name}. The difference is other minus first, the Hodges-Lehmann estimate; effect is "
+        f"the rank-biserial correlation, -1 to 1; p is Wilcoxon's.{seeds}\n",
+        soft_wrap=True,
+    )
+
+
+def _cells(figure: Entry, found: Differences) -> list[str]:
+    places = figure.decimals or 0
+
+    def shown(value: float | None) -> str:
+        return number(figure.amount(value), places)
+
+    wins = found.wins(figure)
+    return [
+        *map(shown, found.medians),
+        shown(found.shift),
+        "-" if found.low is None else f"{shown(found.low)}\nto {shown(found.high)}",
+        number(found.effect, 2),
+        _probability(found.p),
+        *(["-", "-"] if wins is None else map(str, wins)),
+    ]
+
+
+def _probability(p: float | None) -> str:
+    """A p as tables have it."""
+    return "-" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"

@@ -48,14 +48,14 @@ def links(incomplete: str) -> list[str]:
     """Models of links, of their loss and of their delay."""
     from knee.scenario import registry
 
-    return _from([*registry.link_models(), *registry.loss_models(), *registry.delay_models()], incomplete)
+    return _from([name for part in ("links", "losses", "delays") for name in registry.of(part)], incomplete)
 
 
 def receivers(incomplete: str) -> list[str]:
     """Receivers."""
     from knee.scenario import registry
 
-    return _from(registry.receivers(), incomplete)
+    return _from(registry.of("receivers"), incomplete)
 
 
 def traffic(incomplete: str) -> list[str]:

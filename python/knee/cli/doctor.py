@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from knee.cli import options
-from knee.cli.console import out
+from knee.cli.console import out, write_json
 from knee.cli.options import option
 from knee.cli.tables import table
-from knee.cli.terminal import write_json
 from knee.errors import RunError
 
 if TYPE_CHECKING:

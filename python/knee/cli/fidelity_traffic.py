@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from knee.cli.console import Bar, complain, out
+from knee.cli.console import Bar, complain, out, write_json
 from knee.cli.tables import table
-from knee.cli.terminal import write_json
 from knee.errors import InputError
 from knee.system.text import JsonTable
 

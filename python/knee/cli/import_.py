@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from knee.cli import options
-from knee.cli.console import out
+from knee.cli.console import out, write_json
 from knee.cli.options import option
-from knee.cli.terminal import write_json
 
 
 def import_(

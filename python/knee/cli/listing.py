@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from knee.cli import complete, options
-from knee.cli.console import out
+from knee.cli.console import out, write_json
 from knee.cli.options import Json
 from knee.cli.tables import table
-from knee.cli.terminal import write_json
 from knee.errors import InputError, Refused
 from knee.own import CONTROL, QUEUE, Named, code_allowed, name_of
 from knee.scenario import registry
@@ -109,25 +108,21 @@ def _queues(console: Console) -> None:
     console.print(rows)
 
 
-#: Keys of a link that name a model, with the registry that they name one of.
-_LINK_KEYS = {
-    "model": registry.link_models,
-    "loss_model": registry.loss_models,
-    "delay_model": registry.delay_models,
-}
+#: Keys of a link that name a model, with the part of the registry that they name one of.
+_LINK_KEYS = {"model": "links", "loss_model": "losses", "delay_model": "delays"}
 
 
 def _links(console: Console) -> None:
     rows = table("Models of links", ["key", "name", "what", "source"], text=4)
-    for key, models in _LINK_KEYS.items():
-        for entry in models().values():
+    for key, part in _LINK_KEYS.items():
+        for entry in registry.of(part).values():
             rows.add_row(key, entry.name, entry.about, entry.source)
     console.print(rows)
 
 
 def _receivers(console: Console) -> None:
     rows = table("Receivers", ["name", "what", "source"], text=3)
-    for entry in registry.receivers().values():
+    for entry in registry.of("receivers").values():
         rows.add_row(entry.name, entry.about, entry.source)
     console.print(rows)
 
@@ -176,8 +171,8 @@ def _entry(what: str, name: str) -> Entry:
     known: Mapping[str, tuple[str, Mapping[str, Entry]]] = {
         "cc": ("congestion control", registry.flow_controls()),
         "queues": ("queue discipline", registry.queues()),
-        "links": ("link model", {name: entry for models in _LINK_KEYS.values() for name, entry in models().items()}),
-        "receivers": ("receiver", registry.receivers()),
+        "links": ("link model", {k: entry for part in _LINK_KEYS.values() for k, entry in registry.of(part).items()}),
+        "receivers": ("receiver", registry.of("receivers")),
         "traffic": ("kind of traffic", registry.traffic()),
     }
     try:
@@ -196,14 +191,9 @@ def plain(part: str) -> list[JsonTable]:
             for name, path in _FILES[part][1]().items()
         ]
     if part == "links":
-        return [{"key": key, **_brief(entry)} for key, models in _LINK_KEYS.items() for entry in models().values()]
-    entries: Mapping[str, Callable[[], Mapping[str, Entry]]] = {
-        "cc": registry.flow_controls,
-        "queues": registry.queues,
-        "receivers": registry.receivers,
-        "traffic": registry.traffic,
-    }
-    return [_brief(entry) for entry in entries[part]().values()]
+        return [{"key": key, **_brief(e)} for key, models in _LINK_KEYS.items() for e in registry.of(models).values()]
+    entries = registry.traffic() if part == "traffic" else registry.of("flows" if part == "cc" else part)
+    return [_brief(entry) for entry in entries.values()]
 
 
 def _brief(entry: Entry) -> JsonTable:

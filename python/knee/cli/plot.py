@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from knee.cli import complete, options
-from knee.cli.console import out
+from knee.cli.console import out, write_json
 from knee.cli.options import choice, option
-from knee.cli.terminal import write_json
 from knee.errors import InputError
 
 if TYPE_CHECKING:

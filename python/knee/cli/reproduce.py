@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from knee.cli import complete, options
-from knee.cli.console import Bar, out
+from knee.cli.console import Bar, out, write_json
 from knee.cli.options import option
 from knee.cli.tables import table
-from knee.cli.terminal import write_json
 from knee.papers import recipes as known
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from knee.cli import complete, options, tables
-from knee.cli.console import Bar, complain, out
+from knee.cli.console import Bar, complain, out, write_json
 from knee.cli.options import option
-from knee.cli.terminal import write_json
 from knee.errors import InputError, PhysicsError, ProgramError
 from knee.figures.forms import Summary
 

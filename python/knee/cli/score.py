@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from knee.cli import complete, options
-from knee.cli.console import Bar, out
+from knee.cli.console import Bar, out, write_json
 from knee.cli.options import option
-from knee.cli.terminal import write_json
 from knee.errors import InputError
 from knee.system.text import JsonTable
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from knee.cli import complete, options
-from knee.cli.console import Bar, complain, out
+from knee.cli.console import Bar, complain, out, write_json
 from knee.cli.options import choice, option
 from knee.cli.tables import number, table
-from knee.cli.terminal import write_json
 from knee.errors import InputError, RunError
 from knee.system.text import JsonTable, decapitalised
 

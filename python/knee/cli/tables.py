@@ -24,10 +24,10 @@ _HEAD = 9
 NARROW = 100
 
 
-def table(title: str | None, columns: Sequence[str], text: int = 1) -> Table:
+def table(title: str | None, columns: Sequence[str], text: int = 1, *, on: Console | None = None) -> Table:
     """An empty table; its first ``text`` columns hold words, the others numbers.
 
-    Words wrap on a narrow terminal; numbers never do.
+    Words wrap on a narrow terminal; numbers never do. With the console that it goes ``on``, it fits 80 columns.
     """
     from rich import box
     from rich.table import Table
@@ -36,6 +36,8 @@ def table(title: str | None, columns: Sequence[str], text: int = 1) -> Table:
     for i, column in enumerate(columns):
         words = i < text
         grid.add_column(column, justify="left" if words else "right", no_wrap=not words, overflow="fold")
+    if on is not None and on.width < NARROW:
+        grid.padding = (0, 0)
     return grid
 
 
@@ -59,16 +61,13 @@ def rate(mbps: float | None) -> str:
     return f"{mbps:.0f}" if mbps >= 1000 else f"{mbps:#.4g}"
 
 
-def _payload_rate(flow: dict[str, Any]) -> str:
-    """A flow's goodput, or of a program its throughput, marked as such."""
-    return f"{rate(flow['throughput_mbps'])}*" if flow["goodput_mbps"] is None else rate(flow["goodput_mbps"])
-
-
 def show_summary(console: Console, summary: Summary) -> None:
     """Flows, links and fairness of one run."""
     title = f"{summary['name']}: {summary['title']}" if summary.get("title") else summary["name"]
     console.print(title, style="bold", soft_wrap=True)
-    if (latency := shown.latency(summary)) is not None:
+    # Bulk flows alone have none of these tables.
+    applications = "probes" in summary or any("traffic" in flow for flow in summary["flows"])
+    if applications and (latency := shown.latency(summary)) is not None:
         show(console, latency)
         if (rpm := shown.responsiveness(summary)) is not None:
             console.print(f"{rpm}\n", soft_wrap=True)
@@ -76,24 +75,23 @@ def show_summary(console: Console, summary: Summary) -> None:
     # Of endless streams there is no such time.
     if any(flow.get("bytes") is not None for flow in summary["flows"]):
         columns += where(FLOW, "terminal-where-any")
-    flows = table(None, ["\nflow", "\ncc", *(figure.head for figure in columns)])
-    _tighten(flows, console, first_words=2)
+    flows = table(None, ["\nflow", "\ncc", *(figure.head for figure in columns)], on=console)
+    flows.columns[1].justify = "left"
     for flow in summary["flows"][:MOST_FLOWS]:
-        cells = (
-            _payload_rate(flow) if figure.name == "goodput_mbps" else cell(figure, flow[figure.name])
-            for figure in columns
-        )
-        flows.add_row(flow["label"], flow["cc"], *cells)
+        cells = {figure.name: cell(figure, flow[figure.name]) for figure in columns}
+        # Of a program the throughput, marked as such.
+        payload = flow["goodput_mbps"]
+        cells["goodput_mbps"] = f"{rate(flow['throughput_mbps'])}*" if payload is None else rate(payload)
+        flows.add_row(flow["label"], flow["cc"], *cells.values())
     console.print(flows)
     if any(flow["goodput_mbps"] is None for flow in summary["flows"][:MOST_FLOWS]):
         console.print("* throughput, headers included: nobody knows a program's payload\n", soft_wrap=True)
     if len(summary["flows"]) > MOST_FLOWS:
         console.print(f"... and {len(summary['flows']) - MOST_FLOWS} more flows, all in summary.json\n")
-    for each in shown.tables(summary):
+    for each in shown.tables(summary) if applications else ():
         show(console, each)
     columns = where(LINK, "terminal", summary["links"])
-    links = table(None, ["\nlink", *(figure.head for figure in columns)])
-    _tighten(links, console, first_words=1)
+    links = table(None, ["\nlink", *(figure.head for figure in columns)], on=console)
     for link in summary["links"]:
         links.add_row(link["link"], *(cell(figure, link.get(figure.name)) for figure in columns))
     console.print(links)
@@ -121,22 +119,13 @@ def show(console: Console, each: shown.Shown) -> None:
     """A table of figures of traffic or probes, with long titles on several lines."""
     heads = [f"{column.title}{', ' + column.unit if column.unit else ''}" for column in each.columns]
     wrapped = ["\n".join(textwrap.wrap(head, _HEAD)) for head in heads]
-    grid = table(None, [each.title, *wrapped])
-    _tighten(grid, console, first_words=1)
+    grid = table(None, [each.title, *wrapped], on=console)
     for label, values in each.rows[:MOST_FLOWS]:
         cells = zip(values, each.columns, strict=True)
         grid.add_row(label, *(v if isinstance(v, str) else number(v, column.places) for v, column in cells))
     console.print(grid)
     if len(each.rows) > MOST_FLOWS:
         console.print(f"... and {len(each.rows) - MOST_FLOWS} more rows, all in summary.json\n")
-
-
-def _tighten(grid: Table, console: Console, first_words: int) -> None:
-    """Makes a table with many columns fit a terminal of 80 columns."""
-    for i, column in enumerate(grid.columns):
-        column.justify = "left" if i < first_words else "right"
-    if console.width < NARROW:
-        grid.padding = (0, 0)
 
 
 def _last_line(summary: Summary) -> str:

@@ -25,12 +25,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from knee.figures.forms import Figures, Summary
+from knee.figures.metrics import Floats
 from knee.scenario import defaults, paths, timed
 from knee.scenario.spec import span
 from knee.scenario.traffic import sends_datagrams
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from knee.results.result import Result
     from knee.scenario.model import Flow, Link, Scenario
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 #: A full IP packet and the smallest that carries data, bytes.
 _FULL, _SMALLEST = 1500, 53

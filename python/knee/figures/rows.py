@@ -317,10 +317,6 @@ def _without_rows(name: str) -> pl.DataFrame:
     return table(np.empty(0, dtype), Names((), (), ()))
 
 
-def _table(name: str) -> Callable[[], pl.DataFrame]:
-    return lambda: _without_rows(name).clone()
-
-
 @dataclass(frozen=True)
 class Tables:
     """The tables of a run beside its time series; each may be empty.
@@ -331,14 +327,14 @@ class Tables:
         distributions: how times are distributed, within the figures' window.
     """
 
-    completions: pl.DataFrame = field(default_factory=_table("completions"))
-    delays: pl.DataFrame = field(default_factory=_table("delays"))
-    distributions: pl.DataFrame = field(default_factory=_table("distributions"))
+    completions: pl.DataFrame = field(default_factory=lambda: _without_rows("completions").clone())
+    delays: pl.DataFrame = field(default_factory=lambda: _without_rows("delays").clone())
+    distributions: pl.DataFrame = field(default_factory=lambda: _without_rows("distributions").clone())
 
     @classmethod
     def of(cls, scenario: Scenario, raw: Mapping[str, bytes], link_names: list[str]) -> Tables:
         """Makes them of the core's rows."""
-        names = Names(scenario.labels, scenario.probe_labels, link_names)
+        names = Names(scenario.labels, [str(probe.label) for probe in scenario.probes], link_names)
         return cls(
             **{name: table(from_bytes(raw[name], dtype), names) for name, (dtype, table) in TABLES.items() if raw[name]}
         )

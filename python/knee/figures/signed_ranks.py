@@ -13,9 +13,9 @@ from statistics import NormalDist, median
 
 import numpy as np
 
+from knee.figures.metrics import Floats
 from knee.figures.register import Entry
 from knee.figures.student import CONFIDENCE
-from knee.figures.thin import Floats
 from knee.system import extras
 
 #: Up to this many differences the distribution of the ranks' sum is counted, beyond it is taken as normal.

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 from knee._core import Control
 from knee.own.controls import LIMIT_S, CongestionControl, Declared, KernelSource, Policy, contained
-from knee.own.files import IN_FILE, IN_SOURCE, code_allowed
+from knee.own.files import IN_FILE, IN_POLICY, IN_SOURCE, code_allowed, name_of, naming
 from knee.own.names import (
     CONTROL,
     OWN,
@@ -62,8 +62,6 @@ from knee.own.names import (
     sources,
     told_apart,
 )
-from knee.own.naming import name_of, naming
-from knee.own.policies import IN_POLICY
 from knee.own.queues import Queue
 
 __all__ = [

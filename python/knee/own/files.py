@@ -1,4 +1,7 @@
-"""Files that scenarios name as congestion controls or queues: Python files, and C sources of kernel modules."""
+"""From what a scenario says to the class that it names: one of this process, or of a file.
+
+Files are Python files, C sources of kernel modules, and weights of policies.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ import linecache
 import re
 import sys
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -16,14 +20,18 @@ from types import ModuleType
 from typing import Any
 
 from knee.errors import Refused, RunError, in_a_line
-from knee.own.controls import KernelSource, contained
-from knee.own.names import CONTROL, QUEUE, Kind, Named, check, kind_of
+from knee.own.controls import KernelSource, Policy, contained
+from knee.own.names import CONTROL, OWN, QUEUE, Kind, Named, Own, check, kind_of
+from knee.own.policies import plan
 from knee.system import content, rights
 
 #: A class of a Python file, as scenarios name it.
 IN_FILE = re.compile(r"(?P<file>[^\n]*\.py):(?P<name>[A-Za-z_]\w*)")
 #: The C source of a kernel module that is a congestion control, as scenarios name it.
 IN_SOURCE = re.compile(r"(?P<file>[^\n]*\.c)")
+#: A file of weights, as scenarios name it.
+PREFIX = "policy:"
+IN_POLICY = re.compile(PREFIX + r"(?P<file>[^\n]*\.json)")
 #: A built module or a BPF object, which no scenario takes.
 BUILT = re.compile(r"[^\n]*\.k?o")
 #: The initializer of a ``struct tcp_congestion_ops``, and the name in it.
@@ -31,6 +39,67 @@ _OPS = re.compile(r"struct\s+tcp_congestion_ops\s+\w+[^=;{}]*=\s*\{(?P<inside>.*
 _OPS_NAME = re.compile(r'\.name\s*=\s*"(?P<name>[^"\\\s]{1,15})"')
 #: Largest such file, bytes.
 _MOST_SOURCE = 1 << 20
+
+
+_naming: ContextVar[Mapping[str, Named]] = ContextVar("naming")
+
+
+@contextmanager
+def naming(names: Iterable[Named]) -> Iterator[None]:
+    """Which classes names stand for within the block, as in plain data that was text for a while."""
+    token = _naming.set({str(name): name for name in names})
+    try:
+        yield
+    finally:
+        _naming.reset(token)
+
+
+def name_of(value: object, kind: Kind | None = None) -> object:
+    """The name of a class in scenarios, which has the class with it; any other value is returned unchanged.
+
+    Args:
+        value: what a scenario says.
+        kind: what the class has to be; by default any kind will do.
+
+    Raises:
+        Refused: the class is none of this kind, or its file may not or cannot be run.
+    """
+    if isinstance(value, Named):
+        check(value.of, kind or kind_of(value.of))
+        return value
+    if isinstance(value, type):
+        check(value, kind or kind_of(value))
+        _used.add(value)
+        return Named(OWN + value.__qualname__, value)
+    if not isinstance(value, str):
+        return value
+    if (known := _naming.get({}).get(value)) is not None:
+        return name_of(known, kind)
+    if (named := IN_FILE.fullmatch(value)) is not None:
+        return from_file(named["file"], named["name"], kind)
+    if value.startswith(OWN):
+        return name_of(found, kind) if isinstance(found := _only(value), Named) else found
+    if kind is QUEUE:
+        return value
+    if IN_SOURCE.fullmatch(value) is not None:
+        return from_source(value)
+    if (named := IN_POLICY.fullmatch(value)) is not None:
+        return from_weights(named["file"])
+    if BUILT.fullmatch(value) is not None:
+        raise built(Path(value))
+    return value
+
+
+#: The classes of this process that scenarios were given, which a finding's file names.
+_used: weakref.WeakSet[Own] = weakref.WeakSet()
+
+
+def _only(name: str) -> str:
+    """The class of a name, where this process has used one of that name; the name itself where it has used none."""
+    found = [each for each in list(_used) if OWN + each.__qualname__ == name]
+    if len(found) > 1:
+        raise Refused(f"{len(found)} classes are called {name.removeprefix(OWN)}", "in Python, give the class itself")
+    return Named(name, found[0]) if found else name
 
 
 @dataclass(frozen=True)
@@ -127,6 +196,26 @@ def from_source(file: str) -> Named:
     keys["__doc__"] = f"The congestion control {names[0]} of a kernel module."
     _sources[where] = type(path.stem, (KernelSource,), keys)
     return Named(path.name, _sources[where])
+
+
+#: The files of weights that were read, by their places.
+_weights: dict[Path, type[Policy]] = {}
+
+
+def from_weights(file: str) -> Named:
+    """The name in scenarios of a file of weights, which is read.
+
+    Raises:
+        Refused: it cannot be read, or is no policy; names the key.
+    """
+    path = Path(file)
+    where, text = path.resolve(), read_file(path, "a file of weights in JSON")
+    known = _weights.get(where)
+    if known is None or known.text != text:
+        keys: dict[str, Any] = {"path": where, "text": text, "plan": plan(text, file)}
+        keys["__doc__"] = f"The policy of {path.name}."
+        known = _weights[where] = type(path.stem, (Policy,), keys)
+    return Named(f"{PREFIX}{path.name}", known)
 
 
 def built(path: Path) -> Refused:

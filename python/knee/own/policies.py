@@ -16,18 +16,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any, get_type_hints
 
 from knee import _core
 from knee.errors import Refused
-from knee.own.controls import Policy
-from knee.own.files import read_file
-from knee.own.names import Named
 
-#: A policy, as scenarios name it.
-PREFIX = "policy:"
-IN_POLICY = re.compile(PREFIX + r"(?P<file>[^\n]*\.json)")
 #: A length of an interval: a number of RTTs, or a time.
 _INTERVAL = re.compile(r"\s*(?P<number>\d{1,9}(\.\d{0,9})?)\s*(?P<unit>rtt|us|ms|s)\s*")
 _NANOSECONDS = {"us": 1e3, "ms": 1e6, "s": 1e9}
@@ -92,26 +85,6 @@ def _interval(text: object) -> dict[str, float]:
     number = float(found["number"])
     unit = found["unit"]
     return {"rtts": number} if unit == "rtt" else {"time": round(number * _NANOSECONDS[unit])}
-
-
-#: The files that were read, by their places.
-_read: dict[Path, type[Policy]] = {}
-
-
-def from_weights(file: str) -> Named:
-    """The name in scenarios of a file of weights, which is read.
-
-    Raises:
-        Refused: it cannot be read, or is no policy; names the key.
-    """
-    path = Path(file)
-    where, text = path.resolve(), read_file(path, "a file of weights in JSON")
-    known = _read.get(where)
-    if known is None or known.text != text:
-        keys: dict[str, Any] = {"path": where, "text": text, "plan": plan(text, file)}
-        keys["__doc__"] = f"The policy of {path.name}."
-        known = _read[where] = type(path.stem, (Policy,), keys)
-    return Named(f"{PREFIX}{path.name}", known)
 
 
 def plan(text: str, file: str) -> dict[str, Any]:

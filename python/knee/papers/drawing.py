@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from knee.figures.thin import Floats, thin_line
+from knee.figures.metrics import Floats
 from knee.papers.items import Value
 from knee.papers.paper import Drawing
 from knee.results.result import Result
-from knee.view.chart import Band, Chart, Line, Marks, Panel, XAxis
+from knee.view.chart import Band, Chart, Line, Marks, Panel, XAxis, thin_line
 from knee.view.palette import INK, MUTED, flow_colours
 
 RATE_AND_WINDOW = {"throughput_mbps": "Throughput (Mbit/s)", "cwnd_packets": "cwnd (packets)"}

@@ -287,7 +287,11 @@ def writing(target: Path, into: Path | None = None) -> Iterator[Path]:
     with _made(target, into) as (folder, new_parents):
         try:
             yield folder
-            _finish(folder, target, new_parents)
+            try:
+                give_to_caller(folder, new_parents)
+                _swap_in(folder, target)
+            except OSError as error:
+                raise files.unwritable(target, error, f"The result folder {target}") from None
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             _remove_empty(new_parents)
@@ -312,14 +316,6 @@ def _made(target: Path, into: Path | None) -> Iterator[tuple[Path, list[Path]]]:
                 yield folder, new_parents
                 return
         # Another run's recovery found it before it was locked, and removed it.
-
-
-def _finish(folder: Path, target: Path, new_parents: Sequence[Path]) -> None:
-    try:
-        give_to_caller(folder, new_parents)
-        _swap_in(folder, target)
-    except OSError as error:
-        raise files.unwritable(target, error, f"The result folder {target}") from None
 
 
 def _remove_empty(parents: Sequence[Path]) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from knee.errors import Refused
+from knee.errors import Refused, under
 from knee.scenario import defaults, registry, timed
 from knee.scenario.units import format_bytes, format_time, near, shown
 
@@ -73,12 +73,10 @@ def _check_flows(scenario: Scenario, links: dict[str, Link]) -> None:
     if total > MAX_FLOWS:
         raise Refused(f"there are {shown(total)} flows", f"expected at most {MAX_FLOWS}", key="flows")
     for i, flow in enumerate(scenario.flows):
-        try:
+        with under(f"flows[{i}]"):
             _check_path(flow, links)
             _check_span(scenario, flow)
             _check_receiver(scenario, flow)
-        except Refused as refused:
-            raise Refused(refused.found, refused.accepted, key=f"flows[{i}].{refused.key}") from None
     labels = scenario.labels
     if len(set(labels)) != len(labels):
         _refuse_twins(scenario, labels)
@@ -93,7 +91,7 @@ def _check_receiver(scenario: Scenario, flow: Flow) -> None:
     if flow.traffic is not None:
         found = f"only the receivers of endless flows and single transfers misbehave, not those of {flow.traffic.kind}"
         raise Refused(found, "expected no traffic, or no such key", key="receiver")
-    if registry.receivers()[flow.receiver].needs["receive_window"] and scenario.tcp.receive_window is None:
+    if registry.of("receivers")[flow.receiver].needs["receive_window"] and scenario.tcp.receive_window is None:
         found = "its sender hears of no loss, so that nothing limits its window"
         raise Refused(found, 'expected a limit in [tcp], such as receive_window = "1 MB"', key="receiver")
 
@@ -112,13 +110,11 @@ def _check_probes(scenario: Scenario, links: dict[str, Link]) -> None:
         raise Refused(f"there are {len(scenario.probes)} probes", f"expected at most {MAX_PROBES}", key="probes")
     labels = set(scenario.labels) if scenario.probes else set()
     for i, probe in enumerate(scenario.probes):
-        try:
+        with under(f"probes[{i}]"):
             _check_path(probe, links)
             _check_probe_span(scenario, probe)
             if probe.label in labels:
                 raise Refused(f"{shown(probe.label)} is already used", "each probe needs its own label", key="label")
-        except Refused as refused:
-            raise Refused(refused.found, refused.accepted, key=f"probes[{i}].{refused.key}") from None
         labels.add(str(probe.label))
 
 
@@ -209,7 +205,7 @@ def _check_changes(scenario: Scenario, links: dict[str, Link]) -> None:
                 "expected one of them",
                 key=key,
             )
-        try:
+        with under(key):
             if change.link is not None:
                 _check_link_change(change, change.link, links)
             else:
@@ -217,8 +213,6 @@ def _check_changes(scenario: Scenario, links: dict[str, Link]) -> None:
                     each = [flow.path or [] for flow in scenario.flows for _ in range(flow.count)]
                     paths = dict(zip(scenario.labels, each, strict=True))
                 _check_flow_change(change, str(change.flow), paths, links)
-        except Refused as refused:
-            raise Refused(refused.found, refused.accepted, key=f"{key}.{refused.key}") from None
 
 
 def _check_link_change(change: Change, name: str, links: dict[str, Link]) -> None:

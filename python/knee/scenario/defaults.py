@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel
 
-from knee.errors import Refused
+from knee.errors import Refused, under
 from knee.scenario import Plain
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.traffic import NO_CC, sends_datagrams
@@ -100,19 +100,6 @@ def spelled_out(raw: Any) -> Any:
     return raw | implied | {"overhead": format_bytes(overhead + VLAN_BYTES * (len(words) - 1))}
 
 
-def share_framing(raw: Any) -> Any:
-    """Plain data of a link, spelled out; its reverse direction has the link's own values of keys that it leaves out."""
-    raw = spelled_out(raw)
-    if not isinstance(raw, dict) or not isinstance(raw.get("reverse"), dict):
-        return raw
-    try:
-        reverse = spelled_out(raw["reverse"])
-    except Refused as refused:
-        raise Refused(refused.found, refused.accepted, key=f"reverse.{refused.key}") from None
-    own = {key: raw[key] for key in KEYS if key in raw}
-    return raw | {"reverse": own | reverse}
-
-
 DEFAULT_LINK = "bottleneck"
 
 
@@ -123,16 +110,20 @@ def _as_plain(value: Any) -> Any:
     return [_as_plain(item) for item in value] if isinstance(value, list) else value
 
 
-def share_model(raw: Any) -> Any:
-    """Plain data of a link; a reverse direction with the same model and no parameters has the link's."""
-    if not isinstance(raw, dict):
+def share_with_reverse(raw: Any) -> Any:
+    """Plain data of a link, spelled out; its reverse direction has what it leaves out of the link's framing and model.
+
+    Parameters of the model are shared only where both directions have the same one.
+    """
+    raw = spelled_out(raw)
+    reverse = _as_plain(raw.get("reverse")) if isinstance(raw, dict) else None
+    if not isinstance(reverse, dict):
         return raw
-    reverse = _as_plain(raw.get("reverse"))
-    if not isinstance(reverse, dict) or "model_params" in reverse or "model_params" not in raw:
-        return raw
-    if reverse.get("model", "wire") != raw.get("model", "wire"):
-        return raw
-    return {**raw, "reverse": {**reverse, "model_params": raw["model_params"]}}
+    with under("reverse"):
+        reverse = {key: raw[key] for key in KEYS if key in raw} | spelled_out(reverse)
+    if "model_params" in raw and reverse.get("model", "wire") == raw.get("model", "wire"):
+        reverse = {"model_params": raw["model_params"]} | reverse
+    return raw | {"reverse": reverse}
 
 
 def fill_defaults(raw: Any) -> Any:

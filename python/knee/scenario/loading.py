@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from knee.errors import Refused, ScenarioError
 from knee.own import IN_FILE, IN_POLICY, IN_SOURCE, Named, code_allowed, told_apart
-from knee.own.policies import PREFIX
+from knee.own.files import PREFIX
 from knee.scenario import Plain, paths
 from knee.scenario.model import Scenario
 from knee.scenario.rejection import refused, table_at
@@ -287,24 +287,17 @@ def _with_paths(data: Any, folder: Path, key: str = "") -> Any:
         return {inner: _with_paths(value, folder, inner) for inner, value in data.items()}
     if isinstance(data, list):
         return [_with_paths(value, folder, key) for value in data]
-    if isinstance(data, Named):
+    if not isinstance(data, str) or isinstance(data, Named):
         return data
-    if (
-        isinstance(data, str)
-        and key.rpartition(".")[2] in ("cc", "queue")
-        and (named := IN_FILE.fullmatch(data)) is not None
-    ):
-        here = folder / named["file"]
-        return f"{here.resolve()}:{named['name']}" if here.is_file() else data
-    if isinstance(data, str) and key.rpartition(".")[2] == "cc" and (named := IN_POLICY.fullmatch(data)) is not None:
-        here = folder / named["file"]
-        return f"{PREFIX}{here.resolve()}" if here.is_file() else data
-    if isinstance(data, str) and key.rpartition(".")[2] == "cc" and IN_SOURCE.fullmatch(data) is not None:
-        here = folder / data
-        return str(here.resolve()) if here.is_file() else data
-    if isinstance(data, str) and data.isprintable() and key.rpartition(".")[2] in paths.FILE_KEYS:
-        return str((folder / data).resolve()) if paths.exists(folder / data) else data
-    return data
+    last, before, file, behind = key.rpartition(".")[2], "", data, ""
+    if last in ("cc", "queue") and (named := IN_FILE.fullmatch(data)) is not None:
+        file, behind = named["file"], f":{named['name']}"
+    elif last == "cc" and (named := IN_POLICY.fullmatch(data)) is not None:
+        before, file = PREFIX, named["file"]
+    elif not (last == "cc" and IN_SOURCE.fullmatch(data)) and not (last in paths.FILE_KEYS and data.isprintable()):
+        return data
+    here = folder / file
+    return f"{before}{here.resolve()}{behind}" if paths.exists(here) else data
 
 
 def from_toml(text: str, *, where: str = "scenario", name: str = "scenario", overrides: Sequence[str] = ()) -> Scenario:
@@ -352,7 +345,9 @@ def from_dict(
     try:
         return _told_apart(Scenario.model_validate({"name": name} | data), where)
     except ValidationError as error:
-        raise _scenario_error(where, error, short="link" in data) from None
+        found = refused(error, Scenario)
+        key = re.sub(r"^links\[0\]", "link", found.key) if "link" in data else found.key
+        raise ScenarioError(where, key, found.found, found.accepted) from None
 
 
 def _told_apart(scenario: Scenario, where: str) -> Scenario:
@@ -400,12 +395,6 @@ def _changed(data: Plain, overrides: Sequence[str], where: str) -> Plain:
         return apply(data, overrides)
     except Refused as refused:
         raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
-
-
-def _scenario_error(where: str, error: ValidationError, *, short: bool) -> ScenarioError:
-    found = refused(error, Scenario)
-    key = re.sub(r"^links\[0\]", "link", found.key) if short else found.key
-    return ScenarioError(where, key, found.found, found.accepted)
 
 
 def takes_fractions(key: str) -> bool:

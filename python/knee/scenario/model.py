@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -24,12 +24,12 @@ from pydantic import (
     model_validator,
 )
 
-from knee.errors import Refused
+from knee.errors import Refused, under
 from knee.own import CONTROL, QUEUE, Named, name_of, named_in
-from knee.scenario import Plain, commands, defaults, registry, units
+from knee.scenario import Core, Plain, commands, defaults, registry, units
 from knee.scenario.check import check, check_link, check_recorded
 from knee.scenario.commands import PROGRAM_CC
-from knee.scenario.defaults import DEFAULT_LINK, fill_defaults, share_model
+from knee.scenario.defaults import DEFAULT_LINK, fill_defaults, share_with_reverse
 from knee.scenario.fields import (
     Bytes,
     Dscp,
@@ -97,14 +97,14 @@ class Slot(Table):
         return self
 
 
-#: The keys that name an entry of a registry: its kind, for errors, and the entries.
-_ENTRIES: dict[str, tuple[str, Callable[[], Mapping[str, registry.Entry]]]] = {
-    "model": ("link model", registry.link_models),
-    "loss_model": ("loss model", registry.loss_models),
-    "delay_model": ("delay model", registry.delay_models),
-    "queue": ("queue discipline", registry.queues),
-    "cc": ("congestion control", registry.flow_controls),
-    "receiver": ("receiver", registry.receivers),
+#: The keys that name an entry of the registry: its kind, for errors, and the part of the registry.
+_ENTRIES = {
+    "model": ("link model", "links"),
+    "loss_model": ("loss model", "losses"),
+    "delay_model": ("delay model", "delays"),
+    "queue": ("queue discipline", "queues"),
+    "cc": ("congestion control", "flows"),
+    "receiver": ("receiver", "receivers"),
 }
 #: The keys that have an entry's own parameters: the key that names the entry.
 _PARAMS = {
@@ -117,36 +117,58 @@ _PARAMS = {
 }
 
 
-def _find(key: str, name: str) -> registry.Entry:
-    """The entry that the key of a table names.
-
-    Raises:
-        Refused: there is none.
-    """
-    what, entries = _ENTRIES[key]
-    return registry.find(what, name, entries())
+#: What stands as ``cc`` of flows that have no congestion control of knee's.
+WITHOUT_CC = (PROGRAM_CC, NO_CC)
+_DATAGRAMS = "datagrams have no congestion control"
 
 
 class _Chooses(Table):
-    """A table with keys that name entries of registries, and those entries' own parameters."""
+    """A table with keys that name entries of the registry, and those entries' own parameters."""
 
-    @field_validator("model", "loss_model", "delay_model", "receiver", check_fields=False)
+    @field_validator(*_ENTRIES, mode="wrap", check_fields=False)
     @classmethod
-    def _is_known(cls, name: str, info: ValidationInfo) -> str:
-        return _find(str(info.field_name), name).name
+    def _is_known(cls, given: object, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> str:
+        key = str(info.field_name)
+        if key in ("cc", "queue"):
+            given = name_of(given, CONTROL if key == "cc" else QUEUE)
+        # The handler would make plain text of the name of a class.
+        name: str = given if isinstance(given, Named) else handler(given)
+        if key != "cc" or name not in WITHOUT_CC:
+            what, part = _ENTRIES[key]
+            registry.find(what, name, registry.of(part))
+        return name
 
-    @field_validator("model_params", "loss_params", "delay_params", "receiver_params", check_fields=False)
+    @field_validator(*_PARAMS, check_fields=False)
     @classmethod
     def _are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
         key = _PARAMS[str(info.field_name)]
-        # A name that was refused leaves nothing to check the parameters against.
-        return _ENTRIES[key][1]()[info.data[key]].resolve(given) if key in info.data else {}
+        if key not in info.data:
+            # A name that was refused leaves nothing to check the parameters against.
+            return {}
+        name = info.data[key]
+        if key == "cc" and name in WITHOUT_CC:
+            if given:
+                own = "a program takes its parameters in its command line"
+                raise Refused(own if name == PROGRAM_CC else _DATAGRAMS, "leave it out")
+            return {}
+        if key == "queue" and name == "cake":
+            if "nat" in given:
+                found = "the hosts of a simulated network have addresses of their own, which nothing translates"
+                raise Refused(found, "leave it out", key="nat")
+            given = defaults.spelled_out(given)
+        return registry.of(_ENTRIES[key][1])[name].resolve(given)
 
     @field_serializer(*_PARAMS, check_fields=False)
     def _plain_params(self, values: dict[str, Value], info: FieldSerializationInfo) -> dict[str, Value]:
         key = _PARAMS[info.field_name]
         name = getattr(self, key)
-        return {} if name in WITHOUT_CC else _ENTRIES[key][1]()[name].plain(values)
+        return {} if name in WITHOUT_CC else registry.of(_ENTRIES[key][1])[name].plain(values)
+
+    def chosen(self, key: str) -> Core:
+        """The entry that a key such as ``loss_model`` names, with its parameters, in the core's form."""
+        name = getattr(self, key)
+        values = getattr(self, next(params for params, of in _PARAMS.items() if of == key))
+        return {"name": name, "params": registry.of(_ENTRIES[key][1])[name].tagged(values)}
 
 
 class _Queueing(_Chooses):
@@ -177,24 +199,6 @@ class _Queueing(_Chooses):
     linklayer: defaults.LinkLayer = Field("ethernet", description='"ethernet", "atm" or "ptm"')
     mpu: Bytes = Field(0, le=10_000, description='bytes that each packet takes at least, such as "64 B"')
 
-    @field_validator("queue", mode="wrap")
-    @classmethod
-    def _queue_is_known(cls, given: object, handler: ValidatorFunctionWrapHandler) -> str:
-        name = name_of(given, QUEUE)
-        text: str = name if isinstance(name, Named) else handler(name)
-        _find("queue", text)
-        return text
-
-    @field_validator("queue_params")
-    @classmethod
-    def _queue_params_are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
-        if info.data.get("queue") == "cake":
-            if "nat" in given:
-                found = "the hosts of a simulated network have addresses of their own, which nothing translates"
-                raise Refused(found, "leave it out", key="nat")
-            given = defaults.spelled_out(given)
-        return registry.queues()[info.data["queue"]].resolve(given) if "queue" in info.data else {}
-
     @model_validator(mode="after")
     def _one_capacity(self) -> _Queueing:
         given = [key for key in ("rate", "trace", "rate_trace") if getattr(self, key) is not None]
@@ -206,10 +210,8 @@ class _Queueing(_Chooses):
             if self.rate is None:
                 found = f"the link model {self.model} sends at a rate of its own"
                 raise Refused(found, 'expected rate = "100 Mbit/s" instead', key=given[0])
-            try:
+            with under("model_params"):
                 registry.check_link_model(self.model, self.model_params, self.rate)
-            except Refused as refused:
-                raise Refused(refused.found, refused.accepted, key=f"model_params.{refused.key}") from None
         return self
 
 
@@ -240,8 +242,8 @@ class Link(_Queueing):
 
     @model_validator(mode="before")
     @classmethod
-    def _share_the_model(cls, raw: Any) -> Any:
-        return defaults.share_framing(share_model(raw))
+    def _share_with_reverse(cls, raw: Any) -> Any:
+        return share_with_reverse(raw)
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Link:
@@ -269,9 +271,6 @@ class Program(Table):
 
 #: How a flow uses ECN: ECT(0) or not, with accurate feedback, or with that and ECT(1).
 Ecn = Literal[True, False, "accurate", "l4s"]
-#: What stands as ``cc`` of flows that have no congestion control of knee's.
-WITHOUT_CC = (PROGRAM_CC, NO_CC)
-_DATAGRAMS = "datagrams have no congestion control"
 #: What an algorithm has at least, by its reaction to marks.
 _LEAST_ECN: dict[str, Ecn] = {"classic": False, "per_packet": True, "scalable": "l4s"}
 
@@ -310,28 +309,6 @@ class Flow(_Chooses):
     receiver_params: dict[str, Any] = Field(
         {}, validate_default=True, description="a table of the receiver's own parameters"
     )
-
-    @field_validator("cc", mode="wrap")
-    @classmethod
-    def _cc_is_known(cls, given: object, handler: ValidatorFunctionWrapHandler) -> str:
-        name = name_of(given, CONTROL)
-        # The handler would make plain text of the name of a class.
-        text: str = name if isinstance(name, Named) else handler(name)
-        if text not in WITHOUT_CC:
-            _find("cc", text)
-        return text
-
-    @field_validator("cc_params")
-    @classmethod
-    def _cc_params_are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
-        if "cc" not in info.data:
-            return {}
-        if info.data["cc"] in WITHOUT_CC:
-            if given:
-                own = "a program takes its parameters in its command line"
-                raise Refused(own if info.data["cc"] == PROGRAM_CC else _DATAGRAMS, "leave it out")
-            return {}
-        return registry.flow_controls()[info.data["cc"]].resolve(given)
 
     @field_validator("ecn", mode="before")
     @classmethod
@@ -528,8 +505,3 @@ class Scenario(Table):
             single = flow.label if flow.count == 1 else None
             labels += [single] if single is not None else [f"{base}{first + i}" for i in range(flow.count)]
         return labels
-
-    @property
-    def probe_labels(self) -> list[str]:
-        """The label of every probe, in order."""
-        return [str(probe.label) for probe in self.probes]

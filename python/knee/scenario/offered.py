@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from knee.errors import Refused
+from knee.errors import Refused, under
 from knee.scenario import Core, paths, recordings, registry
 from knee.scenario.traffic import (
     MOST_PER_SECOND,
@@ -48,12 +48,10 @@ def spec(flow: Flow) -> Core | None:
     Raises:
         Refused: a file cannot be used; its key begins with ``traffic``.
     """
-    try:
+    with under("traffic"):
         core = None if flow.traffic is None else _spec(flow.traffic)
         if core is not None and flow.transport == "quic":
             _over_quic(core)
-    except Refused as refused:
-        raise Refused(refused.found, refused.accepted, key=f"traffic.{refused.key}") from None
     return core
 
 
@@ -190,12 +188,10 @@ def _empirical(size: Size, key: str = "size") -> list[tuple[int, float]]:
 
 
 def _read(key: str, name: str, what: str, read: Callable[[Path], T]) -> T:
-    try:
+    with under(key):
         path = paths.find_file(name, what)
         found: T = _read_once(read, path, _stamp(path))
-        return found
-    except Refused as refused:
-        raise Refused(refused.found, refused.accepted, key=key) from None
+    return found
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from knee import _core
-from knee.errors import Refused
+from knee.errors import Refused, under
 from knee.own import OWN, CongestionControl, KernelSource, Named, Policy, is_absent, params_of
 from knee.scenario import Core
 from knee.scenario.units import (
@@ -161,10 +161,8 @@ class Entry:
                 raise Refused(f"{self.name} has no parameters", "leave it out", key=name)
             if param is None:
                 raise Refused(f"{self.name} has no such parameter", near(name, list(self.params)), key=name)
-            try:
+            with under(name):
                 values[name] = param.parse(value)
-            except Refused as refused:
-                raise Refused(refused.found, refused.accepted, key=name) from None
         self._check_order(values, given)
         if values.get("slow_start") == "careful_resume" and not values["saved_cwnd"]:
             found = 'slow_start = "careful_resume" has no window to resume'
@@ -233,16 +231,8 @@ def _entry(raw: dict[str, Any], make: type[Entry]) -> Entry:
     return make(**{**raw, **tables, "params": params, "phases": tuple(raw.get("phases", ()))})
 
 
-@cache
-def _registry() -> dict[str, dict[str, Entry]]:
-    return {
-        part: {raw["name"]: _entry(raw, Kind if part == "traffic" else Entry) for raw in entries}
-        for part, entries in json.loads(_core.registry()).items()
-    }
-
-
-class _WithOwn(dict[str, Entry]):
-    """Congestion controls or queues by name. A class, which its name has with it, is found without an entry."""
+class _Entries(dict[str, Entry]):
+    """Entries by name, in the order of listings. A class, which its name has with it, is found without an entry."""
 
     def __missing__(self, name: str) -> Entry:
         if isinstance(name, Named):
@@ -250,9 +240,29 @@ class _WithOwn(dict[str, Entry]):
         raise KeyError(name)
 
 
+@cache
+def _registry() -> dict[str, dict[str, Entry]]:
+    parts: dict[str, dict[str, Entry]] = {
+        part: _Entries({raw["name"]: _entry(raw, Kind if part == "traffic" else Entry) for raw in entries})
+        for part, entries in json.loads(_core.registry()).items()
+    }
+    return parts | {"flows": _Entries(parts["cc"] | parts["quic"])}
+
+
+def of(part: str) -> dict[str, Entry]:
+    """The entries of a part of the registry by name, in the order of listings.
+
+    Args:
+        part: ``links``, how a link sends at its rate; ``losses``, how it loses packets before its queue; ``delays``,
+            distributions of the extra delay behind it; ``queues``; ``receivers``, the honest one first; ``cc``;
+            ``quic``; or ``flows``, both of these.
+    """
+    return _registry()[part]
+
+
 def congestion_controls() -> dict[str, Entry]:
     """All congestion controls by name, in the order of listings."""
-    return _WithOwn(_registry()["cc"])
+    return of("cc")
 
 
 #: QUIC stacks beside quinn (docs/quic.md).
@@ -261,7 +271,7 @@ STACKS = ("noq",)
 
 def quic_controllers() -> dict[str, Entry]:
     """The controllers that QUIC stacks bring themselves, by name; only flows over QUIC can have them."""
-    return _registry()["quic"]
+    return of("quic")
 
 
 def stack(name: str) -> str | None:
@@ -271,7 +281,7 @@ def stack(name: str) -> str | None:
 
 def flow_controls() -> dict[str, Entry]:
     """All that a flow's ``cc`` can name: congestion controls, then the QUIC stacks' own controllers."""
-    return _WithOwn(_registry()["cc"] | quic_controllers())
+    return of("flows")
 
 
 def phases(cc: str) -> tuple[str, ...]:
@@ -293,42 +303,20 @@ def _own_entry(name: Named) -> Entry:
     needs = {"pacing": own.pacing, "full_control": own.full_control, "ecn": "classic"}
     if issubclass(own, KernelSource):
         # Of a module only the window tells the phase, as of Reno.
-        return Entry(name, about, "C", params, family="own", phases=_registry()["cc"]["reno"].phases, needs=needs)
+        return Entry(name, about, "C", params, family="own", phases=of("cc")["reno"].phases, needs=needs)
     source = "a file of weights" if issubclass(own, Policy) else "Python"
     return Entry(name, about, source, params, family="own", phases=_RUNNING, needs=needs)
 
 
 def queues() -> dict[str, Entry]:
     """All queue disciplines by name, in the order of listings."""
-    return _WithOwn(_registry()["queues"])
-
-
-def link_models() -> dict[str, Entry]:
-    """How a link sends at its rate, by name, in the order of listings."""
-    return _registry()["links"]
-
-
-def loss_models() -> dict[str, Entry]:
-    """How a link loses packets before its queue, by name."""
-    return _registry()["losses"]
-
-
-def delay_models() -> dict[str, Entry]:
-    """Distributions of the extra delay behind a link, by name."""
-    return _registry()["delays"]
-
-
-def receivers() -> dict[str, Entry]:
-    """How a flow's receiver acknowledges, by name, the honest one first."""
-    return _registry()["receivers"]
+    return of("queues")
 
 
 @cache
 def traffic() -> dict[str, Kind]:
     """All kinds of traffic that a flow can carry, by name, in the order of listings."""
-    return {
-        name: entry for name, entry in _registry()["traffic"].items() if isinstance(entry, Kind) and not entry.echoes
-    }
+    return {name: entry for name, entry in of("traffic").items() if isinstance(entry, Kind) and not entry.echoes}
 
 
 def check_link_model(name: str, values: dict[str, Value], rate: int) -> None:
@@ -337,7 +325,7 @@ def check_link_model(name: str, values: dict[str, Value], rate: int) -> None:
     Raises:
         Refused: names the parameter.
     """
-    conflict = _core.link_conflict(name, json.dumps(link_models()[name].tagged(values)), rate)
+    conflict = _core.link_conflict(name, json.dumps(of("links")[name].tagged(values)), rate)
     if conflict is not None:
         key, found, accepted = conflict
         raise Refused(found, accepted, key=key)
@@ -362,7 +350,7 @@ def traffic_load(spec: Core) -> int | None:
 
 def access_delay(name: str, values: dict[str, Value], rate: int) -> int:
     """How long a packet may wait at a link of this model although no other does, ns; ``rate`` in bit/s."""
-    return _core.link_access(name, json.dumps(link_models()[name].tagged(values)), rate)
+    return _core.link_access(name, json.dumps(of("links")[name].tagged(values)), rate)
 
 
 def find(kind: str, name: object, known: Mapping[str, Entry]) -> Entry:
@@ -373,7 +361,7 @@ def find(kind: str, name: object, known: Mapping[str, Entry]) -> Entry:
     """
     if not isinstance(name, str):
         raise Refused(f"{shown(name)} is not a name", f"expected the name of a {kind} in quotes")
-    entry = known[name] if isinstance(name, Named) and isinstance(known, _WithOwn) else known.get(name)
+    entry = known[name] if isinstance(name, Named) and isinstance(known, _Entries) else known.get(name)
     if entry is None and name.startswith(OWN):
         found = f"{shown(name)} is a Python class, which a file cannot name"
         raise Refused(found, f"in Python, give knee.run the class {shown(name.removeprefix(OWN))} itself")

@@ -19,7 +19,7 @@ from knee.scenario.model import WITHOUT_CC
 from knee.scenario.units import format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
     from knee.figures.forms import Summary
     from knee.scenario.model import Flow, Link, Reverse, Scenario
@@ -74,21 +74,13 @@ def mismarking_queues(scenario: Scenario) -> list[str]:
     for flow in scenario.flows:
         if flow.cc in WITHOUT_CC:
             continue
-        for where, queue, params in _queues(scenario, flow):
-            reason = _reason(flow, queue, params)
-            if reason is not None:
-                sentences[f"The queue of {where}, {queue}, {reason}."] = None
+        for link in scenario.links:
+            end = link if flow.direction == "forward" else link.reverse
+            crossed = flow.path is None or link.name in flow.path
+            if crossed and end is not None and (reason := _reason(flow, end.queue, end.queue_params)) is not None:
+                where = _link_in(link.name, flow.direction)
+                sentences[f"The queue of {where}, {end.queue}, {reason}."] = None
     return list(sentences)
-
-
-def _queues(scenario: Scenario, flow: Flow) -> Iterator[tuple[str, str, Mapping[str, Value]]]:
-    """The queues that a flow's data crosses: the link, the discipline, and its parameters."""
-    for link in scenario.links:
-        if flow.path is not None and link.name not in flow.path:
-            continue
-        end = link if flow.direction == "forward" else link.reverse
-        if end is not None:
-            yield _link_in(link.name, flow.direction), end.queue, end.queue_params
 
 
 def _reason(flow: Flow, queue: str, params: Mapping[str, Value]) -> str | None:
@@ -165,7 +157,15 @@ def slow_media(scenario: Scenario) -> list[str]:
 
     There is one more sentence if several links are Wi-Fi and name no channel: each has one of its own.
     """
-    sentences = _apart([link.name for link in scenario.links if link.model == "wifi" and link.channel is None])
+    sentences = []
+    apart = [link.name for link in scenario.links if link.model == "wifi" and link.channel is None]
+    if len(apart) > 1:
+        named = f"{', '.join(apart[:-1])} and {apart[-1]}"
+        sentences.append(
+            f"The links {named} are Wi-Fi on a channel each and do not take air from each other, as the stations of "
+            'one access point would; to share one, give each the same channel, such as channel = "home", or set '
+            "contenders."
+        )
     for link in scenario.links:
         ends: list[tuple[str, Link | Reverse | None]] = [("forward", link), ("reverse", link.reverse)]
         for direction, end in ends:
@@ -174,16 +174,6 @@ def slow_media(scenario: Scenario) -> list[str]:
                 better = _better(end.queue, end.queue_params, access)
                 sentences += [_medium_sentence(_link_in(link.name, direction), end, access, better)] if better else []
     return sentences
-
-
-def _apart(links: Sequence[str]) -> list[str]:
-    if len(links) < 2:
-        return []
-    named = f"{', '.join(links[:-1])} and {links[-1]}"
-    return [
-        f"The links {named} are Wi-Fi on a channel each and do not take air from each other, as the stations of one "
-        'access point would; to share one, give each the same channel, such as channel = "home", or set contenders.'
-    ]
 
 
 def _turns(scenario: Scenario, link: Link) -> int:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from knee.errors import Refused, ScenarioError
+from knee.errors import Refused, ScenarioError, under
 from knee.own import IN_POLICY, IN_SOURCE, Named, is_absent, kernel_source, policy_of
 from knee.scenario import Core, offered, paths, registry, timed
 from knee.scenario.declared import name_with
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.traffic import NO_CC, Probe
-from knee.scenario.units import Limit, shown
+from knee.scenario.units import shown
 
 if TYPE_CHECKING:
-    from knee.scenario.model import Change, Flow, Link, Reverse, Scenario, Slot
+    from knee.scenario.model import Change, Flow, Link, Reverse, Scenario
 
 
 class Specification(TypedDict):
@@ -52,6 +52,9 @@ def build(scenario: Scenario) -> Specification:
         Refused: a trace cannot be used, or the simulator does not do what is asked.
     """
     numbers = {link.name: i for i, link in enumerate(scenario.links)}
+    parts: list[Flow | Probe] = [*scenario.flows, *scenario.probes]
+    named = dict.fromkeys(part.tunnel for part in parts if part.tunnel is not None)
+    tunnels = {name: i for i, name in enumerate(named)}
     # As the file has it: the one bottleneck is written [link].
     keys = ["link"] if list(numbers) == [DEFAULT_LINK] else [f"links[{i}]" for i in range(len(numbers))]
     usual = type(scenario.tcp)()
@@ -64,7 +67,7 @@ def build(scenario: Scenario) -> Specification:
         "interval": scenario.interval,
         "tcp": {name: getattr(scenario.tcp, name) for name in type(scenario.tcp).model_fields},
         "links": [_link(link, key) for link, key in zip(scenario.links, keys, strict=True)],
-        "flows": [*_flows(scenario, numbers), *_probes(scenario, numbers)],
+        "flows": [*_flows(scenario, numbers, tunnels), *_probes(scenario, numbers, tunnels)],
         "changes": _changes(scenario, numbers),
     }
 
@@ -72,10 +75,8 @@ def build(scenario: Scenario) -> Specification:
 def _queueing(link: Link | Reverse, key: str) -> Core:
     capacity: Core = {"rate": link.rate}
     if link.trace is not None:
-        try:
+        with under(f"{key}.trace"):
             capacity = {"trace": paths.read_trace(paths.find_file(link.trace))}
-        except Refused as refused:
-            raise Refused(refused.found, refused.accepted, key=f"{key}.trace") from None
     recorded = {name: _recorded(link, name, f"{key}.{name}") for name in timed.KEYS if getattr(link, name) is not None}
     if "rate_trace" in recorded:
         capacity = {"rates": recorded.pop("rate_trace")}
@@ -83,16 +84,16 @@ def _queueing(link: Link | Reverse, key: str) -> Core:
         raise Refused(*_absent("Python class", link.queue, "queue"), key=f"{key}.queue")
     entry = registry.queues()[link.queue]
     # The core knows a class with its values, not its parameters.
-    own = isinstance(link.queue, Named)
+    own, slot = isinstance(link.queue, Named), link.slot
     return recorded | {
         "capacity": capacity,
-        "model": {"name": link.model, "params": registry.link_models()[link.model].tagged(link.model_params)},
+        "model": link.chosen("model"),
         "queue": name_with(link.queue, link.queue_params) if own else link.queue,
-        "limit": None if link.limit is None else _limit(link.limit),
+        "limit": link.limit and {link.limit.kind: link.limit.amount},
         "queue_params": {} if own else entry.tagged(link.queue_params),
         "overhead": link.overhead,
         "corrupt": link.corrupt,
-        "slot": None if link.slot is None else _slot(link.slot),
+        "slot": slot and {"min": slot.min, "max": slot.max or slot.min, "packets": slot.packets, "bytes": slot.bytes},
         "linklayer": link.linklayer,
         "mpu": link.mpu,
     }
@@ -104,45 +105,23 @@ def _absent(what: str, name: str, key: str) -> tuple[str, str]:
     return found, f"expected --allow-code and the result's scenario.toml, or in Python the class itself as {key}"
 
 
-def _slot(slot: Slot) -> Core:
-    least = slot.min
-    return {"min": least, "max": least if slot.max is None else slot.max, "packets": slot.packets, "bytes": slot.bytes}
-
-
 def _recorded(link: Link | Reverse, name: str, key: str) -> Core:
-    try:
+    with under(key):
         found = timed.read(paths.find_file(getattr(link, name), "recording"), timed.KEYS[name])
-    except Refused as refused:
-        raise Refused(refused.found, refused.accepted, key=key) from None
     return found.spec(repeats=link.trace_repeats is not False)
 
 
-def _delays(name: str, key: str) -> list[int]:
-    try:
-        return paths.read_delays(paths.find_file(name, "table"))
-    except Refused as refused:
-        raise Refused(refused.found, refused.accepted, key=f"{key}.delay_table") from None
-
-
-def _limit(limit: Limit) -> dict[str, int]:
-    return {limit.kind: limit.amount}
-
-
 def _link(link: Link, key: str) -> Core:
+    with under(f"{key}.delay_table"):
+        table = None if link.delay_table is None else paths.read_delays(paths.find_file(link.delay_table, "table"))
     return _queueing(link, key) | {
         "name": link.name,
         "loss": link.loss,
-        "loss_model": {
-            "name": link.loss_model,
-            "params": registry.loss_models()[link.loss_model].tagged(link.loss_params),
-        },
+        "loss_model": link.chosen("loss_model"),
         "delay": link.delay,
         "jitter": link.jitter,
-        "delay_model": {
-            "name": link.delay_model,
-            "params": registry.delay_models()[link.delay_model].tagged(link.delay_params),
-        },
-        "delay_table": None if link.delay_table is None else _delays(link.delay_table, key),
+        "delay_model": link.chosen("delay_model"),
+        "delay_table": table,
         "reorder": link.reorder,
         "channel": link.channel,
         "burst": link.burst,
@@ -150,8 +129,8 @@ def _link(link: Link, key: str) -> Core:
     }
 
 
-def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[Core]:
-    labels, tunnels = iter(scenario.labels), _tunnels(scenario)
+def _flows(scenario: Scenario, numbers: dict[str, int], tunnels: dict[str, int]) -> list[Core]:
+    labels = iter(scenario.labels)
     flows = []
     for i, flow in enumerate(scenario.flows):
         if is_absent(flow.cc):
@@ -190,15 +169,11 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[Core]:
         }
         if (policy := policy_of(flow.cc)) is not None:
             shared["policy"] = policy.plan
-        try:
-            traffic = None if flow.traffic is None else offered.spec(flow)
-        except Refused as refused:
-            raise Refused(refused.found, refused.accepted, key=f"flows[{i}].{refused.key}") from None
-        if traffic is not None:
-            shared["traffic"] = traffic
+        if flow.traffic is not None:
+            with under(f"flows[{i}]"):
+                shared["traffic"] = offered.spec(flow)
         if flow.receiver != registry.HONEST:
-            entry = registry.receivers()[flow.receiver]
-            shared["receiver"] = {"name": entry.name, "params": entry.tagged(flow.receiver_params)}
+            shared["receiver"] = flow.chosen("receiver")
         if flow.tunnel is not None:
             shared["tunnel"] = tunnels[flow.tunnel]
         for j in range(flow.count):
@@ -207,20 +182,12 @@ def _flows(scenario: Scenario, numbers: dict[str, int]) -> list[Core]:
     return flows
 
 
-def _tunnels(scenario: Scenario) -> dict[str, int]:
-    """The numbers of the tunnels."""
-    parts: list[Flow | Probe] = [*scenario.flows, *scenario.probes]
-    names = dict.fromkeys(part.tunnel for part in parts if part.tunnel is not None)
-    return {name: i for i, name in enumerate(names)}
-
-
 def _ecn(part: Flow | Probe) -> str:
     return part.ecn if isinstance(part.ecn, str) else "on" if part.ecn else "off"
 
 
-def _probes(scenario: Scenario, numbers: dict[str, int]) -> list[Core]:
+def _probes(scenario: Scenario, numbers: dict[str, int], tunnels: dict[str, int]) -> list[Core]:
     """Probes, as flows after those of the scenario."""
-    tunnels = _tunnels(scenario)
     return [
         {
             "cc": NO_CC,
@@ -284,5 +251,5 @@ def _whats(change: Change, links: dict[str, int], flows: dict[str, int]) -> list
     if change.loss is not None:
         whats.append({"loss": {"link": link, "loss": change.loss}})
     if change.limit is not None:
-        whats.append({"limit": {"link": link, "limit": _limit(change.limit)}})
+        whats.append({"limit": {"link": link, "limit": {change.limit.kind: change.limit.amount}}})
     return whats

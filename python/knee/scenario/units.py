@@ -215,21 +215,14 @@ _KINDS: dict[Literal["time", "rate", "bytes", "packets"], dict[str, Fraction]] =
 }
 
 
-def _decimal(amount: int, scale: int, places: int) -> str | None:
-    """``amount / scale`` with at most ``places`` decimals, or None if that is not exact."""
-    shifted = Fraction(amount * 10**places, scale)
-    if shifted.denominator != 1:
-        return None
-    whole, rest = divmod(int(shifted), 10**places)
-    return f"{whole}.{rest:0{places}d}".rstrip("0").rstrip(".") if places else str(whole)
-
-
 def _format(amount: int, units: list[tuple[str, int]], places: int) -> str:
+    """``amount`` in the largest of ``units`` in which it is exact with at most ``places`` decimals."""
     for unit, scale in units:
-        if amount >= scale or scale == 1:
-            text = _decimal(amount, scale, places)
-            if text is not None:
-                return f"{text} {unit}"
+        shifted, rest = divmod(amount * 10**places, scale)
+        if (amount >= scale or scale == 1) and rest == 0:
+            whole, decimals = divmod(shifted, 10**places)
+            text = f"{whole}.{decimals:0{places}d}".rstrip("0").rstrip(".") if places else str(whole)
+            return f"{text} {unit}"
     raise AssertionError("the last unit is the base unit")
 
 

@@ -26,7 +26,7 @@ from knee.scenario import Core
 from knee.scenario.spec import span, spec
 
 if TYPE_CHECKING:
-    from knee.figures.applications.histogram import Floats
+    from knee.figures.metrics import Floats
     from knee.scenario.model import Scenario
 
 #: Payload of a packet, bytes; the grid has each number of packets up to the second, and beyond sizes per doubling.

@@ -14,7 +14,7 @@ from knee.scenario.spec import span
 from knee.scenario.traffic import Requests, Transfers, Video
 
 if TYPE_CHECKING:
-    from knee.figures.applications.histogram import Floats
+    from knee.figures.metrics import Floats
     from knee.scenario.model import Scenario
 
 #: Size classes of transfers: the greatest size of each, bytes; one more is beyond the last.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+from knee.figures.metrics import Floats
 
 
 class Histogram:

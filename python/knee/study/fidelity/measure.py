@@ -12,7 +12,7 @@ import polars as pl
 
 from knee.errors import InputError
 from knee.figures.forms import Figures
-from knee.figures.thin import Floats
+from knee.figures.metrics import Floats
 from knee.results.result import Result
 from knee.scenario import from_dict
 from knee.study import batch

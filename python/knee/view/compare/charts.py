@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from knee.errors import InputError
+from knee.figures.metrics import Floats
 from knee.figures.register import RUN
-from knee.figures.thin import Floats
 from knee.system.text import visible
 from knee.view import numbers
 from knee.view.chart import (
@@ -299,7 +299,7 @@ def _rtts(view: View, link: str, mine: list[int]) -> Floats:
 
 
 def _delays(view: View, link: str, mine: list[int]) -> Floats:
-    return floats(view.links.filter(pl.col("link").cast(pl.String) == link), "queue_delay_mean_ms")
+    return floats(view.links.filter(pl.col("link") == link), "queue_delay_mean_ms")
 
 
 def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:

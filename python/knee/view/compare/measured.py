@@ -13,8 +13,7 @@ import numpy as np
 import polars as pl
 
 from knee import _core
-from knee.figures.metrics import direction
-from knee.figures.thin import Floats
+from knee.figures.metrics import Floats, direction
 from knee.results import measured
 from knee.results.measured import Measurement
 from knee.results.result import Result

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from knee.figures.thin import thin_line
 from knee.study.fidelity.compare import GOODPUT_POINTS, SRTT_PERCENT, CaseResult, Curve, Report
-from knee.view.chart import Chart, Line, Marks, Panel, XAxis, over_time
+from knee.view.chart import Chart, Line, Marks, Panel, XAxis, over_time, thin_line
 from knee.view.palette import ALARM, GREEN, MUTED, Symbol, flow_colours, pale
 
 #: The most points of a drawn line: about as many as a chart has pixels across.

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from knee.figures.thin import Floats
+from knee.figures.metrics import Floats
 from knee.system.text import visible
 from knee.view import numbers as units
 from knee.view.chart import Chart, Line, Marks, Panel, Spans, finish, over_time
 from knee.view.palette import ALARM, GREEN, GUARD_GREY, INK, LONGEST_GREY, MUTED, Symbol
-from knee.view.report.choices import Flow
-from knee.view.report.prepare import MAX_MARKS, MAX_ROUNDS, View
+from knee.view.report.prepare import MAX_MARKS, MAX_ROUNDS, Flow, View
 
 MAX_BUFFERS = 4
 """So many flows are drawn, a panel each."""

@@ -11,9 +11,7 @@ from knee.view.chart import Chart, Line, Panel, XAxis
 from knee.view.numbers import Unit, decimals_for, fixed, number
 from knee.view.pages.table import Cell, Head, Row, Table
 from knee.view.palette import line_styles
-from knee.view.report.choices import Flow
-from knee.view.report.headline import MIN_TRANSFERS
-from knee.view.report.prepare import View
+from knee.view.report.prepare import Flow, View
 
 MAX_GROUPS = 7
 """More kinds of transfers than this are put together."""
@@ -23,12 +21,6 @@ QUANTILES = {"Median": 0.5, "90 %": 0.9, "95 %": 0.95, "99 %": 0.99, "Longest": 
 Group = tuple[str, list[Flow]]
 
 
-def transfers(view: View) -> list[Flow]:
-    """The flows with a given number of bytes, if there are enough of them for a figure."""
-    found = [flow for flow in view.flows if flow.finite]
-    return found if len(found) >= MIN_TRANSFERS else []
-
-
 def _stem(flow: Flow) -> str:
     """The label without its number: "web" for "web 17"."""
     return re.sub(r"[ _-]*\(?\d+\)?$", "", flow.label) or flow.label
@@ -36,7 +28,7 @@ def _stem(flow: Flow) -> str:
 
 def groups(view: View) -> list[Group]:
     """Transfers grouped by label and congestion control, or by congestion control if there are too many groups."""
-    found = transfers(view)
+    found = view.transfers
     several = len({flow.cc for flow in found}) > 1
     names: list[Callable[[Flow], str]] = [
         lambda flow: f"{_stem(flow)}, {flow.cc}" if several else _stem(flow),
@@ -90,8 +82,7 @@ def completion(view: View) -> Chart:
 
 def completion_table(view: View) -> Table | None:
     """Quantiles of the completion times, a column per group; None if there are no transfers."""
-    found = groups(view)
-    if not found:
+    if not (found := groups(view)):
         return None
     times = [_times(flows) for _, flows in found]
     longest = [float(own.max()) for own in times if len(own)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -13,9 +14,8 @@ from knee.view.numbers import Unit
 from knee.view.palette import ALARM, DASHES, INK, LINK_COLOURS, MUTED, ROUND_GREY, Dash
 from knee.view.report import traffic
 from knee.view.report.buffers import EVENT, buffer
-from knee.view.report.choices import QUANTILES
-from knee.view.report.completion import completion, transfers
-from knee.view.report.prepare import View, apart, floats, held, jain, per_interval, total
+from knee.view.report.completion import completion
+from knee.view.report.prepare import QUANTILES, View, apart, floats, held, jain, per_interval, total
 
 MAX_BANDS = 4
 """Up to this many flows the RTT is drawn with its band of least to greatest."""
@@ -25,18 +25,25 @@ MAX_BASE_RTTS = 4
 """More base RTTs than this are drawn as the least and the greatest."""
 MAX_WITH_TOTAL = 6
 """With more flows than this the total gets a panel of its own, since it would flatten the flows."""
+RATES = {
+    "throughput": ("Throughput", "Received in each interval, IP packets and link overhead."),
+    "goodput": ("Goodput", "Payload that arrived for the first time in each interval."),
+    "sending_rate": ("Sending rate", "Sent in each interval, IP packets and link overhead."),
+    "pacing_rate": ("Pacing rate", "At the end of each interval, of the flows that are paced."),
+}
+"""Title and meaning of each rate of flows."""
+WINDOWS = {
+    "cwnd": ("Congestion window", "cwnd", "No window was recorded."),
+    "in_flight": ("In flight", "In flight", "No packet was in flight."),
+}
+"""Title, label of the axis, and what stands for an empty figure, of each number of packets of flows."""
 
 
 def flow_panel(view: View, column: str, label: str) -> Panel:
     """`column` for each drawn flow, and for many flows the quantiles over all."""
     lines = [
         Line(
-            flow.label,
-            floats(own, "t_s"),
-            held(floats(own, column)),
-            flow.colour,
-            dash=flow.dash,
-            choices=flow.choices,
+            flow.label, floats(own, "t_s"), held(floats(own, column)), flow.colour, dash=flow.dash, choices=flow.choices
         )
         for flow, own in view.drawn
     ]
@@ -61,20 +68,25 @@ def _quantile_panel(view: View, column: str, label: str) -> Panel:
     return Panel(label, lines, bands)
 
 
-def _rates(view: View, column: str, label: str, meaning: str) -> Chart:
-    """A rate for each flow, and in total on each link that several flows share."""
-    each = flow_panel(view, column, label)
+def _over_time(view: View, key: str, title: str, caption: list[str], *finished: tuple[Panel, list[str]]) -> Chart:
+    """A chart of panels and their sentences, as `finish` gives them, over the time of the run."""
+    sentences = dict.fromkeys(sentence for _, thinned in finished for sentence in thinned)
+    return Chart(key, title, [panel for panel, _ in finished], [*caption, *sentences], over_time(view.duration_s))
+
+
+def rate(view: View, key: str) -> Chart:
+    """A rate of `RATES` for each flow, and in total on each link that several flows share."""
+    label, meaning = RATES[key]
+    each = flow_panel(view, f"{key}_mbps", label)
     panels = [each]
     if len(view.flows) > 1:
-        sums = _totals(view, column)
+        sums = _totals(view, f"{key}_mbps")
         if len(view.flows) > MAX_WITH_TOTAL and sums:
             panels = [Panel(f"Total {label.lower()}", sums), replace(each, label=f"{label} per flow")]
         else:
             panels = [replace(each, lines=[*sums, *each.lines])]
     done = [finish(panel, units.rate_unit, "This run has no such rate.") for panel in panels]
-    key = column.removesuffix("_mbps")
-    caption = [meaning, *_once(done)]
-    return Chart(key, label, [panel for panel, _ in done], caption, over_time(view.duration_s))
+    return _over_time(view, key, label, [meaning], *done)
 
 
 def _totals(view: View, column: str) -> list[Line]:
@@ -92,35 +104,6 @@ def _totals(view: View, column: str) -> list[Line]:
     ]
 
 
-def throughput(view: View) -> Chart:
-    """Throughput: what receivers got."""
-    return _rates(view, "throughput_mbps", "Throughput", "Received in each interval, IP packets and link overhead.")
-
-
-def sending_rate(view: View) -> Chart:
-    """Sending rate: what senders sent."""
-    return _rates(view, "sending_rate_mbps", "Sending rate", "Sent in each interval, IP packets and link overhead.")
-
-
-def goodput(view: View) -> Chart:
-    """Goodput: payload delivered."""
-    return _rates(view, "goodput_mbps", "Goodput", "Payload that arrived for the first time in each interval.")
-
-
-def pacing_rate(view: View) -> Chart:
-    """Pacing rate of the senders."""
-    return _rates(view, "pacing_rate_mbps", "Pacing rate", "At the end of each interval, of the flows that are paced.")
-
-
-def _once(done: list[tuple[Panel, list[str]]]) -> list[str]:
-    return list(dict.fromkeys(sentence for _, sentences in done for sentence in sentences))
-
-
-def _base_rtts(view: View) -> list[float]:
-    known = sorted({flow.base_rtt_ms for flow in view.flows if flow.base_rtt_ms is not None})
-    return known if len(known) <= MAX_BASE_RTTS else [known[0], known[-1]]
-
-
 def rtt(view: View) -> Chart:
     """RTT of each flow, with the base RTT."""
     panel = flow_panel(view, "rtt_mean_ms", "RTT")
@@ -132,51 +115,32 @@ def rtt(view: View) -> Chart:
             low, high = held(floats(own, "rtt_min_ms")), held(floats(own, "rtt_max_ms"))
             panel.bands.append(Band("", floats(own, "t_s"), low, high, flow.colour, 0.16))
         caption = ["Line: mean of the RTT samples in each interval; band: minimum to maximum."]
-    measured = any(not np.isnan(line.y).all() for line in panel.lines)
-    bases = _base_rtts(view) if measured else []
-    for index, base in enumerate(bases):
-        ends = np.array([0.0, view.duration_s])
-        panel.lines.append(Line("" if index else "base RTT", ends, np.full(2, base), MUTED, 1.0, "dash"))
-    if bases:
-        caption.append("Dashed: base RTT" + (", minimum and maximum." if len(_all_bases(view)) > len(bases) else "."))
-    panel, thinned = finish(replace(panel, floor=None), units.delay_unit, "No RTT sample was taken.")
-    caption += thinned
-    return Chart("rtt", "Round-trip time", [panel], caption, over_time(view.duration_s))
+    known = sorted({flow.base_rtt_ms for flow in view.flows if flow.base_rtt_ms is not None})
+    if known and any(not np.isnan(line.y).all() for line in panel.lines):
+        drawn = known if len(known) <= MAX_BASE_RTTS else [known[0], known[-1]]
+        for index, base in enumerate(drawn):
+            ends = np.array([0.0, view.duration_s])
+            panel.lines.append(Line("" if index else "base RTT", ends, np.full(2, base), MUTED, 1.0, "dash"))
+        caption.append("Dashed: base RTT" + (", minimum and maximum." if len(known) > len(drawn) else "."))
+    done = finish(replace(panel, floor=None), units.delay_unit, "No RTT sample was taken.")
+    return _over_time(view, "rtt", "Round-trip time", caption, done)
 
 
-def _all_bases(view: View) -> set[float]:
-    return {flow.base_rtt_ms for flow in view.flows if flow.base_rtt_ms is not None}
-
-
-def cwnd(view: View) -> Chart:
-    """Congestion window of each flow."""
-    panel, thinned = finish(flow_panel(view, "cwnd_packets", "cwnd"), units.packet_unit, "No window was recorded.")
-    caption = ["At the end of each interval.", *thinned]
-    return Chart("cwnd", "Congestion window", [panel], caption, over_time(view.duration_s))
-
-
-def in_flight(view: View) -> Chart:
-    """Packets in flight of each flow."""
-    panel = flow_panel(view, "in_flight_packets", "In flight")
-    panel, thinned = finish(panel, units.packet_unit, "No packet was in flight.")
-    caption = ["At the end of each interval.", *thinned]
-    return Chart("in_flight", "In flight", [panel], caption, over_time(view.duration_s))
-
-
-def _links(view: View) -> list[str]:
-    """The links that are drawn: those with the longest mean queueing delay, in the scenario's order."""
-    rows = view.links.with_columns(pl.col("link").cast(pl.String))
-    names: list[str] = rows.get_column("link").unique(maintain_order=True).to_list()
-    means = rows.group_by("link").agg(pl.col("queue_delay_mean_ms").mean().fill_null(0.0).alias("delay"))
-    longest = means.sort("delay", "link", descending=[True, False]).get_column("link").head(MAX_LINKS).to_list()
-    return [name for name in names if name in longest]
+def window(view: View, key: str) -> Chart:
+    """A number of packets of `WINDOWS` for each flow."""
+    title, label, empty = WINDOWS[key]
+    done = finish(flow_panel(view, f"{key}_packets", label), units.packet_unit, empty)
+    return _over_time(view, key, title, ["At the end of each interval."], done)
 
 
 def link_lines(view: View, column: str) -> list[Line]:
-    """`column` for each drawn link."""
+    """`column` for each link, or for those with the longest mean queueing delay, in the scenario's order."""
+    means = view.links.group_by("link").agg(pl.col("queue_delay_mean_ms").mean().fill_null(0.0).alias("delay"))
+    longest = means.sort("delay", "link", descending=[True, False]).get_column("link").head(MAX_LINKS).to_list()
+    names = [name for name in view.links.get_column("link").unique(maintain_order=True) if name in longest]
     lines = []
-    for index, name in enumerate(_links(view)):
-        own = view.links.filter(pl.col("link").cast(pl.String) == name)
+    for index, name in enumerate(names):
+        own = view.links.filter(pl.col("link") == name)
         colour = LINK_COLOURS[index % len(LINK_COLOURS)]
         dash: Dash = "solid" if index < len(LINK_COLOURS) else "dot"
         lines.append(Line(visible(name), floats(own, "t_s"), held(floats(own, column)), colour, 1.2, dash))
@@ -228,11 +192,11 @@ def queue(view: View) -> Chart:
     done = [finish(backlog, units.packet_unit, "No link was recorded."), _delay_panel(view)]
     caption = ["Backlog at the end of each interval; mean queueing delay of the packets that left in it"]
     caption[0] += ", shaded up to the maximum." if done[1][0].bands else "."
-    if len(_drops(view)):
+    if backlog.rules:
         caption.append("Red ticks on top: intervals with drops.")
     if view.links.get_column("link").n_unique() > MAX_LINKS:
         caption.append(f"The {MAX_LINKS} links with the longest queues.")
-    return Chart("queue", "Queue", [panel for panel, _ in done], caption + _once(done), over_time(view.duration_s))
+    return _over_time(view, "queue", "Queue", caption, *done)
 
 
 def fairness(view: View) -> Chart:
@@ -248,11 +212,11 @@ def fairness(view: View) -> Chart:
         for (link, numbers), (colour, dash) in zip(shared, styles, strict=False)
     ]
     empty = "Fairness needs two flows that run at the same time."
-    panel, thinned = finish(Panel("Jain’s index", lines, ceiling=1.04), lambda _: Unit("", 1.0), empty)
+    done = finish(Panel("Jain’s index", lines, ceiling=1.04), lambda _: Unit("", 1.0), empty)
     caption = "Of the throughputs in each interval, over the flows that run through all of it."
     if len(view.bottlenecks) > 1:
         caption += " One line per bottleneck."
-    return Chart("jain", "Fairness", [panel], [caption, *thinned], over_time(view.duration_s))
+    return _over_time(view, "jain", "Fairness", [caption], done)
 
 
 def overview(view: View) -> Chart:
@@ -260,7 +224,7 @@ def overview(view: View) -> Chart:
     delay, _ = _delay_panel(view)
     if len(delay.lines) == 1:
         delay = replace(delay, lines=[replace(delay.lines[0], name="")])
-    panels = [*throughput(view).panels, *rtt(view).panels, *cwnd(view).panels, delay]
+    panels = [*rate(view, "throughput").panels, *rtt(view).panels, *window(view, "cwnd").panels, delay]
     if len(view.flows) > 1:
         panels += fairness(view).panels
     return Chart("overview", "Overview", panels, [], over_time(view.duration_s))
@@ -268,21 +232,19 @@ def overview(view: View) -> Chart:
 
 CHARTS: dict[str, Callable[[View], Chart]] = {
     "overview": overview,
-    "throughput": throughput,
+    "throughput": partial(rate, key="throughput"),
     "rtt": rtt,
-    "cwnd": cwnd,
+    "cwnd": partial(window, key="cwnd"),
     "queue": queue,
     "jain": fairness,
-    "goodput": goodput,
-    "sending_rate": sending_rate,
-    "pacing_rate": pacing_rate,
-    "in_flight": in_flight,
+    "goodput": partial(rate, key="goodput"),
+    "sending_rate": partial(rate, key="sending_rate"),
+    "pacing_rate": partial(rate, key="pacing_rate"),
+    "in_flight": partial(window, key="in_flight"),
     "buffer": buffer,
     "completion": completion,
     "latency": traffic.latency,
-    "rtt_cdf": traffic.rtt_cdf,
-    "queue_delay_cdf": traffic.queue_delay_cdf,
-    "owd_cdf": traffic.owd_cdf,
+    **{key: partial(traffic.distribution, key=key) for key in traffic.QUANTITIES},
     "times_cdf": traffic.times_cdf,
 }
 """What can be drawn, by name."""
@@ -295,4 +257,4 @@ def report_keys(view: View) -> list[str]:
     """The figures of this run's report, with completion times and buffers if the run has them."""
     told = (view.notes.get_column("event") == EVENT).any()
     keys = [key for name in REPORT for key in ((name, "buffer") if name == "queue" and told else (name,))]
-    return ["completion", *keys] if transfers(view) else keys
+    return ["completion", *keys] if view.transfers else keys

@@ -1,27 +1,39 @@
-"""Prepares a result for drawing: flows with their colours, intervals, rounds, marks, fairness over time."""
+"""Prepares a result for drawing: flows with their colours, intervals, rounds, marks, fairness over time.
+
+The figures draw all flows if there are few, else a choice of the reader's, or quantiles.
+"""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from knee.figures.metrics import bottleneck, crossed, direction, jain_of
+from knee.figures.metrics import Floats, bottleneck, crossed, direction, jain_of
 from knee.figures.rows import Tables
-from knee.figures.thin import Floats
+from knee.scenario import Plain
 from knee.system.text import visible
-from knee.view.palette import flow_colours
-from knee.view.report.choices import Flow, choose
+from knee.view.chart import Choices
+from knee.view.numbers import count_word
+from knee.view.palette import Dash, flow_colours, line_styles
 
 if TYPE_CHECKING:
     from knee.results.result import Result
 
+MAX_LINES = 18
+"""More flows than this are not all drawn as lines."""
+MAX_PICKED = 7
+"""So many flows are drawn where they are picked by a rank."""
+QUANTILES = "quantiles"
+MIN_TRANSFERS = 8
+"""Fewer transfers than this are read from the table of flows, without quantiles."""
 MAX_GROUPS = 3
 """Quantiles are drawn per congestion control up to this many of them, else over all flows."""
 MAX_ROUNDS = 300
@@ -42,6 +54,30 @@ PACKET_WORDS = frozenset(
 """Kinds of events are told by a word of their names (`rate_change`): all others of a flow are phases it enters."""
 CHANGE_NAMES = frozenset({"rate", "loss_probability", "limit", "rtt"})
 """Changes named by what changes, as the simulator does; whole names: phases are called `probe_rtt`, `rate_control`."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A flow as the figures show it.
+
+    Attributes:
+        finite: whether it sends a given number of bytes.
+        completion_s: how long that took, s; None if it did not finish.
+        choices: the choices that show it; few flows are always shown.
+    """
+
+    number: int
+    label: str
+    cc: str
+    start_s: float
+    base_rtt_ms: float | None
+    direction: str = "forward"
+    goodput_mbps: float = 0.0
+    finite: bool = False
+    completion_s: float | None = None
+    colour: str = ""
+    dash: Dash = "solid"
+    choices: Choices = ()
 
 
 @dataclass(frozen=True)
@@ -66,7 +102,9 @@ class View:
     """A result prepared for drawing.
 
     Attributes:
+        title: the scenario's title, or its name if it has none.
         choices: the titles of the choices of flows; empty if all flows are drawn.
+        groups: what quantiles are drawn of, where not all flows are drawn.
         samples: rows of each flow while it runs, with a column `bin`, the interval's number from 1.
         links: rows of each link, with the same column.
         clock: the end `t_s` of every `bin`.
@@ -77,6 +115,7 @@ class View:
         tables: completions, delays of datagrams, and distributions.
     """
 
+    title: str
     flows: list[Flow]
     choices: dict[str, str]
     groups: list[Group]
@@ -103,6 +142,12 @@ class View:
         """The choice of flows shown first."""
         return next(iter(self.choices), "")
 
+    @property
+    def transfers(self) -> list[Flow]:
+        """The flows with a given number of bytes, if there are enough of them for a figure."""
+        found = [flow for flow in self.flows if flow.finite]
+        return found if len(found) >= MIN_TRANSFERS else []
+
     @cached_property
     def drawn(self) -> list[tuple[Flow, pl.DataFrame]]:
         """The flows that are drawn as lines, each with its samples."""
@@ -114,50 +159,49 @@ class View:
 
 def prepare(result: Result) -> View:
     """Prepares `result` for its figures."""
-    flows, choices = choose(_flows(result))
+    scenario = tomllib.loads(result.scenario_toml)
+    given: list[Plain] = [flow for flow in scenario.get("flows", []) for _ in range(int(flow.get("count", 1)))]
+    if len(given) != len(result.summary["flows"]):
+        # The scenario of an older version does not say all flows.
+        given = [{} for _ in result.summary["flows"]]
+    flows, choices = choose(_flows(result, given))
     interval = _interval(result.samples)
     rows = _binned(result.samples, interval)
-    samples = _running(rows)
+    # Finished flows leave the figures; a flow that never did anything stays.
+    last = pl.col("bin").filter(BUSY).max().over("flow")
+    samples = rows.filter(last.is_null() | (pl.col("bin") <= last))
+    events = result.events.with_columns(pl.col("link", "event").cast(pl.String))
     duration = result.summary.get("duration_s") or rows["t_s"].max() or 1.0
     assert isinstance(duration, int | float)
+    bottlenecks = result.summary.get("fairness", {}).get("links")
+    everybody = ("", [flow.number for flow in flows])
     return View(
+        title=str(scenario.get("title") or result.summary["name"]),
         flows=flows,
         choices=choices,
-        groups=_groups(flows),
+        groups=_groups(flows) if choices else [],
         samples=samples,
-        links=_binned(result.links, interval),
+        links=_binned(result.links, interval).with_columns(pl.col("link").cast(pl.String)),
         clock=rows.group_by("bin").agg(pl.col("t_s").max()).sort("bin"),
         interval_s=interval,
         duration_s=float(duration),
-        rounds=_rounds(flows, result.events, samples),
-        changes=_marks(result.events, CHANGE_WORDS, float(duration)),
-        timeouts=_marks(result.events, TIMEOUT_WORDS, float(duration)),
-        notes=_notes(result.events),
-        bottlenecks=_bottlenecks(result, flows),
-        loads=_loads(result, flows),
+        rounds=_rounds(flows, events, samples),
+        changes=_marks(events, CHANGE_WORDS, float(duration)),
+        timeouts=_marks(events, TIMEOUT_WORDS, float(duration)),
+        notes=events.filter(pl.col("flow").is_not_null() & pl.col("link").is_not_null()),
+        bottlenecks=[everybody] if bottlenecks is None else [(link["link"], link["flows"]) for link in bottlenecks],
+        loads=_loads(result, flows, given),
         tables=result.tables,
     )
 
 
-def _bottlenecks(result: Result, flows: list[Flow]) -> list[tuple[str, list[int]]]:
-    """The bottlenecks in the summary, or one for all flows if it names none."""
-    links = result.summary.get("fairness", {}).get("links")
-    if links is None:
-        return [("", [flow.number for flow in flows])]
-    return [(link["link"], link["flows"]) for link in links]
-
-
-def _loads(result: Result, flows: list[Flow]) -> list[tuple[str, list[int]]]:
+def _loads(result: Result, flows: list[Flow], given: list[Plain]) -> list[tuple[str, list[int]]]:
     links = {str(link["link"]): link for link in result.summary["links"]}
-    given: list[dict[str, Any]] = tomllib.loads(result.scenario_toml).get("flows", [])
-    paths = [flow.get("path") or [] for flow in given for _ in range(int(flow.get("count", 1)))]
     forward = [name for name in links if not name.endswith(" (reverse)")]
-    # The scenario of an older version does not say all paths.
-    paths = paths if len(paths) == len(flows) else [[]] * len(flows)
     crossing: dict[str, list[int]] = {}
     limits: dict[str, None] = {}
-    for flow, path in zip(flows, paths, strict=True):
-        mine = [name for name in crossed(path or forward, flow.direction) if name in links]
+    for flow, table in zip(flows, given, strict=True):
+        mine = [name for name in crossed(table.get("path") or forward, flow.direction) if name in links]
         for name in mine:
             crossing.setdefault(name, []).append(flow.number)
         if mine:
@@ -165,16 +209,10 @@ def _loads(result: Result, flows: list[Flow]) -> list[tuple[str, list[int]]]:
     return [(name, crossing[name]) for name in limits]
 
 
-def _notes(events: pl.DataFrame) -> pl.DataFrame:
-    both = events.filter(pl.col("flow").is_not_null() & pl.col("link").is_not_null())
-    return both.with_columns(pl.col("link", "event").cast(pl.String))
-
-
-def _flows(result: Result) -> list[Flow]:
+def _flows(result: Result, given: list[Plain]) -> list[Flow]:
     rows = result.summary["flows"]
     labels = [visible(str(row.get("label") or f"flow {row['flow']}")) for row in rows]
     uses = Counter(labels)
-    finite = _finite(result)
     return [
         Flow(
             number=row["flow"],
@@ -185,28 +223,63 @@ def _flows(result: Result) -> list[Flow]:
             direction=direction(row),
             # Of a program nobody knows the payload.
             goodput_mbps=row.get("goodput_mbps") or row.get("throughput_mbps") or 0.0,
-            finite=finite[index] or row.get("completion_s") is not None,
+            finite="bytes" in table or row.get("completion_s") is not None,
             completion_s=row.get("completion_s"),
         )
-        for index, (row, label) in enumerate(zip(rows, labels, strict=True))
+        for row, label, table in zip(rows, labels, given, strict=True)
     ]
 
 
-def _finite(result: Result) -> list[bool]:
-    """Whether each flow of the scenario sends a given number of bytes."""
-    flows: list[Mapping[str, object]] = tomllib.loads(result.scenario_toml).get("flows", [])
-    told = ["bytes" in flow for flow in flows for _ in range(int(str(flow.get("count", 1))))]
-    count = len(result.summary["flows"])
-    return told if len(told) == count else [False] * count
+def choose(flows: Sequence[Flow]) -> tuple[list[Flow], dict[str, str]]:
+    """The flows with colours and choices, and the title of each choice, the default first.
 
-
-def _running(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of each flow up to the last interval in which it sends, receives or has packets in flight.
-
-    Finished flows leave the figures; a flow that never did any of this stays.
+    If there are no choices, all flows are drawn.
     """
-    last = pl.col("bin").filter(BUSY).max().over("flow")
-    return rows.filter(last.is_null() | (pl.col("bin") <= last))
+    if len(flows) <= MAX_LINES:
+        # A ramp shows the order of many starts of one kind; flows of several kinds are told apart by colour and dash.
+        kinds = {(flow.cc, flow.direction, flow.finite) for flow in flows}
+        ramp: list[tuple[str, Dash]] = [(colour, "solid") for colour in flow_colours(len(flows))]
+        several = len(kinds) > 1 or len({flow.start_s for flow in flows}) == 1
+        styles = line_styles() if several and len(flows) <= len(line_styles()) else ramp
+        pairs = zip(flows, styles, strict=False)
+        return [replace(flow, colour=colour, dash=dash) for flow, (colour, dash) in pairs], {}
+    titles: dict[str, str] = {}
+    picked: dict[str, list[Flow]] = {}
+    endless = [flow for flow in flows if not flow.finite]
+    if 0 < len(endless) <= MAX_LINES:
+        titles["endless"] = f"{count_word(len(endless))} without an end".capitalize()
+        picked["endless"] = endless
+    titles[QUANTILES] = "Quantiles over all flows"
+    done = [flow for flow in flows if flow.completion_s is not None]
+    ranks: list[tuple[str, str, Sequence[Flow], Callable[[Flow], float]]] = [
+        ("first", "first to start", flows, lambda flow: flow.start_s),
+        ("longest", "that took longest", done, lambda flow: -(flow.completion_s or 0.0)),
+        ("least", "with the lowest goodput", flows, lambda flow: flow.goodput_mbps),
+        ("greatest", "with the highest goodput", flows, lambda flow: -flow.goodput_mbps),
+    ]
+    for key, title, among, rank in ranks:
+        if among:
+            picked[key] = sorted(among, key=rank)[:MAX_PICKED]
+            titles[key] = f"{count_word(len(picked[key])).capitalize()} {title}"
+    return _styled(flows, picked), titles
+
+
+def _styled(flows: Sequence[Flow], picked: dict[str, list[Flow]]) -> list[Flow]:
+    """Gives each flow one style for all choices, and different ones to flows of the same choice."""
+    shown_by: dict[int, list[str]] = {}
+    for key, members in picked.items():
+        for flow in members:
+            shown_by.setdefault(flow.number, []).append(key)
+    styles = line_styles()
+    taken: dict[str, set[tuple[str, Dash]]] = {key: set() for key in picked}
+    styled = {flow.number: flow for flow in flows}
+    for number, keys in shown_by.items():
+        free = [style for style in styles if not any(style in taken[key] for key in keys)]
+        colour, dash = (free or styles)[0]
+        for key in keys:
+            taken[key].add((colour, dash))
+        styled[number] = replace(styled[number], colour=colour, dash=dash, choices=tuple(keys))
+    return list(styled.values())
 
 
 def _groups(flows: list[Flow]) -> list[Group]:
@@ -240,20 +313,19 @@ def _binned(rows: pl.DataFrame, interval: float) -> pl.DataFrame:
     return rows.with_columns(pl.selectors.float().fill_nan(None)).with_columns(number).sort("t_s", maintain_order=True)
 
 
-def _words(name: str) -> set[str]:
-    return set(name.lower().replace("-", "_").replace(" ", "_").split("_"))
-
-
 def _named(events: pl.DataFrame, words: frozenset[str]) -> list[str]:
     """Names of events that contain one of `words`."""
-    names = events.get_column("event").cast(pl.String).unique().sort()
-    return [name for name in names if words & _words(name) or (words & CHANGE_WORDS and name in CHANGE_NAMES)]
+    names = events.get_column("event").unique().sort()
+    return [
+        name
+        for name in names
+        if words & set(re.split("[-_ ]", name.lower())) or (words & CHANGE_WORDS and name in CHANGE_NAMES)
+    ]
 
 
 def _marks(events: pl.DataFrame, words: frozenset[str], duration: float) -> Floats:
     """Times of the events whose name contains one of `words`."""
-    names = _named(events, words)
-    times = events.filter(pl.col("event").cast(pl.String).is_in(names)).get_column("t_s").to_numpy()
+    times = events.filter(pl.col("event").is_in(_named(events, words))).get_column("t_s").to_numpy()
     return apart(np.sort(times.astype(np.float64)), duration)
 
 
@@ -270,7 +342,7 @@ def _rounds(flows: list[Flow], events: pl.DataFrame, samples: pl.DataFrame) -> R
 
     They come from its events, or from its samples if no such events were recorded.
     """
-    in_events = events.filter((pl.col("event").cast(pl.String) == ROUND_PHASE) & pl.col("flow").is_not_null())
+    in_events = events.filter((pl.col("event") == ROUND_PHASE) & pl.col("flow").is_not_null())
     in_samples = samples.filter(pl.col("state").cast(pl.String).str.contains(ROUND_PHASE, literal=True))
     numbers = set(in_events.get_column("flow")) or set(in_samples.get_column("flow"))
     flow = next((flow for flow in flows if flow.number in numbers), None)
@@ -284,7 +356,7 @@ def _rounds(flows: list[Flow], events: pl.DataFrame, samples: pl.DataFrame) -> R
 def _spans_of_events(events: pl.DataFrame, number: int, own: pl.DataFrame) -> list[tuple[float, float]]:
     """Rounds from events: each lasts until the flow's next change of phase, or its end."""
     others = _named(events, TIMEOUT_WORDS | CHANGE_WORDS | PACKET_WORDS)
-    name = pl.col("event").cast(pl.String)
+    name = pl.col("event")
     # Events of a flow at a link (drops, notes of queues) are not phases, whatever their name.
     own_events = (pl.col("flow") == number) & pl.col("link").is_null()
     phases = events.filter(own_events & ~name.is_in(others)).sort("t_s", maintain_order=True)

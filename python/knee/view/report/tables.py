@@ -25,16 +25,6 @@ Figures = Mapping[str, Any]
 """A part of the summary: a flow, a link."""
 
 
-@dataclass(frozen=True)
-class Column:
-    """A key of the summary with its title; `unit` chooses a unit for the largest value, `decimals` fixes them."""
-
-    key: str
-    title: str
-    unit: Callable[[float], Unit] | None = None
-    decimals: int | None = None
-
-
 UNITS: Mapping[str, Callable[[float], Unit]] = {
     "rate": rate_unit,
     "delay": delay_unit,
@@ -43,19 +33,6 @@ UNITS: Mapping[str, Callable[[float], Unit]] = {
     "part": lambda _: Unit("%", 100.0),
 }
 """A fitting unit for the largest value of each kind of number in the register."""
-
-
-def _columns(figures: Mapping[str, Entry], rows: Sequence[Figures] = ()) -> list[Column]:
-    """The figures that a report shows; parts and indices have their own decimals, others those of their size."""
-    return [
-        Column(
-            figure.name,
-            figure.title,
-            UNITS.get(figure.quantity),
-            figure.decimals if figure.unit == "" and figure.better else None,
-        )
-        for figure in where(figures, "report", rows)
-    ]
 
 
 #: Keys that a table of flows omits: names, and counts from which other figures are computed.
@@ -83,12 +60,10 @@ class _Shown:
     decimals: int
 
     def cell(self, value: object) -> Cell:
-        text = value if isinstance(value, str) else fixed(self._scaled(value), self.decimals)
-        return Cell(text, self.key, "" if missing(value) else str(value))
-
-    def _scaled(self, value: object) -> object:
-        whole = isinstance(value, bool) or self.scale == 1.0
-        return value if whole or missing(value) or not isinstance(value, int | float) else value * self.scale
+        scaled = value
+        if self.scale != 1.0 and isinstance(value, int | float) and not isinstance(value, bool) and not missing(value):
+            scaled = value * self.scale
+        return Cell(fixed(scaled, self.decimals), self.key, "" if missing(value) else str(value))
 
 
 def _numbers(rows: Sequence[Figures], key: str) -> list[int | float]:
@@ -96,25 +71,27 @@ def _numbers(rows: Sequence[Figures], key: str) -> list[int | float]:
     return [v for v in values if isinstance(v, int | float) and not isinstance(v, bool) and not missing(v)]
 
 
-def _shown(rows: Sequence[Figures], columns: Sequence[Column], skip: set[str]) -> list[_Shown]:
-    """The columns that the rows have; those unknown to this version come last."""
+def _shown(rows: Sequence[Figures], figures: Sequence[Entry], skip: set[str]) -> list[_Shown]:
+    """The columns of figures that the rows have; those unknown to this version come last."""
     keys = dict.fromkeys(key for row in rows for key in row)
-    titled = {column.key for column in columns}
-    scalar = [
-        key
+    named = {figure.name for figure in figures}
+    unknown = [
+        Entry(key, key)
         for key in keys
-        if key not in titled | skip and not any(isinstance(row.get(key), dict | list) for row in rows)
+        if key not in named | skip and not any(isinstance(row.get(key), dict | list) for row in rows)
     ]
-    wanted = [column for column in columns if column.key in keys] + [Column(key, key) for key in scalar]
     shown = []
-    for column in wanted:
-        values = _numbers(rows, column.key)
-        unit = column.unit(max(map(abs, values), default=0.0)) if column.unit else Unit("", 1.0)
-        decimals = column.decimals
-        if decimals is None:
-            whole = all(isinstance(value, int) for value in values) and unit.scale == 1.0
-            decimals = 0 if whole else decimals_for([value * unit.scale for value in values])
-        shown.append(_Shown(column.key, Head(column.title, unit.name), unit.scale, decimals))
+    for figure in [*(figure for figure in figures if figure.name in keys), *unknown]:
+        values = _numbers(rows, figure.name)
+        unit = UNITS[figure.quantity](max(map(abs, values), default=0.0)) if figure.quantity else Unit("", 1.0)
+        if figure.unit == "" and figure.better and figure.decimals is not None:
+            # Parts and indices have their own decimals, others those of their size.
+            decimals = figure.decimals
+        elif all(isinstance(value, int) for value in values) and unit.scale == 1.0:
+            decimals = 0
+        else:
+            decimals = decimals_for([value * unit.scale for value in values])
+        shown.append(_Shown(figure.name, Head(figure.title, unit.name), unit.scale, decimals))
     return shown
 
 
@@ -135,7 +112,7 @@ def _by_column(rows: Sequence[Figures], names: Sequence[str], corner: str, shown
 
 def flow_tables(rows: Sequence[Figures], names: Sequence[str]) -> FlowTables:
     """The tables of flows; `names` are their labels in the figures."""
-    shown = _shown(rows, _columns(FLOW), NOT_SHOWN)
+    shown = _shown(rows, where(FLOW, "report"), NOT_SHOWN)
     if len(rows) <= MAX_SIDE_BY_SIDE:
         return FlowTables([], _by_column(rows, names, "Flow", shown), len(rows))
     single = _by_row(rows[:MAX_ROWS], names[:MAX_ROWS], "Flow", shown)
@@ -150,7 +127,7 @@ def _spread_table(rows: Sequence[Figures], cc: object) -> Table:
     own = [row for row in rows if row.get("cc") == cc]
     points = {"Least": 0.0, "5 %": 0.05, "Median": 0.5, "95 %": 0.95, "Greatest": 1.0}
     body = []
-    for column in _shown(own, _columns(FLOW), NOT_SHOWN):
+    for column in _shown(own, where(FLOW, "report"), NOT_SHOWN):
         values = _numbers(own, column.key)
         if values:
             spread = np.quantile(values, list(points.values()))
@@ -161,23 +138,24 @@ def _spread_table(rows: Sequence[Figures], cc: object) -> Table:
 def links_table(rows: Sequence[Figures]) -> Table:
     """The links of the summary."""
     table = _by_column if len(rows) <= MAX_SIDE_BY_SIDE else _by_row
-    columns = _columns(LINK, rows)
-    skip = {"link", *LINK} - {column.key for column in columns}
-    return table(rows, [str(row["link"]) for row in rows], "Link", _shown(rows, columns, skip))
+    figures = where(LINK, "report", rows)
+    skip = {"link", *LINK} - {figure.name for figure in figures}
+    return table(rows, [str(row["link"]) for row in rows], "Link", _shown(rows, figures, skip))
 
 
 def fairness_table(fairness: Figures, flows: int) -> Table:
     """The fairness figures of each bottleneck; those with a single flow have none."""
+    figures = where(FAIRNESS, "report")
     links: Sequence[Figures] = fairness.get("links") or ()
     if len(links) > 1:
-        alone: Figures = {column.key: None for column in _columns(FAIRNESS)}
+        alone: Figures = {figure.name: None for figure in figures}
         rows = [link if len(link["flows"]) > 1 else alone for link in links]
         counts = [count_word(len(link["flows"])) + (" flows" if len(link["flows"]) > 1 else " flow") for link in links]
         names = [f"{link['link']}, {count}" for link, count in zip(links, counts, strict=True)]
-        return _by_row(rows, names, "Bottleneck", _shown(rows, _columns(FAIRNESS), {"link", "flows"}))
+        return _by_row(rows, names, "Bottleneck", _shown(rows, figures, {"link", "flows"}))
     if flows < 2:
         fairness = dict.fromkeys(fairness)
-    return _by_column([fairness], [""], "", _shown([fairness], _columns(FAIRNESS), {"links"}))
+    return _by_column([fairness], [""], "", _shown([fairness], figures, {"links"}))
 
 
 def events_table(events: pl.DataFrame) -> tuple[Table, int]:
@@ -196,10 +174,11 @@ def events_table(events: pl.DataFrame) -> tuple[Table, int]:
         )
         .sort("first", "event")
     )
-    columns = (Column("count", "Times"), Column("flows", "Flows"), Column("first", "First", UNITS["time"]))
+    figures = [Entry("count", "Times"), Entry("flows", "Flows")]
+    figures += [Entry("first", "First", quantity="time"), Entry("last", "Last", quantity="time")]
     rows = kinds.head(MAX_EVENT_KINDS).to_dicts()
-    shown = _shown(rows, (*columns, Column("last", "Last", UNITS["time"])), {"event"})
-    return _by_row(rows, [row["event"] for row in rows], "Event", shown), len(kinds) - len(rows)
+    table = _by_row(rows, [row["event"] for row in rows], "Event", _shown(rows, figures, {"event"}))
+    return table, len(kinds) - len(rows)
 
 
 def facts_table(facts: Figures) -> Table:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 
 from knee.figures.applications import shown
+from knee.figures.forms import Summary
+from knee.figures.metrics import Floats
 from knee.figures.rows import EVERYBODY
-from knee.figures.thin import Floats
 from knee.system.text import visible
 from knee.view import numbers as units
 from knee.view.chart import Chart, Line, Panel, XAxis, finish, over_time
@@ -25,24 +25,20 @@ MAX_LINES = 12
 MAX_STEPS = 400
 """Points of a distribution's line."""
 QUANTITIES = {
-    "rtt": ("RTT", "rtt_cdf"),
-    "queue_delay": ("Queueing delay", "queue_delay_cdf"),
-    "one_way_delay": ("One-way delay", "owd_cdf"),
+    "rtt_cdf": ("rtt", "RTT"),
+    "queue_delay_cdf": ("queue_delay", "Queueing delay"),
+    "owd_cdf": ("one_way_delay", "One-way delay"),
 }
-
-
-def has_any(view: View) -> bool:
-    """Whether the run has traffic or probes."""
-    return bool(len(view.tables.completions) or len(view.tables.delays))
+"""The figures of how times are distributed: RTTs of flows and probes, delays of links, and of datagrams."""
 
 
 def keys(view: View) -> list[str]:
     """The figures of traffic and probes that this run's report begins with."""
-    if not has_any(view):
+    if not len(view.tables.completions) and not len(view.tables.delays):
         return []
     quantities = set(view.tables.distributions["quantity"])
     found = ["latency"] if len(view.tables.delays) else []
-    found += [key for quantity, (_, key) in QUANTITIES.items() if quantity in quantities]
+    found += [key for key, (quantity, _) in QUANTITIES.items() if quantity in quantities]
     return found + (["times_cdf"] if len(_timed(view)) else [])
 
 
@@ -73,23 +69,9 @@ def latency(view: View) -> Chart:
     return Chart("latency", "Latency over time", [panel], caption, over_time(view.duration_s))
 
 
-def rtt_cdf(view: View) -> Chart:
-    """How RTTs are distributed, of flows and of probes."""
-    return _distribution(view, "rtt")
-
-
-def queue_delay_cdf(view: View) -> Chart:
-    """How queueing delays are distributed, of links."""
-    return _distribution(view, "queue_delay")
-
-
-def owd_cdf(view: View) -> Chart:
-    """How one-way delays are distributed, of datagrams."""
-    return _distribution(view, "one_way_delay")
-
-
-def _distribution(view: View, quantity: str) -> Chart:
-    title, key = QUANTITIES[quantity]
+def distribution(view: View, key: str) -> Chart:
+    """How one of `QUANTITIES` is distributed."""
+    quantity, title = QUANTITIES[key]
     rows = view.tables.distributions.filter(pl.col("quantity") == quantity)
     each = rows.filter(pl.col("label") != EVERYBODY)
     # Very many flows of applications have none of their own.
@@ -151,7 +133,7 @@ def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     return x[kept], y[kept]
 
 
-def tables(summary: Mapping[str, Any]) -> list[tuple[str, str, Table]]:
+def tables(summary: Summary) -> list[tuple[str, str, Table]]:
     """The tables of traffic and probes: an id, a title, and the table; latency under load first."""
     first = shown.latency(summary)
     found = [*([] if first is None else [first]), *shown.tables(summary)]
@@ -163,12 +145,12 @@ def _table(each: shown.Shown) -> Table:
     rows = []
     for label, values in each.rows:
         cells = [
-            Cell(_text(value, column), column.title, "" if missing(value) else str(value))
+            Cell(
+                value if isinstance(value, str) else fixed(value, column.places),
+                column.title,
+                "" if missing(value) else str(value),
+            )
             for value, column in zip(values, each.columns, strict=True)
         ]
         rows.append(Row(Head(label), cells))
     return Table(heads, rows)
-
-
-def _text(value: shown.Value, column: shown.Column) -> str:
-    return value if isinstance(value, str) else fixed(value, column.places)

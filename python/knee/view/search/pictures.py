@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from knee.figures.metrics import Floats
 from knee.figures.register import RUN
-from knee.figures.thin import Floats
 from knee.study.sweeps.columns import Column, columns
 from knee.view.chart import Chart, Line, Marks, Panel, XAxis, by_name
 from knee.view.palette import INK, MUTED, OKABE_ITO

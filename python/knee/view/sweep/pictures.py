@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 
 from knee.errors import InputError
+from knee.figures.metrics import Floats
 from knee.figures.register import RUN
-from knee.figures.thin import Floats
 from knee.scenario.units import near, shown
 from knee.study.sections import FIGURE, Kind
 from knee.study.sweeps.columns import Column

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from knee.figures.thin import thin_band
 from knee.papers import drawing
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.cocoa import measures
-from knee.view.chart import Band, Chart, Panel, Rules, Spans
+from knee.view.chart import Band, Chart, Panel, Rules, Spans, thin_band
 from knee.view.palette import ALARM, OKABE_ITO, ROUND_GREY, pale
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from knee.figures.thin import Floats
+    from knee.figures.metrics import Floats
     from knee.papers.items import Value
 
 #: A full packet's time at 20 Mbit/s: a BDP of 66 packets at 40 ms.

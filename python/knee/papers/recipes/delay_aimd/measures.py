@@ -10,7 +10,7 @@ import numpy as np
 from knee.papers import drawing
 
 if TYPE_CHECKING:
-    from knee.figures.thin import Floats
+    from knee.figures.metrics import Floats
     from knee.results.result import Result
 
 #: A window below this fraction of its value one interval before was reduced by a backoff.

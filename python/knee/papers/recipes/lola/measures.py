@@ -14,7 +14,7 @@ from knee.papers import drawing
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from knee.figures.thin import Floats
+    from knee.figures.metrics import Floats
     from knee.papers.items import Value
     from knee.results.result import Result
     from knee.view.chart import Line
