@@ -168,9 +168,8 @@ class Experiment:
         drawings: its figures, with the paper's axes.
         tables: further tables, made from the results.
         extra: additional self-contained HTML, such as a heat map with a filter.
-        awaits: the missing feature if the program cannot run it yet; it then has no runs and its items no verdict.
-        question: whether it is about a question that the paper leaves open.
-        conclusion: the answer to such a question, made from the quantities, so that its numbers are the run's.
+        conclusion: the answer to a question that the paper leaves open, made from the quantities, so that its numbers
+            are the run's.
         negatives: changes of its runs with which its items must fail, by the names that items use.
     """
 
@@ -182,8 +181,6 @@ class Experiment:
     drawings: Sequence[Drawing] = ()
     tables: Callable[[Results, Quantities], Sequence[Table]] | None = None
     extra: Callable[[Results], str] | None = None
-    awaits: str = ""
-    question: bool = False
     conclusion: Callable[[Quantities], str] | None = None
     negatives: Mapping[str, Negative] = field(default_factory=dict)
 

@@ -213,7 +213,6 @@ ALL = Experiment(
     runs=[*(run for other in OTHERS for run in _runs(other)), _STILL],
     measure=_measure_all,
     tables=_table_all,
-    question=True,
     conclusion=_conclude_all,
 )
 

@@ -72,7 +72,6 @@ EXPERIMENT = Experiment(
     about="The paper suggests a multiple of the round-trip time, 2, 4 or 8 times, in place of the limit of 1 s. A "
     "CUBIC flow on 20 Mbit/s with RTTs of 10, 100 and 1000 ms. The RTT is the base RTT, given as base_rtt, plus what "
     "a flow's packets wait in the queue.",
-    question=True,
     runs=[_run(rtt, limit) for rtt in RTTS_MS for limit in LIMITS],
     measure=_measure,
     tables=_tables,

@@ -116,7 +116,6 @@ EXPERIMENTS = [
         title="Open (2.1): BBR v3 and the multiplier",
         about="BBR v3 on 25 Mbit/s with a base RTT of 80 ms, where probing reaches the end of the initial 100 "
         "packets, and in the run of Fig. 9.",
-        question=True,
         runs=[
             *(
                 Run(_name(m), "cocoa-bbr", [*PATH, "flows.0.cc=bbr3", f"link.queue_params.multiplier={m}"])
@@ -135,7 +134,6 @@ EXPERIMENTS = [
         about="A CUBIC flow runs for 40 s; a second one starts at 45 s, either with the paper's initial 100 packets "
         "or with the mean of the final buffers of earlier flows. The short path has 20 Mbit/s and 10 ms, the long "
         "one 100 Mbit/s and 100 ms; there the second flow sends 100 MB.",
-        question=True,
         runs=[_initial(path, name) for path in ("short", "long") for name in ("static", "learned")],
         measure=_learned,
         conclusion=_learned_says,

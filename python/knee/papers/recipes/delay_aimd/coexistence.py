@@ -107,7 +107,6 @@ CALIBRATION = Experiment(
     runs=[FIG_6.runs[0], FIG_6.runs[2], Run("fig8", "daimd-fig8")],
     measure=_measure_calibration,
     drawings=[drawing.of_run("fig8", "The windows of Fig. 8.", {"cwnd_packets": "cwnd (packets)"})],
-    question=True,
     conclusion=_conclude_calibration,
 )
 
@@ -183,7 +182,6 @@ GAMMA = Experiment(
     ],
     measure=_measure_gamma,
     drawings=[Drawing("Dashed: the fair share, and the bound of Fig. 7.", _draw_gamma)],
-    question=True,
     conclusion=_conclude_gamma,
 )
 

@@ -93,7 +93,6 @@ PARKING = Experiment(
     ],
     measure=_measure_parking,
     drawings=[drawing.of_run("parking-daimd", "The four flows.")],
-    question=True,
     conclusion=_conclude_parking,
 )
 
@@ -136,7 +135,6 @@ REVERSE = Experiment(
     ],
     measure=_measure_reverse,
     drawings=[drawing.of_run("reverse", "All three flows.")],
-    question=True,
     conclusion=_conclude_reverse,
 )
 

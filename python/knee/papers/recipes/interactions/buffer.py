@@ -96,7 +96,6 @@ BUFFER = Experiment(
     runs=[run for runs in _RUNS.values() for run in runs],
     measure=_measure,
     tables=_table,
-    question=True,
     conclusion=_conclude,
 )
 

@@ -127,7 +127,6 @@ MATRIX = Experiment(
     measure=_measure_matrix,
     extra=lambda results: _maps(results, _ALL_RUNS),
     tables=_group_table,
-    question=True,
     conclusion=_conclude_matrix,
 )
 
@@ -191,7 +190,6 @@ ISOLATION = Experiment(
     measure=_measure_isolation,
     extra=lambda results: _maps(results, _SOME_RUNS),
     tables=_isolation_table,
-    question=True,
     conclusion=_conclude_isolation,
 )
 

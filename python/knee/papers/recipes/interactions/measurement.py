@@ -64,7 +64,6 @@ MEASUREMENT = Experiment(
     runs=[pair("vegas", "vegas")],
     measure=_measure,
     tables=_table,
-    question=True,
     conclusion=_conclude,
 )
 

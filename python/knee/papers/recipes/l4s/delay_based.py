@@ -98,7 +98,6 @@ ONE_QUEUE = Experiment(
     title="Can Prague live with LoLa and delay-based AIMD?",
     about="Prague beside LoLa or delay-based AIMD, both with an RTT of 20 ms, on 40 Mbit/s for 60 s of which the "
     "last 40 count: in one queue, in the two of DualPI2, and with a queue each. Means of three seeds.",
-    question=True,
     runs=[_meet(where, cc) for where in _MEETING for cc in _NAMES],
     measure=_measure,
     tables=_tables,
@@ -162,7 +161,6 @@ CLASSIC_QUEUE = Experiment(
     title="Does DualPI2's classic queue suit LoLa and delay-based AIMD?",
     about="LoLa or delay-based AIMD alone and beside CUBIC, all with an RTT of 20 ms, on 40 Mbit/s: in the classic "
     "queue of DualPI2, which steers to 15 ms, and in others.",
-    question=True,
     runs=_classic_runs(),
     measure=_measure_classic,
     tables=_classic_tables,

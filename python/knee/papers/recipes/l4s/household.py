@@ -120,7 +120,6 @@ HOUSEHOLD = Experiment(
     "upload with low delay in mind, one upload with CUBIC, and twenty pages of 300 kB one after the other. The "
     "flows with low delay in mind are Prague where the queue marks L4S traffic (DualPI2 and fq_codel), else CUBIC; "
     "ECN is on where the queue marks. The FIFO has 40 ms of buffer. Means of three seeds.",
-    question=True,
     runs=[_run(queue) for queue in _QUEUES],
     measure=_measure,
     tables=_tables,

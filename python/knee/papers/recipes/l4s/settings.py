@@ -57,7 +57,6 @@ STEP = Experiment(
     about="DualPI2 marks each L4S packet that waited for more than 1 ms. min_qlen_step says how many others must "
     "have been in the L queue: 0 in Linux, 1 in RFC 9332 (Appendix A.1, Th_len), 2 in the authors' queue discipline "
     "of 2020. RTTs are 20 ms.",
-    question=True,
     runs=[_run(cc, rate, least) for cc in _FLOWS for rate in _RATES_MBPS for least in _LEAST],
     measure=_measure,
     tables=_tables,

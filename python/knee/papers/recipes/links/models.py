@@ -164,7 +164,6 @@ MODELS = Experiment(
     title="LoLa, delay-based AIMD and cocoa on each link",
     about="A flow alone with a base RTT of 30 ms, on each link model, through a FIFO of 1000 packets or cocoa. CUBIC's "
     "goodput through the FIFO says what the link can carry.",
-    question=True,
     runs=[_run(link, system) for link in _LINKS for system in _SYSTEMS],
     measure=_measure,
     conclusion=_says,

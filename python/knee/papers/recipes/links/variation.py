@@ -96,7 +96,6 @@ VARIATION = Experiment(
     title="LoLa where the delay varies",
     about="A LoLa flow alone on 50 Mbit/s with an RTT of 20 ms and a deep buffer. Behind the queue each packet has "
     "a random extra delay, uniform from zero to a maximum; packets stay in order unless the row says otherwise.",
-    question=True,
     runs=[
         *(_run(f"jitter-{ms}", {"jitter": f"{ms} ms"}, {}) for ms in _JITTERS),
         *(_run(name, link, flow) for name, (link, flow, _) in _CASES.items()),

@@ -89,7 +89,6 @@ EXPERIMENTS = [
         about="The paper names fair coexistence with loss-based flows, with an AQM at the bottleneck, as future "
         "work. A LoLa flow and a Reno or CUBIC flow share 100 Mbit/s with a base RTT of 21 ms, through shared queues "
         "and through queues with one per flow.",
-        question=True,
         runs=[_run(other, queue) for other in OTHERS for queue in [*SHARED, *ISOLATING]],
         measure=_measure,
         conclusion=_says,

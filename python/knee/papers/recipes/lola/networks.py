@@ -154,7 +154,6 @@ EXPERIMENTS = [
         about="The paper says that its parameters are not thoroughly optimized, and leaves good values for a broad "
         "range of networks to future work. Two flows, the second starting after 20 s, run on 10 to 1000 Mbit/s with "
         "base RTTs of 5 to 200 ms; then each parameter is halved and doubled on three of the networks.",
-        question=True,
         runs=[
             *(_run(rate, rtt) for rate in RATES for rtt in RTTS),
             *(_run(rate, rtt, label) for label in VARIED for rate, rtt in NETWORKS if label != "as in the paper"),

@@ -156,7 +156,6 @@ EXPERIMENTS = [
         title="Open (VII): several bottlenecks",
         about="One flow crosses one to three links of 100 Mbit/s and shares each with another flow; all base RTTs "
         "are 60 ms, the buffers 1 MB. At 50 Mbit/s (dashed) the shares are max-min fair.",
-        question=True,
         runs=[_lot(cc, count) for cc in CCS for count in LINKS],
         measure=_lots,
         conclusion=_lots_say,
@@ -169,7 +168,6 @@ EXPERIMENTS = [
         title="Open: reverse traffic",
         about="Two flows of one kind with a base RTT of 40 ms on 100 Mbit/s in both directions, with nothing, a LoLa "
         "flow or a CUBIC flow in the other direction; all queues hold 500 packets.",
-        question=True,
         runs=[_reverse(cc, other) for cc in ("lola", "daimd", "cubic") for other in REVERSE],
         measure=_reverses,
         conclusion=_reverse_says,

@@ -162,7 +162,6 @@ STACK = Experiment(
     "name. All else is the same stack. The networks are variations of the first; its RTT is 40 ms unless the "
     'name says otherwise. quinn computes a pacing rate for its BBR and does not follow it; "paced" follows it. Its BBR '
     "draws random numbers from the system, so its figures are means of three runs and differ a little each time.",
-    question=True,
     runs=_runs(),
     measure=_measure,
     conclusion=_says,

@@ -77,7 +77,6 @@ SYSTEMS = Experiment(
     title="LoLa, delay-based AIMD and QUIC through cocoa",
     about="Four flows with an RTT of 40 ms share 50 Mbit/s: LoLa, delay-based AIMD and CUBIC over QUIC, and CUBIC over "
     "TCP. The queue is a FIFO of one BDP, fq_codel, or cocoa.",
-    question=True,
     runs=[_run(queue) for queue in _QUEUES],
     measure=_measure,
     conclusion=_says,

@@ -83,7 +83,6 @@ LOLA = Experiment(
             ],
         )
     ],
-    question=True,
     conclusion=_lola_says,
 )
 
@@ -161,7 +160,6 @@ DAIMD = Experiment(
             ],
         )
     ],
-    question=True,
     conclusion=_daimd_says,
 )
 
@@ -244,6 +242,5 @@ COCOA = Experiment(
             ],
         )
     ],
-    question=True,
     conclusion=_cocoa_says,
 )

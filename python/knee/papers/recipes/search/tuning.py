@@ -141,6 +141,5 @@ TUNING = Experiment(
     measure=_measure,
     drawings=[Drawing("All trials, the front, and the paper's values on the nine networks.", _draw)],
     tables=_tables,
-    question=True,
     conclusion=_says,
 )
