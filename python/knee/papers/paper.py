@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from knee.papers.items import Quantities, Value
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict, load
-
-if TYPE_CHECKING:
-    from knee.view.chart import Chart
+from knee.view.chart import Chart
 
 #: Number of results kept in memory; others are loaded again from their folders.
 _KEPT = 16

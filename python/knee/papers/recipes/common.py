@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from knee.papers import drawing
-
-if TYPE_CHECKING:
-    from knee.results.result import Result
+from knee.results.result import Result
 
 Flow = Mapping[str, Any]
 

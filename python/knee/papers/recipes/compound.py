@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from knee.papers import drawing
+from knee.papers.items import Value
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
 from knee.papers.recipes.common import goodputs, one_link
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel, XAxis
-
-if TYPE_CHECKING:
-    from knee.papers.items import Value
-    from knee.results.result import Result
 
 _LOSSES = ((1e-3, "100 s"), (1e-4, "200 s"), (3e-5, "300 s"))
 _SEEDS = 3

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from knee.papers import drawing
+from knee.papers.items import Value
 from knee.papers.paper import Experiment, Negative, Paper, Results, Run
 from knee.papers.recipes.common import goodputs, one_link, queue_mean, shares
-
-if TYPE_CHECKING:
-    from knee.papers.items import Value
 
 _LINK = {"rate": "100 Mbit/s", "limit": "2000 packets"}
 #: From here on nothing moves any more, s.

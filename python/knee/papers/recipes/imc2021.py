@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -13,11 +13,9 @@ from knee.papers import drawing
 from knee.papers.items import Quantities, Value, load
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel, XAxis, ecdf
 from knee.view.palette import flow_colours
-
-if TYPE_CHECKING:
-    from knee.results.result import Result
 
 #: Payload of a segment, bit, and the base RTT of all runs but one.
 _MSS_BIT = 8 * 1448

@@ -8,19 +8,17 @@ Datacenter Communication, SIGCOMM 2009. Completion times are of Alizadeh et al.:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from knee.papers import drawing
+from knee.papers.items import Value
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
 from knee.papers.recipes.common import goodputs, one_link
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel, XAxis
 from knee.view.palette import flow_colours
-
-if TYPE_CHECKING:
-    from knee.papers.items import Value
-    from knee.results.result import Result
 
 #: Mbit/s.
 _RATE = 1000

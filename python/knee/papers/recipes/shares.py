@@ -9,7 +9,7 @@ Alizadeh, Balakrishnan: Starvation in End-to-End Congestion Control, SIGCOMM 202
 from __future__ import annotations
 
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,9 @@ from knee.papers import drawing
 from knee.papers.items import Quantities, Value, load
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
+from knee.results.result import Result
 from knee.view.chart import Band, Chart, Line, Panel, XAxis
 from knee.view.palette import MUTED, flow_colours
-
-if TYPE_CHECKING:
-    from knee.results.result import Result
 
 
 def _share(result: Result) -> float:

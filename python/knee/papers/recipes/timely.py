@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from knee.papers import drawing
+from knee.papers.items import Value
 from knee.papers.paper import Experiment, Negative, Paper, Results, Run
 from knee.papers.recipes.common import mean, one_link
-
-if TYPE_CHECKING:
-    from knee.papers.items import Value
 
 _LINK = {"rate": "10 Gbit/s", "limit": "10000 packets"}
 #: A completion per 16 kB; packets leave one by one at the rate, so that no burst of a flow's own shows in its RTT.

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from knee.papers import drawing
+from knee.papers.items import Value
 from knee.papers.paper import Experiment, Negative, Results, Run
 from knee.papers.recipes.bbr3.common import BBR, FLOW, MARGIN, PAYLOAD, number, states
 from knee.papers.recipes.common import one_link
-
-if TYPE_CHECKING:
-    from knee.papers.items import Value
-    from knee.results.result import Result
+from knee.results.result import Result
 
 _LINK = {"rate": "100 Mbit/s", "limit": "1000 packets"}
 #: Packets per second of the link, its base RTT, and their product.

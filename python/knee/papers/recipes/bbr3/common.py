@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from knee.papers.paper import Negative
-
-if TYPE_CHECKING:
-    from knee.results.result import Result
+from knee.results.result import Result
 
 FLOW = {"cc": "bbr3", "rtt": "40 ms"}
 #: Of a packet on the wire (1514 bytes), and what pacing leaves (5.6.2): rates here are of payload.

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from knee.papers import drawing
+from knee.papers.items import Value
 from knee.papers.paper import Experiment, Negative, Results, Run
 from knee.papers.recipes.bbr3.common import BBR, FLOW, MARGIN_OFF, PAYLOAD, cruising, number, states
 from knee.papers.recipes.common import goodputs, one_link
-
-if TYPE_CHECKING:
-    from knee.papers.items import Value
 
 
 def _measure_steady(results: Results) -> dict[str, Value]:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from knee.papers import drawing
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.cocoa import measures
+from knee.results.result import Result
 from knee.view.chart import Chart, Line, Panel
 from knee.view.palette import OKABE_ITO, Dash
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from knee.papers.items import Quantities, Value
-    from knee.results.result import Result
 
 QUEUES = ("fq", "fq_codel", "cake", "cocoa")
 CCS = ("cubic", "reno")

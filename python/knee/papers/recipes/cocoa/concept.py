@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from knee.figures.thin import thin_band
+from knee.figures.thin import Floats, thin_band
 from knee.papers import drawing
+from knee.papers.items import Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.cocoa import measures
 from knee.view.chart import Band, Chart, Panel, Rules, Spans
 from knee.view.palette import ALARM, OKABE_ITO, ROUND_GREY, pale
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from knee.figures.thin import Floats
-    from knee.papers.items import Value
 
 #: A full packet's time at 20 Mbit/s: a BDP of 66 packets at 40 ms.
 RATE_MBPS = 20.0

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from knee.papers import drawing
+from knee.papers.items import Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.cocoa import measures
 from knee.view.chart import Chart, Panel, Rules
 from knee.view.palette import MUTED, OKABE_ITO
-
-if TYPE_CHECKING:
-    from knee.papers.items import Value
 
 #: About one loss per 100 000 packets, before the queue.
 LOSS = "link.loss=0.00001"

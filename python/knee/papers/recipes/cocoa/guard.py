@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Experiment, Results, Run, Table
 from knee.papers.recipes.cocoa import measures
 from knee.papers.recipes.common import one_link
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from knee.papers.items import Quantities, Value
 
 RTTS_MS = (10, 100, 1000)
 #: Round-trip times; 0 is the paper's 1 s.

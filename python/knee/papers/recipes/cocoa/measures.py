@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from knee.figures.thin import thin_band
+from knee.figures.thin import Floats, thin_band
 from knee.papers import drawing
 from knee.results.result import Result
 from knee.view.chart import Band, Chart, Line, Panel
 from knee.view.palette import OKABE_ITO, Dash
-
-if TYPE_CHECKING:
-    from knee.figures.thin import Floats
 
 #: A full packet with its Ethernet header, bits.
 PACKET_BITS = 1514 * 8

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from knee.papers import drawing
+from knee.papers.items import Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.cocoa import measures
 from knee.view.chart import Chart, Panel, Rules, Spans, XAxis
 from knee.view.palette import MUTED, OKABE_ITO
-
-if TYPE_CHECKING:
-    from knee.papers.items import Value
 
 MULTIPLIERS = (0.25, 0.5, 1.0, 1.25, 2.0)
 CCS = ("reno", "cubic", "bbr")

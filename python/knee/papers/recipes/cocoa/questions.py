@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from knee.papers import drawing
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run
 from knee.papers.recipes.cocoa import measures
 from knee.view.chart import Chart, Panel, XAxis
 from knee.view.palette import OKABE_ITO
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
 
 MULTIPLIERS = (0.1, 0.25, 0.5, 1.25)
 #: A path on which BBR's probing reaches the end of the initial 100 packets.

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from knee.papers import drawing
 from knee.papers.drawing import of_link
+from knee.papers.items import Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.delay_aimd.measures import backoffs, between, lost, rtt_min
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel, Spans, XAxis
 from knee.view.palette import ROUND_GREY, flow_colours
-
-if TYPE_CHECKING:
-    from knee.papers.items import Value
-    from knee.results.result import Result
 
 #: Data before this time is ignored, s.
 SETTLED_S = 20.0

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from knee.papers import drawing
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.delay_aimd.measures import backoffs
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel, XAxis
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
-    from knee.results.result import Result
 
 #: The algorithm of Sec. II, with its adaptive backoff.
 BASIC = (

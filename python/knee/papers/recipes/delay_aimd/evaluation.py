@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from knee.papers import drawing
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.delay_aimd.measures import backoffs, lost
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel, XAxis
 from knee.view.palette import flow_colours
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
-    from knee.results.result import Result
 
 # Fig. 7.
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from knee.papers import drawing
 from knee.papers.drawing import of_link
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.delay_aimd.measures import between, lost
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel
 from knee.view.palette import INK, flow_colours
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
-    from knee.results.result import Result
 
 # The knee.
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from knee.papers import drawing
 from knee.papers.drawing import of_link
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.delay_aimd.measures import between
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
-    from knee.results.result import Result
+from knee.results.result import Result
 
 
 def _goodputs(result: Result) -> list[float]:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from knee.papers import drawing
 from knee.papers.drawing import of_link
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.delay_aimd.measures import backoffs, between
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel
 from knee.view.palette import flow_colours
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
-    from knee.results.result import Result
 
 #: RTTs at one rate, ms, and rates at one RTT, Mbit/s.
 RTTS_MS, RATES_MBPS = (60, 120, 240, 480), (20, 50, 200)

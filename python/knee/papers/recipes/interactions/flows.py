@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from statistics import fmean
-from typing import TYPE_CHECKING
 
+from knee.papers.items import Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results
 from knee.papers.recipes.interactions import statements
 from knee.papers.recipes.interactions.measures import (
@@ -19,9 +19,6 @@ from knee.papers.recipes.interactions.measures import (
     swing,
 )
 from knee.papers.recipes.interactions.tables import LATER_MS
-
-if TYPE_CHECKING:
-    from knee.papers.items import Value
 
 _EQUAL = {"cubic4": ["cubic"] * 4, "bbr4": ["bbr"] * 4}
 _MIXED = {

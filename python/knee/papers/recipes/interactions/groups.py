@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import tomllib
 from itertools import product
-from typing import TYPE_CHECKING
 
 import polars as pl
 
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Experiment, Results, Run, Table
 from knee.study import matrices
 from knee.study.matrices import table
 from knee.view.matrix import page
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
 
 #: Some old and new algorithms of each group, for the matrices under other queues.
 SOME = ("reno", "cubic", "vegas", "lola", "daimd", "copa", "bbr", "bbr3", "dctcp")

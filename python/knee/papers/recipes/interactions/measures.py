@@ -9,20 +9,17 @@ from dataclasses import replace
 from functools import cache
 from math import hypot, sqrt
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from knee.figures.metrics import jain_of
 from knee.papers import drawing
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Results, Run
 from knee.papers.recipes.interactions.testbed import GOODPUT_PART, THROUGHPUT_PART, frames_mbps, ratio_with_acks
+from knee.results.result import Result
 from knee.view.chart import Chart, Line, Panel
 from knee.view.palette import INK, OKABE_ITO
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
-    from knee.results.result import Result
 
 #: Draws of start times, by each of which all items are judged.
 DRAWS = 12

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from knee.figures.metrics import jain_of
-
-if TYPE_CHECKING:
-    from knee.results.result import Result
+from knee.results.result import Result
 
 #: The parts of a run of 60 s that the paper distinguishes, s.
 FIRST_S = 5.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING
 
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.interactions import statements
 from knee.papers.recipes.interactions.measures import (
@@ -20,9 +20,6 @@ from knee.papers.recipes.interactions.measures import (
     swing,
     text,
 )
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
 
 PAIRS = (
     ("cubic", "cubic"),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from knee.papers.items import Quantities
+from knee.papers.paper import Results
 from knee.papers.recipes.common import one_link
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities
-    from knee.papers.paper import Results
-    from knee.results.result import Result
+from knee.results.result import Result
 
 #: The step marks packets that found two others in the L queue, as in the authors' queue discipline of 2020.
 DUALPI2: Mapping[str, Any] = {"queue": "dualpi2", "queue_params": {"min_qlen_step": 2}}

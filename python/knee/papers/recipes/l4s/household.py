@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Experiment, Results, Run, Table
 from knee.papers.recipes.l4s.common import mean_of
-
-if TYPE_CHECKING:
-    from knee.results.result import Result
+from knee.results.result import Result
 
 _DOWN_MBPS, _UP_MBPS = 40, 10
 _PAGES = 20

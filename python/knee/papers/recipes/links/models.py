@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel
 from knee.view.palette import flow_colours
-
-if TYPE_CHECKING:
-    from knee.results.result import Result
 
 #: Links by name: words, the link, and the base RTT in ms.
 _LINKS: dict[str, tuple[str, dict[str, Any]]] = {

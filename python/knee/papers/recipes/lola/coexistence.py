@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Experiment, Results, Run, Table
 from knee.papers.recipes.lola import measures
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from knee.papers.items import Quantities, Value
 
 #: Queues by name: those that all flows share, and those with one per flow.
 SHARED = {"pfifo": "pfifo, 825 packets", "codel": "CoDel", "pie": "PIE"}

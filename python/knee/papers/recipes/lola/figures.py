@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from knee.papers import drawing
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.lola import measures
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel, Spans
 from knee.view.palette import MUTED, ROUND_GREY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from knee.papers.items import Quantities, Value
-    from knee.results.result import Result
 
 #: When flow 2 starts, s.
 SECOND_S = 20.0

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from knee.figures import metrics
+from knee.figures.thin import Floats
 from knee.papers import drawing
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from knee.figures.thin import Floats
-    from knee.papers.items import Value
-    from knee.results.result import Result
-    from knee.view.chart import Line
+from knee.papers.items import Value
+from knee.results.result import Result
+from knee.view.chart import Line
 
 #: The paper's colours of flow 1 and flow 2.
 GREEN, BLUE = "#009E73", "#0072B2"

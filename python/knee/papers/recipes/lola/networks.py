@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from knee.papers import drawing
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.lola import measures
+from knee.results.result import Result
 from knee.view.chart import Chart, Heat, Panel, by_name
 from knee.view.palette import VIRIDIS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from knee.papers.items import Quantities, Value
-    from knee.results.result import Result
 
 RATES = (10, 50, 100, 1000)
 RTTS = (5, 21, 100, 200)

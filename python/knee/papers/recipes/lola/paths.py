@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from knee.figures.metrics import jain
 from knee.papers import drawing
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.lola import measures
 from knee.view.chart import Chart, Panel, XAxis
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from knee.papers.items import Quantities, Value
 
 CCS = ("lola", "daimd", "vegas", "cubic")
 LINKS = (1, 2, 3)
