@@ -44,9 +44,8 @@ RESPONSE = Experiment(
     key="response",
     title="Response function",
     about="A flow alone on 2 Gbit/s with an RTT of 100 ms and random loss of 0.1, 0.01 and 0.003 %: there is never a "
-    "queue. "
-    "The window follows the loss probability p as p^(-1/(2-k)), with k = 3/4 as p^-0.8; Reno's as p^-0.5. Means of "
-    f"{_SEEDS} seeds, every packet acknowledged.",
+    "queue. The window follows the loss probability p as p^(-1/(2-k)), with k = 3/4 as p^-0.8; Reno's as p^-0.5. Means "
+    f"of {_SEEDS} seeds, every packet acknowledged.",
     runs=[
         Run(
             f"{cc}-{loss:g}",
@@ -88,8 +87,7 @@ FAIRNESS = Experiment(
     key="fairness",
     title="Fairness to standard TCP",
     about="Two Reno flows beside two of Reno, Compound or HighSpeed TCP, with an RTT of 60 ms, on 10, 100 and 500 "
-    "Mbit/s. "
-    "The bandwidth stolen is what the first two lose against the case in which all four are Reno.",
+    "Mbit/s. The bandwidth stolen is what the first two lose against the case in which all four are Reno.",
     runs=[
         Run(
             f"{cc}-{rate}",
@@ -137,9 +135,8 @@ def _measure_rtts(results: Results) -> dict[str, Value]:
 RTTS = Experiment(
     key="rtts",
     title="RTT fairness",
-    about="Two flows with RTTs of 40 and 160 ms on 100 Mbit/s. Aggressive algorithms that follow loss alone favour "
-    "the near "
-    "one more than standard TCP does; here HighSpeed TCP stands for them.",
+    about="Two flows with RTTs of 40 and 160 ms on 100 Mbit/s. Aggressive algorithms that follow loss alone favour the "
+    "near one more than standard TCP does; here HighSpeed TCP stands for them.",
     runs=[
         Run(
             f"rtts-{cc}",
@@ -163,11 +160,9 @@ PAPER = Paper(
     key="compound",
     title="Compound TCP",
     source="Tan, Song, Zhang, Sridharan: A Compound TCP Approach for High-speed and Long Distance Networks, INFOCOM "
-    "2006 "
-    "(Microsoft Research MSR-TR-2005-86)",
+    "2006 (Microsoft Research MSR-TR-2005-86)",
     address="",
     about="The claims of the abstract, bandwidth scalability, fairness to standard TCP irrelevant to the window's "
-    "size, and "
-    "improved RTT fairness, and the response function from which the paper derives its constants.",
+    "size, and improved RTT fairness, and the response function from which the paper derives its constants.",
     experiments=[RESPONSE, FAIRNESS, RTTS],
 )

@@ -62,8 +62,7 @@ WEIGHTS = Experiment(
     key="weights",
     title="Equilibrium: shares by alpha",
     about="Three flows with alpha = 50, 100 and 150 on 100 Mbit/s. The equilibrium maximises the sum of alpha log x, "
-    "so "
-    "their rates are as their alphas.",
+    "so their rates are as their alphas.",
     runs=[
         Run(
             "weights",
@@ -94,9 +93,8 @@ def _measure_links(results: Results) -> dict[str, Value]:
 LINKS = Experiment(
     key="two-links",
     title="Equilibrium: proportional fairness over two links",
-    about="Two links of 60 Mbit/s in a row: one flow goes over both, one over each. Where all have the same alpha, "
-    "the sum "
-    "of logarithms is greatest with a third of a link for the long flow and two thirds for each short one.",
+    about="Two links of 60 Mbit/s in a row: one flow goes over both, one over each. Where all have the same alpha, the "
+    "sum of logarithms is greatest with a third of a link for the long flow and two thirds for each short one.",
     runs=[
         Run(
             "two-links",

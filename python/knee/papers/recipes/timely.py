@@ -37,8 +37,7 @@ RATE = Experiment(
     key="line-rate",
     title="Near line rate at low delay",
     about="2, 4 and 8 flows on 10 Gbit/s with a base RTT of 20 us, T_low of 50 us and T_high of 500 us. The flows "
-    "start 130 "
-    "us apart.",
+    "start 130 us apart.",
     runs=[
         Run(
             f"flows-{n}",
@@ -96,8 +95,7 @@ PAPER = Paper(
     key="timely",
     title="TIMELY",
     source="Mittal et al.: TIMELY: RTT-based Congestion Control for the Datacenter, SIGCOMM 2015; Zhu et al.: ECN or "
-    "Delay: "
-    "Lessons Learnt from Analysis of DCQCN and TIMELY, CoNEXT 2016",
+    "Delay: Lessons Learnt from Analysis of DCQCN and TIMELY, CoNEXT 2016",
     address="",
     about="Statements of the two abstracts, on one link of 10 Gbit/s. The first paper's own figures are of hundreds of "
     "machines on a Clos network with PFC, which knee does not have.",

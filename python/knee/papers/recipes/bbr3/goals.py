@@ -69,12 +69,10 @@ def _measure_steps(results: Results) -> dict[str, Value]:
 STEPS = Experiment(
     key="steps",
     title="Ten times the bandwidth, and a tenth",
-    about="After 15 s the link of 10 Mbit/s becomes one of 100 Mbit/s, or the other way round. The bound on what is "
-    "in flight "
-    "doubles its growth with each round of a probe, so the new bandwidth is found in a number of rounds that grows "
-    "as the logarithm of the BDP, which is 330 packets. A smaller one is believed once the filter of two probing "
-    "cycles "
-    "has forgotten the old one.",
+    about="After 15 s the link of 10 Mbit/s becomes one of 100 Mbit/s, or the other way round. The bound on what is in "
+    "flight doubles its growth with each round of a probe, so the new bandwidth is found in a number of rounds that "
+    "grows as the logarithm of the BDP, which is 330 packets. A smaller one is believed once the filter of two probing "
+    "cycles has forgotten the old one.",
     runs=[
         Run(
             name,
@@ -112,9 +110,8 @@ def _measure_small(results: Results) -> dict[str, Value]:
 SMALL = Experiment(
     key="small",
     title="A BDP below a packet",
-    about="A flow alone on 1 Mbit/s with an RTT of 1 ms, where a packet takes 12 ms. Four packets remain in flight, "
-    "so that "
-    "delayed ACKs do not stop the flow.",
+    about="A flow alone on 1 Mbit/s with an RTT of 1 ms, where a packet takes 12 ms. Four packets remain in flight, so "
+    "that delayed ACKs do not stop the flow.",
     runs=[
         Run(
             "small",
@@ -143,10 +140,9 @@ LOSS = Experiment(
     key="loss",
     title="Random loss, and a shallow buffer",
     about="100 Mbit/s and 40 ms, with 1 % of random loss in a deep buffer, and with a buffer of 20 packets, 6 % of a "
-    "BDP. "
-    "While it cruises the flow gives up as much of its rate per round as it loses, and takes it back at the next "
-    "probe, "
-    "after 62 rounds at most: by the draft's simplified model (5.3.3.8.3) a mean of (1 - 0.99^62) / 0.62 of the link.",
+    "BDP. While it cruises the flow gives up as much of its rate per round as it loses, and takes it back at the next "
+    "probe, after 62 rounds at most: by the draft's simplified model (5.3.3.8.3) a mean of (1 - 0.99^62) / 0.62 of the "
+    "link.",
     runs=[
         Run(
             "random",

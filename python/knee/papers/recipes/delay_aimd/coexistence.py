@@ -90,10 +90,9 @@ def _conclude_calibration(found: Quantities) -> str:
         "Figs. 6 to 8. gamma and the decay were chosen by a map of both: of 42 pairs, only these keep the queue of 128 "
         "flows below 30 ms however far apart they start, drain it after loss-based flows, and lose nothing where "
         "windows are small. Their price is the share in Fig. 6, where the paper shows similar windows: "
-        f"{found['modified']:.0f} % beside Reno, {found['modified-htcp']:.0f} % beside H-TCP. delta was "
-        f"chosen so that beta in Fig. 8 is about 0.75: {found['beta']:.2f}. These agree or disagree with the paper by "
-        "choice, and no total counts them. Whatever else the paper says of the complete algorithm is judged with the "
-        "same values."
+        f"{found['modified']:.0f} % beside Reno, {found['modified-htcp']:.0f} % beside H-TCP. delta was chosen so that "
+        f"beta in Fig. 8 is about 0.75: {found['beta']:.2f}. These agree or disagree with the paper by choice, and no "
+        "total counts them. Whatever else the paper says of the complete algorithm is judged with the same values."
     )
 
 

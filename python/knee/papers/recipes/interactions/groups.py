@@ -157,8 +157,7 @@ def _conclude_isolation(found: Quantities) -> str:
     return (
         f"What a delay-based flow has beside a loss-based one: {'; '.join(said(queue) for queue in QUEUES)}. A queue "
         "per flow, as in fq_codel and cocoa, gives each group its share and its own delay, which is what the paper "
-        "asks for. Dualpi2 lowers the delay of all but, with one queue for all classic flows, does not share "
-        "fairly."
+        "asks for. Dualpi2 lowers the delay of all but, with one queue for all classic flows, does not share fairly."
     )
 
 

@@ -163,9 +163,8 @@ ALONE = Experiment(
     key="alone",
     title="Prague alone and beside CUBIC, as measured by the L4S team",
     about="Raw data of the runs shown at the ICCRG meeting of November 2020 (l4steam.github.io, iccrg-exp/results): "
-    "Prague alone at 20 Mbit/s, with the queueing delay of each packet, and beside CUBIC without ECN at 100 Mbit/s "
-    "and 20 ms. Runs last 40 s, of which the first ten do not count. The values are of the raw data, worked out "
-    "here.",
+    "Prague alone at 20 Mbit/s, with the queueing delay of each packet, and beside CUBIC without ECN at 100 Mbit/s and "
+    "20 ms. Runs last 40 s, of which the first ten do not count. The values are of the raw data, worked out here.",
     runs=[
         *(Run(f"alone-{rtt}", link(20, [flow("prague", rtt)], "40 s", "10 s")) for rtt in _ALONE_RTTS),
         _beside("beside-100-20"),

@@ -67,14 +67,13 @@ def _says(made: Quantities) -> str:
         "maximum: at 50 Mbit/s some 40 packets follow each other within 10 ms, and all wait for the slowest among "
         "them. So a busy flow's RTTs are near the base RTT plus the jitter, but its least RTT, "
         f"{made['jitter_10_least_rtt_ms']:.1f} ms at 10 ms, was measured while packets were few. LoLa takes the "
-        "difference for a queue (6) beyond Q_target, 5 ms, and reduces its window, down to two or three packets. "
-        "The paper foresees noise, and filters it by the minimum over 40 ms (4). That suffices where packets may "
-        f"overtake each other ({goodput('reorder')} Mbit/s), and over 400 ms also where they may not: "
-        f"{goodput('filter')} Mbit/s. It resets the least RTT after 100 reductions without a value close to it, "
-        "against changes of the route; that does not help here, since the few packets that are left confirm it. It "
-        "does not foresee a delay that grows with the load and is no queue. A larger Q_target helps too: "
-        f"{goodput('target')} Mbit/s with 15 ms. Delay-based AIMD gets {goodput('daimd')} Mbit/s, CUBIC "
-        f"{goodput('cubic')}."
+        "difference for a queue (6) beyond Q_target, 5 ms, and reduces its window, down to two or three packets. The "
+        "paper foresees noise, and filters it by the minimum over 40 ms (4). That suffices where packets may overtake "
+        f"each other ({goodput('reorder')} Mbit/s), and over 400 ms also where they may not: {goodput('filter')} "
+        "Mbit/s. It resets the least RTT after 100 reductions without a value close to it, against changes of the "
+        "route; that does not help here, since the few packets that are left confirm it. It does not foresee a delay "
+        f"that grows with the load and is no queue. A larger Q_target helps too: {goodput('target')} Mbit/s with 15 "
+        f"ms. Delay-based AIMD gets {goodput('daimd')} Mbit/s, CUBIC {goodput('cubic')}."
     )
 
 

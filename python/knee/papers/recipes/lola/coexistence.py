@@ -69,12 +69,11 @@ def _rows(results: Results, q: Quantities) -> Sequence[Table]:
 
 def _says(q: Quantities) -> str:
     return (
-        "In a queue that it shares with a loss-based flow LoLa does not hold its own, with or without an AQM: at "
-        f"most {q['largest_shared']:.0f} % of the throughput are left to it, since the other flow's queue looks to it "
-        f"like its own congestion. A queue per flow isolates it: it gets at least {q['least_isolated']:.0f} % at a "
-        f"mean RTT of at most {q['rtt_isolated_ms']:.1f} ms, near its base RTT of 21 ms plus half of the target. So "
-        "LoLa needs no change to live beside loss-based flows where the bottleneck isolates flows; an AQM alone is "
-        "not enough."
+        "In a queue that it shares with a loss-based flow LoLa does not hold its own, with or without an AQM: at most "
+        f"{q['largest_shared']:.0f} % of the throughput are left to it, since the other flow's queue looks to it like "
+        f"its own congestion. A queue per flow isolates it: it gets at least {q['least_isolated']:.0f} % at a mean RTT "
+        f"of at most {q['rtt_isolated_ms']:.1f} ms, near its base RTT of 21 ms plus half of the target. So LoLa needs "
+        "no change to live beside loss-based flows where the bottleneck isolates flows; an AQM alone is not enough."
     )
 
 

@@ -110,15 +110,14 @@ def _daimd(results: Results) -> dict[str, Value]:
 
 def _daimd_says(found: Quantities) -> str:
     return (
-        "Many flows on short RTTs build a queue that does not go away: a 95th percentile of "
-        f"{found['delay']:.0f} ms, and from 80 to 100 s {found['delay_late']:.0f} ms. Delta0 = 20 (RTTmax - RTTmin) "
-        "keeps their backoffs apart, and grows with the queue; the paper gives no factor, and 20 is knee's, from the "
-        f"setting of its Fig. 6. With 1 it is {found['delay_factor']:.0f} ms. Unfairness has another cause: a "
-        "flow that starts late, at a queue that never empties, takes part of it for the path, and keeps most of the "
-        f"link. Delta0 changes little (Jain's index {found['jain']:.2f}, with 1 {found['jain_factor']:.2f}); "
-        f"with starts at the same time it is {found['jain_together']:.2f}, and where every flow knows the path's RTT "
-        f"{found['jain_known']:.3f}. The third is what happens to any algorithm that never "
-        "renews its minimum RTT."
+        f"Many flows on short RTTs build a queue that does not go away: a 95th percentile of {found['delay']:.0f} ms, "
+        f"and from 80 to 100 s {found['delay_late']:.0f} ms. Delta0 = 20 (RTTmax - RTTmin) keeps their backoffs apart, "
+        "and grows with the queue; the paper gives no factor, and 20 is knee's, from the setting of its Fig. 6. With 1 "
+        f"it is {found['delay_factor']:.0f} ms. Unfairness has another cause: a flow that starts late, at a queue that "
+        "never empties, takes part of it for the path, and keeps most of the link. Delta0 changes little (Jain's index "
+        f"{found['jain']:.2f}, with 1 {found['jain_factor']:.2f}); with starts at the same time it is "
+        f"{found['jain_together']:.2f}, and where every flow knows the path's RTT {found['jain_known']:.3f}. The third "
+        "is what happens to any algorithm that never renews its minimum RTT."
     )
 
 

@@ -131,12 +131,11 @@ def _says(found: Quantities) -> str:
 TUNING = Experiment(
     key="tuning",
     title="LoLa's parameters tuned: a Pareto front",
-    about="The paper says that the parameters of Section V-A were not thoroughly optimized. knee search lola-tuning"
-    " chose q_low, q_target, t_sync, t_measure, gamma and phi in 300 trials, each on nine networks: 20, 50 "
-    "and 80 Mbit/s with RTTs of 10, 40 and 120 ms, two flows, the second from 10 s on. Goals are a low 95th "
-    "percentile of the queueing delay and a high mean of Jain's index over the intervals, which is high where"
-    " flows become fair soon. Two choices of the front are run here on four other networks, beside the "
-    "paper's values.",
+    about="The paper says that the parameters of Section V-A were not thoroughly optimized. knee search lola-tuning "
+    "chose q_low, q_target, t_sync, t_measure, gamma and phi in 300 trials, each on nine networks: 20, 50 and 80 "
+    "Mbit/s with RTTs of 10, 40 and 120 ms, two flows, the second from 10 s on. Goals are a low 95th percentile of the "
+    "queueing delay and a high mean of Jain's index over the intervals, which is high where flows become fair soon. "
+    "Two choices of the front are run here on four other networks, beside the paper's values.",
     runs=_runs(),
     measure=_measure,
     drawings=[Drawing("All trials, the front, and the paper's values on the nine networks.", _draw)],
