@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict, load
 from knee.view.chart import Chart
@@ -140,6 +140,11 @@ class Negative:
     only: Sequence[str] = ()
     swap: Mapping[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def swapped(cls, says: str, *pairs: tuple[str, str]) -> Negative:
+        """The runs of each pair in each other's place."""
+        return cls(says, swap={run: other for a, b in pairs for run, other in ((a, b), (b, a))})
+
     def runs(self, experiment: Experiment) -> dict[str, Scenario]:
         """The changed runs, by the names of those whose place they take."""
         if not self.changes:
@@ -175,7 +180,7 @@ class Experiment:
     title: str
     about: str
     runs: Sequence[Run]
-    measure: Callable[[Results], dict[str, Value]]
+    measure: Callable[[Results], Quantities]
     drawings: Sequence[Drawing] = ()
     tables: Callable[[Results, Quantities], Sequence[Table]] | None = None
     extra: Callable[[Results], str] | None = None

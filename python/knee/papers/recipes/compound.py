@@ -102,22 +102,9 @@ FAIRNESS = Experiment(
         for rate, limit in _LINKS
     ],
     measure=_measure_fairness,
-    negatives={
-        "swapped": Negative(
-            _OTHER,
-            swap={
-                f"{cc}-{rate}": f"{other}-{rate}"
-                for cc, other in (("compound", "highspeed"), ("highspeed", "compound"))
-                for rate, _ in _LINKS
-            },
-        )
-    },
+    negatives={"swapped": Negative.swapped(_OTHER, *((f"compound-{rate}", f"highspeed-{rate}") for rate, _ in _LINKS))},
     drawings=[
-        drawing.of_run(
-            "compound-100",
-            "Two Reno and two Compound flows on 100 Mbit/s.",
-            {"throughput_mbps": "Throughput (Mbit/s)"},
-        )
+        drawing.of_run("compound-100", "Two Reno and two Compound flows on 100 Mbit/s.", "throughput_mbps"),
     ],
 )
 
@@ -150,10 +137,8 @@ RTTS = Experiment(
         for cc in ("compound", "highspeed")
     ],
     measure=_measure_rtts,
-    negatives={
-        "swapped": Negative(_OTHER, swap={"rtts-compound": "rtts-highspeed", "rtts-highspeed": "rtts-compound"})
-    },
-    drawings=[drawing.of_run("rtts-compound", "Two Compound flows.", {"cwnd_packets": "cwnd (packets)"})],
+    negatives={"swapped": Negative.swapped(_OTHER, ("rtts-compound", "rtts-highspeed"))},
+    drawings=[drawing.of_run("rtts-compound", "Two Compound flows.", "cwnd_packets")],
 )
 
 PAPER = Paper(

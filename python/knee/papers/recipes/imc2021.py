@@ -9,8 +9,9 @@ from typing import Any
 
 import polars as pl
 
+from knee.figures.metrics import jain
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value, load
+from knee.papers.items import Quantities, Value, published
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
 from knee.results.result import Result
@@ -72,11 +73,6 @@ def _run(name: str, setting: _Setting, flows: Mapping[str, int], seconds: int, r
     return Run(name, scenario, quick=_scaled(setting, list(flows.values())))
 
 
-def _jain(result: Result) -> float:
-    rates = goodputs(result)
-    return sum(rates) ** 2 / (len(rates) * sum(rate * rate for rate in rates))
-
-
 def _halvings(result: Result) -> int:
     """Reductions of windows within the flows' windows of measurement."""
     warmup_s = result.scenario.warmup / 1e9
@@ -119,7 +115,7 @@ def _measure_mathis(results: Results, setting: str) -> dict[str, Value]:
 
 def _table_mathis(setting: str) -> Any:
     def tables(_: Results, found: Quantities) -> list[Table]:
-        there = {item.computed: item.value for item in load("imc2021").item}
+        there = published("imc2021")
         rows = []
         for count in _SETTINGS[setting].flows:
             for source, of in (("measured", there), ("here", found)):
@@ -173,13 +169,13 @@ def _measure_fairness(results: Results) -> dict[str, Value]:
     rates = goodputs(both)
     cubic = sum(rate for rate, flow in zip(rates, both.summary["flows"], strict=True) if flow["cc"] == "cubic")
     return {
-        **{f"jain_bbr_{name}": _jain(results[f"bbr-{name}"]) for name in _BBR},
+        **{f"jain_bbr_{name}": jain(goodputs(results[f"bbr-{name}"])) for name in _BBR},
         "cubic_share": 100 * cubic / sum(rates),
     }
 
 
 def _table_fairness(_: Results, found: Quantities) -> list[Table]:
-    there = {item.computed: item.value for item in load("imc2021").item}
+    there = published("imc2021")
     rows = [[key, f"{there[key]:.2f}", f"{float(value or math.nan):.2f}"] for key, value in found.items()]
     return [Table("Jain's index of 1000 BBR flows, and CUBIC's share in percent.", ["", "measured", "here"], rows)]
 
@@ -194,9 +190,7 @@ FAIRNESS = Experiment(
     ],
     measure=_measure_fairness,
     tables=_table_fairness,
-    negatives={
-        "reno": Negative("Reno", ["flows.*.cc=reno"]),
-    },
+    negatives={"reno": Negative("Reno", ["flows.*.cc=reno"])},
 )
 
 PAPER = Paper(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value, load
+from knee.papers.items import Quantities, Value, published
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
 from knee.view.chart import Chart, Marks, XAxis
@@ -103,10 +103,6 @@ def _cells(results: Results, other: str) -> dict[str, Value]:
     return made
 
 
-def _published() -> dict[str, float]:
-    return {item.computed: item.value for item in load("pam2025").item}
-
-
 def _near(found: Quantities, there: Mapping[str, float], other: str, queue: str, bdp: float) -> bool:
     cells = [_cell(other, queue, bdp, flow) for flow in ("prague", "other")]
     return all(abs(float(found[cell] or 0) - there[cell]) <= NEAR_MBPS for cell in cells)
@@ -117,7 +113,7 @@ def _table(other: str) -> Callable[[Results, Quantities], list[Table]]:
         return " / ".join(f"{float(found[_cell(other, queue, bdp, flow)]):.0f}" for flow in ("prague", "other"))
 
     def tables(_: Results, found: Quantities) -> list[Table]:
-        there = _published()
+        there = published("pam2025")
         rows = []
         for queue in QUEUES:
             for source, of in (("measured", there), ("here", found)):
@@ -130,7 +126,7 @@ def _table(other: str) -> Callable[[Results, Quantities], list[Table]]:
 
 def _draw(other: str) -> Drawing:
     def draw(results: Results) -> Chart:
-        there, found = _published(), _cells(results, other)
+        there, found = published("pam2025"), _cells(results, other)
         marks = []
         for queue, (colour, _, symbol) in zip(QUEUES, many_styles(), strict=False):
             keys = [_cell(other, queue, bdp, "prague") for bdp in BUFFERS]
@@ -175,7 +171,7 @@ _STILL = Run("bbr-still", _scenario("bbr", "DualPI2", 1), ["link.jitter=0 us"], 
 
 
 def _measure_all(results: Results) -> dict[str, Value]:
-    there = _published()
+    there = published("pam2025")
     made: dict[str, Value] = {}
     for other in OTHERS:
         found = _cells(results, other)
@@ -196,7 +192,7 @@ def _table_all(_: Results, found: Quantities) -> list[Table]:
 
 
 def _conclude_all(found: Quantities) -> str:
-    there = _published()
+    there = published("pam2025")
     return (
         f"In {found['near']:.0f} of {found['cells']:.0f} cells both goodputs are within 5 % of the link of the "
         "published means. Hosts delay packets at random, here by up to 0.2 ms. Without that Prague has "

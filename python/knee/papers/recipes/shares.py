@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value, load
+from knee.papers.items import Quantities, Value, published
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run, Table
-from knee.papers.recipes.common import goodputs, one_link
+from knee.papers.recipes.common import goodputs, one_link, shares
 from knee.results.result import Result
 from knee.view.chart import Band, Chart, Line, Panel, XAxis
 from knee.view.palette import MUTED, flow_colours
@@ -24,10 +24,8 @@ from knee.view.palette import MUTED, flow_colours
 
 def _share(result: Result) -> float:
     """Of the first group of flows, in percent of all that was delivered."""
-    each = goodputs(result)
-    first = result.summary["flows"][0]["cc"]
-    label = [flow["cc"] == first for flow in result.summary["flows"]]
-    return 100 * sum(rate for rate, of in zip(each, label, strict=True) if of) / sum(each)
+    ccs = [flow["cc"] for flow in result.summary["flows"]]
+    return 100 * sum(share for share, cc in zip(shares(result), ccs, strict=True) if cc == ccs[0])
 
 
 # 50 flows, some of them BBR: the testbed's shares.
@@ -75,10 +73,6 @@ def _range(results: Results, rtt_ms: int, buffer: str, bbr: int) -> tuple[float,
     return min(each), max(each)
 
 
-def _measured(rtt_ms: int) -> dict[str, float]:
-    return {item.computed: item.value for item in load("shares").item if item.experiment == f"testbed-{rtt_ms}"}
-
-
 def _quantity(rtt_ms: int, buffer: str, bbr: int) -> str:
     return f"rtt{rtt_ms}_bdp{buffer.replace('.', '')}_bbr{bbr}_share"
 
@@ -86,7 +80,7 @@ def _quantity(rtt_ms: int, buffer: str, bbr: int) -> str:
 def _measure_testbed(rtt_ms: int) -> Any:
     def measure(results: Results) -> dict[str, Value]:
         """Of each share that was measured, the one nearest to it that an order of start could have given."""
-        there = _measured(rtt_ms)
+        there = published("shares", f"testbed-{rtt_ms}")
         made: dict[str, Value] = {}
         for buffer in _BUFFERS[rtt_ms]:
             for bbr in _BBR:
@@ -100,7 +94,7 @@ def _measure_testbed(rtt_ms: int) -> Any:
 
 def _table_testbed(rtt_ms: int) -> Any:
     def tables(results: Results, _: Quantities) -> list[Table]:
-        there = _measured(rtt_ms)
+        there = published("shares", f"testbed-{rtt_ms}")
         rows = []
         for buffer in _BUFFERS[rtt_ms]:
             for bbr in _BBR:
@@ -115,13 +109,13 @@ def _table_testbed(rtt_ms: int) -> Any:
 
 def _draw_testbed(rtt_ms: int) -> Drawing:
     def draw(results: Results) -> Chart:
-        there = _measured(rtt_ms)
+        there = published("shares", f"testbed-{rtt_ms}")
         x = XAxis(f"BBR flows of {_FLOWS}", 0, _FLOWS)
         lines, bands = [Line("fair", np.array([0, _FLOWS]), np.array([0, 100]), MUTED, dash="dot")], []
         for buffer, colour in zip(_BUFFERS[rtt_ms], flow_colours(len(_BUFFERS[rtt_ms])), strict=True):
             lowest, highest = np.array([_range(results, rtt_ms, buffer, bbr) for bbr in _BBR]).T
-            shares = [there[_quantity(rtt_ms, buffer, bbr)] for bbr in _BBR]
-            lines.append(drawing.curve(f"{buffer} BDP", _BBR, shares, colour))
+            measured = [there[_quantity(rtt_ms, buffer, bbr)] for bbr in _BBR]
+            lines.append(drawing.curve(f"{buffer} BDP", _BBR, measured, colour))
             bands.append(Band("", np.array(_BBR), lowest, highest, colour, 0.2))
         return drawing.figure(x, Panel("BBR's share (%)", lines, bands, ceiling=100.0))
 
@@ -160,9 +154,9 @@ def _testbed(rtt_ms: int) -> Experiment:
 # How many flows of each there are where none gains by a change: the mixed equilibrium.
 
 
-def _equilibrium(shares: list[float]) -> float | None:
+def _equilibrium(each: list[float]) -> float | None:
     """The number of CUBIC flows where BBR's share is a fair one, between the settings on either side of it."""
-    over = [share - 100 * bbr / _FLOWS for share, bbr in zip(shares, _BBR, strict=True)]
+    over = [share - 100 * bbr / _FLOWS for share, bbr in zip(each, _BBR, strict=True)]
     for k in range(len(_BBR) - 1):
         if over[k] > 0 >= over[k + 1]:
             part = over[k] / (over[k] - over[k + 1])
@@ -174,7 +168,7 @@ _MIXED = ("5", "10", "20")
 
 
 def _measure_equilibrium(results: Results) -> dict[str, Value]:
-    there = {item.computed: item.value for item in load("shares").item if item.experiment == "equilibrium"}
+    there = published("shares", "equilibrium")
     made: dict[str, Value] = {}
     together: list[float | None] = []
     for buffer in _MIXED:
@@ -396,10 +390,7 @@ STARVATION = Experiment(
     drawings=[Drawing("How unequal two flows are by the jitter of one.", _draw_starvation)],
     negatives={
         "bbr3": Negative("BBRv3", ["flows.*.cc=bbr3"], only=["rtts-bbr"]),
-        "cubic": Negative(
-            "CUBIC",
-            swap={f"jitter-vegas-{jitter}": f"jitter-cubic-{jitter}" for jitter in _JITTERS_MS},
-        ),
+        "cubic": Negative("CUBIC", swap={f"jitter-vegas-{ms}": f"jitter-cubic-{ms}" for ms in _JITTERS_MS}),
     },
 )
 

@@ -18,7 +18,6 @@ _BACKS_OFF = Negative(
     "thresholds at the base RTT, so that each queue is backed off from",
     ["flows.*.cc_params.t_low=10 us", "flows.*.cc_params.t_high=21 us"],
 )
-_RATE = {"throughput_mbps": "Throughput (Mbit/s)"}
 _LATE_MS = (0, 1, 3, 10, 30)
 #: The part of a run that counts, s.
 _FROM_S, _TO_S = 0.4, 0.5
@@ -47,13 +46,7 @@ RATE = Experiment(
     ],
     measure=_measure_rate,
     negatives={"cubic": _CUBIC, "low": _BACKS_OFF},
-    drawings=[
-        drawing.of_run(
-            "flows-4",
-            "Rates and RTTs of four flows.",
-            _RATE | {"rtt_mean_ms": "RTT (ms)"},
-        )
-    ],
+    drawings=[drawing.of_run("flows-4", "Rates and RTTs of four flows.", "throughput_mbps", "rtt_mean_ms")],
 )
 
 
@@ -84,10 +77,8 @@ STARTS = Experiment(
     measure=_measure_starts,
     negatives={"cubic": _CUBIC, "low": _BACKS_OFF},
     drawings=[
-        *(
-            drawing.of_run(f"late-{late}", f"The second flow starts {late} ms after the first.", _RATE)
-            for late in (1, 3)
-        ),
+        drawing.of_run(f"late-{late}", f"The second flow starts {late} ms after the first.", "throughput_mbps")
+        for late in (1, 3)
     ],
 )
 

@@ -320,13 +320,7 @@ PAUSES = Experiment(
     ],
     measure=_measure_pauses,
     negatives={"busy": Negative("no pauses", ["flows.0.traffic.think=0 s"])},
-    drawings=[
-        drawing.of_run(
-            "pauses",
-            "Throughput and packets in flight.",
-            {"throughput_mbps": "Throughput (Mbit/s)", "in_flight_packets": "In flight (packets)"},
-        )
-    ],
+    drawings=[drawing.of_run("pauses", "Throughput and packets in flight.", "throughput_mbps", "in_flight_packets")],
 )
 
 CASES = [PHASES, LATE, AGGREGATION, POLICER, SPURIOUS, LONG, BOUNDED, PAUSES]

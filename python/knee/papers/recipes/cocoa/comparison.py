@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.cocoa import measures
 from knee.results.result import Result
-from knee.view.chart import Chart, Line, Panel
+from knee.view.chart import Chart, Panel
 from knee.view.palette import OKABE_ITO, Dash
 
 QUEUES = ("fq", "fq_codel", "cake", "cocoa")
@@ -84,14 +85,12 @@ def _reno(results: Results) -> dict[str, Value]:
 
 
 def _draw_reno(results: Results) -> Chart:
-    def lines(column: str) -> list[Line]:
-        return [
-            drawing.line(queue, drawing.series(results[f"table1-reno-{queue}"], column), OKABE_ITO[i])
-            for i, queue in enumerate(("fq_codel", "cocoa"))
-        ]
-
-    rate, rtt = Panel("Throughput (Mbit/s)", lines("throughput_mbps")), Panel("RTT (ms)", lines("rtt_mean_ms"))
-    return drawing.figure(drawing.time(results["table1-reno-cocoa"]), rate, rtt)
+    runs = {f"table1-reno-{queue}": queue for queue in ("fq_codel", "cocoa")}
+    panels = [
+        Panel(drawing.TITLES[column], drawing.by_run(results, runs, partial(drawing.series, column=column)))
+        for column in ("throughput_mbps", "rtt_mean_ms")
+    ]
+    return drawing.figure(drawing.time(results["table1-reno-cocoa"]), *panels)
 
 
 def _small(results: Results) -> dict[str, Value]:
@@ -122,15 +121,6 @@ def _draw_small(results: Results) -> Chart:
     return drawing.figure(x, Panel("RTT (ms)", [*lines, drawing.level(x, 1)]))
 
 
-#: Each queue with the one that it is compared with.
-_PAIRS = {"fq": "cake", "cake": "fq", "fq_codel": "cocoa", "cocoa": "fq_codel"}
-
-
-def _swapped(*ccs: str) -> Negative:
-    swap = {f"table1-{cc}-{queue}": f"table1-{cc}-{other}" for cc in ccs for queue, other in _PAIRS.items()}
-    return Negative("fq_codel and cocoa, cake and fq in each other's place", swap=swap)
-
-
 EXPERIMENTS = [
     Experiment(
         key="reno",
@@ -138,15 +128,7 @@ EXPERIMENTS = [
         about="A Reno flow for 240 s on 100 Mbit/s with a base RTT of 50 ms.",
         runs=[run for run in _table1_runs() if run.name in ("table1-reno-fq_codel", "table1-reno-cocoa")],
         measure=_reno,
-        negatives={
-            "swapped": Negative(
-                "the other queue",
-                swap={
-                    "table1-reno-fq_codel": "table1-reno-cocoa",
-                    "table1-reno-cocoa": "table1-reno-fq_codel",
-                },
-            )
-        },
+        negatives={"swapped": Negative.swapped("the other queue", ("table1-reno-fq_codel", "table1-reno-cocoa"))},
         drawings=[Drawing("Throughput and RTT of Reno through fq_codel and through cocoa.", _draw_reno)],
     ),
     Experiment(
@@ -157,7 +139,13 @@ EXPERIMENTS = [
         "clock. The items are the paper's statements about the table.",
         runs=_table1_runs(),
         measure=_table1,
-        negatives={"swapped": _swapped(*CCS)},
+        negatives={
+            "swapped": Negative.swapped(
+                "fq_codel and cocoa, cake and fq in each other's place",
+                *((f"table1-{cc}-fq", f"table1-{cc}-cake") for cc in CCS),
+                *((f"table1-{cc}-fq_codel", f"table1-{cc}-cocoa") for cc in CCS),
+            )
+        },
         tables=_rows,
     ),
     Experiment(
@@ -169,10 +157,7 @@ EXPERIMENTS = [
         runs=[Run(f"small-bdp-{queue}", "cocoa-small-bdp", [f"link.queue={queue}"]) for queue in ("fq_codel", "cocoa")],
         measure=_small,
         negatives={
-            "swapped": Negative(
-                "the other queue",
-                swap={"small-bdp-fq_codel": "small-bdp-cocoa", "small-bdp-cocoa": "small-bdp-fq_codel"},
-            ),
+            "swapped": Negative.swapped("the other queue", ("small-bdp-fq_codel", "small-bdp-cocoa")),
             "fq": Negative("fq", ["link.queue=fq"]),
             "fixed": Negative(
                 "buffers that stay at two packets",

@@ -126,7 +126,7 @@ EXPERIMENTS = [
         ],
         measure=_small_and_large,
         negatives={
-            "swapped": Negative("the other buffer", swap={"fig1-fixed": "fig2-fixed", "fig2-fixed": "fig1-fixed"}),
+            "swapped": Negative.swapped("the other buffer", ("fig1-fixed", "fig2-fixed")),
             "fq": Negative("fq, whose buffers stay as they are", ["link.queue=fq"], only=["fig1", "fig2"]),
         },
         drawings=[

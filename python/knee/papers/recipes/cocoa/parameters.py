@@ -62,10 +62,7 @@ def _increase(results: Results) -> dict[str, Value]:
 
 def _buffers(results: Results, names: dict[str, str], moment: float) -> Chart:
     buffers = [measures.buffer(results[run], name, OKABE_ITO[i]) for i, (run, name) in enumerate(names.items())]
-    rtts = [
-        drawing.line(name, drawing.series(results[run], "rtt_max_ms"), OKABE_ITO[i])
-        for i, (run, name) in enumerate(names.items())
-    ]
+    rtts = drawing.by_run(results, names, lambda result: drawing.series(result, "rtt_max_ms"))
     mark = _mark(moment)
     panels = Panel("Buffer (packets)", buffers, rules=[mark]), Panel("Greatest RTT (ms)", rtts, rules=[mark])
     return drawing.figure(drawing.time(results[next(iter(names))]), *panels)
@@ -99,8 +96,7 @@ def _draw_guard(results: Results) -> Chart:
 
 
 def _swapped(name: str) -> Negative:
-    runs = (f"{name}-limited", f"{name}-unlimited")
-    return Negative("the limit taken off, or put on", swap=dict(zip(runs, reversed(runs), strict=True)))
+    return Negative.swapped("the limit taken off, or put on", (f"{name}-limited", f"{name}-unlimited"))
 
 
 EXPERIMENTS = [

@@ -30,10 +30,7 @@ def _measure_1(results: Results) -> dict[str, Value]:
 
 def _draw_1(results: Results) -> Chart:
     x = drawing.time(results[f"fig1-{VEGAS_FLOWS[0]}"])
-    lines = [
-        drawing.line(f"{n} flows", of_link(results[f"fig1-{n}"]), colour)
-        for n, colour in zip(VEGAS_FLOWS, flow_colours(len(VEGAS_FLOWS)), strict=True)
-    ]
+    lines = drawing.by_run(results, {f"fig1-{n}": f"{n} flows" for n in VEGAS_FLOWS}, of_link)
     return drawing.figure(x, Panel("Queue occupancy (packets)", [*lines, drawing.level(x, 100)]))
 
 
@@ -138,7 +135,7 @@ FIG_3 = Experiment(
     "finds a smaller RTTmin, until it is the propagation delay.",
     runs=[Run("fig3", "daimd-fig3"), Run("fig3-kept", "daimd-fig3", ["flows.0.cc_params.delta=1.0"])],
     measure=_measure_3,
-    negatives={"swapped": Negative("delta, or none", swap={"fig3": "fig3-kept", "fig3-kept": "fig3"})},
+    negatives={"swapped": Negative.swapped("delta, or none", ("fig3", "fig3-kept"))},
     drawings=[
         Drawing(
             "The estimate of RTTmin (dashed: the propagation delay), the RTT, and the queue.",

@@ -9,6 +9,7 @@ import numpy as np
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
+from knee.papers.recipes.common import shares
 from knee.papers.recipes.delay_aimd.measures import backoffs
 from knee.results.result import Result
 from knee.view.chart import Chart, Panel, XAxis
@@ -30,8 +31,7 @@ FLOWS = 16
 
 def _share(result: Result) -> float:
     """The first flow's share of the total goodput, %."""
-    goodputs = [float(flow["goodput_mbps"]) for flow in result.summary["flows"]]
-    return 100 * goodputs[0] / sum(goodputs)
+    return 100 * shares(result)[0]
 
 
 #: Parameters of the fit of Fig. 6, and of Fig. 8's backoff factor.
@@ -68,9 +68,8 @@ FIG_6 = Experiment(
     ],
     measure=_measure,
     negatives={
-        "swapped": Negative(
-            "the basic algorithm and the modified one in each other's place",
-            swap={"fig6-basic": "fig6-modified", "fig6-modified": "fig6-basic"},
+        "swapped": Negative.swapped(
+            "the basic algorithm and the modified one in each other's place", ("fig6-basic", "fig6-modified")
         )
     },
     drawings=[Drawing("The windows of all four flows, with the basic and the modified algorithm.", _draw)],
@@ -102,7 +101,7 @@ CALIBRATION = Experiment(
     about="The runs of Figs. 6 and 8 again.",
     runs=[FIG_6.runs[0], FIG_6.runs[2], Run("fig8", "daimd-fig8")],
     measure=_measure_calibration,
-    drawings=[drawing.of_run("fig8", "The windows of Fig. 8.", {"cwnd_packets": "cwnd (packets)"})],
+    drawings=[drawing.of_run("fig8", "The windows of Fig. 8.", "cwnd_packets")],
     conclusion=_conclude_calibration,
 )
 
@@ -113,12 +112,12 @@ CALIBRATION = Experiment(
 def _measure_gamma(results: Results) -> dict[str, Value]:
     made: dict[str, Value] = {}
     for threshold in THRESHOLDS:
-        shares = [_share(results[f"gamma-{threshold}-{gamma}-beside"]) for gamma in GAMMAS]
+        beside = [_share(results[f"gamma-{threshold}-{gamma}-beside"]) for gamma in GAMMAS]
         links = [results[f"gamma-{threshold}-{gamma}-alone"].summary["links"][0] for gamma in GAMMAS]
         queues = [float(link["queue_delay_mean_ms"]) for link in links]
-        for gamma, share, queue in zip(GAMMAS, shares, queues, strict=True):
+        for gamma, share, queue in zip(GAMMAS, beside, queues, strict=True):
             made[f"share {threshold} {gamma}"], made[f"queue {threshold} {gamma}"] = share, queue
-        made[f"both_{threshold}"] = any(s >= 15 and q <= 30 for s, q in zip(shares, queues, strict=True))
+        made[f"both_{threshold}"] = any(s >= 15 and q <= 30 for s, q in zip(beside, queues, strict=True))
     made["not_both_raised"] = not made["both_raised"]
     return made
 

@@ -145,7 +145,7 @@ FIG_8 = Experiment(
     runs=[Run("fig8", "daimd-fig8")],
     measure=_measure_8,
     negatives={"reno": Negative("Reno", ["flows.*.cc_params={}", "flows.*.cc=reno"])},
-    drawings=[drawing.of_run("fig8", "The windows of both flows.", {"cwnd_packets": "cwnd (packets)"})],
+    drawings=[drawing.of_run("fig8", "The windows of both flows.", "cwnd_packets")],
 )
 
 # Table I.

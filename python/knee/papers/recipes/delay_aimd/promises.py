@@ -9,7 +9,7 @@ from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.delay_aimd.measures import between, lost
 from knee.results.result import Result
 from knee.view.chart import Chart, Panel
-from knee.view.palette import INK, flow_colours
+from knee.view.palette import INK
 
 # The knee.
 
@@ -34,10 +34,8 @@ def _measure_knee(results: Results) -> dict[str, Value]:
 
 def _draw_knee(results: Results) -> Chart:
     x = drawing.time(results[f"knee-{BUFFERS_MS[0]}"])
-    lines = [
-        drawing.line(f"{buffer} ms", of_link(results[f"knee-{buffer}"], "queue_delay_mean_ms"), colour)
-        for buffer, colour in zip(BUFFERS_MS, flow_colours(len(BUFFERS_MS)), strict=True)
-    ]
+    runs = {f"knee-{buffer}": f"{buffer} ms" for buffer in BUFFERS_MS}
+    lines = drawing.by_run(results, runs, lambda result: of_link(result, "queue_delay_mean_ms"))
     return drawing.figure(x, Panel("Queueing delay (ms)", [*lines, drawing.level(x, 20)]))
 
 

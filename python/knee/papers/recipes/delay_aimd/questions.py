@@ -6,13 +6,8 @@ from knee.papers import drawing
 from knee.papers.drawing import of_link
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Experiment, Negative, Results, Run, Table
+from knee.papers.recipes.common import goodputs
 from knee.papers.recipes.delay_aimd.measures import between
-from knee.results.result import Result
-
-
-def _goodputs(result: Result) -> list[float]:
-    return [float(flow["goodput_mbps"]) for flow in result.summary["flows"]]
-
 
 # RTT fairness.
 
@@ -22,7 +17,7 @@ _OTHERS = ("reno", "htcp", "vegas", "lola")
 def _measure_rtts(results: Results) -> dict[str, Value]:
     made: dict[str, Value] = {}
     for cc in ("daimd", *_OTHERS):
-        near, far = _goodputs(results[f"rtts-{cc}"])
+        near, far = goodputs(results[f"rtts-{cc}"])
         made[f"ratio_{cc}"] = near / far
         made[f"delay_{cc}"] = float(results[f"rtts-{cc}"].summary["links"][0]["queue_delay_mean_ms"])
     made["ratio_over_reno"] = float(made["ratio_daimd"] or 0) / float(made["ratio_reno"] or 1)
@@ -60,7 +55,7 @@ def _measure_parking(results: Results) -> dict[str, Value]:
     made: dict[str, Value] = {}
     for cc in _CROSS:
         result = results[f"parking-{cc}"]
-        long, *short = _goodputs(result)
+        long, *short = goodputs(result)
         links = result.summary["links"]
         made[f"share_{cc}"] = 100 * long / (long + sum(short) / len(short))
         made[f"delay_{cc}"] = max(float(link["queue_delay_mean_ms"]) for link in links)

@@ -57,15 +57,14 @@ FOUR = Experiment(
         *(pair(cc, cc) for cc in ("bbr", "cubic")),
     ],
     negatives={
-        "others": Negative(
+        "others": Negative.swapped(
             "the other algorithms, four for four and three for three",
-            swap={"cubic4": "bbr4", "bbr4": "cubic4", "vegas3-bbr1": "cubic3-bbr1", "vegas1-bbr3": "cubic1-bbr3"}
-            | {"cubic3-bbr1": "vegas3-bbr1", "cubic1-bbr3": "vegas1-bbr3", "cubic-cubic": "bbr-bbr"}
-            | {"bbr-bbr": "cubic-cubic"},
+            ("cubic4", "bbr4"),
+            ("vegas3-bbr1", "cubic3-bbr1"),
+            ("vegas1-bbr3", "cubic1-bbr3"),
+            ("cubic-cubic", "bbr-bbr"),
         ),
-        "counts": Negative(
-            "two flows and four in each other's place", swap={"cubic4": "cubic-cubic", "cubic-cubic": "cubic4"}
-        ),
+        "counts": Negative.swapped("two flows and four in each other's place", ("cubic4", "cubic-cubic")),
     },
     measure=_measure,
     drawings=[
@@ -115,10 +114,10 @@ QUIC = Experiment(
         side_by_side("two-cubic", "interactions-rtt2", ["cubic"] * 2, APART_MS),
     ],
     negatives={
-        "others": Negative(
+        "others": Negative.swapped(
             "the other algorithm in each place",
-            swap={"quic-cubic-cubic": "quic-bbr-bbr", "quic-bbr-bbr": "quic-cubic-cubic"}
-            | {"quic-cubic-bbr": "quic-bbr-cubic", "quic-bbr-cubic": "quic-cubic-bbr"},
+            ("quic-cubic-cubic", "quic-bbr-bbr"),
+            ("quic-cubic-bbr", "quic-bbr-cubic"),
         ),
         "vegas": Negative("Vegas in place of CUBIC and BBR", ["flows.*.cc_params={}", "flows.*.cc=vegas"]),
     },

@@ -107,9 +107,7 @@ TABLE_1 = Experiment(
     about="Two flows share 100 Mbit/s and a buffer of 1000 packets for 60 s. Some of the printed RTTs are impossible "
     "with such a buffer, which holds 121 ms: 174 ms for BBR and 140 ms for Vegas, while the CUBIC flow in the same "
     "queue has 70 ms.",
-    runs=[
-        *(pair(a, b) for a, b in PAIRS),
-    ],
+    runs=[pair(a, b) for a, b in PAIRS],
     negatives={"others": OTHER_PAIRS, "lossy": LOSSY},
     measure=_measure_1,
     drawings=[
@@ -247,9 +245,7 @@ FAR = Experiment(
         side_by_side(f"far-{cc}", "interactions-rtt2", [cc] * 2, APART_MS, ["flows.1.rtt=400.5 ms"])
         for cc in ("cubic", "bbr")
     ],
-    negatives={
-        "swapped": Negative("the runs of the other algorithm", swap={"far-cubic": "far-bbr", "far-bbr": "far-cubic"})
-    },
+    negatives={"swapped": Negative.swapped("the runs of the other algorithm", ("far-cubic", "far-bbr"))},
     measure=_measure_far,
     drawings=[
         Drawing(

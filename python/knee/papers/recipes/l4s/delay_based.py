@@ -7,9 +7,8 @@ from typing import Any
 
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
-from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.paper import Experiment, Results, Run, Table
 from knee.papers.recipes.l4s.common import DUALPI2, flow, link, mean_of
-from knee.view.chart import Chart, Panel
 
 _NAMES = {"lola": "LoLa", "daimd": "D-AIMD"}
 _CODEL: Mapping[str, Any] = {"queue": "codel", "queue_params": {"ecn": True}}
@@ -80,19 +79,6 @@ def _says(made: Quantities) -> str:
     )
 
 
-def _draw(results: Results) -> Chart:
-    panels = [
-        Panel(
-            "Throughput (Mbit/s)",
-            drawing.flows(results[f"meet-{key}-lola"], "throughput_mbps"),
-            ceiling=42.0,
-            title=name,
-        )
-        for key, name in (("one", "CoDel"), ("two", "DualPI2"), ("own", "fq_codel"))
-    ]
-    return drawing.figure(drawing.time(results["meet-one-lola"]), *panels)
-
-
 ONE_QUEUE = Experiment(
     key="delay-based",
     title="Can Prague live with LoLa and delay-based AIMD?",
@@ -102,7 +88,13 @@ ONE_QUEUE = Experiment(
     measure=_measure,
     tables=_tables,
     conclusion=_says,
-    drawings=[Drawing("Throughput of Prague and LoLa.", _draw)],
+    drawings=[
+        drawing.side_by_side(
+            "Throughput of Prague and LoLa.",
+            {"meet-one-lola": "CoDel", "meet-two-lola": "DualPI2", "meet-own-lola": "fq_codel"},
+            ceiling=42.0,
+        )
+    ],
 )
 
 #: Queues in which a delay-based flow meets CUBIC.

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value, load
+from knee.papers.items import Quantities, Value, published
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.l4s.common import DUALPI2, flow, link, ratio, series, wait_ms
-from knee.view.chart import Chart, Marks, Panel, XAxis
+from knee.view.chart import Chart, Marks, XAxis
 from knee.view.palette import MARKERS, flow_colours
 
 _SEEDS = 2
@@ -74,12 +74,8 @@ def _measure_pairs(results: Results) -> dict[str, Value]:
     return made | {"jittered": _share(results, _JITTERED.name)}
 
 
-def _published() -> dict[str, float]:
-    return {item.computed: item.value for item in load("l4s").of("pairs")}
-
-
 def _pair_tables(_: Results, made: Quantities) -> list[Table]:
-    there = _published()
+    there = published("l4s", "pairs")
     rows = [
         [str(pair), *(f"{of[f'{pair.key}_{rate}']:.1f}" for rate in MEASURED_MBPS for of in (there, made))]
         for pair in PAIRS_MEASURED
@@ -89,7 +85,7 @@ def _pair_tables(_: Results, made: Quantities) -> list[Table]:
 
 
 def _draw_pairs(results: Results) -> Chart:
-    there, made = _published(), _measure_pairs(results)
+    there, made = published("l4s", "pairs"), _measure_pairs(results)
     marks = []
     for rate, colour, symbol in zip(MEASURED_MBPS, flow_colours(2), MARKERS, strict=False):
         keys = [f"{pair.key}_{rate}" for pair in PAIRS_MEASURED]
@@ -142,7 +138,7 @@ def _beside(name: str, **params: object) -> Run:
 
 
 def _alone_tables(_: Results, made: Quantities) -> list[Table]:
-    there = {item.computed: item.value for item in load("l4s").of("alone")}
+    there = published("l4s", "alone")
     rows = [
         ["measured", f"{there['share_100_20']:.1f}"],
         ["here", f"{made['share_100_20']:.1f}"],
@@ -150,13 +146,6 @@ def _alone_tables(_: Results, made: Quantities) -> list[Table]:
     ]
     caption = "Prague beside CUBIC; means of three seeds. With reduce_on_cwr it reduces as the authors' module does."
     return [Table(caption, ["100 Mbit/s, 20 ms", "Prague's share, %"], rows)]
-
-
-def _draw_alone(results: Results) -> Chart:
-    result = results["beside-100-20"]
-    return drawing.figure(
-        drawing.time(result), Panel("Throughput (Mbit/s)", drawing.flows(result, "throughput_mbps"), ceiling=100.0)
-    )
 
 
 ALONE = Experiment(
@@ -179,7 +168,7 @@ ALONE = Experiment(
         ),
     },
     tables=_alone_tables,
-    drawings=[Drawing("Prague and CUBIC at 100 Mbit/s and 20 ms.", _draw_alone)],
+    drawings=[drawing.side_by_side("Prague and CUBIC at 100 Mbit/s and 20 ms.", {"beside-100-20": ""}, ceiling=100.0)],
 )
 
 
@@ -208,7 +197,7 @@ def _four(name: str, queue: Mapping[str, Any]) -> Run:
 
 
 def _virtual_tables(_: Results, made: Quantities) -> list[Table]:
-    there = {item.computed: item.value for item in load("l4s").of("virtual-rtt")}
+    there = published("l4s", "virtual-rtt")
     rows = [
         ["measured", *(f"{there[f'four_{rtt}']:.1f}" for rtt in _FOUR_RTTS)],
         *([text, *(f"{made[f'{key}_{rtt}']:.1f}" for rtt in _FOUR_RTTS)] for key, text in _FOUR_ROWS.items()),
@@ -218,14 +207,6 @@ def _virtual_tables(_: Results, made: Quantities) -> list[Table]:
 
 
 _FOUR_ROWS = {"four": "here", "still": "here, without jitter"}
-
-
-def _draw_virtual(results: Results) -> Chart:
-    panels = [
-        Panel("Throughput (Mbit/s)", drawing.flows(results[name], "throughput_mbps"), ceiling=40.0, title=title)
-        for name, title in (("virtual-on", "Virtual RTT of 25 ms"), ("virtual-off", "Without"))
-    ]
-    return drawing.figure(drawing.time(results["virtual-on"]), *panels, columns=2)
 
 
 VIRTUAL_RTT = Experiment(
@@ -247,5 +228,12 @@ VIRTUAL_RTT = Experiment(
         "swapped": Negative("the virtual RTT, or none", swap={"virtual-off": "virtual-on"}),
     },
     tables=_virtual_tables,
-    drawings=[Drawing("Two Prague flows with and without the virtual RTT.", _draw_virtual)],
+    drawings=[
+        drawing.side_by_side(
+            "Two Prague flows with and without the virtual RTT.",
+            {"virtual-on": "Virtual RTT of 25 ms", "virtual-off": "Without"},
+            ceiling=40.0,
+            columns=2,
+        )
+    ],
 )

@@ -10,7 +10,6 @@ from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
 from knee.results.result import Result
 from knee.view.chart import Chart, Panel
-from knee.view.palette import flow_colours
 
 #: Links by name: words, the link, and the base RTT in ms.
 _LINKS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -142,18 +141,11 @@ def _says(made: Quantities) -> str:
 
 
 def _draw(results: Results) -> Chart:
-    shown = ("cubic", "lola", "daimd", "cocoa")
-    panels = [
-        Panel(
-            "Smoothed RTT (ms)",
-            [
-                drawing.line(_SYSTEMS[system][0], drawing.series(results[f"{link}-{system}"], "srtt_ms"), colour)
-                for system, colour in zip(shown, flow_colours(len(shown)), strict=True)
-            ],
-            title=title,
-        )
-        for link, title in (("wifi", "Wi-Fi"), ("lte", "LTE"), ("leo", "Satellite"))
-    ]
+    panels = []
+    for link, title in (("wifi", "Wi-Fi"), ("lte", "LTE"), ("leo", "Satellite")):
+        runs = {f"{link}-{system}": _SYSTEMS[system][0] for system in ("cubic", "lola", "daimd", "cocoa")}
+        lines = drawing.by_run(results, runs, lambda result: drawing.series(result, "srtt_ms"))
+        panels.append(Panel("Smoothed RTT (ms)", lines, title=title))
     return drawing.figure(drawing.time(results["wifi-cubic"]), *panels)
 
 

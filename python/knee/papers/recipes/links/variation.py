@@ -8,8 +8,7 @@ from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
-from knee.view.chart import Chart, Line, Panel
-from knee.view.palette import flow_colours
+from knee.view.chart import Chart, Panel
 
 _LINK: dict[str, Any] = {"rate": "50 Mbit/s", "limit": "500 packets"}
 _JITTERS = (0, 1, 2, 5, 10, 20)
@@ -78,15 +77,10 @@ def _says(made: Quantities) -> str:
 
 
 def _draw(results: Results) -> Chart:
-    shown = (0, 5, 10)
-
-    def lines(column: str) -> list[Line]:
-        return [
-            drawing.line(f"{ms} ms of jitter", drawing.series(results[f"jitter-{ms}"], column), colour)
-            for ms, colour in zip(shown, flow_colours(len(shown)), strict=True)
-        ]
-
-    panels = Panel("Goodput (Mbit/s)", lines("goodput_mbps")), Panel("RTT (ms)", lines("rtt_mean_ms"))
+    runs = {f"jitter-{ms}": f"{ms} ms of jitter" for ms in (0, 5, 10)}
+    rates = drawing.by_run(results, runs, lambda result: drawing.series(result, "goodput_mbps"))
+    rtts = drawing.by_run(results, runs, lambda result: drawing.series(result, "rtt_mean_ms"))
+    panels = Panel("Goodput (Mbit/s)", rates), Panel("RTT (ms)", rtts)
     return drawing.figure(drawing.time(results["jitter-0"]), *panels)
 
 

@@ -9,7 +9,6 @@ from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.view.chart import Chart, Panel
-from knee.view.palette import flow_colours
 
 ALGORITHMS = ("cubic", "reno", "bbr")
 _SIDES = {"knee": "", "quinn": "quinn:"}
@@ -147,10 +146,8 @@ def _draw(results: Results) -> Chart:
     first = next(iter(NETWORKS))
     panels = []
     for algorithm in ALGORITHMS:
-        lines = [
-            drawing.line(side, drawing.series(results[_run(first, side, algorithm)], "cwnd_packets", end=20), colour)
-            for side, colour in zip(_SIDES, flow_colours(len(_SIDES)), strict=True)
-        ]
+        runs = {_run(first, side, algorithm): side for side in _SIDES}
+        lines = drawing.by_run(results, runs, lambda result: drawing.series(result, "cwnd_packets", end=20))
         panels.append(Panel("cwnd (packets)", lines, title=algorithm))
     return drawing.figure(drawing.time(results[_run(first, "knee", ALGORITHMS[0])], end=20), *panels)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
-from knee.papers.paper import Drawing, Experiment, Results, Run, Table
-from knee.view.chart import Chart, Panel
+from knee.papers.paper import Experiment, Results, Run, Table
 
 _QUEUES = {"pfifo": ("pfifo", "limit=250 kB"), "fq_codel": ("fq_codel", ""), "cocoa": ("cocoa", "")}
 #: The flows of quic-cocoa, by the key of their quantities.
@@ -64,14 +63,6 @@ def _says(made: Quantities) -> str:
     )
 
 
-def _draw(results: Results) -> Chart:
-    panels = [
-        Panel("Smoothed RTT (ms)", drawing.flows(results[f"systems-{queue}"], "srtt_ms"), title=queue)
-        for queue in _QUEUES
-    ]
-    return drawing.figure(drawing.time(results["systems-pfifo"]), *panels)
-
-
 SYSTEMS = Experiment(
     key="systems",
     title="LoLa, delay-based AIMD and QUIC through cocoa",
@@ -81,5 +72,5 @@ SYSTEMS = Experiment(
     measure=_measure,
     conclusion=_says,
     tables=_table,
-    drawings=[Drawing("Smoothed RTTs.", _draw)],
+    drawings=[drawing.side_by_side("Smoothed RTTs.", {f"systems-{queue}": queue for queue in _QUEUES}, "srtt_ms")],
 )

@@ -8,8 +8,7 @@ from typing import Any
 
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
-from knee.papers.paper import Drawing, Experiment, Results, Run, Table
-from knee.view.chart import Chart, Panel
+from knee.papers.paper import Experiment, Results, Run, Table
 
 ALGORITHMS = ("reno", "cubic", "vegas", "lola", "daimd", "copa", "bbr", "bbr3")
 _SEEDS = 5
@@ -84,18 +83,6 @@ def _table(results: Results, made: Quantities) -> list[Table]:
     return [Table(f"Means of {_SEEDS} runs with different starts.", head, rows)]
 
 
-def _draw(results: Results) -> Chart:
-    panels = [
-        Panel(
-            "cwnd (packets)",
-            drawing.flows(results[name], "cwnd_packets", start=10, end=60),
-            title=f"CUBIC beside {title}",
-        )
-        for name, title in (("beside-cubic", "TCP"), ("beside-paced-cubic", "TCP, paced"))
-    ]
-    return drawing.figure(drawing.time(results["beside-cubic"], 10, 60), *panels, columns=2)
-
-
 TCP = Experiment(
     key="tcp",
     title="QUIC beside TCP with the same algorithm",
@@ -109,5 +96,14 @@ TCP = Experiment(
     measure=_measure,
     conclusion=_says,
     tables=_table,
-    drawings=[Drawing("Windows of CUBIC over QUIC and TCP; the first run.", _draw)],
+    drawings=[
+        drawing.side_by_side(
+            "Windows of CUBIC over QUIC and TCP; the first run.",
+            {"beside-cubic": "CUBIC beside TCP", "beside-paced-cubic": "CUBIC beside TCP, paced"},
+            "cwnd_packets",
+            columns=2,
+            start=10,
+            end=60,
+        )
+    ],
 )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from knee.papers import drawing
 from knee.papers.items import Value
 from knee.papers.paper import Drawing, Results
 from knee.view.chart import Chart, Panel
-from knee.view.palette import flow_colours
 
 
 def measured(results: Results, wanted: Mapping[str, tuple[str, str]]) -> dict[str, Value]:
@@ -30,10 +30,7 @@ def panels(caption: str, rows: Sequence[tuple[str, str, Mapping[str, str]]]) -> 
             lines = (
                 drawing.flows(first, column.removeprefix("flow:"))
                 if column.startswith("flow:")
-                else [
-                    drawing.line(name, drawing.of_link(results[run], column), colour)
-                    for (run, name), colour in zip(runs.items(), flow_colours(len(runs)), strict=True)
-                ]
+                else drawing.by_run(results, runs, partial(drawing.of_link, column=column))
             )
             label, _, of = title.partition("\n")
             made.append(Panel(label, lines, title=of, x=drawing.time(first)))
