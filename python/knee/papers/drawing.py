@@ -112,16 +112,17 @@ def side_by_side(
     *,
     ceiling: float | None = None,
     columns: int = 1,
-    **window: float,
+    start: float = 0.0,
+    end: float = np.inf,
 ) -> Drawing:
     """The figure of several runs: a panel for each, under its title, with a column of the samples of all flows."""
 
     def draw(results: Results) -> Chart:
         panels = [
-            Panel(TITLES[column], flows(results[name], column, **window), ceiling=ceiling, title=title)
+            Panel(TITLES[column], flows(results[name], column, start=start, end=end), ceiling=ceiling, title=title)
             for name, title in runs.items()
         ]
-        return figure(time(results[next(iter(runs))], **window), *panels, columns=columns)
+        return figure(time(results[next(iter(runs))], start, end), *panels, columns=columns)
 
     return Drawing(caption, draw)
 

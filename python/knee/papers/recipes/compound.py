@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from knee.papers import drawing
-from knee.papers.items import Value
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
 from knee.papers.recipes.common import goodputs, one_link
 from knee.results.result import Result
@@ -25,7 +24,7 @@ def _exponent(results: Results, cc: str) -> float:
     return math.log(_window(results, cc, last) / _window(results, cc, first)) / math.log(last / first)
 
 
-def _measure_response(results: Results) -> dict[str, Value]:
+def _measure_response(results: Results) -> dict[str, float]:
     return {
         "exponent": _exponent(results, "compound"),
         "exponent_reno": _exponent(results, "reno"),
@@ -78,7 +77,7 @@ def _stolen(results: Results, cc: str, rate: str) -> float:
     return 1 - beside / alone
 
 
-def _measure_fairness(results: Results) -> dict[str, Value]:
+def _measure_fairness(results: Results) -> dict[str, float]:
     compound, highspeed = (max(_stolen(results, cc, rate) for rate, _ in _LINKS) for cc in ("compound", "highspeed"))
     return {"stolen": compound, "stolen_by_highspeed": highspeed, "of_highspeed": compound / highspeed}
 
@@ -114,7 +113,7 @@ def _ratio(result: Result) -> float:
     return near / far
 
 
-def _measure_rtts(results: Results) -> dict[str, Value]:
+def _measure_rtts(results: Results) -> dict[str, float]:
     compound, highspeed = (_ratio(results[f"rtts-{cc}"]) for cc in ("compound", "highspeed"))
     return {"near_over_far": compound, "of_highspeed": compound / highspeed}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from knee.papers import drawing
-from knee.papers.items import Value
 from knee.papers.paper import Experiment, Negative, Paper, Results, Run
 from knee.papers.recipes.common import goodputs, one_link, queue_mean, shares
 
@@ -15,7 +14,7 @@ _RTTS_MS = (20, 50, 100, 200)
 _ALPHAS = (50, 100, 150)
 
 
-def _measure_backlog(results: Results) -> dict[str, Value]:
+def _measure_backlog(results: Results) -> dict[str, float]:
     four = results["rtts"]
     return {
         "queue_of_one": queue_mean(results["one"], _SETTLED_S),
@@ -54,7 +53,7 @@ BACKLOG = Experiment(
 )
 
 
-def _measure_weights(results: Results) -> dict[str, Value]:
+def _measure_weights(results: Results) -> dict[str, float]:
     return {f"share_{alpha}": share for alpha, share in zip(_ALPHAS, shares(results["weights"]), strict=True)}
 
 
@@ -80,7 +79,7 @@ WEIGHTS = Experiment(
 )
 
 
-def _measure_links(results: Results) -> dict[str, Value]:
+def _measure_links(results: Results) -> dict[str, float]:
     result = results["two-links"]
     long, *short = goodputs(result)
     return {

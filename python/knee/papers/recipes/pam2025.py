@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value, published
+from knee.papers.items import Quantities, published
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
 from knee.view.chart import Chart, Marks, XAxis
@@ -93,8 +93,8 @@ def _cell(other: str, queue: str, bdp: float, flow: str) -> str:
     return f"{other}-{queue}-{bdp:g}-{flow}".replace(".", "d").replace("-", "_")
 
 
-def _cells(results: Results, other: str) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _cells(results: Results, other: str) -> dict[str, float]:
+    made: dict[str, float] = {}
     for queue in QUEUES:
         for bdp in BUFFERS:
             each = [goodputs(result) for result in results.each(_run_name(other, queue, bdp))]
@@ -170,14 +170,14 @@ def _experiment(other: str) -> Experiment:
 _STILL = Run("bbr-still", _scenario("bbr", "DualPI2", 1), ["link.jitter=0 us"], seeds=_SEEDS, quick=["duration=30 s"])
 
 
-def _measure_all(results: Results) -> dict[str, Value]:
+def _measure_all(results: Results) -> dict[str, float]:
     there = published("pam2025")
-    made: dict[str, Value] = {}
+    made: dict[str, float] = {}
     for other in OTHERS:
         found = _cells(results, other)
         near = [_near(found, there, other, queue, bdp) for queue in QUEUES for bdp in BUFFERS]
         made |= {f"near_{other}": float(sum(near)), f"cells_{other}": float(len(near))}
-    near_all, cells = (sum(float(made[f"{of}_{other}"] or 0) for other in OTHERS) for of in ("near", "cells"))
+    near_all, cells = (sum(made[f"{of}_{other}"] for other in OTHERS) for of in ("near", "cells"))
     made |= {"near": near_all, "cells": cells, "near_percent": 100 * near_all / cells}
     made["bbr_dualpi2"] = results.mean(_run_name("bbr", "DualPI2", 1), lambda run: goodputs(run)[0])
     made["bbr_dualpi2_still"] = results.mean(_STILL.name, lambda run: goodputs(run)[0])

@@ -78,10 +78,10 @@ def _quantity(rtt_ms: int, buffer: str, bbr: int) -> str:
 
 
 def _measure_testbed(rtt_ms: int) -> Any:
-    def measure(results: Results) -> dict[str, Value]:
+    def measure(results: Results) -> dict[str, float]:
         """Of each share that was measured, the one nearest to it that an order of start could have given."""
         there = published("shares", f"testbed-{rtt_ms}")
-        made: dict[str, Value] = {}
+        made: dict[str, float] = {}
         for buffer in _BUFFERS[rtt_ms]:
             for bbr in _BBR:
                 least, greatest = _range(results, rtt_ms, buffer, bbr)
@@ -250,7 +250,7 @@ def _of(results: Results, queue: int, bbr: int, other: str, count: int) -> float
     return results.mean(f"ware-{queue}-{bbr}-{other}-{count}", _share)
 
 
-def _measure_ware(results: Results) -> dict[str, Value]:
+def _measure_ware(results: Results) -> dict[str, float]:
     errors = [abs(_of(results, queue, bbr, "cubic", 1) - _model(queue, bbr)) for queue in _QUEUES for bbr in _COUNTS]
     reno = [_of(results, 32, 1, "reno", count) for count in _OTHERS]
     cubic = [_of(results, 32, 1, "cubic", count) for count in _OTHERS]
@@ -345,7 +345,7 @@ def _rtts(cc: str) -> Run:
     return Run(f"rtts-{cc}", one_link(flows, "100 s", link, warmup="20 s"), seeds=3, quick_seeds=2)
 
 
-def _measure_starvation(results: Results) -> dict[str, Value]:
+def _measure_starvation(results: Results) -> dict[str, float]:
     near, far = goodputs(results["rtts-bbr"])
     steady, varying = _pair(results, "vegas", _JITTERS_MS[-1])
     return {

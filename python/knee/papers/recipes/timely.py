@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from knee.papers import drawing
-from knee.papers.items import Value
 from knee.papers.paper import Experiment, Negative, Paper, Results, Run
 from knee.papers.recipes.common import mean, one_link
 
@@ -23,7 +22,7 @@ _LATE_MS = (0, 1, 3, 10, 30)
 _FROM_S, _TO_S = 0.4, 0.5
 
 
-def _measure_rate(results: Results) -> dict[str, Value]:
+def _measure_rate(results: Results) -> dict[str, float]:
     runs = [results[f"flows-{n}"].summary for n in _FLOWS]
     return {
         "least_utilization": min(float(run["links"][0]["utilization"]) for run in runs),
@@ -58,7 +57,7 @@ def _shares(results: Results) -> list[float]:
     return each
 
 
-def _measure_starts(results: Results) -> dict[str, Value]:
+def _measure_starts(results: Results) -> dict[str, float]:
     shares = _shares(results)
     used = [float(results[f"late-{late}"].summary["links"][0]["utilization"]) for late in _LATE_MS]
     return {"spread": max(shares) - min(shares), "least_utilization": min(used)}

@@ -51,7 +51,7 @@ def _rounds(result: Result, from_s: float, until_s: float) -> float:
     return (until_s - from_s) * number((1000 / samples["rtt_mean_ms"]).mean()) if samples.height else math.nan
 
 
-def _measure_phases(results: Results) -> dict[str, Value]:
+def _measure_phases(results: Results) -> dict[str, float]:
     result = results["phases"]
     ups = _ends(result, "probe_bw_up")
     return {
@@ -80,7 +80,7 @@ PHASES = Experiment(
 _DRAIN_S, _DOWN_S = 0.624, 3.105
 
 
-def _measure_late(results: Results) -> dict[str, Value]:
+def _measure_late(results: Results) -> dict[str, float]:
     drain, down = (
         _ends(results[f"late-{name}"], state) for name, state in (("drain", "drain"), ("down", "probe_bw_down"))
     )
@@ -122,7 +122,7 @@ LATE = Experiment(
 _BATCH_S = 0.010
 
 
-def _measure_aggregation(results: Results) -> dict[str, Value]:
+def _measure_aggregation(results: Results) -> dict[str, float]:
     result = results["aggregated"]
     bdp = _PER_S * float(result.summary["flows"][0]["rtt_min_ms"]) / 1000
     samples = result.samples
@@ -165,7 +165,7 @@ AGGREGATION = Experiment(
 )
 
 
-def _measure_policer(results: Results) -> dict[str, Value]:
+def _measure_policer(results: Results) -> dict[str, float]:
     flow = results["policed"].summary["flows"][0]
     return {
         "lost_share": float(flow["lost_packets"]) / float(flow["sent_packets"]),
@@ -188,7 +188,7 @@ POLICER = Experiment(
 _LATE_S, _AGAIN_S = 6.0, 6.5
 
 
-def _measure_spurious(results: Results) -> dict[str, Value]:
+def _measure_spurious(results: Results) -> dict[str, float]:
     reordered, late = results["reordered"], results["late-acks"]
     recoveries = reordered.events.filter(pl.col("event") == "recovery").height
     timeouts = late.events.filter(pl.col("event") == "timeout").sort("t_s")["t_s"].to_list()
@@ -239,7 +239,7 @@ SPURIOUS = Experiment(
 )
 
 
-def _measure_long(results: Results) -> dict[str, Value]:
+def _measure_long(results: Results) -> dict[str, float]:
     visits = _ends(results["long"], "probe_rtt")
     return {"back_to_startup": bool(visits) and {after for _, _, after in visits} == {"startup"}}
 
@@ -256,7 +256,7 @@ LONG = Experiment(
 )
 
 
-def _measure_bounded(results: Results) -> dict[str, Value]:
+def _measure_bounded(results: Results) -> dict[str, float]:
     result = results["bounded"]
     lost = result.events.filter(pl.col("event") == "recovery")["t_s"].to_list()
     # Probes that ProbeRTT interrupts show nothing.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.cocoa import measures
 from knee.results.result import Result
@@ -46,8 +46,8 @@ def _rtt(result: Result) -> float:
     return float(result.summary["flows"][0]["rtt_mean_ms"])
 
 
-def _table1(results: Results) -> dict[str, Value]:
-    figures: dict[str, Value] = {}
+def _table1(results: Results) -> dict[str, float]:
+    figures: dict[str, float] = {}
     for cc in CCS:
         for queue in QUEUES:
             name = f"table1-{cc}-{queue}"
@@ -57,7 +57,7 @@ def _table1(results: Results) -> dict[str, Value]:
         figures[f"{cc}_best_is_cocoa"] = max(mine) == mine[-1]
         figures[f"{cc}_gain_percent"] = 100 * (mine[-1] / mine[1] - 1)
         figures[f"{cc}_cake_points"] = abs(mine[2] - mine[1])
-        figures[f"{cc}_cake_ms"] = abs((figures[f"{cc}_cake_rtt_ms"] or 0) - (figures[f"{cc}_fq_codel_rtt_ms"] or 0))
+        figures[f"{cc}_cake_ms"] = abs(figures[f"{cc}_cake_rtt_ms"] - figures[f"{cc}_fq_codel_rtt_ms"])
     figures["least_cocoa_utilization_percent"] = min(figures[f"{cc}_cocoa_utilization_percent"] or 0 for cc in CCS)
     return figures
 
@@ -75,7 +75,7 @@ def _rows(results: Results, quantities: Quantities) -> Sequence[Table]:
     return [Table(f"Table 1, and a row for cake. Means of {seeds} runs of 240 s.", head, rows)]
 
 
-def _reno(results: Results) -> dict[str, Value]:
+def _reno(results: Results) -> dict[str, float]:
     codel, cocoa = results["table1-reno-fq_codel"], results["table1-reno-cocoa"]
     return {
         "fq_codel_rtt_ms": _rtt(codel),
@@ -93,8 +93,8 @@ def _draw_reno(results: Results) -> Chart:
     return drawing.figure(drawing.time(results["table1-reno-cocoa"]), *panels)
 
 
-def _small(results: Results) -> dict[str, Value]:
-    figures: dict[str, Value] = {}
+def _small(results: Results) -> dict[str, float]:
+    figures: dict[str, float] = {}
     for queue in ("fq_codel", "cocoa"):
         result = results[f"small-bdp-{queue}"]
         _, least = drawing.series(result, "rtt_min_ms", start=20)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from knee.figures.thin import Floats, thin_band
 from knee.papers import drawing
-from knee.papers.items import Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.cocoa import measures
 from knee.view.chart import Band, Chart, Panel, Rules, Spans
@@ -45,8 +44,8 @@ def _stretches(t: Floats, holds: NDArray[np.bool_]) -> list[tuple[float, float]]
     return [(float(ends[a]), float(ends[b])) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
-def _small_and_large(results: Results) -> dict[str, Value]:
-    figures: dict[str, Value] = {}
+def _small_and_large(results: Results) -> dict[str, float]:
+    figures: dict[str, float] = {}
     for name, run in (("small", "fig1-fixed"), ("large", "fig2-fixed")):
         link = results[run].links.filter(pl.col("t_s") > SETTLED_S)
         figures[f"{name}_utilization_percent"] = 100 * float(link["utilization"].to_numpy().mean())
@@ -69,7 +68,7 @@ def _draw_adapting(results: Results) -> Chart:
     return drawing.figure(drawing.time(results["fig2"]), *panels)
 
 
-def _guards(results: Results) -> dict[str, Value]:
+def _guards(results: Results) -> dict[str, float]:
     """Whether every guard interval lasts at least the longest interval before it, times the multiplier.
 
     Guard intervals in which the buffer grew are exempt: Algorithm 1 ends them at the next loss.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Results, Run, Table
 from knee.papers.recipes.cocoa import measures
 from knee.papers.recipes.common import one_link
@@ -26,8 +26,8 @@ def _run(rtt_ms: int, limit: int) -> Run:
     return Run(_name(rtt_ms, limit), one_link([{"cc": "cubic", "rtt": f"{rtt_ms} ms"}], "60 s", link, title=title))
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for rtt in RTTS_MS:
         for limit in LIMITS:
             result = results[_name(rtt, limit)]
@@ -35,8 +35,8 @@ def _measure(results: Results) -> dict[str, Value]:
             made[f"use_{rtt}_{limit}"] = 100 * float(link["utilization"])
             made[f"delay_{rtt}_{limit}"] = float(link["queue_delay_mean_ms"])
             made[f"least_{rtt}_{limit}"] = float(measures.buffers(result)[1].min())
-    made["gain_1000"] = float(made["use_1000_2"] or 0) - float(made["use_1000_0"] or 0)
-    made["change_100"] = max(abs(float(made[f"use_100_{n}"] or 0) - float(made["use_100_0"] or 0)) for n in LIMITS[1:])
+    made["gain_1000"] = made["use_1000_2"] - made["use_1000_0"]
+    made["change_100"] = max(abs(made[f"use_100_{n}"] - made["use_100_0"]) for n in LIMITS[1:])
     return made
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from knee.papers import drawing
-from knee.papers.items import Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.cocoa import measures
 from knee.view.chart import Chart, Panel, Rules, Spans, XAxis
@@ -25,7 +24,7 @@ def _least_buffer(results: Results, cc: str, multiplier: float) -> float:
     return float(measures.buffers(results[_name(cc, multiplier)])[1].min())
 
 
-def _multiplier(results: Results) -> dict[str, Value]:
+def _multiplier(results: Results) -> dict[str, float]:
     return {
         "loss_based_least_buffer_half": min(_least_buffer(results, cc, 0.5) for cc in ("reno", "cubic")),
         "bbr_least_buffer_half": _least_buffer(results, "bbr", 0.5),
@@ -47,8 +46,8 @@ def _draw_multiplier(results: Results) -> Chart:
     )
 
 
-def _increase(results: Results) -> dict[str, Value]:
-    figures: dict[str, Value] = {}
+def _increase(results: Results) -> dict[str, float]:
+    figures: dict[str, float] = {}
     for name in ("limited", "unlimited"):
         t, packets = measures.buffers(results[f"increase-{name}"])
         figures[f"{name}_largest_buffer"] = float(packets[t > CHANGE_S].max())
@@ -72,8 +71,8 @@ def _mark(moment: float) -> Rules:
     return Rules("the rate changes", np.array([moment]), 0, 1, MUTED, dash="dash")
 
 
-def _guard(results: Results) -> dict[str, Value]:
-    figures: dict[str, Value] = {}
+def _guard(results: Results) -> dict[str, float]:
+    figures: dict[str, float] = {}
     for name in ("limited", "unlimited"):
         t, length = measures.events(results[f"guard-{name}"], "guard_interval")
         figures[f"{name}_guard_interval_s"] = float(length[t > DROP_S].max())

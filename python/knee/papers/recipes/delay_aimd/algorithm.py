@@ -6,7 +6,6 @@ import numpy as np
 
 from knee.papers import drawing
 from knee.papers.drawing import of_link
-from knee.papers.items import Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.delay_aimd.measures import backoffs, between, lost, rtt_min
 from knee.results.result import Result
@@ -22,9 +21,9 @@ RATCHET_S = 12.0
 ALL_RUN_S = 35.0
 
 
-def _measure_1(results: Results) -> dict[str, Value]:
+def _measure_1(results: Results) -> dict[str, float]:
     means = [float(between(of_link(results[f"fig1-{n}"]), ALL_RUN_S, 1e9).mean()) for n in VEGAS_FLOWS]
-    made: dict[str, Value] = {f"queue_{n}": mean for n, mean in zip(VEGAS_FLOWS, means, strict=True)}
+    made: dict[str, float] = {f"queue_{n}": mean for n, mean in zip(VEGAS_FLOWS, means, strict=True)}
     return made | {"growth": means[-1] / means[0]}
 
 
@@ -60,7 +59,7 @@ def _occupancy(result: Result) -> Panel:
 _AFTER_S = 1.5
 
 
-def _measure_2(results: Results) -> dict[str, Value]:
+def _measure_2(results: Results) -> dict[str, float]:
     result = results["fig2"]
     cuts = backoffs(result)
     waiting, used = of_link(result), of_link(result, "utilization")
@@ -122,7 +121,7 @@ def _last_rtt_mins(result: Result) -> list[float]:
     return [float(rtt_min(result, flow, start)[1][-1]) for flow, start in enumerate(initial, 1)]
 
 
-def _measure_3(results: Results) -> dict[str, Value]:
+def _measure_3(results: Results) -> dict[str, float]:
     kept = rtt_min(results["fig3-kept"], 1, 200.0)[1]
     return {"rtt_min_ms": _last_rtt_mins(results["fig3"])[0], "rtt_min_without_delta_ms": float(kept[-1])}
 
@@ -145,7 +144,7 @@ FIG_3 = Experiment(
 )
 
 
-def _measure_4(results: Results) -> dict[str, Value]:
+def _measure_4(results: Results) -> dict[str, float]:
     return {"greatest_rtt_min_ms": max(_last_rtt_mins(results["fig4"]))}
 
 
@@ -165,7 +164,7 @@ FIG_4 = Experiment(
 )
 
 
-def _measure_5(results: Results) -> dict[str, Value]:
+def _measure_5(results: Results) -> dict[str, float]:
     result = results["fig5"]
     params = result.scenario.flows[0].cc_params
     cuts = [cut.at_s for cut in backoffs(result) if cut.at_s > SETTLED_S]

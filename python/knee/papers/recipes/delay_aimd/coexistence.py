@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.common import shares
 from knee.papers.recipes.delay_aimd.measures import backoffs
@@ -38,9 +38,9 @@ def _share(result: Result) -> float:
 _FITTED = ("modified", "modified-htcp")
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {run.name.removeprefix("fig6-"): _share(results[run.name]) for run in FIG_6.runs}
-    made["gain"] = float(made["modified"] or 0) / float(made["basic"] or 1)
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {run.name.removeprefix("fig6-"): _share(results[run.name]) for run in FIG_6.runs}
+    made["gain"] = made["modified"] / (made["basic"] or 1)
     return made
 
 
@@ -78,8 +78,8 @@ FIG_6 = Experiment(
 # What the paper prints no parameters for.
 
 
-def _measure_calibration(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {name: _share(results[f"fig6-{name}"]) for name in _FITTED}
+def _measure_calibration(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {name: _share(results[f"fig6-{name}"]) for name in _FITTED}
     return made | {"beta": float(np.mean([cut.beta for cut in backoffs(results["fig8"])]))}
 
 
@@ -109,8 +109,8 @@ CALIBRATION = Experiment(
 # Two readings of the thresholds.
 
 
-def _measure_gamma(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure_gamma(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for threshold in THRESHOLDS:
         beside = [_share(results[f"gamma-{threshold}-{gamma}-beside"]) for gamma in GAMMAS]
         links = [results[f"gamma-{threshold}-{gamma}-alone"].summary["links"][0] for gamma in GAMMAS]

@@ -30,7 +30,7 @@ def _link(results: Results, name: str, figure: str) -> float:
     return float(results[name].summary["links"][0][figure])
 
 
-def _measure_7(results: Results) -> dict[str, Value]:
+def _measure_7(results: Results) -> dict[str, float]:
     names = [run.name for run in FIG_7.runs if not run.name.startswith("fig7-htcp")]
     delays = [_link(results, name, "queue_delay_mean_ms") for name in names]
     return {
@@ -179,8 +179,8 @@ def _epoch_s(result: Result, window: int) -> float:
     return float(between.mean()) if len(between) else math.nan
 
 
-def _measure_table(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure_table(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for window in WINDOWS:
         epoch = _epoch_s(results[f"table1-{window}"], window)
         made[f"epoch_{window}"] = epoch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from knee.papers import drawing
 from knee.papers.drawing import of_link
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.delay_aimd.measures import between, lost
 from knee.results.result import Result
@@ -21,7 +21,7 @@ def _delay_ms(result: Result) -> float:
     return float(result.summary["links"][0]["queue_delay_mean_ms"])
 
 
-def _measure_knee(results: Results) -> dict[str, Value]:
+def _measure_knee(results: Results) -> dict[str, float]:
     runs = [results[f"knee-{buffer}"] for buffer in BUFFERS_MS]
     delays = [_delay_ms(run) for run in runs]
     return {
@@ -74,7 +74,7 @@ KNEE = Experiment(
 LEFT_S, DRAINED_S = 80.0, 110.0
 
 
-def _measure_drain(results: Results) -> dict[str, Value]:
+def _measure_drain(results: Results) -> dict[str, float]:
     result = results["drain"]
     delays = of_link(result, "queue_delay_mean_ms")
     rtt_mins = [drawing.series(result, "rtt_min_ms", flow + 1)[1] for flow in _delay_based(result)]

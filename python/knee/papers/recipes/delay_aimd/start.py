@@ -8,7 +8,7 @@ import numpy as np
 
 from knee.papers import drawing
 from knee.papers.drawing import of_link
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.delay_aimd.measures import backoffs, between
 from knee.results.result import Result
@@ -41,7 +41,7 @@ def _reached(result: Result, rate_mbps: int, rtt_ms: int) -> float:
     return float(window[~(t >= _first_backoff_s(result))].max()) * PAYLOAD_BITS / (rate_mbps * 1e3 * rtt_ms)
 
 
-def _measure(results: Results) -> dict[str, Value]:
+def _measure(results: Results) -> dict[str, float]:
     limited, standard = results[_name(RATE_MBPS, RTT_MS)], results["start-standard"]
     by_rtt = [_rounds(results[_name(RATE_MBPS, rtt)], rtt) for rtt in RTTS_MS]
     by_rate = [_rounds(results[_name(rate, RTT_MS)], RTT_MS) for rate in RATES_MBPS]

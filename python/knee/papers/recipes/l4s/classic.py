@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.l4s.common import flow, link, ratio
 
@@ -29,7 +29,7 @@ def _run(key: str, ecn: str) -> Run:
     return Run(f"classic-{key}-{ecn}", scenario, quick=["duration=60 s", "warmup=30 s"])
 
 
-def _measure(results: Results) -> dict[str, Value]:
+def _measure(results: Results) -> dict[str, float]:
     return {f"{key}_{ecn}": ratio(results[f"classic-{key}-{ecn}"]) for key in QUEUES for ecn in _ECN}
 
 

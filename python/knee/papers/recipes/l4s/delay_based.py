@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Results, Run, Table
 from knee.papers.recipes.l4s.common import DUALPI2, flow, link, mean_of
 
@@ -37,13 +37,13 @@ def _meet(where: str, cc: str) -> Run:
     return _pair(f"meet-{where}-{cc}", prague, delay_based, _MEETING[where][1])
 
 
-def _pick(results: Results, run: str, made: dict[str, Value], key: str, index: int) -> None:
+def _pick(results: Results, run: str, made: dict[str, float], key: str, index: int) -> None:
     made[key] = mean_of(results, run, index, "goodput_mbps")
     made[f"{key}_ms"] = mean_of(results, run, index, "queue_delay_mean_ms")
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for where in _MEETING:
         for cc in _NAMES:
             _pick(results, f"meet-{where}-{cc}", made, f"{where}_{cc}_prague", 0)
@@ -116,8 +116,8 @@ def _classic_runs() -> list[Run]:
     return runs
 
 
-def _measure_classic(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure_classic(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for cc in _NAMES:
         _pick(results, f"classic-alone-{cc}", made, f"alone_{cc}", 0)
         for queue in _QUEUES:

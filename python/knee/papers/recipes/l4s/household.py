@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Results, Run, Table
 from knee.papers.recipes.l4s.common import mean_of
 from knee.results.result import Result
@@ -63,8 +63,8 @@ def _page_ms(result: Result) -> float:
     return sum(done) / len(done)
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for queue in _QUEUES:
         name = f"home-{queue}"
         made[f"{queue}_page_ms"] = results.mean(name, _page_ms)
@@ -72,7 +72,7 @@ def _measure(results: Results) -> dict[str, Value]:
         for i, key in enumerate(_LONG):
             made[f"{queue}_{key}"] = mean_of(results, name, i, "goodput_mbps")
             made[f"{queue}_{key}_ms"] = mean_of(results, name, i, "queue_delay_mean_ms")
-        rates = [float(made[f"{queue}_{key}"] or 0) for key in _LONG[:3]]
+        rates = [made[f"{queue}_{key}"] for key in _LONG[:3]]
         made[f"{queue}_apart"] = max(rates) / min(rates)
     return made
 

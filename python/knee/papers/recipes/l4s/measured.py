@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value, published
+from knee.papers.items import Quantities, published
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.l4s.common import DUALPI2, flow, link, ratio, series, wait_ms
 from knee.view.chart import Chart, Marks, XAxis
@@ -65,8 +65,8 @@ def _share(results: Results, run: str) -> float:
     return 100 * results.mean(run, lambda result: ratio(result) / (1 + ratio(result)))
 
 
-def _measure_pairs(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {
+def _measure_pairs(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {
         f"{pair.key}_{rate}": _share(results, f"pair-{rate}-{pair.key}")
         for rate in MEASURED_MBPS
         for pair in PAIRS_MEASURED
@@ -119,8 +119,8 @@ PAIRS = Experiment(
 _ALONE_RTTS = (5, 20, 40, 80)
 
 
-def _measure_alone(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure_alone(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for rtt in _ALONE_RTTS:
         told = results[f"alone-{rtt}"].summary
         made[f"p99_{rtt}"] = float(told["links"][0]["queue_delay_p99_ms"])
@@ -178,8 +178,8 @@ _FOUR_RTTS = (0.5, 1, 10, 30)
 _JITTER = {**DUALPI2, "jitter": "200 us"}
 
 
-def _measure_virtual(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {"with": ratio(results["virtual-on"]), "without": ratio(results["virtual-off"])}
+def _measure_virtual(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {"with": ratio(results["virtual-on"]), "without": ratio(results["virtual-off"])}
     for run, key in (("virtual-four", "four"), ("virtual-four-still", "still")):
         rates = [float(told["goodput_mbps"]) for told in results[run].summary["flows"]]
         made |= {f"{key}_{rtt}": 100 * rate / sum(rates) for rtt, rate in zip(_FOUR_RTTS, rates, strict=True)}

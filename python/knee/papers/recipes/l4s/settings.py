@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Results, Run, Table
 from knee.papers.recipes.l4s.common import flow, link, ratio, wait_ms
 
@@ -17,8 +17,8 @@ def _run(cc: str, rate: int, least: int) -> Run:
     return Run(f"step-{cc}-{rate}-{least}", link(rate, flows, "100 s", "40 s", queue=queue), quick=["duration=70 s"])
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for cc in _FLOWS:
         for rate in _RATES_MBPS:
             for least in _LEAST:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
 from knee.results.result import Result
@@ -83,8 +83,8 @@ def _over_base(result: Result) -> float:
     return float(result.summary["flows"][0]["rtt_p95_ms"]) - _RTT_MS
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for link in _LINKS:
         for system in _SYSTEMS:
             result = results[f"{link}-{system}"]

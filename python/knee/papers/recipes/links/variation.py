@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
 from knee.view.chart import Chart, Panel
@@ -32,8 +32,8 @@ def _run(name: str, link: dict[str, Any], flow: dict[str, Any]) -> Run:
     return Run(name, one_link(flows, "30 s", {**_LINK, **link}, warmup="10 s"), quick=["duration=20 s"])
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for name in [*(f"jitter-{ms}" for ms in _JITTERS), *_CASES]:
         result = results[name]
         flow = result.summary["flows"][0]

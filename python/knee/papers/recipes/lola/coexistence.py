@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Results, Run, Table
 from knee.papers.recipes.lola import measures
 
@@ -41,17 +41,17 @@ def _share(results: Results, other: str, queue: str) -> float:
     return 100 * mine / (mine + theirs)
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    figures: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    figures: dict[str, float] = {}
     for other in OTHERS:
         for queue in [*SHARED, *ISOLATING]:
             result = results[_name(other, queue)]
             figures[f"{other}_{queue}_share"] = _share(results, other, queue)
             figures[f"{other}_{queue}_rtt_ms"] = measures.mean(result, "rtt_mean_ms", 1, start=START_S)
             figures[f"{other}_{queue}_utilization"] = 100 * float(result.summary["links"][0]["utilization"])
-    figures["largest_shared"] = max(float(figures[f"{o}_{q}_share"] or 0) for o in OTHERS for q in SHARED)
-    figures["least_isolated"] = min(float(figures[f"{o}_{q}_share"] or 0) for o in OTHERS for q in ISOLATING)
-    figures["rtt_isolated_ms"] = max(float(figures[f"{o}_{q}_rtt_ms"] or 0) for o in OTHERS for q in ISOLATING)
+    figures["largest_shared"] = max(figures[f"{o}_{q}_share"] for o in OTHERS for q in SHARED)
+    figures["least_isolated"] = min(figures[f"{o}_{q}_share"] for o in OTHERS for q in ISOLATING)
+    figures["rtt_isolated_ms"] = max(figures[f"{o}_{q}_rtt_ms"] for o in OTHERS for q in ISOLATING)
     return figures
 
 

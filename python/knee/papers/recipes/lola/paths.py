@@ -38,8 +38,8 @@ def _long_share(results: Results, cc: str, count: int) -> float:
     return measures.mean(results[f"lot-{cc}-{count}"], "throughput_mbps", 1, start=LATE_S)
 
 
-def _lots(results: Results) -> dict[str, Value]:
-    figures: dict[str, Value] = {}
+def _lots(results: Results) -> dict[str, float]:
+    figures: dict[str, float] = {}
     for cc in CCS:
         for count in LINKS:
             figures[f"{cc}_{count}_share"] = _long_share(results, cc, count)

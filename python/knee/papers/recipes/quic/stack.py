@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.view.chart import Chart, Panel
 
@@ -77,9 +77,9 @@ def _each(results: Results) -> dict[str, dict[str, float]]:
     return {run.name: figures(results, run.name) for run in STACK.runs}
 
 
-def _measure(results: Results) -> dict[str, Value]:
+def _measure(results: Results) -> dict[str, float]:
     each = _each(results)
-    made: dict[str, Value] = {}
+    made: dict[str, float] = {}
     for name, of in each.items():
         made |= {f"{name.replace('-', '_')}_{figure}": value for figure, value in of.items()}
     for algorithm in ALGORITHMS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Results, Run, Table
 
 _QUEUES = {"pfifo": ("pfifo", "limit=250 kB"), "fq_codel": ("fq_codel", ""), "cocoa": ("cocoa", "")}
@@ -17,8 +17,8 @@ def _run(queue: str) -> Run:
     return Run(f"systems-{queue}", "quic-cocoa", changes, quick=["duration=30 s"])
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for queue in _QUEUES:
         summary = results[f"systems-{queue}"].summary
         made[f"{queue}_utilization"] = float(summary["links"][0]["utilization"])

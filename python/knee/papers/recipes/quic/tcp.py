@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Results, Run, Table
 
 ALGORITHMS = ("reno", "cubic", "vegas", "lola", "daimd", "copa", "bbr", "bbr3")
@@ -44,14 +44,14 @@ def _lost_percent(result: Any, flow: int) -> float:
     return 100 * float(figures["lost_packets"]) / float(figures["sent_packets"])
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for cc in ALGORITHMS:
         made[f"{cc}_share"] = _share(results, f"beside-{cc}")
         made[f"{cc}_paced_share"] = _share(results, f"beside-paced-{cc}")
-        made[f"{cc}_off"] = abs(float(made[f"{cc}_share"]) - 50)  # type: ignore[arg-type]
-        made[f"{cc}_pacing_takes"] = float(made[f"{cc}_share"]) - float(made[f"{cc}_paced_share"])  # type: ignore[arg-type]
-    made["most_off"] = max(float(made[f"{cc}_off"]) for cc in ALGORITHMS)  # type: ignore[arg-type]
+        made[f"{cc}_off"] = abs(made[f"{cc}_share"] - 50)
+        made[f"{cc}_pacing_takes"] = made[f"{cc}_share"] - made[f"{cc}_paced_share"]
+    made["most_off"] = max(made[f"{cc}_off"] for cc in ALGORITHMS)
     return made
 
 
