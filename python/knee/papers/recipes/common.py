@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from knee.papers import drawing
+from knee.papers.items import Quantities
 from knee.results.result import Result
 
 Flow = Mapping[str, Any]
@@ -32,7 +34,17 @@ def shares(result: Result) -> list[float]:
 def queue_mean(result: Result, start_s: float) -> float:
     """Mean backlog of the first link from a moment on, packets."""
     links = result.links.filter(pl.col("t_s") > start_s)
-    return float(links.filter(pl.col("link") == links["link"][0])["backlog_packets"].mean())  # type: ignore[arg-type]
+    return number(links.filter(pl.col("link") == links["link"][0])["backlog_packets"].mean())
+
+
+def cells(found: Quantities, names: Iterable[str], digits: int = 1) -> list[str]:
+    """Quantities as cells of a table."""
+    return [f"{found[name]:.{digits}f}" for name in names]
+
+
+def number(value: object) -> float:
+    """An aggregate of a column; NaN if there was nothing in it."""
+    return float(value) if isinstance(value, int | float) else math.nan
 
 
 def mean(result: Result, flow: int, column: str, start_s: float, end_s: float) -> float:

@@ -15,7 +15,7 @@ import polars as pl
 from knee.papers import drawing
 from knee.papers.items import Value
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
-from knee.papers.recipes.common import goodputs, one_link
+from knee.papers.recipes.common import goodputs, number, one_link
 from knee.results.result import Result
 from knee.view.chart import Chart, Panel, XAxis
 from knee.view.palette import flow_colours
@@ -202,7 +202,7 @@ def _mean_ms(result: Result) -> float:
 def _waited(result: Result, rto_min_ms: int) -> float:
     """The share of queries that took at least a timeout."""
     times = result.completions.filter(pl.col("what") == "page")["time_ms"]
-    return float((times >= rto_min_ms).mean())  # type: ignore[arg-type]
+    return number((times >= rto_min_ms).mean())
 
 
 def _lost(result: Result) -> float:

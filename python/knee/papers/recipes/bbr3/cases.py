@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import polars as pl
 
 from knee.papers import drawing
 from knee.papers.items import Value
-from knee.papers.paper import Experiment, Negative, Results, Run
-from knee.papers.recipes.bbr3.common import BBR, FLOW, MARGIN, PAYLOAD, number, states
-from knee.papers.recipes.common import one_link
+from knee.papers.paper import Experiment, Negative, Results
+from knee.papers.recipes.bbr3.common import BBR, MARGIN, PAYLOAD, run, states
+from knee.papers.recipes.common import number
 from knee.results.result import Result
 
-_LINK = {"rate": "100 Mbit/s", "limit": "1000 packets"}
 #: Packets per second of the link, its base RTT, and their product.
 _PER_S, _RTT_S = 100e6 / 8 / 1514, 0.040
 _BDP = _PER_S * _RTT_S
 
 
-def _run(
-    name: str, duration: str, flow: dict[str, Any] | None = None, link: dict[str, Any] | None = None, **more: Any
-) -> Run:
-    scenario = one_link([FLOW | (flow or {})], duration, _LINK | (link or {}), interval="10 ms", **more)
-    return Run(name, scenario)
+#: Sampled every 10 ms.
+_run = partial(run, interval="10 ms")
 
 
 def _ends(result: Result, state: str) -> list[tuple[float, float, str]]:
@@ -139,23 +135,17 @@ def _measure_aggregation(results: Results) -> dict[str, float]:
     }
 
 
+_UPSTREAM = {
+    "rate": "100 Mbit/s",
+    "model": "docsis",
+    "model_params": {"map_interval": "10 ms", "grant_delay": "10 ms"},
+}
+
 AGGREGATION = Experiment(
     key="aggregation",
     title="Aggregated ACKs",
     about="ACKs cross the upstream of a cable modem, which sends what it has every 10 ms.",
-    runs=[
-        _run(
-            "aggregated",
-            "20 s",
-            link={
-                "reverse": {
-                    "rate": "100 Mbit/s",
-                    "model": "docsis",
-                    "model_params": {"map_interval": "10 ms", "grant_delay": "10 ms"},
-                }
-            },
-        )
-    ],
+    runs=[_run("aggregated", "20 s", link={"reverse": _UPSTREAM})],
     measure=_measure_aggregation,
     negatives={
         "each": Negative("each ACK by itself", ["link.reverse={rate = '100 Mbit/s'}"]),
@@ -290,34 +280,22 @@ BOUNDED = Experiment(
 def _measure_pauses(results: Results) -> dict[str, Value]:
     samples = results["pauses"].samples.filter(pl.col("t_s") > 2).sort("t_s")
     low = (samples["throughput_mbps"] > 1) & (samples["in_flight_packets"] < 0.6 * _BDP)
-    longest = run = 0
+    longest = dip = 0
     for each in low:
-        run = run + 1 if each else 0
-        longest = max(longest, run)
+        dip = dip + 1 if each else 0
+        longest = max(longest, dip)
     sent = results["pauses"].summary["flows"][0]["sent_packets"]
     return {"longest_dip_ms": 10.0 * longest if sent else None}
 
+
+_ANSWERS = {"kind": "requests", "size": "40 MB", "think": "7 s", "connection": "persistent", "tls": "none"}
 
 PAUSES = Experiment(
     key="pauses",
     title="Pauses of the application",
     about="Answers of 40 MB over one connection, each 7 s after the one before. Flows with an application record no "
     "states, but ProbeRTT would keep half a BDP in flight for 200 ms.",
-    runs=[
-        _run(
-            "pauses",
-            "40 s",
-            {
-                "traffic": {
-                    "kind": "requests",
-                    "size": "40 MB",
-                    "think": "7 s",
-                    "connection": "persistent",
-                    "tls": "none",
-                }
-            },
-        )
-    ],
+    runs=[_run("pauses", "40 s", {"traffic": _ANSWERS})],
     measure=_measure_pauses,
     negatives={"busy": Negative("no pauses", ["flows.0.traffic.think=0 s"])},
     drawings=[drawing.of_run("pauses", "Throughput and packets in flight.", "throughput_mbps", "in_flight_packets")],

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 
 from knee.papers import drawing
 from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.cocoa import measures
+from knee.papers.recipes.common import cells
 from knee.results.result import Result
 from knee.view.chart import Chart, Panel
 from knee.view.palette import OKABE_ITO, Dash
@@ -65,13 +67,8 @@ def _table1(results: Results) -> dict[str, float]:
 def _rows(results: Results, quantities: Quantities) -> Sequence[Table]:
     seeds = len(results.runs["table1-cubic-fq"])
     head = ["", *(f"{cc} {what}" for cc in CCS for what in ("utilization %", "RTT ms"))]
-    rows = [
-        [
-            queue,
-            *(f"{quantities[f'{cc}_{queue}_{what}']:.2f}" for cc in CCS for what in ("utilization_percent", "rtt_ms")),
-        ]
-        for queue in QUEUES
-    ]
+    columns = list(product(CCS, ("utilization_percent", "rtt_ms")))
+    rows = [[queue, *cells(quantities, (f"{cc}_{queue}_{what}" for cc, what in columns), 2)] for queue in QUEUES]
     return [Table(f"Table 1, and a row for cake. Means of {seeds} runs of 240 s.", head, rows)]
 
 

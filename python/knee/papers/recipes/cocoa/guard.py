@@ -8,7 +8,7 @@ from typing import Any
 from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Results, Run, Table
 from knee.papers.recipes.cocoa import measures
-from knee.papers.recipes.common import one_link
+from knee.papers.recipes.common import cells, one_link
 
 RTTS_MS = (10, 100, 1000)
 #: Round-trip times; 0 is the paper's 1 s.
@@ -44,7 +44,7 @@ def _tables(_: Results, found: Quantities) -> Sequence[Table]:
     rows = [
         [
             f"{rtt} ms, at most {f'{limit} RTTs' if limit else '1 s'}",
-            *(f"{found[f'{what}_{rtt}_{limit}']:.1f}" for what in ("use", "delay", "least")),
+            *cells(found, (f"{what}_{rtt}_{limit}" for what in ("use", "delay", "least"))),
         ]
         for rtt in RTTS_MS
         for limit in LIMITS

@@ -11,6 +11,7 @@ import polars as pl
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
+from knee.papers.recipes.common import cells
 from knee.papers.recipes.delay_aimd.measures import backoffs, lost
 from knee.results.result import Result
 from knee.view.chart import Chart, Panel, XAxis
@@ -189,7 +190,7 @@ def _measure_table(results: Results) -> dict[str, float]:
 
 
 def _table_1(_: Results, found: Quantities) -> list[Table]:
-    rows = [[str(w), f"{found[f'epoch_{w}']:.2f}", f"{found[f'growth_{w}']:.2f}"] for w in WINDOWS]
+    rows = [[str(w), *cells(found, (f"epoch_{w}", f"growth_{w}"), 2)] for w in WINDOWS]
     head = ["window, packets", "from loss to loss, s", "less its first second, s"]
     return [Table("Congestion epochs of one flow, RTT 100 ms, backoff by half.", head, rows)]
 

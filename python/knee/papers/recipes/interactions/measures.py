@@ -16,6 +16,7 @@ from knee.figures.metrics import jain_of
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Results, Run
+from knee.papers.recipes.common import number
 from knee.papers.recipes.interactions.testbed import GOODPUT_PART, THROUGHPUT_PART, frames_mbps, ratio_with_acks
 from knee.results.result import Result
 from knee.view.chart import Chart, Line, Panel
@@ -142,8 +143,7 @@ def jain(result: Result) -> float:
 
 def _rtt(result: Result, flow: int) -> float:
     """The mean RTT of a flow over intervals, ms."""
-    mean = result.samples.filter(pl.col("flow") == flow)["rtt_mean_ms"].drop_nans().mean()
-    return float(mean) if isinstance(mean, float) else float("nan")
+    return number(result.samples.filter(pl.col("flow") == flow)["rtt_mean_ms"].drop_nans().mean())
 
 
 def _median(values: Sequence[float | None]) -> float | None:
@@ -163,8 +163,7 @@ def swing(result: Result) -> float:
     """How far apart the 5 % and 95 % quantiles of a flow's throughput are once settled, Mbit/s; mean of the flows."""
     x = pl.col("throughput_mbps")
     late = result.samples.filter(pl.col("t_s") > SETTLED_S).group_by("flow", maintain_order=True)
-    mean = late.agg(x.quantile(0.95) - x.quantile(0.05))["throughput_mbps"].mean()
-    return float(mean) if isinstance(mean, float) else float("nan")
+    return number(late.agg(x.quantile(0.95) - x.quantile(0.05))["throughput_mbps"].mean())
 
 
 def columns(results: Results, runs: Sequence[str], most_mbps: float = 105) -> Chart:

@@ -6,6 +6,7 @@ from typing import Any
 
 from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Negative, Results, Run, Table
+from knee.papers.recipes.common import cells
 from knee.papers.recipes.l4s.common import flow, link, ratio
 
 QUEUES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -34,7 +35,7 @@ def _measure(results: Results) -> dict[str, float]:
 
 
 def _tables(_: Results, made: Quantities) -> list[Table]:
-    rows = [[QUEUES[key][0], *(f"{made[f'{key}_{ecn}']:.0f}" for ecn in _ECN)] for key in QUEUES]
+    rows = [[QUEUES[key][0], *cells(made, (f"{key}_{ecn}" for ecn in _ECN), 0)] for key in QUEUES]
     return [Table("Prague's rate over CUBIC's.", ["queue", "CUBIC with ECN", "CUBIC without"], rows)]
 
 

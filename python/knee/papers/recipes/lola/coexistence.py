@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Results, Run, Table
+from knee.papers.recipes.common import cells, one_link
 from knee.papers.recipes.lola import measures
 
 #: Queues by name: those that all flows share, and those with one per flow.
@@ -21,16 +23,9 @@ def _name(other: str, queue: str) -> str:
 
 def _run(other: str, queue: str) -> Run:
     link = {"rate": "100 Mbit/s", "queue": queue} | ({"limit": "825 packets"} if queue == "pfifo" else {})
-    return Run(
-        _name(other, queue),
-        {
-            "title": f"LoLa beside {other} through {queue}",
-            "duration": "90 s",
-            "link": link,
-            "flows": [{"cc": "lola", "rtt": "21 ms"}, {"cc": other, "rtt": "21 ms", "start": "1 s"}],
-        },
-        quick=["duration=60 s"],
-    )
+    flows = [{"cc": "lola", "rtt": "21 ms"}, {"cc": other, "rtt": "21 ms", "start": "1 s"}]
+    scenario = one_link(flows, "90 s", link, title=f"LoLa beside {other} through {queue}")
+    return Run(_name(other, queue), scenario, quick=["duration=60 s"])
 
 
 def _share(results: Results, other: str, queue: str) -> float:
@@ -57,11 +52,9 @@ def _measure(results: Results) -> dict[str, float]:
 
 def _rows(results: Results, q: Quantities) -> Sequence[Table]:
     head = ["", *(f"{what}, beside {other}" for other in OTHERS for what in ("share %", "RTT ms", "link in use %"))]
+    columns = list(product(OTHERS, ("share", "rtt_ms", "utilization")))
     rows = [
-        [
-            label,
-            *(f"{q[f'{other}_{queue}_{what}']:.1f}" for other in OTHERS for what in ("share", "rtt_ms", "utilization")),
-        ]
+        [label, *cells(q, (f"{other}_{queue}_{what}" for other, what in columns))]
         for queue, label in (SHARED | ISOLATING).items()
     ]
     return [Table("LoLa's part of the throughput, its mean RTT, and the use of the link.", head, rows)]

@@ -12,6 +12,7 @@ from knee.figures import metrics
 from knee.figures.thin import Floats
 from knee.papers import drawing
 from knee.papers.items import Value
+from knee.papers.recipes.common import number
 from knee.results.result import Result
 from knee.view.chart import Line
 
@@ -77,7 +78,7 @@ def rtts_apart(result: Result, *, start: float, end: float = np.inf) -> float:
     """How far apart the mean RTTs of all flows lie in an interval, ms: what 95 % of the intervals do not exceed."""
     rtt = pl.col("rtt_mean_ms").drop_nans()
     inside = result.samples.filter(pl.col("t_s").is_between(start, end)).group_by("t_s")
-    return float(inside.agg(apart=rtt.max() - rtt.min())["apart"].drop_nulls().quantile(0.95))  # type: ignore[arg-type]
+    return number(inside.agg(apart=rtt.max() - rtt.min())["apart"].drop_nulls().quantile(0.95))
 
 
 def both(result: Result, column: str, *, scale: float = 1.0, **window: float) -> list[Line]:

@@ -9,6 +9,7 @@ import numpy as np
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.recipes.common import one_link
 from knee.papers.recipes.lola import measures
 from knee.results.result import Result
 from knee.view.chart import Chart, Heat, Panel, by_name
@@ -39,14 +40,11 @@ def _run(rate: int, rtt: int, label: str = "as in the paper") -> Run:
     params = VARIED[label]
     number = list(VARIED).index(label)
     flow = {"cc": "lola", "rtt": f"{rtt} ms"}
+    link = {"rate": f"{rate} Mbit/s", "limit": "100 MB"}
+    title = f"LoLa on {rate} Mbit/s and {rtt} ms, {label}"
     return Run(
         f"network-{rate}-{rtt}" + (f"-v{number}" if number else ""),
-        {
-            "title": f"LoLa on {rate} Mbit/s and {rtt} ms, {label}",
-            "duration": "120 s",
-            "link": {"rate": f"{rate} Mbit/s", "limit": "100 MB"},
-            "flows": [flow, flow | {"start": f"{SECOND_S:g} s"}],
-        },
+        one_link([flow, flow | {"start": f"{SECOND_S:g} s"}], "120 s", link, title=title),
         [f"flows.{i}.cc_params.{key}={value}" for i in range(2) for key, value in params.items()],
         quick=["duration=85 s"],
     )

@@ -8,6 +8,7 @@ from knee.figures.metrics import jain
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.recipes.common import one_link
 from knee.papers.recipes.lola import measures
 from knee.view.chart import Chart, Panel, XAxis
 
@@ -21,16 +22,13 @@ def _lot(cc: str, count: int) -> Run:
     names = [f"link {i + 1}" for i in range(count)]
     long = {"cc": cc, "rtt": "60 ms", "label": "long"}
     cross = [{"cc": cc, "rtt": "60 ms", "path": [name], "label": f"cross {i + 1}"} for i, name in enumerate(names)]
-    return Run(
-        f"lot-{cc}-{count}",
-        {
-            "title": f"{cc}: a flow across {count} bottlenecks, and one across each",
-            "duration": "120 s",
-            "links": [{"name": name, "rate": "100 Mbit/s", "limit": "1 MB"} for name in names],
-            "flows": [long, *cross],
-        },
-        quick=["duration=80 s"],
-    )
+    scenario = {
+        "title": f"{cc}: a flow across {count} bottlenecks, and one across each",
+        "duration": "120 s",
+        "links": [{"name": name, "rate": "100 Mbit/s", "limit": "1 MB"} for name in names],
+        "flows": [long, *cross],
+    }
+    return Run(f"lot-{cc}-{count}", scenario, quick=["duration=80 s"])
 
 
 def _long_share(results: Results, cc: str, count: int) -> float:
@@ -75,20 +73,10 @@ def _lots_say(q: Quantities) -> str:
 def _reverse(cc: str, other: str) -> Run:
     flow = {"cc": cc, "rtt": "40 ms"}
     back = [] if other == "none" else [{"cc": other, "rtt": "40 ms", "direction": "reverse", "label": "reverse"}]
-    return Run(
-        f"reverse-{cc}-{other}",
-        {
-            "title": f"{cc}: two flows, reverse traffic {other}",
-            "duration": "90 s",
-            "link": {
-                "rate": "100 Mbit/s",
-                "limit": "500 packets",
-                "reverse": {"rate": "100 Mbit/s", "limit": "500 packets"},
-            },
-            "flows": [flow, flow | {"start": "10 s"}, *back],
-        },
-        quick=["duration=60 s"],
-    )
+    way = {"rate": "100 Mbit/s", "limit": "500 packets"}
+    title = f"{cc}: two flows, reverse traffic {other}"
+    scenario = one_link([flow, flow | {"start": "10 s"}, *back], "90 s", way | {"reverse": way}, title=title)
+    return Run(f"reverse-{cc}-{other}", scenario, quick=["duration=60 s"])
 
 
 def _reverses(results: Results) -> dict[str, Value]:
@@ -117,19 +105,10 @@ def _draw_reverse(results: Results) -> Chart:
 
 
 def _reverse_rows(results: Results, q: Quantities) -> Sequence[Table]:
-    head = [
-        "",
-        *(f"{what}, reverse: {label}" for label in REVERSE.values() for what in ("Mbit/s", "Jain", "queued ms")),
-    ]
+    columns = {"mbps": ("Mbit/s", 1), "jain": ("Jain", 3), "delay_ms": ("queued ms", 1)}
+    head = ["", *(f"{word}, reverse: {label}" for label in REVERSE.values() for word, _ in columns.values())]
     rows = [
-        [
-            cc,
-            *(
-                f"{q[f'{cc}_{other}_{what}']:.{3 if what == 'jain' else 1}f}"
-                for other in REVERSE
-                for what in ("mbps", "jain", "delay_ms")
-            ),
-        ]
+        [cc, *(f"{q[f'{cc}_{other}_{what}']:.{n}f}" for other in REVERSE for what, (_, n) in columns.items())]
         for cc in ("lola", "daimd", "cubic")
     ]
     return [Table("Throughput of both forward flows, Jain's index, and mean delay in the forward queue.", head, rows)]

@@ -129,14 +129,8 @@ def _tables(results: Results, _: Quantities) -> list[Table]:
         rows = []
         for network in NETWORKS:
             of = [each[_run(network, side, algorithm)] for side in sides]
-            rows.append(
-                [
-                    network,
-                    *(f"{one['goodput_mbps']:.2f}" for one in of),
-                    *(f"{one['rtt_ms']:.1f}" for one in of),
-                    *(f"{one['lost_percent']:.2f}" for one in of),
-                ]
-            )
+            digits = {"goodput_mbps": 2, "rtt_ms": 1, "lost_percent": 2}
+            rows.append([network, *(f"{one[figure]:.{places}f}" for figure, places in digits.items() for one in of)])
         head = ["network", *(f"{what}, {heads[side]}" for what in ("Mbit/s", "RTT ms", "lost %") for side in sides)]
         tables.append(Table(f"{algorithm}: goodput, mean RTT and lost packets.", head, rows))
     return tables

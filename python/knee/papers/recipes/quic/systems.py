@@ -5,6 +5,7 @@ from __future__ import annotations
 from knee.papers import drawing
 from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Results, Run, Table
+from knee.papers.recipes.common import cells
 
 _QUEUES = {"pfifo": ("pfifo", "limit=250 kB"), "fq_codel": ("fq_codel", ""), "cocoa": ("cocoa", "")}
 #: The flows of quic-cocoa, by the key of their quantities.
@@ -37,11 +38,11 @@ def _table(_: Results, made: Quantities) -> list[Table]:
             queue,
             f"{100 * float(made[f'{queue}_utilization'] or 0):.1f}",
             f"{made[f'{queue}_jain']:.3f}",
-            *(f"{made[f'{queue}_{key}_goodput']:.1f}" for key in _FLOWS),
+            *cells(made, (f"{queue}_{key}_goodput" for key in _FLOWS)),
         ]
         for queue in _QUEUES
     ]
-    delays = [[queue, *(f"{made[f'{queue}_{key}_queue_ms']:.1f}" for key in _FLOWS)] for queue in _QUEUES]
+    delays = [[queue, *cells(made, (f"{queue}_{key}_queue_ms" for key in _FLOWS))] for queue in _QUEUES]
     return [
         Table("What each flow gets.", head, shares),
         Table("Mean queueing delay, ms.", ["queue", "LoLa", "D-AIMD", "CUBIC", "CUBIC TCP"], delays),

@@ -9,6 +9,7 @@ from typing import Any
 from knee.papers import drawing
 from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Results, Run, Table
+from knee.papers.recipes.common import cells
 
 ALGORITHMS = ("reno", "cubic", "vegas", "lola", "daimd", "copa", "bbr", "bbr3")
 _SEEDS = 5
@@ -71,14 +72,8 @@ def _table(results: Results, made: Quantities) -> list[Table]:
     rows = []
     for cc in ALGORITHMS:
         lost = [results.mean(f"beside-{cc}", partial(_lost_percent, flow=flow)) for flow in (0, 1)]
-        rows.append(
-            [
-                cc,
-                f"{made[f'{cc}_share']:.0f}",
-                f"{made[f'{cc}_paced_share']:.0f}",
-                *(f"{percent:.2f}" for percent in lost),
-            ]
-        )
+        shares = cells(made, (f"{cc}_share", f"{cc}_paced_share"), 0)
+        rows.append([cc, *shares, *(f"{percent:.2f}" for percent in lost)])
     head = ["algorithm", "QUIC's share, %", "beside paced TCP, %", "QUIC lost, %", "TCP lost, %"]
     return [Table(f"Means of {_SEEDS} runs with different starts.", head, rows)]
 
