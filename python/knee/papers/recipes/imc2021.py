@@ -140,11 +140,7 @@ def _draw_mathis(setting: str) -> Drawing:
     return Drawing("How goodputs are distributed over the flows.", draw)
 
 
-_CUBIC = Negative("CUBIC", ["flows.*.cc=cubic"])
-_CODEL = Negative("CoDel, whose single drops meet flows one by one", ["link.queue=codel", "link.limit=100000 packets"])
-
-
-def _mathis(setting: str, title: str, about: str, negatives: Mapping[str, Negative]) -> Experiment:
+def _mathis(setting: str, title: str, about: str) -> Experiment:
     where = _SETTINGS[setting]
     return Experiment(
         key=setting,
@@ -154,7 +150,12 @@ def _mathis(setting: str, title: str, about: str, negatives: Mapping[str, Negati
         measure=lambda results: _measure_mathis(results, setting),
         tables=_table_mathis(setting),
         drawings=[_draw_mathis(setting)],
-        negatives=negatives,
+        negatives={
+            "cubic": Negative("CUBIC", ["flows.*.cc=cubic"]),
+            "codel": Negative(
+                "CoDel, whose single drops meet flows one by one", ["link.queue=codel", "link.limit=100000 packets"]
+            ),
+        },
     )
 
 
@@ -208,21 +209,18 @@ PAPER = Paper(
             "edge",
             "Tens of flows on 100 Mbit/s",
             "10, 30 and 50 Reno flows, a base RTT of 20 ms, and a buffer of 3 MB.",
-            {"cubic": _CUBIC, "codel": _CODEL},
         ),
         _mathis(
             "intermediate",
             "Hundreds of flows on 1 Gbit/s",
             "100, 300 and 500 Reno flows, a base RTT of 20 ms, and a buffer of 25 MB. The short form has a tenth of "
             "all.",
-            {"cubic": _CUBIC, "codel": _CODEL},
         ),
         _mathis(
             "core",
             "Thousands of flows on 10 Gbit/s",
             "1000, 3000 and 5000 Reno flows, a base RTT of 20 ms, and a buffer of 375 MB. The short form has a "
             "hundredth of all.",
-            {"cubic": _CUBIC, "codel": _CODEL},
         ),
         FAIRNESS,
     ],

@@ -67,10 +67,9 @@ def _shared(rtt_ms: int, buffer: str, bbr: int, start: str) -> Run:
     return Run(_cell(rtt_ms, buffer, bbr, start), scenario)
 
 
-def _range(results: Results, rtt_ms: int, buffer: str, bbr: int) -> tuple[float, float]:
-    """BBR's least and greatest share over the orders of start."""
-    each = [_share(results[_cell(rtt_ms, buffer, bbr, start)]) for start in _STARTS]
-    return min(each), max(each)
+def _by_start(results: Results, rtt_ms: int, buffer: str, bbr: int) -> list[float]:
+    """BBR's share by the order of start."""
+    return [_share(results[_cell(rtt_ms, buffer, bbr, start)]) for start in _STARTS]
 
 
 def _quantity(rtt_ms: int, buffer: str, bbr: int) -> str:
@@ -84,9 +83,9 @@ def _measure_testbed(rtt_ms: int) -> Any:
         made: dict[str, float] = {}
         for buffer in _BUFFERS[rtt_ms]:
             for bbr in _BBR:
-                least, greatest = _range(results, rtt_ms, buffer, bbr)
+                each = _by_start(results, rtt_ms, buffer, bbr)
                 name = _quantity(rtt_ms, buffer, bbr)
-                made[name] = min(max(there[name], least), greatest)
+                made[name] = min(max(there[name], min(each)), max(each))
         return made
 
     return measure
@@ -98,7 +97,7 @@ def _table_testbed(rtt_ms: int) -> Any:
         rows = []
         for buffer in _BUFFERS[rtt_ms]:
             for bbr in _BBR:
-                each = [_share(results[_cell(rtt_ms, buffer, bbr, start)]) for start in _STARTS]
+                each = _by_start(results, rtt_ms, buffer, bbr)
                 measured = there[_quantity(rtt_ms, buffer, bbr)]
                 rows.append([f"{buffer} BDP, {bbr} BBR", f"{measured:.1f}", *(f"{share:.1f}" for share in each)])
         head = ["", "testbed", "BBR 1 s first", "together", "CUBIC 1 s first"]
@@ -113,10 +112,10 @@ def _draw_testbed(rtt_ms: int) -> Drawing:
         x = XAxis(f"BBR flows of {_FLOWS}", 0, _FLOWS)
         lines, bands = [Line("fair", np.array([0, _FLOWS]), np.array([0, 100]), MUTED, dash="dot")], []
         for buffer, colour in zip(_BUFFERS[rtt_ms], flow_colours(len(_BUFFERS[rtt_ms])), strict=True):
-            lowest, highest = np.array([_range(results, rtt_ms, buffer, bbr) for bbr in _BBR]).T
+            here = np.array([_by_start(results, rtt_ms, buffer, bbr) for bbr in _BBR])
             measured = [there[_quantity(rtt_ms, buffer, bbr)] for bbr in _BBR]
             lines.append(drawing.curve(f"{buffer} BDP", _BBR, measured, colour))
-            bands.append(Band("", np.array(_BBR), lowest, highest, colour, 0.2))
+            bands.append(Band("", np.array(_BBR), here.min(axis=1), here.max(axis=1), colour, 0.2))
         return drawing.figure(x, Panel("BBR's share (%)", lines, bands, ceiling=100.0))
 
     return Drawing("BBR's share: points are the testbed's, bands what the orders of start give here.", draw)
@@ -154,9 +153,9 @@ def _testbed(rtt_ms: int) -> Experiment:
 # How many flows of each there are where none gains by a change: the mixed equilibrium.
 
 
-def _equilibrium(each: list[float]) -> float | None:
+def _equilibrium(results: Results, buffer: str, start: str) -> float | None:
     """The number of CUBIC flows where BBR's share is a fair one, between the settings on either side of it."""
-    over = [share - 100 * bbr / _FLOWS for share, bbr in zip(each, _BBR, strict=True)]
+    over = [_share(results[_cell(40, buffer, bbr, start)]) - 100 * bbr / _FLOWS for bbr in _BBR]
     for k in range(len(_BBR) - 1):
         if over[k] > 0 >= over[k + 1]:
             part = over[k] / (over[k] - over[k + 1])
@@ -172,9 +171,7 @@ def _measure_equilibrium(results: Results) -> dict[str, Value]:
     made: dict[str, Value] = {}
     together: list[float | None] = []
     for buffer in _MIXED:
-        orders = {
-            start: _equilibrium([_share(results[_cell(40, buffer, bbr, start)]) for bbr in _BBR]) for start in _STARTS
-        }
+        orders = {start: _equilibrium(results, buffer, start) for start in _STARTS}
         found = [number for number in orders.values() if number is not None]
         name = f"cubic_{buffer}"
         made[name] = min(max(there[name], min(found)), max(found)) if found else None
@@ -193,7 +190,7 @@ def _measure_equilibrium(results: Results) -> dict[str, Value]:
 def _table_equilibrium(results: Results, _: Quantities) -> list[Table]:
     rows = []
     for buffer in _MIXED:
-        orders = [_equilibrium([_share(results[_cell(40, buffer, bbr, start)]) for bbr in _BBR]) for start in _STARTS]
+        orders = [_equilibrium(results, buffer, start) for start in _STARTS]
         rows.append([f"{buffer} BDP", *("none" if number is None else f"{number:.1f}" for number in orders)])
     head = ["", "BBR 1 s first", "together", "CUBIC 1 s first"]
     return [Table(f"CUBIC flows of {_FLOWS} at the equilibrium, by which group starts first.", head, rows)]

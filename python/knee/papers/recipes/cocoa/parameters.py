@@ -59,12 +59,13 @@ def _increase(results: Results) -> dict[str, float]:
     return figures
 
 
-def _buffers(results: Results, names: dict[str, str], moment: float) -> Chart:
+def _draw_increase(results: Results) -> Chart:
+    names = {"increase-limited": "doubled at most", "increase-unlimited": "no limit"}
     buffers = [measures.buffer(results[run], name, OKABE_ITO[i]) for i, (run, name) in enumerate(names.items())]
     rtts = drawing.by_run(results, names, lambda result: drawing.series(result, "rtt_max_ms"))
-    mark = _mark(moment)
+    mark = _mark(CHANGE_S)
     panels = Panel("Buffer (packets)", buffers, rules=[mark]), Panel("Greatest RTT (ms)", rtts, rules=[mark])
-    return drawing.figure(drawing.time(results[next(iter(names))]), *panels)
+    return drawing.figure(drawing.time(results["increase-limited"]), *panels)
 
 
 def _mark(moment: float) -> Rules:
@@ -137,14 +138,7 @@ EXPERIMENTS = [
         ],
         measure=_increase,
         negatives={"swapped": _swapped("increase")},
-        drawings=[
-            Drawing(
-                "The buffer and the greatest RTT with and without the limit.",
-                lambda results: _buffers(
-                    results, {"increase-limited": "doubled at most", "increase-unlimited": "no limit"}, CHANGE_S
-                ),
-            )
-        ],
+        drawings=[Drawing("The buffer and the greatest RTT with and without the limit.", _draw_increase)],
     ),
     Experiment(
         key="guard",

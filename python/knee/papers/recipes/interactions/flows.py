@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 
 from knee.papers.items import Value
-from knee.papers.paper import Drawing, Experiment, Negative, Results
+from knee.papers.paper import Experiment, Negative, Results
 from knee.papers.recipes.interactions import statements
 from knee.papers.recipes.interactions.measures import (
     APART_MS,
@@ -68,13 +68,13 @@ FOUR = Experiment(
     },
     measure=_measure,
     drawings=[
-        Drawing(
+        columns(
             "Four flows of one algorithm; the first run, intervals of 300 ms.",
-            lambda results: columns(results, ["cubic4", "bbr4"]),
+            ["cubic4", "bbr4"],
         ),
-        Drawing(
+        columns(
             "Three flows beside one; the first run, intervals of 300 ms.",
-            lambda results: columns(results, ["cubic3-bbr1", "cubic1-bbr3", "vegas3-bbr1"]),
+            ["cubic3-bbr1", "cubic1-bbr3", "vegas3-bbr1"],
         ),
     ],
 )
@@ -123,9 +123,10 @@ QUIC = Experiment(
     },
     measure=_measure_quic,
     drawings=[
-        Drawing(
+        columns(
             "Two flows of one algorithm over QUIC; the first run, intervals of 300 ms.",
-            lambda results: columns(results, ["quic-cubic-cubic", "quic-bbr-bbr"], most_mbps=10.5),
+            ["quic-cubic-cubic", "quic-bbr-bbr"],
+            most_mbps=10.5,
         ),
     ],
 )

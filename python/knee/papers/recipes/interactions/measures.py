@@ -15,7 +15,7 @@ import polars as pl
 from knee.figures.metrics import jain_of
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
-from knee.papers.paper import Results, Run
+from knee.papers.paper import Drawing, Results, Run
 from knee.papers.recipes.common import number
 from knee.papers.recipes.interactions.testbed import GOODPUT_PART, THROUGHPUT_PART, frames_mbps, ratio_with_acks
 from knee.results.result import Result
@@ -166,13 +166,17 @@ def swing(result: Result) -> float:
     return number(late.agg(x.quantile(0.95) - x.quantile(0.05))["throughput_mbps"].mean())
 
 
-def columns(results: Results, runs: Sequence[str], most_mbps: float = 105) -> Chart:
+def columns(caption: str, runs: Sequence[str], most_mbps: float = 105) -> Drawing:
     """The paper's form: RTT, throughput and Jain's index over time, a column for each run."""
-    made = [results[name] for name in runs]
-    rtts = [Panel("RTT (ms)", _lines(result, "rtt_mean_ms"), title=_title(result)) for result in made]
-    rates = [Panel("Throughput (Mbit/s)", _lines(result, "throughput_mbps"), ceiling=most_mbps) for result in made]
-    index = [Panel("Jain's index", [_index(result)], ceiling=1.05) for result in made]
-    return drawing.figure(drawing.time(made[0]), *rtts, *rates, *index, columns=len(runs))
+
+    def draw(results: Results) -> Chart:
+        made = [results[name] for name in runs]
+        rtts = [Panel("RTT (ms)", _lines(result, "rtt_mean_ms"), title=_title(result)) for result in made]
+        rates = [Panel("Throughput (Mbit/s)", _lines(result, "throughput_mbps"), ceiling=most_mbps) for result in made]
+        index = [Panel("Jain's index", [_index(result)], ceiling=1.05) for result in made]
+        return drawing.figure(drawing.time(made[0]), *rtts, *rates, *index, columns=len(runs))
+
+    return Drawing(caption, draw)
 
 
 def _title(result: Result) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from knee.papers.items import Quantities
 from knee.papers.paper import Results
 from knee.papers.recipes.common import one_link
 from knee.results.result import Result
@@ -46,11 +45,6 @@ def ratio(result: Result) -> float:
 def mean_of(results: Results, run: str, index: int, figure: str) -> float:
     """The mean of a figure of a flow over the seeds of a run."""
     return results.mean(run, lambda result: float(result.summary["flows"][index][figure]))
-
-
-def series(made: Quantities, names: Iterable[str]) -> list[float]:
-    """Quantities for a figure."""
-    return [float(made[name] or 0) for name in names]
 
 
 def apart(value: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from knee.papers import drawing
 from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
-from knee.papers.recipes.l4s.common import apart, flow, link, packet_ms, ratio, series, wait_ms
+from knee.papers.recipes.l4s.common import apart, flow, link, packet_ms, ratio, wait_ms
 from knee.view.chart import Chart, Panel, XAxis
 from knee.view.palette import DASHES, INK, flow_colours
 
@@ -42,7 +42,7 @@ def _measure(results: Results) -> dict[str, float]:
         worst = [apart(made[f"{cc}_{rate}_{rtt}_ratio"]) for rate in RATES_MBPS for rtt in RTTS_MS[cc]]
         made[f"{cc}_worst"] = max(worst)
         made[f"{cc}_used"] = min(made[f"{cc}_{rate}_used"] for rate in RATES_MBPS)
-        lost, sent = (sum(series(made, (f"{cc}_{rate}_{of}" for rate in RATES_MBPS))) for of in ("lost", "sent"))
+        lost, sent = (sum(made[f"{cc}_{rate}_{of}"] for rate in RATES_MBPS) for of in ("lost", "sent"))
         made[f"{cc}_lost_percent"] = 100 * lost / sent
     fast = [rate for rate in RATES_MBPS if rate >= 40]
     made["fast_p50_ms"] = max(made[f"prague_{rate}_p50_ms"] for rate in fast)

@@ -10,7 +10,7 @@ import numpy as np
 from knee.papers import drawing
 from knee.papers.items import Quantities, published
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
-from knee.papers.recipes.l4s.common import DUALPI2, flow, link, ratio, series, wait_ms
+from knee.papers.recipes.l4s.common import DUALPI2, flow, link, ratio, wait_ms
 from knee.view.chart import Chart, Marks, XAxis
 from knee.view.palette import MARKERS, flow_colours
 
@@ -89,7 +89,7 @@ def _draw_pairs(results: Results) -> Chart:
     marks = []
     for rate, colour, symbol in zip(MEASURED_MBPS, flow_colours(2), MARKERS, strict=False):
         keys = [f"{pair.key}_{rate}" for pair in PAIRS_MEASURED]
-        points = np.array([there[key] for key in keys]), np.array(series(made, keys))
+        points = np.array([there[key] for key in keys]), np.array([made[key] for key in keys])
         marks.append(Marks(f"{rate} Mbit/s", *points, colour, symbol, list(map(str, PAIRS_MEASURED))))
     return drawing.beside(XAxis("Measured share (%)", 0, 85), "Share here (%)", marks, 5)
 
