@@ -10,10 +10,24 @@ from knee.papers.items import Value
 from knee.papers.paper import Drawing, Results
 from knee.view.chart import Chart, Panel
 
+#: What is worst in a finding, by the word for it in the run's name: the quantity, and the figure that sweeps have.
+_WORST = {
+    "delay": ("delay", "queue_delay_p95_ms"),
+    "buffer": ("buffer", "queue_delay_p95_ms"),
+    "fairness": ("jain", "jain"),
+    "use": ("use", "utilization"),
+    "loss": ("loss", "loss"),
+}
 
-def measured(results: Results, wanted: Mapping[str, tuple[str, str]]) -> dict[str, Value]:
-    """Figures of runs, as a sweep has them: for each quantity the run and the figure."""
-    return {name: results[run].summary["run"][figure] for name, (run, figure) in wanted.items()}
+
+def measured(results: Results) -> dict[str, Value]:
+    """The figure of each run by its name: of ``lola-worst-fairness-near`` Jain's index, as ``jain_near``."""
+    made: dict[str, Value] = {}
+    for run in results.runs:
+        _, _, what, *changes = run.split("-")
+        quantity, figure = _WORST[what]
+        made["_".join([quantity, *changes])] = results[run].summary["run"][figure]
+    return made
 
 
 def panels(caption: str, rows: Sequence[tuple[str, str, Mapping[str, str]]]) -> Drawing:
