@@ -10,6 +10,7 @@ import polars as pl
 
 from knee.papers import drawing
 from knee.papers.items import Quantities
+from knee.papers.paper import Run
 from knee.results.result import Result
 
 Flow = Mapping[str, Any]
@@ -18,6 +19,11 @@ Flow = Mapping[str, Any]
 def one_link(flows: Sequence[Flow], duration: str, link: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """A scenario on one link."""
     return {"duration": duration, "link": dict(link), "flows": [dict(flow) for flow in flows], **more}
+
+
+def run(name: str, flows: Sequence[Flow], duration: str, link: Mapping[str, Any], **more: Any) -> Run:
+    """A run of a scenario on one link, once."""
+    return Run(name, one_link(flows, duration, link, **more))
 
 
 def goodputs(result: Result) -> list[float]:

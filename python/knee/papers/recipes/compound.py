@@ -6,7 +6,7 @@ import math
 
 from knee.papers import drawing
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
-from knee.papers.recipes.common import goodputs, one_link
+from knee.papers.recipes.common import goodputs, one_link, run
 from knee.results.result import Result
 from knee.view.chart import Chart, Panel, XAxis
 
@@ -88,14 +88,12 @@ FAIRNESS = Experiment(
     about="Two Reno flows beside two of Reno, Compound or HighSpeed TCP, with an RTT of 60 ms, on 10, 100 and 500 "
     "Mbit/s. The bandwidth stolen is what the first two lose against the case in which all four are Reno.",
     runs=[
-        Run(
+        run(
             f"{cc}-{rate}",
-            one_link(
-                [{"cc": "reno", "rtt": "60 ms", "count": 2}, {"cc": cc, "rtt": "60 ms", "count": 2}],
-                "200 s",
-                {"rate": f"{rate} Mbit/s", "limit": f"{limit} packets"},
-                warmup="20 s",
-            ),
+            [{"cc": other, "rtt": "60 ms", "count": 2} for other in ("reno", cc)],
+            "200 s",
+            {"rate": f"{rate} Mbit/s", "limit": f"{limit} packets"},
+            warmup="20 s",
         )
         for cc in _OTHERS
         for rate, limit in _LINKS
@@ -124,14 +122,12 @@ RTTS = Experiment(
     about="Two flows with RTTs of 40 and 160 ms on 100 Mbit/s. Aggressive algorithms that follow loss alone favour the "
     "near one more than standard TCP does; here HighSpeed TCP stands for them.",
     runs=[
-        Run(
+        run(
             f"rtts-{cc}",
-            one_link(
-                [{"cc": cc, "rtt": "40 ms"}, {"cc": cc, "rtt": "160 ms"}],
-                "200 s",
-                {"rate": "100 Mbit/s", "limit": "700 packets"},
-                warmup="40 s",
-            ),
+            [{"cc": cc, "rtt": "40 ms"}, {"cc": cc, "rtt": "160 ms"}],
+            "200 s",
+            {"rate": "100 Mbit/s", "limit": "700 packets"},
+            warmup="40 s",
         )
         for cc in ("compound", "highspeed")
     ],

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from knee.papers import drawing
-from knee.papers.paper import Experiment, Negative, Paper, Results, Run
-from knee.papers.recipes.common import mean, one_link
+from knee.papers.paper import Experiment, Negative, Paper, Results
+from knee.papers.recipes.common import mean, run
 
 _LINK = {"rate": "10 Gbit/s", "limit": "10000 packets"}
 #: A completion per 16 kB; packets leave one by one at the rate, so that no burst of a flow's own shows in its RTT.
@@ -37,10 +37,7 @@ RATE = Experiment(
     about="2, 4 and 8 flows on 10 Gbit/s with a base RTT of 20 us, T_low of 50 us and T_high of 500 us. The flows "
     "start 130 us apart.",
     runs=[
-        Run(
-            f"flows-{n}",
-            one_link([{**_FLOW, "count": n, "stagger": "130 us"}], "500 ms", _LINK, warmup="200 ms", **_ALONE),
-        )
+        run(f"flows-{n}", [{**_FLOW, "count": n, "stagger": "130 us"}], "500 ms", _LINK, warmup="200 ms", **_ALONE)
         for n in _FLOWS
     ],
     measure=_measure_rate,
@@ -70,8 +67,7 @@ STARTS = Experiment(
     "share: below T_low both only increase, and above it the gradient says how the queue moves, not who fills it. So "
     "where they end depends on how they began.",
     runs=[
-        Run(f"late-{late}", one_link([_FLOW, {**_FLOW, "start": f"{late} ms"}], "500 ms", _LINK, **_ALONE))
-        for late in _LATE_MS
+        run(f"late-{late}", [_FLOW, {**_FLOW, "start": f"{late} ms"}], "500 ms", _LINK, **_ALONE) for late in _LATE_MS
     ],
     measure=_measure_starts,
     negatives={"cubic": _CUBIC, "low": _BACKS_OFF},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from knee.figures.thin import Floats
 from knee.papers import drawing
 from knee.papers.drawing import of_link
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
@@ -99,11 +100,17 @@ FIG_2 = Experiment(
 )
 
 
-def _rtt_mins(result: Result, x: XAxis) -> Panel:
+def _estimates(result: Result) -> list[tuple[Floats, Floats]]:
+    """Of each flow, times, s, and its estimate of RTTmin, ms, from the value that it was set to."""
     initial = [flow.cc_params["rtt_min_initial"] / 1e6 for flow in result.scenario.flows]
+    return [rtt_min(result, flow, start) for flow, start in enumerate(initial, 1)]
+
+
+def _rtt_mins(result: Result, x: XAxis) -> Panel:
+    known, estimates = result.summary["flows"], _estimates(result)
     lines = [
-        drawing.line(known["label"], rtt_min(result, known["flow"], start), colour)
-        for known, start, colour in zip(result.summary["flows"], initial, flow_colours(len(initial)), strict=True)
+        drawing.line(flow["label"], estimate, colour)
+        for flow, estimate, colour in zip(known, estimates, flow_colours(len(known)), strict=True)
     ]
     base = drawing.level(x, result.summary["flows"][0]["base_rtt_ms"])
     return Panel("RTTmin (ms)", [*lines, base], floor=None)
@@ -116,14 +123,9 @@ def _ratchet(results: Results, name: str) -> Chart:
     return drawing.figure(x, _rtt_mins(result, x), rtts, _occupancy(result))
 
 
-def _last_rtt_mins(result: Result) -> list[float]:
-    initial = [flow.cc_params["rtt_min_initial"] / 1e6 for flow in result.scenario.flows]
-    return [float(rtt_min(result, flow, start)[1][-1]) for flow, start in enumerate(initial, 1)]
-
-
 def _measure_3(results: Results) -> dict[str, float]:
     kept = rtt_min(results["fig3-kept"], 1, 200.0)[1]
-    return {"rtt_min_ms": _last_rtt_mins(results["fig3"])[0], "rtt_min_without_delta_ms": float(kept[-1])}
+    return {"rtt_min_ms": float(_estimates(results["fig3"])[0][1][-1]), "rtt_min_without_delta_ms": float(kept[-1])}
 
 
 FIG_3 = Experiment(
@@ -145,7 +147,7 @@ FIG_3 = Experiment(
 
 
 def _measure_4(results: Results) -> dict[str, float]:
-    return {"greatest_rtt_min_ms": max(_last_rtt_mins(results["fig4"]))}
+    return {"greatest_rtt_min_ms": max(float(least[-1]) for _, least in _estimates(results["fig4"]))}
 
 
 FIG_4 = Experiment(

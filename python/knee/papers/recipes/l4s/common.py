@@ -11,6 +11,11 @@ from knee.results.result import Result
 
 #: The step marks packets that found two others in the L queue, as in the authors' queue discipline of 2020.
 DUALPI2: Mapping[str, Any] = {"queue": "dualpi2", "queue_params": {"min_qlen_step": 2}}
+#: A queue per flow, and a threshold for flows with ECT(1).
+FQ_CODEL: Mapping[str, Any] = {
+    "queue": "fq_codel",
+    "queue_params": {"ce_threshold": "1 ms", "ce_threshold_selector": 1, "ce_threshold_mask": 3},
+}
 
 
 def flow(cc: str, rtt_ms: float, **more: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from knee.papers import drawing
 from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Results, Run, Table
-from knee.papers.recipes.l4s.common import DUALPI2, flow, link, mean_of
+from knee.papers.recipes.l4s.common import DUALPI2, FQ_CODEL, flow, link, mean_of
 
 _NAMES = {"lola": "LoLa", "daimd": "D-AIMD"}
 _CODEL: Mapping[str, Any] = {"queue": "codel", "queue_params": {"ecn": True}}
@@ -17,13 +17,7 @@ _MEETING: dict[str, tuple[str, Mapping[str, Any]]] = {
     "one": ("one queue, CoDel with ECN", _CODEL),
     "step": ("one queue, CoDel with a threshold of 1 ms", {"queue": "codel", "queue_params": {"ce_threshold": "1 ms"}}),
     "two": ("two queues, DualPI2", DUALPI2),
-    "own": (
-        "a queue each, fq_codel with a threshold for ECT(1)",
-        {
-            "queue": "fq_codel",
-            "queue_params": {"ce_threshold": "1 ms", "ce_threshold_selector": 1, "ce_threshold_mask": 3},
-        },
-    ),
+    "own": ("a queue each, fq_codel with a threshold for ECT(1)", FQ_CODEL),
 }
 _SECONDS = ("60 s", "20 s")
 

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Results, Run, Table
-from knee.papers.recipes.l4s.common import mean_of
+from knee.papers.recipes.l4s.common import DUALPI2, FQ_CODEL, mean_of
 from knee.results.result import Result
 
 _DOWN_MBPS, _UP_MBPS = 40, 10
 _PAGES = 20
 #: Each queue discipline with its settings, and whether it marks L4S traffic and other ECN traffic.
-_QUEUES: dict[str, tuple[dict[str, Any], bool, bool]] = {
+_QUEUES: dict[str, tuple[Mapping[str, Any], bool, bool]] = {
     "pfifo": ({"queue": "pfifo"}, False, False),
     "cocoa": ({"queue": "cocoa"}, False, False),
     "cake": ({"queue": "cake"}, False, True),
-    "fq_codel": (
-        {
-            "queue": "fq_codel",
-            "queue_params": {"ce_threshold": "1 ms", "ce_threshold_selector": 1, "ce_threshold_mask": 3},
-        },
-        True,
-        True,
-    ),
-    "dualpi2": ({"queue": "dualpi2", "queue_params": {"min_qlen_step": 2}}, True, True),
+    "fq_codel": (FQ_CODEL, True, True),
+    "dualpi2": (DUALPI2, True, True),
 }
 #: The long flows, in the order of the scenario: near, far and L4S downloads, then the uploads.
 _LONG = ("near", "far", "low", "up", "low_up")
