@@ -7,7 +7,8 @@ from typing import Any
 import polars as pl
 
 from knee.papers.paper import Negative, Run
-from knee.papers.recipes.common import number, one_link
+from knee.papers.recipes import common
+from knee.papers.recipes.common import number
 from knee.results.result import Result
 
 FLOW = {"cc": "bbr3", "rtt": "40 ms"}
@@ -30,7 +31,7 @@ def run(
 ) -> Run:
     """A run of a flow alone on 100 Mbit/s with a deep buffer, unless ``flow`` and ``link`` say otherwise."""
     link = {"rate": "100 Mbit/s", "limit": "1000 packets"} | (link or {})
-    return Run(name, one_link([FLOW | (flow or {})], duration, link, **more))
+    return common.run(name, [FLOW | (flow or {})], duration, link, **more)
 
 
 def cruising(result: Result, rate_mbps: float, start_s: float = 0.0) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Results, Run, Table
 from knee.papers.recipes.cocoa import measures
-from knee.papers.recipes.common import cells, one_link
+from knee.papers.recipes.common import cells, run
 
 RTTS_MS = (10, 100, 1000)
 #: Round-trip times; 0 is the paper's 1 s.
@@ -23,7 +23,7 @@ def _run(rtt_ms: int, limit: int) -> Run:
     params: dict[str, Any] = {"max_guard_rtts": float(limit), "base_rtt": f"{rtt_ms} ms"} if limit else {}
     link = {"rate": "20 Mbit/s", "queue": "cocoa", "queue_params": params}
     title = f"Cocoa, 2.3: RTT {rtt_ms} ms, guard intervals of at most {f'{limit} RTTs' if limit else '1 s'}"
-    return Run(_name(rtt_ms, limit), one_link([{"cc": "cubic", "rtt": f"{rtt_ms} ms"}], "60 s", link, title=title))
+    return run(_name(rtt_ms, limit), [{"cc": "cubic", "rtt": f"{rtt_ms} ms"}], "60 s", link, title=title)
 
 
 def _measure(results: Results) -> dict[str, float]:

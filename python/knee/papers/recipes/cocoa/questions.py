@@ -6,6 +6,7 @@ from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run
 from knee.papers.recipes.cocoa import measures
+from knee.papers.recipes.common import run
 from knee.view.chart import Chart, Panel, XAxis
 from knee.view.palette import OKABE_ITO
 
@@ -93,16 +94,11 @@ def _draw_learned(results: Results) -> Chart:
 
 def _initial(path: str, name: str) -> Run:
     rate, rtt = ("20 Mbit/s", "10 ms") if path == "short" else ("100 Mbit/s", "100 ms")
-    learn = name == "learned"
     second = {"cc": "cubic", "rtt": rtt, "start": f"{SECOND_S:g} s"} | ({} if path == "short" else {"bytes": "100 MB"})
-    return Run(
-        f"initial-{path}-{name}",
-        {
-            "title": f"Cocoa, 6: a second flow on the {path} path, initial buffer {name}",
-            "duration": "75 s",
-            "link": {"rate": rate, "queue": "cocoa", "queue_params": {"learn_initial": learn}},
-            "flows": [{"cc": "cubic", "rtt": rtt, "stop": "40 s"}, second],
-        },
+    link = {"rate": rate, "queue": "cocoa", "queue_params": {"learn_initial": name == "learned"}}
+    title = f"Cocoa, 6: a second flow on the {path} path, initial buffer {name}"
+    return run(
+        f"initial-{path}-{name}", [{"cc": "cubic", "rtt": rtt, "stop": "40 s"}, second], "75 s", link, title=title
     )
 
 
