@@ -79,7 +79,6 @@ PAPER = Paper(
             key="two",
             title="Three seeds",
             about="Three seeds.",
-            question=True,
             runs=[Run("three", DATA, seeds=3, quick_seeds=2, vary=lambda k: [f"flows.0.start={k} ms"])],
             measure=lambda r: {"three": len(list(r.each("three"))) == (2 if r.short else 3)},
             conclusion=lambda q: f"It is {q['three']}.",

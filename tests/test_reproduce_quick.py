@@ -33,8 +33,6 @@ def _groups(one: Paper) -> list[list[Experiment]]:
     """
     groups: list[list[Experiment]] = []
     for experiment in one.experiments:
-        if experiment.awaits:
-            continue
         for group in groups:
             names = {run.name for other in group for run in other.runs}
             shared = [run for run in experiment.runs if run.name in names]

@@ -18,10 +18,24 @@ if TYPE_CHECKING:
     from knee.scenario import Scenario
 
 
-def _read(told: JsonTable) -> Scenario:
+_LINK = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
+#: Its marks keep the queue of either kind of flow short.
+_MARKING = {"rate": "1 Gbit/s", "queue": "dualpi2"}
+_FAST = {"rate": "10 Gbit/s", "queue": "pfifo"}
+#: With two flows and 20 ms, windows that keep a standing queue of about 1 ms on 1 Gbit/s, and no drops.
+_WINDOW = {"tcp": {"receive_window": "1260 kB"}}
+
+
+def _scenario(duration: str, flows: list[JsonTable], **more: Any) -> Scenario:
     from knee.scenario import from_dict
 
-    return from_dict(told)
+    return from_dict({"duration": duration, "flows": flows, **more})
+
+
+def _two(link: JsonTable = _LINK, duration: str = "20 s", more: JsonTable | None = None, **flow: Any) -> Scenario:
+    """Two flows with an RTT of 20 ms, Reno unless ``flow`` says otherwise."""
+    flows = [{"cc": "reno", "rtt": "20 ms", "count": 2} | flow]
+    return _scenario(duration, flows, link=link, **(more or {}))
 
 
 def _lola18() -> Scenario:
@@ -30,44 +44,23 @@ def _lola18() -> Scenario:
     return load("lola-fig6")
 
 
-def _reno2() -> Scenario:
-    link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
-    return _read({"duration": "20 s", "link": link, "flows": [{"cc": "reno", "rtt": "20 ms", "count": 2}]})
-
-
 def _cubic10k() -> Scenario:
     # A bandwidth-delay product of buffer; the flows start over one second.
-    link = {"rate": "10 Gbit/s", "queue": "pfifo", "limit": "41667 packets"}
     flows = [{"cc": "cubic", "rtt": "50 ms", "count": 10_000, "stagger": "100 us"}]
-    return _read({"duration": "10 s", "link": link, "flows": flows})
+    return _scenario("10 s", flows, link=_FAST | {"limit": "41667 packets"})
 
 
 def _python2() -> Scenario:
     from knee.bench.child import CountingReno
 
-    link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
-    return _read({"duration": "20 s", "link": link, "flows": [{"cc": CountingReno, "rtt": "20 ms", "count": 2}]})
-
-
-def _marked2(cc: str) -> Scenario:
-    # L4S or classic flows, whose marks keep the queue of either kind short.
-    link = {"rate": "1 Gbit/s", "queue": "dualpi2"}
-    flow = {"cc": cc, "rtt": "20 ms", "count": 2} | ({} if cc == "prague" else {"ecn": True})
-    return _read({"duration": "20 s", "link": link, "flows": [flow]})
-
-
-def _same_with(cc: str) -> Scenario:
-    link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
-    return _read({"duration": "20 s", "link": link, "flows": [{"cc": cc, "rtt": "20 ms", "count": 2}]})
+    return _two(cc=CountingReno)
 
 
 def _queue2(queue: str) -> Scenario:
-    # The windows keep a standing queue of about 1 ms. No discipline drops at that, so all do the same work.
+    # No discipline drops at a standing queue of 1 ms, so all do the same work.
     # Slow start briefly queues more than fq allows a flow, so raise that limit.
     params = {"flow_limit": 1000} if queue in ("fq", "cocoa") else {}
-    link = {"rate": "1 Gbit/s", "queue": queue, "queue_params": params}
-    flows = [{"cc": "reno", "rtt": "20 ms", "count": 2}]
-    return _read({"duration": "20 s", "tcp": {"receive_window": "1260 kB"}, "link": link, "flows": flows})
+    return _two({"rate": "1 Gbit/s", "queue": queue, "queue_params": params}, more=_WINDOW)
 
 
 def _queue10k(queue: str) -> Scenario:
@@ -76,14 +69,12 @@ def _queue10k(queue: str) -> Scenario:
     params = {"target": "1 s"} if queue in ("fq_codel", "cake") else {}
     link = {"rate": "10 Gbit/s", "queue": queue, "limit": "100000 packets", "queue_params": params}
     flows = [{"cc": "reno", "rtt": "50 ms", "count": 10_000, "stagger": "5 us"}]
-    return _read({"duration": "5 s", "tcp": {"receive_window": "7240 B"}, "link": link, "flows": flows})
+    return _scenario("5 s", flows, link=link, tcp={"receive_window": "7240 B"})
 
 
-def _link2(given: dict[str, Any]) -> Scenario:
-    # Two flows on a link of 300 Mbit/s, with windows that keep all of it busy and a standing queue, and no drops.
-    link = {"rate": "300 Mbit/s", "queue": "pfifo", "limit": "10000 packets", **given}
-    flows = [{"cc": "reno", "rtt": "20 ms", "count": 2}]
-    return _read({"duration": "20 s", "tcp": {"receive_window": "1260 kB"}, "link": link, "flows": flows})
+def _link2(given: JsonTable) -> Scenario:
+    # The windows keep all of the link busy, with a standing queue and no drops.
+    return _two({"rate": "300 Mbit/s", "queue": "pfifo", "limit": "10000 packets", **given}, more=_WINDOW)
 
 
 def _lot16() -> Scenario:
@@ -91,39 +82,24 @@ def _lot16() -> Scenario:
     links = [{"name": name, "rate": "1 Gbit/s", "limit": "1000 packets"} for name in ("a", "b", "c")]
     across = {"cc": "cubic", "rtt": "40 ms", "count": 4, "path": ["a", "b", "c"]}
     over_one = [{"cc": "cubic", "rtt": "20 ms", "count": 4, "path": [name]} for name in ("a", "b", "c")]
-    return _read({"duration": "20 s", "links": links, "flows": [across, *over_one]})
+    return _scenario("20 s", [across, *over_one], links=links)
 
 
 def _transfers() -> Scenario:
     # A quarter of the link's rate, so that no more connections are open at a time than the load needs.
-    link = {"rate": "10 Gbit/s", "queue": "pfifo", "limit": "10000 packets"}
     traffic = {"kind": "transfers", "arrivals": "poisson", "per_second": 10_000.0, "size": "30 kB"}
-    return _read({"duration": "10 s", "link": link, "flows": [{"cc": "cubic", "rtt": "20 ms", "traffic": traffic}]})
+    flows = [{"cc": "cubic", "rtt": "20 ms", "traffic": traffic}]
+    return _scenario("10 s", flows, link=_FAST | {"limit": "10000 packets"})
 
 
-def _quic2(*, tls: bool) -> Scenario:
-    link = {"rate": "1 Gbit/s", "queue": "pfifo", "limit": "1667 packets"}
-    flows = [{"cc": "reno", "rtt": "20 ms", "count": 2, "transport": "quic", "tls": tls}]
-    return _read({"duration": "5 s", "link": link, "flows": flows})
-
-
-def _uml2(cc: str) -> Scenario:
-    # The wall time includes the guest's boot.
-    link = {"rate": "100 Mbit/s", "limit": "330 packets"}
-    told = {
-        "duration": "60 s",
-        "run": {"ground": "uml"},
-        "link": link,
-        "flows": [{"cc": cc, "rtt": "20 ms", "count": 2}],
-    }
-    return _read(told)
-
+#: Two flows on a real kernel. The wall time includes the guest's boot.
+_uml2 = partial(_two, {"rate": "100 Mbit/s", "limit": "330 packets"}, "60 s", {"run": {"ground": "uml"}})
 
 #: The disciplines whose cost is compared, the reference first.
 _COMPARED = ("pfifo", "fq", "fq_codel", "cocoa", "cake")
 
 #: Links whose cost per packet is compared, the reference first.
-_LINKS: dict[str, dict[str, Any]] = {
+_LINKS: dict[str, JsonTable] = {
     "wire": {},
     "jitter": {"jitter": "1 ms"},
     "normal": {"delay_model": "normal"},
@@ -140,20 +116,20 @@ _LINKS: dict[str, dict[str, Any]] = {
 }
 
 CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
-    "reno2": ("2 Reno flows, 1 Gbit/s, RTT 20 ms, 20 s", _reno2),
+    "reno2": ("2 Reno flows, 1 Gbit/s, RTT 20 ms, 20 s", _two),
     "lola18": ("LoLa Fig. 6: 18 flows, 10 Gbit/s, 268 s", _lola18),
     "cubic10k": ("10,000 CUBIC flows, 10 Gbit/s, RTT 50 ms, 10 s", _cubic10k),
-    "bbr2": ("reno2 with BBR", partial(_same_with, "bbr")),
-    "lola2": ("reno2 with LoLa", partial(_same_with, "lola")),
-    "prague2": ("2 Prague flows through dualpi2, 1 Gbit/s, RTT 20 ms, 20 s", partial(_marked2, "prague")),
-    "cubic2": ("the same with CUBIC and ECN", partial(_marked2, "cubic")),
+    "bbr2": ("reno2 with BBR", partial(_two, cc="bbr")),
+    "lola2": ("reno2 with LoLa", partial(_two, cc="lola")),
+    "prague2": ("2 Prague flows through dualpi2, 1 Gbit/s, RTT 20 ms, 20 s", partial(_two, _MARKING, cc="prague")),
+    "cubic2": ("the same with CUBIC and ECN", partial(_two, _MARKING, cc="cubic", ecn=True)),
     "lot16": ("16 CUBIC flows over three links of 1 Gbit/s in a row, 20 s", _lot16),
     "transfers": ("10,000 transfers of 30 kB per second, 10 Gbit/s, RTT 20 ms, 10 s", _transfers),
     "python2": ("reno2 with Reno written in Python", _python2),
-    "quic2": ("reno2 over QUIC, 5 s", partial(_quic2, tls=False)),
-    "quic2-tls": ("quic2 with encryption", partial(_quic2, tls=True)),
-    "uml2": ("2 CUBIC flows on a real kernel in virtual time, 100 Mbit/s, RTT 20 ms, 60 s", partial(_uml2, "cubic")),
-    "uml-lola2": ("uml2 with LoLa, which paces", partial(_uml2, "lola")),
+    "quic2": ("reno2 over QUIC, 5 s", partial(_two, duration="5 s", transport="quic", tls=False)),
+    "quic2-tls": ("quic2 with encryption", partial(_two, duration="5 s", transport="quic", tls=True)),
+    "uml2": ("2 CUBIC flows on a real kernel in virtual time, 100 Mbit/s, RTT 20 ms, 60 s", partial(_uml2, cc="cubic")),
+    "uml-lola2": ("uml2 with LoLa, which paces", partial(_uml2, cc="lola")),
     **{f"{queue}-2": (f"2 flows through {queue}, no drops", partial(_queue2, queue)) for queue in _COMPARED},
     **{
         f"link-{name}": (f"2 flows on a link: {name}, 300 Mbit/s", partial(_link2, link))

@@ -5,12 +5,10 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from knee.system.text import JsonTable
-
-if TYPE_CHECKING:
-    import numpy as np
 
 SCENARIO = {
     "duration": "600 s",
@@ -26,22 +24,16 @@ RUNS, STEPS, STEPS_OF_ALL = 3, 20_000, 1_000
 
 def _hold_the_queue(observations: np.ndarray) -> np.ndarray:
     """Actions for a flow that hold a queue of about 2 ms."""
-    import numpy as np
-
     return np.clip(0.1 - 0.5 * observations[:, 5:6].astype(float), -1, 1)
 
 
 def _drop_as_it_grows(observations: np.ndarray) -> np.ndarray:
     """Probabilities that grow with the waiting time."""
-    import numpy as np
-
     return np.clip(0.01 * observations[:, :1].astype(float), 0, 1)
 
 
 def _follow(observations: np.ndarray) -> np.ndarray:
     """Conditions that follow the utilization."""
-    import numpy as np
-
     return np.repeat(np.clip(observations[:, :1].astype(float), 0, 1), 3, axis=1)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,19 @@ import polars as pl
 
 from knee.figures.metrics import Floats
 from knee.papers.items import Value
-from knee.papers.paper import Drawing
+from knee.papers.paper import Drawing, Results
 from knee.results.result import Result
 from knee.view.chart import Band, Chart, Line, Marks, Panel, XAxis, thin_line
 from knee.view.palette import INK, MUTED, flow_colours
 
-RATE_AND_WINDOW = {"throughput_mbps": "Throughput (Mbit/s)", "cwnd_packets": "cwnd (packets)"}
+#: The titles of axes, by the columns of the samples.
+TITLES = {
+    "throughput_mbps": "Throughput (Mbit/s)",
+    "cwnd_packets": "cwnd (packets)",
+    "in_flight_packets": "In flight (packets)",
+    "rtt_mean_ms": "RTT (ms)",
+    "srtt_ms": "Smoothed RTT (ms)",
+}
 
 
 def figure(x: XAxis, *panels: Panel, columns: int = 1) -> Chart:
@@ -65,6 +72,14 @@ def total(result: Result, column: str = "throughput_mbps", *, scale: float = 1.0
     return line("total", (sums["t_s"].to_numpy(), sums[column].to_numpy().astype(np.float64)), INK, scale=scale)
 
 
+def by_run(results: Results, runs: Mapping[str, str], points: Callable[[Result], tuple[Floats, Floats]]) -> list[Line]:
+    """A line for each of several runs, given with their labels."""
+    colours = flow_colours(len(runs))
+    return [
+        line(label, points(results[name]), colour) for (name, label), colour in zip(runs.items(), colours, strict=True)
+    ]
+
+
 def level(x: XAxis, y: float, name: str = "") -> Line:
     """A dashed line across the panel to compare with, such as a link's rate or a base RTT."""
     return Line(name, np.array([x.low, x.high]), np.array([y, y]), MUTED, 0.9, "dash")
@@ -90,11 +105,33 @@ def beside(x: XAxis, label: str, marks: Sequence[Marks], near: float) -> Chart:
     return figure(x, Panel(label, [diagonal], [band], marks=list(marks), ceiling=x.high))
 
 
-def over_time(result: Result, columns: Mapping[str, str]) -> Chart:
-    """A panel per column of the samples, with the title of its axis."""
-    return figure(time(result), *(Panel(title, flows(result, column)) for column, title in columns.items()))
+def side_by_side(
+    caption: str,
+    runs: Mapping[str, str],
+    column: str = "throughput_mbps",
+    *,
+    ceiling: float | None = None,
+    columns: int = 1,
+    start: float = 0.0,
+    end: float = np.inf,
+) -> Drawing:
+    """The figure of several runs: a panel for each, under its title, with a column of the samples of all flows."""
+
+    def draw(results: Results) -> Chart:
+        panels = [
+            Panel(TITLES[column], flows(results[name], column, start=start, end=end), ceiling=ceiling, title=title)
+            for name, title in runs.items()
+        ]
+        return figure(time(results[next(iter(runs))], start, end), *panels, columns=columns)
+
+    return Drawing(caption, draw)
 
 
-def of_run(name: str, caption: str, columns: Mapping[str, str] = RATE_AND_WINDOW) -> Drawing:
-    """The figure of a run: a panel per column of the samples."""
-    return Drawing(caption, lambda results: over_time(results[name], columns))
+def of_run(name: str, caption: str, *columns: str) -> Drawing:
+    """The figure of a run: a panel per column of the samples, by default for rates and windows."""
+
+    def draw(results: Results) -> Chart:
+        shown = columns or ("throughput_mbps", "cwnd_packets")
+        return figure(time(results[name]), *(Panel(TITLES[column], flows(results[name], column)) for column in shown))
+
+    return Drawing(caption, draw)

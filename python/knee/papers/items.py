@@ -216,6 +216,11 @@ class Items(BaseModel):
         return [item for item in [*self.item, *self.finding] if item.experiment == experiment]
 
 
+def published(paper: str, experiment: str = "") -> dict[str, float]:
+    """The values of a paper's items, or of one experiment's, by the quantities that they are compared with."""
+    return {item.computed: item.value for item in load(paper).item if experiment in ("", item.experiment)}
+
+
 def load(paper: str) -> Items:
     """Loads the items of a paper by its key."""
     from knee.papers.tables import Table

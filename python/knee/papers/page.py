@@ -45,16 +45,6 @@ def _row(experiment: Experiment, judged: JudgedItem) -> Row:
 
 
 @dataclass(frozen=True)
-class Line:
-    """A line of a summary for its template."""
-
-    link: str
-    where: str
-    row: Row
-    verdict: Cell
-
-
-@dataclass(frozen=True)
 class Judgement:
     """An item for its template; `why` explains a difference, `unproven` says what the explanation lacks."""
 
@@ -73,9 +63,7 @@ class Judgement:
 class ExperimentSection:
     """An experiment for its template."""
 
-    key: str
-    title: str
-    about: str
+    experiment: Experiment
     why_not: str
     conclusion: str
     figures: Sequence[figures.PageFigure]
@@ -150,18 +138,8 @@ def _totals(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return parts
 
 
-def _lines(papers: Sequence[PaperRows], *, finding: bool) -> list[Line]:
-    return [
-        Line(
-            f"{paper.key}.html#{row.experiment}",
-            f"{paper.title}, {row.where}",
-            row,
-            _verdict(row),
-        )
-        for paper in papers
-        for row in paper.rows
-        if row.finding is finding
-    ]
+def _lines(papers: Sequence[PaperRows], *, finding: bool) -> list[tuple[PaperRows, Row, Cell]]:
+    return [(paper, row, _verdict(row)) for paper in papers for row in paper.rows if row.finding is finding]
 
 
 def _verdict(row: Row) -> Cell:
@@ -173,9 +151,7 @@ def _section(one: Done) -> ExperimentSection:
     experiment, results = one.experiment, one.results
     ran = results is not None
     return ExperimentSection(
-        key=experiment.key,
-        title=experiment.title,
-        about=experiment.about,
+        experiment=experiment,
         why_not="" if ran else one.why_not,
         conclusion=experiment.conclusion(one.quantities) if ran and experiment.conclusion else "",
         figures=_figures(experiment, results) if results is not None else [],

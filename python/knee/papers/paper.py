@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict, load
-
-if TYPE_CHECKING:
-    from knee.view.chart import Chart
+from knee.view.chart import Chart
 
 #: Number of results kept in memory; others are loaded again from their folders.
 _KEPT = 16
@@ -142,6 +140,11 @@ class Negative:
     only: Sequence[str] = ()
     swap: Mapping[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def swapped(cls, says: str, *pairs: tuple[str, str]) -> Negative:
+        """The runs of each pair in each other's place."""
+        return cls(says, swap={run: other for a, b in pairs for run, other in ((a, b), (b, a))})
+
     def runs(self, experiment: Experiment) -> dict[str, Scenario]:
         """The changed runs, by the names of those whose place they take."""
         if not self.changes:
@@ -168,9 +171,8 @@ class Experiment:
         drawings: its figures, with the paper's axes.
         tables: further tables, made from the results.
         extra: additional self-contained HTML, such as a heat map with a filter.
-        awaits: the missing feature if the program cannot run it yet; it then has no runs and its items no verdict.
-        question: whether it is about a question that the paper leaves open.
-        conclusion: the answer to such a question, made from the quantities, so that its numbers are the run's.
+        conclusion: the answer to a question that the paper leaves open, made from the quantities, so that its numbers
+            are the run's.
         negatives: changes of its runs with which its items must fail, by the names that items use.
     """
 
@@ -178,12 +180,10 @@ class Experiment:
     title: str
     about: str
     runs: Sequence[Run]
-    measure: Callable[[Results], dict[str, Value]]
+    measure: Callable[[Results], Quantities]
     drawings: Sequence[Drawing] = ()
     tables: Callable[[Results, Quantities], Sequence[Table]] | None = None
     extra: Callable[[Results], str] | None = None
-    awaits: str = ""
-    question: bool = False
     conclusion: Callable[[Quantities], str] | None = None
     negatives: Mapping[str, Negative] = field(default_factory=dict)
 

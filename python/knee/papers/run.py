@@ -82,8 +82,6 @@ def _judge(
     experiment: Experiment, paper: Paper, where: dict[str, Path | None], refusals: dict[str, str], short: bool
 ) -> Done:
     folders: dict[str, list[Path]] = {}
-    if experiment.awaits:
-        return _not_run(experiment, paper, experiment.awaits)
     for run in experiment.runs:
         scenarios = run.resolve(short)
         for scenario in scenarios:

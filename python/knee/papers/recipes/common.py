@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import polars as pl
 
 from knee.papers import drawing
-
-if TYPE_CHECKING:
-    from knee.results.result import Result
+from knee.papers.items import Quantities
+from knee.papers.paper import Run
+from knee.results.result import Result
 
 Flow = Mapping[str, Any]
 
@@ -18,6 +19,11 @@ Flow = Mapping[str, Any]
 def one_link(flows: Sequence[Flow], duration: str, link: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """A scenario on one link."""
     return {"duration": duration, "link": dict(link), "flows": [dict(flow) for flow in flows], **more}
+
+
+def run(name: str, flows: Sequence[Flow], duration: str, link: Mapping[str, Any], **more: Any) -> Run:
+    """A run of a scenario on one link, once."""
+    return Run(name, one_link(flows, duration, link, **more))
 
 
 def goodputs(result: Result) -> list[float]:
@@ -34,7 +40,17 @@ def shares(result: Result) -> list[float]:
 def queue_mean(result: Result, start_s: float) -> float:
     """Mean backlog of the first link from a moment on, packets."""
     links = result.links.filter(pl.col("t_s") > start_s)
-    return float(links.filter(pl.col("link") == links["link"][0])["backlog_packets"].mean())  # type: ignore[arg-type]
+    return number(links.filter(pl.col("link") == links["link"][0])["backlog_packets"].mean())
+
+
+def cells(found: Quantities, names: Iterable[str], digits: int = 1) -> list[str]:
+    """Quantities as cells of a table."""
+    return [f"{found[name]:.{digits}f}" for name in names]
+
+
+def number(value: object) -> float:
+    """An aggregate of a column; NaN if there was nothing in it."""
+    return float(value) if isinstance(value, int | float) else math.nan
 
 
 def mean(result: Result, flow: int, column: str, start_s: float, end_s: float) -> float:

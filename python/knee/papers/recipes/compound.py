@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from knee.papers import drawing
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
-from knee.papers.recipes.common import goodputs, one_link
+from knee.papers.recipes.common import goodputs, one_link, run
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel, XAxis
-
-if TYPE_CHECKING:
-    from knee.papers.items import Value
-    from knee.results.result import Result
 
 _LOSSES = ((1e-3, "100 s"), (1e-4, "200 s"), (3e-5, "300 s"))
 _SEEDS = 3
@@ -28,7 +24,7 @@ def _exponent(results: Results, cc: str) -> float:
     return math.log(_window(results, cc, last) / _window(results, cc, first)) / math.log(last / first)
 
 
-def _measure_response(results: Results) -> dict[str, Value]:
+def _measure_response(results: Results) -> dict[str, float]:
     return {
         "exponent": _exponent(results, "compound"),
         "exponent_reno": _exponent(results, "reno"),
@@ -47,9 +43,8 @@ RESPONSE = Experiment(
     key="response",
     title="Response function",
     about="A flow alone on 2 Gbit/s with an RTT of 100 ms and random loss of 0.1, 0.01 and 0.003 %: there is never a "
-    "queue. "
-    "The window follows the loss probability p as p^(-1/(2-k)), with k = 3/4 as p^-0.8; Reno's as p^-0.5. Means of "
-    f"{_SEEDS} seeds, every packet acknowledged.",
+    "queue. The window follows the loss probability p as p^(-1/(2-k)), with k = 3/4 as p^-0.8; Reno's as p^-0.5. Means "
+    f"of {_SEEDS} seeds, every packet acknowledged.",
     runs=[
         Run(
             f"{cc}-{loss:g}",
@@ -82,7 +77,7 @@ def _stolen(results: Results, cc: str, rate: str) -> float:
     return 1 - beside / alone
 
 
-def _measure_fairness(results: Results) -> dict[str, Value]:
+def _measure_fairness(results: Results) -> dict[str, float]:
     compound, highspeed = (max(_stolen(results, cc, rate) for rate, _ in _LINKS) for cc in ("compound", "highspeed"))
     return {"stolen": compound, "stolen_by_highspeed": highspeed, "of_highspeed": compound / highspeed}
 
@@ -91,38 +86,22 @@ FAIRNESS = Experiment(
     key="fairness",
     title="Fairness to standard TCP",
     about="Two Reno flows beside two of Reno, Compound or HighSpeed TCP, with an RTT of 60 ms, on 10, 100 and 500 "
-    "Mbit/s. "
-    "The bandwidth stolen is what the first two lose against the case in which all four are Reno.",
+    "Mbit/s. The bandwidth stolen is what the first two lose against the case in which all four are Reno.",
     runs=[
-        Run(
+        run(
             f"{cc}-{rate}",
-            one_link(
-                [{"cc": "reno", "rtt": "60 ms", "count": 2}, {"cc": cc, "rtt": "60 ms", "count": 2}],
-                "200 s",
-                {"rate": f"{rate} Mbit/s", "limit": f"{limit} packets"},
-                warmup="20 s",
-            ),
+            [{"cc": other, "rtt": "60 ms", "count": 2} for other in ("reno", cc)],
+            "200 s",
+            {"rate": f"{rate} Mbit/s", "limit": f"{limit} packets"},
+            warmup="20 s",
         )
         for cc in _OTHERS
         for rate, limit in _LINKS
     ],
     measure=_measure_fairness,
-    negatives={
-        "swapped": Negative(
-            _OTHER,
-            swap={
-                f"{cc}-{rate}": f"{other}-{rate}"
-                for cc, other in (("compound", "highspeed"), ("highspeed", "compound"))
-                for rate, _ in _LINKS
-            },
-        )
-    },
+    negatives={"swapped": Negative.swapped(_OTHER, *((f"compound-{rate}", f"highspeed-{rate}") for rate, _ in _LINKS))},
     drawings=[
-        drawing.of_run(
-            "compound-100",
-            "Two Reno and two Compound flows on 100 Mbit/s.",
-            {"throughput_mbps": "Throughput (Mbit/s)"},
-        )
+        drawing.of_run("compound-100", "Two Reno and two Compound flows on 100 Mbit/s.", "throughput_mbps"),
     ],
 )
 
@@ -132,7 +111,7 @@ def _ratio(result: Result) -> float:
     return near / far
 
 
-def _measure_rtts(results: Results) -> dict[str, Value]:
+def _measure_rtts(results: Results) -> dict[str, float]:
     compound, highspeed = (_ratio(results[f"rtts-{cc}"]) for cc in ("compound", "highspeed"))
     return {"near_over_far": compound, "of_highspeed": compound / highspeed}
 
@@ -140,37 +119,30 @@ def _measure_rtts(results: Results) -> dict[str, Value]:
 RTTS = Experiment(
     key="rtts",
     title="RTT fairness",
-    about="Two flows with RTTs of 40 and 160 ms on 100 Mbit/s. Aggressive algorithms that follow loss alone favour "
-    "the near "
-    "one more than standard TCP does; here HighSpeed TCP stands for them.",
+    about="Two flows with RTTs of 40 and 160 ms on 100 Mbit/s. Aggressive algorithms that follow loss alone favour the "
+    "near one more than standard TCP does; here HighSpeed TCP stands for them.",
     runs=[
-        Run(
+        run(
             f"rtts-{cc}",
-            one_link(
-                [{"cc": cc, "rtt": "40 ms"}, {"cc": cc, "rtt": "160 ms"}],
-                "200 s",
-                {"rate": "100 Mbit/s", "limit": "700 packets"},
-                warmup="40 s",
-            ),
+            [{"cc": cc, "rtt": "40 ms"}, {"cc": cc, "rtt": "160 ms"}],
+            "200 s",
+            {"rate": "100 Mbit/s", "limit": "700 packets"},
+            warmup="40 s",
         )
         for cc in ("compound", "highspeed")
     ],
     measure=_measure_rtts,
-    negatives={
-        "swapped": Negative(_OTHER, swap={"rtts-compound": "rtts-highspeed", "rtts-highspeed": "rtts-compound"})
-    },
-    drawings=[drawing.of_run("rtts-compound", "Two Compound flows.", {"cwnd_packets": "cwnd (packets)"})],
+    negatives={"swapped": Negative.swapped(_OTHER, ("rtts-compound", "rtts-highspeed"))},
+    drawings=[drawing.of_run("rtts-compound", "Two Compound flows.", "cwnd_packets")],
 )
 
 PAPER = Paper(
     key="compound",
     title="Compound TCP",
     source="Tan, Song, Zhang, Sridharan: A Compound TCP Approach for High-speed and Long Distance Networks, INFOCOM "
-    "2006 "
-    "(Microsoft Research MSR-TR-2005-86)",
+    "2006 (Microsoft Research MSR-TR-2005-86)",
     address="",
     about="The claims of the abstract, bandwidth scalability, fairness to standard TCP irrelevant to the window's "
-    "size, and "
-    "improved RTT fairness, and the response function from which the paper derives its constants.",
+    "size, and improved RTT fairness, and the response function from which the paper derives its constants.",
     experiments=[RESPONSE, FAIRNESS, RTTS],
 )

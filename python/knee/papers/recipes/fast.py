@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from knee.papers import drawing
 from knee.papers.paper import Experiment, Negative, Paper, Results, Run
-from knee.papers.recipes.common import goodputs, one_link, queue_mean, shares
+from knee.papers.recipes.common import goodputs, queue_mean, run, shares
 
-if TYPE_CHECKING:
-    from knee.papers.items import Value
-
-_LINK = {"rate": "100 Mbit/s", "limit": "2000 packets"}
 #: From here on nothing moves any more, s.
 _SETTLED_S = 30.0
-_WARM = {"warmup": "30 s"}
 _RTTS_MS = (20, 50, 100, 200)
 _ALPHAS = (50, 100, 150)
 
 
-def _measure_backlog(results: Results) -> dict[str, Value]:
+def _run(name: str, flows: list[dict[str, Any]]) -> Run:
+    return run(name, flows, "60 s", {"rate": "100 Mbit/s", "limit": "2000 packets"}, warmup="30 s")
+
+
+def _measure_backlog(results: Results) -> dict[str, float]:
     four = results["rtts"]
     return {
         "queue_of_one": queue_mean(results["one"], _SETTLED_S),
@@ -37,16 +36,8 @@ BACKLOG = Experiment(
     "start at once, so that each knows its propagation delay, as the theorem supposes. In equilibrium each keeps its "
     "alpha packets in the queue, so all have the same rate, alpha over the queueing delay, whatever their RTT.",
     runs=[
-        Run("one", one_link([{"cc": "fast", "rtt": "50 ms"}], "60 s", _LINK, **_WARM)),
-        Run(
-            "rtts",
-            one_link(
-                [{"cc": "fast", "rtt": f"{rtt} ms", "cc_params": {"alpha": 50}} for rtt in _RTTS_MS],
-                "60 s",
-                _LINK,
-                **_WARM,
-            ),
-        ),
+        _run("one", [{"cc": "fast", "rtt": "50 ms"}]),
+        _run("rtts", [{"cc": "fast", "rtt": f"{rtt} ms", "cc_params": {"alpha": 50}} for rtt in _RTTS_MS]),
     ],
     measure=_measure_backlog,
     negatives={
@@ -58,7 +49,7 @@ BACKLOG = Experiment(
 )
 
 
-def _measure_weights(results: Results) -> dict[str, Value]:
+def _measure_weights(results: Results) -> dict[str, float]:
     return {f"share_{alpha}": share for alpha, share in zip(_ALPHAS, shares(results["weights"]), strict=True)}
 
 
@@ -66,26 +57,15 @@ WEIGHTS = Experiment(
     key="weights",
     title="Equilibrium: shares by alpha",
     about="Three flows with alpha = 50, 100 and 150 on 100 Mbit/s. The equilibrium maximises the sum of alpha log x, "
-    "so "
-    "their rates are as their alphas.",
-    runs=[
-        Run(
-            "weights",
-            one_link(
-                [{"cc": "fast", "rtt": "50 ms", "cc_params": {"alpha": alpha}} for alpha in _ALPHAS],
-                "60 s",
-                _LINK,
-                **_WARM,
-            ),
-        )
-    ],
+    "so their rates are as their alphas.",
+    runs=[_run("weights", [{"cc": "fast", "rtt": "50 ms", "cc_params": {"alpha": alpha}} for alpha in _ALPHAS])],
     measure=_measure_weights,
     negatives={"vegas": Negative("Vegas, which has no weights", ["flows.*.cc_params={}", "flows.*.cc=vegas"])},
     drawings=[drawing.of_run("weights", "Throughput and window.")],
 )
 
 
-def _measure_links(results: Results) -> dict[str, Value]:
+def _measure_links(results: Results) -> dict[str, float]:
     result = results["two-links"]
     long, *short = goodputs(result)
     return {
@@ -98,9 +78,8 @@ def _measure_links(results: Results) -> dict[str, Value]:
 LINKS = Experiment(
     key="two-links",
     title="Equilibrium: proportional fairness over two links",
-    about="Two links of 60 Mbit/s in a row: one flow goes over both, one over each. Where all have the same alpha, "
-    "the sum "
-    "of logarithms is greatest with a third of a link for the long flow and two thirds for each short one.",
+    about="Two links of 60 Mbit/s in a row: one flow goes over both, one over each. Where all have the same alpha, the "
+    "sum of logarithms is greatest with a third of a link for the long flow and two thirds for each short one.",
     runs=[
         Run(
             "two-links",

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
+from knee.figures.metrics import jain
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value, load
+from knee.papers.items import Quantities, Value, published
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel, XAxis, ecdf
 from knee.view.palette import flow_colours
-
-if TYPE_CHECKING:
-    from knee.results.result import Result
 
 #: Payload of a segment, bit, and the base RTT of all runs but one.
 _MSS_BIT = 8 * 1448
@@ -74,11 +73,6 @@ def _run(name: str, setting: _Setting, flows: Mapping[str, int], seconds: int, r
     return Run(name, scenario, quick=_scaled(setting, list(flows.values())))
 
 
-def _jain(result: Result) -> float:
-    rates = goodputs(result)
-    return sum(rates) ** 2 / (len(rates) * sum(rate * rate for rate in rates))
-
-
 def _halvings(result: Result) -> int:
     """Reductions of windows within the flows' windows of measurement."""
     warmup_s = result.scenario.warmup / 1e9
@@ -121,7 +115,7 @@ def _measure_mathis(results: Results, setting: str) -> dict[str, Value]:
 
 def _table_mathis(setting: str) -> Any:
     def tables(_: Results, found: Quantities) -> list[Table]:
-        there = {item.computed: item.value for item in load("imc2021").item}
+        there = published("imc2021")
         rows = []
         for count in _SETTINGS[setting].flows:
             for source, of in (("measured", there), ("here", found)):
@@ -146,11 +140,7 @@ def _draw_mathis(setting: str) -> Drawing:
     return Drawing("How goodputs are distributed over the flows.", draw)
 
 
-_CUBIC = Negative("CUBIC", ["flows.*.cc=cubic"])
-_CODEL = Negative("CoDel, whose single drops meet flows one by one", ["link.queue=codel", "link.limit=100000 packets"])
-
-
-def _mathis(setting: str, title: str, about: str, negatives: Mapping[str, Negative]) -> Experiment:
+def _mathis(setting: str, title: str, about: str) -> Experiment:
     where = _SETTINGS[setting]
     return Experiment(
         key=setting,
@@ -160,7 +150,12 @@ def _mathis(setting: str, title: str, about: str, negatives: Mapping[str, Negati
         measure=lambda results: _measure_mathis(results, setting),
         tables=_table_mathis(setting),
         drawings=[_draw_mathis(setting)],
-        negatives=negatives,
+        negatives={
+            "cubic": Negative("CUBIC", ["flows.*.cc=cubic"]),
+            "codel": Negative(
+                "CoDel, whose single drops meet flows one by one", ["link.queue=codel", "link.limit=100000 packets"]
+            ),
+        },
     )
 
 
@@ -175,13 +170,13 @@ def _measure_fairness(results: Results) -> dict[str, Value]:
     rates = goodputs(both)
     cubic = sum(rate for rate, flow in zip(rates, both.summary["flows"], strict=True) if flow["cc"] == "cubic")
     return {
-        **{f"jain_bbr_{name}": _jain(results[f"bbr-{name}"]) for name in _BBR},
+        **{f"jain_bbr_{name}": jain(goodputs(results[f"bbr-{name}"])) for name in _BBR},
         "cubic_share": 100 * cubic / sum(rates),
     }
 
 
 def _table_fairness(_: Results, found: Quantities) -> list[Table]:
-    there = {item.computed: item.value for item in load("imc2021").item}
+    there = published("imc2021")
     rows = [[key, f"{there[key]:.2f}", f"{float(value or math.nan):.2f}"] for key, value in found.items()]
     return [Table("Jain's index of 1000 BBR flows, and CUBIC's share in percent.", ["", "measured", "here"], rows)]
 
@@ -196,9 +191,7 @@ FAIRNESS = Experiment(
     ],
     measure=_measure_fairness,
     tables=_table_fairness,
-    negatives={
-        "reno": Negative("Reno", ["flows.*.cc=reno"]),
-    },
+    negatives={"reno": Negative("Reno", ["flows.*.cc=reno"])},
 )
 
 PAPER = Paper(
@@ -216,21 +209,18 @@ PAPER = Paper(
             "edge",
             "Tens of flows on 100 Mbit/s",
             "10, 30 and 50 Reno flows, a base RTT of 20 ms, and a buffer of 3 MB.",
-            {"cubic": _CUBIC, "codel": _CODEL},
         ),
         _mathis(
             "intermediate",
             "Hundreds of flows on 1 Gbit/s",
             "100, 300 and 500 Reno flows, a base RTT of 20 ms, and a buffer of 25 MB. The short form has a tenth of "
             "all.",
-            {"cubic": _CUBIC, "codel": _CODEL},
         ),
         _mathis(
             "core",
             "Thousands of flows on 10 Gbit/s",
             "1000, 3000 and 5000 Reno flows, a base RTT of 20 ms, and a buffer of 375 MB. The short form has a "
             "hundredth of all.",
-            {"cubic": _CUBIC, "codel": _CODEL},
         ),
         FAIRNESS,
     ],

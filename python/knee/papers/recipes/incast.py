@@ -8,19 +8,16 @@ Datacenter Communication, SIGCOMM 2009. Completion times are of Alizadeh et al.:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from knee.papers import drawing
+from knee.papers.items import Value
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
-from knee.papers.recipes.common import goodputs, one_link
+from knee.papers.recipes.common import goodputs, number, one_link
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel, XAxis
-from knee.view.palette import flow_colours
-
-if TYPE_CHECKING:
-    from knee.papers.items import Value
-    from knee.results.result import Result
 
 #: Mbit/s.
 _RATE = 1000
@@ -43,18 +40,13 @@ def _incast(cc: str, servers: int, size: int, traffic: dict[str, Any], link: dic
     return one_link(flows, more.pop("duration"), {"rate": f"{_RATE} Mbit/s"} | link, interval="1 s", **more)
 
 
-def _curves(each: Mapping[str, tuple[Sequence[float], Sequence[float]]], label: str, *, log: bool = False) -> Chart:
+def _curves(servers: Sequence[int], each: Mapping[str, Sequence[float]], label: str, *, log: bool = False) -> Chart:
     """A curve per name over the number of servers."""
-    lines = [
-        drawing.curve(name, x, y, colour)
-        for (name, (x, y)), colour in zip(each.items(), flow_colours(len(each)), strict=True)
-    ]
-    servers, _ = next(iter(each.values()))
     x = XAxis("Servers", 0, servers[-1] + 1)
     if servers[-1] > 10 * servers[0]:
         x = XAxis("Servers", servers[0] / 1.1, servers[-1] * 1.1, log=True, ticks=tuple(servers))
     ends = (5.0, 200.0) if log else (0.0, None)
-    return drawing.figure(x, Panel(label, lines, floor=ends[0], ceiling=ends[1], log=log))
+    return drawing.figure(x, Panel(label, drawing.curves(servers, each), floor=ends[0], ceiling=ends[1], log=log))
 
 
 # FAST 2008 and SIGCOMM 2009: 256 KiB from each server, goodput by servers, buffers and timeouts.
@@ -118,8 +110,8 @@ def _measure_buffers(results: Results) -> dict[str, Value]:
 
 
 def _draw_buffers(results: Results) -> Chart:
-    each = {f"{kib} KiB": (_SERVERS, _goodputs(results, kib, "200 ms")) for kib in _BUFFERS_KIB}
-    return _curves(each, "Goodput (Mbit/s)")
+    each = {f"{kib} KiB": _goodputs(results, kib, "200 ms") for kib in _BUFFERS_KIB}
+    return _curves(_SERVERS, each, "Goodput (Mbit/s)")
 
 
 BUFFERS = Experiment(
@@ -146,8 +138,8 @@ def _measure_timeouts(results: Results) -> dict[str, Value]:
 
 
 def _draw_timeouts(results: Results) -> Chart:
-    each = {rto_min: (_SERVERS, _goodputs(results, _TIMED_KIB, rto_min)) for rto_min in _TIMEOUTS}
-    return _curves(each, "Goodput (Mbit/s)")
+    each = {rto_min: _goodputs(results, _TIMED_KIB, rto_min) for rto_min in _TIMEOUTS}
+    return _curves(_SERVERS, each, "Goodput (Mbit/s)")
 
 
 TIMEOUTS = Experiment(
@@ -204,7 +196,7 @@ def _mean_ms(result: Result) -> float:
 def _waited(result: Result, rto_min_ms: int) -> float:
     """The share of queries that took at least a timeout."""
     times = result.completions.filter(pl.col("what") == "page")["time_ms"]
-    return float((times >= rto_min_ms).mean())  # type: ignore[arg-type]
+    return number((times >= rto_min_ms).mean())
 
 
 def _lost(result: Result) -> float:
@@ -236,17 +228,17 @@ def _called(name: str) -> str:
 
 
 def _draw_means(results: Results, names: Iterable[str]) -> Chart:
-    each = {_called(name): (_DEGREES, [_mean_ms(results[f"{name}-{n}"]) for n in _DEGREES]) for name in names}
-    return _curves(each, "Mean completion (ms)", log=True)
+    each = {_called(name): [_mean_ms(results[f"{name}-{n}"]) for n in _DEGREES] for name in names}
+    return _curves(_DEGREES, each, "Mean completion (ms)", log=True)
 
 
 def _draw_waited(results: Results) -> Chart:
     each = {
-        _called(name): (_DEGREES, [_waited(results[f"{name}-{n}"], rto_min_ms) for n in _DEGREES])
+        _called(name): [_waited(results[f"{name}-{n}"], rto_min_ms) for n in _DEGREES]
         for name, (_, rto_min_ms) in _VARIANTS.items()
         if rto_min_ms == 300
     }
-    return _curves(each, "Queries with a timeout")
+    return _curves(_DEGREES, each, "Queries with a timeout")
 
 
 FIG18 = Experiment(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value, load
+from knee.papers.items import Quantities, published
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
 from knee.view.chart import Chart, Marks, XAxis
@@ -93,18 +93,14 @@ def _cell(other: str, queue: str, bdp: float, flow: str) -> str:
     return f"{other}-{queue}-{bdp:g}-{flow}".replace(".", "d").replace("-", "_")
 
 
-def _cells(results: Results, other: str) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _cells(results: Results, other: str) -> dict[str, float]:
+    made: dict[str, float] = {}
     for queue in QUEUES:
         for bdp in BUFFERS:
             each = [goodputs(result) for result in results.each(_run_name(other, queue, bdp))]
             for flow, rates in zip(("prague", "other"), zip(*each, strict=True), strict=True):
                 made[_cell(other, queue, bdp, flow)] = fmean(rates)
     return made
-
-
-def _published() -> dict[str, float]:
-    return {item.computed: item.value for item in load("pam2025").item}
 
 
 def _near(found: Quantities, there: Mapping[str, float], other: str, queue: str, bdp: float) -> bool:
@@ -117,7 +113,7 @@ def _table(other: str) -> Callable[[Results, Quantities], list[Table]]:
         return " / ".join(f"{float(found[_cell(other, queue, bdp, flow)]):.0f}" for flow in ("prague", "other"))
 
     def tables(_: Results, found: Quantities) -> list[Table]:
-        there = _published()
+        there = published("pam2025")
         rows = []
         for queue in QUEUES:
             for source, of in (("measured", there), ("here", found)):
@@ -130,7 +126,7 @@ def _table(other: str) -> Callable[[Results, Quantities], list[Table]]:
 
 def _draw(other: str) -> Drawing:
     def draw(results: Results) -> Chart:
-        there, found = _published(), _cells(results, other)
+        there, found = published("pam2025"), _cells(results, other)
         marks = []
         for queue, (colour, _, symbol) in zip(QUEUES, many_styles(), strict=False):
             keys = [_cell(other, queue, bdp, "prague") for bdp in BUFFERS]
@@ -174,14 +170,14 @@ def _experiment(other: str) -> Experiment:
 _STILL = Run("bbr-still", _scenario("bbr", "DualPI2", 1), ["link.jitter=0 us"], seeds=_SEEDS, quick=["duration=30 s"])
 
 
-def _measure_all(results: Results) -> dict[str, Value]:
-    there = _published()
-    made: dict[str, Value] = {}
+def _measure_all(results: Results) -> dict[str, float]:
+    there = published("pam2025")
+    made: dict[str, float] = {}
     for other in OTHERS:
         found = _cells(results, other)
         near = [_near(found, there, other, queue, bdp) for queue in QUEUES for bdp in BUFFERS]
         made |= {f"near_{other}": float(sum(near)), f"cells_{other}": float(len(near))}
-    near_all, cells = (sum(float(made[f"{of}_{other}"] or 0) for other in OTHERS) for of in ("near", "cells"))
+    near_all, cells = (sum(made[f"{of}_{other}"] for other in OTHERS) for of in ("near", "cells"))
     made |= {"near": near_all, "cells": cells, "near_percent": 100 * near_all / cells}
     made["bbr_dualpi2"] = results.mean(_run_name("bbr", "DualPI2", 1), lambda run: goodputs(run)[0])
     made["bbr_dualpi2_still"] = results.mean(_STILL.name, lambda run: goodputs(run)[0])
@@ -196,7 +192,7 @@ def _table_all(_: Results, found: Quantities) -> list[Table]:
 
 
 def _conclude_all(found: Quantities) -> str:
-    there = _published()
+    there = published("pam2025")
     return (
         f"In {found['near']:.0f} of {found['cells']:.0f} cells both goodputs are within 5 % of the link of the "
         "published means. Hosts delay packets at random, here by up to 0.2 ms. Without that Prague has "
@@ -213,7 +209,6 @@ ALL = Experiment(
     runs=[*(run for other in OTHERS for run in _runs(other)), _STILL],
     measure=_measure_all,
     tables=_table_all,
-    question=True,
     conclusion=_conclude_all,
 )
 

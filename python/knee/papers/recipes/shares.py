@@ -9,27 +9,23 @@ Alizadeh, Balakrishnan: Starvation in End-to-End Congestion Control, SIGCOMM 202
 from __future__ import annotations
 
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value, load
+from knee.papers.items import Quantities, Value, published
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run, Table
-from knee.papers.recipes.common import goodputs, one_link
+from knee.papers.recipes.common import goodputs, one_link, shares
+from knee.results.result import Result
 from knee.view.chart import Band, Chart, Line, Panel, XAxis
 from knee.view.palette import MUTED, flow_colours
-
-if TYPE_CHECKING:
-    from knee.results.result import Result
 
 
 def _share(result: Result) -> float:
     """Of the first group of flows, in percent of all that was delivered."""
-    each = goodputs(result)
-    first = result.summary["flows"][0]["cc"]
-    label = [flow["cc"] == first for flow in result.summary["flows"]]
-    return 100 * sum(rate for rate, of in zip(each, label, strict=True) if of) / sum(each)
+    ccs = [flow["cc"] for flow in result.summary["flows"]]
+    return 100 * sum(share for share, cc in zip(shares(result), ccs, strict=True) if cc == ccs[0])
 
 
 # 50 flows, some of them BBR: the testbed's shares.
@@ -71,14 +67,9 @@ def _shared(rtt_ms: int, buffer: str, bbr: int, start: str) -> Run:
     return Run(_cell(rtt_ms, buffer, bbr, start), scenario)
 
 
-def _range(results: Results, rtt_ms: int, buffer: str, bbr: int) -> tuple[float, float]:
-    """BBR's least and greatest share over the orders of start."""
-    each = [_share(results[_cell(rtt_ms, buffer, bbr, start)]) for start in _STARTS]
-    return min(each), max(each)
-
-
-def _measured(rtt_ms: int) -> dict[str, float]:
-    return {item.computed: item.value for item in load("shares").item if item.experiment == f"testbed-{rtt_ms}"}
+def _by_start(results: Results, rtt_ms: int, buffer: str, bbr: int) -> list[float]:
+    """BBR's share by the order of start."""
+    return [_share(results[_cell(rtt_ms, buffer, bbr, start)]) for start in _STARTS]
 
 
 def _quantity(rtt_ms: int, buffer: str, bbr: int) -> str:
@@ -86,15 +77,15 @@ def _quantity(rtt_ms: int, buffer: str, bbr: int) -> str:
 
 
 def _measure_testbed(rtt_ms: int) -> Any:
-    def measure(results: Results) -> dict[str, Value]:
+    def measure(results: Results) -> dict[str, float]:
         """Of each share that was measured, the one nearest to it that an order of start could have given."""
-        there = _measured(rtt_ms)
-        made: dict[str, Value] = {}
+        there = published("shares", f"testbed-{rtt_ms}")
+        made: dict[str, float] = {}
         for buffer in _BUFFERS[rtt_ms]:
             for bbr in _BBR:
-                least, greatest = _range(results, rtt_ms, buffer, bbr)
+                each = _by_start(results, rtt_ms, buffer, bbr)
                 name = _quantity(rtt_ms, buffer, bbr)
-                made[name] = min(max(there[name], least), greatest)
+                made[name] = min(max(there[name], min(each)), max(each))
         return made
 
     return measure
@@ -102,11 +93,11 @@ def _measure_testbed(rtt_ms: int) -> Any:
 
 def _table_testbed(rtt_ms: int) -> Any:
     def tables(results: Results, _: Quantities) -> list[Table]:
-        there = _measured(rtt_ms)
+        there = published("shares", f"testbed-{rtt_ms}")
         rows = []
         for buffer in _BUFFERS[rtt_ms]:
             for bbr in _BBR:
-                each = [_share(results[_cell(rtt_ms, buffer, bbr, start)]) for start in _STARTS]
+                each = _by_start(results, rtt_ms, buffer, bbr)
                 measured = there[_quantity(rtt_ms, buffer, bbr)]
                 rows.append([f"{buffer} BDP, {bbr} BBR", f"{measured:.1f}", *(f"{share:.1f}" for share in each)])
         head = ["", "testbed", "BBR 1 s first", "together", "CUBIC 1 s first"]
@@ -117,14 +108,14 @@ def _table_testbed(rtt_ms: int) -> Any:
 
 def _draw_testbed(rtt_ms: int) -> Drawing:
     def draw(results: Results) -> Chart:
-        there = _measured(rtt_ms)
+        there = published("shares", f"testbed-{rtt_ms}")
         x = XAxis(f"BBR flows of {_FLOWS}", 0, _FLOWS)
         lines, bands = [Line("fair", np.array([0, _FLOWS]), np.array([0, 100]), MUTED, dash="dot")], []
         for buffer, colour in zip(_BUFFERS[rtt_ms], flow_colours(len(_BUFFERS[rtt_ms])), strict=True):
-            lowest, highest = np.array([_range(results, rtt_ms, buffer, bbr) for bbr in _BBR]).T
-            shares = [there[_quantity(rtt_ms, buffer, bbr)] for bbr in _BBR]
-            lines.append(drawing.curve(f"{buffer} BDP", _BBR, shares, colour))
-            bands.append(Band("", np.array(_BBR), lowest, highest, colour, 0.2))
+            here = np.array([_by_start(results, rtt_ms, buffer, bbr) for bbr in _BBR])
+            measured = [there[_quantity(rtt_ms, buffer, bbr)] for bbr in _BBR]
+            lines.append(drawing.curve(f"{buffer} BDP", _BBR, measured, colour))
+            bands.append(Band("", np.array(_BBR), here.min(axis=1), here.max(axis=1), colour, 0.2))
         return drawing.figure(x, Panel("BBR's share (%)", lines, bands, ceiling=100.0))
 
     return Drawing("BBR's share: points are the testbed's, bands what the orders of start give here.", draw)
@@ -162,9 +153,9 @@ def _testbed(rtt_ms: int) -> Experiment:
 # How many flows of each there are where none gains by a change: the mixed equilibrium.
 
 
-def _equilibrium(shares: list[float]) -> float | None:
+def _equilibrium(results: Results, buffer: str, start: str) -> float | None:
     """The number of CUBIC flows where BBR's share is a fair one, between the settings on either side of it."""
-    over = [share - 100 * bbr / _FLOWS for share, bbr in zip(shares, _BBR, strict=True)]
+    over = [_share(results[_cell(40, buffer, bbr, start)]) - 100 * bbr / _FLOWS for bbr in _BBR]
     for k in range(len(_BBR) - 1):
         if over[k] > 0 >= over[k + 1]:
             part = over[k] / (over[k] - over[k + 1])
@@ -176,13 +167,11 @@ _MIXED = ("5", "10", "20")
 
 
 def _measure_equilibrium(results: Results) -> dict[str, Value]:
-    there = {item.computed: item.value for item in load("shares").item if item.experiment == "equilibrium"}
+    there = published("shares", "equilibrium")
     made: dict[str, Value] = {}
     together: list[float | None] = []
     for buffer in _MIXED:
-        orders = {
-            start: _equilibrium([_share(results[_cell(40, buffer, bbr, start)]) for bbr in _BBR]) for start in _STARTS
-        }
+        orders = {start: _equilibrium(results, buffer, start) for start in _STARTS}
         found = [number for number in orders.values() if number is not None]
         name = f"cubic_{buffer}"
         made[name] = min(max(there[name], min(found)), max(found)) if found else None
@@ -201,7 +190,7 @@ def _measure_equilibrium(results: Results) -> dict[str, Value]:
 def _table_equilibrium(results: Results, _: Quantities) -> list[Table]:
     rows = []
     for buffer in _MIXED:
-        orders = [_equilibrium([_share(results[_cell(40, buffer, bbr, start)]) for bbr in _BBR]) for start in _STARTS]
+        orders = [_equilibrium(results, buffer, start) for start in _STARTS]
         rows.append([f"{buffer} BDP", *("none" if number is None else f"{number:.1f}" for number in orders)])
     head = ["", "BBR 1 s first", "together", "CUBIC 1 s first"]
     return [Table(f"CUBIC flows of {_FLOWS} at the equilibrium, by which group starts first.", head, rows)]
@@ -258,7 +247,7 @@ def _of(results: Results, queue: int, bbr: int, other: str, count: int) -> float
     return results.mean(f"ware-{queue}-{bbr}-{other}-{count}", _share)
 
 
-def _measure_ware(results: Results) -> dict[str, Value]:
+def _measure_ware(results: Results) -> dict[str, float]:
     errors = [abs(_of(results, queue, bbr, "cubic", 1) - _model(queue, bbr)) for queue in _QUEUES for bbr in _COUNTS]
     reno = [_of(results, 32, 1, "reno", count) for count in _OTHERS]
     cubic = [_of(results, 32, 1, "cubic", count) for count in _OTHERS]
@@ -353,7 +342,7 @@ def _rtts(cc: str) -> Run:
     return Run(f"rtts-{cc}", one_link(flows, "100 s", link, warmup="20 s"), seeds=3, quick_seeds=2)
 
 
-def _measure_starvation(results: Results) -> dict[str, Value]:
+def _measure_starvation(results: Results) -> dict[str, float]:
     near, far = goodputs(results["rtts-bbr"])
     steady, varying = _pair(results, "vegas", _JITTERS_MS[-1])
     return {
@@ -398,10 +387,7 @@ STARVATION = Experiment(
     drawings=[Drawing("How unequal two flows are by the jitter of one.", _draw_starvation)],
     negatives={
         "bbr3": Negative("BBRv3", ["flows.*.cc=bbr3"], only=["rtts-bbr"]),
-        "cubic": Negative(
-            "CUBIC",
-            swap={f"jitter-vegas-{jitter}": f"jitter-cubic-{jitter}" for jitter in _JITTERS_MS},
-        ),
+        "cubic": Negative("CUBIC", swap={f"jitter-vegas-{ms}": f"jitter-cubic-{ms}" for ms in _JITTERS_MS}),
     },
 )
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from knee.papers import drawing
-from knee.papers.paper import Experiment, Negative, Paper, Results, Run
-from knee.papers.recipes.common import mean, one_link
-
-if TYPE_CHECKING:
-    from knee.papers.items import Value
+from knee.papers.paper import Experiment, Negative, Paper, Results
+from knee.papers.recipes.common import mean, run
 
 _LINK = {"rate": "10 Gbit/s", "limit": "10000 packets"}
 #: A completion per 16 kB; packets leave one by one at the rate, so that no burst of a flow's own shows in its RTT.
@@ -22,13 +17,12 @@ _BACKS_OFF = Negative(
     "thresholds at the base RTT, so that each queue is backed off from",
     ["flows.*.cc_params.t_low=10 us", "flows.*.cc_params.t_high=21 us"],
 )
-_RATE = {"throughput_mbps": "Throughput (Mbit/s)"}
 _LATE_MS = (0, 1, 3, 10, 30)
 #: The part of a run that counts, s.
 _FROM_S, _TO_S = 0.4, 0.5
 
 
-def _measure_rate(results: Results) -> dict[str, Value]:
+def _measure_rate(results: Results) -> dict[str, float]:
     runs = [results[f"flows-{n}"].summary for n in _FLOWS]
     return {
         "least_utilization": min(float(run["links"][0]["utilization"]) for run in runs),
@@ -41,24 +35,14 @@ RATE = Experiment(
     key="line-rate",
     title="Near line rate at low delay",
     about="2, 4 and 8 flows on 10 Gbit/s with a base RTT of 20 us, T_low of 50 us and T_high of 500 us. The flows "
-    "start 130 "
-    "us apart.",
+    "start 130 us apart.",
     runs=[
-        Run(
-            f"flows-{n}",
-            one_link([{**_FLOW, "count": n, "stagger": "130 us"}], "500 ms", _LINK, warmup="200 ms", **_ALONE),
-        )
+        run(f"flows-{n}", [{**_FLOW, "count": n, "stagger": "130 us"}], "500 ms", _LINK, warmup="200 ms", **_ALONE)
         for n in _FLOWS
     ],
     measure=_measure_rate,
     negatives={"cubic": _CUBIC, "low": _BACKS_OFF},
-    drawings=[
-        drawing.of_run(
-            "flows-4",
-            "Rates and RTTs of four flows.",
-            _RATE | {"rtt_mean_ms": "RTT (ms)"},
-        )
-    ],
+    drawings=[drawing.of_run("flows-4", "Rates and RTTs of four flows.", "throughput_mbps", "rtt_mean_ms")],
 )
 
 
@@ -70,7 +54,7 @@ def _shares(results: Results) -> list[float]:
     return each
 
 
-def _measure_starts(results: Results) -> dict[str, Value]:
+def _measure_starts(results: Results) -> dict[str, float]:
     shares = _shares(results)
     used = [float(results[f"late-{late}"].summary["links"][0]["utilization"]) for late in _LATE_MS]
     return {"spread": max(shares) - min(shares), "least_utilization": min(used)}
@@ -83,16 +67,13 @@ STARTS = Experiment(
     "share: below T_low both only increase, and above it the gradient says how the queue moves, not who fills it. So "
     "where they end depends on how they began.",
     runs=[
-        Run(f"late-{late}", one_link([_FLOW, {**_FLOW, "start": f"{late} ms"}], "500 ms", _LINK, **_ALONE))
-        for late in _LATE_MS
+        run(f"late-{late}", [_FLOW, {**_FLOW, "start": f"{late} ms"}], "500 ms", _LINK, **_ALONE) for late in _LATE_MS
     ],
     measure=_measure_starts,
     negatives={"cubic": _CUBIC, "low": _BACKS_OFF},
     drawings=[
-        *(
-            drawing.of_run(f"late-{late}", f"The second flow starts {late} ms after the first.", _RATE)
-            for late in (1, 3)
-        ),
+        drawing.of_run(f"late-{late}", f"The second flow starts {late} ms after the first.", "throughput_mbps")
+        for late in (1, 3)
     ],
 )
 
@@ -100,8 +81,7 @@ PAPER = Paper(
     key="timely",
     title="TIMELY",
     source="Mittal et al.: TIMELY: RTT-based Congestion Control for the Datacenter, SIGCOMM 2015; Zhu et al.: ECN or "
-    "Delay: "
-    "Lessons Learnt from Analysis of DCQCN and TIMELY, CoNEXT 2016",
+    "Delay: Lessons Learnt from Analysis of DCQCN and TIMELY, CoNEXT 2016",
     address="",
     about="Statements of the two abstracts, on one link of 10 Gbit/s. The first paper's own figures are of hundreds of "
     "machines on a Clos network with PFC, which knee does not have.",

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from knee.papers import drawing
-from knee.papers.paper import Experiment, Negative, Results, Run
-from knee.papers.recipes.bbr3.common import BBR, FLOW, MARGIN, PAYLOAD, number, states
-from knee.papers.recipes.common import one_link
+from knee.papers.items import Value
+from knee.papers.paper import Experiment, Negative, Results
+from knee.papers.recipes.bbr3.common import BBR, MARGIN, PAYLOAD, run, states
+from knee.papers.recipes.common import number
+from knee.results.result import Result
 
-if TYPE_CHECKING:
-    from knee.papers.items import Value
-    from knee.results.result import Result
-
-_LINK = {"rate": "100 Mbit/s", "limit": "1000 packets"}
 #: Packets per second of the link, its base RTT, and their product.
 _PER_S, _RTT_S = 100e6 / 8 / 1514, 0.040
 _BDP = _PER_S * _RTT_S
 
 
-def _run(
-    name: str, duration: str, flow: dict[str, Any] | None = None, link: dict[str, Any] | None = None, **more: Any
-) -> Run:
-    scenario = one_link([FLOW | (flow or {})], duration, _LINK | (link or {}), interval="10 ms", **more)
-    return Run(name, scenario)
+#: Sampled every 10 ms.
+_run = partial(run, interval="10 ms")
 
 
 def _ends(result: Result, state: str) -> list[tuple[float, float, str]]:
@@ -53,7 +47,7 @@ def _rounds(result: Result, from_s: float, until_s: float) -> float:
     return (until_s - from_s) * number((1000 / samples["rtt_mean_ms"]).mean()) if samples.height else math.nan
 
 
-def _measure_phases(results: Results) -> dict[str, Value]:
+def _measure_phases(results: Results) -> dict[str, float]:
     result = results["phases"]
     ups = _ends(result, "probe_bw_up")
     return {
@@ -82,7 +76,7 @@ PHASES = Experiment(
 _DRAIN_S, _DOWN_S = 0.624, 3.105
 
 
-def _measure_late(results: Results) -> dict[str, Value]:
+def _measure_late(results: Results) -> dict[str, float]:
     drain, down = (
         _ends(results[f"late-{name}"], state) for name, state in (("drain", "drain"), ("down", "probe_bw_down"))
     )
@@ -124,7 +118,7 @@ LATE = Experiment(
 _BATCH_S = 0.010
 
 
-def _measure_aggregation(results: Results) -> dict[str, Value]:
+def _measure_aggregation(results: Results) -> dict[str, float]:
     result = results["aggregated"]
     bdp = _PER_S * float(result.summary["flows"][0]["rtt_min_ms"]) / 1000
     samples = result.samples
@@ -141,23 +135,17 @@ def _measure_aggregation(results: Results) -> dict[str, Value]:
     }
 
 
+_UPSTREAM = {
+    "rate": "100 Mbit/s",
+    "model": "docsis",
+    "model_params": {"map_interval": "10 ms", "grant_delay": "10 ms"},
+}
+
 AGGREGATION = Experiment(
     key="aggregation",
     title="Aggregated ACKs",
     about="ACKs cross the upstream of a cable modem, which sends what it has every 10 ms.",
-    runs=[
-        _run(
-            "aggregated",
-            "20 s",
-            link={
-                "reverse": {
-                    "rate": "100 Mbit/s",
-                    "model": "docsis",
-                    "model_params": {"map_interval": "10 ms", "grant_delay": "10 ms"},
-                }
-            },
-        )
-    ],
+    runs=[_run("aggregated", "20 s", link={"reverse": _UPSTREAM})],
     measure=_measure_aggregation,
     negatives={
         "each": Negative("each ACK by itself", ["link.reverse={rate = '100 Mbit/s'}"]),
@@ -167,7 +155,7 @@ AGGREGATION = Experiment(
 )
 
 
-def _measure_policer(results: Results) -> dict[str, Value]:
+def _measure_policer(results: Results) -> dict[str, float]:
     flow = results["policed"].summary["flows"][0]
     return {
         "lost_share": float(flow["lost_packets"]) / float(flow["sent_packets"]),
@@ -190,7 +178,7 @@ POLICER = Experiment(
 _LATE_S, _AGAIN_S = 6.0, 6.5
 
 
-def _measure_spurious(results: Results) -> dict[str, Value]:
+def _measure_spurious(results: Results) -> dict[str, float]:
     reordered, late = results["reordered"], results["late-acks"]
     recoveries = reordered.events.filter(pl.col("event") == "recovery").height
     timeouts = late.events.filter(pl.col("event") == "timeout").sort("t_s")["t_s"].to_list()
@@ -241,7 +229,7 @@ SPURIOUS = Experiment(
 )
 
 
-def _measure_long(results: Results) -> dict[str, Value]:
+def _measure_long(results: Results) -> dict[str, float]:
     visits = _ends(results["long"], "probe_rtt")
     return {"back_to_startup": bool(visits) and {after for _, _, after in visits} == {"startup"}}
 
@@ -258,7 +246,7 @@ LONG = Experiment(
 )
 
 
-def _measure_bounded(results: Results) -> dict[str, Value]:
+def _measure_bounded(results: Results) -> dict[str, float]:
     result = results["bounded"]
     lost = result.events.filter(pl.col("event") == "recovery")["t_s"].to_list()
     # Probes that ProbeRTT interrupts show nothing.
@@ -292,43 +280,25 @@ BOUNDED = Experiment(
 def _measure_pauses(results: Results) -> dict[str, Value]:
     samples = results["pauses"].samples.filter(pl.col("t_s") > 2).sort("t_s")
     low = (samples["throughput_mbps"] > 1) & (samples["in_flight_packets"] < 0.6 * _BDP)
-    longest = run = 0
+    longest = dip = 0
     for each in low:
-        run = run + 1 if each else 0
-        longest = max(longest, run)
+        dip = dip + 1 if each else 0
+        longest = max(longest, dip)
     sent = results["pauses"].summary["flows"][0]["sent_packets"]
     return {"longest_dip_ms": 10.0 * longest if sent else None}
 
+
+_ANSWERS = {"kind": "requests", "size": "40 MB", "think": "7 s", "connection": "persistent", "tls": "none"}
 
 PAUSES = Experiment(
     key="pauses",
     title="Pauses of the application",
     about="Answers of 40 MB over one connection, each 7 s after the one before. Flows with an application record no "
     "states, but ProbeRTT would keep half a BDP in flight for 200 ms.",
-    runs=[
-        _run(
-            "pauses",
-            "40 s",
-            {
-                "traffic": {
-                    "kind": "requests",
-                    "size": "40 MB",
-                    "think": "7 s",
-                    "connection": "persistent",
-                    "tls": "none",
-                }
-            },
-        )
-    ],
+    runs=[_run("pauses", "40 s", {"traffic": _ANSWERS})],
     measure=_measure_pauses,
     negatives={"busy": Negative("no pauses", ["flows.0.traffic.think=0 s"])},
-    drawings=[
-        drawing.of_run(
-            "pauses",
-            "Throughput and packets in flight.",
-            {"throughput_mbps": "Throughput (Mbit/s)", "in_flight_packets": "In flight (packets)"},
-        )
-    ],
+    drawings=[drawing.of_run("pauses", "Throughput and packets in flight.", "throughput_mbps", "in_flight_packets")],
 )
 
 CASES = [PHASES, LATE, AGGREGATION, POLICER, SPURIOUS, LONG, BOUNDED, PAUSES]

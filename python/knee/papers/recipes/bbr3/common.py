@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import polars as pl
 
-from knee.papers.paper import Negative
-
-if TYPE_CHECKING:
-    from knee.results.result import Result
+from knee.papers.paper import Negative, Run
+from knee.papers.recipes import common
+from knee.papers.recipes.common import number
+from knee.results.result import Result
 
 FLOW = {"cc": "bbr3", "rtt": "40 ms"}
 #: Of a packet on the wire (1514 bytes), and what pacing leaves (5.6.2): rates here are of payload.
@@ -27,9 +26,12 @@ def states(result: Result) -> list[tuple[float, str]]:
     return [(float(at), str(state)) for at, state in events.select("t_s", "event").iter_rows()]
 
 
-def number(value: object) -> float:
-    """A figure of a column; NaN if there was nothing in it."""
-    return math.nan if value is None else float(value)  # type: ignore[arg-type]
+def run(
+    name: str, duration: str, flow: dict[str, Any] | None = None, link: dict[str, Any] | None = None, **more: Any
+) -> Run:
+    """A run of a flow alone on 100 Mbit/s with a deep buffer, unless ``flow`` and ``link`` say otherwise."""
+    link = {"rate": "100 Mbit/s", "limit": "1000 packets"} | (link or {})
+    return common.run(name, [FLOW | (flow or {})], duration, link, **more)
 
 
 def cruising(result: Result, rate_mbps: float, start_s: float = 0.0) -> float:

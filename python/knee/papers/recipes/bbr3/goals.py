@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from knee.papers import drawing
-from knee.papers.paper import Experiment, Negative, Results, Run
-from knee.papers.recipes.bbr3.common import BBR, FLOW, MARGIN_OFF, PAYLOAD, cruising, number, states
-from knee.papers.recipes.common import goodputs, one_link
-
-if TYPE_CHECKING:
-    from knee.papers.items import Value
+from knee.papers.items import Value
+from knee.papers.paper import Experiment, Negative, Results
+from knee.papers.recipes.bbr3.common import BBR, MARGIN_OFF, PAYLOAD, cruising, run, states
+from knee.papers.recipes.common import goodputs, number
 
 
 def _measure_steady(results: Results) -> dict[str, Value]:
@@ -42,7 +40,7 @@ STEADY = Experiment(
     title="Startup, drain, and probing",
     about="A flow alone on 100 Mbit/s with an RTT of 40 ms and a deep buffer, for half a minute: the cases of leaving "
     "startup on a plateau, leaving drain, probing, and visiting ProbeRTT.",
-    runs=[Run("steady", one_link([FLOW], "30 s", {"rate": "100 Mbit/s", "limit": "1000 packets"}))],
+    runs=[run("steady", "30 s")],
     measure=_measure_steady,
     negatives={
         "bbr": BBR,
@@ -72,21 +70,16 @@ def _measure_steps(results: Results) -> dict[str, Value]:
 STEPS = Experiment(
     key="steps",
     title="Ten times the bandwidth, and a tenth",
-    about="After 15 s the link of 10 Mbit/s becomes one of 100 Mbit/s, or the other way round. The bound on what is "
-    "in flight "
-    "doubles its growth with each round of a probe, so the new bandwidth is found in a number of rounds that grows "
-    "as the logarithm of the BDP, which is 330 packets. A smaller one is believed once the filter of two probing "
-    "cycles "
-    "has forgotten the old one.",
+    about="After 15 s the link of 10 Mbit/s becomes one of 100 Mbit/s, or the other way round. The bound on what is in "
+    "flight doubles its growth with each round of a probe, so the new bandwidth is found in a number of rounds that "
+    "grows as the logarithm of the BDP, which is 330 packets. A smaller one is believed once the filter of two probing "
+    "cycles has forgotten the old one.",
     runs=[
-        Run(
+        run(
             name,
-            one_link(
-                [FLOW],
-                "45 s",
-                {"rate": before, "limit": limit},
-                changes=[{"at": "15 s", "link": "bottleneck", "rate": after}],
-            ),
+            "45 s",
+            link={"rate": before, "limit": limit},
+            changes=[{"at": "15 s", "link": "bottleneck", "rate": after}],
         )
         for name, before, after, limit in (
             ("up", "10 Mbit/s", "100 Mbit/s", "1000 packets"),
@@ -115,15 +108,9 @@ def _measure_small(results: Results) -> dict[str, Value]:
 SMALL = Experiment(
     key="small",
     title="A BDP below a packet",
-    about="A flow alone on 1 Mbit/s with an RTT of 1 ms, where a packet takes 12 ms. Four packets remain in flight, "
-    "so that "
-    "delayed ACKs do not stop the flow.",
-    runs=[
-        Run(
-            "small",
-            one_link([{**FLOW, "rtt": "1 ms"}], "30 s", {"rate": "1 Mbit/s", "limit": "50 packets"}, warmup="5 s"),
-        )
-    ],
+    about="A flow alone on 1 Mbit/s with an RTT of 1 ms, where a packet takes 12 ms. Four packets remain in flight, so "
+    "that delayed ACKs do not stop the flow.",
+    runs=[run("small", "30 s", {"rtt": "1 ms"}, {"rate": "1 Mbit/s", "limit": "50 packets"}, warmup="5 s")],
     measure=_measure_small,
     negatives={
         "margin": MARGIN_OFF,
@@ -146,18 +133,12 @@ LOSS = Experiment(
     key="loss",
     title="Random loss, and a shallow buffer",
     about="100 Mbit/s and 40 ms, with 1 % of random loss in a deep buffer, and with a buffer of 20 packets, 6 % of a "
-    "BDP. "
-    "While it cruises the flow gives up as much of its rate per round as it loses, and takes it back at the next "
-    "probe, "
-    "after 62 rounds at most: by the draft's simplified model (5.3.3.8.3) a mean of (1 - 0.99^62) / 0.62 of the link.",
+    "BDP. While it cruises the flow gives up as much of its rate per round as it loses, and takes it back at the next "
+    "probe, after 62 rounds at most: by the draft's simplified model (5.3.3.8.3) a mean of (1 - 0.99^62) / 0.62 of the "
+    "link.",
     runs=[
-        Run(
-            "random",
-            one_link([FLOW], "60 s", {"rate": "100 Mbit/s", "limit": "1000 packets", "loss": 0.01}, warmup="10 s"),
-            seeds=3,
-            quick_seeds=2,
-        ),
-        Run("shallow", one_link([FLOW], "40 s", {"rate": "100 Mbit/s", "limit": "20 packets"}, warmup="10 s")),
+        replace(run("random", "60 s", link={"loss": 0.01}, warmup="10 s"), seeds=3, quick_seeds=2),
+        run("shallow", "40 s", link={"limit": "20 packets"}, warmup="10 s"),
     ],
     measure=_measure_loss,
     negatives={"reno": Negative("Reno", ["flows.0.cc=reno"]), "bbr": BBR},

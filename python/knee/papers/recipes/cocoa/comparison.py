@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import partial
+from itertools import product
 
 from knee.papers import drawing
+from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.cocoa import measures
-from knee.view.chart import Chart, Line, Panel
+from knee.papers.recipes.common import cells
+from knee.results.result import Result
+from knee.view.chart import Chart, Panel
 from knee.view.palette import OKABE_ITO, Dash
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from knee.papers.items import Quantities, Value
-    from knee.results.result import Result
 
 QUEUES = ("fq", "fq_codel", "cake", "cocoa")
 CCS = ("cubic", "reno")
@@ -49,8 +48,8 @@ def _rtt(result: Result) -> float:
     return float(result.summary["flows"][0]["rtt_mean_ms"])
 
 
-def _table1(results: Results) -> dict[str, Value]:
-    figures: dict[str, Value] = {}
+def _table1(results: Results) -> dict[str, float]:
+    figures: dict[str, float] = {}
     for cc in CCS:
         for queue in QUEUES:
             name = f"table1-{cc}-{queue}"
@@ -60,7 +59,7 @@ def _table1(results: Results) -> dict[str, Value]:
         figures[f"{cc}_best_is_cocoa"] = max(mine) == mine[-1]
         figures[f"{cc}_gain_percent"] = 100 * (mine[-1] / mine[1] - 1)
         figures[f"{cc}_cake_points"] = abs(mine[2] - mine[1])
-        figures[f"{cc}_cake_ms"] = abs((figures[f"{cc}_cake_rtt_ms"] or 0) - (figures[f"{cc}_fq_codel_rtt_ms"] or 0))
+        figures[f"{cc}_cake_ms"] = abs(figures[f"{cc}_cake_rtt_ms"] - figures[f"{cc}_fq_codel_rtt_ms"])
     figures["least_cocoa_utilization_percent"] = min(figures[f"{cc}_cocoa_utilization_percent"] or 0 for cc in CCS)
     return figures
 
@@ -68,17 +67,12 @@ def _table1(results: Results) -> dict[str, Value]:
 def _rows(results: Results, quantities: Quantities) -> Sequence[Table]:
     seeds = len(results.runs["table1-cubic-fq"])
     head = ["", *(f"{cc} {what}" for cc in CCS for what in ("utilization %", "RTT ms"))]
-    rows = [
-        [
-            queue,
-            *(f"{quantities[f'{cc}_{queue}_{what}']:.2f}" for cc in CCS for what in ("utilization_percent", "rtt_ms")),
-        ]
-        for queue in QUEUES
-    ]
+    columns = list(product(CCS, ("utilization_percent", "rtt_ms")))
+    rows = [[queue, *cells(quantities, (f"{cc}_{queue}_{what}" for cc, what in columns), 2)] for queue in QUEUES]
     return [Table(f"Table 1, and a row for cake. Means of {seeds} runs of 240 s.", head, rows)]
 
 
-def _reno(results: Results) -> dict[str, Value]:
+def _reno(results: Results) -> dict[str, float]:
     codel, cocoa = results["table1-reno-fq_codel"], results["table1-reno-cocoa"]
     return {
         "fq_codel_rtt_ms": _rtt(codel),
@@ -88,18 +82,16 @@ def _reno(results: Results) -> dict[str, Value]:
 
 
 def _draw_reno(results: Results) -> Chart:
-    def lines(column: str) -> list[Line]:
-        return [
-            drawing.line(queue, drawing.series(results[f"table1-reno-{queue}"], column), OKABE_ITO[i])
-            for i, queue in enumerate(("fq_codel", "cocoa"))
-        ]
-
-    rate, rtt = Panel("Throughput (Mbit/s)", lines("throughput_mbps")), Panel("RTT (ms)", lines("rtt_mean_ms"))
-    return drawing.figure(drawing.time(results["table1-reno-cocoa"]), rate, rtt)
+    runs = {f"table1-reno-{queue}": queue for queue in ("fq_codel", "cocoa")}
+    panels = [
+        Panel(drawing.TITLES[column], drawing.by_run(results, runs, partial(drawing.series, column=column)))
+        for column in ("throughput_mbps", "rtt_mean_ms")
+    ]
+    return drawing.figure(drawing.time(results["table1-reno-cocoa"]), *panels)
 
 
-def _small(results: Results) -> dict[str, Value]:
-    figures: dict[str, Value] = {}
+def _small(results: Results) -> dict[str, float]:
+    figures: dict[str, float] = {}
     for queue in ("fq_codel", "cocoa"):
         result = results[f"small-bdp-{queue}"]
         _, least = drawing.series(result, "rtt_min_ms", start=20)
@@ -126,15 +118,6 @@ def _draw_small(results: Results) -> Chart:
     return drawing.figure(x, Panel("RTT (ms)", [*lines, drawing.level(x, 1)]))
 
 
-#: Each queue with the one that it is compared with.
-_PAIRS = {"fq": "cake", "cake": "fq", "fq_codel": "cocoa", "cocoa": "fq_codel"}
-
-
-def _swapped(*ccs: str) -> Negative:
-    swap = {f"table1-{cc}-{queue}": f"table1-{cc}-{other}" for cc in ccs for queue, other in _PAIRS.items()}
-    return Negative("fq_codel and cocoa, cake and fq in each other's place", swap=swap)
-
-
 EXPERIMENTS = [
     Experiment(
         key="reno",
@@ -142,15 +125,7 @@ EXPERIMENTS = [
         about="A Reno flow for 240 s on 100 Mbit/s with a base RTT of 50 ms.",
         runs=[run for run in _table1_runs() if run.name in ("table1-reno-fq_codel", "table1-reno-cocoa")],
         measure=_reno,
-        negatives={
-            "swapped": Negative(
-                "the other queue",
-                swap={
-                    "table1-reno-fq_codel": "table1-reno-cocoa",
-                    "table1-reno-cocoa": "table1-reno-fq_codel",
-                },
-            )
-        },
+        negatives={"swapped": Negative.swapped("the other queue", ("table1-reno-fq_codel", "table1-reno-cocoa"))},
         drawings=[Drawing("Throughput and RTT of Reno through fq_codel and through cocoa.", _draw_reno)],
     ),
     Experiment(
@@ -161,7 +136,13 @@ EXPERIMENTS = [
         "clock. The items are the paper's statements about the table.",
         runs=_table1_runs(),
         measure=_table1,
-        negatives={"swapped": _swapped(*CCS)},
+        negatives={
+            "swapped": Negative.swapped(
+                "fq_codel and cocoa, cake and fq in each other's place",
+                *((f"table1-{cc}-fq", f"table1-{cc}-cake") for cc in CCS),
+                *((f"table1-{cc}-fq_codel", f"table1-{cc}-cocoa") for cc in CCS),
+            )
+        },
         tables=_rows,
     ),
     Experiment(
@@ -173,10 +154,7 @@ EXPERIMENTS = [
         runs=[Run(f"small-bdp-{queue}", "cocoa-small-bdp", [f"link.queue={queue}"]) for queue in ("fq_codel", "cocoa")],
         measure=_small,
         negatives={
-            "swapped": Negative(
-                "the other queue",
-                swap={"small-bdp-fq_codel": "small-bdp-cocoa", "small-bdp-cocoa": "small-bdp-fq_codel"},
-            ),
+            "swapped": Negative.swapped("the other queue", ("small-bdp-fq_codel", "small-bdp-cocoa")),
             "fq": Negative("fq", ["link.queue=fq"]),
             "fixed": Negative(
                 "buffers that stay at two packets",

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from knee.figures.metrics import Floats
 from knee.papers import drawing
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.cocoa import measures
 from knee.view.chart import Band, Chart, Panel, Rules, Spans, thin_band
 from knee.view.palette import ALARM, OKABE_ITO, ROUND_GREY, pale
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from knee.figures.metrics import Floats
-    from knee.papers.items import Value
 
 #: A full packet's time at 20 Mbit/s: a BDP of 66 packets at 40 ms.
 RATE_MBPS = 20.0
@@ -49,8 +44,8 @@ def _stretches(t: Floats, holds: NDArray[np.bool_]) -> list[tuple[float, float]]
     return [(float(ends[a]), float(ends[b])) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
-def _small_and_large(results: Results) -> dict[str, Value]:
-    figures: dict[str, Value] = {}
+def _small_and_large(results: Results) -> dict[str, float]:
+    figures: dict[str, float] = {}
     for name, run in (("small", "fig1-fixed"), ("large", "fig2-fixed")):
         link = results[run].links.filter(pl.col("t_s") > SETTLED_S)
         figures[f"{name}_utilization_percent"] = 100 * float(link["utilization"].to_numpy().mean())
@@ -73,7 +68,7 @@ def _draw_adapting(results: Results) -> Chart:
     return drawing.figure(drawing.time(results["fig2"]), *panels)
 
 
-def _guards(results: Results) -> dict[str, Value]:
+def _guards(results: Results) -> dict[str, float]:
     """Whether every guard interval lasts at least the longest interval before it, times the multiplier.
 
     Guard intervals in which the buffer grew are exempt: Algorithm 1 ends them at the next loss.
@@ -130,7 +125,7 @@ EXPERIMENTS = [
         ],
         measure=_small_and_large,
         negatives={
-            "swapped": Negative("the other buffer", swap={"fig1-fixed": "fig2-fixed", "fig2-fixed": "fig1-fixed"}),
+            "swapped": Negative.swapped("the other buffer", ("fig1-fixed", "fig2-fixed")),
             "fq": Negative("fq, whose buffers stay as they are", ["link.queue=fq"], only=["fig1", "fig2"]),
         },
         drawings=[

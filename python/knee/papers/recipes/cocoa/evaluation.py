@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from knee.papers import drawing
+from knee.papers.items import Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.cocoa import measures
 from knee.view.chart import Chart, Panel, Rules
 from knee.view.palette import MUTED, OKABE_ITO
-
-if TYPE_CHECKING:
-    from knee.papers.items import Value
 
 #: About one loss per 100 000 packets, before the queue.
 LOSS = "link.loss=0.00001"
@@ -93,7 +89,6 @@ def _draw_buffer(results: Results) -> Chart:
 
 #: A queue that never grants more than two packets.
 _FIXED = ["link.queue_params.flow_limit=2", "link.queue_params.max_increase=1.0"]
-_ANOTHER_QUEUE = "the other queue"
 
 SHORT_PATH = [(0.0, 30.0, 20.0), (30.0, 60.0, 10.0)]
 
@@ -105,7 +100,7 @@ EXPERIMENTS = [
         runs=[Run("fig4", "cocoa-fig4"), Run("fig5", "cocoa-fig5")],
         measure=_halved,
         negatives={
-            "swapped": Negative(_ANOTHER_QUEUE, swap={"fig4": "fig5", "fig5": "fig4"}),
+            "swapped": Negative.swapped("the other queue", ("fig4", "fig5")),
             "fixed": Negative("buffers that stay at two packets", _FIXED, only=["fig5"]),
         },
         drawings=[_draw_rate("fig4", SHORT_PATH), _draw_rate("fig5", SHORT_PATH)],
@@ -137,7 +132,7 @@ EXPERIMENTS = [
             Run("fig8-lossy", "cocoa-fig8", [LOSS]),
         ],
         measure=_long_path,
-        negatives={"swapped": Negative(_ANOTHER_QUEUE, swap={"fig7": "fig8", "fig8": "fig7"})},
+        negatives={"swapped": Negative.swapped("the other queue", ("fig7", "fig8"))},
         drawings=[_draw_rate("fig7", [(0.0, 240.0, 100.0)]), _draw_rate("fig8", [(0.0, 240.0, 100.0)])],
     ),
     Experiment(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Results, Run, Table
 from knee.papers.recipes.cocoa import measures
-from knee.papers.recipes.common import one_link
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from knee.papers.items import Quantities, Value
+from knee.papers.recipes.common import cells, run
 
 RTTS_MS = (10, 100, 1000)
 #: Round-trip times; 0 is the paper's 1 s.
@@ -26,11 +23,11 @@ def _run(rtt_ms: int, limit: int) -> Run:
     params: dict[str, Any] = {"max_guard_rtts": float(limit), "base_rtt": f"{rtt_ms} ms"} if limit else {}
     link = {"rate": "20 Mbit/s", "queue": "cocoa", "queue_params": params}
     title = f"Cocoa, 2.3: RTT {rtt_ms} ms, guard intervals of at most {f'{limit} RTTs' if limit else '1 s'}"
-    return Run(_name(rtt_ms, limit), one_link([{"cc": "cubic", "rtt": f"{rtt_ms} ms"}], "60 s", link, title=title))
+    return run(_name(rtt_ms, limit), [{"cc": "cubic", "rtt": f"{rtt_ms} ms"}], "60 s", link, title=title)
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for rtt in RTTS_MS:
         for limit in LIMITS:
             result = results[_name(rtt, limit)]
@@ -38,8 +35,8 @@ def _measure(results: Results) -> dict[str, Value]:
             made[f"use_{rtt}_{limit}"] = 100 * float(link["utilization"])
             made[f"delay_{rtt}_{limit}"] = float(link["queue_delay_mean_ms"])
             made[f"least_{rtt}_{limit}"] = float(measures.buffers(result)[1].min())
-    made["gain_1000"] = float(made["use_1000_2"] or 0) - float(made["use_1000_0"] or 0)
-    made["change_100"] = max(abs(float(made[f"use_100_{n}"] or 0) - float(made["use_100_0"] or 0)) for n in LIMITS[1:])
+    made["gain_1000"] = made["use_1000_2"] - made["use_1000_0"]
+    made["change_100"] = max(abs(made[f"use_100_{n}"] - made["use_100_0"]) for n in LIMITS[1:])
     return made
 
 
@@ -47,7 +44,7 @@ def _tables(_: Results, found: Quantities) -> Sequence[Table]:
     rows = [
         [
             f"{rtt} ms, at most {f'{limit} RTTs' if limit else '1 s'}",
-            *(f"{found[f'{what}_{rtt}_{limit}']:.1f}" for what in ("use", "delay", "least")),
+            *cells(found, (f"{what}_{rtt}_{limit}" for what in ("use", "delay", "least"))),
         ]
         for rtt in RTTS_MS
         for limit in LIMITS
@@ -72,7 +69,6 @@ EXPERIMENT = Experiment(
     about="The paper suggests a multiple of the round-trip time, 2, 4 or 8 times, in place of the limit of 1 s. A "
     "CUBIC flow on 20 Mbit/s with RTTs of 10, 100 and 1000 ms. The RTT is the base RTT, given as base_rtt, plus what "
     "a flow's packets wait in the queue.",
-    question=True,
     runs=[_run(rtt, limit) for rtt in RTTS_MS for limit in LIMITS],
     measure=_measure,
     tables=_tables,

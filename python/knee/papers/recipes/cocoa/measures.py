@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
+from knee.figures.metrics import Floats
 from knee.papers import drawing
 from knee.results.result import Result
 from knee.view.chart import Band, Chart, Line, Panel, thin_band
 from knee.view.palette import OKABE_ITO, Dash
-
-if TYPE_CHECKING:
-    from knee.figures.metrics import Floats
 
 #: A full packet with its Ethernet header, bits.
 PACKET_BITS = 1514 * 8

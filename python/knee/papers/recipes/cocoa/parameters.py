@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from knee.papers import drawing
@@ -11,9 +9,6 @@ from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.cocoa import measures
 from knee.view.chart import Chart, Panel, Rules, Spans, XAxis
 from knee.view.palette import MUTED, OKABE_ITO
-
-if TYPE_CHECKING:
-    from knee.papers.items import Value
 
 MULTIPLIERS = (0.25, 0.5, 1.0, 1.25, 2.0)
 CCS = ("reno", "cubic", "bbr")
@@ -29,7 +24,7 @@ def _least_buffer(results: Results, cc: str, multiplier: float) -> float:
     return float(measures.buffers(results[_name(cc, multiplier)])[1].min())
 
 
-def _multiplier(results: Results) -> dict[str, Value]:
+def _multiplier(results: Results) -> dict[str, float]:
     return {
         "loss_based_least_buffer_half": min(_least_buffer(results, cc, 0.5) for cc in ("reno", "cubic")),
         "bbr_least_buffer_half": _least_buffer(results, "bbr", 0.5),
@@ -51,8 +46,8 @@ def _draw_multiplier(results: Results) -> Chart:
     )
 
 
-def _increase(results: Results) -> dict[str, Value]:
-    figures: dict[str, Value] = {}
+def _increase(results: Results) -> dict[str, float]:
+    figures: dict[str, float] = {}
     for name in ("limited", "unlimited"):
         t, packets = measures.buffers(results[f"increase-{name}"])
         figures[f"{name}_largest_buffer"] = float(packets[t > CHANGE_S].max())
@@ -64,23 +59,21 @@ def _increase(results: Results) -> dict[str, Value]:
     return figures
 
 
-def _buffers(results: Results, names: dict[str, str], moment: float) -> Chart:
+def _draw_increase(results: Results) -> Chart:
+    names = {"increase-limited": "doubled at most", "increase-unlimited": "no limit"}
     buffers = [measures.buffer(results[run], name, OKABE_ITO[i]) for i, (run, name) in enumerate(names.items())]
-    rtts = [
-        drawing.line(name, drawing.series(results[run], "rtt_max_ms"), OKABE_ITO[i])
-        for i, (run, name) in enumerate(names.items())
-    ]
-    mark = _mark(moment)
+    rtts = drawing.by_run(results, names, lambda result: drawing.series(result, "rtt_max_ms"))
+    mark = _mark(CHANGE_S)
     panels = Panel("Buffer (packets)", buffers, rules=[mark]), Panel("Greatest RTT (ms)", rtts, rules=[mark])
-    return drawing.figure(drawing.time(results[next(iter(names))]), *panels)
+    return drawing.figure(drawing.time(results["increase-limited"]), *panels)
 
 
 def _mark(moment: float) -> Rules:
     return Rules("the rate changes", np.array([moment]), 0, 1, MUTED, dash="dash")
 
 
-def _guard(results: Results) -> dict[str, Value]:
-    figures: dict[str, Value] = {}
+def _guard(results: Results) -> dict[str, float]:
+    figures: dict[str, float] = {}
     for name in ("limited", "unlimited"):
         t, length = measures.events(results[f"guard-{name}"], "guard_interval")
         figures[f"{name}_guard_interval_s"] = float(length[t > DROP_S].max())
@@ -103,8 +96,7 @@ def _draw_guard(results: Results) -> Chart:
 
 
 def _swapped(name: str) -> Negative:
-    runs = (f"{name}-limited", f"{name}-unlimited")
-    return Negative("the limit taken off, or put on", swap=dict(zip(runs, reversed(runs), strict=True)))
+    return Negative.swapped("the limit taken off, or put on", (f"{name}-limited", f"{name}-unlimited"))
 
 
 EXPERIMENTS = [
@@ -146,14 +138,7 @@ EXPERIMENTS = [
         ],
         measure=_increase,
         negatives={"swapped": _swapped("increase")},
-        drawings=[
-            Drawing(
-                "The buffer and the greatest RTT with and without the limit.",
-                lambda results: _buffers(
-                    results, {"increase-limited": "doubled at most", "increase-unlimited": "no limit"}, CHANGE_S
-                ),
-            )
-        ],
+        drawings=[Drawing("The buffer and the greatest RTT with and without the limit.", _draw_increase)],
     ),
     Experiment(
         key="guard",

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from knee.papers import drawing
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run
 from knee.papers.recipes.cocoa import measures
+from knee.papers.recipes.common import run
 from knee.view.chart import Chart, Panel, XAxis
 from knee.view.palette import OKABE_ITO
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
 
 MULTIPLIERS = (0.1, 0.25, 0.5, 1.25)
 #: A path on which BBR's probing reaches the end of the initial 100 packets.
@@ -97,16 +94,11 @@ def _draw_learned(results: Results) -> Chart:
 
 def _initial(path: str, name: str) -> Run:
     rate, rtt = ("20 Mbit/s", "10 ms") if path == "short" else ("100 Mbit/s", "100 ms")
-    learn = name == "learned"
     second = {"cc": "cubic", "rtt": rtt, "start": f"{SECOND_S:g} s"} | ({} if path == "short" else {"bytes": "100 MB"})
-    return Run(
-        f"initial-{path}-{name}",
-        {
-            "title": f"Cocoa, 6: a second flow on the {path} path, initial buffer {name}",
-            "duration": "75 s",
-            "link": {"rate": rate, "queue": "cocoa", "queue_params": {"learn_initial": learn}},
-            "flows": [{"cc": "cubic", "rtt": rtt, "stop": "40 s"}, second],
-        },
+    link = {"rate": rate, "queue": "cocoa", "queue_params": {"learn_initial": name == "learned"}}
+    title = f"Cocoa, 6: a second flow on the {path} path, initial buffer {name}"
+    return run(
+        f"initial-{path}-{name}", [{"cc": "cubic", "rtt": rtt, "stop": "40 s"}, second], "75 s", link, title=title
     )
 
 
@@ -116,7 +108,6 @@ EXPERIMENTS = [
         title="Open (2.1): BBR v3 and the multiplier",
         about="BBR v3 on 25 Mbit/s with a base RTT of 80 ms, where probing reaches the end of the initial 100 "
         "packets, and in the run of Fig. 9.",
-        question=True,
         runs=[
             *(
                 Run(_name(m), "cocoa-bbr", [*PATH, "flows.0.cc=bbr3", f"link.queue_params.multiplier={m}"])
@@ -135,7 +126,6 @@ EXPERIMENTS = [
         about="A CUBIC flow runs for 40 s; a second one starts at 45 s, either with the paper's initial 100 packets "
         "or with the mean of the final buffers of earlier flows. The short path has 20 Mbit/s and 10 ms, the long "
         "one 100 Mbit/s and 100 ms; there the second flow sends 100 MB.",
-        question=True,
         runs=[_initial(path, name) for path in ("short", "long") for name in ("static", "learned")],
         measure=_learned,
         conclusion=_learned_says,

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from knee.figures.thin import Floats
 from knee.papers import drawing
 from knee.papers.drawing import of_link
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
 from knee.papers.recipes.delay_aimd.measures import backoffs, between, lost, rtt_min
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel, Spans, XAxis
 from knee.view.palette import ROUND_GREY, flow_colours
-
-if TYPE_CHECKING:
-    from knee.papers.items import Value
-    from knee.results.result import Result
 
 #: Data before this time is ignored, s.
 SETTLED_S = 20.0
@@ -26,18 +22,15 @@ RATCHET_S = 12.0
 ALL_RUN_S = 35.0
 
 
-def _measure_1(results: Results) -> dict[str, Value]:
+def _measure_1(results: Results) -> dict[str, float]:
     means = [float(between(of_link(results[f"fig1-{n}"]), ALL_RUN_S, 1e9).mean()) for n in VEGAS_FLOWS]
-    made: dict[str, Value] = {f"queue_{n}": mean for n, mean in zip(VEGAS_FLOWS, means, strict=True)}
+    made: dict[str, float] = {f"queue_{n}": mean for n, mean in zip(VEGAS_FLOWS, means, strict=True)}
     return made | {"growth": means[-1] / means[0]}
 
 
 def _draw_1(results: Results) -> Chart:
     x = drawing.time(results[f"fig1-{VEGAS_FLOWS[0]}"])
-    lines = [
-        drawing.line(f"{n} flows", of_link(results[f"fig1-{n}"]), colour)
-        for n, colour in zip(VEGAS_FLOWS, flow_colours(len(VEGAS_FLOWS)), strict=True)
-    ]
+    lines = drawing.by_run(results, {f"fig1-{n}": f"{n} flows" for n in VEGAS_FLOWS}, of_link)
     return drawing.figure(x, Panel("Queue occupancy (packets)", [*lines, drawing.level(x, 100)]))
 
 
@@ -67,7 +60,7 @@ def _occupancy(result: Result) -> Panel:
 _AFTER_S = 1.5
 
 
-def _measure_2(results: Results) -> dict[str, Value]:
+def _measure_2(results: Results) -> dict[str, float]:
     result = results["fig2"]
     cuts = backoffs(result)
     waiting, used = of_link(result), of_link(result, "utilization")
@@ -107,11 +100,17 @@ FIG_2 = Experiment(
 )
 
 
-def _rtt_mins(result: Result, x: XAxis) -> Panel:
+def _estimates(result: Result) -> list[tuple[Floats, Floats]]:
+    """Of each flow, times, s, and its estimate of RTTmin, ms, from the value that it was set to."""
     initial = [flow.cc_params["rtt_min_initial"] / 1e6 for flow in result.scenario.flows]
+    return [rtt_min(result, flow, start) for flow, start in enumerate(initial, 1)]
+
+
+def _rtt_mins(result: Result, x: XAxis) -> Panel:
+    known, estimates = result.summary["flows"], _estimates(result)
     lines = [
-        drawing.line(known["label"], rtt_min(result, known["flow"], start), colour)
-        for known, start, colour in zip(result.summary["flows"], initial, flow_colours(len(initial)), strict=True)
+        drawing.line(flow["label"], estimate, colour)
+        for flow, estimate, colour in zip(known, estimates, flow_colours(len(known)), strict=True)
     ]
     base = drawing.level(x, result.summary["flows"][0]["base_rtt_ms"])
     return Panel("RTTmin (ms)", [*lines, base], floor=None)
@@ -124,14 +123,9 @@ def _ratchet(results: Results, name: str) -> Chart:
     return drawing.figure(x, _rtt_mins(result, x), rtts, _occupancy(result))
 
 
-def _last_rtt_mins(result: Result) -> list[float]:
-    initial = [flow.cc_params["rtt_min_initial"] / 1e6 for flow in result.scenario.flows]
-    return [float(rtt_min(result, flow, start)[1][-1]) for flow, start in enumerate(initial, 1)]
-
-
-def _measure_3(results: Results) -> dict[str, Value]:
+def _measure_3(results: Results) -> dict[str, float]:
     kept = rtt_min(results["fig3-kept"], 1, 200.0)[1]
-    return {"rtt_min_ms": _last_rtt_mins(results["fig3"])[0], "rtt_min_without_delta_ms": float(kept[-1])}
+    return {"rtt_min_ms": float(_estimates(results["fig3"])[0][1][-1]), "rtt_min_without_delta_ms": float(kept[-1])}
 
 
 FIG_3 = Experiment(
@@ -142,7 +136,7 @@ FIG_3 = Experiment(
     "finds a smaller RTTmin, until it is the propagation delay.",
     runs=[Run("fig3", "daimd-fig3"), Run("fig3-kept", "daimd-fig3", ["flows.0.cc_params.delta=1.0"])],
     measure=_measure_3,
-    negatives={"swapped": Negative("delta, or none", swap={"fig3": "fig3-kept", "fig3-kept": "fig3"})},
+    negatives={"swapped": Negative.swapped("delta, or none", ("fig3", "fig3-kept"))},
     drawings=[
         Drawing(
             "The estimate of RTTmin (dashed: the propagation delay), the RTT, and the queue.",
@@ -152,8 +146,8 @@ FIG_3 = Experiment(
 )
 
 
-def _measure_4(results: Results) -> dict[str, Value]:
-    return {"greatest_rtt_min_ms": max(_last_rtt_mins(results["fig4"]))}
+def _measure_4(results: Results) -> dict[str, float]:
+    return {"greatest_rtt_min_ms": max(float(least[-1]) for _, least in _estimates(results["fig4"]))}
 
 
 FIG_4 = Experiment(
@@ -172,7 +166,7 @@ FIG_4 = Experiment(
 )
 
 
-def _measure_5(results: Results) -> dict[str, Value]:
+def _measure_5(results: Results) -> dict[str, float]:
     result = results["fig5"]
     params = result.scenario.flows[0].cc_params
     cuts = [cut.at_s for cut in backoffs(result) if cut.at_s > SETTLED_S]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from knee.papers import drawing
+from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
+from knee.papers.recipes.common import shares
 from knee.papers.recipes.delay_aimd.measures import backoffs
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel, XAxis
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
-    from knee.results.result import Result
 
 #: The algorithm of Sec. II, with its adaptive backoff.
 BASIC = (
@@ -33,17 +31,16 @@ FLOWS = 16
 
 def _share(result: Result) -> float:
     """The first flow's share of the total goodput, %."""
-    goodputs = [float(flow["goodput_mbps"]) for flow in result.summary["flows"]]
-    return 100 * goodputs[0] / sum(goodputs)
+    return 100 * shares(result)[0]
 
 
 #: Parameters of the fit of Fig. 6, and of Fig. 8's backoff factor.
 _FITTED = ("modified", "modified-htcp")
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {run.name.removeprefix("fig6-"): _share(results[run.name]) for run in FIG_6.runs}
-    made["gain"] = float(made["modified"] or 0) / float(made["basic"] or 1)
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {run.name.removeprefix("fig6-"): _share(results[run.name]) for run in FIG_6.runs}
+    made["gain"] = made["modified"] / (made["basic"] or 1)
     return made
 
 
@@ -71,9 +68,8 @@ FIG_6 = Experiment(
     ],
     measure=_measure,
     negatives={
-        "swapped": Negative(
-            "the basic algorithm and the modified one in each other's place",
-            swap={"fig6-basic": "fig6-modified", "fig6-modified": "fig6-basic"},
+        "swapped": Negative.swapped(
+            "the basic algorithm and the modified one in each other's place", ("fig6-basic", "fig6-modified")
         )
     },
     drawings=[Drawing("The windows of all four flows, with the basic and the modified algorithm.", _draw)],
@@ -82,8 +78,8 @@ FIG_6 = Experiment(
 # What the paper prints no parameters for.
 
 
-def _measure_calibration(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {name: _share(results[f"fig6-{name}"]) for name in _FITTED}
+def _measure_calibration(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {name: _share(results[f"fig6-{name}"]) for name in _FITTED}
     return made | {"beta": float(np.mean([cut.beta for cut in backoffs(results["fig8"])]))}
 
 
@@ -93,10 +89,9 @@ def _conclude_calibration(found: Quantities) -> str:
         "Figs. 6 to 8. gamma and the decay were chosen by a map of both: of 42 pairs, only these keep the queue of 128 "
         "flows below 30 ms however far apart they start, drain it after loss-based flows, and lose nothing where "
         "windows are small. Their price is the share in Fig. 6, where the paper shows similar windows: "
-        f"{found['modified']:.0f} % beside Reno, {found['modified-htcp']:.0f} % beside H-TCP. delta was "
-        f"chosen so that beta in Fig. 8 is about 0.75: {found['beta']:.2f}. These agree or disagree with the paper by "
-        "choice, and no total counts them. Whatever else the paper says of the complete algorithm is judged with the "
-        "same values."
+        f"{found['modified']:.0f} % beside Reno, {found['modified-htcp']:.0f} % beside H-TCP. delta was chosen so that "
+        f"beta in Fig. 8 is about 0.75: {found['beta']:.2f}. These agree or disagree with the paper by choice, and no "
+        "total counts them. Whatever else the paper says of the complete algorithm is judged with the same values."
     )
 
 
@@ -106,8 +101,7 @@ CALIBRATION = Experiment(
     about="The runs of Figs. 6 and 8 again.",
     runs=[FIG_6.runs[0], FIG_6.runs[2], Run("fig8", "daimd-fig8")],
     measure=_measure_calibration,
-    drawings=[drawing.of_run("fig8", "The windows of Fig. 8.", {"cwnd_packets": "cwnd (packets)"})],
-    question=True,
+    drawings=[drawing.of_run("fig8", "The windows of Fig. 8.", "cwnd_packets")],
     conclusion=_conclude_calibration,
 )
 
@@ -115,15 +109,15 @@ CALIBRATION = Experiment(
 # Two readings of the thresholds.
 
 
-def _measure_gamma(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure_gamma(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for threshold in THRESHOLDS:
-        shares = [_share(results[f"gamma-{threshold}-{gamma}-beside"]) for gamma in GAMMAS]
+        beside = [_share(results[f"gamma-{threshold}-{gamma}-beside"]) for gamma in GAMMAS]
         links = [results[f"gamma-{threshold}-{gamma}-alone"].summary["links"][0] for gamma in GAMMAS]
         queues = [float(link["queue_delay_mean_ms"]) for link in links]
-        for gamma, share, queue in zip(GAMMAS, shares, queues, strict=True):
+        for gamma, share, queue in zip(GAMMAS, beside, queues, strict=True):
             made[f"share {threshold} {gamma}"], made[f"queue {threshold} {gamma}"] = share, queue
-        made[f"both_{threshold}"] = any(s >= 15 and q <= 30 for s, q in zip(shares, queues, strict=True))
+        made[f"both_{threshold}"] = any(s >= 15 and q <= 30 for s, q in zip(beside, queues, strict=True))
     made["not_both_raised"] = not made["both_raised"]
     return made
 
@@ -183,7 +177,6 @@ GAMMA = Experiment(
     ],
     measure=_measure_gamma,
     drawings=[Drawing("Dashed: the fair share, and the bound of Fig. 7.", _draw_gamma)],
-    question=True,
     conclusion=_conclude_gamma,
 )
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from knee.papers import drawing
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
+from knee.papers.recipes.common import cells
 from knee.papers.recipes.delay_aimd.measures import backoffs, lost
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel, XAxis
 from knee.view.palette import flow_colours
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
-    from knee.results.result import Result
 
 # Fig. 7.
 
@@ -33,7 +31,7 @@ def _link(results: Results, name: str, figure: str) -> float:
     return float(results[name].summary["links"][0][figure])
 
 
-def _measure_7(results: Results) -> dict[str, Value]:
+def _measure_7(results: Results) -> dict[str, float]:
     names = [run.name for run in FIG_7.runs if not run.name.startswith("fig7-htcp")]
     delays = [_link(results, name, "queue_delay_mean_ms") for name in names]
     return {
@@ -148,7 +146,7 @@ FIG_8 = Experiment(
     runs=[Run("fig8", "daimd-fig8")],
     measure=_measure_8,
     negatives={"reno": Negative("Reno", ["flows.*.cc_params={}", "flows.*.cc=reno"])},
-    drawings=[drawing.of_run("fig8", "The windows of both flows.", {"cwnd_packets": "cwnd (packets)"})],
+    drawings=[drawing.of_run("fig8", "The windows of both flows.", "cwnd_packets")],
 )
 
 # Table I.
@@ -182,8 +180,8 @@ def _epoch_s(result: Result, window: int) -> float:
     return float(between.mean()) if len(between) else math.nan
 
 
-def _measure_table(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure_table(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for window in WINDOWS:
         epoch = _epoch_s(results[f"table1-{window}"], window)
         made[f"epoch_{window}"] = epoch
@@ -192,7 +190,7 @@ def _measure_table(results: Results) -> dict[str, Value]:
 
 
 def _table_1(_: Results, found: Quantities) -> list[Table]:
-    rows = [[str(w), f"{found[f'epoch_{w}']:.2f}", f"{found[f'growth_{w}']:.2f}"] for w in WINDOWS]
+    rows = [[str(w), *cells(found, (f"epoch_{w}", f"growth_{w}"), 2)] for w in WINDOWS]
     head = ["window, packets", "from loss to loss, s", "less its first second, s"]
     return [Table("Congestion epochs of one flow, RTT 100 ms, backoff by half.", head, rows)]
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from knee.figures.metrics import Floats
 from knee.papers import drawing
-
-if TYPE_CHECKING:
-    from knee.figures.metrics import Floats
-    from knee.results.result import Result
+from knee.results.result import Result
 
 #: A window below this fraction of its value one interval before was reduced by a backoff.
 CUT = 0.95

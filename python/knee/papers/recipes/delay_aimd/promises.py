@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from knee.papers import drawing
 from knee.papers.drawing import of_link
+from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.delay_aimd.measures import between, lost
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel
-from knee.view.palette import INK, flow_colours
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
-    from knee.results.result import Result
+from knee.view.palette import INK
 
 # The knee.
 
@@ -25,7 +21,7 @@ def _delay_ms(result: Result) -> float:
     return float(result.summary["links"][0]["queue_delay_mean_ms"])
 
 
-def _measure_knee(results: Results) -> dict[str, Value]:
+def _measure_knee(results: Results) -> dict[str, float]:
     runs = [results[f"knee-{buffer}"] for buffer in BUFFERS_MS]
     delays = [_delay_ms(run) for run in runs]
     return {
@@ -38,10 +34,8 @@ def _measure_knee(results: Results) -> dict[str, Value]:
 
 def _draw_knee(results: Results) -> Chart:
     x = drawing.time(results[f"knee-{BUFFERS_MS[0]}"])
-    lines = [
-        drawing.line(f"{buffer} ms", of_link(results[f"knee-{buffer}"], "queue_delay_mean_ms"), colour)
-        for buffer, colour in zip(BUFFERS_MS, flow_colours(len(BUFFERS_MS)), strict=True)
-    ]
+    runs = {f"knee-{buffer}": f"{buffer} ms" for buffer in BUFFERS_MS}
+    lines = drawing.by_run(results, runs, lambda result: of_link(result, "queue_delay_mean_ms"))
     return drawing.figure(x, Panel("Queueing delay (ms)", [*lines, drawing.level(x, 20)]))
 
 
@@ -80,7 +74,7 @@ KNEE = Experiment(
 LEFT_S, DRAINED_S = 80.0, 110.0
 
 
-def _measure_drain(results: Results) -> dict[str, Value]:
+def _measure_drain(results: Results) -> dict[str, float]:
     result = results["drain"]
     delays = of_link(result, "queue_delay_mean_ms")
     rtt_mins = [drawing.series(result, "rtt_min_ms", flow + 1)[1] for flow in _delay_based(result)]

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from knee.papers import drawing
 from knee.papers.drawing import of_link
+from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Negative, Results, Run, Table
+from knee.papers.recipes.common import goodputs
 from knee.papers.recipes.delay_aimd.measures import between
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
-    from knee.results.result import Result
-
-
-def _goodputs(result: Result) -> list[float]:
-    return [float(flow["goodput_mbps"]) for flow in result.summary["flows"]]
-
 
 # RTT fairness.
 
 _OTHERS = ("reno", "htcp", "vegas", "lola")
 
 
-def _measure_rtts(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure_rtts(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for cc in ("daimd", *_OTHERS):
-        near, far = _goodputs(results[f"rtts-{cc}"])
+        near, far = goodputs(results[f"rtts-{cc}"])
         made[f"ratio_{cc}"] = near / far
         made[f"delay_{cc}"] = float(results[f"rtts-{cc}"].summary["links"][0]["queue_delay_mean_ms"])
-    made["ratio_over_reno"] = float(made["ratio_daimd"] or 0) / float(made["ratio_reno"] or 1)
+    made["ratio_over_reno"] = made["ratio_daimd"] / (made["ratio_reno"] or 1)
     return made
 
 
@@ -60,11 +51,11 @@ RTTS = Experiment(
 _CROSS = ("daimd", "reno")
 
 
-def _measure_parking(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure_parking(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for cc in _CROSS:
         result = results[f"parking-{cc}"]
-        long, *short = _goodputs(result)
+        long, *short = goodputs(result)
         links = result.summary["links"]
         made[f"share_{cc}"] = 100 * long / (long + sum(short) / len(short))
         made[f"delay_{cc}"] = max(float(link["queue_delay_mean_ms"]) for link in links)
@@ -93,7 +84,6 @@ PARKING = Experiment(
     ],
     measure=_measure_parking,
     drawings=[drawing.of_run("parking-daimd", "The four flows.")],
-    question=True,
     conclusion=_conclude_parking,
 )
 
@@ -102,9 +92,9 @@ PARKING = Experiment(
 BACK_S = (60.0, 180.0)
 
 
-def _measure_reverse(results: Results) -> dict[str, Value]:
+def _measure_reverse(results: Results) -> dict[str, float]:
     spans = {"before": (20.0, BACK_S[0]), "during": (BACK_S[0] + 10, BACK_S[1]), "after": (BACK_S[1] + 20, 240.0)}
-    made: dict[str, Value] = {}
+    made: dict[str, float] = {}
     for run, suffix in (("reverse", ""), ("reverse-basic", "_basic")):
         for name, span in spans.items():
             made[f"use_{name}{suffix}"] = 100 * float(between(of_link(results[run], "utilization"), *span).mean())
@@ -136,7 +126,6 @@ REVERSE = Experiment(
     ],
     measure=_measure_reverse,
     drawings=[drawing.of_run("reverse", "All three flows.")],
-    question=True,
     conclusion=_conclude_reverse,
 )
 

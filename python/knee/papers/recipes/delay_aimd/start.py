@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from knee.papers import drawing
 from knee.papers.drawing import of_link
+from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.delay_aimd.measures import backoffs, between
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel
-from knee.view.palette import flow_colours
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
-    from knee.results.result import Result
 
 #: RTTs at one rate, ms, and rates at one RTT, Mbit/s.
 RTTS_MS, RATES_MBPS = (60, 120, 240, 480), (20, 50, 200)
@@ -45,7 +41,7 @@ def _reached(result: Result, rate_mbps: int, rtt_ms: int) -> float:
     return float(window[~(t >= _first_backoff_s(result))].max()) * PAYLOAD_BITS / (rate_mbps * 1e3 * rtt_ms)
 
 
-def _measure(results: Results) -> dict[str, Value]:
+def _measure(results: Results) -> dict[str, float]:
     limited, standard = results[_name(RATE_MBPS, RTT_MS)], results["start-standard"]
     by_rtt = [_rounds(results[_name(RATE_MBPS, rtt)], rtt) for rtt in RTTS_MS]
     by_rate = [_rounds(results[_name(rate, RTT_MS)], RTT_MS) for rate in RATES_MBPS]
@@ -65,12 +61,11 @@ def _measure(results: Results) -> dict[str, Value]:
 
 def _draw(results: Results) -> Chart:
     x = drawing.time(results["start-standard"], end=8)
-    window, delay = [], [drawing.level(x, TAU0_MS)]
-    names = {_name(RATE_MBPS, RTT_MS): "limited", "start-standard": "standard"}
-    for (name, label), colour in zip(names.items(), flow_colours(len(names)), strict=True):
-        window.append(drawing.line(label, drawing.series(results[name], "cwnd_packets", end=x.high), colour))
-        delay.append(drawing.line(label, of_link(results[name], "queue_delay_max_ms"), colour))
-    return drawing.figure(x, Panel("cwnd (packets)", window), Panel("Queueing delay (ms)", delay))
+    runs = {_name(RATE_MBPS, RTT_MS): "limited", "start-standard": "standard"}
+    window = drawing.by_run(results, runs, lambda result: drawing.series(result, "cwnd_packets", end=x.high))
+    delay = drawing.by_run(results, runs, lambda result: of_link(result, "queue_delay_max_ms"))
+    waits = Panel("Queueing delay (ms)", [drawing.level(x, TAU0_MS), *delay])
+    return drawing.figure(x, Panel("cwnd (packets)", window), waits)
 
 
 def _table(results: Results, _: Quantities) -> list[Table]:

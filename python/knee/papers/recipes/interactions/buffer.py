@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from knee.papers import items
+from knee.papers.items import Item, Quantities, Value
 from knee.papers.paper import Experiment, Results, Run, Table
 from knee.papers.recipes.interactions.measures import APART_MS, REPRESENTATIVES, figures, pair, side_by_side
 from knee.papers.recipes.interactions.tables import PAIRS
-
-if TYPE_CHECKING:
-    from knee.papers.items import Item, Quantities, Value
 
 #: What the paper names, and what the CUBIC flows of Tables I, III and II alone would need; and the paper's, where each
 #: packet is a burst of segments, as on a router to which segmentation and receive offload last.
@@ -96,7 +92,6 @@ BUFFER = Experiment(
     runs=[run for runs in _RUNS.values() for run in runs],
     measure=_measure,
     tables=_table,
-    question=True,
     conclusion=_conclude,
 )
 

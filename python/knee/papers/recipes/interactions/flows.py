@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from statistics import fmean
-from typing import TYPE_CHECKING
 
-from knee.papers.paper import Drawing, Experiment, Negative, Results
+from knee.papers.items import Value
+from knee.papers.paper import Experiment, Negative, Results
 from knee.papers.recipes.interactions import statements
 from knee.papers.recipes.interactions.measures import (
     APART_MS,
@@ -19,9 +19,6 @@ from knee.papers.recipes.interactions.measures import (
     swing,
 )
 from knee.papers.recipes.interactions.tables import LATER_MS
-
-if TYPE_CHECKING:
-    from knee.papers.items import Value
 
 _EQUAL = {"cubic4": ["cubic"] * 4, "bbr4": ["bbr"] * 4}
 _MIXED = {
@@ -60,25 +57,24 @@ FOUR = Experiment(
         *(pair(cc, cc) for cc in ("bbr", "cubic")),
     ],
     negatives={
-        "others": Negative(
+        "others": Negative.swapped(
             "the other algorithms, four for four and three for three",
-            swap={"cubic4": "bbr4", "bbr4": "cubic4", "vegas3-bbr1": "cubic3-bbr1", "vegas1-bbr3": "cubic1-bbr3"}
-            | {"cubic3-bbr1": "vegas3-bbr1", "cubic1-bbr3": "vegas1-bbr3", "cubic-cubic": "bbr-bbr"}
-            | {"bbr-bbr": "cubic-cubic"},
+            ("cubic4", "bbr4"),
+            ("vegas3-bbr1", "cubic3-bbr1"),
+            ("vegas1-bbr3", "cubic1-bbr3"),
+            ("cubic-cubic", "bbr-bbr"),
         ),
-        "counts": Negative(
-            "two flows and four in each other's place", swap={"cubic4": "cubic-cubic", "cubic-cubic": "cubic4"}
-        ),
+        "counts": Negative.swapped("two flows and four in each other's place", ("cubic4", "cubic-cubic")),
     },
     measure=_measure,
     drawings=[
-        Drawing(
+        columns(
             "Four flows of one algorithm; the first run, intervals of 300 ms.",
-            lambda results: columns(results, ["cubic4", "bbr4"]),
+            ["cubic4", "bbr4"],
         ),
-        Drawing(
+        columns(
             "Three flows beside one; the first run, intervals of 300 ms.",
-            lambda results: columns(results, ["cubic3-bbr1", "cubic1-bbr3", "vegas3-bbr1"]),
+            ["cubic3-bbr1", "cubic1-bbr3", "vegas3-bbr1"],
         ),
     ],
 )
@@ -118,18 +114,19 @@ QUIC = Experiment(
         side_by_side("two-cubic", "interactions-rtt2", ["cubic"] * 2, APART_MS),
     ],
     negatives={
-        "others": Negative(
+        "others": Negative.swapped(
             "the other algorithm in each place",
-            swap={"quic-cubic-cubic": "quic-bbr-bbr", "quic-bbr-bbr": "quic-cubic-cubic"}
-            | {"quic-cubic-bbr": "quic-bbr-cubic", "quic-bbr-cubic": "quic-cubic-bbr"},
+            ("quic-cubic-cubic", "quic-bbr-bbr"),
+            ("quic-cubic-bbr", "quic-bbr-cubic"),
         ),
         "vegas": Negative("Vegas in place of CUBIC and BBR", ["flows.*.cc_params={}", "flows.*.cc=vegas"]),
     },
     measure=_measure_quic,
     drawings=[
-        Drawing(
+        columns(
             "Two flows of one algorithm over QUIC; the first run, intervals of 300 ms.",
-            lambda results: columns(results, ["quic-cubic-cubic", "quic-bbr-bbr"], most_mbps=10.5),
+            ["quic-cubic-cubic", "quic-bbr-bbr"],
+            most_mbps=10.5,
         ),
     ],
 )

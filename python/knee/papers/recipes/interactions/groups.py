@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import tomllib
 from itertools import product
-from typing import TYPE_CHECKING
 
 import polars as pl
 
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Experiment, Results, Run, Table
+from knee.papers.recipes.common import cells, number
 from knee.study import matrices
 from knee.study.matrices import table
 from knee.view.matrix import page
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
 
 #: Some old and new algorithms of each group, for the matrices under other queues.
 SOME = ("reno", "cubic", "vegas", "lola", "daimd", "copa", "bbr", "bbr3", "dctcp")
@@ -58,8 +56,7 @@ def _group_share(frame: pl.DataFrame, first: str, second: str) -> float:
 
 
 def _mean(values: pl.Series) -> float:
-    mean = values.mean()
-    return float(mean) if isinstance(mean, float) else float("nan")
+    return number(values.mean())
 
 
 def _inflation(frame: pl.DataFrame, group: str, beside: str) -> float:
@@ -108,8 +105,7 @@ def _group_table(_: Results, found: Quantities) -> list[Table]:
     rows = []
     for first in GROUPS:
         shares = [f"{found[f'{first} beside {second}']:.0f} %" for second in GROUPS]
-        rtts = [f"{found[f'rtt of {first} beside {second}']:.2f}" for second in GROUPS]
-        rows.append([first, *shares, *rtts])
+        rows.append([first, *shares, *cells(found, (f"rtt of {first} beside {second}" for second in GROUPS), 2)])
     head = ["group", *(f"share beside {g}" for g in GROUPS), *(f"RTT / base beside {g}" for g in GROUPS)]
     caption = f"Means over the pairs, without {', '.join(APART)}, which are made to give way or for data centres."
     return [Table(caption, head, rows)]
@@ -127,7 +123,6 @@ MATRIX = Experiment(
     measure=_measure_matrix,
     extra=lambda results: _maps(results, _ALL_RUNS),
     tables=_group_table,
-    question=True,
     conclusion=_conclude_matrix,
 )
 
@@ -144,7 +139,7 @@ def _measure_isolation(results: Results) -> dict[str, Value]:
         here = frame.filter(pl.col("queue") == queue)
         across = _across(here)
         made[f"jain {queue}"] = _mean(across["jain"])
-        made[f"least {queue}"] = 100 * float(pl.concat([across["share"], 1 - across["share"]]).min())  # type: ignore[arg-type]
+        made[f"least {queue}"] = 100 * number(pl.concat([across["share"], 1 - across["share"]]).min())
         made[f"delay {queue}"] = _group_share(here, "delay-based", "loss-based")
         made[f"rtt {queue}"] = _inflation(here, "delay-based", "loss-based")
         made[f"use {queue}"] = 100 * _mean(across["utilization"])
@@ -161,8 +156,7 @@ def _conclude_isolation(found: Quantities) -> str:
     return (
         f"What a delay-based flow has beside a loss-based one: {'; '.join(said(queue) for queue in QUEUES)}. A queue "
         "per flow, as in fq_codel and cocoa, gives each group its share and its own delay, which is what the paper "
-        "asks for. Dualpi2 lowers the delay of all but, with one queue for all classic flows, does not share "
-        "fairly."
+        "asks for. Dualpi2 lowers the delay of all but, with one queue for all classic flows, does not share fairly."
     )
 
 
@@ -191,7 +185,6 @@ ISOLATION = Experiment(
     measure=_measure_isolation,
     extra=lambda results: _maps(results, _SOME_RUNS),
     tables=_isolation_table,
-    question=True,
     conclusion=_conclude_isolation,
 )
 

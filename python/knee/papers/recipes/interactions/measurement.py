@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from statistics import fmean
-from typing import TYPE_CHECKING
 
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Experiment, Results, Table
 from knee.papers.recipes.interactions import testbed
 from knee.papers.recipes.interactions.measures import pair
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
 
 _GROUPS = list(dict.fromkeys(row["key"] for row in testbed.ROWS))
 
@@ -64,7 +61,6 @@ MEASUREMENT = Experiment(
     runs=[pair("vegas", "vegas")],
     measure=_measure,
     tables=_table,
-    question=True,
     conclusion=_conclude,
 )
 

@@ -9,20 +9,18 @@ from dataclasses import replace
 from functools import cache
 from math import hypot, sqrt
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from knee.figures.metrics import jain_of
 from knee.papers import drawing
-from knee.papers.paper import Results, Run
+from knee.papers.items import Quantities, Value
+from knee.papers.paper import Drawing, Results, Run
+from knee.papers.recipes.common import number
 from knee.papers.recipes.interactions.testbed import GOODPUT_PART, THROUGHPUT_PART, frames_mbps, ratio_with_acks
+from knee.results.result import Result
 from knee.view.chart import Chart, Line, Panel
 from knee.view.palette import INK, OKABE_ITO
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
-    from knee.results.result import Result
 
 #: Draws of start times, by each of which all items are judged.
 DRAWS = 12
@@ -145,8 +143,7 @@ def jain(result: Result) -> float:
 
 def _rtt(result: Result, flow: int) -> float:
     """The mean RTT of a flow over intervals, ms."""
-    mean = result.samples.filter(pl.col("flow") == flow)["rtt_mean_ms"].drop_nans().mean()
-    return float(mean) if isinstance(mean, float) else float("nan")
+    return number(result.samples.filter(pl.col("flow") == flow)["rtt_mean_ms"].drop_nans().mean())
 
 
 def _median(values: Sequence[float | None]) -> float | None:
@@ -166,17 +163,20 @@ def swing(result: Result) -> float:
     """How far apart the 5 % and 95 % quantiles of a flow's throughput are once settled, Mbit/s; mean of the flows."""
     x = pl.col("throughput_mbps")
     late = result.samples.filter(pl.col("t_s") > SETTLED_S).group_by("flow", maintain_order=True)
-    mean = late.agg(x.quantile(0.95) - x.quantile(0.05))["throughput_mbps"].mean()
-    return float(mean) if isinstance(mean, float) else float("nan")
+    return number(late.agg(x.quantile(0.95) - x.quantile(0.05))["throughput_mbps"].mean())
 
 
-def columns(results: Results, runs: Sequence[str], most_mbps: float = 105) -> Chart:
+def columns(caption: str, runs: Sequence[str], most_mbps: float = 105) -> Drawing:
     """The paper's form: RTT, throughput and Jain's index over time, a column for each run."""
-    made = [results[name] for name in runs]
-    rtts = [Panel("RTT (ms)", _lines(result, "rtt_mean_ms"), title=_title(result)) for result in made]
-    rates = [Panel("Throughput (Mbit/s)", _lines(result, "throughput_mbps"), ceiling=most_mbps) for result in made]
-    index = [Panel("Jain's index", [_index(result)], ceiling=1.05) for result in made]
-    return drawing.figure(drawing.time(made[0]), *rtts, *rates, *index, columns=len(runs))
+
+    def draw(results: Results) -> Chart:
+        made = [results[name] for name in runs]
+        rtts = [Panel("RTT (ms)", _lines(result, "rtt_mean_ms"), title=_title(result)) for result in made]
+        rates = [Panel("Throughput (Mbit/s)", _lines(result, "throughput_mbps"), ceiling=most_mbps) for result in made]
+        index = [Panel("Jain's index", [_index(result)], ceiling=1.05) for result in made]
+        return drawing.figure(drawing.time(made[0]), *rtts, *rates, *index, columns=len(runs))
+
+    return Drawing(caption, draw)
 
 
 def _title(result: Result) -> str:

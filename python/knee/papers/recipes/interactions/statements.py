@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from knee.figures.metrics import jain_of
-
-if TYPE_CHECKING:
-    from knee.results.result import Result
+from knee.papers.recipes.common import number
+from knee.results.result import Result
 
 #: The parts of a run of 60 s that the paper distinguishes, s.
 FIRST_S = 5.0
@@ -30,39 +28,35 @@ def intervals_with_drops(result: Result) -> int:
 
 def queue_delay(result: Result, *, from_s: float = 0.0) -> float:
     """The mean queueing delay from ``start`` on, ms."""
-    return _number(result.links.filter(pl.col("t_s") > from_s)["queue_delay_mean_ms"].mean())
+    return number(result.links.filter(pl.col("t_s") > from_s)["queue_delay_mean_ms"].mean())
 
 
 def queue_peak(result: Result) -> float:
     """The highest mean queueing delay of an interval in the first half, ms."""
-    return _number(result.links.filter(pl.col("t_s") <= START_S)["queue_delay_mean_ms"].max())
+    return number(result.links.filter(pl.col("t_s") <= START_S)["queue_delay_mean_ms"].max())
 
 
 def share(result: Result, flow: int, *, from_s: float = 0.0, to_s: float = float("inf")) -> float:
     """A flow's share of the total throughput between two times, %."""
     part = result.samples.filter(pl.col("t_s").is_between(from_s, to_s, closed="right"))
     mine = part.filter(pl.col("flow") == flow)
-    return 100 * _number(mine["throughput_mbps"].sum()) / _number(part["throughput_mbps"].sum())
+    return 100 * number(mine["throughput_mbps"].sum()) / number(part["throughput_mbps"].sum())
 
 
 def share_with_higher_rtt(result: Result) -> float:
     """Percentage of a pair's intervals in which the flow with the higher RTT has the higher throughput."""
     later = result.samples.filter(pl.col("t_s") > FIRST_S)
     both = later.filter(pl.col("flow") == 1).join(later.filter(pl.col("flow") == 2), on="t_s")
-    return 100 * _number(both.select((_HIGHER_RTT == _HIGHER_RATE).mean()).item())
+    return 100 * number(both.select((_HIGHER_RTT == _HIGHER_RATE).mean()).item())
 
 
 def jain_of_thirds(result: Result) -> tuple[float, float]:
     """The mean over intervals of Jain's index, of the first and of the last third."""
     index = result.samples.group_by("t_s", maintain_order=True).agg(jain=jain_of(_RATE)).drop_nulls()
     early, late = pl.col("t_s") <= THIRDS_S[0], pl.col("t_s") > THIRDS_S[1]
-    return _number(index.filter(early)["jain"].mean()), _number(index.filter(late)["jain"].mean())
+    return number(index.filter(early)["jain"].mean()), number(index.filter(late)["jain"].mean())
 
 
 def is_least(of: float, others: Sequence[float]) -> bool:
     """Whether the first value is smaller than all others."""
     return all(of < other for other in others)
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else float("nan")

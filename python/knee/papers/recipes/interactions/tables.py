@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING
 
-from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
+from knee.papers.items import Quantities, Value
+from knee.papers.paper import Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.interactions import statements
 from knee.papers.recipes.interactions.measures import (
     APART_MS,
@@ -20,9 +20,6 @@ from knee.papers.recipes.interactions.measures import (
     swing,
     text,
 )
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities, Value
 
 PAIRS = (
     ("cubic", "cubic"),
@@ -110,19 +107,17 @@ TABLE_1 = Experiment(
     about="Two flows share 100 Mbit/s and a buffer of 1000 packets for 60 s. Some of the printed RTTs are impossible "
     "with such a buffer, which holds 121 ms: 174 ms for BBR and 140 ms for Vegas, while the CUBIC flow in the same "
     "queue has 70 ms.",
-    runs=[
-        *(pair(a, b) for a, b in PAIRS),
-    ],
+    runs=[pair(a, b) for a, b in PAIRS],
     negatives={"others": OTHER_PAIRS, "lossy": LOSSY},
     measure=_measure_1,
     drawings=[
-        Drawing(
+        columns(
             "As Fig. 3: two flows of the same algorithm, the first run, intervals of 300 ms.",
-            lambda results: columns(results, [f"{cc}-{cc}" for cc in REPRESENTATIVES]),
+            [f"{cc}-{cc}" for cc in REPRESENTATIVES],
         ),
-        Drawing(
+        columns(
             "As Fig. 4: two flows of different algorithms, the first run, intervals of 300 ms.",
-            lambda results: columns(results, [f"{a}-{b}" for a, b in PAIRS[3:]]),
+            [f"{a}-{b}" for a, b in PAIRS[3:]],
         ),
     ],
     tables=_table_1,
@@ -183,9 +178,9 @@ TABLE_2 = Experiment(
     negatives={"others": _others("two"), "lossy": LOSSY},
     measure=_measure_rtts("two", 2),
     drawings=[
-        Drawing(
+        columns(
             "As Fig. 5: the first run, intervals of 300 ms; added RTTs in ms.",
-            lambda results: columns(results, [f"two-{cc}" for cc in REPRESENTATIVES]),
+            [f"two-{cc}" for cc in REPRESENTATIVES],
         )
     ],
     tables=_table_of("Table II", "two", ["+0 ms", "+200 ms"]),
@@ -224,9 +219,9 @@ TABLE_3 = Experiment(
     },
     measure=_measure_3,
     drawings=[
-        Drawing(
+        columns(
             "As Fig. 6: the first run, intervals of 300 ms; added RTTs in ms.",
-            lambda results: columns(results, [f"four-{cc}" for cc in REPRESENTATIVES]),
+            [f"four-{cc}" for cc in REPRESENTATIVES],
         )
     ],
     tables=_table_of("Table III", "four", ["50 ms", "100 ms", "150 ms", "200 ms"]),
@@ -250,14 +245,12 @@ FAR = Experiment(
         side_by_side(f"far-{cc}", "interactions-rtt2", [cc] * 2, APART_MS, ["flows.1.rtt=400.5 ms"])
         for cc in ("cubic", "bbr")
     ],
-    negatives={
-        "swapped": Negative("the runs of the other algorithm", swap={"far-cubic": "far-bbr", "far-bbr": "far-cubic"})
-    },
+    negatives={"swapped": Negative.swapped("the runs of the other algorithm", ("far-cubic", "far-bbr"))},
     measure=_measure_far,
     drawings=[
-        Drawing(
+        columns(
             "The first run, intervals of 300 ms; added RTTs in ms.",
-            lambda results: columns(results, [f"far-{cc}" for cc in ("cubic", "bbr")]),
+            [f"far-{cc}" for cc in ("cubic", "bbr")],
         )
     ],
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Negative, Results, Run, Table
+from knee.papers.recipes.common import cells
 from knee.papers.recipes.l4s.common import flow, link, ratio
 
 QUEUES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -29,12 +30,12 @@ def _run(key: str, ecn: str) -> Run:
     return Run(f"classic-{key}-{ecn}", scenario, quick=["duration=60 s", "warmup=30 s"])
 
 
-def _measure(results: Results) -> dict[str, Value]:
+def _measure(results: Results) -> dict[str, float]:
     return {f"{key}_{ecn}": ratio(results[f"classic-{key}-{ecn}"]) for key in QUEUES for ecn in _ECN}
 
 
 def _tables(_: Results, made: Quantities) -> list[Table]:
-    rows = [[QUEUES[key][0], *(f"{made[f'{key}_{ecn}']:.0f}" for ecn in _ECN)] for key in QUEUES]
+    rows = [[QUEUES[key][0], *cells(made, (f"{key}_{ecn}" for ecn in _ECN), 0)] for key in QUEUES]
     return [Table("Prague's rate over CUBIC's.", ["queue", "CUBIC with ECN", "CUBIC without"], rows)]
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from knee.papers.paper import Results
 from knee.papers.recipes.common import one_link
-
-if TYPE_CHECKING:
-    from knee.papers.items import Quantities
-    from knee.papers.paper import Results
-    from knee.results.result import Result
+from knee.results.result import Result
 
 #: The step marks packets that found two others in the L queue, as in the authors' queue discipline of 2020.
 DUALPI2: Mapping[str, Any] = {"queue": "dualpi2", "queue_params": {"min_qlen_step": 2}}
+#: A queue per flow, and a threshold for flows with ECT(1).
+FQ_CODEL: Mapping[str, Any] = {
+    "queue": "fq_codel",
+    "queue_params": {"ce_threshold": "1 ms", "ce_threshold_selector": 1, "ce_threshold_mask": 3},
+}
 
 
 def flow(cc: str, rtt_ms: float, **more: Any) -> dict[str, Any]:
@@ -48,11 +50,6 @@ def ratio(result: Result) -> float:
 def mean_of(results: Results, run: str, index: int, figure: str) -> float:
     """The mean of a figure of a flow over the seeds of a run."""
     return results.mean(run, lambda result: float(result.summary["flows"][index][figure]))
-
-
-def series(made: Quantities, names: Iterable[str]) -> list[float]:
-    """Quantities for a figure."""
-    return [float(made[name] or 0) for name in names]
 
 
 def apart(value: float) -> float:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
-from knee.papers.recipes.l4s.common import apart, flow, link, packet_ms, ratio, series, wait_ms
+from knee.papers.recipes.l4s.common import apart, flow, link, packet_ms, ratio, wait_ms
 from knee.view.chart import Chart, Panel, XAxis
 from knee.view.palette import DASHES, INK, flow_colours
 
@@ -25,8 +25,8 @@ def _run(cc: str, rate: int, rtt: int) -> Run:
     return Run(_name(cc, rate, rtt), link(rate, flows, "80 s", "30 s"), quick=_QUICK)
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for cc in SCALABLE:
         for rate in RATES_MBPS:
             each = [results[_name(cc, rate, rtt)] for rtt in RTTS_MS[cc]]
@@ -39,16 +39,16 @@ def _measure(results: Results) -> dict[str, Value]:
             made[f"{cc}_{rate}_used"] = min(float(result.summary["links"][0]["utilization"]) for result in each)
             made[f"{cc}_{rate}_lost"] = float(sum(result.summary["flows"][0]["lost_packets"] for result in each))
             made[f"{cc}_{rate}_sent"] = float(sum(result.summary["flows"][0]["sent_packets"] for result in each))
-        worst = [apart(float(made[f"{cc}_{rate}_{rtt}_ratio"] or 0)) for rate in RATES_MBPS for rtt in RTTS_MS[cc]]
+        worst = [apart(made[f"{cc}_{rate}_{rtt}_ratio"]) for rate in RATES_MBPS for rtt in RTTS_MS[cc]]
         made[f"{cc}_worst"] = max(worst)
-        made[f"{cc}_used"] = min(float(made[f"{cc}_{rate}_used"] or 0) for rate in RATES_MBPS)
-        lost, sent = (sum(series(made, (f"{cc}_{rate}_{of}" for rate in RATES_MBPS))) for of in ("lost", "sent"))
+        made[f"{cc}_used"] = min(made[f"{cc}_{rate}_used"] for rate in RATES_MBPS)
+        lost, sent = (sum(made[f"{cc}_{rate}_{of}"] for rate in RATES_MBPS) for of in ("lost", "sent"))
         made[f"{cc}_lost_percent"] = 100 * lost / sent
     fast = [rate for rate in RATES_MBPS if rate >= 40]
-    made["fast_p50_ms"] = max(float(made[f"prague_{rate}_p50_ms"] or 0) for rate in fast)
-    made["fast_p99_ms"] = max(float(made[f"{cc}_{rate}_p99_ms"] or 0) for rate in fast for cc in SCALABLE)
+    made["fast_p50_ms"] = max(made[f"prague_{rate}_p50_ms"] for rate in fast)
+    made["fast_p99_ms"] = max(made[f"{cc}_{rate}_p99_ms"] for rate in fast for cc in SCALABLE)
     # Beyond the step of 1 ms, in packets of the slowest link.
-    made["slow_p99_packets"] = (float(made["prague_4_p99_ms"] or 0) - 1) / packet_ms(4)
+    made["slow_p99_packets"] = (made["prague_4_p99_ms"] - 1) / packet_ms(4)
     return made
 
 

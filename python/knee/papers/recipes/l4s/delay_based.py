@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value
-from knee.papers.paper import Drawing, Experiment, Results, Run, Table
-from knee.papers.recipes.l4s.common import DUALPI2, flow, link, mean_of
-from knee.view.chart import Chart, Panel
+from knee.papers.items import Quantities
+from knee.papers.paper import Experiment, Results, Run, Table
+from knee.papers.recipes.l4s.common import DUALPI2, FQ_CODEL, flow, link, mean_of
 
 _NAMES = {"lola": "LoLa", "daimd": "D-AIMD"}
 _CODEL: Mapping[str, Any] = {"queue": "codel", "queue_params": {"ecn": True}}
@@ -18,13 +17,7 @@ _MEETING: dict[str, tuple[str, Mapping[str, Any]]] = {
     "one": ("one queue, CoDel with ECN", _CODEL),
     "step": ("one queue, CoDel with a threshold of 1 ms", {"queue": "codel", "queue_params": {"ce_threshold": "1 ms"}}),
     "two": ("two queues, DualPI2", DUALPI2),
-    "own": (
-        "a queue each, fq_codel with a threshold for ECT(1)",
-        {
-            "queue": "fq_codel",
-            "queue_params": {"ce_threshold": "1 ms", "ce_threshold_selector": 1, "ce_threshold_mask": 3},
-        },
-    ),
+    "own": ("a queue each, fq_codel with a threshold for ECT(1)", FQ_CODEL),
 }
 _SECONDS = ("60 s", "20 s")
 
@@ -38,13 +31,13 @@ def _meet(where: str, cc: str) -> Run:
     return _pair(f"meet-{where}-{cc}", prague, delay_based, _MEETING[where][1])
 
 
-def _pick(results: Results, run: str, made: dict[str, Value], key: str, index: int) -> None:
+def _pick(results: Results, run: str, made: dict[str, float], key: str, index: int) -> None:
     made[key] = mean_of(results, run, index, "goodput_mbps")
     made[f"{key}_ms"] = mean_of(results, run, index, "queue_delay_mean_ms")
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for where in _MEETING:
         for cc in _NAMES:
             _pick(results, f"meet-{where}-{cc}", made, f"{where}_{cc}_prague", 0)
@@ -80,30 +73,22 @@ def _says(made: Quantities) -> str:
     )
 
 
-def _draw(results: Results) -> Chart:
-    panels = [
-        Panel(
-            "Throughput (Mbit/s)",
-            drawing.flows(results[f"meet-{key}-lola"], "throughput_mbps"),
-            ceiling=42.0,
-            title=name,
-        )
-        for key, name in (("one", "CoDel"), ("two", "DualPI2"), ("own", "fq_codel"))
-    ]
-    return drawing.figure(drawing.time(results["meet-one-lola"]), *panels)
-
-
 ONE_QUEUE = Experiment(
     key="delay-based",
     title="Can Prague live with LoLa and delay-based AIMD?",
     about="Prague beside LoLa or delay-based AIMD, both with an RTT of 20 ms, on 40 Mbit/s for 60 s of which the "
     "last 40 count: in one queue, in the two of DualPI2, and with a queue each. Means of three seeds.",
-    question=True,
     runs=[_meet(where, cc) for where in _MEETING for cc in _NAMES],
     measure=_measure,
     tables=_tables,
     conclusion=_says,
-    drawings=[Drawing("Throughput of Prague and LoLa.", _draw)],
+    drawings=[
+        drawing.side_by_side(
+            "Throughput of Prague and LoLa.",
+            {"meet-one-lola": "CoDel", "meet-two-lola": "DualPI2", "meet-own-lola": "fq_codel"},
+            ceiling=42.0,
+        )
+    ],
 )
 
 #: Queues in which a delay-based flow meets CUBIC.
@@ -125,8 +110,8 @@ def _classic_runs() -> list[Run]:
     return runs
 
 
-def _measure_classic(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure_classic(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for cc in _NAMES:
         _pick(results, f"classic-alone-{cc}", made, f"alone_{cc}", 0)
         for queue in _QUEUES:
@@ -162,7 +147,6 @@ CLASSIC_QUEUE = Experiment(
     title="Does DualPI2's classic queue suit LoLa and delay-based AIMD?",
     about="LoLa or delay-based AIMD alone and beside CUBIC, all with an RTT of 20 ms, on 40 Mbit/s: in the classic "
     "queue of DualPI2, which steers to 15 ms, and in others.",
-    question=True,
     runs=_classic_runs(),
     measure=_measure_classic,
     tables=_classic_tables,

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Results, Run, Table
-from knee.papers.recipes.l4s.common import mean_of
-
-if TYPE_CHECKING:
-    from knee.results.result import Result
+from knee.papers.recipes.l4s.common import DUALPI2, FQ_CODEL, mean_of
+from knee.results.result import Result
 
 _DOWN_MBPS, _UP_MBPS = 40, 10
 _PAGES = 20
 #: Each queue discipline with its settings, and whether it marks L4S traffic and other ECN traffic.
-_QUEUES: dict[str, tuple[dict[str, Any], bool, bool]] = {
+_QUEUES: dict[str, tuple[Mapping[str, Any], bool, bool]] = {
     "pfifo": ({"queue": "pfifo"}, False, False),
     "cocoa": ({"queue": "cocoa"}, False, False),
     "cake": ({"queue": "cake"}, False, True),
-    "fq_codel": (
-        {
-            "queue": "fq_codel",
-            "queue_params": {"ce_threshold": "1 ms", "ce_threshold_selector": 1, "ce_threshold_mask": 3},
-        },
-        True,
-        True,
-    ),
-    "dualpi2": ({"queue": "dualpi2", "queue_params": {"min_qlen_step": 2}}, True, True),
+    "fq_codel": (FQ_CODEL, True, True),
+    "dualpi2": (DUALPI2, True, True),
 }
 #: The long flows, in the order of the scenario: near, far and L4S downloads, then the uploads.
 _LONG = ("near", "far", "low", "up", "low_up")
@@ -65,8 +57,8 @@ def _page_ms(result: Result) -> float:
     return sum(done) / len(done)
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for queue in _QUEUES:
         name = f"home-{queue}"
         made[f"{queue}_page_ms"] = results.mean(name, _page_ms)
@@ -74,7 +66,7 @@ def _measure(results: Results) -> dict[str, Value]:
         for i, key in enumerate(_LONG):
             made[f"{queue}_{key}"] = mean_of(results, name, i, "goodput_mbps")
             made[f"{queue}_{key}_ms"] = mean_of(results, name, i, "queue_delay_mean_ms")
-        rates = [float(made[f"{queue}_{key}"] or 0) for key in _LONG[:3]]
+        rates = [made[f"{queue}_{key}"] for key in _LONG[:3]]
         made[f"{queue}_apart"] = max(rates) / min(rates)
     return made
 
@@ -120,7 +112,6 @@ HOUSEHOLD = Experiment(
     "upload with low delay in mind, one upload with CUBIC, and twenty pages of 300 kB one after the other. The "
     "flows with low delay in mind are Prague where the queue marks L4S traffic (DualPI2 and fq_codel), else CUBIC; "
     "ECN is on where the queue marks. The FIFO has 40 ms of buffer. Means of three seeds.",
-    question=True,
     runs=[_run(queue) for queue in _QUEUES],
     measure=_measure,
     tables=_tables,

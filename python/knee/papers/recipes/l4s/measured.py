@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value, load
+from knee.papers.items import Quantities, published
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
-from knee.papers.recipes.l4s.common import DUALPI2, flow, link, ratio, series, wait_ms
-from knee.view.chart import Chart, Marks, Panel, XAxis
+from knee.papers.recipes.l4s.common import DUALPI2, flow, link, ratio, wait_ms
+from knee.view.chart import Chart, Marks, XAxis
 from knee.view.palette import MARKERS, flow_colours
 
 _SEEDS = 2
@@ -65,8 +65,8 @@ def _share(results: Results, run: str) -> float:
     return 100 * results.mean(run, lambda result: ratio(result) / (1 + ratio(result)))
 
 
-def _measure_pairs(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {
+def _measure_pairs(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {
         f"{pair.key}_{rate}": _share(results, f"pair-{rate}-{pair.key}")
         for rate in MEASURED_MBPS
         for pair in PAIRS_MEASURED
@@ -74,12 +74,8 @@ def _measure_pairs(results: Results) -> dict[str, Value]:
     return made | {"jittered": _share(results, _JITTERED.name)}
 
 
-def _published() -> dict[str, float]:
-    return {item.computed: item.value for item in load("l4s").of("pairs")}
-
-
 def _pair_tables(_: Results, made: Quantities) -> list[Table]:
-    there = _published()
+    there = published("l4s", "pairs")
     rows = [
         [str(pair), *(f"{of[f'{pair.key}_{rate}']:.1f}" for rate in MEASURED_MBPS for of in (there, made))]
         for pair in PAIRS_MEASURED
@@ -89,11 +85,11 @@ def _pair_tables(_: Results, made: Quantities) -> list[Table]:
 
 
 def _draw_pairs(results: Results) -> Chart:
-    there, made = _published(), _measure_pairs(results)
+    there, made = published("l4s", "pairs"), _measure_pairs(results)
     marks = []
     for rate, colour, symbol in zip(MEASURED_MBPS, flow_colours(2), MARKERS, strict=False):
         keys = [f"{pair.key}_{rate}" for pair in PAIRS_MEASURED]
-        points = np.array([there[key] for key in keys]), np.array(series(made, keys))
+        points = np.array([there[key] for key in keys]), np.array([made[key] for key in keys])
         marks.append(Marks(f"{rate} Mbit/s", *points, colour, symbol, list(map(str, PAIRS_MEASURED))))
     return drawing.beside(XAxis("Measured share (%)", 0, 85), "Share here (%)", marks, 5)
 
@@ -123,8 +119,8 @@ PAIRS = Experiment(
 _ALONE_RTTS = (5, 20, 40, 80)
 
 
-def _measure_alone(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure_alone(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for rtt in _ALONE_RTTS:
         told = results[f"alone-{rtt}"].summary
         made[f"p99_{rtt}"] = float(told["links"][0]["queue_delay_p99_ms"])
@@ -142,7 +138,7 @@ def _beside(name: str, **params: object) -> Run:
 
 
 def _alone_tables(_: Results, made: Quantities) -> list[Table]:
-    there = {item.computed: item.value for item in load("l4s").of("alone")}
+    there = published("l4s", "alone")
     rows = [
         ["measured", f"{there['share_100_20']:.1f}"],
         ["here", f"{made['share_100_20']:.1f}"],
@@ -152,20 +148,12 @@ def _alone_tables(_: Results, made: Quantities) -> list[Table]:
     return [Table(caption, ["100 Mbit/s, 20 ms", "Prague's share, %"], rows)]
 
 
-def _draw_alone(results: Results) -> Chart:
-    result = results["beside-100-20"]
-    return drawing.figure(
-        drawing.time(result), Panel("Throughput (Mbit/s)", drawing.flows(result, "throughput_mbps"), ceiling=100.0)
-    )
-
-
 ALONE = Experiment(
     key="alone",
     title="Prague alone and beside CUBIC, as measured by the L4S team",
     about="Raw data of the runs shown at the ICCRG meeting of November 2020 (l4steam.github.io, iccrg-exp/results): "
-    "Prague alone at 20 Mbit/s, with the queueing delay of each packet, and beside CUBIC without ECN at 100 Mbit/s "
-    "and 20 ms. Runs last 40 s, of which the first ten do not count. The values are of the raw data, worked out "
-    "here.",
+    "Prague alone at 20 Mbit/s, with the queueing delay of each packet, and beside CUBIC without ECN at 100 Mbit/s and "
+    "20 ms. Runs last 40 s, of which the first ten do not count. The values are of the raw data, worked out here.",
     runs=[
         *(Run(f"alone-{rtt}", link(20, [flow("prague", rtt)], "40 s", "10 s")) for rtt in _ALONE_RTTS),
         _beside("beside-100-20"),
@@ -180,7 +168,7 @@ ALONE = Experiment(
         ),
     },
     tables=_alone_tables,
-    drawings=[Drawing("Prague and CUBIC at 100 Mbit/s and 20 ms.", _draw_alone)],
+    drawings=[drawing.side_by_side("Prague and CUBIC at 100 Mbit/s and 20 ms.", {"beside-100-20": ""}, ceiling=100.0)],
 )
 
 
@@ -190,8 +178,8 @@ _FOUR_RTTS = (0.5, 1, 10, 30)
 _JITTER = {**DUALPI2, "jitter": "200 us"}
 
 
-def _measure_virtual(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {"with": ratio(results["virtual-on"]), "without": ratio(results["virtual-off"])}
+def _measure_virtual(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {"with": ratio(results["virtual-on"]), "without": ratio(results["virtual-off"])}
     for run, key in (("virtual-four", "four"), ("virtual-four-still", "still")):
         rates = [float(told["goodput_mbps"]) for told in results[run].summary["flows"]]
         made |= {f"{key}_{rtt}": 100 * rate / sum(rates) for rtt, rate in zip(_FOUR_RTTS, rates, strict=True)}
@@ -209,7 +197,7 @@ def _four(name: str, queue: Mapping[str, Any]) -> Run:
 
 
 def _virtual_tables(_: Results, made: Quantities) -> list[Table]:
-    there = {item.computed: item.value for item in load("l4s").of("virtual-rtt")}
+    there = published("l4s", "virtual-rtt")
     rows = [
         ["measured", *(f"{there[f'four_{rtt}']:.1f}" for rtt in _FOUR_RTTS)],
         *([text, *(f"{made[f'{key}_{rtt}']:.1f}" for rtt in _FOUR_RTTS)] for key, text in _FOUR_ROWS.items()),
@@ -219,14 +207,6 @@ def _virtual_tables(_: Results, made: Quantities) -> list[Table]:
 
 
 _FOUR_ROWS = {"four": "here", "still": "here, without jitter"}
-
-
-def _draw_virtual(results: Results) -> Chart:
-    panels = [
-        Panel("Throughput (Mbit/s)", drawing.flows(results[name], "throughput_mbps"), ceiling=40.0, title=title)
-        for name, title in (("virtual-on", "Virtual RTT of 25 ms"), ("virtual-off", "Without"))
-    ]
-    return drawing.figure(drawing.time(results["virtual-on"]), *panels, columns=2)
 
 
 VIRTUAL_RTT = Experiment(
@@ -248,5 +228,12 @@ VIRTUAL_RTT = Experiment(
         "swapped": Negative("the virtual RTT, or none", swap={"virtual-off": "virtual-on"}),
     },
     tables=_virtual_tables,
-    drawings=[Drawing("Two Prague flows with and without the virtual RTT.", _draw_virtual)],
+    drawings=[
+        drawing.side_by_side(
+            "Two Prague flows with and without the virtual RTT.",
+            {"virtual-on": "Virtual RTT of 25 ms", "virtual-off": "Without"},
+            ceiling=40.0,
+            columns=2,
+        )
+    ],
 )

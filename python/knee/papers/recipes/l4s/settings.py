@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Results, Run, Table
 from knee.papers.recipes.l4s.common import flow, link, ratio, wait_ms
 
@@ -17,8 +17,8 @@ def _run(cc: str, rate: int, least: int) -> Run:
     return Run(f"step-{cc}-{rate}-{least}", link(rate, flows, "100 s", "40 s", queue=queue), quick=["duration=70 s"])
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for cc in _FLOWS:
         for rate in _RATES_MBPS:
             for least in _LEAST:
@@ -57,7 +57,6 @@ STEP = Experiment(
     about="DualPI2 marks each L4S packet that waited for more than 1 ms. min_qlen_step says how many others must "
     "have been in the L queue: 0 in Linux, 1 in RFC 9332 (Appendix A.1, Th_len), 2 in the authors' queue discipline "
     "of 2020. RTTs are 20 ms.",
-    question=True,
     runs=[_run(cc, rate, least) for cc in _FLOWS for rate in _RATES_MBPS for least in _LEAST],
     measure=_measure,
     tables=_tables,

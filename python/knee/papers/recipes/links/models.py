@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel
-from knee.view.palette import flow_colours
-
-if TYPE_CHECKING:
-    from knee.results.result import Result
 
 #: Links by name: words, the link, and the base RTT in ms.
 _LINKS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -86,8 +83,8 @@ def _over_base(result: Result) -> float:
     return float(result.summary["flows"][0]["rtt_p95_ms"]) - _RTT_MS
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for link in _LINKS:
         for system in _SYSTEMS:
             result = results[f"{link}-{system}"]
@@ -144,18 +141,11 @@ def _says(made: Quantities) -> str:
 
 
 def _draw(results: Results) -> Chart:
-    shown = ("cubic", "lola", "daimd", "cocoa")
-    panels = [
-        Panel(
-            "Smoothed RTT (ms)",
-            [
-                drawing.line(_SYSTEMS[system][0], drawing.series(results[f"{link}-{system}"], "srtt_ms"), colour)
-                for system, colour in zip(shown, flow_colours(len(shown)), strict=True)
-            ],
-            title=title,
-        )
-        for link, title in (("wifi", "Wi-Fi"), ("lte", "LTE"), ("leo", "Satellite"))
-    ]
+    panels = []
+    for link, title in (("wifi", "Wi-Fi"), ("lte", "LTE"), ("leo", "Satellite")):
+        runs = {f"{link}-{system}": _SYSTEMS[system][0] for system in ("cubic", "lola", "daimd", "cocoa")}
+        lines = drawing.by_run(results, runs, lambda result: drawing.series(result, "srtt_ms"))
+        panels.append(Panel("Smoothed RTT (ms)", lines, title=title))
     return drawing.figure(drawing.time(results["wifi-cubic"]), *panels)
 
 
@@ -164,7 +154,6 @@ MODELS = Experiment(
     title="LoLa, delay-based AIMD and cocoa on each link",
     about="A flow alone with a base RTT of 30 ms, on each link model, through a FIFO of 1000 packets or cocoa. CUBIC's "
     "goodput through the FIFO says what the link can carry.",
-    question=True,
     runs=[_run(link, system) for link in _LINKS for system in _SYSTEMS],
     measure=_measure,
     conclusion=_says,

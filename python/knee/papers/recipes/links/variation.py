@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
-from knee.view.chart import Chart, Line, Panel
-from knee.view.palette import flow_colours
+from knee.view.chart import Chart, Panel
 
 _LINK: dict[str, Any] = {"rate": "50 Mbit/s", "limit": "500 packets"}
 _JITTERS = (0, 1, 2, 5, 10, 20)
@@ -33,8 +32,8 @@ def _run(name: str, link: dict[str, Any], flow: dict[str, Any]) -> Run:
     return Run(name, one_link(flows, "30 s", {**_LINK, **link}, warmup="10 s"), quick=["duration=20 s"])
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for name in [*(f"jitter-{ms}" for ms in _JITTERS), *_CASES]:
         result = results[name]
         flow = result.summary["flows"][0]
@@ -67,27 +66,21 @@ def _says(made: Quantities) -> str:
         "maximum: at 50 Mbit/s some 40 packets follow each other within 10 ms, and all wait for the slowest among "
         "them. So a busy flow's RTTs are near the base RTT plus the jitter, but its least RTT, "
         f"{made['jitter_10_least_rtt_ms']:.1f} ms at 10 ms, was measured while packets were few. LoLa takes the "
-        "difference for a queue (6) beyond Q_target, 5 ms, and reduces its window, down to two or three packets. "
-        "The paper foresees noise, and filters it by the minimum over 40 ms (4). That suffices where packets may "
-        f"overtake each other ({goodput('reorder')} Mbit/s), and over 400 ms also where they may not: "
-        f"{goodput('filter')} Mbit/s. It resets the least RTT after 100 reductions without a value close to it, "
-        "against changes of the route; that does not help here, since the few packets that are left confirm it. It "
-        "does not foresee a delay that grows with the load and is no queue. A larger Q_target helps too: "
-        f"{goodput('target')} Mbit/s with 15 ms. Delay-based AIMD gets {goodput('daimd')} Mbit/s, CUBIC "
-        f"{goodput('cubic')}."
+        "difference for a queue (6) beyond Q_target, 5 ms, and reduces its window, down to two or three packets. The "
+        "paper foresees noise, and filters it by the minimum over 40 ms (4). That suffices where packets may overtake "
+        f"each other ({goodput('reorder')} Mbit/s), and over 400 ms also where they may not: {goodput('filter')} "
+        "Mbit/s. It resets the least RTT after 100 reductions without a value close to it, against changes of the "
+        "route; that does not help here, since the few packets that are left confirm it. It does not foresee a delay "
+        f"that grows with the load and is no queue. A larger Q_target helps too: {goodput('target')} Mbit/s with 15 "
+        f"ms. Delay-based AIMD gets {goodput('daimd')} Mbit/s, CUBIC {goodput('cubic')}."
     )
 
 
 def _draw(results: Results) -> Chart:
-    shown = (0, 5, 10)
-
-    def lines(column: str) -> list[Line]:
-        return [
-            drawing.line(f"{ms} ms of jitter", drawing.series(results[f"jitter-{ms}"], column), colour)
-            for ms, colour in zip(shown, flow_colours(len(shown)), strict=True)
-        ]
-
-    panels = Panel("Goodput (Mbit/s)", lines("goodput_mbps")), Panel("RTT (ms)", lines("rtt_mean_ms"))
+    runs = {f"jitter-{ms}": f"{ms} ms of jitter" for ms in (0, 5, 10)}
+    rates = drawing.by_run(results, runs, lambda result: drawing.series(result, "goodput_mbps"))
+    rtts = drawing.by_run(results, runs, lambda result: drawing.series(result, "rtt_mean_ms"))
+    panels = Panel("Goodput (Mbit/s)", rates), Panel("RTT (ms)", rtts)
     return drawing.figure(drawing.time(results["jitter-0"]), *panels)
 
 
@@ -96,7 +89,6 @@ VARIATION = Experiment(
     title="LoLa where the delay varies",
     about="A LoLa flow alone on 50 Mbit/s with an RTT of 20 ms and a deep buffer. Behind the queue each packet has "
     "a random extra delay, uniform from zero to a maximum; packets stay in order unless the row says otherwise.",
-    question=True,
     runs=[
         *(_run(f"jitter-{ms}", {"jitter": f"{ms} ms"}, {}) for ms in _JITTERS),
         *(_run(name, link, flow) for name, (link, flow, _) in _CASES.items()),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from itertools import product
 
+from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Results, Run, Table
+from knee.papers.recipes.common import cells, one_link
 from knee.papers.recipes.lola import measures
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from knee.papers.items import Quantities, Value
 
 #: Queues by name: those that all flows share, and those with one per flow.
 SHARED = {"pfifo": "pfifo, 825 packets", "codel": "CoDel", "pie": "PIE"}
@@ -25,16 +23,9 @@ def _name(other: str, queue: str) -> str:
 
 def _run(other: str, queue: str) -> Run:
     link = {"rate": "100 Mbit/s", "queue": queue} | ({"limit": "825 packets"} if queue == "pfifo" else {})
-    return Run(
-        _name(other, queue),
-        {
-            "title": f"LoLa beside {other} through {queue}",
-            "duration": "90 s",
-            "link": link,
-            "flows": [{"cc": "lola", "rtt": "21 ms"}, {"cc": other, "rtt": "21 ms", "start": "1 s"}],
-        },
-        quick=["duration=60 s"],
-    )
+    flows = [{"cc": "lola", "rtt": "21 ms"}, {"cc": other, "rtt": "21 ms", "start": "1 s"}]
+    scenario = one_link(flows, "90 s", link, title=f"LoLa beside {other} through {queue}")
+    return Run(_name(other, queue), scenario, quick=["duration=60 s"])
 
 
 def _share(results: Results, other: str, queue: str) -> float:
@@ -45,27 +36,25 @@ def _share(results: Results, other: str, queue: str) -> float:
     return 100 * mine / (mine + theirs)
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    figures: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    figures: dict[str, float] = {}
     for other in OTHERS:
         for queue in [*SHARED, *ISOLATING]:
             result = results[_name(other, queue)]
             figures[f"{other}_{queue}_share"] = _share(results, other, queue)
             figures[f"{other}_{queue}_rtt_ms"] = measures.mean(result, "rtt_mean_ms", 1, start=START_S)
             figures[f"{other}_{queue}_utilization"] = 100 * float(result.summary["links"][0]["utilization"])
-    figures["largest_shared"] = max(float(figures[f"{o}_{q}_share"] or 0) for o in OTHERS for q in SHARED)
-    figures["least_isolated"] = min(float(figures[f"{o}_{q}_share"] or 0) for o in OTHERS for q in ISOLATING)
-    figures["rtt_isolated_ms"] = max(float(figures[f"{o}_{q}_rtt_ms"] or 0) for o in OTHERS for q in ISOLATING)
+    figures["largest_shared"] = max(figures[f"{o}_{q}_share"] for o in OTHERS for q in SHARED)
+    figures["least_isolated"] = min(figures[f"{o}_{q}_share"] for o in OTHERS for q in ISOLATING)
+    figures["rtt_isolated_ms"] = max(figures[f"{o}_{q}_rtt_ms"] for o in OTHERS for q in ISOLATING)
     return figures
 
 
 def _rows(results: Results, q: Quantities) -> Sequence[Table]:
     head = ["", *(f"{what}, beside {other}" for other in OTHERS for what in ("share %", "RTT ms", "link in use %"))]
+    columns = list(product(OTHERS, ("share", "rtt_ms", "utilization")))
     rows = [
-        [
-            label,
-            *(f"{q[f'{other}_{queue}_{what}']:.1f}" for other in OTHERS for what in ("share", "rtt_ms", "utilization")),
-        ]
+        [label, *cells(q, (f"{other}_{queue}_{what}" for other, what in columns))]
         for queue, label in (SHARED | ISOLATING).items()
     ]
     return [Table("LoLa's part of the throughput, its mean RTT, and the use of the link.", head, rows)]
@@ -73,12 +62,11 @@ def _rows(results: Results, q: Quantities) -> Sequence[Table]:
 
 def _says(q: Quantities) -> str:
     return (
-        "In a queue that it shares with a loss-based flow LoLa does not hold its own, with or without an AQM: at "
-        f"most {q['largest_shared']:.0f} % of the throughput are left to it, since the other flow's queue looks to it "
-        f"like its own congestion. A queue per flow isolates it: it gets at least {q['least_isolated']:.0f} % at a "
-        f"mean RTT of at most {q['rtt_isolated_ms']:.1f} ms, near its base RTT of 21 ms plus half of the target. So "
-        "LoLa needs no change to live beside loss-based flows where the bottleneck isolates flows; an AQM alone is "
-        "not enough."
+        "In a queue that it shares with a loss-based flow LoLa does not hold its own, with or without an AQM: at most "
+        f"{q['largest_shared']:.0f} % of the throughput are left to it, since the other flow's queue looks to it like "
+        f"its own congestion. A queue per flow isolates it: it gets at least {q['least_isolated']:.0f} % at a mean RTT "
+        f"of at most {q['rtt_isolated_ms']:.1f} ms, near its base RTT of 21 ms plus half of the target. So LoLa needs "
+        "no change to live beside loss-based flows where the bottleneck isolates flows; an AQM alone is not enough."
     )
 
 
@@ -89,7 +77,6 @@ EXPERIMENTS = [
         about="The paper names fair coexistence with loss-based flows, with an AQM at the bottleneck, as future "
         "work. A LoLa flow and a Reno or CUBIC flow share 100 Mbit/s with a base RTT of 21 ms, through shared queues "
         "and through queues with one per flow.",
-        question=True,
         runs=[_run(other, queue) for other in OTHERS for queue in [*SHARED, *ISOLATING]],
         measure=_measure,
         conclusion=_says,

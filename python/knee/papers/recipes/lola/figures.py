@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from knee.papers import drawing
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
 from knee.papers.recipes.lola import measures
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel, Spans
 from knee.view.palette import MUTED, ROUND_GREY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from knee.papers.items import Quantities, Value
-    from knee.results.result import Result
 
 #: When flow 2 starts, s.
 SECOND_S = 20.0
@@ -108,10 +104,13 @@ def _fig4a(result: Result) -> dict[str, Value]:
     }
 
 
-def _draw_throughput(results: Results, name: str, scale: float, unit: str, top: float) -> Chart:
-    result = results[name]
-    lines = [drawing.total(result, scale=scale), *measures.both(result, "throughput_mbps", scale=scale)]
-    return drawing.figure(drawing.time(result), Panel(f"Throughput ({unit})", lines, ceiling=top))
+def _throughput(figure: str, name: str, scale: float, unit: str, top: float) -> Drawing:
+    def draw(results: Results) -> Chart:
+        result = results[name]
+        lines = [drawing.total(result, scale=scale), *measures.both(result, "throughput_mbps", scale=scale)]
+        return drawing.figure(drawing.time(result), Panel(f"Throughput ({unit})", lines, ceiling=top))
+
+    return Drawing(f"{figure}: throughput of both flows and their sum.", draw)
 
 
 def _fig4b(result: Result) -> dict[str, Value]:
@@ -248,12 +247,7 @@ EXPERIMENTS = [
         runs=[FIG4A],
         measure=lambda results: _fig4a(results["fig4a"]),
         negatives={"deep": _DEEP, "cubic": _CUBIC},
-        drawings=[
-            Drawing(
-                "Fig. 4a: throughput of both flows and their sum.",
-                lambda results: _draw_throughput(results, "fig4a", 1e-3, "Gbit/s", 10.5),
-            )
-        ],
+        drawings=[_throughput("Fig. 4a", "fig4a", 1e-3, "Gbit/s", 10.5)],
     ),
     Experiment(
         key="fig4b",
@@ -282,12 +276,7 @@ EXPERIMENTS = [
         runs=[FIG4D],
         measure=_fig4d,
         negatives={"cubic": replace(_CUBIC, changes=[*_CUBIC.changes, "duration=80 s"])},
-        drawings=[
-            Drawing(
-                "Fig. 4d: throughput of both flows and their sum.",
-                lambda results: _draw_throughput(results, "fig4d", 1e-3, "Gbit/s", 10.5),
-            )
-        ],
+        drawings=[_throughput("Fig. 4d", "fig4d", 1e-3, "Gbit/s", 10.5)],
     ),
     Experiment(
         key="fig5",
@@ -298,10 +287,7 @@ EXPERIMENTS = [
         tables=_spread("fig5", _fig5),
         negatives={"deep": _DEEP, "cubic": _CUBIC},
         drawings=[
-            Drawing(
-                "Fig. 5a: throughput of both flows and their sum.",
-                lambda results: _draw_throughput(results, "fig5", 1.0, "Mbit/s", 105),
-            ),
+            _throughput("Fig. 5a", "fig5", 1.0, "Mbit/s", 105),
             Drawing("Fig. 5b: highest RTT of each 100 ms.", _draw_rtt),
         ],
     ),
@@ -311,9 +297,7 @@ EXPERIMENTS = [
         about="Eighteen flows on 10 Gbit/s; one starts every 4 s, and each runs for 200 s.",
         runs=[FIG6],
         measure=_fig6,
-        negatives={
-            "cubic": replace(_CUBIC, changes=[*_CUBIC.changes, "duration=82 s"]),
-        },
+        negatives={"cubic": replace(_CUBIC, changes=[*_CUBIC.changes, "duration=82 s"])},
         drawings=[
             Drawing("Fig. 6a: congestion windows of all flows, colours in the order of their starts.", _draw_windows),
             Drawing(

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from knee.figures import metrics
+from knee.figures.metrics import Floats
 from knee.papers import drawing
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from knee.figures.metrics import Floats
-    from knee.papers.items import Value
-    from knee.results.result import Result
-    from knee.view.chart import Line
+from knee.papers.items import Value
+from knee.papers.recipes.common import number
+from knee.results.result import Result
+from knee.view.chart import Line
 
 #: The paper's colours of flow 1 and flow 2.
 GREEN, BLUE = "#009E73", "#0072B2"
@@ -81,7 +78,7 @@ def rtts_apart(result: Result, *, start: float, end: float = np.inf) -> float:
     """How far apart the mean RTTs of all flows lie in an interval, ms: what 95 % of the intervals do not exceed."""
     rtt = pl.col("rtt_mean_ms").drop_nans()
     inside = result.samples.filter(pl.col("t_s").is_between(start, end)).group_by("t_s")
-    return float(inside.agg(apart=rtt.max() - rtt.min())["apart"].drop_nulls().quantile(0.95))  # type: ignore[arg-type]
+    return number(inside.agg(apart=rtt.max() - rtt.min())["apart"].drop_nulls().quantile(0.95))
 
 
 def both(result: Result, column: str, *, scale: float = 1.0, **window: float) -> list[Line]:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from knee.papers import drawing
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.recipes.common import one_link
 from knee.papers.recipes.lola import measures
+from knee.results.result import Result
 from knee.view.chart import Chart, Heat, Panel, by_name
 from knee.view.palette import VIRIDIS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from knee.papers.items import Quantities, Value
-    from knee.results.result import Result
 
 RATES = (10, 50, 100, 1000)
 RTTS = (5, 21, 100, 200)
@@ -43,14 +40,11 @@ def _run(rate: int, rtt: int, label: str = "as in the paper") -> Run:
     params = VARIED[label]
     number = list(VARIED).index(label)
     flow = {"cc": "lola", "rtt": f"{rtt} ms"}
+    link = {"rate": f"{rate} Mbit/s", "limit": "100 MB"}
+    title = f"LoLa on {rate} Mbit/s and {rtt} ms, {label}"
     return Run(
         f"network-{rate}-{rtt}" + (f"-v{number}" if number else ""),
-        {
-            "title": f"LoLa on {rate} Mbit/s and {rtt} ms, {label}",
-            "duration": "120 s",
-            "link": {"rate": f"{rate} Mbit/s", "limit": "100 MB"},
-            "flows": [flow, flow | {"start": f"{SECOND_S:g} s"}],
-        },
+        one_link([flow, flow | {"start": f"{SECOND_S:g} s"}], "120 s", link, title=title),
         [f"flows.{i}.cc_params.{key}={value}" for i in range(2) for key, value in params.items()],
         quick=["duration=85 s"],
     )
@@ -72,9 +66,9 @@ def _grid(results: Results) -> dict[tuple[int, int], dict[str, float]]:
     return {(rate, rtt): _outcome(results[_run(rate, rtt).name]) for rate in RATES for rtt in RTTS}
 
 
-def _measure(results: Results) -> dict[str, Value]:
+def _measure(results: Results) -> dict[str, float]:
     grid = _grid(results)
-    figures: dict[str, Value] = {
+    figures: dict[str, float] = {
         "least_utilization": min(cell["utilization"] for cell in grid.values()),
         "largest_delay_ms": max(cell["delay"] for cell in grid.values()),
         "largest_delay_from_50_ms": max(cell["delay"] for (rate, _), cell in grid.items() if rate >= 50),
@@ -88,9 +82,7 @@ def _measure(results: Results) -> dict[str, Value]:
             for key, value in _outcome(results[_run(rate, rtt, label).name]).items():
                 figures[f"{label} {rate} {rtt} {key}"] = value
     figures["fair_1000_200_s"] = grid[1000, 200]["fair"]
-    figures["speedup_of_small_phi"] = (
-        figures["as in the paper 1000 100 fair"] / figures["φ 17.5 1000 100 fair"]  # type: ignore[operator]
-    )
+    figures["speedup_of_small_phi"] = figures["as in the paper 1000 100 fair"] / figures["φ 17.5 1000 100 fair"]
     figures["delay_of_small_phi_ms"] = figures["φ 17.5 10 21 delay"]
     return figures
 
@@ -154,7 +146,6 @@ EXPERIMENTS = [
         about="The paper says that its parameters are not thoroughly optimized, and leaves good values for a broad "
         "range of networks to future work. Two flows, the second starting after 20 s, run on 10 to 1000 Mbit/s with "
         "base RTTs of 5 to 200 ms; then each parameter is halved and doubled on three of the networks.",
-        question=True,
         runs=[
             *(_run(rate, rtt) for rate in RATES for rtt in RTTS),
             *(_run(rate, rtt, label) for label in VARIED for rate, rtt in NETWORKS if label != "as in the paper"),

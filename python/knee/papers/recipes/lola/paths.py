@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from knee.figures.metrics import jain
 from knee.papers import drawing
+from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.papers.recipes.common import one_link
 from knee.papers.recipes.lola import measures
 from knee.view.chart import Chart, Panel, XAxis
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from knee.papers.items import Quantities, Value
 
 CCS = ("lola", "daimd", "vegas", "cubic")
 LINKS = (1, 2, 3)
@@ -25,16 +22,13 @@ def _lot(cc: str, count: int) -> Run:
     names = [f"link {i + 1}" for i in range(count)]
     long = {"cc": cc, "rtt": "60 ms", "label": "long"}
     cross = [{"cc": cc, "rtt": "60 ms", "path": [name], "label": f"cross {i + 1}"} for i, name in enumerate(names)]
-    return Run(
-        f"lot-{cc}-{count}",
-        {
-            "title": f"{cc}: a flow across {count} bottlenecks, and one across each",
-            "duration": "120 s",
-            "links": [{"name": name, "rate": "100 Mbit/s", "limit": "1 MB"} for name in names],
-            "flows": [long, *cross],
-        },
-        quick=["duration=80 s"],
-    )
+    scenario = {
+        "title": f"{cc}: a flow across {count} bottlenecks, and one across each",
+        "duration": "120 s",
+        "links": [{"name": name, "rate": "100 Mbit/s", "limit": "1 MB"} for name in names],
+        "flows": [long, *cross],
+    }
+    return Run(f"lot-{cc}-{count}", scenario, quick=["duration=80 s"])
 
 
 def _long_share(results: Results, cc: str, count: int) -> float:
@@ -42,8 +36,8 @@ def _long_share(results: Results, cc: str, count: int) -> float:
     return measures.mean(results[f"lot-{cc}-{count}"], "throughput_mbps", 1, start=LATE_S)
 
 
-def _lots(results: Results) -> dict[str, Value]:
-    figures: dict[str, Value] = {}
+def _lots(results: Results) -> dict[str, float]:
+    figures: dict[str, float] = {}
     for cc in CCS:
         for count in LINKS:
             figures[f"{cc}_{count}_share"] = _long_share(results, cc, count)
@@ -79,20 +73,10 @@ def _lots_say(q: Quantities) -> str:
 def _reverse(cc: str, other: str) -> Run:
     flow = {"cc": cc, "rtt": "40 ms"}
     back = [] if other == "none" else [{"cc": other, "rtt": "40 ms", "direction": "reverse", "label": "reverse"}]
-    return Run(
-        f"reverse-{cc}-{other}",
-        {
-            "title": f"{cc}: two flows, reverse traffic {other}",
-            "duration": "90 s",
-            "link": {
-                "rate": "100 Mbit/s",
-                "limit": "500 packets",
-                "reverse": {"rate": "100 Mbit/s", "limit": "500 packets"},
-            },
-            "flows": [flow, flow | {"start": "10 s"}, *back],
-        },
-        quick=["duration=60 s"],
-    )
+    way = {"rate": "100 Mbit/s", "limit": "500 packets"}
+    title = f"{cc}: two flows, reverse traffic {other}"
+    scenario = one_link([flow, flow | {"start": "10 s"}, *back], "90 s", way | {"reverse": way}, title=title)
+    return Run(f"reverse-{cc}-{other}", scenario, quick=["duration=60 s"])
 
 
 def _reverses(results: Results) -> dict[str, Value]:
@@ -121,19 +105,10 @@ def _draw_reverse(results: Results) -> Chart:
 
 
 def _reverse_rows(results: Results, q: Quantities) -> Sequence[Table]:
-    head = [
-        "",
-        *(f"{what}, reverse: {label}" for label in REVERSE.values() for what in ("Mbit/s", "Jain", "queued ms")),
-    ]
+    columns = {"mbps": ("Mbit/s", 1), "jain": ("Jain", 3), "delay_ms": ("queued ms", 1)}
+    head = ["", *(f"{word}, reverse: {label}" for label in REVERSE.values() for word, _ in columns.values())]
     rows = [
-        [
-            cc,
-            *(
-                f"{q[f'{cc}_{other}_{what}']:.{3 if what == 'jain' else 1}f}"
-                for other in REVERSE
-                for what in ("mbps", "jain", "delay_ms")
-            ),
-        ]
+        [cc, *(f"{q[f'{cc}_{other}_{what}']:.{n}f}" for other in REVERSE for what, (_, n) in columns.items())]
         for cc in ("lola", "daimd", "cubic")
     ]
     return [Table("Throughput of both forward flows, Jain's index, and mean delay in the forward queue.", head, rows)]
@@ -156,7 +131,6 @@ EXPERIMENTS = [
         title="Open (VII): several bottlenecks",
         about="One flow crosses one to three links of 100 Mbit/s and shares each with another flow; all base RTTs "
         "are 60 ms, the buffers 1 MB. At 50 Mbit/s (dashed) the shares are max-min fair.",
-        question=True,
         runs=[_lot(cc, count) for cc in CCS for count in LINKS],
         measure=_lots,
         conclusion=_lots_say,
@@ -169,7 +143,6 @@ EXPERIMENTS = [
         title="Open: reverse traffic",
         about="Two flows of one kind with a base RTT of 40 ms on 100 Mbit/s in both directions, with nothing, a LoLa "
         "flow or a CUBIC flow in the other direction; all queues hold 500 packets.",
-        question=True,
         runs=[_reverse(cc, other) for cc in ("lola", "daimd", "cubic") for other in REVERSE],
         measure=_reverses,
         conclusion=_reverse_says,

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value
+from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.view.chart import Chart, Panel
-from knee.view.palette import flow_colours
 
 ALGORITHMS = ("cubic", "reno", "bbr")
 _SIDES = {"knee": "", "quinn": "quinn:"}
@@ -78,9 +77,9 @@ def _each(results: Results) -> dict[str, dict[str, float]]:
     return {run.name: figures(results, run.name) for run in STACK.runs}
 
 
-def _measure(results: Results) -> dict[str, Value]:
+def _measure(results: Results) -> dict[str, float]:
     each = _each(results)
-    made: dict[str, Value] = {}
+    made: dict[str, float] = {}
     for name, of in each.items():
         made |= {f"{name.replace('-', '_')}_{figure}": value for figure, value in of.items()}
     for algorithm in ALGORITHMS:
@@ -130,14 +129,8 @@ def _tables(results: Results, _: Quantities) -> list[Table]:
         rows = []
         for network in NETWORKS:
             of = [each[_run(network, side, algorithm)] for side in sides]
-            rows.append(
-                [
-                    network,
-                    *(f"{one['goodput_mbps']:.2f}" for one in of),
-                    *(f"{one['rtt_ms']:.1f}" for one in of),
-                    *(f"{one['lost_percent']:.2f}" for one in of),
-                ]
-            )
+            digits = {"goodput_mbps": 2, "rtt_ms": 1, "lost_percent": 2}
+            rows.append([network, *(f"{one[figure]:.{places}f}" for figure, places in digits.items() for one in of)])
         head = ["network", *(f"{what}, {heads[side]}" for what in ("Mbit/s", "RTT ms", "lost %") for side in sides)]
         tables.append(Table(f"{algorithm}: goodput, mean RTT and lost packets.", head, rows))
     return tables
@@ -147,10 +140,8 @@ def _draw(results: Results) -> Chart:
     first = next(iter(NETWORKS))
     panels = []
     for algorithm in ALGORITHMS:
-        lines = [
-            drawing.line(side, drawing.series(results[_run(first, side, algorithm)], "cwnd_packets", end=20), colour)
-            for side, colour in zip(_SIDES, flow_colours(len(_SIDES)), strict=True)
-        ]
+        runs = {_run(first, side, algorithm): side for side in _SIDES}
+        lines = drawing.by_run(results, runs, lambda result: drawing.series(result, "cwnd_packets", end=20))
         panels.append(Panel("cwnd (packets)", lines, title=algorithm))
     return drawing.figure(drawing.time(results[_run(first, "knee", ALGORITHMS[0])], end=20), *panels)
 
@@ -162,7 +153,6 @@ STACK = Experiment(
     "name. All else is the same stack. The networks are variations of the first; its RTT is 40 ms unless the "
     'name says otherwise. quinn computes a pacing rate for its BBR and does not follow it; "paced" follows it. Its BBR '
     "draws random numbers from the system, so its figures are means of three runs and differ a little each time.",
-    question=True,
     runs=_runs(),
     measure=_measure,
     conclusion=_says,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value
-from knee.papers.paper import Drawing, Experiment, Results, Run, Table
-from knee.view.chart import Chart, Panel
+from knee.papers.items import Quantities
+from knee.papers.paper import Experiment, Results, Run, Table
+from knee.papers.recipes.common import cells
 
 _QUEUES = {"pfifo": ("pfifo", "limit=250 kB"), "fq_codel": ("fq_codel", ""), "cocoa": ("cocoa", "")}
 #: The flows of quic-cocoa, by the key of their quantities.
@@ -18,8 +18,8 @@ def _run(queue: str) -> Run:
     return Run(f"systems-{queue}", "quic-cocoa", changes, quick=["duration=30 s"])
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for queue in _QUEUES:
         summary = results[f"systems-{queue}"].summary
         made[f"{queue}_utilization"] = float(summary["links"][0]["utilization"])
@@ -38,11 +38,11 @@ def _table(_: Results, made: Quantities) -> list[Table]:
             queue,
             f"{100 * float(made[f'{queue}_utilization'] or 0):.1f}",
             f"{made[f'{queue}_jain']:.3f}",
-            *(f"{made[f'{queue}_{key}_goodput']:.1f}" for key in _FLOWS),
+            *cells(made, (f"{queue}_{key}_goodput" for key in _FLOWS)),
         ]
         for queue in _QUEUES
     ]
-    delays = [[queue, *(f"{made[f'{queue}_{key}_queue_ms']:.1f}" for key in _FLOWS)] for queue in _QUEUES]
+    delays = [[queue, *cells(made, (f"{queue}_{key}_queue_ms" for key in _FLOWS))] for queue in _QUEUES]
     return [
         Table("What each flow gets.", head, shares),
         Table("Mean queueing delay, ms.", ["queue", "LoLa", "D-AIMD", "CUBIC", "CUBIC TCP"], delays),
@@ -64,23 +64,14 @@ def _says(made: Quantities) -> str:
     )
 
 
-def _draw(results: Results) -> Chart:
-    panels = [
-        Panel("Smoothed RTT (ms)", drawing.flows(results[f"systems-{queue}"], "srtt_ms"), title=queue)
-        for queue in _QUEUES
-    ]
-    return drawing.figure(drawing.time(results["systems-pfifo"]), *panels)
-
-
 SYSTEMS = Experiment(
     key="systems",
     title="LoLa, delay-based AIMD and QUIC through cocoa",
     about="Four flows with an RTT of 40 ms share 50 Mbit/s: LoLa, delay-based AIMD and CUBIC over QUIC, and CUBIC over "
     "TCP. The queue is a FIFO of one BDP, fq_codel, or cocoa.",
-    question=True,
     runs=[_run(queue) for queue in _QUEUES],
     measure=_measure,
     conclusion=_says,
     tables=_table,
-    drawings=[Drawing("Smoothed RTTs.", _draw)],
+    drawings=[drawing.side_by_side("Smoothed RTTs.", {f"systems-{queue}": queue for queue in _QUEUES}, "srtt_ms")],
 )

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value
-from knee.papers.paper import Drawing, Experiment, Results, Run, Table
-from knee.view.chart import Chart, Panel
+from knee.papers.items import Quantities
+from knee.papers.paper import Experiment, Results, Run, Table
+from knee.papers.recipes.common import cells
 
 ALGORITHMS = ("reno", "cubic", "vegas", "lola", "daimd", "copa", "bbr", "bbr3")
 _SEEDS = 5
@@ -45,14 +45,14 @@ def _lost_percent(result: Any, flow: int) -> float:
     return 100 * float(figures["lost_packets"]) / float(figures["sent_packets"])
 
 
-def _measure(results: Results) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+def _measure(results: Results) -> dict[str, float]:
+    made: dict[str, float] = {}
     for cc in ALGORITHMS:
         made[f"{cc}_share"] = _share(results, f"beside-{cc}")
         made[f"{cc}_paced_share"] = _share(results, f"beside-paced-{cc}")
-        made[f"{cc}_off"] = abs(float(made[f"{cc}_share"]) - 50)  # type: ignore[arg-type]
-        made[f"{cc}_pacing_takes"] = float(made[f"{cc}_share"]) - float(made[f"{cc}_paced_share"])  # type: ignore[arg-type]
-    made["most_off"] = max(float(made[f"{cc}_off"]) for cc in ALGORITHMS)  # type: ignore[arg-type]
+        made[f"{cc}_off"] = abs(made[f"{cc}_share"] - 50)
+        made[f"{cc}_pacing_takes"] = made[f"{cc}_share"] - made[f"{cc}_paced_share"]
+    made["most_off"] = max(made[f"{cc}_off"] for cc in ALGORITHMS)
     return made
 
 
@@ -72,28 +72,10 @@ def _table(results: Results, made: Quantities) -> list[Table]:
     rows = []
     for cc in ALGORITHMS:
         lost = [results.mean(f"beside-{cc}", partial(_lost_percent, flow=flow)) for flow in (0, 1)]
-        rows.append(
-            [
-                cc,
-                f"{made[f'{cc}_share']:.0f}",
-                f"{made[f'{cc}_paced_share']:.0f}",
-                *(f"{percent:.2f}" for percent in lost),
-            ]
-        )
+        shares = cells(made, (f"{cc}_share", f"{cc}_paced_share"), 0)
+        rows.append([cc, *shares, *(f"{percent:.2f}" for percent in lost)])
     head = ["algorithm", "QUIC's share, %", "beside paced TCP, %", "QUIC lost, %", "TCP lost, %"]
     return [Table(f"Means of {_SEEDS} runs with different starts.", head, rows)]
-
-
-def _draw(results: Results) -> Chart:
-    panels = [
-        Panel(
-            "cwnd (packets)",
-            drawing.flows(results[name], "cwnd_packets", start=10, end=60),
-            title=f"CUBIC beside {title}",
-        )
-        for name, title in (("beside-cubic", "TCP"), ("beside-paced-cubic", "TCP, paced"))
-    ]
-    return drawing.figure(drawing.time(results["beside-cubic"], 10, 60), *panels, columns=2)
 
 
 TCP = Experiment(
@@ -102,7 +84,6 @@ TCP = Experiment(
     about="Two flows with an RTT of 40 ms share 20 Mbit/s with a buffer of one BDP: one over QUIC, one over TCP, for "
     "100 s, of which the first ten do not count. Then again with the TCP flow paced whatever its algorithm "
     '(pacing = "on"), as QUIC is.',
-    question=True,
     runs=[
         *(_pair(f"beside-{cc}", cc, {}) for cc in ALGORITHMS),
         *(_pair(f"beside-paced-{cc}", cc, {"pacing": "on"}) for cc in ALGORITHMS),
@@ -110,5 +91,14 @@ TCP = Experiment(
     measure=_measure,
     conclusion=_says,
     tables=_table,
-    drawings=[Drawing("Windows of CUBIC over QUIC and TCP; the first run.", _draw)],
+    drawings=[
+        drawing.side_by_side(
+            "Windows of CUBIC over QUIC and TCP; the first run.",
+            {"beside-cubic": "CUBIC beside TCP", "beside-paced-cubic": "CUBIC beside TCP, paced"},
+            "cwnd_packets",
+            columns=2,
+            start=10,
+            end=60,
+        )
+    ],
 )

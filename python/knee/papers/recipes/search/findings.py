@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Experiment, Results, Run
 from knee.papers.recipes.search.measures import measured, panels
-
-_DELAY, _JAIN, _USE, _LOSS = "queue_delay_p95_ms", "jain", "utilization", "loss"
 
 
 def _variants(scenario: str, **changes: list[str]) -> list[Run]:
@@ -16,25 +16,6 @@ def _variants(scenario: str, **changes: list[str]) -> list[Run]:
 
 
 _LATE = ["duration=100 s", "warmup=80 s"]
-
-
-def _lola(results: Results) -> dict[str, Value]:
-    return measured(
-        results,
-        {
-            "delay": ("lola-worst-delay", _DELAY),
-            "delay_near": ("lola-worst-delay-near", _DELAY),
-            "delay_sync": ("lola-worst-delay-sync", _DELAY),
-            "jain": ("lola-worst-fairness", _JAIN),
-            "jain_near": ("lola-worst-fairness-near", _JAIN),
-            "jain_late": ("lola-worst-fairness-late", _JAIN),
-            "use": ("lola-worst-use", _USE),
-            "use_same": ("lola-worst-use-same", _USE),
-            "use_late": ("lola-worst-use-late", _USE),
-            "use_reset": ("lola-worst-use-reset", _USE),
-            "use_single": ("lola-worst-use-single", _USE),
-        },
-    )
 
 
 def _lola_says(found: Quantities) -> str:
@@ -67,7 +48,7 @@ LOLA = Experiment(
             single=["flows.0.cc_params.min_rtt_resets=5", "duration=30 s", "warmup=15 s", "tcp.tso=false"],
         ),
     ],
-    measure=_lola,
+    measure=measured,
     drawings=[
         panels(
             "Queueing delay of the first finding, with the hold of 250 ms and with one of 10 ms; throughput of the "
@@ -83,43 +64,20 @@ LOLA = Experiment(
             ],
         )
     ],
-    question=True,
     conclusion=_lola_says,
 )
 
 
-def _daimd(results: Results) -> dict[str, Value]:
-    return measured(
-        results,
-        {
-            "delay": ("daimd-worst-delay", _DELAY),
-            "delay_factor": ("daimd-worst-delay-factor", _DELAY),
-            "delay_gamma": ("daimd-worst-delay-gamma", _DELAY),
-            "delay_few": ("daimd-worst-delay-few", _DELAY),
-            "delay_late": ("daimd-worst-delay-late", _DELAY),
-            "jain": ("daimd-worst-fairness", _JAIN),
-            "jain_factor": ("daimd-worst-fairness-factor", _JAIN),
-            "jain_late": ("daimd-worst-fairness-late", _JAIN),
-            "jain_known": ("daimd-worst-fairness-known", _JAIN),
-            "jain_together": ("daimd-worst-fairness-together", _JAIN),
-            "use": ("daimd-worst-use", _USE),
-            "use_same": ("daimd-worst-use-same", _USE),
-            "use_w0": ("daimd-worst-use-w0", _USE),
-        },
-    )
-
-
 def _daimd_says(found: Quantities) -> str:
     return (
-        "Many flows on short RTTs build a queue that does not go away: a 95th percentile of "
-        f"{found['delay']:.0f} ms, and from 80 to 100 s {found['delay_late']:.0f} ms. Delta0 = 20 (RTTmax - RTTmin) "
-        "keeps their backoffs apart, and grows with the queue; the paper gives no factor, and 20 is knee's, from the "
-        f"setting of its Fig. 6. With 1 it is {found['delay_factor']:.0f} ms. Unfairness has another cause: a "
-        "flow that starts late, at a queue that never empties, takes part of it for the path, and keeps most of the "
-        f"link. Delta0 changes little (Jain's index {found['jain']:.2f}, with 1 {found['jain_factor']:.2f}); "
-        f"with starts at the same time it is {found['jain_together']:.2f}, and where every flow knows the path's RTT "
-        f"{found['jain_known']:.3f}. The third is what happens to any algorithm that never "
-        "renews its minimum RTT."
+        f"Many flows on short RTTs build a queue that does not go away: a 95th percentile of {found['delay']:.0f} ms, "
+        f"and from 80 to 100 s {found['delay_late']:.0f} ms. Delta0 = 20 (RTTmax - RTTmin) keeps their backoffs apart, "
+        "and grows with the queue; the paper gives no factor, and 20 is knee's, from the setting of its Fig. 6. With 1 "
+        f"it is {found['delay_factor']:.0f} ms. Unfairness has another cause: a flow that starts late, at a queue that "
+        "never empties, takes part of it for the path, and keeps most of the link. Delta0 changes little (Jain's index "
+        f"{found['jain']:.2f}, with 1 {found['jain_factor']:.2f}); with starts at the same time it is "
+        f"{found['jain_together']:.2f}, and where every flow knows the path's RTT {found['jain_known']:.3f}. The third "
+        "is what happens to any algorithm that never renews its minimum RTT."
     )
 
 
@@ -145,7 +103,7 @@ DAIMD = Experiment(
         ),
         *_variants("daimd-worst-use", same=["changes.0.rtt=20 ms"], w0=["flows.0.cc_params.w0=20"]),
     ],
-    measure=_daimd,
+    measure=measured,
     drawings=[
         panels(
             "Queueing delay of the first finding, with the factor 20 and with 1; throughput of the flows of the "
@@ -161,37 +119,20 @@ DAIMD = Experiment(
             ],
         )
     ],
-    question=True,
     conclusion=_daimd_says,
 )
 
 
 def _cocoa(results: Results) -> dict[str, Value]:
-    import polars as pl
-
     first = (pl.col("event") == "buffer") & (pl.col("flow") == 1)
     events = results["cocoa-worst-loss"].events
     added = events.filter((pl.col("t_s") > 10) & (pl.col("event") == "enlarge"))["value"]
-    found = measured(
-        results,
-        {
-            "loss": ("cocoa-worst-loss", _LOSS),
-            "loss_fq": ("cocoa-worst-loss-fq", _LOSS),
-            "loss_reno": ("cocoa-worst-loss-reno", _LOSS),
-            "loss_use": ("cocoa-worst-loss", _USE),
-            "delay": ("cocoa-worst-delay", _DELAY),
-            "delay_fq": ("cocoa-worst-delay-fq", _DELAY),
-            "delay_late": ("cocoa-worst-delay-late", _DELAY),
-            "delay_late_fq": ("cocoa-worst-delay-late-fq", _DELAY),
-            "buffer": ("cocoa-worst-buffer", _DELAY),
-            "buffer_fq": ("cocoa-worst-buffer-fq", _DELAY),
-            "buffer_use": ("cocoa-worst-buffer", _USE),
-            "buffer_use_fq": ("cocoa-worst-buffer-fq", _USE),
-            "buffer_near": ("cocoa-worst-buffer-near", _DELAY),
-            "buffer_near_fq": ("cocoa-worst-buffer-near-fq", _DELAY),
-        },
-    )
+    found = measured(results)
+    use = {run: results[f"cocoa-worst-{run}"].summary["run"]["utilization"] for run in ("loss", "buffer", "buffer-fq")}
     return found | {
+        "loss_use": use["loss"],
+        "buffer_use": use["buffer"],
+        "buffer_use_fq": use["buffer-fq"],
         "delay_buffer": float(results["cocoa-worst-delay"].events.filter(first)["value"].sort()[-1]),
         "delay_late_ratio": float(found["delay_late"] or 0) / float(found["delay_late_fq"] or 1),
         "loss_buffer": float(events.filter(first).sort("t_s")["value"][-1]),
@@ -244,6 +185,5 @@ COCOA = Experiment(
             ],
         )
     ],
-    question=True,
     conclusion=_cocoa_says,
 )

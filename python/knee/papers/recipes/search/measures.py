@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from knee.papers import drawing
 from knee.papers.items import Value
 from knee.papers.paper import Drawing, Results
 from knee.view.chart import Chart, Panel
-from knee.view.palette import flow_colours
+
+#: What is worst in a finding, by the word for it in the run's name: the quantity, and the figure that sweeps have.
+_WORST = {
+    "delay": ("delay", "queue_delay_p95_ms"),
+    "buffer": ("buffer", "queue_delay_p95_ms"),
+    "fairness": ("jain", "jain"),
+    "use": ("use", "utilization"),
+    "loss": ("loss", "loss"),
+}
 
 
-def measured(results: Results, wanted: Mapping[str, tuple[str, str]]) -> dict[str, Value]:
-    """Figures of runs, as a sweep has them: for each quantity the run and the figure."""
-    return {name: results[run].summary["run"][figure] for name, (run, figure) in wanted.items()}
+def measured(results: Results) -> dict[str, Value]:
+    """The figure of each run by its name: of ``lola-worst-fairness-near`` Jain's index, as ``jain_near``."""
+    made: dict[str, Value] = {}
+    for run in results.runs:
+        _, _, what, *changes = run.split("-")
+        quantity, figure = _WORST[what]
+        made["_".join([quantity, *changes])] = results[run].summary["run"][figure]
+    return made
 
 
 def panels(caption: str, rows: Sequence[tuple[str, str, Mapping[str, str]]]) -> Drawing:
@@ -30,10 +44,7 @@ def panels(caption: str, rows: Sequence[tuple[str, str, Mapping[str, str]]]) -> 
             lines = (
                 drawing.flows(first, column.removeprefix("flow:"))
                 if column.startswith("flow:")
-                else [
-                    drawing.line(name, drawing.of_link(results[run], column), colour)
-                    for (run, name), colour in zip(runs.items(), flow_colours(len(runs)), strict=True)
-                ]
+                else drawing.by_run(results, runs, partial(drawing.of_link, column=column))
             )
             label, _, of = title.partition("\n")
             made.append(Panel(label, lines, title=of, x=drawing.time(first)))
