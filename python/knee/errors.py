@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -63,6 +65,33 @@ class Refused(ValueError):  # noqa: N818 - it never leaves the package
     def __init__(self, found: str, accepted: str, key: str = "") -> None:
         self.found, self.accepted, self.key = found, accepted, key
         super().__init__(f"{found}; {accepted}")
+
+
+@contextmanager
+def scenario_errors(where: str) -> Iterator[None]:
+    """Makes a :class:`Refused` raised inside a :class:`ScenarioError` of the file ``where``."""
+    try:
+        yield
+    except Refused as refused:
+        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
+
+
+@contextmanager
+def input_errors(before: str = "") -> Iterator[None]:
+    """Makes a :class:`Refused` raised inside an :class:`InputError`, whose text begins with ``before``."""
+    try:
+        yield
+    except Refused as refused:
+        raise InputError(f"{before}{refused.found}; {refused.accepted}.") from None
+
+
+@contextmanager
+def keyed(key: str) -> Iterator[None]:
+    """Gives a :class:`Refused` raised inside the key that whoever reads the error has written."""
+    try:
+        yield
+    except Refused as refused:
+        raise Refused(refused.found, refused.accepted, key) from None
 
 
 def in_a_line(error: BaseException) -> str:

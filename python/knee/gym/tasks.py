@@ -159,7 +159,7 @@ def scenarios(source: str | Path | Mapping[str, Any], changes: Sequence[str] = (
     definition = sweepfile.read(source, changes=changes)
     if len(definition) > MOST:
         raise InputError(f"{definition.where} has {len(definition):,} points; an environment takes {MOST:,}.")
-    return [definition.scenario(point) for point in definition.points(range(1, len(definition) + 1))]
+    return [definition.scenario(point) for point in definition.points(definition.all_runs)]
 
 
 def flow_of(scenario: Scenario, label: str | None = None) -> Task:

@@ -31,17 +31,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from knee.errors import InputError, Refused, ScenarioError
+from knee.errors import InputError, Refused, keyed, scenario_errors
 from knee.figures.register import RUN
 from knee.own import named_in, replaced, told_apart
-from knee.scenario import Plain, expressions
-from knee.scenario.loading import beside, by_index, parse_value, tables
+from knee.scenario import Plain
+from knee.scenario.loading import beside, by_index, parse_value
 from knee.scenario.units import near, shown
 from knee.study.searches.plan import Axis, Goal, Plan
 from knee.study.sections import Sampler, Search, checked, said
 from knee.study.shipped import SEARCHES
 from knee.study.sweeps.definition import Group, stated
-from knee.study.sweeps.sweepfile import axes_of, base_of, check_keys, check_variables, derived_of, groups_of
+from knee.study.sweeps.sweepfile import (
+    axes_of,
+    base_of,
+    check_derived,
+    check_keys,
+    check_variables,
+    derived_of,
+    groups_of,
+    opened,
+)
 from knee.study.sweeps.values import Sampled, check_once, values
 
 #: How proposals are made: tree-structured Parzen estimators, at random, or by a genetic algorithm.
@@ -78,20 +87,13 @@ def read(
     Raises:
         InputError: names the file, the key, what was found and what would be accepted.
     """
-    path = None
-    if isinstance(source, Mapping):
-        data, where, name = dict(source), "the scenario", str(source.get("name", "scenario"))
-    else:
-        data, path = tables(SEARCHES.get(str(source), source))
-        where, name = str(path), path.stem
-    try:
+    data, path, where, name = opened(source, SEARCHES)
+    with scenario_errors(where):
         table = said(checked(Search, data.pop("search", {}), "search"))
         if "sweep" in data:
             raise Refused("the file is a sweep", "run it with knee sweep, or write [search]", key="sweep")
         asked = {key: value for key, value in given.items() if value is not None}
         table |= said(checked(Search, asked, "search"))
-    except Refused as refused:
-        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
     given_over, given_across, given_against = axes_of(over), axes_of(across, "--across"), _variant(against)
     if path is not None:
         given_over, given_across, given_against = (
@@ -103,10 +105,8 @@ def read(
     table["against"] = table.get("against", {}) | given_against
     table["zip"] = [*table.get("zip", []), *(list(keys) for keys in zips)]
     base = base_of(data, changes, where, name)
-    try:
+    with scenario_errors(where):
         return _plan(base, table, where, name)
-    except Refused as refused:
-        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
 
 
 def _variant(against: Mapping[str, Any] | Sequence[str]) -> Plain:
@@ -140,13 +140,7 @@ def _plan(base: Plain, table: Plain, where: str, name: str) -> Plan:
     goals = _goals(table)
     axes = _axes(table)
     across = _across(table)
-    for key, text in table["derive"].items():
-        if key in table["over"] or key in table["across"]:
-            raise Refused("it has values and an expression", "expected one of them", key=key)
-        try:
-            expressions.parse(text)
-        except Refused as refused:
-            raise Refused(refused.found, refused.accepted, key=f"search.derive.{key}") from None
+    check_derived(table["derive"], {*table["over"], *table["across"]}, "search.")
     against = _against(base, table)
     check_keys([*table["over"], *table["across"], *table["against"], *table["derive"]], base)
     check_variables([*table["over"], *table["across"], *table["derive"]], table["derive"])
@@ -160,20 +154,8 @@ def _plan(base: Plain, table: Plain, where: str, name: str) -> Plan:
     derived = tuple(table["derive"].items())
     keep, free = tuple(table.get("keep", ())), tuple(table.get("free", ()))
     over = {key: str(given) if isinstance(given, Sampled) else given for key, given in table["over"].items()}
-    return Plan(
-        name,
-        where,
-        base,
-        goals,
-        axes,
-        derived,
-        tuple(across),
-        against=against,
-        keep=keep,
-        free=free,
-        table=table | {"over": over},
-        **options,
-    )
+    what = (name, where, base, goals, axes, derived, tuple(across))
+    return Plan(*what, against=against, keep=keep, free=free, table=table | {"over": over}, **options)
 
 
 def reread(plain: Plain) -> Plan:
@@ -274,10 +256,8 @@ def _against(base: Plain, table: Plain) -> Group | None:
             raise Refused(
                 "it varies, and is also what is compared", "expected one of them", key=f"search.against.{key}"
             )
-        try:
+        with keyed(f"search.against.{key}"):
             there = [stated(base, name) for name in _each(base, key)]
-        except Refused as refused:
-            raise Refused(refused.found, refused.accepted, key=f"search.against.{key}") from None
         if any(one != there[0] for one in there):
             raise Refused("the scenario has several values there", "name one of them", key=f"search.against.{key}")
         if there[0] == value:

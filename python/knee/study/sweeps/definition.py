@@ -126,6 +126,11 @@ class Definition:
         seed = self.base.get("seed", 1)
         return seed if isinstance(seed, int) else 1
 
+    @property
+    def all_runs(self) -> range:
+        """The numbers of all runs."""
+        return range(1, len(self) + 1)
+
     def point(self, run: int) -> Point:
         """The point of a run.
 
