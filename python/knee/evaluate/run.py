@@ -24,6 +24,7 @@ from knee.own import IN_FILE, IN_SOURCE
 from knee.results import tree
 from knee.scenario import Plain, from_dict
 from knee.study import batch
+from knee.study.engine import part_of
 from knee.system import files
 
 #: The runs without the algorithm, among the folders of runs.
@@ -139,7 +140,7 @@ def evaluate(
         count,
         document=load(suite).document,
         again=again,
-        progress=_from(progress, 0, part),
+        progress=part_of(progress, 0, part),
         **how,
     )
     found = []
@@ -150,7 +151,7 @@ def evaluate(
     networks = []
     if budget is not None:
         networks = _worst(
-            one, against, criteria, place, out, kept, count, budget, again, _from(progress, part, 1.0), how
+            one, against, criteria, place, out, kept, count, budget, again, part_of(progress, part, 1.0), how
         )
     untested = [{key: str(value) for key, value in each.model_dump().items()} for each in load(suite).untested]
     names = [other.name for other in against]
@@ -161,11 +162,6 @@ def evaluate(
     files.write(out / "badge.svg", badge.svg(done))
     files.write(out / "evaluate.html", page.page(done))
     return done
-
-
-def _from(progress: Callable[[float], None] | None, begin: float, end: float) -> Callable[[float], None] | None:
-    """Tells the progress of a part of the work as that of the whole."""
-    return None if progress is None else lambda fraction: progress(begin + (end - begin) * fraction)
 
 
 def _worst(

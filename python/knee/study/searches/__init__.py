@@ -135,6 +135,7 @@ def open_search(folder: str | Path) -> Search:
     """
     from knee.study.searches.findings import Finding
     from knee.study.searches.searchfile import reread
+    from knee.study.sweeps import dataset
 
     folder = Path(folder)
     about = place.read_mark(folder / SEARCH, FORMAT)
@@ -154,13 +155,7 @@ def open_search(folder: str | Path) -> Search:
         )
         for each in about["findings"]
     ]
-    try:
-        trials = files.read_frame(folder / SEARCH_TABLE)
-    except OSError as error:
-        reason = " ".join(str(error).split())[:200]
-        raise FolderError(
-            f"{folder / SEARCH_TABLE} cannot be read ({reason}); the same command writes it anew."
-        ) from None
+    trials = dataset.read(folder / SEARCH_TABLE, mend="the same command writes it anew")
     stated = about["stated"] and tuple(about["stated"])
     return Search(folder, reread(about["plan"]), sweeps.open_sweep(folder), trials, findings, stated)
 
@@ -204,7 +199,7 @@ def run_search(
         aside, trials = _continued(folder, about)
         writer = dataset.Writer(folder, plan.definition([]))
         evaluator = Evaluator(program, where, _known(folder), command)
-        work = _Work(folder, plan, about, evaluator, writer, options.progress or (lambda fraction: None), trials)
+        work = _Work(folder, plan, about, evaluator, writer, options.progress, trials)
         try:
             made = work.search()
         finally:
@@ -238,7 +233,7 @@ class _Work:
         about: Mapping[str, Any],
         evaluator: Evaluator,
         writer: Writer,
-        progress: Callable[[float], None],
+        progress: Callable[[float], None] | None,
         trials: int,
     ) -> None:
         self._folder, self._plan, self._about = folder, plan, dict(about)
@@ -268,10 +263,8 @@ class _Work:
         self._writer.definition = definition
         if len(self._rows) > self._there:
             self._mark()
-
-        def progress(fraction: float) -> None:
-            self._progress(_SEARCHING * min((before + fraction * len(rows)) / self._wanted, 1.0))
-
+        begin, end = (_SEARCHING * number / self._wanted for number in (before, before + len(rows)))
+        progress = engine.part_of(self._progress, begin, end)
         (figures,) = self._evaluator.figures_of([(definition, runs)], self._writer.add, progress)
         return [self._plan.values(figures[i * each : (i + 1) * each]) for i in range(len(rows))]
 
@@ -289,10 +282,7 @@ class _Work:
 
         definition = self._plan.definition(self._rows)
         table = _table(self._plan, trials, definition, self._evaluator)
-
-        def progress(fraction: float) -> None:
-            self._progress(_SEARCHING + (1 - _SEARCHING) * fraction)
-
+        progress = engine.part_of(self._progress, _SEARCHING, 1.0)
         tried = set(self._evaluator.known)
         try:
             findings = Finder(self._plan, self._folder, definition, self._evaluator, progress).find(trials)
@@ -326,7 +316,7 @@ class _Work:
             for key in self._plan.keys:
                 if not key.startswith(VARIABLE):
                     stated(self._plan.base, key.replace("*", "0"))
-            (rows,) = self._evaluator.figures_of([(definition, range(1, len(definition) + 1))])
+            (rows,) = self._evaluator.figures_of([(definition, definition.all_runs)])
         except (KneeError, Refused):
             return None
         return self._plan.values(rows)
@@ -374,11 +364,7 @@ def _known(folder: Path) -> JsonTable:
 
     known = _read_json(folder / TRIED)
     for part in dataset.parts_of(folder, "runs"):
-        try:
-            frame = files.read_frame(part, ["digest", *RUN])
-        except OSError as error:
-            reason = " ".join(str(error).split())[:200]
-            raise FolderError(f"{part} cannot be read ({reason}); remove it, and its runs are made again.") from None
+        frame = dataset.read(part, ["digest", *RUN])
         known |= {row.pop("digest"): row for row in frame.iter_rows(named=True)}
     return known
 
@@ -395,10 +381,7 @@ def _table(plan: Plan, trials: Sequence[Trial], definition: Any, evaluator: Eval
     varied = set(plan.keys) | {key for key, _ in plan.derived}
     given: dict[str, Any] = {"trial": pl.Series(numbers, dtype=pl.Int64)}
     given["run"] = pl.Series([(number - 1) * each + 1 for number in numbers], dtype=pl.Int64)
-    for column in columns(definition):
-        if column.key in varied:
-            values = [column.typed(point.values[column.key]) for point in points]
-            given[column.name] = pl.Series(values, dtype=column.dtype(), strict=False)
+    given |= {column.name: column.series(points) for column in columns(definition) if column.key in varied}
     for i, goal in enumerate(plan.goals):
         values = [None if trial.values is None else trial.values[i] for trial in trials]
         given[goal.figure] = pl.Series(values, dtype=pl.Float64)

@@ -132,7 +132,12 @@ class Finder:
     """Chooses, shrinks and writes the findings of a search."""
 
     def __init__(
-        self, plan: Plan, folder: Path, definition: Definition, evaluator: Evaluator, progress: Callable[[float], None]
+        self,
+        plan: Plan,
+        folder: Path,
+        definition: Definition,
+        evaluator: Evaluator,
+        progress: Callable[[float], None] | None,
     ) -> None:
         self._plan, self._folder, self._definition = plan, folder, definition
         self._evaluator, self._progress = evaluator, progress
@@ -166,7 +171,8 @@ class Finder:
             if all(finding.data != other.data for other in findings):
                 self._write(finding)
                 findings.append(finding)
-            self._progress(len(findings) / self._plan.findings)
+            if self._progress is not None:
+                self._progress(len(findings) / self._plan.findings)
             if tried >= _TRIED * self._plan.findings:
                 break
         return findings
@@ -205,7 +211,7 @@ class Finder:
         def shows(scenarios: Sequence[Plain]) -> list[bool]:
             windows = [self._window_s(data) if self._plan.within(data) else None for data in scenarios]
             inside = [data for data, window_s in zip(scenarios, windows, strict=True) if window_s is not None]
-            known = iter(self._evaluator.figures_of([(self._alone(data), range(1, self._runs + 1)) for data in inside]))
+            known = iter(self._figures_of(inside))
             verdicts = []
             for window_s in windows:
                 rows = next(known) if window_s is not None else [None]
@@ -220,13 +226,13 @@ class Finder:
 
         data = shrink(self._data(trial), shows, self._plan.kept)
         figures = self._figures(data)
-        values = self._plan.values(self._rows(data))
+        values = self._plan.values(*self._figures_of([data]))
         assert values is not None
         return Finding(self._file(number), trial.number, self._run(trial), (value,), values, data, figures)
 
     def _window_s(self, data: Plain) -> float | None:
         """How long a scenario is measured, s; None where it is refused, or that is less than some round trips."""
-        definition = self._alone(data)
+        definition = self._plan.alone(data)
         try:
             scenario = definition.scenario(definition.point(1))
         except KneeError:
@@ -236,20 +242,14 @@ class Finder:
         rtt = max(flow.rtt for flow in scenario.flows)
         return window / 1e9 if window >= MEASURED_ROUND_TRIPS * rtt else None
 
-    @property
-    def _runs(self) -> int:
-        return len(self._alone({}))
-
-    def _alone(self, data: Plain) -> Definition:
-        return self._plan.alone(data)
-
-    def _rows(self, data: Plain) -> list[Figures | None]:
-        (rows,) = self._evaluator.figures_of([(self._alone(data), range(1, self._runs + 1))])
-        return rows
+    def _figures_of(self, scenarios: Sequence[Plain]) -> list[list[Figures | None]]:
+        alone = [self._plan.alone(data) for data in scenarios]
+        return self._evaluator.figures_of([(definition, definition.all_runs) for definition in alone])
 
     def _figures(self, data: Plain) -> list[dict[str, float | None]]:
         """The figures of a scenario, mean over the seeds, and those of the other variant if there is one."""
-        rows = [row for row in self._rows(data) if row is not None]
+        (known,) = self._figures_of([data])
+        rows = [row for row in known if row is not None]
         means: list[dict[str, float | None]] = []
         for i in range(0, len(rows), self._plan.seeds):
             of_seeds = rows[i : i + self._plan.seeds]
