@@ -99,12 +99,8 @@ def evaluate(
         path,
         values=values,
         chosen=networks.training() if held_out is None else networks.drawn(held_out),
-        stages=stages,
-        jobs=jobs,
-        limits=limits,
-        confined=confined,
-        progress=progress,
-    )
+        stages=stages, jobs=jobs, limits=limits, confined=confined, progress=progress,
+    )  # fmt: skip
     theirs = sys.modules.get("openevolve.evaluation_result")
     return scored if theirs is None else theirs.EvaluationResult(scored.metrics, scored.artifacts)
 

@@ -40,17 +40,8 @@ from knee.scenario.units import near, shown
 from knee.study.searches.plan import Axis, Goal, Plan
 from knee.study.sections import Sampler, Search, checked, said
 from knee.study.shipped import SEARCHES
+from knee.study.sweeps import sweepfile
 from knee.study.sweeps.definition import Group, stated
-from knee.study.sweeps.sweepfile import (
-    axes_of,
-    base_of,
-    check_derived,
-    check_keys,
-    check_variables,
-    derived_of,
-    groups_of,
-    opened,
-)
 from knee.study.sweeps.values import Sampled, check_once, values
 
 #: How proposals are made: tree-structured Parzen estimators, at random, or by a genetic algorithm.
@@ -87,24 +78,28 @@ def read(
     Raises:
         InputError: names the file, the key, what was found and what would be accepted.
     """
-    data, path, where, name = opened(source, SEARCHES)
+    data, path, where, name = sweepfile.opened(source, SEARCHES)
     with scenario_errors(where):
         table = said(checked(Search, data.pop("search", {}), "search"))
         if "sweep" in data:
             raise Refused("the file is a sweep", "run it with knee sweep, or write [search]", key="sweep")
         asked = {key: value for key, value in given.items() if value is not None}
         table |= said(checked(Search, asked, "search"))
-    given_over, given_across, given_against = axes_of(over), axes_of(across, "--across"), _variant(against)
+    given_over, given_across, given_against = (
+        sweepfile.axes_of(over),
+        sweepfile.axes_of(across, "--across"),
+        _variant(against),
+    )
     if path is not None:
         given_over, given_across, given_against = (
             beside(each, path) for each in (given_over, given_across, given_against)
         )
     table["over"] = table.get("over", {}) | given_over
     table["across"] = table.get("across", {}) | given_across
-    table["derive"] = table.get("derive", {}) | derived_of(derive)
+    table["derive"] = table.get("derive", {}) | sweepfile.derived_of(derive)
     table["against"] = table.get("against", {}) | given_against
     table["zip"] = [*table.get("zip", []), *(list(keys) for keys in zips)]
-    base = base_of(data, changes, where, name)
+    base = sweepfile.base_of(data, changes, where, name)
     with scenario_errors(where):
         return _plan(base, table, where, name)
 
@@ -140,10 +135,10 @@ def _plan(base: Plain, table: Plain, where: str, name: str) -> Plan:
     goals = _goals(table)
     axes = _axes(table)
     across = _across(table)
-    check_derived(table["derive"], {*table["over"], *table["across"]}, "search.")
+    sweepfile.check_derived(table["derive"], {*table["over"], *table["across"]}, "search.")
     against = _against(base, table)
-    check_keys([*table["over"], *table["across"], *table["against"], *table["derive"]], base)
-    check_variables([*table["over"], *table["across"], *table["derive"]], table["derive"])
+    sweepfile.check_keys([*table["over"], *table["across"], *table["against"], *table["derive"]], base)
+    sweepfile.check_variables([*table["over"], *table["across"], *table["derive"]], table["derive"])
     chosen = [key for axis in axes for key in axis.keys]
     if table.get("seeds", 1) > 1 and "seed" in chosen:
         raise Refused("the key seed and seeds both set the seed", "use one of them", key="search.seeds")
@@ -219,7 +214,7 @@ def _axes(table: Plain) -> tuple[Axis, ...]:
         if sampled is not None:
             accepted = "expected lists of values; derive the other from it"
             raise Refused(f"{sampled} is a range, and ranges are not tied", accepted, key="search.zip")
-    groups = groups_of(lists, table["zip"])
+    groups = sweepfile.groups_of(lists, table["zip"])
     axes = [Axis(group.keys, group.rows) for group in groups] + [
         Axis((key,), span=span) for key, span in ranges.items()
     ]
@@ -241,7 +236,7 @@ def _across(table: Plain) -> list[Group]:
                 "it is a range", "expected values, or a range with a number such as linear(5 ms, 50 ms, 10)", key=key
             )
         lists[key] = found
-    return groups_of(lists, [])
+    return sweepfile.groups_of(lists, [])
 
 
 def _against(base: Plain, table: Plain) -> Group | None:
