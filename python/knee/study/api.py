@@ -81,17 +81,9 @@ def sweep(
 
     with code_allowed(allow_code):
         definition = sweepfile.read(
-            source,
-            over,
-            zips=zip,
-            derive=derive,
-            changes=set,
-            seeds=seeds,
-            samples=samples,
-            sampling=sampling,
-            sampling_seed=sampling_seed,
-            vary=vary,
-        )
+            source, over, zips=zip, derive=derive, changes=set, seeds=seeds, samples=samples, sampling=sampling,
+            sampling_seed=sampling_seed, vary=vary,
+        )  # fmt: skip
     sweep = sweeps.run_sweep(
         definition,
         out or Path("results") / f"sweep-{definition.base.get('name', definition.name)}",
