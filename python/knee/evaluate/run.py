@@ -70,10 +70,7 @@ class _Runs:
     summaries: dict[tuple[str, str], list[Summary]] = field(default_factory=dict)
 
     def make(
-        self,
-        cases: Sequence[tuple[Criterion, Case]],
-        document: str,
-        progress: Callable[[float], None] | None = None,
+        self, cases: Sequence[tuple[Criterion, Case]], document: str, progress: Callable[[float], None] | None = None
     ) -> None:
         """Writes the scenarios of some cases and runs them."""
         jobs: list[batch.Job] = []

@@ -177,12 +177,7 @@ class _Runs:
     """Runs networks with a candidate."""
 
     def __init__(
-        self,
-        there: Workers,
-        order: JsonTable,
-        progress: Callable[[float], None] | None,
-        whole: int,
-        limit_s: float,
+        self, there: Workers, order: JsonTable, progress: Callable[[float], None] | None, whole: int, limit_s: float
     ) -> None:
         self._workers, self._order, self._progress, self._whole = there, order, progress, whole
         self._done, self._limit_s = 0, limit_s

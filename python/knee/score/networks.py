@@ -130,11 +130,7 @@ def _drawn(random: Random, kind: str, *place: float) -> Plain:
     flow: Plain = {"cc": PLACE, "label": "x", "rtt": f"{rtt:.0f} ms"}
     # Without jitter a queue is a clockwork.
     link: Plain = {"rate": f"{rate:.1f} Mbit/s", "limit": f"{room:.0f} ms", "jitter": "100 us"}
-    data: Plain = {
-        "duration": f"{duration} s",
-        "warmup": f"{duration // 4} s",
-        "seed": random.randrange(1 << 31),
-    }
+    data: Plain = {"duration": f"{duration} s", "warmup": f"{duration // 4} s", "seed": random.randrange(1 << 31)}
     data |= {"link": link, "flows": [flow]}
     if kind == "self":
         flow |= {"count": random.choice((2, 3, 4)), "stagger": "500 ms"}

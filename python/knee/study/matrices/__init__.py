@@ -82,12 +82,7 @@ def definition(names: Sequence[str], changes: Sequence[str] = (), seeds: int = 1
 
 
 def run_matrix(
-    names: Sequence[str],
-    out: Path,
-    *,
-    changes: Sequence[str] = (),
-    seeds: int = 1,
-    **how: Unpack[Options],
+    names: Sequence[str], out: Path, *, changes: Sequence[str] = (), seeds: int = 1, **how: Unpack[Options]
 ) -> pl.DataFrame:
     """Runs a matrix into ``out`` and returns its table, a row per ordered pair and seed.
 

@@ -160,11 +160,7 @@ def open_search(folder: str | Path) -> Search:
     return Search(folder, reread(about["plan"]), sweeps.open_sweep(folder), trials, findings, stated)
 
 
-def run_search(
-    plan: Plan,
-    out: str | Path,
-    **how: Unpack[engine.Options],
-) -> Search:
+def run_search(plan: Plan, out: str | Path, **how: Unpack[engine.Options]) -> Search:
     """Makes a search into ``out``, or what is missing of it there. A run that fails is recorded.
 
     Args:

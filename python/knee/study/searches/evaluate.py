@@ -26,11 +26,7 @@ class Evaluator:
     """
 
     def __init__(
-        self,
-        program: str,
-        where: engine.Workers,
-        known: dict[str, Figures],
-        command: str | None = None,
+        self, program: str, where: engine.Workers, known: dict[str, Figures], command: str | None = None
     ) -> None:
         self._program, self._where, self._command = program, where, command
         self.known = known

@@ -375,12 +375,7 @@ def _order(definition: Definition, done: set[int], checked: sweepfile.Checked) -
 
 
 def _tasks(
-    definition: Definition,
-    todo: Iterator[int],
-    checked: sweepfile.Checked,
-    program: str,
-    workers: int,
-    **options: Any,
+    definition: Definition, todo: Iterator[int], checked: sweepfile.Checked, program: str, workers: int, **options: Any
 ) -> Iterator[Task]:
     """Tasks of runs that together take some tenths of a second.
 
