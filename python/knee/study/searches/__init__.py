@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from knee.errors import FolderError, KneeError
 from knee.results.manifest import fingerprint
+from knee.scenario import Plain
 from knee.study import engine, sweeps
 from knee.study.searches.plan import Goal, Plan
 from knee.study.sweeps import Sweep, place, sweepfile
@@ -143,18 +144,10 @@ def open_search(folder: str | Path) -> Search:
         raise FolderError(f"{folder} has no search; expected a folder written by knee search.")
     if "findings" not in about:
         raise FolderError(f"The search in {folder} is not finished; the same command goes on with it.")
-    findings = [
-        Finding(
-            Path(each["file"]),
-            each["trial"],
-            each["run"],
-            tuple(each["found"]),
-            tuple(each["values"]),
-            each["data"],
-            each["figures"],
-        )
-        for each in about["findings"]
-    ]
+    findings = []
+    for each in about["findings"]:
+        typed: Plain = {"file": Path(each["file"]), "found": tuple(each["found"]), "values": tuple(each["values"])}
+        findings.append(Finding(**{key: typed.get(key, value) for key, value in each.items() if key != "sha256"}))
     trials = dataset.read(folder / SEARCH_TABLE, mend="the same command writes it anew")
     stated = about["stated"] and tuple(about["stated"])
     return Search(folder, reread(about["plan"]), sweeps.open_sweep(folder), trials, findings, stated)
@@ -291,12 +284,7 @@ class _Work:
             "trials": len(trials),
             "failed": table["error"].count(),
             "stated": stated,
-            "findings": [
-                {"file": str(each.file), "trial": each.trial, "run": each.run, "found": each.found}
-                | {"values": each.values, "data": each.data, "figures": each.figures}
-                | {"sha256": files.digest(self.folder / each.file)}
-                for each in findings
-            ],
+            "findings": [{**vars(each), "sha256": files.digest(self.folder / each.file)} for each in findings],
         }
         files.write(self.folder / SEARCH, _json(self.about))
         return Search(self.folder, self.plan, sweep, table, findings, stated, aside)

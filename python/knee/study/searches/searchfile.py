@@ -85,19 +85,12 @@ def read(
             raise Refused("the file is a sweep", "run it with knee sweep, or write [search]", key="sweep")
         asked = {key: value for key, value in given.items() if value is not None}
         table |= said(checked(Search, asked, "search"))
-    given_over, given_across, given_against = (
-        sweepfile.axes_of(over),
-        sweepfile.axes_of(across, "--across"),
-        _variant(against),
-    )
-    if path is not None:
-        given_over, given_across, given_against = (
-            beside(each, path) for each in (given_over, given_across, given_against)
-        )
-    table["over"] = table.get("over", {}) | given_over
-    table["across"] = table.get("across", {}) | given_across
+    given_keys = {
+        "over": sweepfile.axes_of(over), "across": sweepfile.axes_of(across, "--across"), "against": _variant(against),
+    }  # fmt: skip
+    for which, keys in given_keys.items():
+        table[which] = table.get(which, {}) | (keys if path is None else beside(keys, path))
     table["derive"] = table.get("derive", {}) | sweepfile.derived_of(derive)
-    table["against"] = table.get("against", {}) | given_against
     table["zip"] = [*table.get("zip", []), *(list(keys) for keys in zips)]
     base = sweepfile.base_of(data, changes, where, name)
     with scenario_errors(where):
@@ -118,14 +111,16 @@ def _variant(against: Mapping[str, Any] | Sequence[str]) -> Plain:
 
 def _numbered(base: Plain, table: Plain) -> Plain:
     """A table with indexes in place of names of links and flows: shrinking compares its keys with the scenario's."""
-    named = {which: table[which] for which in ("over", "across", "against", "derive") if table.get(which)}
-    numbered: Plain = {which: {by_index(base, key): of for key, of in keys.items()} for which, keys in named.items()}
-    for which in ("keep", "free"):
-        if table.get(which):
-            numbered[which] = [by_index(base, key) for key in table[which]]
-    if table.get("zip"):
-        numbered["zip"] = [[by_index(base, key) for key in keys] for keys in table["zip"]]
-    return table | numbered
+
+    def numbered(keys: Any) -> Any:
+        if isinstance(keys, str):
+            return by_index(base, keys)
+        if isinstance(keys, Mapping):
+            return {by_index(base, key): of for key, of in keys.items()}
+        return [numbered(each) for each in keys]
+
+    named = ("over", "across", "against", "derive", "keep", "free", "zip")
+    return table | {which: numbered(table[which]) for which in named if table.get(which)}
 
 
 def _plan(base: Plain, table: Plain, where: str, name: str) -> Plan:

@@ -41,7 +41,7 @@ TABLES: dict[str, dict[str, type[pl.DataType]]] = {
     "runs": {
         "run": pl.Int64,
         "seed": pl.Int64,
-        **{name: kind for name in RUN for kind in [pl.Float64]},
+        **dict.fromkeys(RUN, pl.Float64),
         "queue_link": pl.String,
         "packets": pl.Int64,
         "wall_s": pl.Float64,
