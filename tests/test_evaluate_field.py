@@ -113,7 +113,7 @@ def test_the_page_at_both_widths(width: int, made: Field, folder: Path) -> None:
 def test_an_evaluation_keeps_nothing_once_it_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # With --all, thirty follow one another; at 100 MB each they would not fit many machines.
     kept = []
-    monkeypatch.setattr(run, "_Runs", lambda made=run._Runs: kept.append(weakref.ref(one := made())) or one)
+    monkeypatch.setattr(run, "_Runs", lambda *how, made=run._Runs: kept.append(weakref.ref(one := made(*how))) or one)
     one, against = subject.subject("vegas"), subject.deployed(["reno"])
     run.evaluate(one, against, criteria.chosen(["bufferbloat"]), tmp_path / "one", quick=True, seeds=1)
     gc.collect()

@@ -275,6 +275,15 @@ def test_a_deployed_algorithm_is_behind_itself_nowhere(tmp_path: Path, monkeypat
     assert found.behind <= 0
 
 
+def test_video_is_found_behind_nowhere_where_a_criterion_asks_for_something_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_search(monkeypatch, "worst-short-flows")
+    (found,) = searched("gcc", "short-flows", tmp_path, 2).worst
+    assert found.behind is None
+    assert {check.verdict for check in found.checks} == {CriterionVerdict.NOT_APPLICABLE}
+
+
 def test_an_algorithm_that_raises_in_some_network_is_found_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

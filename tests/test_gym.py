@@ -323,7 +323,7 @@ def test_the_example_trains_weights_that_run(tmp_path: Path) -> None:
 def test_the_trained_policy_has_cubic_s_goodput_and_a_fraction_of_its_delay() -> None:
     """docs/gym.md: on average over the networks held out whose rates and RTTs are as in training."""
     runs: dict[str, list[tuple[float, float]]] = {"cubic": [], f"policy:{EXAMPLE}/weights.json": []}
-    for task in tasks.flows(knee.gym.HELD_OUT):
+    for task in map(tasks.flow_of, tasks.scenarios(knee.gym.HELD_OUT)):
         rate, rtt = task.scenario.links[0].rate, task.scenario.flows[0].rtt
         if rate is not None and 5e6 <= rate <= 50e6 and 10e6 <= rtt <= 100e6:
             for cc, found in runs.items():

@@ -77,6 +77,33 @@ def under(key: str) -> Iterator[None]:
         raise Refused(refused.found, refused.accepted, key=whole) from None
 
 
+@contextmanager
+def scenario_errors(where: str) -> Iterator[None]:
+    """Makes a :class:`Refused` raised inside a :class:`ScenarioError` of the file ``where``."""
+    try:
+        yield
+    except Refused as refused:
+        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
+
+
+@contextmanager
+def input_errors(before: str = "") -> Iterator[None]:
+    """Makes a :class:`Refused` raised inside an :class:`InputError`, whose text begins with ``before``."""
+    try:
+        yield
+    except Refused as refused:
+        raise InputError(f"{before}{refused.found}; {refused.accepted}.") from None
+
+
+@contextmanager
+def keyed(key: str) -> Iterator[None]:
+    """Gives a :class:`Refused` raised inside the key that whoever reads the error has written."""
+    try:
+        yield
+    except Refused as refused:
+        raise Refused(refused.found, refused.accepted, key) from None
+
+
 def in_a_line(error: BaseException) -> str:
     """Somebody else's error in a line: its type and what it says."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300].rstrip(": ")

@@ -15,6 +15,7 @@ from knee.evaluate.subject import Subject
 from knee.evaluate.verdict import CriterionVerdict
 from knee.judging.folder import claim, write_verdicts
 from knee.results import tree
+from knee.study.engine import part_of
 from knee.system import files
 from knee.system.text import JsonTable
 from knee.view import pages
@@ -106,12 +107,7 @@ def evaluate_all(
     claim(out, FIELD_MARK, _LAYOUT, "runs", by="knee evaluate")
     made = []
     for i, one in enumerate(subjects):
-
-        def partly(fraction: float, i: int = i) -> None:
-            if progress is not None:
-                progress((i + fraction) / len(subjects))
-
-        where = out / one.folder
+        where, partly = out / one.folder, part_of(progress, i / len(subjects), (i + 1) / len(subjects))
         done = run.evaluate(one, against, criteria, where, runs=out / "runs", progress=partly, **options)
         made.append(Member(one.folder, done))
     whole = Field(made)

@@ -24,6 +24,7 @@ from knee.own import IN_FILE, IN_SOURCE
 from knee.results import tree
 from knee.scenario import Plain, from_dict
 from knee.study import batch
+from knee.study.engine import part_of
 from knee.system import files
 
 #: The runs without the algorithm, among the folders of runs.
@@ -43,13 +44,73 @@ LAYOUT: tree.Layout = {
 
 @dataclass(eq=False)
 class _Runs:
-    """The runs of an evaluation: summaries by scenario, algorithm and seed, and why there is none."""
+    """The runs of an evaluation: summaries by scenario, algorithm and seed, and why there is none.
 
+    Attributes:
+        one: the algorithm.
+        against: the deployed ones.
+        place: where everything runs.
+        scenarios: the folder of the scenarios with the algorithm.
+        kept: the folder of the results.
+        seeds: runs of each scenario.
+        how: options of :func:`knee.study.batch.run`.
+    """
+
+    one: Subject
+    against: Sequence[Subject]
+    place: Place
+    scenarios: Path
+    kept: Path
+    seeds: int
+    how: Mapping[str, Any]
     folders: dict[tuple[str, str, int], Path] = field(default_factory=dict)
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
     failed: dict[tuple[str, str], str] = field(default_factory=dict)
     #: What has been read.
     summaries: dict[tuple[str, str], list[Summary]] = field(default_factory=dict)
+
+    def make(
+        self, cases: Sequence[tuple[Criterion, Case]], document: str, progress: Callable[[float], None] | None = None
+    ) -> None:
+        """Writes the scenarios of some cases and runs them."""
+        jobs: list[batch.Job] = []
+        places: dict[str, tuple[str, str, int]] = {}
+        for criterion, case in cases:
+            name, data = criterion.name(case), self.place.adapted(criterion.data(case))
+            whose: dict[str, Plain] = {}
+            for other in (*self.against, self.one):
+                try:
+                    whose[other.folder] = other.placed(data)
+                except ScenarioError as error:
+                    self.refused[name, other.folder] = _why(error)
+            if self.one.folder in whose:
+                files.write(self.scenarios / f"{name}.toml", _file(document, criterion, case, self.one, data))
+            if any(check.as_ == "harm" for check in criterion.checks(case)):
+                whose[_ALONE] = absent(data)
+            for who, made in whose.items():
+                for seed in range(1, self.seeds + 1):
+                    try:
+                        scenario = from_dict({**made, "seed": seed}, where=f"scenarios/{name}.toml", name=name)
+                    except ScenarioError as error:
+                        self.refused[name, who] = _why(error)
+                        break
+                    jobs.append(batch.Job(f"{name}/{who}{self.place.suffix}-seed{seed}", scenario, self.place.ground))
+                    places[jobs[-1].name] = (name, who, seed)
+
+        def refused(job: batch.Job, error: InputError) -> None:
+            self.refused[places[job.name][:2]] = _why(error)
+
+        def failed(job: batch.Job, error: Exception) -> None:
+            name, who, _ = places[job.name]
+            if who != self.one.folder:
+                raise error
+            # What a program failed with stays in its result, where it is read also when the run is not made again.
+            if not isinstance(error, ProgramError):
+                self.failed.setdefault((name, who), _why(error))
+
+        folders = batch.run(jobs, self.kept, refused=refused, failed=failed, progress=progress, **self.how)
+        there = zip(jobs, folders, strict=True)
+        self.folders |= {places[job.name]: folder for job, folder in there if folder is not None}
 
     def of(self, scenario: str, who: str) -> list[Summary]:
         """The summaries of a scenario with an algorithm, by seed; none where one was refused or failed."""
@@ -123,35 +184,19 @@ def evaluate(
         claim(out, MARK, LAYOUT, "scenarios", by="knee evaluate")
     count = seeds or (QUICK_SEEDS if quick else SEEDS)
     cases = [(criterion, case) for criterion in criteria for case in criterion.scenario if case.quick or not quick]
-    kept = runs or out / "runs"
     how: dict[str, Any] = {
         "workers": workers, "command": command, "max_memory": max_memory, "allow_programs": allow_programs,
-        "qlog": qlog,
+        "qlog": qlog, "again": again,
     }  # fmt: skip
     part = 1.0 if budget is None else _CRITERIA
-    ran = _run(
-        one,
-        against,
-        cases,
-        place,
-        out / "scenarios",
-        kept,
-        count,
-        document=load(suite).document,
-        again=again,
-        progress=_from(progress, 0, part),
-        **how,
-    )
+    ran = _Runs(one, against, place, out / "scenarios", runs or out / "runs", count, how)
+    ran.make(cases, load(suite).document, part_of(progress, 0, part))
     found = []
     for criterion in criteria:
-        if judged := _all_judged([each for each in cases if each[0] is criterion], one, against, ran):
+        if judged := _judged([each for each in cases if each[0] is criterion], ran):
             about = (criterion.key, criterion.title, criterion.section, criterion.question)
             found.append(Found(*about, judged))
-    networks = []
-    if budget is not None:
-        networks = _worst(
-            one, against, criteria, place, out, kept, count, budget, again, _from(progress, part, 1.0), how
-        )
+    networks = [] if budget is None else _worst(criteria, out, budget, ran, part_of(progress, part, 1.0))
     untested = [{key: str(value) for key, value in each.model_dump().items()} for each in load(suite).untested]
     names = [other.name for other in against]
     where = (place.ground, ran.kernel() or place.kernel)
@@ -163,106 +208,27 @@ def evaluate(
     return done
 
 
-def _from(progress: Callable[[float], None] | None, begin: float, end: float) -> Callable[[float], None] | None:
-    """Tells the progress of a part of the work as that of the whole."""
-    return None if progress is None else lambda fraction: progress(begin + (end - begin) * fraction)
-
-
 def _worst(
-    one: Subject,
-    against: Sequence[Subject],
-    criteria: Sequence[Criterion],
-    place: Place,
-    out: Path,
-    kept: Path,
-    count: int,
-    budget: int,
-    again: bool,
-    progress: Callable[[float], None] | None,
-    how: Mapping[str, Any],
+    criteria: Sequence[Criterion], out: Path, budget: int, ran: _Runs, progress: Callable[[float], None] | None
 ) -> list[Worst]:
     """Searches for the worst network of each criterion, and runs it as the scenarios of criteria are run."""
-    if place != SIM:
+    if ran.place != SIM:
         raise InputError(
-            f"--worst searches in the simulator, and this evaluation is on {place.ground}; leave one away."
+            f"--worst searches in the simulator, and this evaluation is on {ran.place.ground}; leave one away."
         )
     found = worst.find(
-        one, against, criteria, out / TRIED, seeds=count, budget=budget, again=again, progress=progress, **how
+        ran.one, ran.against, criteria, out / TRIED, seeds=ran.seeds, budget=budget, progress=progress, **ran.how
     )
     shown = [each.criterion(criterion) for criterion, each in found]
     cases = [(criterion, case) for criterion in shown for case in criterion.scenario]
-    document = load().document
-    ran = _run(one, against, cases, place, out / "scenarios", kept, count, document=document, again=again, **how)
+    ran.make(cases, load().document)
     made = []
     for (criterion, each), (own, case) in zip(found, cases, strict=True):
-        judged = _all_judged([(own, case)], one, against, ran)
         key = f"{own.key}/{case.name}/{each.check.key}"
         about = (criterion.key, case.about, each.networks.source)
+        judged = _judged([(own, case)], ran)
         made.append(Worst(*about, each.tried, each.behind, each.own, each.changed, key, judged))
     return made
-
-
-def _all_judged(
-    cases: Sequence[tuple[Criterion, Case]], one: Subject, against: Sequence[Subject], ran: _Runs
-) -> list[JudgedFigure]:
-    return [
-        _judged(criterion, case, check, one, against, ran)
-        for criterion, case in cases
-        for check in criterion.checks(case)
-    ]
-
-
-def _run(
-    one: Subject,
-    against: Sequence[Subject],
-    cases: Sequence[tuple[Criterion, Case]],
-    place: Place,
-    scenarios: Path,
-    kept: Path,
-    count: int,
-    *,
-    document: str,
-    **options: Any,
-) -> _Runs:
-    """Writes the scenarios and runs them; ``options`` are those of :func:`knee.study.batch.run`."""
-    runs, jobs = _Runs(), list[batch.Job]()
-    places: dict[str, tuple[str, str, int]] = {}
-    for criterion, case in cases:
-        name, data = criterion.name(case), place.adapted(criterion.data(case))
-        whose: dict[str, Plain] = {}
-        for other in (*against, one):
-            try:
-                whose[other.folder] = other.placed(data)
-            except ScenarioError as error:
-                runs.refused[name, other.folder] = _why(error)
-        if one.folder in whose:
-            files.write(scenarios / f"{name}.toml", _file(document, criterion, case, one, data))
-        if any(check.as_ == "harm" for check in criterion.checks(case)):
-            whose[_ALONE] = absent(data)
-        for who, made in whose.items():
-            for seed in range(1, count + 1):
-                try:
-                    scenario = from_dict({**made, "seed": seed}, where=f"scenarios/{name}.toml", name=name)
-                except ScenarioError as error:
-                    runs.refused[name, who] = _why(error)
-                    break
-                jobs.append(batch.Job(f"{name}/{who}{place.suffix}-seed{seed}", scenario, place.ground))
-                places[jobs[-1].name] = (name, who, seed)
-
-    def refused(job: batch.Job, error: InputError) -> None:
-        runs.refused[places[job.name][:2]] = _why(error)
-
-    def failed(job: batch.Job, error: Exception) -> None:
-        name, who, _ = places[job.name]
-        if who != one.folder:
-            raise error
-        # What a program failed with stays in its result, where it is read also when the run is not made again.
-        if not isinstance(error, ProgramError):
-            runs.failed.setdefault((name, who), _why(error))
-
-    folders = batch.run(jobs, kept, refused=refused, failed=failed, **options)
-    runs.folders = {places[job.name]: folder for job, folder in zip(jobs, folders, strict=True) if folder is not None}
-    return runs
 
 
 def _why(error: Exception) -> str:
@@ -292,15 +258,12 @@ def _is_code(cc: str) -> bool:
     return any(pattern.fullmatch(cc) for pattern in (IN_FILE, IN_SOURCE))
 
 
-def _judged(
-    criterion: Criterion,
-    case: Case,
-    check: Check,
-    one: Subject,
-    against: Sequence[Subject],
-    runs: _Runs,
-) -> JudgedFigure:
-    name = criterion.name(case)
+def _judged(cases: Sequence[tuple[Criterion, Case]], ran: _Runs) -> list[JudgedFigure]:
+    return [_figure(criterion, case, check, ran) for criterion, case in cases for check in criterion.checks(case)]
+
+
+def _figure(criterion: Criterion, case: Case, check: Check, runs: _Runs) -> JudgedFigure:
+    name, one = criterion.name(case), runs.one
     labels = {flow["label"] for flow in criterion.data(case)["flows"] if flow.get("cc") == PLACE}
 
     def values(who: str) -> list[float | None]:
@@ -309,7 +272,7 @@ def _judged(
             measure(check, summary, without[i] if without else None) for i, summary in enumerate(runs.of(name, who))
         ]
 
-    others: Mapping[str, Values] = {other.name: found for other in against if (found := values(other.folder))}
+    others: Mapping[str, Values] = {other.name: found for other in runs.against if (found := values(other.folder))}
     verdict, reason, mine = CriterionVerdict.DOES_NOT_RUN, "", list[float | None]()
     if (name, one.folder) in runs.refused:
         verdict, reason = CriterionVerdict.NOT_APPLICABLE, runs.refused[name, one.folder]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from knee.errors import InputError, Refused, ScenarioError
+from knee.errors import InputError, ScenarioError, input_errors
 from knee.evaluate.criteria import PLACE
 from knee.evaluate.place import SIM, Place
 from knee.grounds import programs
@@ -115,14 +115,10 @@ def subject(name: str, changes: Sequence[str] = (), place: Place = SIM, *, allow
         if key.partition(".")[0] not in _KEYS:
             keys = ", ".join(_KEYS)
             raise InputError(f"--set {change}: {key} is no key of X's flows that may be set; expected one of {keys}.")
-    try:
+    with input_errors("--set: "):
         flow = apply(flow, list(changes))
-    except Refused as refused:
-        raise InputError(f"--set: {refused.found}; {refused.accepted}.") from None
-    try:
+    with input_errors(f"{name}: "):
         named = Path(name).name if name.endswith(_FILE) else str(name_of(name))
-    except Refused as refused:
-        raise InputError(f"{name}: {refused.found}; {refused.accepted}.") from None
     _accepted(name, flow, place, allow_programs)
     if (file := IN_FILE.fullmatch(str(flow.get("cc")))) is not None:
         # A scenario that is written elsewhere finds the file by its whole path.

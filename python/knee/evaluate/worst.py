@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from knee.results.result import Result
 from knee.scenario import Plain, from_dict
 from knee.scenario.loading import put
 from knee.study import batch
+from knee.study.engine import part_of
 from knee.study.searches.plan import Axis, Goal, Plan
 from knee.study.searches.shrink import Move, simplified
 from knee.study.sweeps.definition import stated
@@ -160,42 +162,42 @@ class Runs:
 
     def outcomes(
         self,
-        wanted: Mapping[str, Plain],
+        wanted: Sequence[Plain],
         checks: Sequence[Check],
         labels: set[str],
-        progress: Callable[[float], None],
-    ) -> dict[str, Plain]:
+        progress: Callable[[float], None] | None,
+    ) -> list[Plain]:
         """What the checks need of some scenarios: ``parts`` and ``silent``; or why not, as ``refused`` or ``failed``.
 
         Args:
-            wanted: scenarios as plain data, by names.
+            wanted: scenarios as plain data.
             checks: the checks.
             labels: the flows that deliver something, unless they are silent.
             progress: called with the part of the runs that are done.
         """
         asked = json.dumps([[check.figure, check.of, check.as_] for check in checks])
-        told: dict[str, Plain] = {}
-        keys: dict[str, str] = {}
+        keys: list[str | None] = []
         jobs: dict[str, batch.Job] = {}
-        for name, data in wanted.items():
+        for data in wanted:
             try:
-                scenario = from_dict(data, where=name, name="network")
-            except ScenarioError as error:
-                told[name] = {"refused": str(error)}
+                scenario = from_dict(data, name="network")
+            except ScenarioError:
+                keys.append(None)
                 continue
-            keys[name] = digest(identity(scenario, SIM.ground, None), asked)
-            if keys[name] not in self._known:
-                jobs[keys[name]] = batch.Job(keys[name], scenario, SIM.ground)
+            key = digest(identity(scenario, SIM.ground, None), asked)
+            keys.append(key)
+            if key not in self._known:
+                jobs[key] = batch.Job(key, scenario, SIM.ground)
         if jobs:
-            self._run(jobs, checks, labels, progress)
-        return told | {name: self._known[key] for name, key in keys.items()}
+            self._run(list(jobs.values()), checks, labels, progress)
+        return [{"refused": True} if key is None else self._known[key] for key in keys]
 
     def _run(
         self,
-        jobs: Mapping[str, batch.Job],
+        jobs: Sequence[batch.Job],
         checks: Sequence[Check],
         labels: set[str],
-        progress: Callable[[float], None],
+        progress: Callable[[float], None] | None,
     ) -> None:
         def use(job: batch.Job, result: Result) -> Plain:
             made = [parts(check, result.summary) for check in checks]
@@ -207,10 +209,8 @@ class Runs:
         def failed(job: batch.Job, error: Exception) -> None:
             self._known[job.name] = {"failed": str(error) if isinstance(error, KneeError) else in_a_line(error)}
 
-        made = batch.results(
-            list(jobs.values()), use, refused=refused, failed=failed, progress=progress, **self._options
-        )
-        self._known |= {key: each for key, each in zip(jobs, made, strict=True) if each is not None}
+        made = batch.results(jobs, use, refused=refused, failed=failed, progress=progress, **self._options)
+        self._known |= {job.name: each for job, each in zip(jobs, made, strict=True) if each is not None}
         told = {"fingerprint": fingerprint("evaluate"), "runs": self._known}
         files.write(self._path, json.dumps(told, allow_nan=False) + "\n")
 
@@ -236,8 +236,6 @@ class _Search:
     against: Sequence[Subject]
     seeds: int
     runs: Runs
-    #: How far behind the algorithm is in each network, and in which check.
-    values: dict[str, tuple[float, Check] | None] = field(default_factory=dict)
 
     def changed(self, row: Plain) -> Plain:
         """The scenario with some values in place of the start's."""
@@ -247,32 +245,24 @@ class _Search:
         return data
 
     def measure(
-        self, rows: Sequence[Plain], progress: Callable[[float], None] = lambda part: None
+        self, rows: Sequence[Plain], progress: Callable[[float], None] | None = None
     ) -> list[tuple[float, Check] | None]:
         """How far behind the algorithm is in some networks, and in which check; None where nothing is to compare."""
         checks = self.networks.checks(self.criterion)
         harm = any(check.as_ == "harm" for check in checks)
-        wanted: dict[str, Plain] = {}
-        for i, row in enumerate(rows):
+        networks: list[Plain] = []
+        for row in rows:
             data = self.changed(row)
             try:
-                placed = [other.placed(data) for other in (self.one, *self.against)]
+                networks += [other.placed(data) for other in (self.one, *self.against)]
             except ScenarioError:
                 return [None] * len(rows)
-            whose = [*placed, *([absent(data)] if harm else [])]
-            for k, made in enumerate(whose):
-                for seed in range(1, self.seeds + 1):
-                    wanted[f"{i}/{k}/{seed}"] = {**made, "seed": seed}
+            networks += [absent(data)] if harm else []
+        wanted = [{**data, "seed": seed} for data in networks for seed in range(1, self.seeds + 1)]
         labels = {flow["label"] for flow in self.changed({})["flows"] if flow.get("cc") == PLACE}
-        told = self.runs.outcomes(wanted, checks, labels, progress)
-        found = []
-        for i, row in enumerate(rows):
-            count = 1 + len(self.against) + harm
-            each = [[told[f"{i}/{k}/{seed}"] for seed in range(1, self.seeds + 1)] for k in range(count)]
-            value = self._value(checks, each[0], each[1 : 1 + len(self.against)], each[-1] if harm else None)
-            self.values[json.dumps(row, sort_keys=True)] = value
-            found.append(value)
-        return found
+        told, count = self.runs.outcomes(wanted, checks, labels, progress), len(self.against)
+        runs = iter([told[i : i + self.seeds] for i in range(0, len(told), self.seeds)])
+        return [self._value(checks, next(runs), list(islice(runs, count)), next(runs) if harm else None) for _ in rows]
 
     def _value(
         self,
@@ -309,7 +299,7 @@ class _Search:
                 made.append((value, check))
         return max(made, key=lambda each: each[0], default=None)
 
-    def find(self, budget: int, progress: Callable[[float], None]) -> Found:
+    def find(self, budget: int, progress: Callable[[float], None] | None) -> Found:
         """Tries networks, the start among them, and makes the worst one simpler."""
         from knee.study.searches.proposals import Proposals
 
@@ -322,9 +312,7 @@ class _Search:
         tried: list[tuple[float, Plain]] = [(at_start[0] if at_start else -math.inf, {})]
 
         def values(rows: list[list[Any]], before: int) -> list[tuple[float] | None]:
-            def partly(part: float) -> None:
-                progress((1 + before + part * len(rows)) / budget)
-
+            partly = part_of(progress, (1 + before) / budget, (1 + before + len(rows)) / budget)
             found = self.measure([dict(zip(plan.keys, row, strict=True)) for row in rows], partly)
             return [None if each is None else (each[0],) for each in found]
 
@@ -333,7 +321,7 @@ class _Search:
             tried.append((-math.inf if behind_by is None else behind_by[0], row))
         worst, row = max(tried, key=lambda each: each[0])
         row = self._simpler(worst, {key: of for key, of in row.items() if of != own[key]}, at_start)
-        value = self.values[json.dumps(row, sort_keys=True)]
+        (value,) = self.measure([row])
         check = value[1] if value else self.networks.checks(self.criterion)[0]
         changed = [(key, own[key], of) for key, of in row.items()]
         found, before = (None if each is None else each[0] for each in (value, at_start))
@@ -343,7 +331,6 @@ class _Search:
         """The values without those that make little difference."""
         floor = max(at_start[0], 0.0) if at_start else 0.0
         least = value - _TOLERANCE * max(value - floor, 0.0)
-        self.measure([row])
 
         def without(key: str) -> Move:
             return lambda row: {other: of for other, of in row.items() if other != key}
@@ -395,10 +382,6 @@ def find(
     asked = [(criterion, each) for criterion in criteria for each in searches() if each.criterion == criterion.key]
     found = []
     for i, (criterion, networks) in enumerate(asked):
-
-        def partly(fraction: float, i: int = i) -> None:
-            if progress is not None:
-                progress((i + fraction) / len(asked))
-
+        partly = part_of(progress, i / len(asked), (i + 1) / len(asked))
         found.append((criterion, _Search(networks, criterion, one, against, seeds, runs).find(budget, partly)))
     return found

@@ -12,7 +12,7 @@ from knee.errors import InputError, Refused
 from knee.gym.environments import Single, Vector
 from knee.gym.fleet import Steered
 from knee.gym.queues import interval_ns
-from knee.gym.tasks import TRAINING, Weights, links
+from knee.gym.tasks import TRAINING, Weights, in_intervals, link_of, scenarios
 from knee.scenario import Scenario
 from knee.scenario.units import parse_time
 
@@ -80,7 +80,7 @@ def _steered(
         "loss": _span("loss", loss, 0, 1, ""),
     }
     return Steered(
-        links(scenario, link, set, every),
+        [in_intervals(link_of(each, link), every) for each in scenarios(scenario, set)],
         Harm.of(reward or {}),
         {"network": bounds},
         _core.network_features(),

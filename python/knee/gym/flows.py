@@ -9,7 +9,7 @@ from typing import Any
 from knee.errors import InputError, Refused
 from knee.gym.environments import Single, Vector
 from knee.gym.fleet import Steered
-from knee.gym.tasks import TRAINING, Reward, flows
+from knee.gym.tasks import TRAINING, Reward, flow_of, scenarios
 from knee.own.policies import Settings
 
 #: Aurora's interface: observation, action, interval and reward of PCC-RL's gym (Jay et al., ICML 2019). Throughput is
@@ -41,7 +41,7 @@ def _steered(
         raise InputError(f"{refused.key}: {refused.found}; {refused.accepted}.") from None
     most = _MOST[given.features]
     return Steered(
-        flows(scenario, flow, set),
+        [flow_of(each, flow) for each in scenarios(scenario, set)],
         Reward.of(reward or {}),
         {"flow": given.core()},
         given.ranges * given.history,
@@ -93,18 +93,8 @@ class CongestionControl(Single):
         Raises:
             InputError: names what was refused, and what is accepted.
         """
-        steered = _steered(
-            scenario,
-            flow,
-            set,
-            reward,
-            lever=lever,
-            interval=interval,
-            gain=gain,
-            features=features,
-            history=history,
-        )
-        super().__init__(steered, render_mode)
+        settings = {"lever": lever, "interval": interval, "gain": gain, "features": features, "history": history}
+        super().__init__(_steered(scenario, flow, set, reward, **settings), render_mode)
 
 
 class VectorCongestionControl(Vector):

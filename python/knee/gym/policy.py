@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from knee import _core
-from knee.errors import InputError, Refused
+from knee.errors import InputError, input_errors
 from knee.own.policies import Settings, plan
 
 
@@ -31,9 +31,8 @@ class Policy:
             InputError: it is no policy.
         """
         try:
-            self._plan = _core.Plan(json.dumps(plan(Path(path).read_text(encoding="utf-8"), str(path))))
-        except Refused as refused:
-            raise InputError(f"{refused.found}; {refused.accepted}.") from None
+            with input_errors():
+                self._plan = _core.Plan(json.dumps(plan(Path(path).read_text(encoding="utf-8"), str(path))))
         except OSError as error:
             raise InputError(f"{path} cannot be read ({error.strerror}); expected a file of weights.") from None
 
@@ -66,9 +65,7 @@ class Policy:
             InputError: the weights do not fit each other or the observation, or a setting was refused.
         """
         given = [{"weights": np.asarray(w, float).tolist(), "bias": np.asarray(b, float).tolist()} for w, b in layers]
-        try:
+        with input_errors():
             text = json.dumps(asdict(Settings(**settings)) | {"layers": given})  # type: ignore[arg-type]
             plan(text, str(path))
-        except Refused as refused:
-            raise InputError(f"{refused.found}; {refused.accepted}.") from None
         Path(path).write_text(text + "\n", encoding="utf-8")

@@ -10,7 +10,7 @@ from knee import _core
 from knee.errors import InputError, Refused
 from knee.gym.environments import Single, Vector
 from knee.gym.fleet import Steered
-from knee.gym.tasks import TRAINING, Reward, queues
+from knee.gym.tasks import TRAINING, Reward, link_of, scenarios
 from knee.scenario.units import parse_time, shown
 
 #: The figures of a step in ``info``: ``waited_max_s`` is the longest wait of a packet, ``queueing_s`` the mean.
@@ -43,8 +43,8 @@ def _steered(
     reward: Mapping[str, float] | None = None,
 ) -> Steered:
     core = {"queue": {"interval_ns": interval_ns(interval)}}
-    worth = Reward.of(reward or {})
-    return Steered(queues(scenario, link, set), worth, core, _core.queue_features(), (0.0, 1.0), FIGURES)
+    tasks = [link_of(each, link) for each in scenarios(scenario, set)]
+    return Steered(tasks, Reward.of(reward or {}), core, _core.queue_features(), (0.0, 1.0), FIGURES)
 
 
 class QueueManagement(Single):

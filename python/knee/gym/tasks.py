@@ -118,57 +118,12 @@ class Task:
         return from_dict(data, where=self.scenario.name, name=self.scenario.name)
 
 
-def flows(
-    scenario: str | Path | Mapping[str, Any], label: str | None = None, changes: Sequence[str] = ()
-) -> list[Task]:
-    """The scenarios of a sweep, or a scenario alone, with the flow that is steered.
-
-    Args:
-        scenario: a file, with or without ``[sweep]``; the name of a shipped scenario or sweep; or plain data.
-        label: the label of the flow; by default the first.
-        changes: changes to the scenario, as of ``--set``.
+def in_intervals(task: Task, interval: int) -> Task:
+    """The task in whole intervals, ns: the scenario lasts some of them, and its time series have them.
 
     Raises:
-        InputError: a scenario, or the flow, was refused.
+        InputError: the conditions of its link cannot be steered, or it is over before the first interval.
     """
-    return [_flow(each, label) for each in _scenarios(scenario, changes)]
-
-
-def queues(
-    scenario: str | Path | Mapping[str, Any], name: str | None = None, changes: Sequence[str] = ()
-) -> list[Task]:
-    """The scenarios of a sweep, or a scenario alone, with the link whose queue is steered.
-
-    Args:
-        scenario: as of :func:`flows`.
-        name: the name of the link; by default the first.
-        changes: changes to the scenario, as of ``--set``.
-
-    Raises:
-        InputError: a scenario, or the link, was refused.
-    """
-    return [_queue(each, name) for each in _scenarios(scenario, changes)]
-
-
-def links(
-    scenario: str | Path | Mapping[str, Any], name: str | None, changes: Sequence[str], interval: int
-) -> list[Task]:
-    """The scenarios of a sweep, or a scenario alone, with the link whose conditions are steered.
-
-    Args:
-        scenario: as of :func:`flows`.
-        name: the name of the link; by default the first.
-        changes: changes to the scenario, as of ``--set``.
-        interval: the time between two actions, ns; scenarios last whole intervals, and their time series have them.
-
-    Raises:
-        InputError: a scenario, or the link, was refused.
-    """
-    tasks = [_queue(each, name) for each in _scenarios(scenario, changes)]
-    return [_with_intervals(task, interval) for task in tasks]
-
-
-def _with_intervals(task: Task, interval: int) -> Task:
     of = task.scenario
     if [name for name in of.own if policy_of(name) is None]:
         raise InputError(f"{of.name}: environments run no classes of Python's; expected algorithms of knee list cc.")
@@ -186,7 +141,16 @@ def _with_intervals(task: Task, interval: int) -> Task:
     return made
 
 
-def _scenarios(source: str | Path | Mapping[str, Any], changes: Sequence[str]) -> list[Scenario]:
+def scenarios(source: str | Path | Mapping[str, Any], changes: Sequence[str] = ()) -> list[Scenario]:
+    """The scenarios of a sweep, or a scenario alone.
+
+    Args:
+        source: a file, with or without ``[sweep]``; the name of a shipped scenario or sweep; or plain data.
+        changes: changes to the scenario, as of ``--set``.
+
+    Raises:
+        InputError: a scenario was refused, or there are too many.
+    """
     swept = "sweep" in (source if isinstance(source, Mapping) else contents(SWEEPS.get(str(source), source))[0])
     if not swept:
         if isinstance(source, Mapping):
@@ -195,10 +159,15 @@ def _scenarios(source: str | Path | Mapping[str, Any], changes: Sequence[str]) -
     definition = sweepfile.read(source, changes=changes)
     if len(definition) > MOST:
         raise InputError(f"{definition.where} has {len(definition):,} points; an environment takes {MOST:,}.")
-    return [definition.scenario(point) for point in definition.points(range(1, len(definition) + 1))]
+    return [definition.scenario(point) for point in definition.points(definition.all_runs)]
 
 
-def _flow(scenario: Scenario, label: str | None) -> Task:
+def flow_of(scenario: Scenario, label: str | None = None) -> Task:
+    """A scenario and the flow of a label, by default the first, to steer.
+
+    Raises:
+        InputError: there is no such flow, or it cannot be steered.
+    """
     labels = scenario.labels
     if label is not None and label not in labels:
         known = ", ".join(map(shown, labels[:20]))
@@ -220,7 +189,12 @@ def _flow(scenario: Scenario, label: str | None) -> Task:
     return Task(scenario, index, rates[slowest] / len(beside))
 
 
-def _queue(scenario: Scenario, name: str | None) -> Task:
+def link_of(scenario: Scenario, name: str | None = None) -> Task:
+    """A scenario and the link of a name, by default the first, whose queue or conditions are steered.
+
+    Raises:
+        InputError: there is no such link, or it has no rate of its own.
+    """
     links = [link.name for link in scenario.links]
     if name is not None and name not in links:
         raise InputError(f"{scenario.name} has no link {shown(name)}; expected one of {', '.join(map(shown, links))}.")

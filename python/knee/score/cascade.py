@@ -99,12 +99,8 @@ def evaluate(
         path,
         values=values,
         chosen=networks.training() if held_out is None else networks.drawn(held_out),
-        stages=stages,
-        jobs=jobs,
-        limits=limits,
-        confined=confined,
-        progress=progress,
-    )
+        stages=stages, jobs=jobs, limits=limits, confined=confined, progress=progress,
+    )  # fmt: skip
     theirs = sys.modules.get("openevolve.evaluation_result")
     return scored if theirs is None else theirs.EvaluationResult(scored.metrics, scored.artifacts)
 
@@ -181,12 +177,7 @@ class _Runs:
     """Runs networks with a candidate."""
 
     def __init__(
-        self,
-        there: Workers,
-        order: JsonTable,
-        progress: Callable[[float], None] | None,
-        whole: int,
-        limit_s: float,
+        self, there: Workers, order: JsonTable, progress: Callable[[float], None] | None, whole: int, limit_s: float
     ) -> None:
         self._workers, self._order, self._progress, self._whole = there, order, progress, whole
         self._done, self._limit_s = 0, limit_s

@@ -45,8 +45,7 @@ from dataclasses import dataclass
 
 from knee.figures import metrics
 from knee.figures.forms import Summary
-from knee.scenario.units import parse_rate, parse_time
-from knee.score.networks import Network, mean_rate
+from knee.score.networks import Network, mean_rate_mbps
 
 #: The parts, in the order in which they are shown.
 PARTS = ("throughput", "delay", "loss", "fairness", "harm")
@@ -88,9 +87,7 @@ def judged(network: Network, summary: Summary, without: Summary | None) -> Judge
     mine = [flow for flow in summary["flows"] if flow["label"].startswith("x")]
     others = [flow for flow in summary["flows"] if flow["label"] == "other"]
     goodputs = [float(flow["goodput_mbps"] or 0.0) for flow in mine]
-    carries = (
-        mean_rate(network.data, lambda text: parse_rate(text) / 1e6, lambda text: parse_time(text) / 1e9) * _PAYLOAD
-    )
+    carries = mean_rate_mbps(network.data) * _PAYLOAD
     owed = carries / 2 if others else carries
     figures = {"goodput_mbps": sum(goodputs), "owed_mbps": owed}
     parts = {"throughput": min(sum(goodputs) / owed, 1.0)}

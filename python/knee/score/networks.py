@@ -6,13 +6,13 @@ Both have the same kinds in the same order, so that what is learnt on one can be
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from random import Random
 
 from knee.scenario import Plain
+from knee.scenario.units import parse_rate, parse_time
 from knee.score.worker import PLACE
 
 #: Kinds of networks of the last stage, of which it has :data:`_ROUNDS`.
@@ -130,11 +130,7 @@ def _drawn(random: Random, kind: str, *place: float) -> Plain:
     flow: Plain = {"cc": PLACE, "label": "x", "rtt": f"{rtt:.0f} ms"}
     # Without jitter a queue is a clockwork.
     link: Plain = {"rate": f"{rate:.1f} Mbit/s", "limit": f"{room:.0f} ms", "jitter": "100 us"}
-    data: Plain = {
-        "duration": f"{duration} s",
-        "warmup": f"{duration // 4} s",
-        "seed": random.randrange(1 << 31),
-    }
+    data: Plain = {"duration": f"{duration} s", "warmup": f"{duration // 4} s", "seed": random.randrange(1 << 31)}
     data |= {"link": link, "flows": [flow]}
     if kind == "self":
         flow |= {"count": random.choice((2, 3, 4)), "stagger": "500 ms"}
@@ -159,12 +155,12 @@ def _between(least: float, most: float, place: float) -> float:
     return float(least * (most / least) ** place)
 
 
-def mean_rate(data: Plain, rate: Callable[[str], float], time: Callable[[str], float]) -> float:
-    """The mean rate of a network's link over the time in which figures are taken, in the unit of ``rate``."""
-    begin, end, now = time(data["warmup"]), time(data["duration"]), rate(data["link"]["rate"])
-    carried = 0.0
+def mean_rate_mbps(data: Plain) -> float:
+    """The mean rate of a network's link over the time in which figures are taken."""
+    first, end = (parse_time(data[key]) / 1e9 for key in ("warmup", "duration"))
+    carried, begin, now = 0.0, first, parse_rate(data["link"]["rate"]) / 1e6
     for change in data.get("changes", ()):
-        at = time(change["at"])
+        at = parse_time(change["at"]) / 1e9
         carried += now * (at - begin)
-        begin, now = at, rate(change["rate"])
-    return (carried + now * (end - begin)) / (end - time(data["warmup"]))
+        begin, now = at, parse_rate(change["rate"]) / 1e6
+    return (carried + now * (end - begin)) / (end - first)

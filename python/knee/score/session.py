@@ -15,7 +15,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from struct import Struct
 from typing import IO, Any
 
 from knee.own import CongestionControl
@@ -291,9 +293,10 @@ def proxy(session: Session, about: dict[str, Any]) -> type[CongestionControl]:
         def __init__(self) -> None:
             self._flow = session.made()
 
-        def _ask(self, message: bytes, control: Any) -> None:
-            flow = self._flow
-            session.doing = message[0]
+        def _ask(self, form: Struct, kind: int, control: Any, *rest: Any) -> None:
+            flow, rate = self._flow, control.pacing_rate
+            message = form.pack(kind, control.cwnd, control.ssthresh, rate or 0.0, rate is not None, *rest)
+            session.doing = kind
             session.calls += 1
             try:
                 os.write(flow.messages, message)
@@ -307,39 +310,21 @@ def proxy(session: Session, about: dict[str, Any]) -> type[CongestionControl]:
             control.pacing_rate = rate if paced else None
 
         def _acked(self, kind: int, ack: Any, control: Any) -> None:
-            rate, rtt, delivery_rate = control.pacing_rate, ack.rtt, ack.delivery_rate
-            message = OF_ACK.pack(
-                kind, control.cwnd, control.ssthresh, rate or 0.0, rate is not None,
-                ack.now, rtt or 0.0, ack.srtt, ack.min_rtt, delivery_rate or 0.0,
+            rtt, rate = ack.rtt, ack.delivery_rate
+            self._ask(
+                OF_ACK, kind, control, ack.now, rtt or 0.0, ack.srtt, ack.min_rtt, rate or 0.0,
                 ack.acked, ack.delivered, ack.lost, ack.in_flight, ack.total_delivered,
-                rtt is not None, delivery_rate is not None, ack.cwnd_limited, ack.app_limited, ack.ece,
+                rtt is not None, rate is not None, ack.cwnd_limited, ack.app_limited, ack.ece,
                 STATES.index(ack.state),
             )  # fmt: skip
-            self._ask(message, control)
 
-        def _happened(self, kind: int, number: int, now: float, control: Any) -> None:
-            rate = control.pacing_rate
-            has = (control.cwnd, control.ssthresh, rate or 0.0, rate is not None)
-            self._ask(OF_EVENT.pack(kind, *has, number, now), control)
-
-    def on_measure(self: Any, ack: Any, control: Any) -> None:
-        self._acked(MEASURE, ack, control)
-
-    def on_ack(self: Any, ack: Any, control: Any) -> None:
-        self._acked(ACK, ack, control)
-
-    def on_loss(self: Any, signal: str, now: float, control: Any) -> None:
-        self._happened(LOSS, SIGNALS.index(signal), now, control)
-
-    def on_state(self: Any, event: str, now: float, control: Any) -> None:
-        self._happened(STATE, EVENTS.index(event), now, control)
-
-    def on_undo(self: Any, prior_cwnd: int, control: Any) -> None:
-        rate = control.pacing_rate
-        has = (control.cwnd, control.ssthresh, rate or 0.0, rate is not None)
-        self._ask(OF_UNDO.pack(UNDO, *has, prior_cwnd), control)
-
-    methods = {"on_measure": on_measure, "on_ack": on_ack, "on_loss": on_loss, "on_state": on_state, "on_undo": on_undo}
+    methods: dict[str, Callable[..., None]] = {
+        "on_measure": lambda self, ack, control: self._acked(MEASURE, ack, control),
+        "on_ack": lambda self, ack, control: self._acked(ACK, ack, control),
+        "on_loss": lambda self, word, now, control: self._ask(OF_EVENT, LOSS, control, SIGNALS.index(word), now),
+        "on_state": lambda self, event, now, control: self._ask(OF_EVENT, STATE, control, EVENTS.index(event), now),
+        "on_undo": lambda self, prior_cwnd, control: self._ask(OF_UNDO, UNDO, control, prior_cwnd),
+    }
     for name in about["hooks"]:
         setattr(Candidate, name, methods[name])
     Candidate.__qualname__ = "Candidate"

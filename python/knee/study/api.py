@@ -81,17 +81,9 @@ def sweep(
 
     with code_allowed(allow_code):
         definition = sweepfile.read(
-            source,
-            over,
-            zips=zip,
-            derive=derive,
-            changes=set,
-            seeds=seeds,
-            samples=samples,
-            sampling=sampling,
-            sampling_seed=sampling_seed,
-            vary=vary,
-        )
+            source, over, zips=zip, derive=derive, changes=set, seeds=seeds, samples=samples, sampling=sampling,
+            sampling_seed=sampling_seed, vary=vary,
+        )  # fmt: skip
     sweep = sweeps.run_sweep(
         definition,
         out or Path("results") / f"sweep-{definition.base.get('name', definition.name)}",
@@ -182,9 +174,7 @@ def search(
             tolerance=tolerance, keep=None if keep is None else list(keep), free=None if free is None else list(free),
         )  # fmt: skip
     search = searches.run_search(
-        plan,
-        out or Path("results") / f"search-{plan.base.get('name', plan.name)}",
-        **_shown("search", how),
+        plan, out or Path("results") / f"search-{plan.base.get('name', plan.name)}", **_shown("search", how)
     )
     if page:
         search.write_page()
@@ -221,13 +211,7 @@ def matrix(
     asked = [*set, *([] if queue is None else [f"link.queue={queue}"])]
     with code_allowed(allow_code):
         names = matrices.algorithms(cc)
-    return matrices.run_matrix(
-        names,
-        Path(out),
-        changes=asked,
-        seeds=seeds,
-        **_shown("matrix", how),
-    )
+    return matrices.run_matrix(names, Path(out), changes=asked, seeds=seeds, **_shown("matrix", how))
 
 
 def _shown(name: str, how: Options) -> Options:

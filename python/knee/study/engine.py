@@ -243,6 +243,11 @@ def _size(executor: Executor) -> int:
     return most if isinstance(most, int) and most > 0 else os.cpu_count() or 1
 
 
+def part_of(report: Callable[[float], None] | None, begin: float, end: float) -> Callable[[float], None] | None:
+    """What to call with the progress of a part of the work, which is from ``begin`` to ``end`` of the whole."""
+    return None if report is None else lambda fraction: report(begin + (end - begin) * fraction)
+
+
 class Progress:
     """Reports the fraction of the work that is done; it never goes back.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from knee.errors import FolderError, InputError, Refused
+from knee.errors import FolderError, InputError, Refused, input_errors
 from knee.results import measured
 from knee.results.measured import Measurement
 from knee.results.measured.series import Series, Way
@@ -83,10 +83,8 @@ def import_measurement(
 
 
 def _quantity(option: str, text: str) -> int:
-    try:
+    with input_errors(f"{option}: "):
         value = parse_time(text)
-    except Refused as refused:
-        raise InputError(f"{option}: {refused.found}; {refused.accepted}.") from None
     if value <= 0:
         raise InputError(f"{option} is {text}; expected a time above zero.")
     return value
@@ -161,8 +159,8 @@ def _scenario(
         if ("trace", way) in keys:
             lines.insert(0, f'trace = "{keys["trace", way]}"')
         if lines and not any(line.startswith(("trace", "rate_trace")) for line in lines):
-            asked = rate or _RATE
-            lines.insert(0, f'rate = "{format_rate(_rate(asked))}"')
+            with input_errors("--rate: "):
+                lines.insert(0, f'rate = "{format_rate(parse_rate(rate or _RATE))}"')
             if rate is None:
                 unknown.append(f"The rates: {_RATE} stands for each direction's; --rate sets another.")
         sides.append(lines)
@@ -194,13 +192,6 @@ def _scenario(
         ]
     )
     return text, list(dict.fromkeys(unknown))
-
-
-def _rate(text: str) -> int:
-    try:
-        return parse_rate(text)
-    except Refused as refused:
-        raise InputError(f"--rate: {refused.found}; {refused.accepted}.") from None
 
 
 def _base(found: Measurement, unknown: list[str]) -> str:

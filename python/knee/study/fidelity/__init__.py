@@ -21,18 +21,7 @@ if TYPE_CHECKING:
     from knee.study.fidelity.measure import run
     from knee.study.fidelity.translate import Skipped, scenario
 
-__all__ = [
-    "Case",
-    "CaseResult",
-    "FlowResult",
-    "KernelFlow",
-    "Report",
-    "Skipped",
-    "Totals",
-    "read",
-    "run",
-    "scenario",
-]
+__all__ = ["Case", "CaseResult", "FlowResult", "KernelFlow", "Report", "Skipped", "Totals", "read", "run", "scenario"]
 
 _HOME = {
     **dict.fromkeys(["Case", "KernelFlow", "read"], "cases"),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from knee.errors import InputError, Refused, RunError
+from knee.errors import InputError, RunError, input_errors
 from knee.own import CONTROL, CongestionControl, Named, name_of, told_apart
 from knee.scenario import Scenario, from_dict, registry
 from knee.scenario.loading import tables
@@ -33,23 +33,15 @@ def algorithms(names: Sequence[str | type[CongestionControl]] | None = None) -> 
     Raises:
         InputError: a name is unknown or given twice.
     """
-    try:
-        given = (
-            None
-            if names is None
-            else [name if isinstance(name, str) else str(name) for name in (name_of(each, CONTROL) for each in names)]
-        )
-        own = [name for name in given or () if isinstance(name, Named)]
-        other = told_apart(own)
-    except Refused as refused:
-        raise InputError(f"--cc: {refused.found}; {refused.accepted}.") from None
     known = registry.congestion_controls()
-    for name in given or ():
-        try:
+    with input_errors("--cc: "):
+        found = [name_of(each, CONTROL) for each in names or ()]
+        given = [name if isinstance(name, str) else str(name) for name in found]
+        own = [name for name in given if isinstance(name, Named)]
+        other = told_apart(own)
+        for name in given:
             registry.find("congestion control", name, known)
-        except Refused as refused:
-            raise InputError(f"--cc: {refused.found}; {refused.accepted}.") from None
-    twice = [name for name in given or () if (given or []).count(name) > 1]
+    twice = [name for name in given if given.count(name) > 1]
     if twice:
         raise InputError(f"--cc names {twice[0]} twice; name it once.")
     return [*(name for name in known if not given or name in given), *(other.get(name, name) for name in own)]
@@ -90,12 +82,7 @@ def definition(names: Sequence[str], changes: Sequence[str] = (), seeds: int = 1
 
 
 def run_matrix(
-    names: Sequence[str],
-    out: Path,
-    *,
-    changes: Sequence[str] = (),
-    seeds: int = 1,
-    **how: Unpack[Options],
+    names: Sequence[str], out: Path, *, changes: Sequence[str] = (), seeds: int = 1, **how: Unpack[Options]
 ) -> pl.DataFrame:
     """Runs a matrix into ``out`` and returns its table, a row per ordered pair and seed.
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from knee.errors import FolderError, KneeError
 from knee.results.manifest import fingerprint
+from knee.scenario import Plain
 from knee.study import engine, sweeps
 from knee.study.searches.plan import Goal, Plan
 from knee.study.sweeps import Sweep, place, sweepfile
@@ -135,6 +136,7 @@ def open_search(folder: str | Path) -> Search:
     """
     from knee.study.searches.findings import Finding
     from knee.study.searches.searchfile import reread
+    from knee.study.sweeps import dataset
 
     folder = Path(folder)
     about = place.read_mark(folder / SEARCH, FORMAT)
@@ -142,34 +144,16 @@ def open_search(folder: str | Path) -> Search:
         raise FolderError(f"{folder} has no search; expected a folder written by knee search.")
     if "findings" not in about:
         raise FolderError(f"The search in {folder} is not finished; the same command goes on with it.")
-    findings = [
-        Finding(
-            Path(each["file"]),
-            each["trial"],
-            each["run"],
-            tuple(each["found"]),
-            tuple(each["values"]),
-            each["data"],
-            each["figures"],
-        )
-        for each in about["findings"]
-    ]
-    try:
-        trials = files.read_frame(folder / SEARCH_TABLE)
-    except OSError as error:
-        reason = " ".join(str(error).split())[:200]
-        raise FolderError(
-            f"{folder / SEARCH_TABLE} cannot be read ({reason}); the same command writes it anew."
-        ) from None
+    findings = []
+    for each in about["findings"]:
+        typed: Plain = {"file": Path(each["file"]), "found": tuple(each["found"]), "values": tuple(each["values"])}
+        findings.append(Finding(**{key: typed.get(key, value) for key, value in each.items() if key != "sha256"}))
+    trials = dataset.read(folder / SEARCH_TABLE, mend="the same command writes it anew")
     stated = about["stated"] and tuple(about["stated"])
     return Search(folder, reread(about["plan"]), sweeps.open_sweep(folder), trials, findings, stated)
 
 
-def run_search(
-    plan: Plan,
-    out: str | Path,
-    **how: Unpack[engine.Options],
-) -> Search:
+def run_search(plan: Plan, out: str | Path, **how: Unpack[engine.Options]) -> Search:
     """Makes a search into ``out``, or what is missing of it there. A run that fails is recorded.
 
     Args:
@@ -204,7 +188,7 @@ def run_search(
         aside, trials = _continued(folder, about)
         writer = dataset.Writer(folder, plan.definition([]))
         evaluator = Evaluator(program, where, _known(folder), command)
-        work = _Work(folder, plan, about, evaluator, writer, options.progress or (lambda fraction: None), trials)
+        work = _Work(folder, plan, about, evaluator, writer, options.progress, trials)
         try:
             made = work.search()
         finally:
@@ -228,108 +212,97 @@ def _check_findings(folder: Path) -> None:
             )
 
 
+@dataclass(eq=False)
 class _Work:
     """A search while it is made."""
 
-    def __init__(
-        self,
-        folder: Path,
-        plan: Plan,
-        about: Mapping[str, Any],
-        evaluator: Evaluator,
-        writer: Writer,
-        progress: Callable[[float], None],
-        trials: int,
-    ) -> None:
-        self._folder, self._plan, self._about = folder, plan, dict(about)
-        self._evaluator, self._writer, self._progress = evaluator, writer, progress
-        #: Trials that are there already; a search is only ever extended.
-        self._there = trials
-        self._wanted = max(plan.trials, trials)
-        self._rows: list[list[Any]] = []
+    folder: Path
+    plan: Plan
+    about: JsonTable
+    evaluator: Evaluator
+    writer: Writer
+    progress: Callable[[float], None] | None
+    #: Trials that are there already; a search is only ever extended.
+    there: int
+    rows: list[list[Any]] = field(default_factory=list)
+
+    @property
+    def wanted(self) -> int:
+        """How many trials there are to be."""
+        return max(self.plan.trials, self.there)
 
     def search(self) -> list[Trial]:
         """Makes the trials, batch by batch; runs that are known are not made again."""
         from knee.study.searches.findings import Trial
         from knee.study.searches.proposals import Proposals
 
-        files.write(self._folder / SEARCH, _json(self._about))
-        if not (self._folder / MARK).is_file():
+        files.write(self.folder / SEARCH, _json(self.about))
+        if not (self.folder / MARK).is_file():
             self._mark()
-        tried = Proposals(self._plan).tried(self._wanted, self._values)
+        tried = Proposals(self.plan).tried(self.wanted, self._values)
         return [Trial(i, proposal, values) for i, (proposal, values) in enumerate(tried, 1)]
 
     def _values(self, rows: list[list[Any]], before: int) -> list[tuple[float, ...] | None]:
         """The values of the choices of a batch, of which there are ``before`` others."""
-        self._rows += rows
-        each = self._plan.runs_each
+        self.rows += rows
+        each = self.plan.runs_each
         runs = range(before * each + 1, (before + len(rows)) * each + 1)
-        definition = self._plan.definition(self._rows)
-        self._writer.definition = definition
-        if len(self._rows) > self._there:
+        definition = self.plan.definition(self.rows)
+        self.writer.definition = definition
+        if len(self.rows) > self.there:
             self._mark()
-
-        def progress(fraction: float) -> None:
-            self._progress(_SEARCHING * min((before + fraction * len(rows)) / self._wanted, 1.0))
-
-        (figures,) = self._evaluator.figures_of([(definition, runs)], self._writer.add, progress)
-        return [self._plan.values(figures[i * each : (i + 1) * each]) for i in range(len(rows))]
+        begin, end = (_SEARCHING * number / self.wanted for number in (before, before + len(rows)))
+        progress = engine.part_of(self.progress, begin, end)
+        (figures,) = self.evaluator.figures_of([(definition, runs)], self.writer.add, progress)
+        return [self.plan.values(figures[i * each : (i + 1) * each]) for i in range(len(rows))]
 
     def _mark(self) -> None:
         """Writes what makes the folder a sweep's: the choices so far."""
-        definition = self._plan.definition(self._rows)
+        definition = self.plan.definition(self.rows)
         about = sweeps.about_of(
-            definition, self._about["fingerprint"], self._about["command"], None, self._about["kernels"]
+            definition, self.about["fingerprint"], self.about["command"], None, self.about["kernels"]
         )
-        files.write(self._folder / MARK, _json(about))
+        files.write(self.folder / MARK, _json(about))
 
     def finish(self, trials: list[Trial], aside: Path | None) -> Search:
         """Finds and writes the findings."""
         from knee.study.searches.findings import Finder
 
-        definition = self._plan.definition(self._rows)
-        table = _table(self._plan, trials, definition, self._evaluator)
-
-        def progress(fraction: float) -> None:
-            self._progress(_SEARCHING + (1 - _SEARCHING) * fraction)
-
-        tried = set(self._evaluator.known)
+        definition = self.plan.definition(self.rows)
+        table = _table(self.plan, trials, definition, self.evaluator)
+        progress = engine.part_of(self.progress, _SEARCHING, 1.0)
+        tried = set(self.evaluator.known)
         try:
-            findings = Finder(self._plan, self._folder, definition, self._evaluator, progress).find(trials)
+            findings = Finder(self.plan, self.folder, definition, self.evaluator, progress).find(trials)
             stated = self._stated()
         finally:
-            known = _read_json(self._folder / TRIED)
-            known |= {key: dict(row) for key, row in self._evaluator.known.items() if key not in tried}
-            files.write(self._folder / TRIED, _json(known))
-        sweep = sweeps.open_sweep(self._folder)
-        self._about |= {
+            known = _read_json(self.folder / TRIED)
+            known |= {key: dict(row) for key, row in self.evaluator.known.items() if key not in tried}
+            files.write(self.folder / TRIED, _json(known))
+        sweep = sweeps.open_sweep(self.folder)
+        self.about |= {
             "trials": len(trials),
             "failed": table["error"].count(),
             "stated": stated,
-            "findings": [
-                {"file": str(each.file), "trial": each.trial, "run": each.run, "found": each.found}
-                | {"values": each.values, "data": each.data, "figures": each.figures}
-                | {"sha256": files.digest(self._folder / each.file)}
-                for each in findings
-            ],
+            "findings": [{**vars(each), "sha256": files.digest(self.folder / each.file)} for each in findings],
         }
-        files.write(self._folder / SEARCH, _json(self._about))
-        return Search(self._folder, self._plan, sweep, table, findings, stated, aside)
+        files.write(self.folder / SEARCH, _json(self.about))
+        return Search(self.folder, self.plan, sweep, table, findings, stated, aside)
 
     def _stated(self) -> tuple[float, ...] | None:
         """The values of the scenario as the file has it; None where it does not say what is chosen, or has none."""
         from knee.errors import Refused
         from knee.study.sweeps.definition import VARIABLE, stated
 
-        definition = self._plan.as_stated()
+        definition = self.plan.as_stated()
         try:
-            for key in self._plan.keys:
+            for key in self.plan.keys:
                 if not key.startswith(VARIABLE):
-                    stated(self._plan.base, key.replace("*", "0"))
-            (rows,) = self._evaluator.figures_of([(definition, range(1, len(definition) + 1))])
+                    stated(self.plan.base, key.replace("*", "0"))
+            (rows,) = self.evaluator.figures_of([(definition, definition.all_runs)])
         except (KneeError, Refused):
             return None
-        return self._plan.values(rows)
+        return self.plan.values(rows)
 
 
 def _about(plan: Plan, program: str, command: str | None, kernels: Sequence[str]) -> JsonTable:
@@ -374,11 +347,7 @@ def _known(folder: Path) -> JsonTable:
 
     known = _read_json(folder / TRIED)
     for part in dataset.parts_of(folder, "runs"):
-        try:
-            frame = files.read_frame(part, ["digest", *RUN])
-        except OSError as error:
-            reason = " ".join(str(error).split())[:200]
-            raise FolderError(f"{part} cannot be read ({reason}); remove it, and its runs are made again.") from None
+        frame = dataset.read(part, ["digest", *RUN])
         known |= {row.pop("digest"): row for row in frame.iter_rows(named=True)}
     return known
 
@@ -395,10 +364,7 @@ def _table(plan: Plan, trials: Sequence[Trial], definition: Any, evaluator: Eval
     varied = set(plan.keys) | {key for key, _ in plan.derived}
     given: dict[str, Any] = {"trial": pl.Series(numbers, dtype=pl.Int64)}
     given["run"] = pl.Series([(number - 1) * each + 1 for number in numbers], dtype=pl.Int64)
-    for column in columns(definition):
-        if column.key in varied:
-            values = [column.typed(point.values[column.key]) for point in points]
-            given[column.name] = pl.Series(values, dtype=column.dtype(), strict=False)
+    given |= {column.name: column.series(points) for column in columns(definition) if column.key in varied}
     for i, goal in enumerate(plan.goals):
         values = [None if trial.values is None else trial.values[i] for trial in trials]
         given[goal.figure] = pl.Series(values, dtype=pl.Float64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from knee.study import engine
 from knee.study.estimate import packets
 from knee.study.sweeps import work
 from knee.study.sweeps.definition import Definition
-from knee.study.sweeps.work import Part, Task, assignment
+from knee.study.sweeps.work import Part, Task
 
 #: The figures of a run, by name.
 Figures = Mapping[str, float | None]
@@ -27,11 +26,7 @@ class Evaluator:
     """
 
     def __init__(
-        self,
-        program: str,
-        where: engine.Workers,
-        known: dict[str, Figures],
-        command: str | None = None,
+        self, program: str, where: engine.Workers, known: dict[str, Figures], command: str | None = None
     ) -> None:
         self._program, self._where, self._command = program, where, command
         self.known = known
@@ -56,18 +51,13 @@ class Evaluator:
         digests: list[list[str]] = []
         tasks: dict[str, tuple[float, Task]] = {}
         for definition, runs in wanted:
-            base = json.dumps(definition.base)
             digests.append([])
             for point in definition.points(runs):
                 digest = definition.digest(point, self._program)
                 digests[-1].append(digest)
                 if digest in self.known or digest in self.failed or digest in tasks:
                     continue
-                assigned = assignment(definition, point, self._program)
-                own = tuple(definition.own)
-                task = Task(
-                    base, definition.name, (assigned,), self._program, command=self._command, own=own
-                ).narrowed()
+                task = work.task_of(definition, [point.run], self._program, command=self._command)
                 tasks[digest] = _work(definition, point), task
         self._do(tasks, done, progress)
         return [[self.known.get(digest) for digest in each] for each in digests]

@@ -128,16 +128,17 @@ def _values(trial: Trial) -> tuple[float, ...]:
     return trial.values
 
 
+@dataclass(eq=False)
 class Finder:
     """Chooses, shrinks and writes the findings of a search."""
 
-    def __init__(
-        self, plan: Plan, folder: Path, definition: Definition, evaluator: Evaluator, progress: Callable[[float], None]
-    ) -> None:
-        self._plan, self._folder, self._definition = plan, folder, definition
-        self._evaluator, self._progress = evaluator, progress
-        #: The median of the trials' values, which nobody would report.
-        self._usual = 0.0
+    plan: Plan
+    folder: Path
+    definition: Definition
+    evaluator: Evaluator
+    progress: Callable[[float], None] | None
+    #: The median of the trials' values, which nobody would report.
+    usual: float = 0.0
 
     def find(self, trials: Sequence[Trial]) -> list[Finding]:
         """The findings, whose files have been written.
@@ -145,20 +146,20 @@ class Finder:
         Raises:
             RunError: they cannot be written.
         """
-        if len(self._plan.goals) == 2:
-            return [self._as_found(i, trial) for i, trial in enumerate(front(self._plan, trials), 1)]
+        if len(self.plan.goals) == 2:
+            return [self._as_found(i, trial) for i, trial in enumerate(front(self.plan, trials), 1)]
         known = [trial.values[0] for trial in trials if trial.values is not None]
-        self._usual = median(known) if known else 0.0
+        self.usual = median(known) if known else 0.0
         findings: list[Finding] = []
         taken: list[Trial] = []
         tried = 0
-        for trial in worst_first(self._plan, trials):
-            if len(findings) >= self._plan.findings:
+        for trial in worst_first(self.plan, trials):
+            if len(findings) >= self.plan.findings:
                 break
-            if any(distance(self._plan, trial.proposal.places, one.proposal.places) < _APART for one in taken):
+            if any(distance(self.plan, trial.proposal.places, one.proposal.places) < _APART for one in taken):
                 continue
             taken.append(trial)
-            if self._plan.across or not self._plan.shrink:
+            if self.plan.across or not self.plan.shrink:
                 findings.append(self._as_found(len(findings) + 1, trial))
                 continue
             finding = self._shrunk(len(findings) + 1, trial)
@@ -166,50 +167,51 @@ class Finder:
             if all(finding.data != other.data for other in findings):
                 self._write(finding)
                 findings.append(finding)
-            self._progress(len(findings) / self._plan.findings)
-            if tried >= _TRIED * self._plan.findings:
+            if self.progress is not None:
+                self.progress(len(findings) / self.plan.findings)
+            if tried >= _TRIED * self.plan.findings:
                 break
         return findings
 
     def _run(self, trial: Trial) -> int:
-        return (trial.number - 1) * self._plan.runs_each + 1
+        return (trial.number - 1) * self.plan.runs_each + 1
 
     def _data(self, trial: Trial) -> Plain:
         """The trial's scenario, as plain data without the other variant's values."""
-        return _tidy(self._definition.data(self._definition.point(self._run(trial))))
+        return _tidy(self.definition.data(self.definition.point(self._run(trial))))
 
     def _as_found(self, number: int, trial: Trial) -> Finding:
         values, data = _values(trial), self._data(trial)
-        if self._plan.across:
+        if self.plan.across:
             data = data | {"sweep": self._family()}
         finding = Finding(self._file(number), trial.number, self._run(trial), values, values, data)
-        if not self._plan.across:
+        if not self.plan.across:
             finding.figures.extend(self._figures(data))
         self._write(finding)
         return finding
 
     def _family(self) -> Plain:
         """The table ``[sweep]`` that runs a choice across the family."""
-        over = {key: [row[i] for row in group.rows] for group in self._plan.across for i, key in enumerate(group.keys)}
+        over = {key: [row[i] for row in group.rows] for group in self.plan.across for i, key in enumerate(group.keys)}
         table: Plain = {"over": over}
-        if self._plan.against is not None:
-            keys, rows = self._plan.against.keys, self._plan.against.rows
+        if self.plan.against is not None:
+            keys, rows = self.plan.against.keys, self.plan.against.rows
             over |= {key: [row[i] for row in rows] for i, key in enumerate(keys)}
             table |= {"zip": [list(keys)]} if len(keys) > 1 else {}
-        return table | ({"seeds": self._plan.seeds} if self._plan.seeds > 1 else {})
+        return table | ({"seeds": self.plan.seeds} if self.plan.seeds > 1 else {})
 
     def _shrunk(self, number: int, trial: Trial) -> Finding:
-        (goal,), (value,) = self._plan.goals, _values(trial)
-        near = self._plan.tolerance * abs(value - self._usual) + _ROUNDING * abs(value)
+        (goal,), (value,) = self.plan.goals, _values(trial)
+        near = self.plan.tolerance * abs(value - self.usual) + _ROUNDING * abs(value)
 
         def shows(scenarios: Sequence[Plain]) -> list[bool]:
-            windows = [self._window_s(data) if self._plan.within(data) else None for data in scenarios]
+            windows = [self._window_s(data) if self.plan.within(data) else None for data in scenarios]
             inside = [data for data, window_s in zip(scenarios, windows, strict=True) if window_s is not None]
-            known = iter(self._evaluator.figures_of([(self._alone(data), range(1, self._runs + 1)) for data in inside]))
+            known = iter(self._figures_of(inside))
             verdicts = []
             for window_s in windows:
                 rows = next(known) if window_s is not None else [None]
-                values = self._plan.values(rows)
+                values = self.plan.values(rows)
                 verdicts.append(
                     values is not None
                     and goal.counts(values[0])
@@ -218,15 +220,15 @@ class Finder:
                 )
             return verdicts
 
-        data = shrink(self._data(trial), shows, self._plan.kept)
+        data = shrink(self._data(trial), shows, self.plan.kept)
         figures = self._figures(data)
-        values = self._plan.values(self._rows(data))
+        values = self.plan.values(*self._figures_of([data]))
         assert values is not None
         return Finding(self._file(number), trial.number, self._run(trial), (value,), values, data, figures)
 
     def _window_s(self, data: Plain) -> float | None:
         """How long a scenario is measured, s; None where it is refused, or that is less than some round trips."""
-        definition = self._alone(data)
+        definition = self.plan.alone(data)
         try:
             scenario = definition.scenario(definition.point(1))
         except KneeError:
@@ -236,35 +238,29 @@ class Finder:
         rtt = max(flow.rtt for flow in scenario.flows)
         return window / 1e9 if window >= MEASURED_ROUND_TRIPS * rtt else None
 
-    @property
-    def _runs(self) -> int:
-        return len(self._alone({}))
-
-    def _alone(self, data: Plain) -> Definition:
-        return self._plan.alone(data)
-
-    def _rows(self, data: Plain) -> list[Figures | None]:
-        (rows,) = self._evaluator.figures_of([(self._alone(data), range(1, self._runs + 1))])
-        return rows
+    def _figures_of(self, scenarios: Sequence[Plain]) -> list[list[Figures | None]]:
+        alone = [self.plan.alone(data) for data in scenarios]
+        return self.evaluator.figures_of([(definition, definition.all_runs) for definition in alone])
 
     def _figures(self, data: Plain) -> list[dict[str, float | None]]:
         """The figures of a scenario, mean over the seeds, and those of the other variant if there is one."""
-        rows = [row for row in self._rows(data) if row is not None]
+        (known,) = self._figures_of([data])
+        rows = [row for row in known if row is not None]
         means: list[dict[str, float | None]] = []
-        for i in range(0, len(rows), self._plan.seeds):
-            of_seeds = rows[i : i + self._plan.seeds]
+        for i in range(0, len(rows), self.plan.seeds):
+            of_seeds = rows[i : i + self.plan.seeds]
             means.append({name: _mean([row[name] for row in of_seeds]) for name in RUN})
         return means
 
     def _file(self, number: int) -> Path:
-        kind = "front" if len(self._plan.goals) == 2 else "finding"
-        return Path(FINDINGS) / f"{self._plan.name}-{kind}-{number}.toml"
+        kind = "front" if len(self.plan.goals) == 2 else "finding"
+        return Path(FINDINGS) / f"{self.plan.name}-{kind}-{number}.toml"
 
     def _write(self, finding: Finding) -> None:
-        path = self._folder / finding.file
+        path = self.folder / finding.file
         make_folder(path.parent)
-        head = "".join(f"# {line}\n" for line in _head(self._plan, finding))
-        files.write(path, f"{head}\n{dumps(_titled(self._plan, finding))}")
+        head = "".join(f"# {line}\n" for line in _head(self.plan, finding))
+        files.write(path, f"{head}\n{dumps(_titled(self.plan, finding))}")
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -31,17 +31,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from knee.errors import InputError, Refused, ScenarioError
+from knee.errors import InputError, Refused, keyed, scenario_errors
 from knee.figures.register import RUN
 from knee.own import named_in, replaced, told_apart
-from knee.scenario import Plain, expressions
-from knee.scenario.loading import beside, by_index, parse_value, tables
+from knee.scenario import Plain
+from knee.scenario.loading import beside, by_index, parse_value
 from knee.scenario.units import near, shown
 from knee.study.searches.plan import Axis, Goal, Plan
 from knee.study.sections import Sampler, Search, checked, said
 from knee.study.shipped import SEARCHES
+from knee.study.sweeps import sweepfile
 from knee.study.sweeps.definition import Group, stated
-from knee.study.sweeps.sweepfile import axes_of, base_of, check_keys, check_variables, derived_of, groups_of
 from knee.study.sweeps.values import Sampled, check_once, values
 
 #: How proposals are made: tree-structured Parzen estimators, at random, or by a genetic algorithm.
@@ -78,35 +78,23 @@ def read(
     Raises:
         InputError: names the file, the key, what was found and what would be accepted.
     """
-    path = None
-    if isinstance(source, Mapping):
-        data, where, name = dict(source), "the scenario", str(source.get("name", "scenario"))
-    else:
-        data, path = tables(SEARCHES.get(str(source), source))
-        where, name = str(path), path.stem
-    try:
+    data, path, where, name = sweepfile.opened(source, SEARCHES)
+    with scenario_errors(where):
         table = said(checked(Search, data.pop("search", {}), "search"))
         if "sweep" in data:
             raise Refused("the file is a sweep", "run it with knee sweep, or write [search]", key="sweep")
         asked = {key: value for key, value in given.items() if value is not None}
         table |= said(checked(Search, asked, "search"))
-    except Refused as refused:
-        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
-    given_over, given_across, given_against = axes_of(over), axes_of(across, "--across"), _variant(against)
-    if path is not None:
-        given_over, given_across, given_against = (
-            beside(each, path) for each in (given_over, given_across, given_against)
-        )
-    table["over"] = table.get("over", {}) | given_over
-    table["across"] = table.get("across", {}) | given_across
-    table["derive"] = table.get("derive", {}) | derived_of(derive)
-    table["against"] = table.get("against", {}) | given_against
+    given_keys = {
+        "over": sweepfile.axes_of(over), "across": sweepfile.axes_of(across, "--across"), "against": _variant(against),
+    }  # fmt: skip
+    for which, keys in given_keys.items():
+        table[which] = table.get(which, {}) | (keys if path is None else beside(keys, path))
+    table["derive"] = table.get("derive", {}) | sweepfile.derived_of(derive)
     table["zip"] = [*table.get("zip", []), *(list(keys) for keys in zips)]
-    base = base_of(data, changes, where, name)
-    try:
+    base = sweepfile.base_of(data, changes, where, name)
+    with scenario_errors(where):
         return _plan(base, table, where, name)
-    except Refused as refused:
-        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
 
 
 def _variant(against: Mapping[str, Any] | Sequence[str]) -> Plain:
@@ -123,14 +111,16 @@ def _variant(against: Mapping[str, Any] | Sequence[str]) -> Plain:
 
 def _numbered(base: Plain, table: Plain) -> Plain:
     """A table with indexes in place of names of links and flows: shrinking compares its keys with the scenario's."""
-    named = {which: table[which] for which in ("over", "across", "against", "derive") if table.get(which)}
-    numbered: Plain = {which: {by_index(base, key): of for key, of in keys.items()} for which, keys in named.items()}
-    for which in ("keep", "free"):
-        if table.get(which):
-            numbered[which] = [by_index(base, key) for key in table[which]]
-    if table.get("zip"):
-        numbered["zip"] = [[by_index(base, key) for key in keys] for keys in table["zip"]]
-    return table | numbered
+
+    def numbered(keys: Any) -> Any:
+        if isinstance(keys, str):
+            return by_index(base, keys)
+        if isinstance(keys, Mapping):
+            return {by_index(base, key): of for key, of in keys.items()}
+        return [numbered(each) for each in keys]
+
+    named = ("over", "across", "against", "derive", "keep", "free", "zip")
+    return table | {which: numbered(table[which]) for which in named if table.get(which)}
 
 
 def _plan(base: Plain, table: Plain, where: str, name: str) -> Plan:
@@ -140,16 +130,10 @@ def _plan(base: Plain, table: Plain, where: str, name: str) -> Plan:
     goals = _goals(table)
     axes = _axes(table)
     across = _across(table)
-    for key, text in table["derive"].items():
-        if key in table["over"] or key in table["across"]:
-            raise Refused("it has values and an expression", "expected one of them", key=key)
-        try:
-            expressions.parse(text)
-        except Refused as refused:
-            raise Refused(refused.found, refused.accepted, key=f"search.derive.{key}") from None
+    sweepfile.check_derived(table["derive"], {*table["over"], *table["across"]}, "search.")
     against = _against(base, table)
-    check_keys([*table["over"], *table["across"], *table["against"], *table["derive"]], base)
-    check_variables([*table["over"], *table["across"], *table["derive"]], table["derive"])
+    sweepfile.check_keys([*table["over"], *table["across"], *table["against"], *table["derive"]], base)
+    sweepfile.check_variables([*table["over"], *table["across"], *table["derive"]], table["derive"])
     chosen = [key for axis in axes for key in axis.keys]
     if table.get("seeds", 1) > 1 and "seed" in chosen:
         raise Refused("the key seed and seeds both set the seed", "use one of them", key="search.seeds")
@@ -160,20 +144,8 @@ def _plan(base: Plain, table: Plain, where: str, name: str) -> Plan:
     derived = tuple(table["derive"].items())
     keep, free = tuple(table.get("keep", ())), tuple(table.get("free", ()))
     over = {key: str(given) if isinstance(given, Sampled) else given for key, given in table["over"].items()}
-    return Plan(
-        name,
-        where,
-        base,
-        goals,
-        axes,
-        derived,
-        tuple(across),
-        against=against,
-        keep=keep,
-        free=free,
-        table=table | {"over": over},
-        **options,
-    )
+    what = (name, where, base, goals, axes, derived, tuple(across))
+    return Plan(*what, against=against, keep=keep, free=free, table=table | {"over": over}, **options)
 
 
 def reread(plain: Plain) -> Plan:
@@ -237,7 +209,7 @@ def _axes(table: Plain) -> tuple[Axis, ...]:
         if sampled is not None:
             accepted = "expected lists of values; derive the other from it"
             raise Refused(f"{sampled} is a range, and ranges are not tied", accepted, key="search.zip")
-    groups = groups_of(lists, table["zip"])
+    groups = sweepfile.groups_of(lists, table["zip"])
     axes = [Axis(group.keys, group.rows) for group in groups] + [
         Axis((key,), span=span) for key, span in ranges.items()
     ]
@@ -259,7 +231,7 @@ def _across(table: Plain) -> list[Group]:
                 "it is a range", "expected values, or a range with a number such as linear(5 ms, 50 ms, 10)", key=key
             )
         lists[key] = found
-    return groups_of(lists, [])
+    return sweepfile.groups_of(lists, [])
 
 
 def _against(base: Plain, table: Plain) -> Group | None:
@@ -274,10 +246,8 @@ def _against(base: Plain, table: Plain) -> Group | None:
             raise Refused(
                 "it varies, and is also what is compared", "expected one of them", key=f"search.against.{key}"
             )
-        try:
+        with keyed(f"search.against.{key}"):
             there = [stated(base, name) for name in _each(base, key)]
-        except Refused as refused:
-            raise Refused(refused.found, refused.accepted, key=f"search.against.{key}") from None
         if any(one != there[0] for one in there):
             raise Refused("the scenario has several values there", "name one of them", key=f"search.against.{key}")
         if there[0] == value:

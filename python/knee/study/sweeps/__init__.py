@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from knee.view.figure import Figure
 
 FORMAT = 2
-#: Between the program and the kernels in what runs are known by.
-_WITH = "+"
 #: Work of a task, packets, and most runs of one: long enough to cost nothing, short enough to lose little.
 _TASK_PACKETS, _TASK_RUNS, _TASKS_PER_WORKER = 4_000_000, 64, 8
 
@@ -303,7 +301,9 @@ def builds(scenarios: Sequence[Scenario], ground: str | None = None) -> list[str
 
 def made_by(about: Mapping[str, Any]) -> str:
     """The program and the kernels by which the runs of :data:`MARK` were made."""
-    return _WITH.join([about["fingerprint"], *about.get("kernels", ())])
+    from knee.study.sweeps.work import WITH
+
+    return WITH.join([about["fingerprint"], *about.get("kernels", ())])
 
 
 def about_of(
@@ -375,12 +375,7 @@ def _order(definition: Definition, done: set[int], checked: sweepfile.Checked) -
 
 
 def _tasks(
-    definition: Definition,
-    todo: Iterator[int],
-    checked: sweepfile.Checked,
-    program: str,
-    workers: int,
-    **options: Any,
+    definition: Definition, todo: Iterator[int], checked: sweepfile.Checked, program: str, workers: int, **options: Any
 ) -> Iterator[Task]:
     """Tasks of runs that together take some tenths of a second.
 
@@ -388,25 +383,18 @@ def _tasks(
     """
     from knee.study.sweeps import work
 
-    base = json.dumps(definition.base)
     share = checked.mean_work * len(definition) / (workers * _TASKS_PER_WORKER)
     most = min(_TASK_PACKETS, share)
-
-    def task(runs: Sequence[int]) -> Task:
-        assigned = tuple(work.assignment(definition, point, program) for point in definition.points(runs))
-        own = tuple(definition.own)
-        return work.Task(base, definition.name, assigned, program.partition(_WITH)[0], own=own, **options).narrowed()
-
     gathered: list[int] = []
     size = 0.0
     for run in todo:
         gathered.append(run)
         size += checked.work.get(run, checked.mean_work)
         if size >= most or len(gathered) >= _TASK_RUNS:
-            yield task(gathered)
+            yield work.task_of(definition, gathered, program, **options)
             gathered, size = [], 0.0
     if gathered:
-        yield task(gathered)
+        yield work.task_of(definition, gathered, program, **options)
 
 
 def _progress(checked: sweepfile.Checked, runs: int, report: Callable[[float], None] | None) -> engine.Progress:

@@ -6,11 +6,12 @@ A key whose values are not all numbers, switches or quantities of one kind is a 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from knee.scenario.units import Quantity, quantity
-from knee.study.sweeps.definition import Definition
+from knee.study.sweeps.definition import Definition, Point
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,6 +58,12 @@ class Column:
         if found is None or found.kind != self.kind:
             return None
         return float(found.amount / self.scale)
+
+    def series(self, points: Sequence[Point]) -> pl.Series:
+        """The values of the key at some points."""
+        import polars as pl
+
+        return pl.Series([self.typed(point.values[self.key]) for point in points], dtype=self.dtype(), strict=False)
 
     def dtype(self) -> type[pl.DataType]:
         """Its polars type."""

@@ -41,7 +41,7 @@ TABLES: dict[str, dict[str, type[pl.DataType]]] = {
     "runs": {
         "run": pl.Int64,
         "seed": pl.Int64,
-        **{name: kind for name in RUN for kind in [pl.Float64]},
+        **dict.fromkeys(RUN, pl.Float64),
         "queue_link": pl.String,
         "packets": pl.Int64,
         "wall_s": pl.Float64,
@@ -128,10 +128,7 @@ class Writer:
     def _keys(self, runs: Sequence[int]) -> pl.DataFrame:
         points = list(self.definition.points(runs))
         given = {"run": pl.Series(runs, dtype=pl.Int64)}
-        for column in self._columns:
-            values = [column.typed(point.values[column.key]) for point in points]
-            given[column.name] = pl.Series(values, dtype=column.dtype(), strict=False)
-        return pl.DataFrame(given)
+        return pl.DataFrame(given | {column.name: column.series(points) for column in self._columns})
 
 
 def _place(folder: Path) -> tuple[int, int] | None:
@@ -260,14 +257,25 @@ def tidy(folder: Path) -> None:
     tree.remove(folder, (NEW, OLD), LAYOUT)
 
 
+def read(
+    path: Path, columns: Sequence[str] | None = None, *, mend: str = "remove it, and its runs are made again"
+) -> pl.DataFrame:
+    """A part, or another table, of which ``mend`` says what helps where it is damaged.
+
+    Raises:
+        FolderError: it cannot be read.
+    """
+    try:
+        return files.read_frame(path, columns)
+    except OSError as error:
+        reason = " ".join(str(error).split())[:200]
+        raise FolderError(f"{path} cannot be read ({reason}); {mend}.") from None
+
+
 def rows_of(folder: Path) -> Iterator[tuple[int, str, bool]]:
     """Run, digest, and whether it succeeded, of every run that is there."""
     for part in parts_of(folder, "runs"):
-        try:
-            frame = files.read_frame(part, ["run", "digest", "error"])
-        except OSError as error:
-            reason = " ".join(str(error).split())[:200]
-            raise FolderError(f"{part} cannot be read ({reason}); remove it, and its runs are made again.") from None
+        frame = read(part, ["run", "digest", "error"])
         yield from ((run, digest, error is None) for run, digest, error in frame.iter_rows())
 
 

@@ -126,6 +126,11 @@ class Definition:
         seed = self.base.get("seed", 1)
         return seed if isinstance(seed, int) else 1
 
+    @property
+    def all_runs(self) -> range:
+        """The numbers of all runs."""
+        return range(1, len(self) + 1)
+
     def point(self, run: int) -> Point:
         """The point of a run.
 
@@ -158,7 +163,7 @@ class Definition:
                 if not key.startswith(VARIABLE):
                     put(data, key, value)
             except Refused as refused:
-                raise ScenarioError(self._place(point), key, refused.found, refused.accepted) from None
+                raise ScenarioError(self.place(point), key, refused.found, refused.accepted) from None
 
     def _read(self, key: str, data: Plain, values: Mapping[str, Any]) -> Any:
         """What a key or variable of an expression has."""
@@ -185,10 +190,11 @@ class Definition:
                 put(data, key, copy.deepcopy(value))
             except Refused as refused:
                 where = refused.key or key
-                raise ScenarioError(self._place(point), where, refused.found, refused.accepted) from None
+                raise ScenarioError(self.place(point), where, refused.found, refused.accepted) from None
         return data
 
-    def _place(self, point: Point) -> str:
+    def place(self, point: Point) -> str:
+        """What errors call a point's scenario."""
         return f"{self.where} with {point}" if point.values else self.where
 
     def scenario(self, point: Point) -> Scenario:
@@ -197,7 +203,7 @@ class Definition:
         Raises:
             ScenarioError: names the point, the key, what was found and what would be accepted.
         """
-        return from_dict(self.data(point), where=self._place(point), name=self.name)
+        return from_dict(self.data(point), where=self.place(point), name=self.name)
 
     @cached_property
     def _common(self) -> str:

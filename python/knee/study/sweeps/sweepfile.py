@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from knee import grounds
-from knee.errors import InputError, Refused, ScenarioError
+from knee.errors import InputError, Refused, ScenarioError, input_errors, keyed, scenario_errors
 from knee.grounds import memory
 from knee.own import CONTROL, QUEUE, Kind, name_of, named_in, replaced, told_apart
 from knee.scenario import Plain, Scenario, expressions, from_dict
@@ -109,21 +109,14 @@ def read(
     Raises:
         InputError: names the key, what was found and what would be accepted.
     """
-    path = None
-    if isinstance(source, Mapping):
-        data, where, name = dict(source), "the scenario", str(source.get("name", "scenario"))
-    else:
-        data, path = tables(SWEEPS.get(str(source), source))
-        where, name = str(path), path.stem
+    data, path, where, name = opened(source, SWEEPS)
     if "search" in data:
         raise ScenarioError(where, "search", "the file is a search, not a sweep", "run it with knee search")
     asked = {"seeds": seeds, "samples": samples, "sampling": sampling, "sampling_seed": sampling_seed}
-    try:
+    with scenario_errors(where):
         section = checked(Section, data.pop("sweep", {}), "sweep")
         figures = plots.read(data.pop("plots", []))
         given = checked(Section, {key: value for key, value in asked.items() if value is not None})
-    except Refused as refused:
-        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
     mine = axes_of(over) if path is None else beside(axes_of(over), path)
     added = {
         "over": section.over | mine,
@@ -135,11 +128,17 @@ def read(
     if vary:
         options = options.model_copy(update={"derive": options.derive | _varied(base, options)})
     definition = dataclasses.replace(_defined(base, options, where, name), plots=figures)
-    try:
+    with scenario_errors(where):
         plots.check(definition)
-    except Refused as refused:
-        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
     return definition
+
+
+def opened(source: str | Path | Mapping[str, Any], shipped: Mapping[str, Path]) -> tuple[Plain, Path | None, str, str]:
+    """The plain data of a file, of a shipped one by name, or as given; the file; what errors call it; and its name."""
+    if isinstance(source, Mapping):
+        return dict(source), None, "the scenario", str(source.get("name", "scenario"))
+    data, path = tables(shipped.get(str(source), source))
+    return data, path, str(path), path.stem
 
 
 def _varied(base: Plain, options: Section) -> dict[str, str]:
@@ -171,10 +170,8 @@ def _run_files(data: Plain) -> Plain:
     """Plain data in which classes of Python files have their names, by which they are registered."""
     for place, table, key, kind in _named_tables(data):
         if isinstance(table, dict) and isinstance(table.get(key), str):
-            try:
+            with keyed(f"{place}.{key}"):
                 table[key] = name_of(table[key], kind)
-            except Refused as refused:
-                raise Refused(refused.found, refused.accepted, key=f"{place}.{key}") from None
     return data
 
 
@@ -196,10 +193,8 @@ def named(data: Any) -> Any:
         return {key: named(value) for key, value in data.items()}
     if isinstance(data, list | tuple):
         return [named(value) for value in data]
-    try:
+    with input_errors("The sweep: "):
         return name_of(data)
-    except Refused as refused:
-        raise InputError(f"The sweep: {refused.found}; {refused.accepted}.") from None
 
 
 def axes_of(over: Mapping[str, Any] | Sequence[str], option: str = "--over") -> Plain:
@@ -225,10 +220,8 @@ def axes_of(over: Mapping[str, Any] | Sequence[str], option: str = "--over") -> 
             raise InputError(f"{option}: {text!r} is not an axis; expected key=v1,v2,..., {example}.")
         if key in axes:
             raise InputError(f"{option} names {key} twice; give all its values in one {option}.")
-        try:
+        with input_errors(f"{option}: {key}: "):
             axes[key] = texts(key, rest)
-        except Refused as refused:
-            raise InputError(f"{option}: {refused.key}: {refused.found}; {refused.accepted}.") from None
     return axes
 
 
@@ -255,7 +248,7 @@ def derived_of(derive: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
 def _defined(base: Plain, options: Section, where: str, name: str) -> Definition:
     axes: dict[str, list[Any]] = {}
     sampled: dict[str, Sampled] = {}
-    try:
+    with scenario_errors(where):
         for key, given in options.over.items():
             found = given if isinstance(given, Sampled) else values(key, given)
             if isinstance(found, Sampled):
@@ -270,12 +263,9 @@ def _defined(base: Plain, options: Section, where: str, name: str) -> Definition
             groups.append(_samples(sampled, options))
         order = {key: i for i, key in enumerate(options.over)}
         groups.sort(key=lambda group: order[group.keys[0]])
-        for key, text in options.derive.items():
-            _check_derived(key, text, options)
+        check_derived(options.derive, options.over)
         check_keys([*(key for group in groups for key in group.keys), *options.derive], base)
         check_variables([*options.over, *options.derive], options.derive)
-    except Refused as refused:
-        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
     size = prod(len(group.rows) for group in groups) * options.seeds
     if not groups and options.seeds == 1:
         accepted = "expected --over KEY=V1,V2,..., such as --over flows.0.cc=reno,cubic, or a table [sweep.over]"
@@ -393,13 +383,17 @@ def _draw(sampling: str, dimensions: int, number: int, seed: int) -> list[list[f
     return sequence
 
 
-def _check_derived(key: str, text: str, options: Section) -> None:
-    if key in options.over:
-        raise Refused("it has values and an expression", "expected one of them", key=key)
-    try:
-        expressions.parse(text)
-    except Refused as refused:
-        raise Refused(refused.found, refused.accepted, key=f"derive.{key}") from None
+def check_derived(derive: Mapping[str, str], over: Collection[str], before: str = "") -> None:
+    """Rejects expressions that cannot be read, and those of keys that are also in ``over``.
+
+    Raises:
+        Refused: names the key; that of an expression is behind ``before``.
+    """
+    for key, text in derive.items():
+        if key in over:
+            raise Refused("it has values and an expression", "expected one of them", key=key)
+        with keyed(f"{before}derive.{key}"):
+            expressions.parse(text)
 
 
 def check(
@@ -437,7 +431,7 @@ def _check_programs(scenarios: Sequence[Scenario]) -> None:
 def _to_check(definition: Definition, most: int) -> list[int]:
     size = len(definition)
     if size <= most:
-        return list(range(1, size + 1))
+        return list(definition.all_runs)
     wanted = {1 + i * (size - 1) // (most - 1) for i in range(most)}
     stride = definition.seeds
     for group in reversed(definition.groups):

@@ -22,8 +22,8 @@ from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Any
 
-from knee.errors import Refused
-from knee.own import CONTROL, IN_FILE, IN_POLICY, IN_SOURCE, QUEUE, Kind, name_of
+from knee.errors import Refused, keyed
+from knee.own import CONTROL, IN_FILE, IN_POLICY, IN_SOURCE, QUEUE, name_of
 from knee.scenario import registry
 from knee.scenario.loading import parse_value, takes_fractions
 from knee.scenario.units import Quantity, quantity, shown
@@ -150,9 +150,11 @@ def _one(key: str, value: Any) -> list[Any] | Sampled:
         return [value]
     last = key.rpartition(".")[2]
     if last == "queue" and IN_FILE.fullmatch(value):
-        return [_class_of(key, value, QUEUE)]
+        with keyed(key):
+            return [name_of(value, QUEUE)]
     if last == "cc" and any(pattern.fullmatch(value) for pattern in (IN_FILE, IN_POLICY, IN_SOURCE)):
-        return [_class_of(key, value, CONTROL)]
+        with keyed(key):
+            return [name_of(value, CONTROL)]
     if value in known:
         return [value]
     family = [name for name, entry in known.items() if entry.family.casefold() == value.casefold()]
@@ -160,13 +162,6 @@ def _one(key: str, value: Any) -> list[Any] | Sampled:
     if "*" in value and not pattern:
         raise Refused(f"no name matches {shown(value)}", f"there are: {', '.join(known)}", key=key)
     return family or pattern or [value]
-
-
-def _class_of(key: str, value: str, kind: Kind) -> object:
-    try:
-        return name_of(value, kind)
-    except Refused as refused:
-        raise Refused(refused.found, refused.accepted, key=key) from None
 
 
 def _names(key: str) -> dict[str, registry.Entry] | None:

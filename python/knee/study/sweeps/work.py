@@ -9,7 +9,7 @@ import copy
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -28,7 +28,11 @@ from knee.study.sweeps.table import flow_rows, link_rows
 
 if TYPE_CHECKING:
     from knee.study.engine import Look
-    from knee.study.sweeps.definition import Definition, Point
+    from knee.study.sweeps.definition import Definition
+
+
+#: Between the program and the builds of kernels in what runs are known by.
+WITH = "+"
 
 
 class OtherProgramError(RunError):
@@ -43,14 +47,6 @@ class Assignment:
     changes: Plain
     digest: str
     place: str
-
-
-def assignment(definition: Definition, point: Point, program: str) -> Assignment:
-    """The run of a point; ``program`` is what runs are known by."""
-    where = f"{definition.where} with {point}" if point.values else definition.where
-    # A class goes to other processes once for a task, by its name.
-    changes = own.replaced(point.changes, str)
-    return Assignment(point.run, changes, definition.digest(point, program), where)
 
 
 @dataclass(frozen=True)
@@ -85,6 +81,26 @@ class Task:
             return self
         used = json.dumps([_base(self.base), [run.changes for run in self.runs]], default=str)
         return replace(self, own=tuple(name for name in self.own if json.dumps(name) in used))
+
+
+def task_of(definition: Definition, runs: Sequence[int], known_by: str, **how: Any) -> Task:
+    """The task of some runs of a definition.
+
+    Args:
+        definition: the definition.
+        runs: their numbers.
+        known_by: the program by which they are known, and the builds of kernels (:func:`knee.study.sweeps.made_by`).
+        how: the other fields of :class:`Task`.
+    """
+    # A class goes to other processes once for a task, by its name.
+    assigned = tuple(
+        Assignment(
+            point.run, own.replaced(point.changes, str), definition.digest(point, known_by), definition.place(point)
+        )
+        for point in definition.points(runs)
+    )
+    base, program = json.dumps(definition.base), known_by.partition(WITH)[0]
+    return Task(base, definition.name, assigned, program, own=tuple(definition.own), **how).narrowed()
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from knee.figures.thin import Floats
+from knee.figures.metrics import Floats
 from knee.papers import drawing
 from knee.papers.drawing import of_link
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run

@@ -104,15 +104,11 @@ def _delays(label: str, what: str, of: dict[str, Any], count: int) -> Iterator[t
             yield label, f"{what}_{name}_ms", value, count
 
 
-def _nothing(_: float) -> None:
-    pass
-
-
 def run_cases(
     patterns: Sequence[str] = (),
     ground: str = "sim",
     kernel: str | None = None,
-    look: Callable[[float], None] = _nothing,
+    look: Callable[[float], None] | None = None,
 ) -> Found:
     """Runs the cases; gives each figure's value in ms, and how many times it is of, by case, label and name.
 
@@ -128,7 +124,7 @@ def run_cases(
 
 
 def make(
-    path: Path, patterns: Sequence[str] = (), kernel: str | None = None, look: Callable[[float], None] = _nothing
+    path: Path, patterns: Sequence[str] = (), kernel: str | None = None, look: Callable[[float], None] | None = None
 ) -> int:
     """Runs the cases on a kernel of the ground ``uml`` and writes a recording; gives its number of figures.
 
