@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import polars as pl
 from knee.figures import rows as formats
 from knee.figures.forms import Figures, Output
 from knee.grounds.applications import Seen, uses_datagrams, window_ns
-from knee.grounds.datagrams import Datagrams
+from knee.grounds.datagrams import Datagrams, spread
 from knee.grounds.uml import probe
 from knee.grounds.uml.probe import Array, Rows
 from knee.grounds.uml.topology import LinkEnd, Topology
@@ -90,6 +91,11 @@ def _of_kind(rows: Array, kind: int) -> Array:
     return found
 
 
+def _grown(a: Any, b: Any, name: str) -> int:
+    """By how much a counter grew between two rows."""
+    return int(b[name]) - int(a[name])
+
+
 def _sent_bytes(row: Any) -> int:
     """Bytes sent, as they are on the first link."""
     return int(row["sent_bytes"]) + int(row["sent"]) * (_HEADERS + _OVERHEAD)
@@ -108,10 +114,8 @@ def _flow(
     if not len(begin) or not len(ends) or int(ends["at_ns"][0]) < int(begin["at_ns"][0]):
         return _nothing(completion) | total
     a, b = begin[0], ends[0]
-    span_ns = int(b["at_ns"]) - int(a["at_ns"])
-
-    def grown(name: str) -> int:
-        return int(b[name]) - int(a[name])
+    grown = partial(_grown, a, b)
+    span_ns = grown("at_ns")
 
     def mbps(count: int) -> float:
         return count * 8e3 / span_ns if span_ns else 0.0
@@ -153,13 +157,9 @@ def _rtts(end: Any, histogram: tuple[int, Array]) -> dict[str, float | None]:
 
 def _of_senders(a: Any, b: Any) -> Figures:
     """What a flow's senders know between two rows."""
-    span_ns = int(b["at_ns"]) - int(a["at_ns"])
-
-    def grown(name: str) -> int:
-        return int(b[name]) - int(a[name])
-
+    grown = partial(_grown, a, b)
     return {
-        "cwnd_mean_packets": grown("cwnd_ns") / span_ns if span_ns else None,
+        "cwnd_mean_packets": grown("cwnd_ns") / grown("at_ns") if grown("at_ns") else None,
         "outstanding_packets": int(a["in_flight"]),
         "sent_packets": grown("sent"),
         "lost_packets": grown("lost"),
@@ -196,11 +196,8 @@ def _program_flow(
     if not len(begin) or not len(end) or int(end["at_ns"][0]) <= int(begin["at_ns"][0]):
         return _nothing(None) | total
     a, b = begin[0], end[0]
-    span_ns = int(b["at_ns"]) - int(a["at_ns"])
-
-    def grown(name: str) -> int:
-        return int(b[name]) - int(a[name])
-
+    grown = partial(_grown, a, b)
+    span_ns = grown("at_ns")
     received = grown("received")
     return (
         {
@@ -247,14 +244,8 @@ def _application(seen: Seen, mine: Array, window: tuple[float, float]) -> Figure
 
 def _printed_rtts(said: Words | None, number: int, begin_ns: int) -> dict[str, float | None]:
     """The figures of the RTTs that a program printed after a moment; some print theirs just after their flow's stop."""
-    names = ("mean", "min", "p50", "p95", "p99", "max")
     times, values = said.rtts.get(number, _NO_RTTS) if said is not None else _NO_RTTS
-    inside = values[times > begin_ns]
-    if not len(inside):
-        return {f"rtt_{name}_ms": None for name in names}
-    quantiles = np.quantile(inside, (0.5, 0.95, 0.99), method="lower")
-    found = (inside.mean(), inside.min(), *quantiles, inside.max())
-    return {f"rtt_{name}_ms": float(value) for name, value in zip(names, found, strict=True)}
+    return spread("rtt", values[times > begin_ns])
 
 
 def _new_bytes(row: Any) -> int:
@@ -282,11 +273,8 @@ def _nothing(completion: float | None) -> Figures:
     counts = dict.fromkeys(
         ("outstanding_packets", "sent_packets", "lost_packets", "retransmitted_packets", "timeouts"), 0
     )
-    none = dict.fromkeys(
-        ("goodput_ratio", "rtt_mean_ms", "rtt_min_ms", "rtt_p50_ms", "rtt_p95_ms", "rtt_p99_ms", "rtt_max_ms")
-    )
-    rest = {"queue_delay_mean_ms": None, "cwnd_mean_packets": None}
-    return rates | none | rest | counts | {"completion_s": completion, "common_throughput_mbps": None}
+    none = {"goodput_ratio": None, **spread("rtt", _NO_RTTS[1]), "queue_delay_mean_ms": None, "cwnd_mean_packets": None}
+    return rates | none | counts | {"completion_s": completion, "common_throughput_mbps": None}
 
 
 def _common_window(scenario: Scenario, topology: Topology, rows: Rows) -> tuple[float, float] | None:
@@ -312,15 +300,15 @@ def _common_mbps(mine: Array, window: tuple[float, float] | None) -> float | Non
 def _link(scenario: Scenario, end: LinkEnd, rows: Rows) -> Figures:
     mine = rows.links[rows.links["index"] == end.number]
     a, b = _of_kind(mine, probe.BEGIN)[0], _of_kind(mine, probe.END)[-1]
-    first, counts = rows.histograms.get(end.number | probe.IS_LINK, (0, np.zeros(0, "<u4")))
+    histogram = rows.histograms.get(end.number | probe.IS_LINK, _EMPTY)
     offered = _offered_bits(scenario, end, int(b["at_ns"])) - _offered_bits(scenario, end, int(a["at_ns"]))
-    carried = (int(b["bytes"]) - int(a["bytes"])) * 8
+    carried = _grown(a, b, "bytes") * 8
     offered += _saved_bits(end, carried - offered)
     packets = int(b["all_delay_count"])
     most = int(b["all_delay_max_ns"])
 
     def delay(p: float) -> float | None:
-        found = probe.quantile(p, first, counts, probe.DELAY_BITS, 0, most)
+        found = probe.quantile(p, *histogram, probe.DELAY_BITS, 0, most)
         return None if found is None else found / 1e6
 
     return {
@@ -330,8 +318,8 @@ def _link(scenario: Scenario, end: LinkEnd, rows: Rows) -> Figures:
         "queue_delay_p95_ms": delay(0.95),
         "queue_delay_p99_ms": delay(0.99),
         "queue_delay_max_ms": most / 1e6 if packets else None,
-        "drops": int(b["drops"]) - int(a["drops"]),
-        "marks": int(b["marks"]) - int(a["marks"]),
+        "drops": _grown(a, b, "drops"),
+        "marks": _grown(a, b, "marks"),
     }
 
 
