@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -63,6 +65,16 @@ class Refused(ValueError):  # noqa: N818 - it never leaves the package
     def __init__(self, found: str, accepted: str, key: str = "") -> None:
         self.found, self.accepted, self.key = found, accepted, key
         super().__init__(f"{found}; {accepted}")
+
+
+@contextmanager
+def within(key: str) -> Iterator[None]:
+    """Puts a key before that of what is refused within the block."""
+    try:
+        yield
+    except Refused as refused:
+        whole = f"{key}.{refused.key}" if refused.key else key
+        raise Refused(refused.found, refused.accepted, key=whole) from None
 
 
 def in_a_line(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from knee.errors import Refused
+from knee.errors import Refused, within
 from knee.grounds.uml.netlink import attribute, qdisc, tclass, u32, u64
 from knee.scenario.defaults import Framed
 from knee.scenario.registry import Value, queues
@@ -255,10 +255,8 @@ def _cocoa(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     given: Params = dict(params)
     if limit is not None:
         given["limit"] = _counted_in_packets(limit)
-    try:
+    with within("queue_params"):
         values = options.attributes(given)
-    except Refused as refused:
-        raise Refused(refused.found, refused.accepted, key=f"queue_params.{refused.key}") from None
     kinds = {name: (number, kind) for number, (name, kind) in enumerate(cocoa.ATTRIBUTES)}
     formats = {"uint8": "=B", "uint32": "=I", "uint64": "=Q"}
     return b"".join(attribute(kinds[name][0], struct.pack(formats[kinds[name][1]], value)) for name, value in values)
