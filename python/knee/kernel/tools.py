@@ -50,6 +50,12 @@ def missing() -> list[Missing]:
     return [Missing(f"no {', '.join(lacking)}", install_command(lacking.values()))]
 
 
+def require() -> None:
+    """Raises an error that lists what is missing, if anything is."""
+    if lacking := missing():
+        raise RunError("; ".join(f"{part.what}: {part.mend}" for part in lacking) + ".")
+
+
 def packages() -> list[str]:
     """The Debian packages of the missing programs; empty if installing them would not help."""
     if not suits():

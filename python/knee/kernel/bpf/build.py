@@ -166,16 +166,7 @@ def loader() -> Path:
     place = _trusted(_store() / f"knee-bpf-{_digest(sources, [_first_line(['cargo', '--version'])])}")
     if not place.is_file():
         with _workshop() as target:
-            manifest = folder / "Cargo.toml"
-            cargo: list[str | Path] = [
-                "cargo",
-                "build",
-                "--release",
-                "--locked",
-                "--quiet",
-                "--manifest-path",
-                manifest,
-            ]
+            cargo = ("cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", folder / "Cargo.toml")
             _run([*cargo, "--target-dir", target])
             _keep(target / "release" / "knee-bpf", place, 0o755)
     return place
