@@ -178,8 +178,7 @@ def _programs(topology: Topology) -> list[JsonTable]:
     """The programs that are flows, for the manifest."""
     entries = []
     for k, number in enumerate(topology.programs):
-        program = topology.flows[number][0].program
-        assert program is not None
+        program = topology.program(k)
         for role in programs.ROLES:
             found = programs.locate(program, role, topology.values(k))
             entries.append({"flow": number + 1} | programs.about(program, role, found))

@@ -89,6 +89,15 @@ class Plan:
         """Adds a record of the set-up."""
         self._setup.append(_record(0, kind, index, payload, setup=True))
 
+    def setting(self, namespace: int, path: str, value: int | str) -> None:
+        """Sets what is below /proc/sys in a namespace."""
+        self.first(SYSCTL, namespace, f"{path}\0{value}\0".encode("ascii"))
+
+    def tell(self, namespace: int, *messages: bytes) -> None:
+        """Sends messages of rtnetlink to the kernel in a namespace."""
+        for message in messages:
+            self.first(NETLINK, namespace, message)
+
     def at(self, at_ns: int, kind: int, index: int, payload: bytes = b"") -> None:
         """Adds a record of the run."""
         self._run.append((at_ns, _record(at_ns, kind, index, payload, setup=False)))
@@ -109,11 +118,6 @@ class Plan:
 
 def _record(at_ns: int, kind: int, index: int, payload: bytes, *, setup: bool) -> bytes:
     return _RECORD.pack(at_ns, kind, index, len(payload), setup) + payload + bytes(-len(payload) % 8)
-
-
-def sysctl(path: str, value: int | str) -> bytes:
-    """The payload of a setting below /proc/sys."""
-    return f"{path}\0{value}\0".encode("ascii")
 
 
 def mark(kind: int, index: int) -> bytes:

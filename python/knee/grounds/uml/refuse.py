@@ -119,13 +119,14 @@ def _tcp(tcp: Tcp) -> None:
 
 def _link(link: Link) -> None:
     _side(link)
-    for key, usual in (("model", "wire"), ("loss_model", "random"), ("delay_model", "uniform")):
-        if getattr(link, key) != usual:
-            found = f"htb and netem do not do {getattr(link, key)} here"
+    models = {"model": (link.model, "wire"), "loss_model": (link.loss_model, "random")}
+    models["delay_model"] = (link.delay_model, "uniform")
+    if link.reverse is not None:
+        models["reverse.model"] = (link.reverse.model, "wire")
+    for key, (model, usual) in models.items():
+        if model != usual:
+            found = f"htb and netem do not do {model} here"
             raise Refused(found, f'expected "{usual}", or ground "sim" or "host"', key=key)
-    if link.reverse is not None and link.reverse.model != "wire":
-        found = f"htb and netem do not do {link.reverse.model} here"
-        raise Refused(found, 'expected "wire", or ground "sim" or "host"', key="reverse.model")
     for end, where in ((link, ""), (link.reverse, "reverse.")):
         for key in ("slot", "corrupt"):
             if end is not None and getattr(end, key):

@@ -271,10 +271,6 @@ def _first_line(command: Sequence[str]) -> str:
         raise RunError(f"{command[0]} does not run here ({error}).") from None
 
 
-def _environment() -> dict[str, str]:
-    return os.environ | {"PATH": _path(), "HOME": _owner().pw_dir}
-
-
 def _run(command: Sequence[str | Path]) -> None:
     try:
         _start([str(part) for part in command])
@@ -294,6 +290,6 @@ def _start(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         text=True,
         check=True,
         stdin=subprocess.DEVNULL,
-        env=_environment(),
+        env=os.environ | {"PATH": _path(), "HOME": owner.pw_dir},
         **who,
     )
