@@ -11,18 +11,20 @@ import polars as pl
 
 from knee.figures import rows as formats
 from knee.figures.forms import Figures, Output
+from knee.figures.rows import Tables
+from knee.grounds import datagrams
 from knee.grounds.applications import Seen, uses_datagrams, window_ns
-from knee.grounds.datagrams import Datagrams, spread
+from knee.grounds.datagrams import QUEUE_DELAY, RTT, Datagrams, spread
 from knee.grounds.uml import probe
 from knee.grounds.uml.probe import Array, Rows
 from knee.grounds.uml.topology import LinkEnd, Topology
-from knee.grounds.uml.words import Words
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.model import Scenario
 from knee.scenario.registry import congestion_controls
 from knee.scenario.spec import span
 from knee.scenario.traffic import NO_CC
 
+_Rtts = Mapping[int, tuple[Array, Array]]
 #: No sample of a histogram.
 _EMPTY: tuple[int, Array] = 0, np.zeros(0, "<u4")
 #: No RTT was printed.
@@ -54,10 +56,18 @@ def output(
     scenario: Scenario,
     topology: Topology,
     rows: Rows,
-    said: Words | None = None,
-    seen: Mapping[int, Seen] | None = None,
+    rtts: _Rtts,
+    seen: Mapping[int, Seen],
 ) -> Output:
-    """The figures per flow and link, in the form of the simulator's output."""
+    """The figures per flow and link, in the form of the simulator's output.
+
+    Args:
+        scenario: what ran.
+        topology: its plan.
+        rows: what the probe wrote.
+        rtts: the RTTs that programs printed, by flow: times in ns, values in ms.
+        seen: what the ends of applications' flows put on record.
+    """
     window = _common_window(scenario, topology, rows)
     last = {number: rows.flows[rows.flows["index"] == number] for number in range(len(topology.flows))}
     flows = []
@@ -65,14 +75,14 @@ def output(
         if number not in topology.homes:
             flows.append(_flow(scenario, topology, number, last[number], rows, window))
             continue
-        figures = _program_flow(topology, number, last[number], rows, window, said)
-        if seen and flow.traffic is not None:
+        figures = _program_flow(topology, number, last[number], rows, window, rtts)
+        if flow.traffic is not None:
             if uses_datagrams(flow):
-                datagrams = Datagrams(seen[number])
+                received = Datagrams(seen[number])
                 edges = [round(edge * 1e9) for edge in _run_window(topology, rows)]
                 begin_ns, stop_ns = window_ns(scenario, number)
-                figures |= datagrams.figures((begin_ns, scenario.duration), stop_ns)
-                figures["delivered_bytes"] = datagrams.payload((edges[0], edges[1]))
+                figures |= received.figures((begin_ns, scenario.duration), stop_ns)
+                figures["delivered_bytes"] = received.payload((edges[0], edges[1]))
             else:
                 figures |= _connections(last[number], rows.histograms.get(number, _EMPTY))
                 figures |= _application(seen[number], last[number], _run_window(topology, rows))
@@ -188,7 +198,7 @@ def _program_flow(
     mine: Array,
     rows: Rows,
     window: tuple[float, float] | None,
-    said: Words | None,
+    rtts: _Rtts,
 ) -> Figures:
     """The figures of a flow that is a program: of its packets, and the RTTs that it printed."""
     total = _total(mine, _run_window(topology, rows)) | _UNKNOWN
@@ -206,7 +216,7 @@ def _program_flow(
             "sending_rate_mbps": grown("sent_bytes") * 8e3 / span_ns,
             "goodput_ratio": None,
         }
-        | _printed_rtts(said, number, int(a["at_ns"]))
+        | _printed_rtts(rtts, number, int(a["at_ns"]))
         | {
             "queue_delay_mean_ms": grown("queued_ns") / received / 1e6 if received else None,
             "cwnd_mean_packets": None,
@@ -242,9 +252,9 @@ def _application(seen: Seen, mine: Array, window: tuple[float, float]) -> Figure
     return figures
 
 
-def _printed_rtts(said: Words | None, number: int, begin_ns: int) -> dict[str, float | None]:
+def _printed_rtts(rtts: _Rtts, number: int, begin_ns: int) -> dict[str, float | None]:
     """The figures of the RTTs that a program printed after a moment; some print theirs just after their flow's stop."""
-    times, values = said.rtts.get(number, _NO_RTTS) if said is not None else _NO_RTTS
+    times, values = rtts.get(number, _NO_RTTS)
     return spread("rtt", values[times > begin_ns])
 
 
@@ -343,8 +353,8 @@ def samples(
     scenario: Scenario,
     topology: Topology,
     rows: Rows,
-    said: Words | None = None,
-    seen: Mapping[int, Seen] | None = None,
+    rtts: _Rtts,
+    seen: Mapping[int, Seen],
 ) -> pl.DataFrame:
     """``samples.parquet``."""
     mine = _of_kind(rows.flows, probe.SAMPLE)
@@ -388,8 +398,8 @@ def samples(
     out["pacing_rate_mbps"] = np.where(paced, mine["pacing_rate"] * 8e-6, np.nan)
     out["lost_packets"] = grown(mine["lost"])
     out["retransmitted_packets"] = grown(mine["retransmitted"])
-    _put_programs(out, topology, mine, span_ns, said)
-    for number, of in (seen or {}).items():
+    _put_programs(out, topology, mine, span_ns, rtts)
+    for number, of in seen.items():
         own = np.flatnonzero(mine["index"] == number)
         if not uses_datagrams(of.flow):
             out["goodput_mbps"][own] = np.diff(of.arrived_bytes(mine["at_ns"][own]), prepend=0) * 8e3 / span_ns[own]
@@ -402,7 +412,7 @@ def samples(
     return formats.samples(out, scenario.labels, ccs[: len(scenario.labels)])
 
 
-def _put_programs(out: Array, topology: Topology, mine: Array, span_ns: Array, said: Words | None) -> None:
+def _put_programs(out: Array, topology: Topology, mine: Array, span_ns: Array, rtts: _Rtts) -> None:
     """What differs in rows of programs: their bytes have all headers, and what only a socket knows is unknown."""
     for number in topology.homes:
         own = np.flatnonzero(mine["index"] == number)
@@ -412,7 +422,7 @@ def _put_programs(out: Array, topology: Topology, mine: Array, span_ns: Array, s
         if number in topology.connections:
             continue
         out["cwnd_packets"][own] = out["in_flight_packets"][own] = np.nan
-        times, values = said.rtts.get(number, _NO_RTTS) if said is not None else _NO_RTTS
+        times, values = rtts.get(number, _NO_RTTS)
         # Times are of the row at which their interval ends.
         place = np.searchsorted(mine["at_ns"][own], times, side="left")
         for row in np.unique(place[place < len(own)]):
@@ -468,6 +478,26 @@ def events(scenario: Scenario, topology: Topology, rows: Rows) -> pl.DataFrame:
     for i, key in enumerate(("t_s", "value", "flow", "link", "event")):
         out[key] = [event[i] for event in found]
     return formats.events(out, topology.link_names, list(names))
+
+
+def tables(scenario: Scenario, topology: Topology, rows: Rows, seen: Mapping[int, Seen]) -> Tables:
+    """Completions, delays and distributions, with the probe's histograms of RTTs and queueing delays."""
+    histograms = []
+    for index, (first, counts) in rows.histograms.items():
+        is_link = bool(index & probe.IS_LINK)
+        kind, bits, unit = (QUEUE_DELAY, probe.DELAY_BITS, 1e6) if is_link else (RTT, probe.RTT_BITS, 1e3)
+        histograms.append(_histogram(index & ~probe.IS_LINK, kind, first, counts, bits, unit))
+    return datagrams.tables(scenario, seen, histograms, topology.link_names)
+
+
+def _histogram(number: int, kind: int, first: int, counts: Array, bits: int, unit: float) -> Array:
+    """The buckets of a histogram of the probe that are not empty, each with its middle in ms."""
+    filled = np.flatnonzero(counts)
+    start, width = probe.bounds(filled + first, bits)
+    out = np.zeros(len(filled), dtype=formats.DISTRIBUTION)
+    out["value_ms"], out["count"] = (start + width / 2) / unit, counts[filled]
+    out["index"], out["quantity"] = number, kind
+    return out
 
 
 def _told(scenario: Scenario, topology: Topology) -> list[tuple[float, float, int, int, str]]:

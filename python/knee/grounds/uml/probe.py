@@ -100,6 +100,12 @@ def _histograms(rows: Array) -> Iterator[tuple[int, tuple[int, Array]]]:
         at += SIZE + -(-int(head["counts"]) * 4 // SIZE) * SIZE
 
 
+def bounds(bucket: Any, bits: int) -> tuple[Any, Any]:
+    """Where buckets of a histogram begin, and how wide they are; one, or an array."""
+    octave = np.maximum((bucket >> bits) - 1, 0)
+    return (bucket - (octave << bits)) << octave, np.left_shift(1, octave)
+
+
 def quantile(p: float, first: int, counts: Array, bits: int, least: float, most: float) -> float | None:
     """The value at rank p (n - 1), interpolated within its bucket; as ``Histogram`` of the simulator has it."""
     total = int(counts.sum())
@@ -108,8 +114,6 @@ def quantile(p: float, first: int, counts: Array, bits: int, least: float, most:
     rank = int(p * (total - 1))
     below = np.cumsum(counts.astype(np.uint64))
     i = int(np.searchsorted(below, rank, side="right"))
-    bucket = first + i
-    octave = max((bucket >> bits) - 1, 0)
-    start, width = (bucket - (octave << bits)) << octave, 1 << octave
+    start, width = (int(edge) for edge in bounds(np.int64(first + i), bits))
     within = (rank - (int(below[i]) - int(counts[i])) + 0.5) / int(counts[i])
     return min(max(start + width * within, least), most)
