@@ -44,9 +44,6 @@ _UNPACKED, _BUILT = 0.1, 0.97
 #: The parts of a kernel's source that modules need; the rest is removed.
 _KEPT = ("Makefile", "Kbuild", "Kconfig", "include", "scripts", "arch/um", "arch/x86", "arch/Kconfig", "tools/include")
 
-#: The module that every guest loads.
-PROBE = "probe/knee_probe.ko"
-
 Progress = Callable[[float], None]
 
 

@@ -360,7 +360,7 @@ def _sysctls_of_buffers(buffer: int) -> dict[str, int | str]:
     }
 
 
-def _configure(place: str, here: int, tcp: Tcp, session: JsonTable | None = None) -> None:
+def _configure(place: str, here: int, tcp: Tcp, session: JsonTable | None) -> None:
     """Configures a side's device: addresses, queue, and routes to the other side; on a program's side to all others."""
     from pyroute2 import IPRoute, netns
 

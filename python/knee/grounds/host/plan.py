@@ -113,5 +113,6 @@ def _buffer(scenario: Scenario, flow: Flow) -> int:
 
 
 def _in_bytes(limit: Limit, rate: int) -> int:
-    each = {"packets": _PACKET, "bytes": 1}
-    return limit.amount * each[limit.kind] if limit.kind in each else limit.amount * rate // 8_000_000_000
+    if limit.kind == "time":
+        return limit.amount * rate // 8_000_000_000
+    return limit.amount * (_PACKET if limit.kind == "packets" else 1)

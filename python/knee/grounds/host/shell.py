@@ -87,11 +87,10 @@ class Shell(Host):
     Args:
         session: the program; its flow is the last one.
         live: is told, some times a second, how it goes.
-        switch: the switch.
     """
 
-    def __init__(self, session: Session, live: Callable[[JsonTable], None] | None, switch: Path | None = None) -> None:
-        super().__init__(switch)
+    def __init__(self, session: Session, live: Callable[[JsonTable], None] | None) -> None:
+        super().__init__()
         self._session, self._live = session, live
         #: The program's exit code, once it has ended.
         self.code = 0

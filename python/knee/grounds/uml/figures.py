@@ -68,7 +68,7 @@ def output(
         rtts: the RTTs that programs printed, by flow: times in ns, values in ms.
         seen: what the ends of applications' flows put on record.
     """
-    window = _common_window(scenario, topology, rows)
+    window = _common_window(topology, rows)
     last = {number: rows.flows[rows.flows["index"] == number] for number in range(len(topology.flows))}
     flows = []
     for number, (flow, _) in enumerate(topology.flows):
@@ -287,7 +287,7 @@ def _nothing(completion: float | None) -> Figures:
     return rates | none | counts | {"completion_s": completion, "common_throughput_mbps": None}
 
 
-def _common_window(scenario: Scenario, topology: Topology, rows: Rows) -> tuple[float, float] | None:
+def _common_window(topology: Topology, rows: Rows) -> tuple[float, float] | None:
     """From when to when all flows ran, s: to the first stop or completion."""
     start, stop = topology.common
     done = _of_kind(rows.flows, probe.DONE)["at_ns"]
