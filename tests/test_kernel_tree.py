@@ -141,7 +141,7 @@ def test_a_tree_is_built_where_it_was_built_before_and_each_content_has_its_kern
     monkeypatch.setattr(build, "_make", make)
     monkeypatch.setattr(build, "_configure", lambda *rest: None)
     monkeypatch.setattr(build, "_lab", lambda kernel, sources, into, jobs: None)
-    monkeypatch.setattr(build, "_check_tools", lambda: None)
+    monkeypatch.setattr(build.tools, "require", lambda: None)
     cubic = kernel / "net/ipv4/tcp_cubic.c"
 
     def built(text: str) -> tuple[Lab, bool]:
@@ -201,7 +201,7 @@ def test_a_kernel_is_configured_again_after_all_but_edits_of_code(
     monkeypatch.setattr(build, "_make", make)
     monkeypatch.setattr(build, "_configure", lambda *rest: done.append("configure"))
     monkeypatch.setattr(build, "_lab", lambda kernel, sources, into, jobs: None)
-    monkeypatch.setattr(build, "_check_tools", lambda: None)
+    monkeypatch.setattr(build.tools, "require", lambda: None)
     assert built("net/ipv4/tcp_cubic.c", "one") == ["configure", "make"]
     assert built("net/ipv4/tcp_cubic.c", "two") == ["make"]
     assert built("net/new.h", "") == ["make"]

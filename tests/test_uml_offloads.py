@@ -115,14 +115,10 @@ def test_cocoa_is_removed_under_load_and_leaves_nothing(monkeypatch: pytest.Monk
 
     def with_cocoa(self: topology.Topology) -> None:
         devices(self)
-        first, at = self.plan.first, self._at[topology.SENDER]
-        first(plan.SYSCTL, plan.FIRST_NAMESPACE, plan.sysctl("kernel/panic_on_warn", 1))
-        for message in (
-            queues.htb(at),
-            queues.htb_class(at, 50_000_000, None),
-            netlink.qdisc(at, queues.LEAF, queues.CLASS, "cocoa"),
-        ):
-            first(plan.NETLINK, topology.SENDER, message)
+        at = self._at[topology.SENDER]
+        self.plan.setting(plan.FIRST_NAMESPACE, "kernel/panic_on_warn", 1)
+        link, below = queues.htb_class(at, 50_000_000, None), netlink.qdisc(at, queues.LEAF, queues.CLASS, "cocoa")
+        self.plan.tell(topology.SENDER, queues.htb(at), link, below)
         self.plan.at(2_000_000_000, plan.NETLINK, topology.SENDER, netlink.no_qdisc(at))
         self.plan.at(2_000_000_000, plan.UNLOAD, 0, b"sch_cocoa\0")
 

@@ -81,12 +81,13 @@ def by_number(name: str, limit: Limit | None = None, **changed: Any) -> dict[int
 def test_cake_is_told_what_the_scenario_says() -> None:
     # An Ethernet header, no cells, no filter and three tins are what Linux's cake has without being told.
     usual = by_number("cake")
-    kinds = ("DIFFSERV_MODE", "ATM", "OVERHEAD", "MPU", "ACK_FILTER")
-    assert [usual[getattr(queues, f"TCA_CAKE_{kind}")] for kind in kinds] == [0, 0, 14, 0, 0]
+    numbers = queues.ATTRIBUTES["cake"]
+    kinds = [numbers[key] for key in ("diffserv", "linklayer", "overhead", "mpu", "ack_filter")]
+    assert [usual[kind] for kind in kinds] == [0, 0, 14, 0, 0]
     told = by_number(
         "cake", overhead="40 B", linklayer="atm", mpu="64 B", ack_filter="ack-filter-aggressive", diffserv="diffserv8"
     )
-    assert [told[getattr(queues, f"TCA_CAKE_{kind}")] for kind in kinds] == [2, 1, 40, 64, 2]
+    assert [told[kind] for kind in kinds] == [2, 1, 40, 64, 2]
 
 
 def test_pie_and_fq_pie_are_told_what_the_scenario_says() -> None:
@@ -97,9 +98,10 @@ def test_pie_and_fq_pie_are_told_what_the_scenario_says() -> None:
     usual = [by_number("fq_pie").get(kind) for kind in range(1, 13)]
     assert usual == [None, 1024, 15_000, 15_000, 2, 20, 1514, 32 << 20, 10, 0, 0, 0]
     told = by_number("fq_pie", Limit("packets", 250), ecn=True, ecn_prob=40, quantum="300 B", dq_rate_estimator=True)
-    assert (told[queues.TCA_FQ_PIE_LIMIT], told[queues.TCA_FQ_PIE_QUANTUM]) == (250, 300)
-    assert (told[queues.TCA_FQ_PIE_ECN], told[queues.TCA_FQ_PIE_ECN_PROB]) == (1, 40)
-    assert (told[queues.TCA_FQ_PIE_BYTEMODE], told[queues.TCA_FQ_PIE_DQ_RATE_ESTIMATOR]) == (0, 1)
+    numbers = queues.ATTRIBUTES["fq_pie"]
+    assert (told[numbers["limit"]], told[numbers["quantum"]]) == (250, 300)
+    assert (told[numbers["ecn"]], told[numbers["ecn_prob"]]) == (1, 40)
+    assert (told[numbers["bytemode"]], told[numbers["dq_rate_estimator"]]) == (0, 1)
 
 
 def test_dualpi2_is_told_what_the_scenario_says() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
-from importlib import import_module
+from collections import UserDict
+from pkgutil import resolve_name
+from typing import Any, cast
 
 from knee.errors import InputError, RunError
 from knee.grounds.ground import Ground, Progress
@@ -13,32 +14,14 @@ from knee.system.missing import Missing
 __all__ = ["GROUNDS", "Ground", "Missing", "Progress", "find", "ready"]
 
 
-class _Grounds(MutableMapping[str, Ground]):
+class _Grounds(UserDict[str, Any]):
     """Grounds by name, each imported on first use, since a run needs only one of them."""
 
-    def __init__(self, homes: dict[str, str]) -> None:
-        self._known: dict[str, Ground | str] = {**homes}
-
     def __getitem__(self, name: str) -> Ground:
-        known = self._known[name]
-        if not isinstance(known, str):
-            return known
-        module, _, kind = known.partition(":")
-        made: Ground = getattr(import_module(module), kind)()
-        self._known[name] = made
-        return made
-
-    def __setitem__(self, name: str, ground: Ground) -> None:
-        self._known[name] = ground
-
-    def __delitem__(self, name: str) -> None:
-        del self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
+        known = self.data[name]
+        if isinstance(known, str):
+            known = self.data[name] = resolve_name(known)()
+        return cast(Ground, known)
 
 
 #: Every ground of this version by name.

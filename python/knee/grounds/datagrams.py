@@ -99,7 +99,7 @@ class Datagrams:
             "lost": int(_within(self.lost, self.arrived_ns, window_ns).sum()),
             "marked": int(np.count_nonzero(inside["ce"])),
             **({"echoed": len(_within(self.echoed_ns, self.echoed_ns, window_ns))} if self._echoes else {}),
-            **_spread("owd", owd),
+            **spread("owd", owd),
             "jitter_ms": float(jitter[-1]) if len(jitter) else None,
             "jitter_mean_ms": float(jitter.mean()) if len(jitter) else None,
         }
@@ -110,7 +110,7 @@ class Datagrams:
         ]
         outstanding = len(_within(self.sent_ns, self.sent_ns, before)) - int(sum(ended))
         packets = {"lost_packets": counts["lost"], "outstanding_packets": outstanding}
-        rtts = _spread("rtt", _within(self.rtt_ms, self.echoed_ns, window_ns))
+        rtts = spread("rtt", _within(self.rtt_ms, self.echoed_ns, window_ns))
         span_ns = stop_ns - window_ns[0]
         goodput = self.payload((window_ns[0], stop_ns)) * 8e3 / span_ns if span_ns > 0 else 0.0
         return {"datagrams": counts, "goodput_mbps": goodput} | packets | rtts
@@ -176,7 +176,8 @@ def _jitter(owd_ms: Array) -> Array:
     return out
 
 
-def _spread(name: str, times_ms: Array) -> dict[str, float | None]:
+def spread(name: str, times_ms: Array) -> dict[str, float | None]:
+    """The figures of a distribution of times; None where there are none."""
     names = ("mean", "min", "p50", "p95", "p99", "max")
     if not len(times_ms):
         return {f"{name}_{which}_ms": None for which in names}

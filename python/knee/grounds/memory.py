@@ -76,9 +76,9 @@ def parts(scenario: Scenario, *, report: bool = False) -> list[Part]:
     ]
 
 
-def needed(scenario: Scenario, *, report: bool = False) -> int:
-    """Estimated peak memory of a run, bytes."""
-    return BASE + sum(part.size for part in parts(scenario, report=report))
+def needed(scenario: Scenario) -> int:
+    """Estimated peak memory of a run without a report, bytes."""
+    return BASE + sum(part.size for part in parts(scenario))
 
 
 def _rows(scenario: Scenario) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from knee.errors import Refused, ScenarioError
+from knee.errors import Refused, ScenarioError, under
 from knee.scenario.commands import FIELDS, fill, words
 from knee.scenario.units import shown
 from knee.system.text import JsonTable
@@ -69,11 +69,9 @@ def locate(program: Program, role: str, values: Mapping[str, str] | None = None)
     """
     command = words(getattr(program, role))
     filled = [fill(word, values or dict.fromkeys(FIELDS, "0")) for word in command]
-    try:
+    with under(f"program.{role}"):
         named = _find(filled[0], program.root)
         return Executable(*_runnable(named, tuple(filled), program.root), named=named)
-    except Refused as refused:
-        raise Refused(refused.found, refused.accepted, key=f"program.{role}") from None
 
 
 def _find(name: str, root: str) -> str:

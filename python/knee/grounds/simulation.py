@@ -7,10 +7,10 @@ its result is that of the scenario, and any simulation can be made again: run th
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from knee import _core
@@ -25,8 +25,6 @@ from knee.scenario.units import format_time, parse_time, shown
 from knee.system import forked
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import polars as pl
 
     from knee.results.result import Result
@@ -137,10 +135,10 @@ class Simulation:
         self._go(until)
 
     def _go(self, until: int) -> None:
-        begin = _clock()
+        begin = perf_counter()
         with core(self._scenario, self._scenario.own):
             self._engine.run_until(until)
-        self._wall_s += _clock() - begin
+        self._wall_s += perf_counter() - begin
         self._now = until
 
     def observe(self) -> Observation:
@@ -177,7 +175,7 @@ class Simulation:
         at = self._at(change.pop("at", None), "apply")
         if isinstance(change.get("flow"), str):
             self._check_runs(change["flow"], "apply")
-        data = self._plain()
+        data = self._scenario.plain()
         data.setdefault("changes", []).append(change | {"at": format_time(at)})
         self._amend(self._read(data, "apply"))
 
@@ -193,7 +191,7 @@ class Simulation:
         """
         stop = self._at(at, "stop_flow")
         self._check_runs(flow, "stop_flow")
-        self._amend(self._read(_stopped(self._scenario, self._plain(), flow, stop), "stop_flow"))
+        self._amend(self._read(_stopped(self._scenario, self._scenario.plain(), flow, stop), "stop_flow"))
 
     def add_flow(self, **flow: Any) -> None:
         """Adds a flow, which starts at the nanosecond after now unless ``start`` says later.
@@ -208,7 +206,7 @@ class Simulation:
             InputError: the start has passed, or with this flow something else would have happened up to now.
         """
         start = self._at(flow.pop("start", None), "add_flow")
-        data = self._plain()
+        data = self._scenario.plain()
         data["flows"].append(flow | {"start": format_time(start)})
         scenario = self._read(data, "add_flow")
         engine, wall_s = _engine(scenario, self._now if self._has_begun() else None)
@@ -330,9 +328,6 @@ class Simulation:
         if self._engine.has_ended(labels.index(label)):
             raise InputError(f"{what}: {label} has ended, and nothing of it changes any more.")
 
-    def _plain(self) -> Plain:
-        return self._scenario.plain()
-
     def _read(self, data: Plain, what: str) -> Scenario:
         # Its classes ran before.
         with code_allowed(True):
@@ -351,10 +346,6 @@ class Simulation:
         self._scenario = scenario
 
 
-def _clock() -> float:
-    return time.perf_counter()
-
-
 def _time(given: Time) -> int:
     """A time, ns."""
     if isinstance(given, str):
@@ -369,13 +360,13 @@ def _time(given: Time) -> int:
 
 def _engine(scenario: Scenario, now: int | None) -> tuple[_core.Engine, float]:
     """The engine of a scenario that has come to a time, ns, or has not begun; and how long that took, s."""
-    specification, begin = json.dumps(spec(scenario)), _clock()
+    specification, begin = json.dumps(spec(scenario)), perf_counter()
     controls, queues = own_with_values(scenario)
     with core(scenario, scenario.own):
         engine = _core.Engine(specification, controls, queues, memory.own_in_flight(scenario), LIMIT_S)
         if now is not None:
             engine.run_until(now)
-    return engine, _clock() - begin
+    return engine, perf_counter() - begin
 
 
 def _stopped(scenario: Scenario, data: Plain, label: str, stop: int) -> Plain:

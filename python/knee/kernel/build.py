@@ -22,6 +22,7 @@ from knee.kernel.cache import (
     Lab,
     built,
     current,
+    fill,
     locked,
     making,
     root,
@@ -42,9 +43,6 @@ _LINES = 830
 _UNPACKED, _BUILT = 0.1, 0.97
 #: The parts of a kernel's source that modules need; the rest is removed.
 _KEPT = ("Makefile", "Kbuild", "Kconfig", "include", "scripts", "arch/um", "arch/x86", "arch/Kconfig", "tools/include")
-
-#: The module that every guest loads.
-PROBE = "probe/knee_probe.ko"
 
 Progress = Callable[[float], None]
 
@@ -76,7 +74,7 @@ def build(
         InputError: ``asked`` is neither a kernel tree nor a package that there is.
         RunError: something is missing here, or the build failed.
     """
-    _check_tools()
+    tools.require()
     known = current(hz) if asked is None else _numbered(asked, hz)
     if known is not None and suite is None:
         if known.hz == hz and known.suite is not None:
@@ -99,7 +97,7 @@ def _numbered(asked: str, hz: int) -> Lab | None:
 
 def renew(lab: Lab) -> Lab:
     """Builds a lab again whose parts are older than their sources, with the same kernel where that did not change."""
-    _check_tools()
+    tools.require()
     about = json.loads((Path(lab.kernel).parent / "kernel.json").read_text())
     known = Source(lab.source, about["source"], suite=lab.suite)
     kernel = _kernel_folder(known, lab.hz)
@@ -108,12 +106,6 @@ def renew(lab: Lab) -> Lab:
     renewed, _ = _build(source, lab.hz, None, lambda fraction: None)
     set_current(renewed, default=default is None or default.number == lab.number)
     return renewed
-
-
-def _check_tools() -> None:
-    lacking = tools.missing()
-    if lacking:
-        raise RunError("; ".join(f"{part.what}: {part.mend}" for part in lacking) + ".")
 
 
 def _kernel_folder(source: Source, hz: int) -> Path:
@@ -139,24 +131,16 @@ def _build(source: Source, hz: int, jobs: int | None, report: Progress) -> tuple
 
 def _build_package(source: Source, hz: int, jobs: int, report: Progress) -> tuple[Path, bool]:
     kernel = _kernel_folder(source, hz)
-    folder = _lab_folder(kernel)
-    new = False
-    if not kernel.is_dir():
-        with locked(kernel.name):
-            if not kernel.is_dir():
-                new = True
-                with making(kernel) as made:
-                    _kernel(source, made, hz, jobs, report)
-    if not folder.is_dir():
-        with locked(folder.name):
-            if not folder.is_dir():
-                new = True
-                with making(folder) as made:
-                    sources = made / "sources"
-                    shutil.copytree(SOURCES, sources)
-                    _lab(kernel, sources, made, jobs)
-                    shutil.rmtree(sources)
-    return kernel, new
+    new = fill(kernel, lambda made: _kernel(source, made, hz, jobs, report))
+    return kernel, fill(_lab_folder(kernel), lambda made: _lab_of_copy(kernel, made, jobs)) or new
+
+
+def _lab_of_copy(kernel: Path, made: Path, jobs: int) -> None:
+    """Builds our own parts from a copy of their sources, which goes again."""
+    sources = made / "sources"
+    shutil.copytree(SOURCES, sources)
+    _lab(kernel, sources, made, jobs)
+    shutil.rmtree(sources)
 
 
 def _build_tree(source: Source, place: Path, hz: int, jobs: int, report: Progress) -> tuple[Path, bool]:

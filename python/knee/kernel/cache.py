@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -167,6 +167,24 @@ def locked(name: str) -> Iterator[None]:
     root().mkdir(parents=True, exist_ok=True)
     with files.locked(root() / f".{name}.lock", _BUILD_PATIENCE_S):
         yield
+
+
+def fill(folder: Path, make: Callable[[Path], None], lock: str | None = None) -> bool:
+    """Makes a folder of the cache unless it is there, by one process at a time; whether it did.
+
+    Args:
+        folder: the folder.
+        make: fills what becomes the folder.
+        lock: what other processes wait for; by default the folder's name.
+    """
+    if folder.is_dir():
+        return False
+    with locked(lock or folder.name):
+        if folder.is_dir():
+            return False
+        with making(folder) as partial:
+            make(partial)
+    return True
 
 
 def _sweep(where: Path) -> None:

@@ -15,73 +15,42 @@ from pyroute2.netlink.rtnl.tcmsg.common import stats2 as _stats2
 #: The default parent, read by pyroute2.
 parent = TC_H_ROOT
 
+
+def _typed(*groups: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    """Names with their type, from groups of names that follow each other and have one."""
+    return tuple((name, kind) for kind, names in groups for name in names.split())
+
+
 #: Attributes by number, with pyroute2's types.
-ATTRIBUTES = (
-    ("TCA_COCOA_UNSPEC", "none"),
-    ("TCA_COCOA_LIMIT", "uint32"),
-    ("TCA_COCOA_FLOW_LIMIT", "uint32"),
-    ("TCA_COCOA_QUANTUM", "uint32"),
-    ("TCA_COCOA_INITIAL_QUANTUM", "uint32"),
-    ("TCA_COCOA_REFILL_DELAY", "uint32"),
-    ("TCA_COCOA_ORPHAN_MASK", "uint32"),
-    ("TCA_COCOA_FLOW_MAX_RATE", "uint64"),
-    ("TCA_COCOA_LOW_RATE_THRESHOLD", "uint64"),
-    ("TCA_COCOA_CE_THRESHOLD", "uint32"),
-    ("TCA_COCOA_MULTIPLIER", "uint32"),
-    ("TCA_COCOA_MAX_INCREASE", "uint32"),
-    ("TCA_COCOA_MAX_GUARD_INTERVAL", "uint32"),
-    ("TCA_COCOA_MAX_GUARD_RTTS", "uint32"),
-    ("TCA_COCOA_BASE_RTT", "uint32"),
-    ("TCA_COCOA_LEARN_INITIAL", "uint8"),
-    ("TCA_COCOA_PAD", "hex"),
-    ("TCA_COCOA_MEMORY_LIMIT", "uint32"),
+ATTRIBUTES = tuple(
+    (f"TCA_COCOA_{name}", kind)
+    for name, kind in _typed(
+        ("none", "UNSPEC"),
+        ("uint32", "LIMIT FLOW_LIMIT QUANTUM INITIAL_QUANTUM REFILL_DELAY ORPHAN_MASK"),
+        ("uint64", "FLOW_MAX_RATE LOW_RATE_THRESHOLD"),
+        ("uint32", "CE_THRESHOLD MULTIPLIER MAX_INCREASE MAX_GUARD_INTERVAL MAX_GUARD_RTTS BASE_RTT"),
+        ("uint8", "LEARN_INITIAL"),
+        ("hex", "PAD"),
+        ("uint32", "MEMORY_LIMIT"),
+    )
 )
 
 #: ``struct tc_cocoa_qd_stats``: names and formats.
-QDISC_STATS = (
-    ("enlargements", "Q"),
-    ("reductions", "Q"),
-    ("guard_intervals", "Q"),
-    ("intervals", "Q"),
-    ("limit_drops", "Q"),
-    ("flow_drops", "Q"),
-    ("trim_drops", "Q"),
-    ("ce_marks", "Q"),
-    ("throttled", "Q"),
-    ("gc_flows", "Q"),
-    ("allocation_errors", "Q"),
-    ("flows", "I"),
-    ("inactive_flows", "I"),
-    ("throttled_flows", "I"),
-    ("buffer_min", "I"),
-    ("buffer_max", "I"),
-    ("buffer_mean", "I"),
-    ("learned_buffer", "I"),
-    ("longest_interval", "I"),
-    ("guard_interval", "I"),
-    ("memory", "I"),
+QDISC_STATS = _typed(
+    ("Q", "enlargements reductions guard_intervals intervals limit_drops flow_drops trim_drops ce_marks throttled"),
+    ("Q", "gc_flows allocation_errors"),
+    ("I", "flows inactive_flows throttled_flows buffer_min buffer_max buffer_mean learned_buffer longest_interval"),
+    ("I", "guard_interval memory"),
 )
 
 #: ``struct tc_cocoa_cl_stats``.
-FLOW_STATS = (
-    ("buffer", "I"),
-    ("longest_interval", "I"),
-    ("guard_left", "i"),
-    ("credit", "i"),
-    ("idle", "I"),
-    ("enlarged", "I"),
-)
+FLOW_STATS = _typed(("I", "buffer longest_interval"), ("i", "guard_left credit"), ("I", "idle enlarged"))
 
 #: Those that count dropped packets, by reason.
 DROPS = ("limit_drops", "flow_drops", "trim_drops", "allocation_errors")
 #: What the names of a flow's begin with in ``struct tc_cocoa_xstats``, which has both.
 OF_FLOW = "flow_"
-XSTATS = (
-    ("type", "I"),
-    ("reserved", "I"),
-    *QDISC_STATS,
-    *((OF_FLOW + name, kind) for name, kind in FLOW_STATS),
-)
+XSTATS = (*_typed(("I", "type reserved")), *QDISC_STATS, *((OF_FLOW + name, kind) for name, kind in FLOW_STATS))
 
 
 class options(nla):  # type: ignore[misc]  # noqa: N801 - pyroute2's name

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from knee.errors import RunError
 from knee.kernel import tools, tree
-from knee.kernel.cache import RECIPE, SOURCES, Lab, locked, making, root, trusted
+from knee.kernel.cache import RECIPE, SOURCES, Lab, fill, root, trusted
 from knee.own import KernelSource
 from knee.system.text import visible
 
@@ -35,13 +35,8 @@ def built(lab: Lab, source: type[KernelSource]) -> Path:
     key = hashlib.blake2b("\0".join((str(RECIPE), about, _headers(), source.text)).encode(), digest_size=8).hexdigest()
     folder = root() / f"module-{key}"
     if not folder.is_dir():
-        lacking = tools.missing()
-        if lacking:
-            raise RunError("; ".join(f"{part.what}: {part.mend}" for part in lacking) + ".")
-        with locked(folder.name):
-            if not folder.is_dir():
-                with making(folder) as partial:
-                    _build(lab, source, partial)
+        tools.require()
+        fill(folder, lambda partial: _build(lab, source, partial))
     return trusted(folder / f"{source.module}.ko")
 
 

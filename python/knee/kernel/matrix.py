@@ -169,11 +169,7 @@ def fetch(number: str, suite: str | None = None, archive: str | None = None) -> 
     """
     release, suite = newest(number, suite, archive)
     place = cache.guests(release)
-    with cache.locked(f"kernel-{release}"):
-        if not place.is_dir():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with cache.making(place) as folder:
-                _unpack(release, suite, apt.archive(archive), folder)
+    cache.fill(place, lambda folder: _unpack(release, suite, apt.archive(archive), folder), f"kernel-{release}")
     return kernel(place)
 
 
@@ -195,22 +191,25 @@ def newest(number: str, suite: str | None = None, archive: str | None = None) ->
 
 def _unpack(release: str, suite: str, archive: str, folder: Path) -> None:
     """Fills a folder with a kernel and a compiler from a suite, without running anything of theirs."""
-    base = suite.removesuffix("-backports")
-    sources = [f"deb {archive} {name} main" for name in dict.fromkeys((base, suite))]
-    packages = f"{_BUILDS},linux-headers-{release},linux-image-{release}"
     # Nothing of the packages is run, so no mode is needed that only root has.
-    options = [
-        "--mode=chrootless",
-        "--variant=extract",
-        f"--include={packages}",
-        f'--aptopt=APT::Default-Release "{suite}"',
-    ]
+    options = ("--mode=chrootless", "--variant=extract")
     with tempfile.TemporaryDirectory(prefix="knee-") as name:
         packed = Path(name) / "root.tar"
-        tools.run(["mmdebstrap", *options, base, packed, *sources], f"Getting Linux {release}")
+        bootstrap(release, suite, archive, options, _BUILDS, packed, f"Getting Linux {release}")
         unpack: list[str | Path] = ["tar", "-x", "-f", packed, "-C", folder, "--no-same-owner", "--exclude=./dev/*"]
         tools.run(unpack, f"Unpacking Linux {release}")
     (folder / "usr/bin/awk").symlink_to("gawk")
+
+
+def bootstrap(
+    release: str, suite: str, archive: str, options: Sequence[str], packages: str, packed: Path, what: str
+) -> None:
+    """Packs a root folder with a kernel, its headers and other packages of a suite."""
+    base = suite.removesuffix("-backports")
+    sources = [f"deb {archive} {name} main" for name in dict.fromkeys((base, suite))]
+    wanted = f"--include={packages},linux-headers-{release},linux-image-{release}"
+    release_of = f'--aptopt=APT::Default-Release "{suite}"'
+    tools.run(["mmdebstrap", *options, wanted, release_of, base, packed, *sources], what)
 
 
 def modules(of: Kernel, into: Path, *, costs: bool = True, sources: Path = cache.SOURCES) -> list[Path]:

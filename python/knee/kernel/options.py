@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from knee.errors import Refused
+from knee.errors import Refused, under
 from knee.scenario.registry import Param, Value, queues
 from knee.scenario.units import near
 
@@ -90,8 +90,6 @@ def parse(given: Mapping[str, object]) -> dict[str, Value]:
     for name, value in given.items():
         if name not in known:
             raise Refused("cocoa has no such option", near(name, list(known)), key=name)
-        try:
+        with under(name):
             parsed[name] = known[name].parse(value)
-        except Refused as refused:
-            raise Refused(refused.found, refused.accepted, key=name) from None
     return parsed

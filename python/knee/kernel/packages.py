@@ -90,23 +90,16 @@ def fetch(number: str, suite: str | None = None, archive: str | None = None) -> 
     """
     release, suite = matrix.newest(number, suite, archive)
     place = cache.guests(f"{release}-system")
-    with cache.locked(f"system-{release}"):
-        if not place.is_dir():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with cache.making(place) as folder:
-                _install(release, suite, apt.archive(archive), folder)
+    cache.fill(place, lambda folder: _install(release, suite, apt.archive(archive), folder), f"system-{release}")
     return System(release, place / "vmlinuz", place / "root.cpio")
 
 
 def _install(release: str, suite: str, archive: str, folder: Path) -> None:
     """Fills a folder with a kernel's image and the archive of a system with it."""
-    base = suite.removesuffix("-backports")
-    sources = [f"deb {archive} {name} main" for name in dict.fromkeys((base, suite))]
-    options = ["--variant=apt", f"--include={_HAS},linux-headers-{release},linux-image-{release}"]
-    options.append(f'--aptopt=APT::Default-Release "{suite}"')
     with tempfile.TemporaryDirectory(prefix="knee-") as name:
         packed = Path(name) / "root.tar"
-        tools.run(["mmdebstrap", *options, base, packed, *sources], f"Installing Debian with Linux {release}")
+        what = f"Installing Debian with Linux {release}"
+        matrix.bootstrap(release, suite, archive, ("--variant=apt",), _HAS, packed, what)
         boot = f"./boot/vmlinuz-{release}"
         tools.run(["tar", "-x", "-f", packed, "-C", name, boot], f"Unpacking Linux {release}")
         shutil.copy(Path(name) / boot, folder / "vmlinuz")

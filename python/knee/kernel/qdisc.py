@@ -147,13 +147,18 @@ def show(device: str | None = None) -> list[Shown]:
     return module + [_shown_of_bpf(q, names) for q in on]
 
 
+def _where(message: Any, names: dict[int, str]) -> dict[str, str]:
+    index = message["index"]
+    place = {key: _handle(message[key]) for key in ("handle", "parent")}
+    return {"device": names.get(index, str(index)), **place}
+
+
 def _shown_of_bpf(message: Any, names: dict[int, str]) -> Shown:
     """From the program's maps, in which handles are those with which disciplines were set up."""
     disciplines, flows = qdisc.shown()
-    index, handle, parent = message["index"], message["handle"], message["parent"]
-    place = {"device": names.get(index, str(index)), "handle": _handle(handle), "parent": _handle(parent)}
+    index, place = message["index"], _where(message, names)
     for each in disciplines:
-        if qdisc.is_on(each, index) and each["handle"] == handle and each["parent"] == parent:
+        if qdisc.is_on(each, index) and all(each[key] == message[key] for key in ("handle", "parent")):
             own = [flow for flow in flows if flow["qdisc"] == each["id"]]
             return Shown(
                 kind=qdisc.KIND,
@@ -190,15 +195,11 @@ def _flow_of_bpf(flow: dict[str, int]) -> dict[str, Any]:
 
 def _shown(netlink: Any, message: Any, names: dict[int, str]) -> Shown:
     stats = message.get_attr("TCA_STATS2")
-    basic, queue = stats.get_attr("TCA_STATS_BASIC"), stats.get_attr("TCA_STATS_QUEUE")
+    basic, queue, app = (stats.get_attr(f"TCA_STATS_{name}") for name in ("BASIC", "QUEUE", "APP"))
     classes = [c for c in netlink.get_classes(index=message["index"]) if c["handle"] >> 16 == message["handle"] >> 16]
     return Shown(
         kind="cocoa",
-        where={
-            "device": names.get(message["index"], str(message["index"])),
-            "handle": _handle(message["handle"]),
-            "parent": _handle(message["parent"]),
-        },
+        where=_where(message, names),
         settings=values(dict(message.get_attr("TCA_OPTIONS")["attrs"])),
         counters={
             "bytes": basic["bytes"],
@@ -207,7 +208,7 @@ def _shown(netlink: Any, message: Any, names: dict[int, str]) -> Shown:
             "backlog_bytes": queue["backlog"],
             "backlog_packets": queue["qlen"],
         },
-        xstats=_fields(stats.get_attr("TCA_STATS_APP"), cocoa.QDISC_STATS),
+        xstats={name: app[name] for name, _ in cocoa.QDISC_STATS},
         flows=[_flow(c) for c in classes if c.get_attr("TCA_KIND") == "cocoa"],
     )
 
@@ -220,7 +221,3 @@ def _flow(message: Any) -> dict[str, Any]:
         "packets": queue["qlen"],
         "bytes": queue["backlog"],
     } | {name: app[cocoa.OF_FLOW + name] for name, _ in cocoa.FLOW_STATS}
-
-
-def _fields(read: Any, fields: tuple[tuple[str, str], ...]) -> dict[str, int]:
-    return {name: read[name] for name, _ in fields}

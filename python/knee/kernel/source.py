@@ -124,17 +124,8 @@ def unpack(source: Source, into: Path) -> Path:
     archive = _archive(source.name)
     if source.suite is not None or _installed(source.name) is None:
         archive = _download(source, into)
-    words: list[str | Path] = [
-        "tar",
-        "-C",
-        place,
-        "--strip-components=1",
-        "--wildcards-match-slash",
-        *leave_out,
-        "-xJf",
-        archive,
-    ]
-    tools.run(words, f"Unpacking {archive.name}")
+    into_place = ("tar", "-C", place, "--strip-components=1", "--wildcards-match-slash")
+    tools.run([*into_place, *leave_out, "-xJf", archive], f"Unpacking {archive.name}")
     return place
 
 

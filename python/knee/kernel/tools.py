@@ -42,22 +42,28 @@ def missing() -> list[Missing]:
     if not suits():
         here = f"{platform.system()} on {platform.machine()}"
         return [Missing(f"this is {here}", "the ground needs Linux on x86-64")]
+    lacking = _lacking()
+    return [Missing(f"no {', '.join(lacking)}", install_command(lacking.values()))] if lacking else []
+
+
+def _lacking() -> dict[str, str]:
+    """The programs that are missing, or the library where there is a compiler, with their packages."""
     lacking = {program: package for program, package in _PROGRAMS.items() if shutil.which(program) is None}
-    if shutil.which("gcc") and not _has_static_libc():
+    if "gcc" not in lacking and not _has_static_libc():
         lacking["libc.a"] = "libc6-dev"
-    if not lacking:
-        return []
-    return [Missing(f"no {', '.join(lacking)}", install_command(lacking.values()))]
+    return lacking
+
+
+def require() -> None:
+    """Raises an error that lists what is missing, if anything is."""
+    if lacking := missing():
+        raise RunError("; ".join(f"{part.what}: {part.mend}" for part in lacking) + ".")
 
 
 def packages() -> list[str]:
     """The Debian packages of the missing programs; empty if installing them would not help."""
-    if not suits():
-        return []
-    lacking = [package for program, package in _PROGRAMS.items() if shutil.which(program) is None]
-    if "gcc" in lacking or not _has_static_libc():
-        lacking.append("libc6-dev")
-    return lacking
+    lacking = _lacking() if suits() else {}
+    return [*lacking.values(), *(["libc6-dev"] if "gcc" in lacking else [])]
 
 
 def install_command(packages: object) -> str:

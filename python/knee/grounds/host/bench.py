@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from statistics import median
 
-from knee.errors import RunError
+from knee.grounds import ready
 from knee.grounds.host import refuse
 from knee.grounds.host.host import Host
 from knee.grounds.host.lab import switch_program
@@ -35,10 +35,7 @@ def measure(runs: int = 1, against: Path | None = None) -> list[JsonTable]:
     Raises:
         RunError: the ground does not work here.
     """
-    ground = Host()
-    lacks = ground.missing()
-    if lacks:
-        raise RunError("The ground host does not work here: " + "; ".join(f"{m.what}: {m.mend}" for m in lacks) + ".")
+    ready("host")
     programs = [switch_program(), *([against.absolute()] if against else [])]
     rows = []
     for name, rate in RATES.items():

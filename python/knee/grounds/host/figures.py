@@ -49,7 +49,9 @@ class Seen:
         quic: how late the endpoints of QUIC flows were, and their processor time; None without such flows.
     """
 
-    def __init__(self, scenario: Scenario, sides: list[Report], switch: Report, ends: list[Report]) -> None:
+    def __init__(self, scenario: Scenario, outcomes: list[Report]) -> None:
+        *sides, switch = outcomes[:3]
+        ends = outcomes[3:]
         self.scenario = scenario
         every = applications.flows(scenario)
         numbers = [number for number, (flow, _) in enumerate(every) if flow.traffic is not None]

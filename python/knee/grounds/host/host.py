@@ -20,7 +20,6 @@ from knee.grounds.host.lab import lab, switch_program
 from knee.results.manifest import manifest
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict
-from knee.scenario.spec import spec
 from knee.system import abilities, extras
 from knee.system.missing import AS_ROOT, Missing, linux
 from knee.system.text import JsonTable
@@ -138,26 +137,16 @@ class Host:
         qlog: Path | None = None,
     ) -> tuple[Seen, float]:
         """Runs a scenario and returns its measurements and its duration, s."""
-        told = spec(scenario)
-        if not abilities.is_root():
-            task = inside.Task(
-                self.switch, told, plan.sides(scenario), plan.ends(scenario), scenario.tcp, scenario.duration
-            )
-            task.capture, task.qlog = capture, qlog
+        task = plan.task(self.switch, scenario, capture, qlog)
+        if task.rootless:
             begin = time.perf_counter()
-            return self.seen(scenario, inside.run(task, progress)), time.perf_counter() - begin
-        with lab(self.switch) as here:
-            here.prepare(told, plan.sides(scenario), plan.ends(scenario), scenario.tcp, capture, qlog)
+            return Seen(scenario, inside.run(task, progress).outcomes), time.perf_counter() - begin
+        with lab(task) as here:
+            here.prepare()
             begin = time.perf_counter()
-            side, other, switch, *ends = here.run(scenario.duration, progress)
+            outcomes = here.run(progress)
             wall_s = time.perf_counter() - begin
-        return Seen(scenario, [side, other], switch, ends), wall_s
-
-    @staticmethod
-    def seen(scenario: Scenario, done: inside.Outcome) -> Seen:
-        """The measurements of a run in namespaces of its own."""
-        side, other, switch, *ends = done.outcomes
-        return Seen(scenario, [side, other], switch, ends)
+        return Seen(scenario, outcomes), wall_s
 
 
 def _remarks(switch: JsonTable, quic: JsonTable | None) -> list[str]:

@@ -35,10 +35,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from knee.errors import KneeError, RunError
-from knee.grounds.host.lab import PROGRAM_NETWORK, Lab
+from knee.grounds.host.lab import Lab, Session, Task
 from knee.results.owned import inside
-from knee.scenario.model import Tcp
-from knee.scenario.spec import Specification
 from knee.system import abilities
 from knee.system.missing import Missing
 from knee.system.text import JsonTable
@@ -59,52 +57,6 @@ _SWITCHES = {
         "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0",
     ),
 }
-
-
-@dataclass
-class Session:
-    """A program behind the links.
-
-    Attributes:
-        command: the program and its arguments.
-        server: a program for the other side, if any.
-        side: the side of the program: 0 where the data of forward flows come from, 1 where they go to.
-        flow: the number of its flow.
-        cc: the congestion control of its connections, on both sides.
-        ecn: whether its connections ask for ECN.
-        user: the ids of user and group that the program has.
-        pasta: the program that leads outside, if any.
-    """
-
-    command: list[str]
-    server: list[str] | None
-    side: int
-    flow: int
-    cc: str
-    ecn: bool
-    user: tuple[int, int]
-    pasta: str | None
-
-    @property
-    def address(self) -> str:
-        """The address of the other side."""
-        return f"{PROGRAM_NETWORK}.{2 - self.side}"
-
-
-@dataclass
-class Task:
-    """The task of a :class:`Lab`."""
-
-    switch: Path
-    spec: Specification
-    sides: list[JsonTable]
-    ends: list[tuple[int, JsonTable]]
-    tcp: Tcp
-    duration: int
-    capture: Path | None = None
-    qlog: Path | None = None
-    session: Session | None = None
-    rootless: bool = field(default_factory=lambda: not abilities.is_root())
 
 
 @dataclass
@@ -212,7 +164,7 @@ def main(control: int, news: int) -> None:
         pickle.dump(what, out)
         out.flush()
 
-    here = Lab(None, task.switch, rootless=task.rootless)
+    here = Lab(None, task)
     try:
         done: Any = _session(here, task, task.session, tell) if task.session else _plain(here, task, tell)
     except KneeError as error:
@@ -232,13 +184,9 @@ def _leave_with(heard: BinaryIO) -> None:
     os._exit(1)
 
 
-def _prepare(here: Lab, task: Task, session: JsonTable | None) -> None:
-    here.prepare(task.spec, task.sides, task.ends, task.tcp, task.capture, task.qlog, session)
-
-
 def _plain(here: Lab, task: Task, tell: Callable[[Any], None]) -> Outcome:
-    _prepare(here, task, None)
-    return Outcome(here.run(task.duration, tell), task.duration)
+    here.prepare()
+    return Outcome(here.run(tell), task.duration)
 
 
 def _session(here: Lab, task: Task, session: Session, tell: Callable[[Any], None]) -> Outcome:
@@ -251,7 +199,7 @@ def _session(here: Lab, task: Task, session: Session, tell: Callable[[Any], None
     remarks: list[str] = []
     with tempfile.NamedTemporaryFile("r", prefix="knee-") as live, contextlib.ExitStack() as started:
         about = {"program": session.flow, "side": session.side, "cc": session.cc, "ecn": session.ecn}
-        _prepare(here, task, about | {"live": live.name, "sysctls": sysctls})
+        here.prepare(about | {"live": live.name, "sysctls": sysctls})
         other = here.places[1 - session.side]
         if session.pasta:
             remarks += _lead_outside(session, here.places, started)

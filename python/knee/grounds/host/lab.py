@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,7 +22,7 @@ from knee.grounds.host import traffic
 from knee.results.owned import NAMESPACES, Owned, owning
 from knee.scenario.model import Tcp
 from knee.scenario.spec import Specification
-from knee.system import rights
+from knee.system import abilities, rights
 from knee.system.text import JsonTable
 
 #: The devices of the two sides.
@@ -56,6 +56,65 @@ def _trusted(program: Path) -> str:
     """The path of a program of this installation, which root is about to run: its owner runs as root here anyway."""
     installed = (Path(__file__).stat().st_uid, Path(sys.prefix).stat().st_uid)
     return str(rights.trusted(program, "make setup installs it anew", installed))
+
+
+@dataclass
+class Session:
+    """A program behind the links.
+
+    Attributes:
+        command: the program and its arguments.
+        server: a program for the other side, if any.
+        side: the side of the program: 0 where the data of forward flows come from, 1 where they go to.
+        flow: the number of its flow.
+        cc: the congestion control of its connections, on both sides.
+        ecn: whether its connections ask for ECN.
+        user: the ids of user and group that the program has.
+        pasta: the program that leads outside, if any.
+    """
+
+    command: list[str]
+    server: list[str] | None
+    side: int
+    flow: int
+    cc: str
+    ecn: bool
+    user: tuple[int, int]
+    pasta: str | None
+
+    @property
+    def address(self) -> str:
+        """The address of the other side."""
+        return f"{PROGRAM_NETWORK}.{2 - self.side}"
+
+
+@dataclass
+class Task:
+    """The task of a :class:`Lab`.
+
+    Attributes:
+        switch: the switch's program.
+        spec: the scenario in the switch's form.
+        sides: the tasks of each side's sockets.
+        ends: the side of each end of applications' flows, and its task; two for each flow, in order.
+        tcp: settings of namespaces and routes.
+        duration: of the run, ns.
+        capture: the file to which the switch writes packets, if any.
+        qlog: the folder for the qlog files of QUIC flows, if any.
+        session: a program behind the links, if any.
+        rootless: whether whoever runs it is not root.
+    """
+
+    switch: Path
+    spec: Specification
+    sides: list[JsonTable]
+    ends: list[tuple[int, JsonTable]]
+    tcp: Tcp
+    duration: int
+    capture: Path | None = None
+    qlog: Path | None = None
+    session: Session | None = None
+    rootless: bool = field(default_factory=lambda: not abilities.is_root())
 
 
 @dataclass
@@ -101,12 +160,10 @@ class _Program:
 class Lab:
     """Two namespaces connected by a switch."""
 
-    def __init__(self, owned: Owned | None, switch: Path, *, rootless: bool = False) -> None:
-        self._owned = owned
-        self._rootless = rootless
+    def __init__(self, owned: Owned | None, task: Task) -> None:
+        self._owned, self._task = owned, task
         #: The namespaces of the sides, as files.
         self.places: list[str] = []
-        self._switch = switch
         self._programs: list[_Program] = []
         self._folder: TemporaryDirectory[str] | None = None
 
@@ -143,42 +200,27 @@ class Lab:
             self.places.append(str(NAMESPACES / name))
         program.tell(json.dumps(side))
 
-    def prepare(
-        self,
-        spec: Specification,
-        sides: list[JsonTable],
-        ends: list[tuple[int, JsonTable]],
-        tcp: Tcp,
-        capture: Path | None = None,
-        qlog: Path | None = None,
-        session: JsonTable | None = None,
-    ) -> None:
+    def prepare(self, session: JsonTable | None = None) -> None:
         """Starts all processes and configures the devices' addresses and routes.
 
         Args:
-            spec: the scenario in the switch's form.
-            sides: the tasks of each side's sockets.
-            ends: the side of each end of applications' flows, and its task; two for each flow, in order.
-            tcp: settings of namespaces and routes.
-            capture: the file to which the switch writes packets, if any.
-            qlog: the folder for the qlog files of QUIC flows, if any.
             session: the switch's task for a program (``program``, ``live``), the program's ``side``, from which
                 every way leads through the links, its ``cc`` and ``ecn``, and the ``sysctls`` for it.
         """
-        rootless = self._rootless
+        task, rootless = self._task, self._task.rootless
         user = os.geteuid() if rootless else rights.unused_user()
-        sysctls = _sysctls(tcp)
-        buffers = [task["buffer"] for _, task in ends]
+        sysctls = _sysctls(task.tcp)
+        buffers = [end["buffer"] for _, end in task.ends]
         if rootless:
-            buffers += [flow["buffer"] for side in sides for flow in side["send"] + side["receive"]]
+            buffers += [flow["buffer"] for side in task.sides for flow in side["send"] + side["receive"]]
         if buffers:
             sysctls |= _sysctls_of_buffers(max(buffers))
         if session is not None:
             sysctls |= session["sysctls"]
-        for here, side in enumerate(sides):
+        for here, side in enumerate(task.sides):
             self._start_side(here, side | {"user": user, "sysctls": sysctls, "rootless": rootless})
         task_of_switch: JsonTable = {
-            "spec": spec,
+            "spec": task.spec,
             "sides": [{"namespace": n, "device": d} for n, d in zip(self.places, DEVICES, strict=True)],
             "port": PORT,
             "addresses": [f"{NETWORKS[0]}.{1 + side}" for side in range(2)],
@@ -186,21 +228,21 @@ class Lab:
             "user": user,
         }
         with contextlib.ExitStack() as opened:
-            files = {"capture": (capture, _capture), "qlog": (qlog, _folder)}
+            files = {"capture": (task.capture, _capture), "qlog": (task.qlog, _folder)}
             kept = {name: open_(path, opened) for name, (path, open_) in files.items() if path is not None}
             task_of_switch |= {name: f"/proc/self/fd/{kept[name]}" if name in kept else None for name in files}
             if session is not None:
                 task_of_switch |= {"program": session["program"], "live": session["live"]}
-            self._start("switch", [_trusted(self._switch)], [*kept.values()]).tell(json.dumps(task_of_switch))
-        for number, (here, task) in enumerate(ends):
-            end = {key: value for key, value in task.items() if key != "buffer"}
+            self._start("switch", [_trusted(task.switch)], [*kept.values()]).tell(json.dumps(task_of_switch))
+        for number, (here, end) in enumerate(task.ends):
+            end = {key: value for key, value in end.items() if key != "buffer"}
             self._start_end(number, end | {"namespace": self.places[here], "user": user})
         for program in self._programs:
             program.wait_for("ready")
         # A thread can enter another namespace by itself, so this process stays in its own and nothing is forked.
         with ThreadPoolExecutor(1) as threads:
             for here in range(2):
-                threads.submit(_configure, self.places[here], here, tcp, session).result()
+                threads.submit(_configure, self.places[here], here, task.tcp, session).result()
 
     def _start_end(self, number: int, task: JsonTable) -> None:
         """Starts an end of an application's flow; both ends of a flow share a named pipe."""
@@ -213,12 +255,12 @@ class Lab:
         file.write_text(json.dumps(task | {"control": str(control)}))
         program = self._start("application", [_trusted(applications.program()), str(file)])
         # As the sockets of bulk flows.
-        if not self._rootless:
+        if not self._task.rootless:
             os.setpriority(os.PRIO_PROCESS, program.process.pid, -20)
 
-    def run(self, duration_ns: int, look: Callable[[float], None] | None) -> list[tuple[JsonTable, bytes]]:
+    def run(self, look: Callable[[float], None] | None) -> list[tuple[JsonTable, bytes]]:
         """Runs, and returns the results of both sides' sockets, of the switch, and of applications' ends."""
-        start = self.begin()
+        start, duration_ns = self.begin(), self._task.duration
         while (now := time.monotonic_ns()) < start + duration_ns:
             self.check()
             if look is not None:
@@ -263,10 +305,10 @@ class Lab:
 
 
 @contextlib.contextmanager
-def lab(switch: Path) -> Iterator[Lab]:
-    """Yields a lab around a switch, and removes it at the end."""
+def lab(task: Task) -> Iterator[Lab]:
+    """Yields a lab for a task, and removes it at the end."""
     with owning(SIDES) as owned:
-        here = Lab(owned, switch)
+        here = Lab(owned, task)
         try:
             yield here
         finally:
@@ -318,7 +360,7 @@ def _sysctls_of_buffers(buffer: int) -> dict[str, int | str]:
     }
 
 
-def _configure(place: str, here: int, tcp: Tcp, session: JsonTable | None = None) -> None:
+def _configure(place: str, here: int, tcp: Tcp, session: JsonTable | None) -> None:
     """Configures a side's device: addresses, queue, and routes to the other side; on a program's side to all others."""
     from pyroute2 import IPRoute, netns
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from knee.grounds import applications
-from knee.grounds.host.lab import NETWORKS, PORT
+from knee.grounds.host.lab import NETWORKS, PORT, Task
 from knee.kernel import bpf
 from knee.scenario.model import Flow, Scenario
 from knee.scenario.rates import slowest
 from knee.scenario.registry import congestion_controls
-from knee.scenario.spec import span
+from knee.scenario.spec import span, spec
 from knee.scenario.units import Limit
 from knee.system.text import JsonTable
 
@@ -20,6 +22,12 @@ _UNSENT = (64 << 10, 1 << 20)
 _LOOK, _LOOK_EACH = 10_000_000, 200_000
 #: Full packets.
 _PACKET = 1500
+
+
+def task(switch: Path, scenario: Scenario, capture: Path | None = None, qlog: Path | None = None) -> Task:
+    """The task of a run, with the switch's program and the files that it writes."""
+    told, every = spec(scenario), sides(scenario)
+    return Task(switch, told, every, ends(scenario), scenario.tcp, scenario.duration, capture, qlog)
 
 
 def sides(scenario: Scenario) -> list[JsonTable]:
@@ -105,5 +113,6 @@ def _buffer(scenario: Scenario, flow: Flow) -> int:
 
 
 def _in_bytes(limit: Limit, rate: int) -> int:
-    each = {"packets": _PACKET, "bytes": 1}
-    return limit.amount * each[limit.kind] if limit.kind in each else limit.amount * rate // 8_000_000_000
+    if limit.kind == "time":
+        return limit.amount * rate // 8_000_000_000
+    return limit.amount * (_PACKET if limit.kind == "packets" else 1)

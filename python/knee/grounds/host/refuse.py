@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
-from knee.errors import Refused, ScenarioError
+from knee.errors import Refused, ScenarioError, under
 from knee.grounds import applications
 from knee.kernel import bpf
 from knee.kernel.bpf import build
@@ -60,20 +59,14 @@ def check(scenario: Scenario, where: str | None = None) -> None:
                 found = f"{end.queue} is a Python class, and the switch has queues of the registry"
                 raise Refused(found, "expected a queue discipline of knee list queues", key=f"{key}.queue")
         for i, flow in enumerate(scenario.flows):
-            _within(f"flows[{i}]", partial(_flow, flow))
+            with under(f"flows[{i}]"):
+                _flow(flow)
         if scenario.tcp.receive_window is not None and any(flow.traffic is not None for flow in scenario.flows):
             found = "the connections of applications have windows of their own"
             raise Refused(found, "leave it out", key="tcp.receive_window")
     except Refused as refused:
         found = f"{refused.found} (ground host)"
         raise ScenarioError(where or scenario.name, refused.key, found, refused.accepted) from None
-
-
-def _within(key: str, check: Callable[[], None]) -> None:
-    try:
-        check()
-    except Refused as refused:
-        raise Refused(refused.found, refused.accepted, key=f"{key}.{refused.key}") from None
 
 
 def _tcp(tcp: Tcp) -> None:

@@ -19,11 +19,12 @@ from knee.errors import InputError, RunError
 from knee.grounds.host import inside, plan, refuse
 from knee.grounds.host.figures import Seen
 from knee.grounds.host.host import Host
+from knee.grounds.host.lab import Session
 from knee.grounds.runner import prepare
+from knee.kernel.bpf.build import require
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict, load
 from knee.scenario.commands import PROGRAM_CC
-from knee.scenario.spec import spec
 from knee.system import abilities
 from knee.system.text import JsonTable
 
@@ -86,13 +87,10 @@ class Shell(Host):
     Args:
         session: the program; its flow is the last one.
         live: is told, some times a second, how it goes.
-        switch: the switch.
     """
 
-    def __init__(
-        self, session: inside.Session, live: Callable[[JsonTable], None] | None, switch: Path | None = None
-    ) -> None:
-        super().__init__(switch)
+    def __init__(self, session: Session, live: Callable[[JsonTable], None] | None) -> None:
+        super().__init__()
         self._session, self._live = session, live
         #: The program's exit code, once it has ended.
         self.code = 0
@@ -107,17 +105,16 @@ class Shell(Host):
         self, scenario: Scenario, progress: object = None, capture: Path | None = None, qlog: Path | None = None
     ) -> tuple[Seen, float]:
         """Runs the program until it ends, or the scenario does."""
-        sides = plan.sides(scenario)
-        for side in sides:
+        task = plan.task(self.switch, scenario, capture, qlog)
+        task.session = self._session
+        for side in task.sides:
             for key in ("send", "receive"):
                 side[key] = [socket for socket in side[key] if socket["flow"] != self._session.flow]
-        ends, tcp, duration = plan.ends(scenario), scenario.tcp, scenario.duration
-        task = inside.Task(self.switch, spec(scenario), sides, ends, tcp, duration, capture, qlog, self._session)
         begin = time.perf_counter()
         done = inside.run(task, self._live)
         wall_s = time.perf_counter() - begin
         self.code, self.remarks = done.code, done.remarks
-        seen = self.seen(scenario.model_copy(update={"duration": done.elapsed}), done)
+        seen = Seen(scenario.model_copy(update={"duration": done.elapsed}), done.outcomes)
         check_late(scenario, seen.switch)
         return seen, wall_s
 
@@ -177,7 +174,7 @@ def run(
             raise InputError(f"There is no program {words[0]!r} to run behind the links; check its name, or PATH.")
     whole = with_program(scenario, replace, where)
     flow = whole.flows[-1]
-    session = inside.Session(
+    session = Session(
         command=list(command),
         server=list(server) if server else None,
         side=0 if sends else 1,
@@ -188,9 +185,7 @@ def run(
         pasta=shutil.which("pasta") if pasta else None,
     )
     ground = Shell(session, live)
-    if lacks := inside.missing():
-        what = "; ".join(f"{part.what}: {part.mend}" for part in lacks)
-        raise RunError(f"knee shell does not work here: {what}.")
+    require(inside.missing(), "knee shell does not work here")
     usual = grounds.GROUNDS["host"]
     grounds.GROUNDS["host"] = ground
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,20 @@ import polars as pl
 
 from knee.figures import rows as formats
 from knee.figures.forms import Figures, Output
+from knee.figures.rows import Tables
+from knee.grounds import datagrams
 from knee.grounds.applications import Seen, uses_datagrams, window_ns
-from knee.grounds.datagrams import Datagrams
+from knee.grounds.datagrams import QUEUE_DELAY, RTT, Datagrams, spread
 from knee.grounds.uml import probe
 from knee.grounds.uml.probe import Array, Rows
 from knee.grounds.uml.topology import LinkEnd, Topology
-from knee.grounds.uml.words import Words
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.model import Scenario
 from knee.scenario.registry import congestion_controls
 from knee.scenario.spec import span
 from knee.scenario.traffic import NO_CC
 
+_Rtts = Mapping[int, tuple[Array, Array]]
 #: No sample of a histogram.
 _EMPTY: tuple[int, Array] = 0, np.zeros(0, "<u4")
 #: No RTT was printed.
@@ -53,25 +56,33 @@ def output(
     scenario: Scenario,
     topology: Topology,
     rows: Rows,
-    said: Words | None = None,
-    seen: Mapping[int, Seen] | None = None,
+    rtts: _Rtts,
+    seen: Mapping[int, Seen],
 ) -> Output:
-    """The figures per flow and link, in the form of the simulator's output."""
-    window = _common_window(scenario, topology, rows)
+    """The figures per flow and link, in the form of the simulator's output.
+
+    Args:
+        scenario: what ran.
+        topology: its plan.
+        rows: what the probe wrote.
+        rtts: the RTTs that programs printed, by flow: times in ns, values in ms.
+        seen: what the ends of applications' flows put on record.
+    """
+    window = _common_window(topology, rows)
     last = {number: rows.flows[rows.flows["index"] == number] for number in range(len(topology.flows))}
     flows = []
     for number, (flow, _) in enumerate(topology.flows):
         if number not in topology.homes:
             flows.append(_flow(scenario, topology, number, last[number], rows, window))
             continue
-        figures = _program_flow(topology, number, last[number], rows, window, said)
-        if seen and flow.traffic is not None:
+        figures = _program_flow(topology, number, last[number], rows, window, rtts)
+        if flow.traffic is not None:
             if uses_datagrams(flow):
-                datagrams = Datagrams(seen[number])
+                received = Datagrams(seen[number])
                 edges = [round(edge * 1e9) for edge in _run_window(topology, rows)]
                 begin_ns, stop_ns = window_ns(scenario, number)
-                figures |= datagrams.figures((begin_ns, scenario.duration), stop_ns)
-                figures["delivered_bytes"] = datagrams.payload((edges[0], edges[1]))
+                figures |= received.figures((begin_ns, scenario.duration), stop_ns)
+                figures["delivered_bytes"] = received.payload((edges[0], edges[1]))
             else:
                 figures |= _connections(last[number], rows.histograms.get(number, _EMPTY))
                 figures |= _application(seen[number], last[number], _run_window(topology, rows))
@@ -88,6 +99,11 @@ def output(
 def _of_kind(rows: Array, kind: int) -> Array:
     found: Array = rows[rows["kind"] == kind]
     return found
+
+
+def _grown(a: Any, b: Any, name: str) -> int:
+    """By how much a counter grew between two rows."""
+    return int(b[name]) - int(a[name])
 
 
 def _sent_bytes(row: Any) -> int:
@@ -108,10 +124,8 @@ def _flow(
     if not len(begin) or not len(ends) or int(ends["at_ns"][0]) < int(begin["at_ns"][0]):
         return _nothing(completion) | total
     a, b = begin[0], ends[0]
-    span_ns = int(b["at_ns"]) - int(a["at_ns"])
-
-    def grown(name: str) -> int:
-        return int(b[name]) - int(a[name])
+    grown = partial(_grown, a, b)
+    span_ns = grown("at_ns")
 
     def mbps(count: int) -> float:
         return count * 8e3 / span_ns if span_ns else 0.0
@@ -153,13 +167,9 @@ def _rtts(end: Any, histogram: tuple[int, Array]) -> dict[str, float | None]:
 
 def _of_senders(a: Any, b: Any) -> Figures:
     """What a flow's senders know between two rows."""
-    span_ns = int(b["at_ns"]) - int(a["at_ns"])
-
-    def grown(name: str) -> int:
-        return int(b[name]) - int(a[name])
-
+    grown = partial(_grown, a, b)
     return {
-        "cwnd_mean_packets": grown("cwnd_ns") / span_ns if span_ns else None,
+        "cwnd_mean_packets": grown("cwnd_ns") / grown("at_ns") if grown("at_ns") else None,
         "outstanding_packets": int(a["in_flight"]),
         "sent_packets": grown("sent"),
         "lost_packets": grown("lost"),
@@ -188,7 +198,7 @@ def _program_flow(
     mine: Array,
     rows: Rows,
     window: tuple[float, float] | None,
-    said: Words | None,
+    rtts: _Rtts,
 ) -> Figures:
     """The figures of a flow that is a program: of its packets, and the RTTs that it printed."""
     total = _total(mine, _run_window(topology, rows)) | _UNKNOWN
@@ -196,11 +206,8 @@ def _program_flow(
     if not len(begin) or not len(end) or int(end["at_ns"][0]) <= int(begin["at_ns"][0]):
         return _nothing(None) | total
     a, b = begin[0], end[0]
-    span_ns = int(b["at_ns"]) - int(a["at_ns"])
-
-    def grown(name: str) -> int:
-        return int(b[name]) - int(a[name])
-
+    grown = partial(_grown, a, b)
+    span_ns = grown("at_ns")
     received = grown("received")
     return (
         {
@@ -209,7 +216,7 @@ def _program_flow(
             "sending_rate_mbps": grown("sent_bytes") * 8e3 / span_ns,
             "goodput_ratio": None,
         }
-        | _printed_rtts(said, number, int(a["at_ns"]))
+        | _printed_rtts(rtts, number, int(a["at_ns"]))
         | {
             "queue_delay_mean_ms": grown("queued_ns") / received / 1e6 if received else None,
             "cwnd_mean_packets": None,
@@ -245,16 +252,10 @@ def _application(seen: Seen, mine: Array, window: tuple[float, float]) -> Figure
     return figures
 
 
-def _printed_rtts(said: Words | None, number: int, begin_ns: int) -> dict[str, float | None]:
+def _printed_rtts(rtts: _Rtts, number: int, begin_ns: int) -> dict[str, float | None]:
     """The figures of the RTTs that a program printed after a moment; some print theirs just after their flow's stop."""
-    names = ("mean", "min", "p50", "p95", "p99", "max")
-    times, values = said.rtts.get(number, _NO_RTTS) if said is not None else _NO_RTTS
-    inside = values[times > begin_ns]
-    if not len(inside):
-        return {f"rtt_{name}_ms": None for name in names}
-    quantiles = np.quantile(inside, (0.5, 0.95, 0.99), method="lower")
-    found = (inside.mean(), inside.min(), *quantiles, inside.max())
-    return {f"rtt_{name}_ms": float(value) for name, value in zip(names, found, strict=True)}
+    times, values = rtts.get(number, _NO_RTTS)
+    return spread("rtt", values[times > begin_ns])
 
 
 def _new_bytes(row: Any) -> int:
@@ -282,14 +283,11 @@ def _nothing(completion: float | None) -> Figures:
     counts = dict.fromkeys(
         ("outstanding_packets", "sent_packets", "lost_packets", "retransmitted_packets", "timeouts"), 0
     )
-    none = dict.fromkeys(
-        ("goodput_ratio", "rtt_mean_ms", "rtt_min_ms", "rtt_p50_ms", "rtt_p95_ms", "rtt_p99_ms", "rtt_max_ms")
-    )
-    rest = {"queue_delay_mean_ms": None, "cwnd_mean_packets": None}
-    return rates | none | rest | counts | {"completion_s": completion, "common_throughput_mbps": None}
+    none = {"goodput_ratio": None, **spread("rtt", _NO_RTTS[1]), "queue_delay_mean_ms": None, "cwnd_mean_packets": None}
+    return rates | none | counts | {"completion_s": completion, "common_throughput_mbps": None}
 
 
-def _common_window(scenario: Scenario, topology: Topology, rows: Rows) -> tuple[float, float] | None:
+def _common_window(topology: Topology, rows: Rows) -> tuple[float, float] | None:
     """From when to when all flows ran, s: to the first stop or completion."""
     start, stop = topology.common
     done = _of_kind(rows.flows, probe.DONE)["at_ns"]
@@ -312,15 +310,15 @@ def _common_mbps(mine: Array, window: tuple[float, float] | None) -> float | Non
 def _link(scenario: Scenario, end: LinkEnd, rows: Rows) -> Figures:
     mine = rows.links[rows.links["index"] == end.number]
     a, b = _of_kind(mine, probe.BEGIN)[0], _of_kind(mine, probe.END)[-1]
-    first, counts = rows.histograms.get(end.number | probe.IS_LINK, (0, np.zeros(0, "<u4")))
+    histogram = rows.histograms.get(end.number | probe.IS_LINK, _EMPTY)
     offered = _offered_bits(scenario, end, int(b["at_ns"])) - _offered_bits(scenario, end, int(a["at_ns"]))
-    carried = (int(b["bytes"]) - int(a["bytes"])) * 8
+    carried = _grown(a, b, "bytes") * 8
     offered += _saved_bits(end, carried - offered)
     packets = int(b["all_delay_count"])
     most = int(b["all_delay_max_ns"])
 
     def delay(p: float) -> float | None:
-        found = probe.quantile(p, first, counts, probe.DELAY_BITS, 0, most)
+        found = probe.quantile(p, *histogram, probe.DELAY_BITS, 0, most)
         return None if found is None else found / 1e6
 
     return {
@@ -330,8 +328,8 @@ def _link(scenario: Scenario, end: LinkEnd, rows: Rows) -> Figures:
         "queue_delay_p95_ms": delay(0.95),
         "queue_delay_p99_ms": delay(0.99),
         "queue_delay_max_ms": most / 1e6 if packets else None,
-        "drops": int(b["drops"]) - int(a["drops"]),
-        "marks": int(b["marks"]) - int(a["marks"]),
+        "drops": _grown(a, b, "drops"),
+        "marks": _grown(a, b, "marks"),
     }
 
 
@@ -355,8 +353,8 @@ def samples(
     scenario: Scenario,
     topology: Topology,
     rows: Rows,
-    said: Words | None = None,
-    seen: Mapping[int, Seen] | None = None,
+    rtts: _Rtts,
+    seen: Mapping[int, Seen],
 ) -> pl.DataFrame:
     """``samples.parquet``."""
     mine = _of_kind(rows.flows, probe.SAMPLE)
@@ -400,8 +398,8 @@ def samples(
     out["pacing_rate_mbps"] = np.where(paced, mine["pacing_rate"] * 8e-6, np.nan)
     out["lost_packets"] = grown(mine["lost"])
     out["retransmitted_packets"] = grown(mine["retransmitted"])
-    _put_programs(out, topology, mine, span_ns, said)
-    for number, of in (seen or {}).items():
+    _put_programs(out, topology, mine, span_ns, rtts)
+    for number, of in seen.items():
         own = np.flatnonzero(mine["index"] == number)
         if not uses_datagrams(of.flow):
             out["goodput_mbps"][own] = np.diff(of.arrived_bytes(mine["at_ns"][own]), prepend=0) * 8e3 / span_ns[own]
@@ -414,7 +412,7 @@ def samples(
     return formats.samples(out, scenario.labels, ccs[: len(scenario.labels)])
 
 
-def _put_programs(out: Array, topology: Topology, mine: Array, span_ns: Array, said: Words | None) -> None:
+def _put_programs(out: Array, topology: Topology, mine: Array, span_ns: Array, rtts: _Rtts) -> None:
     """What differs in rows of programs: their bytes have all headers, and what only a socket knows is unknown."""
     for number in topology.homes:
         own = np.flatnonzero(mine["index"] == number)
@@ -424,7 +422,7 @@ def _put_programs(out: Array, topology: Topology, mine: Array, span_ns: Array, s
         if number in topology.connections:
             continue
         out["cwnd_packets"][own] = out["in_flight_packets"][own] = np.nan
-        times, values = said.rtts.get(number, _NO_RTTS) if said is not None else _NO_RTTS
+        times, values = rtts.get(number, _NO_RTTS)
         # Times are of the row at which their interval ends.
         place = np.searchsorted(mine["at_ns"][own], times, side="left")
         for row in np.unique(place[place < len(own)]):
@@ -480,6 +478,26 @@ def events(scenario: Scenario, topology: Topology, rows: Rows) -> pl.DataFrame:
     for i, key in enumerate(("t_s", "value", "flow", "link", "event")):
         out[key] = [event[i] for event in found]
     return formats.events(out, topology.link_names, list(names))
+
+
+def tables(scenario: Scenario, topology: Topology, rows: Rows, seen: Mapping[int, Seen]) -> Tables:
+    """Completions, delays and distributions, with the probe's histograms of RTTs and queueing delays."""
+    histograms = []
+    for index, (first, counts) in rows.histograms.items():
+        is_link = bool(index & probe.IS_LINK)
+        kind, bits, unit = (QUEUE_DELAY, probe.DELAY_BITS, 1e6) if is_link else (RTT, probe.RTT_BITS, 1e3)
+        histograms.append(_histogram(index & ~probe.IS_LINK, kind, first, counts, bits, unit))
+    return datagrams.tables(scenario, seen, histograms, topology.link_names)
+
+
+def _histogram(number: int, kind: int, first: int, counts: Array, bits: int, unit: float) -> Array:
+    """The buckets of a histogram of the probe that are not empty, each with its middle in ms."""
+    filled = np.flatnonzero(counts)
+    start, width = probe.bounds(filled + first, bits)
+    out = np.zeros(len(filled), dtype=formats.DISTRIBUTION)
+    out["value_ms"], out["count"] = (start + width / 2) / unit, counts[filled]
+    out["index"], out["quantity"] = number, kind
+    return out
 
 
 def _told(scenario: Scenario, topology: Topology) -> list[tuple[float, float, int, int, str]]:

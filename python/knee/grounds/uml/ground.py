@@ -18,7 +18,6 @@ from knee.grounds import applications, programs
 from knee.grounds.ground import Progress
 from knee.grounds.uml import confine, figures, process, refuse
 from knee.grounds.uml.probe import Rows
-from knee.grounds.uml.tables import tables
 from knee.grounds.uml.topology import Topology, program_process
 from knee.grounds.uml.words import Words
 from knee.kernel import cache, modules, tools
@@ -137,9 +136,10 @@ class Uml:
             raise RunError(f"The run of {scenario.name} failed. {silent}{error}") from error
         finally:
             shutil.rmtree(root, ignore_errors=True)
-        output = figures.output(scenario, topology, rows, said, seen)
-        samples = figures.samples(scenario, topology, rows, said, seen)
-        others = tables(scenario, topology, rows, seen)
+        rtts = said.rtts if said else {}
+        output = figures.output(scenario, topology, rows, rtts, seen)
+        samples = figures.samples(scenario, topology, rows, rtts, seen)
+        others = figures.tables(scenario, topology, rows, seen)
         events = figures.events(scenario, topology, rows)
         about = manifest(self.name, scenario.seed, wall_s, output["packets"], started, command)
         about.update({"kernel": lab.release, "kernel_build": lab.key})
@@ -178,8 +178,7 @@ def _programs(topology: Topology) -> list[JsonTable]:
     """The programs that are flows, for the manifest."""
     entries = []
     for k, number in enumerate(topology.programs):
-        program = topology.flows[number][0].program
-        assert program is not None
+        program = topology.program(k)
         for role in programs.ROLES:
             found = programs.locate(program, role, topology.values(k))
             entries.append({"flow": number + 1} | programs.about(program, role, found))

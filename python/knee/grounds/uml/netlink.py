@@ -151,6 +151,6 @@ def no_qdisc(device: int) -> bytes:
     return _message(RTM_DELQDISC, 0, struct.pack("=B3xiIII", 0, device, 0, TC_H_ROOT, 0))
 
 
-def tclass(device: int, handle: int, parent: int, discipline: str, options: bytes, *, change: bool = False) -> bytes:
+def tclass(device: int, handle: int, parent: int, discipline: str, options: bytes, *, change: bool) -> bytes:
     """Adds a class to a queue discipline, or changes it."""
     return _tc(RTM_NEWTCLASS, 0 if change else NLM_F_CREATE | NLM_F_EXCL, device, handle, parent, discipline, options)

@@ -6,7 +6,7 @@ import hashlib
 import os
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Address
 
 MAGIC = int.from_bytes(b"KNEEPLN1", "little")
@@ -29,7 +29,7 @@ FIRST_NAMESPACE = 0xFFFFFFFF
 
 _HEADER = struct.Struct("=QQQQQQ4QIIII")
 _RECORD = struct.Struct("=QIIII")
-_FLOW = struct.Struct("=IIIIIIQQQQQIIIIII16s")
+_FLOW = struct.Struct("=IIIIIIQQQQQIIIII4x16s")
 
 
 @dataclass(frozen=True)
@@ -61,27 +61,15 @@ class FlowStart:
     cc: str
 
     def pack(self) -> bytes:
-        """As ``struct plan_flow``."""
-        return _FLOW.pack(
-            self.sender,
-            self.receiver,
-            int.from_bytes(self.source.packed, "little"),
-            int.from_bytes(self.destination.packed, "little"),
-            self.last_link,
-            self.phases,
-            self.size,
-            self.send_buffer,
-            self.receive_buffer,
-            self.unsent,
-            self.window_clamp,
-            self.paced,
-            self.ecn,
-            self.ecn_otherwise,
-            self.ect1,
-            self.same_at_receiver,
-            0,
-            self.cc.encode("ascii"),
-        )
+        """As ``struct plan_flow``, whose members are in this order."""
+        return _FLOW.pack(*(_number(getattr(self, each.name)) for each in fields(self)))
+
+
+def _number(value: int | str | IPv4Address) -> int | bytes:
+    """A member of a structure: addresses are in the order of the network, names in ASCII."""
+    if isinstance(value, IPv4Address):
+        return int.from_bytes(value.packed, "little")
+    return value.encode("ascii") if isinstance(value, str) else value
 
 
 @dataclass
@@ -100,6 +88,15 @@ class Plan:
     def first(self, kind: int, index: int, payload: bytes = b"") -> None:
         """Adds a record of the set-up."""
         self._setup.append(_record(0, kind, index, payload, setup=True))
+
+    def setting(self, namespace: int, path: str, value: int | str) -> None:
+        """Sets what is below /proc/sys in a namespace."""
+        self.first(SYSCTL, namespace, f"{path}\0{value}\0".encode("ascii"))
+
+    def tell(self, namespace: int, *messages: bytes) -> None:
+        """Sends messages of rtnetlink to the kernel in a namespace."""
+        for message in messages:
+            self.first(NETLINK, namespace, message)
 
     def at(self, at_ns: int, kind: int, index: int, payload: bytes = b"") -> None:
         """Adds a record of the run."""
@@ -121,11 +118,6 @@ class Plan:
 
 def _record(at_ns: int, kind: int, index: int, payload: bytes, *, setup: bool) -> bytes:
     return _RECORD.pack(at_ns, kind, index, len(payload), setup) + payload + bytes(-len(payload) % 8)
-
-
-def sysctl(path: str, value: int | str) -> bytes:
-    """The payload of a setting below /proc/sys."""
-    return f"{path}\0{value}\0".encode("ascii")
 
 
 def mark(kind: int, index: int) -> bytes:
@@ -168,4 +160,4 @@ def endpoint(namespace: int, flow: int) -> bytes:
 
 def delay(flow: int, receiver: IPv4Address, ns: int) -> bytes:
     """The payload of a flow's delay: ``struct knee_delay``."""
-    return struct.pack("=II", flow, int.from_bytes(receiver.packed, "little")) + struct.pack("=Q", ns)
+    return struct.pack("=IIQ", flow, _number(receiver), ns)

@@ -21,73 +21,30 @@ NO_RATE = 0xFFFFFFFFFFFFFFFF
 #: Buckets per octave of the histograms, as a power of two: of RTTs in us, of queueing delays in ns.
 RTT_BITS, DELAY_BITS = 6, 8
 
-FLOW = np.dtype(
-    [
-        ("at_ns", "<u8"),
-        ("kind", "<u4"),
-        ("index", "<u4"),
-        ("delivered_bytes", "<u8"),
-        ("sent_bytes", "<u8"),
-        ("sent", "<u8"),
-        ("received", "<u8"),
-        ("received_bytes", "<u8"),
-        ("queued_ns", "<u8"),
-        ("cwnd_ns", "<u8"),
-        ("rtt_sum_us", "<u8"),
-        ("pacing_rate", "<u8"),
-        ("rtt_count", "<u4"),
-        ("rtt_min_us", "<u4"),
-        ("rtt_max_us", "<u4"),
-        ("srtt8_us", "<u4"),
-        ("cwnd", "<u4"),
-        ("in_flight", "<u4"),
-        ("lost", "<u4"),
-        ("retransmitted", "<u4"),
-        ("timeouts", "<u4"),
-        ("state", "<u2"),
-        ("phase", "<u2"),
-        ("all_rtt_sum_us", "<u8"),
-        ("all_rtt_count", "<u4"),
-        ("all_rtt_min_us", "<u4"),
-        ("all_rtt_max_us", "<u4"),
-        ("_", "<u4"),
-    ]
+
+def _row(*fields: tuple[str, str]) -> np.dtype[np.void]:
+    """A row of these types, each with the names of the fields that follow each other."""
+    return np.dtype([(name, kind) for kind, names in fields for name in names.split()])
+
+
+FLOW = _row(
+    ("<u8", "at_ns"),
+    ("<u4", "kind index"),
+    ("<u8", "delivered_bytes sent_bytes sent received received_bytes queued_ns cwnd_ns rtt_sum_us pacing_rate"),
+    ("<u4", "rtt_count rtt_min_us rtt_max_us srtt8_us cwnd in_flight lost retransmitted timeouts"),
+    ("<u2", "state phase"),
+    ("<u8", "all_rtt_sum_us"),
+    ("<u4", "all_rtt_count all_rtt_min_us all_rtt_max_us _"),
 )
-LINK = np.dtype(
-    [
-        ("at_ns", "<u8"),
-        ("kind", "<u4"),
-        ("index", "<u4"),
-        ("bytes", "<u8"),
-        ("packets", "<u8"),
-        ("delay_sum_ns", "<u8"),
-        ("delay_max_ns", "<u8"),
-        ("delay_count", "<u8"),
-        ("all_delay_sum_ns", "<u8"),
-        ("all_delay_max_ns", "<u8"),
-        ("all_delay_count", "<u8"),
-        ("drops", "<u4"),
-        ("marks", "<u4"),
-        ("backlog_packets", "<u4"),
-        ("backlog_bytes", "<u4"),
-        ("_", "V56"),
-    ]
+LINK = _row(
+    ("<u8", "at_ns"),
+    ("<u4", "kind index"),
+    ("<u8", "bytes packets delay_sum_ns delay_max_ns delay_count all_delay_sum_ns all_delay_max_ns all_delay_count"),
+    ("<u4", "drops marks backlog_packets backlog_bytes"),
+    ("V56", "_"),
 )
-EVENTS = np.dtype(
-    [
-        ("at_ns", "<u8"),
-        ("kind", "<u4"),
-        ("flow", "<u4"),
-        ("link", "<u4"),
-        ("event", "<u2"),
-        ("code", "<u2"),
-        ("value", "<u8"),
-        ("_", "V120"),
-    ]
-)
-_HISTOGRAM = np.dtype(
-    [("at_ns", "<u8"), ("kind", "<u4"), ("index", "<u4"), ("first", "<u4"), ("counts", "<u4"), ("_", "V128")]
-)
+EVENTS = _row(("<u8", "at_ns"), ("<u4", "kind flow link"), ("<u2", "event code"), ("<u8", "value"), ("V120", "_"))
+_HISTOGRAM = _row(("<u8", "at_ns"), ("<u4", "kind index first counts"), ("V128", "_"))
 assert {dtype.itemsize for dtype in (FLOW, LINK, EVENTS, _HISTOGRAM)} == {SIZE}
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -143,6 +100,12 @@ def _histograms(rows: Array) -> Iterator[tuple[int, tuple[int, Array]]]:
         at += SIZE + -(-int(head["counts"]) * 4 // SIZE) * SIZE
 
 
+def bounds(bucket: Any, bits: int) -> tuple[Any, Any]:
+    """Where buckets of a histogram begin, and how wide they are; one, or an array."""
+    octave = np.maximum((bucket >> bits) - 1, 0)
+    return (bucket - (octave << bits)) << octave, np.left_shift(1, octave)
+
+
 def quantile(p: float, first: int, counts: Array, bits: int, least: float, most: float) -> float | None:
     """The value at rank p (n - 1), interpolated within its bucket; as ``Histogram`` of the simulator has it."""
     total = int(counts.sum())
@@ -151,8 +114,6 @@ def quantile(p: float, first: int, counts: Array, bits: int, least: float, most:
     rank = int(p * (total - 1))
     below = np.cumsum(counts.astype(np.uint64))
     i = int(np.searchsorted(below, rank, side="right"))
-    bucket = first + i
-    octave = max((bucket >> bits) - 1, 0)
-    start, width = (bucket - (octave << bits)) << octave, 1 << octave
+    start, width = (int(edge) for edge in bounds(np.int64(first + i), bits))
     within = (rank - (int(below[i]) - int(counts[i])) + 0.5) / int(counts[i])
     return min(max(start + width * within, least), most)

@@ -9,8 +9,9 @@ import math
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-from knee.errors import Refused
+from knee.errors import Refused, under
 from knee.grounds.uml.netlink import attribute, qdisc, tclass, u32, u64
 from knee.scenario.defaults import Framed
 from knee.scenario.registry import Value, queues
@@ -19,32 +20,39 @@ from knee.system import extras
 
 # linux/pkt_sched.h
 TCA_HTB_PARMS, TCA_HTB_INIT, TCA_HTB_RATE64, TCA_HTB_CEIL64 = 1, 2, 6, 7
-TCA_CODEL_TARGET, TCA_CODEL_LIMIT, TCA_CODEL_INTERVAL, TCA_CODEL_ECN, TCA_CODEL_CE_THRESHOLD = 1, 2, 3, 4, 5
-TCA_FQ_CODEL_TARGET, TCA_FQ_CODEL_LIMIT, TCA_FQ_CODEL_INTERVAL, TCA_FQ_CODEL_ECN = 1, 2, 3, 4
-TCA_FQ_CODEL_FLOWS, TCA_FQ_CODEL_QUANTUM, TCA_FQ_CODEL_CE_THRESHOLD = 5, 6, 7
-TCA_FQ_CODEL_DROP_BATCH_SIZE, TCA_FQ_CODEL_MEMORY_LIMIT = 8, 9
 TCA_FQ_CODEL_CE_THRESHOLD_SELECTOR, TCA_FQ_CODEL_CE_THRESHOLD_MASK = 10, 11
-TCA_PIE_TARGET, TCA_PIE_LIMIT, TCA_PIE_TUPDATE, TCA_PIE_ALPHA, TCA_PIE_BETA = 1, 2, 3, 4, 5
-TCA_PIE_ECN, TCA_PIE_BYTEMODE, TCA_PIE_DQ_RATE_ESTIMATOR = 6, 7, 8
-TCA_FQ_PIE_LIMIT, TCA_FQ_PIE_FLOWS, TCA_FQ_PIE_TARGET, TCA_FQ_PIE_TUPDATE, TCA_FQ_PIE_ALPHA = 1, 2, 3, 4, 5
-TCA_FQ_PIE_BETA, TCA_FQ_PIE_QUANTUM, TCA_FQ_PIE_MEMORY_LIMIT, TCA_FQ_PIE_ECN_PROB, TCA_FQ_PIE_ECN = 6, 7, 8, 9, 10
-TCA_FQ_PIE_BYTEMODE, TCA_FQ_PIE_DQ_RATE_ESTIMATOR = 11, 12
-TCA_FQ_PLIMIT, TCA_FQ_FLOW_PLIMIT, TCA_FQ_QUANTUM, TCA_FQ_INITIAL_QUANTUM = 1, 2, 3, 4
-TCA_FQ_RATE_ENABLE, TCA_FQ_FLOW_MAX_RATE, TCA_FQ_FLOW_REFILL_DELAY, TCA_FQ_ORPHAN_MASK = 5, 7, 9, 10
-TCA_FQ_LOW_RATE_THRESHOLD, TCA_FQ_CE_THRESHOLD = 11, 12
+TCA_FQ_RATE_ENABLE, TCA_FQ_FLOW_MAX_RATE, TCA_CAKE_BASE_RATE64 = 5, 7, 2
 TCA_RED_PARMS, TCA_RED_STAB, TCA_RED_MAX_P = 1, 2, 3
 TC_RED_ECN, TC_RED_HARDDROP, TC_RED_ADAPTATIVE = 1, 2, 4
-TCA_CAKE_BASE_RATE64, TCA_CAKE_DIFFSERV_MODE, TCA_CAKE_ATM, TCA_CAKE_FLOW_MODE, TCA_CAKE_OVERHEAD = 2, 3, 4, 5, 6
-TCA_CAKE_RTT, TCA_CAKE_TARGET, TCA_CAKE_MEMORY, TCA_CAKE_MPU, TCA_CAKE_ACK_FILTER = 7, 8, 10, 14, 16
-CAKE_FLOW_NONE, CAKE_FLOW_FLOWS, CAKE_FLOW_DUAL_SRC, CAKE_FLOW_DUAL_DST, CAKE_FLOW_TRIPLE = 0, 4, 5, 6, 7
-CAKE_DIFFSERV_DIFFSERV3, CAKE_DIFFSERV_DIFFSERV4, CAKE_DIFFSERV_DIFFSERV8, CAKE_DIFFSERV_BESTEFFORT = 0, 1, 2, 3
-CAKE_ATM_NONE, CAKE_ATM_ATM, CAKE_ATM_PTM = 0, 1, 2
-CAKE_ACK_NONE, CAKE_ACK_FILTER, CAKE_ACK_AGGRESSIVE = 0, 1, 2
 TC_LINKLAYER_ETHERNET, TC_LINKLAYER_ATM = 1, 2
 TCA_DUALPI2_LIMIT, TCA_DUALPI2_TARGET, TCA_DUALPI2_TUPDATE, TCA_DUALPI2_ALPHA, TCA_DUALPI2_BETA = 1, 3, 4, 5, 6
 TCA_DUALPI2_STEP_THRESH_US, TCA_DUALPI2_MIN_QLEN_STEP, TCA_DUALPI2_COUPLING = 8, 9, 10
 TCA_DUALPI2_DROP_OVERLOAD, TCA_DUALPI2_DROP_EARLY, TCA_DUALPI2_C_PROTECTION, TCA_DUALPI2_ECN_MASK = 11, 12, 13, 14
 TC_DUALPI2_ECN_MASK_L4S_ECT, TC_DUALPI2_ECN_MASK_ANY_ECT = 1, 3
+#: Attributes of 32 bits, by the parameter that each holds or ``limit``: their numbers in the discipline's enum.
+ATTRIBUTES = {
+    "codel": {"target": 1, "limit": 2, "interval": 3, "ecn": 4, "ce_threshold": 5},
+    "fq_codel": {"target": 1, "limit": 2, "interval": 3, "ecn": 4, "flows": 5, "quantum": 6, "ce_threshold": 7}
+    | {"drop_batch": 8, "memory_limit": 9},
+    "pie": {"target": 1, "limit": 2, "tupdate": 3, "alpha": 4, "beta": 5, "ecn": 6, "bytemode": 7}
+    | {"dq_rate_estimator": 8},
+    "fq_pie": {"target": 3, "limit": 1, "flows": 2, "tupdate": 4, "alpha": 5, "beta": 6, "quantum": 7}
+    | {"memory_limit": 8, "ecn_prob": 9, "ecn": 10, "bytemode": 11, "dq_rate_estimator": 12},
+    "fq": {"limit": 1, "flow_limit": 2, "quantum": 3, "initial_quantum": 4, "refill_delay": 9, "orphan_mask": 10}
+    | {"low_rate_threshold": 11, "ce_threshold": 12},
+    # TCA_CAKE_ATM is the linklayer, TCA_CAKE_RTT the interval.
+    "cake": {"diffserv": 3, "linklayer": 4, "isolation": 5, "overhead": 6, "interval": 7, "target": 8, "memlimit": 10}
+    | {"mpu": 14, "ack_filter": 16},
+}
+#: Those that are left out at 0.
+_OPTIONAL = ("ce_threshold", "memlimit")
+#: The kernel's numbers of cake's words, by parameter.
+_WORDS = {
+    "isolation": {"flowblind": 0, "flows": 4, "dual-srchost": 5, "dual-dsthost": 6, "triple-isolate": 7},
+    "diffserv": {"diffserv3": 0, "diffserv4": 1, "diffserv8": 2, "besteffort": 3},
+    "linklayer": {"ethernet": 0, "atm": 1, "ptm": 2},
+    "ack_filter": {"no-ack-filter": 0, "ack-filter": 1, "ack-filter-aggressive": 2},
+}
 #: dualpi2's gains are in 1/256 Hz, and not 0.
 _GAIN_HZ = 256
 
@@ -162,70 +170,49 @@ def _us(params: Params, key: str) -> int:
     return ns // 1000
 
 
-def _codel(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
-    options = u32(TCA_CODEL_TARGET, _us(params, "target")) + _packets(limit, TCA_CODEL_LIMIT)
-    options += u32(TCA_CODEL_INTERVAL, _us(params, "interval")) + u32(TCA_CODEL_ECN, int(params["ecn"]))
-    return options + _ce_threshold(params, TCA_CODEL_CE_THRESHOLD)
+def _attributes(name: str, params: Params, limit: Limit | None, rate_bps: int) -> bytes:
+    """What :data:`ATTRIBUTES` has of a discipline."""
+    options = b""
+    for key, kind in ATTRIBUTES[name].items():
+        if key == "limit":
+            options += _packets(limit, kind)
+        elif params[key] or key not in _OPTIONAL:
+            options += u32(kind, _fits(_encoded(name, params, key)))
+    return options
 
 
-def _ce_threshold(params: Params, kind: int) -> bytes:
-    """The attribute with the sojourn above which packets are marked, where there is one."""
-    return u32(kind, _us(params, "ce_threshold")) if params["ce_threshold"] else b""
+def _encoded(name: str, params: Params, key: str) -> int:
+    """A parameter as Linux counts it: us, bytes per second, the number of a word."""
+    match queues()[name].params[key].kind:
+        case "time":
+            return _us(params, key)
+        case "rate":
+            return int(params[key]) // 8
+        case "choice":
+            return _WORDS[key][str(params[key])]
+    return int(params[key])
 
 
 def _fq_codel(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
-    options = u32(TCA_FQ_CODEL_TARGET, _us(params, "target")) + _packets(limit, TCA_FQ_CODEL_LIMIT)
-    options += u32(TCA_FQ_CODEL_INTERVAL, _us(params, "interval")) + u32(TCA_FQ_CODEL_ECN, int(params["ecn"]))
-    options += u32(TCA_FQ_CODEL_FLOWS, int(params["flows"])) + u32(TCA_FQ_CODEL_QUANTUM, int(params["quantum"]))
-    options += _ce_threshold(params, TCA_FQ_CODEL_CE_THRESHOLD)
+    options = _attributes("fq_codel", params, limit, rate_bps)
     if params["ce_threshold_mask"]:
         selector, mask = (bytes([int(params[f"ce_threshold_{name}"])]) for name in ("selector", "mask"))
         options += attribute(TCA_FQ_CODEL_CE_THRESHOLD_SELECTOR, selector)
         options += attribute(TCA_FQ_CODEL_CE_THRESHOLD_MASK, mask)
-    options += u32(TCA_FQ_CODEL_DROP_BATCH_SIZE, int(params["drop_batch"]))
-    return options + u32(TCA_FQ_CODEL_MEMORY_LIMIT, _fits(int(params["memory_limit"])))
+    return options
 
 
-def _pie(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
+def _any_pie(name: str, params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     # The tick is the kernel's own.
-    _default_only("pie", params, "max_burst")
-    options = u32(TCA_PIE_TARGET, _us(params, "target")) + _packets(limit, TCA_PIE_LIMIT)
-    options += u32(TCA_PIE_TUPDATE, _us(params, "tupdate"))
-    options += u32(TCA_PIE_ALPHA, int(params["alpha"])) + u32(TCA_PIE_BETA, int(params["beta"]))
-    options += u32(TCA_PIE_ECN, int(params["ecn"])) + u32(TCA_PIE_BYTEMODE, int(params["bytemode"]))
-    return options + u32(TCA_PIE_DQ_RATE_ESTIMATOR, int(params["dq_rate_estimator"]))
-
-
-def _fq_pie(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
-    # The tick is the kernel's own.
-    _default_only("fq_pie", params, "max_burst")
-    options = u32(TCA_FQ_PIE_TARGET, _us(params, "target")) + _packets(limit, TCA_FQ_PIE_LIMIT)
-    options += u32(TCA_FQ_PIE_TUPDATE, _us(params, "tupdate"))
-    values = {
-        TCA_FQ_PIE_FLOWS: params["flows"],
-        TCA_FQ_PIE_ALPHA: params["alpha"],
-        TCA_FQ_PIE_BETA: params["beta"],
-        TCA_FQ_PIE_QUANTUM: params["quantum"],
-        TCA_FQ_PIE_MEMORY_LIMIT: params["memory_limit"],
-        TCA_FQ_PIE_ECN_PROB: params["ecn_prob"],
-        TCA_FQ_PIE_ECN: params["ecn"],
-        TCA_FQ_PIE_BYTEMODE: params["bytemode"],
-        TCA_FQ_PIE_DQ_RATE_ESTIMATOR: params["dq_rate_estimator"],
-    }
-    return options + b"".join(u32(kind, _fits(int(value))) for kind, value in values.items())
+    _default_only(name, params, "max_burst")
+    return _attributes(name, params, limit, rate_bps)
 
 
 def _fq(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
-    options = _packets(limit, TCA_FQ_PLIMIT) + u32(TCA_FQ_FLOW_PLIMIT, int(params["flow_limit"]))
-    options += u32(TCA_FQ_QUANTUM, int(params["quantum"]))
-    options += u32(TCA_FQ_INITIAL_QUANTUM, int(params["initial_quantum"]))
-    options += u32(TCA_FQ_FLOW_REFILL_DELAY, _us(params, "refill_delay"))
     # Senders behind the router are not paced there; without a rate, fq has nothing to pace.
     rate = int(params["flow_max_rate"]) // 8
-    options += u32(TCA_FQ_RATE_ENABLE, int(rate > 0)) + (u32(TCA_FQ_FLOW_MAX_RATE, _fits(rate)) if rate else b"")
-    options += u32(TCA_FQ_ORPHAN_MASK, int(params["orphan_mask"]))
-    options += u32(TCA_FQ_LOW_RATE_THRESHOLD, _fits(int(params["low_rate_threshold"]) // 8))
-    return options + _ce_threshold(params, TCA_FQ_CE_THRESHOLD)
+    options = u32(TCA_FQ_RATE_ENABLE, int(rate > 0)) + (u32(TCA_FQ_FLOW_MAX_RATE, _fits(rate)) if rate else b"")
+    return options + _attributes("fq", params, limit, rate_bps)
 
 
 def _red(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
@@ -268,48 +255,18 @@ def _cocoa(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     given: Params = dict(params)
     if limit is not None:
         given["limit"] = _counted_in_packets(limit)
-    try:
+    with under("queue_params"):
         values = options.attributes(given)
-    except Refused as refused:
-        raise Refused(refused.found, refused.accepted, key=f"queue_params.{refused.key}") from None
     kinds = {name: (number, kind) for number, (name, kind) in enumerate(cocoa.ATTRIBUTES)}
     formats = {"uint8": "=B", "uint32": "=I", "uint64": "=Q"}
     return b"".join(attribute(kinds[name][0], struct.pack(formats[kinds[name][1]], value)) for name, value in values)
-
-
-_ISOLATION = {
-    "flowblind": CAKE_FLOW_NONE,
-    "flows": CAKE_FLOW_FLOWS,
-    "dual-srchost": CAKE_FLOW_DUAL_SRC,
-    "dual-dsthost": CAKE_FLOW_DUAL_DST,
-    "triple-isolate": CAKE_FLOW_TRIPLE,
-}
-_DIFFSERV = {
-    "besteffort": CAKE_DIFFSERV_BESTEFFORT,
-    "diffserv3": CAKE_DIFFSERV_DIFFSERV3,
-    "diffserv4": CAKE_DIFFSERV_DIFFSERV4,
-    "diffserv8": CAKE_DIFFSERV_DIFFSERV8,
-}
-_LINKLAYER = {"ethernet": CAKE_ATM_NONE, "atm": CAKE_ATM_ATM, "ptm": CAKE_ATM_PTM}
-_ACK_FILTER = {
-    "no-ack-filter": CAKE_ACK_NONE,
-    "ack-filter": CAKE_ACK_FILTER,
-    "ack-filter-aggressive": CAKE_ACK_AGGRESSIVE,
-}
 
 
 def _cake(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
     if limit is not None:
         found = "Linux's cake limits only its memory"
         raise Refused(found, 'expected queue_params = { memlimit = "4 MB" }', key="limit")
-    options = u64(TCA_CAKE_BASE_RATE64, int(params["bandwidth"]) // 8)
-    options += u32(TCA_CAKE_DIFFSERV_MODE, _DIFFSERV[str(params["diffserv"])])
-    options += u32(TCA_CAKE_FLOW_MODE, _ISOLATION[str(params["isolation"])])
-    options += u32(TCA_CAKE_RTT, _us(params, "interval")) + u32(TCA_CAKE_TARGET, _us(params, "target"))
-    options += u32(TCA_CAKE_OVERHEAD, int(params["overhead"])) + u32(TCA_CAKE_MPU, int(params["mpu"]))
-    options += u32(TCA_CAKE_ATM, _LINKLAYER[str(params["linklayer"])])
-    options += u32(TCA_CAKE_ACK_FILTER, _ACK_FILTER[str(params["ack_filter"])])
-    return options + (u32(TCA_CAKE_MEMORY, _fits(int(params["memlimit"]))) if params["memlimit"] else b"")
+    return u64(TCA_CAKE_BASE_RATE64, int(params["bandwidth"]) // 8) + _attributes("cake", params, limit, rate_bps)
 
 
 def _dualpi2(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
@@ -335,11 +292,11 @@ def _dualpi2(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
 
 
 _BUILDERS: dict[str, Callable[[Params, Limit | None, int], bytes]] = {
-    "codel": _codel,
+    "codel": partial(_attributes, "codel"),
     "fq_codel": _fq_codel,
-    "fq_pie": _fq_pie,
+    "fq_pie": partial(_any_pie, "fq_pie"),
     "fq": _fq,
-    "pie": _pie,
+    "pie": partial(_any_pie, "pie"),
     "red": _red,
     "cake": _cake,
     "dualpi2": _dualpi2,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from knee.errors import Refused, ScenarioError
+from knee.errors import Refused, ScenarioError, under
 from knee.grounds import applications, programs
 from knee.grounds.uml import queues
 from knee.kernel import cache, modules
@@ -50,15 +48,18 @@ def check(scenario: Scenario, where: str | None = None) -> None:
         if len(scenario.links) > MAX_LINKS:
             raise Refused(f"there are {len(scenario.links)} links", f"expected at most {MAX_LINKS}", key="links")
         for i, link in enumerate(scenario.links):
-            _within("link" if short else f"links[{i}]", _link, link)
-            _within("link" if short else f"links[{i}]", partial(_link_of_kernel, kernel), link)
+            with under("link" if short else f"links[{i}]"):
+                _link(link)
+                _link_of_kernel(kernel, link)
         if sum(flow.count for flow in scenario.flows) > MAX_FLOWS:
             raise Refused("there are more flows than ports", f"expected at most {MAX_FLOWS} flows", key="flows")
         for i, flow in enumerate(scenario.flows):
-            _within(f"flows[{i}]", _flow, flow)
-            _within(f"flows[{i}]", partial(_flow_of_kernel, kernel), flow)
+            with under(f"flows[{i}]"):
+                _flow(flow)
+                _flow_of_kernel(kernel, flow)
         for i, probe in enumerate(scenario.probes):
-            _within(f"probes[{i}]", _one_network, probe)
+            with under(f"probes[{i}]"):
+                _one_network(probe)
         own = [flow for flow, _ in applications.flows(scenario) if flow.program or flow.traffic]
         if len(own) > MAX_PROGRAMS:
             found = f"{len(own)} flows are programs, applications or probes"
@@ -102,13 +103,6 @@ def _flow_of_kernel(kernel: str | None, flow: Flow) -> None:
         _needs(kernel, ACCURATE_ECN_FROM, "accurate ECN", "ecn")
 
 
-def _within(key: str, check: object, part: object) -> None:
-    try:
-        check(part)  # type: ignore[operator]
-    except Refused as refused:
-        raise Refused(refused.found, refused.accepted, key=f"{key}.{refused.key}") from None
-
-
 def _tcp(tcp: Tcp) -> None:
     if tcp.tick not in TICKS:
         ticks = ", ".join(format_time(tick) for tick in TICKS)
@@ -124,15 +118,15 @@ def _tcp(tcp: Tcp) -> None:
 
 
 def _link(link: Link) -> None:
-    _recorded(link)
-    _framing(link)
-    for key, usual in (("model", "wire"), ("loss_model", "random"), ("delay_model", "uniform")):
-        if getattr(link, key) != usual:
-            found = f"htb and netem do not do {getattr(link, key)} here"
+    _side(link)
+    models = {"model": (link.model, "wire"), "loss_model": (link.loss_model, "random")}
+    models["delay_model"] = (link.delay_model, "uniform")
+    if link.reverse is not None:
+        models["reverse.model"] = (link.reverse.model, "wire")
+    for key, (model, usual) in models.items():
+        if model != usual:
+            found = f"htb and netem do not do {model} here"
             raise Refused(found, f'expected "{usual}", or ground "sim" or "host"', key=key)
-    if link.reverse is not None and link.reverse.model != "wire":
-        found = f"htb and netem do not do {link.reverse.model} here"
-        raise Refused(found, 'expected "wire", or ground "sim" or "host"', key="reverse.model")
     for end, where in ((link, ""), (link.reverse, "reverse.")):
         for key in ("slot", "corrupt"):
             if end is not None and getattr(end, key):
@@ -141,36 +135,29 @@ def _link(link: Link) -> None:
     for key in ("jitter", "delay"):
         if getattr(link, key):
             raise Refused("this ground puts all delay behind the receiver", "leave it out", key=key)
-    _queue(link)
+    queues.leaf(link.queue, link.queue_params, link.limit, link.rate or 1)
     if link.reverse is not None:
-        _within("reverse", _recorded, link.reverse)
-        _within("reverse", _framing, link.reverse)
-        _within("reverse", _queue, link.reverse)
+        with under("reverse"):
+            _side(link.reverse)
+            queues.leaf(link.reverse.queue, link.reverse.queue_params, link.reverse.limit, link.reverse.rate or 1)
 
 
-def _recorded(side: object) -> None:
+def _side(side: Link | Reverse) -> None:
+    """Refuses traces, and framing that Linux does not count."""
     for key in ("trace", *timed.KEYS):
         if getattr(side, key) is not None:
             accepted = (
                 'expected a rate such as "100 Mbit/s"' if "delay" not in key and "loss" not in key else "leave it out"
             )
             raise Refused("htb and netem cannot follow a trace here", f'{accepted}, or ground "sim" or "host"', key=key)
-
-
-def _framing(link: Link | Reverse) -> None:
     header = queues.FRAME - 1500
-    if link.linklayer == "ptm" or link.mpu:
-        key = "mpu" if link.mpu else "linklayer"
+    if side.linklayer == "ptm" or side.mpu:
+        key = "mpu" if side.mpu else "linklayer"
         raise Refused("Linux's htb cannot count this", 'expected linklayer = "ethernet" or "atm" and no mpu', key=key)
-    if link.linklayer == "atm" and link.overhead < header:
+    if side.linklayer == "atm" and side.overhead < header:
         raise Refused("Linux counts an Ethernet header", f'expected "{header} B" or more', key="overhead")
-    if link.linklayer == "ethernet" and link.overhead != header:
+    if side.linklayer == "ethernet" and side.overhead != header:
         raise Refused("Linux counts an Ethernet header", f'expected "{header} B"', key="overhead")
-
-
-def _queue(link: object) -> None:
-    assert link.rate is not None  # type: ignore[attr-defined]
-    queues.leaf(link.queue, link.queue_params, link.limit, link.rate)  # type: ignore[attr-defined]
 
 
 def _one_network(part: Flow | Probe) -> None:

@@ -18,7 +18,7 @@ from knee.kernel import modules
 from knee.own import kernel_name
 from knee.scenario import commands
 from knee.scenario.commands import FIELDS
-from knee.scenario.model import Change, Flow, Link, Reverse, Scenario
+from knee.scenario.model import Change, Flow, Link, Program, Reverse, Scenario
 from knee.scenario.registry import congestion_controls
 from knee.scenario.spec import span
 from knee.system.text import JsonTable
@@ -103,28 +103,27 @@ class Topology:
     # What each namespace is set to.
 
     def _settings(self) -> None:
-        first = self.plan.first
         pages = " ".join([str(_PLENTY * 100)] * 3)
         for path, value in (("net/ipv4/tcp_mem", pages), ("net/core/netdev_max_backlog", str(_PLENTY))):
-            first(plan.SYSCTL, plan.FIRST_NAMESPACE, plan.sysctl(path, value))
+            self.plan.setting(plan.FIRST_NAMESPACE, path, value)
         for namespace in (SENDER, ROUTER, RECEIVER):
-            first(plan.NETLINK, namespace, netlink.up(1))
-        first(plan.SYSCTL, ROUTER, plan.sysctl("net/ipv4/ip_forward", 1))
+            self.plan.tell(namespace, netlink.up(1))
+        self.plan.setting(ROUTER, "net/ipv4/ip_forward", 1)
         for namespace in (SENDER, RECEIVER):
             self._endpoint(namespace)
 
     def _endpoint(self, namespace: int) -> None:
         """What TCP is set to where it has an end."""
-        first, tcp = self.plan.first, self._scenario.tcp
-        first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_no_metrics_save", 1))
+        tcp = self._scenario.tcp
+        self.plan.setting(namespace, "net/ipv4/tcp_no_metrics_save", 1)
         if self._answers_ecn != plan.ANSWER_CLASSIC:
-            first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_ecn", self._answers_ecn))
+            self.plan.setting(namespace, "net/ipv4/tcp_ecn", self._answers_ecn)
             # Feedback is by the header's three bits, as in the simulator; RFC 9768's option would be on data too.
-            first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_ecn_option", 0))
-        first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_comp_sack_delay_ns", tcp.sack_delay))
-        first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_tso_rtt_log", tcp.tso_rtt_log))
+            self.plan.setting(namespace, "net/ipv4/tcp_ecn_option", 0)
+        self.plan.setting(namespace, "net/ipv4/tcp_comp_sack_delay_ns", tcp.sack_delay)
+        self.plan.setting(namespace, "net/ipv4/tcp_tso_rtt_log", tcp.tso_rtt_log)
         if not tcp.slow_start_after_idle:
-            first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/tcp_slow_start_after_idle", 0))
+            self.plan.setting(namespace, "net/ipv4/tcp_slow_start_after_idle", 0)
 
     # Devices and routes.
 
@@ -133,10 +132,10 @@ class Topology:
         a, b = self._device + 1, self._device + 2
         self._device = b
         message = netlink.veth((a, f"k{a}"), (b, f"k{b}"), plan.NAMESPACE_FD + there)
-        self.plan.first(plan.NETLINK, here, message)
+        self.plan.tell(here, message)
         for namespace, device in ((here, a), (there, b)):
             self.plan.first(plan.OFFLOADS, namespace, f"k{device}\0".encode())
-            self.plan.first(plan.NETLINK, namespace, netlink.up(device))
+            self.plan.tell(namespace, netlink.up(device))
         return a, b
 
     def _route(
@@ -147,23 +146,22 @@ class Topology:
         table: int = netlink.RT_TABLE_MAIN,
         metrics: dict[int, int] | None = None,
     ) -> None:
-        self.plan.first(plan.NETLINK, namespace, netlink.route(to, device, table, metrics=metrics))
+        self.plan.tell(namespace, netlink.route(to, device, table, metrics=metrics))
 
     def _devices(self) -> None:
         at_sender, from_sender = self._pair(SENDER, ROUTER)
+        to_receiver, at_receiver = self._pair(ROUTER, RECEIVER)
         if self._plain:
             link = self._scenario.links[0]
-            to_receiver, at_receiver = self._pair(ROUTER, RECEIVER)
             self._ends[link.name] = LinkEnd(0, link.name, to_receiver, link)
         else:
-            to_receiver, at_receiver = self._pair(ROUTER, RECEIVER)
             self._between(from_sender, to_receiver)
         self._at = {SENDER: at_sender, RECEIVER: at_receiver}
         for path in range(len(self._paths)):
             self._route(ROUTER, _receivers(path), to_receiver)
             self._route(ROUTER, _senders(path), from_sender)
             for namespace, mine in ((SENDER, _senders(path)), (RECEIVER, _receivers(path))):
-                self.plan.first(plan.NETLINK, namespace, netlink.route(mine, 1, netlink.RT_TABLE_LOCAL, local=True))
+                self.plan.tell(namespace, netlink.route(mine, 1, netlink.RT_TABLE_LOCAL, local=True))
             self._route(SENDER, _receivers(path), at_sender, metrics=self._metrics())
             self._route(RECEIVER, _senders(path), at_receiver, metrics=self._metrics())
 
@@ -197,7 +195,7 @@ class Topology:
             for (arrived, to), leave in zip([*onward, *back], [*exits, *exits_back], strict=True):
                 if arrived not in ruled:
                     ruled.add(arrived)
-                    self.plan.first(plan.NETLINK, ROUTER, netlink.rule(f"k{arrived}", 1000 + arrived))
+                    self.plan.tell(ROUTER, netlink.rule(f"k{arrived}", 1000 + arrived))
                 self._route(ROUTER, to, leave, 1000 + arrived)
 
     # Queues and delays.
@@ -207,12 +205,8 @@ class Topology:
             rate = end.queueing.rate or 0
             burst = getattr(end.queueing, "burst", None)
             leaf = queues.leaf(end.queueing.queue, end.queueing.queue_params, end.queueing.limit, rate)
-            for message in (
-                queues.htb(end.device),
-                queues.htb_class(end.device, rate, burst, end.queueing),
-                leaf.message(end.device),
-            ):
-                self.plan.first(plan.NETLINK, ROUTER, message)
+            link = queues.htb_class(end.device, rate, burst, end.queueing)
+            self.plan.tell(ROUTER, queues.htb(end.device), link, leaf.message(end.device))
             loss = getattr(end.queueing, "loss", 0.0)
             self.plan.first(plan.LINK, ROUTER, plan.link(end.number, end.device, queues.LEAF, loss))
 
@@ -221,12 +215,12 @@ class Topology:
         for direction, namespace in (("forward", RECEIVER), ("reverse", SENDER)):
             if direction in directions:
                 message = netlink.qdisc(self._at[namespace], queues.ROOT, None, "knee_delay")
-                self.plan.first(plan.NETLINK, namespace, message)
+                self.plan.tell(namespace, message)
         senders = [flow for flow, _ in self.flows if flow.direction == "forward"]
         # With fq every flow of the sender is paced: where all are to be, it is at the sender, as in the reference runs.
         if senders and all(flow.pacing == "on" for flow in senders) and "reverse" not in directions:
             options = netlink.u32(1, _PLENTY) + netlink.u32(2, _PLENTY)
-            self.plan.first(plan.NETLINK, SENDER, netlink.qdisc(self._at[SENDER], queues.ROOT, None, "fq", options))
+            self.plan.tell(SENDER, netlink.qdisc(self._at[SENDER], queues.ROOT, None, "fq", options))
         for number, (flow, _) in enumerate(self.flows):
             self.plan.first(plan.DELAY, 0, plan.delay(number, self._addresses(number)[1], flow.rtt))
 
@@ -266,11 +260,11 @@ class Topology:
         if not self.homes:
             return
         for namespace in (SENDER, RECEIVER):
-            self.plan.first(plan.SYSCTL, namespace, plan.sysctl("net/ipv4/ip_forward", 1))
+            self.plan.setting(namespace, "net/ipv4/ip_forward", 1)
         if self.programs:
             # A program without privileges may choose any of the kernel's own algorithms, as with iperf3 -C.
-            allowed = plan.sysctl("net/ipv4/tcp_allowed_congestion_control", " ".join(modules.kernel_ccs()))
-            self.plan.first(plan.SYSCTL, plan.FIRST_NAMESPACE, allowed)
+            allowed = " ".join(modules.kernel_ccs())
+            self.plan.setting(plan.FIRST_NAMESPACE, "net/ipv4/tcp_allowed_congestion_control", allowed)
         for k, number in enumerate(self.homes):
             flow, _ = self.flows[number]
             names = self._crossed(flow)
@@ -297,32 +291,31 @@ class Topology:
         """
         self.plan.namespaces += 1
         home = FIRST_PROGRAM + process
-        self.plan.first(plan.NETLINK, home, netlink.up(1))
+        self.plan.tell(home, netlink.up(1))
         self._endpoint(home)
         inside, outside = self._pair(home, around)
         self._inside[home] = inside
-        self.plan.first(plan.NETLINK, home, netlink.address(own, inside))
+        self.plan.tell(home, netlink.address(own, inside))
         metrics = self._metrics()
         if clamp is not None:
             metrics[netlink.RTAX_WINDOW] = clamp
-        self.plan.first(plan.NETLINK, home, netlink.route(IPv4Network(other), inside, metrics=metrics))
+        self.plan.tell(home, netlink.route(IPv4Network(other), inside, metrics=metrics))
         # The whole network is the namespace's around, in its local table: what is the program's is told there too.
-        self.plan.first(plan.NETLINK, around, netlink.route(IPv4Network(own), outside, 255))
+        self.plan.tell(around, netlink.route(IPv4Network(own), outside, 255))
 
     def _sockets(self, home: int, flow: Flow) -> None:
         """Ports for many connections of an application, and buffers that do not limit them."""
-        first = self.plan.first
         if flow.pacing == "on":
             options = netlink.u32(1, _PLENTY) + netlink.u32(2, _PLENTY)
-            first(plan.NETLINK, home, netlink.qdisc(self._inside[home], queues.ROOT, None, "fq", options))
+            self.plan.tell(home, netlink.qdisc(self._inside[home], queues.ROOT, None, "fq", options))
         send, receive = self._sizes(flow)
         for name, size in (("tcp_wmem", send), ("tcp_rmem", receive)):
-            first(plan.SYSCTL, home, plan.sysctl(f"net/ipv4/{name}", f"4096 {2 * size} {2 * size}"))
-        first(plan.SYSCTL, home, plan.sysctl("net/ipv4/ip_local_port_range", "10000 65535"))
-        first(plan.SYSCTL, home, plan.sysctl("net/ipv4/tcp_tw_reuse", 1))
+            self.plan.setting(home, f"net/ipv4/{name}", f"4096 {2 * size} {2 * size}")
+        self.plan.setting(home, "net/ipv4/ip_local_port_range", "10000 65535")
+        self.plan.setting(home, "net/ipv4/tcp_tw_reuse", 1)
         if flow.ecn and not applications.uses_datagrams(flow):
             asked = plan.ACCURATE_ECN if isinstance(flow.ecn, str) else plan.CLASSIC_ECN
-            first(plan.SYSCTL, home, plan.sysctl("net/ipv4/tcp_ecn", asked))
+            self.plan.setting(home, "net/ipv4/tcp_ecn", asked)
 
     def _run_application(self, k: int) -> None:
         """Both ends are there before time zero, of which they are told."""
@@ -342,12 +335,11 @@ class Topology:
 
     def _run_program(self, k: int, start: int, stop: int) -> None:
         """The receiver has started before time zero: it needs a moment that flows of the kernel do not."""
-        flow, _ = self.flows[self.programs[k]]
-        assert flow.program is not None
-        root, wait = flow.program.root, flow.program.wait
+        program = self.program(k)
+        root, wait = program.root, program.wait
         most = confine.PROCESSES * len(self.programs) * len(programs.ROLES)
         for role, name in enumerate(programs.ROLES):
-            found = programs.locate(flow.program, name, self.values(k))
+            found = programs.locate(program, name, self.values(k))
             process = program_process(k, role)
             confine.check_reads(Path(root) / found.named.lstrip("/"))
             self.readable |= confine.readable(root, found)
@@ -358,9 +350,15 @@ class Topology:
                 self.plan.at(start, plan.PROGRAM, process, told)
             if stop < self._scenario.duration:
                 # Who was told how long it lasts ends by itself, a moment late, and may have last words.
-                end = stop + (_GRACE if commands.tells_duration(flow.program.send) else 0)
+                end = stop + (_GRACE if commands.tells_duration(program.send) else 0)
                 self.plan.at(end, plan.END_PROGRAM, process)
                 self.plan.at(end + _GRACE, plan.KILL, process)
+
+    def program(self, k: int) -> Program:
+        """The program with this number."""
+        program = self.flows[self.programs[k]][0].program
+        assert program is not None
+        return program
 
     def values(self, k: int) -> dict[str, str]:
         """What is filled into the command lines of program ``k``."""
@@ -453,12 +451,11 @@ class Topology:
             changes = [change for change in scenario.changes if change.link == name]
             rate = max([link.rate or 0, *(change.rate or 0 for change in changes)])
             rtts = [flow.rtt, *(change.rtt or 0 for change in scenario.changes if change.flow)]
-            held = rate * max(rtts) // 8_000_000_000
-            for limit in [link.limit, *(change.limit for change in changes)]:
-                if limit is not None:
-                    size = limit.amount * 1500 if limit.kind == "packets" else queues.in_bytes(limit, rate)
-                    held = max(held, rate * max(rtts) // 8_000_000_000 + size)
-            most = max(most, held)
+            limits = [limit for limit in (link.limit, *(change.limit for change in changes)) if limit is not None]
+            sizes = [
+                limit.amount * 1500 if limit.kind == "packets" else queues.in_bytes(limit, rate) for limit in limits
+            ]
+            most = max(most, rate * max(rtts) // 8_000_000_000 + max(sizes, default=0))
         return most
 
     def _change(self, change: Change) -> None:

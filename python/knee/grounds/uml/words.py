@@ -84,7 +84,7 @@ class Words:
         self._read(path)
         self.rtts: dict[int, tuple[Array, Array]] = {}
         for k, number in enumerate(topology.programs):
-            program = _program(topology, number)
+            program = topology.program(k)
             if program.rtt_pattern is not None and not self._process(k, "send").muted:
                 self.rtts[number] = _rtts(self._process(k, "send"), program)
 
@@ -174,7 +174,7 @@ class Words:
         if process.ended is None or process.ended[0] >= stop:
             return None
         at, status = process.ended
-        name = programs.locate(_program(self._topology, number), role, self._topology.values(k)).named
+        name = programs.locate(self._topology.program(k), role, self._topology.values(k)).named
         who = f"the {_role(role)} ({Path(name).name})"
         when = f"{(at - start) / 1e9:.3f} s after the flow's start" if at > start + _AT_ONCE_NS else "at once"
         how = _how(status, spun)
@@ -210,12 +210,6 @@ def _how(status: int, spun: int) -> str | None:
 
 def _role(role: str) -> str:
     return "sender" if role == "send" else "receiver"
-
-
-def _program(topology: Topology, number: int) -> Program:
-    program = topology.flows[number][0].program
-    assert program is not None
-    return program
 
 
 def _rtts(process: Process, program: Program) -> tuple[Array, Array]:

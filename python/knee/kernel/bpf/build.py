@@ -166,16 +166,7 @@ def loader() -> Path:
     place = _trusted(_store() / f"knee-bpf-{_digest(sources, [_first_line(['cargo', '--version'])])}")
     if not place.is_file():
         with _workshop() as target:
-            manifest = folder / "Cargo.toml"
-            cargo: list[str | Path] = [
-                "cargo",
-                "build",
-                "--release",
-                "--locked",
-                "--quiet",
-                "--manifest-path",
-                manifest,
-            ]
+            cargo = ("cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", folder / "Cargo.toml")
             _run([*cargo, "--target-dir", target])
             _keep(target / "release" / "knee-bpf", place, 0o755)
     return place
@@ -280,10 +271,6 @@ def _first_line(command: Sequence[str]) -> str:
         raise RunError(f"{command[0]} does not run here ({error}).") from None
 
 
-def _environment() -> dict[str, str]:
-    return os.environ | {"PATH": _path(), "HOME": _owner().pw_dir}
-
-
 def _run(command: Sequence[str | Path]) -> None:
     try:
         _start([str(part) for part in command])
@@ -303,6 +290,6 @@ def _start(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         text=True,
         check=True,
         stdin=subprocess.DEVNULL,
-        env=_environment(),
+        env=os.environ | {"PATH": _path(), "HOME": owner.pw_dir},
         **who,
     )
