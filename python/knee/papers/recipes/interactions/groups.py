@@ -117,7 +117,7 @@ MATRIX = Experiment(
     about=(
         "Beyond the paper's tables, as its extended version did with those of the Linux kernel: each ordered pair of "
         f"all {len(_ALL)} algorithms on 100 Mbit/s, with a base RTT of 20 ms and a buffer of two bandwidth-delay "
-        "products. The same as knee matrix. The short form has only the pairs of {', '.join(SOME)}."
+        f"products. The same as knee matrix. The short form has only the pairs of {', '.join(SOME)}."
     ),
     runs=_ALL_RUNS,
     measure=_measure_matrix,
