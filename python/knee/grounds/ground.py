@@ -19,25 +19,16 @@ Progress = Callable[[float], None]
 class Ground(Protocol):
     """Where scenarios run."""
 
-    @property
-    def name(self) -> str:
-        """The name that ``--ground`` takes."""
-
-    @property
-    def about(self) -> str:
-        """One line that describes it."""
-
-    @property
-    def captures(self) -> bool:
-        """Whether it can capture the packets at the senders, as pcapng."""
-
-    @property
-    def logs(self) -> frozenset[str]:
-        """The transports of flows whose senders it can log, as qlog."""
-
-    @property
-    def real_time(self) -> bool:
-        """Whether it runs in real time; such runs need the machine for themselves."""
+    #: What ``--ground`` takes.
+    name: str
+    #: One line that describes it.
+    about: str
+    #: Whether it can capture the packets at the senders, as pcapng.
+    captures: bool
+    #: The transports of flows whose senders it can log, as qlog.
+    logs: frozenset[str]
+    #: Whether it runs in real time; such runs need the machine for themselves.
+    real_time: bool
 
     def missing(self) -> Sequence[Missing]:
         """What this machine lacks; empty if the ground works here. Quick: it starts nothing."""
