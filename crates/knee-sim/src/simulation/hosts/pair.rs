@@ -272,7 +272,7 @@ impl<E> HostPair<'_, E> {
     }
 }
 
-/// What is on record of the ends of a path besides their state. Every ACK needs the first cache line.
+/// Record of the ends of a path besides their state. Every ACK needs the first cache line.
 #[repr(C, align(64))]
 #[derive(Clone)]
 pub(in crate::simulation) struct PathRecord {
