@@ -135,7 +135,8 @@ pub(in crate::simulation) struct Group<'a> {
 
 impl<'a> Group<'a> {
     /// The host of path `i`, which something happens to.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every visit")]
     pub(super) fn into_host(self, i: u32) -> Host<'a, Ends> {
         let k = (i - self.first) as usize;
         let Self { ends, flows, directions, settings, stores, per_store, .. } = self;
@@ -153,7 +154,8 @@ impl<'a> Group<'a> {
     }
 
     /// TCP's ends at path `i`, which something happens to.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every visit")]
     pub(in crate::simulation) fn tcp(&mut self, i: u32) -> Host<'_, TcpEnds> {
         let Self { first, ends, flows, directions, settings, stores, per_store } = self;
         let (first, per_store) = (*first, *per_store);
@@ -171,7 +173,8 @@ impl<'a> Group<'a> {
 
 impl<'a> Host<'a, Ends> {
     /// The same where TCP speaks over the path.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every visit")]
     pub(in crate::simulation) fn tcp(self) -> Host<'a, TcpEnds> {
         let Self { i, ends, flow, connection, settings, stores } = self;
         let Ends::Tcp(ends) = ends else { no_tcp(i) };
