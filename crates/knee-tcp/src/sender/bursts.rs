@@ -45,6 +45,7 @@ const fn left_of_write(snd_nxt: u64, initial_window: u32) -> u32 {
 
 impl Sender {
     /// Largest burst now, in segments (tcp_tso_autosize).
+    #[inline]
     pub(super) fn burst_limit(&self, config: &Config) -> u32 {
         if !config.tso {
             return 1;

@@ -118,6 +118,7 @@ impl RttEstimator {
     /// Takes an RTT for the smoothed estimate (`rtt`, of the oldest segment newly acknowledged) and for the least RTT
     /// (`newest`, of the newest), whose `filter` lies apart since it is seldom asked. True: the least RTT may have
     /// changed.
+    #[inline]
     pub fn sample(
         &mut self,
         (rtt, newest): (Micros, Micros),
@@ -251,6 +252,7 @@ impl Sender {
         self.sample_rtt_of_rest(found, stamp)
     }
 
+    #[inline]
     pub(super) fn feed_rtt(&mut self, oldest: Micros, newest: Micros, stamp: Micros) {
         let ends = (self.view.snd_una, self.view.snd_nxt);
         if self.rtt.sample((oldest, newest), stamp, ends, &mut self.least_rtts) {

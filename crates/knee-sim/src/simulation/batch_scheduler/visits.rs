@@ -84,7 +84,8 @@ impl Visitor<'_> {
     }
 
     /// Begins the visit of flow `i`.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every visit")]
     pub(super) fn begin(&mut self, i: u32) -> Visit<'_> {
         let (k, path) = (self.place(i), &self.paths[i as usize]);
         let Self { hosts, stages, pending, outbox, sample, apps, .. } = self;

@@ -136,7 +136,8 @@ pub(in crate::simulation) struct Group<'a> {
 
 impl<'a> Group<'a> {
     /// The ends of path `i`, to one of which something happens.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every visit")]
     pub(super) fn into_pair(self, i: u32) -> HostPair<'a, Ends> {
         let k = (i - self.first) as usize;
         let Self { ends, records, halves, settings, stores, per_store, .. } = self;
@@ -154,7 +155,8 @@ impl<'a> Group<'a> {
     }
 
     /// TCP's ends of path `i`, to one of which something happens.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every visit")]
     pub(in crate::simulation) fn tcp(&mut self, i: u32) -> HostPair<'_, TcpEnds> {
         let Self { first, ends, records, halves, settings, stores, per_store } = self;
         let (first, per_store) = (*first, *per_store);
@@ -172,7 +174,8 @@ impl<'a> Group<'a> {
 
 impl<'a> HostPair<'a, Ends> {
     /// The same where TCP speaks over the path.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every visit")]
     pub(in crate::simulation) fn tcp(self) -> HostPair<'a, TcpEnds> {
         let Self { i, ends, record, connection, settings, stores } = self;
         let Ends::Tcp(ends) = ends else { no_tcp(i) };
