@@ -51,7 +51,7 @@ def _try(ground: Ground) -> tuple[bool, str]:
     """Whether a ground works, and the lines to print about it."""
     missing = ground.missing()
     if missing:
-        return False, "; ".join(f"{part.what}: {part.mend}" for part in missing)
+        return False, "; ".join(map(str, missing))
     try:
         return True, ground.trial()
     except RunError as error:

@@ -55,6 +55,5 @@ def ready(name: str) -> Ground:
     ground = find(name)
     missing = ground.missing()
     if missing:
-        what = "; ".join(f"{part.what}: {part.mend}" for part in missing)
-        raise RunError(f"The ground {name} does not work here: {what}.")
+        raise RunError(f"The ground {name} does not work here: {'; '.join(map(str, missing))}.")
     return ground

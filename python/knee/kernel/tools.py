@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from knee.errors import RunError
@@ -43,7 +43,7 @@ def missing() -> list[Missing]:
         here = f"{platform.system()} on {platform.machine()}"
         return [Missing(f"this is {here}", "the ground needs Linux on x86-64")]
     lacking = _lacking()
-    return [Missing(f"no {', '.join(lacking)}", install_command(lacking.values()))] if lacking else []
+    return [Missing(f"no {', '.join(lacking)}", install_command(packages()))] if lacking else []
 
 
 def _lacking() -> dict[str, str]:
@@ -57,7 +57,7 @@ def _lacking() -> dict[str, str]:
 def require() -> None:
     """Raises an error that lists what is missing, if anything is."""
     if lacking := missing():
-        raise RunError("; ".join(f"{part.what}: {part.mend}" for part in lacking) + ".")
+        raise RunError("; ".join(map(str, lacking)) + ".")
 
 
 def packages() -> list[str]:
@@ -66,9 +66,9 @@ def packages() -> list[str]:
     return [*lacking.values(), *(["libc6-dev"] if "gcc" in lacking else [])]
 
 
-def install_command(packages: object) -> str:
+def install_command(packages: Iterable[str]) -> str:
     """The command that installs these packages on Debian."""
-    return f"sudo apt-get install {' '.join(dict.fromkeys(packages))}"  # type: ignore[call-overload]
+    return f"sudo apt-get install {' '.join(dict.fromkeys(packages))}"
 
 
 def _has_static_libc() -> bool:

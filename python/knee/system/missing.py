@@ -19,6 +19,9 @@ class Missing:
     what: str
     mend: str
 
+    def __str__(self) -> str:
+        return f"{self.what}: {self.mend}"
+
 
 #: How root runs this program: ``sudo`` does not look in the user's environment.
 AS_ROOT = 'sudo "$(command -v knee)"'

@@ -114,7 +114,7 @@ def compilers() -> list[Missing]:
 
 def require(lacking: Iterable[Missing], failed: str) -> None:
     """Raises an error that lists what is missing, if anything is."""
-    said = "; ".join(f"{part.what}: {part.mend}" for part in lacking)
+    said = "; ".join(map(str, lacking))
     if said:
         raise RunError(f"{failed}: {said}.")
 
