@@ -25,9 +25,8 @@ use knee_core::convert::index_u32;
 use knee_net::events::{Event, Events};
 use knee_net::observe::Interval;
 use knee_net::spec::Change;
-use rayon::prelude::*;
 use stages::Stages;
-use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
 use visits::{BatchOutbox, Pending, Visitor};
 
 /// Batches pay where at least one flow in 16 is active in each.
@@ -60,8 +59,7 @@ pub(super) struct BatchScheduler {
     outbox: BatchOutbox,
     others: Vec<BatchOutbox>,
     visits_per_thread: usize,
-    /// The threads, if there is more than one. Copies of a simulation share them.
-    pool: Option<Arc<rayon::ThreadPool>>,
+    threads: usize,
 }
 
 /// The shortest delay of an ACK, changes included.
@@ -111,7 +109,7 @@ impl BatchScheduler {
             outbox: BatchOutbox::new(&stages),
             others: Vec::new(),
             visits_per_thread: VISITS_PER_THREAD,
-            pool: None,
+            threads: 1,
             stages,
         };
         for (at, i) in applications {
@@ -137,20 +135,15 @@ impl BatchScheduler {
     }
 
     /// Lets up to `most` threads visit flows, before anything has happened. Each visits at least `visits` in a batch,
-    /// none of them of applications. Gives the number of threads: one where the operating system gives no more.
+    /// none of them of applications. Gives the number of threads.
     pub(super) fn divide(&mut self, model: &mut Model, most: usize, visits: usize) -> usize {
         self.visits_per_thread = visits;
         let most = if model.apps.is_empty() { most.min(model.hosts.records.len() / visits) } else { 1 };
-        let pool = (most > 1).then(|| rayon::ThreadPoolBuilder::new().num_threads(most).build());
-        self.pool = pool.and_then(Result::ok).map(Arc::new);
-        let threads = self.threads();
-        model.hosts.divide(index_u32(if threads > 1 { threads * GROUPS_PER_THREAD } else { 1 }));
-        self.others.resize_with(model.hosts.stores.len() - 1, || BatchOutbox::new(&self.stages));
-        threads
-    }
-
-    fn threads(&self) -> usize {
-        self.pool.as_ref().map_or(1, |pool| pool.current_num_threads())
+        model.hosts.divide(index_u32(if most > 1 { most * GROUPS_PER_THREAD } else { 1 }));
+        let groups = model.hosts.stores.len();
+        self.threads = most.clamp(1, groups);
+        self.others.resize_with(groups - 1, || BatchOutbox::new(&self.stages));
+        self.threads
     }
 
     /// Checks the model's books.
@@ -267,9 +260,8 @@ impl BatchScheduler {
     /// `limit`.
     fn visit_flows(&mut self, model: &mut Model, limit: Time, interval: Option<Interval>) {
         let (at, prefetches, visits) = (self.at, model.prefetches, std::mem::take(&mut self.visits));
-        let few = visits.len() < self.threads() * self.visits_per_thread;
-        if let Some(pool) = self.pool.clone().filter(|_| !few) {
-            self.visit_groups(&pool, model, &visits, limit, interval);
+        if self.threads > 1 && visits.len() >= self.threads * self.visits_per_thread {
+            self.visit_groups(model, &visits, limit, interval);
         } else if model.apps.is_empty() {
             let mut visitor = self.visitor(model, interval);
             visitor.visit_all(&visits, prefetches, at, limit);
@@ -282,30 +274,28 @@ impl BatchScheduler {
         self.visit_starts(model, limit);
     }
 
-    /// Visits flows group by group, in several threads; what they send is put together in the order of flows.
-    fn visit_groups(
-        &mut self,
-        pool: &rayon::ThreadPool,
-        model: &mut Model,
-        visits: &[u32],
-        limit: Time,
-        interval: Option<Interval>,
-    ) {
-        let Self { at, pending, stages, outbox, others, .. } = self;
+    /// Visits flows group by group, by several threads; what they send is put together in the order of flows.
+    fn visit_groups(&mut self, model: &mut Model, visits: &[u32], limit: Time, interval: Option<Interval>) {
+        let Self { at, pending, stages, outbox, others, threads, .. } = self;
         let Model { hosts, network, recorder, prefetches, .. } = model;
         let (at, stages, paths, size) = (*at, &*stages, network.flow_paths.as_slice(), hosts.group_size());
         let outboxes = std::iter::once(&mut *outbox).chain(&mut *others);
         let records = recorder.record.flows().chunks_mut(size as usize);
-        let groups: Vec<_> = hosts.groups().zip(records).zip(pending.chunks_mut(size as usize).zip(outboxes)).collect();
-        pool.install(|| {
-            groups.into_par_iter().with_max_len(1).for_each(|((hosts, records), (pending, outbox))| {
-                outbox.arrivals.iter_mut().for_each(|arrivals| arrivals.clear(at));
-                let begin = visits.partition_point(|&i| i < hosts.first);
-                let end = visits.partition_point(|&i| i < hosts.first.saturating_add(size));
-                let sample = interval.map(|interval| (interval, records));
-                let mut visitor = Visitor { hosts, paths, stages, pending, outbox, sample, apps: None };
-                visitor.visit_all(&visits[begin..end], *prefetches, at, limit);
-            });
+        let groups = hosts.groups().zip(records).zip(pending.chunks_mut(size as usize).zip(outboxes));
+        let groups = Mutex::new(groups);
+        let work = || loop {
+            let next = groups.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(((hosts, records), (pending, outbox))) = next else { return };
+            outbox.arrivals.iter_mut().for_each(|arrivals| arrivals.clear(at));
+            let begin = visits.partition_point(|&i| i < hosts.first);
+            let end = visits.partition_point(|&i| i < hosts.first.saturating_add(size));
+            let sample = interval.map(|interval| (interval, records));
+            let mut visitor = Visitor { hosts, paths, stages, pending, outbox, sample, apps: None };
+            visitor.visit_all(&visits[begin..end], *prefetches, at, limit);
+        };
+        std::thread::scope(|scope| {
+            (1..*threads).for_each(|_| drop(scope.spawn(work)));
+            work();
         });
         for other in others {
             outbox.append(other);

@@ -2,9 +2,11 @@
 
 use super::{Episode, Task};
 use knee_cc::policy::Figures;
-use rayon::prelude::*;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
 
 /// The task that a slot's next episode is of, and its seed.
 pub type Next = (usize, u64);
@@ -103,20 +105,79 @@ impl Slot {
     }
 }
 
+/// A call of all slots of a lane.
+enum Order {
+    Begin(Vec<Next>),
+    Step(Vec<f64>, Vec<Next>),
+}
+
+/// The slots that one thread has.
+struct Lane {
+    tasks: Arc<Vec<Task>>,
+    slots: Vec<Slot>,
+}
+
+impl Lane {
+    fn carry_out(&mut self, order: &Order) -> Result<Observed, FleetError> {
+        let (mut observed, tasks) = (Observed::default(), &self.tasks);
+        match order {
+            Order::Begin(next) => {
+                for (slot, &next) in self.slots.iter_mut().zip(next) {
+                    slot.begin(tasks, next, &mut observed)?;
+                }
+            }
+            Order::Step(actions, next) => {
+                let width = actions.len() / self.slots.len();
+                for ((slot, action), &next) in self.slots.iter_mut().zip(actions.chunks(width)).zip(next) {
+                    slot.step(tasks, action, next, &mut observed)?;
+                }
+            }
+        }
+        Ok(observed)
+    }
+
+    fn carry_out_whole(&mut self, order: &Order) -> Result<Observed, FleetError> {
+        let done = catch_unwind(AssertUnwindSafe(|| self.carry_out(order)));
+        done.unwrap_or_else(|panic| Err(FleetError::Panic(text(panic.as_ref()))))
+    }
+}
+
 fn text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
 }
 
-/// Episodes side by side. Each thread has as many slots as the others, or one fewer.
+/// A thread with a lane.
+struct Worker {
+    slots: usize,
+    orders: SyncSender<Order>,
+    done: Receiver<Result<Observed, FleetError>>,
+}
+
+impl Worker {
+    fn start(mut lane: Lane) -> Result<Self, FleetError> {
+        let (orders, take) = sync_channel(1);
+        let (give, done) = sync_channel(1);
+        let slots = lane.slots.len();
+        let work = move || {
+            while let Ok(order) = take.recv() {
+                // Sending fails only if the fleet is gone, and then the next order does not come.
+                let _ = give.send(lane.carry_out_whole(&order));
+            }
+        };
+        thread::Builder::new().name("knee fleet".into()).spawn(work).map_err(FleetError::Thread)?;
+        Ok(Self { slots, orders, done })
+    }
+}
+
+/// Episodes side by side. The caller's thread has the first lane of slots, and each other thread one more.
 ///
 /// A slot whose episode is over begins another at the next step, with no reward, whatever the action: Gymnasium's
 /// `AutoresetMode.NEXT_STEP`. The bits do not depend on the number of threads.
 pub struct Fleet {
-    tasks: Vec<Task>,
-    slots: Vec<Slot>,
-    /// The threads, if there is more than one.
-    pool: Option<rayon::ThreadPool>,
+    here: Lane,
+    others: Vec<Worker>,
+    slots: usize,
 }
 
 impl Fleet {
@@ -129,15 +190,18 @@ impl Fleet {
     /// If there is no slot.
     pub fn new(tasks: Vec<Task>, slots: usize, threads: usize) -> Result<Self, FleetError> {
         assert!(slots > 0, "a fleet has slots");
-        let threads = threads.clamp(1, slots);
-        let pool = (threads > 1).then(|| rayon::ThreadPoolBuilder::new().num_threads(threads).build());
-        let pool = pool.transpose().map_err(|error| FleetError::Thread(std::io::Error::other(error)))?;
-        Ok(Self { tasks, slots: (0..slots).map(|_| Slot::default()).collect(), pool })
+        let (tasks, threads) = (Arc::new(tasks), threads.clamp(1, slots));
+        let lane = |i: usize| {
+            let count = slots * (i + 1) / threads - slots * i / threads;
+            Lane { tasks: Arc::clone(&tasks), slots: (0..count).map(|_| Slot::default()).collect() }
+        };
+        let others = (1..threads).map(|i| Worker::start(lane(i))).collect::<Result<_, _>>()?;
+        Ok(Self { here: lane(0), others, slots })
     }
 
     /// How many episodes there are.
     pub const fn slots(&self) -> usize {
-        self.slots.len()
+        self.slots
     }
 
     /// Begins an episode in each slot.
@@ -145,7 +209,7 @@ impl Fleet {
     /// # Errors
     /// If a scenario is refused, or the engine fails.
     pub fn begin(&mut self, next: &[Next]) -> Result<Observed, FleetError> {
-        self.all(|i, slot, tasks, observed| slot.begin(tasks, next[i], observed))
+        self.give(|from, to| Order::Begin(next[from..to].to_vec()))
     }
 
     /// Takes the actions of all slots, one slot's behind the other's; `next` is for slots whose episode is over.
@@ -153,30 +217,28 @@ impl Fleet {
     /// # Errors
     /// If a scenario is refused, or the engine fails.
     pub fn step(&mut self, actions: &[f64], next: &[Next]) -> Result<Observed, FleetError> {
-        let width = actions.len() / self.slots.len();
-        self.all(|i, slot, tasks, observed| slot.step(tasks, &actions[i * width..(i + 1) * width], next[i], observed))
+        let width = actions.len() / self.slots;
+        self.give(|from, to| Order::Step(actions[from * width..to * width].to_vec(), next[from..to].to_vec()))
     }
 
-    /// Calls `act` for each slot, and puts together what they observe.
-    fn all<F>(&mut self, act: F) -> Result<Observed, FleetError>
-    where
-        F: Fn(usize, &mut Slot, &[Task], &mut Observed) -> Result<(), FleetError> + Sync,
-    {
-        let Self { tasks, slots, pool } = self;
-        let size = slots.len().div_ceil(pool.as_ref().map_or(1, rayon::ThreadPool::current_num_threads));
-        let lane = |(k, slots): (usize, &mut [Slot])| {
-            let mut observed = Observed::default();
-            let mut numbered = (k * size..).zip(slots);
-            numbered.try_for_each(|(i, slot)| act(i, slot, tasks, &mut observed)).map(|()| observed)
-        };
-        let lanes = || match pool {
-            None => vec![lane((0, slots))],
-            Some(pool) => pool.install(|| slots.par_chunks_mut(size).enumerate().map(lane).collect()),
-        };
-        let observed =
-            catch_unwind(AssertUnwindSafe(lanes)).map_err(|panic| FleetError::Panic(text(panic.as_ref())))?;
-        let mut all = Observed::default();
-        observed.into_iter().try_for_each(|lane| lane.map(|lane| all.append(lane)))?;
-        Ok(all)
+    fn give(&mut self, order: impl Fn(usize, usize) -> Order) -> Result<Observed, FleetError> {
+        let mut from = self.here.slots.len();
+        let first = order(0, from);
+        for worker in &self.others {
+            let to = from + worker.slots;
+            // A thread that is gone is found below.
+            let _ = worker.orders.send(order(from, to));
+            from = to;
+        }
+        let mut observed = self.here.carry_out_whole(&first);
+        for worker in &self.others {
+            let there = worker.done.recv().unwrap_or_else(|_| Err(FleetError::Panic("its thread is gone".into())));
+            match (&mut observed, there) {
+                (Ok(all), Ok(there)) => all.append(there),
+                (Ok(_), Err(error)) => observed = Err(error),
+                (Err(_), _) => {}
+            }
+        }
+        observed
     }
 }
