@@ -95,7 +95,7 @@ impl Arrivals {
         other.clear(self.from);
     }
 
-    /// Orders what arrives, up to `until`, less than 2^32 ns after the beginning.
+    /// Orders the arrivals, none of which is after `until`, itself less than 2^32 ns after the beginning.
     pub fn sort(&mut self, until: Time) {
         if self.tie_breaks.len() < COMPARISON_SORT_BELOW as usize {
             let Self { sorted, tie_breaks, .. } = self;

@@ -37,7 +37,7 @@ impl Link {
         self.line.due
     }
 
-    /// Returns true if it sends at a fixed rate.
+    /// Returns true if its server is a wire.
     pub const fn is_wire(&self) -> bool {
         matches!(self.line.server, Server::Wire(_))
     }
@@ -79,7 +79,7 @@ impl Link {
     }
 
     /// Lets all `arrivals` come, and takes all steps up to `until`. At a medium `until` is 1 ns before the end of the
-    /// batch, at which a wire may still hand it a packet: arrivals up to 1 ns after `until` are sorted.
+    /// batch, at which a wire may still hand it a packet: no arrival is later than 1 ns after `until`.
     pub fn advance(&mut self, arrivals: &mut Arrivals, until: Time, out: &mut Outcome) {
         let Self { queue, line, .. } = self;
         let before = out.departed.len();
@@ -308,8 +308,8 @@ impl Line {
         self.counters.bytes += departed.iter().map(bytes).sum::<u64>();
     }
 
-    /// Returns true if a packet that arrives now may change when the link acts next: it is idle, or only waits for its
-    /// queue to release a packet.
+    /// Returns true if a packet that arrives now may change when the link acts next. Nothing is on a wire then; a
+    /// medium may have packets on their way.
     #[inline]
     fn is_idle(&self) -> bool {
         self.due == Time::MAX || self.waiting

@@ -6,7 +6,8 @@ use knee_core::{Packet, Time};
 /// A packet that leaves a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Departure {
-    /// It leaves the link at its `at`; its sojourn is added to `queued`.
+    /// It leaves the link at its `at`, which in batches becomes the time at which it comes out of a delay behind the
+    /// link; its sojourn is added to `queued`.
     pub packet: Packet,
     /// How long it was in the queue.
     pub sojourn: Time,

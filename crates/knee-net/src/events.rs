@@ -4,7 +4,7 @@
 //! packets. Entries are ordered by time. What is due at one time has an order of its own, whoever was scheduled first:
 //! wires go first, so that a packet that comes finds the place free of one that leaves; then what concerns the whole
 //! run; then pipes, so that an ACK goes before the timer it would stop; then media, the servers of links that are no
-//! wire; then timers and what else flows do. Of one kind, the lower number goes first.
+//! wire; then timers and what else flows do. The lower number of a kind goes first.
 
 use crate::spec::Spec;
 use knee_core::Time;

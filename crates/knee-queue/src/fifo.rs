@@ -1,4 +1,5 @@
 //! A first-in-first-out queue with its bytes counted, the store of the disciplines that have one or two of them.
+//! `pfifo` has its own, of bursts.
 
 use crate::bound::Bound;
 use crate::{Backlog, Context, Init};

@@ -79,7 +79,7 @@ def show_summary(console: Console, summary: Summary) -> None:
     flows.columns[1].justify = "left"
     for flow in summary["flows"][:MOST_FLOWS]:
         cells = {figure.name: cell(figure, flow[figure.name]) for figure in columns}
-        # Of a program the throughput, marked as such.
+        # A program has its throughput here, marked as such.
         payload = flow["goodput_mbps"]
         cells["goodput_mbps"] = f"{rate(flow['throughput_mbps'])}*" if payload is None else rate(payload)
         flows.add_row(flow["label"], flow["cc"], *cells.values())

@@ -104,7 +104,7 @@ class _Runs:
             name, who, _ = places[job.name]
             if who != self.one.folder:
                 raise error
-            # What a program failed with stays in its result, where it is read also when the run is not made again.
+            # A program's failure stays in its result, where it is read also when the run is not made again.
             if not isinstance(error, ProgramError):
                 self.failed.setdefault((name, who), _why(error))
 

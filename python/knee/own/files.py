@@ -46,7 +46,7 @@ _naming: ContextVar[Mapping[str, Named]] = ContextVar("naming")
 
 @contextmanager
 def naming(names: Iterable[Named]) -> Iterator[None]:
-    """Which classes names stand for within the block, as in plain data that was text for a while."""
+    """The names of own classes mean these within the block, as in plain data that was text for a while."""
     token = _naming.set({str(name): name for name in names})
     try:
         yield

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from knee.errors import Refused
 from knee.scenario.units import near, shown
 
-#: What stands as ``cc`` of a flow that is a program.
+#: The value of ``cc`` of a flow that is a program.
 PROGRAM_CC = "program"
 #: What is filled into a command line: the receiver's address and port, and how long the flow lasts, in s and in ms.
 FIELDS = ("address", "port", "duration", "duration_ms")

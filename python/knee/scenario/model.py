@@ -117,7 +117,7 @@ _PARAMS = {
 }
 
 
-#: What stands as ``cc`` of flows that have no congestion control of knee's.
+#: The value of ``cc`` of flows that have no congestion control of knee's.
 WITHOUT_CC = (PROGRAM_CC, NO_CC)
 _DATAGRAMS = "datagrams have no congestion control"
 

@@ -28,7 +28,7 @@ from knee.errors import Refused
 from knee.scenario import registry, units
 from knee.scenario.fields import Dscp, Name, Rate, SomeBytes, SomeTime, Table, Text, Time, plain_number
 
-#: What stands as ``cc`` of a flow that has none, since it sends datagrams.
+#: The value of ``cc`` of a flow that has none, since it sends datagrams.
 NO_CC = "none"
 #: Sizes of datagrams as IP packets, bytes: the headers of IPv4 and UDP with 8 bytes for a number, and Ethernet's MTU.
 LEAST_PACKET, LARGEST_PACKET = 36, 1500

@@ -244,7 +244,7 @@ def _size(executor: Executor) -> int:
 
 
 def part_of(report: Callable[[float], None] | None, begin: float, end: float) -> Callable[[float], None] | None:
-    """What to call with the progress of a part of the work, which is from ``begin`` to ``end`` of the whole."""
+    """The function to call with the progress of a part of the work, which is from ``begin`` to ``end`` of the whole."""
     return None if report is None else lambda fraction: report(begin + (end - begin) * fraction)
 
 

@@ -280,16 +280,16 @@ impl BatchScheduler {
         let Model { hosts, network, recorder, prefetches, .. } = model;
         let (at, stages, paths, size) = (*at, &*stages, network.flow_paths.as_slice(), hosts.group_size());
         let outboxes = std::iter::once(&mut *outbox).chain(&mut *others);
-        let records = recorder.record.flows().chunks_mut(size as usize);
-        let groups = hosts.groups().zip(records).zip(pending.chunks_mut(size as usize).zip(outboxes));
+        let flow_records = recorder.record.flows().chunks_mut(size as usize);
+        let groups = hosts.groups().zip(flow_records).zip(pending.chunks_mut(size as usize).zip(outboxes));
         let groups = Mutex::new(groups);
         let work = || loop {
             let next = groups.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some(((hosts, records), (pending, outbox))) = next else { return };
+            let Some(((hosts, flow_records), (pending, outbox))) = next else { return };
             outbox.arrivals.iter_mut().for_each(|arrivals| arrivals.clear(at));
             let begin = visits.partition_point(|&i| i < hosts.first);
             let end = visits.partition_point(|&i| i < hosts.first.saturating_add(size));
-            let sample = interval.map(|interval| (interval, records));
+            let sample = interval.map(|interval| (interval, flow_records));
             let mut visitor = Visitor { hosts, paths, stages, pending, outbox, sample, apps: None };
             visitor.visit_all(&visits[begin..end], *prefetches, at, limit);
         };

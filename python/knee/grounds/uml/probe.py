@@ -101,7 +101,7 @@ def _histograms(rows: Array) -> Iterator[tuple[int, tuple[int, Array]]]:
 
 
 def bounds(bucket: Any, bits: int) -> tuple[Any, Any]:
-    """Where buckets of a histogram begin, and how wide they are; one, or an array."""
+    """The beginnings and widths of buckets of a histogram; one, or an array."""
     octave = np.maximum((bucket >> bits) - 1, 0)
     return (bucket - (octave << bits)) << octave, np.left_shift(1, octave)
 

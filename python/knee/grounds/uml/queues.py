@@ -171,7 +171,7 @@ def _us(params: Params, key: str) -> int:
 
 
 def _attributes(name: str, params: Params, limit: Limit | None, rate_bps: int) -> bytes:
-    """What :data:`ATTRIBUTES` has of a discipline."""
+    """The entries of a discipline in :data:`ATTRIBUTES`."""
     options = b""
     for key, kind in ATTRIBUTES[name].items():
         if key == "limit":

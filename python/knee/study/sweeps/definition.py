@@ -194,7 +194,7 @@ class Definition:
         return data
 
     def place(self, point: Point) -> str:
-        """What errors call a point's scenario."""
+        """The name of a point's scenario in errors."""
         return f"{self.where} with {point}" if point.values else self.where
 
     def scenario(self, point: Point) -> Scenario:

@@ -120,7 +120,7 @@ def headline(summary: Mapping[str, Any]) -> str:
         parts.append(f"{100 * most:.1f} % utilization{of}")
     parts += _fairness(summary)
     if not missing(delay := run["queue_delay_mean_ms"]):
-        # Of several links, that of the slowest queue.
+        # The slowest queue counts where there are several links.
         parts.append(f"mean queueing delay {number(delay, 2)} ms" + (f" at {run[QUEUE_LINK]}" if several else ""))
     parts += _completion(summary)
     if (lost := sum(flow.get("lost_packets") or 0 for flow in summary["flows"])) == 0:

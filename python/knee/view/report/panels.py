@@ -36,7 +36,7 @@ WINDOWS = {
     "cwnd": ("Congestion window", "cwnd", "No window was recorded."),
     "in_flight": ("In flight", "In flight", "No packet was in flight."),
 }
-"""Title, label of the axis, and what stands for an empty figure, of each number of packets of flows."""
+"""Title, label of the axis, and text of an empty figure, of each number of packets of flows."""
 
 
 def flow_panel(view: View, column: str, label: str) -> Panel:

@@ -24,7 +24,7 @@ const LONGEST: Time = Time::from_secs(4);
 /// No stage comes behind.
 const NONE: u32 = u32::MAX;
 
-/// One of the links, and what arrives there in a batch.
+/// One of the links, and what arrives there after this batch.
 #[derive(Clone)]
 struct Stage {
     link: u32,
@@ -36,7 +36,7 @@ struct Stage {
     goes_on: bool,
     /// Event of the link.
     event: Event,
-    /// The pipe behind the link.
+    /// The pipe behind the link, for its tie-break key: in batches no packet enters it.
     pipe: Option<u32>,
 }
 
@@ -191,8 +191,8 @@ impl Stages {
         self.in_order.iter().map(|stage| (departed(stage) + stage.later.len()) as u64).sum()
     }
 
-    /// Goes through the links, each of which takes its arrivals before `until`; `arrivals` are by stage. A packet that
-    /// leaves a link after the batch stays in the link until a later one.
+    /// Goes through the links, each of which takes its arrivals before `until`, or from a wire at `until`;
+    /// `arrivals` are by stage. A packet that leaves a link after the batch stays in the link until a later one.
     pub(super) fn advance(&mut self, arrivals: &mut [Arrivals], model: &mut Model, until: Time) {
         let last = model.recorder.last_departure(until);
         // Packets that have been in a pipe for longer come out of it first.
@@ -260,8 +260,8 @@ impl Stages {
         counts.extend(in_order.iter().map(|stage| {
             let departed = &network.directions[stage.link as usize].outcome.departed;
             // Packets from a pipe or a medium come after events of the whole run.
-            let later = Time::from_nanos(u64::from(stage.pipe.is_some() || stage.is_medium()));
-            departed.partition_point(|departure| departure.packet.at + later <= until)
+            let margin = Time::from_nanos(u64::from(stage.pipe.is_some() || stage.is_medium()));
+            departed.partition_point(|departure| departure.packet.at + margin <= until)
         }));
         let count = counts.iter().sum();
         if count == 0 {

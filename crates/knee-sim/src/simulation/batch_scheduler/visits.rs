@@ -130,7 +130,7 @@ impl Visit<'_> {
         let cause = outbox.way.cause;
         let begin = *next as usize;
         let landed = &self.landed.packets[begin..*end as usize];
-        // What lands from a medium comes after the ACKs of that time, which may complete a transfer (`end_transfers`).
+        // It matters where `end_transfers` brings receivers to the time of an ACK: packets from a medium come after it.
         let until = if outbox.way.lands_late() { at.saturating_sub(Time::from_nanos(1)) } else { at };
         let count = match landed.last() {
             Some(last) if last.at > until => landed.partition_point(|packet| packet.at <= until),
@@ -157,11 +157,11 @@ impl Visit<'_> {
     /// Takes the flow's sample, if an interval ends now and the flow has started.
     #[inline]
     fn sample(&mut self, now: Time) {
-        if let Some((interval, record)) = &mut self.sample
-            && record.start() < now
+        if let Some((interval, flow_record)) = &mut self.sample
+            && flow_record.start() < now
         {
             let (counts, sender, rtts) = self.pair.observe(now);
-            self.outbox.samples.push(record.row(self.pair.i, *interval, &counts, &rtts).with_sender(&sender));
+            self.outbox.samples.push(flow_record.row(self.pair.i, *interval, &counts, &rtts).with_sender(&sender));
         }
     }
 
@@ -282,7 +282,7 @@ impl BatchOutbox {
     }
 }
 
-/// What waits at a path between two visits: packets for its receiver, ACKs for its sender.
+/// Packets that wait for the receiver of a path between two visits, and ACKs that wait for its sender.
 #[derive(Clone)]
 pub(super) struct Pending {
     /// When it has something to do, at the earliest, apart from taking what has landed.

@@ -101,7 +101,7 @@ FIG_2 = Experiment(
 
 
 def _estimates(result: Result) -> list[tuple[Floats, Floats]]:
-    """Of each flow, times, s, and its estimate of RTTmin, ms, from the value that it was set to."""
+    """Times, s, and estimates of RTTmin, ms, of each flow, from the value that it was set to."""
     initial = [flow.cc_params["rtt_min_initial"] / 1e6 for flow in result.scenario.flows]
     return [rtt_min(result, flow, start) for flow, start in enumerate(initial, 1)]
 

@@ -10,7 +10,7 @@ from knee.papers.items import Value
 from knee.papers.paper import Drawing, Results
 from knee.view.chart import Chart, Panel
 
-#: What is worst in a finding, by the word for it in the run's name: the quantity, and the figure that sweeps have.
+#: The quantity that is worst in a finding, and its figure in sweeps, by the word for it in the run's name.
 _WORST = {
     "delay": ("delay", "queue_delay_p95_ms"),
     "buffer": ("buffer", "queue_delay_p95_ms"),
