@@ -265,6 +265,7 @@ def test_a_bad_algorithm_fails_just_what_it_should(
     assert {found.verdict for found in done.criteria} <= {CriterionVerdict.PASSES, CriterionVerdict.WORSE}
 
 
+@pytest.mark.long
 def test_one_that_grows_per_ack_harms_others_only_where_its_receiver_divides_them(folder: Path) -> None:
     asked = ("wired", "self-fairness", "beside-deployed", "misbehaving")
     done = evaluated(f"{BAD}:CountsAcks", folder, *asked)

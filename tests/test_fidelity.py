@@ -114,6 +114,7 @@ def test_beside_programs_three_milliseconds_are_allowed() -> None:
     assert replace(flow, kernel=replace(flow.kernel, beside_program=True)).holds
 
 
+@pytest.mark.long
 def test_ten_of_the_authors_twelve_rows_hold() -> None:
     # Each of the 12 rows for itself: within 5 points of the link's rate, and 10 % or 3 ms of the RTT. Those that do not
     # are Vivace beside CUBIC, recorded once; the program's mean over 20 runs is another (lab/fidelity.md).
@@ -132,6 +133,7 @@ def test_vivace_beside_cubic_gets_what_its_program_gets_on_average() -> None:
     assert all(abs(flow.points) < 5 and abs(flow.percent) < 3 for flow in flows), flows
 
 
+@pytest.mark.long
 def test_prague_is_udp_prague_once_both_have_begun() -> None:
     # All 15 flows' rates; CUBIC's RTT behind CoDel is that of delayed ACKs, which begin later here (lab/fidelity.md).
     report = fidelity.run(fidelity.read(shipped.shipped()["prague-reference"]))
@@ -152,6 +154,7 @@ def test_figures_of_a_program_begin_where_its_file_says(tmp_path: Path) -> None:
     assert whole.window_s(whole.flows[0]) == (0.0, 40.0)
 
 
+@pytest.mark.long
 def test_ledbat_is_libutp() -> None:
     # All 8 flows: its own endpoints over a FIFO in virtual time (lab/fidelity.md), one of them starved by a latecomer.
     report = fidelity.run(fidelity.read(shipped.shipped()["libutp-reference"]))

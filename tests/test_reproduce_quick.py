@@ -44,16 +44,21 @@ def _groups(one: Paper) -> list[list[Experiment]]:
     return groups
 
 
-#: Cases that take more than four seconds of processor time: `make test-system` runs them. LoLa's Fig. 4a and 4b take
-#: twice as long, and stay in `make test`.
+#: Cases that take more than three seconds of processor time: `make test-system` runs them. LoLa's Fig. 4a and 4b take
+#: longer, and stay in `make test`.
 LONG = {
     "delay-aimd-fig7",
     "delay-aimd-gamma",
     "delay-aimd-table1",
+    "imc2021-core",
+    "imc2021-edge",
+    "imc2021-intermediate",
     "incast-buffers",
     "incast-fig18",
     "incast-fig19",
+    "incast-timeouts",
     "interactions-buffer",
+    "interactions-far",
     "interactions-flows",
     "interactions-isolation",
     "interactions-table1-measurement",
@@ -66,6 +71,7 @@ LONG = {
     "pam2025-cells-bbr-bbr3-cubic-cubic-ecn",
     "quic-stack",
     "shares-model",
+    "shares-starvation",
     "shares-testbed-20",
     "shares-testbed-40-equilibrium",
 }

@@ -61,6 +61,7 @@ fn figures_of_an_algorithm_are_those_of_knee_evaluate() {
 }
 
 #[test]
+#[ignore = "long: make test-system"]
 fn figures_and_verdicts_of_a_quinn_controller_are_those_of_knee_evaluate() {
     let cubic = quinn(|| Arc::new(CubicConfig::default()));
     let report = run(&cubic.only("wired").only("self-fairness").only("beside-deployed"));

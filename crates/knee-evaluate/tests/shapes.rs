@@ -235,6 +235,7 @@ fn run(evaluation: Evaluation) -> Report {
 }
 
 #[test]
+#[ignore = "long: make test-system"]
 fn controllers_of_other_shapes_give_the_figures_of_one_that_is_fitted_straight() {
     let straight = run(window(|mtu| Straight { aimd: Aimd::new(mtu), flight: InFlight::default() }));
     assert!(straight.with(Verdict::DoesNotRun).next().is_none(), "{straight}");

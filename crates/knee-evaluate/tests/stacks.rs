@@ -13,6 +13,7 @@ fn quinns_reno_is_no_worse_on_a_wired_path() {
 }
 
 #[test]
+#[ignore = "long: make test-system"]
 fn quinns_bbr_is_found_to_harm_cubic() {
     let bbr = quinn(|| Arc::new(BbrConfig::default())).named("quinn's BBR");
     let report = bbr.only("beside-deployed").against([Deployed::Cubic, Deployed::Reno]).seeds(1).run().unwrap();
@@ -22,6 +23,7 @@ fn quinns_bbr_is_found_to_harm_cubic() {
 
 /// The same seeds give the same report, on whatever thread each run went.
 #[test]
+#[ignore = "long: make test-system"]
 fn reports_repeat() {
     let report = || {
         let cubic = quinn(|| Arc::new(CubicConfig::default()));
@@ -37,19 +39,10 @@ fn a_deployed_algorithm_is_no_worse_than_itself() {
     cubic.only("wired").only("aqm").against(Deployed::Cubic).run().unwrap().assert_no_worse();
 }
 
-/// The reports of which docs/evaluate-rust.md has the verdicts.
-#[test]
-#[ignore = "takes minutes"]
-fn quinns_controllers_by_all_criteria() {
-    let (cubic, reno) = (quinn(|| Arc::new(CubicConfig::default())), quinn(|| Arc::new(NewRenoConfig::default())));
-    for evaluation in [cubic, reno, quinn(|| Arc::new(BbrConfig::default()))] {
-        println!("{}\n", evaluation.run().unwrap());
-    }
-}
-
 /// knee's BBRv3 over TCP does what the cases of BBR's draft ask for. quinn's BBR keeps its window of two BDPs in the
 /// queue, since nobody paces it at the rate that it computes.
 #[test]
+#[ignore = "long: make test-system"]
 fn bbr_is_judged_by_the_cases_of_its_draft() {
     let report = algorithm(knee_cc::find("bbr3").unwrap()).suite(Suite::Bbr).seeds(1).run().unwrap();
     assert!(report.criteria.iter().all(|found| found.verdict() == Verdict::Passes), "{report}");

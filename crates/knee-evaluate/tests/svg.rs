@@ -52,12 +52,3 @@ fn marks_and_lines_are_where_values_and_thresholds_are() {
         figures(&report).iter().flat_map(|figure| &figure.deployed).flat_map(|(_, values)| values).flatten().count();
     assert_eq!(of_class(&drawn, "deployed").len(), others + 2);
 }
-
-/// A picture to look at: `KNEE_SVG=report.svg cargo test -p knee-evaluate --test whole -- --ignored picture`.
-#[test]
-#[ignore = "writes a file"]
-fn picture() {
-    let path = std::env::var("KNEE_SVG").expect("KNEE_SVG names the file");
-    let evaluation = quinn(|| Arc::new(NewRenoConfig::default())).named("quinn's NewReno").seeds(1);
-    std::fs::write(path, evaluation.only("wired").only("aqm").only("beside-deployed").run().unwrap().svg()).unwrap();
-}
