@@ -1,5 +1,5 @@
-//! quinn's controllers by all criteria: the reports of which docs/evaluate-rust.md has the verdicts, in minutes. With the
-//! name of a file, its picture instead.
+//! Prints the reports of quinn's controllers by all criteria, of which docs/evaluate-rust.md has the verdicts: it takes
+//! minutes. With the name of a file, draws its picture instead.
 
 use knee_evaluate::quinn;
 use knee_evaluate::quinn_proto::congestion::{BbrConfig, CubicConfig, NewRenoConfig};
