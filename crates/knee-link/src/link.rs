@@ -78,8 +78,8 @@ impl Link {
         }
     }
 
-    /// Lets all `arrivals` come, and takes all steps up to `until`. At a medium `until` is 1 ns before the end of the
-    /// batch, at which a wire may still hand it a packet: no arrival is later than 1 ns after `until`.
+    /// Lets all `arrivals` come, and takes all steps up to `until`. A medium gets 1 ns before the end of
+    /// the batch as `until`. A wire may still hand it a packet just at that end, so arrivals may be 1 ns later.
     pub fn advance(&mut self, arrivals: &mut Arrivals, until: Time, out: &mut Outcome) {
         let Self { queue, line, .. } = self;
         let before = out.departed.len();
@@ -260,9 +260,9 @@ impl Line {
         }
     }
 
-    /// Takes the step that is due `now`; nothing arrives before the steps up to `until` are taken. At a wire: takes
-    /// the next packet, and the rest of its run as far as it begins by `until`. Each is put among the departed at
-    /// once, with the time of its last bit. A medium is served.
+    /// Takes the step that is due `now`; no arrival is before `until`. At a wire: takes the next packet, and the rest of
+    /// its run as far as it begins by `until`. Each is put among the departed at once, with the time of its last bit;
+    /// `hold` takes the one that is still on the wire back. A medium is served.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
     fn step<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, out: &mut Outcome) {
@@ -308,8 +308,8 @@ impl Line {
         self.counters.bytes += departed.iter().map(bytes).sum::<u64>();
     }
 
-    /// Returns true if a packet that arrives now may change when the link acts next. Nothing is on a wire then; a
-    /// medium may have packets on their way.
+    /// Returns true if a packet that arrives now may make the link act earlier: a wire is free; a medium may still have
+    /// packets in transit.
     #[inline]
     fn is_idle(&self) -> bool {
         self.due == Time::MAX || self.waiting

@@ -9,7 +9,7 @@ use crate::events::{Event, Events};
 use crate::network::{Direction, FlowPath, Network};
 use knee_core::{Packet, Time};
 use knee_link::Link;
-use knee_queue::Burst;
+use knee_link::queue::Burst;
 
 /// An outcome of a step.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ impl Driver {
     }
 
     /// Takes `count` packets that differ only by their segments to the next link of their path, or behind the last one.
-    /// They set out, or it is one packet that has crossed as many links as its `hop` says.
+    /// It is a burst that sets out, or one packet on its way: its `hop` says how many links it has crossed.
     #[inline]
     pub fn forward(&mut self, network: &mut Network, mut first: Packet, count: u32, now: Time) -> Step {
         let FlowPath { ack_pipe, ack_delay, mirrored, .. } = network.flow_paths[first.flow as usize];
@@ -89,7 +89,7 @@ impl Driver {
                 network.unbooked.push(i);
             }
         } else if first.has(Packet::ACK) == mirrored {
-            // Data ends here, ACKs behind a pipe; on a mirrored path it is the reverse.
+            // The last link is behind it. Data has arrived, an ACK enters its pipe; on a mirrored path it is the reverse.
             return Step::Arrived(first);
         } else {
             let pipe = &mut network.pipes[ack_pipe as usize];

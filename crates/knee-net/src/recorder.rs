@@ -9,7 +9,7 @@ use crate::spec::{ChangeSpec, Spec};
 use knee_core::convert::index_u32;
 use knee_core::{Packet, Time};
 
-/// Counts and samples of the ends of flows.
+/// What the recorder asks of the ends of flows, and tells them: drops, and the stop of a flow.
 pub trait Counts {
     /// Counts of flow `i` up to now.
     fn counts(&mut self, i: u32, now: Time) -> FlowCounts;

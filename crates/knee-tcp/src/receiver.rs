@@ -202,7 +202,7 @@ impl Receiver {
     /// If it carries no segment.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "what comes with every packet stays in registers")]
-    pub fn on_data(&mut self, packet: &Packet, now: Time, config: &Config, rtt: Time) -> bool {
+    pub fn on_data(&mut self, packet: &Packet, now: Time, config: &Config, base_rtt: Time) -> bool {
         self.received.count(packet);
         let Payload::Data { seq, tsval } = packet.payload else { panic!("no segment: {packet:?}") };
         let seq = seq.near(self.rcv_nxt);
@@ -215,7 +215,7 @@ impl Receiver {
             self.ts_recent = tsval;
         }
         if seq != self.rcv_nxt || self.disorder.is_some() {
-            return self.on_disorder(seq, tsval, packet.size, now, config, rtt);
+            return self.on_disorder(seq, tsval, packet.size, now, config, base_rtt);
         }
         self.rcv_nxt += 1;
         self.adapt_ato(now, config);
@@ -229,7 +229,7 @@ impl Receiver {
     /// A packet that is not the next one, or the next one where later ones are there already or the receiver
     /// misbehaves.
     #[cold]
-    fn on_disorder(&mut self, seq: u64, tsval: u32, size: u16, now: Time, config: &Config, rtt: Time) -> bool {
+    fn on_disorder(&mut self, seq: u64, tsval: u32, size: u16, now: Time, config: &Config, base_rtt: Time) -> bool {
         let payload = u64::from(size) - HEADERS;
         let mut disorder = self.disorder.take().unwrap_or_default();
         if let Some(misbehaviour) = &mut disorder.misbehaviour {
@@ -271,7 +271,7 @@ impl Receiver {
             //# receives a data segment above a gap in the sequence space.
             at_once = config.sack_delay == Time::ZERO || disorder.replies(self.rcv_nxt);
             if !at_once && self.compressed_at == Time::MAX {
-                self.compressed_at = now + config.sack_delay.min(rtt.mul_div(COMPRESSION_RTT_PERCENT, 100));
+                self.compressed_at = now + config.sack_delay.min(base_rtt.mul_div(COMPRESSION_RTT_PERCENT, 100));
             }
         }
         self.disorder = Some(disorder).filter(|disorder| !disorder.is_over());

@@ -15,7 +15,7 @@ pub struct Direction {
     pub link: Link,
     /// Departures, drops and notes that have not been handled.
     pub outcome: Outcome,
-    /// Propagation delay behind it.
+    /// Propagation delay behind it. 0 for the reverse direction, whose delay is part of the ACKs' pipe.
     pub delay: Time,
     /// Random extra delay behind it.
     pub extra: Delay,
@@ -97,7 +97,7 @@ impl Direction {
         Some(departure.packet)
     }
 
-    /// Books the packets in the outcome behind the first `dealt_with` ones that left.
+    /// Books the departures of the outcome from index `dealt_with` on.
     #[inline]
     pub fn book(&mut self, dealt_with: usize) {
         self.watch.book(&self.outcome.departed[dealt_with..]);

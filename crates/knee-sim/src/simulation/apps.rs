@@ -229,7 +229,7 @@ impl Apps {
 
     /// Returns true if path `i` carries a half of a connection.
     #[inline]
-    pub(super) const fn has(&self, i: u32) -> bool {
+    pub(super) const fn carries(&self, i: u32) -> bool {
         i >= self.flows
     }
 

@@ -3,7 +3,7 @@
 //! If data crosses links that form no circle and ACKs return over a plain delay, a sender learns the effect of what it
 //! sends no sooner than the shortest ACK delay later. So time passes in batches of at most that length:
 //!
-//! 1. [`Stages::distribute`] sorts the packets that have landed up to its beginning by flow.
+//! 1. [`Stages::distribute`] sorts the packets that have landed up to its beginning by path.
 //! 2. Flow by flow ([`Visitor`]), the receiver takes them, and its ACKs wait for their sender, each with its time of
 //!    arrival. Then the sender takes the ACKs and timers of the batch and sends.
 //! 3. Link by link, in the order in which data crosses them, the packets that arrive in the batch go through
@@ -12,7 +12,7 @@
 //! A flow's state is fetched once for all that it does in a batch, nothing waits in a heap, and the code of one end at
 //! a time is in the cache. Results are bit-identical to the event scheduler's: events keep their times, those of one
 //! time have the order of [`Event`], and changes and flows that stop happen between two batches. A sample of a flow is
-//! mostly taken as the flow is visited. Applications act after all visits, before the links.
+//! taken as the flow is visited, unless something else is due at its time or there are applications. Applications act after all visits, before the links.
 
 mod applications;
 mod stages;
@@ -43,7 +43,7 @@ const GROUPS_PER_THREAD: usize = 4;
 pub(super) struct BatchScheduler {
     /// Events of the whole run: samples, changes, flows that stop.
     agenda: Events,
-    /// Start of the next batch. Senders have come this far, receivers to the beginning of the batch before at least.
+    /// Start of the next batch. Senders have come this far, receivers at least to the start of the last batch.
     at: Time,
     /// The shortest delay of an ACK.
     min_ack_delay: Time,

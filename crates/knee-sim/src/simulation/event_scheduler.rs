@@ -13,9 +13,9 @@ use super::model::Model;
 use crate::Tap;
 use knee_core::cache::{fetch, fetch_first};
 use knee_core::{Packet, Time};
+use knee_link::queue::Burst;
 use knee_net::driver::{Driver, Step, Upcoming};
 use knee_net::events::{Event, Events};
-use knee_queue::Burst;
 use knee_tcp::ends::EndTimer;
 
 /// Lets time pass from event to event.
@@ -194,13 +194,13 @@ impl EventScheduler {
         let Model { hosts, network, now, .. } = model;
         hosts.pair(i).on_packet(At { now: *now, path: &network.flow_paths[i as usize] }, packet, &mut self.outbox);
         self.send_and_arm(model, i, end);
-        if model.apps.has(i) {
+        if model.apps.carries(i) {
             model.apps.after_delivery(i, end, model.now, &mut model.hosts);
             self.serve_applications(model);
         }
     }
 
-    /// Books what links have dropped, and shows it.
+    /// Puts what links have dropped on record, tells its host, and shows it.
     #[inline]
     fn book_links(&mut self, model: &mut Model) {
         let (recorder, network, mut observed) = model.observed();
@@ -251,14 +251,14 @@ impl EventScheduler {
             let Burst { first, count } = self.outbox.packets[k];
             if first.has(Packet::ACK) {
                 model.hosts.acks += 1;
-                if model.apps.has(first.flow) {
+                if model.apps.carries(first.flow) {
                     model.apps.add_packets(first.flow, 1, model.now);
                 }
             } else {
                 for tap in &mut self.taps {
                     (0..count).for_each(|k| tap.sent(model.now, model.hosts.id(first.flow), &first.behind(k)));
                 }
-                if model.apps.has(first.flow) {
+                if model.apps.carries(first.flow) {
                     model.apps.note_sent(first.flow, count, model.now);
                 }
             }

@@ -73,7 +73,7 @@ impl Counts for Observed<'_> {
             self.hosts.dropped.get_or_insert_default().push((at, id, *packet));
         }
         self.hosts.on_drop(packet);
-        if self.apps.has(i) {
+        if self.apps.carries(i) {
             self.apps.add_packets(i, -1, at);
             self.apps.release_if_idle(i, self.hosts);
         }

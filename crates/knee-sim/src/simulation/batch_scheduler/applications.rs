@@ -95,7 +95,7 @@ impl BatchScheduler {
     /// Counts what `i`, whose visit ends, has sent and what has left the network meanwhile, if it carries a connection.
     pub(super) fn count_packets(&mut self, model: &mut Model, i: u32) {
         let BatchOutbox { sent, received, moved_at, ref acks, .. } = self.outbox;
-        if model.apps.has(i) {
+        if model.apps.carries(i) {
             let more = acks.more() + sent.cast_signed() - received.cast_signed();
             model.apps.add_packets(i, more, moved_at);
             model.apps.release_if_idle(i, &mut model.hosts);

@@ -10,10 +10,10 @@ use crate::simulation::obstacle::Obstacle;
 use knee_core::convert::index_u32;
 use knee_core::packet::MTU;
 use knee_core::{Packet, Time};
+use knee_link::queue::Burst;
 use knee_link::{Arrivals, Departure};
 use knee_net::events::{Event, KEYED_LINKS, KEYED_PIPES};
 use knee_net::network::{Network, Route};
-use knee_queue::Burst;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -253,7 +253,7 @@ impl Stages {
     }
 
     /// Sorts what lands up to `until` by path; gives how many packets that is. Call it when receivers have taken all
-    /// that landed, or again for a time by which nothing new lands.
+    /// that landed, since it lays out their ranges anew, or again for a time by which nothing new lands.
     pub(super) fn distribute(&mut self, network: &mut Network, pending: &mut [Pending], until: Time) -> usize {
         let Self { in_order, landed: Landed { packets, places, counts }, arrivals_coincide, .. } = self;
         counts.clear();

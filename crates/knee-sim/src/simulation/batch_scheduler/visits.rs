@@ -12,11 +12,11 @@ use knee_core::cache::{fetch, fetch_first};
 use knee_core::convert::{index_u32, low_u8};
 use knee_core::{Packet, Payload, Time};
 use knee_link::Arrivals;
+use knee_link::queue::Burst;
 use knee_net::events::ack_key;
 use knee_net::network::FlowPath;
 use knee_net::observe::{FlowRecord, Interval};
 use knee_net::output::SampleRow;
-use knee_queue::Burst;
 use knee_tcp::ends::TcpEnds;
 
 /// Prefetch distance in flows: of their own state, and of the data behind its pointers.
@@ -92,7 +92,7 @@ impl Visitor<'_> {
         outbox.way = stages.ways[path.route as usize];
         outbox.acks.load(&mut pending[k]);
         let sample = sample.as_mut().map(|(interval, records)| (*interval, &mut records[k]));
-        let apps = apps.as_deref_mut().filter(|apps| apps.has(i));
+        let apps = apps.as_deref_mut().filter(|apps| apps.carries(i));
         Visit { pair: hosts.tcp(i), path, landed: &stages.landed, range: &mut pending[k].landed, outbox, sample, apps }
     }
 
@@ -130,7 +130,8 @@ impl Visit<'_> {
         let cause = outbox.way.cause;
         let begin = *next as usize;
         let landed = &self.landed.packets[begin..*end as usize];
-        // It matters where `end_transfers` brings receivers to the time of an ACK: packets from a medium come after it.
+        // For `end_transfers`, which brings a receiver to the time of an ACK: what a wire or a link's pipe delivers then
+        // comes before that ACK, what a medium delivers after it (`Event`).
         let until = if outbox.way.lands_late() { at.saturating_sub(Time::from_nanos(1)) } else { at };
         let count = match landed.last() {
             Some(last) if last.at > until => landed.partition_point(|packet| packet.at <= until),
@@ -269,7 +270,8 @@ impl BatchOutbox {
         }
     }
 
-    /// Fires the next timer of an end if it is due before `limit`; from then on it is known when it is due.
+    /// Fires the next timer of an end if it is due before `limit`. If it is not, its exact time is kept, so that it is not
+    /// asked again before.
     #[inline(never)]
     pub(super) fn fire(&mut self, pair: &mut HostPair<'_, TcpEnds>, end: End, path: &FlowPath, limit: Time) {
         let Some((due, timer)) = pair.next_timer(end, limit) else { return };
@@ -338,7 +340,7 @@ impl AckInFlight {
 }
 
 /// The ACKs of the flow that is visited, from its receiver to its sender. The same few lines of memory serve flow after
-/// flow: most ACKs arrive within the visit.
+/// flow: a batch is mostly as long as the delay of the ACKs, so that most arrive within the visit.
 #[derive(Clone, Default)]
 pub(super) struct AckQueue {
     /// Those taken during the visit, and behind them those in flight.
