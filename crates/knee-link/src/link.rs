@@ -260,9 +260,9 @@ impl Line {
         }
     }
 
-    /// Takes the step that is due `now`; no arrival is before `until`. At a wire: takes the next packet, and the rest of
-    /// its run as far as it begins by `until`. Each is put among the departed at once, with the time of its last bit;
-    /// `hold` takes the one that is still on the wire back. A medium is served.
+    /// Takes the step that is due `now`; no arrival is before `until`. At a wire: takes the next packet, and the rest
+    /// of its run as far as it begins by `until`. Each is put among the departed at once, with the time of its last
+    /// bit; `hold` takes the one that is still on the wire back. A medium is served.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
     fn step<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, out: &mut Outcome) {
@@ -308,8 +308,8 @@ impl Line {
         self.counters.bytes += departed.iter().map(bytes).sum::<u64>();
     }
 
-    /// Returns true if a packet that arrives now may make the link act earlier: a wire is free; a medium may still have
-    /// packets in transit.
+    /// Returns true if a packet that arrives now may make the link act earlier: a wire is free; a medium may still
+    /// have packets in transit.
     #[inline]
     fn is_idle(&self) -> bool {
         self.due == Time::MAX || self.waiting

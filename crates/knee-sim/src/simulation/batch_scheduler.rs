@@ -12,7 +12,8 @@
 //! A flow's state is fetched once for all that it does in a batch, nothing waits in a heap, and the code of one end at
 //! a time is in the cache. Results are bit-identical to the event scheduler's: events keep their times, those of one
 //! time have the order of [`Event`], and changes and flows that stop happen between two batches. A sample of a flow is
-//! taken as the flow is visited, unless something else is due at its time or there are applications. Applications act after all visits, before the links.
+//! taken as the flow is visited, unless something else is due at its time or there are applications. These act after
+//! all visits, before the links.
 
 mod applications;
 mod stages;

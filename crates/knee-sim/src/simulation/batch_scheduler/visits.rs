@@ -130,8 +130,8 @@ impl Visit<'_> {
         let cause = outbox.way.cause;
         let begin = *next as usize;
         let landed = &self.landed.packets[begin..*end as usize];
-        // For `end_transfers`, which brings a receiver to the time of an ACK: what a wire or a link's pipe delivers then
-        // comes before that ACK, what a medium delivers after it (`Event`).
+        // For `end_transfers`, which brings a receiver to the time of an ACK: what a wire or a link's pipe delivers
+        // then comes before that ACK, what a medium delivers after it (`Event`).
         let until = if outbox.way.lands_late() { at.saturating_sub(Time::from_nanos(1)) } else { at };
         let count = match landed.last() {
             Some(last) if last.at > until => landed.partition_point(|packet| packet.at <= until),
@@ -270,8 +270,8 @@ impl BatchOutbox {
         }
     }
 
-    /// Fires the next timer of an end if it is due before `limit`. If it is not, its exact time is kept, so that it is not
-    /// asked again before.
+    /// Fires the next timer of an end if it is due before `limit`. If it is not, its exact time is kept, so that it is
+    /// not asked again before.
     #[inline(never)]
     pub(super) fn fire(&mut self, pair: &mut HostPair<'_, TcpEnds>, end: End, path: &FlowPath, limit: Time) {
         let Some((due, timer)) = pair.next_timer(end, limit) else { return };
