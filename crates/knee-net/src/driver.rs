@@ -89,7 +89,7 @@ impl Driver {
                 network.unbooked.push(i);
             }
         } else if first.has(Packet::ACK) == mirrored {
-            // The last link is behind it: data has arrived, an ACK enters its pipe. On a mirrored path it is the reverse.
+            // Behind the last link data has arrived, and an ACK enters its pipe; on a mirrored path it is the reverse.
             return Step::Arrived(first);
         } else {
             let pipe = &mut network.pipes[ack_pipe as usize];
