@@ -276,6 +276,7 @@ impl Line {
             if count > 0 {
                 *sojourn = now.saturating_sub(packet.at);
                 packet.add_queued(*sojourn);
+                // The time of its arrival becomes that of its last bit.
                 packet.at = now + wire.time_for(self.framing.bytes(packet.size));
                 (self.due, self.waiting) = (packet.at, false);
             } else {

@@ -191,7 +191,7 @@ impl Stages {
         self.in_order.iter().map(|stage| (departed(stage) + stage.later.len()) as u64).sum()
     }
 
-    /// Goes through the links, each of which takes its arrivals before `until`, or from a wire at `until`;
+    /// Goes through the links, each of which takes its arrivals before `until` and, from a wire, those at `until`;
     /// `arrivals` are by stage. A packet that leaves a link after the batch stays in the link until a later one.
     pub(super) fn advance(&mut self, arrivals: &mut [Arrivals], model: &mut Model, until: Time) {
         let last = model.recorder.last_departure(until);

@@ -1,6 +1,7 @@
 //! Visits of flows: what one does in a batch.
 //!
-//! A visit lets the receiver take what has landed ([`Visit::run_receiver`]); its ACKs go to an [`AckQueue`].
+//! A visit lets the receiver take what has landed, the packets that have reached it since the last visit
+//! ([`Visit::run_receiver`]); its ACKs go to an [`AckQueue`].
 //! Then the sender takes the ACKs that have arrived ([`Visit::run_sender`]); what it sends goes to the arrivals at the
 //! flow's first link ([`BatchOutbox`]). Between visits, what is in flight waits in [`Pending`].
 
@@ -198,8 +199,8 @@ pub(super) struct BatchOutbox {
     pub(super) acks: AckQueue,
     /// The way of its data.
     pub(super) way: Way,
-    /// Cause of the ACK that leaves ([`knee_net::events::Event::cause`]), and its index among those of that: the
-    /// packet's among what lands with it, or the flow's.
+    /// Tie-break of the ACK that leaves: the event that causes it ([`knee_net::events::Event::cause`]), and an index
+    /// among the ACKs of that event, which is the packet's among what lands with it, or the path's.
     cause: (u16, u32),
     /// Order, among those of its time, of what the sender does.
     pub(super) tie_break: u64,
@@ -396,7 +397,7 @@ impl AckQueue {
         Some(*next)
     }
 
-    /// An ACK leaves now, sent for a cause ([`BatchOutbox::cause`]), with its index among those of that.
+    /// An ACK leaves now, with its tie-break ([`BatchOutbox::cause`]).
     #[inline]
     pub(super) fn push(&mut self, ack: &Packet, At { now, path }: At<'_>, (cause, index): (u16, u32)) {
         let Packet { payload, flags, .. } = *ack;
