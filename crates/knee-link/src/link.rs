@@ -260,8 +260,8 @@ impl Line {
         }
     }
 
-    /// Takes the step that is due `now`; no arrival is before `until`. At a wire: takes the next packet, and the rest
-    /// of its run as far as it begins by `until`. Each is put among the departed at once, with the time of its last
+    /// Takes the step that is due `now`; nothing arrives before `until`. At a wire: takes the next packet, and the
+    /// rest of its run as far as it begins by then. Each is put among the departed at once, with the time of its last
     /// bit; `hold` takes the one that is still on the wire back. A medium is served.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]

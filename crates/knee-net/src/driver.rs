@@ -90,7 +90,7 @@ impl Driver {
                 network.unbooked.push(i);
             }
         } else if first.has(Packet::ACK) == mirrored {
-            // Behind the last link data has arrived, and an ACK enters its pipe; on a mirrored path it is the reverse.
+            // Not mirrored: data has arrived, an ACK enters its pipe. Mirrored: the other way round.
             return Step::Arrived(first);
         } else {
             let pipe = &mut network.pipes[ack_pipe as usize];

@@ -224,7 +224,7 @@ impl BatchScheduler {
         let start = start.min(self.outbox.due.next());
         let departs = self.stages.next_departure(&model.network);
         if self.visits.is_empty() && departs > limit && start >= limit {
-            // Nothing happens: on to what comes next. What leaves just at the end of a batch is part of it.
+            // Nothing happens: on to what comes next. What leaves a wire just at the end of a batch is part of it.
             self.at = earliest.min(start).min(until).min(departs - Time::from_nanos(1));
             model.now = self.at;
             return looks;
@@ -303,7 +303,7 @@ impl BatchScheduler {
         }
     }
 
-    /// Visits any flows, one by one.
+    /// A visitor for all flows.
     #[inline]
     fn visitor<'a>(&'a mut self, model: &'a mut Model, interval: Option<Interval>) -> Visitor<'a> {
         let Self { pending, stages, outbox, .. } = self;

@@ -113,7 +113,7 @@ pub(super) struct Stores {
     /// ACKs in flight for which a packet has no room: they carry SACK blocks, or acknowledge a part of a segment.
     full_acks: Slab<FullReply>,
     /// Segments that the sender at work sends.
-    departures: Vec<Outgoing>,
+    outgoing: Vec<Outgoing>,
     /// SYNs sent less those that have left the network, which no sender counts as data.
     pub(super) syns: i64,
 }
@@ -435,7 +435,7 @@ impl Hosts {
         }
     }
 
-    /// A packet was dropped on its way.
+    /// A packet was dropped on its way: counts it, and frees what the host kept for it. TCP's sender learns nothing.
     pub(super) fn on_drop(&mut self, packet: &Packet) {
         let is_data = !packet.has(Packet::ACK);
         self.acks -= u64::from(!is_data);

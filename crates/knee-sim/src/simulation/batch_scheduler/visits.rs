@@ -131,8 +131,8 @@ impl Visit<'_> {
         let cause = outbox.way.cause;
         let begin = *next as usize;
         let landed = &self.landed.packets[begin..*end as usize];
-        // For `end_transfers`, which brings a receiver to the time of an ACK: what a wire or a link's pipe delivers
-        // then comes before that ACK, what a medium delivers after it (`Event`).
+        // As a batch begins, `distribute` has left nothing later. `end_transfers` brings a receiver to the time of an
+        // ACK: what a wire or a link's pipe delivers then comes before that ACK, what a medium delivers after it.
         let until = if outbox.way.lands_late() { at.saturating_sub(Time::from_nanos(1)) } else { at };
         let count = match landed.last() {
             Some(last) if last.at > until => landed.partition_point(|packet| packet.at <= until),

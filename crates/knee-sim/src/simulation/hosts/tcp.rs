@@ -97,7 +97,7 @@ impl HostPair<'_, TcpEnds> {
         match timer {
             EndTimer::Retransmit => self.on_retransmit_timer(at.now, out),
             EndTimer::Pace => {
-                self.ends.sender.on_pace(at.now, &self.settings.sender_config, &mut self.stores.departures);
+                self.ends.sender.on_pace(at.now, &self.settings.sender_config, &mut self.stores.outgoing);
                 self.after_other(at.now, out);
             }
             EndTimer::DelayedAck => {
@@ -111,7 +111,7 @@ impl HostPair<'_, TcpEnds> {
 
     fn on_retransmit_timer(&mut self, now: Time, out: &mut impl Outbox) {
         if self.ends.sender.established() {
-            self.ends.sender.on_timer(now, &self.settings.sender_config, &mut self.stores.departures);
+            self.ends.sender.on_timer(now, &self.settings.sender_config, &mut self.stores.outgoing);
         } else {
             self.ends.sender.reconnect(now);
             self.send_syn(now, out);
@@ -144,9 +144,9 @@ impl HostPair<'_, TcpEnds> {
         }
         let rtt = match payload {
             Payload::Ack { next, tsecr } => {
-                let (sender, departures) = (&mut self.ends.sender, &mut self.stores.departures);
+                let (sender, outgoing) = (&mut self.ends.sender, &mut self.stores.outgoing);
                 let ack = AckInfo::plain(next.near(sender.snd_una()), tsecr, flags);
-                sender.on_ack(&ack, now, &self.settings.sender_config, departures)
+                sender.on_ack(&ack, now, &self.settings.sender_config, outgoing)
             }
             other => self.on_full_ack(other, now),
         };
@@ -158,7 +158,7 @@ impl HostPair<'_, TcpEnds> {
     #[inline(never)]
     fn on_full_ack(&mut self, payload: Payload, now: Time) -> Option<Time> {
         let ack = self.stores.full_acks.remove(payload.key() as usize);
-        self.ends.sender.on_ack(&ack.info(), now, &self.settings.sender_config, &mut self.stores.departures)
+        self.ends.sender.on_ack(&ack.info(), now, &self.settings.sender_config, &mut self.stores.outgoing)
     }
 
     #[cold]
@@ -199,7 +199,7 @@ impl HostPair<'_, TcpEnds> {
             _ => (entry.make)(params, &init),
         };
         sender.adopt(cc, now);
-        sender.send(now, &self.settings.sender_config, &mut self.stores.departures);
+        sender.send(now, &self.settings.sender_config, &mut self.stores.outgoing);
         // The first phase is put on record, whichever it is.
         self.record.phase = u8::MAX;
         self.after_other(now, out);
@@ -223,9 +223,9 @@ impl HostPair<'_, TcpEnds> {
         now: Time,
         out: &mut impl Outbox,
     ) -> u64 {
-        let (sender, departures) = (&mut self.ends.sender, &mut self.stores.departures);
+        let (sender, outgoing) = (&mut self.ends.sender, &mut self.stores.outgoing);
         let end = sender.write(bytes, last_sent, now, &self.settings.sender_config);
-        sender.send(now, &self.settings.sender_config, departures);
+        sender.send(now, &self.settings.sender_config, outgoing);
         self.after_other(now, out);
         end
     }
@@ -240,8 +240,8 @@ impl HostPair<'_, TcpEnds> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with nearly every ACK")]
     fn after_sender(&mut self, now: Time, out: &mut impl Outbox) {
-        if !self.stores.departures.is_empty() {
-            packets(&mut self.stores.departures, &mut self.ends.sender, self.i, now, out);
+        if !self.stores.outgoing.is_empty() {
+            packets(&mut self.stores.outgoing, &mut self.ends.sender, self.i, now, out);
         }
         if self.record.has_changed(&self.ends.sender) {
             self.note_state(now, out);
@@ -314,30 +314,30 @@ pub(super) fn figures(ends: &mut TcpEnds, now: Time) -> EndFigures {
 /// Makes packets of what a sender sends now.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "with nearly every ACK")]
-fn packets(departures: &mut Vec<Outgoing>, sender: &mut Sender, flow: u32, now: Time, out: &mut impl Outbox) {
+fn packets(outgoing: &mut Vec<Outgoing>, sender: &mut Sender, flow: u32, now: Time, out: &mut impl Outbox) {
     let tsval = Sender::tsval(now);
     let payload = |seq| Payload::Data { seq: Seq::new(seq), tsval };
     let packet = |seq| Packet { at: now, payload: payload(seq), flow, queued: 0, size: MTU, flags: 0, hop: 0 };
     // The usual case.
-    if let &[Outgoing { start, count, .. }] = departures.as_slice()
+    if let &[Outgoing { start, count, .. }] = outgoing.as_slice()
         && sender.plain_packets
         && start + u64::from(count) != sender.end
     {
         out.data(packet(start), count);
-        return departures.clear();
+        return outgoing.clear();
     }
-    packets_of_any(departures, sender, packet, out);
+    packets_of_any(outgoing, sender, packet, out);
 }
 
 /// As [`packets`], in any case.
 #[inline(never)]
 fn packets_of_any(
-    departures: &mut Vec<Outgoing>,
+    outgoing: &mut Vec<Outgoing>,
     sender: &mut Sender,
     packet: impl Fn(u64) -> Packet,
     out: &mut impl Outbox,
 ) {
-    for &Outgoing { start, count, retransmission } in departures.iter() {
+    for &Outgoing { start, count, retransmission } in outgoing.iter() {
         let ect = sender.ecn.of_data(retransmission);
         // The first new packet tells of a reduction.
         let tells = ect != 0 && !retransmission;
@@ -372,5 +372,5 @@ fn packets_of_any(
             out.data(Packet { size: last_size, flags, ..packet.behind(alike) }, 1);
         }
     }
-    departures.clear();
+    outgoing.clear();
 }
