@@ -9,7 +9,10 @@ impl Sender {
     /// The pacing timer fired.
     pub fn on_pace(&mut self, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
         self.pace_at = Time::MAX;
-        self.send_lost(now, config, out);
+        // tcp_tsq_write: a full window does not set the timer again.
+        if self.window_room() > 0 {
+            self.send_lost(now, config, out);
+        }
         self.send(now, config, out);
     }
 
