@@ -78,8 +78,8 @@ impl Link {
         }
     }
 
-    /// Lets all `arrivals` come, and takes all steps up to `until`. A medium gets 1 ns before the end of
-    /// the batch as `until`. A wire may still hand it a packet just at that end, so arrivals may be 1 ns later.
+    /// Lets all `arrivals` come, and takes all steps up to `until`. A medium gets 1 ns before the end of the
+    /// batch as `until`. A wire may still hand it a packet just at that end, so arrivals may be 1 ns later.
     pub fn advance(&mut self, arrivals: &mut Arrivals, until: Time, out: &mut Outcome) {
         let Self { queue, line, .. } = self;
         let before = out.departed.len();
