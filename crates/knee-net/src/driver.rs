@@ -1,8 +1,8 @@
 //! Moves packets through a network, from event to event.
 //!
 //! [`Driver::forward`] takes a packet to the next link of its path; behind the last, an ACK to the pipe at the end of
-//! the path, and data to whoever runs the network. [`Driver::step`] lets the link or pipe that is due next act: a packet
-//! that leaves a link, or the pipe behind it, is taken on.
+//! the path, and data to whoever runs the network. [`Driver::step`] lets the link or pipe that is due next act: a
+//! packet that leaves a link, or the pipe behind it, is taken on.
 //!
 //! Only half-connections of applications have mirrored paths ([`FlowPath::mirrored`]), on which data has the pipe, and
 //! ACKs have none. A reverse link makes none.
