@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from knee import grounds
 from knee.errors import InputError, Refused, ScenarioError, input_errors, keyed, scenario_errors
@@ -42,8 +42,8 @@ from knee.own import CONTROL, QUEUE, Kind, name_of, named_in, replaced, told_apa
 from knee.scenario import Plain, Scenario, expressions, from_dict
 from knee.scenario.loading import apply, beside, blamed, by_index, tables, undoes
 from knee.study.estimate import packets as estimated_packets
-from knee.study.sections import Sampling, checked, said
 from knee.study.sections import Sweep as Section
+from knee.study.sections import checked, said
 from knee.study.shipped import SWEEPS
 from knee.study.sweeps import plots
 from knee.study.sweeps.definition import VARIABLE, Definition, Group
@@ -53,8 +53,6 @@ from knee.study.sweeps.values import Sampled, check_once, split, texts, values
 MOST = 10_000_000
 #: Points that are checked before the first run, beside each value of each axis; all, if there are no more.
 CHECKED = 5_000
-#: How samples are drawn, as scipy.stats.qmc does it.
-SAMPLING = get_args(Sampling)
 #: What a link transmits in the jitter that makes seeds differ: less than a packet, and 100 us at 100 Mbit/s.
 JITTER = "'1250 B'"
 
