@@ -6,7 +6,7 @@ import inspect
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -17,9 +17,7 @@ from knee.cli.options import panel
 from knee.cli.plot import KINDS
 from knee.cli.sweep import SAMPLING
 from knee.grounds.runner import Options
-from knee.study import engine
-from knee.study.searches import searchfile
-from knee.study.sweeps import sweepfile
+from knee.study import engine, sections
 from knee.view.sweep import pictures
 
 TINY = """
@@ -103,15 +101,15 @@ def test_commands_that_answer_do_so_as_json_and_those_that_write_do_so_to_a_fold
     ("command", "option", "words"),
     [
         ("run", "--ground", grounds.GROUNDS),
-        ("sweep", "--sampling", sweepfile.SAMPLING),
-        ("search", "--sampler", searchfile.SAMPLERS),
+        ("sweep", "--sampling", get_args(sections.Sampling)),
+        ("search", "--sampler", get_args(sections.Sampler)),
         ("plot", "--kind", pictures.KINDS),
     ],
 )
 def test_choices_are_shown(command: str, option: str, words: Any) -> None:
     found = next(each for each in options_of(ALL[command]) if each.opts[0] == option)
     assert sorted(found.metavar.split("|")) == sorted(words)
-    assert set(SAMPLING) == set(sweepfile.SAMPLING)
+    assert set(SAMPLING) == set(get_args(sections.Sampling))
     assert KINDS == pictures.KINDS
 
 

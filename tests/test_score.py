@@ -18,7 +18,7 @@ from knee.score import Limits, Score, definition, evaluate, networks, worker
 from knee.score.cascade import score
 from knee.score.definition import FAILED, PARTS, judged, parts_of, score_of
 from knee.score.networks import STAGES, Network
-from knee.score.session import Candidate, Nursery, Session, proxy
+from knee.score.session import Nursery, Session, proxy
 from knee.system import abilities
 
 linux = pytest.mark.skipif(abilities.system() != "Linux", reason="candidates are confined by Linux")
@@ -93,7 +93,7 @@ def test_a_class_in_its_own_process_gives_the_bits_of_one_in_the_engines() -> No
         if draw.random() < 0.5:
             flows[0] |= {"traffic": {"kind": "app_limited", "rate": "500 kbit/s"}}
         data = {"duration": "3 s", "seed": i, "link": link, "flows": flows}
-        candidate = Candidate(source, "Mine", {"left": 0.6})
+        candidate = {"source": source, "class": "Mine", "values": {"left": 0.6}}
         with Session(nursery, candidate, limits) as session:
             about = session.describe()
         with Session(nursery, candidate, limits) as session:
@@ -112,7 +112,7 @@ def test_a_class_in_its_own_process_gives_the_bits_of_one_in_the_engines() -> No
 FOUR = ("copa", "lola", "cubic", "bbr3")
 
 
-def _verdicts(chosen: list[Network]) -> dict[tuple[str, str], str]:
+def _verdicts(chosen: tuple[Network, ...]) -> dict[tuple[str, str], str]:
     """How each pair of algorithms compares."""
     done = {name: score(name, chosen=chosen).judged for name in FOUR}
     found = {pair: definition.compared(*(done[name] for name in pair)) for pair in combinations(FOUR, 2)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -15,6 +15,7 @@ import knee
 from knee.errors import InputError, Refused, ScenarioError
 from knee.scenario import expressions, from_dict, registry
 from knee.scenario.units import parse_rate, quantity
+from knee.study.sections import Sampling
 from knee.study.sweeps import sweepfile
 from knee.study.sweeps.values import Sampled, split, texts, values
 
@@ -232,7 +233,7 @@ def test_a_variable_that_nothing_uses_is_refused() -> None:
 
 
 def test_more_samples_than_can_be_drawn_soon_are_refused() -> None:
-    for sampling in sweepfile.SAMPLING:
+    for sampling in get_args(Sampling):
         with pytest.raises(InputError, match=r"samples: 10000000 is out of range; expected 1 to 100000"):
             sweepfile.read(TINY, {"link.loss": "uniform(0.0, 0.1)"}, samples=10**7, sampling=sampling)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from knee.study.sweeps import Sweep
     from knee.study.sweeps.definition import Definition
 
-#: How samples are drawn, as :mod:`knee.study.sweeps.sweepfile` has it, which is slow to import.
+#: How samples are drawn, as :mod:`knee.study.sections` has it, which is slow to import.
 SAMPLING = ("latin", "random", "sobol")
 #: Points that the terminal shows, unless --rows says otherwise.
 _ROWS = 30

@@ -65,16 +65,10 @@ class Field:
                 "figures": {found.key: words.passed(found) for found in done.criteria},
             }
             algorithms.append(about)
-        where = {"ground": first.ground, "kernel": first.kernel}
-        how = {
-            "suite": first.suite,
-            "document": first.document,
-            "against": first.against,
-            "seeds": first.seeds,
-            "quick": first.quick,
-        }
+        told = ("ground", "kernel", "suite", "document", "against", "seeds", "quick")
+        how = {key: getattr(first, key) for key in told}
         criteria = [{"key": found.key, "title": found.title, "section": found.section} for found in first.criteria]
-        return {"format": FORMAT, **first.made, **where, **how, "criteria": criteria, "algorithms": algorithms}
+        return {"format": FORMAT, **first.made, **how, "criteria": criteria, "algorithms": algorithms}
 
 
 def evaluate_all(
@@ -97,8 +91,7 @@ def evaluate_all(
         criteria: what is asked.
         out: the folder.
         progress: called with the fraction that is done.
-        options: ``suite``, ``place``, ``quick``, ``seeds``, ``workers``, ``again``, ``command``, ``qlog`` and
-            ``max_memory``, as of :func:`knee.evaluate.run.evaluate`.
+        options: ``suite``, ``place``, ``quick``, ``seeds`` and others of :func:`knee.evaluate.run.evaluate`.
 
     Raises:
         InputError: ``out`` has something else, or a run needs too much memory.

@@ -19,6 +19,8 @@ from knee.system.text import JsonTable
 #: The file that identifies the folder of an evaluation.
 MARK = "evaluate.json"
 FORMAT = 1
+#: What a criterion is.
+_ABOUT = ("key", "title", "section", "question")
 #: Largest such file that is read, bytes.
 _MOST = 32 << 20
 
@@ -162,22 +164,18 @@ class Evaluation:
 
     def plain(self) -> JsonTable:
         """As JSON has it."""
-        where = {"ground": self.ground, "kernel": self.kernel}
-        head = {"format": FORMAT, **self.made, **where, "cc": self.name, "flow": self.flow, "against": self.against}
-        criteria = []
-        for found in self.criteria:
-            checks = [_plain(check) for check in found.checks]
-            about = {"key": found.key, "title": found.title, "section": found.section, "question": found.question}
-            criteria.append({**about, "verdict": found.verdict.value, "checks": checks})
-        totals = {verdict.value: self.count(verdict) for verdict in CriterionVerdict}
-        how = {
-            "suite": self.suite,
-            "document": self.document,
-            "seeds": self.seeds,
-            "quick": self.quick,
-            "totals": totals,
-        }
-        told = {**head, **how, "criteria": criteria, "untested": self.untested}
+        told: JsonTable = {"format": FORMAT, **self.made, "ground": self.ground, "kernel": self.kernel, "cc": self.name}
+        told |= {key: getattr(self, key) for key in ("flow", "against", "suite", "document", "seeds", "quick")}
+        told["totals"] = {verdict.value: self.count(verdict) for verdict in CriterionVerdict}
+        told["criteria"] = [
+            {
+                **{key: getattr(found, key) for key in _ABOUT},
+                "verdict": found.verdict.value,
+                "checks": [_plain(check) for check in found.checks],
+            }
+            for found in self.criteria
+        ]
+        told["untested"] = self.untested
         if self.worst:
             told["worst"] = [
                 {**asdict(each), "scenario": each.scenario, "checks": [_plain(check) for check in each.checks]}
@@ -216,28 +214,17 @@ def read(path: Path) -> Evaluation:
 
 
 def _of(data: Plain) -> Evaluation:
-    criteria = []
-    for found in data["criteria"]:
-        checks = [_judged(check) for check in found["checks"]]
-        criteria.append(Found(found["key"], found["title"], found["section"], found["question"], checks))
+    # Files from before there were grounds and suites have the defaults, which all evaluations were then.
+    given = ("ground", "kernel", "suite", "document")
+    told = {key: data[key] for key in given if key in data}
+    told |= {key: data[key] for key in ("flow", "against", "seeds", "quick", "untested")}
     made = {key: data.get(key) for key in ("program", "version", "commit")}
-    return Evaluation(
-        data["cc"],
-        data["flow"],
-        data["against"],
-        data["seeds"],
-        data["quick"],
-        criteria,
-        data["untested"],
-        made,
-        # Before evaluations had a ground, all were in the simulator.
-        data.get("ground", "sim"),
-        data.get("kernel"),
-        [_worst(each) for each in data.get("worst", ())],
-        # Before there were suites, all were by RFC 9743.
-        data.get("suite", DEFAULT),
-        data.get("document", "RFC 9743"),
-    )
+    criteria = [
+        Found(**{key: found[key] for key in _ABOUT}, checks=[_judged(check) for check in found["checks"]])
+        for found in data["criteria"]
+    ]
+    worst = [_worst(each) for each in data.get("worst", ())]
+    return Evaluation(data["cc"], criteria=criteria, made=made, worst=worst, **told)
 
 
 def _judged(data: Plain) -> JudgedFigure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from knee.evaluate.subject import Subject, absent
 from knee.evaluate.verdict import CriterionVerdict, Values, judge, measure, sent_nothing, threshold
 from knee.figures.forms import Summary
 from knee.judging.folder import claim, program, write_verdicts
-from knee.own import IN_FILE, IN_SOURCE
 from knee.results import tree
 from knee.scenario import Plain, from_dict
 from knee.study import batch
@@ -142,13 +141,8 @@ def evaluate(
     quick: bool = False,
     seeds: int | None = None,
     budget: int | None = None,
-    workers: int | None = None,
-    again: bool = False,
     progress: Callable[[float], None] | None = None,
-    command: str | None = None,
-    max_memory: int | str | None = None,
-    allow_programs: bool = False,
-    qlog: bool = False,
+    **how: Any,
 ) -> Evaluation:
     """Evaluates an algorithm into ``out``; finished runs of the same program are reused.
 
@@ -166,13 +160,8 @@ def evaluate(
         quick: run a part of the scenarios, with fewer seeds.
         seeds: runs of each scenario; default: 3, or 2 with ``quick``.
         budget: networks that each search for a worst one tries (:mod:`knee.evaluate.worst`); default: no search.
-        workers: how many runs at once.
-        again: run also what is there already.
         progress: called with the fraction that is done.
-        command: the command line, for the manifests of the runs.
-        max_memory: what a run may need.
-        allow_programs: whether the flows may be programs, which run on this machine.
-        qlog: whether the runs get what senders do, as qlog files.
+        how: other options of :func:`knee.study.batch.run`, such as ``workers``, ``again`` and ``qlog``.
 
     Raises:
         InputError: ``out`` has something else, or a run needs too much memory.
@@ -184,18 +173,14 @@ def evaluate(
         claim(out, MARK, LAYOUT, "scenarios", by="knee evaluate")
     count = seeds or (QUICK_SEEDS if quick else SEEDS)
     cases = [(criterion, case) for criterion in criteria for case in criterion.scenario if case.quick or not quick]
-    how: dict[str, Any] = {
-        "workers": workers, "command": command, "max_memory": max_memory, "allow_programs": allow_programs,
-        "qlog": qlog, "again": again,
-    }  # fmt: skip
     part = 1.0 if budget is None else _CRITERIA
     ran = _Runs(one, against, place, out / "scenarios", runs or out / "runs", count, how)
     ran.make(cases, load(suite).document, part_of(progress, 0, part))
-    found = []
-    for criterion in criteria:
-        if judged := _judged([each for each in cases if each[0] is criterion], ran):
-            about = (criterion.key, criterion.title, criterion.section, criterion.question)
-            found.append(Found(*about, judged))
+    found = [
+        Found(criterion.key, criterion.title, criterion.section, criterion.question, judged)
+        for criterion in criteria
+        if (judged := _judged([each for each in cases if each[0] is criterion], ran))
+    ]
     networks = [] if budget is None else _worst(criteria, out, budget, ran, part_of(progress, part, 1.0))
     untested = [{key: str(value) for key, value in each.model_dump().items()} for each in load(suite).untested]
     names = [other.name for other in against]
@@ -219,16 +204,9 @@ def _worst(
     found = worst.find(
         ran.one, ran.against, criteria, out / TRIED, seeds=ran.seeds, budget=budget, progress=progress, **ran.how
     )
-    shown = [each.criterion(criterion) for criterion, each in found]
-    cases = [(criterion, case) for criterion in shown for case in criterion.scenario]
+    cases = [(criterion, case) for criterion, _ in found for case in criterion.scenario]
     ran.make(cases, load().document)
-    made = []
-    for (criterion, each), (own, case) in zip(found, cases, strict=True):
-        key = f"{own.key}/{case.name}/{each.check.key}"
-        about = (criterion.key, case.about, each.networks.source)
-        judged = _judged([(own, case)], ran)
-        made.append(Worst(*about, each.tried, each.behind, each.own, each.changed, key, judged))
-    return made
+    return [replace(each, checks=_judged([case], ran)) for (_, each), case in zip(found, cases, strict=True)]
 
 
 def _why(error: Exception) -> str:
@@ -244,7 +222,7 @@ def _file(document: str, criterion: Criterion, case: Case, one: Subject, data: P
     name = criterion.name(case)
     places = [i for i, flow in enumerate(data["flows"]) if flow.get("cc") == PLACE]
     other = " ".join(f"--set flows.{i}.cc=cubic" for i in places)
-    own = " --allow-programs" if one.is_program else " --allow-code" if _is_code(str(one.flow.get("cc"))) else ""
+    own = " --allow-programs" if one.is_program else " --allow-code" if one.is_code else ""
     lines = [
         f"{document}, section {criterion.section}: {criterion.question}",
         f"knee run {shlex.quote(name)}.toml{own} --seeds 3",
@@ -252,10 +230,6 @@ def _file(document: str, criterion: Criterion, case: Case, one: Subject, data: P
     if set(one.flow) <= {"cc"}:
         lines.append(f"knee run {shlex.quote(name)}.toml {other} --seeds 3")
     return "".join(f"# {line}\n" for line in lines) + "\n" + dumps(one.placed(data))
-
-
-def _is_code(cc: str) -> bool:
-    return any(pattern.fullmatch(cc) for pattern in (IN_FILE, IN_SOURCE))
 
 
 def _judged(cases: Sequence[tuple[Criterion, Case]], ran: _Runs) -> list[JudgedFigure]:
@@ -282,8 +256,9 @@ def _figure(criterion: Criterion, case: Case, check: Check, runs: _Runs) -> Judg
         reason = told[0]
     elif any(sent_nothing(summary, labels) for summary in runs.of(name, one.folder)):
         reason = "Its flows delivered nothing."
-    elif one.unseen and not any(value is not None for value in values(one.folder)):
-        verdict, reason = CriterionVerdict.NOT_APPLICABLE, f"{check.known.title}: {one.unseen}."
+    elif one.is_program and not any(value is not None for value in values(one.folder)):
+        said = f"{check.known.title}: of programs only packets are seen."
+        verdict, reason = CriterionVerdict.NOT_APPLICABLE, said
     else:
         mine = values(one.folder)
         if others:

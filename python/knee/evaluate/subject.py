@@ -58,9 +58,9 @@ class Subject:
         return "program" in self.flow
 
     @property
-    def unseen(self) -> str:
-        """Why its flows may have no value of a figure; empty: a congestion control's have all."""
-        return "of programs only packets are seen" if self.is_program else ""
+    def is_code(self) -> bool:
+        """Whether it is a class or the source of a module in a file."""
+        return any(pattern.fullmatch(str(self.flow.get("cc"))) for pattern in (IN_FILE, IN_SOURCE))
 
     @property
     def is_video(self) -> bool:
@@ -107,7 +107,8 @@ def subject(name: str, changes: Sequence[str] = (), place: Place = SIM, *, allow
         InputError: there is no such algorithm or flow, it cannot run there, a change is not one, a file or program may
             not be run, or a source does not compile.
     """
-    flow = _flow_in(Path(name)) if name.endswith(_FILE) else _flow_of(name)
+    video = {"traffic": dict(VIDEO[name])} if name in VIDEO else None
+    flow: Plain = _flow_in(Path(name)) if name.endswith(_FILE) else video or {"cc": name}
     if flow.get("cc") in registry.quic_controllers():
         flow.setdefault("transport", "quic")
     for change in changes:
@@ -132,10 +133,6 @@ def subject(name: str, changes: Sequence[str] = (), place: Place = SIM, *, allow
         place.compile(source)
     settings = ", ".join(sorted(change.strip().removeprefix("cc_params.") for change in changes))
     return Subject(f"{named} ({settings})" if settings else named, flow, bool(changes))
-
-
-def _flow_of(name: str) -> Plain:
-    return {"traffic": dict(VIDEO[name])} if name in VIDEO else {"cc": name}
 
 
 def _flow_in(path: Path) -> Plain:

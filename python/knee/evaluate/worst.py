@@ -24,6 +24,7 @@ from tomli_w import dumps
 
 from knee.errors import InputError, KneeError, Refused, RunError, ScenarioError, in_a_line
 from knee.evaluate.criteria import PLACE, Case, Check, Criterion, load
+from knee.evaluate.outcome import Worst
 from knee.evaluate.place import SIM
 from knee.evaluate.subject import Subject, absent
 from knee.evaluate.verdict import Parts, behind, combined, parts, sent_nothing
@@ -108,6 +109,13 @@ class Networks(BaseModel):
     def _case(self, criterion: Criterion) -> Case:
         return next(case for case in criterion.scenario if case.name == self.scenario)
 
+    def alone(self, criterion: Criterion, data: Plain) -> Criterion:
+        """The criterion with one of the networks as its only scenario, whose name is :attr:`key`."""
+        checks = [check.model_copy(update={"only": ()}) for check in self.checks(criterion)]
+        case = Case(name="", about=self.told(criterion), text=dumps(data))
+        # The title is in the text.
+        return criterion.model_copy(update={"key": self.key, "scenario": (case,), "check": tuple(checks)})
+
     def axes(self) -> list[Axis]:
         """What is proposed."""
         return [Axis((key,), [[value] for value in values]) for key, values in self.over.items()]
@@ -120,36 +128,6 @@ def searches() -> tuple[Networks, ...]:
     made = tuple(Networks.model_validate(each) for each in tomllib.loads(text)["networks"])
     order = [criterion.key for criterion in load().criterion]
     return tuple(sorted(made, key=lambda networks: order.index(networks.criterion)))
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a search found.
-
-    Attributes:
-        networks: where it looked.
-        data: the worst network's scenario, as plain data with :data:`PLACE` in it.
-        tried: how many networks were tried, the start included.
-        behind: how far behind the algorithm is there; None where nothing could be compared anywhere.
-        own: the same at the start.
-        check: the check of which that is true.
-        changed: the keys that differ from the start, with both values.
-    """
-
-    networks: Networks
-    data: Plain
-    tried: int
-    behind: float | None
-    own: float | None
-    check: Check
-    changed: list[tuple[str, Any, Any]]
-
-    def criterion(self, of: Criterion) -> Criterion:
-        """The criterion with the network as its only scenario, whose name is :attr:`Networks.key`."""
-        checks = [check.model_copy(update={"only": ()}) for check in self.networks.checks(of)]
-        case = Case(name="", about=self.networks.told(of), text=dumps(self.data))
-        # The title is in the text.
-        return of.model_copy(update={"key": self.networks.key, "scenario": (case,), "check": tuple(checks)})
 
 
 class Runs:
@@ -299,8 +277,8 @@ class _Search:
                 made.append((value, check))
         return max(made, key=lambda each: each[0], default=None)
 
-    def find(self, budget: int, progress: Callable[[float], None] | None) -> Found:
-        """Tries networks, the start among them, and makes the worst one simpler."""
+    def find(self, budget: int, progress: Callable[[float], None] | None) -> tuple[Criterion, Worst]:
+        """Tries networks, the start among them, and makes the worst one simpler; its figures are not judged yet."""
         from knee.study.searches.proposals import Proposals
 
         # Of the goal only its sense counts: values are those of :func:`behind`.
@@ -325,7 +303,9 @@ class _Search:
         check = value[1] if value else self.networks.checks(self.criterion)[0]
         changed = [(key, own[key], of) for key, of in row.items()]
         found, before = (None if each is None else each[0] for each in (value, at_start))
-        return Found(self.networks, self.changed(row), len(tried), found, before, check, changed)
+        alone = self.networks.alone(self.criterion, self.changed(row))
+        about = (self.criterion.key, alone.scenario[0].about, self.networks.source)
+        return alone, Worst(*about, len(tried), found, before, changed, f"{alone.key}//{check.key}", [])
 
     def _simpler(self, value: float, row: Plain, at_start: tuple[float, Check] | None) -> Plain:
         """The values without those that make little difference."""
@@ -360,8 +340,8 @@ def find(
     again: bool = False,
     progress: Callable[[float], None] | None = None,
     **options: Any,
-) -> list[tuple[Criterion, Found]]:
-    """The worst networks of criteria, in the simulator.
+) -> list[tuple[Criterion, Worst]]:
+    """The worst networks of criteria, in the simulator, each also as the only scenario of its criterion.
 
     Args:
         one: the algorithm.
@@ -383,5 +363,5 @@ def find(
     found = []
     for i, (criterion, networks) in enumerate(asked):
         partly = part_of(progress, i / len(asked), (i + 1) / len(asked))
-        found.append((criterion, _Search(networks, criterion, one, against, seeds, runs).find(budget, partly)))
+        found.append(_Search(networks, criterion, one, against, seeds, runs).find(budget, partly))
     return found

@@ -22,11 +22,12 @@ from knee.system import extras
 extras.need("knee.gym", "gymnasium")
 
 # Behind the check, which says what to install.
+import gymnasium  # noqa: E402
+
 from knee.gym.adversaries import Adversary, VectorAdversary  # noqa: E402
 from knee.gym.flows import AURORA, CongestionControl, VectorCongestionControl  # noqa: E402
 from knee.gym.policy import Policy  # noqa: E402
 from knee.gym.queues import QueueManagement, VectorQueueManagement  # noqa: E402
-from knee.gym.registration import register  # noqa: E402
 from knee.gym.tasks import HELD_OUT, TRAINING  # noqa: E402
 
 __all__ = [
@@ -42,4 +43,9 @@ __all__ = [
     "VectorQueueManagement",
 ]
 
-register()
+for _name, _home in (("CongestionControl", "flows"), ("Adversary", "adversaries"), ("QueueManagement", "queues")):
+    gymnasium.register(
+        f"knee/{_name}-v0",
+        entry_point=f"knee.gym.{_home}:{_name}",
+        vector_entry_point=f"knee.gym.{_home}:Vector{_name}",
+    )

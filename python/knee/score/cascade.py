@@ -26,7 +26,6 @@ from knee.system.text import JsonTable
 
 #: Files of candidates.
 _FILE = re.compile(r"[^\n]*\.py")
-_ENDS = {"label": "other"}
 
 
 @dataclass(frozen=True)
@@ -122,20 +121,14 @@ def score(
     there = workers(jobs)
     wanted = [network for network in chosen if network.stage < stages]
     allowed = limits or Limits()
-    try:
-        order = _order(path, dict(values or {}), allowed, confined, there)
-    except _Failed as failed:
-        return _scored([], len(wanted), 0, failed.told)
+    order = _order(path, dict(values or {}), allowed, confined, there)
+    if "failed" in order:
+        return _scored([], len(wanted), 0, order["failed"])
     return cascade(wanted, stages, _Runs(there, order, progress, len(wanted), allowed.whole_s))
 
 
-class _Failed(Exception):  # noqa: N818 - it does not leave this module
-    def __init__(self, told: JsonTable) -> None:
-        self.told = told
-
-
 def _order(path: str | Path, values: dict[str, Any], limits: Limits, confined: bool, there: Workers) -> JsonTable:
-    """What a worker needs to know of a candidate, or of a registered algorithm."""
+    """What a worker needs to know of a candidate, or of a registered algorithm; or how its file ``failed``."""
     name = str(path)
     known = [*registry.congestion_controls()]
     if _FILE.fullmatch(name) is None and IN_FILE.fullmatch(name) is None:
@@ -148,18 +141,16 @@ def _order(path: str | Path, values: dict[str, Any], limits: Limits, confined: b
     file, cls = (name, None) if _FILE.fullmatch(name) else IN_FILE.fullmatch(name).group("file", "name")  # type: ignore[union-attr]
     if sys.platform == "win32":
         raise RunError("Candidates run in processes that are forked, which Windows has not; use Linux, also under WSL.")
-    candidate = {"source": _read(Path(file)), "cls": cls, "values": values}
+    candidate = {"source": _read(Path(file)), "class": cls, "values": values}
     order = {"candidate": candidate, "limits": asdict(limits), "confined": confined}
     answer = there.do(order)
-    if "failed" in answer:
-        if answer["failed"]["kind"] == "confine":
-            raise RunError(
-                f"This machine cannot confine candidates ({answer['failed']['said']}): that needs Linux 5.13 or later "
-                "with Landlock and seccomp, on x86-64 or ARM. --unconfined (confined=False in Python) runs them with "
-                "all rights of this user, if you trust whoever wrote them."
-            )
-        raise _Failed(answer["failed"])
-    return {**order, "about": answer["about"]}
+    if "failed" in answer and answer["failed"]["kind"] == "confine":
+        raise RunError(
+            f"This machine cannot confine candidates ({answer['failed']['said']}): that needs Linux 5.13 or later "
+            "with Landlock and seccomp, on x86-64 or ARM. --unconfined (confined=False in Python) runs them with "
+            "all rights of this user, if you trust whoever wrote them."
+        )
+    return {**order, **answer}
 
 
 def _read(path: Path) -> str:
@@ -209,7 +200,7 @@ class _Runs:
 
 
 def _others(network: Network) -> bool:
-    return any(flow["label"] == _ENDS["label"] for flow in network.data["flows"])
+    return any(flow["label"] == "other" for flow in network.data["flows"])
 
 
 def cascade(

@@ -79,18 +79,14 @@ class Network:
         return ", ".join(said)
 
 
-def training() -> list[Network]:
-    """The public networks."""
-    return list(_training())
-
-
 @cache
-def _training() -> tuple[Network, ...]:
+def training() -> tuple[Network, ...]:
+    """The public networks."""
     text = resources.files(__package__).joinpath("training.toml").read_text(encoding="utf-8")
-    return tuple(_named(tomllib.loads(text)["networks"]))
+    return _named(tomllib.loads(text)["networks"])
 
 
-def drawn(seed: int) -> list[Network]:
+def drawn(seed: int) -> tuple[Network, ...]:
     """Networks of the same kinds, drawn from a seed.
 
     Rates are from 4 to 50 Mbit/s, RTTs from 10 to 150 ms, and buffers from half a BDP to eight, which is where most
@@ -108,17 +104,17 @@ def drawn(seed: int) -> list[Network]:
             places.append([(stratum + random.random()) / count for stratum in strata])
         for *place, kind in zip(*places, kinds, strict=False):
             made.append(_drawn(random, kind, *place))
-    return list(_named(made))
+    return _named(made)
 
 
-def _named(each: list[Plain]) -> list[Network]:
+def _named(each: list[Plain]) -> tuple[Network, ...]:
     kinds = [(kind, stage) for stage, kinds in enumerate(STAGES) for kind in kinds]
     seen: dict[str, int] = {}
     made = []
     for (kind, stage), data in zip(kinds, each, strict=True):
         seen[kind] = seen.get(kind, 0) + 1
         made.append(Network(f"{kind}-{seen[kind]}", kind, stage, data))
-    return made
+    return tuple(made)
 
 
 def _drawn(random: Random, kind: str, *place: float) -> Plain:

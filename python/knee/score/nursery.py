@@ -33,25 +33,8 @@ from knee.own import CongestionControl
 from knee.own.files import is_own
 from knee.own.names import check
 from knee.scenario import declared, registry
+from knee.score import messages as wire
 from knee.score.confinement import CannotError, Confinement
-from knee.score.messages import (
-    ACK,
-    ANSWER,
-    ERROR,
-    EVENTS,
-    HEAD,
-    HOOKS,
-    LOSS,
-    MEASURE,
-    MOST,
-    MOST_SOURCE,
-    OF_ACK,
-    OF_EVENT,
-    OF_UNDO,
-    SIGNALS,
-    STATE,
-    STATES,
-)
 
 #: What a candidate's file is called in its tracebacks.
 FILE = "candidate.py"
@@ -102,7 +85,7 @@ class _ForbiddenError(PermissionError):
 def serve() -> None:
     """The nursery: takes orders until the socket closes."""
     orders = socket.socket(fileno=0)
-    told = json.loads(orders.recv(MOST))
+    told = json.loads(orders.recv(wire.MOST))
     # Candidates that ask for the types of their arguments find these.
     package = sys.modules["knee"]
     vars(package).update(Ack=Ack, Control=Control, CongestionControl=CongestionControl, Param=declared.Param)
@@ -145,10 +128,10 @@ def _tried(walls: Confinement) -> str:
         try:
             walls.enter()
         except CannotError as error:
-            os.write(writing, str(error).encode()[:MOST])
+            os.write(writing, str(error).encode()[: wire.MOST])
         os._exit(0)
     os.close(writing)
-    said = os.read(reading, MOST).decode(errors="replace")
+    said = os.read(reading, wire.MOST).decode(errors="replace")
     os.close(reading)
     return said if os.waitpid(child, 0)[1] == 0 else "a process behind the walls does not live"
 
@@ -292,7 +275,7 @@ def _watch(attempts: list[str]) -> None:
 def _described(cls: type[CongestionControl]) -> dict[str, Any]:
     """What the engine has to know of a class."""
     check(cls)
-    hooks = [hook for hook in HOOKS if getattr(cls, hook) is not getattr(CongestionControl, hook)]
+    hooks = [hook for hook in wire.HOOKS if getattr(cls, hook) is not getattr(CongestionControl, hook)]
     return {
         "name": cls.__name__[:100],
         "hooks": hooks,
@@ -317,13 +300,13 @@ def _answer_for(instance: Any, attempts: list[str]) -> NoReturn:
     control, new = Control(), tuple.__new__
     on_measure, on_ack, on_loss = instance.on_measure, instance.on_ack, instance.on_loss
     on_state, on_undo = instance.on_state, instance.on_undo
-    read, write, pack, events = os.read, os.write, ANSWER.pack, OF_EVENT.unpack
-    head, of_ack = HEAD.unpack_from, OF_ACK.unpack
+    read, write, pack, events = os.read, os.write, wire.ANSWER.pack, wire.OF_EVENT.unpack
+    head, of_ack = wire.HEAD.unpack_from, wire.OF_ACK.unpack
     while message := read(_MESSAGES, 256):
         try:
             kind, control.cwnd, control.ssthresh, pacing_rate, paced = head(message)
             control.pacing_rate = pacing_rate if paced else None
-            if kind in (ACK, MEASURE):
+            if kind in (wire.ACK, wire.MEASURE):
                 fields = of_ack(message)
                 now, rtt, srtt, min_rtt, rate, acked, delivered, lost, in_flight, total = fields[5:15]
                 has_rtt, has_rate, limited, app_limited, ece, state = fields[15:]
@@ -331,18 +314,18 @@ def _answer_for(instance: Any, attempts: list[str]) -> NoReturn:
                     Ack,
                     (
                         now, rtt if has_rtt else None, srtt, min_rtt, rate if has_rate else None, acked, delivered,
-                        lost, in_flight, total, limited, app_limited, ece, STATES[state],
+                        lost, in_flight, total, limited, app_limited, ece, wire.STATES[state],
                     ),
                 )  # fmt: skip
-                (on_ack if kind == ACK else on_measure)(ack, control)
-            elif kind == LOSS:
+                (on_ack if kind == wire.ACK else on_measure)(ack, control)
+            elif kind == wire.LOSS:
                 *_, number, now = events(message)
-                on_loss(SIGNALS[number], now, control)
-            elif kind == STATE:
+                on_loss(wire.SIGNALS[number], now, control)
+            elif kind == wire.STATE:
                 *_, number, now = events(message)
-                on_state(EVENTS[number], now, control)
+                on_state(wire.EVENTS[number], now, control)
             else:
-                on_undo(OF_UNDO.unpack(message)[5], control)
+                on_undo(wire.OF_UNDO.unpack(message)[5], control)
             if attempts:
                 raise _ForbiddenError(f"{attempts[0]}: a candidate may not")
             paced = control.pacing_rate is not None
@@ -373,7 +356,7 @@ def _answer_error(kind: str, error: BaseException, attempts: list[str]) -> None:
     with contextlib.suppress(BaseException):
         sys.stdout.flush()
     with contextlib.suppress(BaseException):
-        os.write(_ANSWERS, ERROR + json.dumps(told).encode()[: MOST - 1])
+        os.write(_ANSWERS, wire.ERROR + json.dumps(told).encode()[: wire.MOST - 1])
 
 
-assert MOST_SOURCE < 1 << 32
+assert wire.MOST_SOURCE < 1 << 32

@@ -21,23 +21,7 @@ from struct import Struct
 from typing import IO, Any
 
 from knee.own import CongestionControl
-from knee.score.messages import (
-    ACK,
-    ANSWER,
-    ERROR,
-    EVENTS,
-    HOOKS,
-    LOSS,
-    MEASURE,
-    MOST,
-    OF_ACK,
-    OF_EVENT,
-    OF_UNDO,
-    SIGNALS,
-    STATE,
-    STATES,
-    UNDO,
-)
+from knee.score import messages as wire
 
 #: Looks in a second at whether a call has returned, which are those of the core.
 _LOOKS_PER_S = 20
@@ -77,19 +61,9 @@ class FailedError(Exception):
         super().__init__(said)
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A candidate: the text of its file.
-
-    Attributes:
-        source: the text.
-        cls: the name of its class; None: its only one.
-        values: of its parameters, as text or numbers (:class:`knee.Param`).
-    """
-
-    source: str
-    cls: str | None
-    values: dict[str, Any]
+#: A candidate: the ``source`` of its file; ``class``, the name of its class, None for its only one; and ``values`` of
+#: its parameters, as text or numbers (:class:`knee.Param`).
+Candidate = dict[str, Any]
 
 
 class Nursery:
@@ -111,7 +85,7 @@ class Nursery:
         there.close()
         self._orders = here
         here.send(json.dumps({**asdict(limits), "confined": confined}).encode())
-        self.cannot: str = json.loads(here.recv(MOST) or b'{"cannot": "its process did not start"}')["cannot"]
+        self.cannot: str = json.loads(here.recv(wire.MOST) or b'{"cannot": "its process did not start"}')["cannot"]
 
     def fork(self, descriptors: list[int]) -> int:
         """Forks a process with these descriptors: messages, answers, output."""
@@ -162,7 +136,7 @@ class Session:
         self._looks = self._looks + 1 if calls % 2 and calls == self._seen else 0
         self._seen = calls
         self._all_looks += 1
-        method = HOOKS[self.doing] if self.doing >= 0 else "running the file and making an instance"
+        method = wire.HOOKS[self.doing] if self.doing >= 0 else "running the file and making an instance"
         if self._looks >= max(self._limits.call_s * _LOOKS_PER_S, 1):
             self._end(f"{method} has not returned within {self._limits.call_s:g} s")
         elif self._all_looks >= self._limits.run_s * _LOOKS_PER_S:
@@ -204,8 +178,7 @@ class _Flow:
         self._process: int | None = nursery.fork([theirs, answering, self._printed.fileno()])
         os.close(theirs)
         os.close(answering)
-        told = {"source": candidate.source, "class": candidate.cls, "values": candidate.values, "instance": instance}
-        self._first = json.dumps(told).encode()
+        self._first = json.dumps({**candidate, "instance": instance}).encode()
 
     def wait(self, session: Session) -> None:
         """Hands it the candidate, and waits until it answers or is late."""
@@ -224,7 +197,7 @@ class _Flow:
     def hello(self, session: Session) -> Any:
         """What it says of the class, once it has it."""
         self.begin()
-        answer = os.read(self.answers, MOST)
+        answer = os.read(self.answers, wire.MOST)
         if answer[:1] != b"=":
             raise self.failure(answer, session)
         try:
@@ -242,7 +215,7 @@ class _Flow:
     def _failure(self, answer: bytes, session: Session) -> FailedError:
         if session.late:
             return FailedError("time", session.late)
-        if answer[:1] == ERROR:
+        if answer[:1] == wire.ERROR:
             try:
                 told = json.loads(answer[1:])
                 # A candidate may write there too, so that it says of itself no more than this.
@@ -300,30 +273,34 @@ def proxy(session: Session, about: dict[str, Any]) -> type[CongestionControl]:
             session.calls += 1
             try:
                 os.write(flow.messages, message)
-                answer = os.read(flow.answers, MOST)
+                answer = os.read(flow.answers, wire.MOST)
             except BrokenPipeError:
                 answer = b""
             session.calls += 1
-            if len(answer) != ANSWER.size or answer[0]:
+            if len(answer) != wire.ANSWER.size or answer[0]:
                 raise flow.failure(answer, session)
-            _, control.cwnd, control.ssthresh, rate, paced = ANSWER.unpack(answer)
+            _, control.cwnd, control.ssthresh, rate, paced = wire.ANSWER.unpack(answer)
             control.pacing_rate = rate if paced else None
 
         def _acked(self, kind: int, ack: Any, control: Any) -> None:
             rtt, rate = ack.rtt, ack.delivery_rate
             self._ask(
-                OF_ACK, kind, control, ack.now, rtt or 0.0, ack.srtt, ack.min_rtt, rate or 0.0,
+                wire.OF_ACK, kind, control, ack.now, rtt or 0.0, ack.srtt, ack.min_rtt, rate or 0.0,
                 ack.acked, ack.delivered, ack.lost, ack.in_flight, ack.total_delivered,
                 rtt is not None, rate is not None, ack.cwnd_limited, ack.app_limited, ack.ece,
-                STATES.index(ack.state),
+                wire.STATES.index(ack.state),
             )  # fmt: skip
 
     methods: dict[str, Callable[..., None]] = {
-        "on_measure": lambda self, ack, control: self._acked(MEASURE, ack, control),
-        "on_ack": lambda self, ack, control: self._acked(ACK, ack, control),
-        "on_loss": lambda self, word, now, control: self._ask(OF_EVENT, LOSS, control, SIGNALS.index(word), now),
-        "on_state": lambda self, event, now, control: self._ask(OF_EVENT, STATE, control, EVENTS.index(event), now),
-        "on_undo": lambda self, prior_cwnd, control: self._ask(OF_UNDO, UNDO, control, prior_cwnd),
+        "on_measure": lambda self, ack, control: self._acked(wire.MEASURE, ack, control),
+        "on_ack": lambda self, ack, control: self._acked(wire.ACK, ack, control),
+        "on_loss": lambda self, word, now, control: self._ask(
+            wire.OF_EVENT, wire.LOSS, control, wire.SIGNALS.index(word), now
+        ),
+        "on_state": lambda self, event, now, control: self._ask(
+            wire.OF_EVENT, wire.STATE, control, wire.EVENTS.index(event), now
+        ),
+        "on_undo": lambda self, prior_cwnd, control: self._ask(wire.OF_UNDO, wire.UNDO, control, prior_cwnd),
     }
     for name in about["hooks"]:
         setattr(Candidate, name, methods[name])

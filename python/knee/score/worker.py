@@ -15,7 +15,7 @@ from knee.errors import KneeError, in_a_line
 from knee.grounds import sim
 from knee.own import CongestionControl
 from knee.scenario import from_dict
-from knee.score.session import Candidate, FailedError, Limits, Nursery, Session, proxy
+from knee.score.session import FailedError, Limits, Nursery, Session, proxy
 from knee.system.text import JsonTable
 
 #: Who is judged, in a network's flows.
@@ -58,8 +58,7 @@ def _done(order: JsonTable, nurseries: dict[tuple[Limits, bool], Nursery]) -> Js
         nurseries[key] = Nursery(*key)
     if nurseries[key].cannot:
         raise FailedError("confine", nurseries[key].cannot)
-    candidate = Candidate(**order["candidate"])
-    with Session(nurseries[key], candidate, limits) as session:
+    with Session(nurseries[key], order["candidate"], limits) as session:
         if "network" not in order:
             return {"about": session.describe()}
         return {"summary": _judged(session, order)}
@@ -70,9 +69,7 @@ def _judged(session: Session, order: JsonTable) -> JsonTable:
     own = proxy(session, order["about"])
     try:
         return _run(order["network"], own, session)
-    except FailedError:
-        raise
-    except (KneeError, MemoryError):
+    except (FailedError, KneeError, MemoryError):
         raise
     except Exception as error:
         # The core found in control what no sender takes.

@@ -15,12 +15,12 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeVar, Unpack, cast
+from typing import TypeVar, Unpack, cast
 
 from knee import grounds
 from knee.errors import InputError, ProgramError
 from knee.grounds import memory, programs, runner
-from knee.grounds.runner import Options
+from knee.grounds.runner import Options, Prepared
 from knee.results.folder import DATA, check_target, manifest_of, problems, recover
 from knee.results.manifest import identity
 from knee.results.result import Result
@@ -66,19 +66,8 @@ class BatchOptions(Options, total=False):
     failed: Callable[[Job, Exception], None] | None
 
 
-class Runnable(Protocol):
-    """One of several runs, such as a :class:`Job` or a run that was checked (:class:`knee.grounds.runner.Prepared`)."""
-
-    @property
-    def scenario(self) -> Scenario:
-        """The scenario to run."""
-
-    @property
-    def ground(self) -> str | None:
-        """The ground to run it on; None for the scenario's own."""
-
-
-Run = TypeVar("Run", bound=Runnable)
+#: One of several runs; the second was checked.
+Run = TypeVar("Run", Job, Prepared)
 Used = TypeVar("Used")
 Done = TypeVar("Done")
 
@@ -102,7 +91,9 @@ def run(
         ProgramError: a program of a run failed, and there is no ``failed``; all runs were made and saved.
     """
     folders = [Path(folder) / job.name for job in jobs]
-    _check(jobs, folders)
+    if len(set(folders)) < len(folders):
+        twice = next(folder for i, folder in enumerate(folders) if folder in folders[:i])
+        raise InputError(f"Two runs would write to {twice}; give each its own name.")
     for target in folders:
         recover(target)
     todo = [
@@ -212,15 +203,6 @@ def together(
     return [done[i] for i in range(len(runs))]
 
 
-def _check(jobs: Sequence[Job], folders: Sequence[Path]) -> None:
-    """Rejects jobs that cannot run, before any starts."""
-    seen: set[str] = set()
-    for job, folder in zip(jobs, folders, strict=True):
-        if job.name in seen:
-            raise InputError(f"Two runs would write to {folder}; give each its own name.")
-        seen.add(job.name)
-
-
 def is_done(job: Job, folder: Path) -> bool:
     """Whether ``folder`` holds, whole, the run of ``job``: the same identity, and programs that have not changed."""
     manifest = manifest_of(folder)
@@ -234,5 +216,5 @@ def is_done(job: Job, folder: Path) -> bool:
     return not problems(folder, [*DATA, *code]) and not programs.changed(manifest.get("programs", ()))
 
 
-def _ground(run: Runnable) -> str:
+def _ground(run: Job | Prepared) -> str:
     return run.ground or run.scenario.run.ground

@@ -15,15 +15,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    CancelledError,
-    Executor,
-    Future,
-    ThreadPoolExecutor,
-    wait,
-)
+from concurrent import futures
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -58,7 +50,7 @@ class StudyOptions:
     """
 
     jobs: int | None = None
-    executor: Executor | None = None
+    executor: futures.Executor | None = None
     dask: Any = None
     again: bool = False
     progress: Callable[[float], None] | None = None
@@ -70,7 +62,7 @@ class Options(TypedDict, total=False):
     """The fields of :class:`StudyOptions` as keyword arguments, for type checkers."""
 
     jobs: int | None
-    executor: Executor | None
+    executor: futures.Executor | None
     dask: Any
     again: bool
     progress: Callable[[float], None] | None
@@ -92,7 +84,7 @@ class Workers:
             there will be no workers again.
     """
 
-    executor: Executor | None
+    executor: futures.Executor | None
     at_once: Callable[[], int]
 
 
@@ -176,7 +168,7 @@ def finished(
             for run in mine:
                 under_way.pop(run, None)
 
-    with ThreadPoolExecutor(where.at_once(), thread_name_prefix="knee") as pool:
+    with futures.ThreadPoolExecutor(where.at_once(), thread_name_prefix="knee") as pool:
         try:
             yield from _finished(left, lambda task: pool.submit(here, task), where.at_once, progress, under_way, lost)
         except BaseException:
@@ -187,13 +179,13 @@ def finished(
 
 def _finished(
     tasks: Iterator[Task],
-    submit: Callable[[Task], Future[Done]],
+    submit: Callable[[Task], futures.Future[Done]],
     at_once: Callable[[], int],
     progress: Callable[[Mapping[int, float]], None] | None,
     under_way: dict[int, float],
     lost: Callable[[Task, Exception], tuple[list[Done], list[Task]]] | None,
 ) -> Iterator[Done]:
-    waiting: dict[Future[Done], Task] = {}
+    waiting: dict[futures.Future[Done], Task] = {}
     again: list[Task] = []
     try:
         while True:
@@ -203,12 +195,12 @@ def _finished(
                 waiting[submit(task)] = task
             if not waiting:
                 return
-            done, _ = wait(waiting, timeout=_PATIENCE_S, return_when=FIRST_COMPLETED)
+            done, _ = futures.wait(waiting, timeout=_PATIENCE_S, return_when=futures.FIRST_COMPLETED)
             for future in done:
                 task = waiting.pop(future)
                 try:
                     given, rest = _outcome(future, task, lost)
-                except CancelledError:
+                except futures.CancelledError:
                     # The caller cancels nothing before the end: the connection to the workers broke.
                     at_once()
                     given, rest = [], [task]
@@ -222,14 +214,14 @@ def _finished(
 
 
 def _outcome(
-    future: Future[Done], task: Task, lost: Callable[[Task, Exception], tuple[list[Done], list[Task]]] | None
+    future: futures.Future[Done], task: Task, lost: Callable[[Task, Exception], tuple[list[Done], list[Task]]] | None
 ) -> tuple[list[Done], list[Task]]:
     """What a task gave, and the tasks to do instead where it was lost."""
     try:
         return [future.result()], []
-    except (CancelledError, KneeError):
+    except (futures.CancelledError, KneeError):
         raise
-    except BrokenExecutor as error:
+    except futures.BrokenExecutor as error:
         raise RunError(f"The executor is broken ({in_a_line(error)}); the runs under way are lost.") from error
     except Exception as error:
         if lost is None:
@@ -237,7 +229,7 @@ def _outcome(
         return lost(task, error)
 
 
-def _size(executor: Executor) -> int:
+def _size(executor: futures.Executor) -> int:
     """How many tasks an executor does at once, as far as it says so."""
     most = getattr(executor, "_max_workers", None)
     return most if isinstance(most, int) and most > 0 else os.cpu_count() or 1

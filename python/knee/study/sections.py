@@ -25,7 +25,9 @@ MOST_TRIALS, MOST_BATCH = 100_000, 1000
 Kind = Literal["lines", "bar", "box", "ecdf", "heat", "pareto"]
 #: The figure that is drawn by default, and by kind where it is another.
 FIGURE, FIGURES = "queue_delay_mean_ms", {"pareto": "utilization"}
+#: How samples are drawn, as scipy.stats.qmc does it.
 Sampling = Literal["latin", "random", "sobol"]
+#: How proposals are made: tree-structured Parzen estimators, at random, or by a genetic algorithm.
 Sampler = Literal["tpe", "random", "nsga2"]
 
 

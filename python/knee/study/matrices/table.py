@@ -34,13 +34,13 @@ def row(summary: Summary, queue: str) -> Figures:
 
 def _row(seed: int, flows: Sequence[Figures], link: Figures, jain: float | None, queue: str) -> Figures:
     known = registry.congestion_controls()
-    losses = [loss([flow]) for flow in flows]
+    losses, rtt_ms = [loss([flow]) for flow in flows], flows[0]["rtt_mean_ms"]
     figures: Figures = {
         "queue": queue,
         "seed": seed,
         "share": share(flows, 0, "received_bytes"),
         "jain": jain,
-        "rtt_inflation": _over(flows[0]["rtt_mean_ms"], flows[0]["base_rtt_ms"]),
+        "rtt_inflation": None if rtt_ms is None else rtt_ms / flows[0]["base_rtt_ms"],
         "loss": losses[0],
         "utilization": link["utilization"],
         "queue_delay_mean_ms": link["queue_delay_mean_ms"],
@@ -52,10 +52,6 @@ def _row(seed: int, flows: Sequence[Figures], link: Figures, jain: float | None,
         for figure in ("throughput_mbps", "goodput_mbps", "rtt_mean_ms"):
             figures[f"{which}_{figure}"] = flow[figure]
     return figures
-
-
-def _over(value: float | None, base: float) -> float | None:
-    return None if value is None else value / base
 
 
 def frame(rows: Sequence[Figures]) -> pl.DataFrame:

@@ -59,15 +59,6 @@ class Evaluator:
                     continue
                 task = work.task_of(definition, [point.run], self._program, command=self._command)
                 tasks[digest] = _work(definition, point), task
-        self._do(tasks, done, progress)
-        return [[self.known.get(digest) for digest in each] for each in digests]
-
-    def _do(
-        self,
-        tasks: Mapping[str, tuple[float, Task]],
-        done: Callable[[Part], None],
-        progress: Callable[[float], None] | None,
-    ) -> None:
         report = engine.Progress(lambda run: 1.0, len(tasks), progress)
         # The longest first, so that no core is idle.
         ordered = [task for _, task in sorted(tasks.values(), key=lambda each: -each[0])]
@@ -79,6 +70,7 @@ class Evaluator:
                     self.failed[row["digest"]] = row["error"]
             done(part)
             report.finished(row["run"] for row in part.runs)
+        return [[self.known.get(digest) for digest in each] for each in digests]
 
 
 def _work(definition: Definition, point: Any) -> float:

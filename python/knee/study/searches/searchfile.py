@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from knee.errors import InputError, Refused, keyed, scenario_errors
 from knee.figures.register import RUN
@@ -38,14 +38,12 @@ from knee.scenario import Plain
 from knee.scenario.loading import beside, by_index, parse_value
 from knee.scenario.units import near, shown
 from knee.study.searches.plan import Axis, Goal, Plan
-from knee.study.sections import Sampler, Search, checked, said
+from knee.study.sections import Search, checked, said
 from knee.study.shipped import SEARCHES
 from knee.study.sweeps import sweepfile
 from knee.study.sweeps.definition import Group, stated
 from knee.study.sweeps.values import Sampled, check_once, values
 
-#: How proposals are made: tree-structured Parzen estimators, at random, or by a genetic algorithm.
-SAMPLERS = get_args(Sampler)
 #: Options of a plan that the table has by the same names.
 _PLAIN = (
     "summarize", "compare", "seeds", "trials", "batch", "search_seed", "sampler", "findings", "shrink", "tolerance",

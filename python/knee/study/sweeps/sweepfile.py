@@ -33,17 +33,17 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from knee import grounds
 from knee.errors import InputError, Refused, ScenarioError, input_errors, keyed, scenario_errors
-from knee.grounds import memory
+from knee.grounds import memory, programs
 from knee.own import CONTROL, QUEUE, Kind, name_of, named_in, replaced, told_apart
 from knee.scenario import Plain, Scenario, expressions, from_dict
 from knee.scenario.loading import apply, beside, blamed, by_index, tables, undoes
 from knee.study.estimate import packets as estimated_packets
-from knee.study.sections import Sampling, checked, said
 from knee.study.sections import Sweep as Section
+from knee.study.sections import checked, said
 from knee.study.shipped import SWEEPS
 from knee.study.sweeps import plots
 from knee.study.sweeps.definition import VARIABLE, Definition, Group
@@ -53,8 +53,6 @@ from knee.study.sweeps.values import Sampled, check_once, split, texts, values
 MOST = 10_000_000
 #: Points that are checked before the first run, beside each value of each axis; all, if there are no more.
 CHECKED = 5_000
-#: How samples are drawn, as scipy.stats.qmc does it.
-SAMPLING = get_args(Sampling)
 #: What a link transmits in the jitter that makes seeds differ: less than a packet, and 100 us at 100 Mbit/s.
 JITTER = "'1250 B'"
 
@@ -86,11 +84,8 @@ def read(
     zips: Sequence[Sequence[str]] = (),
     derive: Mapping[str, str] | Sequence[str] = (),
     changes: Sequence[str] = (),
-    seeds: int | None = None,
-    samples: int | None = None,
-    sampling: str | None = None,
-    sampling_seed: int | None = None,
     vary: bool = False,
+    **given: Any,
 ) -> Definition:
     """The definition of a sweep.
 
@@ -100,11 +95,8 @@ def read(
         zips: lists of keys that go together.
         derive: keys and expressions, or texts as ``--derive`` takes them.
         changes: changes to the scenario, as of ``--set``.
-        seeds: runs of each point, in place of the file's.
-        samples: number of samples of all sampled axes together, in place of the file's.
-        sampling: how to sample, in place of the file's.
-        sampling_seed: seed of the samples, in place of the file's.
         vary: whether links without jitter get one of less than the time of a packet, so that seeds differ.
+        given: other keys of ``[sweep]``, in place of the file's; None leaves the file's.
 
     Raises:
         InputError: names the key, what was found and what would be accepted.
@@ -112,18 +104,17 @@ def read(
     data, path, where, name = opened(source, SWEEPS)
     if "search" in data:
         raise ScenarioError(where, "search", "the file is a search, not a sweep", "run it with knee search")
-    asked = {"seeds": seeds, "samples": samples, "sampling": sampling, "sampling_seed": sampling_seed}
     with scenario_errors(where):
         section = checked(Section, data.pop("sweep", {}), "sweep")
         figures = plots.read(data.pop("plots", []))
-        given = checked(Section, {key: value for key, value in asked.items() if value is not None})
+        asked = checked(Section, {key: value for key, value in given.items() if value is not None})
     mine = axes_of(over) if path is None else beside(axes_of(over), path)
     added = {
         "over": section.over | mine,
         "derive": section.derive | derived_of(derive),
         "zip": [*section.zip, *(list(keys) for keys in zips)],
     }
-    options = section.model_copy(update=said(given) | added)
+    options = section.model_copy(update=said(asked) | added)
     base = base_of(data, changes, where, name)
     if vary:
         options = options.model_copy(update={"derive": options.derive | _varied(base, options)})
@@ -258,7 +249,8 @@ def _defined(base: Plain, options: Section, where: str, name: str) -> Definition
         if other := told_apart(named_in([base, list(axes.values())])):
             base, axes = (replaced(each, lambda name: other.get(name, name)) for each in (base, axes))
         groups = groups_of(axes, options.zip)
-        _check_seeds(options, axes)
+        if options.seeds > 1 and "seed" in axes:
+            raise Refused("the axis seed and seeds both set the seed", "use one of them", key="seeds")
         if sampled or options.samples is not None:
             groups.append(_samples(sampled, options))
         order = {key: i for i, key in enumerate(options.over)}
@@ -340,11 +332,6 @@ def check_variables(keys: Sequence[str], derive: Mapping[str, str]) -> None:
         raise Refused("no expression uses this variable, so it has no effect", accepted, key=unused)
 
 
-def _check_seeds(options: Section, axes: Mapping[str, list[Any]]) -> None:
-    if options.seeds > 1 and "seed" in axes:
-        raise Refused("the axis seed and seeds both set the seed", "use one of them", key="seeds")
-
-
 def _samples(sampled: Mapping[str, Sampled], options: Section) -> Group:
     number = options.samples
     if not sampled:
@@ -417,15 +404,9 @@ def check(
             heapq.heappop(needs)
     largest = [scenario for _, _, scenario in sorted(needs, key=lambda need: -need[0])]
     memory.check(largest[0], most=max_memory)
-    _check_programs(largest)
-    return Checked(packets, largest, len(runs) == len(definition))
-
-
-def _check_programs(scenarios: Sequence[Scenario]) -> None:
-    from knee.grounds import programs
-
-    for scenario in scenarios:
+    for scenario in largest:
         programs.check_allowed(scenario, False, None)
+    return Checked(packets, largest, len(runs) == len(definition))
 
 
 def _to_check(definition: Definition, most: int) -> list[int]:
