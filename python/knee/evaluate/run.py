@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 from tomli_w import dumps
 
@@ -41,6 +41,17 @@ LAYOUT: tree.Layout = {
 }
 
 
+class RunsOptions(TypedDict, total=False):
+    """Options of an evaluation that its runs are given, as of :func:`knee.study.batch.run`."""
+
+    workers: int | None
+    again: bool
+    command: str | None
+    max_memory: int | str | None
+    allow_programs: bool
+    qlog: bool
+
+
 @dataclass(eq=False)
 class _Runs:
     """The runs of an evaluation: summaries by scenario, algorithm and seed, and why there is none.
@@ -61,7 +72,7 @@ class _Runs:
     scenarios: Path
     kept: Path
     seeds: int
-    how: Mapping[str, Any]
+    how: RunsOptions
     folders: dict[tuple[str, str, int], Path] = field(default_factory=dict)
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
     failed: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -142,7 +153,7 @@ def evaluate(
     seeds: int | None = None,
     budget: int | None = None,
     progress: Callable[[float], None] | None = None,
-    **how: Any,
+    **how: Unpack[RunsOptions],
 ) -> Evaluation:
     """Evaluates an algorithm into ``out``; finished runs of the same program are reused.
 
@@ -161,7 +172,7 @@ def evaluate(
         seeds: runs of each scenario; default: 3, or 2 with ``quick``.
         budget: networks that each search for a worst one tries (:mod:`knee.evaluate.worst`); default: no search.
         progress: called with the fraction that is done.
-        how: other options of :func:`knee.study.batch.run`, such as ``workers``, ``again`` and ``qlog``.
+        how: other options of :func:`knee.study.batch.run`.
 
     Raises:
         InputError: ``out`` has something else, or a run needs too much memory.

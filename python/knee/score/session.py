@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from struct import Struct
-from typing import IO, Any
+from typing import IO, Any, TypedDict
 
 from knee.own import CongestionControl
 from knee.score import messages as wire
@@ -61,9 +61,9 @@ class FailedError(Exception):
         super().__init__(said)
 
 
-#: A candidate: the ``source`` of its file; ``class``, the name of its class, None for its only one; and ``values`` of
-#: its parameters, as text or numbers (:class:`knee.Param`).
-Candidate = dict[str, Any]
+#: A candidate: the text of its file; the name of its class, None for its only one; and values of its parameters,
+#: as text or numbers (:class:`knee.Param`).
+Candidate = TypedDict("Candidate", {"source": str, "class": str | None, "values": dict[str, Any]})
 
 
 class Nursery:
