@@ -119,8 +119,8 @@ prop_compose! {
 /// longer; the rest is what a loss or a backoff in the burst may cost.
 ///
 /// A burst is left out where the last segment of the one before was dropped. A probe repairs that, but the sender takes
-/// it for a loss only when an ACK goes beyond the probe (RFC 8985, 7.4.2; `tcp_process_tlp_ack` in Linux): the first one
-/// of the next burst. By then idle time has left a window of ten packets, and the threshold becomes a share of that.
+/// it for a loss only when an ACK goes beyond the probe (RFC 8985, 7.4.2; Linux's `tcp_process_tlp_ack`): the first one
+/// of the next burst. By then idle time has left ten packets, and the threshold becomes a share of that.
 const BOUND: f64 = 1.5;
 /// How much a timeout adds where the last packets of a burst are lost, s: the least RTO.
 const TIMEOUT: f64 = 0.2;
@@ -182,7 +182,7 @@ proptest! {
 #[test]
 fn the_loss_of_a_last_segment_costs_the_next_burst() {
     let (rate, rtt) = (7_555_898, 149_587_037);
-    let path = Path { rate, rtt, buffer: 2.8028008354568477, burst: 21.808535400570175, idle: 4_615_674_878 };
+    let path = Path { rate, rtt, buffer: 2.802_800_835_456_847_7, burst: 21.808_535_400_570_175, idle: 4_615_674_878 };
     let times = path.times("cubic", "tcp");
     assert_eq!(path.without_last_segment("cubic", "tcp").first(), Some(&6));
     assert!(times[7] > 2.0 * times[5] && times[..6].iter().all(|time| *time < times[6]), "{times:.2?}");
