@@ -52,8 +52,9 @@ impl Tap for Onlooker {
     fn received(&mut self, _: Time, _: ConnectionId, _: &Packet, _: Option<&AckInfo>) {}
 }
 
-/// Holds a law against random networks, `cases` of them, of which at least this share must go in batches where nobody
-/// looks on, so that events are not compared with events.
+/// Holds a law against random networks, `cases` of them. In batches must go, where nobody looks on, so that events are
+/// not compared with events, as many as a sample has of which this share is expected, less four standard deviations:
+/// 1 sample in 30,000 has fewer. Shares were counted over 5,000 networks.
 fn in_batches(
     cases: u32,
     share: f64,
@@ -82,12 +83,14 @@ fn in_batches_of(
         panic!("{error}\n{runner}");
     }
     let batches = batches.into_inner();
-    assert!(f64::from(batches) >= share * f64::from(cases), "only {batches} of {cases} went in batches");
+    let expected = share * f64::from(cases);
+    let least = expected - 4.0 * (expected * (1.0 - share)).sqrt();
+    assert!(f64::from(batches) >= least, "only {batches} of {cases} went in batches, expected are {expected:.0}");
 }
 
 #[test]
 fn both_schedulers_give_the_same_bits() {
-    in_batches(400, 0.8, &prop_oneof![any_dumbbell(), any_chain()], |spec| {
+    in_batches(400, 0.84, &prop_oneof![any_dumbbell(), any_chain()], |spec| {
         let mut watched = simulation(spec);
         watched.tap(Box::new(Onlooker));
         prop_assert!(watched.obstacle().is_some());
@@ -130,7 +133,7 @@ fn a_run_in_stretches_gives_the_same_bits() {
     let networks = networks.prop_map(|(spec, stretches)| json!({"spec": spec, "stretches": stretches}));
     in_batches_of(
         200,
-        0.4,
+        0.63,
         &networks,
         |told| &told["spec"],
         |told| {
@@ -174,7 +177,7 @@ fn a_run_in_stretches_gives_the_same_bits() {
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
     let divided = AtomicU32::new(0);
-    in_batches(200, 0.8, &prop_oneof![any_dumbbell(), any_chain()], |spec| {
+    in_batches(200, 0.84, &prop_oneof![any_dumbbell(), any_chain()], |spec| {
         let alone = bits(run(spec));
         for most in [2, 3, 8] {
             let mut simulation = simulation(spec);
@@ -194,8 +197,8 @@ fn any_number_of_threads_gives_the_same_bits() {
 /// Endpoints included, which connections get by who has left: timers that fire at one time go by their number.
 #[test]
 fn both_schedulers_give_the_same_bits_of_connections_that_come_and_go() {
-    // Nearly half of these networks do; others have links that are no wires, or delays that vary.
-    in_batches(200, 0.3, &any_transfers(), |spec| {
+    // A third of these networks do; others have links that are no wires, or delays that vary.
+    in_batches(200, 0.33, &any_transfers(), |spec| {
         let (mut alone, mut watched) = (simulation(spec), simulation(spec));
         watched.tap(Box::new(Onlooker));
         while alone.step(100) {
