@@ -117,7 +117,7 @@ params! {
     struct Params {
         /// the paper's algorithm or its authors' program, whose slow start, increase and decrease are others
         form: Form = Form::Paper, from "LoLa; the authors' kernel module 1.5";
-        /// queueing delay above which the link counts as full
+        /// queueing delay above which the link counts as full; longer than a packet takes on it
         q_low: Time = Time::from_millis(1), in TIMES, from PAPER;
         /// queueing delay that ends a round
         q_target: Time = Time::from_millis(5), in TIMES, from PAPER;
