@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from knee.grounds import applications
+from knee.grounds.ground import Request
 from knee.grounds.host.lab import NETWORKS, PORT, Task
 from knee.kernel import bpf
 from knee.scenario.model import Flow, Scenario
@@ -24,10 +25,11 @@ _LOOK, _LOOK_EACH = 10_000_000, 200_000
 _PACKET = 1500
 
 
-def task(switch: Path, scenario: Scenario, capture: Path | None = None, qlog: Path | None = None) -> Task:
+def task(switch: Path, scenario: Scenario, request: Request | None = None) -> Task:
     """The task of a run, with the switch's program and the files that it writes."""
     told, every = spec(scenario), sides(scenario)
-    return Task(switch, told, every, ends(scenario), scenario.tcp, scenario.duration, capture, qlog)
+    written = (request.capture, request.qlog) if request is not None else ()
+    return Task(switch, told, every, ends(scenario), scenario.tcp, scenario.duration, *written)
 
 
 def sides(scenario: Scenario) -> list[JsonTable]:
