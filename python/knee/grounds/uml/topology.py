@@ -208,7 +208,7 @@ class Topology:
             link = queues.htb_class(end.device, rate, burst, end.queueing)
             self.plan.tell(ROUTER, queues.htb(end.device), link, leaf.message(end.device))
             loss = getattr(end.queueing, "loss", 0.0)
-            self.plan.first(plan.LINK, ROUTER, plan.link(end.number, end.device, queues.LEAF, loss))
+            self.plan.first(plan.LINK, ROUTER, end.number, end.device, queues.LEAF, plan.share(loss))
 
     def _delays(self) -> None:
         directions = {flow.direction for flow, _ in self.flows}
@@ -222,7 +222,7 @@ class Topology:
             options = netlink.u32(1, _PLENTY) + netlink.u32(2, _PLENTY)
             self.plan.tell(SENDER, netlink.qdisc(self._at[SENDER], queues.ROOT, None, "fq", options))
         for number, (flow, _) in enumerate(self.flows):
-            self.plan.first(plan.DELAY, 0, plan.delay(number, self._addresses(number)[1], flow.rtt))
+            self.plan.first(plan.DELAY, 0, number, self._addresses(number)[1], flow.rtt)
 
     # What happens when.
 
@@ -241,13 +241,13 @@ class Topology:
                 self._run_application(self.homes.index(number))
             else:
                 self.plan.at(start, plan.START, number, self._start(number, flow).pack())
-            self.plan.at(start + scenario.warmup, plan.MARK, 0, plan.mark(plan.BEGIN, number))
+            self.plan.at(start + scenario.warmup, plan.MARK, 0, plan.BEGIN, number)
             if stop < scenario.duration:
-                self.plan.at(stop, plan.MARK, 0, plan.mark(plan.END, number))
+                self.plan.at(stop, plan.MARK, 0, plan.END, number)
                 if number not in self.homes:
                     self.plan.at(stop, plan.STOP, number)
         for end in self._ends.values():
-            self.plan.at(min(starts) + scenario.warmup, plan.MARK, 0, plan.mark(plan.BEGIN, end.number | plan.IS_LINK))
+            self.plan.at(min(starts) + scenario.warmup, plan.MARK, 0, plan.BEGIN, end.number | plan.IS_LINK)
         self.common = (max(starts) + scenario.warmup, min(stops))
         if self.common[0] < self.common[1]:
             for at in self.common:
@@ -269,11 +269,9 @@ class Topology:
             flow, _ = self.flows[number]
             names = self._crossed(flow)
             ends = self._ends[names[0]].number, self._ends[names[-1]].number
-            self.plan.first(plan.WATCH, 0, plan.watch(number, k, *ends))
+            self.plan.first(plan.WATCH, 0, number, k, *ends)
             if number in self.connections:
-                self.plan.first(
-                    plan.CONNECTIONS, number, plan.connections(kernel_name(flow.cc), ect1=flow.ecn == "l4s")
-                )
+                self.plan.first(plan.CONNECTIONS, number, flow.ecn == "l4s", kernel_name(flow.cc))
             source, destination = self._addresses(number)
             near = (SENDER, RECEIVER) if flow.direction == "forward" else (RECEIVER, SENDER)
             for role, (own, other, around) in enumerate(
@@ -331,7 +329,7 @@ class Topology:
         for role, task in enumerate((here, there)):
             process = program_process(k, role)
             self.tasks[process] = task
-            self.plan.first(plan.ENDPOINT, process, plan.endpoint(FIRST_PROGRAM + process, number))
+            self.plan.first(plan.ENDPOINT, process, FIRST_PROGRAM + process, number)
 
     def _run_program(self, k: int, start: int, stop: int) -> None:
         """The receiver has started before time zero: it needs a moment that flows of the kernel do not."""
@@ -462,7 +460,7 @@ class Topology:
         at = change.at
         if change.flow is not None:
             number = self._scenario.labels.index(change.flow)
-            self.plan.at(at, plan.DELAY, 0, plan.delay(number, self._addresses(number)[1], change.rtt or 0))
+            self.plan.at(at, plan.DELAY, 0, number, self._addresses(number)[1], change.rtt or 0)
             return
         end = self._ends[change.link or ""]
         link = self._scenario.links[self._links[end.name]]
@@ -475,7 +473,7 @@ class Topology:
             leaf = queues.leaf(link.queue, link.queue_params, limit, self._rates[end.name])
             self.plan.at(at, plan.NETLINK, ROUTER, leaf.message(end.device, change=True))
         if change.loss is not None:
-            self.plan.at(at, plan.LOSS, 0, plan.loss(end.number, change.loss))
+            self.plan.at(at, plan.LOSS, 0, plan.share(change.loss), end.number)
 
     def _path(self, flow: Flow) -> tuple[str, ...]:
         return tuple(flow.path or ())
