@@ -106,11 +106,6 @@ class Raw:
     ccs: list[str]
     wall_s: float
 
-    @classmethod
-    def of(cls, scenario: Scenario, figures: str, tables: dict[str, bytes], wall_s: float) -> Raw:
-        """From what the core returns."""
-        return cls(json.loads(figures), tables, ccs_of(scenario), wall_s)
-
     @property
     def link_names(self) -> list[str]:
         """The names of the links, reverse directions last."""
@@ -175,7 +170,7 @@ def simulate(
             queues,
         )
     wall_s = time.perf_counter() - begin
-    return Raw.of(scenario, figures, tables, wall_s)
+    return Raw(json.loads(figures), tables, ccs_of(scenario), wall_s)
 
 
 @contextmanager

@@ -266,7 +266,7 @@ class Simulation:
             self._go(self._scenario.duration)
             with core(self._scenario, ()):
                 figures, tables = self._engine.finish()
-            raw = Raw.of(self._scenario, figures, tables, self._wall_s)
+            raw = Raw(json.loads(figures), tables, ccs_of(self._scenario), self._wall_s)
             self._result = measured(self._scenario, raw, self._described).result(Sim.name, self._started)
         return self._result
 

@@ -46,7 +46,6 @@ def measure(runs: int = 1, against: Path | None = None) -> list[JsonTable]:
 
 
 def _median(runs: list[JsonTable]) -> JsonTable:
-    """The median of each figure."""
     return runs[0] | {key: median(run[key] for run in runs) for key in _FIGURES}
 
 

@@ -112,7 +112,6 @@ class Host(Ground):
 
 
 def _remarks(switch: JsonTable, quic: JsonTable | None) -> list[str]:
-    """Remarks that readers of the figures need."""
     remarks = []
     if switch["behind"]:
         share = 100 * switch["behind"] / switch["departures"]

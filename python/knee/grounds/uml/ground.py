@@ -170,7 +170,6 @@ def _seen(topology: Topology, root: Path) -> dict[int, applications.Seen]:
 
 
 def _modules(scenario: Scenario) -> dict[str | Path, str]:
-    """The modules that a scenario needs, with their parameters."""
     wanted: dict[str | Path, str] = {"knee_probe.ko": ""}
     queues = {part.queue for link in scenario.links for part in (link, link.reverse) if part is not None}
     if "cocoa" in queues:

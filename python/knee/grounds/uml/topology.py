@@ -410,7 +410,6 @@ class Topology:
         return min(max(_BUFFER, held), _MOST_BUFFER), min(receive, _MOST_BUFFER)
 
     def _addresses(self, number: int) -> tuple[IPv4Address, IPv4Address]:
-        """The addresses of a flow's sender and receiver."""
         flow, _ = self.flows[number]
         k = self._paths[self._path(flow)]
         ends = ((_senders(k), "flows_per_source"), (_receivers(k), "flows_per_destination"))
@@ -449,10 +448,7 @@ class Topology:
             changes = [change for change in scenario.changes if change.link == name]
             rate = max([link.rate or 0, *(change.rate or 0 for change in changes)])
             rtts = [flow.rtt, *(change.rtt or 0 for change in scenario.changes if change.flow)]
-            limits = [limit for limit in (link.limit, *(change.limit for change in changes)) if limit is not None]
-            sizes = [
-                limit.amount * 1500 if limit.kind == "packets" else queues.in_bytes(limit, rate) for limit in limits
-            ]
+            sizes = [limit.in_bytes(rate) for limit in (link.limit, *(change.limit for change in changes)) if limit]
             most = max(most, rate * max(rtts) // 8_000_000_000 + max(sizes, default=0))
         return most
 
@@ -492,10 +488,8 @@ def program_process(k: int, role: int) -> int:
 
 
 def _senders(path: int) -> IPv4Network:
-    """The addresses of the senders of a path."""
     return IPv4Network((0x0A00_0000 + ((1 + path) << 16), 16))
 
 
 def _receivers(path: int) -> IPv4Network:
-    """The addresses of the receivers of a path."""
     return IPv4Network((0x0A00_0000 + ((129 + path) << 16), 16))
