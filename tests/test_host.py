@@ -208,13 +208,13 @@ def test_two_switches_are_measured_in_turns(monkeypatch: pytest.MonkeyPatch, tmp
     other.write_bytes(switch_program().read_bytes())
     other.chmod(0o755)
     ran: list[str] = []
-    measure = Host.measure
+    observe = Host.observe
 
     def noted(ground: Host, *arguments: Any) -> Any:
         ran.append(str(ground.switch))
-        return measure(ground, *arguments)
+        return observe(ground, *arguments)
 
-    monkeypatch.setattr(Host, "measure", noted)
+    monkeypatch.setattr(Host, "observe", noted)
     monkeypatch.setattr(bench, "RATES", {"host10": "10 Mbit/s"})
     monkeypatch.setattr(bench, "_SECONDS", 2)
     rows = bench.measure(2, other)

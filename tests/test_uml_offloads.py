@@ -33,9 +33,9 @@ def offloads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Devices keep their offloads."""
     first = plan.Plan.first
 
-    def kept(self: plan.Plan, kind: int, index: int, payload: bytes = b"") -> None:
+    def kept(self: plan.Plan, kind: int, index: int, *payload: plan.Member) -> None:
         if kind != plan.OFFLOADS:
-            first(self, kind, index, payload)
+            first(self, kind, index, *payload)
 
     monkeypatch.setattr(plan.Plan, "first", kept)
 

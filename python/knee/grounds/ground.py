@@ -1,14 +1,24 @@
-"""The protocol of a ground, which the runner, the command line and ``knee doctor`` use."""
+"""What a ground is to the runner, the command line and ``knee doctor``, and how what it measures becomes a result."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from tomli_w import dumps
+
+from knee.figures.forms import Output
 from knee.system.missing import Missing
 
 if TYPE_CHECKING:
+    import polars as pl
+
+    from knee.figures.forms import Summary
+    from knee.figures.rows import Tables
     from knee.results.result import Result
     from knee.scenario import Scenario
 
@@ -16,23 +26,100 @@ if TYPE_CHECKING:
 Progress = Callable[[float], None]
 
 
-class Ground(Protocol):
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a run beside its scenario.
+
+    Attributes:
+        folder: an empty folder for temporary files; empty again afterwards.
+        progress: called with the fraction of scenario time that has passed.
+        capture: a file for the packets at the senders, as pcapng; only if the ground ``captures``.
+        qlog: an existing folder for the senders' qlog files; only if the ground ``logs`` any of the flows.
+    """
+
+    folder: Path
+    progress: Progress | None = None
+    capture: Path | None = None
+    qlog: Path | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a ground measured.
+
+    Attributes:
+        scenario: what ran; a program that ends may have ended it early.
+        output: the figures, in the form of the simulator's.
+        wall_s: how long it took, s.
+        samples, links, events, tables: as a result has them.
+        about: what the manifest says beside what all do.
+        also: what the summary says beside its figures, such as ``remarks``.
+    """
+
+    scenario: Scenario
+    output: Output
+    wall_s: float
+    samples: pl.DataFrame
+    links: pl.DataFrame
+    events: pl.DataFrame
+    tables: Tables
+    about: Mapping[str, Any] = field(default_factory=dict)
+    also: Mapping[str, Any] = field(default_factory=dict)
+
+    def summary(self, ground: str) -> Summary:
+        """``summary.json`` of a ground."""
+        # Slow to import, and a rejected scenario needs none of it.
+        from knee.figures.summary import collisions, measured
+
+        return measured(
+            self.scenario,
+            ground,
+            self.output,
+            self.samples,
+            collisions(self.events),
+            self.wall_s,
+            self.tables,
+            **self.also,
+        )
+
+    def result(self, ground: str, started: str, command: str | None = None) -> Result:
+        """The result of a run on a ground that began at ``started`` (ISO 8601)."""
+        from knee.results.manifest import Manifest, manifest
+        from knee.results.result import Result
+
+        scenario, packets = self.scenario, self.output["packets"]
+        about = manifest(ground, scenario.seed, self.wall_s, packets, started, command) | cast(Manifest, self.about)
+        return Result(
+            summary=self.summary(ground),
+            manifest=about,
+            scenario_toml=dumps(scenario.plain()),
+            own=scenario.own,
+            samples=self.samples,
+            links=self.links,
+            tables=self.tables,
+            events=self.events,
+        )
+
+
+class Ground(ABC):
     """Where scenarios run."""
 
     #: What ``--ground`` takes.
-    name: str
+    name: ClassVar[str]
     #: One line that describes it.
-    about: str
+    about: ClassVar[str]
     #: Whether it can capture the packets at the senders, as pcapng.
-    captures: bool
+    captures: ClassVar[bool] = False
     #: The transports of flows whose senders it can log, as qlog.
-    logs: frozenset[str]
+    logs: ClassVar[frozenset[str]] = frozenset()
     #: Whether it runs in real time; such runs need the machine for themselves.
-    real_time: bool
+    real_time: ClassVar[bool] = False
 
     def missing(self) -> Sequence[Missing]:
         """What this machine lacks; empty if the ground works here. Quick: it starts nothing."""
+        return ()
 
+    @abstractmethod
     def trial(self) -> str:
         """Tries the ground if nothing is missing, and returns one line on what works.
 
@@ -40,6 +127,7 @@ class Ground(Protocol):
             RunError: it does not work after all.
         """
 
+    @abstractmethod
     def refuse(self, scenario: Scenario, where: str | None = None) -> None:
         """Rejects a scenario that this ground cannot run, before anything starts.
 
@@ -56,26 +144,22 @@ class Ground(Protocol):
 
         None where there is none. A result of another build is not what a run would give now.
         """
+        return None
 
-    def run(
-        self,
-        scenario: Scenario,
-        folder: Path,
-        progress: Progress | None = None,
-        command: str | None = None,
-        capture: Path | None = None,
-        qlog: Path | None = None,
-    ) -> Result:
-        """Runs a scenario that :meth:`refuse` accepted.
-
-        Args:
-            scenario: the scenario.
-            folder: an empty folder for temporary files; empty again afterwards.
-            progress: called with the fraction of scenario time that has passed.
-            command: the command line of the run, for the manifest.
-            capture: a file for the packets at the senders, as pcapng; only if the ground ``captures``.
-            qlog: an existing folder for the senders' qlog files; only if the ground ``logs`` any of the flows.
+    def run(self, scenario: Scenario, request: Request, command: str | None = None) -> Result:
+        """Runs a scenario that :meth:`refuse` accepted; ``command`` is the command line of the run, for the manifest.
 
         Raises:
             RunError: the run failed.
         """
+        started = time_now()
+        return self.measure(scenario, request).result(self.name, started, command)
+
+    @abstractmethod
+    def measure(self, scenario: Scenario, request: Request) -> Measured:
+        """Runs a scenario and gives what was measured; raises what :meth:`run` does."""
+
+
+def time_now() -> str:
+    """The time at which a run begins, as manifests have it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

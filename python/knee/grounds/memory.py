@@ -164,7 +164,6 @@ def _limit(side: Link | Reverse) -> int:
 
 
 def _traces(scenario: Scenario) -> int:
-    """Total size of the trace files, bytes."""
     sides: Iterable[Link | Reverse | None] = (side for link in scenario.links for side in (link, link.reverse))
     size = 0
     for side in sides:

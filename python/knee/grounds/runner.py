@@ -14,6 +14,7 @@ from knee.errors import InputError, PhysicsError, ProgramError, ScenarioError
 from knee.figures.forms import Summary
 from knee.grounds import memory, programs
 from knee.grounds import qlog as logs
+from knee.grounds.ground import Request
 from knee.own import code_allowed
 from knee.results import named
 from knee.results.folder import check_target
@@ -195,7 +196,7 @@ class Prepared:
             known = content(self.scenario, self.ground) if out is not None else ""
             ground = grounds.find(self.ground)
             try:
-                result = ground.run(self.scenario, folder, progress, options.command, packets, log_folder)
+                result = ground.run(self.scenario, Request(folder, progress, packets, log_folder), options.command)
             except _core.WriteError as unwritten:
                 target = out or folder
                 raise files.unwritable(target, unwritten, f"{unwritten.filename} in {target}") from unwritten

@@ -7,44 +7,32 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-
-from tomli_w import dumps
+from typing import Any
 
 from knee import _core
 from knee.errors import KneeError, RunError, ScenarioError, blame
 from knee.figures.forms import Output
 from knee.grounds import memory
-from knee.grounds.ground import Progress
+from knee.grounds.ground import Ground, Measured, Progress, Request
 from knee.own import IN_FILE, LIMIT_S, CongestionControl, Named, Queue, contained, described, policy_of
 from knee.scenario import Scenario, from_dict
 from knee.scenario.declared import name_with, with_values
 from knee.scenario.spec import spec
 from knee.scenario.traffic import NO_CC
 from knee.system import abilities
-from knee.system.missing import Missing
-
-if TYPE_CHECKING:
-    from knee.results.result import Result
 
 #: Name of the file to which sample rows are written during the run.
 _SPOOL = ".samples"
 
 
-class Sim:
+class Sim(Ground):
     """The packet simulator."""
 
     name = "sim"
     about = "the packet simulator; needs no privileges"
     captures = True
     logs = frozenset({"tcp", "quic"})
-    real_time = False
-
-    def missing(self) -> Sequence[Missing]:
-        """Nothing: the program does not start without its core."""
-        return ()
 
     def trial(self) -> str:
         """Simulates a tenth of a second of one flow."""
@@ -59,84 +47,46 @@ class Sim:
         """Rejects what the simulator cannot do."""
         spec(scenario, where)
 
-    def build(self, scenario: Scenario) -> str | None:
-        """None: no kernel."""
-        return None
-
-    def run(
-        self,
-        scenario: Scenario,
-        folder: Path,
-        progress: Progress | None = None,
-        command: str | None = None,
-        capture: Path | None = None,
-        qlog: Path | None = None,
-    ) -> Result:
+    def measure(self, scenario: Scenario, request: Request) -> Measured:
         """Simulates a scenario."""
         # Where a mapped file cannot be removed, rows stay in memory.
-        spool = folder / _SPOOL if abilities.REMOVES_OPEN_FILES else None
-        started = datetime.now(UTC).isoformat(timespec="seconds")
+        spool = request.folder / _SPOOL if abilities.REMOVES_OPEN_FILES else None
         # As they are now: a run may change what its classes use.
         own = [described(name) for name in scenario.own]
-        raw = simulate(scenario, progress, spool=spool, capture=capture, qlog=qlog)
-        return result(scenario, raw, own, started, command, spool, ground=self.name)
+        raw = simulate(scenario, request.progress, spool=spool, capture=request.capture, qlog=request.qlog)
+        return measured(scenario, raw, own, spool)
 
 
-def result(
-    scenario: Scenario,
-    raw: Raw,
-    own: Sequence[dict[str, Any]],
-    started: str,
-    command: str | None = None,
-    spool: Path | None = None,
-    ground: str = Sim.name,
-) -> Result:
-    """The result of a simulation.
+def measured(scenario: Scenario, raw: Raw, own: Sequence[dict[str, Any]] = (), spool: Path | None = None) -> Measured:
+    """What a simulation measured.
 
     Args:
         scenario: what was simulated.
         raw: what the core gave for it.
         own: its classes as they were before it ran (:func:`knee.own.described`).
-        started: when it started, in ISO 8601.
-        command: the command line that asked for it.
         spool: the file that sample rows were written to, which is removed.
-        ground: what the result names as its ground.
     """
     # Slow to import, and a rejected scenario needs none of it.
     from knee.figures import rows
     from knee.figures.rows import Tables
-    from knee.figures.summary import measured
-    from knee.results.manifest import Manifest, manifest
-    from knee.results.result import Result
 
     samples = rows.samples(rows.from_bytes(raw.tables["samples"], rows.SAMPLE, spool), scenario.labels, raw.ccs)
     if spool is not None:
         spool.unlink(missing_ok=True)
-    tables = Tables.of(scenario, raw.tables, raw.link_names)
     policies = [each for each in own if policy_of(each["name"]) is not None]
     kinds = {"python_classes": [each for each in own if each not in policies], "policies": policies}
-    about = {
-        **manifest(ground, scenario.seed, raw.wall_s, raw.output["packets"], started, command),
-        "event_by_event": raw.output["event_by_event"],
-        "threads": raw.output["threads"],
-        **{kind: each for kind, each in kinds.items() if each},
-    }
-    return Result(
-        summary=measured(
-            scenario, ground, raw.output, samples, raw.shared(), raw.wall_s, tables, remarks=remarks(scenario)
-        ),
-        manifest=cast(Manifest, about),
-        scenario_toml=dumps(scenario.plain()),
-        own=scenario.own,
+    events = rows.from_bytes(raw.tables["events"], rows.EVENT)
+    return Measured(
+        scenario,
+        raw.output,
+        raw.wall_s,
         samples=samples,
         links=rows.links(rows.from_bytes(raw.tables["links"], rows.LINK), raw.link_names),
-        tables=tables,
-        events=rows.events(
-            rows.from_bytes(raw.tables["events"], rows.EVENT),
-            raw.link_names,
-            raw.output["event_names"],
-            len(raw.ccs),
-        ),
+        events=rows.events(events, raw.link_names, raw.output["event_names"], len(raw.ccs)),
+        tables=Tables.of(scenario, raw.tables, raw.link_names),
+        about={key: raw.output[key] for key in ("event_by_event", "threads")}
+        | {kind: each for kind, each in kinds.items() if each},
+        also={"remarks": remarks(scenario)},
     )
 
 
@@ -155,11 +105,6 @@ class Raw:
     tables: dict[str, bytes]
     ccs: list[str]
     wall_s: float
-
-    @classmethod
-    def of(cls, scenario: Scenario, figures: str, tables: dict[str, bytes], wall_s: float) -> Raw:
-        """From what the core returns."""
-        return cls(json.loads(figures), tables, ccs_of(scenario), wall_s)
 
     @property
     def link_names(self) -> list[str]:
@@ -225,7 +170,7 @@ def simulate(
             queues,
         )
     wall_s = time.perf_counter() - begin
-    return Raw.of(scenario, figures, tables, wall_s)
+    return Raw(json.loads(figures), tables, ccs_of(scenario), wall_s)
 
 
 @contextmanager

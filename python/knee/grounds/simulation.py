@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -16,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from knee import _core
 from knee.errors import InputError, Refused, RunError
 from knee.grounds import memory, runner
-from knee.grounds.sim import Raw, ccs_of, core, own_with_values, result
+from knee.grounds.ground import time_now
+from knee.grounds.sim import Raw, Sim, ccs_of, core, measured, own_with_values
 from knee.own import LIMIT_S, Named, code_allowed, described, policy_of
 from knee.results.manifest import fingerprint
 from knee.scenario import Plain, Scenario, from_dict
@@ -100,7 +100,7 @@ class Simulation:
     def _begin(self, scenario: Scenario, now: int | None = None) -> None:
         """Makes the engine of a scenario, and lets it come to a time, ns, if there is one."""
         self._scenario = scenario
-        self._started = datetime.now(UTC).isoformat(timespec="seconds")
+        self._started = time_now()
         # As they are now: a run may change what its classes use.
         self._described = [described(name) for name in scenario.own]
         self._engine, self._wall_s = _engine(scenario, now)
@@ -266,8 +266,8 @@ class Simulation:
             self._go(self._scenario.duration)
             with core(self._scenario, ()):
                 figures, tables = self._engine.finish()
-            raw = Raw.of(self._scenario, figures, tables, self._wall_s)
-            self._result = result(self._scenario, raw, self._described, self._started)
+            raw = Raw(json.loads(figures), tables, ccs_of(self._scenario), self._wall_s)
+            self._result = measured(self._scenario, raw, self._described).result(Sim.name, self._started)
         return self._result
 
     def __repr__(self) -> str:

@@ -274,6 +274,12 @@ class Limit:
             return format_packets(self.amount)
         return format_bytes(self.amount) if self.kind == "bytes" else format_time(self.amount)
 
+    def in_bytes(self, rate_bps: int) -> int:
+        """The capacity at a link's rate, bytes; a packet has 1500."""
+        if self.kind == "time":
+            return rate_bps * self.amount // 8_000_000_000
+        return self.amount * (1500 if self.kind == "packets" else 1)
+
 
 def parse_limit(value: object) -> Limit:
     """``"250 packets"``, ``"100 MB"`` or ``"80 ms"`` to a capacity; zero is rejected."""

@@ -86,7 +86,7 @@ def _run(network: dict[str, Any], cc: str | type[CongestionControl], session: Se
     placed = [{**flow, "cc": cc} if flow["cc"] == PLACE else flow for flow in network["flows"]]
     scenario = from_dict({**network, "flows": [flow for flow in placed if flow["cc"]]}, where="network")
     raw = sim.simulate(scenario, None if session is None else session.look)
-    return dict(sim.result(scenario, raw, [], "").summary)
+    return dict(sim.measured(scenario, raw).summary(sim.Sim.name))
 
 
 if __name__ == "__main__":

@@ -46,7 +46,6 @@ def measure(runs: int = 1, against: Path | None = None) -> list[JsonTable]:
 
 
 def _median(runs: list[JsonTable]) -> JsonTable:
-    """The median of each figure."""
     return runs[0] | {key: median(run[key] for run in runs) for key in _FIGURES}
 
 
@@ -55,7 +54,7 @@ def _case(ground: Host, name: str, rate: str) -> JsonTable:
     link = {"rate": rate, "limit": "20 ms"}
     flows = [{"cc": cc, "rtt": "10 ms", "count": 2}]
     told = {"duration": f"{_SECONDS} s", "warmup": "1 s", "link": link, "flows": flows}
-    seen, _ = ground.measure(from_dict(told))
+    seen = ground.observe(from_dict(told))
     switch = seen.switch
     late = {key: switch[key] for key in _LATE}
     carried = sum(flow["throughput_mbps"] for flow in seen.output["flows"])

@@ -44,15 +44,16 @@ class Seen:
 
     Attributes:
         scenario: what ran.
+        wall_s: how long it took, s.
         output: figures per flow and link, in the simulator's form.
         switch: how late packets left, and the switch's processor time.
         quic: how late the endpoints of QUIC flows were, and their processor time; None without such flows.
     """
 
-    def __init__(self, scenario: Scenario, outcomes: list[Report]) -> None:
+    def __init__(self, scenario: Scenario, outcomes: list[Report], wall_s: float) -> None:
         *sides, switch = outcomes[:3]
         ends = outcomes[3:]
-        self.scenario = scenario
+        self.scenario, self.wall_s = scenario, wall_s
         every = applications.flows(scenario)
         numbers = [number for number, (flow, _) in enumerate(every) if flow.traffic is not None]
         given = [applications.end(*one) for one in ends]

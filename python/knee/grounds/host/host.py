@@ -6,19 +6,13 @@ import os
 import platform
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
-from tomli_w import dumps
-
 from knee.errors import RunError
-from knee.figures.summary import collisions, measured
-from knee.grounds.ground import Progress
+from knee.grounds.ground import Ground, Measured, Request
 from knee.grounds.host import inside, plan, refuse
 from knee.grounds.host.figures import Seen
 from knee.grounds.host.lab import lab, switch_program
-from knee.results.manifest import manifest
-from knee.results.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.system import abilities, extras
 from knee.system.missing import AS_ROOT, Missing, linux
@@ -30,7 +24,7 @@ ROOTLESS = (
 )
 
 
-class Host:
+class Host(Ground):
     """The running kernel, in real time."""
 
     name = "host"
@@ -67,10 +61,10 @@ class Host:
         """Runs one flow for a tenth of a second."""
         flow = {"cc": refuse.available()[0], "rtt": "10 ms"}
         told = from_dict({"duration": "200 ms", "link": {"rate": "10 Mbit/s"}, "flows": [flow]})
-        result = self.measure(told)[0]
-        if not result.output["packets"]:
+        seen = self.observe(told)
+        if not seen.output["packets"]:
             raise RunError(f"The switch delivers no packets; {AS_ROOT} run hello --ground host --debug shows more.")
-        late = result.switch["late_p99_us"]
+        late = seen.switch["late_p99_us"]
         controls = ", ".join(refuse.available())
         return (
             f"Linux {platform.release()} with {controls}; in a trial 99 % of departures were at most {late:.0f} us late"
@@ -81,76 +75,43 @@ class Host:
         if not linux():
             refuse.check(scenario, where)
 
-    def build(self, scenario: Scenario) -> str | None:
-        """None: the running kernel is not one of knee's."""
-        return None
-
-    def run(
-        self,
-        scenario: Scenario,
-        folder: Path,
-        progress: Progress | None = None,
-        command: str | None = None,
-        capture: Path | None = None,
-        qlog: Path | None = None,
-    ) -> Result:
+    def measure(self, scenario: Scenario, request: Request) -> Measured:
         """Runs a scenario in real time."""
-        started = datetime.now(UTC).isoformat(timespec="seconds")
-        seen, wall_s = self.measure(scenario, progress, capture, qlog)
-        scenario = seen.scenario
-        samples = seen.samples()
-        tables = seen.tables()
-        events = seen.events()
-        about = manifest(self.name, scenario.seed, wall_s, seen.output["packets"], started, command)
-        about.update({"kernel": platform.release(), "switch": seen.switch})
-        if seen.quic:
-            about["quic"] = seen.quic
+        seen = self.observe(scenario, request)
         remarks = [*self.remarks, *_remarks(seen.switch, seen.quic)]
         if not abilities.is_root():
             remarks.insert(0, ROOTLESS)
-        if qlog is not None and any(flow.transport == "tcp" for flow in scenario.flows):
+        if request.qlog is not None and any(flow.transport == "tcp" for flow in seen.scenario.flows):
             remarks.append("TCP flows have no qlog files, because their senders are the kernel's.")
-        return Result(
-            summary=measured(
-                scenario,
-                self.name,
-                seen.output,
-                samples,
-                collisions(events),
-                wall_s,
-                tables,
-                remarks=remarks,
-            ),
-            manifest=about,
-            scenario_toml=dumps(scenario.plain()),
-            samples=samples,
+        return Measured(
+            seen.scenario,
+            seen.output,
+            seen.wall_s,
+            samples=seen.samples(),
             links=seen.links(),
-            events=events,
-            tables=tables,
+            events=seen.events(),
+            tables=seen.tables(),
+            about={"kernel": platform.release(), "switch": seen.switch} | ({"quic": seen.quic} if seen.quic else {}),
+            also={"remarks": remarks},
         )
 
-    def measure(
-        self,
-        scenario: Scenario,
-        progress: Progress | None = None,
-        capture: Path | None = None,
-        qlog: Path | None = None,
-    ) -> tuple[Seen, float]:
-        """Runs a scenario and returns its measurements and its duration, s."""
-        task = plan.task(self.switch, scenario, capture, qlog)
+    def observe(self, scenario: Scenario, request: Request | None = None) -> Seen:
+        """Runs a scenario; a request's folder is not used."""
+        task = plan.task(self.switch, scenario, request)
+        progress = None if request is None else request.progress
         if task.rootless:
             begin = time.perf_counter()
-            return Seen(scenario, inside.run(task, progress).outcomes), time.perf_counter() - begin
+            outcomes = inside.run(task, progress).outcomes
+            return Seen(scenario, outcomes, time.perf_counter() - begin)
         with lab(task) as here:
             here.prepare()
             begin = time.perf_counter()
             outcomes = here.run(progress)
             wall_s = time.perf_counter() - begin
-        return Seen(scenario, outcomes), wall_s
+        return Seen(scenario, outcomes, wall_s)
 
 
 def _remarks(switch: JsonTable, quic: JsonTable | None) -> list[str]:
-    """Remarks that readers of the figures need."""
     remarks = []
     if switch["behind"]:
         share = 100 * switch["behind"] / switch["departures"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from knee.grounds import applications
+from knee.grounds.ground import Request
 from knee.grounds.host.lab import NETWORKS, PORT, Task
 from knee.kernel import bpf
 from knee.scenario.model import Flow, Scenario
 from knee.scenario.rates import slowest
 from knee.scenario.registry import congestion_controls
 from knee.scenario.spec import span, spec
-from knee.scenario.units import Limit
 from knee.system.text import JsonTable
 
 #: Smallest socket buffer that is set, and the largest that the kernel accepts, bytes.
@@ -20,14 +20,13 @@ _BUFFER, _MOST_BUFFER = 16 << 20, (1 << 30) - 1
 _UNSENT = (64 << 10, 1 << 20)
 #: Interval at which sockets are sampled, ns: the minimum, and the time per flow.
 _LOOK, _LOOK_EACH = 10_000_000, 200_000
-#: Full packets.
-_PACKET = 1500
 
 
-def task(switch: Path, scenario: Scenario, capture: Path | None = None, qlog: Path | None = None) -> Task:
+def task(switch: Path, scenario: Scenario, request: Request | None = None) -> Task:
     """The task of a run, with the switch's program and the files that it writes."""
     told, every = spec(scenario), sides(scenario)
-    return Task(switch, told, every, ends(scenario), scenario.tcp, scenario.duration, capture, qlog)
+    written = (request.capture, request.qlog) if request is not None else ()
+    return Task(switch, told, every, ends(scenario), scenario.tcp, scenario.duration, *written)
 
 
 def sides(scenario: Scenario) -> list[JsonTable]:
@@ -108,11 +107,5 @@ def _buffer(scenario: Scenario, flow: Flow) -> int:
     rtt = max([flow.rtt, *(change.rtt or 0 for change in scenario.changes)])
     held = rate * rtt // 8_000_000_000
     limits = [link.limit for link in scenario.links] + [change.limit for change in scenario.changes]
-    queued = max((_in_bytes(limit, rate) for limit in limits if limit is not None), default=0)
+    queued = max((limit.in_bytes(rate) for limit in limits if limit is not None), default=0)
     return min(max(_BUFFER, 4 * (held + queued)), _MOST_BUFFER)
-
-
-def _in_bytes(limit: Limit, rate: int) -> int:
-    if limit.kind == "time":
-        return limit.amount * rate // 8_000_000_000
-    return limit.amount * (_PACKET if limit.kind == "packets" else 1)

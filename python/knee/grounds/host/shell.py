@@ -16,6 +16,7 @@ from typing import Any
 
 from knee import grounds
 from knee.errors import InputError, RunError
+from knee.grounds.ground import Request
 from knee.grounds.host import inside, plan, refuse
 from knee.grounds.host.figures import Seen
 from knee.grounds.host.host import Host
@@ -95,17 +96,15 @@ class Shell(Host):
         #: The program's exit code, once it has ended.
         self.code = 0
 
-    def run(self, scenario: Scenario, *given: Any, **options: Any) -> Result:
+    def run(self, scenario: Scenario, request: Request, command: str | None = None) -> Result:
         """As any run; the flow of the program, which may send nothing for as long as it wants, is named so."""
-        result = super().run(scenario, *given, **options)
+        result = super().run(scenario, request, command)
         result.summary["flows"][self._session.flow]["transport"] = PROGRAM_CC
         return result
 
-    def measure(
-        self, scenario: Scenario, progress: object = None, capture: Path | None = None, qlog: Path | None = None
-    ) -> tuple[Seen, float]:
+    def observe(self, scenario: Scenario, request: Request | None = None) -> Seen:
         """Runs the program until it ends, or the scenario does."""
-        task = plan.task(self.switch, scenario, capture, qlog)
+        task = plan.task(self.switch, scenario, request)
         task.session = self._session
         for side in task.sides:
             for key in ("send", "receive"):
@@ -114,9 +113,9 @@ class Shell(Host):
         done = inside.run(task, self._live)
         wall_s = time.perf_counter() - begin
         self.code, self.remarks = done.code, done.remarks
-        seen = Seen(scenario.model_copy(update={"duration": done.elapsed}), done.outcomes)
+        seen = Seen(scenario.model_copy(update={"duration": done.elapsed}), done.outcomes, wall_s)
         check_late(scenario, seen.switch)
-        return seen, wall_s
+        return seen
 
 
 def check_late(scenario: Scenario, switch: JsonTable) -> None:

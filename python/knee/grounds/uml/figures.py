@@ -72,10 +72,7 @@ def output(
     last = {number: rows.flows[rows.flows["index"] == number] for number in range(len(topology.flows))}
     flows = []
     for number, (flow, _) in enumerate(topology.flows):
-        if number not in topology.homes:
-            flows.append(_flow(scenario, topology, number, last[number], rows, window))
-            continue
-        figures = _program_flow(topology, number, last[number], rows, window, rtts)
+        figures = _flow(scenario, topology, number, last[number], rows, window, rtts)
         if flow.traffic is not None:
             if uses_datagrams(flow):
                 received = Datagrams(seen[number])
@@ -112,25 +109,34 @@ def _sent_bytes(row: Any) -> int:
 
 
 def _flow(
-    scenario: Scenario, topology: Topology, number: int, mine: Array, rows: Rows, window: tuple[float, float] | None
+    scenario: Scenario,
+    topology: Topology,
+    number: int,
+    mine: Array,
+    rows: Rows,
+    window: tuple[float, float] | None,
+    rtts: _Rtts,
 ) -> Figures:
-    total = _total(mine, _run_window(topology, rows))
-    begin = _of_kind(mine, probe.BEGIN)
+    """The figures of a flow; of a program those of its packets, and the RTTs that it printed."""
+    of_kernel = number not in topology.homes
+    total = _total(mine, _run_window(topology, rows)) | ({} if of_kernel else _UNKNOWN)
+    begin, done = _of_kind(mine, probe.BEGIN), _of_kind(mine, probe.DONE)
     ends = mine[np.isin(mine["kind"], (probe.END, probe.DONE))]
-    done = _of_kind(mine, probe.DONE)
-    flow, i = topology.flows[number]
-    start_ns = span(scenario, flow, i)[0]
+    start_ns = span(scenario, *topology.flows[number])[0]
     completion = (int(done["at_ns"][0]) - start_ns) / 1e9 if len(done) else None
     if not len(begin) or not len(ends) or int(ends["at_ns"][0]) < int(begin["at_ns"][0]):
         return _nothing(completion) | total
     a, b = begin[0], ends[0]
     grown = partial(_grown, a, b)
-    span_ns = grown("at_ns")
+    span_ns, received = grown("at_ns"), grown("received")
 
     def mbps(count: int) -> float:
         return count * 8e3 / span_ns if span_ns else 0.0
 
-    sent = _sent_bytes(b) - _sent_bytes(a)
+    sent = _sent_bytes(b) - _sent_bytes(a) if of_kernel else grown("sent_bytes")
+    senders = _of_senders(a, b)
+    if not of_kernel:
+        senders["outstanding_packets"] = int(a["sent"]) - int(a["received"]) - int(a["lost"])
     return (
         {
             "goodput_mbps": mbps(grown("delivered_bytes")),
@@ -138,9 +144,9 @@ def _flow(
             "sending_rate_mbps": mbps(sent),
             "goodput_ratio": max(0, int(b["delivered_bytes"]) - _new_bytes(a)) / sent if sent else None,
         }
-        | _rtts(b, rows.histograms.get(number, _EMPTY))
-        | {"queue_delay_mean_ms": grown("queued_ns") / grown("received") / 1e6 if grown("received") else None}
-        | _of_senders(a, b)
+        | (_rtts(b, rows.histograms.get(number, _EMPTY)) if of_kernel else _printed_rtts(rtts, number, int(a["at_ns"])))
+        | {"queue_delay_mean_ms": grown("queued_ns") / received / 1e6 if received else None}
+        | senders
         | {"completion_s": completion, "common_throughput_mbps": _common_mbps(mine, window)}
         | total
     )
@@ -180,53 +186,8 @@ def _of_senders(a: Any, b: Any) -> Figures:
 
 #: What packets alone do not tell of a program.
 _UNKNOWN = dict.fromkeys(
-    (
-        "goodput_mbps",
-        "goodput_ratio",
-        "cwnd_mean_packets",
-        "retransmitted_packets",
-        "timeouts",
-        "completion_s",
-        "delivered_bytes",
-    )
+    "goodput_mbps goodput_ratio cwnd_mean_packets retransmitted_packets timeouts completion_s delivered_bytes".split()
 )
-
-
-def _program_flow(
-    topology: Topology,
-    number: int,
-    mine: Array,
-    rows: Rows,
-    window: tuple[float, float] | None,
-    rtts: _Rtts,
-) -> Figures:
-    """The figures of a flow that is a program: of its packets, and the RTTs that it printed."""
-    total = _total(mine, _run_window(topology, rows)) | _UNKNOWN
-    begin, end = _of_kind(mine, probe.BEGIN), _of_kind(mine, probe.END)
-    if not len(begin) or not len(end) or int(end["at_ns"][0]) <= int(begin["at_ns"][0]):
-        return _nothing(None) | total
-    a, b = begin[0], end[0]
-    grown = partial(_grown, a, b)
-    span_ns = grown("at_ns")
-    received = grown("received")
-    return (
-        {
-            "goodput_mbps": None,
-            "throughput_mbps": grown("received_bytes") * 8e3 / span_ns,
-            "sending_rate_mbps": grown("sent_bytes") * 8e3 / span_ns,
-            "goodput_ratio": None,
-        }
-        | _printed_rtts(rtts, number, int(a["at_ns"]))
-        | {
-            "queue_delay_mean_ms": grown("queued_ns") / received / 1e6 if received else None,
-            "cwnd_mean_packets": None,
-            "outstanding_packets": int(a["sent"]) - int(a["received"]) - int(a["lost"]),
-            "sent_packets": grown("sent"),
-            "lost_packets": grown("lost"),
-            "common_throughput_mbps": _common_mbps(mine, window),
-        }
-        | total
-    )
 
 
 def _connections(mine: Array, histogram: tuple[int, Array]) -> Figures:

@@ -5,17 +5,12 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
-
-from tomli_w import dumps
 
 from knee.errors import RunError
-from knee.figures.summary import collisions, measured
 from knee.grounds import applications, programs
-from knee.grounds.ground import Progress
+from knee.grounds.ground import Ground, Measured, Request
 from knee.grounds.uml import confine, figures, process, refuse
 from knee.grounds.uml.probe import Rows
 from knee.grounds.uml.topology import Topology, program_process
@@ -24,8 +19,6 @@ from knee.kernel import cache, modules, tools
 from knee.kernel.build import HZ, renew
 from knee.kernel.given import built
 from knee.own import KernelSource, described, kernel_source, named_in
-from knee.results.manifest import Manifest, manifest
-from knee.results.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.scenario.units import format_time
 from knee.system.missing import Missing, linux
@@ -35,14 +28,11 @@ from knee.system.text import JsonTable
 _ROOT = ".guest"
 
 
-class Uml:
+class Uml(Ground):
     """A real Linux kernel in virtual time."""
 
     name = "uml"
     about = "a real Linux kernel in virtual time; needs no privileges"
-    captures = False
-    logs: frozenset[str] = frozenset()
-    real_time = False
 
     def missing(self) -> Sequence[Missing]:
         """The tools that build, where there is no kernel yet; and the kernel."""
@@ -73,7 +63,7 @@ class Uml:
             "flows": [flow],
         }
         with TemporaryDirectory(prefix="knee-") as folder:
-            packets = self.run(from_dict(tiny), Path(folder)).summary["packets"]
+            packets = self.measure(from_dict(tiny), Request(Path(folder))).output["packets"]
         if not packets:
             raise RunError("The kernel delivers no packets; knee linux build rebuilds it.")
         others = dict.fromkeys(other.release for other in cache.built() if other.number != lab.number)
@@ -89,15 +79,7 @@ class Uml:
         lab = cache.current(refuse.TICKS[scenario.tcp.tick], scenario.run.kernel)
         return lab.key if lab is not None and lab.sources == cache.sources_digest() else ""
 
-    def run(
-        self,
-        scenario: Scenario,
-        folder: Path,
-        progress: Progress | None = None,
-        command: str | None = None,
-        capture: Path | None = None,
-        qlog: Path | None = None,
-    ) -> Result:
+    def measure(self, scenario: Scenario, request: Request) -> Measured:
         """Runs a scenario in a guest of its own."""
         hz = refuse.TICKS[scenario.tcp.tick]
         lab = cache.current(hz, scenario.run.kernel)
@@ -105,16 +87,16 @@ class Uml:
             raise RunError(_no_kernel(scenario))
         if lab.sources != cache.sources_digest():
             lab = renew(lab)
-        started = datetime.now(UTC).isoformat(timespec="seconds")
         topology = Topology(scenario)
         lacks = applications.missing() if topology.applications else []
         if lacks:
             raise RunError(f"The run of {scenario.name} failed: {lacks[0].what}; {lacks[0].mend}.")
-        ran = {"programs": _programs(topology)} if topology.programs else {}
+        ran: JsonTable = {"kernel": lab.release, "kernel_build": lab.key}
+        ran |= {"programs": _programs(topology)} if topology.programs else {}
         given = {flow.cc: source for flow in scenario.flows if (source := kernel_source(flow.cc)) is not None}
         if given:
             ran["kernel_sources"] = [described(name) for name in named_in(list(given))]
-        root = folder / _ROOT
+        root = request.folder / _ROOT
         root.mkdir()
         try:
             begin = time.perf_counter()
@@ -122,7 +104,7 @@ class Uml:
             wanted = _modules(scenario) | {built(lab, source): "" for source in given.values()}
             process.prepare(root, lab, topology.plan.pack(), wanted, count, topology.tasks)
             held = confine.Confinement(tuple(sorted(topology.readable)), count) if count else None
-            spun = process.run(lab, root, folder, topology.memory(), progress, held=held)
+            spun = process.run(lab, root, request.folder, topology.memory(), request.progress, held=held)
             wall_s = time.perf_counter() - begin
             rows = Rows(root / "rows")
             seen = _seen(topology, root)
@@ -137,24 +119,16 @@ class Uml:
         finally:
             shutil.rmtree(root, ignore_errors=True)
         rtts = said.rtts if said else {}
-        output = figures.output(scenario, topology, rows, rtts, seen)
-        samples = figures.samples(scenario, topology, rows, rtts, seen)
-        others = figures.tables(scenario, topology, rows, seen)
-        events = figures.events(scenario, topology, rows)
-        about = manifest(self.name, scenario.seed, wall_s, output["packets"], started, command)
-        about.update({"kernel": lab.release, "kernel_build": lab.key})
-        about.update(cast(Manifest, ran))
-        return Result(
-            summary=measured(
-                scenario, self.name, output, samples, collisions(events), wall_s, others, **about_programs
-            ),
-            tables=others,
-            manifest=about,
-            scenario_toml=dumps(scenario.plain()),
-            own=list(named_in(list(given))),
-            samples=samples,
+        return Measured(
+            scenario,
+            figures.output(scenario, topology, rows, rtts, seen),
+            wall_s,
+            samples=figures.samples(scenario, topology, rows, rtts, seen),
             links=figures.links(scenario, topology, rows),
-            events=events,
+            events=figures.events(scenario, topology, rows),
+            tables=figures.tables(scenario, topology, rows, seen),
+            about=ran,
+            also=about_programs,
         )
 
 
@@ -196,7 +170,6 @@ def _seen(topology: Topology, root: Path) -> dict[int, applications.Seen]:
 
 
 def _modules(scenario: Scenario) -> dict[str | Path, str]:
-    """The modules that a scenario needs, with their parameters."""
     wanted: dict[str | Path, str] = {"knee_probe.ko": ""}
     queues = {part.queue for link in scenario.links for part in (link, link.reverse) if part is not None}
     if "cocoa" in queues:

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Address
+from typing import cast
 
 MAGIC = int.from_bytes(b"KNEEPLN1", "little")
 SYSCTL, NETLINK, OFFLOADS, LINK, DELAY, LOSS, START, STOP, MARK, COMMON = range(1, 11)
@@ -29,7 +30,15 @@ FIRST_NAMESPACE = 0xFFFFFFFF
 
 _HEADER = struct.Struct("=QQQQQQ4QIIII")
 _RECORD = struct.Struct("=QIIII")
+#: Payloads that are a structure of ``linux/probe/knee_probe.h`` or ``linux/guest/plan.h``, by kind: struct knee_link,
+#: knee_delay, knee_mark twice, knee_program, plan_connections and plan_end.
+_PAYLOADS = {LINK: "=IiII", DELAY: "=IIQ", LOSS: "=II", MARK: "=II", WATCH: "=IIII"}
+_PAYLOADS |= {CONNECTIONS: "=I16s", ENDPOINT: "=II"}
 _FLOW = struct.Struct("=IIIIIIQQQQQIIIII4x16s")
+
+
+#: A member of a structure.
+Member = int | str | bytes | IPv4Address
 
 
 @dataclass(frozen=True)
@@ -65,7 +74,7 @@ class FlowStart:
         return _FLOW.pack(*(_number(getattr(self, each.name)) for each in fields(self)))
 
 
-def _number(value: int | str | IPv4Address) -> int | bytes:
+def _number(value: Member) -> int | bytes:
     """A member of a structure: addresses are in the order of the network, names in ASCII."""
     if isinstance(value, IPv4Address):
         return int.from_bytes(value.packed, "little")
@@ -85,7 +94,7 @@ class Plan:
     _setup: list[bytes] = field(default_factory=list)
     _run: list[tuple[int, bytes]] = field(default_factory=list)
 
-    def first(self, kind: int, index: int, payload: bytes = b"") -> None:
+    def first(self, kind: int, index: int, *payload: Member) -> None:
         """Adds a record of the set-up."""
         self._setup.append(_record(0, kind, index, payload, setup=True))
 
@@ -98,7 +107,7 @@ class Plan:
         for message in messages:
             self.first(NETLINK, namespace, message)
 
-    def at(self, at_ns: int, kind: int, index: int, payload: bytes = b"") -> None:
+    def at(self, at_ns: int, kind: int, index: int, *payload: Member) -> None:
         """Adds a record of the run."""
         self._run.append((at_ns, _record(at_ns, kind, index, payload, setup=False)))
 
@@ -116,33 +125,16 @@ class Plan:
         return _HEADER.pack(*head, self.flows, self.links, self.namespaces, 0) + body
 
 
-def _record(at_ns: int, kind: int, index: int, payload: bytes, *, setup: bool) -> bytes:
+def _record(at_ns: int, kind: int, index: int, members: tuple[Member, ...], *, setup: bool) -> bytes:
+    """A record; members of a structure are packed, other payloads are bytes as they are."""
+    values = [_number(each) for each in members]
+    payload = struct.pack(_PAYLOADS[kind], *values) if kind in _PAYLOADS else b"".join(cast(list[bytes], values))
     return _RECORD.pack(at_ns, kind, index, len(payload), setup) + payload + bytes(-len(payload) % 8)
 
 
-def mark(kind: int, index: int) -> bytes:
-    """The payload of a mark: ``struct knee_mark``."""
-    return struct.pack("=II", kind, index)
-
-
-def loss(link: int, probability: float) -> bytes:
-    """The payload of a loss: a ``struct knee_mark`` with the probability in 1/(2^32 - 1)."""
-    return struct.pack("=II", round(probability * 0xFFFFFFFF), link)
-
-
-def link(number: int, ifindex: int, handle: int, probability: float) -> bytes:
-    """The payload of a queue to watch: ``struct knee_link``."""
-    return struct.pack("=IiII", number, ifindex, handle, round(probability * 0xFFFFFFFF))
-
-
-def watch(flow: int, program: int, first_link: int, last_link: int) -> bytes:
-    """The payload of a program's packets to watch: ``struct knee_program``."""
-    return struct.pack("=IIII", flow, program, first_link, last_link)
-
-
-def connections(cc: str, *, ect1: bool) -> bytes:
-    """The payload of an application's connections to watch: ``struct plan_connections``."""
-    return struct.pack("=I16s", ect1, cc.encode("ascii"))
+def share(probability: float) -> int:
+    """A probability as the probe has it, in 1/(2^32 - 1)."""
+    return round(probability * 0xFFFFFFFF)
 
 
 def program(
@@ -151,13 +143,3 @@ def program(
     """The payload of a process to start: ``struct plan_program``, with its user and group."""
     head = struct.pack("=IIIIIIQ", namespace, *who, len(words), processes, 0, wait_ns)
     return head + b"".join(os.fsencode(text) + b"\0" for text in (root, file, *words))
-
-
-def endpoint(namespace: int, flow: int) -> bytes:
-    """The payload of an end of an application's flow: ``struct plan_end``."""
-    return struct.pack("=II", namespace, flow)
-
-
-def delay(flow: int, receiver: IPv4Address, ns: int) -> bytes:
-    """The payload of a flow's delay: ``struct knee_delay``."""
-    return struct.pack("=IIQ", flow, _number(receiver), ns)

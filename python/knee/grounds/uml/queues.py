@@ -120,18 +120,13 @@ def leaf(name: str, params: Params, limit: Limit | None, rate_bps: int) -> Leaf:
     return Leaf(name, build(params, limit, rate_bps))
 
 
-def in_bytes(limit: Limit, rate_bps: int) -> int:
-    """A capacity in bytes or time as bytes."""
-    return limit.amount if limit.kind == "bytes" else rate_bps * limit.amount // 8_000_000_000
-
-
 def _fifo(name: str, limit: Limit | None, rate_bps: int) -> Leaf:
     # Without a limit, what Linux gives: 1000 packets, the device's queue length, or as many full frames.
     if limit is None:
         return Leaf(name, struct.pack("=I", 1000 if name == "pfifo" else 1000 * FRAME))
     if limit.kind == "packets":
         return Leaf("pfifo", struct.pack("=I", _fits(limit.amount)))
-    return Leaf("bfifo", struct.pack("=I", _fits(in_bytes(limit, rate_bps))))
+    return Leaf("bfifo", struct.pack("=I", _fits(limit.in_bytes(rate_bps))))
 
 
 def _fits(value: int) -> int:
@@ -163,7 +158,6 @@ def _default_only(name: str, params: Params, *keys: str) -> None:
 
 
 def _us(params: Params, key: str) -> int:
-    """A time in whole microseconds."""
     ns = int(params[key])
     if ns % 1000:
         raise Refused(f"{ns} ns is no whole number of microseconds", "Linux counts in these", key=f"queue_params.{key}")

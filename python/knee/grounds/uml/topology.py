@@ -208,7 +208,7 @@ class Topology:
             link = queues.htb_class(end.device, rate, burst, end.queueing)
             self.plan.tell(ROUTER, queues.htb(end.device), link, leaf.message(end.device))
             loss = getattr(end.queueing, "loss", 0.0)
-            self.plan.first(plan.LINK, ROUTER, plan.link(end.number, end.device, queues.LEAF, loss))
+            self.plan.first(plan.LINK, ROUTER, end.number, end.device, queues.LEAF, plan.share(loss))
 
     def _delays(self) -> None:
         directions = {flow.direction for flow, _ in self.flows}
@@ -222,7 +222,7 @@ class Topology:
             options = netlink.u32(1, _PLENTY) + netlink.u32(2, _PLENTY)
             self.plan.tell(SENDER, netlink.qdisc(self._at[SENDER], queues.ROOT, None, "fq", options))
         for number, (flow, _) in enumerate(self.flows):
-            self.plan.first(plan.DELAY, 0, plan.delay(number, self._addresses(number)[1], flow.rtt))
+            self.plan.first(plan.DELAY, 0, number, self._addresses(number)[1], flow.rtt)
 
     # What happens when.
 
@@ -241,13 +241,13 @@ class Topology:
                 self._run_application(self.homes.index(number))
             else:
                 self.plan.at(start, plan.START, number, self._start(number, flow).pack())
-            self.plan.at(start + scenario.warmup, plan.MARK, 0, plan.mark(plan.BEGIN, number))
+            self.plan.at(start + scenario.warmup, plan.MARK, 0, plan.BEGIN, number)
             if stop < scenario.duration:
-                self.plan.at(stop, plan.MARK, 0, plan.mark(plan.END, number))
+                self.plan.at(stop, plan.MARK, 0, plan.END, number)
                 if number not in self.homes:
                     self.plan.at(stop, plan.STOP, number)
         for end in self._ends.values():
-            self.plan.at(min(starts) + scenario.warmup, plan.MARK, 0, plan.mark(plan.BEGIN, end.number | plan.IS_LINK))
+            self.plan.at(min(starts) + scenario.warmup, plan.MARK, 0, plan.BEGIN, end.number | plan.IS_LINK)
         self.common = (max(starts) + scenario.warmup, min(stops))
         if self.common[0] < self.common[1]:
             for at in self.common:
@@ -269,11 +269,9 @@ class Topology:
             flow, _ = self.flows[number]
             names = self._crossed(flow)
             ends = self._ends[names[0]].number, self._ends[names[-1]].number
-            self.plan.first(plan.WATCH, 0, plan.watch(number, k, *ends))
+            self.plan.first(plan.WATCH, 0, number, k, *ends)
             if number in self.connections:
-                self.plan.first(
-                    plan.CONNECTIONS, number, plan.connections(kernel_name(flow.cc), ect1=flow.ecn == "l4s")
-                )
+                self.plan.first(plan.CONNECTIONS, number, flow.ecn == "l4s", kernel_name(flow.cc))
             source, destination = self._addresses(number)
             near = (SENDER, RECEIVER) if flow.direction == "forward" else (RECEIVER, SENDER)
             for role, (own, other, around) in enumerate(
@@ -331,7 +329,7 @@ class Topology:
         for role, task in enumerate((here, there)):
             process = program_process(k, role)
             self.tasks[process] = task
-            self.plan.first(plan.ENDPOINT, process, plan.endpoint(FIRST_PROGRAM + process, number))
+            self.plan.first(plan.ENDPOINT, process, FIRST_PROGRAM + process, number)
 
     def _run_program(self, k: int, start: int, stop: int) -> None:
         """The receiver has started before time zero: it needs a moment that flows of the kernel do not."""
@@ -412,7 +410,6 @@ class Topology:
         return min(max(_BUFFER, held), _MOST_BUFFER), min(receive, _MOST_BUFFER)
 
     def _addresses(self, number: int) -> tuple[IPv4Address, IPv4Address]:
-        """The addresses of a flow's sender and receiver."""
         flow, _ = self.flows[number]
         k = self._paths[self._path(flow)]
         ends = ((_senders(k), "flows_per_source"), (_receivers(k), "flows_per_destination"))
@@ -451,10 +448,7 @@ class Topology:
             changes = [change for change in scenario.changes if change.link == name]
             rate = max([link.rate or 0, *(change.rate or 0 for change in changes)])
             rtts = [flow.rtt, *(change.rtt or 0 for change in scenario.changes if change.flow)]
-            limits = [limit for limit in (link.limit, *(change.limit for change in changes)) if limit is not None]
-            sizes = [
-                limit.amount * 1500 if limit.kind == "packets" else queues.in_bytes(limit, rate) for limit in limits
-            ]
+            sizes = [limit.in_bytes(rate) for limit in (link.limit, *(change.limit for change in changes)) if limit]
             most = max(most, rate * max(rtts) // 8_000_000_000 + max(sizes, default=0))
         return most
 
@@ -462,7 +456,7 @@ class Topology:
         at = change.at
         if change.flow is not None:
             number = self._scenario.labels.index(change.flow)
-            self.plan.at(at, plan.DELAY, 0, plan.delay(number, self._addresses(number)[1], change.rtt or 0))
+            self.plan.at(at, plan.DELAY, 0, number, self._addresses(number)[1], change.rtt or 0)
             return
         end = self._ends[change.link or ""]
         link = self._scenario.links[self._links[end.name]]
@@ -475,7 +469,7 @@ class Topology:
             leaf = queues.leaf(link.queue, link.queue_params, limit, self._rates[end.name])
             self.plan.at(at, plan.NETLINK, ROUTER, leaf.message(end.device, change=True))
         if change.loss is not None:
-            self.plan.at(at, plan.LOSS, 0, plan.loss(end.number, change.loss))
+            self.plan.at(at, plan.LOSS, 0, plan.share(change.loss), end.number)
 
     def _path(self, flow: Flow) -> tuple[str, ...]:
         return tuple(flow.path or ())
@@ -494,10 +488,8 @@ def program_process(k: int, role: int) -> int:
 
 
 def _senders(path: int) -> IPv4Network:
-    """The addresses of the senders of a path."""
     return IPv4Network((0x0A00_0000 + ((1 + path) << 16), 16))
 
 
 def _receivers(path: int) -> IPv4Network:
-    """The addresses of the receivers of a path."""
     return IPv4Network((0x0A00_0000 + ((129 + path) << 16), 16))

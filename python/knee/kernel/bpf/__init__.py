@@ -314,7 +314,6 @@ def shown(name: str) -> dict[str, Any] | None:
 
 
 def _numbers(name: str, settings: dict[str, str]) -> dict[str, int]:
-    """Parses settings into the program's integers."""
     if name in build.disciplines():
         return _numbers_of_discipline(settings)
     params = modules.declared(name)
