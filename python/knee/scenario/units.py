@@ -158,10 +158,13 @@ def _amount(value: str, measure: Measure, zero: bool) -> int:
     return int(amount)
 
 
-parse_time, format_time = TIME.parse, TIME.text
+parse_time = TIME.parse
+format_time = TIME.text
 #: Zero is rejected unless the keyword ``zero`` is true.
-parse_rate, format_rate = partial(RATE.parse, zero=False), RATE.text
-parse_bytes, format_bytes = BYTES.parse, BYTES.text
+parse_rate = partial(RATE.parse, zero=False)
+format_rate = RATE.text
+parse_bytes = BYTES.parse
+format_bytes = BYTES.text
 
 
 def parse_count(value: object) -> int:
