@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from knee.errors import Refused, ScenarioError, under
+from knee.errors import Refused, scenario_errors, under
 from knee.own import IN_POLICY, IN_SOURCE, Named, is_absent, kernel_source, policy_of
 from knee.scenario import Core, offered, paths, registry, timed
 from knee.scenario.declared import name_with
@@ -39,10 +39,8 @@ def spec(scenario: Scenario, where: str | None = None) -> Specification:
     Raises:
         ScenarioError: where a trace cannot be used, or the simulator does not do what is asked.
     """
-    try:
+    with scenario_errors(where or scenario.name):
         return scenario.specification
-    except Refused as refused:
-        raise ScenarioError(where or scenario.name, refused.key, refused.found, refused.accepted) from None
 
 
 def build(scenario: Scenario) -> Specification:
