@@ -138,20 +138,16 @@ class Entry:
                 raise Refused(f"{self.name} has no such parameter", near(name, list(self.params)), key=name)
             with under(name):
                 values[name] = param.parse(value)
-        self._check_order(values, given)
+        for lower, upper in _ORDERED.get(self.name, ()):
+            if values[lower] > values[upper]:  # type: ignore[operator]
+                low, high = (self.params[name].text(values[name]) for name in (lower, upper))
+                if upper in given:
+                    raise Refused(f"{high} is below {lower}, which is {low}", f"expected {low} or more", key=upper)
+                raise Refused(f"{low} is above {upper}, which is {high}", f"expected {high} or less", key=lower)
         if values.get("slow_start") == "careful_resume" and not values["saved_cwnd"]:
             found = 'slow_start = "careful_resume" has no window to resume'
             raise Refused(found, "expected the window of an earlier connection, in packets", key="saved_cwnd")
         return values
-
-    def _check_order(self, values: dict[str, Value], given: dict[str, Value]) -> None:
-        for lower, upper in _ORDERED.get(self.name, ()):
-            if values[lower] <= values[upper]:  # type: ignore[operator]
-                continue
-            low, high = (self.params[name].text(values[name]) for name in (lower, upper))
-            if upper in given:
-                raise Refused(f"{high} is below {lower}, which is {low}", f"expected {low} or more", key=upper)
-            raise Refused(f"{low} is above {upper}, which is {high}", f"expected {high} or less", key=lower)
 
     def plain(self, values: dict[str, Value]) -> dict[str, Value]:
         """Resolved values as scenario files write them."""
