@@ -17,7 +17,6 @@ from knee.system.rights import make_folder
 from knee.view import pages
 from knee.view.figure import Figure
 from knee.view.numbers import count_word, delay_unit, missing, number
-from knee.view.pages import figures
 from knee.view.report import tables, traffic
 from knee.view.report.completion import completion_table
 from knee.view.report.panels import CHARTS, charts, report_keys
@@ -72,7 +71,7 @@ def page(result: Result) -> str:
         remarks=summary.get("remarks", ()),
         hints=[text for holds, text in hints if holds],
         choices=view.choices,
-        figures=[figures.prepared(chart) for chart in charts(view, *report_keys(view))],
+        figures=[pages.prepared(chart) for chart in charts(view, *report_keys(view))],
         completion=completion_table(view) if view.transfers else None,
         flows=tables.flow_tables(flows, [flow.label for flow in view.flows]),
         count=len(flows),
@@ -96,7 +95,7 @@ def _traffic(view: View, summary: Summary) -> dict[str, Any] | None:
         "answer": shown.answer(summary),
         "responsiveness": shown.responsiveness(summary),
         "tables": traffic.tables(summary),
-        "figures": [figures.prepared(chart) for chart in charts(view, *traffic.keys(view))],
+        "figures": [pages.prepared(chart) for chart in charts(view, *traffic.keys(view))],
     }
 
 
