@@ -33,7 +33,7 @@ from knee.view.chart import (
 )
 from knee.view.drawing import draw
 from knee.view.figure import Figure
-from knee.view.pages.figures import spec
+from knee.view.pages import spec
 
 EVIL = "</script><script>boom()</script>\"'&<b>=1+1"
 

@@ -19,7 +19,7 @@ from knee.results.result import Result
 from knee.study import batch
 from knee.study.estimate import packets
 from knee.view.chart import Chart
-from knee.view.pages.figures import spec
+from knee.view.pages import spec
 
 
 def _work(runs: Iterable[Run]) -> float:

@@ -120,7 +120,7 @@ def test_sizes_round_trip(n: int) -> None:
         (units.format_rate(10**10), "10 Gbit/s"),
         (units.format_bytes(10**8), "100 MB"),
         (units.format_bytes(1514), "1514 B"),
-        (units.format_packets(1), "1 packet"),
+        (units.PACKETS.text(1), "1 packet"),
     ],
 )
 def test_quantities_are_written_as_people_write_them(formatted: str, text: str) -> None:

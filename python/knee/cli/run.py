@@ -138,12 +138,6 @@ def _complete(one: Prepared, progress: Callable[[float], None]) -> _Outcome:
     return _Outcome(result.summary, result.manifest.get("event_by_event"), one.impossible(result))
 
 
-def _folder(one: Prepared) -> Path:
-    """The folder of a run, which each has on the command line."""
-    assert one.out is not None
-    return one.out
-
-
 def _outcomes(runs: list[Prepared], jobs: int | None, several: bool) -> Iterator[_Outcome]:
     if several:
         from knee.study.batch import together
@@ -155,7 +149,8 @@ def _outcomes(runs: list[Prepared], jobs: int | None, several: bool) -> Iterator
             yield from results
             return
     for one in runs:
-        with Bar(_folder(one).name) as bar:
+        assert one.out is not None, "each has one on the command line"
+        with Bar(one.out.name) as bar:
             done = _complete(one, bar)
         yield done
 
@@ -222,5 +217,6 @@ def _show(one: Prepared, summary: Summary, *, compact: bool) -> None:
     console = out()
     if not compact:
         tables.show_summary(console, summary)
-    what, where = ("report", _folder(one) / "report.html") if one.options.report else ("result", _folder(one))
+    assert one.out is not None
+    what, where = ("report", one.out / "report.html") if one.options.report else ("result", one.out)
     console.print(f"The {what}: {where}", soft_wrap=True)

@@ -14,8 +14,7 @@ from knee.evaluate.outcome import Evaluation, Found, JudgedFigure, Worst
 from knee.evaluate.verdict import CriterionVerdict
 from knee.view import pages
 from knee.view.chart import Chart, Line, Panel, by_name
-from knee.view.pages import figures
-from knee.view.pages.figures import PageFigure
+from knee.view.pages import PageFigure
 from knee.view.pages.table import Cell, Head, Row, Table
 from knee.view.palette import INK, MARKERS, OKABE_ITO
 
@@ -115,7 +114,7 @@ def _section(done: Evaluation, found: Found) -> CriterionSection:
     made = _chart(done, found)
     return CriterionSection(
         found=found,
-        figure=None if made is None else figures.prepared(made),
+        figure=None if made is None else pages.prepared(made),
         table=_table(done, found),
         reasons=list(dict.fromkeys(words.sentence(check) for check in found.checks if check.reason)),
         sources=list(dict.fromkeys((words.asked(check), check.source) for check in found.checks)),

@@ -133,9 +133,10 @@ def from_bytes(raw: bytes, dtype: np.dtype[np.void], spool: Path | None = None) 
     return np.concatenate([there, here]) if len(here) else there
 
 
-def _figures(rows: Rows, names: Sequence[str]) -> dict[str, pl.Series]:
-    """Columns of f64, NaN as null."""
-    return {name: pl.Series(name, rows[name].astype(np.float64), nan_to_null=True) for name in names}
+def _columns(rows: Rows, *names: str) -> dict[str, pl.Series]:
+    """Columns of f64, NaN as null, or of counts."""
+    types = {name: rows.dtype[name].type if rows.dtype[name].kind == "u" else np.float64 for name in names}
+    return {name: pl.Series(name, rows[name].astype(kind), nan_to_null=True) for name, kind in types.items()}
 
 
 def _counted(numbers: np.ndarray[Any, Any]) -> pl.Series:
@@ -180,13 +181,12 @@ def samples(rows: Rows, labels: Sequence[str], ccs: Sequence[str]) -> pl.DataFra
     ]
     rates = ["goodput_mbps", "throughput_mbps", "sending_rate_mbps"]
     rtts = ["rtt_mean_ms", "rtt_min_ms", "rtt_max_ms", "srtt_ms"]
+    windows = ["cwnd_packets", "in_flight_packets", "pacing_rate_mbps"]
     columns = {
-        "t_s": pl.Series(rows["t_s"].astype(np.float64)),
+        **_columns(rows, "t_s"),
         "flow": pl.Series((rows["flow"] + 1).astype(np.uint32)),
         "label": _named(rows["flow"], labels),
-        **_figures(rows, [*rates, *rtts, "cwnd_packets", "in_flight_packets", "pacing_rate_mbps"]),
-        "lost_packets": pl.Series(rows["lost_packets"].astype(np.uint32)),
-        "retransmitted_packets": pl.Series(rows["retransmitted_packets"].astype(np.uint32)),
+        **_columns(rows, *rates, *rtts, *windows, "lost_packets", "retransmitted_packets"),
         "state": _named(inverse, states),
     }
     frame = pl.DataFrame(columns)
@@ -199,18 +199,9 @@ def samples(rows: Rows, labels: Sequence[str], ccs: Sequence[str]) -> pl.DataFra
 
 def links(rows: Rows, names: Sequence[str]) -> pl.DataFrame:
     """``links.parquet``: a row per link and interval; ``names`` per link, reverse directions last."""
-    return pl.DataFrame(
-        {
-            "t_s": pl.Series(rows["t_s"].astype(np.float64)),
-            "link": _named(rows["link"], names),
-            "backlog_packets": pl.Series(rows["backlog_packets"].astype(np.uint32)),
-            "backlog_bytes": pl.Series(rows["backlog_bytes"].astype(np.uint64)),
-            **_figures(rows, ["queue_delay_mean_ms", "queue_delay_max_ms"]),
-            "drops": pl.Series(rows["drops"].astype(np.uint32)),
-            "marks": pl.Series(rows["marks"].astype(np.uint32)),
-            **_figures(rows, ["utilization"]),
-        }
-    )
+    backlog, delays = ("backlog_packets", "backlog_bytes"), ("queue_delay_mean_ms", "queue_delay_max_ms")
+    figures = _columns(rows, *backlog, *delays, "drops", "marks", "utilization")
+    return pl.DataFrame({**_columns(rows, "t_s"), "link": _named(rows["link"], names), **figures})
 
 
 def events(rows: Rows, link_names: Sequence[str], event_names: Sequence[str], flows: int | None = None) -> pl.DataFrame:
@@ -228,11 +219,11 @@ def events(rows: Rows, link_names: Sequence[str], event_names: Sequence[str], fl
     # An index of -1 means none; the list of names has none at its end.
     return pl.DataFrame(
         {
-            "t_s": pl.Series(rows["t_s"].astype(np.float64)),
+            **_columns(rows, "t_s"),
             "flow": _counted(whose),
             "link": _named(np.where(rows["link"] < 0, len(link_names), rows["link"]), [*link_names, None]),
             "event": _named(rows["event"], event_names),
-            **_figures(rows, ["value"]),
+            **_columns(rows, "value"),
         }
     )
 
@@ -268,23 +259,21 @@ def completions(rows: Rows, names: Names) -> pl.DataFrame:
     about = names.of(rows["flow"])
     return pl.DataFrame(
         {
-            "t_s": pl.Series(rows["t_s"].astype(np.float64)),
+            **_columns(rows, "t_s"),
             "flow": about["flow"],
             "label": about["label"],
             "what": _named(rows["what"], WHAT),
-            "started_s": pl.Series(rows["started_s"].astype(np.float64)),
+            **_columns(rows, "started_s"),
             "time_ms": pl.Series((rows["t_s"] - rows["started_s"]).astype(np.float64) * 1e3),
-            "bytes": pl.Series(rows["bytes"].astype(np.uint64)),
-            **_figures(rows, ["value"]),
+            **_columns(rows, "bytes", "value"),
         }
     )
 
 
 def delays(rows: Rows, names: Names) -> pl.DataFrame:
     """``delays.parquet``: a row per interval and flow of datagrams, or probe."""
-    counts = {name: pl.Series(rows[name].astype(np.uint32)) for name in ("sent", "received", "lost")}
-    times = _figures(rows, ["owd_mean_ms", "owd_max_ms", "rtt_mean_ms", "rtt_max_ms"])
-    return pl.DataFrame({"t_s": pl.Series(rows["t_s"].astype(np.float64)), **names.of(rows["flow"]), **counts, **times})
+    figures = _columns(rows, "sent", "received", "lost", "owd_mean_ms", "owd_max_ms", "rtt_mean_ms", "rtt_max_ms")
+    return pl.DataFrame({**_columns(rows, "t_s"), **names.of(rows["flow"]), **figures})
 
 
 def distributions(rows: Rows, names: Names) -> pl.DataFrame:
@@ -293,8 +282,7 @@ def distributions(rows: Rows, names: Names) -> pl.DataFrame:
         {
             "quantity": _named(rows["quantity"], QUANTITIES),
             **names.of(rows["index"], links=rows["quantity"] == QUANTITIES.index("queue_delay")),
-            "value_ms": pl.Series(rows["value_ms"].astype(np.float64)),
-            "count": pl.Series(rows["count"].astype(np.uint64)),
+            **_columns(rows, "value_ms", "count"),
         }
     )
     whose = ["quantity", "flow", "probe", "label"]

@@ -14,7 +14,6 @@ from knee.papers.paper import Experiment, Negative, Paper, Results, Table
 from knee.system.files import write
 from knee.view import pages
 from knee.view.matrix import page as matrix_page
-from knee.view.pages import figures
 from knee.view.pages.table import Cell, Head
 from knee.view.pages.table import Row as TableRow
 from knee.view.pages.table import Table as Shown
@@ -66,7 +65,7 @@ class ExperimentSection:
     experiment: Experiment
     why_not: str
     conclusion: str
-    figures: Sequence[figures.PageFigure]
+    figures: Sequence[pages.PageFigure]
     extra: str | None
     tables: Sequence[Shown]
     items: Sequence[Judgement]
@@ -162,12 +161,12 @@ def _section(one: Done) -> ExperimentSection:
     )
 
 
-def _figures(experiment: Experiment, results: Results) -> list[figures.PageFigure]:
+def _figures(experiment: Experiment, results: Results) -> list[pages.PageFigure]:
     charts = (
         replace(made.draw(results), key=f"{experiment.key}-{number}", title=experiment.title, caption=[made.caption])
         for number, made in enumerate(experiment.drawings, start=1)
     )
-    return [figures.prepared(chart) for chart in charts]
+    return [pages.prepared(chart) for chart in charts]
 
 
 def _table(table: Table) -> Shown:

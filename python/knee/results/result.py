@@ -153,6 +153,9 @@ class Result:
         Raises:
             RunError: something else cannot be written.
         """
+        from knee.view import report as reports
+
+        undrawn: Exception | None = None
         try:
             (folder / "scenario.toml").write_text(self.scenario_toml, encoding="utf-8")
             (folder / "summary.json").write_text(to_json(self.summary) + "\n", encoding="utf-8")
@@ -165,26 +168,20 @@ class Result:
             for name in EXTRA:
                 if len(frame := getattr(self.tables, name)):
                     files.write_frame(folder / f"{name}.parquet", frame)
-            undrawn = self._draw_into(folder, report=report, png=png)
+            try:
+                if report:
+                    reports.write_report(self, folder / "report.html")
+                if png:
+                    (folder / "figures").mkdir()
+                    reports.write_figures(self, folder / "figures")
+            except Exception as error:
+                undrawn = error
+                (folder / "report.html").unlink(missing_ok=True)
+                shutil.rmtree(folder / "figures", ignore_errors=True)
             seal(folder, self.manifest)
         except OSError as error:
             raise files.unwritable(folder, error, "The result") from None
         return undrawn
-
-    def _draw_into(self, folder: Path, *, report: bool, png: bool) -> Exception | None:
-        from knee.view import report as reports
-
-        try:
-            if report:
-                reports.write_report(self, folder / "report.html")
-            if png:
-                (folder / "figures").mkdir()
-                reports.write_figures(self, folder / "figures")
-        except Exception as error:
-            (folder / "report.html").unlink(missing_ok=True)
-            shutil.rmtree(folder / "figures", ignore_errors=True)
-            return error
-        return None
 
     @classmethod
     def load(cls, folder: str | Path) -> Result:

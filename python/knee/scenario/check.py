@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from knee.errors import Refused, under
 from knee.scenario import defaults, registry, timed
+from knee.scenario.commands import PROGRAM_CC
+from knee.scenario.traffic import NO_CC, sends_datagrams
 from knee.scenario.units import format_bytes, format_time, near, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from knee.scenario.model import Change, Flow, Link, Scenario, _Queueing
     from knee.scenario.traffic import Probe
+
+Side = TypeVar("Side", bound="_Queueing")
 
 MAX_FLOWS = 10**6
 MAX_PROBES = 1000
@@ -26,8 +28,8 @@ MAX_ROWS = 10**8
 FULL_PACKET = 1500
 
 
-def check(scenario: Scenario) -> None:
-    """Rejects a scenario whose parts do not fit together.
+def check(scenario: Scenario) -> Scenario:
+    """Gives the scenario back; rejects one whose parts do not fit together.
 
     Raises:
         Refused: names the key, the value found and what is accepted.
@@ -36,8 +38,17 @@ def check(scenario: Scenario) -> None:
     _check_flows(scenario, links)
     _check_probes(scenario, links)
     _check_tunnels(scenario)
-    _check_times(scenario)
+    if scenario.warmup >= scenario.duration:
+        found = f"{format_time(scenario.warmup)} is not shorter than the duration of {format_time(scenario.duration)}"
+        raise Refused(found, "expected a warmup shorter than the duration", key="warmup")
+    parts = sum(flow.count for flow in scenario.flows) + len(scenario.links)
+    rows = parts * -(-scenario.duration // scenario.interval)
+    if rows > MAX_ROWS:
+        least = format_time(-(-parts * scenario.duration // MAX_ROWS))
+        found = f"an interval of {format_time(scenario.interval)} gives {rows} rows of time series"
+        raise Refused(found, f"expected at most {MAX_ROWS}, which needs an interval of {least} or more", key="interval")
     _check_changes(scenario, links)
+    return scenario
 
 
 def _check_links(scenario: Scenario) -> dict[str, Link]:
@@ -62,7 +73,16 @@ def _check_links(scenario: Scenario) -> dict[str, Link]:
                 key=f"links[{i}].reorder",
             )
         links[link.name] = link
-    check_channels(scenario.links)
+    firsts: dict[str, Link] = {}
+    for i, link in enumerate(scenario.links):
+        if link.channel is None:
+            continue
+        other = firsts.setdefault(link.channel, link)
+        for name in _SHARED["wifi"]:
+            if link.model_params[name] != other.model_params[name]:
+                found = f"it differs from that of the link {other.name}, which is on the same channel, {link.channel}"
+                key = f"links[{i}].model_params.{name}"
+                raise Refused(found, "expected the same value, or another channel", key=key)
     return links
 
 
@@ -75,16 +95,26 @@ def _check_flows(scenario: Scenario, links: dict[str, Link]) -> None:
     for i, flow in enumerate(scenario.flows):
         with under(f"flows[{i}]"):
             _check_path(flow, links)
-            _check_span(scenario, flow)
-            _check_receiver(scenario, flow)
+            last_start = flow.start + (flow.count - 1) * flow.stagger
+            if last_start >= scenario.duration:
+                key = "start" if flow.start >= scenario.duration else "stagger"
+                found = (
+                    f"the start at {format_time(last_start)} is not before the end at {format_time(scenario.duration)}"
+                )
+                raise Refused(found, "expected an earlier start or a longer duration", key=key)
+            if flow.stop is not None and flow.lasts is not None:
+                raise Refused("stop and lasts are both given", "expected one of them", key="lasts")
+            if flow.stop is not None and flow.stop <= last_start:
+                found = f"the stop at {format_time(flow.stop)} is not after the start at {format_time(last_start)}"
+                raise Refused(found, "expected a later stop", key="stop")
+            if flow.receiver != registry.HONEST:
+                _check_receiver(scenario, flow)
     labels = scenario.labels
     if len(set(labels)) != len(labels):
         _refuse_twins(scenario, labels)
 
 
 def _check_receiver(scenario: Scenario, flow: Flow) -> None:
-    if flow.receiver == registry.HONEST:
-        return
     if flow.transport == "quic":
         found = "the receiver of a QUIC flow is that of the QUIC stack, which is honest"
         raise Refused(found, 'expected transport = "tcp", or no such key', key="receiver")
@@ -112,7 +142,14 @@ def _check_probes(scenario: Scenario, links: dict[str, Link]) -> None:
     for i, probe in enumerate(scenario.probes):
         with under(f"probes[{i}]"):
             _check_path(probe, links)
-            _check_probe_span(scenario, probe)
+            if probe.start >= scenario.duration:
+                found = (
+                    f"the start at {format_time(probe.start)} is not before the end at {format_time(scenario.duration)}"
+                )
+                raise Refused(found, "expected an earlier start", key="start")
+            if probe.stop is not None and probe.stop <= probe.start:
+                found = f"the stop at {format_time(probe.stop)} is not after the start at {format_time(probe.start)}"
+                raise Refused(found, "expected a later stop", key="stop")
             if probe.label in labels:
                 raise Refused(f"{shown(probe.label)} is already used", "each probe needs its own label", key="label")
         labels.add(str(probe.label))
@@ -130,15 +167,6 @@ def _check_tunnels(scenario: Scenario) -> None:
             found = f"{shown(part.tunnel)} is also the tunnel of {first}, which crosses other links"
             accepted = f"expected the path of {first}, {json.dumps(path)}, or a tunnel of its own"
             raise Refused(found, accepted, key=f"{key}.tunnel")
-
-
-def _check_probe_span(scenario: Scenario, probe: Probe) -> None:
-    if probe.start >= scenario.duration:
-        found = f"the start at {format_time(probe.start)} is not before the end at {format_time(scenario.duration)}"
-        raise Refused(found, "expected an earlier start", key="start")
-    if probe.stop is not None and probe.stop <= probe.start:
-        found = f"the stop at {format_time(probe.stop)} is not after the start at {format_time(probe.start)}"
-        raise Refused(found, "expected a later stop", key="stop")
 
 
 def _check_path(flow: Flow | Probe, links: dict[str, Link]) -> None:
@@ -165,31 +193,6 @@ def _check_delay(rtt: int, path: Iterable[str], links: dict[str, Link]) -> None:
     if delay > rtt:
         found = f"{format_time(rtt)} is less than the links' delay of {format_time(delay)}"
         raise Refused(found, "the links' delay is part of the round-trip time", key="rtt")
-
-
-def _check_span(scenario: Scenario, flow: Flow) -> None:
-    last_start = flow.start + (flow.count - 1) * flow.stagger
-    if last_start >= scenario.duration:
-        key = "start" if flow.start >= scenario.duration else "stagger"
-        found = f"the start at {format_time(last_start)} is not before the end at {format_time(scenario.duration)}"
-        raise Refused(found, "expected an earlier start or a longer duration", key=key)
-    if flow.stop is not None and flow.lasts is not None:
-        raise Refused("stop and lasts are both given", "expected one of them", key="lasts")
-    if flow.stop is not None and flow.stop <= last_start:
-        found = f"the stop at {format_time(flow.stop)} is not after the start at {format_time(last_start)}"
-        raise Refused(found, "expected a later stop", key="stop")
-
-
-def _check_times(scenario: Scenario) -> None:
-    if scenario.warmup >= scenario.duration:
-        found = f"{format_time(scenario.warmup)} is not shorter than the duration of {format_time(scenario.duration)}"
-        raise Refused(found, "expected a warmup shorter than the duration", key="warmup")
-    parts = sum(flow.count for flow in scenario.flows) + len(scenario.links)
-    rows = parts * -(-scenario.duration // scenario.interval)
-    if rows > MAX_ROWS:
-        least = format_time(-(-parts * scenario.duration // MAX_ROWS))
-        found = f"an interval of {format_time(scenario.interval)} gives {rows} rows of time series"
-        raise Refused(found, f"expected at most {MAX_ROWS}, which needs an interval of {least} or more", key="interval")
 
 
 def _check_changes(scenario: Scenario, links: dict[str, Link]) -> None:
@@ -259,8 +262,8 @@ _SHARED = {
 }
 
 
-def check_link(link: Link) -> None:
-    """Rejects a link whose models contradict its other keys.
+def check_link(link: Link) -> Link:
+    """Gives the link back; rejects one whose models contradict its other keys.
 
     Raises:
         Refused: names the key, the value found and what is accepted.
@@ -275,58 +278,14 @@ def check_link(link: Link) -> None:
         raise Refused(found, 'leave it out, or expected model = "wifi"', key="channel")
     if link.slot is not None and link.reorder:
         raise Refused("the packets of a slot leave in order", "leave one of slot and reorder out", key="slot")
-    _check_loss(link)
-    _check_extra_delay(link)
-    _check_shared(link)
-
-
-def check_channels(links: Sequence[Link]) -> None:
-    """Rejects links on one channel that say different things of it.
-
-    Raises:
-        Refused: names the key, the value found and what is accepted.
-    """
-    first: dict[str, Link] = {}
-    for i, link in enumerate(links):
-        if link.channel is None:
-            continue
-        other = first.setdefault(link.channel, link)
-        for name in _SHARED["wifi"]:
-            if link.model_params[name] != other.model_params[name]:
-                found = f"it differs from that of the link {other.name}, which is on the same channel, {link.channel}"
-                key = f"links[{i}].model_params.{name}"
-                raise Refused(found, "expected the same value, or another channel", key=key)
-
-
-def check_recorded(side: _Queueing) -> None:
-    """Rejects a direction whose recordings contradict its other keys.
-
-    Raises:
-        Refused: names the key, the value found and what is accepted.
-    """
-    named = [key for key in timed.KEYS if getattr(side, key) is not None]
-    if side.trace_repeats is not None and not named:
-        found = "a trace of opportunities always repeats" if side.trace is not None else "there is no recording"
-        raise Refused(found, f"leave it out, or expected one of {', '.join(timed.KEYS)}", key="trace_repeats")
-    if side.delay_trace is not None and side.model in _MOVING:
-        found = f"the link model {side.model} has a delay of its own"
-        raise Refused(found, "leave one of the two out", key="delay_trace")
-
-
-def _check_loss(link: Link) -> None:
     if link.loss_trace is not None and (link.loss or link.loss_model != "random"):
         other = "loss" if link.loss else "loss_model"
         raise Refused(f"{other} is given beside a recording of losses", "leave one of the two out", key="loss_trace")
-    if link.loss_model == "random":
-        return
-    if link.loss:
+    if link.loss_model != "random" and link.loss:
         found = f"{link.loss} is given beside the loss model {link.loss_model}, which has probabilities of its own"
         raise Refused(found, 'leave it out, or loss_model = "random"', key="loss")
-    if not link.loss_params["p"] and not link.loss_params["loss_good"]:
+    if link.loss_model != "random" and not link.loss_params["p"] and not link.loss_params["loss_good"]:
         raise Refused("p and loss_good are 0: nothing is ever lost", "expected p above 0", key="loss_params.p")
-
-
-def _check_extra_delay(link: Link) -> None:
     if link.delay_model != "uniform" and link.jitter:
         found = f"{format_time(link.jitter)} is given beside the delay model {link.delay_model}"
         raise Refused(found, 'leave it out, or delay_model = "uniform"', key="jitter")
@@ -335,13 +294,98 @@ def _check_extra_delay(link: Link) -> None:
     if link.delay_model != "table" and link.delay_table is not None:
         found = f"the delay model {link.delay_model} reads no table"
         raise Refused(found, 'leave it out, or delay_model = "table"', key="delay_table")
-
-
-def _check_shared(link: Link) -> None:
-    """Both directions of a link are on one channel, or in one constellation."""
+    # Both directions of a link are on one channel, or in one constellation.
     if link.reverse is None or link.reverse.model != link.model:
-        return
+        return link
     for name in _SHARED.get(link.model, ()):
         if link.reverse.model_params[name] != link.model_params[name]:
             found = "it differs from the link's own, which both directions share"
             raise Refused(found, "leave it out, or expected the same value", key=f"reverse.model_params.{name}")
+    return link
+
+
+def check_capacity(side: Side) -> Side:
+    """Gives a direction of a link back; rejects one whose rate, traces and model contradict each other.
+
+    Raises:
+        Refused: names the key, the value found and what is accepted.
+    """
+    given = [key for key in ("rate", "trace", "rate_trace") if getattr(side, key) is not None]
+    if len(given) != 1:
+        found = f"{given[0]} and {given[1]} are both given" if given else "rate and trace are both missing"
+        raise Refused(found, 'expected one of rate = "100 Mbit/s", trace = "FILE" or rate_trace = "FILE.csv"')
+    recorded = any(getattr(side, key) is not None for key in timed.KEYS)
+    if side.trace_repeats is not None and not recorded:
+        found = "a trace of opportunities always repeats" if side.trace is not None else "there is no recording"
+        raise Refused(found, f"leave it out, or expected one of {', '.join(timed.KEYS)}", key="trace_repeats")
+    if side.delay_trace is not None and side.model in _MOVING:
+        found = f"the link model {side.model} has a delay of its own"
+        raise Refused(found, "leave one of the two out", key="delay_trace")
+    if side.model != "wire":
+        if side.rate is None:
+            found = f"the link model {side.model} sends at a rate of its own"
+            raise Refused(found, 'expected rate = "100 Mbit/s" instead', key=given[0])
+        with under("model_params"):
+            registry.check_link_model(side.model, side.model_params, side.rate)
+    return side
+
+
+DATAGRAMS = "datagrams have no congestion control"
+
+
+def check_flow(flow: Flow) -> Flow:
+    """Gives the flow back; rejects one whose transport, congestion control, program and traffic contradict each other.
+
+    Raises:
+        Refused: names the key, the value found and what is accepted.
+    """
+    if flow.program is None and flow.cc == PROGRAM_CC:
+        raise Refused("there is no program", 'expected a table program = { send = "...", receive = "..." }', key="cc")
+    if flow.program is not None:
+        if flow.cc != PROGRAM_CC:
+            found = "a program has a congestion control of its own"
+            raise Refused(found, "expected one of cc and program", key="cc")
+        usual = {"transport": "tcp", "tls": False, "bytes": None, "pacing": "auto", "ecn": False, "traffic": None}
+        for key, value in {**usual, "receiver": registry.HONEST}.items():
+            if getattr(flow, key) != value:
+                raise Refused("this is the program's own business", "leave it out", key=key)
+    if not sends_datagrams(flow.traffic):
+        if flow.cc == NO_CC:
+            raise Refused("only datagrams have none", "expected the name of a congestion control", key="cc")
+        if flow.transport == "udp":
+            raise Refused('"udp" carries only datagrams', "expected tcp, quic, or a table traffic", key="transport")
+    if flow.traffic is not None:
+        _check_traffic(flow, flow.traffic.kind)
+    if flow.transport != "quic":
+        if flow.tls:
+            raise Refused("TCP flows are not encrypted", 'expected transport = "quic", or no such key', key="tls")
+        if flow.cc in registry.quic_controllers():
+            stack, _, algorithm = flow.cc.partition(":")
+            found = f"{shown(flow.cc)} is a controller of the QUIC stack {stack}"
+            raise Refused(found, f'expected transport = "quic", or cc = "{algorithm}"', key="cc")
+    return flow
+
+
+def _check_traffic(flow: Flow, kind: str) -> None:
+    quic = flow.transport == "quic"
+    if quic and getattr(flow.traffic, "tls", None) == "1.2":
+        raise Refused("QUIC's handshake is that of TLS 1.3", 'expected "1.3", or no such key', key="traffic.tls")
+    if flow.bytes is not None:
+        found = f"traffic of kind {kind} has sizes of its own"
+        raise Refused(found, "expected one of bytes and traffic", key="bytes")
+    if not sends_datagrams(flow.traffic):
+        return
+    if quic and flow.cc == NO_CC:
+        found = "over QUIC datagrams are under a congestion control"
+        raise Refused(found, "expected the name of a congestion control", key="cc")
+    if quic:
+        return
+    if flow.cc != NO_CC:
+        raise Refused(DATAGRAMS, "leave it out", key="cc")
+    if flow.transport != "udp":
+        found = f"traffic of kind {kind} goes in datagrams"
+        raise Refused(found, 'expected "quic", or no such key', key="transport")
+    if flow.pacing != "auto":
+        raise Refused(f"traffic of kind {kind} has times of its own", "leave it out", key="pacing")
+    if flow.ecn == "accurate":
+        raise Refused('"accurate" is feedback of TCP', 'expected true, false or "l4s"', key="ecn")

@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from knee.errors import Refused, ScenarioError
+from knee.errors import Refused, ScenarioError, scenario_errors
 from knee.own import IN_FILE, IN_POLICY, IN_SOURCE, Named, code_allowed, told_apart
 from knee.own.files import PREFIX
 from knee.scenario import Plain, paths
@@ -314,7 +314,12 @@ def _tables(text: str, where: str) -> Plain:
         raise ScenarioError(where, "", found, "expected keys such as link.rate")
     try:
         made = tomllib.loads(text)
-        if _is_deep(made):
+        level: list[Any] = [made]
+        for _ in range(_MOST_DEPTH):
+            level = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
+            level = [part for part in level if isinstance(part, dict | list)]
+        if level:
+            # Functions that call themselves would take no more of it.
             raise RecursionError
         return made
     except (ValueError, RecursionError) as error:
@@ -324,22 +329,15 @@ def _tables(text: str, where: str) -> Plain:
         raise ScenarioError(where, "", f"it is not valid TOML ({reason})", "see https://toml.io") from None
 
 
-def _is_deep(data: Any) -> bool:
-    """Whether data is nested beyond :data:`_MOST_DEPTH`, and so beyond what functions that call themselves can take."""
-    level = [data]
-    for _ in range(_MOST_DEPTH):
-        level = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
-        level = [part for part in level if isinstance(part, dict | list)]
-    return bool(level)
-
-
 def from_dict(
     data: Plain, *, where: str = "scenario", name: str = "scenario", overrides: Sequence[str] = ()
 ) -> Scenario:
     """The scenario in plain data, with quantities as text, as TOML gives it."""
     if overrides:
         try:
-            return retitled(from_dict(_changed(data, overrides, where), where=where, name=name), overrides)
+            with scenario_errors(where):
+                changed = apply(data, overrides)
+            return retitled(from_dict(changed, where=where, name=name), overrides)
         except ScenarioError as error:
             raise blamed(error, overrides, lambda: from_dict(data, where=where, name=name)) from None
     try:
@@ -388,13 +386,6 @@ def retitled(scenario: Scenario, overrides: Sequence[str]) -> Scenario:
     if len(listed) > _CHANGES_SHOWN:
         listed = f"{len(changes)} changes"
     return scenario.model_copy(update={"title": f"{scenario.title} (with {listed})"}) if changes else scenario
-
-
-def _changed(data: Plain, overrides: Sequence[str], where: str) -> Plain:
-    try:
-        return apply(data, overrides)
-    except Refused as refused:
-        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
 
 
 def takes_fractions(key: str) -> bool:

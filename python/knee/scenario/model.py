@@ -24,10 +24,10 @@ from pydantic import (
     model_validator,
 )
 
-from knee.errors import Refused, under
+from knee.errors import Refused
 from knee.own import CONTROL, QUEUE, Named, name_of, named_in
 from knee.scenario import Core, Plain, commands, defaults, registry, units
-from knee.scenario.check import check, check_link, check_recorded
+from knee.scenario.check import DATAGRAMS, check, check_capacity, check_flow, check_link
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.defaults import DEFAULT_LINK, fill_defaults, share_with_reverse
 from knee.scenario.fields import (
@@ -46,7 +46,7 @@ from knee.scenario.fields import (
     valid_name,
 )
 from knee.scenario.registry import Value
-from knee.scenario.traffic import NO_CC, Probe, Traffic, sends_datagrams
+from knee.scenario.traffic import NO_CC, Probe, Traffic
 
 if TYPE_CHECKING:
     from knee.scenario.spec import Specification
@@ -119,7 +119,6 @@ _PARAMS = {
 
 #: The value of ``cc`` of flows that have no congestion control of knee's.
 WITHOUT_CC = (PROGRAM_CC, NO_CC)
-_DATAGRAMS = "datagrams have no congestion control"
 
 
 class _Chooses(Table):
@@ -149,7 +148,7 @@ class _Chooses(Table):
         if key == "cc" and name in WITHOUT_CC:
             if given:
                 own = "a program takes its parameters in its command line"
-                raise Refused(own if name == PROGRAM_CC else _DATAGRAMS, "leave it out")
+                raise Refused(own if name == PROGRAM_CC else DATAGRAMS, "leave it out")
             return {}
         if key == "queue" and name == "cake":
             if "nat" in given:
@@ -199,20 +198,7 @@ class _Queueing(_Chooses):
     linklayer: defaults.LinkLayer = Field("ethernet", description='"ethernet", "atm" or "ptm"')
     mpu: Bytes = Field(0, le=10_000, description='bytes that each packet takes at least, such as "64 B"')
 
-    @model_validator(mode="after")
-    def _one_capacity(self) -> _Queueing:
-        given = [key for key in ("rate", "trace", "rate_trace") if getattr(self, key) is not None]
-        if len(given) != 1:
-            found = f"{given[0]} and {given[1]} are both given" if given else "rate and trace are both missing"
-            raise Refused(found, 'expected one of rate = "100 Mbit/s", trace = "FILE" or rate_trace = "FILE.csv"')
-        check_recorded(self)
-        if self.model != "wire":
-            if self.rate is None:
-                found = f"the link model {self.model} sends at a rate of its own"
-                raise Refused(found, 'expected rate = "100 Mbit/s" instead', key=given[0])
-            with under("model_params"):
-                registry.check_link_model(self.model, self.model_params, self.rate)
-        return self
+    _checked_capacity = model_validator(mode="after")(check_capacity)
 
 
 class Reverse(_Queueing):
@@ -240,15 +226,8 @@ class Link(_Queueing):
     burst: SomeBytes | None = Field(None, description='the size of a token bucket, such as "1600 B"')
     reverse: Reverse | None = Field(None, description='a table such as { rate = "10 Mbit/s", queue = "pfifo" }')
 
-    @model_validator(mode="before")
-    @classmethod
-    def _share_with_reverse(cls, raw: Any) -> Any:
-        return share_with_reverse(raw)
-
-    @model_validator(mode="after")
-    def _parts_agree(self) -> Link:
-        check_link(self)
-        return self
+    _shared = model_validator(mode="before")(share_with_reverse)
+    _checked = model_validator(mode="after")(check_link)
 
 
 Command = Annotated[str, AfterValidator(_command)]
@@ -324,66 +303,7 @@ class Flow(_Chooses):
             raise Refused(f"{cc} needs ECN", f"expected {enough}, or no such key")
         return asked
 
-    @model_validator(mode="after")
-    def _program_brings_its_own(self) -> Flow:
-        if self.program is None:
-            if self.cc == PROGRAM_CC:
-                raise Refused(
-                    "there is no program", 'expected a table program = { send = "...", receive = "..." }', key="cc"
-                )
-            return self
-        if self.cc != PROGRAM_CC:
-            raise Refused("a program has a congestion control of its own", "expected one of cc and program", key="cc")
-        usual = {"transport": "tcp", "tls": False, "bytes": None, "pacing": "auto", "ecn": False, "traffic": None}
-        usual["receiver"] = registry.HONEST
-        for key, value in usual.items():
-            if getattr(self, key) != value:
-                raise Refused("this is the program's own business", "leave it out", key=key)
-        return self
-
-    @model_validator(mode="after")
-    def _traffic_has_what_carries_it(self) -> Flow:
-        if not sends_datagrams(self.traffic):
-            if self.cc == NO_CC:
-                raise Refused("only datagrams have none", "expected the name of a congestion control", key="cc")
-            if self.transport == "udp":
-                raise Refused('"udp" carries only datagrams', "expected tcp, quic, or a table traffic", key="transport")
-        if self.traffic is None:
-            return self
-        kind = self.traffic.kind
-        if self.transport == "quic" and getattr(self.traffic, "tls", None) == "1.2":
-            raise Refused("QUIC's handshake is that of TLS 1.3", 'expected "1.3", or no such key', key="traffic.tls")
-        if self.bytes is not None:
-            raise Refused(
-                f"traffic of kind {kind} has sizes of its own", "expected one of bytes and traffic", key="bytes"
-            )
-        if sends_datagrams(self.traffic) and self.transport == "quic":
-            if self.cc == NO_CC:
-                found = "over QUIC datagrams are under a congestion control"
-                raise Refused(found, "expected the name of a congestion control", key="cc")
-        elif sends_datagrams(self.traffic):
-            if self.cc != NO_CC:
-                raise Refused(_DATAGRAMS, "leave it out", key="cc")
-            if self.transport != "udp":
-                found = f"traffic of kind {kind} goes in datagrams"
-                raise Refused(found, 'expected "quic", or no such key', key="transport")
-            if self.pacing != "auto":
-                raise Refused(f"traffic of kind {kind} has times of its own", "leave it out", key="pacing")
-            if self.ecn == "accurate":
-                raise Refused('"accurate" is feedback of TCP', 'expected true, false or "l4s"', key="ecn")
-        return self
-
-    @model_validator(mode="after")
-    def _quic_has_its_own(self) -> Flow:
-        if self.transport == "quic":
-            return self
-        if self.tls:
-            raise Refused("TCP flows are not encrypted", 'expected transport = "quic", or no such key', key="tls")
-        if self.cc in registry.quic_controllers():
-            stack, _, algorithm = self.cc.partition(":")
-            found = f"{units.shown(self.cc)} is a controller of the QUIC stack {stack}"
-            raise Refused(found, f'expected transport = "quic", or cc = "{algorithm}"', key="cc")
-        return self
+    _checked = model_validator(mode="after")(check_flow)
 
 
 class Change(Table):
@@ -444,15 +364,8 @@ class Scenario(Table):
     probes: list[Probe] = Field([], description="[[probes]] that measure the path")
     changes: list[Change] = Field([], description="[[changes]] during the run")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_defaults(cls, raw: Any) -> Any:
-        return fill_defaults(raw)
-
-    @model_validator(mode="after")
-    def _check(self) -> Scenario:
-        check(self)
-        return self
+    _filled = model_validator(mode="before")(fill_defaults)
+    _checked = model_validator(mode="after")(check)
 
     def plain(self) -> Plain:
         """The scenario as plain data with every default written out; loads again to the same scenario."""

@@ -5,28 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from knee import _core
 from knee.errors import Refused, under
 from knee.own import OWN, CongestionControl, KernelSource, Named, Policy, is_absent, params_of
 from knee.scenario import Core
-from knee.scenario.units import (
-    MAX_BYTES,
-    MAX_PACKETS,
-    MAX_RATE,
-    MAX_TIME,
-    format_bytes,
-    format_rate,
-    format_time,
-    near,
-    parse_bytes,
-    parse_count,
-    parse_rate,
-    parse_time,
-    shown,
-)
+from knee.scenario.units import MEASURES, near, parse_count, shown
 
 #: The receiver that acknowledges what has arrived, and nothing else.
 HONEST = "honest"
@@ -65,8 +51,8 @@ class Param:
     @property
     def span(self) -> str:
         """The range as text, without the upper end if that exceeds any network."""
-        most = {"time": MAX_TIME, "rate": MAX_RATE, "bytes": MAX_BYTES, "count": MAX_PACKETS}.get(self.kind)
-        if most is not None and isinstance(self.max, int) and self.max >= most:
+        measure = MEASURES.get("packets" if self.kind == "count" else self.kind)  # type: ignore[call-overload]
+        if measure is not None and isinstance(self.max, int) and self.max >= measure.most:
             return f"{self.text(self.min)} or more"
         return f"{self.text(self.min)} to {self.text(self.max)}"
 
@@ -84,12 +70,8 @@ class Param:
 
     def _parse(self, value: object) -> Value:
         match self.kind:
-            case "time":
-                return parse_time(value)
-            case "rate":
-                return parse_rate(value, zero=True)
-            case "bytes":
-                return parse_bytes(value)
+            case "time" | "rate" | "bytes":
+                return MEASURES[self.kind].parse(value)
             case "count":
                 return parse_count(value)
             case "bool" if isinstance(value, bool):
@@ -106,14 +88,7 @@ class Param:
 
     def plain(self, value: Value) -> Value:
         """The value as scenario files write it; ``parse`` returns the same value for it."""
-        match self.kind:
-            case "time":
-                return format_time(int(value))
-            case "rate":
-                return format_rate(int(value))
-            case "bytes":
-                return format_bytes(int(value))
-        return value
+        return MEASURES[self.kind].text(int(value)) if self.kind in MEASURES else value
 
     def text(self, value: Value) -> str:
         """The value as listings show it."""
@@ -163,20 +138,16 @@ class Entry:
                 raise Refused(f"{self.name} has no such parameter", near(name, list(self.params)), key=name)
             with under(name):
                 values[name] = param.parse(value)
-        self._check_order(values, given)
+        for lower, upper in _ORDERED.get(self.name, ()):
+            if values[lower] > values[upper]:  # type: ignore[operator]
+                low, high = (self.params[name].text(values[name]) for name in (lower, upper))
+                if upper in given:
+                    raise Refused(f"{high} is below {lower}, which is {low}", f"expected {low} or more", key=upper)
+                raise Refused(f"{low} is above {upper}, which is {high}", f"expected {high} or less", key=lower)
         if values.get("slow_start") == "careful_resume" and not values["saved_cwnd"]:
             found = 'slow_start = "careful_resume" has no window to resume'
             raise Refused(found, "expected the window of an earlier connection, in packets", key="saved_cwnd")
         return values
-
-    def _check_order(self, values: dict[str, Value], given: dict[str, Value]) -> None:
-        for lower, upper in _ORDERED.get(self.name, ()):
-            if values[lower] <= values[upper]:  # type: ignore[operator]
-                continue
-            low, high = (self.params[name].text(values[name]) for name in (lower, upper))
-            if upper in given:
-                raise Refused(f"{high} is below {lower}, which is {low}", f"expected {low} or more", key=upper)
-            raise Refused(f"{low} is above {upper}, which is {high}", f"expected {high} or less", key=lower)
 
     def plain(self, values: dict[str, Value]) -> dict[str, Value]:
         """Resolved values as scenario files write them."""
@@ -260,18 +231,8 @@ def of(part: str) -> dict[str, Entry]:
     return _registry()[part]
 
 
-def congestion_controls() -> dict[str, Entry]:
-    """All congestion controls by name, in the order of listings."""
-    return of("cc")
-
-
 #: QUIC stacks beside quinn (docs/quic.md).
 STACKS = ("noq",)
-
-
-def quic_controllers() -> dict[str, Entry]:
-    """The controllers that QUIC stacks bring themselves, by name; only flows over QUIC can have them."""
-    return of("quic")
 
 
 def stack(name: str) -> str | None:
@@ -279,9 +240,14 @@ def stack(name: str) -> str | None:
     return next((each for each in STACKS if name.startswith(f"{each}:")), None)
 
 
-def flow_controls() -> dict[str, Entry]:
-    """All that a flow's ``cc`` can name: congestion controls, then the QUIC stacks' own controllers."""
-    return of("flows")
+#: All congestion controls.
+congestion_controls = partial(of, "cc")
+#: The controllers that QUIC stacks bring themselves; only flows over QUIC can have them.
+quic_controllers = partial(of, "quic")
+#: All that a flow's ``cc`` can name: congestion controls, then the QUIC stacks' own controllers.
+flow_controls = partial(of, "flows")
+#: All queue disciplines.
+queues = partial(of, "queues")
 
 
 def phases(cc: str) -> tuple[str, ...]:
@@ -306,11 +272,6 @@ def _own_entry(name: Named) -> Entry:
         return Entry(name, about, "C", params, family="own", phases=of("cc")["reno"].phases, needs=needs)
     source = "a file of weights" if issubclass(own, Policy) else "Python"
     return Entry(name, about, source, params, family="own", phases=_RUNNING, needs=needs)
-
-
-def queues() -> dict[str, Entry]:
-    """All queue disciplines by name, in the order of listings."""
-    return of("queues")
 
 
 @cache

@@ -10,7 +10,6 @@ marks it no more often than it would drop classic traffic, gives it a queue or m
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from knee.errors import Refused
@@ -47,7 +46,12 @@ def is_scalable(flow: Flow) -> bool:
     """Whether a flow's reaction to marks is proportional to their fraction."""
     if flow.cc in WITHOUT_CC:
         return False
-    return registry.flow_controls()[flow.cc].needs["ecn"] != "classic" or (_is_marked_bbr3(flow) and _is_near(flow))
+    needs_marks: bool = registry.flow_controls()[flow.cc].needs["ecn"] != "classic"
+    if needs_marks or not _is_marked_bbr3(flow):
+        return needs_marks
+    # BBRv3 follows the fraction of marks up to this RTT.
+    longest = flow.cc_params["ecn_max_rtt"]
+    return bool(longest == 0 or flow.rtt <= longest)
 
 
 def _is_marked_bbr3(flow: Flow) -> bool:
@@ -55,17 +59,10 @@ def _is_marked_bbr3(flow: Flow) -> bool:
     return flow.cc == "bbr3" and flow.ecn in ("accurate", "l4s") and flow.cc_params["ecn_factor"] > 0
 
 
-def _is_near(flow: Flow) -> bool:
-    """Whether BBRv3 follows the fraction of marks at this RTT."""
-    longest = flow.cc_params["ecn_max_rtt"]
-    return bool(longest == 0 or flow.rtt <= longest)
-
-
 def sends_ect1(flow: Flow) -> bool:
     """Whether a flow's packets say that they are L4S traffic."""
-    if flow.cc in WITHOUT_CC:
-        return flow.ecn == "l4s"
-    return flow.ecn == "l4s" or registry.flow_controls()[flow.cc].needs["ecn"] == "scalable"
+    scalable = flow.cc not in WITHOUT_CC and registry.flow_controls()[flow.cc].needs["ecn"] == "scalable"
+    return flow.ecn == "l4s" or scalable
 
 
 def mismarking_queues(scenario: Scenario) -> list[str]:
@@ -194,11 +191,6 @@ def _better(queue: str, params: Mapping[str, Value], access: int) -> dict[str, i
     return {name: _up(value + access) for name, value in found.items()}
 
 
-def _up(nanoseconds: int) -> int:
-    """Rounds up to a millisecond."""
-    return math.ceil(nanoseconds / _MILLISECOND) * _MILLISECOND
-
-
 def _medium_sentence(where: str, end: Link | Reverse, access: int, better: Mapping[str, int]) -> str:
     targets = " and ".join(f"{name}, {format_time(int(end.queue_params[name]))}" for name in better)
     settings = ", ".join(f'{name} = "{format_time(value)}"' for name, value in better.items())
@@ -207,42 +199,36 @@ def _medium_sentence(where: str, end: Link | Reverse, access: int, better: Mappi
         instead = ", or queue = " + ('"docsis-lld"' if "step_thresh" in better else '"docsis-pie"')
     return (
         f"The queue of {where}, {end.queue}, takes the medium for congestion: {end.model} lets a packet wait for up to "
-        f"{format_time(_rounded(access))} although no other waits, which is more than its {targets}, so flows may get "
-        f"less than the link carries; set queue_params = {{ {settings} }}{instead}."
+        f"{format_time(_up(access, 10_000))} although no other waits, which is more than its {targets}, so flows may "
+        f"get less than the link carries; set queue_params = {{ {settings} }}{instead}."
     )
 
 
-def _rounded(nanoseconds: int) -> int:
-    """Rounds up to a hundredth of a millisecond."""
-    return -(-nanoseconds // 10_000) * 10_000
+def _up(nanoseconds: int, to: int = _MILLISECOND) -> int:
+    """Rounds up to a millisecond, or to another span."""
+    return -(-nanoseconds // to) * to
 
 
 #: The parameter that says how often an algorithm visits probe_rtt, and others that have to grow with it.
-_CLOCKS = {"bbr": ("min_rtt_win",), "bbr3": ("probe_rtt_interval", "min_rtt_filter_len")}
+_CLOCKS: dict[str, tuple[str, ...]] = {"bbr": ("min_rtt_win",), "bbr3": ("probe_rtt_interval", "min_rtt_filter_len")}
 #: Each visit takes two round trips: one until the packets in flight have left, one to see that they have.
 _ROUND_TRIPS = 2
 
 
 def long_paths(scenario: Scenario) -> list[str]:
     """A sentence for each flow that would spend half of its time or more in probe_rtt, with what to set."""
-    return [_path_sentence(flow) for flow in scenario.flows if flow.cc in _CLOCKS and _is_long(flow)]
-
-
-def _is_long(flow: Flow) -> bool:
-    if flow.cc == "bbr" and flow.cc_params["probe_rtt_mode"] == 0:
-        return False
-    return _ROUND_TRIPS * flow.rtt >= int(flow.cc_params[_CLOCKS[flow.cc][0]])
-
-
-def _path_sentence(flow: Flow) -> str:
-    clocks = _CLOCKS[flow.cc]
-    every = format_time(int(flow.cc_params[clocks[0]]))
-    settings = ", ".join(f'{name} = "{format_time(10 * (k + 1) * flow.rtt)}"' for k, name in enumerate(clocks))
-    return (
-        f"{flow.label}: {flow.cc} enters probe_rtt every {every} ({clocks[0]}) and stays there for two round trips, "
-        f"{format_time(_ROUND_TRIPS * flow.rtt)}, so that it sends little, as it does on Linux; for a long path set "
-        f"cc_params = {{ {settings} }}"
-    )
+    sentences = []
+    for flow in scenario.flows:
+        clocks, params, stay = _CLOCKS.get(flow.cc, ()), flow.cc_params, _ROUND_TRIPS * flow.rtt
+        if clocks and params.get("probe_rtt_mode") != 0 and stay >= int(params[clocks[0]]):
+            every = format_time(int(params[clocks[0]]))
+            settings = ", ".join(f'{name} = "{format_time(10 * (k + 1) * flow.rtt)}"' for k, name in enumerate(clocks))
+            sentences.append(
+                f"{flow.label}: {flow.cc} enters probe_rtt every {every} ({clocks[0]}) and stays there for two round "
+                f"trips, {format_time(stay)}, so that it sends little, as it does on Linux; for a long path set "
+                f"cc_params = {{ {settings} }}"
+            )
+    return sentences
 
 
 _UNPACED_BBR = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from knee.errors import Refused, ScenarioError, under
+from knee.errors import Refused, scenario_errors, under
 from knee.own import IN_POLICY, IN_SOURCE, Named, is_absent, kernel_source, policy_of
 from knee.scenario import Core, offered, paths, registry, timed
 from knee.scenario.declared import name_with
@@ -13,7 +13,7 @@ from knee.scenario.traffic import NO_CC, Probe
 from knee.scenario.units import shown
 
 if TYPE_CHECKING:
-    from knee.scenario.model import Change, Flow, Link, Reverse, Scenario
+    from knee.scenario.model import Flow, Link, Reverse, Scenario
 
 
 class Specification(TypedDict):
@@ -39,10 +39,8 @@ def spec(scenario: Scenario, where: str | None = None) -> Specification:
     Raises:
         ScenarioError: where a trace cannot be used, or the simulator does not do what is asked.
     """
-    try:
+    with scenario_errors(where or scenario.name):
         return scenario.specification
-    except Refused as refused:
-        raise ScenarioError(where or scenario.name, refused.key, refused.found, refused.accepted) from None
 
 
 def build(scenario: Scenario) -> Specification:
@@ -236,20 +234,16 @@ def span(scenario: Scenario, flow: Flow, number: int) -> tuple[int, int]:
     return start, min(stop, scenario.duration)
 
 
-def _changes(scenario: Scenario, numbers: dict[str, int]) -> list[Core]:
+def _changes(scenario: Scenario, links: dict[str, int]) -> list[Core]:
     flows = {label: i for i, label in enumerate(scenario.labels)} if scenario.changes else {}
-    return [{"at": change.at, "what": what} for change in scenario.changes for what in _whats(change, numbers, flows)]
-
-
-def _whats(change: Change, links: dict[str, int], flows: dict[str, int]) -> list[Core]:
-    if change.flow is not None:
-        return [{"rtt": {"flow": flows[change.flow], "rtt": change.rtt}}]
-    link = links[change.link or ""]
-    whats: list[Core] = []
-    if change.rate is not None:
-        whats.append({"rate": {"link": link, "rate": change.rate}})
-    if change.loss is not None:
-        whats.append({"loss": {"link": link, "loss": change.loss}})
-    if change.limit is not None:
-        whats.append({"limit": {"link": link, "limit": {change.limit.kind: change.limit.amount}}})
-    return whats
+    changes: list[Core] = []
+    for change in scenario.changes:
+        if change.flow is not None:
+            whats: Core = {"rtt": {"flow": flows[change.flow], "rtt": change.rtt}}
+        else:
+            limit = change.limit and {change.limit.kind: change.limit.amount}
+            given = {"rate": change.rate, "loss": change.loss, "limit": limit}
+            link = links[change.link or ""]
+            whats = {key: {"link": link, key: value} for key, value in given.items() if value is not None}
+        changes += [{"at": change.at, "what": {key: what}} for key, what in whats.items()]
+    return changes

@@ -11,7 +11,7 @@ import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 from knee.errors import Refused
@@ -42,25 +42,63 @@ MAX_PACKETS = 10**15
 _QUANTITY = re.compile(r"([+-]?)([0-9]{1,20})(?:\.([0-9]{0,20}))?(?:[eE]([+-]?[0-9]{1,2}))?\s*(.*)", re.DOTALL)
 
 
+Kind = Literal["time", "rate", "bytes", "packets"]
+
+
 @dataclass(frozen=True, eq=False)
-class _Measure:
+class Measure:
+    """A kind of quantity.
+
+    Attributes:
+        what: what errors call it.
+        units: base units per unit, by the names that are read.
+        most: the greatest amount, in base units.
+        base: the name of the base unit.
+        example: a quantity of this kind.
+        written: the units that are written, the largest first.
+        places: how many decimals are written at most.
+    """
+
     what: str
     units: dict[str, Fraction]
     most: int
     base: str
     example: str
+    written: tuple[str, ...]
+    places: int = 0
 
     @property
     def accepted(self) -> str:
+        """What is accepted, for an error message."""
         names = [unit for unit in self.units if unit not in ("µs", "μs", "packet")]
         units = f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else f"the unit {names[0]}"
         return f'{self.what} is a number with {units}, such as "{self.example}"'
 
+    def parse(self, value: object, *, zero: bool = True) -> int:
+        """Text such as ``"21 ms"`` to base units; zero is rejected unless ``zero`` is true."""
+        if not isinstance(value, str):
+            raise Refused(f"{shown(value)} has no unit", self.accepted)
+        return _amount(value, self, zero)
 
-TIME = _Measure("a time", _TIME, MAX_TIME, "nanoseconds", "20 ms")
-RATE = _Measure("a rate", _RATE, MAX_RATE, "bits per second", "100 Mbit/s")
-BYTES = _Measure("a size", _BYTES, MAX_BYTES, "bytes", "100 kB")
-PACKETS = _Measure("a number of packets", _PACKETS, MAX_PACKETS, "packets", "250 packets")
+    def text(self, amount: int) -> str:
+        """An amount in the largest unit in which it is exact; parsing that gives the same number."""
+        if amount == 0 and self is TIME:
+            return "0 s"
+        for unit in self.written:
+            shifted, rest = divmod(amount * 10**self.places, int(self.units[unit]))
+            if rest == 0 and (amount >= self.units[unit] or unit == self.written[-1]):
+                whole, decimals = divmod(shifted, 10**self.places)
+                number = f"{whole}.{decimals:0{self.places}d}".rstrip("0").rstrip(".") if self.places else str(whole)
+                return "1 packet" if self is PACKETS and amount == 1 else f"{number} {unit}"
+        raise AssertionError("the last unit is the base unit")
+
+
+TIME = Measure("a time", _TIME, MAX_TIME, "nanoseconds", "20 ms", ("s", "ms", "us", "ns"), 3)
+RATE = Measure("a rate", _RATE, MAX_RATE, "bits per second", "100 Mbit/s", ("Gbit/s", "Mbit/s", "kbit/s", "bit/s"), 3)
+BYTES = Measure("a size", _BYTES, MAX_BYTES, "bytes", "100 kB", ("GB", "MB", "kB", "B"))
+PACKETS = Measure("a number of packets", _PACKETS, MAX_PACKETS, "packets", "250 packets", ("packets",))
+#: By the kinds of :class:`Quantity` and :class:`Limit`.
+MEASURES: dict[Kind, Measure] = {"time": TIME, "rate": RATE, "bytes": BYTES, "packets": PACKETS}
 
 
 def shown(value: object) -> str:
@@ -94,15 +132,9 @@ def _split(text: str) -> tuple[Fraction, str] | None:
     return value, unit
 
 
-def _parse(value: object, measure: _Measure, *, zero: bool) -> int:
-    if not isinstance(value, str):
-        raise Refused(f"{shown(value)} has no unit", measure.accepted)
-    return _amount(value, measure, zero)
-
-
 # A sweep has the same few texts in thousands of scenarios.
 @lru_cache(maxsize=4096)
-def _amount(value: str, measure: _Measure, zero: bool) -> int:
+def _amount(value: str, measure: Measure, zero: bool) -> int:
     parts = _split(value)
     if parts is None:
         raise Refused(f"{shown(value)} is not a number with a unit", measure.accepted)
@@ -122,23 +154,17 @@ def _amount(value: str, measure: _Measure, zero: bool) -> int:
     if amount.denominator != 1:
         raise Refused(f"{shown(value)} is not a whole number of {measure.base}", "round it")
     if amount > measure.most:
-        raise Refused(f"{shown(value)} is too large", f"expected at most {_show(measure.most, measure)}")
+        raise Refused(f"{shown(value)} is too large", f"expected at most {measure.text(measure.most)}")
     return int(amount)
 
 
-def parse_time(value: object, *, zero: bool = True) -> int:
-    """``"21 ms"`` to nanoseconds."""
-    return _parse(value, TIME, zero=zero)
-
-
-def parse_rate(value: object, *, zero: bool = False) -> int:
-    """``"10 Gbit/s"`` to bits per second; zero is rejected unless ``zero`` is true."""
-    return _parse(value, RATE, zero=zero)
-
-
-def parse_bytes(value: object, *, zero: bool = True) -> int:
-    """``"100 MB"`` to bytes."""
-    return _parse(value, BYTES, zero=zero)
+parse_time = TIME.parse
+format_time = TIME.text
+#: Zero is rejected unless the keyword ``zero`` is true.
+parse_rate = partial(RATE.parse, zero=False)
+format_rate = RATE.text
+parse_bytes = BYTES.parse
+format_bytes = BYTES.text
 
 
 def parse_count(value: object) -> int:
@@ -147,7 +173,7 @@ def parse_count(value: object) -> int:
         if not 0 <= value <= MAX_PACKETS:
             raise Refused(f"{value} is out of range", f"a count is 0 to {MAX_PACKETS}")
         return value
-    return _parse(value, PACKETS, zero=True)
+    return PACKETS.parse(value)
 
 
 @dataclass(frozen=True)
@@ -164,15 +190,8 @@ class Quantity:
 
     def __str__(self) -> str:
         """The quantity as scenario files write it, in whole base units; a number as it is."""
-        match self.kind:
-            case "time":
-                return format_time(round(self.amount))
-            case "rate":
-                return format_rate(round(self.amount))
-            case "bytes":
-                return format_bytes(round(self.amount))
-            case "packets":
-                return format_packets(round(self.amount))
+        if self.kind != "number":
+            return MEASURES[self.kind].text(round(self.amount))
         return str(self.plain())
 
     def plain(self) -> str | int | float:
@@ -201,59 +220,12 @@ def quantity(value: object) -> Quantity | None:
     number, unit = parts
     if not unit:
         return Quantity("number", number)
-    for kind, units in _KINDS.items():
-        if unit in units:
-            return Quantity(kind, number * units[unit])
-    return None
+    kind = _kind_of(unit)
+    return None if kind is None else Quantity(kind, number * MEASURES[kind].units[unit])
 
 
-_KINDS: dict[Literal["time", "rate", "bytes", "packets"], dict[str, Fraction]] = {
-    "time": _TIME,
-    "rate": _RATE,
-    "bytes": _BYTES,
-    "packets": _PACKETS,
-}
-
-
-def _format(amount: int, units: list[tuple[str, int]], places: int) -> str:
-    """``amount`` in the largest of ``units`` in which it is exact with at most ``places`` decimals."""
-    for unit, scale in units:
-        shifted, rest = divmod(amount * 10**places, scale)
-        if (amount >= scale or scale == 1) and rest == 0:
-            whole, decimals = divmod(shifted, 10**places)
-            text = f"{whole}.{decimals:0{places}d}".rstrip("0").rstrip(".") if places else str(whole)
-            return f"{text} {unit}"
-    raise AssertionError("the last unit is the base unit")
-
-
-def format_time(ns: int) -> str:
-    """Nanoseconds to ``"21 ms"``; parsing that gives the same number."""
-    if ns == 0:
-        return "0 s"
-    return _format(ns, [("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1)], 3)
-
-
-def format_rate(bps: int) -> str:
-    """Bits per second to ``"10 Gbit/s"``; parsing that gives the same number."""
-    return _format(bps, [(p + "bit/s", 1000**i) for i, p in reversed(list(enumerate(["", "k", "M", "G"])))], 3)
-
-
-def format_bytes(n: int) -> str:
-    """Bytes to ``"100 MB"``; parsing that gives the same number."""
-    return _format(n, [("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("B", 1)], 0)
-
-
-def format_packets(n: int) -> str:
-    """A number of packets to ``"250 packets"``."""
-    return "1 packet" if n == 1 else f"{n} packets"
-
-
-def _show(amount: int, measure: _Measure) -> str:
-    if measure is TIME:
-        return format_time(amount)
-    if measure is RATE:
-        return format_rate(amount)
-    return format_bytes(amount) if measure is BYTES else format_packets(amount)
+def _kind_of(unit: str) -> Kind | None:
+    return next((kind for kind, measure in MEASURES.items() if unit in measure.units), None)
 
 
 @dataclass(frozen=True)
@@ -270,9 +242,7 @@ class Limit:
 
     def __str__(self) -> str:
         """The capacity as scenario files write it."""
-        if self.kind == "packets":
-            return format_packets(self.amount)
-        return format_bytes(self.amount) if self.kind == "bytes" else format_time(self.amount)
+        return MEASURES[self.kind].text(self.amount)
 
     def in_bytes(self, rate_bps: int) -> int:
         """The capacity at a link's rate, bytes; a packet has 1500."""
@@ -289,11 +259,7 @@ def parse_limit(value: object) -> Limit:
     if not isinstance(value, str):
         raise Refused(f"{shown(value)} has no unit", accepted)
     parts = _split(value)
-    unit = parts[1] if parts else ""
-    if unit in _PACKETS:
-        return Limit("packets", _parse(value, PACKETS, zero=False))
-    if unit in _BYTES:
-        return Limit("bytes", _parse(value, BYTES, zero=False))
-    if unit in _TIME:
-        return Limit("time", _parse(value, TIME, zero=False))
-    raise Refused(f"{shown(value)} is not a capacity", accepted)
+    kind = _kind_of(parts[1]) if parts else None
+    if kind is None or kind == "rate":
+        raise Refused(f"{shown(value)} is not a capacity", accepted)
+    return Limit(kind, MEASURES[kind].parse(value, zero=False))

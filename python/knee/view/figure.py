@@ -80,13 +80,12 @@ class Figure:
     def html(self) -> str:
         """The figure as an HTML page that loads nothing."""
         from knee.view import pages
-        from knee.view.pages import figures
 
         return pages.page(
             "view/pages/figure.html",
             scripts=pages.CHARTS,
             title=self.chart.title,
-            figure=figures.prepared(self.chart),
+            figure=pages.prepared(self.chart),
         )
 
     def _repr_html_(self) -> str:

@@ -239,7 +239,7 @@ def _flows(column: str, found: tuple[str, list[int]] | None) -> Lines:
     def lines(view: View) -> list[Line]:
         if not mine:
             return []
-        if len(mine) <= MOST_FLOWS and not view.many:
+        if len(mine) <= MOST_FLOWS and not view.choices:
             drawn = zip(view.drawn, flow_panel(view, column, "").lines, strict=True)
             return [line for (flow, _), line in drawn if flow.number in mine]
         if column.endswith("_mbps"):

@@ -21,7 +21,6 @@ from knee.system.text import visible
 from knee.view import numbers, pages
 from knee.view.chart import Chart, Line, Panel, finish, over_time
 from knee.view.numbers import decimals_for, fixed
-from knee.view.pages import figures as prepared
 from knee.view.pages.table import Cell, Head, Row, Table
 from knee.view.palette import DASHES, many_styles
 
@@ -145,5 +144,5 @@ def page(tracks: Sequence[Track]) -> str:
         title=" and ".join(one.name for one in tracks) if len(tracks) <= 3 else f"{len(tracks)} compared",
         facts=[*(f"{one.name}: {one.source}" for one in tracks), f"knee {_core.version()}"],
         figures=Table([Head("figure"), *(Head(one.name) for one in tracks)], rows),
-        chart=prepared.prepared(chart(tracks)),
+        chart=pages.prepared(chart(tracks)),
     )

@@ -14,7 +14,6 @@ from knee.view import pages
 from knee.view.compare.charts import MOST_RUNS, charts
 from knee.view.compare.variants import Difference, Variant, difference, known, variants
 from knee.view.numbers import NONE, decimals_for, fixed, number
-from knee.view.pages import figures
 from knee.view.pages.table import Cell, Head, Row, Table
 
 
@@ -39,9 +38,9 @@ def page(results: Sequence[Result], folders: Sequence[str]) -> str:
         figures=_figures(made),
         several=several,
         thinned=len(results) > MOST_RUNS,
-        boxes=[figures.prepared(chart) for chart in boxes],
-        series=[figures.prepared(chart) for chart in over_time],
-        distributions=[figures.prepared(chart) for chart in distributions],
+        boxes=[pages.prepared(chart) for chart in boxes],
+        series=[pages.prepared(chart) for chart in over_time],
+        distributions=[pages.prepared(chart) for chart in distributions],
         every=_every(results, folders),
     )
 

@@ -12,7 +12,6 @@ from knee.view import pages
 from knee.view.chart import Chart, Line, Marks, Panel, XAxis
 from knee.view.compare.charts import BOXED
 from knee.view.numbers import NONE, decimals_for, fixed
-from knee.view.pages import figures
 from knee.view.pages.table import Cell, Head, Row, Table
 from knee.view.palette import MUTED, many_styles
 
@@ -37,7 +36,7 @@ def page(found: Paired, folder: str) -> str:
         ],
         first=first.name,
         tables=[(other.name, _table(found, other)) for other in found.others],
-        scatters=[figures.prepared(chart) for chart in _scatters(found)],
+        scatters=[pages.prepared(chart) for chart in _scatters(found)],
     )
 
 

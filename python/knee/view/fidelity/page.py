@@ -13,7 +13,7 @@ from knee.system import files
 from knee.system.rights import make_folder
 from knee.view import pages
 from knee.view.fidelity import picture
-from knee.view.pages.figures import PageFigure, prepared
+from knee.view.pages import PageFigure, prepared
 from knee.view.pages.table import Cell, Head, Row, Table
 
 HEADS = (

@@ -17,7 +17,6 @@ from knee.system.rights import make_folder
 from knee.view import pages
 from knee.view.figure import Figure
 from knee.view.numbers import count_word, delay_unit, missing, number
-from knee.view.pages import figures
 from knee.view.report import tables, traffic
 from knee.view.report.completion import completion_table
 from knee.view.report.panels import CHARTS, charts, report_keys
@@ -47,17 +46,32 @@ def page(result: Result) -> str:
     view = prepare(result)
     summary, manifest, flows = result.summary, result.manifest, result.summary["flows"]
     events, more_events = tables.events_table(result.events)
+    rounds = f"Grey areas: rounds of fair flow balancing of {view.rounds.flow.label}." if view.rounds else ""
+    hints = (
+        (view.choices, "Quantiles are over the flows that run in each interval."),
+        (rounds, rounds),
+        (len(view.changes), "Dotted lines: changes of the scenario."),
+        (len(view.timeouts), "Red ticks at the bottom: timeouts."),
+    )
     return pages.page(
         "view/report/report.html",
         scripts=pages.CHARTS,
         title=view.title,
-        facts=_facts(summary, manifest),
+        facts=[
+            str(summary["name"]),
+            f"ground {summary['ground']}",
+            f"seed {summary['seed']}",
+            f"{number(summary['duration_s'])} s",
+            f"{number(summary['packets'])} packets",
+            f"took {number(summary['wall_s'], 2)} s",
+            *([f"knee {manifest['version']}"] if manifest.get("version") else []),
+        ],
         traffic=_traffic(view, summary),
         headline=headline(summary),
         remarks=summary.get("remarks", ()),
-        hints=_hints(view),
+        hints=[text for holds, text in hints if holds],
         choices=view.choices,
-        figures=[figures.prepared(chart) for chart in charts(view, *report_keys(view))],
+        figures=[pages.prepared(chart) for chart in charts(view, *report_keys(view))],
         completion=completion_table(view) if view.transfers else None,
         flows=tables.flow_tables(flows, [flow.label for flow in view.flows]),
         count=len(flows),
@@ -73,18 +87,6 @@ def page(result: Result) -> str:
     )
 
 
-def _facts(summary: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[str]:
-    facts = [
-        str(summary["name"]),
-        f"ground {summary['ground']}",
-        f"seed {summary['seed']}",
-        f"{number(summary['duration_s'])} s",
-        f"{number(summary['packets'])} packets",
-        f"took {number(summary['wall_s'], 2)} s",
-    ]
-    return [*facts, f"knee {manifest['version']}"] if manifest.get("version") else facts
-
-
 def _traffic(view: View, summary: Summary) -> dict[str, Any] | None:
     """Outcome, tables and figures of traffic and probes, with which the page begins; None where there are none."""
     if not summary.get("probes") and not any("traffic" in flow for flow in summary["flows"]):
@@ -93,22 +95,8 @@ def _traffic(view: View, summary: Summary) -> dict[str, Any] | None:
         "answer": shown.answer(summary),
         "responsiveness": shown.responsiveness(summary),
         "tables": traffic.tables(summary),
-        "figures": [figures.prepared(chart) for chart in charts(view, *traffic.keys(view))],
+        "figures": [pages.prepared(chart) for chart in charts(view, *traffic.keys(view))],
     }
-
-
-def _hints(view: View) -> list[str]:
-    """Explains the marks in the figures."""
-    hints = []
-    if view.many:
-        hints.append("Quantiles are over the flows that run in each interval.")
-    if view.rounds:
-        hints.append(f"Grey areas: rounds of fair flow balancing of {view.rounds.flow.label}.")
-    if len(view.changes):
-        hints.append("Dotted lines: changes of the scenario.")
-    if len(view.timeouts):
-        hints.append("Red ticks at the bottom: timeouts.")
-    return hints
 
 
 def headline(summary: Mapping[str, Any]) -> str:
@@ -118,11 +106,23 @@ def headline(summary: Mapping[str, Any]) -> str:
     if not missing(most := run["utilization"]):
         of = next(f" of {link['link']}" for link in summary["links"] if link["utilization"] == most) if several else ""
         parts.append(f"{100 * most:.1f} % utilization{of}")
-    parts += _fairness(summary)
+    fairness = summary.get("fairness", {})
+    if not missing(jain := fairness.get("jain")):
+        # Only streams share; a call beside one of them does not.
+        sharing = sum(flow.get("traffic") is None for flow in summary["flows"])
+        parts += [f"Jain {jain:.3f}"] if sharing > 1 else []
+    else:
+        shared = [link for link in fairness.get("links") or () if len(link["flows"]) > 1 and not missing(link["jain"])]
+        parts += [f"Jain {link['jain']:.3f} on {link['link']}" for link in shared] if len(shared) <= MAX_NAMED else []
     if not missing(delay := run["queue_delay_mean_ms"]):
         # The slowest queue counts where there are several links.
         parts.append(f"mean queueing delay {number(delay, 2)} ms" + (f" at {run[QUEUE_LINK]}" if several else ""))
-    parts += _completion(summary)
+    times = sorted(flow["completion_s"] for flow in summary["flows"] if not missing(flow.get("completion_s")))
+    if len(times) >= MIN_TRANSFERS:
+        middle, late = (times[min(int(q * len(times)), len(times) - 1)] for q in (0.5, 0.99))
+        unit = delay_unit(1e3 * late)
+        half, most = (f"{number(1e3 * time * unit.scale, 3)} {unit.name}" for time in (middle, late))
+        parts.append(f"half of {number(len(times))} transfers done within {half}, 99 % within {most}")
     if (lost := sum(flow.get("lost_packets") or 0 for flow in summary["flows"])) == 0:
         parts.append("no loss")
     else:
@@ -149,28 +149,6 @@ def _who(summary: Mapping[str, Any]) -> str:
         who = _listed(words) + (" flow" if len(flows) == 1 else " flows")
     where = _listed(links) if 0 < len(links) <= MAX_NAMED else f"{len(links)} links"
     return f"{who[0].upper()}{who[1:]} on {where}"
-
-
-def _fairness(summary: Mapping[str, Any]) -> list[str]:
-    fairness = summary.get("fairness", {})
-    jain = fairness.get("jain")
-    if not missing(jain):
-        # Only streams share; a call beside one of them does not.
-        sharing = sum(flow.get("traffic") is None for flow in summary["flows"])
-        return [f"Jain {jain:.3f}"] if sharing > 1 else []
-    shared = [link for link in fairness.get("links") or () if len(link["flows"]) > 1 and not missing(link["jain"])]
-    return [f"Jain {link['jain']:.3f} on {link['link']}" for link in shared] if len(shared) <= MAX_NAMED else []
-
-
-def _completion(summary: Mapping[str, Any]) -> list[str]:
-    """How long transfers took, if there are enough of them for quantiles."""
-    times = sorted(flow["completion_s"] for flow in summary["flows"] if not missing(flow.get("completion_s")))
-    if len(times) < MIN_TRANSFERS:
-        return []
-    middle, late = (times[min(int(q * len(times)), len(times) - 1)] for q in (0.5, 0.99))
-    unit = delay_unit(1e3 * late)
-    half, most = (f"{number(1e3 * time * unit.scale, 3)} {unit.name}" for time in (middle, late))
-    return [f"half of {number(len(times))} transfers done within {half}, 99 % within {most}"]
 
 
 def write_figures(result: Result, directory: Path) -> list[Path]:

@@ -47,7 +47,7 @@ def flow_panel(view: View, column: str, label: str) -> Panel:
         )
         for flow, own in view.drawn
     ]
-    if not view.many:
+    if not view.choices:
         return Panel(label, lines)
     quantiles = _quantile_panel(view, column, label)
     return replace(quantiles, lines=[*lines, *quantiles.lines])
@@ -80,28 +80,24 @@ def rate(view: View, key: str) -> Chart:
     each = flow_panel(view, f"{key}_mbps", label)
     panels = [each]
     if len(view.flows) > 1:
-        sums = _totals(view, f"{key}_mbps")
+        # A single flow is its own sum.
+        several = [(link, numbers) for link, numbers in view.loads if len(numbers) > 1][:MAX_LINKS]
+        sums = [
+            Line(
+                "total" if len(view.loads) == 1 else f"total on {visible(link)}",
+                *total(view, f"{key}_mbps", numbers),
+                INK if i < len(DASHES) else MUTED,
+                1.0,
+                DASHES[i % len(DASHES)],
+            )
+            for i, (link, numbers) in enumerate(several)
+        ]
         if len(view.flows) > MAX_WITH_TOTAL and sums:
             panels = [Panel(f"Total {label.lower()}", sums), replace(each, label=f"{label} per flow")]
         else:
             panels = [replace(each, lines=[*sums, *each.lines])]
     done = [finish(panel, units.rate_unit, "This run has no such rate.") for panel in panels]
     return _over_time(view, key, label, [meaning], *done)
-
-
-def _totals(view: View, column: str) -> list[Line]:
-    """The sums over the flows that cross each busy link; a single flow is its own sum."""
-    several = [(link, numbers) for link, numbers in view.loads if len(numbers) > 1][:MAX_LINKS]
-    return [
-        Line(
-            "total" if len(view.loads) == 1 else f"total on {visible(link)}",
-            *total(view, column, numbers),
-            INK if i < len(DASHES) else MUTED,
-            1.0,
-            DASHES[i % len(DASHES)],
-        )
-        for i, (link, numbers) in enumerate(several)
-    ]
 
 
 def rtt(view: View) -> Chart:
@@ -153,10 +149,8 @@ def _drops(view: View) -> list[Rules]:
     return [Rules("drops (top)", apart(times, view.duration_s), 0.95, 1.0, ALARM)] if len(times) else []
 
 
-def _marked(chart: Chart, view: View) -> Chart:
-    """The chart with what happened over time: rounds shaded, changes as lines, timeouts as ticks at the lower edge."""
-    if not chart.x.time:
-        return chart
+def charts(view: View, *keys: str) -> list[Chart]:
+    """The charts of these names in `CHARTS`, those over time with rounds, changes and timeouts."""
     spans, rules = [], []
     if view.rounds:
         spans = [Spans(f"rounds of {view.rounds.flow.label}", view.rounds.spans, 0.0, 1.0, ROUND_GREY)]
@@ -164,16 +158,17 @@ def _marked(chart: Chart, view: View) -> Chart:
         rules.append(Rules("change", view.changes, 0.0, 1.0, MUTED, 1.2, "dot"))
     if len(view.timeouts):
         rules.append(Rules("timeout", view.timeouts, 0.0, 0.06, ALARM, 1.5))
-    panels = [
-        replace(panel, spans=[*spans, *panel.spans], rules=[*panel.rules, *rules]) if panel.note is None else panel
-        for panel in chart.panels
-    ]
-    return replace(chart, panels=panels)
-
-
-def charts(view: View, *keys: str) -> list[Chart]:
-    """The charts of these names in `CHARTS`, with what happened over time."""
-    return [_marked(CHARTS[key](view), view) for key in keys]
+    drawn = [CHARTS[key](view) for key in keys]
+    for i, chart in enumerate(drawn):
+        if chart.x.time:
+            marked = [
+                replace(panel, spans=[*spans, *panel.spans], rules=[*panel.rules, *rules])
+                if panel.note is None
+                else panel
+                for panel in chart.panels
+            ]
+            drawn[i] = replace(chart, panels=marked)
+    return drawn
 
 
 def _delay_panel(view: View) -> tuple[Panel, list[str]]:

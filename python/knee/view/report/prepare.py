@@ -133,11 +133,6 @@ class View:
     tables: Tables
 
     @property
-    def many(self) -> bool:
-        """Whether there are too many flows to draw a line for each."""
-        return bool(self.choices)
-
-    @property
     def default(self) -> str:
         """The choice of flows shown first."""
         return next(iter(self.choices), "")
@@ -151,7 +146,7 @@ class View:
     @cached_property
     def drawn(self) -> list[tuple[Flow, pl.DataFrame]]:
         """The flows that are drawn as lines, each with its samples."""
-        flows = [flow for flow in self.flows if flow.choices or not self.many]
+        flows = [flow for flow in self.flows if flow.choices or not self.choices]
         rows = self.samples.filter(pl.col("flow").is_in([flow.number for flow in flows]))
         own = {key[0]: part for key, part in rows.partition_by("flow", as_dict=True).items()}
         return [(flow, own.get(flow.number, rows.clear())) for flow in flows]
@@ -165,7 +160,10 @@ def prepare(result: Result) -> View:
         # The scenario of an older version does not say all flows.
         given = [{} for _ in result.summary["flows"]]
     flows, choices = choose(_flows(result, given))
-    interval = _interval(result.samples)
+    # That of the flow with the most samples.
+    ends = result.samples.filter(pl.col("flow") == pl.col("flow").mode().min()).get_column("t_s").sort()
+    step = ends.diff().median()
+    interval = step if isinstance(step, float) and step > 0 else 1.0
     rows = _binned(result.samples, interval)
     # Finished flows leave the figures; a flow that never did anything stays.
     last = pl.col("bin").filter(BUSY).max().over("flow")
@@ -292,16 +290,6 @@ def _groups(flows: list[Flow]) -> list[Group]:
         Group(name, numbers, colour)
         for (name, numbers), colour in zip(by_cc.items(), flow_colours(len(by_cc)), strict=True)
     ]
-
-
-def _interval(samples: pl.DataFrame) -> float:
-    """The interval of the flow with the most samples, s."""
-    if samples.is_empty():
-        return 1.0
-    busiest = samples.get_column("flow").mode().min()
-    times = samples.filter(pl.col("flow") == busiest).get_column("t_s").sort()
-    step = times.diff().median()
-    return step if isinstance(step, float) and step > 0 else 1.0
 
 
 def _binned(rows: pl.DataFrame, interval: float) -> pl.DataFrame:

@@ -95,27 +95,24 @@ def _shown(rows: Sequence[Figures], figures: Sequence[Entry], skip: set[str]) ->
     return shown
 
 
-def _by_row(rows: Sequence[Figures], names: Sequence[str], corner: str, shown: Sequence[_Shown]) -> Table:
-    """A table with one row per item."""
-    body = [
-        Row(Head(name), [column.cell(row.get(column.key)) for column in shown])
-        for row, name in zip(rows, names, strict=True)
-    ]
+def _table(
+    rows: Sequence[Figures], names: Sequence[str], corner: str, shown: Sequence[_Shown], *, across: bool = False
+) -> Table:
+    """A table with a row per item, or a column where they go ``across``; without heads if there are no names."""
+    if across:
+        body = [Row(column.head, [column.cell(row.get(column.key)) for row in rows]) for column in shown]
+        return Table([Head(corner), *map(Head, names)] if any(names) else [], body)
+    cells = [[column.cell(row.get(column.key)) for column in shown] for row in rows]
+    body = [Row(Head(name), own) for name, own in zip(names, cells, strict=True)]
     return Table([Head(corner), *(column.head for column in shown)], body)
-
-
-def _by_column(rows: Sequence[Figures], names: Sequence[str], corner: str, shown: Sequence[_Shown]) -> Table:
-    """A table with one column per item, without heads if there are no names."""
-    body = [Row(column.head, [column.cell(row.get(column.key)) for row in rows]) for column in shown]
-    return Table([Head(corner), *map(Head, names)] if any(names) else [], body)
 
 
 def flow_tables(rows: Sequence[Figures], names: Sequence[str]) -> FlowTables:
     """The tables of flows; `names` are their labels in the figures."""
     shown = _shown(rows, where(FLOW, "report"), NOT_SHOWN)
     if len(rows) <= MAX_SIDE_BY_SIDE:
-        return FlowTables([], _by_column(rows, names, "Flow", shown), len(rows))
-    single = _by_row(rows[:MAX_ROWS], names[:MAX_ROWS], "Flow", shown)
+        return FlowTables([], _table(rows, names, "Flow", shown, across=True), len(rows))
+    single = _table(rows[:MAX_ROWS], names[:MAX_ROWS], "Flow", shown)
     if len(rows) <= MAX_ROWS:
         return FlowTables([], single, len(rows))
     kinds = list(dict.fromkeys(row.get("cc") for row in rows))
@@ -137,10 +134,10 @@ def _spread_table(rows: Sequence[Figures], cc: object) -> Table:
 
 def links_table(rows: Sequence[Figures]) -> Table:
     """The links of the summary."""
-    table = _by_column if len(rows) <= MAX_SIDE_BY_SIDE else _by_row
     figures = where(LINK, "report", rows)
     skip = {"link", *LINK} - {figure.name for figure in figures}
-    return table(rows, [str(row["link"]) for row in rows], "Link", _shown(rows, figures, skip))
+    names, shown = [str(row["link"]) for row in rows], _shown(rows, figures, skip)
+    return _table(rows, names, "Link", shown, across=len(rows) <= MAX_SIDE_BY_SIDE)
 
 
 def fairness_table(fairness: Figures, flows: int) -> Table:
@@ -152,10 +149,10 @@ def fairness_table(fairness: Figures, flows: int) -> Table:
         rows = [link if len(link["flows"]) > 1 else alone for link in links]
         counts = [count_word(len(link["flows"])) + (" flows" if len(link["flows"]) > 1 else " flow") for link in links]
         names = [f"{link['link']}, {count}" for link, count in zip(links, counts, strict=True)]
-        return _by_row(rows, names, "Bottleneck", _shown(rows, figures, {"link", "flows"}))
+        return _table(rows, names, "Bottleneck", _shown(rows, figures, {"link", "flows"}))
     if flows < 2:
         fairness = dict.fromkeys(fairness)
-    return _by_column([fairness], [""], "", _shown([fairness], figures, {"links"}))
+    return _table([fairness], [""], "", _shown([fairness], figures, {"links"}), across=True)
 
 
 def events_table(events: pl.DataFrame) -> tuple[Table, int]:
@@ -177,7 +174,7 @@ def events_table(events: pl.DataFrame) -> tuple[Table, int]:
     figures = [Entry("count", "Times"), Entry("flows", "Flows")]
     figures += [Entry("first", "First", quantity="time"), Entry("last", "Last", quantity="time")]
     rows = kinds.head(MAX_EVENT_KINDS).to_dicts()
-    table = _by_row(rows, [row["event"] for row in rows], "Event", _shown(rows, figures, {"event"}))
+    table = _table(rows, [row["event"] for row in rows], "Event", _shown(rows, figures, {"event"}))
     return table, len(kinds) - len(rows)
 
 

@@ -16,7 +16,6 @@ from knee.system import files
 from knee.system.text import decapitalised
 from knee.view import pages
 from knee.view.numbers import NONE, decimals_for, fixed
-from knee.view.pages import figures
 from knee.view.pages.table import Cell, Head, Row, Table
 from knee.view.search import pictures
 
@@ -54,7 +53,7 @@ def page(search: Search) -> str:
         headline=headline(search),
         found=_found(search),
         findings=[_file(search, finding) for finding in shown],
-        figure=figures.prepared(replace(pictures.chart(search), caption=[_caption(search)])),
+        figure=pages.prepared(replace(pictures.chart(search), caption=[_caption(search)])),
         trials=_trials(search),
         rest=max(search.trials.height - MOST_ROWS, 0),
         folder=str(search.folder) if search.sweep.complete else "",
