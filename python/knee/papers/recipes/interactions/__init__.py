@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from knee.papers.paper import Paper
-from knee.papers.recipes.interactions import buffer, flows, groups, measurement, tables
+from knee.papers.recipes.interactions import buffer, flows, isolation, measurement, tables
 
 PAPER = Paper(
     key="interactions",
@@ -25,6 +25,6 @@ PAPER = Paper(
         *measurement.EXPERIMENTS,
         *flows.EXPERIMENTS,
         *buffer.EXPERIMENTS,
-        *groups.EXPERIMENTS,
+        isolation.ISOLATION,
     ],
 )

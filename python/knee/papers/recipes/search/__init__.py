@@ -1,10 +1,9 @@
-"""What searches found of LoLa, delay-based AIMD and cocoa, and LoLa's parameters tuned."""
+"""What searches found of LoLa, delay-based AIMD and cocoa."""
 
 from __future__ import annotations
 
 from knee.papers.paper import Paper
 from knee.papers.recipes.search.findings import COCOA, DAIMD, LOLA
-from knee.papers.recipes.search.tuning import TUNING
 
 PAPER = Paper(
     key="search",
@@ -14,5 +13,5 @@ PAPER = Paper(
     about="No paper, but what knee search found when it was asked where LoLa, delay-based AIMD and cocoa are worst."
     " The scenarios ship with knee (knee list scenarios); here they are run again, each beside runs in which "
     "what is said to cause it is switched.",
-    experiments=[LOLA, DAIMD, COCOA, TUNING],
+    experiments=[LOLA, DAIMD, COCOA],
 )
