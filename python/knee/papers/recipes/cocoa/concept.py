@@ -15,7 +15,6 @@ from knee.papers.recipes.cocoa import measures
 from knee.view.chart import Band, Chart, Panel, Rules, Spans, thin_band
 from knee.view.palette import ALARM, OKABE_ITO, ROUND_GREY, pale
 
-#: A full packet's time at 20 Mbit/s: a BDP of 66 packets at 40 ms.
 #: When slow start and its losses are over, s.
 SETTLED_S = 20.0
 #: The value in the paper's sketch.
