@@ -52,9 +52,9 @@ impl Tap for Onlooker {
     fn received(&mut self, _: Time, _: ConnectionId, _: &Packet, _: Option<&AckInfo>) {}
 }
 
-/// Holds a law against random networks, `cases` of them. In batches must go, where nobody looks on, so that events are
-/// not compared with events, as many as a sample has of which this share is expected, less four standard deviations:
-/// 1 sample in 30,000 has fewer. Shares were counted over 5,000 networks.
+/// Holds a law against `cases` random networks. Enough of them must go in batches where nobody looks on, so that events
+/// are not compared with events: the expected `share`, counted over 5,000 networks, less four standard deviations. One
+/// sample in 30,000 has fewer by chance.
 fn in_batches(
     cases: u32,
     share: f64,

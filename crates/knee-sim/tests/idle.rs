@@ -51,9 +51,9 @@ impl Path {
         Simulation::new(&spec).unwrap()
     }
 
-    /// Parameters that the path needs: LoLa takes an RTT of `q_low` above the least for a standing queue. Packets that
-    /// leave in pairs, as ACKs of two packets let them, show the time that one takes on the link: 1 ms, the paper's,
-    /// is less than that below 12 Mbit/s.
+    /// Parameters that the path needs. LoLa takes an RTT that is `q_low` above the least for a standing queue. An ACK
+    /// of two packets sends two at once, and the second waits for the first: below 12 Mbit/s longer than the paper's
+    /// 1 ms.
     fn params(&self, cc: &str) -> serde_json::Value {
         if cc != "lola" {
             return json!({});
@@ -68,7 +68,7 @@ impl Path {
         rows.completions.iter().take(BURSTS).map(|burst| burst.t_s - burst.started_s).collect()
     }
 
-    /// The time of the slowest burst where each follows the one before at once, s.
+    /// The time of the slowest burst where each follows 1 ms after the one before, s.
     fn without_idle_time(&self, cc: &str, transport: &str) -> f64 {
         Self { idle: MS, ..self.clone() }.times(cc, transport).into_iter().fold(0.0, f64::max)
     }

@@ -1,7 +1,7 @@
 """Units of axes and tables, and the formatting of numbers."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 NONE = "–"
@@ -19,24 +19,23 @@ class Unit:
     scale: float
 
 
-def _fitting(*units: tuple[float, str, float]) -> Callable[[float], Unit]:
-    """Chooses the unit for the greatest value: the first whose bound it reaches; for no value that of scale 1."""
-
-    def choose(greatest: float) -> Unit:
-        fits = (
-            Unit(name, scale) for least, name, scale in units if greatest >= least or (greatest <= 0 and scale == 1.0)
-        )
-        return next(fits)
-
-    return choose
+def rate_unit(greatest_mbps: float) -> Unit:
+    """The unit for rates given in Mbit/s."""
+    if greatest_mbps >= 1000:
+        return Unit("Gbit/s", 1e-3)
+    return Unit("Mbit/s", 1.0) if greatest_mbps >= 1 or greatest_mbps <= 0 else Unit("kbit/s", 1e3)
 
 
-rate_unit = _fitting((1000, "Gbit/s", 1e-3), (1, "Mbit/s", 1.0), (0, "kbit/s", 1e3))
-"""The unit for rates given in Mbit/s."""
-delay_unit = _fitting((10_000, "s", 1e-3), (0.1, "ms", 1.0), (0, "µs", 1e3))
-"""The unit for delays given in ms."""
-packet_unit = _fitting((10_000, "1000 packets", 1e-3), (0, "packets", 1.0))
-"""The unit for numbers of packets."""
+def delay_unit(greatest_ms: float) -> Unit:
+    """The unit for delays given in ms."""
+    if greatest_ms >= 10_000:
+        return Unit("s", 1e-3)
+    return Unit("ms", 1.0) if greatest_ms >= 0.1 or greatest_ms <= 0 else Unit("µs", 1e3)
+
+
+def packet_unit(greatest: float) -> Unit:
+    """The unit for numbers of packets."""
+    return Unit("1000 packets", 1e-3) if greatest >= 10_000 else Unit("packets", 1.0)
 
 
 def missing(value: object) -> bool:

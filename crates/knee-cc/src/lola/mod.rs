@@ -43,8 +43,8 @@
 //!   the cubic function as it was; there is none at the start of a connection and after a timeout.
 //! - Slow start looks at RTTs while the window is in use, and since the last idle time: others' queues of other times
 //!   are no sign of its own.
-//! - `q_low` has to be longer than a packet takes on the link, 1 ms below 12 Mbit/s. Otherwise each pair of packets,
-//!   which an ACK of two lets go, shows a standing queue, and a small window may shrink to two packets.
+//! - `q_low` has to be longer than a packet takes on the link, which is 1 ms at 12 Mbit/s. Otherwise every two packets
+//!   that an ACK sends at once look like a standing queue, and a small window may shrink to two packets.
 //! - In Eq. 1 windows are in packets, as in CUBIC; in Eq. 2 a packet counts as its payload.
 //!
 //! Two forms (parameter `form`): `paper`, the default, is all of the above; `program` is what the authors' module is

@@ -186,7 +186,15 @@ def _of_senders(a: Any, b: Any) -> Figures:
 
 #: What packets alone do not tell of a program.
 _UNKNOWN = dict.fromkeys(
-    "goodput_mbps goodput_ratio cwnd_mean_packets retransmitted_packets timeouts completion_s delivered_bytes".split()
+    (
+        "goodput_mbps",
+        "goodput_ratio",
+        "cwnd_mean_packets",
+        "retransmitted_packets",
+        "timeouts",
+        "completion_s",
+        "delivered_bytes",
+    )
 )
 
 
