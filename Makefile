@@ -1,4 +1,4 @@
-# `make demo` and `make test` need Python >= 3.11 and Rust, nothing else. Each step leaves a stamp in .venv/stamps and
+# `make demo` and `make test` need Python >= 3.11 and Rust, nothing else: `make doctor` names what is missing. Each step leaves a stamp in .venv/stamps and
 # is done again only where something it depends on has changed.
 
 PYTHON ?= python3
@@ -10,7 +10,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test test-docs test-system check lint lint-rust lint-python types test-rust test-python \
+.PHONY: help doctor demo setup test test-docs test-system check lint lint-rust lint-python types test-rust test-python \
   test-tools kernel test-packages test-uml test-kernel soak fuzz mutants miri audit fmt clean dist packages guests stress \
   lock floors site docs
 
@@ -32,6 +32,7 @@ NO_MUTANTS := --exclude '**/testing.rs' --exclude '**/testing/**' --exclude '**/
 help:
 	@echo "make demo    build, run the scenario lola-fig4a and print the path of its report"
 	@echo "make test    set up, then lint, check types, and test what needs only Python and Rust"
+	@echo "make doctor  name what this machine lacks for that, before anything is built"
 	@echo "make test-docs    test what a change of docs, comments and text alone can break: less than a minute"
 	@echo "make test-system  test what needs Debian packages, User-Mode Linux, guests, much time and, as root, the running kernel"
 	@echo "make check   make test and make test-system: all that CI runs"
@@ -52,6 +53,9 @@ help:
 	@echo "make fmt     format Rust and Python"
 	@echo "make clean   remove .venv, target and results"
 
+doctor:
+	@$(PYTHON) scripts/machine.py
+
 demo: $(STAMPS)/core
 	$(BIN)/knee run lola-fig4a --png
 
@@ -63,11 +67,15 @@ test-system: setup test-tools kernel test-packages test-uml test-kernel
 
 check: test test-system
 
-# Two things go at once, since few keep two processors busy by themselves: Rust's checks share nothing with Python's that cargo
-# builds, and a kernel is built beside programs and tests that need none. Two pips would disturb each other, and anything would
-# disturb tests in real time: these run last, alone. No recipe calls make, so that make -n only prints.
+# Two things go at once, since few keep two processors busy by themselves: packages are installed beside the build of the core,
+# Rust's checks share nothing with Python's that cargo builds, and a kernel is built beside programs and tests that need none. Two
+# pips would disturb each other, and anything would disturb tests in real time: these run last, alone. No recipe calls make, so
+# that make -n only prints.
+MAKEFLAGS += --jobs=2
+$(STAMPS)/dev: | $(STAMPS)/dependencies
+$(BIN)/uv: | $(STAMPS)/dependencies
 ifneq ($(filter test test-system check,$(MAKECMDGOALS)),)
-MAKEFLAGS += --jobs=2 --output-sync=target
+MAKEFLAGS += --output-sync=target
 test-rust: | lint-rust
 $(STAMPS)/endpoint: | $(STAMPS)/switch
 $(STAMPS)/dev: | $(STAMPS)/core
@@ -76,10 +84,7 @@ test-python: | types
 test-uml: | test-packages
 test-kernel: | test-uml
 endif
-# CI has packages, programs and the kernel from the beginning: no test is skipped or fails for want of one.
-ifdef CI
-test-python: | test-tools setup kernel
-else ifneq ($(filter check,$(MAKECMDGOALS)),)
+ifneq ($(filter check,$(MAKECMDGOALS)),)
 test-tools: | test-rust test-python
 endif
 # What builds does so with as many processors as it likes, and not with what this make leaves it.
@@ -203,7 +208,7 @@ stress: $(STAMPS)/core
 
 # The core is the one of make setup.
 FLOORS := $(VENV)/floors
-FLOOR_TESTS := $(addprefix tests/test_,charts.py dependencies.py figures.py run.py scenario.py search.py sweep.py units.py)
+FLOOR_TESTS := $(addprefix tests/test_,charts.py dependencies.py figures.py python_floor.py run.py scenario.py search.py sweep.py units.py)
 floors: $(STAMPS)/core $(BIN)/uv
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(FLOORS)
 	@$(BIN)/uv pip compile --quiet --resolution lowest-direct --extra dev --no-header pyproject.toml > $(FLOORS)/floors.txt
@@ -219,15 +224,11 @@ clean:
 	rm -rf $(VENV) target results site/build .pytest_cache
 
 $(STAMPS)/venv:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "knee needs Python 3.11 or later; name one with make PYTHON=..." >&2; exit 1; }
-	@command -v cargo >/dev/null || { echo "knee needs Rust 1.88 or later: https://rustup.rs" >&2; exit 1; }
+	@$(PYTHON) scripts/machine.py --quiet
 	@rm -rf $(VENV)
 	@if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv $(VENV); \
 	  elif command -v virtualenv >/dev/null; then virtualenv --quiet --python $(PYTHON) $(VENV); \
-	  elif $(PYTHON) -m pip --version >/dev/null 2>&1; then \
-	    $(PYTHON) -m venv --without-pip $(VENV) && $(PYTHON) -m pip --quiet --python $(BIN)/python install pip; \
-	  else echo "This Python cannot make virtual environments. On Debian: sudo apt-get install python3-venv" >&2; exit 1; fi
+	  else $(PYTHON) -m venv --without-pip $(VENV) && $(PYTHON) -m pip --quiet --python $(BIN)/python install pip; fi
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/maturin: $(STAMPS)/venv
@@ -235,10 +236,21 @@ $(STAMPS)/maturin: $(STAMPS)/venv
 	@$(PIP) install 'maturin>=1.9,<2'
 	@touch $@
 
+# Beside the build of the core, whose linking keeps one processor busy for more than a minute.
+$(STAMPS)/dependencies: $(STAMPS)/maturin pyproject.toml
+	@echo "Installing the packages that knee uses"
+	@$(call requirements,all) > $@.txt
+	@$(PIP) install -r $@.txt
+	@touch $@
+
+$(STAMPS)/built: $(STAMPS)/maturin pyproject.toml $(RUST_SOURCES)
+	@echo "Building the core: some minutes the first time"
+	@. $(BIN)/activate && maturin develop --release --skip-install
+	@touch $@
+
 # The package itself is imported from python/: a change to Python needs no build.
-$(STAMPS)/core: $(STAMPS)/maturin pyproject.toml $(RUST_SOURCES)
-	@echo "Building the core and installing the package: some minutes the first time"
-	@. $(BIN)/activate && PIP_QUIET=1 maturin develop --release --extras all
+$(STAMPS)/core: $(STAMPS)/built $(STAMPS)/dependencies
+	@. $(BIN)/activate && PIP_QUIET=1 maturin develop --quiet --release
 	@touch $@
 
 # The switch of the ground host. Built here, not by that ground: it runs as root, and root builds nothing. It is built where
@@ -260,15 +272,16 @@ $(STAMPS)/endpoint: $(STAMPS)/core
 
 $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml
 	@echo "Installing the tools of the checks"
-	@$(call extra,dev) > $(STAMPS)/dev.txt
-	@$(PIP) install -r $(STAMPS)/dev.txt
+	@$(call requirements,dev) > $@.txt
+	@$(PIP) install -r $@.txt
 	@touch $@
 
 $(STAMPS)/docs: $(STAMPS)/core pyproject.toml
 	@echo "Installing the tools of the documentation"
-	@$(call extra,docs) > $(STAMPS)/docs.txt
-	@$(PIP) install -r $(STAMPS)/docs.txt
+	@$(call requirements,docs) > $@.txt
+	@$(PIP) install -r $@.txt
 	@touch $@
 
-# The packages of an extra, a line each.
-extra = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["$(1)"], sep="\n")'
+# The packages that knee uses, and those of an extra, a line each.
+requirements = $(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+  print(*p["dependencies"], *p["optional-dependencies"]["$(1)"], sep="\n")'

@@ -15,7 +15,6 @@ import platform
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import venv
 from collections.abc import Mapping, Sequence
@@ -256,8 +255,7 @@ def check_sdist(sdist: Path) -> None:
     """Builds the source distribution in a fresh folder, without optimising, and runs what comes out."""
     with tempfile.TemporaryDirectory(prefix="knee-dist-") as folder:
         place = Path(folder)
-        with tarfile.open(sdist) as archive:
-            archive.extractall(place, filter="data")
+        dist_roots.unpack(sdist, place)
         venv.create(place / "env", with_pip=True)
         fast = {"OPT_LEVEL": "1", "LTO": "off", "CODEGEN_UNITS": "16", "DEBUG": "false"}
         env = {**os.environ, **{f"CARGO_PROFILE_RELEASE_{name}": value for name, value in fast.items()}}

@@ -44,6 +44,14 @@ class CannotMakeError(Exception):
     """Why a root folder cannot be made here."""
 
 
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpacks a tar. Members that lie outside of the folder are refused by Python 3.11.4 and later, which can."""
+    with tarfile.open(archive) as content:
+        if checked := getattr(tarfile, "data_filter", None):
+            content.extraction_filter = checked
+        content.extractall(folder)
+
+
 def interpreter(root: Path) -> Path:
     """The Python of a root folder."""
     return next(root.glob("usr/bin/python3.[0-9][0-9]"))
@@ -142,8 +150,7 @@ def _compile(folder: Path, root: Path, machine: str, zig: Path, output: TextIO) 
     cross = [f"--host={machine}-linux-musl", f"--build={os.uname().machine}-other-linux-musl"]
     for package, options in SOURCES.items():
         (archive,) = folder.glob(f"{package}_*.orig.tar.*")
-        with tarfile.open(archive) as content:
-            content.extractall(folder / package, filter="data")
+        unpack(archive, folder / package)
         (source,) = (folder / package).iterdir()
         words = options if package == "zlib" else [*cross, *options]
         _run(["./configure", *words, f"--prefix={prefix}"], output, source, env)

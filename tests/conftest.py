@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+import machine_use
 import uml
 from knee.figures import physics
 from knee.grounds.sim import Sim
@@ -59,6 +60,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Tests in real time may fail for what else the machine does: one that fails is run again, up to three times.
     """
     for item in items:
+        if os.geteuid() != 0 and item.get_closest_marker("root"):
+            item.add_marker(pytest.mark.skip(reason="needs root"))
         if any(map(item.get_closest_marker, SYSTEM)):
             item.add_marker("system")
         if item.get_closest_marker("running_kernel"):
@@ -67,6 +70,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     uml.is_asked_for = item.get_closest_marker("uml") is not None
+    machine_use.begin()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fails a test that takes more of the machine than its markers say."""
+    yield
+    unsaid = [use for marker, use in machine_use.found if not any(map(item.get_closest_marker, (marker, "system")))]
+    if unsaid:
+        marker, use = unsaid[0]
+        pytest.fail(f"the test {use}: its marker has to say so, @pytest.mark.{marker}", pytrace=False)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -26,7 +26,7 @@ from knee.system import rights
 from uml import kernel, reachable, scenario
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
-roots = pytest.mark.skipif(os.geteuid() != 0, reason="only root can read what others may not")
+roots = pytest.mark.root
 
 #: The launcher's parent has to be the process that starts it.
 _PARENT = """

@@ -122,7 +122,7 @@ def test_a_link_with_the_name_of_an_unfinished_folder_stays(tmp_path: Path) -> N
     assert place.is_symlink()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.root
 def test_what_root_writes_behind_sudo_belongs_to_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDO_UID", "12345")
     monkeypatch.setenv("SUDO_GID", "54321")
@@ -143,7 +143,7 @@ def test_what_root_writes_behind_sudo_belongs_to_the_caller(tmp_path: Path, monk
     assert (outside.stat().st_uid, tmp_path.stat().st_uid) == (0, 0)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.root
 @pytest.mark.parametrize(
     "commands",
     [

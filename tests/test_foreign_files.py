@@ -203,11 +203,10 @@ def test_a_link_to_a_sweep_is_not_followed(
     assert tree(here) == before
 
 
+@pytest.mark.root
 def test_a_part_of_another_user_is_refused(
     here: Path, made: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root can give folders away")
     shutil.copytree(made("sweep") / "out", here / "out")
     os.chown(here / "out" / "data" / "runs", 12345, 12345)
     assert main(COMMANDS["sweep"]) == 2

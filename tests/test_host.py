@@ -101,7 +101,7 @@ def test_cleaning_up_without_root_says_so(monkeypatch: pytest.MonkeyPatch, tmp_p
         owned.sweep()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root cleans up")
+@pytest.mark.root
 def test_cleaning_up_touches_only_what_dead_runs_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     records, namespaces = tmp_path / "records", tmp_path / "namespaces"
     records.mkdir()

@@ -101,12 +101,16 @@ def test_what_counts_as_failed(step: str, result: str, wrong: bool) -> None:
     assert matrix.failed(step, result) == wrong
 
 
-def test_the_steps_are_those_of_the_guest(tmp_path: Path) -> None:
+def test_the_steps_are_those_of_the_guest() -> None:
     text = "".join(source.read_text() for source in SOURCES)
     for step in matrix.STEPS:
         assert f" {step} " in text
     for step in matrix.COCOA_STEPS:
         assert f'"{step}"' in text or f"knee cocoa/%s {step} " in text
+
+
+@pytest.mark.packages
+def test_the_guest_compiles(tmp_path: Path) -> None:
     command: list[str | Path] = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", tmp_path / "init", *SOURCES]
     subprocess.run(command, check=True)
 
@@ -177,6 +181,7 @@ def test_a_kernel_without_bpf_queue_disciplines_fails_nothing() -> None:
     assert "R1 has no valid kptr" in outcome.said[0]
 
 
+@pytest.mark.packages
 @pytest.mark.parametrize(("does", "said"), [("sleep 3; echo end", "begun end"), ("while :; do :; done", "begun")])
 def test_a_guest_is_given_processor_time_so_that_it_may_wait_for_a_busy_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str, said: str

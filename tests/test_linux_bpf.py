@@ -324,7 +324,7 @@ def test_bad_input_is_refused(arguments: list[str], said: str, capsys: pytest.Ca
     assert not bpf.loaded()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another person")
+@pytest.mark.root
 def test_behind_sudo_root_runs_nothing_from_the_callers_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Root does not run what was planted in the cache of the person behind ``sudo``; that person runs the compilers."""
     person = pwd.getpwnam("nobody")

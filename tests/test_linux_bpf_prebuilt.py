@@ -14,7 +14,7 @@ from knee.kernel import bpf
 from knee.kernel.bpf import build
 
 STRANGER = 65_534
-roots = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another user")
+roots = pytest.mark.root
 
 
 @pytest.fixture

@@ -106,7 +106,7 @@ def test_what_is_wrong_is_refused(arguments: list[str], said: str, capsys: pytes
 
 
 @pytest.mark.packages
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may set up queue disciplines")
+@pytest.mark.root
 def test_a_program_that_is_not_loaded_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     if "cocoa" in {each.name for each in bpf.disciplines()}:
         pytest.skip("it is loaded")

@@ -167,7 +167,7 @@ def test_a_result_is_read_without_its_classes_and_not_run(files: Path, tmp_path:
     assert re.search(found, done.stderr), done.stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root trusts less than it can read")
+@pytest.mark.root
 def test_root_runs_no_file_that_another_user_can_change(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

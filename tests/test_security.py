@@ -31,7 +31,7 @@ from knee.results import owned
 from knee.system import files, rights
 from processes import below, read
 
-roots = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+roots = pytest.mark.root
 #: Somebody else.
 STRANGER = 65_534
 
