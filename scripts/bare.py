@@ -1,9 +1,9 @@
 """Runs a command as on a machine that has only what the README asks for: ``scripts/bare.py [--user] -- make test``.
 
-PATH is a folder of links: to the programs of the Debian packages that every system has (essential or required), to make,
-git, the C compiler that Rust links with, Python and Rust. ``--hide NAME`` leaves out one more. Variables that change what is
-tested are unset. With ``--user`` the command runs as an ordinary user, in a clone of this checkout in a home of its own;
-that needs root, and a Python that other users can read, such as Debian's (``--python /usr/bin/python3``).
+PATH is a folder of links to the programs of the Debian packages that every system has (essential or required), to make,
+git, the C compiler that Rust links with, Python and Rust. ``--hide NAME`` leaves out one more. Variables that change
+what is tested are unset. With ``--user`` the command runs as an ordinary user, in a clone of this checkout in a home of
+its own; that needs root, and a Python that other users can read, such as Debian's (``--python /usr/bin/python3``).
 """
 
 from __future__ import annotations

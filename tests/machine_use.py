@@ -1,4 +1,4 @@
-"""What a test takes from the machine beside Python: programs, devices, owners. Its marker says so; conftest.py holds that."""
+"""Watches what a test takes from the machine beside Python: programs, devices, owners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two commands of the README on a machine that has nothing else: what is found there, and what is said to be missing."""
+"""The README's two commands where nothing else is: which programs are found, and what is said to be missing."""
 
 from __future__ import annotations
 

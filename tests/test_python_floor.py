@@ -1,7 +1,7 @@
 """Everything runs on the lowest Python that is promised, 3.11.0.
 
-Mypy, whose `python_version` is 3.11, finds what a later minor version added. This file lists what a later 3.11 added, from
-the notes "Changed in version 3.11.N" and "Added in version 3.11.N" of Python's documentation.
+Mypy, whose `python_version` is 3.11, finds what a later minor version added. This file lists what a later 3.11 added,
+from the notes "Changed in version 3.11.N" and "Added in version 3.11.N" of Python's documentation.
 """
 
 from __future__ import annotations
