@@ -20,7 +20,9 @@
 //! x' = x (3 - count x^2) / 2
 //! ```
 //!
-//! Departure: times are 64 bits wide and do not wrap.
+//! Departures: times are 64 bits wide and do not wrap; a queue that has never dropped has no latest drop, where Linux
+//! takes it to have been at time 0 of its clock, which wraps every 4,398 s. Drops of a full `fq_codel` count towards
+//! `count`, so that Linux's first signal to such a flow depends on how long the kernel has been up.
 
 use crate::Context;
 use crate::fifo::Fifo;
@@ -140,14 +142,14 @@ pub(crate) struct CodelState {
     inv_sqrt: InvSqrt,
     /// When the delay will have been above the target for an interval; none while it is below.
     above_until: Option<CodelTime>,
-    /// When to drop next, in the dropping state.
-    drop_next: CodelTime,
+    /// When the next drop is due, in the dropping state; after it, when it would have been. None before the first.
+    drop_next: Option<CodelTime>,
 }
 
 impl CodelState {
     /// Of a queue that has seen nothing.
     pub(crate) const NEW: Self =
-        Self { count: 0, last_count: 0, dropping: false, inv_sqrt: InvSqrt(0), above_until: None, drop_next: 0 };
+        Self { count: 0, last_count: 0, dropping: false, inv_sqrt: InvSqrt(0), above_until: None, drop_next: None };
 
     #[cfg(test)]
     pub(crate) fn last_count(&self) -> u32 {
@@ -196,14 +198,17 @@ impl CodelLaw {
             }
             //= RFC 8289, 5.5 (departs: what is marked leaves at once, as in Linux)
             //# while (now >= drop_next_ && dropping_) { drop(r.p); ++count_; r = dodequeue(now);
-            while state.dropping && now >= state.drop_next {
+            while state.dropping
+                && let Some(due) = state.drop_next
+                && now >= due
+            {
                 state.count = state.count.wrapping_add(1);
                 state.inv_sqrt = state.inv_sqrt.step(state.count);
                 let marked = self.drop_or_mark(&mut held, packet, source, cx);
                 if marked || self.is_bad(state, held.then_some(packet), source, now) {
                     //= RFC 8289, 5.5
                     //# drop_next_ = control_law(drop_next_, count_);
-                    state.drop_next += state.inv_sqrt.spacing(self.interval);
+                    state.drop_next = Some(due + state.inv_sqrt.spacing(self.interval));
                 } else {
                     state.dropping = false;
                 }
@@ -242,7 +247,8 @@ impl CodelLaw {
         //# delta = count_ - lastcount_; count_ = 1; if ((delta > 1) && (now - drop_next_ < 16*INTERVAL)) count_ =
         //# delta; drop_next_ = control_law(now, count_); lastcount_ = count_;
         let drops = state.count.wrapping_sub(state.last_count);
-        if drops > 1 && now < state.drop_next + REMEMBER_INTERVALS * self.interval {
+        let is_recent = state.drop_next.is_some_and(|due| now < due + REMEMBER_INTERVALS * self.interval);
+        if drops > 1 && is_recent {
             state.count = drops;
             state.inv_sqrt = state.inv_sqrt.step(drops);
         } else {
@@ -254,7 +260,7 @@ impl CodelLaw {
         }
         state.dropping = true;
         state.last_count = state.count;
-        state.drop_next = now + state.inv_sqrt.spacing(self.interval);
+        state.drop_next = Some(now + state.inv_sqrt.spacing(self.interval));
     }
 
     /// Whether the delay has been above the target for an interval, up to this packet.

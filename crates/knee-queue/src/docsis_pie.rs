@@ -154,24 +154,21 @@ impl Controller {
         now >= self.next_update
     }
 
-    /// Makes up for the updates due by `now`. `qdelay` estimates the delay for each of them, and gives the same from
-    /// the second one on.
-    pub(crate) fn catch_up(&mut self, now: Time, mut qdelay: impl FnMut() -> Time) {
-        let mut first = true;
+    /// Makes up for the updates due by `now`, each with the delay `qdelay`.
+    pub(crate) fn catch_up(&mut self, now: Time, qdelay: Time) {
         while self.is_due(now) {
             let before = self.vars;
-            self.update(qdelay());
-            self.next_update += INTERVAL;
-            if !first && self.vars == before {
+            self.update(qdelay);
+            if self.vars == before {
                 // The same input gives the same again.
                 self.next_update = now.floor_to(INTERVAL) + INTERVAL;
             }
-            first = false;
         }
     }
 
-    /// The control path (A.2).
-    fn update(&mut self, qdelay: Time) {
+    /// One update, the next that is due: the control path (A.2).
+    pub(crate) fn update(&mut self, qdelay: Time) {
+        self.next_update += INTERVAL;
         let v = &mut self.vars;
         if v.burst > Time::ZERO {
             v.prob = 0.0;
@@ -266,7 +263,7 @@ impl DocsisPie {
     fn catch_up(&mut self, now: Time) {
         if self.controller.is_due(now) {
             let delay = time_for(self.bound.rate(), self.fifo.bytes());
-            self.controller.catch_up(now, || delay);
+            self.controller.catch_up(now, delay);
         }
     }
 }

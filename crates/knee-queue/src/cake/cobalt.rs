@@ -47,8 +47,8 @@ pub(super) struct State {
     above: bool,
     /// When the next signal is due; below the target, when count falls.
     drop_next: Time,
-    /// When `p_drop` changed last.
-    blue_changed: Time,
+    /// When `p_drop` may change again.
+    blue_due: Time,
     /// BLUE's drop probability, in units of 2^-32.
     p_drop: u32,
 }
@@ -56,7 +56,7 @@ pub(super) struct State {
 impl State {
     /// Of a queue that has seen nothing.
     pub(super) const NEW: Self =
-        Self { count: 0, inv_sqrt: u32::MAX, above: false, drop_next: Time::ZERO, blue_changed: Time::ZERO, p_drop: 0 };
+        Self { count: 0, inv_sqrt: u32::MAX, above: false, drop_next: Time::ZERO, blue_due: Time::ZERO, p_drop: 0 };
 
     /// Whether it has forgotten everything by `now`.
     pub(super) fn is_at_rest(&self, now: Time) -> bool {
@@ -79,9 +79,9 @@ impl State {
 
     /// A packet had to be dropped for want of room.
     pub(super) fn on_overflow(&mut self, set: &Settings, now: Time) {
-        if now.saturating_sub(self.blue_changed) > set.target {
+        if now >= self.blue_due {
             self.p_drop = self.p_drop.saturating_add(P_INC);
-            self.blue_changed = now;
+            self.blue_due = after_target(set, now);
         }
         self.above = true;
         self.drop_next = now;
@@ -90,9 +90,9 @@ impl State {
 
     /// The queue's turn came, and it was empty.
     pub(super) fn on_empty(&mut self, set: &Settings, now: Time) {
-        if self.p_drop > 0 && now.saturating_sub(self.blue_changed) > set.target {
+        if self.p_drop > 0 && now >= self.blue_due {
             self.p_drop = self.p_drop.saturating_sub(P_DEC);
-            self.blue_changed = now;
+            self.blue_due = after_target(set, now);
         }
         self.above = false;
         if self.is_due(now) {
@@ -141,6 +141,11 @@ impl State {
         }
         drop
     }
+}
+
+/// The first time more than a target after `now`.
+fn after_target(set: &Settings, now: Time) -> Time {
+    now.saturating_add(set.target).saturating_add(Time::from_nanos(1))
 }
 
 /// 2^32 / sqrt(`count`), rounded to the nearest, for small counts; just below one for 0 and 1.
@@ -241,13 +246,13 @@ mod tests {
     #[test]
     fn blue_rises_with_overflow_and_falls_with_emptiness_once_in_a_target() {
         let mut state = State::NEW;
-        for us in [10_000, 12_000, 15_000, 15_001] {
+        for us in [0, 2_000, 5_000, 5_001] {
             state.on_overflow(&SET, Time::from_micros(us));
         }
-        assert_eq!(state.p_drop, 2 << 24, "at 10 ms and, more than a target later, at 15.001 ms");
-        state.on_empty(&SET, Time::from_micros(20_001));
+        assert_eq!(state.p_drop, 2 << 24, "at 0 and, more than a target later, at 5.001 ms");
+        state.on_empty(&SET, Time::from_micros(10_001));
         assert_eq!(state.p_drop, 2 << 24);
-        state.on_empty(&SET, Time::from_micros(20_002));
+        state.on_empty(&SET, Time::from_micros(10_002));
         assert_eq!(state.p_drop, (2 << 24) - (1 << 20));
     }
 
