@@ -257,7 +257,7 @@ mod tests {
     }
 
     fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> FqPie {
-        FqPie::new(&params(&ENTRY, given), &init(&ENTRY, limit, 12))
+        FqPie::new(&params(&ENTRY, &[&[("tick", Value::Time(Time::ZERO))], given].concat()), &init(&ENTRY, limit, 12))
     }
 
     fn flow_of<'a>(q: &'a mut FqPie, flow: u32, cx: &Context) -> &'a mut FqPieFlow {

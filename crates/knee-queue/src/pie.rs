@@ -127,7 +127,7 @@ mod tests {
     use knee_core::{Payload, Value};
 
     fn queue(given: &[(&str, Value)]) -> Pie {
-        Pie::new(&params(&ENTRY, given), &init(&ENTRY, None, 100))
+        Pie::new(&params(&ENTRY, &[&[("tick", Value::Time(Time::ZERO))], given].concat()), &init(&ENTRY, None, 100))
     }
 
     fn packet(seq: u64, arrived: Time, flags: u8) -> Packet {

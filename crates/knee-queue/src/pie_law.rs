@@ -26,7 +26,7 @@
 //! timer would have found; nothing that they read changes between two calls.
 //!
 //! Linux counts `tupdate` in clock ticks, rounded up, and its timer wheel adds one more, so that a timer is never
-//! early: with 100 ticks a second 15 ms are 30 ms. `tick` brings this about; by default the time is exact.
+//! early: 15 ms are 20 ms with 250 ticks a second, and 30 ms with 100. `tick` brings this about; 0 makes it exact.
 //!
 //! In Linux p runs beyond 1, up to 256, from where it comes back as slowly as it went, and falls back to 1 where its 64
 //! bits overflow; a discipline chooses this or the RFC's p, which ends at 1.
@@ -49,9 +49,10 @@ params! {
         //# The update interval, T_UPDATE, is defaulted to be 15 milliseconds.
         /// time between updates of the probability
         tupdate: Time = Time::from_millis(15), in Time::from_millis(1)..=Time::from_secs(10), from LINUX;
-        /// clock tick of the Linux to be like: updates come after whole ticks and one more; 0: exactly
-        tick: Time = Time::ZERO, in Time::ZERO..=Time::from_millis(10),
-            from "Linux usecs_to_jiffies and calc_index; 10 ms with HZ=100";
+        /// the kernel's clock tick: updates come after whole ticks and one more; 0: exactly. A scenario's is that of its
+        /// [tcp]
+        tick: Time = Time::from_millis(4), in Time::ZERO..=Time::from_secs(1),
+            from "Linux usecs_to_jiffies and calc_index; 4 ms with HZ=250";
         /// weight of the distance from the target, in 1/16 Hz
         alpha: u64 = 2, in 0..=32, from LINUX;
         /// weight of the change since the last update, in 1/16 Hz

@@ -30,9 +30,9 @@
 //! rounded down; its ACKs go the other direction.
 //!
 //! Departures: a flow whose last packet is still queued, or shares its queue with one that is, stays with that queue,
-//! so that its packets keep their order even where flows collide (Linux looks for a place anew); COBALT starts with
-//! 1/sqrt(count) = 1 rather than 0, as the recorded runs behave; a packet's memory is reckoned as in `fq_codel`; a
-//! limit, where one is given, is on packets, bytes or time, in place of Linux's 10,240 full frames of memory.
+//! so that its packets keep their order even where flows collide (Linux looks for a place anew); a packet's memory is
+//! reckoned as in `fq_codel`; a limit, where one is given, is on packets, bytes or time, in place of Linux's 10,240 full
+//! frames of memory.
 
 mod ack_filter;
 mod chain;
