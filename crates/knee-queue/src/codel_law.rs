@@ -88,7 +88,7 @@ impl InvSqrt {
     }
 }
 
-/// What is set.
+/// Constants of the law, from the parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CodelLaw {
     target: CodelTime,
@@ -119,7 +119,7 @@ impl CodelLaw {
         }
     }
 
-    /// The same, marking beyond `ce_threshold` only packets whose ECN field, with `mask`, is `selector`.
+    /// Marks beyond `ce_threshold` only packets whose ECN field, with `mask`, is `selector`.
     pub(crate) const fn selecting(self, selector: u8, mask: u8) -> Self {
         Self { ce_threshold_mask: mask, ce_threshold_selector: selector, ..self }
     }
@@ -129,14 +129,14 @@ impl CodelLaw {
     }
 }
 
-/// What a queue's CoDel knows.
+/// The state of one queue's CoDel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CodelState {
     /// Drops or marks since the dropping state was entered, or what stands for them.
     pub(crate) count: u32,
     /// `count` at the entry into the dropping state.
     last_count: u32,
-    /// Whether it is in the dropping state.
+    /// True in the dropping state.
     dropping: bool,
     /// 1/sqrt(count).
     inv_sqrt: InvSqrt,
@@ -147,7 +147,7 @@ pub(crate) struct CodelState {
 }
 
 impl CodelState {
-    /// Of a queue that has seen nothing.
+    /// The state before the first packet.
     pub(crate) const NEW: Self =
         Self { count: 0, last_count: 0, dropping: false, inv_sqrt: InvSqrt(0), above_until: None, drop_next: None };
 
@@ -263,7 +263,7 @@ impl CodelLaw {
         state.drop_next = Some(now + state.inv_sqrt.spacing(self.interval));
     }
 
-    /// Whether the delay has been above the target for an interval, up to this packet.
+    /// True if the delay has been above the target for an interval, up to this packet.
     #[inline]
     fn is_bad(&self, state: &mut CodelState, packet: Option<&Packet>, source: &impl Source, now: CodelTime) -> bool {
         //= RFC 8289, 5.6

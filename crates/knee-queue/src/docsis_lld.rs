@@ -68,7 +68,7 @@ params! {
 const WEIGHTS: i64 = 256;
 /// The longest frame, bytes.
 const MAX_FRAME: u64 = 2000;
-/// What the L queue holds: this time at the rate, or 20 frames.
+/// The L queue's capacity: this time at the rate, or 20 frames if that is more.
 const L_BUFFER: Time = Time::from_millis(10);
 
 /// A queue that empties at the link's rate, grant or not.
@@ -100,7 +100,7 @@ struct DocsisLld {
     credit: i64,
     /// Bytes that left L since the last update of C's probability.
     l_bytes: u64,
-    /// What L takes, bit/s: a moving average with weight 1/8.
+    /// L's rate, bit/s: a moving average with weight 1/8.
     l_rate: u64,
     l: Fifo,
     c: Fifo,
@@ -114,7 +114,7 @@ fn is_l4s(packet: &Packet) -> bool {
     packet.has(Packet::ECT) && (packet.has(Packet::L4S) || packet.has(Packet::CE))
 }
 
-/// Where marking begins and where it is certain.
+/// The delays at which marking begins and is certain.
 fn thresholds(max_thresh: Time, range: Time, rate: Rate) -> (Time, Time) {
     let least = max_thresh.saturating_sub(range).max(time_for(rate, 2 * MAX_FRAME));
     (least, least.saturating_add(range))

@@ -112,7 +112,7 @@ impl Line {
     }
 }
 
-/// What all queues hold together.
+/// The packets of all queues, and their totals.
 #[derive(Clone)]
 struct Store {
     pool: Pool,

@@ -424,7 +424,7 @@ mod tests {
         assert_eq!((q.pool.capacity(), q.memory, q.flows.capacity()), (0, 0, 1024));
     }
 
-    /// What a timer does that never sleeps: every update of every queue at its time, whether or not it is in use.
+    /// Makes every update of every queue at its time, whether or not it is in use, as a timer that never sleeps.
     fn tick_all(eager: &mut FqPie, now: Time) {
         let due = eager.flows.iter().map(|f| f.updates.next).min().unwrap();
         if now >= due {

@@ -9,9 +9,9 @@
 //! * marks are on ECN-capable packets only, each counted once;
 //! * packets held while nothing may leave: `next_wake` names a later time, and then the queue does release.
 //!
-//! The same calls give the same result twice, and packets that come or leave as bursts the same as one by one. So do
-//! calls that all come later by the same time, and a queue that is looked at while nothing happens: it keeps the time of
-//! nothing that has not happened, and makes up for updates as if it had made them when they were due.
+//! Calls give the same result twice; as bursts and one by one; later by any time, since no state stands for something
+//! that never happened; and for a queue that is looked at while nothing happens, since updates are made up for as if they
+//! had been made when they were due.
 //! Disciplines are tried with their defaults and with parameters anywhere in their declared ranges.
 //! `PROPTEST_CASES=100000` tries longer; `KNEE_QUEUE=cake,pie` tries only these. A fuzzer tries longer still:
 //! [`check_any`] is one of its targets.
@@ -33,7 +33,7 @@ struct Start {
     seed: u64,
     /// The codepoint of each flow, in turn: an index into [`CODEPOINTS`].
     codepoints: Vec<u8>,
-    /// Of the parameters.
+    /// The choice of each parameter.
     picks: Vec<Pick>,
 }
 
@@ -139,7 +139,7 @@ enum State {
     Dropped,
 }
 
-/// What the world saw of a queue; compared between two runs.
+/// A queue's visible results; compared between two runs.
 #[derive(Default, PartialEq, Debug)]
 struct Seen {
     left: Vec<(Time, u64, u8)>,
@@ -150,7 +150,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// The same with all times so much earlier.
+    /// Moves all times back by `by`.
     fn earlier(mut self, by: Time) -> Self {
         let packets = self.left.iter_mut().chain(&mut self.dropped).map(|(at, ..)| at);
         packets.chain(self.notes.iter_mut().map(|(at, ..)| at)).chain(&mut self.wakes).for_each(|at| *at = *at - by);
@@ -166,16 +166,16 @@ struct Bench {
     overhead: u32,
     rate: Rate,
     limit: Option<Limit>,
-    /// Whether a limit in packets counts what holds several segments.
+    /// True if a limit in packets counts bursts of segments as one.
     gso: bool,
     /// All packets that came; the index is their `seq`.
     packets: Vec<(Packet, State)>,
     held: Backlog,
-    /// Of each flow, for data and ACKs: the last to leave.
+    /// The last packet of each flow to leave, for data and for ACKs.
     last_out: std::collections::BTreeMap<(u32, bool), u64>,
     /// Packets that left or were dropped with a CE that they did not bring.
     new_ce: u64,
-    /// Whether `next_wake` promised a release at this very time.
+    /// True if `next_wake` promised a release at this very time.
     promised: bool,
     seen: Seen,
     how: How,
@@ -510,7 +510,7 @@ pub fn check(entry: &Entry, bytes: &[u8]) -> Result<(), TestCaseError> {
 /// As [`check`], of one of `entries`, which the first byte says.
 ///
 /// # Panics
-/// Where it does not keep the invariants.
+/// If it breaks an invariant.
 pub fn check_any(entries: &[&Entry], bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let entry = entries[usize::from(*first) % entries.len()];

@@ -70,7 +70,7 @@ impl Pie {
         self.law.catch_up(&mut self.state, &mut self.updates, self.fifo.bytes(), now);
     }
 
-    /// Whether a packet of `size` bytes that comes now is to be dropped or marked.
+    /// True if a packet of `size` bytes that comes now is to be dropped or marked.
     fn drops(&mut self, size: u64) -> bool {
         self.law.drops(&mut self.state, self.fifo.bytes(), size, &mut self.rng)
     }

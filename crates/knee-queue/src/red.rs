@@ -47,7 +47,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 choice! {
-    /// What the queue is counted in.
+    /// The unit in which the queue is counted.
     enum Unit {
         Bytes = "bytes",
         Packets = "packets",
@@ -87,7 +87,7 @@ const ADAPT_INTERVAL: Time = Time::from_millis(500);
 /// Least and greatest max_p that `adaptive` still changes (Floyd et al. 2001, 3).
 const MAX_P_RANGE: (f64, f64) = (0.01, 0.5);
 
-/// What is to become of an arrival.
+/// The decision on an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Pass,

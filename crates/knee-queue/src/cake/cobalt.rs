@@ -12,8 +12,8 @@
 //! BLUE drops with a probability that rises by 1/256 where the queue overflows, at most once in a target, and falls by
 //! 1/4096 where it is found empty, likewise.
 //!
-//! In a queue that is above the target for the first time, the first signal comes at once, with the second packet that is
-//! late: Linux starts with 1/sqrt(count) = 0.
+//! In a queue that is above the target for the first time, the first signal comes at once, with the second packet that
+//! is late: Linux starts with 1/sqrt(count) = 0.
 //!
 //! 1/sqrt(count) is 32 bits behind the point; exact up to count = 15, then one Newton step for each change as in CoDel.
 
@@ -28,7 +28,7 @@ const P_DEC: u32 = 1 << 20;
 /// Counts whose inverse root is kept exactly.
 const EXACT: u32 = 16;
 
-/// What is set, for all queues.
+/// Constants of all queues of a tin.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     /// Delay that may stand.
@@ -39,14 +39,14 @@ pub(super) struct Settings {
     pub(super) mtu_time: Time,
 }
 
-/// What a queue's COBALT knows.
+/// The state of one queue's COBALT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
     /// Signals sent and not yet forgotten.
     count: u32,
     /// 1/sqrt(count), in units of 2^-32; that of 1 where count is 0, but 0 before count first changes by one.
     inv_sqrt: u32,
-    /// Whether the delay is above the target.
+    /// True while the delay is above the target.
     above: bool,
     /// When the next signal is due; below the target, when count falls.
     drop_next: Time,
@@ -57,11 +57,11 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Of a queue that has seen nothing.
+    /// The state before the first packet.
     pub(super) const NEW: Self =
         Self { count: 0, inv_sqrt: 0, above: false, drop_next: Time::ZERO, blue_due: Time::ZERO, p_drop: 0 };
 
-    /// Whether it has forgotten everything by `now`.
+    /// True if it has forgotten everything by `now`.
     pub(super) fn is_at_rest(&self, now: Time) -> bool {
         self.p_drop == 0 && self.count == 0 && now >= self.drop_next
     }
@@ -104,7 +104,7 @@ impl State {
         }
     }
 
-    /// Whether `packet`, about to leave, is to be dropped; marks it where that is its signal.
+    /// Judges `packet`, which is about to leave, and marks it if that is its signal; true: it is to be dropped.
     #[inline]
     pub(super) fn judge(&mut self, set: &Settings, packet: &mut Packet, rng: &mut Rng, cx: &mut Context) -> bool {
         let now = cx.now;
@@ -205,8 +205,8 @@ mod tests {
     #[test]
     fn signals_come_at_the_worked_times() {
         // Above from 20 ms on, for the first time: the first with the next packet, then after 100/sqrt(2) = 70.711,
-        // 100/sqrt(3) = 57.735 and 50 ms, seen with the next packet: 90.711, 148.446 and 198.446 ms. On Linux 6.1 (bic on
-        // 52.8 Mbit/s) drops came at 46, 118, 176 and 226 ms.
+        // 100/sqrt(3) = 57.735 and 50 ms, seen with the next packet: 90.711, 148.446 and 198.446 ms. On Linux 6.1 (bic
+        // on 52.8 Mbit/s) drops came at 46, 118, 176 and 226 ms.
         let mut bench = Bench::new();
         bench.signals(10..20, 1000, 0);
         assert_eq!(bench.signals(20..220, 6000, 0), [20_100, 90_800, 148_500, 198_500]);
