@@ -16,6 +16,7 @@ from tomli_w import dumps
 
 from knee.errors import ScenarioError
 from knee.scenario import Scenario, from_dict, from_toml, load, registry, units
+from knee.scenario.defaults import WITH_TICK
 from knee.scenario.paths import shipped
 from knee.scenario.spec import spec
 
@@ -49,6 +50,22 @@ def test_defaults_are_those_of_the_contract(scenario: Make) -> None:
         "pacing": "auto",
     }
     assert plain["run"] == {"ground": "sim"}
+
+
+def test_queues_with_a_timer_tick_as_the_endpoints_do(scenario: Make) -> None:
+    assert set(WITH_TICK) == {name for name, entry in registry.queues().items() if "tick" in entry.params}
+    for name in WITH_TICK:
+        for tcp, own, expected in [
+            ({}, {}, 4_000_000),
+            ({"tick": "10 ms"}, {}, 10_000_000),
+            ({"tick": "0 s"}, {"queue_params": {"target": "20 ms"}}, 0),
+            ({"tick": "10 ms"}, {"queue_params": {"tick": "1 ms"}}, 1_000_000),
+        ]:
+            end = {"rate": "10 Mbit/s", "queue": name} | own
+            read = from_dict(scenario(link=end | {"reverse": end}, tcp=tcp))
+            ends = [read.links[0], read.links[0].reverse]
+            assert [end.queue_params["tick"] for end in ends if end is not None] == [expected, expected]
+            assert from_dict(read.plain()) == read
 
 
 def test_groups_are_counted_out(scenario: Make) -> None:

@@ -56,6 +56,12 @@ def flow(**changed: Any) -> dict[str, Any]:
         (scenario(link={"rate": "20 Mbit/s", "queue": "red", "queue_params": {"gentle": True}}), "gentle", "no option"),
         (link(queue="pie", queue_params={"max_burst": "10 ms"}), "link.queue_params.max_burst", "no option"),
         (link(queue="fq_pie", queue_params={"max_burst": "10 ms"}), "link.queue_params.max_burst", "no option"),
+        (link(queue="pie", limit="9 packets", queue_params={"tick": "10 ms"}), "link.queue_params.tick", "as tcp.tick"),
+        (
+            link(reverse={"rate": "1 Mbit/s", "queue": "fq_pie", "queue_params": {"tick": "0 s"}}),
+            "link.reverse.queue_params.tick",
+            "4 ms",
+        ),
         (link(queue="fq_pie", limit="9 kB"), "link.limit", "in packets"),
         (link(reverse={"rate": "1 Mbit/s", "queue": "dualpi2"}) | OLD, "link.reverse.queue", "knee linux build 7.2"),
         (flow(cc="copa"), "flows[0].cc", "the kernel has no copa"),

@@ -470,7 +470,7 @@ mod tests {
     #[test]
     fn every_algorithm_keeps_the_invariants_whatever_happens() {
         let entries: Vec<_> = registry().iter().map(|entry| (entry.name, entry)).collect();
-        fuzz("KNEE_CC", &entries, 20_000, 2_000, |entry, bytes| check(entry, bytes));
+        fuzz(Some("KNEE_CC"), &entries, 20_000, 2_000, |entry, bytes| check(entry, bytes));
     }
 
     #[test]

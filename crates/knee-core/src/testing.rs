@@ -166,27 +166,22 @@ fn value(param: &Param, (pick, noise): (u8, u64)) -> Value {
     }
 }
 
-/// Runs `check` on random bytes, `most` at the most, for each of the named `entries`, or for those that the
-/// environment's `variable` lists.
+/// Runs `check` on random bytes, `most` at the most, for each of the named `entries`, or for those that the environment
+/// variable `listed_in` lists, if there is one.
 ///
 /// The same bytes every time: a failure is there for everybody. Failing ones are made fewer in `shrinks` steps.
 ///
 /// # Panics
-/// With all failures, one per entry; or where `variable` lists a name that no entry has.
+/// With all failures, one per entry; or where the variable lists a name that no entry has.
 pub fn fuzz<E: Sync>(
-    variable: &str,
+    listed_in: Option<&str>,
     entries: &[(&str, E)],
     shrinks: u32,
     most: usize,
     check: impl Fn(&E, &[u8]) -> Result<(), TestCaseError> + Sync,
 ) {
-    let list = std::env::var(variable).ok();
-    let listed: Option<Vec<&str>> = list.as_ref().map(|list| list.split(',').collect());
-    for name in listed.iter().flatten() {
-        assert!(entries.iter().any(|(known, _)| known == name), "{variable}: there is no `{name}`");
-    }
-    let wanted: Vec<_> =
-        entries.iter().filter(|(name, _)| listed.as_ref().is_none_or(|listed| listed.contains(name))).collect();
+    let list = listed_in.and_then(|variable| std::env::var(variable).ok());
+    let wanted = listed(entries, list.as_deref());
     let failure = |(name, entry): &(&str, E)| {
         let config = Config { failure_persistence: None, max_shrink_iters: shrinks, ..Config::default() };
         let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
@@ -205,6 +200,15 @@ pub fn fuzz<E: Sync>(
         workers.into_iter().flat_map(|worker| -> Vec<_> { worker.join().expect("a panic is a failed case") }).collect()
     });
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// The `entries` whose names are in `list`, separated by commas; all where there is no list.
+fn listed<'a, 'b, E>(entries: &'a [(&'b str, E)], list: Option<&str>) -> Vec<&'a (&'b str, E)> {
+    let Some(list) = list else { return entries.iter().collect() };
+    for name in list.split(',') {
+        assert!(entries.iter().any(|(known, _)| *known == name), "there is no `{name}`");
+    }
+    entries.iter().filter(|(name, _)| list.split(',').any(|listed| listed == *name)).collect()
 }
 
 /// The inputs that the fuzzer's target `name` keeps in the repository, each with its file's name.
@@ -253,7 +257,7 @@ mod tests {
     fn a_fault_of_one_entry_is_found_and_named() {
         let entries = [("sound", 1_000), ("faulty", 10)];
         let found = std::panic::catch_unwind(|| {
-            fuzz("KNEE_NO_SUCH_VARIABLE", &entries, 1_000, 9, |bound, bytes| {
+            fuzz(None, &entries, 1_000, 9, |bound, bytes| {
                 prop_assert!(Source::new(bytes).below(500) < *bound, "too much");
                 Ok(())
             });

@@ -23,7 +23,7 @@ impl Bound {
         Self { limit, rate, max_packets, max_bytes }
     }
 
-    /// What it becomes.
+    /// The bound after a change of limit or rate.
     #[must_use]
     pub fn resized(self, to: Resize) -> Self {
         match to {
@@ -49,7 +49,7 @@ impl Bound {
         self.max_bytes.min(self.max_packets.saturating_mul(frame))
     }
 
-    /// Whether `packets` and `bytes` are within it.
+    /// True if `packets` and `bytes` are within it.
     #[inline]
     pub fn holds(&self, packets: u64, bytes: u64) -> bool {
         packets <= self.max_packets && bytes <= self.max_bytes

@@ -108,7 +108,7 @@ fn missed_packets(sent: u64, active: Time, idle: Time) -> u32 {
     saturating_u32(idle.mul_div(sent, active.as_nanos()).as_nanos()).min(MAX_BUFFER)
 }
 
-/// What is set.
+/// The rule's constants, from its parameters.
 #[derive(Clone)]
 struct Settings {
     multiplier: Factor,
@@ -153,7 +153,7 @@ struct Longest {
     standing: u32,
 }
 
-/// What is kept per flow.
+/// A flow's buffer and the intervals that size it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowState {
     /// Packets it may hold.
@@ -162,7 +162,7 @@ pub(crate) struct FlowState {
     longest: Longest,
     /// When the guard interval ends at the earliest; none before the first loss.
     guard_end: Option<Time>,
-    /// Whether the buffer grew in this interval.
+    /// True once the buffer grew in this interval.
     enlarged: bool,
     /// Since when nothing is queued.
     idle_since: Option<Time>,

@@ -20,7 +20,9 @@
 //! x' = x (3 - count x^2) / 2
 //! ```
 //!
-//! Departure: times are 64 bits wide and do not wrap.
+//! Departures: times are 64 bits wide and do not wrap; a queue that has never dropped has no latest drop, where Linux
+//! takes it to have been at time 0 of its clock, which wraps every 4,398 s. Drops of a full `fq_codel` count towards
+//! `count`, so that Linux's first signal to such a flow depends on how long the kernel has been up.
 
 use crate::Context;
 use crate::fifo::Fifo;
@@ -86,7 +88,7 @@ impl InvSqrt {
     }
 }
 
-/// What is set.
+/// Constants of the law, from the parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CodelLaw {
     target: CodelTime,
@@ -117,7 +119,7 @@ impl CodelLaw {
         }
     }
 
-    /// The same, marking beyond `ce_threshold` only packets whose ECN field, with `mask`, is `selector`.
+    /// Marks beyond `ce_threshold` only packets whose ECN field, with `mask`, is `selector`.
     pub(crate) const fn selecting(self, selector: u8, mask: u8) -> Self {
         Self { ce_threshold_mask: mask, ce_threshold_selector: selector, ..self }
     }
@@ -127,27 +129,27 @@ impl CodelLaw {
     }
 }
 
-/// What a queue's CoDel knows.
+/// The state of one queue's CoDel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CodelState {
     /// Drops or marks since the dropping state was entered, or what stands for them.
     pub(crate) count: u32,
     /// `count` at the entry into the dropping state.
     last_count: u32,
-    /// Whether it is in the dropping state.
+    /// True in the dropping state.
     dropping: bool,
     /// 1/sqrt(count).
     inv_sqrt: InvSqrt,
     /// When the delay will have been above the target for an interval; none while it is below.
     above_until: Option<CodelTime>,
-    /// When to drop next, in the dropping state.
-    drop_next: CodelTime,
+    /// When the next drop is due, in the dropping state; after it, when it would have been. None before the first.
+    drop_next: Option<CodelTime>,
 }
 
 impl CodelState {
-    /// Of a queue that has seen nothing.
+    /// The state before the first packet.
     pub(crate) const NEW: Self =
-        Self { count: 0, last_count: 0, dropping: false, inv_sqrt: InvSqrt(0), above_until: None, drop_next: 0 };
+        Self { count: 0, last_count: 0, dropping: false, inv_sqrt: InvSqrt(0), above_until: None, drop_next: None };
 
     #[cfg(test)]
     pub(crate) fn last_count(&self) -> u32 {
@@ -196,14 +198,17 @@ impl CodelLaw {
             }
             //= RFC 8289, 5.5 (departs: what is marked leaves at once, as in Linux)
             //# while (now >= drop_next_ && dropping_) { drop(r.p); ++count_; r = dodequeue(now);
-            while state.dropping && now >= state.drop_next {
+            while state.dropping
+                && let Some(due) = state.drop_next
+                && now >= due
+            {
                 state.count = state.count.wrapping_add(1);
                 state.inv_sqrt = state.inv_sqrt.step(state.count);
                 let marked = self.drop_or_mark(&mut held, packet, source, cx);
                 if marked || self.is_bad(state, held.then_some(packet), source, now) {
                     //= RFC 8289, 5.5
                     //# drop_next_ = control_law(drop_next_, count_);
-                    state.drop_next += state.inv_sqrt.spacing(self.interval);
+                    state.drop_next = Some(due + state.inv_sqrt.spacing(self.interval));
                 } else {
                     state.dropping = false;
                 }
@@ -242,7 +247,8 @@ impl CodelLaw {
         //# delta = count_ - lastcount_; count_ = 1; if ((delta > 1) && (now - drop_next_ < 16*INTERVAL)) count_ =
         //# delta; drop_next_ = control_law(now, count_); lastcount_ = count_;
         let drops = state.count.wrapping_sub(state.last_count);
-        if drops > 1 && now < state.drop_next + REMEMBER_INTERVALS * self.interval {
+        let is_recent = state.drop_next.is_some_and(|due| now < due + REMEMBER_INTERVALS * self.interval);
+        if drops > 1 && is_recent {
             state.count = drops;
             state.inv_sqrt = state.inv_sqrt.step(drops);
         } else {
@@ -254,10 +260,10 @@ impl CodelLaw {
         }
         state.dropping = true;
         state.last_count = state.count;
-        state.drop_next = now + state.inv_sqrt.spacing(self.interval);
+        state.drop_next = Some(now + state.inv_sqrt.spacing(self.interval));
     }
 
-    /// Whether the delay has been above the target for an interval, up to this packet.
+    /// True if the delay has been above the target for an interval, up to this packet.
     #[inline]
     fn is_bad(&self, state: &mut CodelState, packet: Option<&Packet>, source: &impl Source, now: CodelTime) -> bool {
         //= RFC 8289, 5.6

@@ -68,7 +68,7 @@ params! {
 const WEIGHTS: i64 = 256;
 /// The longest frame, bytes.
 const MAX_FRAME: u64 = 2000;
-/// What the L queue holds: this time at the rate, or 20 frames.
+/// The L queue's capacity: this time at the rate, or 20 frames if that is more.
 const L_BUFFER: Time = Time::from_millis(10);
 
 /// A queue that empties at the link's rate, grant or not.
@@ -100,7 +100,7 @@ struct DocsisLld {
     credit: i64,
     /// Bytes that left L since the last update of C's probability.
     l_bytes: u64,
-    /// What L takes, bit/s: a moving average with weight 1/8.
+    /// L's rate, bit/s: a moving average with weight 1/8.
     l_rate: u64,
     l: Fifo,
     c: Fifo,
@@ -114,7 +114,7 @@ fn is_l4s(packet: &Packet) -> bool {
     packet.has(Packet::ECT) && (packet.has(Packet::L4S) || packet.has(Packet::CE))
 }
 
-/// Where marking begins and where it is certain.
+/// The delays at which marking begins and is certain.
 fn thresholds(max_thresh: Time, range: Time, rate: Rate) -> (Time, Time) {
     let least = max_thresh.saturating_sub(range).max(time_for(rate, 2 * MAX_FRAME));
     (least, least.saturating_add(range))
@@ -149,18 +149,26 @@ impl DocsisLld {
     }
 
     fn catch_up(&mut self, now: Time) {
-        if !self.controller.is_due(now) {
-            return;
-        }
-        let (rate, held) = (self.bound.rate(), self.c.bytes());
-        let most = rate.mul_div(non_negative(self.weight), non_negative(WEIGHTS));
-        let mut taken = Rate::over(Bytes(std::mem::take(&mut self.l_bytes)), INTERVAL).as_bps();
-        let l_rate = &mut self.l_rate;
-        self.controller.catch_up(now, || {
+        while self.controller.is_due(now) {
             // L took nothing in intervals in which nobody looked at the queue.
-            *l_rate = *l_rate - *l_rate / 8 + std::mem::take(&mut taken) / 8;
-            time_for(Rate::from_bps(rate.as_bps() - most.as_bps().min(*l_rate)), held)
-        });
+            let taken = Rate::over(Bytes(std::mem::take(&mut self.l_bytes)), INTERVAL).as_bps();
+            let before = self.l_rate;
+            self.l_rate = before - before / 8 + taken / 8;
+            let delay = self.classic_delay();
+            // Once the average stands, the delay does too.
+            if taken == 0 && self.l_rate == before {
+                self.controller.catch_up(now, delay);
+            } else {
+                self.controller.update(delay);
+            }
+        }
+    }
+
+    /// How long C's bytes take at the rate that L leaves.
+    fn classic_delay(&self) -> Time {
+        let rate = self.bound.rate();
+        let most = rate.mul_div(non_negative(self.weight), non_negative(WEIGHTS));
+        time_for(Rate::from_bps(rate.as_bps() - most.as_bps().min(self.l_rate)), self.c.bytes())
     }
 
     /// Marks what comes to L as its delay and C's probability ask.
@@ -346,6 +354,32 @@ mod tests {
         assert_eq!(l4s, 460);
         let left = std::iter::from_fn(|| q.dequeue(&mut cx)).count();
         assert_eq!(left, 1200 - 512);
+    }
+
+    /// Its rate of L and p after L4S traffic at half of the link's rate for a second, a classic backlog, and a time in
+    /// which nobody looks at it or, with `polled`, somebody does in each interval.
+    fn after_idling(intervals: u64, classic: u64, polled: bool) -> (u64, f64, Time) {
+        let mut q = queue(&[]);
+        (0..classic).for_each(|_| q.c.push(packet(0)));
+        for i in 1..63 {
+            q.l_bytes = 100_000;
+            q.catch_up(INTERVAL * i);
+        }
+        for i in if polled { 63 } else { 62 + intervals }..=62 + intervals {
+            q.catch_up(INTERVAL * i);
+        }
+        (q.l_rate, q.controller.prob(), q.controller.delay())
+    }
+
+    #[test]
+    fn the_rate_of_l_falls_while_nobody_looks_as_while_somebody_does() {
+        for classic in [0, 3, 20, 50] {
+            for intervals in [1, 2, 3, 10, 100, 625] {
+                assert_eq!(after_idling(intervals, classic, false), after_idling(intervals, classic, true));
+            }
+        }
+        // By an eighth in each interval, down to where the eighth is less than one bit/s.
+        assert_eq!(after_idling(625, 0, false).0, 7);
     }
 
     #[test]

@@ -50,7 +50,7 @@ params! {
     }
 }
 
-/// What is held where no limit is given.
+/// The default limit.
 pub(crate) const BUFFER: Limit = Limit::Time(Time::from_millis(100));
 
 /// Time between updates.
@@ -74,7 +74,7 @@ const MAX_BURST: Time = Time::from_millis(142);
 /// Quiet for longer than that the queue is inactive.
 const BURST_RESET: Time = Time::from_secs(1);
 
-/// Whether the AQM may drop (A.1.3: aqm_state_).
+/// The state of the AQM, which decides if it may drop (A.1.3: aqm_state_).
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Inactive,
@@ -82,12 +82,12 @@ enum State {
     Active,
 }
 
-/// What the control path changes.
+/// Variables of the control path, which its updates change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Vars {
     prob: f64,
     qdelay_old: Time,
-    /// What is left of the time without drops.
+    /// The rest of the time without drops.
     burst: Time,
     /// How long it has been quiet.
     quiet: Time,
@@ -148,30 +148,27 @@ impl Controller {
         self.vars.prob
     }
 
-    /// Whether an update is due by `now`.
+    /// True if an update is due by `now`.
     #[inline]
     pub(crate) fn is_due(&self, now: Time) -> bool {
         now >= self.next_update
     }
 
-    /// Makes up for the updates due by `now`. `qdelay` estimates the delay for each of them, and gives the same from
-    /// the second one on.
-    pub(crate) fn catch_up(&mut self, now: Time, mut qdelay: impl FnMut() -> Time) {
-        let mut first = true;
+    /// Makes up for the updates due by `now`, each with the delay `qdelay`.
+    pub(crate) fn catch_up(&mut self, now: Time, qdelay: Time) {
         while self.is_due(now) {
             let before = self.vars;
-            self.update(qdelay());
-            self.next_update += INTERVAL;
-            if !first && self.vars == before {
+            self.update(qdelay);
+            if self.vars == before {
                 // The same input gives the same again.
                 self.next_update = now.floor_to(INTERVAL) + INTERVAL;
             }
-            first = false;
         }
     }
 
-    /// The control path (A.2).
-    fn update(&mut self, qdelay: Time) {
+    /// One update, the next that is due: the control path (A.2).
+    pub(crate) fn update(&mut self, qdelay: Time) {
+        self.next_update += INTERVAL;
         let v = &mut self.vars;
         if v.burst > Time::ZERO {
             v.prob = 0.0;
@@ -195,7 +192,7 @@ impl Controller {
         v.qdelay_old = qdelay;
     }
 
-    /// Whether a packet of `size` bytes is to be dropped that finds `backlog` of `buffer` bytes (the data path, A.3).
+    /// True if a packet of `size` bytes that finds `backlog` of `buffer` bytes is to be dropped (the data path, A.3).
     pub(crate) fn drops(&mut self, size: u64, backlog: u64, buffer: u64) -> bool {
         let v = &mut self.vars;
         if v.burst > Time::ZERO {
@@ -266,7 +263,7 @@ impl DocsisPie {
     fn catch_up(&mut self, now: Time) {
         if self.controller.is_due(now) {
             let delay = time_for(self.bound.rate(), self.fifo.bytes());
-            self.controller.catch_up(now, || delay);
+            self.controller.catch_up(now, delay);
         }
     }
 }

@@ -82,7 +82,7 @@ const ONE: u64 = u32::MAX as u64;
 /// The two weights of the round robin come to this.
 const WEIGHTS: i64 = 100;
 
-/// What is set.
+/// Constants of both queues, from the parameters.
 #[derive(Clone)]
 struct Settings {
     params: Params,
@@ -108,7 +108,7 @@ struct DualPi2 {
     //= RFC 9332, 2.5.1
     //# A DualQ Coupled AQM implementation MUST utilize two queues, each with an AQM algorithm.
     l: Fifo,
-    /// Of each packet in the L queue, whether the step applies to it.
+    /// One flag for each packet in the L queue: true if the step applies to it.
     l_steps: VecDeque<bool>,
     c: Fifo,
     bound: Bound,
@@ -142,7 +142,7 @@ impl Settings {
         packet.has(Packet::ECT) && (packet.has(Packet::L4S) || packet.has(Packet::CE) || self.params.any_ect)
     }
 
-    /// Where the credit starts.
+    /// The credit when the queues are empty.
     fn initial_credit(&self) -> i64 {
         saturating_i64(self.mtu) * (2 * self.classic_weight - WEIGHTS)
     }
@@ -207,7 +207,7 @@ impl DualPi2 {
         self.rng.next_u64() >> 32 < prob
     }
 
-    /// Whether the packet must be dropped; marks it where that is what it gets.
+    /// Draws for the packet and marks it if that is the result; true: it must be dropped.
     fn drops_or_marks(&mut self, packet: &mut Packet, cx: &mut Context) -> bool {
         if self.l.bytes() + self.c.bytes() < 2 * self.set.mtu {
             return false;
@@ -422,7 +422,7 @@ mod tests {
         }
     }
 
-    /// Of 10,000 packets with these flags, how many were dropped and marked at p'.
+    /// Counts drops and marks of 10,000 packets with these flags at p'.
     fn struck(p: f64, flags: u8, given: &[(&str, Value)]) -> (usize, u64) {
         let (mut q, mut cx) = (queue(given), Context::default());
         (q.prob, q.next_update) = (fixed(p), Time::MAX);

@@ -24,7 +24,7 @@ const MAX_PACING_GAP: Time = Time::from_secs(1);
 /// With more flows than these none is observed: a figure could not tell them apart.
 const MAX_OBSERVED: usize = 8;
 
-/// What becomes of a packet that comes to its flow.
+/// A rule's answer to a packet that comes to its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// It is taken in.
@@ -37,11 +37,11 @@ pub(crate) enum Admission {
 
 /// The rule for the buffer of a flow.
 pub(crate) trait BufferRule: Send {
-    /// What it keeps per flow.
+    /// State of the rule for each flow.
     type Flow: Send;
-    /// Whether it does not mind when each packet leaves.
+    /// True if several packets may leave at once without the rule seeing each.
     const RUNS: bool;
-    /// Whether packets may go past the flows into an empty queue.
+    /// True if packets may go past the flows into an empty queue.
     const FAST_PATH: bool;
     /// How long an idle flow is remembered.
     const REMEMBER: Time;
@@ -212,7 +212,7 @@ impl<R: BufferRule> FairQueue<R> {
         }
     }
 
-    /// Whether a packet that comes goes past the flows.
+    /// True if a packet that comes goes past the flows.
     #[inline]
     fn takes_fast_path(&self) -> bool {
         R::FAST_PATH

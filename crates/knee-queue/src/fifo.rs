@@ -64,7 +64,7 @@ impl Fifo {
         self.packets.len() as u64
     }
 
-    /// Whether nothing is held.
+    /// True if it holds no packet.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
@@ -74,12 +74,12 @@ impl Fifo {
         self.bytes
     }
 
-    /// What is held.
+    /// Packets and bytes held.
     pub fn backlog(&self) -> Backlog {
         Backlog { packets: self.len(), bytes: Bytes(self.bytes) }
     }
 
-    /// Whether there is room for `packet` within `bound`.
+    /// True if `packet` fits within `bound`.
     #[inline]
     pub fn has_room(&self, packet: &Packet, bound: &Bound) -> bool {
         bound.holds(self.len() + 1, self.bytes + self.wire_size(packet))

@@ -6,7 +6,7 @@ use knee_core::cache::fetch;
 use knee_core::convert::index_u32;
 use knee_core::{Time, Tuple};
 
-/// Where a flow is.
+/// The lists of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum List {
     /// Came lately; served first.
@@ -32,7 +32,7 @@ pub(crate) struct Flow<S> {
     pub(crate) next_packet_at: Time,
     /// Whose packets it holds; another's that come are a collision.
     pub(crate) tuple: Tuple,
-    /// What the rule for its buffer keeps.
+    /// The buffer rule's state of this flow.
     pub(crate) state: S,
     bucket: u32,
     prev: u32,
@@ -184,7 +184,7 @@ impl<S> Table<S> {
 }
 
 impl<S> Flow<S> {
-    /// Where it is.
+    /// Its list.
     #[inline]
     pub(crate) fn list(&self) -> List {
         self.list

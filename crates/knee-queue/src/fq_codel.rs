@@ -112,7 +112,7 @@ impl Line {
     }
 }
 
-/// What all queues hold together.
+/// The packets of all queues, and their totals.
 #[derive(Clone)]
 struct Store {
     pool: Pool,
@@ -471,6 +471,30 @@ mod tests {
         }
         assert!(cx.dropped.iter().all(|p| p.flow == 1));
         assert_eq!(cx.dropped.len(), 5, "CoDel's drops at 111, 211, 261, 318 and 367 ms");
+    }
+
+    /// When packets were dropped, in ms after the start at `at`, while one left each ms: a flow that filled the queue
+    /// beyond its limit of 1000 at once, and whose packets have stood for 10 ms when the first leaves.
+    fn drops_of_an_overfull_queue(at: Time) -> Vec<u64> {
+        let (mut q, mut cx) = (queue(Some(Limit::Packets(1000)), &[]), Context { now: at, ..Context::default() });
+        (0..1001).for_each(|seq| _ = q.enqueue(packet(1, seq, at), &mut cx));
+        let mut drops = vec![0; cx.dropped.len()];
+        for ms in 10..400 {
+            cx.now = at + Time::from_millis(ms);
+            cx.dropped.clear();
+            q.dequeue(&mut cx);
+            drops.resize(drops.len() + cx.dropped.len(), ms);
+        }
+        drops
+    }
+
+    #[test]
+    fn a_batch_dropped_for_want_of_room_does_not_hurry_the_first_signals() {
+        // A batch of 64, and then CoDel as with any queue that stands.
+        let mut expected = vec![0; 64];
+        expected.extend([111, 211, 261, 318, 367]);
+        assert_eq!(drops_of_an_overfull_queue(Time::ZERO), expected);
+        assert_eq!(drops_of_an_overfull_queue(Time::from_secs(3600)), expected);
     }
 
     #[test]

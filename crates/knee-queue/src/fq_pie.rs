@@ -257,7 +257,7 @@ mod tests {
     }
 
     fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> FqPie {
-        FqPie::new(&params(&ENTRY, given), &init(&ENTRY, limit, 12))
+        FqPie::new(&params(&ENTRY, &[&[("tick", Value::Time(Time::ZERO))], given].concat()), &init(&ENTRY, limit, 12))
     }
 
     fn flow_of<'a>(q: &'a mut FqPie, flow: u32, cx: &Context) -> &'a mut FqPieFlow {
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!((q.pool.capacity(), q.memory, q.flows.capacity()), (0, 0, 1024));
     }
 
-    /// What a timer does that never sleeps: every update of every queue at its time, whether or not it is in use.
+    /// Makes every update of every queue at its time, whether or not it is in use, as a timer that never sleeps.
     fn tick_all(eager: &mut FqPie, now: Time) {
         let due = eager.flows.iter().map(|f| f.updates.next).min().unwrap();
         if now >= due {

@@ -9,12 +9,15 @@
 //! * marks are on ECN-capable packets only, each counted once;
 //! * packets held while nothing may leave: `next_wake` names a later time, and then the queue does release.
 //!
-//! The same calls give the same result twice, and packets that come or leave as bursts the same as one by one.
+//! Calls give the same result twice; as bursts and one by one; later by any time, since no state stands for something
+//! that never happened; and for a queue that is looked at while nothing happens, since updates are made up for as if they
+//! had been made when they were due.
 //! Disciplines are tried with their defaults and with parameters anywhere in their declared ranges.
 //! `PROPTEST_CASES=100000` tries longer; `KNEE_QUEUE=cake,pie` tries only these. A fuzzer tries longer still:
 //! [`check_any`] is one of its targets.
 
-use crate::{Backlog, Burst, Context, DynQueue, Entry, Init, Limit, Resize, Verdict};
+use crate::pie_law::in_ticks;
+use crate::{Backlog, Burst, Context, DynQueue, Entry, Init, Limit, Resize, Verdict, docsis_pie};
 use knee_core::testing::{Pick, Source, params};
 use knee_core::{Bytes, Packet, Payload, Rate, Rng, Time, Value};
 use proptest::prelude::*;
@@ -30,7 +33,7 @@ struct Start {
     seed: u64,
     /// The codepoint of each flow, in turn: an index into [`CODEPOINTS`].
     codepoints: Vec<u8>,
-    /// Of the parameters.
+    /// The choice of each parameter.
     picks: Vec<Pick>,
 }
 
@@ -136,7 +139,7 @@ enum State {
     Dropped,
 }
 
-/// What the world saw of a queue; compared between two runs.
+/// A queue's visible results; compared between two runs.
 #[derive(Default, PartialEq, Debug)]
 struct Seen {
     left: Vec<(Time, u64, u8)>,
@@ -144,6 +147,15 @@ struct Seen {
     notes: Vec<(Time, Option<u32>, &'static str, u64)>,
     wakes: Vec<Time>,
     marks: u64,
+}
+
+impl Seen {
+    /// Moves all times back by `by`.
+    fn earlier(mut self, by: Time) -> Self {
+        let packets = self.left.iter_mut().chain(&mut self.dropped).map(|(at, ..)| at);
+        packets.chain(self.notes.iter_mut().map(|(at, ..)| at)).chain(&mut self.wakes).for_each(|at| *at = *at - by);
+        self
+    }
 }
 
 /// The link, with books of its own.
@@ -154,24 +166,37 @@ struct Bench {
     overhead: u32,
     rate: Rate,
     limit: Option<Limit>,
-    /// Whether a limit in packets counts what holds several segments.
+    /// True if a limit in packets counts bursts of segments as one.
     gso: bool,
     /// All packets that came; the index is their `seq`.
     packets: Vec<(Packet, State)>,
     held: Backlog,
-    /// Of each flow, for data and ACKs: the last to leave.
+    /// The last packet of each flow to leave, for data and for ACKs.
     last_out: std::collections::BTreeMap<(u32, bool), u64>,
     /// Packets that left or were dropped with a CE that they did not bring.
     new_ce: u64,
-    /// Whether `next_wake` promised a release at this very time.
+    /// True if `next_wake` promised a release at this very time.
     promised: bool,
     seen: Seen,
-    /// Whether packets that come or leave at once do so as bursts and runs.
-    bursts: bool,
+    how: How,
 }
 
+/// How the same calls are made.
+#[derive(Clone, Copy, Default)]
+struct How {
+    /// Packets that come or leave at once do so as bursts and runs.
+    bursts: bool,
+    /// The queue is looked at while nothing happens.
+    polled: bool,
+    /// All calls come so much later.
+    later: Time,
+}
+
+/// Looks at a polled queue in a wait.
+const POLLS: u64 = 40;
+
 impl Bench {
-    fn new(entry: &Entry, start: &Start, bursts: bool) -> Self {
+    fn new(entry: &Entry, start: &Start, how: How) -> Self {
         let rate = Rate::from_bps(start.rate_bps);
         let rng = Rng::stream(start.seed, entry.name);
         let init = Init { limit: start.limit, overhead: start.overhead, rate, rng };
@@ -179,7 +204,7 @@ impl Bench {
         Self {
             gso: params.find("gso") == Some(Value::Bool(true)),
             queue: (entry.make)(&params, &init),
-            cx: Context { now: Time::from_nanos(start.now_ns), ..Context::default() },
+            cx: Context { now: Time::from_nanos(start.now_ns) + how.later, ..Context::default() },
             codepoints: start.codepoints.clone(),
             overhead: start.overhead,
             rate,
@@ -190,7 +215,7 @@ impl Bench {
             new_ce: 0,
             promised: false,
             seen: Seen::default(),
-            bursts,
+            how,
         }
     }
 
@@ -260,7 +285,7 @@ impl Bench {
     /// Some packets come at once.
     fn arrive_all(&mut self, count: u16, flow: u32, size: u16, ack: bool) -> Result<(), TestCaseError> {
         let mut taken = 0;
-        if self.bursts {
+        if self.how.bursts {
             let (books, held) = (self.packets.len(), self.held);
             let first = self.next(flow, size, ack);
             (1..count).for_each(|_| _ = self.next(flow, size, ack));
@@ -363,7 +388,8 @@ impl Bench {
             Step::Dequeue { count } => {
                 let mut left = count;
                 while left > 0 {
-                    let some = if self.bursts { self.dequeue_run(left)? } else { u16::from(self.dequeue()?.is_some()) };
+                    let some =
+                        if self.how.bursts { self.dequeue_run(left)? } else { u16::from(self.dequeue()?.is_some()) };
                     if some == 0 {
                         self.wake()?;
                     }
@@ -378,7 +404,7 @@ impl Bench {
                     }
                 }
             }
-            Step::Wait { ns } => self.cx.now += Time::from_nanos(ns),
+            Step::Wait { ns } => self.wait(Time::from_nanos(ns))?,
             Step::Limit(limit) => {
                 self.limit = Some(limit);
                 self.queue.resize(Resize::Limit(limit), &mut self.cx);
@@ -391,6 +417,20 @@ impl Bench {
             }
             Step::Drain => self.drain()?,
         }
+        Ok(())
+    }
+
+    fn wait(&mut self, span: Time) -> Result<(), TestCaseError> {
+        let end = self.cx.now + span;
+        if self.how.polled {
+            for n in 1..=POLLS {
+                self.cx.now = end - span + span.mul_div(n, POLLS);
+                // The same rate again changes nothing.
+                self.queue.resize(Resize::Rate(self.rate), &mut self.cx);
+                self.check()?;
+            }
+        }
+        self.cx.now = end;
         Ok(())
     }
 
@@ -410,8 +450,8 @@ impl Bench {
     }
 }
 
-fn run(entry: &Entry, start: &Start, steps: &[Step], bursts: bool) -> Result<Seen, TestCaseError> {
-    let mut bench = Bench::new(entry, start, bursts);
+fn run(entry: &Entry, start: &Start, steps: &[Step], how: How) -> Result<Seen, TestCaseError> {
+    let mut bench = Bench::new(entry, start, how);
     for (i, step) in steps.iter().enumerate() {
         bench.step(step).map_err(|e| TestCaseError::fail(format!("step {i}, {step:?}: {e}")))?;
     }
@@ -422,10 +462,40 @@ fn run(entry: &Entry, start: &Start, steps: &[Step], bursts: bool) -> Result<See
 type Case = (Start, Vec<Step>);
 
 fn check_case(entry: &Entry, (start, steps): &Case) -> Result<(), TestCaseError> {
-    let once = run(entry, start, steps, false)?;
-    prop_assert!(once == run(entry, start, steps, false)?, "the same calls gave another result");
-    prop_assert_eq!(once, run(entry, start, steps, true)?, "in bursts it is not as one by one");
+    let usual = How::default();
+    let once = run(entry, start, steps, usual)?;
+    let later = later(entry, start);
+    let seen = run(entry, start, steps, How { polled: true, later, ..usual })?.earlier(later);
+    if once != seen {
+        prop_assert!(once == run(entry, start, steps, usual)?, "the same calls gave another result");
+        let polled = run(entry, start, steps, How { polled: true, ..usual })?;
+        prop_assert!(once == polled, "it is changed by being looked at while nothing happens");
+        return Err(TestCaseError::fail(format!("{later} later it is not the same")));
+    }
+    prop_assert_eq!(
+        once,
+        run(entry, start, steps, How { bursts: true, ..usual })?,
+        "in bursts it is not as one by one"
+    );
     Ok(())
+}
+
+/// A time by which a case can come later, and all timers of its queue are in the same phase and its clocks, with units
+/// up to 1024 ns, as far from their next count. Zero where the time before the first packet counts.
+fn later(entry: &Entry, start: &Start) -> Time {
+    let params = params(entry.params, &start.picks);
+    let time = |name| if let Some(Value::Time(time)) = params.find(name) { time } else { Time::ZERO };
+    let count = |name| if let Some(Value::Count(count)) = params.find(name) { count } else { 0 };
+    let period = match entry.name {
+        "pie" => in_ticks(time("tupdate"), time("tick")),
+        "fq_pie" => in_ticks(time("tupdate"), time("tick")) + time("tick") * ((count("flows") - 1) / 2048),
+        "dualpi2" => time("tupdate"),
+        "docsis-pie" | "docsis-lld" => docsis_pie::INTERVAL,
+        // max_p falls while nothing comes.
+        "red" if params.find("adaptive") == Some(Value::Bool(true)) => Time::ZERO,
+        _ => Time::from_nanos(1),
+    };
+    period * 1024 * (1 + start.seed % 1000)
 }
 
 /// Checks `entry` against the calls that these bytes stand for.
@@ -440,7 +510,7 @@ pub fn check(entry: &Entry, bytes: &[u8]) -> Result<(), TestCaseError> {
 /// As [`check`], of one of `entries`, which the first byte says.
 ///
 /// # Panics
-/// Where it does not keep the invariants.
+/// If it breaks an invariant.
 pub fn check_any(entries: &[&Entry], bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let entry = entries[usize::from(*first) % entries.len()];
@@ -459,7 +529,7 @@ mod tests {
     #[test]
     fn every_discipline_keeps_the_invariants_whatever_happens() {
         let entries: Vec<_> = registry().iter().map(|entry| (entry.name, entry)).collect();
-        fuzz("KNEE_QUEUE", &entries, 5_000, 700, |entry, bytes| check(entry, bytes));
+        fuzz(Some("KNEE_QUEUE"), &entries, 5_000, 700, |entry, bytes| check(entry, bytes));
     }
 
     #[test]
@@ -551,7 +621,7 @@ mod tests {
         };
         let arrive = Step::Arrive { flow: 0, count: 5, size: 1500, ack: false };
         let steps = [arrive, Step::Dequeue { count: 2 }, Step::Limit(Limit::Packets(1)), Step::Drain];
-        assert!(run(&entry::<255>(), &start, &steps, false).is_ok());
+        assert!(run(&entry::<255>(), &start, &steps, How::default()).is_ok());
         for (fault, entry, what) in [
             (0, entry::<0>(), "not ECN-capable"),
             (1, entry::<1>(), "marks counted"),
@@ -562,7 +632,7 @@ mod tests {
         ] {
             // Fault 4 needs to be asked again before the limit changes.
             let steps = if fault == 4 { vec![steps[0].clone(), Step::Drain] } else { steps.to_vec() };
-            let found = run(&entry, &start, &steps, false).expect_err("a fault unseen").to_string();
+            let found = run(&entry, &start, &steps, How::default()).expect_err("a fault unseen").to_string();
             assert!(found.contains(what), "fault {fault}: {found}");
         }
     }

@@ -49,7 +49,7 @@ const TX_QUEUE_LEN: u64 = 1000;
 
 #[derive(Clone)]
 struct Pfifo {
-    /// What is held.
+    /// Packets and bytes held.
     bursts: VecDeque<Burst>,
     packets: u64,
     bytes: u64,

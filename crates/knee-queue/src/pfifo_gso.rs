@@ -20,7 +20,7 @@ const MAX_SEGMENTS: u32 = 45;
 pub(crate) struct GsoFifo {
     /// Super-packets, as far as they have not left.
     held: VecDeque<Burst>,
-    /// Whether segments of the first one have left.
+    /// True if segments of the first burst have left.
     begun: bool,
     /// The last segment dropped on arrival, and how many of its packet were.
     refused: Option<Burst>,
@@ -30,7 +30,7 @@ pub(crate) struct GsoFifo {
     bound: Bound,
 }
 
-/// Whether `packet` is the next segment of `burst`.
+/// True if `packet` is the next segment of `burst`.
 fn continues(burst: &Burst, packet: &Packet) -> bool {
     matches!(packet.payload, Payload::Data { .. })
         && burst.count < MAX_SEGMENTS

@@ -70,7 +70,7 @@ impl Pie {
         self.law.catch_up(&mut self.state, &mut self.updates, self.fifo.bytes(), now);
     }
 
-    /// Whether a packet of `size` bytes that comes now is to be dropped or marked.
+    /// True if a packet of `size` bytes that comes now is to be dropped or marked.
     fn drops(&mut self, size: u64) -> bool {
         self.law.drops(&mut self.state, self.fifo.bytes(), size, &mut self.rng)
     }
@@ -127,7 +127,7 @@ mod tests {
     use knee_core::{Payload, Value};
 
     fn queue(given: &[(&str, Value)]) -> Pie {
-        Pie::new(&params(&ENTRY, given), &init(&ENTRY, None, 100))
+        Pie::new(&params(&ENTRY, &[&[("tick", Value::Time(Time::ZERO))], given].concat()), &init(&ENTRY, None, 100))
     }
 
     fn packet(seq: u64, arrived: Time, flags: u8) -> Packet {

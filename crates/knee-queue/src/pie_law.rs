@@ -26,7 +26,7 @@
 //! timer would have found; nothing that they read changes between two calls.
 //!
 //! Linux counts `tupdate` in clock ticks, rounded up, and its timer wheel adds one more, so that a timer is never
-//! early: with 100 ticks a second 15 ms are 30 ms. `tick` brings this about; by default the time is exact.
+//! early: 15 ms are 20 ms with 250 ticks a second, and 30 ms with 100. `tick` brings this about; 0 makes it exact.
 //!
 //! In Linux p runs beyond 1, up to 256, from where it comes back as slowly as it went, and falls back to 1 where its 64
 //! bits overflow; a discipline chooses this or the RFC's p, which ends at 1.
@@ -49,9 +49,9 @@ params! {
         //# The update interval, T_UPDATE, is defaulted to be 15 milliseconds.
         /// time between updates of the probability
         tupdate: Time = Time::from_millis(15), in Time::from_millis(1)..=Time::from_secs(10), from LINUX;
-        /// clock tick of the Linux to be like: updates come after whole ticks and one more; 0: exactly
-        tick: Time = Time::ZERO, in Time::ZERO..=Time::from_millis(10),
-            from "Linux usecs_to_jiffies and calc_index; 10 ms with HZ=100";
+        /// the kernel's clock tick: updates come after whole ticks and one more; 0: exactly; in scenarios that of [tcp]
+        tick: Time = Time::from_millis(4), in Time::ZERO..=Time::from_secs(1),
+            from "Linux usecs_to_jiffies and calc_index; 4 ms with HZ=250";
         /// weight of the distance from the target, in 1/16 Hz
         alpha: u64 = 2, in 0..=32, from LINUX;
         /// weight of the change since the last update, in 1/16 Hz
@@ -64,7 +64,7 @@ params! {
 }
 
 params! {
-    /// Those of them that are listed after `ecn`.
+    /// Parameters of all disciplines with a PIE that are listed after `ecn`.
     pub(crate) struct PieOptions {
         /// scale the probability with the packet's size
         bytemode: bool = false, from LINUX;
@@ -92,12 +92,12 @@ pub(crate) const fn ticks(time: Time) -> u64 {
     time.as_nanos() >> TICK_SHIFT
 }
 
-/// What becomes of `span` on a clock of `tick`s.
+/// The length of a timer of `span` on a clock of `tick`s.
 pub(crate) fn in_ticks(span: Time, tick: Time) -> Time {
     if tick == Time::ZERO { span } else { span.ceil_to(tick) + tick }
 }
 
-/// What is set; times in ticks.
+/// Constants of the law, from the parameters; times in ticks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PieLaw {
     target: u64,
@@ -105,9 +105,9 @@ pub(crate) struct PieLaw {
     beta: u64,
     max_burst: u64,
     bytemode: bool,
-    /// Whether p runs beyond 1.
+    /// True if p runs beyond 1.
     beyond_one: bool,
-    /// Whether the delay comes from the drain rate.
+    /// True if the delay comes from the drain rate.
     estimates: bool,
     /// Size of a full frame, bytes.
     mtu: u64,
@@ -115,14 +115,14 @@ pub(crate) struct PieLaw {
     mark_up_to: Option<u64>,
 }
 
-/// What a queue's PIE knows; times in ticks.
+/// The state of one queue's PIE; times in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PieState {
     /// Delay of the packet that left last, 0 if it left the queue empty; by the drain rate: at the last update.
     pub(crate) qdelay: u64,
     /// `qdelay` at the last update.
     pub(crate) qdelay_old: u64,
-    /// What is left of the burst that passes untouched.
+    /// The rest of the burst that passes untouched.
     pub(crate) burst: u64,
     /// When a packet left last, in the current cycle.
     left_at: Option<u64>,
@@ -161,7 +161,7 @@ impl PieLaw {
         }
     }
 
-    /// The same with a p that runs beyond 1, as in Linux.
+    /// Lets p run beyond 1, as in Linux.
     pub(crate) const fn beyond_one(self) -> Self {
         Self { beyond_one: true, ..self }
     }
@@ -271,7 +271,7 @@ impl PieLaw {
         times
     }
 
-    /// Whether a packet of `size` bytes that finds `backlog` bytes is to be dropped or marked.
+    /// True if a packet of `size` bytes that finds `backlog` bytes is to be dropped or marked.
     pub(crate) fn drops(&self, state: &mut PieState, backlog: u64, size: u64, rng: &mut Rng) -> bool {
         //= RFC 8033, 4.1 (departs: Linux takes the newest delay, and the MTU for the mean size)
         //# if ( (PIE->qdelay_old_ < QDELAY_REF/2 && PIE->drop_prob_ < 0.2) || (queue_.byte_length() <= 2 *
@@ -305,7 +305,7 @@ impl PieLaw {
         hit
     }
 
-    /// Whether a packet that is struck is marked where it is ECN-capable.
+    /// True if a packet that is struck is marked when it is ECN-capable.
     pub(crate) fn may_mark(&self, state: &PieState) -> bool {
         //= RFC 8033, 5.1
         //# if the calculated drop probability exceeds mark_ecnth, PIE reverts to packet-dropping for ECN-capable

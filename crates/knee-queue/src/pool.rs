@@ -19,10 +19,10 @@ struct Place(Packet);
 
 const _: () = assert!(size_of::<Place>() == 32);
 
-/// What is known of a place.
+/// A place and its link.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// What follows it, in its queue or among the free ones.
+    /// The place behind it, in its queue or among the free ones.
     next: u32,
     /// Packets that it stands for.
     count: u32,
@@ -55,7 +55,7 @@ impl Fifo {
         self.len
     }
 
-    /// Whether nothing is in it.
+    /// True if it holds no packet.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0

@@ -47,7 +47,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 choice! {
-    /// What the queue is counted in.
+    /// The unit in which the queue is counted.
     enum Unit {
         Bytes = "bytes",
         Packets = "packets",
@@ -87,7 +87,7 @@ const ADAPT_INTERVAL: Time = Time::from_millis(500);
 /// Least and greatest max_p that `adaptive` still changes (Floyd et al. 2001, 3).
 const MAX_P_RANGE: (f64, f64) = (0.01, 0.5);
 
-/// What is to become of an arrival.
+/// The decision on an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Pass,
@@ -291,7 +291,7 @@ impl Queue for Red {
     fn resize(&mut self, to: Resize, cx: &mut Context) {
         self.catch_up(cx.now);
         // What could have left while idle is counted at the rate there was.
-        if matches!(to, Resize::Rate(_)) && self.idle_since.is_some() {
+        if matches!(to, Resize::Rate(rate) if rate != self.bound.rate()) && self.idle_since.is_some() {
             self.avg = self.avg_at(cx.now);
             self.idle_since = Some(cx.now);
         }

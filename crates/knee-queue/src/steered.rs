@@ -212,8 +212,6 @@ mod tests {
 
     #[test]
     fn it_keeps_the_invariants_of_queues() {
-        knee_core::testing::fuzz("KNEE_QUEUE", &[("steered", &ENTRY)], 5_000, 1_000, |entry, bytes| {
-            check(entry, bytes)
-        });
+        knee_core::testing::fuzz(None, &[("steered", &ENTRY)], 5_000, 1_000, |entry, bytes| check(entry, bytes));
     }
 }

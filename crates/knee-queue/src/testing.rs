@@ -1,4 +1,4 @@
-//! What the tests of several disciplines begin with.
+//! Packets, parameters and links for the tests of several disciplines.
 
 use crate::Entry;
 use crate::{Init, Limit};

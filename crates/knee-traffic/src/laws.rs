@@ -83,7 +83,7 @@ fn sends_packets(spec: &TrafficSpec, seed: u64) -> Result<(), TestCaseError> {
 #[cfg_attr(miri, ignore = "too long for Miri")]
 fn every_kind_keeps_the_laws() {
     let entries: Vec<(&str, &Entry)> = registry().iter().map(|entry| (entry.name, entry)).collect();
-    fuzz("KNEE_TRAFFIC", &entries, 200, 200, |entry, bytes| {
+    fuzz(Some("KNEE_TRAFFIC"), &entries, 200, 200, |entry, bytes| {
         let bytes = &mut Bytes::new(bytes);
         let spec = parse(&traffic(entry, &bytes.picks()));
         let path = (bytes.bytes(8), bytes.below(300), 100_000 + bytes.below(1_000_000_000), bytes.below(4_000));

@@ -40,6 +40,8 @@ KEYWORDS: dict[str, tuple[int, LinkLayer, int]] = {
 }
 #: A tag of 802.1Q, which follows another keyword, and its bytes.
 VLAN, VLAN_BYTES = "ether-vlan", 4
+#: The disciplines with a timer that counts the kernel's clock ticks.
+WITH_TICK = ("pie", "fq_pie")
 #: The keys that a keyword gives.
 KEYS = ("overhead", "linklayer", "mpu")
 
@@ -135,6 +137,9 @@ def fill_defaults(raw: Any) -> Any:
         if "links" in raw:
             raise Refused("link and links are both given", "expected one [link] or any number of [[links]]", key="link")
         raw["links"] = [raw.pop("link")]
+    tcp = raw.get("tcp")
+    if isinstance(tcp, dict) and tcp.get("tick") is not None and isinstance(raw.get("links"), list):
+        raw["links"] = [_on_clock(link, tcp["tick"]) for link in raw["links"]]
     links, flows = raw.get("links"), raw.get("flows")
     if not isinstance(links, list) or not isinstance(flows, list):
         return raw
@@ -164,6 +169,19 @@ def fill_defaults(raw: Any) -> Any:
     if isinstance(probes, list):
         raw["probes"] = [_probe(probe, i, len(probes), names, raw) for i, probe in enumerate(probes)]
     return {**raw, "flows": filled}
+
+
+def _on_clock(link: Any, tick: Any) -> Any:
+    """A link whose queues with a timer have the kernel's clock tick, in both directions."""
+    if not isinstance(link, dict):
+        return link
+    on_clock = dict(link)
+    if isinstance(reverse := link.get("reverse"), dict):
+        on_clock["reverse"] = _on_clock(reverse, tick)
+    params = link.get("queue_params")
+    if link.get("queue") in WITH_TICK and (params is None or isinstance(params, dict)):
+        on_clock["queue_params"] = {"tick": tick} | (params or {})
+    return on_clock
 
 
 def _probe(probe: Any, number: int, count: int, links: list[str], raw: Plain) -> Any:

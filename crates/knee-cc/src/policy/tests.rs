@@ -160,7 +160,7 @@ fn policies_keep_the_invariants_of_algorithms_whatever_happens() {
         |_, init| made(Lever::Window, Length::Time(20_000_000), init),
     ] {
         entry.make = make;
-        knee_core::testing::fuzz("KNEE_CC", &[(entry.name, &entry)], 5_000, 2_000, |entry, bytes| check(entry, bytes));
+        knee_core::testing::fuzz(None, &[(entry.name, &entry)], 5_000, 2_000, |entry, bytes| check(entry, bytes));
     }
 }
 

@@ -18,7 +18,7 @@ const ECHO: u8 = Packet::ECE | Packet::CWR;
 /// Behind 2^31 lies what is not ahead.
 const HALF: u32 = 1 << 31;
 
-/// Whether `old` tells nothing that `new`, which comes behind it, does not.
+/// True if `old` tells nothing that `new`, which comes behind it, does not.
 fn covers(new: &Packet, old: &Packet) -> bool {
     if old.has(Packet::SYN) || old.has(Packet::AE) {
         return false;

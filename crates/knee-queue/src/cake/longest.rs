@@ -10,7 +10,7 @@ const KEPT_FOR: u16 = u16::MAX;
 #[derive(Clone)]
 pub(super) struct Longest {
     heap: Vec<u16>,
-    /// Where in the heap each queue is.
+    /// The place of each queue in the heap.
     at: Vec<u16>,
     /// Dequeues until it is no longer kept; 0: it is not.
     kept_for: u16,

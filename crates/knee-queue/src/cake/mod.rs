@@ -30,9 +30,9 @@
 //! rounded down; its ACKs go the other direction.
 //!
 //! Departures: a flow whose last packet is still queued, or shares its queue with one that is, stays with that queue,
-//! so that its packets keep their order even where flows collide (Linux looks for a place anew); COBALT starts with
-//! 1/sqrt(count) = 1 rather than 0, as the recorded runs behave; a packet's memory is reckoned as in `fq_codel`; a
-//! limit, where one is given, is on packets, bytes or time, in place of Linux's 10,240 full frames of memory.
+//! so that its packets keep their order even where flows collide (Linux looks for a place anew); a packet's memory is
+//! reckoned as in `fq_codel`; a limit, where one is given, is on packets, bytes or time, in place of Linux's 10,240
+//! full frames of memory.
 
 mod ack_filter;
 mod chain;
@@ -124,7 +124,7 @@ params! {
 const DEFAULT_FRAMES: u64 = 10_240;
 /// Most and least credit of a round, in bytes (Linux cake_set_rate).
 const QUANTUM: (u64, u64) = (300, 1514);
-/// Where a queue is in the picture above.
+/// The sets of the picture above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Set {
     None,
@@ -164,7 +164,7 @@ struct Cake {
     backlog: Backlog,
     memory: u64,
     overhead: u64,
-    /// Where a limit was given.
+    /// The limit on packets, bytes or time; none unless one is given.
     bound: Option<Bound>,
     rate: Rate,
 }
@@ -278,7 +278,7 @@ impl Cake {
         !fits || self.memory > self.memory_limit
     }
 
-    /// Whether the limits would not hold with `count` more packets like `packet`.
+    /// True if the limits would not hold with `count` more packets like `packet`.
     fn would_be_over(&self, packet: &Packet, count: u32) -> bool {
         let count = u64::from(count);
         let (packets, bytes) = (self.backlog.packets + count, self.backlog.bytes.0 + self.wire_size(packet) * count);

@@ -17,7 +17,7 @@ fn fill(q: &mut Cake, flow: u32, n: u64, cx: &mut Context) {
     }
 }
 
-/// Of `n` packets that leave at once, how many are of each of four flows.
+/// Counts by flow, of four, the next `n` packets that leave.
 fn shares(q: &mut Cake, n: usize, cx: &mut Context) -> [usize; 4] {
     let mut shares = [0; 4];
     for _ in 0..n {

@@ -62,7 +62,7 @@ pub(super) struct Tin {
     pub(super) active: u32,
     /// Empty until a packet comes.
     pub(super) flows: Vec<CakeFlow>,
-    /// Where each queue is; apart, as a search goes through eight.
+    /// The set of each queue; apart, as a search goes through eight.
     pub(super) sets: Vec<Set>,
     /// Hash of the flow that each queue is reserved for.
     tags: Vec<u32>,

@@ -50,6 +50,7 @@ def check(scenario: Scenario, where: str | None = None) -> None:
         for i, link in enumerate(scenario.links):
             with under("link" if short else f"links[{i}]"):
                 _link(link)
+                _queue_tick(link, scenario.tcp.tick)
                 _link_of_kernel(kernel, link)
         if sum(flow.count for flow in scenario.flows) > MAX_FLOWS:
             raise Refused("there are more flows than ports", f"expected at most {MAX_FLOWS} flows", key="flows")
@@ -140,6 +141,15 @@ def _link(link: Link) -> None:
         with under("reverse"):
             _side(link.reverse)
             queues.leaf(link.reverse.queue, link.reverse.queue_params, link.reverse.limit, link.reverse.rate or 1)
+
+
+def _queue_tick(link: Link, tick: int) -> None:
+    """Refuses a timer of a queue that does not tick as the kernel does."""
+    for end, where in ((link, ""), (link.reverse, "reverse.")):
+        if end is not None and end.queue_params.get("tick", tick) != tick:
+            found = f"{format_time(end.queue_params['tick'])} is not the tick of the kernel"
+            key = f"{where}queue_params.tick"
+            raise Refused(found, f'expected "{format_time(tick)}", as tcp.tick, or leave it out', key=key)
 
 
 def _side(side: Link | Reverse) -> None:
