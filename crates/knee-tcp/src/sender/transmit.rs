@@ -80,9 +80,6 @@ impl Sender {
                 break;
             }
         }
-        if self.view.snd_nxt >= self.end || self.view.snd_nxt >= self.view.snd_una + config.receive_window {
-            self.check_app_limited();
-        }
         let limited = limited || self.in_flight() >= self.control.cwnd;
         self.held_back = limited;
         if limited {
@@ -102,7 +99,8 @@ impl Sender {
         //= RFC 5681, 2 (departs: what is SACKed or lost makes room in cwnd, as in RFC 6675)
         //# At any given time, a TCP MUST NOT send data with a sequence number higher than the sum of the highest
         //# acknowledged sequence number and the minimum of cwnd and rwnd.
-        let window = (self.view.snd_una + config.receive_window).saturating_sub(self.view.snd_nxt);
+        let offered = config.offered_window(self.view.delivered);
+        let window = (self.view.snd_una + offered).saturating_sub(self.view.snd_nxt);
         room.min(saturating_u32(window))
     }
 
@@ -165,7 +163,7 @@ impl Sender {
             short += count_u32(stream.missing_before(end) - stream.missing_before(departure.start));
         }
         self.short_bytes += u64::from(short);
-        self.advance_pacing_clock(departure.count, departure.count * u32::from(MSS) - short, now);
+        self.advance_pacing_clock(departure.count * u32::from(MSS) - short, now);
         out.push(departure);
     }
 

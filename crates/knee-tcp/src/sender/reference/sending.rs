@@ -37,7 +37,7 @@ impl Reference {
         }
         let mut waits = false;
         while self.view.snd_nxt < self.end && !self.waits_for_pacing(now) {
-            let window = self.view.snd_una + self.case.config.receive_window - self.view.snd_nxt;
+            let window = self.view.snd_una + self.offered_window() - self.view.snd_nxt;
             let cwnd = self.window_room().max(u32::from(probe));
             let room = u64::from(cwnd).min(window);
             if room == 0 {
@@ -55,14 +55,6 @@ impl Reference {
             }
         }
         let sent = (self.view.snd_nxt - next) as u32;
-        let window_full = self.view.snd_nxt >= self.view.snd_una + self.case.config.receive_window;
-        if (self.view.snd_nxt >= self.end || window_full)
-            && self.window_room() > 0
-            && self.lost_out() <= self.retrans_out()
-        {
-            self.view.app_limited = true;
-            self.app_limited_until = (self.view.delivered + u64::from(self.in_flight())).max(1);
-        }
         self.held_back = waits || self.in_flight() >= self.control.cwnd;
         if self.held_back || sent > 0 {
             self.cwnd_validate(now);
@@ -76,6 +68,12 @@ impl Reference {
             }
             self.tell_sent(sent, false, now);
         }
+    }
+
+    /// The receive window after so many packets: two segments of 1460 bytes more for each one, up to the bound.
+    pub(super) fn offered_window(&self) -> u64 {
+        let (config, bytes) = (&self.case.config, 65_535 + 2_920 * (self.view.delivered - 1));
+        if bytes >= config.window_growth { config.receive_window } else { config.receive_window.min(bytes / 1448) }
     }
 
     fn tell_sent(&mut self, packets: u32, retransmission: bool, now: Time) {
@@ -189,12 +187,11 @@ impl Reference {
     fn leave(&mut self, start: u64, count: u64, retransmission: bool, now: Time) {
         let short = if start + count == self.end { u64::from(MSS) - self.last_payload } else { 0 };
         let payload = count * u64::from(MSS) - short;
-        let early = self.sent < 10;
         self.sent += count;
         self.sent_bytes += payload + count * u64::from(MTU - MSS);
         let prior = self.view.paced_until;
         self.view.paced_until = prior.max(now);
-        if self.paced() && !early {
+        if self.paced() && self.sent >= 10 {
             let span = self.rate().time_for(Bytes(payload));
             let credit = (self.view.paced_until - prior).min(span / 2);
             self.view.paced_until = self.view.paced_until.saturating_add(span - credit);
