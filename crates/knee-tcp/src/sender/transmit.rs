@@ -72,7 +72,8 @@ impl Sender {
             let wait = push == Push::Normal && left > room && self.may_wait(room, now, config);
             let count = self.burst_now(room, wait, config).min(left);
             if count == 0 {
-                limited = true;
+                // It waits for the smaller of the two windows.
+                limited = u64::from(room) < self.receive_room(config);
                 break;
             }
             self.depart(count, now, out);
@@ -99,9 +100,12 @@ impl Sender {
         //= RFC 5681, 2 (departs: what is SACKed or lost makes room in cwnd, as in RFC 6675)
         //# At any given time, a TCP MUST NOT send data with a sequence number higher than the sum of the highest
         //# acknowledged sequence number and the minimum of cwnd and rwnd.
-        let offered = config.offered_window(self.view.delivered);
-        let window = (self.view.snd_una + offered).saturating_sub(self.view.snd_nxt);
-        room.min(saturating_u32(window))
+        room.min(saturating_u32(self.receive_room(config)))
+    }
+
+    /// How many new segments the receive window lets leave.
+    fn receive_room(&self, config: &Config) -> u64 {
+        (self.view.snd_una + config.offered_window(self.view.delivered)).saturating_sub(self.view.snd_nxt)
     }
 
     /// What follows when `sent` new segments have left.

@@ -47,6 +47,8 @@ impl Reference {
             let most = self.tso_segs();
             waits = !probe && left > room && room < most && self.tso_should_defer(room, now);
             if waits {
+                // tcp_tso_should_defer: the receive window is no limit by the congestion window.
+                waits = room < window;
                 break;
             }
             self.transmit_new(room.min(most).min(left), now);
@@ -127,7 +129,7 @@ impl Reference {
         if !self.case.config.tso
             || matches!(self.view.ca, CaState::Recovery | CaState::Loss)
             || now.saturating_sub(self.view.paced_until) > ms
-            || 3 * room >= u64::from(self.control.cwnd)
+            || 3 * room >= self.offered_window().min(self.control.cwnd.into())
             || room >= self.left_of_write()
         {
             return false;

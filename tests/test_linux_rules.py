@@ -30,7 +30,7 @@ def test_the_ack_of_what_ends_a_write_does_not_wait(segments: int) -> None:
     times = run(flow, {"rate": "100 Mbit/s"}, duration="10 s")["transfers"]
     assert times["completed"] == 50
     assert times["time_p50_ms"] == pytest.approx(56.2, rel=0.02)
-    assert times["time_p99_ms"] < 90
+    assert times["time_p95_ms"] < 70
 
 
 @pytest.mark.parametrize(("at", "sent"), [("40.5 ms", 10), ("42.0 ms", 12), ("43.4 ms", 14)])
@@ -48,3 +48,21 @@ def test_a_sender_is_held_back_by_a_window_that_has_not_grown() -> None:
     assert run(flow, link, duration="60 ms", tcp={"initial_window": 100})["sent_packets"] == 45
     open_at_once = {"initial_window": 100, "window_growth": "0 B"}
     assert run(flow, link, duration="60 ms", tcp=open_at_once)["sent_packets"] == 100
+
+
+def test_the_retransmissions_of_a_burst_tell_of_the_path() -> None:
+    # What follows a burst's first ACK is not limited by the application, though all of it is written: BBR leaves startup
+    # after three bursts, and those behind lose nothing. 15, 15, 15 and 0 of 46 packets on Linux 6.1, and 18.1 ms.
+    traffic = {"kind": "bursts", "burst": "66000 B", "period": "0.79 s"}
+    link = {"rate": "48.7 Mbit/s", "queue": "bfifo", "limit": "18000 B", "burst": "1600 B"}
+    got = run({"cc": "bbr", "rtt": "7.2 ms", "traffic": traffic}, link, duration="12 s")
+    assert got["lost_packets"] == 45
+    assert got["transfers"]["time_p50_ms"] == pytest.approx(18.13, rel=0.03)
+
+
+@pytest.mark.parametrize(("queue", "limit", "lost"), [("codel", 1000, 60), ("pfifo", 600, 3253)])
+def test_a_window_that_grows_bounds_a_slow_start_that_is_faster(queue: str, limit: int, lost: int) -> None:
+    # Hybla adds seven packets per ACK at 75.7 ms, and the receiver two: Linux 6.1 loses this many in 12 s.
+    link = {"rate": "33.9 Mbit/s", "queue": queue, "limit": f"{limit} packets", "burst": "1600 B"}
+    got = run({"cc": "hybla", "rtt": "75.7 ms"}, link, duration="12 s")
+    assert got["lost_packets"] == pytest.approx(lost, rel=0.05)
