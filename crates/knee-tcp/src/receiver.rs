@@ -359,8 +359,8 @@ impl Receiver {
         }
     }
 
-    /// New data lets the window grow, and the sender shall hear of it at once (tcp_grow_window). An even number of quick
-    /// ACKs becomes an odd one, so those of the first data are still due once the window has grown.
+    /// New data lets the window grow, and the sender shall hear of it at once (tcp_grow_window). An even number of
+    /// quick ACKs becomes an odd one, so those of the first data are still due once the window has grown.
     const fn grow_window(&mut self, size: u16, config: &Config) {
         if self.window < config.window_growth && size >= GROWING {
             self.window += WINDOW_STEP;

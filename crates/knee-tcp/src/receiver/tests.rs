@@ -174,7 +174,7 @@ fn acknowledged(receiver: &mut Receiver, seqs: std::ops::Range<u64>, config: &Co
 
 #[test]
 fn while_the_window_grows_each_segment_is_acknowledged_at_once() {
-    // tcp_grow_window: two segments of 1460 bytes more with each one that comes, from 65,535 bytes; the last one is cut.
+    // tcp_grow_window: two segments of 1460 bytes more with each that comes, from 65,535 bytes; the last step is cut.
     let config = Config { window_growth: 65_535 + 2 * 2920 + 1, ..CONFIG };
     let grown = |config| acknowledged(&mut Receiver::new(Ecn::OFF), 0..24, config);
     // icsk_ack.quick is set to 16 first, then `|= 1` with each of the three: sixteen more are quick behind them.
@@ -232,7 +232,7 @@ fn the_delay_of_acks_follows_the_intervals_of_arrivals() {
 
 #[test]
 fn the_kernel_counts_intervals_in_ticks() {
-    // From 1 ms to 29 ms are three ticks of 10 ms, less than the delay of 40: half of that and 30. From 9 ms to 29, two.
+    // With ticks of 10 ms, from 1, 9 or 11 ms to 29 ms are two or one of them: no more than half of the delay of 40 ms.
     for (first, ms) in [(1, 40), (9, 40), (11, 40)] {
         let config = Config { clock: Clock::new(Time::from_millis(10)), ..CONFIG };
         let mut receiver = settled();

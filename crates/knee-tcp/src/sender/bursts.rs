@@ -91,7 +91,7 @@ impl Sender {
     pub(super) fn may_defer(&self, room: u32, oldest: Micros, now: Time, config: &Config) -> bool {
         if now.saturating_sub(self.view.paced_until) > DEFER
             || u64::from(room) * WINDOW_DIVISOR
-                >= u64::from(self.control.cwnd).min(config.offered_window(self.view.delivered))
+                >= u64::from(self.control.cwnd).min(self.offered_window(config))
             // The application writes in such units; the rest of one is filled up from the next.
             || room >= left_of_write(self.view.snd_nxt, config.initial_window)
         {

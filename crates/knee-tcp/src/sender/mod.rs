@@ -43,13 +43,11 @@ mod undo;
 mod worked;
 
 use crate::ecn::Ecn;
-use crate::receiver::{INITIAL_WINDOW, WINDOW_STEP};
 use crate::timer::{Clock, Timer};
 use cwnd::WindowUse;
 use knee_cc::{CaState, Control, DynCongestionControl, Needs, StateChange, StateEvent, View};
 use knee_core::cache::{fetch_first, fetch_range};
 use knee_core::convert::count_u32;
-use knee_core::packet::MSS;
 use knee_core::{Packet, Time};
 use micros::Micros;
 use pacing::OwnPace;
@@ -98,16 +96,6 @@ pub struct Config {
     pub receive_window: u64,
     /// Bytes up to which it grows with each packet that arrives.
     pub window_growth: u64,
-}
-
-impl Config {
-    /// The receive window in packets when so many have been delivered (tcp_grow_window).
-    pub(crate) const fn offered_window(&self, delivered: u64) -> u64 {
-        // The SYN is one of them.
-        let bytes = INITIAL_WINDOW + WINDOW_STEP * delivered.saturating_sub(1);
-        let packets = if bytes < self.window_growth { bytes / MSS as u64 } else { self.receive_window };
-        if packets < self.receive_window { packets } else { self.receive_window }
-    }
 }
 
 /// What the retransmission timer is set for.

@@ -163,8 +163,8 @@ mod tests {
         }
     }
 
-    /// tcp_rate_check_app_limited looks as the application writes, not as it has nothing left: retransmissions of a burst
-    /// tell of the path.
+    /// tcp_rate_check_app_limited looks as the application writes, not as it has nothing left: retransmissions of a
+    /// burst tell of the path.
     #[test]
     fn what_is_sent_is_limited_by_the_application_if_it_was_written_with_nothing_left_to_send() {
         let config = config(true, 9, 1 << 30);

@@ -105,7 +105,7 @@ impl Sender {
 
     /// How many new segments the receive window lets leave.
     fn receive_room(&self, config: &Config) -> u64 {
-        (self.view.snd_una + config.offered_window(self.view.delivered)).saturating_sub(self.view.snd_nxt)
+        (self.view.snd_una + self.offered_window(config)).saturating_sub(self.view.snd_nxt)
     }
 
     /// What follows when `sent` new segments have left.

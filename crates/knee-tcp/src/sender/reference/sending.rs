@@ -72,10 +72,11 @@ impl Reference {
         }
     }
 
-    /// The receive window after so many packets: two segments of 1460 bytes more for each one, up to the bound.
+    /// The receive window: two segments of 1460 bytes more for each packet delivered, up to the bound.
     pub(super) fn offered_window(&self) -> u64 {
         let (config, bytes) = (&self.case.config, 65_535 + 2_920 * (self.view.delivered - 1));
-        if bytes >= config.window_growth { config.receive_window } else { config.receive_window.min(bytes / 1448) }
+        let open = self.needs().open_window || bytes >= config.window_growth;
+        if open { config.receive_window } else { config.receive_window.min(bytes / 1448) }
     }
 
     fn tell_sent(&mut self, packets: u32, retransmission: bool, now: Time) {
