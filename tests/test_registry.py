@@ -52,3 +52,8 @@ def test_unknown_names_and_values_out_of_range_are_refused_by_name(given: dict[s
     with pytest.raises(Refused) as refused:
         EXAMPLE.resolve(given)  # type: ignore[arg-type]
     assert refused.value.key == key
+
+
+def test_a_bound_that_the_standard_sets_is_refused_in_its_name() -> None:
+    with pytest.raises(Refused, match=r"expected 1 ms to 100 ms \(RFC 6817, Sec\. 2\.5: at most 100 ms\)"):
+        registry.of("cc")["ledbat"].resolve({"target": "400 ms"})

@@ -177,7 +177,7 @@ struct knee_daimd {
 	u32 until;		/* settling: no RTT counts up to this number */
 	u32 max_ssthresh;	/* window above which slow start is limited */
 	u32 backoffs:30;	/* reductions so far */
-	u32 resumed:1;		/* there was idle time */
+	u32 resumed:1;		/* idle time since the first RTT sample */
 	u32 settling:1;
 };
 
@@ -501,7 +501,9 @@ static inline void knee_daimd_on_restart(struct knee_daimd *d, u64 now,
 		return;
 	d->last_backoff = knee_min(d->last_backoff + idle, now);
 	d->srtt = 0;
-	d->resumed = 1;
+	/* Slow start after a wait before the first data is the initial one. */
+	if (d->rtt_max)
+		d->resumed = 1;
 	knee_daimd_outdate(d, now);
 }
 

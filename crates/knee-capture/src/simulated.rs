@@ -152,9 +152,11 @@ impl Shared {
         let blocks: Vec<_> = blocks.iter().map(|&(a, b)| (stream.place(a), stream.place(b))).collect();
         let mut tcp = TcpHeader::new(ports[0], ports[1], seq, saturating_u16(window));
         tcp.acknowledgment_number = ack;
-        (tcp.syn, tcp.ack, tcp.psh) = (syn, is_ack || !syn, !syn && !is_ack);
+        let is_data = !syn && !is_ack;
+        (tcp.syn, tcp.ack, tcp.psh) = (syn, is_ack || !syn, is_data && packet.has(Packet::PSH));
         // The bit that RFC 9768 calls AE was NS before.
-        (tcp.ns, tcp.cwr, tcp.ece) = (packet.has(Packet::AE), packet.has(Packet::CWR), packet.has(Packet::ECE));
+        tcp.ns = !is_data && packet.has(Packet::AE);
+        (tcp.cwr, tcp.ece) = (packet.has(Packet::CWR), packet.has(Packet::ECE));
         let options = options(syn.then_some(scale), stamps, &blocks);
         tcp.set_options(&options).expect("40 bytes hold timestamps and three blocks, which are all that Linux sends");
         let ip = ip(packet, addresses, IpNumber::TCP);

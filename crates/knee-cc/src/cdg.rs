@@ -17,8 +17,7 @@
 //! Departures from the paper, all as Linux does: the hybrid slow start, the wider tolerance of `use_tolerance` off by
 //! default, RTTs of delayed ACKs kept out of the maximum, sums in place of means.
 //! Departures from Linux: a backoff there makes the sender enter CWR. Algorithms here cannot ask for that, so the
-//! file carries out the proportional rate reduction itself; a loss meanwhile goes on with it. An idle time longer than
-//! the RTO does not reset the state, since there is no event for it.
+//! file carries out the proportional rate reduction itself; a loss meanwhile goes on with it.
 
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
@@ -126,22 +125,29 @@ const fn coarse(gradient: i64) -> i64 {
     (gradient + if gradient > 0 { 32 } else { -32 }) / 64
 }
 
-impl Cdg {
-    fn new(params: Params, init: &Init) -> Self {
-        let state = CdgState {
-            rng: init.rng.clone(),
+impl CdgState {
+    /// Nothing is measured; the first round trip ends beyond segment `round_end`.
+    fn new(params: &Params, rng: Rng, cwnd: u32, round_end: u64) -> Self {
+        Self {
+            rng,
             rtt: Minmax::NONE,
             rtt_prev: Minmax::NONE,
             gradients: Gradients::new(params.window as usize),
             queue: Queue::Unknown,
-            round_end: 0,
-            shadow_wnd: init.cwnd,
+            round_end,
+            shadow_wnd: cwnd,
             backoff_count: 0,
             delayed_acks: 0,
             sacked_out: 0,
             hystart: Hystart::new(),
             reduction: None,
-        };
+        }
+    }
+}
+
+impl Cdg {
+    fn new(params: Params, init: &Init) -> Self {
+        let state = CdgState::new(&params, init.rng.clone(), init.cwnd, 0);
         Self { params, state }
     }
 
@@ -299,8 +305,12 @@ impl CongestionControl for Cdg {
         }
     }
 
-    fn on_state(&mut self, change: &StateChange, _: &mut Control) {
+    fn on_state(&mut self, change: &StateChange, control: &mut Control) {
         match change.event {
+            StateEvent::Idle => {
+                let rng = self.state.rng.clone();
+                self.state = CdgState::new(&self.params, rng, control.cwnd, change.view.snd_nxt);
+            }
             StateEvent::ReductionDone => self.end_reduction(change.view),
             // From here on the sender itself brings the window to the threshold.
             StateEvent::Entered(CaState::Cwr | CaState::Recovery | CaState::Loss) => self.state.reduction = None,
@@ -377,6 +387,26 @@ mod tests {
         let mut cc = cdg_with([("use_shadow", Value::Bool(false))]);
         cc.state.shadow_wnd = 160;
         assert_eq!(lose(&mut cc, 100), 50);
+    }
+
+    #[test]
+    fn idle_time_longer_than_the_timeout_begins_all_anew() {
+        // tcp_cdg_cwnd_event: gradients, extremes, backoffs and hybrid slow start; the window before it decays is the
+        // shadow window.
+        let mut cc = cdg_with([]);
+        assert_eq!((0..9).filter(|_| cc.backs_off(1_000_000)).count(), 5);
+        cc.state.rtt_prev = Minmax { min: 90_000, max: 200_000 };
+        cc.state.rtt = Minmax { min: 40_000, max: 40_000 };
+        cc.gradient();
+        let view = View { snd_nxt: 700, ..testing::view() };
+        let change = StateChange { view: &view, event: StateEvent::Idle };
+        testing::after(testing::avoiding(64), |c| cc.on_state(&change, c));
+        assert_eq!((cc.state.rtt, cc.state.rtt_prev), (Minmax::NONE, Minmax::NONE));
+        assert_eq!((cc.state.shadow_wnd, cc.state.round_end, cc.state.backoff_count), (64, 700, 0));
+        // A gradient of 1 ms, extrapolated by eight: those of -50 and -160 ms are forgotten.
+        (cc.state.rtt, cc.state.rtt_prev) = (Minmax { min: 41_000, max: 41_000 }, Minmax { min: 40_000, max: 40_000 });
+        assert_eq!(cc.gradient(), 8_000);
+        assert!(cc.backs_off(1_000_000));
     }
 
     #[test]

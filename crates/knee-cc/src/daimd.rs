@@ -208,7 +208,7 @@ struct DaimdState {
     last_backoff: Time,
     /// When data was last delivered.
     delivered: Time,
-    /// Whether there was idle time.
+    /// Whether there was idle time since the first RTT sample.
     resumed: bool,
     /// Window above which slow start is limited, in packets.
     max_ssthresh: u32,
@@ -323,7 +323,8 @@ impl Daimd {
         if idle > Time::ZERO {
             state.last_backoff = state.last_backoff.saturating_add(idle).min(now);
             state.srtt = None;
-            state.resumed = true;
+            // A wait before the first data is no epoch's, and slow start after it is the initial one.
+            state.resumed |= state.rtt_max > Time::ZERO;
         }
     }
 

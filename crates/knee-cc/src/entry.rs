@@ -56,7 +56,10 @@ pub struct Entry {
 impl Entry {
     /// What the algorithm with these parameters requires of the sender.
     pub fn needs_with(&self, params: &Params) -> Needs {
-        Needs { pacing: self.needs.pacing || slow_start::paces(params), ..self.needs }
+        let Needs { pacing, lossless, open_window, .. } = self.needs;
+        // What is paced from the start jumps to a window; RDMA has none at the receiver.
+        let jumps = slow_start::paces(params);
+        Needs { pacing: pacing || jumps, open_window: open_window || lossless || jumps, ..self.needs }
     }
 }
 
@@ -100,10 +103,19 @@ pub struct Needs {
     pub ecn: Ecn,
     /// A network without loss: drops do not slow it.
     pub lossless: bool,
+    /// A receiver whose window is open from the start: one that grows, as Linux's, would hold back what leaves at once.
+    pub open_window: bool,
 }
 
 impl Needs {
     /// Only ACKs, losses and changes of state; ECN marks count as losses.
-    pub const NONE: Self =
-        Self { pacing: false, full_control: false, sent: false, rate: false, ecn: Ecn::Classic, lossless: false };
+    pub const NONE: Self = Self {
+        pacing: false,
+        full_control: false,
+        sent: false,
+        rate: false,
+        ecn: Ecn::Classic,
+        lossless: false,
+        open_window: false,
+    };
 }

@@ -277,6 +277,9 @@ pub enum StateEvent {
     ReductionDone,
     /// First transmission after nothing was in flight (Linux's `CA_EVENT_TX_START`).
     Restart,
+    /// The window is about to decay, since nothing was sent for longer than the timeout (Linux's
+    /// `CA_EVENT_CWND_RESTART`).
+    Idle,
 }
 
 /// A [`StateEvent`] and the sender.

@@ -72,7 +72,7 @@ impl VegasRtt {
             }
             StateEvent::Entered(_) => self.enabled = false,
             StateEvent::Restart => *self = Self::new(change.view.snd_nxt),
-            StateEvent::Start | StateEvent::Timeout | StateEvent::ReductionDone => {}
+            StateEvent::Start | StateEvent::Timeout | StateEvent::ReductionDone | StateEvent::Idle => {}
         }
     }
 }

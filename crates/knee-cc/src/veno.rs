@@ -147,7 +147,7 @@ impl CongestionControl for Veno {
             StateEvent::Restart => {
                 (self.on, self.rtt, self.base_rtt, self.increase) = (true, NO_RTT, NO_RTT, true);
             }
-            StateEvent::Start | StateEvent::Timeout | StateEvent::ReductionDone => {}
+            StateEvent::Start | StateEvent::Timeout | StateEvent::ReductionDone | StateEvent::Idle => {}
         }
     }
 }

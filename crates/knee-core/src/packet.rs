@@ -155,8 +155,10 @@ impl Packet {
     pub const SYN: u8 = 1 << 5;
     /// L4S: ECT(1) rather than ECT(0) (RFC 9331); goes with `ECT`.
     pub const L4S: u8 = 1 << 6;
-    /// The third bit of accurate ECN's counter, on ACKs (RFC 9768, 2.1).
+    /// The third bit of accurate ECN's counter, on ACKs and handshake packets (RFC 9768, 2.1).
     pub const AE: u8 = 1 << 7;
+    /// All that was written has been sent, on data (RFC 9293, 3.9.1).
+    pub const PSH: u8 = Self::AE;
     /// The bits of an ACK that carry accurate ECN's counter (RFC 9768, 3.2.2): AE, CWR and ECE, highest first.
     pub const ACE: u8 = Self::AE | Self::CWR | Self::ECE;
 

@@ -400,6 +400,8 @@ impl CongestionControl for PyCongestionControl {
             StateEvent::Timeout => "timeout",
             StateEvent::ReductionDone => "reduced",
             StateEvent::Restart => "restart",
+            // The restart that follows is what Python hears.
+            StateEvent::Idle => return,
         };
         if !self.hears_state {
             return;

@@ -27,7 +27,11 @@ const MAX_QUICK_ACKS: u8 = 16;
 /// Bytes of the headers of a data packet.
 const HEADERS: u64 = (MTU - MSS) as u64;
 /// Window of a new connection in bytes.
-const INITIAL_WINDOW: u64 = 65_535;
+pub(crate) const INITIAL_WINDOW: u64 = 65_535;
+/// Bytes by which it grows with each packet (tcp_grow_window): two segments as SYNs announce them, without options.
+pub(crate) const WINDOW_STEP: u64 = 2 * (MTU as u64 - 40);
+/// Size of a packet whose payload is long enough for that, 128 bytes.
+const GROWING: u16 = MTU - MSS + 128;
 //= RFC 5681, 4.2
 //# MUST be generated within 500 ms of the arrival of the first unacknowledged packet.
 /// Longest delay of an ACK (TCP_DELACK_MAX).
@@ -102,8 +106,17 @@ pub struct Config {
     pub delayed_ack: Time,
     /// Longest delay of a compressed SACK.
     pub sack_delay: Time,
+    /// Least retransmission timeout, which bounds the delay of ACKs and says what is a pause.
+    pub rto_min: Time,
     /// Bytes up to which the window grows.
     pub window_growth: u64,
+}
+
+impl Config {
+    /// The retransmission timeout of an end whose only RTT sample is that of the handshake (RFC 6298, 2.2).
+    fn rto(&self, rtt: Time) -> Time {
+        self.clock.span(rtt + (rtt * 2).max(self.rto_min))
+    }
 }
 
 /// The receiving end of one flow: two cache lines.
@@ -130,7 +143,7 @@ pub struct Receiver {
     ce_untold: u8,
     /// The window as far as it has grown, in bytes (Linux's `rcv_ssthresh`).
     window: u64,
-    /// Delay of ACKs, adapted to the intervals of arrivals.
+    /// Delay of ACKs, adapted to the intervals of arrivals; below the usual one, the usual one.
     ato: Time,
     /// When the last packet came in order; `Time::MAX`: none has.
     last_arrival: Time,
@@ -206,11 +219,6 @@ impl Receiver {
         self.received.count(packet);
         let Payload::Data { seq, tsval } = packet.payload else { panic!("no segment: {packet:?}") };
         let seq = seq.near(self.rcv_nxt);
-        if seq >= self.rcv_nxt && self.window < config.window_growth {
-            // tcp_grow_window: the sender shall hear of the new window at once.
-            self.window += 2 * u64::from(MSS);
-            self.quick_acks |= 1;
-        }
         if seq <= self.acked {
             self.ts_recent = tsval;
         }
@@ -218,11 +226,12 @@ impl Receiver {
             return self.on_disorder(seq, tsval, packet.size, now, config, base_rtt);
         }
         self.rcv_nxt += 1;
-        self.adapt_ato(now, config);
+        self.adapt_ato(now, config, base_rtt);
+        self.grow_window(packet.size, config);
         if self.must_ack_now() {
             return true;
         }
-        self.delay_ack(now);
+        self.delay_ack(now, config, base_rtt);
         false
     }
 
@@ -244,7 +253,7 @@ impl Receiver {
         let is_new = match seq.cmp(&self.rcv_nxt) {
             Ordering::Equal => {
                 self.rcv_nxt = disorder.close_gap(seq + 1);
-                self.adapt_ato(now, config);
+                self.adapt_ato(now, config, base_rtt);
                 //= RFC 5681, 4.2 (departs: at once where no gap is left, as Linux)
                 //# To provide feedback to senders recovering from losses, the receiver SHOULD send an immediate ACK
                 //# when it receives a data segment that fills in all or part of a gap in the sequence space.
@@ -253,13 +262,15 @@ impl Receiver {
             }
             Ordering::Less => {
                 disorder.dsack = Some(seq);
-                self.enter_quick_acks(config);
+                self.enter_quick_acks(MAX_QUICK_ACKS);
                 self.ack_now = true;
                 false
             }
             Ordering::Greater => disorder.insert(seq),
         };
-        if !is_new {
+        if is_new {
+            self.grow_window(size, config);
+        } else {
             self.duplicate_bytes += payload;
         }
         let flushed = std::mem::take(&mut disorder.flushed);
@@ -311,9 +322,9 @@ impl Receiver {
     }
 
     /// The delayed-ACK timer fired: an ACK leaves.
-    pub fn on_delayed_ack(&mut self, config: &Config) {
+    pub fn on_delayed_ack(&mut self, config: &Config, base_rtt: Time) {
         // A delayed ACK that ran out inflates the delay.
-        self.ato = (self.ato * 2).min(DELAYED_ACK_MAX).max(config.delayed_ack);
+        self.ato = (self.ato.max(config.delayed_ack) * 2).min(config.rto(base_rtt));
     }
 
     /// The timer of compressed SACKs fired. True: an ACK leaves.
@@ -323,33 +334,56 @@ impl Receiver {
         self.disorder.as_ref().is_some_and(|disorder| disorder.compressed > 0)
     }
 
-    fn adapt_ato(&mut self, now: Time, config: &Config) {
-        let min = config.delayed_ack;
+    /// Adapts the delay of ACKs to the time since the packet before (tcp_event_data_recv).
+    fn adapt_ato(&mut self, now: Time, config: &Config, base_rtt: Time) {
         let last = std::mem::replace(&mut self.last_arrival, now);
         if last == Time::MAX {
-            self.quick_acks = self.quick_acks.max(MAX_QUICK_ACKS);
-            self.ato = min;
-            return;
+            self.enter_quick_acks(MAX_QUICK_ACKS);
+        } else if self.ato > config.delayed_ack || now - last > config.delayed_ack / 2 {
+            self.adapt_ato_to(last, now, config, base_rtt);
         }
-        let gap = now - last;
+    }
+
+    /// The same where the delay is not the usual one, or will not be. The kernel counts ticks.
+    #[inline(never)]
+    fn adapt_ato_to(&mut self, last: Time, now: Time, config: &Config, base_rtt: Time) {
+        let (clock, min) = (&config.clock, config.delayed_ack);
+        let gap = clock.jiffies(now) - clock.jiffies(last);
+        let (ato, rto) = (self.ato.max(min), config.rto(base_rtt));
         if gap <= min / 2 {
-            self.ato = (self.ato + min) / 2;
-        } else if gap < self.ato {
-            self.ato = (self.ato / 2 + gap).min(DELAYED_ACK_MAX);
-        } else if gap > Time::from_secs(1) {
+            self.ato = clock.jiffies(ato / 2) + min / 2;
+        } else if gap < ato {
+            self.ato = (clock.jiffies(ato / 2) + gap).min(rto);
+        } else if gap > rto {
             self.quick_acks = self.quick_acks.max(MAX_QUICK_ACKS);
         }
     }
 
-    fn enter_quick_acks(&mut self, config: &Config) {
-        self.quick_acks = self.quick_acks.max(MAX_QUICK_ACKS);
-        self.ato = config.delayed_ack;
+    /// New data lets the window grow, and the sender shall hear of it at once (tcp_grow_window). An even number of
+    /// quick ACKs becomes an odd one, so those of the first data are still due once the window has grown.
+    const fn grow_window(&mut self, size: u16, config: &Config) {
+        if self.window < config.window_growth && size >= GROWING {
+            self.window += WINDOW_STEP;
+            self.quick_acks |= 1;
+        }
     }
 
-    fn delay_ack(&mut self, now: Time) {
+    /// The next ACKs leave at once (tcp_enter_quickack_mode).
+    fn enter_quick_acks(&mut self, acks: u8) {
+        self.quick_acks = self.quick_acks.max(acks);
+        self.ato = Time::ZERO;
+    }
+
+    fn delay_ack(&mut self, now: Time, config: &Config, base_rtt: Time) {
         //= RFC 5681, 4.2
         //# The delayed ACK algorithm specified in [RFC1122] SHOULD be used by a TCP receiver.
-        let timer = Timer::set(now, self.ato);
+        let mut delay = config.delayed_ack;
+        if self.ato > delay {
+            // tcp_send_delayed_ack: no longer than the RTT of the handshake, which is a little more than the base's.
+            let rtt = config.clock.span(base_rtt + Time::from_micros(1));
+            delay = self.ato.min(delay.max(rtt)).min(DELAYED_ACK_MAX);
+        }
+        let timer = Timer::set(now, delay);
         if timer.not_before() < self.delayed.not_before() {
             self.delayed = timer;
         }
@@ -376,7 +410,7 @@ impl Receiver {
                 if ce && !self.echo {
                     self.echo = true;
                     // Linux sends a few quick ACKs so that the sender hears soon.
-                    self.quick_acks = self.quick_acks.max(2);
+                    self.enter_quick_acks(2);
                 }
             }
             Feedback::PerPacket => {
@@ -407,7 +441,13 @@ impl Receiver {
     /// The ACK that leaves now, but for its SACK blocks.
     pub fn reply(&mut self) -> Reply {
         self.acked = self.rcv_nxt;
-        self.quick_acks = self.quick_acks.saturating_sub(1);
+        if self.quick_acks > 0 {
+            self.quick_acks -= 1;
+            if self.quick_acks == 0 {
+                // What comes now is acknowledged after the usual delay again (tcp_dec_quickack_mode).
+                self.ato = Time::ZERO;
+            }
+        }
         self.ack_now = false;
         self.delayed = Timer::OFF;
         if let Some(disorder) = &mut self.disorder {

@@ -330,7 +330,7 @@ class Tcp(Table):
     tso_rtt_log: int = Field(9, ge=0, le=31, description="0 to 31; 0 is Linux before 5.18")
     slow_start_after_idle: bool = Field(True, description="whether an idle or unused window shrinks: true or false")
     window_growth: Bytes = Field(
-        16 * 1024 * 1024, description='the size that a receiver takes before its window stops growing, such as "16 MiB"'
+        16 * 1024 * 1024, description='the size up to which the window of a receiver grows, such as "16 MiB"'
     )
     receive_window: SomeBytes | None = Field(None, description='a size such as "6 MB"; default: no limit')
 

@@ -46,7 +46,8 @@ class Param:
             return f"expected one of {', '.join(self.words)}"
         if self.kind == "bool":
             return "expected true or false"
-        return f"expected {self.span}"
+        bound = f" ({self.source})" if self.source.endswith(f": at most {self.text(self.max)}") else ""
+        return f"expected {self.span}{bound}"
 
     @property
     def span(self) -> str:

@@ -124,6 +124,26 @@ fn idle_time_is_not_part_of_an_epoch() {
     assert_eq!(flow.cc.state.srtt, None, "the queue of a minute ago says nothing");
 }
 
+/// Eq. 7 of the initial slow start follows the RTT down, however long the application waited with its first data.
+#[test]
+fn a_wait_before_the_first_data_is_no_idle_time() {
+    let limits = [0, 1, 8_000].map(|wait_ms| {
+        let mut flow = Flow::new(&[("decay", Value::Ratio(0.0))], 10);
+        flow.control.ssthresh = crate::INFINITE_SSTHRESH;
+        flow.view.now += Time::from_millis(wait_ms);
+        flow.restart();
+        assert_eq!(flow.cc.state.last_backoff, flow.view.now);
+        flow.round(50);
+        [51, 60, 65].map(|ms| {
+            flow.round(ms);
+            flow.cc.state.max_ssthresh
+        })
+    });
+    // 20 packets and 1 ms at a threshold of 5.75 ms; 40 and 10 ms at 12.5 ms; 80 (12 limited) and 15 ms at 16.25 ms.
+    assert_eq!(limits[0][..2], [28, 12]);
+    assert!(limits.iter().all(|each| *each == limits[0]), "{limits:?}");
+}
+
 /// 100 Mbit/s and 50 ms, RTTmax as after a long decay. A window of 20 that queues for 1 ms, a burst of 10, makes 28
 /// packets by Eq. 7 with a threshold of 5.75 ms; 640 that queue for 25 ms make 152 with one of 23.75 ms.
 #[test]

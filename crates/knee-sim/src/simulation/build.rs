@@ -86,11 +86,13 @@ impl Model {
             tso_rtt_log: spec.tcp.tso_rtt_log.min(31),
             slow_start_after_idle: spec.tcp.slow_start_after_idle,
             receive_window,
+            window_growth: spec.tcp.window_growth,
         };
         let receiver_config = receiver::Config {
             clock,
             delayed_ack: Time::from_nanos(spec.tcp.delayed_ack),
             sack_delay: Time::from_nanos(spec.tcp.sack_delay),
+            rto_min: Time::from_nanos(spec.tcp.rto_min),
             window_growth: spec.tcp.window_growth,
         };
         let (flows, end) = (spec.flows.len(), Time::from_nanos(spec.duration));

@@ -7,6 +7,7 @@ const CONFIG: Config = Config {
     clock: Clock::new(Time::ZERO),
     delayed_ack: Time::from_millis(40),
     sack_delay: Time::from_millis(1),
+    rto_min: Time::from_millis(200),
     window_growth: 0,
 };
 
@@ -56,7 +57,7 @@ fn a_lone_segment_waits_for_the_delayed_ack() {
     let mut receiver = settled();
     assert!(feed(&mut receiver, [16]).is_empty());
     assert_eq!(receiver.delayed, Timer::set(Time::from_millis(1), Time::from_millis(40)));
-    receiver.on_delayed_ack(&CONFIG);
+    receiver.on_delayed_ack(&CONFIG, Time::from_millis(40));
     assert_eq!(receiver.reply().seq, 17);
 }
 
@@ -173,19 +174,32 @@ fn acknowledged(receiver: &mut Receiver, seqs: std::ops::Range<u64>, config: &Co
 
 #[test]
 fn while_the_window_grows_each_segment_is_acknowledged_at_once() {
-    // tcp_grow_window: two segments more with each one that comes, from 65,535 bytes.
-    let config = Config { window_growth: 65_535 + 3 * 2 * u64::from(MSS), ..CONFIG };
+    // tcp_grow_window: two segments of 1460 bytes more with each that comes, from 65,535 bytes; the last step is cut.
+    let config = Config { window_growth: 65_535 + 2 * 2920 + 1, ..CONFIG };
+    let grown = |config| acknowledged(&mut Receiver::new(Ecn::OFF), 0..24, config);
+    // icsk_ack.quick is set to 16 first, then `|= 1` with each of the three: sixteen more are quick behind them.
+    assert_eq!(grown(&config), [(0..19).collect::<Vec<_>>(), vec![20, 22]].concat());
     assert_eq!(acknowledged(&mut settled(), 16..24, &config), [16, 17, 18, 20, 22]);
     assert_eq!(acknowledged(&mut settled(), 16..24, &CONFIG), [17, 19, 21, 23]);
+    // A packet of less than 128 bytes of payload lets nothing grow.
+    let mut receiver = settled();
+    for (payload, quick) in [(127, false), (128, true)] {
+        let packet = Packet { size: 52 + payload, ..data(receiver.in_order()) };
+        assert_eq!(receiver.on_data(&packet, Time::from_millis(1), &config, Time::from_millis(40)), quick);
+        receiver.reply();
+    }
 }
 
 #[test]
-fn after_a_pause_of_more_than_a_second_acks_are_quick_again() {
-    for (pause, quick) in [(1000, false), (1001, true), (5000, true)] {
-        let mut receiver = settled();
-        let now = Time::from_millis(1 + pause);
-        let at_once = receiver.on_data(&data(16), now, &CONFIG, Time::from_millis(40));
-        assert_eq!(at_once, quick, "{pause} ms");
+fn after_a_pause_of_more_than_the_retransmission_timeout_acks_are_quick_again() {
+    // tcp_event_data_recv. The timeout after one sample: the RTT and the greater of twice that and 200 ms.
+    for (rtt, timeout) in [(1, 201), (40, 240), (103, 309), (400, 1200)] {
+        for (pause, quick) in [(timeout, false), (timeout + 1, true), (5000, true)] {
+            let mut receiver = settled();
+            let now = Time::from_millis(1 + pause);
+            let at_once = receiver.on_data(&data(16), now, &CONFIG, Time::from_millis(rtt));
+            assert_eq!(at_once, quick, "{pause} ms at an RTT of {rtt}");
+        }
     }
 }
 
@@ -201,17 +215,47 @@ fn the_delay_of_acks_follows_the_intervals_of_arrivals() {
             receiver.on_data(&data(seq), Time::from_millis(now), &CONFIG, Time::from_millis(40));
             receiver.reply();
         }
-        receiver.ato.as_millis()
+        receiver.ato.max(CONFIG.delayed_ack).as_millis()
     };
-    assert_eq!((delay(&[]), delay(&[20]), delay(&[30]), delay(&[900])), (40, 40, 50, 40));
+    assert_eq!((delay(&[]), delay(&[20]), delay(&[30]), delay(&[200])), (40, 40, 50, 40));
     assert_eq!((delay(&[30, 20]), delay(&[30, 21]), delay(&[30, 49, 60])), (45, 46, 97));
-    // A delayed ACK that runs out doubles it, to at most TCP_DELACK_MAX.
+    // Sixteen quick ACKs lead back to the usual one (tcp_dec_quickack_mode).
+    assert_eq!((delay(&[30, 300]), delay(&[&[30, 300][..], &[50; 15]].concat())), (50, 40));
+    // A delayed ACK that runs out doubles it, to at most the timeout of 240 ms.
     let mut receiver = settled();
     let doubled = [(); 4].map(|()| {
-        receiver.on_delayed_ack(&CONFIG);
+        receiver.on_delayed_ack(&CONFIG, Time::from_millis(40));
         receiver.ato.as_millis()
     });
-    assert_eq!(doubled, [80, 160, 200, 200]);
+    assert_eq!(doubled, [80, 160, 240, 240]);
+}
+
+#[test]
+fn the_kernel_counts_intervals_in_ticks() {
+    // With ticks of 10 ms, from 1, 9 or 11 ms to 29 ms are two or one of them: no more than half of the delay of 40 ms.
+    for (first, ms) in [(1, 40), (9, 40), (11, 40)] {
+        let config = Config { clock: Clock::new(Time::from_millis(10)), ..CONFIG };
+        let mut receiver = settled();
+        receiver.last_arrival = Time::from_millis(first);
+        receiver.on_data(&data(16), Time::from_millis(29), &config, Time::from_millis(40));
+        assert_eq!(receiver.ato.max(CONFIG.delayed_ack).as_millis(), ms, "{first}");
+    }
+    let config = Config { clock: Clock::new(Time::from_millis(10)), ..CONFIG };
+    let mut receiver = settled();
+    receiver.on_data(&data(16), Time::from_millis(30), &config, Time::from_millis(40));
+    assert_eq!(receiver.ato.as_millis(), 50, "29 ms are three ticks where one begins");
+}
+
+#[test]
+fn a_delayed_ack_waits_no_longer_than_the_round_trip() {
+    // tcp_send_delayed_ack: the greater of 40 ms and the RTT of the handshake, and at most 200 ms.
+    for (rtt, longest) in [(5, 40), (40, 41), (103, 104), (500, 200)] {
+        let config = Config { clock: Clock::new(Time::from_millis(1)), ..CONFIG };
+        let mut receiver = settled();
+        (0..4).for_each(|_| receiver.on_delayed_ack(&config, Time::from_millis(rtt)));
+        receiver.on_data(&data(16), Time::from_millis(150), &config, Time::from_millis(rtt));
+        assert_eq!(receiver.delayed, Timer::set(Time::from_millis(150), Time::from_millis(longest)), "{rtt}");
+    }
 }
 
 #[test]

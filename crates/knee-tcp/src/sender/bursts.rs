@@ -90,7 +90,8 @@ impl Sender {
     /// The same where nothing is being repaired, and the oldest segment in flight was sent at `oldest`.
     pub(super) fn may_defer(&self, room: u32, oldest: Micros, now: Time, config: &Config) -> bool {
         if now.saturating_sub(self.view.paced_until) > DEFER
-            || u64::from(room) * WINDOW_DIVISOR >= u64::from(self.control.cwnd)
+            || u64::from(room) * WINDOW_DIVISOR
+                >= u64::from(self.control.cwnd).min(self.offered_window(config))
             // The application writes in such units; the rest of one is filled up from the next.
             || room >= left_of_write(self.view.snd_nxt, config.initial_window)
         {

@@ -2,8 +2,10 @@
 //! not.
 
 use super::{Config, Sender};
+use crate::receiver::{INITIAL_WINDOW, WINDOW_STEP};
 use knee_cc::{CaState, Control, INFINITE_SSTHRESH};
 use knee_core::Time;
+use knee_core::packet::MSS;
 
 /// How much of the window is used (tcp_cwnd_validate; RFC 2861, 7661).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +53,13 @@ impl Sender {
         //= RFC 6675, 5
         //# If cwnd - pipe >= 1 SMSS, the sender SHOULD transmit one or more segments as follows:
         self.control.cwnd.saturating_sub(self.in_flight())
+    }
+
+    /// The receive window in packets, which grows with what has been delivered, the SYN excepted (tcp_grow_window).
+    pub(super) fn offered_window(&self, config: &Config) -> u64 {
+        let bytes = INITIAL_WINDOW + WINDOW_STEP * self.view.delivered.saturating_sub(1);
+        let grows = bytes < config.window_growth && !self.needs.open_window;
+        if grows { config.receive_window.min(bytes / u64::from(MSS)) } else { config.receive_window }
     }
 
     pub(super) fn set_cwnd(&mut self, cwnd: u32, now: Time) {

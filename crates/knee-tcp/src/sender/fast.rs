@@ -84,7 +84,7 @@ impl Sender {
     /// within it, and nothing that happens meanwhile concerns the algorithm.
     fn window_alone_limits(&self, config: &Config) -> bool {
         let ahead = self.view.snd_nxt.max(self.view.snd_una + u64::from(self.control.cwnd));
-        let ends = self.end.min(self.view.snd_una + config.receive_window);
+        let ends = self.end.min(self.view.snd_una + self.offered_window(config));
         !self.paced && !self.needs.sent && self.packets_out() > 0 && ahead < ends
     }
 

@@ -111,6 +111,7 @@ fn config(source: &mut Source) -> Config {
         tso_rtt_log: source.below(32) as u32,
         slow_start_after_idle: source.below(2) == 0,
         receive_window: if source.chance(200) { WINDOW } else { source.range(1, WINDOW) },
+        window_growth: if source.chance(200) { 0 } else { source.range(1, 2 * 1448 * WINDOW) },
     }
 }
 

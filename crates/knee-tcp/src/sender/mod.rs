@@ -92,8 +92,10 @@ pub struct Config {
     pub tso_rtt_log: u32,
     /// Whether a window that is idle or not used shrinks (tcp_slow_start_after_idle).
     pub slow_start_after_idle: bool,
-    /// Receive window in packets.
+    /// Receive window in packets, once it has grown.
     pub receive_window: u64,
+    /// Bytes up to which it grows with each packet that arrives.
+    pub window_growth: u64,
 }
 
 /// What the retransmission timer is set for.

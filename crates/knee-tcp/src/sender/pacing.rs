@@ -4,8 +4,9 @@ use super::Sender;
 use knee_core::packet::MSS;
 use knee_core::{Bytes, Rate, Time};
 
-/// First packets of a connection that are not paced, as Linux and sch_fq do.
-const UNPACED: u64 = 10;
+/// The burst that holds this packet of a connection is the first that is paced (tcp_update_skb_after_send, which counts
+/// a burst before it asks).
+const FIRST_PACED: u64 = 10;
 
 /// What the sender's own pacing rate follows apart from the smoothed RTT. Few ask for the rate, so it is divided when
 /// asked.
@@ -80,11 +81,10 @@ impl Sender {
 
     /// Segments with so much payload have left: the next ones may when that has gone at the pacing rate
     /// (tcp_update_skb_after_send).
-    pub(super) fn advance_pacing_clock(&mut self, segments: u32, payload: u32, now: Time) {
+    pub(super) fn advance_pacing_clock(&mut self, payload: u32, now: Time) {
         let prior = self.view.paced_until;
         self.view.paced_until = prior.max(now);
-        let sent_before = self.view.snd_nxt + self.retransmitted - u64::from(segments);
-        if self.paced && sent_before >= UNPACED {
+        if self.paced && self.view.snd_nxt + self.retransmitted >= FIRST_PACED {
             let span = self.rate_in_force().time_for(Bytes(payload.into()));
             let credit = self.view.paced_until - prior;
             self.view.paced_until = self.view.paced_until.saturating_add(span - credit.min(span / 2));
@@ -96,7 +96,9 @@ impl Sender {
 mod tests {
     use super::*;
     use crate::sender::AckInfo;
-    use crate::sender::testing::{config, sender};
+    use crate::sender::Config;
+    use crate::sender::testing::{config, established, sender};
+    use proptest::prelude::*;
 
     /// When the next packet may leave after an ACK at 40 ms opened a window that was full, at 100 packets a second.
     fn next_departure(restart: bool) -> Time {
@@ -124,6 +126,23 @@ mod tests {
         assert_eq!(own, Rate::from_bytes_per_sec(2 * 10 * u64::from(MSS) * 50));
         paced.control.pacing_rate = Some(Rate::from_bps(5));
         assert_eq!(paced.pacing_rate(), Some(Rate::from_bps(5)));
+    }
+
+    proptest! {
+        /// tcp_update_skb_after_send: data_segs_out holds the burst already. Bursts leave at once up to the one that
+        /// reaches the tenth packet; the next one waits until that has gone at the pacing rate.
+        #[test]
+        fn the_burst_that_reaches_the_tenth_packet_is_paced(burst in 1u8..20, initial_window in 20u32..60) {
+            let config = Config { initial_window, ..config(true, 9, 1000) };
+            let mut sender = established("reno", None, true, Some(Time::from_millis(20)), &config);
+            sender.control.pacing_rate = Some(Rate::from_bytes_per_sec(100 * u64::from(MSS)));
+            (sender.control.min_burst, sender.control.max_burst) = (burst, burst);
+            let (now, mut out) = (Time::from_millis(20), Vec::new());
+            sender.send(now, &config, &mut out);
+            let at_once = u64::from(burst) * 10u64.div_ceil(u64::from(burst));
+            prop_assert_eq!(sender.snd_nxt(), at_once);
+            prop_assert_eq!(sender.pace_at, now + Time::from_millis(10 * u64::from(burst)));
+        }
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl Sender {
         if !self.tlp.is_outstanding() {
             self.tlp.retransmitted = false;
             let before = self.view.snd_nxt;
-            let window_open = self.view.snd_nxt < self.view.snd_una + config.receive_window;
+            let window_open = self.view.snd_nxt < self.view.snd_una + self.offered_window(config);
             if self.view.snd_nxt < self.end && window_open {
                 //= RFC 8985, 7.3
                 //# If both conditions are met, then the sender SHOULD transmit a previously unsent data segment, if one

@@ -139,10 +139,12 @@ impl Sender {
         self.rtx.push_start(self.rate_start(count));
     }
 
-    /// Marks the time from which on rate samples speak of the application, not of the path.
-    #[cold]
+    /// Marks what is sent until all in flight is delivered as limited by the application, which writes only now though
+    /// less than a segment was left to send (tcp_rate_check_app_limited).
     pub(super) fn check_app_limited(&mut self) {
-        if self.window_room() > 0 && self.lost_out <= self.retrans_out {
+        let unsent = self.end - self.view.snd_nxt;
+        let starved = unsent == 0 || unsent == 1 && self.last_payload < u32::from(MSS);
+        if starved && self.window_room() > 0 && self.lost_out <= self.retrans_out {
             self.view.app_limited = true;
             self.app_limited_until = (self.view.delivered + u64::from(self.in_flight())).max(1);
         }

@@ -5,6 +5,7 @@
 //! with TCP_NODELAY it leaves at once), tcp_output.c (`tcp_cwnd_restart`).
 
 use super::{Config, Sender};
+use knee_cc::StateEvent;
 use knee_core::Time;
 use knee_core::convert::{saturating_u16, saturating_u32};
 use knee_core::packet::MSS;
@@ -48,6 +49,7 @@ impl Sender {
     /// The application writes `bytes`, at least 1; nothing has been sent since `idle_since`. Gives the segment after
     /// the one with the last of them. What may leave leaves with the next [`Sender::send`].
     pub fn write(&mut self, mut bytes: u64, idle_since: Time, now: Time, config: &Config) -> u64 {
+        self.check_app_limited();
         self.restart_after_idle(idle_since, now, config);
         let mss = u32::from(MSS);
         if self.last_payload < mss {
@@ -91,6 +93,7 @@ impl Sender {
         if !self.established || self.packets_out() > 0 || !shrinks || idle <= rto {
             return;
         }
+        self.tell(StateEvent::Idle, now);
         self.control.ssthresh = self.current_ssthresh();
         let least = config.initial_window.min(self.control.cwnd);
         let (mut cwnd, mut left) = (self.control.cwnd, idle.saturating_sub(rto));
@@ -107,7 +110,7 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use crate::sender::testing::{config, stream};
-    use crate::sender::{AckInfo, Config};
+    use crate::sender::{AckInfo, Config, Sender};
     use knee_core::Time;
     use knee_core::packet::{MSS, MTU};
     use proptest::prelude::*;
@@ -158,6 +161,34 @@ mod tests {
             let counters = sender.counters();
             prop_assert_eq!(counters.sent_bytes - HEADERS * counters.sent, sizes.values().sum::<u64>());
         }
+    }
+
+    /// tcp_rate_check_app_limited looks as the application writes, not as it has nothing left: retransmissions of a
+    /// burst tell of the path.
+    #[test]
+    fn what_is_sent_is_limited_by_the_application_if_it_was_written_with_nothing_left_to_send() {
+        let config = config(true, 9, 1 << 30);
+        let mut sender = stream("bbr", &config);
+        let now = Time::from_millis(100);
+        let later = now + Time::from_millis(20);
+        let write = |sender: &mut Sender, segments: u64| {
+            sender.write(segments * u64::from(MSS), now, now, &config);
+            let limited = sender.view.app_limited;
+            sender.send(now, &config, &mut Vec::new());
+            assert_eq!(sender.view.app_limited, limited);
+            limited
+        };
+        // An idle sender until the first ACK, which leaves none of it in flight marked.
+        assert!(write(&mut sender, 4));
+        let ack = |seq| AckInfo { seq, part: 0, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
+        sender.on_ack(&ack(1), later, &config, &mut Vec::new());
+        assert!(!sender.view.app_limited);
+        // With room in the window until all in flight is delivered; not where the window is full, or data waits.
+        assert!(write(&mut sender, 40));
+        sender.on_ack(&ack(4), later, &config, &mut Vec::new());
+        assert!(sender.view.app_limited);
+        sender.on_ack(&ack(5), later, &config, &mut Vec::new());
+        assert!(!write(&mut sender, 1));
     }
 
     #[test]

@@ -13,7 +13,8 @@ const HANDSHAKE: Time = Time::from_millis(20);
 pub fn config(tso: bool, tso_rtt_log: u32, receive_window: u64) -> Config {
     let clock = Clock::new(Time::from_millis(4));
     let rto_min = Time::from_millis(200);
-    Config { clock, initial_window: 10, rto_min, tso, tso_rtt_log, slow_start_after_idle: true, receive_window }
+    let (initial_window, slow_start_after_idle, window_growth) = (10, true, 0);
+    Config { clock, initial_window, rto_min, tso, tso_rtt_log, slow_start_after_idle, receive_window, window_growth }
 }
 
 /// A connection that has just sent its first window.
@@ -38,7 +39,7 @@ pub fn without_rtt(cc: &str, config: &Config) -> Sender {
 }
 
 /// A connection that was opened within 20 ms.
-fn established(cc: &str, bytes: Option<u64>, paced: bool, rtt: Option<Time>, config: &Config) -> Sender {
+pub fn established(cc: &str, bytes: Option<u64>, paced: bool, rtt: Option<Time>, config: &Config) -> Sender {
     let entry = knee_cc::find(cc).unwrap();
     let mut sender = Sender::new(&SenderInit { needs: entry.needs, paced, ecn: Ecn::OFF, bytes }, config);
     let now = HANDSHAKE;

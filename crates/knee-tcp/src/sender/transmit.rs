@@ -72,16 +72,14 @@ impl Sender {
             let wait = push == Push::Normal && left > room && self.may_wait(room, now, config);
             let count = self.burst_now(room, wait, config).min(left);
             if count == 0 {
-                limited = true;
+                // It waits for the smaller of the two windows.
+                limited = u64::from(room) < self.receive_room(config);
                 break;
             }
             self.depart(count, now, out);
             if push == Push::Probe {
                 break;
             }
-        }
-        if self.view.snd_nxt >= self.end || self.view.snd_nxt >= self.view.snd_una + config.receive_window {
-            self.check_app_limited();
         }
         let limited = limited || self.in_flight() >= self.control.cwnd;
         self.held_back = limited;
@@ -102,8 +100,12 @@ impl Sender {
         //= RFC 5681, 2 (departs: what is SACKed or lost makes room in cwnd, as in RFC 6675)
         //# At any given time, a TCP MUST NOT send data with a sequence number higher than the sum of the highest
         //# acknowledged sequence number and the minimum of cwnd and rwnd.
-        let window = (self.view.snd_una + config.receive_window).saturating_sub(self.view.snd_nxt);
-        room.min(saturating_u32(window))
+        room.min(saturating_u32(self.receive_room(config)))
+    }
+
+    /// How many new segments the receive window lets leave.
+    fn receive_room(&self, config: &Config) -> u64 {
+        (self.view.snd_una + self.offered_window(config)).saturating_sub(self.view.snd_nxt)
     }
 
     /// What follows when `sent` new segments have left.
@@ -165,7 +167,7 @@ impl Sender {
             short += count_u32(stream.missing_before(end) - stream.missing_before(departure.start));
         }
         self.short_bytes += u64::from(short);
-        self.advance_pacing_clock(departure.count, departure.count * u32::from(MSS) - short, now);
+        self.advance_pacing_clock(departure.count * u32::from(MSS) - short, now);
         out.push(departure);
     }
 

@@ -48,6 +48,7 @@ const fn config(window: u32, receive_window: u64) -> Config {
         tso_rtt_log: 9,
         slow_start_after_idle: true,
         receive_window,
+        window_growth: 0,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Algorithm, At, End, EndFigures, HalfView, HostPair, Outbox};
 use crate::simulation::build::OwnMake;
 use knee_cc::{DynCongestionControl, Init};
-use knee_core::convert::index_u32;
+use knee_core::convert::{count_u32, index_u32};
 use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Payload, Rate, Rng, Seq, Time};
 use knee_net::observe::{FlowCounts, Spread};
@@ -32,9 +32,11 @@ impl HostPair<'_, TcpEnds> {
         if self.ends.receiver.on_data(packet, at.now, &self.settings.receiver_config, at.path.base_rtt) {
             self.send_ack(at, out);
         }
-        // Where the other end sends no data and has read all that came, the ACK of a short packet does not wait
-        // (tcp_cleanup_rbuf).
-        if packet.size < MTU && self.connection.as_ref().is_some_and(|(half, _)| half.one_way) {
+        // Where the other end sends no data and has read all that came, the ACK of a packet that ends a write, or is
+        // short, does not wait (tcp_cleanup_rbuf).
+        if (packet.has(Packet::PSH) || packet.size < MTU)
+            && self.connection.as_ref().is_some_and(|(half, _)| half.one_way)
+        {
             self.acknowledge_now(at, out);
         }
     }
@@ -101,7 +103,7 @@ impl HostPair<'_, TcpEnds> {
                 self.after_other(at.now, out);
             }
             EndTimer::DelayedAck => {
-                self.ends.receiver.on_delayed_ack(&self.settings.receiver_config);
+                self.ends.receiver.on_delayed_ack(&self.settings.receiver_config, at.path.base_rtt);
                 self.send_ack(at, out);
             }
             EndTimer::CompressedSack if self.ends.receiver.on_compressed_sack() => self.send_ack(at, out),
@@ -341,35 +343,23 @@ fn packets_of_any(
         let ect = sender.ecn.of_data(retransmission);
         // The first new packet tells of a reduction.
         let tells = ect != 0 && !retransmission;
-        if sender.has_short_segments() {
-            // Any of them may be short.
-            let (mut seq, end) = (start, start + u64::from(count));
-            while seq < end {
-                let cwr = if tells && sender.take_cwr() { Packet::CWR } else { 0 };
-                let size = sender.packet_size(seq);
-                let alike =
-                    index_u32((seq + 1..end).take_while(|&next| cwr == 0 && sender.packet_size(next) == size).count());
-                out.data(Packet { flags: ect | cwr, size, ..packet(seq) }, 1 + alike);
-                seq += 1 + u64::from(alike);
-            }
-            continue;
-        }
-        let cwr = if tells && sender.take_cwr() { Packet::CWR } else { 0 };
-        let last_size = sender.packet_size(start + u64::from(count) - 1);
-        let mut packet = Packet { flags: ect, ..packet(start) };
-        let mut alike = count - u32::from(last_size != MTU);
-        // The first one may carry CWR, the last one may be shorter.
-        if cwr != 0 && alike > 0 {
-            out.data(Packet { flags: ect | cwr, ..packet }, 1);
-            packet = packet.behind(1);
-            alike -= 1;
-        }
-        if alike > 0 {
-            out.data(packet, alike);
-        }
-        if last_size != MTU {
-            let flags = if count == 1 { ect | cwr } else { ect };
-            out.data(Packet { size: last_size, flags, ..packet.behind(alike) }, 1);
+        let (mut seq, end) = (start, start + u64::from(count));
+        // The last segment that was written may be short and has PSH, so it goes alone; any other may be short too
+        // where more was written since.
+        let (last, any_short) = (sender.end - 1, sender.has_short_segments());
+        while seq < end {
+            let cwr = if tells && sender.take_cwr() { Packet::CWR } else { 0 };
+            let psh = if seq == last { Packet::PSH } else { 0 };
+            let size = sender.packet_size(seq);
+            let alike = if cwr | psh != 0 {
+                1
+            } else if any_short {
+                1 + index_u32((seq + 1..end.min(last)).take_while(|&next| sender.packet_size(next) == size).count())
+            } else {
+                count_u32(end.min(last) - seq)
+            };
+            out.data(Packet { flags: ect | cwr | psh, size, ..packet(seq) }, alike);
+            seq += u64::from(alike);
         }
     }
     outgoing.clear();

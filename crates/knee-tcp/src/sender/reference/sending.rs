@@ -37,7 +37,7 @@ impl Reference {
         }
         let mut waits = false;
         while self.view.snd_nxt < self.end && !self.waits_for_pacing(now) {
-            let window = self.view.snd_una + self.case.config.receive_window - self.view.snd_nxt;
+            let window = self.view.snd_una + self.offered_window() - self.view.snd_nxt;
             let cwnd = self.window_room().max(u32::from(probe));
             let room = u64::from(cwnd).min(window);
             if room == 0 {
@@ -47,6 +47,8 @@ impl Reference {
             let most = self.tso_segs();
             waits = !probe && left > room && room < most && self.tso_should_defer(room, now);
             if waits {
+                // tcp_tso_should_defer: the receive window is no limit by the congestion window.
+                waits = room < window;
                 break;
             }
             self.transmit_new(room.min(most).min(left), now);
@@ -55,14 +57,6 @@ impl Reference {
             }
         }
         let sent = (self.view.snd_nxt - next) as u32;
-        let window_full = self.view.snd_nxt >= self.view.snd_una + self.case.config.receive_window;
-        if (self.view.snd_nxt >= self.end || window_full)
-            && self.window_room() > 0
-            && self.lost_out() <= self.retrans_out()
-        {
-            self.view.app_limited = true;
-            self.app_limited_until = (self.view.delivered + u64::from(self.in_flight())).max(1);
-        }
         self.held_back = waits || self.in_flight() >= self.control.cwnd;
         if self.held_back || sent > 0 {
             self.cwnd_validate(now);
@@ -76,6 +70,13 @@ impl Reference {
             }
             self.tell_sent(sent, false, now);
         }
+    }
+
+    /// The receive window: two segments of 1460 bytes more for each packet delivered, up to the bound.
+    pub(super) fn offered_window(&self) -> u64 {
+        let (config, bytes) = (&self.case.config, 65_535 + 2_920 * (self.view.delivered - 1));
+        let open = self.needs().open_window || bytes >= config.window_growth;
+        if open { config.receive_window } else { config.receive_window.min(bytes / 1448) }
     }
 
     fn tell_sent(&mut self, packets: u32, retransmission: bool, now: Time) {
@@ -129,7 +130,7 @@ impl Reference {
         if !self.case.config.tso
             || matches!(self.view.ca, CaState::Recovery | CaState::Loss)
             || now.saturating_sub(self.view.paced_until) > ms
-            || 3 * room >= u64::from(self.control.cwnd)
+            || 3 * room >= self.offered_window().min(self.control.cwnd.into())
             || room >= self.left_of_write()
         {
             return false;
@@ -189,12 +190,11 @@ impl Reference {
     fn leave(&mut self, start: u64, count: u64, retransmission: bool, now: Time) {
         let short = if start + count == self.end { u64::from(MSS) - self.last_payload } else { 0 };
         let payload = count * u64::from(MSS) - short;
-        let early = self.sent < 10;
         self.sent += count;
         self.sent_bytes += payload + count * u64::from(MTU - MSS);
         let prior = self.view.paced_until;
         self.view.paced_until = prior.max(now);
-        if self.paced() && !early {
+        if self.paced() && self.sent >= 10 {
             let span = self.rate().time_for(Bytes(payload));
             let credit = (self.view.paced_until - prior).min(span / 2);
             self.view.paced_until = self.view.paced_until.saturating_add(span - credit);

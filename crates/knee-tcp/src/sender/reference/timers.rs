@@ -82,7 +82,7 @@ impl Reference {
         self.pending = Pending::Probe;
         if self.tlp_end == 0 && !self.segments.is_empty() {
             let next = self.view.snd_nxt;
-            self.tlp_retrans = next >= self.end || next >= self.view.snd_una + self.case.config.receive_window;
+            self.tlp_retrans = next >= self.end || next >= self.view.snd_una + self.offered_window();
             if self.tlp_retrans {
                 self.resend(next - 1, 1, now);
             } else {
