@@ -146,9 +146,15 @@ static int __init probe_init(void)
 
 	if (err)
 		return err;
-	err = misc_register(&knee_device);
+	err = probe_wire_init();
 	if (err)
-		probe_delay_exit();
+		goto out_delay;
+	err = misc_register(&knee_device);
+	if (!err)
+		return 0;
+	probe_wire_exit();
+out_delay:
+	probe_delay_exit();
 	return err;
 }
 
@@ -158,6 +164,7 @@ static void __exit probe_exit(void)
 	probe_sockets_exit();
 	probe_connections_exit();
 	probe_queues_exit();
+	probe_wire_exit();
 	probe_delay_exit();
 	probe_rows_exit();
 	vfree(probe.flows);

@@ -181,6 +181,14 @@ struct knee_program {
 	__u32 last_link;	/* behind which they count as received */
 };
 
+/* Attributes of a queue of kind knee_wire. */
+enum knee_wire {
+	KNEE_WIRE_RATE = 1,	/* u64: bit/s */
+	KNEE_WIRE_OVERHEAD,	/* u32: bytes beyond a frame of Ethernet */
+	KNEE_WIRE_ATM,		/* u32: whether packets go in cells of ATM */
+};
+#define KNEE_WIRE_MAX	KNEE_WIRE_ATM
+
 #define KNEE_SETUP	_IOW('k', 1, struct knee_setup)
 #define KNEE_FLOW	_IOW('k', 2, struct knee_flow)
 #define KNEE_LINK	_IOW('k', 3, struct knee_link)

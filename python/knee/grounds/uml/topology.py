@@ -203,10 +203,9 @@ class Topology:
     def _queues(self) -> None:
         for end in self._ends.values():
             rate = end.queueing.rate or 0
-            burst = getattr(end.queueing, "burst", None)
             leaf = queues.leaf(end.queueing.queue, end.queueing.queue_params, end.queueing.limit, rate)
-            link = queues.htb_class(end.device, rate, burst, end.queueing)
-            self.plan.tell(ROUTER, queues.htb(end.device), link, leaf.message(end.device))
+            link = queues.link(end.device, rate, end.queueing)
+            self.plan.tell(ROUTER, *link, leaf.message(end.device))
             loss = getattr(end.queueing, "loss", 0.0)
             self.plan.first(plan.LINK, ROUTER, end.number, end.device, queues.LEAF, plan.share(loss))
 
@@ -462,8 +461,8 @@ class Topology:
         link = self._scenario.links[self._links[end.name]]
         if change.rate is not None:
             self._rates[end.name] = change.rate
-            message = queues.htb_class(end.device, change.rate, link.burst, link, change=True)
-            self.plan.at(at, plan.NETLINK, ROUTER, message)
+            for message in queues.link(end.device, change.rate, link, change=True):
+                self.plan.at(at, plan.NETLINK, ROUTER, message)
         limit = change.limit or link.limit
         if change.limit is not None or (limit is not None and limit.kind == "time" and change.rate is not None):
             leaf = queues.leaf(link.queue, link.queue_params, limit, self._rates[end.name])
