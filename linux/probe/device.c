@@ -116,6 +116,8 @@ static long knee_ioctl(struct file *file, unsigned int command, unsigned long ar
 		return probe_program_watch(&told.program);
 	case KNEE_CONNECTIONS:
 		return probe_connections_watch(&told.flow);
+	case KNEE_CAPTURE:
+		return probe_capture(told.number);
 	case KNEE_EPOCH:
 		probe.epoch_ns = told.number;
 		return 0;
@@ -161,6 +163,7 @@ out_delay:
 static void __exit probe_exit(void)
 {
 	misc_deregister(&knee_device);
+	probe_capture_exit();
 	probe_sockets_exit();
 	probe_connections_exit();
 	probe_queues_exit();

@@ -170,6 +170,7 @@ void probe_row_flow_locked(u32 kind, u32 index);
 void probe_row_program(u32 kind, u32 index);
 void probe_row_link(u32 kind, u32 index);
 void probe_row_event(u64 at_ns, u32 flow, u32 link, u16 event, u16 code, u64 value);
+struct knee_packet_row *probe_row_packet(u32 flow);
 int probe_rows_finish(void);
 
 /* socket.c */
@@ -199,6 +200,10 @@ void probe_cocoa_sample(const struct probe_link *link);
 /* delay.c */
 int probe_delay_init(void);
 void probe_delay_exit(void);
+
+/* capture.c */
+int probe_capture(u32 ifindex);
+void probe_capture_exit(void);
 
 /* wire.c */
 int probe_wire_init(void);

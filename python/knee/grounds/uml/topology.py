@@ -56,7 +56,7 @@ class LinkEnd:
 class Topology:
     """The plan of a scenario, and the order in which its queues come in results: forward, then reverse."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, *, capture: bool = False) -> None:
         self._scenario = scenario
         self.link_names = [link.name for link in scenario.links]
         self.link_names += [f"{link.name} (reverse)" for link in scenario.links if link.reverse is not None]
@@ -93,6 +93,8 @@ class Topology:
         self._queues()
         self._delays()
         self._own_namespaces()
+        if capture:
+            self._capture()
         self._events()
 
     @property
@@ -222,6 +224,13 @@ class Topology:
             self.plan.tell(SENDER, netlink.qdisc(self._at[SENDER], queues.ROOT, None, "fq", options))
         for number, (flow, _) in enumerate(self.flows):
             self.plan.first(plan.DELAY, 0, number, self._addresses(number)[1], flow.rtt)
+
+    def _capture(self) -> None:
+        """Packets are captured at the devices of senders."""
+        directions = {flow.direction for flow, _ in self.flows}
+        for direction, namespace in (("forward", SENDER), ("reverse", RECEIVER)):
+            if direction in directions:
+                self.plan.first(plan.CAPTURE, namespace, self._at[namespace])
 
     # What happens when.
 
