@@ -17,7 +17,7 @@ from uml import kernel, scenario
 
 pytestmark = pytest.mark.uml
 
-#: A token bucket in the simulator too, as htb is.
+#: A token bucket on both grounds.
 LINK = {"rate": "20 Mbit/s", "burst": "1600 B", "limit": "100 packets"}
 BULK = {"cc": "cubic", "rtt": "20 ms", "label": "bulk"}
 
