@@ -153,9 +153,18 @@ def test_a_network_that_a_ground_refuses_is_skipped_and_one_that_fails_is_named(
     assert report.failed == [(3, "sim: it fell over")]
 
 
-def test_changes_that_suit_no_network_are_refused() -> None:
-    with pytest.raises(InputError, match=r"link\.rate"):
-        compare([STEADY], "sim", changes=["link.rate=fast"])
+@pytest.mark.parametrize("change", ["link.rate=fast", "flows.1.cc=reno", "flows.1=", "nonsense"])
+def test_changes_that_suit_no_network_are_refused(change: str) -> None:
+    with pytest.raises(InputError, match=r"network 1"):
+        compare([STEADY], "sim", changes=[change])
+
+
+def test_a_network_that_a_change_does_not_suit_is_skipped_by_name() -> None:
+    pair = STEADY | {"flows": [{"cc": "reno", "rtt": "20 ms"}, {"cc": "reno", "rtt": "20 ms"}]}
+    report = compare([STEADY, pair], "sim", changes=["flows.1.cc=cubic"])
+    assert [network.number for network in report.networks] == [2]
+    assert [flow.cc for flow in report.networks[0].scenario.flows] == ["reno", "cubic"]
+    assert [(number, why.split(":")[0]) for number, why in report.skipped] == [(1, "network 1")]
 
 
 @pytest.fixture

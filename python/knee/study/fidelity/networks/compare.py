@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, cast
 
-from knee.errors import InputError
+from knee.errors import InputError, Refused, ScenarioError
 from knee.results.result import Result
 from knee.scenario import Plain, Scenario, from_dict
 from knee.scenario.loading import apply
@@ -317,8 +317,8 @@ class _Comparison:
     failed: dict[int, str] = field(default_factory=dict)
 
     def of(self, networks: Sequence[Plain], changes: Sequence[str], progress: Progress) -> Report:
-        data = {number: apply(each, changes) for number, each in enumerate(networks, 1)}
-        scenarios = dict(self._resolved(data))
+        data = dict(enumerate(networks, 1))
+        scenarios = dict(self._resolved(data, changes))
         first = [
             (number, variant)
             for number, scenario in scenarios.items()
@@ -336,17 +336,18 @@ class _Comparison:
         reports = (sorted(each.items()) for each in (self.skipped, self.failed))
         return Report(self.ground, list(self._networks(scenarios, data)), *reports)
 
-    def _resolved(self, data: dict[int, Plain]) -> Iterator[tuple[int, Scenario]]:
-        """The scenarios of those that can be read; the error of the first where none can."""
-        errors = {}
+    def _resolved(self, data: dict[int, Plain], changes: Sequence[str]) -> Iterator[tuple[int, Scenario]]:
+        """Changes the data, and gives the scenarios of those that can be read; the first's error where none can."""
+        errors = []
         for number, each in data.items():
             try:
-                yield number, from_dict(each, where=f"network {number}")
+                data[number] = _changed(each, changes, f"network {number}")
+                yield number, from_dict(data[number], where=f"network {number}")
             except InputError as error:
-                errors[number] = error
+                errors.append(error)
                 self.skipped[number] = str(error)
         if errors and len(errors) == len(data):
-            raise errors[1]
+            raise errors[0]
 
     def _run(
         self, scenarios: dict[int, Scenario], data: dict[int, Plain], wanted: list[tuple[int, int]], progress: Progress
@@ -383,6 +384,13 @@ class _Comparison:
             if number not in self.skipped and number not in self.failed:
                 sim, other = (tuple(self.measured[number, side]) for side in ("sim", "other"))
                 yield Network(number, data[number], scenario, sim, other)
+
+
+def _changed(data: Plain, changes: Sequence[str], where: str) -> Plain:
+    try:
+        return apply(data, changes)
+    except Refused as refused:
+        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
 
 
 def moved(data: Plain, scenario: Scenario, variant: int) -> Plain:
