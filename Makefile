@@ -36,7 +36,7 @@ help:
 	@echo "make test-docs    test what a change of docs, comments and text alone can break: less than a minute"
 	@echo "make test-system  test what needs Debian packages, User-Mode Linux, guests, much time and, as root, the running kernel"
 	@echo "make check   make test and make test-system: all that CI runs"
-	@echo "make soak    run N=1000 random scenarios, and hold them against laws"
+	@echo "make soak    run N=1000 random scenarios, and hold them against laws; with GROUND=uml against a kernel, of SEED=1"
 	@echo "make setup   create .venv with the package, the release build of the core and the tools"
 	@echo "make fuzz    MINUTES=5: fuzz specifications, senders, queues and algorithms, this long each"
 	@echo "make mutants CRATE=knee-core: find changes to a crate that its tests miss, a random tenth"
@@ -152,7 +152,11 @@ test-tools: $(STAMPS)/core
 # What fails is written to soak-failures, as scenario files.
 N ?= 1000
 soak: $(STAMPS)/core
+ifdef GROUND
+	$(BIN)/knee fidelity --random $(N) --seed $(SEED) --ground $(GROUND) --out soak-failures
+else
 	$(BIN)/python tests/soak.py $(N)
+endif
 
 $(TOOLS)/bin/cargo-%:
 	cargo install --locked --quiet --root $(TOOLS) cargo-$*

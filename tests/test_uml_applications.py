@@ -17,7 +17,7 @@ from uml import kernel, scenario
 
 pytestmark = pytest.mark.uml
 
-#: A token bucket in the simulator too, as htb is.
+#: A token bucket on both grounds.
 LINK = {"rate": "20 Mbit/s", "burst": "1600 B", "limit": "100 packets"}
 BULK = {"cc": "cubic", "rtt": "20 ms", "label": "bulk"}
 
@@ -75,7 +75,9 @@ def test_what_connections_lose_they_send_again() -> None:
         resent = sum(of["retransmitted_packets"] for of in result.summary["flows"])
         assert dropped > 100
         # Some are sent again for nothing, as probes for a lost tail are; the last drops are not sent again yet.
-        assert dropped - 20 <= resent <= 1.1 * dropped
+        known = result.links.filter(pl.col("t_s") < 3.85)["drops"].sum()
+        # A few were of handshakes.
+        assert known - 5 <= resent <= 1.1 * dropped
         assert sum(of["lost_packets"] for of in result.summary["flows"]) == pytest.approx(resent, rel=0.05)
         assert result.samples["retransmitted_packets"].sum() == resent
 
@@ -133,9 +135,9 @@ def test_an_idle_path_takes_the_base_rtt() -> None:
     quiet = {"cc": "cubic", "rtt": "20 ms", "start": "1.95 s", "bytes": "1 kB"}
     result = knee.run(scenario(flows=[quiet], probes=[{"interval": "100 ms", "rtt": "20 ms"}], duration="2 s"), "uml")
     echo = result.summary["probes"][0]
-    # A packet that meets a full token bucket leaves at once; a way in one direction is half the base RTT.
-    assert echo["rtt_min_ms"] == pytest.approx(20.0, abs=0.02)
-    assert echo["owd_max_ms"] == pytest.approx(10.0, abs=0.02)
+    # A datagram of 64 bytes takes 78 on the link, 31.2 us at 20 Mbit/s; a way in one direction is half the base RTT.
+    assert echo["rtt_min_ms"] == pytest.approx(20.0312, abs=0.005)
+    assert echo["owd_max_ms"] == pytest.approx(10.0312, abs=0.005)
     assert (echo["lost"], echo["jitter_ms"]) == (0, pytest.approx(0.0, abs=0.01))
 
 

@@ -69,24 +69,42 @@ def test_a_rule() -> None:
     assert read.get_attr("FRA_PRIORITY") == 100
 
 
-def test_a_link_is_a_token_bucket_with_a_discipline_below() -> None:
-    root = _read(queues.htb(8))
+def _link(**keys: str) -> Link:
+    return Link(rate="1 Mbit/s", **keys)  # type: ignore[arg-type]
+
+
+#: PPPoE over LLC/SNAP on ATM: 40 bytes on top of the IP packet, of which Linux counts 14 by itself.
+ADSL = "pppoe-llcsnap"
+
+
+def test_a_link_is_a_wire_with_a_discipline_below() -> None:
+    (root,) = queues.link(8, 100_000_001, _link())
+    read = _read(root)
+    assert (read["event"], read["index"], read["handle"], read["parent"]) == ("RTM_NEWQDISC", 8, 0x10000, 0xFFFFFFFF)
+    assert (_flags(read), read.get_attr("TCA_KIND")) == (netlink.NLM_F_CREATE | netlink.NLM_F_REPLACE, "knee_wire")
+    # Attributes of linux/probe/knee_probe.h: bit/s, bytes beyond a frame, and whether there are cells.
+    assert root.endswith(struct.pack("=HHQ HHI HHI", 12, 1, 100_000_001, 8, 2, 0, 8, 3, 0))
+    (change,) = queues.link(8, 10**6, _link(overhead=ADSL), change=True)
+    assert (_flags(_read(change)), _read(change)["event"]) == (0, "RTM_NEWQDISC")
+    assert change.endswith(struct.pack("=HHQ HHI HHI", 12, 1, 10**6, 8, 2, 26, 8, 3, 1))
+    leaf = queues.leaf("pfifo", {}, parse_limit("250 packets"), 100_000_000).message(8)
+    assert (_read(leaf)["handle"], _read(leaf)["parent"]) == (0x100000, 0x10001)
+    assert _flags(_read(leaf)) == NEW
+
+
+def test_a_link_with_a_burst_is_a_token_bucket() -> None:
+    root, below = map(_read, queues.link(8, 100_000_000, _link(burst="1600 B")))
     assert (root["event"], root["index"], root["handle"], root["parent"]) == ("RTM_NEWQDISC", 8, 0x10000, 0xFFFFFFFF)
     assert _flags(root) == netlink.NLM_F_CREATE | netlink.NLM_F_REPLACE
     assert root.get_attr("TCA_KIND") == "htb"
     assert root.get_attr("TCA_OPTIONS").get_attr("TCA_HTB_INIT")["defcls"] == 1
-    below = _read(queues.htb_class(8, 100_000_000, None))
     assert (below["event"], _flags(below), below["handle"], below["parent"]) == ("RTM_NEWTCLASS", NEW, 0x10001, 0x10000)
     assert below.get_attr("TCA_OPTIONS").get_attr("TCA_HTB_PARMS")["rate"] == 12_500_000
     assert below.get_attr("TCA_OPTIONS").get_attr("TCA_HTB_RATE64") == 12_500_000
-    assert _flags(_read(queues.htb_class(8, 1_000_000, None, change=True))) == 0
-    # PPPoE over LLC/SNAP on ATM: 40 bytes on top of the IP packet, of which Linux counts 14 by itself.
-    adsl = Link(rate="1 Mbit/s", overhead="pppoe-llcsnap")  # type: ignore[arg-type]
+    (change,) = queues.link(8, 1_000_000, _link(burst="1600 B", overhead=ADSL), change=True)
+    assert _flags(_read(change)) == 0
     # struct tc_ratespec: linklayer and overhead before the rate; pyroute2 does not read the first.
-    assert struct.pack("=BBHhHI", 0, 2, 26, 0, 0, 125_000) in queues.htb_class(8, 1_000_000, None, adsl)
-    leaf = queues.leaf("pfifo", {}, parse_limit("250 packets"), 100_000_000).message(8)
-    assert (_read(leaf)["handle"], _read(leaf)["parent"]) == (0x100000, 0x10001)
-    assert _flags(_read(leaf)) == NEW
+    assert struct.pack("=BBHhHI", 0, 2, 26, 0, 0, 125_000) in change
 
 
 def test_options_have_the_numbers_that_pyroute2_knows() -> None:

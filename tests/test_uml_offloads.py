@@ -15,6 +15,7 @@ import knee
 from knee.errors import RunError
 from knee.grounds.uml import netlink, plan, queues, topology
 from knee.kernel import cocoa
+from knee.scenario.model import Link
 from uml import kernel, scenario
 
 pytestmark = pytest.mark.uml
@@ -117,8 +118,9 @@ def test_cocoa_is_removed_under_load_and_leaves_nothing(monkeypatch: pytest.Monk
         devices(self)
         at = self._at[topology.SENDER]
         self.plan.setting(plan.FIRST_NAMESPACE, "kernel/panic_on_warn", 1)
-        link, below = queues.htb_class(at, 50_000_000, None), netlink.qdisc(at, queues.LEAF, queues.CLASS, "cocoa")
-        self.plan.tell(topology.SENDER, queues.htb(at), link, below)
+        bucket = Link(rate="50 Mbit/s", burst="1600 B")  # type: ignore[arg-type]
+        link, below = queues.link(at, 50_000_000, bucket), netlink.qdisc(at, queues.LEAF, queues.CLASS, "cocoa")
+        self.plan.tell(topology.SENDER, *link, below)
         self.plan.at(2_000_000_000, plan.NETLINK, topology.SENDER, netlink.no_qdisc(at))
         self.plan.at(2_000_000_000, plan.UNLOAD, 0, b"sch_cocoa\0")
 

@@ -18,6 +18,7 @@ from knee.grounds.uml import plan, probe, queues
 from knee.grounds.uml.topology import Topology
 from knee.kernel.cache import SOURCES
 from knee.scenario import from_dict
+from knee.scenario.model import Link
 from knee.scenario.registry import queues as disciplines
 from knee.scenario.units import Limit
 from uml import scenario
@@ -159,8 +160,9 @@ def test_a_fifo_counts_what_its_limit_counts() -> None:
         assert leaf.options == struct.pack("=I", amount)
 
 
-def test_htb_has_the_rate_and_a_bucket_of_one_packet() -> None:
-    parms = decoded(queues.htb_class(7, 100_000_000, None)).get_attr("TCA_OPTIONS").get_attr("TCA_HTB_PARMS")
+def test_htb_has_the_rate_and_the_bucket() -> None:
+    bucket = Link(rate="100 Mbit/s", burst="1600 B")  # type: ignore[arg-type]
+    parms = decoded(queues.link(7, 100_000_000, bucket)[1]).get_attr("TCA_OPTIONS").get_attr("TCA_HTB_PARMS")
     assert parms["rate"] == parms["ceil"] == 12_500_000
     # 1600 bytes at 100 Mbit/s are 128 us, in ticks of 64 ns.
     assert parms["buffer"] == parms["cbuffer"] == 2000

@@ -35,10 +35,10 @@ def flow(**changed: Any) -> dict[str, Any]:
     ("data", "key", "words"),
     [
         (link(overhead="0 B"), "link.overhead", "14 B"),
-        (link(overhead="pppoe-ptm"), "link.linklayer", "htb cannot count this"),
-        (link(mpu="64 B"), "link.mpu", "htb cannot count this"),
+        (link(overhead="pppoe-ptm"), "link.linklayer", "cannot count this"),
+        (link(mpu="64 B"), "link.mpu", "cannot count this"),
         (link(overhead="pppoa-vcmux"), "link.overhead", "14 B"),
-        (link(reverse={"rate": "1 Mbit/s", "overhead": "docsis"}), "link.reverse.mpu", "htb cannot count this"),
+        (link(reverse={"rate": "1 Mbit/s", "overhead": "docsis"}), "link.reverse.mpu", "cannot count this"),
         (link(queue="prio"), "link.queue", "no queue discipline prio"),
         (flow(tunnel="vpn"), "flows[0].tunnel", "goes through a tunnel"),
         (flow(dscp="EF"), "flows[0].dscp", "no codepoint"),
@@ -103,7 +103,7 @@ def test_a_newer_kernel_takes_what_l4s_needs() -> None:
 def test_a_trace_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("1\n2\n")
     data = scenario(link={"trace": str(tmp_path / "t")})
-    with pytest.raises(ScenarioError, match=r"link\.trace: htb and netem cannot follow a trace"):
+    with pytest.raises(ScenarioError, match=r"link\.trace: links of this ground cannot follow a trace"):
         GROUNDS["uml"].refuse(from_dict(data))
 
 

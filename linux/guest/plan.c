@@ -179,6 +179,10 @@ void plan_apply(const struct plan_record *record)
 	case PLAN_KILL:
 		programs_signal(record->index, SIGKILL);
 		break;
+	case PLAN_CAPTURE:
+		plan_enter(record->index);
+		probe_call(KNEE_CAPTURE, payload, "cannot capture packets");
+		break;
 	case PLAN_UNLOAD:
 		if (syscall(SYS_delete_module, payload, O_NONBLOCK))
 			fail("the module %s cannot be removed", (const char *)payload);

@@ -43,6 +43,7 @@ enum plan_kind {
 	PLAN_ENDPOINT,		/* index: process; struct plan_end: starts an end of an application's flow */
 	PLAN_CONNECTIONS,	/* index: flow, watched as a program; struct plan_connections: watches these too */
 	PLAN_UNLOAD,		/* a module's name: removes it */
+	PLAN_CAPTURE,		/* index: namespace; a device's index, 8 bytes: captures packets of senders there */
 };
 
 /* A record; its payload follows, padded to eight bytes. Times before the start are zero, in order. */

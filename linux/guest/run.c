@@ -155,7 +155,8 @@ void run(int out_fd)
 			sampled_ns = sample_ns;
 			sample_ns += plan->interval_ns;
 		}
-		drain(out_fd);
+		while (drain(out_fd))
+			;
 		if (progress_ns <= next) {
 			/* hostfs does this at once, whereas written data may wait. */
 			if (ftruncate(progress_fd, next / (plan->duration_ns / 1e6)))

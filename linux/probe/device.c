@@ -116,6 +116,8 @@ static long knee_ioctl(struct file *file, unsigned int command, unsigned long ar
 		return probe_program_watch(&told.program);
 	case KNEE_CONNECTIONS:
 		return probe_connections_watch(&told.flow);
+	case KNEE_CAPTURE:
+		return probe_capture(told.number);
 	case KNEE_EPOCH:
 		probe.epoch_ns = told.number;
 		return 0;
@@ -146,18 +148,26 @@ static int __init probe_init(void)
 
 	if (err)
 		return err;
-	err = misc_register(&knee_device);
+	err = probe_wire_init();
 	if (err)
-		probe_delay_exit();
+		goto out_delay;
+	err = misc_register(&knee_device);
+	if (!err)
+		return 0;
+	probe_wire_exit();
+out_delay:
+	probe_delay_exit();
 	return err;
 }
 
 static void __exit probe_exit(void)
 {
 	misc_deregister(&knee_device);
+	probe_capture_exit();
 	probe_sockets_exit();
 	probe_connections_exit();
 	probe_queues_exit();
+	probe_wire_exit();
 	probe_delay_exit();
 	probe_rows_exit();
 	vfree(probe.flows);

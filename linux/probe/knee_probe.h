@@ -34,6 +34,7 @@ enum knee_row_kind {
 	KNEE_ROW_DONE,		/* a finite transfer is acknowledged */
 	KNEE_ROW_EVENT,
 	KNEE_ROW_HISTOGRAM,	/* followed by its counts */
+	KNEE_ROW_PACKET,
 };
 
 enum knee_event {
@@ -120,6 +121,16 @@ struct knee_event_row {
 	__u64 reserved[15];
 };
 
+/* A packet at its flow's sender. */
+struct knee_packet_row {
+	__u64 at_ns;
+	__u32 kind;
+	__u32 index;		/* the flow */
+	__u32 size;		/* of the IP packet */
+	__u32 captured;		/* of these, the first so many are here */
+	__u8 bytes[128];
+};
+
 struct knee_histogram_row {
 	__u64 at_ns;
 	__u32 kind;
@@ -181,6 +192,14 @@ struct knee_program {
 	__u32 last_link;	/* behind which they count as received */
 };
 
+/* Attributes of a queue of kind knee_wire. */
+enum knee_wire {
+	KNEE_WIRE_RATE = 1,	/* u64: bit/s */
+	KNEE_WIRE_OVERHEAD,	/* u32: bytes beyond a frame of Ethernet */
+	KNEE_WIRE_ATM,		/* u32: whether packets go in cells of ATM */
+};
+#define KNEE_WIRE_MAX	KNEE_WIRE_ATM
+
 #define KNEE_SETUP	_IOW('k', 1, struct knee_setup)
 #define KNEE_FLOW	_IOW('k', 2, struct knee_flow)
 #define KNEE_LINK	_IOW('k', 3, struct knee_link)
@@ -196,11 +215,15 @@ struct knee_program {
 #define KNEE_CONNECTIONS	_IOW('k', 11, struct knee_flow)
 #define KNEE_CONNECTIONS_CC	"knee_%u"
 
+/* Capture the packets of flows whose senders are at this device (ifindex) of the caller's network namespace. */
+#define KNEE_CAPTURE	_IOW('k', 12, __u64)
+
 /* All rows have the same size. */
 #define KNEE_ROW_SIZE	152
 _Static_assert(sizeof(struct knee_flow_row) == KNEE_ROW_SIZE, "flow row");
 _Static_assert(sizeof(struct knee_link_row) == KNEE_ROW_SIZE, "link row");
 _Static_assert(sizeof(struct knee_event_row) == KNEE_ROW_SIZE, "event row");
+_Static_assert(sizeof(struct knee_packet_row) == KNEE_ROW_SIZE, "packet row");
 _Static_assert(sizeof(struct knee_histogram_row) == KNEE_ROW_SIZE, "histogram row");
 
 #endif

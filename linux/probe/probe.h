@@ -48,6 +48,7 @@ struct probe_link {
 	struct Qdisc *queue;		/* NULL: not yet */
 	int (*enqueue)(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free);
 	struct sk_buff *(*dequeue)(struct Qdisc *sch);
+	bool wire;			/* its packets depart when a wire has sent them */
 	u32 loss;
 	u64 random;			/* state of the generator of losses */
 	u64 bytes, packets;
@@ -169,6 +170,7 @@ void probe_row_flow_locked(u32 kind, u32 index);
 void probe_row_program(u32 kind, u32 index);
 void probe_row_link(u32 kind, u32 index);
 void probe_row_event(u64 at_ns, u32 flow, u32 link, u16 event, u16 code, u64 value);
+struct knee_packet_row *probe_row_packet(u32 flow);
 int probe_rows_finish(void);
 
 /* socket.c */
@@ -186,6 +188,7 @@ void probe_connections_row(struct probe_flow *flow, struct knee_flow_row *row);
 int probe_queue_watch(const struct knee_link *told);
 void probe_queues_exit(void);
 void probe_queue_settle(u32 link);
+void probe_queue_departed(const struct Qdisc *queue, const struct sk_buff *skb);
 int probe_program_watch(const struct knee_program *told);
 
 /* cocoa.c */
@@ -197,5 +200,14 @@ void probe_cocoa_sample(const struct probe_link *link);
 /* delay.c */
 int probe_delay_init(void);
 void probe_delay_exit(void);
+
+/* capture.c */
+int probe_capture(u32 ifindex);
+void probe_capture_exit(void);
+
+/* wire.c */
+int probe_wire_init(void);
+void probe_wire_exit(void);
+bool probe_is_wire(const struct Qdisc *root);
 
 #endif

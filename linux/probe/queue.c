@@ -131,6 +131,29 @@ static int enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_f
 	return ret;
 }
 
+/* A packet has left its link. */
+static void departed(struct probe_link *link, const struct sk_buff *skb)
+{
+	u32 index;
+	struct probe_flow *flow = probe_flow_of(skb, &index);
+
+	link->bytes += qdisc_pkt_len(skb);
+	link->packets++;
+	if (flow && flow->last_link == link - probe.links && probe_has_payload(flow, skb)) {
+		flow->received++;
+		flow->received_bytes += qdisc_pkt_len(skb);
+	}
+}
+
+/* A wire has sent the last bit of a packet from a queue that may be watched. */
+void probe_queue_departed(const struct Qdisc *queue, const struct sk_buff *skb)
+{
+	struct probe_link *link = probe.link_count ? link_of(queue) : NULL;
+
+	if (link && link->queue == queue)
+		departed(link, skb);
+}
+
 static struct sk_buff *dequeue(struct Qdisc *sch)
 {
 	struct probe_link *link = link_of(sch);
@@ -146,8 +169,6 @@ static struct sk_buff *dequeue(struct Qdisc *sch)
 	if (skb->destructor == lost_in_queue)
 		skb->destructor = NULL;
 	waited = ktime_get_ns() - skb->tstamp;
-	link->bytes += qdisc_pkt_len(skb);
-	link->packets++;
 	if (is_marked(skb) && !skb->mark)
 		link->marks++;
 	link->delay_sum_ns += waited;
@@ -160,13 +181,10 @@ static struct sk_buff *dequeue(struct Qdisc *sch)
 		link->delay[probe_bucket(waited, KNEE_DELAY_BITS, KNEE_DELAY_BUCKETS)]++;
 	}
 	flow = probe_flow_of(skb, &index);
-	if (flow && probe_has_payload(flow, skb)) {
+	if (flow && probe_has_payload(flow, skb))
 		flow->queued_ns += waited;
-		if (flow->last_link == link - probe.links) {
-			flow->received++;
-			flow->received_bytes += qdisc_pkt_len(skb);
-		}
-	}
+	if (!link->wire)
+		departed(link, skb);
 	skb->tstamp = 0;
 	skb->mark = 0;
 	return skb;
@@ -226,6 +244,7 @@ int probe_queue_watch(const struct knee_link *told)
 	spin_lock_bh(qdisc_lock(queue));
 	link->enqueue = queue->enqueue;
 	link->dequeue = queue->dequeue;
+	link->wire = probe_is_wire(rtnl_dereference(device->qdisc));
 	link->loss = told->loss;
 	link->random = probe.seed;
 	/* Each link has its own random stream. */

@@ -199,6 +199,19 @@ void probe_row_event(u64 at_ns, u32 flow, u32 link, u16 event, u16 code, u64 val
 	local_bh_enable();
 }
 
+/* A row of a packet, to be filled with interrupts of the network held off; NULL: full. */
+struct knee_packet_row *probe_row_packet(u32 flow)
+{
+	struct knee_packet_row *row = new_row();
+
+	if (row) {
+		row->at_ns = probe_now();
+		row->kind = KNEE_ROW_PACKET;
+		row->index = flow;
+	}
+	return row;
+}
+
 static u32 rows_of(u32 counts)
 {
 	return DIV_ROUND_UP(counts * sizeof(u32), sizeof(struct row));

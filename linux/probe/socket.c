@@ -111,10 +111,11 @@ static void pkts_acked(struct sock *sk, const struct ack_sample *sample)
 	if (flow->real->pkts_acked)
 		flow->real->pkts_acked(sk, sample);
 	probe_socket_window(flow);
-	/* The SYN is acknowledged before the algorithm has begun. */
-	if (flow->ready)
+	/* The SYN is acknowledged before the algorithm has begun: its RTT is none of the data's. */
+	if (flow->ready) {
 		look_at_phase(sk, flow, false);
-	probe_rtt(flow, sample->rtt_us);
+		probe_rtt(flow, sample->rtt_us);
+	}
 	look_at_end(sk, flow);
 }
 

@@ -63,9 +63,38 @@ def fidelity(
             autocompletion=complete.references,
         ),
     ] = None,
+    random: Annotated[
+        int | None,
+        option(
+            options.RUNNING,
+            "--random",
+            metavar="N",
+            help="Run N random networks in the simulator and on a kernel (ground uml, or --ground host) instead.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, option(options.INPUT, "--seed", metavar="N", help="With --random: which networks; default: 1.")
+    ] = None,
+    plain: Annotated[
+        bool,
+        option(options.RUNNING, "--plain", help="With --random: only networks of one flow of bulk data or bursts."),
+    ] = False,
+    changes: options.Set = None,
+    runs: Annotated[
+        int | None,
+        option(
+            options.RUNNING,
+            "--runs",
+            metavar="N",
+            help="With --random: compare the means of N runs where chance has a part; default: 6.",
+        ),
+    ] = None,
     jobs: options.Jobs = None,
     folder: Annotated[Path | None, options.out(f"Also write {PAGE} there, with a figure per case.")] = None,
     as_json: options.Json = False,
+    shrink: Annotated[
+        bool | None, option(options.OUTPUT, "--shrink/--no-shrink", help="Simplify findings before saving them.")
+    ] = None,
     check: Annotated[bool, option(options.OUTPUT, "--check", help="Exit with 1 if too few cases pass.")] = False,
 ) -> None:
     """Compare the simulator with recordings of real kernels.
@@ -79,6 +108,11 @@ def fidelity(
 
     With --ground uml and several --kernel, runs the cases on each and shows the kernels' figures side by side.
 
+    With --random, draws networks over the algorithms, queues, rates, RTTs, buffers, losses and traffic that both
+    grounds take. A network agrees if every flow's goodput is within 2 points, its mean RTT within 3 % and the median
+    completion time of its messages within 5 %. With --out, the networks that differ are written as files, and the
+    worst is also shrunk to the smallest one that still differs.
+
     With --make, runs the cases on a kernel built by knee linux build --tick "10 ms" and writes its figures to
     FILE.csv (default: kernel.csv), as a reference for later comparisons. --of chooses other cases.
     """
@@ -89,10 +123,31 @@ def fidelity(
     from knee.study.fidelity.shipped import find
     from knee.system import files
 
-    ground = ground or "sim"
     wanted = list(dict.fromkeys(kernels or ()))
     kernel = wanted[0] if wanted else None
     html = folder / PAGE if folder is not None else None
+    if random is not None:
+        from knee.cli import fidelity_random
+        from knee.study.fidelity.networks.compare import RUNS
+
+        of_recordings = {"a file": sources, "--case": patterns, "--make": make, "--of": of}
+        if given := [name for name, value in of_recordings.items() if value]:
+            raise InputError(f"--random draws networks and needs no recording; leave {given[0]} out.")
+        if len(wanted) > 1 or (kernel is not None and ground == "host"):
+            raise InputError("--random compares the simulator with one kernel of the ground uml; give --kernel once.")
+        by_kernel = [] if kernel is None else [f"run.kernel={kernel}"]
+        fidelity_random.compare(
+            fidelity_random.Asked(
+                random, 1 if seed is None else seed, plain, ground or "uml", [*(changes or ()), *by_kernel],
+                RUNS if runs is None else runs, jobs, html, shrink is not False,
+            ),
+            as_json=as_json, check=check,
+        )  # fmt: skip
+        return
+    of_random = {"--seed": seed, "--plain": plain or None, "--set": changes or None, "--runs": runs, "--shrink": shrink}
+    if given := [name for name, value in of_random.items() if value is not None]:
+        raise InputError(f"{given[0]} is an option of --random, which is not there.")
+    ground = ground or "sim"
     if make:
         if sources and len(sources) > 1:
             raise InputError("--make writes one file; name one.")

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from knee.errors import RunError
 from knee.grounds import applications, programs
 from knee.grounds.ground import Ground, Measured, Request
-from knee.grounds.uml import confine, figures, process, refuse
+from knee.grounds.uml import capture, confine, figures, process, refuse
 from knee.grounds.uml.probe import Rows
 from knee.grounds.uml.topology import Topology, program_process
 from knee.grounds.uml.words import Words
@@ -33,6 +33,7 @@ class Uml(Ground):
 
     name = "uml"
     about = "a real Linux kernel in virtual time; needs no privileges"
+    captures = True
 
     def missing(self) -> Sequence[Missing]:
         """The tools that build, where there is no kernel yet; and the kernel."""
@@ -87,7 +88,7 @@ class Uml(Ground):
             raise RunError(_no_kernel(scenario))
         if lab.sources != cache.sources_digest():
             lab = renew(lab)
-        topology = Topology(scenario)
+        topology = Topology(scenario, capture=request.capture is not None)
         lacks = applications.missing() if topology.applications else []
         if lacks:
             raise RunError(f"The run of {scenario.name} failed: {lacks[0].what}; {lacks[0].mend}.")
@@ -107,6 +108,9 @@ class Uml(Ground):
             spun = process.run(lab, root, request.folder, topology.memory(), request.progress, held=held)
             wall_s = time.perf_counter() - begin
             rows = Rows(root / "rows")
+            if request.capture is not None:
+                labels = [*scenario.labels, *(str(probe.label) for probe in scenario.probes)]
+                capture.write(request.capture, labels, rows.packets)
             seen = _seen(topology, root)
             said = Words(root / "programs", scenario, topology, rows) if count else None
             about_programs: JsonTable = said.told(spun) if said else {}

@@ -12,7 +12,7 @@ from typing import cast
 
 MAGIC = int.from_bytes(b"KNEEPLN1", "little")
 SYSCTL, NETLINK, OFFLOADS, LINK, DELAY, LOSS, START, STOP, MARK, COMMON = range(1, 11)
-PROGRAM, WATCH, END_PROGRAM, KILL, ENDPOINT, CONNECTIONS, UNLOAD = range(11, 18)
+PROGRAM, WATCH, END_PROGRAM, KILL, ENDPOINT, CONNECTIONS, UNLOAD, CAPTURE = range(11, 19)
 #: The congestion control of connections that are watched, by the flow (KNEE_CONNECTIONS_CC).
 CONNECTIONS_CC = "knee_{}"
 
@@ -33,7 +33,7 @@ _RECORD = struct.Struct("=QIIII")
 #: Payloads that are a structure of ``linux/probe/knee_probe.h`` or ``linux/guest/plan.h``, by kind: struct knee_link,
 #: knee_delay, knee_mark twice, knee_program, plan_connections and plan_end.
 _PAYLOADS = {LINK: "=IiII", DELAY: "=IIQ", LOSS: "=II", MARK: "=II", WATCH: "=IIII"}
-_PAYLOADS |= {CONNECTIONS: "=I16s", ENDPOINT: "=II"}
+_PAYLOADS |= {CONNECTIONS: "=I16s", ENDPOINT: "=II", CAPTURE: "=Q"}
 _FLOW = struct.Struct("=IIIIIIQQQQQIIIII4x16s")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from knee.errors import RunError
 
 SIZE = 152
-SAMPLE, BEGIN, END, COMMON, DONE, EVENT, HISTOGRAM = range(1, 8)
+SAMPLE, BEGIN, END, COMMON, DONE, EVENT, HISTOGRAM, PACKET = range(1, 9)
 PHASE, RECOVERY, CWR, TIMEOUT, DROP = range(1, 6)
 BUFFER, BACKLOG, IDLE, ENLARGE, REDUCE, LOSS, RESTART, LONGEST_INTERVAL, GUARD_INTERVAL = range(6, 15)
 IS_LINK = 1 << 31
@@ -45,7 +45,10 @@ LINK = _row(
 )
 EVENTS = _row(("<u8", "at_ns"), ("<u4", "kind flow link"), ("<u2", "event code"), ("<u8", "value"), ("V120", "_"))
 _HISTOGRAM = _row(("<u8", "at_ns"), ("<u4", "kind index first counts"), ("V128", "_"))
-assert {dtype.itemsize for dtype in (FLOW, LINK, EVENTS, _HISTOGRAM)} == {SIZE}
+PACKETS = np.dtype(
+    [("at_ns", "<u8"), ("kind", "<u4"), ("index", "<u4"), ("size", "<u4"), ("captured", "<u4"), ("bytes", "u1", 128)]
+)
+assert {dtype.itemsize for dtype in (FLOW, LINK, EVENTS, _HISTOGRAM, PACKETS)} == {SIZE}
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -57,6 +60,7 @@ class Rows:
         flows: rows of flows, in the order they were written.
         links: rows of links; ``index`` without its flag.
         events: rows of events.
+        packets: those that were captured.
         histograms: counts of a flow (its number) or a link (with :data:`IS_LINK`), with the number of the first bucket.
     """
 
@@ -69,6 +73,8 @@ class Rows:
         # Histograms come last; what is behind their heads is no rows.
         end = int(starts[0]) if len(starts) else len(rows)
         head = rows[:end]
+        self.packets: Array = np.array(head[head["kind"] == PACKET]).view(PACKETS)
+        head = head[head["kind"] != PACKET]
         is_event = head["kind"] == EVENT
         is_link = ~is_event & ((head["index"] & IS_LINK) != 0)
         self.flows: Array = np.array(head[~is_event & ~is_link])

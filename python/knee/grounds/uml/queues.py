@@ -1,4 +1,4 @@
-"""Queue disciplines as Linux is told to set them up: htb for the rate, and the scenario's discipline below it.
+"""Queue disciplines as Linux is told to set them up: a wire or htb, and the scenario's discipline below it.
 
 Where Linux has no such option, a value other than the default is rejected.
 """
@@ -56,35 +56,51 @@ _WORDS = {
 #: dualpi2's gains are in 1/256 Hz, and not 0.
 _GAIN_HZ = 256
 
-#: Handles: htb at the root, its class, the discipline of the scenario.
+#: Attributes of knee_wire (``linux/probe/knee_probe.h``).
+KNEE_WIRE_RATE, KNEE_WIRE_OVERHEAD, KNEE_WIRE_ATM = 1, 2, 3
+
+#: Handles: knee_wire or htb at the root, its class, the discipline of the scenario.
 ROOT, CLASS, LEAF = 0x00010000, 0x00010001, 0x00100000
 #: Nanoseconds in a tick of the packet scheduler (PSCHED_SHIFT is 6).
 _TICK_NS = 64
 #: A full frame as tc counts it: IP packet and Ethernet header.
 FRAME = 1514
-#: A bucket of one packet, as in the reference runs; a link without ``burst`` is a wire, to which this comes nearest.
-BURST = 1600
 
 Params = dict[str, Value]
 
 
-def htb(device: int) -> bytes:
-    """The root of a device that is a link."""
+def link(device: int, rate_bps: int, side: Framed, *, change: bool = False) -> list[bytes]:
+    """What makes a device a link of a rate, or changes its rate: a wire, or with ``burst`` a token bucket."""
+    burst = getattr(side, "burst", None)
+    if burst is None:
+        return [_wire(device, rate_bps, side, change=change)]
+    root = [] if change else [_htb(device)]
+    return [*root, _htb_class(device, rate_bps, burst, side, change=change)]
+
+
+def _beyond(side: Framed) -> int:
+    """Bytes that a packet in cells of ATM takes beyond a frame of Ethernet, before it is cut."""
+    return side.overhead - (FRAME - 1500) if side.linklayer == "atm" else 0
+
+
+def _wire(device: int, rate_bps: int, side: Framed, *, change: bool) -> bytes:
+    options = u64(KNEE_WIRE_RATE, rate_bps) + u32(KNEE_WIRE_OVERHEAD, _beyond(side))
+    options += u32(KNEE_WIRE_ATM, int(side.linklayer == "atm"))
+    return qdisc(device, ROOT, None, "knee_wire", options, change=change)
+
+
+def _htb(device: int) -> bytes:
     # struct tc_htb_glob: version 3, rate2quantum 10, default class 1. TCA_HTB_DIRECT_QLEN stays the device's.
     return qdisc(device, ROOT, None, "htb", attribute(TCA_HTB_INIT, struct.pack("=IIIII", 3, 10, 1, 0, 0)))
 
 
-def htb_class(
-    device: int, rate_bps: int, burst: int | None, framed: Framed | None = None, *, change: bool = False
-) -> bytes:
+def _htb_class(device: int, rate_bps: int, burst: int, side: Framed, *, change: bool) -> bytes:
     """The class that holds a link to its rate; ``burst`` in bytes. It counts an Ethernet header, or what is said."""
     rate = rate_bps // 8
-    bucket = max(1, math.ceil((burst or BURST) * 1e9 / rate / _TICK_NS))
+    bucket = max(1, math.ceil(burst * 1e9 / rate / _TICK_NS))
+    layer = TC_LINKLAYER_ATM if side.linklayer == "atm" else TC_LINKLAYER_ETHERNET
     # struct tc_ratespec: overhead beyond the frame, and the rate as far as 32 bits hold it; RATE64 has all of it.
-    layer, beyond = TC_LINKLAYER_ETHERNET, 0
-    if framed is not None and framed.linklayer == "atm":
-        layer, beyond = TC_LINKLAYER_ATM, framed.overhead - (FRAME - 1500)
-    spec = struct.pack("=BBHhHI", 0, layer, beyond, 0, 0, min(rate, 0xFFFFFFFF))
+    spec = struct.pack("=BBHhHI", 0, layer, _beyond(side), 0, 0, min(rate, 0xFFFFFFFF))
     parms = spec + spec + struct.pack("=IIIII", bucket, bucket, FRAME, 0, 0)
     options = attribute(TCA_HTB_PARMS, parms) + u64(TCA_HTB_RATE64, rate) + u64(TCA_HTB_CEIL64, rate)
     return tclass(device, CLASS, ROOT, "htb", options, change=change)
@@ -98,7 +114,7 @@ class Leaf:
     options: bytes | None
 
     def message(self, device: int, *, change: bool = False) -> bytes:
-        """Puts it below htb's class."""
+        """Puts it below the wire or htb's class."""
         return qdisc(device, LEAF, CLASS, self.kind, self.options, change=change)
 
 

@@ -126,7 +126,7 @@ def _link(link: Link) -> None:
         models["reverse.model"] = (link.reverse.model, "wire")
     for key, (model, usual) in models.items():
         if model != usual:
-            found = f"htb and netem do not do {model} here"
+            found = f"links of this ground do not do {model}"
             raise Refused(found, f'expected "{usual}", or ground "sim" or "host"', key=key)
     for end, where in ((link, ""), (link.reverse, "reverse.")):
         for key in ("slot", "corrupt"):
@@ -159,11 +159,15 @@ def _side(side: Link | Reverse) -> None:
             accepted = (
                 'expected a rate such as "100 Mbit/s"' if "delay" not in key and "loss" not in key else "leave it out"
             )
-            raise Refused("htb and netem cannot follow a trace here", f'{accepted}, or ground "sim" or "host"', key=key)
+            raise Refused(
+                "links of this ground cannot follow a trace", f'{accepted}, or ground "sim" or "host"', key=key
+            )
     header = queues.FRAME - 1500
     if side.linklayer == "ptm" or side.mpu:
         key = "mpu" if side.mpu else "linklayer"
-        raise Refused("Linux's htb cannot count this", 'expected linklayer = "ethernet" or "atm" and no mpu', key=key)
+        raise Refused(
+            "links of this ground cannot count this", 'expected linklayer = "ethernet" or "atm" and no mpu', key=key
+        )
     if side.linklayer == "atm" and side.overhead < header:
         raise Refused("Linux counts an Ethernet header", f'expected "{header} B" or more', key="overhead")
     if side.linklayer == "ethernet" and side.overhead != header:

@@ -56,7 +56,7 @@ class LinkEnd:
 class Topology:
     """The plan of a scenario, and the order in which its queues come in results: forward, then reverse."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, *, capture: bool = False) -> None:
         self._scenario = scenario
         self.link_names = [link.name for link in scenario.links]
         self.link_names += [f"{link.name} (reverse)" for link in scenario.links if link.reverse is not None]
@@ -93,6 +93,8 @@ class Topology:
         self._queues()
         self._delays()
         self._own_namespaces()
+        if capture:
+            self._capture()
         self._events()
 
     @property
@@ -203,10 +205,9 @@ class Topology:
     def _queues(self) -> None:
         for end in self._ends.values():
             rate = end.queueing.rate or 0
-            burst = getattr(end.queueing, "burst", None)
             leaf = queues.leaf(end.queueing.queue, end.queueing.queue_params, end.queueing.limit, rate)
-            link = queues.htb_class(end.device, rate, burst, end.queueing)
-            self.plan.tell(ROUTER, queues.htb(end.device), link, leaf.message(end.device))
+            link = queues.link(end.device, rate, end.queueing)
+            self.plan.tell(ROUTER, *link, leaf.message(end.device))
             loss = getattr(end.queueing, "loss", 0.0)
             self.plan.first(plan.LINK, ROUTER, end.number, end.device, queues.LEAF, plan.share(loss))
 
@@ -223,6 +224,13 @@ class Topology:
             self.plan.tell(SENDER, netlink.qdisc(self._at[SENDER], queues.ROOT, None, "fq", options))
         for number, (flow, _) in enumerate(self.flows):
             self.plan.first(plan.DELAY, 0, number, self._addresses(number)[1], flow.rtt)
+
+    def _capture(self) -> None:
+        """Packets are captured at the devices of senders."""
+        directions = {flow.direction for flow, _ in self.flows}
+        for direction, namespace in (("forward", SENDER), ("reverse", RECEIVER)):
+            if direction in directions:
+                self.plan.first(plan.CAPTURE, namespace, self._at[namespace])
 
     # What happens when.
 
@@ -462,8 +470,8 @@ class Topology:
         link = self._scenario.links[self._links[end.name]]
         if change.rate is not None:
             self._rates[end.name] = change.rate
-            message = queues.htb_class(end.device, change.rate, link.burst, link, change=True)
-            self.plan.at(at, plan.NETLINK, ROUTER, message)
+            for message in queues.link(end.device, change.rate, link, change=True):
+                self.plan.at(at, plan.NETLINK, ROUTER, message)
         limit = change.limit or link.limit
         if change.limit is not None or (limit is not None and limit.kind == "time" and change.rate is not None):
             leaf = queues.leaf(link.queue, link.queue_params, limit, self._rates[end.name])
