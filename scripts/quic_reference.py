@@ -109,10 +109,9 @@ def real(case: Case, folder: Path) -> str:
     """The figures of quinn behind ``knee shell``."""
     file, certificate, out = folder / "scenario.toml", folder / "certificate", folder / "result"
     certificate.unlink(missing_ok=True)
-    told = case.scenario("quinn")
-    # The flow has its place and its path; a program takes it.
-    told["flows"] = [told["flows"][0] | {"cc": "quinn:cubic", "label": "real"}]
-    told["duration"] = f"{case.seconds + 5} s"
+    # The program takes the place and the path of this flow.
+    flow = {"cc": "cubic", "rtt": f"{case.rtt_ms} ms", "label": "real"}
+    told = {"duration": f"{case.seconds + 5} s", "link": case.link, "flows": [flow]}
     file.write_text(dumps(from_dict(told).plain()), encoding="utf-8")
     words = [str(PROGRAM), "send", "$KNEE_SERVER_ADDRESS", str(certificate), case.cc, *case.words]
     send = (
