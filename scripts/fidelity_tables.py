@@ -17,8 +17,8 @@ from knee.study.fidelity.compare import Report
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "docs" / "fidelity.md", ROOT / "lab" / "fidelity.md"]
 ERRORS = ("case", "flow", "Mbit/s here", "recorded", "points", "RTT ms here", "recorded", "%", "passes")
-HEADS = ("name", "held against", "cases", "compared", "pass", "points", "%")
-STANDINGS = {"congestion-controls": standing.congestion_controls, "queues": standing.queues}
+HEADS = ("name", "held against", "cases", "compared", "pass", "points", "%", "over QUIC")
+STANDINGS = ("congestion-controls", "queues")
 
 
 def main() -> None:
@@ -28,12 +28,17 @@ def main() -> None:
         if len(re.findall(_place(name), together, re.S)) != 1:
             named = " and ".join(str(document) for document in DOCUMENTS)
             raise SystemExit(f"{named} have no table marked {name}, or several; expected one.")
-    reports = {}
+    reports, over_quic = {}, {}
     for path, cases in shipped.cases().items():
         with Bar(path.name) as bar:
             reports[path] = fidelity.run(cases, progress=bar)
+        with Bar(f"{path.name} over QUIC") as bar:
+            over_quic[path] = fidelity.run(cases, progress=bar, quic=True)
     tables = {path.stem: _errors(report) for path, report in reports.items()}
-    tables |= {name: _markdown(HEADS, 2, standing.shown(rows(reports))) for name, rows in STANDINGS.items()}
+    controls, queues = standing.congestion_controls(reports, over_quic), standing.queues(reports)
+    tables["congestion-controls"] = _markdown(HEADS, 2, standing.shown(controls))
+    # Queue disciplines are held by TCP's flows.
+    tables["queues"] = _markdown(HEADS[:-1], 2, standing.shown(queues))
     for document in DOCUMENTS:
         # It may have been edited meanwhile.
         text = document.read_text(encoding="utf-8")

@@ -26,6 +26,7 @@ os.environ.setdefault("KNEE_TRACES", str(Path(knee.__file__).parent / "scenarios
 #: Not the classes of other tests in the same process, which follow those in the registry.
 _BUILT_IN = [name for name, entry in registry.congestion_controls().items() if entry.family != "own"]
 _QUIC = [*registry.quic_controllers()]
+_SIZES = ["1200 B", "1452 B"]
 #: Algorithms that need accurate ECN, which knee's QUIC flows do not have.
 _NOT_OVER_QUIC = ("dctcp", "prague")
 #: The delay model that reads a file is not drawn.
@@ -61,6 +62,12 @@ def scenario(number: int) -> Table:
     if any(flow.get("receiver") == "optimistic-acks" for flow in flows):
         # Nothing else limits the window of its sender.
         made["tcp"] = {**made.get("tcp", {}), "receive_window": f"{dice.randrange(20, 2000)} kB"}
+    if any(flow.get("transport") == "quic" for flow in flows):
+        if dice.random() < 0.3:
+            made["quic"] = {"ack_eliciting_threshold": dice.choice([0, 3, 20]), "initial_mtu": dice.choice(_SIZES)}
+        # A window of TCP's alone is refused beside QUIC.
+        if "receive_window" in made.get("tcp", {}) or dice.random() < 0.2:
+            made["quic"] = {**made.get("quic", {}), "receive_window": f"{dice.randrange(20, 2000)} kB"}
     return made
 
 

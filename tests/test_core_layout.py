@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from knee import _core
 from knee.figures import rows
-from knee.scenario import from_dict
-from knee.scenario.model import Tcp
+from knee.scenario import Core, from_dict
+from knee.scenario.model import Quic, Tcp
 from knee.scenario.spec import spec
 
 CRATES = Path(__file__).parents[1] / "crates"
@@ -86,15 +86,45 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("key", list(Tcp.model_fields))
-def test_the_core_has_the_defaults_of_scenario_files(key: str) -> None:
+#: The same of QUIC: a large window, losses, and datagrams that wait.
+OVER_QUIC: dict[str, Any] = {
+    "duration": "1 s",
+    "link": {"rate": "20 Mbit/s", "limit": "60 packets"},
+    "flows": [
+        {"cc": "quinn:cubic", "rtt": "40 ms", "transport": "quic"},
+        {
+            "cc": "noq:cubic",
+            "rtt": "40 ms",
+            "transport": "quic",
+            "traffic": {"kind": "udp", "rate": "20 Mbit/s", "packet_size": "1000 B"},
+        },
+    ],
+}
+OTHERS_OF_QUIC = {
+    "receive_window": 20_000,
+    "stream_receive_window": 20_000,
+    "initial_mtu": 1300,
+    "max_mtu": 1400,
+    "max_ack_delay": 5_000_000,
+    "ack_eliciting_threshold": 5,
+    "datagram_buffer": 10_000,
+}
+
+
+@pytest.mark.parametrize("table", ["tcp", "quic"])
+def test_the_core_has_the_defaults_of_scenario_files(table: Literal["tcp", "quic"]) -> None:
     """A specification without the key gives the same bits as one with the default, and one with another does not."""
-    told = spec(from_dict(SCENARIO))
-    rest = {name: value for name, value in told["tcp"].items() if name != key}
+    model, told, others = {
+        "tcp": (Tcp, spec(from_dict(SCENARIO)), OTHERS),
+        "quic": (Quic, spec(from_dict(OVER_QUIC)), OTHERS_OF_QUIC),
+    }[table]
+    assert others.keys() == model.model_fields.keys()
+    for key, field in model.model_fields.items():
+        rest = {name: value for name, value in told[table].items() if name != key}
 
-    def run(**setting: object) -> tuple[str, dict[str, bytes]]:
-        return _core.simulate(json.dumps(told | {"tcp": rest | setting}))
+        def run(setting: Core, rest: Core = rest) -> tuple[str, dict[str, bytes]]:
+            return _core.simulate(json.dumps(told | {table: rest | setting}))
 
-    left_out = run()
-    assert run(**{key: Tcp.model_fields[key].default}) == left_out
-    assert run(**{key: OTHERS[key]}) != left_out
+        left_out = run({})
+        assert run({key: field.default}) == left_out
+        assert run({key: others[key]}) != left_out

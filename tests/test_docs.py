@@ -15,7 +15,7 @@ from tomli_w import dumps
 import knee
 from knee.cli import main
 from knee.scenario import from_toml, registry
-from knee.scenario.model import Change, Flow, Link, Program, Reverse, Run, Scenario, Tcp
+from knee.scenario.model import Change, Flow, Link, Program, Quic, Reverse, Run, Scenario, Tcp
 from knee.scenario.traffic import KINDS, Probe, Udp
 from knee.study.searches import searchfile
 from knee.study.sweeps import sweepfile
@@ -27,8 +27,8 @@ DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "lab")
 #: Those on what there is now.
 PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
 #: The tables of scenario files, sections whose keys are written with a dot, and the names of declared parameters.
-TABLES = (Scenario, Link, Reverse, Flow, Probe, Change, Tcp, Run, Udp, Program)
-NESTING = ("tcp", "program")
+TABLES = (Scenario, Link, Reverse, Flow, Probe, Change, Tcp, Quic, Run, Udp, Program)
+NESTING = ("tcp", "quic", "program")
 PARAMETERS = {
     param if isinstance(param, str) else param.name
     for entries in (
@@ -55,6 +55,7 @@ SECTIONS = {
     "`[[probes]]`": Probe(rtt="1 ms"),
     "`[[changes]]`": Change(at="1 s"),
     "`[tcp]`": Tcp(),
+    "`[quic]`": Quic(),
     "`[run]`": Run(),
 }
 

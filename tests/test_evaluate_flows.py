@@ -77,7 +77,10 @@ def test_what_the_kernel_lacks_is_refused_before_anything_runs() -> None:
         subject.deployed(["cubic", "bbr3"], KERNEL)
     with pytest.raises(InputError, match='does not support "quic"'):
         subject.subject("quinn:cubic", place=KERNEL)
-    assert [one.name for one in subject.deployed(place.DEPLOYED["rfc9743"]["uml"], KERNEL)] == ["cubic", "bbr", "reno"]
+    assert [one.name for one in subject.deployed(KERNEL.deployed("rfc9743"), KERNEL)] == ["cubic", "bbr", "reno"]
+    assert KERNEL.deployed("bbr") == ["bbr"]
+    assert place.SIM.deployed("rfc9743") == ["cubic", "bbr3", "reno"]
+    assert place.SIM.deployed("bbr") == ["bbr3", "bbr"]
     names = [one.name for one in subject.registered(KERNEL)]
     assert {"lola", "daimd", "vegas", "bbr"} <= set(names)
     assert not {"copa", "bbr3", "prague"} & set(names)

@@ -330,6 +330,37 @@ def test_the_documents_table_is_that_of_the_recordings() -> None:
         assert [row[:4] for row in cells] == [list(row[:4]) for row in standing.shown(rows)]
 
 
+def test_a_case_runs_over_quic_where_its_flows_can(tmp_path: Path) -> None:
+    """QUIC has no settings of TCP and paces by itself; the rest of the rig, and what is compared, stay."""
+    read = case(tmp_path, PAIR)
+    told, quic = fidelity.scenario(read), translate.over_quic(read, fidelity.scenario(read))
+    assert quic.keys() == told.keys() - {"tcp"}
+    assert [flow["transport"] for flow in quic["flows"]] == ["quic", "quic"]
+    assert quic["link"] == told["link"]
+    spec(from_dict(quic))
+    marked = replace(read, flows=tuple(replace(flow, cc="dctcp") for flow in read.flows))
+    with pytest.raises(fidelity.Skipped, match="dctcp does not run over QUIC"):
+        translate.over_quic(marked, fidelity.scenario(marked))
+    beside = case(tmp_path, VIVACE, PROGRAMS)
+    with pytest.raises(fidelity.Skipped, match="packets of its own"):
+        translate.over_quic(beside, fidelity.scenario(beside))
+
+
+def test_how_many_flows_are_near_over_quic_is_a_column() -> None:
+    path = shipped.shipped()["linux-7.2"]
+    (read,) = fidelity.read(path, ["single-reno"])
+
+    def report(mbps: float) -> dict[Path, Report]:
+        return {path: Report([CaseResult(read, 1, (judged((mbps, 50), (95, 50)),))], [])}
+
+    near = report(95)
+    for quic, said in ((near, "1 of 1"), (report(50), "0 of 1")):
+        rows = standing.shown(standing.congestion_controls(near, quic))
+        assert next(row for row in rows if row[0] == "reno")[-1] == said
+        assert {len(row) for row in rows} == {8}
+    assert {len(row) for row in standing.shown(standing.congestion_controls(near))} == {7}
+
+
 def test_a_case_becomes_the_rig_as_a_scenario(tmp_path: Path) -> None:
     told = fidelity.scenario(case(tmp_path, STEP))
     scenario = from_dict(told)

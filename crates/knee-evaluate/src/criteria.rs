@@ -2,6 +2,7 @@
 
 use crate::figures::Figure;
 use crate::scenario::{self, Scenario};
+use crate::subject::Deployed;
 use serde::Deserialize;
 use toml::Table;
 
@@ -21,6 +22,8 @@ pub enum Suite {
 pub(crate) struct Criteria {
     /// Whose criteria they are.
     pub(crate) document: String,
+    /// Those it is compared with by default.
+    pub(crate) deployed: Vec<Deployed>,
     pub(crate) criterion: Vec<Criterion>,
     pub(crate) untested: Vec<Untested>,
 }

@@ -193,7 +193,8 @@ pub struct Evaluation {
     name: String,
     subject: Subject,
     suite: Suite,
-    against: Vec<Deployed>,
+    /// None: those of the suite.
+    against: Option<Vec<Deployed>>,
     only: Vec<String>,
     quick: bool,
     seeds: u64,
@@ -201,9 +202,8 @@ pub struct Evaluation {
 
 impl Evaluation {
     fn new(name: &str, subject: Subject) -> Self {
-        let against = Deployed::ALL.to_vec();
         let suite = Suite::default();
-        Self { name: name.into(), subject, suite, against, only: Vec::new(), quick: true, seeds: SEEDS }
+        Self { name: name.into(), subject, suite, against: None, only: Vec::new(), quick: true, seeds: SEEDS }
     }
 
     /// Judges by the criteria of this suite; by default by those of RFC 9743.
@@ -212,14 +212,16 @@ impl Evaluation {
         self
     }
 
-    /// Compares with these deployed algorithms, one or several; by default with all of [`Deployed::ALL`].
+    /// Compares with these deployed algorithms, one or several; by default with those of the suite, as `knee evaluate`
+    /// does: CUBIC, BBRv3 and Reno by RFC 9743, BBRv3 and BBR by BBR's test cases.
     pub fn against(mut self, deployed: impl AsRef<[Deployed]>) -> Self {
-        self.against.clear();
+        let mut against = Vec::new();
         for who in deployed.as_ref() {
-            if !self.against.contains(who) {
-                self.against.push(*who);
+            if !against.contains(who) {
+                against.push(*who);
             }
         }
+        self.against = Some(against);
         self
     }
 

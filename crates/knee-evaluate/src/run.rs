@@ -79,15 +79,16 @@ pub(crate) fn run(evaluation: &Evaluation) -> Result<Report, Error> {
     if evaluation.seeds == 0 {
         return Err(Error::NoSeeds);
     }
-    if evaluation.against.is_empty() {
+    let mut criteria = load(evaluation.suite);
+    let against = evaluation.against.clone().unwrap_or_else(|| std::mem::take(&mut criteria.deployed));
+    if against.is_empty() {
         return Err(Error::NothingAgainst);
     }
-    let criteria = load(evaluation.suite);
     let (chosen, left_out) = choose(&criteria, evaluation)?;
     let mut jobs = Vec::new();
     for (i, chosen) in chosen.iter().enumerate() {
         jobs.push((i, Who::Subject));
-        jobs.extend(evaluation.against.iter().map(|who| (i, Who::Deployed(*who))));
+        jobs.extend(against.iter().map(|who| (i, Who::Deployed(*who))));
         if chosen.checks.iter().any(|check| check.form == Form::Harm) {
             jobs.push((i, Who::Nobody));
         }
@@ -105,7 +106,7 @@ pub(crate) fn run(evaluation: &Evaluation) -> Result<Report, Error> {
     for (i, chosen) in chosen.iter().enumerate() {
         let name = chosen.criterion.name(chosen.case);
         let mut others = Vec::new();
-        for who in evaluation.against.iter().map(|who| Who::Deployed(*who)).chain([Who::Nobody]) {
+        for who in against.iter().map(|who| Who::Deployed(*who)).chain([Who::Nobody]) {
             match outcome(i, who) {
                 Some(Ok(runs)) => others.push((who, runs.as_slice())),
                 Some(Err(reason)) => {
@@ -125,7 +126,7 @@ pub(crate) fn run(evaluation: &Evaluation) -> Result<Report, Error> {
     Ok(Report {
         name: evaluation.name.clone(),
         document: criteria.document,
-        against: evaluation.against.clone(),
+        against,
         seeds: evaluation.seeds,
         criteria: found,
         left_out,

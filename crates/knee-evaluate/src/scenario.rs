@@ -6,7 +6,7 @@
 use crate::quantity::{BitsPerSecond, Limit, Nanos, Size};
 use knee_net::spec::EcnSpec;
 use knee_net::spec::{
-    Capacity, Change, ChangeSpec, FlowSpec, LinkLayerSpec, LinkSpec, ModelSpec, TcpSpec, Transport, ValueSpec,
+    Capacity, Change, ChangeSpec, FlowSpec, LinkLayerSpec, LinkSpec, ModelSpec, QuicSpec, TcpSpec, Transport, ValueSpec,
 };
 use knee_sim::Spec;
 use serde::Deserialize;
@@ -148,6 +148,7 @@ impl Scenario {
             warmup: self.warmup.0,
             interval: INTERVAL,
             tcp: TcpSpec { receive_window: Some(window), ..TcpSpec::default() },
+            quic: QuicSpec::default(),
             links: vec![self.link.spec()],
             flows,
             changes,

@@ -7,14 +7,18 @@ use knee_net::spec::Transport;
 use knee_quic::proto::congestion::ControllerFactory;
 use knee_quic::stack;
 use knee_sim::{Own, OwnMake};
+use serde::Deserialize;
 use std::fmt;
 use std::sync::Arc;
 
 /// An algorithm that is deployed; it runs over TCP, as in Linux.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Deployed {
     /// CUBIC (RFC 9438).
     Cubic,
+    /// BBR, version 1, as Linux has it.
+    Bbr,
     /// BBR, version 3 (draft-ietf-ccwg-bbr).
     Bbr3,
     /// Reno (RFC 5681).
@@ -23,12 +27,13 @@ pub enum Deployed {
 
 impl Deployed {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Cubic, Self::Bbr3, Self::Reno];
+    pub const ALL: [Self; 4] = [Self::Cubic, Self::Bbr3, Self::Bbr, Self::Reno];
 
     /// Its name in scenarios.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
             Self::Bbr3 => "bbr3",
             Self::Reno => "reno",
         }

@@ -24,6 +24,9 @@ pub struct Spec {
     /// Settings of the TCP endpoints.
     #[serde(default)]
     pub tcp: TcpSpec,
+    /// Settings of the QUIC endpoints.
+    #[serde(default)]
+    pub quic: QuicSpec,
     /// The links.
     pub links: Vec<LinkSpec>,
     /// The flows.
@@ -75,6 +78,41 @@ impl Default for TcpSpec {
             slow_start_after_idle: true,
             window_growth: 16 << 20,
             receive_window: None,
+        }
+    }
+}
+
+/// Settings of the QUIC endpoints, the same for all flows; the defaults are those of the stacks, but for the windows,
+/// which limit nothing.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct QuicSpec {
+    /// Bytes of data that a connection's receiver takes ahead of what is read (RFC 9000, 4.1). `None` for no limit.
+    pub receive_window: Option<u64>,
+    /// The same of one stream.
+    pub stream_receive_window: Option<u64>,
+    /// Bytes of UDP payload of a full datagram at the start.
+    pub initial_mtu: u16,
+    /// Bytes up to which path MTU discovery raises that (RFC 8899), and which flows of datagrams have from the start.
+    pub max_mtu: u16,
+    /// Longest delay of an ACK, ns (RFC 9000, 18.2).
+    pub max_ack_delay: u64,
+    /// Ack-eliciting packets after which the next one is acknowledged at once (draft-ietf-quic-ack-frequency).
+    pub ack_eliciting_threshold: u64,
+    /// Bytes of datagrams that may wait in a sender; the oldest go where more come.
+    pub datagram_buffer: u64,
+}
+
+impl Default for QuicSpec {
+    fn default() -> Self {
+        Self {
+            receive_window: None,
+            stream_receive_window: None,
+            initial_mtu: 1200,
+            max_mtu: 1452,
+            max_ack_delay: 25_000_000,
+            ack_eliciting_threshold: 1,
+            datagram_buffer: 1 << 20,
         }
     }
 }

@@ -41,14 +41,21 @@ pub fn endpoint_seed(seed: u64) -> [u8; 32] {
 /// Settings of a connection's end.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Bytes of stream data that may be under way to this end before it is read.
+    /// Bytes of data that this end takes ahead of what is read.
     pub receive_window: u64,
+    /// The same of one stream.
+    pub stream_receive_window: u64,
     /// Names the random numbers and identifiers of this end.
     pub seed: u64,
     /// True if the end that waits for a connection sends more than ACKs: under the stack's congestion control.
     pub answers: bool,
-    /// Bytes of UDP payload of a full datagram at the start, from 1200 on.
-    pub mtu: u16,
+    /// Bytes of UDP payload that every path takes, from 1200 on; of a full datagram at the start; and up to which path
+    /// MTU discovery raises that.
+    pub mtu: [u16; 3],
+    /// How the other end acknowledges.
+    pub acks: AckFrequency,
+    /// Bytes of datagrams (RFC 9221) that may wait in this end.
+    pub datagram_buffer: usize,
     /// True if packets are encrypted: both ends alike. Encrypted bytes differ from run to run; their number does not.
     pub tls: bool,
     /// The longest lateness that a paced end makes up for by a burst. Zero where calls are never late.
@@ -61,13 +68,32 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             receive_window: 16 << 20,
+            stream_receive_window: 16 << 20,
             seed: 1,
             answers: false,
-            mtu: LEAST_MTU,
+            mtu: [LEAST_MTU, LEAST_MTU, 1452],
+            acks: AckFrequency::default(),
+            datagram_buffer: 1 << 20,
             tls: false,
             pacing_credit: Time::ZERO,
             log: None,
         }
+    }
+}
+
+/// How an end acknowledges (RFC 9000, 13.2; draft-ietf-quic-ack-frequency).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckFrequency {
+    /// Longest delay of an ACK.
+    pub max_delay: Time,
+    /// Ack-eliciting packets after which the next one is acknowledged at once.
+    pub threshold: u64,
+}
+
+impl Default for AckFrequency {
+    /// As an end does that nobody asks otherwise.
+    fn default() -> Self {
+        Self { max_delay: Time::from_millis(25), threshold: 1 }
     }
 }
 

@@ -13,9 +13,9 @@ macro_rules! end {
     ($proto:ident) => {
         use $proto::congestion::ControllerFactory;
         use $proto::{
-            ClientConfig, Connection as Machine, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent,
-            Dir, Endpoint, EndpointConfig, Event, SendStream, ServerConfig, StreamEvent, StreamId, TransportConfig,
-            ValidationTokenConfig, VarInt, crypto,
+            AckFrequencyConfig, ClientConfig, Connection as Machine, ConnectionHandle, ConnectionId,
+            ConnectionIdGenerator, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, MtuDiscoveryConfig, SendStream,
+            ServerConfig, StreamEvent, StreamId, TransportConfig, ValidationTokenConfig, VarInt, crypto,
         };
 
         /// One end of a connection.
@@ -88,10 +88,28 @@ macro_rules! end {
             }
 
             fn transport(settings: &$crate::Settings) -> TransportConfig {
-                let window = VarInt::from_u64(settings.receive_window).unwrap_or(VarInt::MAX);
+                let integer = |value| VarInt::from_u64(value).unwrap_or(VarInt::MAX);
                 let mut config = TransportConfig::default();
-                config.stream_receive_window(window).receive_window(window).send_window($crate::LEAST_BUFFER);
-                config.max_idle_timeout(None).initial_mtu(settings.mtu).min_mtu(settings.mtu);
+                config.receive_window(integer(settings.receive_window)).send_window($crate::LEAST_BUFFER);
+                config.stream_receive_window(integer(settings.stream_receive_window)).max_idle_timeout(None);
+                let [least, initial, most] = settings.mtu;
+                config.min_mtu(least).initial_mtu(initial);
+                config.mtu_discovery_config((initial < most).then(|| {
+                    let mut discovery = MtuDiscoveryConfig::default();
+                    if most != 1452 {
+                        // Else the search may end a little below.
+                        discovery.upper_bound(most).minimum_change(1);
+                    }
+                    discovery
+                }));
+                if settings.acks != $crate::AckFrequency::default() {
+                    let $crate::AckFrequency { max_delay, threshold } = settings.acks;
+                    let mut acks = AckFrequencyConfig::default();
+                    acks.max_ack_delay(Some(std::time::Duration::from_nanos(max_delay.as_nanos())));
+                    acks.ack_eliciting_threshold(integer(threshold));
+                    config.ack_frequency_config(Some(acks));
+                }
+                config.datagram_send_buffer_size(settings.datagram_buffer);
                 Differs::set_log(&mut config, settings);
                 config
             }
@@ -194,7 +212,7 @@ macro_rules! end {
             }
 
             fn send_datagram(&mut self, data: $crate::Bytes) -> bool {
-                // The oldest ones are dropped where more than a megabyte wait.
+                // The oldest ones are dropped where the buffer has no room.
                 self.machine.as_mut().is_some_and(|(_, machine)| machine.datagrams().send(data, true).is_ok())
             }
 

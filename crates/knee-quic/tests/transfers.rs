@@ -2,7 +2,7 @@
 
 use knee_core::{Time, Value};
 use knee_quic::proto::congestion;
-use knee_quic::{Control, Datagram, Peer, Quinn, Settings};
+use knee_quic::{AckFrequency, Control, Datagram, Peer, Quinn, Settings};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -19,6 +19,8 @@ struct Path {
     on_the_way: VecDeque<(Time, Datagram)>,
     dropped: u64,
     carried: u64,
+    /// UDP payload of the largest datagram.
+    largest: usize,
 }
 
 impl Path {
@@ -31,6 +33,7 @@ impl Path {
             on_the_way: VecDeque::new(),
             dropped: 0,
             carried: 0,
+            largest: 0,
         }
     }
 
@@ -42,6 +45,7 @@ impl Path {
             return;
         }
         self.carried += 1;
+        self.largest = self.largest.max(datagram.bytes.len());
         self.free_at = self.free_at.max(now).saturating_add(Time::from_nanos(size * self.ns_per_byte));
         self.on_the_way.push_back((self.free_at.saturating_add(self.delay), datagram));
     }
@@ -57,6 +61,9 @@ struct Outcome {
     packets: u64,
     dropped: u64,
     srtt: Time,
+    largest: usize,
+    /// Datagrams of the receiver: ACKs, but for those of the handshake.
+    acks: u64,
 }
 
 /// Runs a connection until it is finished or `duration` is over.
@@ -91,7 +98,9 @@ fn run(mut sender: Peer, mut receiver: Peer, mut there: Path, mut back: Path, du
         receiver.fire(now);
     }
     let srtt = sender.stats().unwrap().srtt;
-    Outcome { ended_at: now, received: receiver.received(), packets: there.carried, dropped: there.dropped, srtt }
+    let Path { carried, dropped, largest, .. } = there;
+    let (received, acks) = (receiver.received(), back.carried);
+    Outcome { ended_at: now, received, packets: carried, dropped, srtt, largest, acks }
 }
 
 fn settings(seed: u64) -> Settings {
@@ -157,6 +166,39 @@ fn slow_starts_that_watch_the_delay_lose_less_and_faster_ones_end_sooner_than_th
     }
     for kind in ["careful_resume", "rapid_start"] {
         assert!(outcome(kind).ended_at < standard.ended_at, "{kind}");
+    }
+}
+
+/// RFC 8899: the search for the path's MTU ends at what it may try, also where that is just above where it began.
+#[test]
+fn datagrams_grow_to_the_greatest_that_is_set() {
+    for (initial, most) in [(1200, 1452), (1200, 1201), (1200, 1220), (1300, 1472), (1400, 1400)] {
+        let set = |seed| Settings { seed, mtu: [1200, initial, most], ..Settings::default() };
+        let stack = Quinn(Arc::new(Control::named("reno").unwrap()));
+        let (there, back) = paths();
+        let sender = Peer::connect(&stack, Some(500_000), &set(1), Time::ZERO);
+        let outcome = run(sender, Peer::receiver(&stack, &set(2)), there, back, Time::from_secs(5));
+        assert_eq!((outcome.received, outcome.largest), (500_000, usize::from(most)));
+    }
+}
+
+/// RFC 9000, 13.2.2: by default every second packet is acknowledged; draft-ietf-quic-ack-frequency, 4: each one more
+/// than the threshold, from a round trip on.
+#[test]
+fn packets_are_acknowledged_as_often_as_is_set() {
+    let acks = |threshold| {
+        let acks = AckFrequency { threshold, max_delay: Time::from_millis(40) };
+        let set = |seed| Settings { seed, acks, ..Settings::default() };
+        let stack = Quinn(Arc::new(Control::named("reno").unwrap()));
+        let (there, back) = paths();
+        let sender = Peer::connect(&stack, Some(2_000_000), &set(1), Time::ZERO);
+        let outcome = run(sender, Peer::receiver(&stack, &set(2)), there, back, Time::from_secs(5));
+        assert_eq!(outcome.received, 2_000_000);
+        outcome.packets as f64 / outcome.acks as f64
+    };
+    for (threshold, each) in [(0, 1.0), (1, 2.0), (3, 4.0), (9, 10.0)] {
+        let found = acks(threshold);
+        assert!((0.85..1.05).contains(&(found / each)), "every {found} packets, not {each}");
     }
 }
 

@@ -37,7 +37,7 @@ use model::Model;
 
 pub use build::{Own, OwnMake};
 #[cfg(feature = "quic")]
-pub use hosts::quic::{MakeFactory, QuicSetup, quic_setup};
+pub use hosts::quic::{MakeFactory, QuicSetup, quic_settings, quic_setup};
 pub use obstacle::Obstacle;
 
 /// A running simulation.

@@ -10,12 +10,12 @@ use crate::late::{Late, LateFigures};
 use crate::socket::{Buffers, Socket};
 use knee_core::Time;
 use knee_core::convert::{index, index_u16, saturating_i64};
-use knee_net::spec::{FlowSpec, Transport};
+use knee_net::spec::{FlowSpec, QuicSpec, Transport};
 use knee_qlog::Log;
 use knee_quic::{Datagram, Peer, Settings, Stack, Watch};
 use knee_sim::SpecError;
 use knee_sim::sender_log::open_logs;
-use knee_sim::simulation::{QuicSetup, quic_setup};
+use knee_sim::simulation::{QuicSetup, quic_settings, quic_setup};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -26,8 +26,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Bytes of stream data that a receiver takes ahead of what is read: it never holds the sender back.
-const RECEIVE_WINDOW: u64 = 1 << 30;
 /// The longest lateness that a sender makes up for at once. Linux's own pacing knows such a credit too.
 const PACING_CREDIT: Time = Time::from_millis(1);
 /// Datagrams that an end may send in a row before others have their turn.
@@ -75,6 +73,7 @@ struct QuicFlow {
     ecn: bool,
     seed: u64,
     tls: bool,
+    endpoints: QuicSpec,
     stop: Time,
     /// Sender and receiver.
     ends: [QuicEnd; 2],
@@ -227,6 +226,7 @@ impl QuicFlow {
             ecn,
             seed,
             tls: spec.tls,
+            endpoints: config.spec.quic,
             stop: Time::from_nanos(spec.stop),
             ends: [QuicEnd::new(sender, Some(to)), QuicEnd::new(receiver, None)],
             due: start,
@@ -238,12 +238,11 @@ impl QuicFlow {
     fn fire(&mut self, now: Time) {
         if self.ends[0].peer.is_none() {
             let settings = |end, log| Settings {
-                receive_window: RECEIVE_WINDOW,
                 seed: self.seed ^ end,
                 tls: self.tls,
                 pacing_credit: PACING_CREDIT,
                 log,
-                ..Settings::default()
+                ..quic_settings(&self.endpoints, false)
             };
             let log = self.account.log.clone();
             let sender = Peer::connect(&*self.stack, self.bytes, &settings(0, log), now);

@@ -199,7 +199,7 @@ def evaluate(
             f"{here.ground}. To compare the two grounds, use --compare."
         )
     with code_allowed(allow_code):
-        others = subject.deployed(place.DEPLOYED[suite][here.ground] if against is None else against.split(","), here)
+        others = subject.deployed(here.deployed(suite) if against is None else against.split(","), here)
         one = None if cc is None else subject.subject(cc, changes or (), here, allow_programs=allow_programs)
         if before is not None and one is not None:
             count = seeds or (run.QUICK_SEEDS if quick else run.SEEDS)

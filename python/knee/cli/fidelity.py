@@ -38,6 +38,9 @@ def fidelity(
         option(options.INPUT, "--case", metavar="PATTERN", help="Run only the matching cases, such as 'single-*'."),
     ] = None,
     ground: options.Ground = None,
+    quic: Annotated[
+        bool, option(options.INPUT, "--quic", help="Run the flows over QUIC; cases that cannot are skipped.")
+    ] = False,
     kernels: Annotated[
         list[str] | None,
         option(
@@ -106,6 +109,8 @@ def fidelity(
 
     knee fidelity traffic compares applications and probes: completion times within 10 %, delays within 2 ms.
 
+    With --quic, the flows go over QUIC, and are compared with the kernel's over TCP.
+
     With --ground uml and several --kernel, runs the cases on each and shows the kernels' figures side by side.
 
     With --random, draws networks over the algorithms, queues, rates, RTTs, buffers, losses and traffic that both
@@ -166,6 +171,8 @@ def fidelity(
             raise InputError("knee fidelity traffic compares one kernel; leave --kernel in once.")
         traffic.compare(sources, patterns or (), html=html, as_json=as_json, check=check, ground=ground, kernel=kernel)
         return
+    if quic and ground != "sim":
+        raise InputError(f"--quic runs flows over QUIC in the simulator, and this is to run on {ground}.")
     if html is not None:
         files.check_output(html)
     grounds.ready(ground)
@@ -183,12 +190,13 @@ def fidelity(
         for number_of in wanted or (None,):
             name = f"Linux {number_of}, {file.name}" if len(wanted) > 1 else file.name
             with Bar(name) as bar:
-                several[file][number_of] = run_cases(each, jobs, bar, ground, number_of)
+                several[file][number_of] = run_cases(each, jobs, bar, ground, number_of, quic=quic)
             if not as_json:
                 _show(out(), several[file][number_of], file.stem, number_of if len(wanted) > 1 else None)
         if len(wanted) > 1 and not as_json:
             _show_kernels(out(), several[file])
-    every = not sources and not patterns
+    # What each was held against, over TCP.
+    every = not sources and not patterns and not quic
     reports = {file: each[kernel] for file, each in several.items()}
     if html is not None:
         from knee.view.fidelity.page import write

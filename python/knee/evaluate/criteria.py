@@ -144,11 +144,13 @@ class Criteria(_Table):
 
     Attributes:
         document: whose criteria they are.
+        deployed: the deployed algorithms in whose company a verdict is reached by default.
         criterion: the criteria.
         untested: what no criterion covers.
     """
 
     document: str
+    deployed: tuple[str, ...] = Field(min_length=1)
     criterion: tuple[Criterion, ...]
     untested: tuple[Untested, ...]
 

@@ -7,20 +7,15 @@ from dataclasses import dataclass
 
 from knee import grounds
 from knee.errors import InputError, RunError
+from knee.evaluate import criteria
 from knee.kernel import cache, given
 from knee.kernel.build import HZ
 from knee.own import KernelSource
 from knee.scenario import Plain, Scenario
 from knee.scenario.units import parse_time
 
-#: The deployed algorithms in whose company a verdict is reached by default, by suite and ground: Linux's two of long
-#: standing, and BBR in the version that the ground has.
-DEPLOYED: dict[str, dict[str, tuple[str, ...]]] = {
-    "rfc9743": {"sim": ("cubic", "bbr3", "reno"), "uml": ("cubic", "bbr", "reno")},
-    "bbr": {"sim": ("bbr3", "bbr"), "uml": ("bbr",)},
-}
 #: The grounds.
-_GROUNDS = tuple(DEPLOYED["rfc9743"])
+_GROUNDS = ("sim", "uml")
 #: A jitter up to this, ns, that keeps the order of packets is no matter of a criterion: it makes the seeds of a
 #: simulation differ (``criteria.toml``). A kernel's seeds differ by themselves.
 _DITHER_NS = 1_000_000
@@ -42,6 +37,11 @@ class Place:
     def suffix(self) -> str:
         """What folders' names have in addition, so that those of two grounds differ."""
         return "" if self.ground == "sim" else f"-{self.ground}-{self.kernel}"
+
+    def deployed(self, suite: str) -> list[str]:
+        """The deployed algorithms of a suite, with BBR in the version that the ground has."""
+        names = criteria.load(suite).deployed
+        return [*dict.fromkeys("bbr" if self.ground == "uml" and name == "bbr3" else name for name in names)]
 
     def adapted(self, data: Plain) -> Plain:
         """A criterion's scenario as it runs here: with the ground in it, and in a kernel without the small jitter."""

@@ -243,8 +243,8 @@ def measured(
             about = {
                 "flow": len(flows) + 1,
                 "label": next(labels),
-                # What adapts the rate of a video call is part of its traffic.
-                "cc": getattr(flow.traffic, "controller", flow.cc),
+                # What adapts the rate of a video call is part of its traffic; over QUIC there is one below it.
+                "cc": flow.cc if flow.transport == "quic" else getattr(flow.traffic, "controller", flow.cc),
                 "transport": flow.transport if flow.program is None else PROGRAM_CC,
                 "direction": flow.direction,
                 "start_s": span(scenario, flow, i)[0] / 1e9,
@@ -252,6 +252,8 @@ def measured(
             }
             if flow.bytes is not None:
                 about["bytes"] = flow.bytes
+            if flow.transport == "quic" and (controller := getattr(flow.traffic, "controller", None)) is not None:
+                about["controller"] = controller
             flows.append(about | {k: v for k, v in next(figures).items() if k != "common_throughput_mbps"})
     known = {
         "format": FORMAT,

@@ -335,6 +335,31 @@ class Tcp(Table):
     receive_window: SomeBytes | None = Field(None, description='a size such as "6 MB"; default: no limit')
 
 
+class Quic(Table):
+    """Settings of the QUIC endpoints, the same for all flows; the defaults are quinn's, but for the windows."""
+
+    receive_window: SomeBytes | None = Field(None, description='a size such as "768 KiB"; default: no limit')
+    stream_receive_window: SomeBytes | None = Field(None, description='a size such as "1250 kB"; default: no limit')
+    initial_mtu: Bytes = Field(1200, ge=1200, le=1472, description='"1200 B" to "1472 B" of UDP payload')
+    max_mtu: Bytes = Field(1452, ge=1200, le=1472, description='"1200 B" to "1472 B" of UDP payload')
+    max_ack_delay: Time = Field(
+        25_000_000, ge=1_000_000, lt=2**14 * 10**6, description='the maximum delay of an ACK, "1 ms" to "16383 ms"'
+    )
+    ack_eliciting_threshold: int = Field(
+        1, ge=0, lt=2**62, description="a number of packets, 0 to 4611686018427387903; 0 acknowledges each at once"
+    )
+    datagram_buffer: Bytes = Field(
+        1024 * 1024, ge=2048, le=2**30, description='a size from "2 KiB" to "1 GiB", such as "1 MiB"'
+    )
+
+    @model_validator(mode="after")
+    def _starts_no_larger(self) -> Quic:
+        if self.initial_mtu > self.max_mtu:
+            found = f"{units.format_bytes(self.initial_mtu)} is more than max_mtu, {units.format_bytes(self.max_mtu)}"
+            raise Refused(found, "expected at most that", key="initial_mtu")
+        return self
+
+
 class Run(Table):
     """How the scenario is run."""
 
@@ -359,6 +384,7 @@ class Scenario(Table):
     interval: SomeTime = Field(100_000_000, description='the interval of the time series, such as "100 ms"')
     run: Run = Field(Run(), description='a table such as { ground = "sim" }')
     tcp: Tcp = Field(Tcp(), description="a table of TCP settings")
+    quic: Quic = Field(Quic(), description="a table of QUIC settings")
     links: list[Link] = Field(description="a [link] table or several [[links]]")
     flows: list[Flow] = Field(description="one or more [[flows]]")
     probes: list[Probe] = Field([], description="[[probes]] that measure the path")

@@ -34,16 +34,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Sizes of datagrams that QUIC carries, as IP packets of UDP, bytes: at least their number, and at most what quinn puts
-#: into 1452 B of UDP payload (`Datagrams::max_size`).
-QUIC_PACKETS = (32, 1442)
+#: The least size of a datagram that QUIC carries, as an IP packet of UDP, bytes, which holds its number; and how much
+#: less than its UDP payload quinn carries at most (`Datagrams::max_size`).
+LEAST_PACKET, QUIC_HEADERS = 32, 10
+#: The largest packet of real-time media (``crates/knee-traffic/src/datagrams/rtc.rs``), bytes.
+RTC_PACKET = 1240
 
 #: The shipped distributions of sizes.
 SIZES = Path(__file__).resolve().parent.parent / "scenarios" / "sizes"
 
 
-def spec(flow: Flow) -> Core | None:
+def spec(flow: Flow, max_mtu: int = 1452) -> Core | None:
     """What the engine is told of a flow's traffic; None for an endless stream.
+
+    Args:
+        flow: the flow.
+        max_mtu: UDP payload of a full packet of QUIC, bytes.
 
     Raises:
         Refused: a file cannot be used; its key begins with ``traffic``.
@@ -51,21 +57,24 @@ def spec(flow: Flow) -> Core | None:
     with under("traffic"):
         core = None if flow.traffic is None else _spec(flow.traffic)
         if core is not None and flow.transport == "quic":
-            _over_quic(core)
+            _over_quic(core, LEAST_PACKET, max_mtu - QUIC_HEADERS)
     return core
 
 
-def _over_quic(core: Core) -> None:
-    """Changes what the engine is told of traffic over QUIC."""
+def _over_quic(core: Core, least: int, most: int) -> None:
+    """Changes what the engine is told of traffic over QUIC, whose packets carry datagrams of these sizes."""
     if "tls" in core:
         # TLS is a part of QUIC's own handshake.
         core["tls"] = "none"
+    if core["kind"] == "rtc" and most < RTC_PACKET:
+        found = f"a datagram of up to {RTC_PACKET} B with its headers does not fit QUIC's packets"
+        raise Refused(found, f"expected max_mtu of {RTC_PACKET + QUIC_HEADERS} B or more in [quic]", key="kind")
     sizes = [size for _, size in core.get("trace", ())] or [core[key] for key in ("packet",) if key in core]
     for size in sizes:
-        if not QUIC_PACKETS[0] <= size <= QUIC_PACKETS[1]:
+        if not least <= size <= most:
             found = f"a datagram of {size} B with its headers does not fit QUIC's packets"
             key = "trace" if "trace" in core else "packet_size"
-            raise Refused(found, f"expected {QUIC_PACKETS[0]} B to {QUIC_PACKETS[1]} B", key=key)
+            raise Refused(found, f"expected {least} B to {most} B", key=key)
 
 
 def probe_spec(probe: Probe) -> Core:

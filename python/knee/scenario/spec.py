@@ -9,8 +9,8 @@ from knee.own import IN_POLICY, IN_SOURCE, Named, is_absent, kernel_source, poli
 from knee.scenario import Core, offered, paths, registry, timed
 from knee.scenario.declared import name_with
 from knee.scenario.defaults import DEFAULT_LINK
-from knee.scenario.traffic import NO_CC, Probe
-from knee.scenario.units import shown
+from knee.scenario.traffic import NO_CC, Probe, sends_datagrams
+from knee.scenario.units import format_bytes, format_time, shown
 
 if TYPE_CHECKING:
     from knee.scenario.model import Flow, Link, Reverse, Scenario
@@ -24,6 +24,7 @@ class Specification(TypedDict):
     warmup: int
     interval: int
     tcp: Core
+    quic: Core
     links: list[Core]
     flows: list[Core]
     changes: list[Core]
@@ -55,15 +56,14 @@ def build(scenario: Scenario) -> Specification:
     tunnels = {name: i for i, name in enumerate(named)}
     # As the file has it: the one bottleneck is written [link].
     keys = ["link"] if list(numbers) == [DEFAULT_LINK] else [f"links[{i}]" for i in range(len(numbers))]
-    usual = type(scenario.tcp)()
-    if scenario.tcp != usual and all(flow.transport == "quic" for flow in scenario.flows):
-        raise Refused("all flows are QUIC flows", "expected a TCP flow, or no table [tcp]", key="tcp")
+    _check_endpoints(scenario)
     return {
         "duration": scenario.duration,
         "seed": scenario.seed,
         "warmup": scenario.warmup,
         "interval": scenario.interval,
         "tcp": {name: getattr(scenario.tcp, name) for name in type(scenario.tcp).model_fields},
+        "quic": {name: getattr(scenario.quic, name) for name in type(scenario.quic).model_fields},
         "links": [_link(link, key) for link, key in zip(scenario.links, keys, strict=True)],
         "flows": [*_flows(scenario, numbers, tunnels), *_probes(scenario, numbers, tunnels)],
         "changes": _changes(scenario, numbers),
@@ -169,7 +169,7 @@ def _flows(scenario: Scenario, numbers: dict[str, int], tunnels: dict[str, int])
             shared["policy"] = policy.plan
         if flow.traffic is not None:
             with under(f"flows[{i}]"):
-                shared["traffic"] = offered.spec(flow)
+                shared["traffic"] = offered.spec(flow, scenario.quic.max_mtu)
         if flow.receiver != registry.HONEST:
             shared["receiver"] = flow.chosen("receiver")
         if flow.tunnel is not None:
@@ -207,6 +207,45 @@ def _probes(scenario: Scenario, numbers: dict[str, int], tunnels: dict[str, int]
         | ({} if probe.tunnel is None else {"tunnel": tunnels[probe.tunnel]})
         for probe in scenario.probes
     ]
+
+
+#: The greatest delay of an ACK for which quinn and noq ask on a path with a shorter RTT, ns.
+_ALWAYS_ASKED = 25_000_000
+#: Keys of [quic] that mean nothing to datagrams, which are under no flow control and of full size from the start, and
+#: those that mean nothing to streams.
+_OF_STREAMS, _OF_DATAGRAMS = ("receive_window", "stream_receive_window", "initial_mtu"), ("datagram_buffer",)
+
+
+def _check_endpoints(scenario: Scenario) -> None:
+    """Refuses settings of [tcp] and [quic] that no flow has, or that mean one transport where both are limited."""
+    quic = [flow for flow in scenario.flows if flow.transport == "quic"]
+    if scenario.tcp != type(scenario.tcp)() and len(quic) == len(scenario.flows):
+        raise Refused("all flows are QUIC flows", "expected a TCP flow, or no table [tcp]", key="tcp")
+    usual = type(scenario.quic)()
+    if scenario.quic != usual and not quic:
+        raise Refused("no flow is a QUIC flow", 'expected one with transport = "quic", or no table [quic]', key="quic")
+    if quic and scenario.tcp.receive_window is not None and scenario.quic.receive_window is None:
+        found = (
+            f"{format_bytes(scenario.tcp.receive_window)} limits the flows over TCP, and those over QUIC have no limit"
+        )
+        accepted = (
+            f'expected receive_window = "{format_bytes(scenario.tcp.receive_window)}" in [quic], too, or no such key'
+        )
+        raise Refused(found, accepted, key="tcp.receive_window")
+    given = [key for key in type(usual).model_fields if getattr(scenario.quic, key) != getattr(usual, key)]
+    kinds = {sends_datagrams(flow.traffic) for flow in quic}
+    for key in given:
+        if key in _OF_STREAMS and kinds == {True}:
+            raise Refused("all QUIC flows send datagrams, which have none", "leave it out", key=f"quic.{key}")
+        if key in _OF_DATAGRAMS and kinds == {False}:
+            raise Refused("no QUIC flow sends datagrams", "leave it out", key=f"quic.{key}")
+    for i, flow in enumerate(scenario.flows):
+        if flow.transport == "quic" and scenario.quic.max_ack_delay > max(_ALWAYS_ASKED, flow.rtt):
+            found = f"{format_time(scenario.quic.max_ack_delay)} is longer than the RTT of flows[{i}]"
+            accepted = (
+                f"expected at most {format_time(max(_ALWAYS_ASKED, flow.rtt))}, for which the QUIC stack asks there"
+            )
+            raise Refused(found, accepted, key="quic.max_ack_delay")
 
 
 def _check_quic(flow: Flow, key: str) -> None:

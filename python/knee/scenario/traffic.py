@@ -327,6 +327,10 @@ class Requests(_Arriving):
             self._check_arrivals(("per_second",))
         elif self.arrivals is not None:
             raise Refused("it has no rate", "add per_second, or leave it out", key="arrivals")
+        if self.together and self.connections == 1 and self.objects.number != 1:
+            # QUIC's is no exception: its client asks on one stream.
+            found = "one connection asks for one object at a time, over TCP and over QUIC"
+            raise Refused(found, "expected connections of 2 or more, or no such key", key="together")
         return self
 
 

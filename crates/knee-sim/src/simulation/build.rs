@@ -102,6 +102,8 @@ impl Model {
                 algorithms: Vec::new(),
                 sender_config,
                 receiver_config,
+                #[cfg(feature = "quic")]
+                quic: spec.quic,
                 seed: spec.seed,
                 logs: Vec::new(),
                 scenario_flows: index_u32(flows),

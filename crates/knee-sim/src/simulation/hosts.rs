@@ -22,6 +22,8 @@ use knee_cc::{Entry, Needs};
 use knee_core::{ConnectionId, Packet, Params, Payload, Time};
 use knee_net::observe::FlowCounts;
 use knee_net::output::SenderState;
+#[cfg(feature = "quic")]
+use knee_net::spec::QuicSpec;
 use knee_qlog::Log;
 use knee_tcp::ends::{EndTimer, TcpEnds};
 use knee_tcp::receiver::{self, FullReply};
@@ -99,6 +101,8 @@ pub(super) struct Settings {
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) sender_config: sender::Config,
     pub(super) receiver_config: receiver::Config,
+    #[cfg(feature = "quic")]
+    pub(super) quic: QuicSpec,
     pub(super) seed: u64,
     /// By flow, where its sender's events are logged; empty if no flow's are.
     pub(super) logs: Vec<Option<Log>>,
@@ -148,7 +152,7 @@ impl Algorithm {
 impl Settings {
     /// The same settings; none where an algorithm is neither the registry's nor a policy, or senders are logged.
     fn copied(&self) -> Option<Self> {
-        let Self { algorithms, sender_config, receiver_config, seed, logs, scenario_flows } = self;
+        let Self { algorithms, sender_config, receiver_config, seed, logs, scenario_flows, .. } = self;
         let known = |Algorithm { entry, make, params }: &Algorithm| {
             let make = make.as_ref().map(|make| make.copied().ok_or(())).transpose().ok()?;
             Some(Algorithm { entry, make, params: params.clone() })
@@ -158,6 +162,8 @@ impl Settings {
             algorithms: algorithms.iter().map(known).collect::<Option<_>>()?,
             sender_config: *sender_config,
             receiver_config: *receiver_config,
+            #[cfg(feature = "quic")]
+            quic: self.quic,
             seed: *seed,
             logs: Vec::new(),
             scenario_flows: *scenario_flows,

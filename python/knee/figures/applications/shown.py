@@ -16,7 +16,7 @@ TIMED = {
     "transfers": "transfers",
     "pages": "pages",
     "requests": "requests",
-    "handshakes": "TCP handshakes",
+    "handshakes": "{transport} handshakes",
     "tls_handshakes": "TLS handshakes",
 }
 
@@ -101,7 +101,7 @@ def _timed(summary: Figures) -> Iterator[tuple[Figures, str, Figures]]:
     for flow in summary["flows"]:
         for key, what in TIMED.items():
             if key in flow:
-                yield flow, what, flow[key]
+                yield flow, what.format(transport=flow["transport"].upper()), flow[key]
 
 
 def size_class(figures: Figures) -> str:
@@ -195,6 +195,8 @@ def compared(summary: Figures, most: int) -> dict[str, float | int | None]:
     for flow in summary["flows"][:most]:
         for key, what in TIMED.items():
             for name in (*_TIMES, *(_SLOWDOWN if key == "transfers" else ())) if key in flow else ():
+                # One name for both transports, which may stand side by side.
+                what = what.format(transport="transport")
                 values[f"{flow['label']}: {what}: {APPLICATION[name].key}"] = flow[key].get(name)
         for key, names in _OTHERS.items():
             for name in names if flow.get(key) else ():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import polars as pl
@@ -14,11 +14,11 @@ from knee.errors import InputError
 from knee.figures.forms import Figures
 from knee.figures.metrics import Floats
 from knee.results.result import Result
-from knee.scenario import from_dict
+from knee.scenario import Plain, from_dict
 from knee.study import batch
 from knee.study.fidelity.cases import Case, KernelFlow
 from knee.study.fidelity.compare import CaseResult, Curve, FlowResult, Report
-from knee.study.fidelity.translate import INTERVAL_NS, Skipped, runs, scale, scenario
+from knee.study.fidelity.translate import INTERVAL_NS, Skipped, over_quic, runs, scale, scenario
 
 #: The kernel's srtt was looked at every 100 ms: every so manieth row of the time series.
 EVERY = 5
@@ -45,6 +45,8 @@ def run(
     progress: Callable[[float], None] | None = None,
     ground: str = "sim",
     kernel: str | None = None,
+    *,
+    quic: bool = False,
 ) -> Report:
     """Runs cases and compares each with the kernel.
 
@@ -54,21 +56,28 @@ def run(
         progress: called now and then with the fraction of the work that is done.
         ground: where to run them; a case that it refuses is skipped.
         kernel: the number of the ground's kernel, such as 7.2; default: the one built last.
+        quic: run the flows over QUIC; a case that cannot is skipped.
     """
     found: list[Case] = []
     skipped: list[tuple[Case, str]] = []
     for case in cases:
         try:
-            scenario(case)
+            _told(case, quic)
             found.append(case)
         except Skipped as why:
             skipped.append((case, str(why)))
     refused: dict[str, str] = {}
     measured = each_run(
-        found, measure, ground, kernel, jobs, progress, lambda case, error: refused.setdefault(case.name, str(error))
-    )
+        found, measure, ground, kernel, jobs, progress, lambda case, error: refused.setdefault(case.name, str(error)),
+        quic=quic,
+    )  # fmt: skip
     results = [_result(case, each) for case, each in zip(found, measured, strict=True) if case.name not in refused]
     return Report(results, skipped + [(case, refused[case.name]) for case in found if case.name in refused])
+
+
+def _told(case: Case, quic: bool, *how: Any) -> Plain:
+    told = scenario(case, *how)
+    return over_quic(case, told) if quic else told
 
 
 def each_run(
@@ -79,6 +88,8 @@ def each_run(
     jobs: int | None = None,
     progress: Callable[[float], None] | None = None,
     refused: Callable[[Case, InputError], object] | None = None,
+    *,
+    quic: bool = False,
 ) -> list[list[Used]]:
     """The values of ``use`` for the result of each run of each case, in order (:func:`knee.study.batch.results`).
 
@@ -90,7 +101,7 @@ def each_run(
         InputError: the ground refused a case, and there is no ``refused``.
     """
     several = {
-        f"{number}/{seed}": (case, from_dict(scenario(case, shift, seed, kernel)))
+        f"{number}/{seed}": (case, from_dict(_told(case, quic, shift, seed, kernel)))
         for number, case in enumerate(cases)
         for seed, shift in enumerate(runs(case), start=1)
     }

@@ -41,6 +41,7 @@ class Standing:
         passed: of them; of a paper, those that its items do not say differ, which the tests hold.
         points: median error of the flows' goodput, points of the link's rate; None where no flow was run.
         percent: median error of the mean smoothed RTT, or of the completion time.
+        quic: of the same flows, how many were run over QUIC, and how many of them are as near to the reference.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Standing:
     passed: int | None = None
     points: float | None = None
     percent: float | None = None
+    quic: tuple[int, int] = (0, 0)
 
     @property
     def title(self) -> str:
@@ -61,13 +63,17 @@ class Standing:
 #: What the columns of the table are.
 EXPLAINED = (
     "Compared: flows; of a paper, the items of knee reproduce, in as many experiments. Points and %: the flows' median "
-    "errors of goodput, in hundredths of the link's rate, and of the mean smoothed RTT or the completion time."
+    "errors of goodput, in hundredths of the link's rate, and of the mean smoothed RTT or the completion time. Over "
+    "QUIC: how many of these flows are as near with QUIC in place of TCP, of those that can."
 )
 
 
 def shown(rows: Sequence[Standing]) -> list[tuple[str, ...]]:
-    """The rows as text: the name and form, once, the reference, counts and errors; empty where there is none."""
-    titles = [""] + [row.title for row in rows]
+    """The rows as text: the name and form, once, the reference, counts and errors; empty where there is none.
+
+    The flows over QUIC are the last column, where some were run.
+    """
+    titles, over_quic = [""] + [row.title for row in rows], any(row.quic[0] for row in rows)
     return [
         (
             row.title if row.title != before else "",
@@ -75,6 +81,7 @@ def shown(rows: Sequence[Standing]) -> list[tuple[str, ...]]:
             *(str(count) if count else "" for count in (row.cases, row.compared)),
             "" if row.passed is None else str(row.passed),
             *("" if error is None else f"{error:.2f}" for error in (row.points, row.percent)),
+            *([f"{row.quic[1]} of {row.quic[0]}" if row.quic[0] else ""] if over_quic else []),
         )
         for before, row in zip(titles, rows, strict=False)
     ]
@@ -106,18 +113,21 @@ class _Seen:
     result: FlowResult | None
 
 
-def congestion_controls(reports: Mapping[Path, Report] | None = None) -> list[Standing]:
+def congestion_controls(
+    reports: Mapping[Path, Report] | None = None, quic: Mapping[Path, Report] | None = None
+) -> list[Standing]:
     """A row or more for each congestion control of the core, in the order of listings.
 
     Args:
         reports: runs of all shipped recordings; without them no row says how close it came.
+        quic: the same over QUIC.
     """
     forms = {
         name: entry.params["form"].words if "form" in entry.params else [""]
         for name, entry in registry.congestion_controls().items()
         if entry.family != "own"
     }
-    return _rows(forms, _seen(reports), lambda seen: (seen.flow.cc, form(seen.flow)))
+    return _rows(forms, _seen(reports), lambda seen: (seen.flow.cc, form(seen.flow)), _seen(quic or {}))
 
 
 def queues(reports: Mapping[Path, Report] | None = None) -> list[Standing]:
@@ -150,7 +160,10 @@ def _seen(reports: Mapping[Path, Report] | None) -> list[_Seen]:
 
 
 def _rows(
-    forms: Mapping[str, Sequence[str]], seen: list[_Seen], of: Callable[[_Seen], tuple[str, str]]
+    forms: Mapping[str, Sequence[str]],
+    seen: list[_Seen],
+    of: Callable[[_Seen], tuple[str, str]],
+    quic: Sequence[_Seen] = (),
 ) -> list[Standing]:
     """The rows of all names, form by form.
 
@@ -158,6 +171,7 @@ def _rows(
         forms: of each name; one without a name where there is no choice.
         seen: flows of recordings.
         of: the name and form that a flow is of.
+        quic: those flows over QUIC.
     """
     rows = []
     for name, form_ in ((name, form_) for name, each in forms.items() for form_ in each):
@@ -165,7 +179,15 @@ def _rows(
         for each in seen:
             if of(each) == (name, form_):
                 groups.setdefault(shipped.RECORDINGS[each.file].reference(name), []).append(each)
-        own = [_recorded(name, form_, against, group) for against, group in groups.items()]
+        holds: dict[str, list[bool]] = {}
+        for each in quic:
+            if of(each) == (name, form_) and each.result is not None:
+                holds.setdefault(shipped.RECORDINGS[each.file].reference(name), []).append(each.result.holds)
+        own = [
+            replace(_recorded(name, form_, against, group), quic=(len(held), sum(held)))
+            for against, group in groups.items()
+            for held in [holds.get(against, [])]
+        ]
         if form_ in ("", "paper"):
             own += [replace(paper, form=form_) for paper in _papers() if paper.name == name]
         rows += own or [Standing(name, NOTHING, form_)]

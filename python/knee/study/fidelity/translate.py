@@ -140,6 +140,24 @@ def scenario(case: Case, shift_ms: int = 0, seed: int = 1, kernel: str | None = 
     }
 
 
+def over_quic(case: Case, told: Plain) -> Plain:
+    """A case's scenario with its flows over QUIC, which paces every one and has no settings of TCP.
+
+    Raises:
+        Skipped: where QUIC's flows cannot do what the case's do.
+    """
+    flows = []
+    for flow in told["flows"]:
+        if registry.congestion_controls()[flow["cc"]].needs["ecn"] != "classic":
+            raise Skipped(f"{flow['cc']} does not run over QUIC")
+        if isinstance(flow["ecn"], str):
+            raise Skipped(f'ecn = "{flow["ecn"]}" is not for QUIC')
+        flows.append(flow | {"transport": "quic", "pacing": "auto"})
+    if any(flow.beside_program for flow in case.flows):
+        raise Skipped("its authors' program sends packets of its own, over neither TCP nor QUIC")
+    return {key: value for key, value in told.items() if key != "tcp"} | {"flows": flows}
+
+
 def _ms(value: float) -> str:
     return format_time(round(value * 1e6))
 

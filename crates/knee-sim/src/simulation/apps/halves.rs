@@ -31,9 +31,11 @@ impl Apps {
         let (paced, ecn) = (running.paced, running.ecn);
         let PathRecord { algorithm, overhead, .. } = hosts.records[flow as usize];
         #[cfg(feature = "quic")]
-        let quic = running
-            .quic
-            .map(|tls| QuicTraffic { tls, client: if running.pulls { End::Receiver } else { End::Sender } });
+        let quic = running.quic.map(|tls| QuicTraffic {
+            tls,
+            client: if running.pulls { End::Receiver } else { End::Sender },
+            endpoints: hosts.settings.quic,
+        });
         let algorithm_of = &hosts.settings.algorithms[algorithm as usize];
         let tcp = || {
             let init = SenderInit { needs: algorithm_of.needs(), paced, ecn, bytes: None };

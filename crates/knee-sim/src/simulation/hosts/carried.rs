@@ -1,9 +1,9 @@
 //! Flows of datagrams over QUIC (RFC 9221): what a source sends goes in DATAGRAM frames of a connection, under its
 //! congestion control, and what a receiver reports comes back in such frames.
 //!
-//! A datagram begins with its number, a report with its own; whoever gets one finds the rest here. A datagram counts as
-//! lost once a later one has come and [`MISSED_AFTER`] have passed since it was sent: no end learns of it earlier, and
-//! the sender itself may have dropped it.
+//! A datagram begins with its number, a report with its own; whoever gets one finds the rest here. A datagram is missing
+//! once the sender's stack has given it up or its packet was dropped, however long it waits before, and counts as lost
+//! once a later one has come.
 
 use super::datagrams::DatagramFlow;
 use super::quic::QuicFlow;
@@ -14,8 +14,6 @@ use knee_quic::Bytes;
 use knee_traffic::datagrams::{Arrival, HEADERS};
 use std::collections::BTreeMap;
 
-/// No datagram that is still on its way is so old.
-const MISSED_AFTER: Time = Time::from_secs(1);
 /// Bytes of the number with which each datagram and report begins.
 const NUMBER: usize = 4;
 
@@ -23,7 +21,7 @@ const NUMBER: usize = 4;
 pub(in crate::simulation) struct CarriedFlow {
     pub(super) datagrams: DatagramFlow,
     pub(super) quic: QuicFlow,
-    /// Datagrams that have not come and do not count as lost: when each was sent, and its size as an IP packet.
+    /// Datagrams that have neither come nor are missing: when each was sent, and its size as an IP packet.
     open: BTreeMap<u64, (Time, u16)>,
     /// Reports that have not come, by number, and how many there have been.
     reports: BTreeMap<u32, Vec<Arrival>>,
@@ -62,6 +60,7 @@ impl CarriedFlow {
 
     pub(super) fn on_drop(&mut self, packet: &Packet) {
         self.quic.on_drop(packet);
+        self.note_missing();
     }
 
     /// Sends what the source has now. True: there was something.
@@ -71,11 +70,8 @@ impl CarriedFlow {
             let number = self.datagrams.note_sent(size);
             let mut bytes = vec![0; usize::from(size - HEADERS).max(NUMBER)];
             bytes[..NUMBER].copy_from_slice(&low_u32(number).to_le_bytes());
-            if self.quic.send_datagram(End::Sender, bytes.into()) {
-                self.open.insert(number, (now, size));
-            } else {
-                self.datagrams.note_missing(number, size);
-            }
+            self.open.insert(number, (now, size));
+            self.quic.send_datagram(number, bytes);
         }
         self.datagrams.sent() > before
     }
@@ -87,7 +83,7 @@ impl CarriedFlow {
         bytes[..NUMBER].copy_from_slice(&self.reported.to_le_bytes());
         self.reports.insert(self.reported, arrivals);
         self.reported = self.reported.wrapping_add(1);
-        self.quic.send_datagram(End::Receiver, bytes.into());
+        self.quic.send_report(bytes);
         true
     }
 
@@ -96,11 +92,15 @@ impl CarriedFlow {
         let Some(low) = number(bytes) else { return };
         let Some((sent, size)) = self.open.remove(&self.datagrams.number(low)) else { return };
         self.datagrams.on_arrival((sent, low), &Packet { size, ..*packet }, at.path, at.now);
-        while let Some(first) = self.open.first_entry()
-            && first.get().0 + MISSED_AFTER < at.now
-        {
-            let (number, (_, size)) = first.remove_entry();
-            self.datagrams.note_missing(number, size);
+    }
+
+    /// Notes the datagrams that will not arrive.
+    fn note_missing(&mut self) {
+        for number in self.quic.take_missing() {
+            // Those that have come are open no more.
+            if let Some((_, size)) = self.open.remove(&number) {
+                self.datagrams.note_missing(number, size);
+            }
         }
     }
 }
@@ -157,5 +157,6 @@ impl HostPair<'_, CarriedFlow> {
         if sends {
             self.quic().transmit(end, at, out);
         }
+        self.ends.note_missing();
     }
 }

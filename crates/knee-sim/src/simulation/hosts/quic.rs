@@ -4,7 +4,7 @@
 //! ([`apps`](crate::simulation::apps)). A connection has one path: its data takes the flow's, and what the other end
 //! sends, requests among it, goes against that.
 //!
-//! A datagram lies in [`QuicFlow::datagrams`] while a packet that carries its number goes through the network. The
+//! A UDP datagram lies in [`QuicFlow::packets`] while a packet that carries its number goes through the network. The
 //! figures are the same as TCP's, as far as a QUIC sender has them: payload counts as it reaches the receiver, what is
 //! lost is sent again in other packets, and persistent congestion stands where TCP has timeouts.
 
@@ -12,15 +12,15 @@ use super::{Algorithm, At, End, EndFigures, HostPair, Outbox};
 use crate::simulation::build::{OwnMake, algorithm, ecn};
 use crate::stacks;
 use knee_cc::{CaState, Control, Entry};
-use knee_core::convert::{index_u16, index_u32};
+use knee_core::convert::{index, index_u16, index_u32};
 use knee_core::{Packet, Payload, Received, Rng, Time};
 use knee_net::SpecError;
 use knee_net::output::SenderState;
-use knee_net::spec::{FlowSpec, Spec};
+use knee_net::spec::{FlowSpec, QuicSpec, Spec};
 use knee_quic::proto::EcnCodepoint;
 use knee_quic::proto::congestion::ControllerFactory;
 use knee_quic::stack::StackControl;
-use knee_quic::{Bytes, Datagram, LEAST_MTU, Peer, Quinn, Settings, Stack, Watch};
+use knee_quic::{AckFrequency, Bytes, Datagram, Held, LEAST_MTU, Peer, Quinn, Settings, Stack, Watch};
 use knee_tcp::ecn::Ecn;
 use knee_tcp::sender::Counters;
 use slab::Slab;
@@ -31,14 +31,8 @@ pub type MakeFactory = Arc<dyn Fn(usize) -> Arc<dyn ControllerFactory + Send + S
 
 /// Bytes of the IPv4 and UDP headers.
 const HEADERS: u16 = 28;
-/// Bytes of stream data that a receiver takes ahead of what is read: it never holds the sender back.
-const RECEIVE_WINDOW: u64 = 1 << 30;
-
-/// `max_ack_delay` of both stacks (RFC 9000, 18.2): no more is subtracted from an RTT sample (RFC 9002, 5.3).
-const MAX_ACK_DELAY: Time = Time::from_millis(25);
-
-/// Bytes of UDP payload of a full datagram where an application sends datagrams: it would have to know the path.
-const FULL_MTU: u16 = 1452;
+/// Bytes that a receiver takes ahead of what is read where nothing limits them.
+const NO_LIMIT: u64 = 1 << 40;
 
 /// Both ends of a QUIC flow, or of a connection that an application opened.
 pub(in crate::simulation) struct QuicFlow {
@@ -48,8 +42,11 @@ pub(in crate::simulation) struct QuicFlow {
     config: QuicConfig,
     /// Sender and receiver, from its start on.
     ends: Option<Box<(Peer, Peer)>>,
-    /// Contents of its packets in the network, and for how long the end had held back an ACK that may be in there.
-    datagrams: Slab<(Datagram, Time)>,
+    /// Contents of its packets in the network.
+    packets: Slab<InFlight>,
+    /// The datagrams of an application that the sender's stack holds, and those that it gave up.
+    held: Held,
+    given_up: Vec<u64>,
     /// When a datagram last came to the end to which data goes.
     came_at: Time,
     /// Datagrams that left the sender, and their bytes as IP packets.
@@ -62,6 +59,15 @@ pub(in crate::simulation) struct QuicFlow {
     cwnd_integral: (u128, Time, u32),
 }
 
+/// Content of a packet in the network.
+struct InFlight {
+    datagram: Datagram,
+    /// For how long the end had held back an ACK that may be in there.
+    ack_delay: Time,
+    /// Numbers of the application's datagrams in there.
+    carried: Vec<u64>,
+}
+
 /// Specification of a QUIC flow.
 struct QuicConfig {
     carries: Carries,
@@ -71,6 +77,7 @@ struct QuicConfig {
     tls: bool,
     /// Names its random numbers.
     seed: u64,
+    endpoints: QuicSpec,
 }
 
 /// The content of a connection.
@@ -91,6 +98,7 @@ pub(in crate::simulation) struct QuicTraffic {
     pub(in crate::simulation) tls: bool,
     /// The end at which the application sits.
     pub(in crate::simulation) client: End,
+    pub(in crate::simulation) endpoints: QuicSpec,
 }
 
 /// The state of a connection's messages.
@@ -119,7 +127,8 @@ impl QuicFlow {
         let seed = Rng::stream(seed, &format!("quic/{i}/{number}")).next_u64();
         let stack = |watch| algorithm.stack(i as usize, seed, watch);
         let carries = Carries::Messages(traffic.client, stack(Arc::new(Watch::default())));
-        Self::new(stack, QuicConfig { carries, ecn, tls: traffic.tls, seed }, now)
+        let QuicTraffic { tls, endpoints, .. } = traffic;
+        Self::new(stack, QuicConfig { carries, ecn, tls, seed, endpoints }, now)
     }
 
     /// A connection under the congestion control that `stack` makes, before it begins at `start`.
@@ -130,7 +139,9 @@ impl QuicFlow {
             watch,
             config,
             ends: None,
-            datagrams: Slab::new(),
+            packets: Slab::new(),
+            held: Held::default(),
+            given_up: Vec::new(),
             came_at: Time::ZERO,
             sent: 0,
             sent_bytes: 0,
@@ -159,9 +170,25 @@ impl QuicFlow {
         })
     }
 
-    /// An end sends `data` as a datagram. False: it does not fit the path's packets, or there is no connection.
-    pub(super) fn send_datagram(&mut self, end: End, data: Bytes) -> bool {
-        self.peer(end).is_some_and(|peer| peer.send_datagram(data))
+    /// The sender sends the application's datagram of this number, or its stack gives it up at once.
+    pub(super) fn send_datagram(&mut self, number: u64, data: Vec<u8>) {
+        let data = self.held.hold(number, data);
+        if let Some(peer) = self.peer(End::Sender) {
+            peer.send_datagram(data);
+        }
+    }
+
+    /// The receiver sends a report.
+    pub(super) fn send_report(&mut self, data: Vec<u8>) {
+        if let Some(peer) = self.peer(End::Receiver) {
+            peer.send_datagram(data.into());
+        }
+    }
+
+    /// The application's datagrams that will not arrive, since the last call: numbers.
+    pub(super) fn take_missing(&mut self) -> Vec<u64> {
+        self.given_up.append(&mut self.held.take_gone());
+        std::mem::take(&mut self.given_up)
     }
 
     /// The datagrams that came to an end since the last call.
@@ -183,7 +210,7 @@ impl QuicFlow {
     pub(in crate::simulation) fn of(algorithm: &Algorithm, flow: &FlowSpec, i: usize, ecn: bool, spec: &Spec) -> Self {
         let seed = quic_seed(spec, i);
         let carries = if flow.sends_datagrams() { Carries::Datagrams } else { Carries::Stream(flow.bytes) };
-        let config = QuicConfig { carries, ecn, tls: flow.tls, seed };
+        let config = QuicConfig { carries, ecn, tls: flow.tls, seed, endpoints: spec.quic };
         Self::new(|watch| algorithm.stack(i, seed, watch), config, Time::from_nanos(flow.start))
     }
 
@@ -199,7 +226,8 @@ impl QuicFlow {
 
     /// A packet with a datagram was dropped.
     pub(super) fn on_drop(&mut self, packet: &Packet) {
-        self.datagrams.remove(packet.payload.key() as usize);
+        let InFlight { mut carried, .. } = self.packets.remove(packet.payload.key() as usize);
+        self.given_up.append(&mut carried);
     }
 
     /// The controller's window, threshold and phase; none before its first packet.
@@ -230,13 +258,17 @@ impl QuicFlow {
 
     /// The next packet that an end may send now.
     fn transmit(&mut self, i: u32, end: End, now: Time) -> Option<Packet> {
+        self.given_up.append(&mut self.held.take_gone());
         let datagram = self.peer(end)?.transmit(now)?;
+        let carried = self.held.take_gone();
         let ect = if self.config.ecn { ect(datagram.ecn) } else { 0 };
         let flags = ect | if end == End::Receiver { Packet::ACK } else { 0 };
         let size = index_u16(datagram.bytes.len()) + HEADERS;
         let ecn = datagram.ecn.filter(|_| ect != 0);
-        let ack_delay = (now - self.came_at).min(MAX_ACK_DELAY);
-        let payload = Payload::Stored(index_u32(self.datagrams.insert((Datagram { ecn, ..datagram }, ack_delay))));
+        // No more is subtracted from an RTT sample (RFC 9002, 5.3).
+        let ack_delay = (now - self.came_at).min(Time::from_nanos(self.config.endpoints.max_ack_delay));
+        let content = InFlight { datagram: Datagram { ecn, ..datagram }, ack_delay, carried };
+        let payload = Payload::Stored(index_u32(self.packets.insert(content)));
         Some(Packet { at: now, payload, flow: i, queued: 0, size, flags, hop: 0 })
     }
 
@@ -295,15 +327,13 @@ impl HostPair<'_, QuicFlow> {
     pub(super) fn open(&mut self, at: At<'_>, out: &mut impl Outbox) -> End {
         let log = self.log();
         let flow = &mut *self.ends;
-        let QuicConfig { carries, seed, tls, .. } = &flow.config;
+        let QuicConfig { carries, seed, tls, endpoints, .. } = &flow.config;
         let settings = |end, log| Settings {
-            receive_window: RECEIVE_WINDOW,
             seed: seed ^ end,
             answers: matches!(carries, Carries::Messages(End::Receiver, _)),
-            mtu: if matches!(carries, Carries::Datagrams) { FULL_MTU } else { LEAST_MTU },
             tls: *tls,
             log,
-            ..Settings::default()
+            ..quic_settings(endpoints, matches!(carries, Carries::Datagrams))
         };
         let (sends, takes) = (settings(0, log), settings(1, None));
         flow.ends = Some(Box::new(match carries {
@@ -338,7 +368,9 @@ impl HostPair<'_, QuicFlow> {
     /// A packet with a datagram has arrived at its end now.
     pub(super) fn on_packet(&mut self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
         let flow = &mut *self.ends;
-        let (mut datagram, ack_delay) = flow.datagrams.remove(packet.payload.key() as usize);
+        let InFlight { mut datagram, ack_delay, mut carried } = flow.packets.remove(packet.payload.key() as usize);
+        // Unless the receiver's stack hands them on, which is known before anybody asks.
+        flow.given_up.append(&mut carried);
         if packet.has(Packet::CE) {
             datagram.ecn = Some(EcnCodepoint::Ce);
         }
@@ -429,6 +461,20 @@ pub fn quic_setup(spec: &Spec, i: usize, watch: Arc<Watch>) -> Result<QuicSetup,
     let algorithm = algorithm(flow, &[])?;
     let ecn = ecn(flow.ecn, algorithm.entry.needs.ecn).is_on();
     Ok(QuicSetup { entry: algorithm.entry, stack: algorithm.stack(i, seed, watch), seed, ecn })
+}
+
+/// The settings of a connection's ends as `spec` has them. Packets that carry an application's datagrams are of full
+/// size from the start: it would have to know the path.
+pub fn quic_settings(spec: &QuicSpec, datagrams: bool) -> Settings {
+    let least = if datagrams { spec.max_mtu } else { LEAST_MTU };
+    Settings {
+        receive_window: spec.receive_window.unwrap_or(NO_LIMIT),
+        stream_receive_window: spec.stream_receive_window.unwrap_or(NO_LIMIT),
+        mtu: [least, spec.initial_mtu.max(least), spec.max_mtu],
+        acks: AckFrequency { max_delay: Time::from_nanos(spec.max_ack_delay), threshold: spec.ack_eliciting_threshold },
+        datagram_buffer: index(spec.datagram_buffer),
+        ..Settings::default()
+    }
 }
 
 /// Flags of a packet that leaves with this codepoint in its IP header.
