@@ -91,6 +91,7 @@ impl Model {
             clock,
             delayed_ack: Time::from_nanos(spec.tcp.delayed_ack),
             sack_delay: Time::from_nanos(spec.tcp.sack_delay),
+            receive_offload: Time::from_nanos(spec.tcp.receive_offload),
             window_growth: spec.tcp.window_growth,
         };
         let (flows, end) = (spec.flows.len(), Time::from_nanos(spec.duration));
@@ -100,6 +101,7 @@ impl Model {
                 algorithms: Vec::new(),
                 sender_config,
                 receiver_config,
+                trace_rtt: spec.tcp.trace_rtt,
                 seed: spec.seed,
                 logs: Vec::new(),
                 scenario_flows: index_u32(flows),

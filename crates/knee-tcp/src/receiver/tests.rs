@@ -7,6 +7,7 @@ const CONFIG: Config = Config {
     clock: Clock::new(Time::ZERO),
     delayed_ack: Time::from_millis(40),
     sack_delay: Time::from_millis(1),
+    receive_offload: Time::ZERO,
     window_growth: 0,
 };
 
@@ -58,6 +59,43 @@ fn a_lone_segment_waits_for_the_delayed_ack() {
     assert_eq!(receiver.delayed, Timer::set(Time::from_millis(1), Time::from_millis(40)));
     receiver.on_delayed_ack(&CONFIG);
     assert_eq!(receiver.reply().seq, 17);
+}
+
+/// Segments arrive each 123 us, one's time at 98.44 Mbit/s; those of 600 us are one packet, which one ACK acknowledges.
+#[test]
+fn receive_offload_acknowledges_what_it_joins_once() {
+    let config = Config { receive_offload: Time::from_micros(600), ..CONFIG };
+    let mut receiver = settled();
+    let at = |k: u64| Time::from_millis(100) + Time::from_micros(123 * k);
+    for k in 0..5 {
+        assert!(!receiver.on_data(&data(16 + k), at(k), &config, Time::from_millis(50)));
+        assert_eq!(receiver.compressed_at, at(0) + config.receive_offload);
+    }
+    assert!(receiver.on_compressed_sack());
+    assert_eq!(answer(&mut receiver).0.seq, 21);
+    assert_eq!(receiver.compressed_at, Time::MAX);
+    // One alone waits for the delayed ACK, and the next one alone acknowledges both.
+    assert!(!receiver.on_data(&data(21), at(9), &config, Time::from_millis(50)));
+    assert!(!receiver.on_compressed_sack());
+    assert!(receiver.delayed.not_before() < Time::MAX);
+    assert!(!receiver.on_data(&data(22), at(20), &config, Time::from_millis(50)));
+    assert!(receiver.on_compressed_sack());
+    assert_eq!(answer(&mut receiver).0.seq, 23);
+    // 64 KiB are handed up at once, as is what a gap follows, and a short segment with all before it.
+    let now = at(40);
+    let held = (23..23 + MAX_JOINED).filter(|&seq| !receiver.on_data(&data(seq), now, &config, Time::ZERO)).count();
+    assert_eq!((u64::try_from(held), answer(&mut receiver).0.seq), (Ok(MAX_JOINED - 1), 23 + MAX_JOINED));
+    let next = 23 + MAX_JOINED;
+    assert!(!receiver.on_data(&data(next), now, &config, Time::ZERO));
+    assert!(!receiver.on_data(&data(next + 1), now, &config, Time::ZERO));
+    assert!(receiver.on_data(&data(next + 3), now, &config, Time::ZERO));
+    assert_eq!(answer(&mut receiver).0.seq, next + 2);
+    assert!(receiver.on_data(&data(next + 2), now, &config, Time::ZERO));
+    answer(&mut receiver);
+    assert!(!receiver.on_data(&data(next + 4), now, &config, Time::ZERO));
+    let short = Packet { size: 600, ..data(next + 5) };
+    assert!(receiver.on_data(&short, now, &config, Time::ZERO));
+    assert_eq!(answer(&mut receiver).0.seq, next + 6);
 }
 
 #[test]
