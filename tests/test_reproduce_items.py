@@ -296,18 +296,20 @@ def test_every_number_of_the_tables_on_interactions_is_an_item() -> None:
     """Table I has 6 pairs, Table II 3, Table III 3 groups of four flows.
 
     Each flow has 4 numbers that are items: goodput, ratio, RTT, sending rate; each group a sum of sending rates; 10
-    have an index. Throughputs are goodputs with headers, and runs are scaled to two goodputs.
+    have an index. Throughputs are goodputs with headers, and two goodputs and two RTTs were calibrated to.
     """
     known = [item for item in items.load("interactions").item if item.column]
-    assert len(known) == (12 + 6 + 12) * 4 - 2 + 12 + 10
+    assert len(known) == (12 + 6 + 12) * 4 - 4 + 12 + 10
     assert [item.key for item in items.load("interactions").finding if item.column] == [
         "vegas-vegas-goodput-1",
         "vegas-vegas-goodput-2",
+        "vegas-vegas-rtt-1",
+        "vegas-vegas-rtt-2",
     ]
     by_key = {item.key: item for item in known}
     item = by_key["four-bbr-rtt-3"]
     assert (item.value, item.id, item.computed, item.flow) == (302.70, "I12", "four_bbr_rtt_3", "bbr 150 ms")
-    assert by_key["vegas-vegas-rtt-1"].room == 0.5
+    assert by_key["bbr-bbr-rtt-1"].room == 0.5
     assert by_key["two-cubic-sum"].value == 100.83  # 75.47 + 25.36
 
 

@@ -8,6 +8,7 @@ from knee.papers import drawing
 from knee.papers.drawing import of_link
 from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
+from knee.papers.recipes.common import one_link
 from knee.papers.recipes.delay_aimd.measures import between, lost
 from knee.results.result import Result
 from knee.view.chart import Chart, Panel
@@ -20,7 +21,7 @@ def _delay_ms(result: Result) -> float:
 
 # Over networks.
 
-#: Those of the scenario daimd-networks: Mbit/s, ms, and numbers of flows.
+#: Those of knee sweep daimd-networks: Mbit/s, ms, and numbers of flows.
 NETWORKS = tuple(product((10, 50, 200), (20, 50, 250), (1, 4, 16, 32)))
 
 
@@ -57,8 +58,12 @@ OVER_NETWORKS = Experiment(
     runs=[
         Run(
             _network(rate, rtt, flows),
-            "daimd-networks",
-            [f"link.rate={rate} Mbit/s", f"flows.0.rtt={rtt} ms", f"flows.0.count={flows}"],
+            one_link(
+                [{"cc": "daimd", "rtt": f"{rtt} ms", "count": flows, "stagger": "100 ms"}],
+                "60 s",
+                {"rate": f"{rate} Mbit/s", "limit": "250 ms"},
+                warmup="30 s",
+            ),
         )
         for rate, rtt, flows in NETWORKS
     ],

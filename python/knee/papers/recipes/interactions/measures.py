@@ -19,8 +19,8 @@ from knee.papers.paper import Drawing, Results, Run
 from knee.papers.recipes.common import number
 from knee.papers.recipes.interactions.testbed import (
     GOODPUT_PART,
-    HOSTS,
     QUIC,
+    ROUTER,
     THROUGHPUT_PART,
     frames_mbps,
     ratio_with_acks,
@@ -63,7 +63,7 @@ def side_by_side(
     return Run(
         name,
         scenario,
-        [*flows, f"link.rate={frames_mbps(scenario)} Mbit/s", *(() if scenario in QUIC else HOSTS), *changes],
+        [*flows, f"link.rate={frames_mbps(scenario)} Mbit/s", *(() if scenario in QUIC else ROUTER), *changes],
         seeds=seeds,
         quick_seeds=seeds,
         vary=vary,

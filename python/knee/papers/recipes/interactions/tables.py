@@ -104,10 +104,9 @@ def _table_1(_: Results, found: Quantities) -> list[Table]:
 TABLE_1 = Experiment(
     key="table1",
     title="Table I, Figs. 3 and 4: two flows with the same RTT",
-    about="Two flows share 100 Mbit/s and a buffer of 1000 super-packets for 60 s. The paper prints 174 ms for BBR "
-    "and 140 ms for Vegas while the CUBIC flow in the same queue has 70 ms. It takes RTTs from traces, in which a "
-    "flow that loses waits for its retransmissions too, so that one queue is no contradiction where the flow with "
-    "more loses.",
+    about="Two flows share 100 Mbit/s and a buffer of 1000 super-packets for 60 s. The paper prints 174 ms for BBR and "
+    "140 ms for Vegas while the CUBIC flow in the same queue has 70 ms. Where RTTs are taken from traces, a flow that "
+    "loses waits for its retransmissions too, so one queue is no contradiction where the flow with more loses.",
     runs=[pair(a, b) for a, b in PAIRS],
     negatives={"others": OTHER_PAIRS, "lossy": LOSSY},
     measure=_measure_1,

@@ -6,8 +6,7 @@ to receive less of it; so the traces behind the bottleneck miss frames, and good
 that row alone. ``measurement.py`` shows that the other rows confirm it.
 
 The goodput ratio is the useful data over all data transmitted, the ACKs among it, which ``tshark`` captures as well.
-How many segments an ACK is for is the receiving host's part: it joins those that one interrupt brings (receive
-offload), and acknowledges them once.
+They are counted in each run: how many segments an ACK is for is the receiving host's part.
 """
 
 from __future__ import annotations
@@ -19,10 +18,9 @@ from knee.results.result import Result
 
 #: A full frame with its header, its place on the wire, its payload, and an ACK, bytes.
 FRAME, WIRE, PAYLOAD, ACK = 1514, 1538, 1448, 66
-#: The hosts of all experiments over TCP. Senders send one segment at a time; the queue counts those that come back to
-#: back as one packet, and the receiver acknowledges them once. RTTs are those of packet traces.
-HOSTS = ("link.queue_params={gso=true}", "tcp.tso=false", "tcp.receive_offload=600 us", "tcp.trace_rtt=true")
-#: Scenarios over QUIC.
+#: The router of all experiments over TCP: it counts segments that come back to back as one packet, up to 1000 of these.
+ROUTER = ("link.queue_params={gso=true}",)
+#: Scenarios over QUIC, whose packets nothing joins in Linux 4.13.
 QUIC = ("interactions-quic",)
 #: Rates of the testbed's links by scenario, Mbit/s; of all others 100.
 _SLOW = {"interactions-quic": 10}
@@ -55,7 +53,7 @@ THROUGHPUT_PART, GOODPUT_PART = throughput_part(LOSSLESS), goodput_part(LOSSLESS
 
 
 def acks(result: Result, flow: int) -> int:
-    """ACKs of a flow of a run: each that acknowledges something new gives one RTT of a packet trace."""
+    """ACKs of a flow of a run: each that acknowledges something new gives one RTT."""
     of = (pl.col("quantity") == "rtt") & (pl.col("flow") == flow)
     return int(result.tables.distributions.filter(of)["count"].sum())
 
