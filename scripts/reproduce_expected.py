@@ -28,6 +28,8 @@ def _listed(block: str, name: str) -> list[str]:
 
 
 def _with_list(block: str, name: str, keys: list[str]) -> str:
+    if not re.search(rf"^{name} = \[", block, re.M):
+        return f"{block.rstrip()}\n{_list(name, keys)}\n" if keys else block
     return re.sub(rf"^{name} = \[.*?\]\n", lambda _: _list(name, keys), block, count=1, flags=re.M | re.S)
 
 
@@ -61,9 +63,12 @@ def rewritten(text: str, found: dict[str, str]) -> str:
             block = _statement(block, found[key[1]])
         made.append(block)
     rest = [key for key in cells if found[key] == "differs" and key not in remarked]
-    for k, block in enumerate(made):
-        if SPREAD in block:
-            made[k] = _with_list(block, "items", [*_listed(block, "items"), *rest])
+    spread = next((k for k, block in enumerate(made) if SPREAD in block), None)
+    if spread is not None:
+        made[spread] = _with_list(made[spread], "items", [*_listed(made[spread], "items"), *rest])
+    elif rest:
+        last = max(k for k, block in enumerate(made) if block.startswith("[[table"))
+        made.insert(last + 1, f'[[table.remark]]\n{_list("items", rest)}unknown = "{NO_CAUSE}"\n\n')
     return "".join(made)
 
 
