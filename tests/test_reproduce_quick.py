@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pytest
 
-from knee.papers.items import ItemVerdict
+from knee.papers import items
+from knee.papers.items import ItemVerdict, Quantities
 from knee.papers.paper import Experiment, Paper, Results, Run
 from knee.papers.recipes import NAMES, paper
 from knee.papers.run import verdicts
@@ -97,6 +98,7 @@ def test_verdicts_of_the_short_form(name: str, experiments: list[Experiment]) ->
     for experiment in experiments:
         results = Results({run.name: places[run.name] for run in experiment.runs if run.name in places}, short=True)
         quantities = experiment.measure(results)
+        _check_found_is_the_runs(name, experiment, results, quantities)
         for judged in verdicts(paper(name), experiment, quantities, experiment.draws(results), short=True):
             told = f"{judged.item.key}: {judged.found} {list(judged.draws)}"
             # The short form has few of the draws: an undecided item may hold in all of them, or in none.
@@ -116,6 +118,19 @@ def test_verdicts_of_the_short_form(name: str, experiments: list[Experiment]) ->
             assert all(len(row) == len(t.head) for t in experiment.tables(results, quantities) for row in t.rows)
         if experiment.conclusion is not None:
             assert experiment.conclusion(quantities)
+
+
+def _check_found_is_the_runs(name: str, experiment: Experiment, results: Results, quantities: Quantities) -> None:
+    """With every printed number far from the runs, an item's quantity is what it was: it follows the runs alone."""
+    known = items.load(name)
+    moved = [item.model_copy(update={"value": 10 * abs(item.value) + 1000}) for item in known.item]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(items, "load", lambda _: known.model_copy(update={"item": moved}))
+        again = experiment.measure(results)
+    for item in (item for item in known.item if item.experiment == experiment.key):
+        before, after = (found[item.computed] for found in (quantities, again))
+        # NaN is equal to itself here.
+        assert before is after or before == after or before != before, f"{item.key} follows its own printed number"
 
 
 def _check_figure(chart: Chart) -> None:

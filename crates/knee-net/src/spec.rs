@@ -50,6 +50,9 @@ pub struct TcpSpec {
     pub delayed_ack: u64,
     /// Longest delay of compressed SACKs, ns (Linux's tcp_comp_sack_delay_ns); 0 sends each at once.
     pub sack_delay: u64,
+    /// How long a receiver's host joins segments that follow each other to one packet, which it acknowledges once, ns
+    /// (Linux's GRO, between two interrupts of its card); 0: not at all.
+    pub receive_offload: u64,
     /// True if senders hand segments down in bursts sized to a millisecond of their pacing rate, as Linux does (TSO
     /// autosizing and deferral), or one by one.
     pub tso: bool,
@@ -63,6 +66,10 @@ pub struct TcpSpec {
     pub window_growth: u64,
     /// Receive window in bytes. `None` for no limit.
     pub receive_window: Option<u64>,
+    /// True if RTT figures are those of a packet trace, as Wireshark's `tcp.analysis.ack_rtt`: from the first transmission
+    /// of a segment to the ACK that ends with it, which includes the recovery of losses before it. Otherwise they are
+    /// the samples of the sender.
+    pub trace_rtt: bool,
 }
 
 impl Default for TcpSpec {
@@ -73,11 +80,13 @@ impl Default for TcpSpec {
             rto_min: 200_000_000,
             delayed_ack: 40_000_000,
             sack_delay: 1_000_000,
+            receive_offload: 0,
             tso: true,
             tso_rtt_log: 9,
             slow_start_after_idle: true,
             window_growth: 16 << 20,
             receive_window: None,
+            trace_rtt: false,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The receiving end of a TCP connection, as Linux's: reassembly, SACK and D-SACK blocks, delayed, quick and
-//! compressed ACKs, ECN echo.
+//! compressed ACKs, ECN echo, receive offload.
 //!
 //! What a data packet goes through: it joins `rcv_nxt` or the out-of-order ranges; then an ACK leaves at once (second
 //! segment in a row, quick-ACK mode, a gap filled, a duplicate), or after the delayed-ACK time, or with the next
@@ -41,6 +41,8 @@ const DELAYED_ACK_MAX: Time = Time::from_millis(200);
 /// Marks after which an ACK leaves at once, with accurate ECN: n of RFC 9768, 3.2.2.5.1, which should be 2 where data
 /// is new. Linux 7.2 waits for up to 6 (TCP_ACCECN_ACE_MAX_DELTA), but acknowledges every second segment anyway.
 const CE_PER_ACK: u8 = 2;
+/// Segments that receive offload joins to one packet at most: 64 KiB (`GRO_LEGACY_MAX_SIZE`) of 1448 bytes each.
+const MAX_JOINED: u64 = 45;
 /// Compression waits for at most this part of the RTT, 33 % (tcp_comp_sack_rtt_percent).
 const COMPRESSION_RTT_PERCENT: u64 = 33;
 
@@ -108,6 +110,8 @@ pub struct Config {
     pub sack_delay: Time,
     /// Least retransmission timeout, which bounds the delay of ACKs and says what is a pause.
     pub rto_min: Time,
+    /// How long the host holds segments that follow each other, to hand them up as one packet; zero: not at all.
+    pub receive_offload: Time,
     /// Bytes up to which the window grows.
     pub window_growth: u64,
 }
@@ -149,7 +153,7 @@ pub struct Receiver {
     last_arrival: Time,
     /// The delayed ACK.
     pub delayed: Timer,
-    /// When the compressed SACK is due; `Time::MAX`: none is.
+    /// When the compressed SACK is due, or, in order, when receive offload hands up what it holds; `Time::MAX`: none is.
     pub compressed_at: Time,
     /// Data packets that arrived.
     pub received: Received,
@@ -228,6 +232,33 @@ impl Receiver {
         self.rcv_nxt += 1;
         self.adapt_ato(now, config, base_rtt);
         self.grow_window(packet.size, config);
+        if config.receive_offload > Time::ZERO && self.joins(packet, now, config) {
+            return false;
+        }
+        if self.must_ack_now() {
+            return true;
+        }
+        self.delay_ack(now, config, base_rtt);
+        false
+    }
+
+    /// Whether receive offload holds the packet, the next one in order (net/core/gro.c). It holds segments for
+    /// `receive_offload` from the first one on, which stands for the time between two interrupts; one that is short, ends
+    /// a write or fills 64 KiB is handed up at once with all before it, as is what a gap follows. TCP takes all that as
+    /// one packet of more than a segment, which it acknowledges at once.
+    #[cold]
+    fn joins(&mut self, packet: &Packet, now: Time, config: &Config) -> bool {
+        let full = packet.size < MTU || packet.has(Packet::PSH) || self.rcv_nxt - self.acked >= MAX_JOINED;
+        self.compressed_at = if full { Time::MAX } else { self.compressed_at.min(now + config.receive_offload) };
+        !full
+    }
+
+    /// Receive offload hands up what it holds. True: an ACK leaves at once.
+    fn hand_up(&mut self, config: &Config, base_rtt: Time) -> bool {
+        let now = std::mem::replace(&mut self.compressed_at, Time::MAX);
+        if now == Time::MAX || self.rcv_nxt == self.acked {
+            return false;
+        }
         if self.must_ack_now() {
             return true;
         }
@@ -240,6 +271,10 @@ impl Receiver {
     #[cold]
     fn on_disorder(&mut self, seq: u64, tsval: u32, size: u16, now: Time, config: &Config, base_rtt: Time) -> bool {
         let payload = u64::from(size) - HEADERS;
+        if self.disorder.is_none() && self.compressed_at < Time::MAX {
+            self.compressed_at = now;
+            self.ack_now |= self.hand_up(config, base_rtt);
+        }
         let mut disorder = self.disorder.take().unwrap_or_default();
         if let Some(misbehaviour) = &mut disorder.misbehaviour {
             misbehaviour.note(seq, size);
@@ -327,8 +362,11 @@ impl Receiver {
         self.ato = (self.ato.max(config.delayed_ack) * 2).min(config.rto(base_rtt));
     }
 
-    /// The timer of compressed SACKs fired. True: an ACK leaves.
-    pub fn on_compressed_sack(&mut self) -> bool {
+    /// The timer of compressed SACKs, or of receive offload, fired. True: an ACK leaves.
+    pub fn on_compressed_sack(&mut self, config: &Config, base_rtt: Time) -> bool {
+        if self.disorder.is_none() {
+            return self.hand_up(config, base_rtt);
+        }
         self.compressed_at = Time::MAX;
         // One duplicate ACK is not counted, so that the next loss is still seen quickly.
         self.disorder.as_ref().is_some_and(|disorder| disorder.compressed > 0)

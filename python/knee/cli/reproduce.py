@@ -72,7 +72,7 @@ def reproduce(
 
 
 def _show(console: Console, papers: Sequence[PaperRows]) -> None:
-    from knee.papers.outcome import Totals
+    from knee.papers.outcome import Totals, by_column
 
     for findings in (False, True):
         title = "What the papers leave open" if findings else None
@@ -83,6 +83,10 @@ def _show(console: Console, papers: Sequence[PaperRows]) -> None:
                 lines.add_row(rows.key, row.where, row.says, row.expected, row.room, found, _word(row))
         if lines.row_count:
             console.print(lines)
+    for rows in papers:
+        parts = [f"{name} {each.reproduced} of {each.tried}" for name, each in by_column(rows.rows).items()]
+        if parts:
+            console.print(f"{rows.key}, reproduced by what is printed: {', '.join(parts)}.")
     judged = [row for rows in papers for row in rows.rows if not row.finding]
     totals = Totals.of(judged)
     if judged:

@@ -115,6 +115,7 @@ class Item(Comparison):
         experiment: the key of the experiment that computes its quantity.
         id, where, scenario, flow, quantity, printed: as in the table of published results; ``printed`` is the value as
             text, given where it is not just the number.
+        column: the column of a printed table that it comes from; counts are by these.
         says: what the paper says, in our words.
         explanation, check: why it differs, where it does, and the run that shows it.
         unknown: for an item that differs without a cause that a run shows: what was found out about it.
@@ -133,6 +134,7 @@ class Item(Comparison):
     scenario: str = ""
     flow: str = ""
     quantity: str = ""
+    column: str = ""
     printed: str | None = None
     explanation: str = ""
     check: CauseCheck | None = None
@@ -227,5 +229,10 @@ def load(paper: str) -> Items:
 
     text = resources.files(__package__).joinpath("items", f"{paper}.toml").read_text(encoding="utf-8")
     data = tomllib.loads(text)
-    printed = [item for table in data.pop("table", []) for item in Table.model_validate(table).items()]
-    return Items.model_validate(data | {"item": [*printed, *data.get("item", [])]})
+    tables = [Table.model_validate(table) for table in data.pop("table", [])]
+    fitted = {key for table in tables for key in table.calibrates}
+    cells = [cell for table in tables for cell in table.items()]
+    for kind in ("item", "finding"):
+        printed = [cell for cell in cells if (cell["key"] in fitted) is (kind == "finding")]
+        data[kind] = [*printed, *data.get(kind, [])]
+    return Items.model_validate(data)

@@ -53,6 +53,7 @@ class Row:
     room: str
     found: str
     spread: str = ""
+    column: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,19 @@ class Totals:
             unknown=len(differs) - sum(differs),
             not_run=not_run,
         )
+
+
+#: Items that are no cell of a printed table.
+STATEMENTS = "statements"
+
+
+def by_column(rows: Sequence[Row]) -> dict[str, Totals]:
+    """Totals by the columns of a paper's printed tables, where it has several: one sum would hide which ones agree."""
+    judged = [row for row in rows if not row.finding]
+    names = list(dict.fromkeys(row.column or STATEMENTS for row in sorted(judged, key=lambda row: not row.column)))
+    if len({*names} - {STATEMENTS}) < 2:
+        return {}
+    return {name: Totals.of([row for row in judged if (row.column or STATEMENTS) == name]) for name in names}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from knee import _core
 from knee.papers import words
 from knee.papers.items import Item, ItemVerdict
-from knee.papers.outcome import Done, JudgedItem, PaperRows, Row, Totals
+from knee.papers.outcome import Done, JudgedItem, PaperRows, Row, Totals, by_column
 from knee.papers.paper import Experiment, Negative, Paper, Results, Table
 from knee.system.files import write
 from knee.view import pages
@@ -40,6 +40,7 @@ def _row(experiment: Experiment, judged: JudgedItem) -> Row:
         room=words.room(item),
         found="" if judged.verdict is ItemVerdict.NOT_RUN else words.value(judged.found, item.unit),
         spread=words.spread(item, judged.draws),
+        column=item.column,
     )
 
 
@@ -83,6 +84,7 @@ def write_paper(paper: Paper, done: Sequence[Done], path: Path, *, ground: str, 
         paper=paper,
         facts=[paper.source, *_made(ground, short)],
         totals=_totals(rows(done)),
+        columns=_by_column(rows(done)),
         sections=[_section(one) for one in done],
     )
     write(path, text)
@@ -108,6 +110,16 @@ def _count(paper: PaperRows) -> str:
     judged, _ = _judged(paper.rows)
     totals = Totals.of(judged)
     return f"{totals.reproduced} of {totals.tried}"
+
+
+def _by_column(rows: Sequence[Row]) -> Shown | None:
+    head = ["", "items", "reproduced", "undecided", "contradicted by the paper", "differ"]
+    each = {
+        name: [t.tried, t.reproduced, t.undecided, t.contradictory, t.explained + t.unknown]
+        for name, t in by_column(rows).items()
+    }
+    lines = [TableRow(Head(name), [Cell(str(count)) for count in counts]) for name, counts in each.items()]
+    return Shown([Head(text) for text in head], lines, "By what is printed.") if lines else None
 
 
 def _made(ground: str, short: bool) -> list[str]:

@@ -20,8 +20,8 @@ class Column(BaseModel):
         quantity: the quantity as result files name it.
         says: what the paper says of a cell; ``{}`` is the number.
         of: what it is about: ``flow``, or ``all`` flows of the row's experiment together.
-        share_of: the column of which it is the row's share in the sum over all flows of the row's experiment, %; the
-            file then has no such column.
+        sum_of: the column of which it is the sum over all flows of the row's experiment; the file then has no such
+            column.
         compare, unit, tolerance, reason, negative, no_negative: as those of an item.
         tight: the tolerance of values below ``below``, where it differs.
     """
@@ -32,7 +32,7 @@ class Column(BaseModel):
     quantity: str
     says: str
     of: Literal["flow", "all"] = "flow"
-    share_of: str = ""
+    sum_of: str = ""
     unit: str = ""
     tolerance: float | str
     reason: str
@@ -63,6 +63,7 @@ class Table(BaseModel):
 
     Attributes:
         laws: the laws of ``laws.py`` that its numbers must obey.
+        calibrates: the keys of items to which runs are scaled: they are findings, which no total counts.
         undecided: the keys of items that hold in some draws only.
     """
 
@@ -71,29 +72,30 @@ class Table(BaseModel):
     file: str
     column: list[Column]
     laws: list[str] = Field(default_factory=list)
+    calibrates: list[str] = Field(default_factory=list)
     undecided: list[str] = Field(default_factory=list)
     remark: list[Remark] = Field(default_factory=list)
 
     def items(self) -> list[dict[str, Any]]:
-        """The items as plain data.
+        """The items as plain data, those that calibrate included.
 
         Raises:
-            ValueError: a remark or ``undecided`` names no item, or two remarks name the same one.
+            ValueError: a remark, ``undecided`` or ``calibrates`` names no item, or two remarks name the same one.
         """
         rows = read(self.file)
-        for column in (column for column in self.column if column.share_of):
-            for group in _groups(rows):
-                total = sum(float(row[column.share_of]) for row in group)
-                for row in group:
-                    row[column.name] = f"{100 * float(row[column.share_of]) / total:.1f}"
+        for column in (column for column in self.column if column.sum_of):
+            for first, *others in _groups(rows):
+                first[column.name] = f"{sum(float(row[column.sum_of]) for row in (first, *others)):.2f}"
+                for row in others:
+                    row[column.name] = ""
         made = [_item(row, column) for column in self.column for row in rows if row[column.name]]
         known = {item["key"]: item for item in made}
         for law in self.laws:
             for group in _groups(rows):
                 for name, broken, arithmetic in LAWS[law](group):
                     known[f"{broken['key']}-{name}-{broken['number']}"]["contradiction"] = arithmetic
-        if wrong := set(self.undecided) - set(known):
-            raise ValueError(f"{self.file}: no item is named {sorted(wrong)[0]}, which is said to be undecided")
+        if wrong := {*self.undecided, *self.calibrates} - set(known):
+            raise ValueError(f"{self.file}: no item is named {sorted(wrong)[0]}, which undecided or calibrates lists")
         for key in self.undecided:
             known[key]["undecided"] = True
         for remark in self.remark:
@@ -127,6 +129,7 @@ def _item(row: dict[str, str], column: Column) -> dict[str, Any]:
         "where": row["where"],
         "flow": about,
         "quantity": column.quantity,
+        "column": column.name,
         "says": f"{about}: {column.says.format(row[column.name])}",
         "computed": "_".join(parts).replace("-", "_"),
         "compare": "within",

@@ -326,6 +326,9 @@ class Tcp(Table):
     rto_min: SomeTime = Field(200_000_000, description='the minimum retransmission timeout, such as "200 ms"')
     delayed_ack: Time = Field(40_000_000, description='the maximum delay of an ACK, such as "40 ms"')
     sack_delay: Time = Field(1_000_000, description='the maximum delay of compressed SACKs, such as "1 ms"')
+    receive_offload: Time = Field(
+        0, description='how long a receiver\'s host joins segments to one packet, such as "600 us"; "0 s": not at all'
+    )
     tso: bool = Field(True, description="whether senders send segments in bursts: true or false")
     tso_rtt_log: int = Field(9, ge=0, le=31, description="0 to 31; 0 is Linux before 5.18")
     slow_start_after_idle: bool = Field(True, description="whether an idle or unused window shrinks: true or false")
@@ -333,6 +336,7 @@ class Tcp(Table):
         16 * 1024 * 1024, description='the size up to which the window of a receiver grows, such as "16 MiB"'
     )
     receive_window: SomeBytes | None = Field(None, description='a size such as "6 MB"; default: no limit')
+    trace_rtt: bool = Field(False, description="whether RTT figures are those of a packet trace: true or false")
 
 
 class Quic(Table):

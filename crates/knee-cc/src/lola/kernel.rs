@@ -121,9 +121,6 @@ const EXACT: Params = Params {
     beta: 717.0 / 1024.0,
     fast_convergence: true,
     filter_slow_start: false,
-    round_lead: true,
-    hold_greatest: true,
-    balancing_ends: true,
 };
 
 fn exact() -> c::LolaParams {

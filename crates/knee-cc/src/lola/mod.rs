@@ -22,15 +22,15 @@
 //!   been acknowledged and the minimum filter has let go of older RTTs. Added on every ACK, the same difference would
 //!   be added many times over. So it is added at most once per `RTT_now + t_measure`, which is the time that takes; and
 //!   it at most doubles the window, for a flow that did not use its window while `X(t)` went on.
-//! - A flow learns one such span late that the round began, the later the longer its RTT. So that all flows take `X`
-//!   for the same moment, `t` counts from that span before the state was entered (`round_lead`).
+//! - A flow learns one such span late that the round began, the later the longer its RTT. So that all flows take
+//!   `X` for the same moment, `t` counts from that span before the state was entered.
 //! - `Q_delay` shows a tailored decrease as late. No state is left on its account for `RTT_now + t_measure` after it.
-//! - Tailored decrease takes `Q_data` at the greatest `RTT_now` of the hold, not at its end (`hold_greatest`). Noise
-//!   lets flows enter the hold up to some 100 ms apart; by the time the last one decreases, the others have taken out
-//!   their parts, the queue it sees is shorter, and it would come away with a larger share than it had.
+//! - Tailored decrease takes `Q_data` at the greatest `RTT_now` of the hold, not at its end. Noise lets flows enter
+//!   the hold up to some 100 ms apart; by the time the last one decreases, the others have taken out their parts,
+//!   the queue it sees is shorter, and it would come away with a larger share than it had.
 //! - Where the queue empties during fair flow balancing (flows ended, the link became faster), the rule of Section II
 //!   holds: below half of `Q_low` the flow goes back to cubic increase. The half keeps noise at `Q_low` from ending a
-//!   round. The cubic function continues where it stopped. `balancing_ends` switches this edge off.
+//!   round. The cubic function continues where it stopped.
 //! - `RTT_now` is "close to" `RTT_min` within `min_rtt_close`.
 //! - Slow start tracks unfiltered RTTs, since the filter would hide the queue for 40 ms, in which the window could
 //!   double several times; `filter_slow_start` shows that. It also ends at `ssthresh` after a timeout.
@@ -47,10 +47,14 @@
 //!   that an ACK sends at once look like a standing queue, and a small window may shrink to two packets.
 //! - In Eq. 1 windows are in packets, as in CUBIC; in Eq. 2 a packet counts as its payload.
 //!
-//! Two forms (parameter `form`): `paper`, the default, is all of the above; `program` is what the authors' module is
-//! said to do instead ([`program`]).
+//! Three forms (parameter `form`): `paper`, the default, is all of the above; `printed` is that without the three answers
+//! that depart from the text, so that `t` counts from the entry into the state, the decrease takes `Q_data` at the end of
+//! the hold, and no edge leads back from balancing; `program` is what the authors' module is said to do ([`program`]).
+//! lab/lola-ablation.md has each item of the paper in each form.
 
 mod equations;
+#[cfg(test)]
+mod forms;
 #[cfg(test)]
 mod idle;
 #[cfg(test)]
@@ -58,8 +62,6 @@ mod kernel;
 #[cfg(test)]
 mod losses;
 mod program;
-#[cfg(test)]
-mod switches;
 
 use crate::cubic::Decrease;
 use crate::entry::{Entry, Family, edges};
@@ -108,6 +110,7 @@ choice! {
     /// Whose algorithm it is.
     enum Form {
         Paper = "paper",
+        Printed = "printed",
         Program = "program",
     }
 }
@@ -115,7 +118,7 @@ choice! {
 params! {
     /// LoLa's parameters.
     struct Params {
-        /// the paper's algorithm or its authors' program, whose slow start, increase and decrease are others
+        /// the paper's algorithm with its gaps filled, as printed, or its authors' program, whose slow start differs too
         form: Form = Form::Paper, from "LoLa; the authors' kernel module 1.5";
         /// queueing delay above which the link counts as full; longer than a packet takes on it
         q_low: Time = Time::from_millis(1), in TIMES, from PAPER;
@@ -135,14 +138,8 @@ params! {
         min_rtt_resets: u64 = 100, in 1..=1 << 32, from "LoLa, Section IV";
         /// an RTT this close to RTT_min confirms it
         min_rtt_close: Time = Time::from_micros(500), in TIMES, from "ours: half of q_low";
-        /// form paper: slow start sees the filtered RTT
+        /// forms paper and printed: slow start sees the filtered RTT
         filter_slow_start: bool = false, from "ours: it sees unfiltered RTTs";
-        /// form paper: X(t) counts from RTT_now + t_measure before a round; otherwise from its entry, as printed
-        round_lead: bool = true, from "ours: flows learn of a round that late";
-        /// form paper: the decrease takes Q_data at the hold's greatest RTT_now; otherwise at its end, as printed
-        hold_greatest: bool = true, from "ours: the last one sees the others' decreases";
-        /// a queue below half of q_low ends balancing; otherwise no edge leads back, as printed in Fig. 1
-        balancing_ends: bool = true, from "ours: Section II's rule where the queue empties";
         /// factor applied to the window on a loss
         beta: f64 = 717.0 / 1024.0, in 0.001..=0.999, from "CUBIC as in Linux";
         /// lower CWnd_max if a loss comes at a smaller window
@@ -262,6 +259,10 @@ impl Lola {
         self.params.form == Form::Program
     }
 
+    fn is_printed(&self) -> bool {
+        self.params.form == Form::Printed
+    }
+
     fn q_delay(&self) -> u64 {
         equations::q_delay(self.rtt_now, self.rtt_min)
     }
@@ -368,7 +369,7 @@ impl Lola {
         if self.q_delay() > self.scaled.q_target {
             self.rtt_hold = self.rtt_now;
             self.enter(Phase::CwndHold, now);
-        } else if self.params.balancing_ends && self.q_delay() <= self.scaled.q_low / 2 {
+        } else if !self.is_printed() && self.q_delay() <= self.scaled.q_low / 2 {
             self.enter(Phase::CubicIncrease, now);
         } else if ack.cwnd_limited {
             let packets = self.increase(now, u64::from(control.cwnd));
@@ -384,7 +385,7 @@ impl Lola {
         if !program && now < self.adjusted {
             return 0;
         }
-        let lead = if self.params.round_lead && !program { self.feedback_delay() } else { Time::ZERO };
+        let lead = if self.params.form == Form::Paper { self.feedback_delay() } else { Time::ZERO };
         let age = now.saturating_sub(self.since).saturating_add(lead);
         let target = equations::fair_flow_target(age, self.params.phi);
         let missing = target.saturating_sub(equations::q_data(cwnd * self.mss, self.rtt_now, self.rtt_min));
@@ -447,7 +448,7 @@ impl CongestionControl for Lola {
                 self.unconfirmed = 0;
             }
             if self.phase == Phase::CwndHold && !self.is_program() {
-                let before = if self.params.hold_greatest { self.rtt_hold } else { 0 };
+                let before = if self.is_printed() { 0 } else { self.rtt_hold };
                 self.rtt_hold = before.max(self.rtt_now);
             }
             if self.phase == Phase::SlowStart {

@@ -43,7 +43,8 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<(), SpecError> {
     time("the interval")(spec.interval)?;
     time("the warmup")(spec.warmup)?;
     let tcp = &spec.tcp;
-    [tcp.tick, tcp.rto_min, tcp.delayed_ack, tcp.sack_delay].into_iter().try_for_each(time("a time of TCP"))?;
+    let times = [tcp.tick, tcp.rto_min, tcp.delayed_ack, tcp.sack_delay, tcp.receive_offload];
+    times.into_iter().try_for_each(time("a time of TCP"))?;
     [tcp.window_growth, tcp.receive_window.unwrap_or(0)].into_iter().try_for_each(bytes("a window of TCP"))?;
     for link in &spec.links {
         capacity(&link.capacity)?;

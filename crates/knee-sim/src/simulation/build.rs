@@ -93,6 +93,7 @@ impl Model {
             delayed_ack: Time::from_nanos(spec.tcp.delayed_ack),
             sack_delay: Time::from_nanos(spec.tcp.sack_delay),
             rto_min: Time::from_nanos(spec.tcp.rto_min),
+            receive_offload: Time::from_nanos(spec.tcp.receive_offload),
             window_growth: spec.tcp.window_growth,
         };
         let (flows, end) = (spec.flows.len(), Time::from_nanos(spec.duration));
@@ -104,6 +105,7 @@ impl Model {
                 receiver_config,
                 #[cfg(feature = "quic")]
                 quic: spec.quic,
+                trace_rtt: spec.tcp.trace_rtt,
                 seed: spec.seed,
                 logs: Vec::new(),
                 scenario_flows: index_u32(flows),

@@ -12,6 +12,7 @@ mod pair;
 #[cfg(feature = "quic")]
 pub(super) mod quic;
 pub(super) mod tcp;
+mod trace;
 pub(super) mod udp;
 
 pub(super) use pair::{At, End, Group, HostPair, Outbox, PathRecord, StateNote, event_of, timer_of};
@@ -30,6 +31,8 @@ use knee_tcp::receiver::{self, FullReply};
 use knee_tcp::sender::{self, AckInfo, Outgoing};
 use pair::EndFigures;
 use slab::Slab;
+use std::collections::BTreeMap;
+use trace::Trace;
 use udp::UdpFlow;
 
 /// The two ends of a path.
@@ -103,6 +106,8 @@ pub(super) struct Settings {
     pub(super) receiver_config: receiver::Config,
     #[cfg(feature = "quic")]
     pub(super) quic: QuicSpec,
+    /// True if RTT figures are those of a packet trace.
+    pub(super) trace_rtt: bool,
     pub(super) seed: u64,
     /// By flow, where its sender's events are logged; empty if no flow's are.
     pub(super) logs: Vec<Option<Log>>,
@@ -118,6 +123,8 @@ pub(super) struct Stores {
     full_acks: Slab<FullReply>,
     /// Segments that the sender at work sends.
     outgoing: Vec<Outgoing>,
+    /// By path, when segments left first, where RTT figures are those of a packet trace.
+    traces: BTreeMap<u32, Trace>,
     /// SYNs sent less those that have left the network, which no sender counts as data.
     pub(super) syns: i64,
 }
@@ -152,7 +159,7 @@ impl Algorithm {
 impl Settings {
     /// The same settings; none where an algorithm is neither the registry's nor a policy, or senders are logged.
     fn copied(&self) -> Option<Self> {
-        let Self { algorithms, sender_config, receiver_config, seed, logs, scenario_flows, .. } = self;
+        let Self { algorithms, sender_config, receiver_config, trace_rtt, seed, logs, scenario_flows, .. } = self;
         let known = |Algorithm { entry, make, params }: &Algorithm| {
             let make = make.as_ref().map(|make| make.copied().ok_or(())).transpose().ok()?;
             Some(Algorithm { entry, make, params: params.clone() })
@@ -164,6 +171,7 @@ impl Settings {
             receiver_config: *receiver_config,
             #[cfg(feature = "quic")]
             quic: self.quic,
+            trace_rtt: *trace_rtt,
             seed: *seed,
             logs: Vec::new(),
             scenario_flows: *scenario_flows,

@@ -226,6 +226,7 @@ pub fn network(bytes: &[u8]) -> Value {
     let tcp = json!({
         "tick": source.one_of(&[0, 1_000_000, 4_000_000]), "sack_delay": source.one_of(&[1_000_000, 0]),
         "delayed_ack": source.one_of(&[40_000_000, 1_000_000]), "tso": source.chance(200),
+        "receive_offload": source.one_of(&[0, 600_000]),
     });
     if !source.chance(216) {
         on_the_air(&mut all, source);

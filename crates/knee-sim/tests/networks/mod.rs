@@ -150,6 +150,7 @@ prop_compose! {
         new_rtt in 2 * MS..80 * MS,
         held_back in any::<bool>(),
         sack_delay in prop_oneof![Just(0), Just(MS)],
+        receive_offload in prop_oneof![3 => Just(0), 1 => 1..2 * MS],
         warmup in prop_oneof![Just(0), Just(S / 2), Just(2 * S - 7 * MS)],
         delayed_ack in prop_oneof![Just(40 * MS), Just(MS)],
         works in any_works(),
@@ -175,7 +176,7 @@ prop_compose! {
             {"at": S + S / 4, "what": {"rtt": {"flow": 0, "rtt": rounded(new_rtt).max(2 * MS)}}},
             {"at": S + S / 2, "what": {"limit": {"link": 0, "limit": {"packets": 3}}}},
         ]);
-        spec["tcp"] = json!({"sack_delay": sack_delay, "delayed_ack": delayed_ack});
+        spec["tcp"] = json!({"sack_delay": sack_delay, "delayed_ack": delayed_ack, "receive_offload": receive_offload});
         spec
     }
 }

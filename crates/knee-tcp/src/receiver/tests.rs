@@ -8,6 +8,7 @@ const CONFIG: Config = Config {
     delayed_ack: Time::from_millis(40),
     sack_delay: Time::from_millis(1),
     rto_min: Time::from_millis(200),
+    receive_offload: Time::ZERO,
     window_growth: 0,
 };
 
@@ -61,6 +62,43 @@ fn a_lone_segment_waits_for_the_delayed_ack() {
     assert_eq!(receiver.reply().seq, 17);
 }
 
+/// Segments arrive each 123 us, one's time at 98.44 Mbit/s; those of 600 us are one packet, which one ACK acknowledges.
+#[test]
+fn receive_offload_acknowledges_what_it_joins_once() {
+    let config = Config { receive_offload: Time::from_micros(600), ..CONFIG };
+    let mut receiver = settled();
+    let at = |k: u64| Time::from_millis(100) + Time::from_micros(123 * k);
+    for k in 0..5 {
+        assert!(!receiver.on_data(&data(16 + k), at(k), &config, Time::from_millis(50)));
+        assert_eq!(receiver.compressed_at, at(0) + config.receive_offload);
+    }
+    assert!(receiver.on_compressed_sack(&CONFIG, Time::from_millis(40)));
+    assert_eq!(answer(&mut receiver).0.seq, 21);
+    assert_eq!(receiver.compressed_at, Time::MAX);
+    // One alone waits for the delayed ACK, and the next one alone acknowledges both.
+    assert!(!receiver.on_data(&data(21), at(9), &config, Time::from_millis(50)));
+    assert!(!receiver.on_compressed_sack(&CONFIG, Time::from_millis(40)));
+    assert!(receiver.delayed.not_before() < Time::MAX);
+    assert!(!receiver.on_data(&data(22), at(20), &config, Time::from_millis(50)));
+    assert!(receiver.on_compressed_sack(&CONFIG, Time::from_millis(40)));
+    assert_eq!(answer(&mut receiver).0.seq, 23);
+    // 64 KiB are handed up at once, as is what a gap follows, and a short segment with all before it.
+    let now = at(40);
+    let held = (23..23 + MAX_JOINED).filter(|&seq| !receiver.on_data(&data(seq), now, &config, Time::ZERO)).count();
+    assert_eq!((u64::try_from(held), answer(&mut receiver).0.seq), (Ok(MAX_JOINED - 1), 23 + MAX_JOINED));
+    let next = 23 + MAX_JOINED;
+    assert!(!receiver.on_data(&data(next), now, &config, Time::ZERO));
+    assert!(!receiver.on_data(&data(next + 1), now, &config, Time::ZERO));
+    assert!(receiver.on_data(&data(next + 3), now, &config, Time::ZERO));
+    assert_eq!(answer(&mut receiver).0.seq, next + 2);
+    assert!(receiver.on_data(&data(next + 2), now, &config, Time::ZERO));
+    answer(&mut receiver);
+    assert!(!receiver.on_data(&data(next + 4), now, &config, Time::ZERO));
+    let short = Packet { size: 600, ..data(next + 5) };
+    assert!(receiver.on_data(&short, now, &config, Time::ZERO));
+    assert_eq!(answer(&mut receiver).0.seq, next + 6);
+}
+
 #[test]
 fn the_newest_block_comes_first_and_at_most_three_are_sent() {
     let mut receiver = settled();
@@ -76,7 +114,7 @@ fn after_three_duplicates_sacks_are_compressed() {
     let mut receiver = settled();
     assert_eq!(feed(&mut receiver, 17..37).len(), 3);
     assert_eq!(receiver.compressed_at, Time::from_millis(2));
-    assert!(receiver.on_compressed_sack());
+    assert!(receiver.on_compressed_sack(&CONFIG, Time::from_millis(40)));
     assert_eq!(answer(&mut receiver).1, [(17, 37)]);
 }
 
@@ -402,7 +440,7 @@ proptest! {
             }
             came.insert(seq);
             let timer = (timers >> (i % 64)) & 1 == 1;
-            if arrives(&mut receiver, seq, &CONFIG) || (timer && receiver.on_compressed_sack()) {
+            if arrives(&mut receiver, seq, &CONFIG) || (timer && receiver.on_compressed_sack(&CONFIG, Time::from_millis(40))) {
                 told.extend(answer(&mut receiver).1.into_iter().flat_map(|(start, end)| start..end));
                 prop_assert_eq!(&told, &came);
             }

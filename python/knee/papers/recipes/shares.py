@@ -8,6 +8,7 @@ Alizadeh, Balakrishnan: Starvation in End-to-End Congestion Control, SIGCOMM 202
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
@@ -36,8 +37,9 @@ _RATE = 100
 #: Buffers as multiples of the BDP by RTT, and how many of the flows are BBR: some of the testbed's 7 and 51.
 _BUFFERS = {40: ("0.5", "5", "10", "20", "50"), 20: ("0.5", "10", "50")}
 _BBR = (1, 5, 10, 25, 40, 49)
-#: Starts of BBR and of CUBIC, s. Each group was one iperf3, started after "sleep 1" over a connection of its own.
-_STARTS = {"bbr-first": (0, 1), "together": (0, 0), "cubic-first": (1, 0)}
+#: Starts of BBR and of CUBIC, s, of each draw. Each group was one iperf3, started after "sleep 1" over a connection of
+#: its own.
+_STARTS = {"BBR 1 s first": (0, 1), "together": (0, 0), "CUBIC 1 s first": (1, 0)}
 #: One packet's time on the link. Without it, what an ACK clocks arrives at a full queue just as a place gets free, and
 #: what is paced does not (Floyd, Jacobson: On Traffic Phase Effects, 1992).
 _PACKET = "120 us"
@@ -51,25 +53,37 @@ _OTHER = {1: 25, 5: 40, 10: 49, 25: 40, 40: 5, 49: 10}
 _OTHER_DEEP = {**_OTHER, 40: 49}
 
 
-def _cell(rtt_ms: int, buffer: str, bbr: int, start: str) -> str:
-    return f"share-{rtt_ms}-{buffer}-{bbr}-{start}"
+def _cell(rtt_ms: int, buffer: str, bbr: int) -> str:
+    return f"share-{rtt_ms}-{buffer}-{bbr}"
 
 
-def _shared(rtt_ms: int, buffer: str, bbr: int, start: str) -> Run:
-    starts = dict(zip(("bbr", "cubic"), _STARTS[start], strict=True))
+def _start(k: int) -> list[str]:
+    """The groups' starts of draw ``k``."""
+    starts = list(_STARTS.values())[k]
+    return [f"flows.{group}.start={start} s" for group, start in enumerate(starts)]
+
+
+def _shared(rtt_ms: int, buffer: str, bbr: int) -> Run:
+    """A setting, with each order of start as a draw."""
     flows = [
-        {"cc": cc, "rtt": f"{rtt_ms} ms", "count": count, "start": f"{starts[cc]} s", "stagger": "1 ms"}
+        {"cc": cc, "rtt": f"{rtt_ms} ms", "count": count, "stagger": "1 ms"}
         for cc, count in (("bbr", bbr), ("cubic", _FLOWS - bbr))
     ]
     limit = round(1000 * float(buffer) * _RATE * rtt_ms / 8)
     link = {"rate": f"{_RATE} Mbit/s", "queue": "bfifo", "limit": f"{limit} B", "jitter": _PACKET}
     scenario = one_link(flows, "120 s", link, interval="10 s", tcp={"receive_window": _WINDOW})
-    return Run(_cell(rtt_ms, buffer, bbr, start), scenario)
+    orders = len(_STARTS)
+    return Run(_cell(rtt_ms, buffer, bbr), scenario, vary=_start, draws=orders, quick_draws=orders)
 
 
 def _by_start(results: Results, rtt_ms: int, buffer: str, bbr: int) -> list[float]:
     """BBR's share by the order of start."""
-    return [_share(results[_cell(rtt_ms, buffer, bbr, start)]) for start in _STARTS]
+    return [_share(result) for result in results.each(_cell(rtt_ms, buffer, bbr))]
+
+
+def _mean(results: Results, rtt_ms: int, buffer: str, bbr: int) -> float:
+    """BBR's share, the mean of the draws."""
+    return results.mean(_cell(rtt_ms, buffer, bbr), _share)
 
 
 def _quantity(rtt_ms: int, buffer: str, bbr: int) -> str:
@@ -78,15 +92,11 @@ def _quantity(rtt_ms: int, buffer: str, bbr: int) -> str:
 
 def _measure_testbed(rtt_ms: int) -> Any:
     def measure(results: Results) -> dict[str, float]:
-        """Of each share that was measured, the one nearest to it that an order of start could have given."""
-        there = published("shares", f"testbed-{rtt_ms}")
-        made: dict[str, float] = {}
-        for buffer in _BUFFERS[rtt_ms]:
-            for bbr in _BBR:
-                each = _by_start(results, rtt_ms, buffer, bbr)
-                name = _quantity(rtt_ms, buffer, bbr)
-                made[name] = min(max(there[name], min(each)), max(each))
-        return made
+        return {
+            _quantity(rtt_ms, buffer, bbr): _mean(results, rtt_ms, buffer, bbr)
+            for buffer in _BUFFERS[rtt_ms]
+            for bbr in _BBR
+        }
 
     return measure
 
@@ -100,7 +110,7 @@ def _table_testbed(rtt_ms: int) -> Any:
                 each = _by_start(results, rtt_ms, buffer, bbr)
                 measured = there[_quantity(rtt_ms, buffer, bbr)]
                 rows.append([f"{buffer} BDP, {bbr} BBR", f"{measured:.1f}", *(f"{share:.1f}" for share in each)])
-        head = ["", "testbed", "BBR 1 s first", "together", "CUBIC 1 s first"]
+        head = ["", "testbed", *_STARTS]
         return [Table("BBR's share of the link in percent, by which group of flows starts first.", head, rows)]
 
     return tables
@@ -127,10 +137,10 @@ def _testbed(rtt_ms: int) -> Experiment:
         title=f"50 flows with an RTT of {rtt_ms} ms: BBR's share beside CUBIC",
         about=f"50 flows share {_RATE} Mbit/s for 120 s; 1 to 49 of them are BBR (version 1), the others CUBIC, with "
         "buffers from half a BDP to 50. The testbed started each group over a connection of its own, in an order that "
-        "its data do not tell. In deep buffers a second decides: whoever comes later finds a full queue, and BBR takes "
-        "it for the path's RTT. So each setting is run with BBR first by a second, together, and with CUBIC first; "
-        "a measured share is held against the range of the three.",
-        runs=[_shared(rtt_ms, buffer, bbr, start) for buffer in _BUFFERS[rtt_ms] for bbr in _BBR for start in _STARTS],
+        "its data do not tell. In deep buffers a second decides: whoever comes later finds a full queue, and BBR "
+        "takes it for the path's RTT. So each setting is drawn three times: BBR first by a second, together, and "
+        "CUBIC first. A share that holds in some of these orders only is undecided.",
+        runs=[_shared(rtt_ms, buffer, bbr) for buffer in _BUFFERS[rtt_ms] for bbr in _BBR],
         measure=_measure_testbed(rtt_ms),
         tables=_table_testbed(rtt_ms),
         drawings=[_draw_testbed(rtt_ms)],
@@ -138,12 +148,9 @@ def _testbed(rtt_ms: int) -> Experiment:
             "number": Negative(
                 "another number of BBR flows, such as 25 for 1",
                 swap={
-                    _cell(rtt_ms, buffer, bbr, start): _cell(
-                        rtt_ms, buffer, (_OTHER_DEEP if buffer == "50" else _OTHER)[bbr], start
-                    )
+                    _cell(rtt_ms, buffer, bbr): _cell(rtt_ms, buffer, (_OTHER_DEEP if buffer == "50" else _OTHER)[bbr])
                     for buffer in _BUFFERS[rtt_ms]
                     for bbr in _BBR
-                    for start in _STARTS
                 },
             ),
         },
@@ -153,9 +160,9 @@ def _testbed(rtt_ms: int) -> Experiment:
 # How many flows of each there are where none gains by a change: the mixed equilibrium.
 
 
-def _equilibrium(results: Results, buffer: str, start: str) -> float | None:
-    """The number of CUBIC flows where BBR's share is a fair one, between the settings on either side of it."""
-    over = [_share(results[_cell(40, buffer, bbr, start)]) - 100 * bbr / _FLOWS for bbr in _BBR]
+def _equilibrium(shares_pct: Sequence[float]) -> float | None:
+    """The number of CUBIC flows where BBR's share is a fair one, by lines between the shares of the settings."""
+    over = [share - 100 * bbr / _FLOWS for share, bbr in zip(shares_pct, _BBR, strict=True)]
     for k in range(len(_BBR) - 1):
         if over[k] > 0 >= over[k + 1]:
             part = over[k] / (over[k] - over[k + 1])
@@ -167,20 +174,15 @@ _MIXED = ("5", "10", "20")
 
 
 def _measure_equilibrium(results: Results) -> dict[str, Value]:
-    there = published("shares", "equilibrium")
     made: dict[str, Value] = {}
-    together: list[float | None] = []
+    numbers: list[float] = []
     for buffer in _MIXED:
-        orders = {start: _equilibrium(results, buffer, start) for start in _STARTS}
-        found = [number for number in orders.values() if number is not None]
-        name = f"cubic_{buffer}"
-        made[name] = min(max(there[name], min(found)), max(found)) if found else None
-        together.append(orders["together"])
-    numbers = [number for number in together if number is not None]
+        number = _equilibrium([_mean(results, 40, buffer, bbr) for bbr in _BBR])
+        made[f"cubic_{buffer}"] = number
+        numbers += [] if number is None else [number]
     made["deeper_has_more"] = len(numbers) == len(_MIXED) and numbers == sorted(numbers)
     made["diminishes"] = all(
-        _share(results[_cell(40, buffer, few, "together")]) / few
-        > _share(results[_cell(40, buffer, many, "together")]) / many
+        _mean(results, 40, buffer, few) / few > _mean(results, 40, buffer, many) / many
         for buffer in _MIXED
         for few, many in ((5, 25), (10, 40), (25, 49))
     )
@@ -190,10 +192,10 @@ def _measure_equilibrium(results: Results) -> dict[str, Value]:
 def _table_equilibrium(results: Results, _: Quantities) -> list[Table]:
     rows = []
     for buffer in _MIXED:
-        orders = [_equilibrium(results, buffer, start) for start in _STARTS]
-        rows.append([f"{buffer} BDP", *("none" if number is None else f"{number:.1f}" for number in orders)])
-    head = ["", "BBR 1 s first", "together", "CUBIC 1 s first"]
-    return [Table(f"CUBIC flows of {_FLOWS} at the equilibrium, by which group starts first.", head, rows)]
+        orders = zip(*(_by_start(results, 40, buffer, bbr) for bbr in _BBR), strict=True)
+        each = [_equilibrium(order) for order in orders]
+        rows.append([f"{buffer} BDP", *("none" if number is None else f"{number:.1f}" for number in each)])
+    return [Table(f"CUBIC flows of {_FLOWS} at the equilibrium, by which group starts first.", ["", *_STARTS], rows)]
 
 
 EQUILIBRIUM = Experiment(
@@ -201,9 +203,8 @@ EQUILIBRIUM = Experiment(
     title="The mixed equilibrium of BBR and CUBIC",
     about="Where BBR's share equals its part of the flows, nobody gains by changing to the other algorithm: Mishra et "
     "al. predict that both remain. The testbed's number of CUBIC flows there is read from its shares in the same way, "
-    "by straight lines between 1, 5, 10, 25, 40 and 49 BBR flows, and held against the range that the orders of start "
-    "give here. The claims are those of the runs in which all start together.",
-    runs=[_shared(40, buffer, bbr, start) for buffer in _MIXED for bbr in _BBR for start in _STARTS],
+    "by straight lines between 1, 5, 10, 25, 40 and 49 BBR flows. Each order of start is a draw.",
+    runs=[_shared(40, buffer, bbr) for buffer in _MIXED for bbr in _BBR],
     measure=_measure_equilibrium,
     tables=_table_equilibrium,
     negatives={"reno": Negative("Reno in place of BBR", ["flows.0.cc=reno"])},

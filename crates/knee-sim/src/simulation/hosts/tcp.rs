@@ -106,7 +106,11 @@ impl HostPair<'_, TcpEnds> {
                 self.ends.receiver.on_delayed_ack(&self.settings.receiver_config, at.path.base_rtt);
                 self.send_ack(at, out);
             }
-            EndTimer::CompressedSack if self.ends.receiver.on_compressed_sack() => self.send_ack(at, out),
+            EndTimer::CompressedSack
+                if self.ends.receiver.on_compressed_sack(&self.settings.receiver_config, at.path.base_rtt) =>
+            {
+                self.send_ack(at, out)
+            }
             EndTimer::CompressedSack => {}
         }
     }
@@ -152,8 +156,25 @@ impl HostPair<'_, TcpEnds> {
             }
             other => self.on_full_ack(other, now),
         };
+        let rtt = if self.settings.trace_rtt { self.traced_rtt(now) } else { rtt };
         self.book_rtt(rtt);
         self.after_sender(now, out);
+    }
+
+    /// The RTT that a packet trace shows for the ACK that the sender has just taken.
+    #[cold]
+    fn traced_rtt(&mut self, now: Time) -> Option<Time> {
+        let acked = self.ends.sender.snd_una();
+        self.stores.traces.entry(self.i).or_default().acknowledged(acked, now)
+    }
+
+    /// Notes when new segments leave, for that trace.
+    #[cold]
+    fn note_sent(&mut self, now: Time) {
+        let trace = self.stores.traces.entry(self.i).or_default();
+        for sent in self.stores.outgoing.iter().filter(|sent| !sent.retransmission) {
+            trace.sent(sent.start + u64::from(sent.count), now);
+        }
     }
 
     /// The sender takes an ACK for which a packet has no room.
@@ -180,6 +201,7 @@ impl HostPair<'_, TcpEnds> {
             half.handshake = rtt;
         }
         let owner = self.connection.as_ref().map_or(self.i, |(half, _)| half.id.flow());
+        self.stores.traces.remove(&self.i);
         let sender = &mut self.ends.sender;
         sender.establish(Some(rtt), now);
         let init = Init {
@@ -243,6 +265,9 @@ impl HostPair<'_, TcpEnds> {
     #[expect(clippy::inline_always, reason = "with nearly every ACK")]
     fn after_sender(&mut self, now: Time, out: &mut impl Outbox) {
         if !self.stores.outgoing.is_empty() {
+            if self.settings.trace_rtt {
+                self.note_sent(now);
+            }
             packets(&mut self.stores.outgoing, &mut self.ends.sender, self.i, now, out);
         }
         if self.record.has_changed(&self.ends.sender) {

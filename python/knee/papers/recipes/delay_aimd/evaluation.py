@@ -23,8 +23,9 @@ FLOWS = (1, 2, 4, 8, 16, 32, 64, 128)
 #: Fewer numbers of flows for the loss-based reference.
 HTCP_FLOWS = (1, 4, 16, 64, 128)
 _SHORT = ("duration=90 s",)
-#: Further times between the starts of 128 flows: whether a long queue drains is a matter of phase.
-STAGGERS_MS = (70, 130, 145)
+#: Times between the starts of 128 flows by which they are judged: whether a long queue drains is a matter of phase.
+#: gamma and decay were chosen by 70, 85, 100, 115, 130 and 145 ms (scripts/daimd_map.py), so these are others.
+STAGGERS_MS = (60, 92, 125, 160)
 
 
 def _link(results: Results, name: str, figure: str) -> float:
@@ -32,7 +33,8 @@ def _link(results: Results, name: str, figure: str) -> float:
 
 
 def _measure_7(results: Results) -> dict[str, float]:
-    names = [run.name for run in FIG_7.runs if not run.name.startswith("fig7-htcp")]
+    seen = f"fig7-{FLOWS[-1]}"
+    names = [run.name for run in FIG_7.runs if not run.name.startswith("fig7-htcp") and run.name != seen]
     delays = [_link(results, name, "queue_delay_mean_ms") for name in names]
     return {
         "greatest_mean_delay_ms": max(delays),
@@ -73,7 +75,8 @@ FIG_7 = Experiment(
     title="Fig. 7: 1 to 128 flows",
     about="Flows on 500 Mbit/s with an RTT of 250 ms and a buffer of one bandwidth-delay product, with tau0 = 50 ms. "
     "The paper measured the delay with pings; here it is the propagation delay plus the mean queueing delay. All other "
-    "parameters are those of Fig. 6. Flows start 100 ms apart, and 128 of them also 70, 130 and 145 ms.",
+    "parameters are those of Fig. 6. Flows start 100 ms apart. gamma and decay were chosen by 128 flows that start "
+    "70 to 145 ms apart, so 128 flows are judged by starts 60, 92, 125 and 160 ms apart.",
     runs=[
         *(Run(f"fig7-{n}", "daimd-fig7", [f"flows.0.count={n}"], quick=["duration=110 s"]) for n in FLOWS),
         *(

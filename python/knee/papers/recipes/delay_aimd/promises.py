@@ -1,34 +1,95 @@
-"""Sec. I: the properties that the paper promises, at the knee among equals and after loss-based flows have left."""
+"""Sec. I: the properties that the paper promises, among equals over networks and after loss-based flows have left."""
 
 from __future__ import annotations
+
+from itertools import product
 
 from knee.papers import drawing
 from knee.papers.drawing import of_link
 from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
+from knee.papers.recipes.common import one_link
 from knee.papers.recipes.delay_aimd.measures import between, lost
 from knee.results.result import Result
 from knee.view.chart import Chart, Panel
 from knee.view.palette import INK
-
-# The knee.
-
-#: Buffers of the same link, ms; the bandwidth-delay product is 50 ms.
-BUFFERS_MS = (100, 250, 1000)
 
 
 def _delay_ms(result: Result) -> float:
     return float(result.summary["links"][0]["queue_delay_mean_ms"])
 
 
+# Over networks.
+
+#: Those of knee sweep daimd-networks: Mbit/s, ms, and numbers of flows.
+NETWORKS = tuple(product((10, 50, 200), (20, 50, 250), (1, 4, 16, 32)))
+
+
+def _network(rate_mbps: int, rtt_ms: int, flows: int) -> str:
+    return f"networks-{rate_mbps}-{rtt_ms}-{flows}"
+
+
+def _measure_networks(results: Results) -> dict[str, float]:
+    runs = [results[_network(*network)] for network in NETWORKS]
+    delays = [_delay_ms(run) for run in runs]
+    return {
+        "greatest_delay_ms": max(delays),
+        "below_50_ms": float(sum(delay <= 50 for delay in delays)),
+        "least_utilization": 100 * min(float(run.summary["links"][0]["utilization"]) for run in runs),
+        "lost": float(sum(lost(run) for run in runs)),
+    }
+
+
+def _table_networks(results: Results, found: Quantities) -> list[Table]:
+    counts = sorted({flows for _, _, flows in NETWORKS})
+    rows = []
+    for rate, rtt in dict.fromkeys((rate, rtt) for rate, rtt, _ in NETWORKS):
+        runs = [results[_network(rate, rtt, flows)] for flows in counts]
+        rows.append([f"{rate} Mbit/s, {rtt} ms", *(f"{_delay_ms(run):.1f} ({lost(run)})" for run in runs)])
+    said = f"Mean queueing delay, ms (packets lost), by number of flows: {found['below_50_ms']:.0f} are below 50 ms."
+    return [Table(said, ["", *map(str, counts)], rows)]
+
+
+OVER_NETWORKS = Experiment(
+    key="networks",
+    title="Sec. I: low delay, a full link and no loss, whatever the number of flows",
+    about="1 to 32 flows among themselves on 10 to 200 Mbit/s with RTTs of 20 to 250 ms, a buffer of 250 ms and a tau0 "
+    "of 20 ms. gamma and decay were chosen without these networks.",
+    runs=[
+        Run(
+            _network(rate, rtt, flows),
+            one_link(
+                [{"cc": "daimd", "rtt": f"{rtt} ms", "count": flows, "stagger": "100 ms"}],
+                "60 s",
+                {"rate": f"{rate} Mbit/s", "limit": "250 ms"},
+                warmup="30 s",
+            ),
+        )
+        for rate, rtt, flows in NETWORKS
+    ],
+    measure=_measure_networks,
+    negatives={
+        "cubic": Negative("CUBIC", ["flows.*.cc_params={}", "flows.*.cc=cubic"], only=[_network(10, 250, 4)]),
+        "low": Negative(
+            "a threshold of 1 ms, and a fixed backoff by half",
+            ["flows.*.cc_params.tau0=1 ms", "flows.*.cc_params.adaptive_backoff=false"],
+            only=[_network(50, 50, 1)],
+        ),
+    },
+    tables=_table_networks,
+)
+
+# Buffers.
+
+#: Buffers of the same link, ms; the bandwidth-delay product is 50 ms.
+BUFFERS_MS = (100, 250, 1000)
+
+
 def _measure_knee(results: Results) -> dict[str, float]:
     runs = [results[f"knee-{buffer}"] for buffer in BUFFERS_MS]
     delays = [_delay_ms(run) for run in runs]
     return {
-        "greatest_delay_ms": max(delays),
         "delay_spread": max(delays) / min(delays),
-        "least_utilization": 100 * min(float(run.summary["links"][0]["utilization"]) for run in runs),
-        "lost": float(sum(lost(run) for run in runs)),
     }
 
 
@@ -52,17 +113,13 @@ def _table_knee(results: Results, _: Quantities) -> list[Table]:
 
 KNEE = Experiment(
     key="knee",
-    title="Sec. I: at the knee, whatever the buffer",
-    about="Eight flows on 100 Mbit/s with an RTT of 50 ms, with buffers of 100, 250 and 1000 ms. The paper promises "
-    "low delay, high use and no loss wherever only delay-based flows run, largely decoupled from the buffer.",
+    title="Sec. I: whatever the buffer",
+    about="Eight flows on 100 Mbit/s with an RTT of 50 ms, with buffers of 100, 250 and 1000 ms. The paper promises a "
+    "delay that is largely decoupled from the buffer.",
     runs=[Run(f"knee-{buffer}", "daimd-equals", [f"link.limit={buffer} ms"]) for buffer in BUFFERS_MS],
     measure=_measure_knee,
     negatives={
         "cubic": Negative("CUBIC", ["flows.*.cc_params={}", "flows.*.cc=cubic"]),
-        "low": Negative(
-            "a threshold of 1 ms, and a fixed backoff by half",
-            ["flows.*.cc_params.tau0=1 ms", "flows.*.cc_params.adaptive_backoff=false"],
-        ),
     },
     drawings=[Drawing("Queueing delay by buffer. Dashed: tau0.", _draw_knee)],
     tables=_table_knee,
@@ -110,4 +167,4 @@ DRAIN = Experiment(
     drawings=[Drawing("Queueing delay (dashed: tau0) and the flows' throughput.", _draw_drain)],
 )
 
-EXPERIMENTS = (KNEE, DRAIN)
+EXPERIMENTS = (OVER_NETWORKS, KNEE, DRAIN)

@@ -17,7 +17,14 @@ from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Results, Run
 from knee.papers.recipes.common import number
-from knee.papers.recipes.interactions.testbed import GOODPUT_PART, THROUGHPUT_PART, frames_mbps, ratio_with_acks
+from knee.papers.recipes.interactions.testbed import (
+    GOODPUT_PART,
+    QUIC,
+    ROUTER,
+    THROUGHPUT_PART,
+    frames_mbps,
+    ratio_with_acks,
+)
 from knee.results.result import Result
 from knee.view.chart import Chart, Line, Panel
 from knee.view.palette import INK, OKABE_ITO
@@ -56,7 +63,7 @@ def side_by_side(
     return Run(
         name,
         scenario,
-        [*flows, f"link.rate={frames_mbps(scenario)} Mbit/s", *changes],
+        [*flows, f"link.rate={frames_mbps(scenario)} Mbit/s", *(() if scenario in QUIC else ROUTER), *changes],
         seeds=seeds,
         quick_seeds=seeds,
         vary=vary,
@@ -104,8 +111,8 @@ def figures(results: Results, name: str, key: str | None = None) -> dict[str, Va
 
     Of each flow ``goodput_1`` and so on, ``throughput_1`` and ``sending_1``, Mbit/s, as the testbed measured them
     (``testbed.py``); ``share_1``, of all goodputs, %; ``ratio_1``, the goodput ratio, %; ``rtt_1``, ms: as in the
-    paper, the mean over intervals of 300 ms. Of all together ``jain``, the mean over intervals; ``convergence``, s, the
-    median.
+    paper, the mean over intervals of 300 ms. Of all together ``sum``, of sending rates, Mbit/s; ``jain``, the mean over
+    intervals; ``convergence``, s, the median.
     """
     runs = list(results.each(name))
     made: dict[str, Value] = {}
@@ -118,8 +125,9 @@ def figures(results: Results, name: str, key: str | None = None) -> dict[str, Va
             run.summary["flows"][i]["goodput_mbps"] / sum(flow["goodput_mbps"] for flow in run.summary["flows"])
             for run in runs
         )
-        made[f"ratio_{i + 1}"] = 100 * fmean(ratio_with_acks(flow) for flow in flows)
+        made[f"ratio_{i + 1}"] = 100 * fmean(ratio_with_acks(run, i + 1) for run in runs)
         made[f"rtt_{i + 1}"] = fmean(_rtt(run, i + 1) for run in runs)
+    made["sum"] = fmean(sum(flow["sending_rate_mbps"] for flow in run.summary["flows"]) for run in runs)
     made["jain"] = fmean(run.summary["fairness"]["jain_interval_mean"] for run in runs)
     made["convergence"] = _median([run.summary["fairness"]["convergence_s"] for run in runs])
     key = key or name.replace("-", "_")

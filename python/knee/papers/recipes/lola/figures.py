@@ -44,10 +44,10 @@ FIG4C = {
     61: Run("fig4c-61ms", "lola-fig4c-61ms", quick=["duration=42 s"]),
     101: Run("fig4c-101ms", "lola-fig4c-101ms", quick=["duration=50 s"]),
 }
-FIG4C_PRINTED = Run(
-    "fig4c-5ms-printed",
+FIG4C_PROGRAM = Run(
+    "fig4c-5ms-program",
     "lola-fig4c-5ms",
-    [f"flows.{i}.cc_params.balancing_ends=false" for i in range(2)],
+    [f"flows.{i}.cc_params.form=program" for i in range(2)],
     quick=["duration=35 s"],
     optional=True,
 )
@@ -145,9 +145,9 @@ def _fig4c(results: Results) -> dict[str, Value]:
         highest, lowest = measures.peaks(results[run.name], start=SECOND_S)
         figures[f"peak_{base}ms"] = float(np.median(highest))
         figures[f"lowest_{base}ms"] = float(lowest.max())
-    figures["lowest_5ms_printed"] = None
-    if FIG4C_PRINTED.name in results.runs:
-        figures["lowest_5ms_printed"] = float(measures.peaks(results[FIG4C_PRINTED.name], start=SECOND_S)[1].max())
+    figures["lowest_5ms_program"] = None
+    if FIG4C_PROGRAM.name in results.runs:
+        figures["lowest_5ms_program"] = float(measures.peaks(results[FIG4C_PROGRAM.name], start=SECOND_S)[1].max())
     figures["apart_ms"] = measures.rtts_apart(results[FIG4A.name], start=SECOND_S + 2)
     return figures
 
@@ -264,7 +264,7 @@ EXPERIMENTS = [
         about="The run of Fig. 4a again, and with base RTTs of 5, 61 and 101 ms. A peak is the highest RTT between "
         "one tailored decrease and the next. From flow 2's start on, the median of all peaks is compared, "
         "and the highest of all RTTs right after a decrease.",
-        runs=[*FIG4C.values(), FIG4C_PRINTED],
+        runs=[*FIG4C.values(), FIG4C_PROGRAM],
         measure=_fig4c,
         negatives={"cubic": replace(_CUBIC, changes=[*_CUBIC.changes, "duration=30 s"])},
         drawings=[Drawing("Fig. 4c: highest RTT of each 100 ms; the base RTTs are dashed.", _draw_fig4c)],

@@ -1,7 +1,7 @@
-"""Shows how departures from LoLa's printed text change the items of its paper: python scripts/lola_switches.py DIR.
+"""Shows the items of LoLa's paper in each of its forms: python scripts/lola_forms.py DIR.
 
-Runs `knee reproduce lola` as it is, with each switch as printed, and in the form of the authors' program, into folders
-of DIR, and prints the items whose figure or verdict differs as Markdown. Runs that are there are not run again.
+Runs `knee reproduce lola` in each form into folders of DIR, and prints the items whose figure or verdict differs as
+Markdown. Runs that are there are not run again.
 """
 
 from __future__ import annotations
@@ -18,14 +18,8 @@ from knee.papers.paper import Paper, Run
 from knee.papers.recipes.lola import PAPER
 from knee.scenario import Scenario
 
-#: The parameters that depart from the text.
-_SWITCHES = ("round_lead", "hold_greatest", "balancing_ends")
-_COLUMNS: dict[str, dict[str, Any]] = {
-    "as shipped": {},
-    **{f"{name} off": {name: False} for name in _SWITCHES},
-    "all off": dict.fromkeys(_SWITCHES, False),
-    "form program": {"form": "program"},
-}
+#: The forms; the first is the default.
+_FORMS = ("paper", "printed", "program")
 
 
 @dataclass(frozen=True)
@@ -61,8 +55,8 @@ def _rows(folder: Path, params: Mapping[str, Any]) -> dict[str, Row]:
 def main(folder: Path) -> None:
     """Runs what is not there yet, then prints the table."""
     folder.mkdir(parents=True, exist_ok=True)
-    columns = {title: _rows(folder / title.replace(" ", "-"), params) for title, params in _COLUMNS.items()}
-    shipped = columns["as shipped"]
+    columns = {form: _rows(folder / form, {"form": form}) for form in _FORMS}
+    shipped = columns[_FORMS[0]]
     print(f"| item | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
     for key, row in shipped.items():
         cells = [column[key] for column in columns.values()]

@@ -1,4 +1,4 @@
-//! Each of LoLa's additions to its paper, the parameter that switches it off, and the form program, ACK by ACK.
+//! LoLa's forms, ACK by ACK: each of the three additions of the form paper to what is printed, and the form program.
 
 use super::{ENTRY, Lola, Params, Phase, equations};
 use crate::testing::{self, after};
@@ -16,13 +16,9 @@ struct Flow {
 }
 
 impl Flow {
-    /// In cubic increase with an RTT of 50 ms known; `off` switches an addition off.
-    fn new(off: Option<&'static str>) -> Self {
-        Self::with(off.map(|name| (name, Value::Bool(false))).as_slice())
-    }
-
-    fn with(given: &[(&'static str, Value)]) -> Self {
-        let params = Given::resolve(ENTRY.params, given.iter().copied()).unwrap();
+    /// In cubic increase with an RTT of 50 ms known.
+    fn new(form: &'static str) -> Self {
+        let params = Given::resolve(ENTRY.params, [("form", Value::Choice(form))]).unwrap();
         let cc = Lola::new(Params::from(&params), &testing::init());
         let view = View { now: Time::from_secs(10), ..testing::view() };
         let mut flow = Self { cc, control: testing::avoiding(CWND), view };
@@ -54,8 +50,8 @@ impl Flow {
 /// After 20 round trips of 53 ms, X(t) is what 1007 ms give, and 93 ms more with the lead of 53 + 40 ms.
 #[test]
 fn the_target_of_a_round_counts_from_a_feedback_delay_before_it() {
-    for (off, lead_ms) in [(None, 93), (Some("round_lead"), 0)] {
-        let mut flow = Flow::new(off).rounds(&[53; 2]);
+    for (form, lead_ms) in [("paper", 93), ("printed", 0)] {
+        let mut flow = Flow::new(form).rounds(&[53; 2]);
         assert_eq!(flow.cc.phase, Phase::FairFlowBalancing);
         let begin = flow.cc.since;
         for _ in 0..100 {
@@ -65,7 +61,7 @@ fn the_target_of_a_round_counts_from_a_feedback_delay_before_it() {
             let queued = equations::q_data(u64::from(before) * flow.cc.mss, 53_000, 50_000);
             let missing = equations::fair_flow_target(age, 35.0).saturating_sub(queued) / flow.cc.mss;
             let added = u64::from(flow.control.cwnd - before);
-            assert!(added == missing.min(u64::from(before)) || added == 0, "{off:?}: {added} and not {missing}");
+            assert!(added == missing.min(u64::from(before)) || added == 0, "{form}: {added} and not {missing}");
         }
         assert!(flow.control.cwnd > CWND);
     }
@@ -74,8 +70,8 @@ fn the_target_of_a_round_counts_from_a_feedback_delay_before_it() {
 /// Of 1000 packets, `1 - 50/58` are queued at the greatest RTT of the hold and `1 - 50/54` at its last.
 #[test]
 fn the_decrease_takes_the_greatest_rtt_of_the_hold_or_its_last() {
-    for (off, rtt_us) in [(None, 58_000), (Some("hold_greatest"), 54_000)] {
-        let mut flow = Flow::new(off).rounds(&[58; 3]);
+    for (form, rtt_us) in [("paper", 58_000), ("printed", 54_000)] {
+        let mut flow = Flow::new(form).rounds(&[58; 3]);
         assert_eq!(flow.cc.phase, Phase::CwndHold);
         while flow.cc.phase == Phase::CwndHold {
             assert!(flow.control.cwnd >= CWND);
@@ -83,22 +79,22 @@ fn the_decrease_takes_the_greatest_rtt_of_the_hold_or_its_last() {
         }
         let held = flow.cc.epoch.cwnd_max;
         let expected = equations::tailored_decrease(held, rtt_us, 50_000, flow.cc.scaled.gamma);
-        assert_eq!((flow.cc.phase, flow.control.cwnd), (Phase::TailoredDecrease, expected), "{off:?}");
+        assert_eq!((flow.cc.phase, flow.control.cwnd), (Phase::TailoredDecrease, expected), "{form}");
     }
 }
 
 #[test]
 fn an_empty_queue_ends_balancing_or_leads_nowhere() {
-    for (off, phase) in [(None, Phase::CubicIncrease), (Some("balancing_ends"), Phase::FairFlowBalancing)] {
-        let flow = Flow::new(off).rounds(&[53; 2]).rounds(&[50; 3]);
-        assert_eq!(flow.cc.phase, phase, "{off:?}");
+    for (form, phase) in [("paper", Phase::CubicIncrease), ("printed", Phase::FairFlowBalancing)] {
+        let flow = Flow::new(form).rounds(&[53; 2]).rounds(&[50; 3]);
+        assert_eq!(flow.cc.phase, phase, "{form}");
     }
 }
 
 /// The form program: 1000 packets in flight with 16 RTTs of 53 ms, where 50 are known, become 1000 · 50/53 · 973/1024.
 #[test]
 fn the_program_ends_slow_start_by_a_rounds_first_16_rtts_and_decreases() {
-    let mut flow = Flow::with(&[("form", Value::Choice("program"))]);
+    let mut flow = Flow::new("program");
     (flow.cc.phase, flow.control.ssthresh) = (Phase::SlowStart, u32::MAX);
     (flow.view.snd_una, flow.view.snd_nxt) = (5_000, 6_000);
     for k in 0..16 {
@@ -113,7 +109,7 @@ fn the_program_ends_slow_start_by_a_rounds_first_16_rtts_and_decreases() {
 /// X after 10 s at phi = 35 is 23 MB, of which 10 ms take a quarter of what misses; the window at most doubles.
 #[test]
 fn the_program_spreads_its_increase_from_the_entry_on() {
-    let mut flow = Flow::with(&[("form", Value::Choice("program"))]).rounds(&[53; 2]);
+    let mut flow = Flow::new("program").rounds(&[53; 2]);
     assert_eq!(flow.cc.phase, Phase::FairFlowBalancing);
     flow.ack(1, 53);
     let (mut before, begin) = (flow.control.cwnd, flow.cc.since);
@@ -132,7 +128,7 @@ fn the_program_spreads_its_increase_from_the_entry_on() {
 #[test]
 fn the_program_decreases_by_the_rtt_with_which_the_hold_began() {
     for later_ms in [54, 70] {
-        let mut flow = Flow::with(&[("form", Value::Choice("program"))]).rounds(&[58; 3]);
+        let mut flow = Flow::new("program").rounds(&[58; 3]);
         assert_eq!(flow.cc.phase, Phase::CwndHold);
         while flow.cc.phase == Phase::CwndHold {
             flow.round(later_ms);
