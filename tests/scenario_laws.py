@@ -74,7 +74,7 @@ def propagated(result: Result) -> Iterator[str]:
     paths = physics.Paths(result.scenario)
     trips = {"connect": 1, "tls": 1, "request": 1, "page": 1, "startup": 1}
     for number, flow in enumerate(result.summary["flows"]):
-        who, base = f"flow {number + 1}", paths.base_rtt_ms(number)
+        who, base = f"flow {number + 1}", paths.base_rtt_ms[number]
         rows = result.completions.filter(pl.col("flow") == number + 1)
         for what, least in rows.group_by("what").agg(pl.col("time_ms").min()).iter_rows():
             if least < trips.get(what, 0) * base * (1 - 1e-9):
