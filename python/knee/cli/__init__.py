@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _explain(error: Exception) -> int:
     """Prints what went wrong and returns the exit code."""
     if (blamed := blame(error)) is not None:
-        complain(f"{blamed}; the same command with --debug shows where.")
+        complain(f"{blamed}. The same command with --debug shows the traceback.")
         return 1
     if isinstance(error, KneeError):
         complain(str(error))
