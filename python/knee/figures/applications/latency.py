@@ -3,9 +3,9 @@
 Idle is the mean of the probe's echoes in the intervals before the first flow starts. A probe that starts with the
 flows, or after them, has its base RTT for that; flows of datagrams have half their base RTT. The figures under
 load are over the window of the figures: from ``start`` plus ``warmup``. So with ``warmup`` as long as the idle time,
-nothing idle is in them. Half a base RTT has nothing of what a medium adds by itself, such as DOCSIS's wait for a grant,
-so that an increase over it has: ``idle_is`` says which idle it is. An increase is negative where packets took less time under load, as on a link whose delay
-varies by itself, or one whose medium sends sooner for those that send all the time.
+nothing idle is in them. A base RTT has nothing of what a medium adds by itself, such as DOCSIS's wait for a grant, so
+that an increase over it has: ``idle_is`` says which idle it is. An increase is negative where packets took less
+time under load, as on a link whose delay varies by itself, or one whose medium sends sooner for those that always send.
 """
 
 from __future__ import annotations
