@@ -693,7 +693,7 @@ function openAddress() {
   setSpeed(speed > 0 ? Math.round(10 * Math.log10(Math.max(1e-3, Math.min(1e3, speed)))) : embedded ? 0 : SPEED);
   const shown = EXPERIMENTS.findIndex(({ scene }) => toHash(sceneOf(scene)) === toHash(told.scene));
   $("experiment").value = shown < 0 ? "" : String(shown);
-  open(told.scene, { until: Math.min(t ?? 0, told.scene.duration), playing: t === undefined, lead: EXPERIMENTS[shown]?.about ?? "" });
+  open(told.scene, { until: Math.min(t ?? 0, told.scene.duration), playing: t === undefined, lead: embedded ? "" : EXPERIMENTS[shown]?.about ?? "" });
 }
 
 async function main() {
