@@ -109,9 +109,11 @@ def page(source: str, play: bool) -> str:
 def embedded(hash_: str, here: str) -> str:
     """The simulator in a frame, with an experiment."""
     place = posixpath.relpath("play.html", here or ".")
+    # A lesson asks for a prediction first: its frame waits until somebody presses play.
+    shown = f"{hash_}&t=0" if here == "lessons" and hash_ else hash_
     height = {"network": 420}.get((re.search(r"view=(\w+)", hash_) or ["", ""])[1], 760)
     return (
-        f'<iframe class="play" src="{place}#{hash_}" height="{height}" loading="lazy" title="The simulator">'
+        f'<iframe class="play" src="{place}#{shown}" height="{height}" loading="lazy" title="The simulator">'
         "</iframe>\n\n"
         f'<p><a href="{place}#{re.sub(r"&?view=[a-z]+", "", hash_)}">Open it on a page of its own</a></p>'
     )

@@ -5,6 +5,7 @@ Each is short: up to 3 s, three links, and some ten flows. :mod:`scenario_laws` 
 
 from __future__ import annotations
 
+import copy
 import os
 import random
 from collections.abc import Sequence
@@ -15,13 +16,14 @@ from pydantic import ValidationError
 
 import knee
 from knee.errors import Refused
-from knee.scenario import registry, units
+from knee.scenario import from_dict, registry, units
 from knee.scenario.traffic import DATAGRAMS, KINDS
 
 Table = dict[str, Any]
 
-#: Where scenarios find the shipped trace.
-os.environ.setdefault("KNEE_TRACES", str(Path(knee.__file__).parent / "scenarios"))
+#: Where scenarios find the shipped trace, and recordings.
+_FOLDERS = [Path(knee.__file__).parent / "scenarios", Path(__file__).parent / "recordings"]
+os.environ.setdefault("KNEE_TRACES", os.pathsep.join(map(str, _FOLDERS)))
 
 #: Not the classes of other tests in the same process, which follow those in the registry.
 _BUILT_IN = [name for name, entry in registry.congestion_controls().items() if entry.family != "own"]
@@ -68,7 +70,104 @@ def scenario(number: int) -> Table:
         # A window of TCP's alone is refused beside QUIC.
         if "receive_window" in made.get("tcp", {}) or dice.random() < 0.2:
             made["quic"] = {**made.get("quic", {}), "receive_window": f"{dice.randrange(20, 2000)} kB"}
+    # From dice of their own, so that what stands above is the same with them and without.
+    dice = random.Random(f"{number}, the other keys")
+    while dice.random() < 0.6:
+        made = _with_another(dice, made)
     return made
+
+
+def _with_another(dice: random.Random, made: Table) -> Table:
+    """The scenario with a few other keys somewhere; as it was where they contradict what is there."""
+    other = copy.deepcopy(made)
+    links: list[Table] = other["links"]
+    flows: list[Table] = other["flows"]
+    kind = dice.choice(["side", "side", "side", "link", "flow", "probe", "cc", "tcp", "run"])
+    if kind == "side":
+        i = dice.randrange(len(links))
+        if "queue" in links[i].get("reverse", {}) and dice.random() < 0.6:
+            links[i]["reverse"] = _other_of_side(dice, links[i]["reverse"])
+        else:
+            links[i] = _other_of_side(dice, links[i])
+    elif kind == "link":
+        i = dice.randrange(len(links))
+        links[i] = _other_of_link(dice, links[i])
+    elif kind == "flow" or (kind == "probe" and "probes" in other):
+        flow = dice.choice(flows if kind == "flow" else other["probes"])
+        flow |= _other_of_flow(dice)
+    elif kind == "cc" and "cc" in (flow := dice.choice(flows)):
+        flow["cc_params"] = _some_params(dice, registry.flow_controls()[flow["cc"]])
+    elif kind == "tcp":
+        other["tcp"] = other.get("tcp", {}) | _other_of_tcp(dice)
+    elif kind == "run":
+        other["run"] = {"threads": dice.randrange(1, 4)}
+    try:
+        from_dict(other).specification  # noqa: B018 - the core reads it too
+    except (Refused, knee.InputError):
+        return made
+    return other
+
+
+def _some_params(dice: random.Random, entry: registry.Entry) -> Table:
+    return {param.name: _param(dice, param) for param in entry.params.values() if dice.random() < 0.25}
+
+
+def _other_of_side(dice: random.Random, side: Table) -> Table:
+    """Other keys of a link or of its reverse direction."""
+    slot = {"min": f"{dice.randrange(1, 5000)} us", "max": f"{dice.randrange(5000, 12000)} us"}
+    slot |= {"packets": dice.randrange(1, 40)} if dice.random() < 0.3 else {}
+    slot |= {"bytes": f"{dice.randrange(2, 64)} kB"} if dice.random() < 0.3 else {}
+    repeats = dice.random() < 0.5
+    keys: Table = dice.choice(
+        [
+            {"slot": slot},
+            {"corrupt": round(10 ** dice.uniform(-4, -1), 5)},
+            {"linklayer": dice.choice(["atm", "ptm"]), "mpu": f"{dice.choice([0, 64, 100])} B"},
+            {"overhead": f"{dice.choice([0, 20, 38])} B"},
+            {"delay_trace": "delay.csv", "trace_repeats": repeats},
+            {"loss_trace": "loss.csv", "trace_repeats": repeats},
+            {"rate_trace": "rate.csv", "trace_repeats": repeats},
+            {"queue_params": _some_params(dice, registry.queues()[side["queue"]])},
+        ]
+    )
+    without = ("rate", "trace") if "rate_trace" in keys else ()
+    return {key: value for key, value in side.items() if key not in without} | keys
+
+
+def _other_of_link(dice: random.Random, link: Table) -> Table:
+    """Other keys that a link has and its reverse direction has not."""
+    table = {"delay_model": "table", "delay_table": "delays.txt", "delay_params": {}, "jitter": "0 s"}
+    wifi = {"model": "wifi", "channel": "air"}
+    docsis = {"model": "docsis", "reverse": {"model": "docsis", "rate": "20 Mbit/s", "model_params": {}}}
+    return link | dice.choice([table, wifi, docsis])
+
+
+def _other_of_flow(dice: random.Random) -> Table:
+    return dice.choice(
+        [
+            {"dscp": dice.choice(["EF", "CS1", "AF41", 46])},
+            {"tunnel": dice.choice(["vpn", "other"])},
+            {"transport": "quic", "tls": True},
+            {"stop": f"{dice.randrange(100, 2000)} ms"},
+            {"label": f"labelled {dice.randrange(1000)}"},
+            {"start": f"{dice.randrange(0, 200)} ms"},
+        ]
+    )
+
+
+def _other_of_tcp(dice: random.Random) -> Table:
+    return dice.choice(
+        [
+            {"initial_window": dice.choice([1, 2, 4, 32])},
+            {"rto_min": f"{dice.choice([5, 50, 300])} ms"},
+            {"delayed_ack": f"{dice.choice([0, 5, 100])} ms"},
+            {"tso": False},
+            {"tso_rtt_log": dice.choice([0, 4, 12])},
+            {"slow_start_after_idle": False},
+            {"window_growth": f"{dice.randrange(0, 300)} kB"},
+            {"receive_window": f"{dice.randrange(20, 2000)} kB"},
+        ]
+    )
 
 
 # Links.

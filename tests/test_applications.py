@@ -92,6 +92,7 @@ def test_load_adds_what_the_queue_holds(loaded: knee.Result) -> None:
     """
     probe = loaded.summary["latency_under_load"][0]
     link = loaded.summary["links"][0]
+    assert probe["idle_is"] == "measured"
     assert probe["idle_ms"] == pytest.approx(20 + 2 * 78 * 8 / 20e3, abs=0.01)
     assert 0.5 * link["queue_delay_mean_ms"] < probe["increase_p50_ms"] < link["queue_delay_max_ms"] + 1
     assert probe["increase_p50_ms"] <= probe["increase_p99_ms"]
@@ -421,3 +422,16 @@ def test_what_is_remembered_of_transfers_alone_does_not_grow_with_the_scenario()
     finally:
         tracemalloc.stop()
     assert grown < 100 * 500, f"{grown / 100:.0f} bytes for each scenario"
+
+
+def test_a_mediums_own_delay_is_in_no_idle_and_the_table_says_so() -> None:
+    """Alone on DOCSIS a packet waits 4 ms for its grant and up to 2 ms for the interval, which no load causes."""
+    flow = {"label": "game", "rtt": "30 ms", "traffic": {"kind": "udp", "preset": "game-60hz"}}
+    link = {"rate": "20 Mbit/s", "model": "docsis", "queue": "docsis-pie"}
+    summary = knee.run({"duration": "2 s", "link": link, "flows": [flow]}).summary
+    (entry,) = summary["latency_under_load"]
+    assert (entry["idle_ms"], entry["idle_is"]) == (15.0, "half the base RTT")
+    assert 4 < entry["increase_p50_ms"] < 6.1
+    table = shown.latency(summary)
+    assert table is not None
+    assert table.rows[0][0] == "game (best effort, one way, idle is half the base RTT)"

@@ -13,6 +13,7 @@ import knee
 from knee.cli import main
 from knee.errors import FolderError, InputError
 from knee.figures.compared import figures
+from knee.view.compare.variants import variants
 
 
 @pytest.fixture
@@ -108,3 +109,30 @@ def test_what_does_not_go_into_one_figure_is_refused(
     assert main(["plot", *given]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_bottlenecks_of_differently_named_links_are_in_one_row() -> None:
+    flow = {"cc": "cubic", "rtt": "20 ms"}
+    link = {"rate": "10 Mbit/s", "limit": "50 packets"}
+    access = {"name": "access", "rate": "1 Gbit/s", "limit": "1000 packets"}
+    one = knee.run({"name": "one", "duration": "2 s", "link": link, "flows": [flow]})
+    two = knee.run({"name": "two", "duration": "2 s", "links": [access, link | {"name": "modem"}], "flows": [flow]})
+    frame = knee.compare(one, two)
+    rows = {name: values for name, *values in frame.iter_rows()}
+    assert all(value > 1 for value in rows["slowest queue: queueing delay, mean, ms"])
+    assert "modem: queueing delay, mean, ms" not in rows
+    assert rows["access: queueing delay, mean, ms"][0] is None
+    # What the other has not is not a screenful of defaults.
+    keys, _, _ = variants([one, two], ["a", "b"])
+    assert {"links.0.rate", "links.1.name", "links.1.rate"} <= set(keys)
+    assert len(keys) < 12
+
+
+def test_a_transfer_has_the_goodput_of_the_time_in_which_it_ran() -> None:
+    """10 MB at 9.6 Mbit/s of payload take 8.4 s: over a run of 30 s that were 2.667 Mbit/s."""
+    flow = {"cc": "cubic", "rtt": "20 ms", "bytes": "10 MB"}
+    link = {"rate": "10 Mbit/s", "limit": "50 packets"}
+    summary = knee.run({"duration": "30 s", "link": link, "flows": [flow]}).summary
+    told = figures(summary)
+    assert told["goodput of transfers while they run, least, Mbit/s"] == summary["flows"][0]["goodput_mbps"] > 9
+    assert "goodput of all flows, Mbit/s" not in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -16,9 +17,10 @@ import pytest
 import knee
 from knee.cli import main
 from knee.results import folder, schema
+from knee.results.result import no_report
 from knee.scenario import from_dict
 from knee.study import batch
-from knee.system import abilities
+from knee.system import abilities, files
 
 Make = Callable[..., dict[str, Any]]
 SMALL = {
@@ -152,6 +154,14 @@ def test_a_report_that_cannot_be_drawn_costs_nothing_but_itself(
     )
 
 
+def test_a_report_that_does_not_fit_onto_the_disk_says_what_is_left(tmp_path: Path) -> None:
+    full = files.unwritable(tmp_path / "report.html", OSError(errno.ENOSPC, "No space left on device"))
+    said = str(no_report(full, tmp_path))
+    assert "No space left on device" in said
+    assert "nothing was written" not in said
+    assert said.endswith("the rest of the result was written.")
+
+
 # Damage is noticed.
 
 
@@ -236,6 +246,7 @@ def test_a_summary_that_is_none_is_refused(unchecked: Path, content: str, words:
         ("flows[0].goodput_mbps", "much"),
         ("flows[0].label", 3),
         ("flows[0].lost_packets", 0.5),
+        ("format", 999),
         ("flows[0].rtt_p95_ms", [1]),
         ("links[0].utilization", None),
         ("links[0].drops", -3),
@@ -257,6 +268,17 @@ def test_a_figure_that_cannot_be_is_refused_by_its_key(unchecked: Path, key: str
     with pytest.raises(knee.FolderError) as refused:
         knee.Result.load(unchecked)
     assert f"summary.json: {key}: " in str(refused.value)
+
+
+@pytest.mark.parametrize("part", ["flows", "links"])
+def test_flows_and_links_are_there_once(unchecked: Path, part: str) -> None:
+    """A summary with a flow twice, sealed anew, ended every command that draws it in an error of the program."""
+    summary = json.loads((unchecked / "summary.json").read_text())
+    summary[part].append(summary[part][0])
+    (unchecked / "summary.json").write_text(json.dumps(summary))
+    said = {"flows": "flows: the flows are not numbered from 1 on", "links": "links: two links have one name"}
+    with pytest.raises(knee.FolderError, match=said[part]):
+        knee.Result.load(unchecked)
 
 
 def test_every_key_of_the_contract_is_needed(unchecked: Path) -> None:

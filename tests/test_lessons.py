@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import site_lessons  # noqa: E402
 import site_notebooks  # noqa: E402
+import site_pages  # noqa: E402
 
 pytestmark = pytest.mark.docs
 
@@ -393,3 +394,14 @@ def test_a_prediction_is_drawn_or_picked_and_then_compared() -> None:
         assert re.search("six or seven", marked[0])
     finally:
         tab.close()
+
+
+def test_frames_of_lessons_wait_for_the_prediction() -> None:
+    """A frame that ran at once was at the answer before anybody had drawn one."""
+    seen = 0
+    for name in LESSONS:
+        shown = site_pages.page(f"docs/lessons/{name}.md", play=True)
+        frames = re.findall(r'<iframe class="play" src="([^"]+)"', shown)
+        assert all(address.endswith("&t=0") for address in frames), name
+        seen += len(frames)
+    assert seen >= len(SCENARIOS)

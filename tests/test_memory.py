@@ -100,6 +100,16 @@ def test_what_the_machine_does_not_have_is_refused_by_its_key(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_fast_link_holds_what_slow_ones_let_through(scenario: Make) -> None:
+    """A second of 100 Tbit/s is 8 billion packets, but 10 Mbit/s carry 830 of them."""
+    links = [{"name": "slow", "rate": "10 Mbit/s"}, {"name": "core", "rate": "100 Tbit/s", "limit": "1 s"}]
+    told = {"duration": "1 s", "links": links, "flows": [{"cc": "cubic", "rtt": "20 ms"}]}
+    assert memory.needed(from_dict(told)) < memory.BASE + (10 << 20)
+    # Datagrams fill the buffer of a fast link that comes first, whatever the next one lets through.
+    flood = {"rtt": "20 ms", "traffic": {"kind": "udp", "rate": "50 Tbit/s", "packet_size": "1500 B"}}
+    assert memory.needed(from_dict(told | {"links": links[::-1], "flows": [flood]})) > 100 << 30
+
+
 def test_more_is_allowed_and_less(scenario: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     small = scenario(duration="1 s", interval="1 ms")
     with pytest.raises(knee.ScenarioError, match="is allowed by --max-memory"):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import knee
 from knee.figures.metrics import _fairness, _intervals, convergence_s, jain
+from knee.scenario import registry
 
 
 @pytest.mark.parametrize(
@@ -96,3 +97,23 @@ def test_a_warmup_does_not_delay_convergence() -> None:
     without = knee.run(scenario).summary["fairness"]["convergence_s"]
     assert 0 < without < 15
     assert knee.run(scenario | {"warmup": "20 s"}).summary["fairness"]["convergence_s"] == without
+
+
+@pytest.mark.parametrize("transport", ["tcp", "quic"])
+def test_a_pacing_rate_is_one_or_null(transport: str) -> None:
+    """Before an algorithm has set one, nothing holds packets back: null, not the greatest number of the engine.
+
+    Initial windows of 10 packets in 80 ms are some Mbit/s.
+    """
+    entries = registry.congestion_controls().items()
+    names = [
+        name
+        for name, entry in entries
+        if entry.family != "own" and (transport == "tcp" or entry.needs["ecn"] == "classic")
+    ]
+    flows = [{"label": name, "cc": name, "rtt": "80 ms", "transport": transport} for name in names]
+    link = {"rate": "100 Mbit/s", "limit": "1 s"}
+    result = knee.run({"duration": "300 ms", "interval": "50 ms", "link": link, "flows": flows})
+    rates = result.samples.group_by("flow").agg(pl.col("pacing_rate_mbps").max()).sort("flow")
+    too_fast = {names[flow - 1]: rate for flow, rate in rates.iter_rows() if rate is not None and rate > 1000}
+    assert too_fast == {}

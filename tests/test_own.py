@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 import knee
-from knee.cli import app  # noqa: F401  (loads the program as users do)
+from knee.cli import app, main  # noqa: F401  (loads the program as users do)
 
 
 def scenario(cc: Any, duration: str = "10 s") -> dict[str, Any]:
@@ -143,3 +144,193 @@ def test_what_a_method_is_given_shows_itself_as_python() -> None:
         names = {"Ack": dict, "Control": dict}
         assert set(eval(ack, names)) == {"now", "rtt", "delivered", "in_flight"}
         assert set(eval(control, names)) == {"cwnd", "ssthresh", "pacing_rate"}
+
+
+@pytest.mark.parametrize("left", [0.5, 0.8])
+def test_a_window_that_on_loss_leaves_is_the_window_after_it(left: float) -> None:
+    """As if it had set ssthresh: the same run, packet by packet."""
+
+    class Window(knee.CongestionControl):
+        def on_loss(self, signal: str, now: float, control: Any) -> None:
+            control.cwnd = max(control.cwnd * left, 2)
+
+    class Threshold(knee.CongestionControl):
+        def on_loss(self, signal: str, now: float, control: Any) -> None:
+            control.ssthresh = max(control.cwnd * left, 2)
+
+    window, threshold = (knee.run(scenario(cc)).summary["flows"][0] for cc in (Window, Threshold))
+    assert window | {"cc": ""} == threshold | {"cc": ""}
+
+
+def test_with_full_control_on_loss_reduces_the_window_at_once() -> None:
+    windows: list[tuple[float, float]] = []
+
+    class Halves(knee.CongestionControl):
+        full_control = True
+        halved = 0.0
+
+        def on_loss(self, signal: str, now: float, control: Any) -> None:
+            control.ssthresh = control.cwnd = self.halved = max(control.cwnd // 2, 2)
+
+        def on_ack(self, ack: Any, control: Any) -> None:
+            if self.halved:
+                windows.append((self.halved, control.cwnd))
+                self.halved = 0.0
+            super().on_ack(ack, control)
+
+    flow = knee.run(scenario(Halves)).summary["flows"][0]
+    assert len(windows) > 3
+    assert all(left == seen for left, seen in windows)
+    assert flow["lost_packets"] < 500
+
+
+def test_a_window_beside_another_threshold_is_refused() -> None:
+    class Both(knee.CongestionControl):
+        def on_loss(self, signal: str, now: float, control: Any) -> None:
+            control.ssthresh = control.cwnd * 0.5
+            control.cwnd = control.cwnd * 0.7
+
+    with pytest.raises(ValueError, match=r"on_loss left control\.cwnd at .* and control\.ssthresh at .*set ssthresh"):
+        knee.run(scenario(Both))
+
+
+def test_a_rate_that_on_loss_sets_is_taken() -> None:
+    class Slows(knee.CongestionControl):
+        pacing = True
+
+        def on_loss(self, signal: str, now: float, control: Any) -> None:
+            super().on_loss(signal, now, control)
+            control.pacing_rate = 2e6
+
+    assert knee.run(scenario(Slows)).summary["flows"][0]["goodput_mbps"] < 4
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("onLoss", "on_loss"),
+        ("onloss", "on_loss"),
+        ("on_acks", "on_ack"),
+        ("onack", "on_ack"),
+        ("on_losses", "on_loss"),
+        ("on_measured", "on_measure"),
+        ("OnState", "on_state"),
+    ],
+)
+def test_a_method_that_is_nearly_a_hook_is_refused(name: str, meant: str) -> None:
+    own = type("Slip", (knee.CongestionControl,), {name: lambda self, *given: None})
+    with pytest.raises(knee.ScenarioError, match=rf"the class Slip has {name}, which nothing calls.*mean {meant}\?"):
+        knee.run(scenario(own, "1 s"))
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("Pacing", "pacing"), ("fullcontrol", "full_control"), ("cc_param", "cc_params")]
+)
+def test_an_attribute_that_is_nearly_one_is_refused(name: str, meant: str) -> None:
+    own = type("Slip", (knee.CongestionControl,), {name: {}})
+    with pytest.raises(knee.ScenarioError, match=rf"has {name}, .*mean {meant}\?"):
+        knee.run(scenario(own, "1 s"))
+
+
+def test_methods_of_a_class_that_it_calls_itself_are_its_own_business() -> None:
+    class Helped(knee.CongestionControl):
+        def on_ack(self, ack: Any, control: Any) -> None:
+            self.on_acks(ack, control)
+
+        def on_acks(self, ack: Any, control: Any) -> None:
+            super().on_ack(ack, control)
+
+    assert knee.run(scenario(Helped, "1 s")).summary["flows"][0]["goodput_mbps"] > 5
+
+
+@pytest.mark.parametrize("hook", ["on_measure", "on_ack", "on_loss", "on_state"])
+def test_a_method_that_returns_something_is_refused(hook: str) -> None:
+    own = type("Returns", (knee.CongestionControl,), {hook: lambda self, *given: 12})
+    with pytest.raises(TypeError, match=rf"{hook} returned 12; a method changes control and returns nothing"):
+        knee.run(scenario(own))
+
+
+@pytest.mark.parametrize("value", ["'10'", "[]", "None", "10**400"])
+@pytest.mark.parametrize("field", ["cwnd", "ssthresh", "pacing_rate"])
+def test_what_is_no_number_is_refused_by_the_name_of_the_field(field: str, value: str) -> None:
+    class Odd(knee.CongestionControl):
+        def on_ack(self, ack: Any, control: Any) -> None:
+            setattr(control, field, eval(value))
+
+    if (field, value) == ("pacing_rate", "None"):
+        knee.run(scenario(Odd, "1 s"))
+        return
+    with pytest.raises((TypeError, ValueError), match=rf"control\.{field} is .* will do"):
+        knee.run(scenario(Odd, "1 s"))
+
+
+def test_random_numbers_of_a_flow_follow_from_the_seed() -> None:
+    drawn: list[float] = []
+
+    class Draws(knee.CongestionControl):
+        def __init__(self) -> None:
+            drawn.append(self.random.random())
+
+    told = scenario(Draws, "100 ms")
+    told["flows"][0]["count"] = 2
+    runs = []
+    for seed in (1, 1, 2):
+        drawn.clear()
+        knee.run(told | {"seed": seed})
+        runs.append(list(drawn))
+    assert runs[0] == runs[1] != runs[2]
+    assert len({*runs[0], *runs[2]}) == 4
+
+
+_DRAWS = """
+import random
+import knee
+
+class Mine(knee.CongestionControl):
+    def on_ack(self, ack, control):
+        control.cwnd = max(2, control.cwnd + {draw}.uniform(-0.5, 1.0))
+"""
+
+
+@pytest.mark.parametrize("draw", ["random", "self.random"])
+def test_check_finds_a_class_whose_runs_differ(draw: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(_DRAWS.format(draw=draw))
+    told = scenario("mine.py:Mine", "2 s")
+    if draw == "self.random":
+        knee.run(told, check=True, allow_code=True)
+        return
+    with pytest.raises(knee.RunError, match=r"Two runs of own with the seed 1 differ: \w+ of flow 1 is .*self\.random"):
+        knee.run(told, check=True, allow_code=True)
+
+
+def test_an_error_says_at_which_line_of_which_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "import knee\nclass Mine(knee.CongestionControl):\n"
+        "    def on_ack(self, ack, control):\n        self.grow(control)\n\n"
+        "    def grow(self, control):\n        control.cwnd = '10'\n"
+    )
+    (tmp_path / "mine.toml").write_text(
+        'duration = "1 s"\nlink = { rate = "5 Mbit/s" }\nflows = [{ cc = "mine.py:Mine", rtt = "20 ms" }]\n'
+    )
+    assert main(["run", "mine.toml", "--allow-code"]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "TypeError: control.cwnd is '10'; 1 to 1e9 packets will do" in said
+    assert "flow 1, mine.py:Mine: line 7 of mine.py, in grow." in said
+
+
+def test_a_method_that_does_not_return_is_named_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("knee.grounds.sim.LIMIT_S", 0.3)
+
+    class Sleeps(knee.CongestionControl):
+        def on_ack(self, ack: Any, control: Any) -> None:
+            time.sleep(30)
+
+    line = Sleeps.on_ack.__code__.co_firstlineno + 1
+    with pytest.raises(
+        knee.RunError, match=rf"has not returned from a method .*line {line} of .*test_own\.py, in on_ack"
+    ):
+        knee.run(scenario(Sleeps, "1 s"))

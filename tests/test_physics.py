@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -16,7 +17,11 @@ import soak
 from knee.cli import main
 from knee.figures import physics
 from knee.results.result import Result
+from knee.scenario import from_dict
+from knee.scenario.fields import Table
+from knee.scenario.model import Change, Flow, Link, Reverse, Run, Scenario, Slot, Tcp
 from knee.scenario.paths import shipped
+from knee.scenario.traffic import Probe
 
 #: Shipped scenarios are run for this long, ns.
 SHORT_NS = 2_000_000_000
@@ -201,6 +206,63 @@ def test_random_scenarios_obey_and_repeat(part: int) -> None:
     numbers = range(1_000_000 + 20 * part, 1_000_000 + 20 * (part + 1))
     found = {number: soak.trouble(random_scenarios.scenario(number)) for number in numbers}
     assert {number: what for number, what in found.items() if what} == {}
+
+
+#: Keys that no random scenario has: a program's, what names another ground, and what says nothing of the network.
+_NOT_DRAWN = {"Flow.program", "Run.ground", "Run.kernel", "Scenario.title"}
+
+
+@pytest.mark.long
+def test_random_scenarios_have_every_key() -> None:
+    models: dict[str, type[Table]] = {"links": Link, "reverse": Reverse, "slot": Slot, "flows": Flow, "probes": Probe}
+    models |= {"changes": Change, "tcp": Tcp, "run": Run}
+    missing = {f"{model.__name__}.{key}" for model in (Scenario, *models.values()) for key in model.model_fields}
+    missing -= _NOT_DRAWN
+
+    def strike(table: dict[str, Any], model: type[Table]) -> None:
+        for key, value in table.items():
+            missing.discard(f"{model.__name__}.{key}")
+            for inner in value if isinstance(value, list) else [value]:
+                if key in models and isinstance(inner, dict):
+                    strike(inner, models[key])
+
+    numbers = iter(range(1, 1500))
+    while missing and (number := next(numbers, None)) is not None:
+        strike(random_scenarios.scenario(number), Scenario)
+    assert missing == set()
+
+
+def test_bounds_of_a_slot_and_a_recorded_delay_hold_back_no_more_than_they_may() -> None:
+    """A link that holds packets back for 7 ms hands up, in an interval, what it carried in 7 ms more."""
+    link = {"name": "a", "rate": "8 Mbit/s", "overhead": "0 B"}
+    flow = {"cc": "cubic", "rtt": "20 ms"}
+    bits: dict[str, float] = {}
+    for name, keys in {
+        "plain": {},
+        "slot": {"slot": {"min": "2 ms", "max": "7 ms"}},
+        "slot without max": {"slot": {"min": "7 ms"}},
+        "full slots": {"slot": {"min": "2 ms", "packets": 3}},
+    }.items():
+        scenario = from_dict({"duration": "1 s", "links": [link | keys], "flows": [flow]})
+        capacity = physics.Paths(scenario).capacities["a"]
+        bits[name] = float(capacity.within(np.array([0.5]), np.array([0.6]))[0])
+    # 100 ms of 8 Mbit/s and a packet.
+    assert bits["plain"] == pytest.approx(812_000)
+    assert bits["slot"] == bits["slot without max"] == pytest.approx(812_000 + 56_000)
+    # As much as since the start.
+    assert bits["full slots"] == pytest.approx(4_812_000)
+
+
+def test_the_paths_of_many_flows_take_time_in_proportion() -> None:
+    """Quadratic, 100,000 flows would take hours."""
+    flow = {"label": "old", "cc": "cubic", "rtt": "30 ms", "count": 100_000}
+    changes = [{"at": "10 ms", "flow": "old 7", "rtt": "20 ms"}]
+    scenario = from_dict(
+        {"duration": "100 ms", "links": [{"name": "a", "rate": "1 Gbit/s"}], "flows": [flow], "changes": changes}
+    )
+    rtts = physics.Paths(scenario).base_rtt_ms
+    assert len(rtts) == 100_000
+    assert (rtts[5], rtts[6], rtts[7]) == (30.0, 20.0, 30.0)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -46,6 +47,43 @@ def fresh() -> Iterator[Tab]:
     tab.until(READY)
     yield tab
     tab.close()
+
+
+#: Sliders as the page has them: logarithmic from 0.1 to 1000 Mbit/s, values of two digits.
+SLIDER = """
+import { fromHash, moved, place, sceneOf, toHash } from "./site/play/scene.js";
+const round = (x) => Number(x.toPrecision(2));
+const valueOf = (at) => Math.round(round(1e5 * 1e4 ** (at / 1000)));
+const positionOf = (value) => Math.round((1000 * Math.log(value / 1e5)) / Math.log(1e4));
+let value = 2e7, pressed = [];
+for (let i = 0; i < 8; i += 1) {
+  value = moved(valueOf, positionOf, value, positionOf(value) + 1);
+  pressed.push(value / 1e6);
+}
+for (let i = 0; i < 8; i += 1) value = moved(valueOf, positionOf, value, positionOf(value) - 1);
+const scene = sceneOf({});
+for (const rate of pressed) place(scene, "rate", rate * 1e6, 5000);
+place(scene, "loss", 0.01, 5000);
+place(scene, "rate", 3e7, 5000);
+place(scene, "rate", 4e7, 150e3, 200e3);
+place(scene, "rate", 5e7, 400e3, 200e3);
+console.log(JSON.stringify({ pressed, back: value, changes: fromHash(toHash(scene)).scene.changes }));
+"""
+
+
+@pytest.mark.packages
+@pytest.mark.skipif(shutil.which("node") is None, reason="no node")
+def test_an_arrow_key_moves_to_the_next_value_and_a_moment_has_one_change_of_each_control() -> None:
+    told = ["node", "--input-type=module", "-e", SLIDER]
+    done = subprocess.run(told, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    found = json.loads(done.stdout)
+    assert found["pressed"] == [21, 22, 23, 24, 25, 26, 27, 28]
+    assert found["back"] == 20e6
+    assert found["changes"] == [
+        {"at": 5000, "to": {"rate": 4e7}},
+        {"at": 5000, "to": {"loss": 0.01}},
+        {"at": 400_000, "to": {"rate": 5e7}},
+    ]
 
 
 def _sorted(figures: str) -> dict[str, Any]:

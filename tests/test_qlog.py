@@ -144,6 +144,13 @@ def test_an_encrypted_flow_has_the_same_log_but_for_acks(tmp_path: Path) -> None
     assert encrypted == without
 
 
+def test_flows_of_datagrams_alone_have_no_log(tmp_path: Path) -> None:
+    flow = {"rtt": "20 ms", "traffic": {"kind": "udp", "preset": "voip-g711"}}
+    told = {"duration": "1 s", "link": {"rate": "5 Mbit/s"}, "flows": [flow]}
+    with pytest.raises(knee.ScenarioError, match="all flows are of others; expected a flow with a congestion control"):
+        knee.run(told, out=tmp_path / "r", qlog=True)
+
+
 def test_a_log_changes_nothing_else(tmp_path: Path) -> None:
     told = _told({}, {"transport": "quic"})
     without = knee.run(told, out=tmp_path / "without", report=False)

@@ -327,3 +327,24 @@ def test_the_recorded_search_replays() -> None:
     best = max(lines, key=lambda line: json.loads(line)["score"])
     assert json.loads(best)["score"] > json.loads(lines[0])["score"]
     assert space["replay"]([lines[0], best, lines[-1]]) < 1e-12
+
+
+@linux
+@pytest.mark.parametrize(
+    ("body", "failure", "unrepeated"),
+    [
+        ("control.cwnd = max(2, control.cwnd + random.uniform(-0.5, 1))", "", "differ: "),
+        ("control.cwnd = max(2, control.cwnd + self.random.uniform(-0.5, 1))", "", ""),
+        ("print('x' * 1000)", "it printed more than 64 KiB", ""),
+        ("return control.cwnd + 1", "on_ack returned 11", ""),
+    ],
+)
+def test_what_a_candidate_does_wrong_is_said(body: str, failure: str, unrepeated: str, tmp_path: Path) -> None:
+    head = "import random\nimport knee\nclass Mine(knee.CongestionControl):\n    def on_ack(self, ack, control):\n"
+    text = f"{head}        {body}\n"
+    (tmp_path / "mine.py").write_text(text)
+    done = score(tmp_path / "mine.py", chosen=[SMALL], stages=1, jobs=1)
+    assert failure in done.artifacts.get("failure", "")
+    assert bool(failure) == (done.failed is not None)
+    assert unrepeated in done.artifacts.get("unrepeated", "")
+    assert bool(unrepeated) == ("unrepeated" in done.artifacts)

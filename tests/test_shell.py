@@ -60,6 +60,16 @@ def test_the_program_comes_beside_all_flows_or_in_the_place_of_one() -> None:
         shell.with_program(scenario, "x")
 
 
+@pytest.mark.usefixtures("kernel")
+def test_a_link_without_a_reverse_direction_is_said_before_it_starts(scenario: _Scenario) -> None:
+    one_way = shell.with_program(from_dict(scenario()))
+    said = str(shell.unlimited(one_way, sends=False))
+    assert said.startswith("bottleneck has no reverse direction, so nothing limits what the program sends,")
+    assert "what the program gets from the other side" in str(shell.unlimited(one_way, sends=True))
+    link = scenario()["link"] | {"reverse": {"rate": "1 Mbit/s"}}
+    assert shell.unlimited(shell.with_program(from_dict(scenario(link=link))), sends=False) is None
+
+
 # ---- what is refused ----
 
 
@@ -171,6 +181,19 @@ def test_ping_has_the_base_rtt_and_waits_behind_the_scenarios_flows(home: Path) 
     assert 40 <= rtts["idle"][0] < 42
     # A full queue of 100 packets takes 60 ms.
     assert 42 < rtts["loaded"][1] < 40 + 60 + 10
+
+
+@as_user
+@pytest.mark.running_kernel
+def test_a_program_reaches_itself(home: Path) -> None:
+    code = (
+        "import socket\nfor host, family in (('127.0.0.1', socket.AF_INET), ('::1', socket.AF_INET6)):\n"
+        " s = socket.create_server((host, 0), family=family); c = socket.create_connection(s.getsockname()[:2], 2)\n"
+        " print(c.getpeername()[0])"
+    )
+    done = ordinary_user.session(home, "shell", _file(home), *_ALONE, "--", sys.executable, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["127.0.0.1", "::1"]
 
 
 @as_user

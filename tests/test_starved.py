@@ -84,3 +84,22 @@ def test_a_second_without_anything_is_named(traffic: dict[str, Any]) -> None:
 )
 def test_a_flow_that_gets_what_it_wants_is_not_named(flow: dict[str, Any]) -> None:
     assert "remarks" not in run(flows=[{"cc": "cubic"} | flow])
+
+
+def test_a_flow_whose_window_begins_after_its_last_packet_did_connect() -> None:
+    """At 20 bit/s the packets of the handshake's window leave before the warm-up ends, and none after."""
+
+    class InMegabits(knee.CongestionControl):
+        pacing = True
+
+        def on_ack(self, ack: Any, control: Any) -> None:
+            control.pacing_rate = 20
+
+    flow = {"cc": InMegabits, "rtt": "40 ms"}
+    summary = run(duration="5 s", warmup="2 s", flows=[flow])
+    assert summary["flows"][0]["sent_packets"] == 0
+    gap, crawl, _ = summary["remarks"]
+    assert gap.startswith('"flow 1" got nothing for 4.9 s')
+    # 1448 bytes of payload are 11,584 bits.
+    assert "paces at 20 bit/s, a full packet in 579 s; control.pacing_rate is in bit/s" in crawl
+    assert "so that 20 Mbit/s is 20e6" in crawl

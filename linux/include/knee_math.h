@@ -2,7 +2,8 @@
 /*
  * Integer arithmetic that the kernel modules, BPF programs and tests in user
  * space share: no floating point, no 128-bit types, no calls into libgcc, and
- * loops with fixed bounds only.
+ * loops with fixed bounds only. 64 bits are divided by knee_div() and
+ * knee_div32(): kernels of 32 bits have no other way.
  *
  * Algorithms read their parameters by READ_ONCE: user space may change those of
  * a module at any time, and sets those of a BPF program when it loads it. A
@@ -16,6 +17,7 @@
 #include <linux/math64.h>
 #include <linux/types.h>
 #define knee_div(a, b)	div64_u64((a), (b))
+#define knee_div32(a, b)	div_u64((a), (b))
 #else
 #if !defined(__VMLINUX_H__)
 #include <stdbool.h>
@@ -28,6 +30,7 @@ typedef uint64_t u64;
 typedef int64_t s64;
 #endif
 #define knee_div(a, b)	((u64)(a) / (u64)(b))
+#define knee_div32(a, b)	((u64)(a) / (u32)(b))
 #define READ_ONCE(x)	(*(const volatile typeof(x) *)&(x))
 #endif
 
@@ -182,7 +185,7 @@ static inline u32 knee_cube_root(u64 a)
 	if (!a)
 		return 0;
 	for (i = 0; i < 7; i++)
-		x = knee_min(x, (2 * x + knee_div(a, x * x)) / 3);
+		x = knee_min(x, knee_div32(2 * x + knee_div(a, x * x), 3));
 	return x;
 }
 

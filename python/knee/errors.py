@@ -119,6 +119,12 @@ def blame(error: BaseException) -> str | None:
     return None if note is None else f"{in_a_line(error)}, {note}"
 
 
+def locate(error: BaseException, line: str) -> None:
+    """Adds a line of source to the core's note on an exception that a class raised."""
+    notes = getattr(error, "__notes__", [])
+    notes[:] = [f"{note}: {line}" if line and note.startswith(_OWN) and line not in note else note for note in notes]
+
+
 def key_of(loc: tuple[int | str, ...]) -> str:
     """A place in nested data, as ``flows[2].rtt``."""
     text = ""

@@ -3,7 +3,7 @@ import { MOST, network, RIVALS, score } from "./challenge.js";
 import { History, indexAt } from "./history.js";
 import { colourOf } from "./looks.js";
 import { asCount, asPercent, asRate, asTime, nameOf } from "./numbers.js";
-import { bdp, EXPERIMENTS, fromHash, sceneOf, stepsOf, toHash, valuesAt } from "./scene.js";
+import { bdp, EXPERIMENTS, fromHash, moved, place, sceneOf, stepsOf, toHash, valuesAt } from "./scene.js";
 import { Stage } from "./stage.js";
 import { explain, sentence, Story } from "./story.js";
 import { Phases, scaleOf, Strip } from "./strips.js";
@@ -60,7 +60,7 @@ function engineBytes() {
 // State. Times of the simulation in ns where the engine tells them, in us in a scene.
 
 const state = {
-  scene: null, id: 0, now: 0, clock: 0, playing: false, speed: 1, waiting: false, ended: null, dirty: null,
+  scene: null, id: 0, now: 0, clock: 0, playing: false, placed: 0, speed: 1, waiting: false, ended: null, dirty: null,
   history: null, story: null, hover: null, game: null, rate: null, changed: null, listing: null, frames: [],
 };
 let calls;
@@ -78,8 +78,10 @@ const phases = new Phases($("phases"));
 
 const phaseName = (cc, phase) => ({ hand: "steered", call: "sends" }[cc] ?? state.listing.cc.find(({ name }) => name === cc)?.phases[phase] ?? "");
 const phaseOf = (flow, phase) => phaseName(state.scene.flows[flow].cc, phase);
-/** The next microsecond in which nothing has happened yet. */
-const present = () => Math.min(Math.floor(Math.max(state.now, state.clock) / 1e3) + 1, state.scene.duration - 1);
+/** The next microsecond in which nothing has happened yet, or that of a change which the run has not come to yet. */
+const present = () => Math.max(Math.min(Math.floor(Math.max(state.now, state.clock) / 1e3) + 1, state.scene.duration - 1), state.placed);
+/** The values that the controls show: those of a change count at once, also in a run that is paused. */
+const controlled = () => valuesAt(state.scene, Math.max(state.clock / 1e3, state.placed));
 
 function warn(text) {
   $("banner").hidden = !text;
@@ -214,7 +216,7 @@ function drawTexts(values, active) {
   const icon = state.playing ? "❚❚" : state.ended ? "⟲" : "▶";
   setText(button, icon);
   button.setAttribute("aria-label", state.playing ? "Pause" : state.ended ? "Start again" : "Play");
-  showControls(values);
+  showControls(controlled());
   active.forEach(({ index, rate, rtt, state: phase, running }) => {
     const item = $("flows").children[index];
     if (!item) return;
@@ -309,7 +311,7 @@ const atEnd = () => Boolean(state.ended) || (state.dirty?.until ?? state.target)
 /** A control is moved to a value: before the start and after the end that is how it begins, in between a change. */
 function move(key, value) {
   const { scene } = state;
-  if (valuesAt(scene, state.clock / 1e3)[key] === value && state.changed?.key !== key) return;
+  if (controlled()[key] === value && state.changed?.key !== key) return;
   forgetFuture();
   if (state.clock === 0) scene[key] = value;
   else if (atEnd()) {
@@ -318,10 +320,8 @@ function move(key, value) {
     scene.changes = scene.changes.filter(({ to }) => Object.keys(to).length);
   }
   else {
-    const at = present();
-    const last = scene.changes.at(-1);
-    if (last && state.changed?.key === key && last.to[key] !== undefined && at - last.at < ONE_CHANGE) last.to[key] = value;
-    else scene.changes.push({ at, to: { [key]: value } });
+    state.placed = present();
+    place(scene, key, value, state.placed, state.changed?.key === key ? ONE_CHANGE : 0);
     state.changed = { key };
   }
   edited();
@@ -341,7 +341,7 @@ function writeAddress() {
 }
 
 function seek(until) {
-  state.changed = null;
+  Object.assign(state, { changed: null, placed: 0 });
   replay(until);
 }
 
@@ -418,7 +418,7 @@ function showQueue() {
 
 /** Shows a scene from its beginning, or from `until` (us) on. */
 function open(scene, { until = 0, playing = true, lead = "" } = {}) {
-  Object.assign(state, { scene, playing, game: null, changed: null, clock: 0, now: 0, hover: null });
+  Object.assign(state, { scene, playing, game: null, changed: null, placed: 0, clock: 0, now: 0, hover: null });
   document.body.classList.remove("playing");
   stage.clear();
   strips.forEach((strip) => Object.assign(strip, { top: 0 }));
@@ -568,7 +568,7 @@ function wire() {
     const slider = $(SLIDERS[key].id);
     slider.oninput = () => {
       state.dragging = key;
-      move(key, valueOf(key, Number(slider.value)));
+      move(key, moved((at) => valueOf(key, at), (value) => positionOf(key, value), controlled()[key], Number(slider.value)));
     };
     slider.onchange = () => Object.assign(state, { dragging: null, changed: null });
   }
@@ -693,7 +693,7 @@ function openAddress() {
   setSpeed(speed > 0 ? Math.round(10 * Math.log10(Math.max(1e-3, Math.min(1e3, speed)))) : embedded ? 0 : SPEED);
   const shown = EXPERIMENTS.findIndex(({ scene }) => toHash(sceneOf(scene)) === toHash(told.scene));
   $("experiment").value = shown < 0 ? "" : String(shown);
-  open(told.scene, { until: Math.min(t ?? 0, told.scene.duration), playing: t === undefined, lead: EXPERIMENTS[shown]?.about ?? "" });
+  open(told.scene, { until: Math.min(t ?? 0, told.scene.duration), playing: t === undefined, lead: embedded ? "" : EXPERIMENTS[shown]?.about ?? "" });
 }
 
 async function main() {

@@ -92,6 +92,24 @@ export function valuesAt(scene, at) {
   return scene.changes.filter((change) => change.at <= at).reduce((values, { to }) => ({ ...values, ...to }), { rate, rtt, buffer, loss });
 }
 
+/** Changes a control to `value` at `at` (us); it replaces a change of the same control less than `near` us before. */
+export function place(scene, key, value, at, near = 0) {
+  const last = scene.changes.findLast(({ to }) => to[key] !== undefined);
+  if (last && (last.at === at || at - last.at < near)) last.to[key] = value;
+  else scene.changes.push({ at, to: { [key]: value } });
+}
+
+/**
+ * The value that a slider means which was moved from the value `from` to `position` of 0 to 1000. Values are round, so
+ * that several positions have one: the next other one in the direction of the move, such as of an arrow key.
+ */
+export function moved(valueOf, positionOf, from, position) {
+  const way = Math.sign(position - positionOf(from));
+  let at = position;
+  while (way && valueOf(at) === from && at + way >= 0 && at + way <= 1000) at += way;
+  return valueOf(at);
+}
+
 /** Steps of a value over time: `[[from s, value], …]`. */
 export function stepsOf(scene, value) {
   const times = [0, ...new Set(scene.changes.map((change) => change.at))];

@@ -4,7 +4,8 @@ use crate::error::Failure;
 use crate::own::Budget;
 use knee_sim::Spec;
 use pyo3::exceptions::PyRuntimeError;
-use pyo3::{PyErr, PyResult};
+use pyo3::types::PyAnyMethods;
+use pyo3::{PyErr, PyResult, Python};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -115,9 +116,9 @@ impl Shared {
         }
     }
 
-    /// The error for a method that does not return.
-    pub fn endless(&self, spec: &Spec, caller: Caller) -> Failure {
-        Failure::Endless { place: self.place(spec, caller), limit_s: self.limit_s }
+    /// The error for a method that does not return; `line` is where it is.
+    pub fn endless(&self, spec: &Spec, caller: Caller, line: String) -> Failure {
+        Failure::Endless { place: self.place(spec, caller), limit_s: self.limit_s, line }
     }
 
     /// Names the owner of the method, for an error message.
@@ -132,6 +133,12 @@ impl Shared {
         };
         format!("the {what} of {of}, {}", class.trim_start_matches("python:"))
     }
+}
+
+/// The line of a class that a thread is at, as [`Failure::Endless`] has it; empty where Python does not say.
+pub fn line_of(py: Python<'_>, thread: u64) -> String {
+    let found = py.import("knee.own.where").and_then(|module| module.getattr("of_thread")?.call1((thread,))?.extract());
+    found.map_or_else(|_| String::new(), |line: String| if line.is_empty() { line } else { format!(": {line}") })
 }
 
 /// The call of a method that goes on, if one does.

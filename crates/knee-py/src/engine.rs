@@ -66,6 +66,8 @@ struct Watchman {
     over: Arc<AtomicBool>,
     /// Whose method was interrupted, if one was.
     found: Arc<OnceLock<Caller>>,
+    /// The line at which it was.
+    line: Arc<OnceLock<String>>,
 }
 
 impl Watchman {
@@ -77,33 +79,40 @@ impl Watchman {
     fn new(py: Python<'_>, classes: &Classes) -> PyResult<Self> {
         let thread: u64 = py.import("threading")?.call_method0("get_ident")?.extract()?;
         let (over, found): (Arc<AtomicBool>, Arc<OnceLock<Caller>>) = Default::default();
+        let line = Arc::<OnceLock<String>>::default();
         let watch = {
-            let (over, found, calls) = (Arc::clone(&over), Arc::clone(&found), classes.shared.clone());
-            let mut lookout = calls.lookout();
+            let (over, found, shared) = (Arc::clone(&over), Arc::clone(&found), classes.shared.clone());
+            let line = Arc::clone(&line);
+            let mut lookout = shared.lookout();
             move || {
                 while !over.load(Relaxed) {
                     std::thread::sleep(PATIENCE);
                     if let Some(caller) = lookout.look() {
                         let _ = found.set(caller);
-                        calls.abandon();
+                        shared.abandon();
                         // With the interpreter held no call ends meanwhile. One that cannot be interrupted goes on.
-                        Python::attach(|py| (!over.load(Relaxed)).then(|| interrupt(py, thread)));
+                        Python::attach(|py| {
+                            if !over.load(Relaxed) {
+                                let _ = line.set(calls::line_of(py, thread));
+                                let _ = interrupt(py, thread);
+                            }
+                        });
                         return;
                     }
                 }
             }
         };
         std::thread::Builder::new().name("knee watch".into()).spawn(watch).map_err(Failure::Thread)?;
-        Ok(Self { thread, over, found })
+        Ok(Self { thread, over, found, line })
     }
 
-    /// Whose method was interrupted, if one was. It may have returned just before: an interruption that is pending is
-    /// taken back, so that it does not hit the caller's own code.
-    fn found(&self, py: Python<'_>) -> Option<Caller> {
+    /// Whose method was interrupted, if one was, and at which line. It may have returned just before: an interruption
+    /// that is pending is taken back, so that it does not hit the caller's own code.
+    fn found(&self, py: Python<'_>) -> Option<(Caller, String)> {
         let caller = self.found.get().copied()?;
         self.over.store(true, Relaxed);
         let _ = forget_interruption(py, self.thread);
-        Some(caller)
+        Some((caller, self.line.get().cloned().unwrap_or_default()))
     }
 }
 
@@ -134,8 +143,8 @@ impl PyEngine {
         let watchman = Watchman::of(py, &classes)?;
         let simulation = Simulation::with_own_queues(&spec, &classes.own, &classes.queues)
             .map_err(|error| Failure::Spec(error.to_string()))?;
-        if let Some(caller) = watchman.as_ref().and_then(|watchman| watchman.found(py)) {
-            return Err(classes.shared.endless(&spec, caller).into());
+        if let Some((caller, line)) = watchman.as_ref().and_then(|watchman| watchman.found(py)) {
+            return Err(classes.shared.endless(&spec, caller, line).into());
         }
         Ok(Self(Mutex::new(Running { spec, classes, simulation: Some(simulation), seen: (0, 0) })))
     }
@@ -148,9 +157,9 @@ impl PyEngine {
         let watchman = Watchman::of(py, &running.classes)?;
         loop {
             let outcome = py.detach(|| running.approach(time));
-            if let Some(caller) = watchman.as_ref().and_then(|watchman| watchman.found(py)) {
+            if let Some((caller, line)) = watchman.as_ref().and_then(|watchman| watchman.found(py)) {
                 running.simulation = None;
-                return Err(running.classes.shared.endless(&running.spec, caller).into());
+                return Err(running.classes.shared.endless(&running.spec, caller, line).into());
             }
             if outcome? {
                 return Ok(());

@@ -41,12 +41,14 @@ pub enum Failure {
         error: PyErr,
     },
     /// A method of a class written in Python does not return.
-    #[error("{place}, has not returned from a method within {limit_s} s")]
+    #[error("{place}, has not returned from a method within {limit_s} s{line}")]
     Endless {
         /// The method's owner.
         place: String,
         /// How long a method may take, s.
         limit_s: f64,
+        /// The line that it is at, behind a colon; empty if unknown.
+        line: String,
     },
     /// The engine's thread could not be started.
     #[error("no thread could be started: {0}")]

@@ -4,6 +4,7 @@
 //! exception ends the run: it is kept for the caller, and the window stays unchanged until the engine has stopped.
 
 use crate::calls::{Caller, Shared};
+use crate::own_queue::shown;
 use knee_cc::{
     Ack, CaState, CloneCongestionControl, Congestion, CongestionControl, Control, DynCongestionControl, Entry, Family,
     Init, Needs, RateSample, Signal, StateChange, StateEvent, Undo, View,
@@ -11,7 +12,10 @@ use knee_cc::{
 use knee_core::Rate;
 use knee_core::convert::{truncated, truncated_u32};
 use knee_sim::{Own, OwnMake};
+use pyo3::call::PyCallArgs;
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use std::sync::Arc;
 
 /// What the registry would say of an algorithm written in Python. One for each combination of needs, since entries
@@ -160,18 +164,50 @@ const fn state_name(state: CaState) -> &'static str {
 #[derive(Clone, Copy)]
 pub struct PyControl {
     /// Congestion window, packets, 1 or more; its fraction is kept from call to call.
-    #[pyo3(get, set)]
+    #[pyo3(get)]
     cwnd: f64,
     /// Slow-start threshold, packets, 1 or more; 2147483647 until the first reduction.
-    #[pyo3(get, set)]
+    #[pyo3(get)]
     ssthresh: f64,
     /// Pacing rate, bit/s of payload; None for 1.2 times `cwnd / srtt`.
-    #[pyo3(get, set)]
+    #[pyo3(get)]
     pacing_rate: Option<f64>,
+}
+
+const CWND_RANGE: &str = "1 to 1e9 packets";
+const SSTHRESH_RANGE: &str = "1 packet or more";
+const RATE_RANGE: &str = "None or at least 1 bit/s";
+
+/// A number that a method assigns to a field of its control.
+fn number(value: &Bound<'_, PyAny>, field: &str, range: &str) -> PyResult<f64> {
+    value.extract().map_err(|error: PyErr| {
+        let message = format!("control.{field} is {}; {range} will do", shown(value));
+        // A whole number that is too long is a number.
+        if error.is_instance_of::<PyOverflowError>(value.py()) {
+            PyValueError::new_err(message)
+        } else {
+            PyTypeError::new_err(message)
+        }
+    })
 }
 
 #[pymethods]
 impl PyControl {
+    #[setter]
+    fn set_cwnd(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.cwnd = number(value, "cwnd", CWND_RANGE)?;
+        Ok(())
+    }
+    #[setter]
+    fn set_ssthresh(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.ssthresh = number(value, "ssthresh", SSTHRESH_RANGE)?;
+        Ok(())
+    }
+    #[setter]
+    fn set_pacing_rate(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.pacing_rate = if value.is_none() { None } else { Some(number(value, "pacing_rate", RATE_RANGE)?) };
+        Ok(())
+    }
     /// Whether the window is below the threshold.
     #[getter]
     fn in_slow_start(&self) -> bool {
@@ -229,6 +265,8 @@ struct PyCongestionControl {
     /// Packets in the budget's total.
     held: u64,
     shared: Shared,
+    /// Whether the class sets the window during recovery too.
+    full_control: bool,
     /// Whether the class has methods of its own for these.
     measures: bool,
     hears_state: bool,
@@ -306,7 +344,7 @@ impl PyCongestionControl {
             "it wants more than {most} packets in flight, four times what the links and buffers hold and 131072 more; \
              control.cwnd is in packets"
         );
-        self.shared.fail(Caller::Flow(flow), pyo3::exceptions::PyValueError::new_err(message));
+        self.shared.fail(Caller::Flow(flow), PyValueError::new_err(message));
         true
     }
 }
@@ -335,20 +373,34 @@ fn reach(view: &View, control: &Control) -> u32 {
     control.cwnd.min(view.in_flight.saturating_add(truncated_u32(paced)).saturating_add(1))
 }
 
+/// Calls a method, which changes the control in place and returns nothing.
+fn tell<'py>(
+    object: &Bound<'py, PyAny>,
+    method: &Bound<'py, PyString>,
+    arguments: impl PyCallArgs<'py>,
+) -> PyResult<()> {
+    let left = object.call_method1(method, arguments)?;
+    if left.is_none() {
+        return Ok(());
+    }
+    let shown = shown(&left);
+    Err(PyTypeError::new_err(format!("{method} returned {shown}; a method changes control and returns nothing")))
+}
+
 /// The control that Python left, and the fraction of its window.
 fn taken(left: &PyControl, control: Control) -> PyResult<(Control, f64)> {
     let refuse = |what: &str, value: f64, range: &str| {
-        Err(pyo3::exceptions::PyValueError::new_err(format!("control.{what} is {value}; {range} will do")))
+        Err(PyValueError::new_err(format!("control.{what} is {value}; {range} will do")))
     };
     if !(1.0..=MAX_WINDOW).contains(&left.cwnd) {
-        return refuse("cwnd", left.cwnd, "1 to 1e9 packets");
+        return refuse("cwnd", left.cwnd, CWND_RANGE);
     }
     if left.ssthresh.is_nan() || left.ssthresh < 1.0 {
-        return refuse("ssthresh", left.ssthresh, "1 packet or more");
+        return refuse("ssthresh", left.ssthresh, SSTHRESH_RANGE);
     }
     let pacing_rate = match left.pacing_rate {
         Some(rate) if rate.is_nan() || rate < 1.0 => {
-            return refuse("pacing_rate", rate, "None or at least 1 bit/s");
+            return refuse("pacing_rate", rate, RATE_RANGE);
         }
         // Beyond the greatest rate that the engine has, nothing is paced.
         rate => rate.map(|rate| Rate::from_bps(truncated(rate.min(Rate::MAX.as_bps() as f64)))),
@@ -363,14 +415,14 @@ impl CongestionControl for PyCongestionControl {
             return;
         }
         self.ask(ack.view, control, |object, shared| {
-            object.call_method1(pyo3::intern!(object.py(), "on_measure"), (PyAck::from(ack), shared)).map(drop)
+            tell(object, pyo3::intern!(object.py(), "on_measure"), (PyAck::from(ack), shared))
         });
         self.bound_window(ack.view, control);
     }
 
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         self.ask(ack.view, control, |object, shared| {
-            object.call_method1(pyo3::intern!(object.py(), "on_ack"), (PyAck::from(ack), shared)).map(drop)
+            tell(object, pyo3::intern!(object.py(), "on_ack"), (PyAck::from(ack), shared))
         });
         self.bound_window(ack.view, control);
     }
@@ -382,15 +434,38 @@ impl CongestionControl for PyCongestionControl {
             Signal::Timeout => "timeout",
         };
         let now = congestion.view.now.as_secs_f64();
-        // Of what it leaves only the threshold counts.
-        let mut answer = *control;
+        let (before, window) = (*control, f64::from(control.cwnd) + self.beyond);
+        let mut answer = before;
         self.ask(congestion.view, &mut answer, |object, shared| {
-            object.call_method1(pyo3::intern!(object.py(), "on_loss"), (signal, now, shared)).map(drop)
+            tell(object, pyo3::intern!(object.py(), "on_loss"), (signal, now, shared))
         });
+        let left = f64::from(answer.cwnd) + self.beyond;
         (self.bound, self.beyond) = (None, 0.0);
+        if self.shared.has_failed() {
+            return;
+        }
+        control.pacing_rate = answer.pacing_rate;
+        let mut ssthresh = answer.ssthresh;
+        let moved = left.total_cmp(&window).is_ne();
+        if moved && self.full_control {
+            control.cwnd = answer.cwnd;
+        } else if moved && !(congestion.signal == Signal::Timeout && answer.cwnd == 1) {
+            // The sender reduces the window to the threshold; a new window without a new threshold says the same.
+            if ssthresh != before.ssthresh && ssthresh != answer.cwnd {
+                let message = format!(
+                    "on_loss left control.cwnd at {left} and control.ssthresh at {ssthresh}, and the sender reduces the \
+                     window to ssthresh (after a timeout to 1 first); set ssthresh alone, or both to the same"
+                );
+                self.shared.fail(Caller::Flow(self.flow), PyValueError::new_err(message));
+                return;
+            }
+            ssthresh = answer.cwnd;
+        }
         // The window becomes the threshold, unless that is infinite.
-        let finite = answer.ssthresh < knee_cc::INFINITE_SSTHRESH;
-        control.ssthresh = if finite { answer.ssthresh.min(self.room()) } else { answer.ssthresh };
+        control.ssthresh = if ssthresh < knee_cc::INFINITE_SSTHRESH { ssthresh.min(self.room()) } else { ssthresh };
+        if self.full_control {
+            self.bound_window(congestion.view, control);
+        }
     }
 
     fn on_state(&mut self, change: &StateChange, control: &mut Control) {
@@ -408,7 +483,7 @@ impl CongestionControl for PyCongestionControl {
         }
         let now = change.view.now.as_secs_f64();
         self.ask(change.view, control, |object, shared| {
-            object.call_method1(pyo3::intern!(object.py(), "on_state"), (event, now, shared)).map(drop)
+            tell(object, pyo3::intern!(object.py(), "on_state"), (event, now, shared))
         });
         self.bound_window(change.view, control);
     }
@@ -418,11 +493,9 @@ impl CongestionControl for PyCongestionControl {
             control.cwnd = control.cwnd.max(undo.prior_cwnd);
             return;
         }
-        let mut answer = *control;
-        self.ask(undo.view, &mut answer, |object, shared| {
-            object.call_method1(pyo3::intern!(object.py(), "on_undo"), (undo.prior_cwnd, shared)).map(drop)
+        self.ask(undo.view, control, |object, shared| {
+            tell(object, pyo3::intern!(object.py(), "on_undo"), (undo.prior_cwnd, shared))
         });
-        control.cwnd = answer.cwnd;
         self.bound_window(undo.view, control);
     }
 }
@@ -437,7 +510,8 @@ pub fn algorithms(py: Python<'_>, classes: &[(String, Py<PyAny>)], shared: &Shar
 
 fn algorithm(class: &Bound<'_, PyAny>, name: &str, shared: &Shared) -> PyResult<Own> {
     let needs = |what: &str| class.getattr(what)?.is_truthy();
-    let entry = &ENTRIES[usize::from(needs("pacing")?) * 2 + usize::from(needs("full_control")?)];
+    let full_control = needs("full_control")?;
+    let entry = &ENTRIES[usize::from(needs("pacing")?) * 2 + usize::from(full_control)];
     let base = class.py().import("knee.own")?.getattr("CongestionControl")?;
     let has = |method: &str| -> PyResult<bool> { Ok(!class.getattr(method)?.is(base.getattr(method)?)) };
     let (measures, hears_state, undoes) = (has("on_measure")?, has("on_state")?, has("on_undo")?);
@@ -445,7 +519,10 @@ fn algorithm(class: &Bound<'_, PyAny>, name: &str, shared: &Shared) -> PyResult<
     let make = move |_: &knee_core::Params, init: &Init, flow: usize| -> Box<dyn DynCongestionControl> {
         let made = Python::attach(|py| {
             let control = PyControl { cwnd: 1.0, ssthresh: 2.0, pacing_rate: None };
-            let object = shared.call(Caller::Flow(flow), || class.bind(py).call0())?.unbind();
+            // What the class draws from `self.random` repeats with the scenario's seed.
+            let seeded = py.import("knee.own.controls")?.getattr("seeded")?;
+            let seed = init.rng.clone().next_u64();
+            let object = shared.call(Caller::Flow(flow), || seeded.call1((class.bind(py), seed)))?.unbind();
             Ok::<_, PyErr>((object, Py::new(py, control)?))
         });
         let (object, control) = match made {
@@ -469,6 +546,7 @@ fn algorithm(class: &Bound<'_, PyAny>, name: &str, shared: &Shared) -> PyResult<
             bound,
             held,
             shared,
+            full_control,
             measures,
             hears_state,
             undoes,

@@ -441,7 +441,7 @@ fn wrong<T>(message: String) -> PyResult<T> {
 }
 
 /// A value by its type, and as text where that is short.
-fn shown(value: &Bound<'_, PyAny>) -> String {
+pub fn shown(value: &Bound<'_, PyAny>) -> String {
     let kind = value.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string());
     match value.repr() {
         Ok(text) if text.to_string().len() <= 60 => text.to_string(),

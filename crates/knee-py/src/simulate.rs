@@ -119,8 +119,9 @@ pub fn run<E: From<Failure>>(
         }
         if let Some(caller) = lookout.look() {
             let spec: Spec = serde_json::from_str(&told).map_err(Failure::Json)?;
+            let line = calls::line_of(py, shared.thread.load(Relaxed));
             cancel(py, &shared, &calls, &mut take);
-            return Err(calls.endless(&spec, caller).into());
+            return Err(calls.endless(&spec, caller, line).into());
         }
         let fraction = shared.now.load(Relaxed) as f64 / shared.end.load(Relaxed).max(1) as f64;
         if let Err(error) = look(fraction.min(1.0)) {

@@ -37,6 +37,7 @@ COMMANDS = {
         "List what there is: scenarios, algorithms, queues, models of links, receivers, traffic, sweeps and searches.",
     ),
     "compare": Later("knee.cli.compare", "compare", "Show the figures of results side by side."),
+    "open": Later("knee.cli.open_", "open_", "Open the page of a result in the browser, and print its path."),
     "reproduce": Later("knee.cli.reproduce", "reproduce", "Rerun the figures and tables of papers."),
     "evaluate": Later("knee.cli.evaluate", "evaluate", "Evaluate a congestion control by the criteria of RFC 9743."),
     "score": Later("knee.cli.score", "score", "Score a congestion control that a program wrote, in a sandbox."),
@@ -119,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _explain(error: Exception) -> int:
     """Prints what went wrong and returns the exit code."""
     if (blamed := blame(error)) is not None:
-        complain(f"{blamed}; the same command with --debug shows where.")
+        complain(f"{blamed}. The same command with --debug shows the traceback.")
         return 1
     if isinstance(error, KneeError):
         complain(str(error))

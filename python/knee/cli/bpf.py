@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from knee.cli.console import out, write_json
+from knee.cli.console import complain, out, write_json
 from knee.cli.options import INPUT, RUNNING, Json, option
 from knee.cli.tables import number, table
 from knee.errors import InputError
@@ -47,7 +47,7 @@ def load(
         if not equals or not key:
             raise InputError(f'--set: "{setting}" is not a setting; expected KEY=VALUE, such as q_target=5ms.')
         given[key] = value
-    bpf.load(name, given, default=default)
+    bpf.load(name, given, default=default, remark=complain)
     if name in build.disciplines():
         kind = bpf.disciplines()[0].kind
         out().print(

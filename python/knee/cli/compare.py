@@ -69,13 +69,13 @@ def compare(
             raise InputError(f"{folders[0]} is a sweep; name what to compare, as in --by flows.0.cc.")
         check_result(folders[0])
         raise InputError("There is only one result; name two or more folders to compare.")
-    from knee.figures.compared import figures
+    from knee.figures.compared import beside
     from knee.results.result import Result
 
     if folder is not None:
         files.check_output(folder / PAGE)
     results = [Result.load(each) for each in folders]
-    values = [figures(result.summary) for result in results]
+    values = beside([result.summary for result in results])
     if as_json:
         write_json([_plain(*each) for each in zip(folders, results, values, strict=True)])
     else:

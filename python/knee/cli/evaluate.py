@@ -250,6 +250,8 @@ def _show(console: Console, done: Evaluation) -> None:
             for sentence in sentences:
                 _paragraph(console, sentence, "  ")
     _paragraph(console, words.totals(done))
+    for remark in done.remarks:
+        _paragraph(console, remark)
     if done.worst:
         console.print("The worst network of each criterion: no verdict", style="bold")
         for each in done.worst:

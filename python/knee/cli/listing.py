@@ -191,9 +191,9 @@ def plain(part: str) -> list[JsonTable]:
             for name, path in _FILES[part][1]().items()
         ]
     if part == "links":
-        return [{"key": key, **_brief(e)} for key, models in _LINK_KEYS.items() for e in registry.of(models).values()]
+        return [{"key": key, **_whole(e)} for key, models in _LINK_KEYS.items() for e in registry.of(models).values()]
     entries = registry.traffic() if part == "traffic" else registry.of("flows" if part == "cc" else part)
-    return [_brief(entry) for entry in entries.values()]
+    return [_whole(entry) for entry in entries.values()]
 
 
 def _brief(entry: Entry) -> JsonTable:
@@ -206,7 +206,10 @@ def plain_one(what: str, name: str) -> JsonTable:
     if what in _FILES:
         path = _file(what, name)
         return {"name": name, "file": str(path), "tables": tomllib.loads(path.read_text(encoding="utf-8"))}
-    entry = _entry(what, name)
+    return _whole(_entry(what, name))
+
+
+def _whole(entry: Entry) -> JsonTable:
     params = [
         {
             "name": param.name,

@@ -70,7 +70,8 @@ def run(
         option(
             options.OUTPUT,
             "--check",
-            help="Exit with 1 if a figure is physically impossible, such as a rate above a link's.",
+            help="Exit with 1 if a figure is physically impossible, such as a rate above a link's, or if a run with "
+            "a Python class gives other figures the second time.",
         ),
     ] = False,
     allow_programs: options.AllowPrograms = False,

@@ -139,7 +139,7 @@ def _show(console: Console, name: str, seed: int | None, done: Score) -> None:
             console.print(f"  {part:<12}{done.metrics[part]:.3f}")
     stages, count = int(done.metrics["stages"]), int(done.metrics["networks"])
     console.print(f"It passed {stages} {'stage' if stages == 1 else 'stages'} and ran in {count} networks.")
-    for text in ("failure", "printed", "worst"):
+    for text in ("failure", "printed", "unrepeated", "worst"):
         if text in done.artifacts:
             console.print(
                 ("It printed: " if text == "printed" else "") + done.artifacts[text], soft_wrap=True, markup=False

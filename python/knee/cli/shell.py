@@ -99,6 +99,7 @@ def shell(
             sends=sends,
             pasta=outside,
             live=live,
+            remark=complain,
             asked=context.obj,
             report=report,
         )

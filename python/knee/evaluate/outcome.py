@@ -137,6 +137,7 @@ class Evaluation:
         worst: the worst networks, where they were searched for.
         suite: the suite that the criteria are of.
         document: whose criteria they are.
+        remarks: what to know of the runs: that a class gives other figures the second time.
     """
 
     name: str
@@ -152,6 +153,7 @@ class Evaluation:
     worst: list[Worst] = field(default_factory=list)
     suite: str = DEFAULT
     document: str = "RFC 9743"
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def place(self) -> str:
@@ -176,6 +178,8 @@ class Evaluation:
             for found in self.criteria
         ]
         told["untested"] = self.untested
+        if self.remarks:
+            told["remarks"] = self.remarks
         if self.worst:
             told["worst"] = [
                 {**asdict(each), "scenario": each.scenario, "checks": [_plain(check) for check in each.checks]}
@@ -215,7 +219,7 @@ def read(path: Path) -> Evaluation:
 
 def _of(data: Plain) -> Evaluation:
     # Files from before there were grounds and suites have the defaults, which all evaluations were then.
-    given = ("ground", "kernel", "suite", "document")
+    given = ("ground", "kernel", "suite", "document", "remarks")
     told = {key: data[key] for key in given if key in data}
     told |= {key: data[key] for key in ("flow", "against", "seeds", "quick", "untested")}
     made = {key: data.get(key) for key in ("program", "version", "commit")}

@@ -50,6 +50,7 @@ def page(done: Evaluation) -> str:
         sections=[_section(done, found) for found in done.criteria],
         ranges=list(dict.fromkeys((_criterion(done, each), each.source) for each in done.worst)),
         worst=_worst(done) if done.worst else None,
+        remarks=done.remarks,
         tried=max((each.tried for each in done.worst), default=0),
         untested=Table(
             [Head("section"), Head("what"), Head("why")],

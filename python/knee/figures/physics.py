@@ -165,12 +165,24 @@ class Paths:
         #: For each flow, the greatest part of a packet, with the overhead that counts in rates, that is payload.
         self.payload_parts: list[float] = []
         self.spans: list[tuple[float, float]] = []
+        #: For each flow, the smallest base RTT that it has during the run, ms.
+        self.base_rtt_ms: list[float] = []
+        changed: dict[str, list[int]] = {}
+        for change in scenario.changes:
+            if change.flow is not None and change.rtt is not None:
+                changed.setdefault(change.flow, []).append(change.rtt)
+        labels = iter(scenario.labels)
         for flow in scenario.flows:
-            for i in range(flow.count):
+            path, part = self._path(flow), self._payload_part(flow)
+            links = self._links_delay(flow)
+            for i, label in zip(range(flow.count), labels, strict=False):
                 begin, end = span(scenario, flow, i)
-                self.of_flow.append(self._path(flow))
-                self.payload_parts.append(self._payload_part(flow))
+                self.of_flow.append(path)
+                self.payload_parts.append(part)
                 self.spans.append((begin / 1e9, end / 1e9))
+                rtt = max(min([flow.rtt, *changed.get(label, ())]), links)
+                # A receiver that is ahead acknowledges what has not arrived.
+                self.base_rtt_ms.append(0.0 if flow.receiver_params.get("ahead") else rtt / 1e6)
 
     def _path(self, flow: Flow) -> list[str]:
         names = list(flow.path or [link.name for link in self.scenario.links])
@@ -183,17 +195,10 @@ class Paths:
         overhead = next(link.overhead for link in self.scenario.links if link.name == first)
         return (_FULL - headers) / (_FULL + overhead)
 
-    def base_rtt_ms(self, number: int) -> float:
-        """The smallest base RTT that a flow (counted from 0) has during the run, ms."""
-        label = self.scenario.labels[number]
-        flow = [flow for flow in self.scenario.flows for _ in range(flow.count)][number]
-        if flow.receiver_params.get("ahead"):
-            # It is acknowledged what has not arrived.
-            return 0.0
-        changed = [change.rtt for change in self.scenario.changes if change.flow == label and change.rtt is not None]
+    def _links_delay(self, flow: Flow) -> int:
+        """Propagation delay of a flow's links, ns, which its RTT is not below."""
         names = flow.path or [link.name for link in self.scenario.links]
-        links = sum(link.delay for link in self.scenario.links if link.name in names)
-        return max(min([flow.rtt, *changed]), links) / 1e6
+        return sum(link.delay for link in self.scenario.links if link.name in names)
 
 
 class Capacity:
@@ -207,6 +212,12 @@ class Capacity:
         self.saved_bits = (link.burst or 0) * 8.0
         #: Propagation delay and jitter of the link, s.
         self.delay_s, self.jitter_s = (0.0, 0.0) if reverse else (link.delay / 1e9, link.jitter / 1e9)
+        if way.slot is not None:
+            # A slot that is full leaves packets to the next one, and that to the one after it.
+            full_slots = way.slot.packets is not None or way.slot.bytes is not None
+            self.jitter_s += math.inf if full_slots else (way.slot.max or way.slot.min) / 1e9
+        if way.delay_trace is not None:
+            self.jitter_s += max(timed.read(paths.find_file(way.delay_trace), "delay").values) / 1e9
         # A model may hand packets up long after it has sent them, behind one that had to be sent again.
         if way.model != "wire" or (not reverse and link.delay_model != "uniform"):
             self.jitter_s = math.inf
@@ -216,8 +227,6 @@ class Capacity:
         if way.trace is not None:
             self._trace = np.array(paths.read_trace(paths.find_file(way.trace)), dtype=np.float64) / 1e3
             return
-        if way.delay_trace is not None:
-            self.jitter_s += max(timed.read(paths.find_file(way.delay_trace), "delay").values) / 1e9
         self._period = math.inf
         if way.rate_trace is not None:
             recorded = timed.read(paths.find_file(way.rate_trace), "rate")
@@ -301,7 +310,7 @@ def _flows(result: Result, paths: Paths, late_s: float) -> Iterator[Breach]:
     warmup = paths.scenario.warmup / 1e9
     for number, (flow, path) in enumerate(zip(result.summary["flows"], paths.of_flow, strict=True)):
         who = f"flow {number + 1}"
-        base = paths.base_rtt_ms(number)
+        base = paths.base_rtt_ms[number]
         yield from _at_least(who, "rtt_min_ms", flow["rtt_min_ms"], base - _TICK_MS)
         for key in ("handshakes", "requests", "pages"):
             # Each takes a round trip at least.
@@ -341,7 +350,7 @@ def _samples(result: Result, paths: Paths) -> Iterator[Breach]:
     """Checks the time series of flows, row by row."""
     rates = ("goodput_mbps", "throughput_mbps", "sending_rate_mbps")
     figures = (*rates, "rtt_mean_ms", "rtt_min_ms", "rtt_max_ms", "srtt_ms", "cwnd_packets", "in_flight_packets")
-    base = [paths.base_rtt_ms(number) * (1 - _F32) - _TICK_MS for number in range(len(paths.of_flow))]
+    base = [rtt * (1 - _F32) - _TICK_MS for rtt in paths.base_rtt_ms]
     mean = (pl.col("rtt_mean_ms") > pl.col("rtt_max_ms") * (1 + _F32)) | (
         pl.col("rtt_mean_ms") < pl.col("rtt_min_ms") * (1 - _F32)
     )
@@ -408,7 +417,11 @@ def _received(result: Result, paths: Paths, times: Floats, late_s: float, *, exa
     # What is not known of a program's flow breaks no law.
     known = result.samples.select(pl.col(names).cast(pl.Float64).fill_null(0.0))
     rates = {name: known[name].to_numpy()[order] for name in names}
-    sums: dict[str, list[Floats]] = {name: [] for name in names}
+    zero = np.zeros(len(times))
+    # By link, bits until each time: what flows that cross it and that leave the network over it received, and what
+    # flows that enter the network there sent.
+    crossing, leaving, entering = ({name: zero.copy() for name in paths.capacities} for _ in range(3))
+    enters = set()
     for number, (low, high) in enumerate(pairwise(edges)):
         at = seconds[order[low:high]]
         place = np.searchsorted(times, at - (0.0 if exact else interval / 2), side="left").clip(max=len(times) - 1)
@@ -417,30 +430,29 @@ def _received(result: Result, paths: Paths, times: Floats, late_s: float, *, exa
             if exact
             else np.diff(at, prepend=max(0.0, (at[0] if len(at) else 0.0) - interval))
         )
-        for name in names:
-            bits = np.bincount(place, rates[name][low:high] * 1e6 * length, minlength=len(times))
-            sums[name].append(np.cumsum(bits))
-        delivered, received, sent = (sums[name][-1] for name in names)
+        delivered, received, sent = (
+            np.cumsum(np.bincount(place, rates[name][low:high] * 1e6 * length, minlength=len(times))) for name in names
+        )
         who = f"flow {number + 1}"
         yield from _first(who, "payload delivered, Mbit", times, delivered, received * (1 + _SUM) + 1)
         yield from _first(who, "what was received, Mbit", times, received, sent * (1 + _SUM) + 1)
+        path = paths.of_flow[number]
+        for name in set(path):
+            crossing[name] += received
+        leaving[path[-1]] += received
+        entering[path[0]] += sent
+        enters.add(path[0])
     for name, capacity in paths.capacities.items():
-        crossing = [sums["throughput_mbps"][i] for i, path in enumerate(paths.of_flow) if name in path]
-        leaving = [sums["throughput_mbps"][i] for i, path in enumerate(paths.of_flow) if path[-1] == name]
-        entering = [sums["sending_rate_mbps"][i] for i, path in enumerate(paths.of_flow) if path[0] == name]
-        zero = np.zeros(len(times))
         could = capacity.within(zero, times + late_s)
-        yield from _first(
-            f"link {name}", "what its flows received, Mbit", times, sum(crossing, zero), could * (1 + _SUM)
-        )
-        got = np.diff(sum(leaving, zero), prepend=0.0)
+        yield from _first(f"link {name}", "what its flows received, Mbit", times, crossing[name], could * (1 + _SUM))
+        got = np.diff(leaving[name], prepend=0.0)
         could = capacity.within(begins - late_s, times + late_s)
-        slack = sum(leaving, zero) * _F32
+        slack = leaving[name] * _F32
         yield from _first(
             f"link {name}", "what its flows received in the interval, Mbit", times, got, could * (1 + _SUM) + slack
         )
-        if exact and entering:
-            yield from _sent(result, name, capacity, times, sum(entering, zero))
+        if exact and name in enters:
+            yield from _sent(result, name, capacity, times, entering[name])
 
 
 def _window(result: Result, paths: Paths) -> Iterator[Breach]:

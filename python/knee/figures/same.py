@@ -1,4 +1,4 @@
-"""Whether several seeds of a scenario tell more than one does."""
+"""Whether several runs of a scenario give the same figures: with several seeds, or with one."""
 
 from __future__ import annotations
 
@@ -16,3 +16,21 @@ def same_figures(summaries: Sequence[Summary]) -> str | None:
     if len(figures) < 2 or any(each != figures[0] for each in figures):
         return None
     return f"All seeds gave the same figures: {SAME_SEEDS}."
+
+
+def unrepeated(one: Summary, other: Summary) -> str | None:
+    """A sentence on two runs of one scenario and seed with classes of users; None where they gave the same figures."""
+    for part, key in (("flows", "flow"), ("links", "link")):
+        for a, b in zip(one[part], other[part], strict=True):  # type: ignore[literal-required]
+            name = next((name for name in a if a[name] != b.get(name)), None)
+            if name is not None:
+                return (
+                    f"Two runs of {one['name']} with the seed {one['seed']} differ: {name} of {key} {a[key]} is "
+                    f"{_text(a[name])} and {_text(b.get(name))}. A class draws random numbers of its own or reads a "
+                    "clock; self.random draws numbers that the seed decides."
+                )
+    return None
+
+
+def _text(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value) if isinstance(value, int) else "another"

@@ -1,7 +1,8 @@
 """Makes ``summary.json`` of a ground's output, for all grounds, sweeps and clusters.
 
 :func:`run_figures` gives the figures of the whole run, which the terminal, reports, comparisons, sweeps, searches and
-evaluations show. :func:`starved` and :func:`shared_queues` are remarks on flows that get less than others.
+evaluations show. :func:`starved`, :func:`crawling` and :func:`shared_queues` are remarks on flows that get less than
+others.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from knee.figures.forms import Figures, Output, Summary
 from knee.figures.metrics import Samples, direction, fairness
 from knee.figures.register import LINK
 from knee.figures.rows import Tables
+from knee.own import Named, policy_of
 from knee.scenario import remarks as scenario_remarks
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.spec import span
@@ -94,10 +96,16 @@ def _over(
 
 #: A flow that gets nothing for this long is starved, s; the first data of a connection takes one and a half RTTs.
 _LONG_S, _RTTS = 1.0, 2.0
+#: Payload of a full packet, bits.
+_FULL_BITS = 1448 * 8
 #: At most this many flows are named.
 _MAX_NAMED = 5
 #: The columns of the time series that :func:`starved` reads.
 STARVED_COLUMNS = ("t_s", "flow", "throughput_mbps", "sending_rate_mbps", "in_flight_packets")
+#: Those that :func:`crawling` reads.
+CRAWLING_COLUMNS = ("flow", "pacing_rate_mbps")
+#: A class that paces below this part of its share of the slowest link probably takes bit/s for a larger unit.
+_CRAWL = 1e-3
 
 
 def starved(scenario: Scenario, summary: Summary, samples: Mapping[str, Array]) -> list[str]:
@@ -115,6 +123,7 @@ def starved(scenario: Scenario, summary: Summary, samples: Mapping[str, Array]) 
     empty = np.flatnonzero(samples["throughput_mbps"] == 0)
     empty = empty[np.argsort(samples["flow"][empty], kind="stable")]
     numbers = samples["flow"][empty]
+    connected = set(np.unique(samples["flow"][samples["throughput_mbps"] > 0]).tolist())
     for figures, (flow, i) in zip(summary["flows"], members, strict=True):
         number = figures["flow"]
         first, behind = np.searchsorted(numbers, [number, number + 1])
@@ -127,7 +136,8 @@ def starved(scenario: Scenario, summary: Summary, samples: Mapping[str, Array]) 
         gap = _longest_gap(scenario, flow, i, figures, samples["t_s"][rows])
         if gap is None:
             continue
-        if figures["sent_packets"] == 0 and figures["transport"] == "tcp":
+        # Figures are of a window that may begin long after the handshake.
+        if figures["sent_packets"] == 0 and figures["transport"] == "tcp" and number not in connected:
             never.append(number)
         else:
             gaps[number] = gap
@@ -144,6 +154,31 @@ def starved(scenario: Scenario, summary: Summary, samples: Mapping[str, Array]) 
             f"{_named_flows([*gaps], summary)} got nothing for {longest}{length:.1f} s, from {begin:.1f} s on."
         )
     return sentences
+
+
+def crawling(scenario: Scenario, samples: Mapping[str, Array]) -> list[str]:
+    """A sentence for each class whose last pacing rate is that of somebody who counts in Mbit/s.
+
+    Args:
+        scenario: what ran.
+        samples: these columns of its time series, by name (:data:`CRAWLING_COLUMNS`), rates NaN where there is none.
+    """
+    sentences: dict[str, None] = {}
+    before = 0
+    for flow in scenario.flows:
+        members, before = (before + 1, before + flow.count), before + flow.count
+        rates = [link.rate for link in scenario.links if link.name in (flow.path or ()) and link.rate]
+        if not isinstance(flow.cc, Named) or policy_of(flow.cc) is not None or not rates:
+            continue
+        mine = (samples["flow"] >= members[0]) & (samples["flow"] <= members[1])
+        known = samples["pacing_rate_mbps"][mine]
+        known = known[~np.isnan(known)]
+        if len(known) and known[-1] * 1e6 < min(rates) / len(scenario.labels) * _CRAWL:
+            rate = float(known[-1]) * 1e6
+            often = f"a full packet in {_FULL_BITS / rate:.3g} s"
+            unit = f"control.pacing_rate is in bit/s, so that {rate:.4g} Mbit/s is {rate:.4g}e6"
+            sentences[f"{flow.cc} paces at {rate:.4g} bit/s, {often}; {unit}."] = None
+    return list(sentences)
 
 
 def _longest_gap(scenario: Scenario, flow: Flow, i: int, figures: Figures, ends: Array) -> tuple[float, float] | None:
@@ -228,7 +263,8 @@ def measured(
         scenario: what ran.
         ground: where it ran.
         output: the figures of the ground, in the form of the core's.
-        samples: the time series, with the columns :data:`STARVED_COLUMNS`.
+        samples: the time series, with the columns :data:`STARVED_COLUMNS`, and :data:`CRAWLING_COLUMNS` where classes
+            of users run.
         shared: its events :data:`COLLISION` at links: the link, the flow, and the one whose queue it shares.
         wall_s: how long it took.
         tables: its other rows, where it has traffic or probes.
@@ -282,6 +318,7 @@ def measured(
         *scenario_remarks.unmarked(scenario, summary),
         *starved(scenario, summary, series),
         *shared_queues(summary, shared),
+        *(crawling(scenario, {name: np.asarray(samples[name]) for name in CRAWLING_COLUMNS}) if scenario.own else ()),
         *remarks,
     ]
     if every:

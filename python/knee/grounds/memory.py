@@ -16,7 +16,8 @@ from knee.errors import Refused, ScenarioError
 from knee.scenario import offered, paths
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.model import Change, Link, Reverse, Scenario
-from knee.scenario.traffic import Requests, Transfers
+from knee.scenario.rates import slowest
+from knee.scenario.traffic import Requests, Transfers, sends_datagrams
 from knee.scenario.units import format_time, parse_bytes
 from knee.system.abilities import available_memory, total_memory
 
@@ -119,8 +120,14 @@ def _packets(scenario: Scenario) -> int:
     flows = sum(flow.count for flow in scenario.flows)
     sides = [side for link in scenario.links for side in (link, link.reverse) if side is not None]
     held = _held(scenario)
-    # A sender in slow start sends twice what arrives.
-    sent = flows * scenario.tcp.initial_window + 2 * sum(_carried(side, scenario.duration) for side in sides)
+    # A sender in slow start sends twice what arrives, which the slowest link of its path carries. Datagrams are sent
+    # whatever arrives.
+    if not any(sends_datagrams(flow.traffic) for flow in scenario.flows):
+        slow = {(*slowest(scenario, flow), flow.direction) for flow in scenario.flows}
+        carried = sum(rate * scenario.duration // (10**9 * 8 * _WIRE) for _, rate, _ in slow)
+    else:
+        carried = sum(_carried(side, scenario.duration) for side in sides)
+    sent = flows * scenario.tcp.initial_window + 2 * carried
     bounds = [held, sent]
     if scenario.tcp.receive_window is not None:
         bounds.append(flows * -(-scenario.tcp.receive_window // _WIRE))

@@ -42,6 +42,9 @@ def check(scenario: Scenario, ground: str, out: str | Path | None, where: str | 
     logged = grounds.find(ground).logs
     if not any(flow.transport in logged for flow in scenario.flows):
         able = [other for other, it in grounds.GROUNDS.items() if {flow.transport for flow in scenario.flows} & it.logs]
+        if not able:
+            found = "--qlog logs senders of TCP and QUIC, and all flows are of others"
+            raise ScenarioError(name, "flows", found, "expected a flow with a congestion control, or no --qlog")
         found = f"--qlog cannot log these senders on ground {ground}, where they are a kernel's"
         raise ScenarioError(name, "flows", found, f"expected ground {' or '.join(able)}, or no --qlog")
     for i, flow in enumerate(scenario.flows):

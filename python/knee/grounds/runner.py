@@ -15,7 +15,7 @@ from knee.figures.forms import Summary
 from knee.grounds import memory, programs
 from knee.grounds import qlog as logs
 from knee.grounds.ground import Request
-from knee.own import code_allowed
+from knee.own import code_allowed, policy_of
 from knee.results import named
 from knee.results.folder import check_target
 from knee.results.manifest import content, digest
@@ -42,7 +42,8 @@ class RunOptions:
         png: whether it gets the figures as PNG files.
         pcap: whether it gets the packets at the senders, as ``packets.pcapng``.
         qlog: whether it gets what senders do, as qlog files.
-        check: whether the figures are held against what the links can physically carry (:mod:`knee.figures.physics`).
+        check: whether the figures are held against what the links can physically carry (:mod:`knee.figures.physics`),
+            and, where classes of users take part, against those of a second run.
         allow_programs: whether flows may be programs, which run on this machine.
         allow_code: whether Python files of congestion controls (``cc = "mine.py:Mine"``) may be run on this machine.
         command: the command line that asks for the run, for the manifest.
@@ -167,19 +168,32 @@ class Prepared:
             raise error
 
     def impossible(self, result: Result) -> PhysicsError | None:
-        """With ``check``, the error for a result with impossible figures, which names them; None where none is."""
+        """With ``check``, the error for a result with impossible figures, which names them; None where none is.
+
+        Where classes of users took part, also that for figures that another run does not give.
+        """
         if not self.options.check:
             return None
         from knee.figures import physics
 
         found = physics.breaches(result)
         if not found:
-            return None
+            differs = self.unrepeated(result.summary)
+            return None if differs is None else PhysicsError(differs)
         where = "" if self.out is None else f" in {self.out}"
         said = ". ".join(str(breach) for breach in found[:MOST_BREACHES])
         rest = len(found) - MOST_BREACHES
         more = f" And {rest} more." if rest > 0 else ""
         return PhysicsError(f"The result of {result.summary['name']}{where} has impossible figures. {said}.{more}")
+
+    def unrepeated(self, summary: Summary) -> str | None:
+        """Runs it once more if classes of users take part, and says whether its figures differ; None if not."""
+        from knee.figures.same import unrepeated
+
+        if self.ground != "sim" or all(policy_of(name) is not None for name in self.scenario.own):
+            return None
+        once = replace(self.options, check=False, report=False, png=False, pcap=False, qlog=False)
+        return unrepeated(summary, replace(self, out=None, options=once).complete().summary)
 
     def complete(self, progress: Callable[[float], None] | None = None) -> Result:
         """Runs it and writes its folder, whatever :meth:`approve` will say of the result."""

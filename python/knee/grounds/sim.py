@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from knee import _core
-from knee.errors import KneeError, RunError, ScenarioError, blame
+from knee.errors import KneeError, RunError, ScenarioError, blame, locate
 from knee.figures.forms import Output
 from knee.grounds import memory
 from knee.grounds.ground import Ground, Measured, Progress, Request
-from knee.own import IN_FILE, LIMIT_S, CongestionControl, Named, Queue, contained, described, policy_of
+from knee.own import IN_FILE, LIMIT_S, CongestionControl, Named, Queue, contained, described, policy_of, where
 from knee.scenario import Scenario, from_dict
 from knee.scenario.declared import name_with, with_values
 from knee.scenario.spec import spec
@@ -190,6 +190,7 @@ def core(scenario: Scenario, own: Sequence[object]) -> Iterator[None]:
     except _core.EngineError as error:
         raise RunError(f"The run of {scenario.name} failed: {error}.") from error
     except BaseException as error:
+        locate(error, where.of_error(error))
         # Some mean something else to whoever calls.
         blamed = blame(error)
         if blamed is not None and (not isinstance(error, Exception) or isinstance(error, KneeError | BrokenPipeError)):

@@ -6,15 +6,22 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cached_property
 from pathlib import Path
+from random import Random
 from threading import Lock
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from knee._core import Ack, Control
 
 #: How long a method may take, s. It takes microseconds, or seconds where it loads a model first; what is not back then
 #: never comes back. Looks are counted, 20 in a second, so that the limit is longer on a machine that is busy or sleeps.
 LIMIT_S = 10.0
+
+
+#: The seed of the next instance's random numbers.
+_seed: ContextVar[int] = ContextVar("seed", default=0)
 
 
 class Declared:
@@ -26,19 +33,33 @@ class CongestionControl:
 
     Each flow has its own instance. Methods change ``control`` in place and return nothing: ``cwnd`` and ``ssthresh`` in
     packets, ``pacing_rate`` in bit/s of payload. Times are in seconds of simulated time. The sender does loss recovery:
-    it reduces the window to ``ssthresh`` in proportion to what is delivered (RFC 6937). A method that raises fails the
-    run with a :class:`knee.RunError` that names the flow.
+    it reduces the window to ``ssthresh`` in proportion to what is delivered (RFC 6937). A method that raises or returns
+    something fails the run, and the error names the flow.
 
     Attributes:
         cc_params: the parameters, by name (:class:`knee.Param`), which methods read as attributes.
         pacing: whether the sender paces its packets, at ``pacing_rate`` or else at 1.2 times ``cwnd / srtt``.
         full_control: whether ``on_ack`` is called on every ACK and sets the window also during recovery, as BBR does.
+            Then nothing else reduces the window after a loss: ``on_loss`` or ``on_ack`` has to. After a timeout the
+            sender begins again from 1 packet all the same.
     """
 
     cc_params: ClassVar[dict[str, Any]] = {}
+    _seed: int
 
     pacing: ClassVar[bool] = False
     full_control: ClassVar[bool] = False
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """An instance, which draws the same random numbers for the same flow and seed."""
+        made = super().__new__(cls)
+        made._seed = _seed.get()
+        return made
+
+    @cached_property
+    def random(self) -> Random:
+        """Random numbers of this flow's own, which the scenario's seed decides: ``self.random.uniform(0, 1)``."""
+        return Random(self._seed)
 
     def on_measure(self, ack: Ack, control: Control) -> None:
         """Takes what an ACK measures. Called on every ACK, before loss detection and ``on_ack``.
@@ -68,7 +89,9 @@ class CongestionControl:
         Args:
             signal: "loss", "ecn" or "timeout".
             now: current time, s.
-            control: ``cwnd`` is the window before the reduction; ``ssthresh`` is to be 1 packet or more.
+            control: ``cwnd`` is the window before the reduction; ``ssthresh`` is to be 1 packet or more. A new ``cwnd``
+                without a new ``ssthresh`` is taken for both; two that differ fail the run. With ``full_control`` both
+                are taken as they are.
         """
         control.ssthresh = max(control.cwnd / 2, 2.0)
 
@@ -90,6 +113,15 @@ class CongestionControl:
             control: ``cwnd`` is the reduced window.
         """
         control.cwnd = max(control.cwnd, prior_cwnd)
+
+
+def seeded(own: type[CongestionControl], seed: int) -> CongestionControl:
+    """An instance of a class whose random numbers a seed decides."""
+    token = _seed.set(seed)
+    try:
+        return own()
+    finally:
+        _seed.reset(token)
 
 
 #: The methods that the engine calls.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from knee.errors import Refused
@@ -49,7 +51,7 @@ class Kind:
         return self.params, *self.attributes, *self.hooks
 
 
-CONTROL = Kind("congestion control", CongestionControl, "cc_params", HOOKS, ("pacing", "full_control"))
+CONTROL = Kind("congestion control", CongestionControl, "cc_params", HOOKS, ("pacing", "full_control", "random"))
 QUEUE = Kind("queue", Queue, "queue_params", QUEUE_HOOKS, ("packets",))
 
 
@@ -189,6 +191,9 @@ def check(value: type, kind: Kind = CONTROL) -> None:
                 "expected a method that is run when it is called, without async and yield",
             )
 
+    if (slip := _misspelt(value, kind)) is not None:
+        found = f"the class {value.__name__} has {slip[0]}, which nothing calls or reads"
+        raise Refused(found, f"did you mean {slip[1]}? Otherwise expected another name")
     declared = params_of(value)
     if not isinstance(declared, dict):
         found = f"{kind.params} of the class {value.__name__} is no dict"
@@ -200,6 +205,38 @@ def check(value: type, kind: Kind = CONTROL) -> None:
         if not isinstance(name, str) or not name.isidentifier() or name in kind.taken or name.startswith("_"):
             found = f"the class {value.__name__} has a parameter called {name!r}"
             raise Refused(found, f"expected a name of Python other than {', '.join(kind.taken)}")
+
+
+#: Names alike in letters to this part are taken for slips of each other.
+_ALIKE = 0.8
+
+
+def _misspelt(value: type, kind: Kind) -> tuple[str, str] | None:
+    """A name of a class that is nearly one of the engine's, and that one; None where there is none.
+
+    A class may have other methods and attributes. One is a slip if the class lacks what it resembles and does not use
+    the name itself.
+    """
+    own = {name: item for base in value.__mro__ if base not in kind.base.__mro__ for name, item in vars(base).items()}
+    codes = [code for item in own.values() if (code := _code(item)) is not None]
+    used = {name for code in codes for name in content.names(code)}
+    declared = params_of(value)
+    for name, item in own.items():
+        callable_ = _code(item) is not None
+        known = [each for each in (kind.hooks if callable_ else (kind.params, *kind.attributes)) if each not in own]
+        if name in kind.taken or name.startswith("_") or name in used or name in declared:
+            continue
+        letters = {each.replace("_", ""): each for each in known}
+        close = difflib.get_close_matches(name.replace("_", "").lower(), letters, n=1, cutoff=_ALIKE)
+        if close:
+            return name, letters[close[0]]
+    return None
+
+
+def _code(item: object) -> CodeType | None:
+    """The code of a method of any kind."""
+    of = getattr(item, "__func__", getattr(item, "fget", item))
+    return getattr(of, "__code__", None)
 
 
 def shown_type(value: object) -> str:

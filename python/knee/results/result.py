@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
-from knee.errors import FolderError, RunError
+from knee.errors import FolderError, KneeError, RunError
 from knee.figures import FORMAT
 from knee.figures.forms import Summary
 from knee.figures.rows import Tables
@@ -249,7 +249,9 @@ def _classes_in(manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def no_report(error: Exception, folder: Path) -> RunError:
     """The error of a run that is done and saved, but for its report."""
     reason = " ".join(str(error).split()) or type(error).__name__
-    found = f"The report in {folder} could not be drawn ({type(error).__name__}: {reason})"
+    # An error of ours says also what is left, which is said here for the whole folder.
+    why = reason.partition(";")[0] if isinstance(error, KneeError) else f"{type(error).__name__}: {reason}"
+    found = f"The report in {folder} could not be drawn ({why})"
     return RunError(f"{found}; the rest of the result was written.")
 
 

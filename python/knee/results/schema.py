@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
 
 from knee.errors import FolderError, key_of
+from knee.figures import FORMAT
 from knee.figures.register import LINK
 from knee.scenario.units import parse_time, shown
 from knee.system import files
@@ -99,7 +100,7 @@ class Fairness(_Part):
 class Summary(_Part):
     """``summary.json``."""
 
-    format: Annotated[int, Field(ge=1)]
+    format: Annotated[int, Field(ge=1, le=FORMAT)]
     name: str
     title: str = ""
     ground: str
@@ -113,6 +114,20 @@ class Summary(_Part):
     run: dict[str, float | str | None]
     remarks: list[str] = []
     failed_programs: list[str] = []
+
+    @field_validator("flows")
+    @classmethod
+    def _are_numbered(cls, flows: list[FlowFigures]) -> list[FlowFigures]:
+        if [flow.flow for flow in flows] != list(range(1, len(flows) + 1)):
+            raise ValueError("the flows are not numbered from 1 on")
+        return flows
+
+    @field_validator("links")
+    @classmethod
+    def _differ(cls, links: list[LinkFigures]) -> list[LinkFigures]:
+        if len({link.link for link in links}) < len(links):
+            raise ValueError("two links have one name")
+        return links
 
 
 class Manifest(_Part):
@@ -167,6 +182,8 @@ def read_json(path: Path, form: type[_Part]) -> dict[str, Any]:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         found = "it is missing" if first["type"] == "missing" else f"{shown(first['input'])} is not allowed there"
+        if first["type"] == "value_error":
+            found = str(first["ctx"]["error"])
         if not first["loc"]:
             found = f"it contains {shown(content)} instead of a table"
         raise damaged(path, ": ".join(part for part in (key_of(first["loc"]), found) if part)) from None

@@ -39,7 +39,7 @@ MAX_RATE = 10**15
 MAX_BYTES = 10**18
 MAX_PACKETS = 10**15
 
-_QUANTITY = re.compile(r"([+-]?)([0-9]{1,20})(?:\.([0-9]{0,20}))?(?:[eE]([+-]?[0-9]{1,2}))?\s*(.*)", re.DOTALL)
+_QUANTITY = re.compile(r"([+-]?)([0-9]{1,20})(?:\.([0-9]{0,20}))?(?:[eE]([+-]?[0-9]{1,3}))?\s*(.*)", re.DOTALL)
 
 
 Kind = Literal["time", "rate", "bytes", "packets"]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from knee.errors import InputError, RunError
+from knee.figures.same import unrepeated
 from knee.own import IN_FILE
 from knee.scenario import registry
 from knee.scenario.units import near, shown
@@ -36,7 +37,8 @@ class Score:
         metrics: ``combined_score``; the parts of :mod:`knee.score.definition`; ``stages`` that were passed and
             ``networks`` that ran; after the last stage also the ``standard_error`` of the score. All are numbers.
         artifacts: text for a person or the next prompt: ``worst``, what was worst; where the candidate failed
-            ``failure``, how, with its lines, and ``printed``, what it printed then.
+            ``failure``, how, with its lines, and ``printed``, what it printed then; ``unrepeated``, where a second run
+            of a network gave other figures.
         judged: the networks that ran, with their parts and figures.
         failed: how it failed: its ``kind`` (:class:`knee.score.session.FailedError`), what is ``said``, and the
             ``network``; None where it did not.
@@ -124,7 +126,11 @@ def score(
     order = _order(path, dict(values or {}), allowed, confined, there)
     if "failed" in order:
         return _scored([], len(wanted), 0, order["failed"])
-    return cascade(wanted, stages, _Runs(there, order, progress, len(wanted), allowed.whole_s))
+    runs = _Runs(there, order, progress, len(wanted), allowed.whole_s)
+    scored = cascade(wanted, stages, runs)
+    if (differs := runs.unrepeated()) is not None:
+        scored.artifacts["unrepeated"] = differs
+    return scored
 
 
 def _order(path: str | Path, values: dict[str, Any], limits: Limits, confined: bool, there: Workers) -> JsonTable:
@@ -173,6 +179,7 @@ class _Runs:
         self._workers, self._order, self._progress, self._whole = there, order, progress, whole
         self._done, self._limit_s = 0, limit_s
         self._until = time.monotonic() + limit_s
+        self._first: tuple[Order, Answer] | None = None
 
     def __call__(self, some: Sequence[Network]) -> list[tuple[Answer, Answer]]:
         """The answers for some networks, each with that for the network without the candidate."""
@@ -187,9 +194,20 @@ class _Runs:
                     self._progress(self._done / self._whole)
         return given
 
+    def unrepeated(self) -> str | None:
+        """Runs the first network once more, and says whether the figures of a candidate differ; None if not."""
+        if self._first is None or "candidate" not in self._order or time.monotonic() >= self._until:
+            return None
+        order, answer = self._first
+        again = self._workers.do(order)
+        return unrepeated(answer["summary"], again["summary"]) if "summary" in again else None
+
     def _do(self, order: Order) -> Answer:
         if time.monotonic() < self._until:
-            return self._workers.do(order)
+            answer = self._workers.do(order)
+            if self._first is None and "summary" in answer and "candidate" in order:
+                self._first = order, answer
+            return answer
         said = f"the networks before it have taken more than {self._limit_s:g} s"
         return {"failed": {"kind": "time", "said": said, "lines": []}}
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import errno
 import gc
 import json
 import linecache
@@ -30,6 +31,7 @@ from typing import Any, NoReturn
 
 from knee.errors import Refused, in_a_line
 from knee.own import CongestionControl
+from knee.own.controls import seeded
 from knee.own.files import is_own
 from knee.own.names import check
 from knee.scenario import declared, registry
@@ -199,7 +201,7 @@ def _live() -> NoReturn:
         about = _described(cls)
         if cls.cc_params or told["values"]:
             cls = _with_values(cls, told["values"])
-        instance = cls() if told["instance"] else None
+        instance = seeded(cls, told["seed"]) if told["instance"] else None
     except BaseException as error:
         _answer_error("load", error, attempts)
         os._exit(0)
@@ -317,15 +319,18 @@ def _answer_for(instance: Any, attempts: list[str]) -> NoReturn:
                         lost, in_flight, total, limited, app_limited, ece, wire.STATES[state],
                     ),
                 )  # fmt: skip
-                (on_ack if kind == wire.ACK else on_measure)(ack, control)
+                left = (on_ack if kind == wire.ACK else on_measure)(ack, control)
             elif kind == wire.LOSS:
                 *_, number, now = events(message)
-                on_loss(wire.SIGNALS[number], now, control)
+                left = on_loss(wire.SIGNALS[number], now, control)
             elif kind == wire.STATE:
                 *_, number, now = events(message)
-                on_state(wire.EVENTS[number], now, control)
+                left = on_state(wire.EVENTS[number], now, control)
             else:
-                on_undo(wire.OF_UNDO.unpack(message)[5], control)
+                left = on_undo(wire.OF_UNDO.unpack(message)[5], control)
+            if left is not None:
+                said = f"{wire.HOOKS[kind]} returned {repr(left)[:60]}"
+                raise TypeError(f"{said}; a method changes control and returns nothing")
             if attempts:
                 raise _ForbiddenError(f"{attempts[0]}: a candidate may not")
             paced = control.pacing_rate is not None
@@ -344,6 +349,9 @@ def _answer_error(kind: str, error: BaseException, attempts: list[str]) -> None:
             said, kind = f"{attempts[0]}: a candidate may not", "forbidden"
         elif isinstance(error, Refused):
             said = f"{error.found}; {error.accepted}"
+        elif isinstance(error, OSError) and error.errno == errno.EFBIG:
+            most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+            said = f"it printed more than {most >> 10} KiB, which is what each flow may print; print less, or nothing"
         else:
             said = in_a_line(error)
         frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename == FILE][-5:]

@@ -156,10 +156,10 @@ class Session:
         flow.wait(self)
         return dict(flow.hello(self))
 
-    def made(self) -> _Flow:
-        """A process with a new instance."""
+    def made(self, seed: int) -> _Flow:
+        """A process with a new instance, whose random numbers a seed decides."""
         self.doing = -1
-        flow = _Flow(self._nursery, self._candidate, instance=True)
+        flow = _Flow(self._nursery, self._candidate, instance=True, seed=seed)
         self._flows.append(flow)
         self.calls += 1
         flow.hello(self)
@@ -170,7 +170,7 @@ class Session:
 class _Flow:
     """The process of a flow."""
 
-    def __init__(self, nursery: Nursery, candidate: Candidate, *, instance: bool) -> None:
+    def __init__(self, nursery: Nursery, candidate: Candidate, *, instance: bool, seed: int = 0) -> None:
         self._nursery = nursery
         self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         theirs, self.messages = os.pipe()
@@ -178,7 +178,7 @@ class _Flow:
         self._process: int | None = nursery.fork([theirs, answering, self._printed.fileno()])
         os.close(theirs)
         os.close(answering)
-        self._first = json.dumps({**candidate, "instance": instance}).encode()
+        self._first = json.dumps({**candidate, "instance": instance, "seed": seed}).encode()
 
     def wait(self, session: Session) -> None:
         """Hands it the candidate, and waits until it answers or is late."""
@@ -264,7 +264,7 @@ def proxy(session: Session, about: dict[str, Any]) -> type[CongestionControl]:
         pacing, full_control = about["pacing"], about["full_control"]
 
         def __init__(self) -> None:
-            self._flow = session.made()
+            self._flow = session.made(self.random.getrandbits(64))
 
         def _ask(self, form: Struct, kind: int, control: Any, *rest: Any) -> None:
             flow, rate = self._flow, control.pacing_rate

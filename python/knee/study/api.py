@@ -27,6 +27,7 @@ from knee.study.sweeps import Sweep, open_sweep
 if TYPE_CHECKING:
     import polars as pl
 
+    from knee.figures.forms import Summary
     from knee.results.result import Result
 
 __all__ = ["compare", "matrix", "open_search", "open_sweep", "search", "sweep"]
@@ -234,18 +235,19 @@ def compare(*results: str | Path | Result) -> pl.DataFrame:
     """
     import polars as pl
 
-    from knee.figures.compared import figures
+    from knee.figures.compared import beside
     from knee.results.result import Result
 
     if len(results) < 2:
         raise InputError("There is only one result; give two or more to compare.")
     names: list[str] = []
-    each: list[dict[str, float | int | None]] = []
+    summaries: list[Summary] = []
     for result in results:
         loaded = result if isinstance(result, Result) else Result.load(result)
         name = loaded.summary["name"] if isinstance(result, Result) else str(result)
         names.append(name if name not in names else f"{name} ({len(names) + 1})")
-        each.append(figures(loaded.summary))
+        summaries.append(loaded.summary)
+    each = beside(summaries)
     names_of_figures = list(dict.fromkeys(figure for run in each for figure in run))
     columns = {
         name: pl.Series([run.get(figure) for figure in names_of_figures], dtype=pl.Float64, strict=False)

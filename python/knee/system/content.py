@@ -66,10 +66,11 @@ def is_library(module: types.ModuleType | None) -> bool:
     """Whether a module is of the standard library, of site-packages or of knee, and so known by its name."""
     spec, file = getattr(module, "__spec__", None), getattr(module, "__file__", None)
     # Without a file there are those built into Python, namespace packages, and what a user types.
-    return _is_library_file(file) if file is not None else getattr(spec, "origin", None) in ("built-in", "frozen")
+    return is_library_file(file) if file is not None else getattr(spec, "origin", None) in ("built-in", "frozen")
 
 
-def _is_library_file(file: str) -> bool:
+def is_library_file(file: str) -> bool:
+    """Whether a file is of the standard library, of site-packages or of knee."""
     where = str(Path(file).resolve())
     return where.startswith(_LIBRARIES) or "/site-packages/" in where or "/dist-packages/" in where
 
@@ -231,6 +232,11 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(const)
 
 
+def names(code: types.CodeType) -> set[str]:
+    """The names of globals and attributes in a function, and in those inside it."""
+    return {name for each in _codes(code) for name in each.co_names}
+
+
 def imports(code: types.CodeType, package: str) -> Iterator[str]:
     """The names of modules that code may import, those in functions included, as absolute names.
 
@@ -284,7 +290,7 @@ def _is_of_library(top: str) -> bool:
         return True
     if spec is None or spec.origin is None:
         return spec is None
-    return _is_library_file(spec.origin)
+    return is_library_file(spec.origin)
 
 
 def modules(code: types.CodeType, package: str, folder: Path) -> Mapping[str, str]:

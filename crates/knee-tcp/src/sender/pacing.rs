@@ -29,9 +29,9 @@ impl Sender {
         self.ecn.is_accurate()
     }
 
-    /// Rate at which bursts leave, where they are paced.
+    /// Rate at which bursts leave, where they are paced: [`Rate::MAX`] holds none back.
     pub fn pacing_rate(&self) -> Option<Rate> {
-        self.paced.then(|| self.rate_in_force())
+        self.paced.then(|| self.rate_in_force()).filter(|&rate| rate < Rate::MAX)
     }
 
     /// That of the algorithm or, where it sets none, the sender's own.

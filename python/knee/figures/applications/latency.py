@@ -3,8 +3,9 @@
 Idle is the mean of the probe's echoes in the intervals before the first flow starts. A probe that starts with the
 flows, or after them, has its base RTT for that; flows of datagrams have half their base RTT. The figures under
 load are over the window of the figures: from ``start`` plus ``warmup``. So with ``warmup`` as long as the idle time,
-nothing idle is in them. An increase is negative where packets took less time under load, as on a link whose delay
-varies by itself, or one whose medium sends sooner for those that send all the time.
+nothing idle is in them. A base RTT has nothing of what a medium adds by itself, such as DOCSIS's wait for a grant, so
+that an increase over it has: ``idle_is`` says which idle it is. An increase is negative where packets took less
+time under load, as on a link whose delay varies by itself, or one whose medium sends sooner for those that always send.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ def under_load(scenario: Scenario, summary: Summary, delays: pl.DataFrame) -> li
         before = delays.filter((pl.col("probe") == number) & (pl.col("t_s") <= first + 1e-9))
         idle = _mean(before, "rtt_mean_ms")
         about = {"label": figures["label"], "probe": number, "what": "rtt"}
+        about["idle_is"] = "the base RTT" if idle is None else "measured"
         entries.append(_entry(about, probe, probe.rtt / 1e6 if idle is None else idle, figures, "rtt"))
     flows = [flow for flow in scenario.flows for _ in range(flow.count)]
     for number, (flow, figures) in enumerate(zip(flows, summary["flows"], strict=True), start=1):
         if sends_datagrams(flow.traffic) and figures.get("datagrams"):
-            about = {"label": figures["label"], "flow": number, "what": "owd"}
+            about = {"label": figures["label"], "flow": number, "what": "owd", "idle_is": "half the base RTT"}
             entries.append(_entry(about, flow, one_way_ms(scenario, flow), figures["datagrams"], "owd"))
     return entries
 

@@ -74,6 +74,9 @@ def _whose(entry: Figures) -> str:
     """A probe or a flow with its class, where its label does not say that."""
     about = [entry["class"]] if entry["class"] != entry["label"] else []
     about += ["one way"] if entry["what"] == "owd" else []
+    # Results of earlier versions do not say it.
+    base = entry.get("idle_is", "measured")
+    about += [f"idle is {base}"] if base != "measured" else []
     return f"{entry['label']} ({', '.join(about)})" if about else str(entry["label"])
 
 

@@ -377,6 +377,8 @@ def _configure(place: str, here: int, tcp: Tcp, session: JsonTable | None) -> No
             net.route("add", dst=target, oif=device, scope="link", metrics=metrics | features)
         if session is None:
             return
+        # Browsers, debuggers and test suites talk to themselves.
+        net.link("set", index=net.link_lookup(ifname="lo")[0], state="up")
         net.addr("add", index=device, address=f"{PROGRAM_NETWORK}.{1 + here}", prefixlen=32)
         # Of a route every socket takes the algorithm, also one that the kernel restricts.
         own: dict[str, Any] = metrics | {"cc_algo": session["cc"]} | ({"features": _ECN} if session["ecn"] else {})

@@ -77,6 +77,25 @@ def with_program(scenario: Scenario, replace: str | None = None, where: str | No
     return from_dict(plain | {"flows": [*flows, flow | {"label": label}]}, where=where or scenario.name)
 
 
+def unlimited(scenario: Scenario, *, sends: bool) -> str | None:
+    """A sentence where no link limits what the program sends towards the other side, or gets from there.
+
+    Args:
+        scenario: with the program's flow as its last one (:func:`with_program`).
+        sends: whether the program is where the data of forward flows come from.
+    """
+    flow = scenario.flows[-1]
+    crossed = [link for link in scenario.links if link.name in (flow.path or ())]
+    if any(link.reverse is not None for link in crossed):
+        return None
+    names = " and ".join(link.name for link in crossed)
+    what = "gets from the other side" if sends else "sends"
+    return (
+        f"{names} {'have' if len(crossed) > 1 else 'has'} no reverse direction, so nothing limits what the program "
+        f'{what}, and fast transfers make this machine late; add reverse = {{ rate = "20 Mbit/s" }} to the link.'
+    )
+
+
 def _counted(scenario: Scenario) -> list[int]:
     """The group of each flow."""
     return [group for group, flow in enumerate(scenario.flows) for _ in range(flow.count)]
@@ -144,6 +163,7 @@ def run(
     sends: bool = False,
     pasta: bool = True,
     live: Callable[[JsonTable], None] | None = None,
+    remark: Callable[[str], None] | None = None,
     asked: str | None = None,
     **options: Any,
 ) -> tuple[Result, int]:
@@ -159,6 +179,7 @@ def run(
         sends: whether the program is where the data of forward flows come from, not where they go to.
         pasta: whether ``pasta`` leads outside, where it is installed.
         live: is told, some times a second, how it goes.
+        remark: is told, before it starts, what to know of the scenario.
         asked: the command line, for the manifest.
         options: as of :func:`knee.grounds.runner.prepare`.
 
@@ -184,6 +205,8 @@ def run(
         pasta=shutil.which("pasta") if pasta else None,
     )
     ground = Shell(session, live)
+    if remark is not None and (said := unlimited(whole, sends=sends)) is not None:
+        remark(said)
     require(inside.missing(), "knee shell does not work here")
     usual = grounds.GROUNDS["host"]
     grounds.GROUNDS["host"] = ground

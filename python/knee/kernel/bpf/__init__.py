@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import IPv6Address
@@ -94,13 +94,16 @@ class Discipline:
     devices: list[str]
 
 
-def load(name: str, settings: dict[str, str], *, default: bool = False) -> None:
+def load(
+    name: str, settings: dict[str, str], *, default: bool = False, remark: Callable[[str], None] | None = None
+) -> None:
     """Loads an algorithm into the running kernel.
 
     Args:
         name: one of ``build.algorithms()`` or ``build.disciplines()``.
         settings: values of its parameters by name, as scenario files write them.
         default: whether new connections take it from now on.
+        remark: called with a sentence before something takes long.
 
     Raises:
         InputError: there is no such algorithm or parameter, or a value is out of range; nothing is loaded.
@@ -116,6 +119,8 @@ def load(name: str, settings: dict[str, str], *, default: bool = False) -> None:
     build.require(lacking, f"{name} cannot be loaded here")
     _records()
     # Compile before taking the lock.
+    if remark is not None and not build.is_built(name):
+        remark(f"compiles {name} and its loader, once, which takes about a minute ...")
     build.program(name)
     build.loader()
     with _locked() as lock:

@@ -7,8 +7,10 @@ that another user could have put into a cache.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -40,9 +42,10 @@ _FILES = {
     "/usr/include/libelf.h": "libelf-dev",
     "/usr/include/zlib.h": "zlib1g-dev",
 }
-_PROGRAMS = {"clang": "clang", "gcc": "gcc", "make": "make", "pkg-config": "pkg-config"}
-#: The compiler, unless a test tries another one.
-CLANG = "clang"
+_PROGRAMS = {"gcc": "gcc", "make": "make", "pkg-config": "pkg-config"}
+#: The oldest clang that compiles the programs; Debian's packages of a version have no plain name, as ``clang-19``.
+_OLDEST_CLANG = 14
+_CLANG = re.compile(r"clang-([0-9]{1,3})")
 _FLAGS = ("-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-ffreestanding", "-target", "bpf", "-mcpu=v3")
 _BTF = Path("/sys/kernel/btf/vmlinux")
 _JIT = Path("/proc/sys/net/core/bpf_jit_enable")
@@ -97,7 +100,8 @@ def packages() -> list[str]:
     """The Debian packages that would have to be installed to compile here."""
     if is_prebuilt():
         return []
-    lacking = [package for program, package in _PROGRAMS.items() if shutil.which(program) is None]
+    lacking = [] if clangs() else ["clang"]
+    lacking += [package for program, package in _PROGRAMS.items() if shutil.which(program) is None]
     return lacking + [package for file, package in _FILES.items() if not Path(file).exists()]
 
 
@@ -119,18 +123,42 @@ def require(lacking: Iterable[Missing], failed: str) -> None:
         raise RunError(f"{failed}: {said}.")
 
 
+def clangs() -> list[str]:
+    """The compilers here, that which is taken first: ``clang``, or else the newest of those with a version."""
+    plain = ["clang"] if shutil.which("clang") is not None else []
+    versions: set[int] = set()
+    for folder in os.get_exec_path():
+        with contextlib.suppress(OSError):
+            found = map(_CLANG.fullmatch, os.listdir(folder))  # noqa: PTH208 - names alone
+            versions |= {int(match[1]) for match in found if match is not None}
+    named = (f"clang-{version}" for version in sorted(versions, reverse=True) if version >= _OLDEST_CLANG)
+    return plain + [name for name in named if shutil.which(name) is not None]
+
+
+def _clang() -> str:
+    found = clangs()
+    if not found:
+        raise RunError(f"There is no clang {_OLDEST_CLANG} or later; sudo apt-get install clang.")
+    return found[0]
+
+
+def is_built(name: str) -> bool:
+    """Whether an algorithm or a queue discipline, and the loader, need no compiling any more."""
+    return is_prebuilt() or (_loader_place().is_file() and _program_place(name, _clang()).is_file())
+
+
 def program(name: str) -> Path:
     """The object file of an algorithm or a queue discipline, compiled if no wheel and no cache has it.
 
     Raises:
         RunError: it does not compile.
     """
-    return _packaged(f"{name}.bpf.o") if is_prebuilt() else compiled(name, CLANG)
+    return _packaged(f"{name}.bpf.o") if is_prebuilt() else compiled(name, _clang())
 
 
 def compiler() -> str:
     """By what the programs are compiled, for people."""
-    return _packaged(_COMPILER).read_text().strip() if is_prebuilt() else _first_line([CLANG, "--version"])
+    return _packaged(_COMPILER).read_text().strip() if is_prebuilt() else _first_line([_clang(), "--version"])
 
 
 def compiled(name: str, clang: str) -> Path:
@@ -139,11 +167,7 @@ def compiled(name: str, clang: str) -> Path:
     Raises:
         RunError: it does not compile.
     """
-    folder = HERE / "qdisc" if name in disciplines() else HERE
-    headers = [*folder.glob("*.h"), *(HERE.parent / "include").glob("**/*.h")]
-    source = folder / f"{name}.bpf.c"
-    key = _digest([source, *sorted(headers)], [_first_line([clang, "--version"])])
-    place = _trusted(_store() / f"{name}-{key}.o")
+    source, place = _source(name), _trusted(_program_place(name, clang))
     if not place.is_file():
         with _workshop() as folder:
             made, finished = folder / "compiled.o", folder / "finished.o"
@@ -151,6 +175,17 @@ def compiled(name: str, clang: str) -> Path:
             _run([loader(), "finish", made, finished])
             _keep(finished, place, 0o644)
     return place
+
+
+def _source(name: str) -> Path:
+    return (HERE / "qdisc" if name in disciplines() else HERE) / f"{name}.bpf.c"
+
+
+def _program_place(name: str, clang: str) -> Path:
+    source = _source(name)
+    headers = [*source.parent.glob("*.h"), *(HERE.parent / "include").glob("**/*.h")]
+    key = _digest([source, *sorted(headers)], [_first_line([clang, "--version"])])
+    return _store() / f"{name}-{key}.o"
 
 
 def loader() -> Path:
@@ -161,15 +196,20 @@ def loader() -> Path:
     """
     if is_prebuilt():
         return _packaged("knee-bpf")
-    folder = HERE / "loader"
-    sources = sorted([folder / "Cargo.toml", folder / "Cargo.lock", *folder.glob("src/*.rs")])
-    place = _trusted(_store() / f"knee-bpf-{_digest(sources, [_first_line(['cargo', '--version'])])}")
+    place = _trusted(_loader_place())
     if not place.is_file():
         with _workshop() as target:
-            cargo = ("cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", folder / "Cargo.toml")
+            manifest = HERE / "loader" / "Cargo.toml"
+            cargo = ("cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", manifest)
             _run([*cargo, "--target-dir", target])
             _keep(target / "release" / "knee-bpf", place, 0o755)
     return place
+
+
+def _loader_place() -> Path:
+    folder = HERE / "loader"
+    sources = sorted([folder / "Cargo.toml", folder / "Cargo.lock", *folder.glob("src/*.rs")])
+    return _store() / f"knee-bpf-{_digest(sources, [_first_line(['cargo', '--version'])])}"
 
 
 def _packaged(name: str) -> Path:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import zlib
@@ -49,7 +50,9 @@ def read(path: Path, unit: str | None = None) -> Measurement:
         return _read(path, content, unit)
     except Unreadable as error:
         raise FolderError(f"{path}: {error}") from None
-    except (OSError, ValueError, EOFError, zlib.error) as error:
+    except RecursionError:
+        raise FolderError(f"{path} nests tables too deeply; expected one of {FORMATS}.") from None
+    except (OSError, ValueError, EOFError, zlib.error, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())[:200]
         raise FolderError(f"{path} cannot be read ({reason}); expected one of {FORMATS}.") from None
 

@@ -19,7 +19,7 @@ from knee import _core, own
 from knee.errors import InputError, KneeError, RunError, in_a_line
 from knee.figures.forms import Figures, Summary
 from knee.figures.rows import SAMPLE, Tables, from_bytes
-from knee.figures.summary import STARVED_COLUMNS, has_applications, measured
+from knee.figures.summary import CRAWLING_COLUMNS, STARVED_COLUMNS, has_applications, measured
 from knee.grounds import sim
 from knee.results.manifest import fingerprint
 from knee.scenario import Plain, from_dict
@@ -202,7 +202,7 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[Summary, 
     raw = sim.simulate(scenario, progress)
     rows = from_bytes(raw.tables["samples"], SAMPLE)
     rows = rows[rows["flow"] < len(raw.ccs)]
-    samples = {name: rows[name] for name in STARVED_COLUMNS} | {"flow": rows["flow"] + 1}
+    samples = {name: rows[name] for name in (*STARVED_COLUMNS, *CRAWLING_COLUMNS)} | {"flow": rows["flow"] + 1}
     # They are frames, which would take several times as long as all else of a short run.
     tables = Tables.of(scenario, raw.tables, raw.link_names) if has_applications(scenario) else None
     summary = measured(

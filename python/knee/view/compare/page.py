@@ -90,7 +90,7 @@ def _note(found: Difference, scale: float, decimals: int) -> str:
 
 def _every(results: Sequence[Result], folders: Sequence[str]) -> Table:
     """All figures of all results, as the terminal shows them."""
-    each = [compared.figures(result.summary) for result in results]
+    each = compared.beside([result.summary for result in results])
     rows = []
     for name in dict.fromkeys(name for one in each for name in one):
         values = [one.get(name) for one in each]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 #: Longest name of a variant, characters; a longer one is replaced by the name of its folder.
 _LONGEST = 40
+#: The keys that are shown of a link, a flow or a probe that other results lack; most others are defaults.
+_ESSENTIAL = ("name", "label", "rate", "trace", "rate_trace", "model", "delay", "loss", "queue", "limit", "cc", "rtt",
+              "transport", "direction", "count", "bytes", "traffic.kind")  # fmt: skip
+_TABLE = re.compile(r"(?:links|flows|probes)\.\d+\.")
 #: Keys that say nothing about what a run does.
 _NAMES = ("name", "title", "seed")
 #: Before the name of a class or file, where the key is what that is.
@@ -114,7 +119,7 @@ def variants(
     results: Sequence[Result], folders: Sequence[str]
 ) -> tuple[list[str], list[Variant], list[dict[str, str]]]:
     """The keys in which the results differ, the seed last; the variants; and each one's value of each key."""
-    each = [settings(result) for result in results]
+    each = _one_form([settings(result) for result in results])
     keys = dict.fromkeys(key for one in each for key in one if key not in _NAMES)
     differing = [key for key in keys if len({one.get(key) for one in each}) > 1]
     differing = [key for key in differing if _says_something(key, each)]
@@ -136,6 +141,19 @@ def variants(
     return [*differing, *(["seed"] if several_seeds else [])], made, values
 
 
+def _one_form(each: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Settings of ``[link]`` as those of the first of ``[[links]]``, where other results have these."""
+    if not any("links.0.queue" in one for one in each):
+        return each
+    return [
+        {
+            f"links.0.{key.removeprefix('link.')}" if key.startswith("link.") else key: value
+            for key, value in one.items()
+        }
+        for one in each
+    ]
+
+
 def _once(every: Sequence[int], results: Sequence[Result]) -> list[int]:
     """Some results of a variant without copies: those of one seed with the same figures are one run."""
     apart = ("wall_s", "name", "remarks")
@@ -153,6 +171,10 @@ def _says_something(key: str, each: Sequence[Mapping[str, str]]) -> bool:
     """
     if key.startswith(CONTENT):
         return len({one[key] for one in each if key in one}) > 1
+    table = _TABLE.match(key)
+    if table is not None and not all(any(other.startswith(table[0]) for other in one) for one in each):
+        # All of a link or a flow that others lack differs.
+        return key.removeprefix(table[0]) in _ESSENTIAL
     owner, parameters, _ = key.partition("_params.")
     if not parameters:
         return True

@@ -311,7 +311,10 @@ impl QuicFlow {
                 srtt: view.map_or(Time::ZERO, |view| view.srtt),
                 cwnd: Some(control.map_or(0, |control| control.cwnd)),
                 in_flight,
-                pacing_rate_bps: control.and_then(|control| control.pacing_rate).map(knee_core::Rate::as_bps),
+                pacing_rate_bps: control
+                    .and_then(|control| control.pacing_rate)
+                    .filter(|&rate| rate < knee_core::Rate::MAX)
+                    .map(knee_core::Rate::as_bps),
             },
         }
     }
