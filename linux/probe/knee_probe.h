@@ -127,7 +127,7 @@ struct knee_packet_row {
 	__u32 kind;
 	__u32 index;		/* the flow */
 	__u32 size;		/* of the IP packet */
-	__u32 captured;		/* of these, the first so many are here */
+	__u32 captured;		/* bytes of its beginning that are here */
 	__u8 bytes[128];
 };
 
