@@ -88,7 +88,7 @@ OTHERS = {
 
 #: The same of QUIC: a large window, losses, and datagrams that wait.
 OVER_QUIC: dict[str, Any] = {
-    "duration": "1 s",
+    "duration": "600 ms",
     "link": {"rate": "20 Mbit/s", "limit": "60 packets"},
     "flows": [
         {"cc": "quinn:cubic", "rtt": "40 ms", "transport": "quic"},

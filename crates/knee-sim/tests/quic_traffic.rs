@@ -159,8 +159,8 @@ fn datagrams_do_over_quic_what_they_do_over_udp() {
     }
 }
 
-/// A datagram is lost where the network drops its packet, or where the sender's stack has no room; not because it waits.
-/// quinn itself behind such a link carried 1.885 Mbit/s, with a delay of up to 2,888 ms: of its buffer of 1 MiB the
+/// A datagram is lost where the network drops its packet or the sender's stack has no room; not because it waits. quinn
+/// itself behind such a link carried 1.885 Mbit/s, with a delay of up to 2,888 ms: of its buffer of 1 MiB the
 /// oldest datagram goes where 3 Mbit/s come, so that one which leaves has waited for 2.8 s.
 #[test]
 fn datagrams_that_wait_in_the_sender_are_not_lost() {

@@ -1,9 +1,9 @@
 //! Flows of datagrams over QUIC (RFC 9221): what a source sends goes in DATAGRAM frames of a connection, under its
 //! congestion control, and what a receiver reports comes back in such frames.
 //!
-//! A datagram begins with its number, a report with its own; whoever gets one finds the rest here. A datagram is missing
-//! once the sender's stack has given it up or its packet was dropped, however long it waits before, and counts as lost
-//! once a later one has come.
+//! A datagram begins with its number, a report with its own; whoever gets one finds the rest here. A datagram is
+//! missing once the sender's stack has given it up or its packet was dropped, however long it waits before, and counts
+//! as lost once a later one has come.
 
 use super::datagrams::DatagramFlow;
 use super::quic::QuicFlow;
