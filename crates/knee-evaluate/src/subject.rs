@@ -10,7 +10,7 @@ use knee_sim::{Own, OwnMake};
 use std::fmt;
 use std::sync::Arc;
 
-/// An algorithm that is deployed; it runs over TCP, as in Linux.
+/// An algorithm that is deployed; in the place of the one under evaluation it runs over that one's transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deployed {
     /// CUBIC (RFC 9438).

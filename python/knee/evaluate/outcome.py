@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from knee.errors import InputError
-from knee.evaluate.criteria import DEFAULT
+from knee.evaluate.criteria import DEFAULT, PLACE
 from knee.evaluate.verdict import CriterionVerdict, worst
 from knee.figures.register import RUN, Entry
 from knee.scenario import Plain
@@ -137,6 +137,8 @@ class Evaluation:
         worst: the worst networks, where they were searched for.
         suite: the suite that the criteria are of.
         document: whose criteria they are.
+        transports: what carries the flows of each deployed algorithm, and, by the name :data:`PLACE`, the algorithm's:
+            ``tcp``, ``quic``, ``datagrams``, or ``program``.
     """
 
     name: str
@@ -152,6 +154,7 @@ class Evaluation:
     worst: list[Worst] = field(default_factory=list)
     suite: str = DEFAULT
     document: str = "RFC 9743"
+    transports: dict[str, str] = field(default_factory=dict)
 
     @property
     def place(self) -> str:
@@ -165,7 +168,9 @@ class Evaluation:
     def plain(self) -> JsonTable:
         """As JSON has it."""
         told: JsonTable = {"format": FORMAT, **self.made, "ground": self.ground, "kernel": self.kernel, "cc": self.name}
-        told |= {key: getattr(self, key) for key in ("flow", "against", "suite", "document", "seeds", "quick")}
+        told |= {
+            key: getattr(self, key) for key in ("flow", "against", "transports", "suite", "document", "seeds", "quick")
+        }
         told["totals"] = {verdict.value: self.count(verdict) for verdict in CriterionVerdict}
         told["criteria"] = [
             {
@@ -182,6 +187,13 @@ class Evaluation:
                 for each in self.worst
             ]
         return told
+
+
+def carrier(flow: Plain) -> str:
+    """What carries a flow: ``tcp``, ``quic``, ``datagrams`` (video), or ``program``, which has its own transport."""
+    if "program" in flow:
+        return "program"
+    return "datagrams" if "traffic" in flow else str(flow.get("transport", "tcp"))
 
 
 def _plain(check: JudgedFigure) -> JsonTable:
@@ -214,10 +226,15 @@ def read(path: Path) -> Evaluation:
 
 
 def _of(data: Plain) -> Evaluation:
-    # Files from before there were grounds and suites have the defaults, which all evaluations were then.
+    # Files from before there were grounds and suites have the defaults, which all evaluations were then; before
+    # `transports` the deployed ones ran over TCP, whatever X did.
     given = ("ground", "kernel", "suite", "document")
     told = {key: data[key] for key in given if key in data}
     told |= {key: data[key] for key in ("flow", "against", "seeds", "quick", "untested")}
+    told["transports"] = data.get("transports") or {
+        PLACE: carrier(told["flow"]),
+        **{name: "quic" if ":" in name else "tcp" for name in told["against"]},
+    }
     made = {key: data.get(key) for key in ("program", "version", "commit")}
     criteria = [
         Found(**{key: found[key] for key in _ABOUT}, checks=[_judged(check) for check in found["checks"]])
