@@ -161,7 +161,8 @@ use window::Windows;
 /// Seeds of each scenario, as many as `knee evaluate --quick` takes.
 const SEEDS: u64 = 2;
 
-/// Evaluates a controller of quinn's interface. Its flows go over QUIC in virtual time, those of all others over TCP.
+/// Evaluates a controller of quinn's interface. Its flows and those of deployed algorithms in their place go over QUIC
+/// in virtual time, flows beside them over TCP.
 ///
 /// `make` is called for each flow; what it gives makes the controller of the flow's connection.
 pub fn quinn<C>(make: impl Fn() -> Arc<C> + Send + Sync + 'static) -> Evaluation

@@ -15,6 +15,8 @@ pub struct Report {
     pub document: String,
     /// The deployed algorithms that it was compared with.
     pub against: Vec<Deployed>,
+    /// Whether it, and the deployed ones in its place, ran over QUIC; else over TCP, as do the flows beside them.
+    pub quic: bool,
     /// Runs of each scenario.
     pub seeds: u64,
     /// The criteria, in the order of their file.
@@ -210,7 +212,8 @@ impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let runs = if self.seeds == 1 { "1 run".into() } else { format!("{} runs", self.seeds) };
         let Self { name, document, .. } = self;
-        writeln!(f, "{name} by the criteria of {document}, beside {}, {runs} of each scenario\n", self.names())?;
+        let over = if self.quic { " over QUIC" } else { "" };
+        writeln!(f, "{name} by the criteria of {document}, beside {}{over}, {runs} of each scenario\n", self.names())?;
         let width = self.criteria.iter().map(|found| found.title.len()).max().unwrap_or(0).max("criterion".len());
         writeln!(f, "{:width$}  section  figures   verdict", "criterion")?;
         for found in &self.criteria {

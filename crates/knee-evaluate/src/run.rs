@@ -127,6 +127,7 @@ pub(crate) fn run(evaluation: &Evaluation) -> Result<Report, Error> {
         name: evaluation.name.clone(),
         document: criteria.document,
         against,
+        quic: evaluation.subject.transport() == Transport::Quic,
         seeds: evaluation.seeds,
         criteria: found,
         left_out,
@@ -211,7 +212,7 @@ fn simulate(scenario: &Scenario, who: Who, subject: &Subject, seed: u64) -> Resu
     let guard = Guard::new(scenario.greatest_rate());
     let placed = match who {
         Who::Subject => Placed::Flows(PLACE, subject.transport()),
-        Who::Deployed(who) => Placed::Flows(who.name(), Transport::Tcp),
+        Who::Deployed(who) => Placed::Flows(who.name(), subject.transport()),
         Who::Nobody => Placed::Nothing,
     };
     let spec = scenario.spec(placed, seed)?;

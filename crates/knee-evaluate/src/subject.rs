@@ -11,7 +11,7 @@ use serde::Deserialize;
 use std::fmt;
 use std::sync::Arc;
 
-/// An algorithm that is deployed; it runs over TCP, as in Linux.
+/// An algorithm that is deployed; in the place of the one under evaluation it runs over that one's transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Deployed {

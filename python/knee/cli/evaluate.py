@@ -199,11 +199,12 @@ def evaluate(
             f"{here.ground}. To compare the two grounds, use --compare."
         )
     with code_allowed(allow_code):
-        others = subject.deployed(here.deployed(suite) if against is None else against.split(","), here)
         one = None if cc is None else subject.subject(cc, changes or (), here, allow_programs=allow_programs)
+        names = here.deployed(suite) if against is None else against.split(",")
+        others = subject.deployed(names, here, one)
         if before is not None and one is not None:
             count = seeds or (run.QUICK_SEEDS if quick else run.SEEDS)
-            if unlike_before := unlike(before, one.name, [other.name for other in others], count, quick, suite):
+            if unlike_before := unlike(before, one, others, count, quick, suite):
                 raise InputError(
                     f"{baseline} is another evaluation: {'; '.join(unlike_before)}. Expected one with the same "
                     "algorithm and options; --compare shows what differs between any two."
@@ -244,6 +245,8 @@ def _show(console: Console, done: Evaluation) -> None:
     for found in done.criteria:
         rows.add_row(found.title, found.section, words.passed(found), found.verdict.aloud())
     console.print(rows)
+    if said := words.transports(done):
+        _paragraph(console, said)
     for found in done.criteria:
         if sentences := words.sentences(found):
             console.print(f"{found.title}", style="bold")

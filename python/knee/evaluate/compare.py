@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from knee.evaluate import words
 from knee.evaluate.criteria import DEFAULT
 from knee.evaluate.outcome import Evaluation, JudgedFigure
+from knee.evaluate.subject import Subject
 from knee.evaluate.verdict import MARGIN, CriterionVerdict
 
 
@@ -90,13 +92,16 @@ def compare(first: Evaluation, second: Evaluation) -> EvaluationDiff:
 
 
 def unlike(
-    before: Evaluation, name: str, against: Sequence[str], seeds: int, quick: bool, suite: str = DEFAULT
+    before: Evaluation, one: Subject, against: Sequence[Subject], seeds: int, quick: bool, suite: str = DEFAULT
 ) -> list[str]:
     """In what an evaluation differs from one that is to be held against it, in words; empty where it is of its kind."""
     pairs = [
-        (f"of {before.name}", f"of {name}"),
+        (f"of {before.name}", f"of {one.name}"),
         (f"by the suite {before.suite}", f"by the suite {suite}"),
-        (f"against {', '.join(before.against)}", f"against {', '.join(against)}"),
+        (
+            words.against(before.against, before.transports),
+            words.against([other.name for other in against], {other.name: other.transport for other in against}),
+        ),
         (f"with seeds = {before.seeds}", f"with seeds = {seeds}"),
         ("with --quick" if before.quick else "without --quick", "with --quick" if quick else "without --quick"),
     ]

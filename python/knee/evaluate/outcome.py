@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from knee.errors import InputError
-from knee.evaluate.criteria import DEFAULT
+from knee.evaluate.criteria import DEFAULT, PLACE
 from knee.evaluate.verdict import CriterionVerdict, worst
 from knee.figures.register import RUN, Entry
 from knee.scenario import Plain
@@ -138,6 +138,8 @@ class Evaluation:
         suite: the suite that the criteria are of.
         document: whose criteria they are.
         remarks: what to know of the runs: that a class gives other figures the second time.
+        transports: what carries the flows of each deployed algorithm, and, by the name :data:`PLACE`, the algorithm's:
+            ``tcp``, ``quic``, ``datagrams``, or ``program``.
     """
 
     name: str
@@ -154,6 +156,7 @@ class Evaluation:
     suite: str = DEFAULT
     document: str = "RFC 9743"
     remarks: list[str] = field(default_factory=list)
+    transports: dict[str, str] = field(default_factory=dict)
 
     @property
     def place(self) -> str:
@@ -167,7 +170,9 @@ class Evaluation:
     def plain(self) -> JsonTable:
         """As JSON has it."""
         told: JsonTable = {"format": FORMAT, **self.made, "ground": self.ground, "kernel": self.kernel, "cc": self.name}
-        told |= {key: getattr(self, key) for key in ("flow", "against", "suite", "document", "seeds", "quick")}
+        told |= {
+            key: getattr(self, key) for key in ("flow", "against", "transports", "suite", "document", "seeds", "quick")
+        }
         told["totals"] = {verdict.value: self.count(verdict) for verdict in CriterionVerdict}
         told["criteria"] = [
             {
@@ -186,6 +191,13 @@ class Evaluation:
                 for each in self.worst
             ]
         return told
+
+
+def carrier(flow: Plain) -> str:
+    """What carries a flow: ``tcp``, ``quic``, ``datagrams`` (video), or ``program``, which has its own transport."""
+    if "program" in flow:
+        return "program"
+    return "datagrams" if "traffic" in flow else str(flow.get("transport", "tcp"))
 
 
 def _plain(check: JudgedFigure) -> JsonTable:
@@ -218,10 +230,15 @@ def read(path: Path) -> Evaluation:
 
 
 def _of(data: Plain) -> Evaluation:
-    # Files from before there were grounds and suites have the defaults, which all evaluations were then.
+    # Files from before there were grounds and suites have the defaults, which all evaluations were then; before
+    # `transports` the deployed ones ran over TCP, whatever X did.
     given = ("ground", "kernel", "suite", "document", "remarks")
     told = {key: data[key] for key in given if key in data}
     told |= {key: data[key] for key in ("flow", "against", "seeds", "quick", "untested")}
+    told["transports"] = data.get("transports") or {
+        PLACE: carrier(told["flow"]),
+        **{name: "quic" if ":" in name else "tcp" for name in told["against"]},
+    }
     made = {key: data.get(key) for key in ("program", "version", "commit")}
     criteria = [
         Found(**{key: found[key] for key in _ABOUT}, checks=[_judged(check) for check in found["checks"]])

@@ -45,6 +45,7 @@ def page(done: Evaluation) -> str:
         title=f"{done.name} by the criteria of {done.document}",
         document=done.document,
         facts=facts(done),
+        transports=words.transports(done),
         totals=[(done.count(verdict), verdict.value) for verdict in CriterionVerdict if done.count(verdict)],
         criteria=_criteria(done),
         sections=[_section(done, found) for found in done.criteria],

@@ -7,19 +7,23 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from knee.errors import InputError, ScenarioError, input_errors
 from knee.evaluate.criteria import PLACE
+from knee.evaluate.outcome import carrier
 from knee.evaluate.place import SIM, Place
 from knee.grounds import programs
 from knee.own import IN_FILE, IN_SOURCE, kernel_source, name_of, policy_of
 from knee.scenario import Plain, from_dict, registry
 from knee.scenario.loading import apply, tables
+from knee.scenario.units import shown
 
 #: The keys of a flow that ``--set`` may change.
 _KEYS = ("cc_params", "transport", "pacing", "ecn", "tls", "program", "traffic")
+#: The keys of X's flows that the deployed ones' have too, with their defaults: they are of endpoints, not algorithms.
+_ENDPOINT = {"transport": "tcp", "tls": False, "pacing": "auto", "ecn": False}
 #: Real-time video by its controller's name. The encoder's highest rate is above that of most links, as a bulk
 #: sender's is.
 VIDEO = {name: {"kind": "rtc", "controller": name, "max_rate": "100 Mbit/s"} for name in ("gcc", "scream")}
@@ -56,6 +60,11 @@ class Subject:
     def is_program(self) -> bool:
         """Whether its flows are programs, of which only packets are seen."""
         return "program" in self.flow
+
+    @property
+    def transport(self) -> str:
+        """What carries its flows (:func:`knee.evaluate.outcome.carrier`)."""
+        return carrier(self.flow)
 
     @property
     def is_code(self) -> bool:
@@ -161,15 +170,19 @@ def _accepted(name: str, flow: Plain, place: Place, allow_programs: bool) -> Non
     traffic = flow.get("traffic")
     if traffic is not None and not (isinstance(traffic, dict) and traffic.get("kind") == "rtc"):
         raise InputError(f'{name}: traffic: the criteria set what is carried; expected kind = "rtc", or no traffic.')
-    plain = {"duration": "1 s", "link": {"rate": "10 Mbit/s"}, "flows": [{"rtt": "20 ms", **flow}]}
     try:
-        scenario = from_dict(place.adapted(plain), where=name)
+        scenario = from_dict(place.adapted(_alone(flow)), where=name)
         place.refuse(scenario, name)
         programs.check_allowed(scenario, allow_programs, name)
     except ScenarioError as error:
         key = error.key.replace("flows[0].", "").replace("flows[0]", "flow")
         found = f"{name}: {error.found}" if key == "cc" else f"{name}: {key}: {error.found}"
         raise InputError(f"{found}; {error.accepted}.") from None
+
+
+def _alone(flow: Plain) -> Plain:
+    """The flow in a scenario."""
+    return {"duration": "1 s", "link": {"rate": "10 Mbit/s"}, "flows": [{"rtt": "20 ms", **flow}]}
 
 
 def registered(place: Place = SIM) -> list[Subject]:
@@ -185,11 +198,18 @@ def registered(place: Place = SIM) -> list[Subject]:
     return found
 
 
-def deployed(names: Sequence[str], place: Place = SIM) -> list[Subject]:
-    """The algorithms of ``--against``.
+def deployed(names: Sequence[str], place: Place = SIM, one: Subject | None = None) -> list[Subject]:
+    """The algorithms of ``--against``, over X's transport and with the settings of its endpoints.
+
+    A QUIC stack's own controllers keep to QUIC, and beside a program or video the deployed ones run over TCP.
+
+    Args:
+        names: the algorithms.
+        place: where they run.
+        one: X; by default one over TCP, with the defaults.
 
     Raises:
-        InputError: there is none, one is unknown or does not run there, or one is named twice.
+        InputError: there is none, one is unknown or does not run there, or as X does, or one is named twice.
     """
     names = [name.strip() for name in names if name.strip()]
     if not names:
@@ -201,6 +221,31 @@ def deployed(names: Sequence[str], place: Place = SIM) -> list[Subject]:
     if file is not None:
         raise InputError(f"--against: {file} is a file; expected names of algorithms, such as cubic,bbr3,reno.")
     try:
-        return [subject(name, place=place) for name in names]
+        return [_like(one, subject(name, place=place), place) for name in names]
     except InputError as error:
         raise InputError(f"--against: {error}") from None
+
+
+def _like(one: Subject | None, other: Subject, place: Place) -> Subject:
+    """A deployed algorithm whose endpoints are X's."""
+    if one is None or one.transport not in ("tcp", "quic") or other.is_video:
+        return other
+    keys = {key: one.flow[key] for key in _ENDPOINT if key in one.flow}
+    if from_dict(place.adapted(_alone(other.flow))).flows[0].ecn:
+        # It needs ECN of its kind.
+        keys.pop("ecn", None)
+    elif keys.get("ecn") == "l4s":
+        # ECT(1) is a promise of the algorithm's (RFC 9331, 4.1).
+        keys["ecn"] = "accurate"
+    if other.transport == "quic" != one.transport:
+        keys = {key: keys[key] for key in keys if key == "ecn"}
+    changed = {key: value for key, value in keys.items() if other.flow.get(key, _ENDPOINT[key]) != value}
+    if not changed:
+        return other
+    flow = {**other.flow, **changed}
+    try:
+        _accepted(other.name, flow, place, allow_programs=False)
+    except InputError as error:
+        told = ", ".join(f"{key} = {shown(value)}" for key, value in changed.items())
+        raise InputError(f"{error} The deployed ones run as X does, with {told}.") from None
+    return replace(other, flow=flow, changed=True)

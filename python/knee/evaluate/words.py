@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from knee.evaluate.criteria import PLACE
 from knee.evaluate.outcome import Evaluation, Found, JudgedFigure, Worst
 from knee.evaluate.verdict import CriterionVerdict
 from knee.figures.register import FLOW, LINK
 from knee.system.text import decapitalised
 from knee.view.numbers import NONE, decimals_for, fixed
 
+#: What carries flows, in words.
+_CARRIERS = {"tcp": "TCP", "quic": "QUIC", "datagrams": "datagrams", "program": "a program's own transport"}
 #: Verdicts as the end of a sentence; the others are predicates as they are.
 _PREDICATES = {
     CriterionVerdict.WORSE: "is worse than with every deployed one",
@@ -118,6 +121,32 @@ def sentences(found: Found) -> list[str]:
     """What is wrong with a criterion: a sentence for each figure that does not pass, once for what does not run."""
     wrong = [check for check in found.checks if check.verdict is not CriterionVerdict.PASSES]
     return list(dict.fromkeys(sentence(check) for check in wrong))
+
+
+def against(names: Sequence[str], transports: Mapping[str, str]) -> str:
+    """Whom it is compared with, and over what they run, unless that is TCP."""
+    over = {name: transports.get(name, "tcp") for name in names}
+    if set(over.values()) <= {"tcp"}:
+        return f"against {', '.join(names)}"
+    if len(set(over.values())) == 1:
+        return f"against {', '.join(names)} over {_CARRIERS[over[names[0]]]}"
+    return f"against {', '.join(f'{name} over {_CARRIERS[each]}' for name, each in over.items())}"
+
+
+def transports(done: Evaluation) -> str:
+    """What carries the flows, in a sentence or two; empty where TCP carries all."""
+    own = done.transports.get(PLACE, "tcp")
+    others = {done.transports.get(name, "tcp") for name in done.against}
+    if {own} | others == {"tcp"}:
+        return ""
+    if {own} == others:
+        rest = "those beside them over TCP, as what is deployed"
+        return f"The flows of {done.name} and of the deployed ones in its place run over {_CARRIERS[own]}, {rest}."
+    told = [f"{name} {_CARRIERS[done.transports.get(name, 'tcp')]}" for name in done.against]
+    return (
+        f"Transports differ: {done.name} has {_CARRIERS[own]}, {', '.join(told)}. "
+        "So a figure may differ by the transport, and not by the congestion control."
+    )
 
 
 def totals(done: Evaluation) -> str:

@@ -14,10 +14,10 @@ from knee.scenario.registry import Param, Value, congestion_controls
 _NAMES = {"hstcp": "highspeed"}
 #: What a ratio of one is in the fixed-point arithmetic of ``linux/include``.
 _ONE = {"lola": 1 << 10, "daimd": 10**6, "bbr3": 1000}
-#: Parameters that only the simulator has, by the start of their names: BBRv3's response to accurate ECN, and LoLa's
-#: forms, of which the module has "paper".
+#: Parameters that only the simulator has, by the start of their names: BBRv3's kernel and response to accurate ECN, and
+#: LoLa's forms, of which the module has "paper".
 _SIMULATED = {
-    "bbr3": ("ecn_", "startup_full_ecn_cnt"),
+    "bbr3": ("kernel", "ecn_", "startup_full_ecn_cnt"),
     "lola": ("form",),
 }
 #: The greatest value of a parameter, which has 32 bits.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def remarks(scenario: Scenario) -> list[str]:
     """A sentence each."""
-    checks = (mismarking_queues, unpaced_quinn, overloads, slow_media, long_paths)
+    checks = (mismarking_queues, unpaced_quinn, overloads, slow_media, long_paths, kept_rates)
     return [sentence for check in checks for sentence in check(scenario)]
 
 
@@ -227,6 +227,47 @@ def long_paths(scenario: Scenario) -> list[str]:
                 f"{flow.label}: {flow.cc} enters probe_rtt every {every} ({clocks[0]}) and stays there for two round "
                 f"trips, {format_time(stay)}, so that it sends little, as it does on Linux; for a long path set "
                 f"cc_params = {{ {settings} }}"
+            )
+    return sentences
+
+
+#: The least time that BBRv3 waits between probes (draft-ietf-ccwg-bbr-06, 5.3.3.8), ns, and the rounds that a probe
+#: takes until it is over: refill, up, and the samples that are still of it.
+_PROBE_WAIT_NS, _PROBE_ROUNDS = 2_000_000_000, 3
+
+
+def kept_rates(scenario: Scenario) -> list[str]:
+    """A sentence for each link whose rate falls so far that BBRv3 does not forget the rate of before.
+
+    It forgets a bandwidth after two probing cycles (5.5.6). A cycle counts once a probe is over, and where that takes
+    longer than the interval of probe_rtt, the next visit ends each before.
+    """
+    sentences = []
+    for link in scenario.links:
+        flows = [
+            flow
+            for flow in scenario.flows
+            if flow.cc == "bbr3" and flow.direction == "forward" and (flow.path is None or link.name in flow.path)
+        ]
+        falls = [change for change in scenario.changes if change.link == link.name and change.rate is not None]
+        if not flows or link.limit is None or link.rate is None:
+            continue
+        for change in falls:
+            rate = int(change.rate or 0)
+            if rate >= link.rate:
+                continue
+            waits = link.limit.in_bytes(rate) * 8_000_000_000 // rate
+            every = min(int(flow.cc_params["probe_rtt_interval"]) for flow in flows)
+            takes = _PROBE_WAIT_NS + _PROBE_ROUNDS * (waits + min(flow.rtt for flow in flows))
+            if takes <= every:
+                continue
+            enough = _up(2 * every if takes <= 2 * every else takes, 1_000_000_000)
+            sentences.append(
+                f"The queue of link {link.name} holds {format_time(_up(waits))} from {format_time(change.at)} on, so "
+                f"that a probe of bbr3 is not over before the next visit to probe_rtt, every {format_time(every)}, and "
+                "bbr3 keeps pacing at the old rate, as its draft has it (5.5.6); a smaller limit ends that, or "
+                f'cc_params = {{ probe_rtt_interval = "{format_time(enough)}", '
+                f'min_rtt_filter_len = "{format_time(2 * enough)}" }}.'
             )
     return sentences
 

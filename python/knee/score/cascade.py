@@ -138,6 +138,9 @@ def _order(path: str | Path, values: dict[str, Any], limits: Limits, confined: b
     name = str(path)
     known = [*registry.congestion_controls()]
     if _FILE.fullmatch(name) is None and IN_FILE.fullmatch(name) is None:
+        if name in registry.quic_controllers():
+            found = f"{name} is a controller of a QUIC stack, and scores are of flows over TCP"
+            raise InputError(f"{found}; knee evaluate {name} compares it with others over QUIC.")
         if name not in known:
             accepted = f"expected FILE.py:CLASS or an algorithm; {near(name, known)}"
             raise InputError(f"{shown(name)} is neither a Python file nor a congestion control; {accepted}.")

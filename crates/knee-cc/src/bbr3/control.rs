@@ -3,12 +3,18 @@
 use super::probe_bw::with_headroom;
 use super::{Bbr3, INFINITE, MIN_PIPE_CWND, State, Tunables, UNIT};
 use crate::bandwidth::BW_UNIT;
-use crate::{Ack, Control, Init};
+use crate::{Ack, Control, Init, View};
 use knee_core::convert::{saturating_u32, saturating_u64};
 use knee_core::{Rate, Time};
 
 /// Window gain in `probe_bw_up`, in 1/1000 (5.3.3.5).
 const UP_CWND_GAIN: u64 = 2250;
+/// Pacing gain in `probe_bw_down`, in 1/1000 (5.3.3.1).
+const DOWN_GAIN: u64 = 900;
+/// The same of Google's kernel, 232/256.
+const KERNEL_DOWN_GAIN: u64 = 906;
+/// Google's kernel adds at most what the bandwidth delivers in this time to the window, us.
+const MAX_EXTRA_US: u64 = 100_000;
 /// Bursts carry at most this many bytes (5.6.3).
 const MAX_BURST_BYTES: u64 = 64 * 1024;
 
@@ -61,11 +67,12 @@ impl Output {
 
 impl Bbr3 {
     /// Pacing gain of the state, in 1/1000 (5.6.1).
-    pub(super) const fn pacing_gain(&self) -> u64 {
+    pub(super) fn pacing_gain(&self) -> u64 {
         match self.state {
             State::Startup => self.tunables.startup_pacing_gain,
             State::Drain => self.tunables.drain_pacing_gain,
-            State::Down => 900,
+            State::Down if self.tunables.is_kernel() => KERNEL_DOWN_GAIN,
+            State::Down => DOWN_GAIN,
             State::Cruise | State::Refill | State::ProbeRtt => UNIT,
             State::Up => 1250,
         }
@@ -82,19 +89,37 @@ impl Bbr3 {
 
     /// Grows the window by the packets delivered, up to the model's limit and the bounds (`SetCwnd`, 5.6.4.6).
     pub(super) fn set_cwnd(&self, ack: &Ack, control: &mut Control) {
-        let wanted = self.bdp(self.bw(), self.cwnd_gain()).saturating_add(self.model.extra_acked());
+        let wanted = self.bdp(self.bw(), self.cwnd_gain()).saturating_add(self.extra_acked());
         let max_inflight = self.quantization_budget(wanted);
         let cwnd = u64::from(control.cwnd);
         let grown = cwnd + u64::from(ack.delivered);
         let cwnd = if self.full_pipe.reached {
             grown.min(max_inflight)
-        } else if cwnd < max_inflight || ack.view.delivered < self.output.initial_cwnd {
+        } else if cwnd < max_inflight || self.is_beginning(ack.view, cwnd) {
             grown
         } else {
             cwnd
         };
         control.cwnd =
             saturating_u32(cwnd.max(MIN_PIPE_CWND).min(self.bound()).min(u64::from(crate::INFINITE_SSTHRESH)));
+    }
+
+    /// The aggregation that the window allows for, in packets.
+    fn extra_acked(&self) -> u64 {
+        let extra = self.model.extra_acked();
+        if !self.tunables.is_kernel() {
+            return extra;
+        }
+        extra.min(self.bw().saturating_mul(MAX_EXTRA_US) / BW_UNIT)
+    }
+
+    /// Whether the window grows in startup whatever the model says: less than the initial window was delivered; in
+    /// Google's kernel the window is below twice that.
+    fn is_beginning(&self, view: &View, cwnd: u64) -> bool {
+        if self.tunables.is_kernel() {
+            return cwnd < 2 * self.output.initial_cwnd;
+        }
+        view.delivered < self.output.initial_cwnd
     }
 
     /// The bounds in force, in packets (`BoundCwndForProbeRTT`, `BoundCwndForModel`, 5.6.4.5, 5.6.4.7).

@@ -14,10 +14,10 @@ impl Bbr3 {
 
     /// `CheckDrainDone`.
     pub(super) fn check_drain_done(&mut self, ack: &Ack) {
-        let in_flight = u64::from(ack.view.in_flight);
-        if self.state == State::Drain
-            && (in_flight <= self.inflight(self.bw(), UNIT) || self.model.round > self.probe.drain_start + MAX_ROUNDS)
-        {
+        let (in_flight, kernel) = (u64::from(ack.view.in_flight), self.tunables.is_kernel());
+        let bw = if kernel { self.model.max_bw() } else { self.bw() };
+        let late = !kernel && self.model.round > self.probe.drain_start + MAX_ROUNDS;
+        if self.state == State::Drain && (in_flight <= self.inflight(bw, UNIT) || late) {
             self.start_down(ack.view);
         }
     }

@@ -29,6 +29,19 @@
 //!   round, and as a loss above the threshold if it is feedback on a bandwidth probe. With accurate ECN and a short RTT
 //!   the response is that of Google's BBRv3 (see [`ecn`]).
 //! - Packets that leave during `probe_rtt` are taken for application-limited by their `prior_delivered`.
+//!
+//! `kernel = "v3-2023"` is Google's kernel where it differs from the draft (github.com/google/bbr, branch v3,
+//! net/ipv4/tcp_bbr.c), as facts:
+//! - at most what the bandwidth delivers in 100 ms is added to the window for aggregation
+//! - the search for a plateau starts anew on any ACK whose bandwidth has grown by a quarter, not once per round
+//! - drain ends by what is in flight alone, against `max_bw`; the gain of `probe_bw_down` is 232/256
+//! - an RTT equal to the least one refreshes it
+//! - what should be in flight has room for offload in it; cruising, `inflight_shortterm` is at most the long-term bound
+//! - a probe that stops at the long-term bound looks at what was in flight before the ACK, and a burst more
+//! - a timeout bounds what is in flight at once, and restarts the search; only leaving a timeout restores the window
+//! - a spurious loss restores bounds, and repeats nothing
+//!
+//! Constants that are parameters are as they are set; that kernel's `drain_pacing_gain` is 0.344.
 
 mod control;
 mod drain;
@@ -48,12 +61,12 @@ mod kernel;
 mod tests;
 
 use crate::entry::{Entry, Family, edges};
-use crate::{Ack, Congestion, CongestionControl, Control, Init, Needs, Signal};
+use crate::{Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, Signal};
 use crate::{StateChange, StateEvent, Undo, View};
 use control::Output;
 use ecn::{Ecn, Fractions};
 use knee_core::convert::truncated;
-use knee_core::{Rng, Time, params};
+use knee_core::{Rng, Time, choice, params};
 use loss::{Delivery, ShortTerm};
 use model::{Model, Sample};
 use probe_bw::Probe;
@@ -115,9 +128,21 @@ pub const ENTRY: Entry = Entry {
     make: |params, init| Box::new(Bbr3::new(params.into(), init)),
 };
 
+choice! {
+    /// Whose BBRv3 it is.
+    enum Kernel {
+        /// The draft's.
+        None = "none",
+        /// Google's kernel of 2023.
+        V3 = "v3-2023",
+    }
+}
+
 params! {
     /// BBRv3's parameters.
     struct Params {
+        /// whose BBRv3: the draft's (none), or that of Google's kernel of 2023
+        kernel: Kernel = Kernel::None, from "github.com/google/bbr, branch v3";
         /// pacing gain in startup, 4 ln 2
         startup_pacing_gain: f64 = 2.77, in 1.0..=4.0, from SOURCE;
         /// pacing gain in drain
@@ -188,6 +213,11 @@ struct Tunables {
 }
 
 impl Tunables {
+    /// Whether this is Google's kernel.
+    fn is_kernel(&self) -> bool {
+        self.params.kernel == Kernel::V3
+    }
+
     fn new(params: Params) -> Self {
         let permille = |ratio| truncated(libm::round(ratio * UNIT as f64));
         Self {
@@ -279,8 +309,8 @@ impl CongestionControl for Bbr3 {
         self.update_latest_delivery(ack, &sample);
         self.update_congestion_signals(ack, &sample, control);
         self.update_extra_acked(ack, control.cwnd);
-        if self.model.round_start() && !sample.app_limited {
-            self.full_pipe.update(sample.bw);
+        if !sample.app_limited && (self.model.round_start() || self.tunables.is_kernel()) {
+            self.full_pipe.update(sample.bw, self.model.round_start());
         }
         self.check_startup_done(ack, &sample);
         self.check_drain_done(ack);
@@ -309,8 +339,11 @@ impl CongestionControl for Bbr3 {
             StateEvent::Entered(ca) => {
                 // Leaving recovery, the window of before is back (5.6.4.4); the model's bounds follow on the ACK.
                 let left = self.saved.enter(ca);
-                if left {
+                if left.is_some_and(|left| left == CaState::Loss || !self.tunables.is_kernel()) {
                     control.cwnd = control.cwnd.max(self.saved.prior_cwnd);
+                }
+                if ca == CaState::Loss && self.tunables.is_kernel() {
+                    self.bound_by_timeout(control);
                 }
             }
             StateEvent::Restart if self.is_idle_restart(change.view) => self.restart(change.view, control),

@@ -183,7 +183,9 @@ impl Bbr3 {
 
     /// How much should be in flight: the BDP, unless congestion cut the window (`TargetInflight`, 5.3.3.8).
     pub(super) fn target_inflight(&self, cwnd: u32) -> u64 {
-        self.bdp(self.bw(), UNIT).min(u64::from(cwnd))
+        let bdp = self.bdp(self.bw(), UNIT);
+        let bdp = if self.tunables.is_kernel() { self.quantization_budget(bdp) } else { bdp };
+        bdp.min(u64::from(cwnd))
     }
 }
 

@@ -112,6 +112,9 @@ impl Bbr3 {
     }
 
     pub(super) fn start_cruise(&mut self) {
+        if self.tunables.is_kernel() && self.short_term.inflight != INFINITE {
+            self.short_term.inflight = self.short_term.inflight.min(self.inflight_longterm);
+        }
         self.state = State::Cruise;
     }
 
@@ -183,7 +186,11 @@ impl Bbr3 {
 
     /// `IsTimeToGoDown`: where the last probe lost too much, at the bound it set; else where the bandwidth stays.
     fn is_time_to_go_down(&mut self, ack: &Ack, sample: &Sample, cwnd: u32) -> bool {
-        if self.probe.prev_too_high && u64::from(ack.view.in_flight) >= self.inflight_longterm {
+        // Google's kernel looks at what was in flight before the ACK, and adds the burst that leaves next; after the ACK
+        // the window has room again.
+        let more = if self.tunables.is_kernel() { u64::from(ack.delivered) + self.output.quantum() } else { 0 };
+        let reached = u64::from(ack.view.in_flight) + more;
+        if self.probe.prev_too_high && reached >= self.inflight_longterm {
             self.probe.prev_precautionary = true;
             return true;
         }

@@ -43,14 +43,15 @@ impl MinRtt {
     }
 
     /// `UpdateMinRTT` (5.3.4.3).
-    fn update(&mut self, now: Time, rtt: Option<Time>, interval: Time, filter_len: Time) {
+    fn update(&mut self, now: Time, rtt: Option<Time>, interval: Time, filter_len: Time, kernel: bool) {
         self.expired = now > self.recent_stamp.saturating_add(interval);
         if let Some(rtt) = rtt
             && (rtt < self.recent || self.expired)
         {
             (self.recent, self.recent_stamp) = (rtt, now);
         }
-        if self.recent < self.least || now > self.least_stamp.saturating_add(filter_len) {
+        let fresh = self.recent < self.least || (kernel && self.recent == self.least);
+        if fresh || now > self.least_stamp.saturating_add(filter_len) {
             (self.least, self.least_stamp) = (self.recent, self.recent_stamp);
         }
     }
@@ -60,7 +61,7 @@ impl Bbr3 {
     /// Updates the filters.
     pub(super) fn update_min_rtt(&mut self, ack: &Ack) {
         let (interval, len) = (self.tunables.params.probe_rtt_interval, self.tunables.params.min_rtt_filter_len);
-        self.min_rtt.update(ack.view.now, ack.rtt, interval, len);
+        self.min_rtt.update(ack.view.now, ack.rtt, interval, len, self.tunables.is_kernel());
     }
 
     /// `CheckProbeRTT`.
@@ -141,7 +142,7 @@ mod tests {
         let ms = Time::from_millis;
         let mut rtt = MinRtt::new(&testing::init());
         let mut at = |now: u64, sample: u64| {
-            rtt.update(ms(now), Some(ms(sample)), ms(5000), ms(10_000));
+            rtt.update(ms(now), Some(ms(sample)), ms(5000), ms(10_000), false);
             (rtt.expired, rtt.rtt().unwrap().as_millis())
         };
         assert_eq!(at(5000, 50), (false, 40));

@@ -29,9 +29,8 @@ impl FullPipe {
         self.now = false;
     }
 
-    /// Once per round that the application did not limit: growth by a quarter restarts the count
-    /// (`CheckFullBWReached`).
-    pub fn update(&mut self, bw: u64) {
+    /// Growth by a quarter, which the application did not limit, restarts the count of rounds (`CheckFullBWReached`).
+    pub fn update(&mut self, bw: u64, round_start: bool) {
         if self.now {
             return;
         }
@@ -39,7 +38,7 @@ impl FullPipe {
             self.restart(bw);
             return;
         }
-        self.rounds += 1;
+        self.rounds += u32::from(round_start);
         self.now = self.rounds >= ROUNDS;
         self.reached |= self.now;
     }
@@ -71,7 +70,12 @@ impl Bbr3 {
     /// Startup put too much in flight.
     pub(super) fn end_startup(&mut self) {
         (self.full_pipe.now, self.full_pipe.reached) = (true, true);
-        self.inflight_longterm = self.bdp(self.bw(), UNIT).max(self.delivery.inflight_latest);
+        let bdp = if self.tunables.is_kernel() {
+            self.inflight(self.model.max_bw(), UNIT)
+        } else {
+            self.bdp(self.bw(), UNIT)
+        };
+        self.inflight_longterm = bdp.max(self.delivery.inflight_latest);
     }
 }
 
@@ -83,10 +87,10 @@ mod tests {
     fn three_rounds_below_125_percent_are_a_plateau_and_growth_starts_the_count_again() {
         let mut pipe = FullPipe::default();
         for bw in [100, 124, 124, 125, 156, 156] {
-            pipe.update(bw);
+            pipe.update(bw, true);
             assert!(!pipe.now, "{bw}");
         }
-        pipe.update(156);
+        pipe.update(156, true);
         assert!(pipe.now && pipe.reached);
         pipe.restart(156);
         assert!(!pipe.now && pipe.reached);

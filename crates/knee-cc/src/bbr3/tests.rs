@@ -11,6 +11,64 @@ fn tunables() -> Params {
     Params::default()
 }
 
+/// Google's kernel of 2023.
+fn kernel() -> Bbr3 {
+    let params = Params { kernel: Kernel::V3, ..Params::default() };
+    Bbr3::new(params, &Init { rtt: Time::from_millis(40), tick: Time::ZERO, ..testing::init() })
+}
+
+#[test]
+fn googles_kernel_allows_for_no_more_aggregation_than_100_ms_bring() {
+    // 1000 packets/s over 40 ms, twice which is 80; a clump of 420, of which 100 ms are 99 (the bandwidth is rounded down).
+    let rate = RateSample { delivered: 40, interval: Some(Time::from_millis(40)), ..RateSample::NONE };
+    for (mut flow, expected) in [(bbr3(Time::from_millis(40)), 80 + 420), (kernel(), 80 + 99)] {
+        flow.full_pipe.reached = true;
+        flow.state = State::Cruise;
+        let ack = Ack { rate: &rate, ..testing::ack(420) };
+        flow.update_max_bw(&ack, &Sample::new(&ack, &flow.model.mark.clone()));
+        flow.update_extra_acked(&ack, 1000);
+        let mut control = Control::initial(1000);
+        flow.set_cwnd(&ack, &mut control);
+        assert_eq!(control.cwnd, expected);
+    }
+}
+
+#[test]
+fn googles_kernel_stops_a_cautious_probe_where_the_window_was_full_before_the_ack() {
+    for (mut flow, stops) in [(bbr3(Time::from_millis(40)), false), (kernel(), true)] {
+        flow.full_pipe.reached = true;
+        flow.state = State::Up;
+        flow.probe.prev_too_high = true;
+        flow.inflight_longterm = 100;
+        // 100 were in flight, and the ACK delivers two of them.
+        let view = View { in_flight: 98, ..testing::view() };
+        let ack = Ack { view: &view, delivered: 2, ..testing::ack_of_nothing() };
+        let sample = Sample::new(&ack, &flow.model.mark.clone());
+        flow.update_probe_bw(&ack, &sample, &Control::initial(100));
+        assert_eq!(flow.state == State::Down, stops);
+    }
+}
+
+#[test]
+fn in_googles_kernel_growth_on_any_ack_restarts_the_search_and_drain_never_ends_by_time() {
+    let mut pipe = FullPipe::default();
+    pipe.update(100, true);
+    pipe.update(100, true);
+    pipe.update(126, false);
+    pipe.update(126, true);
+    pipe.update(126, true);
+    assert!(!pipe.now);
+    let mut flow = kernel();
+    flow.full_pipe.reached = true;
+    flow.enter_drain();
+    flow.model.round = 100;
+    let view = View { in_flight: 1000, ..testing::view() };
+    flow.check_drain_done(&Ack { view: &view, ..testing::ack_of_nothing() });
+    assert_eq!((flow.state, flow.pacing_gain()), (State::Drain, 500));
+    flow.state = State::Down;
+    assert_eq!(flow.pacing_gain(), 906);
+}
+
 fn bbr3(rtt: Time) -> Bbr3 {
     Bbr3::new(tunables(), &Init { rtt, tick: Time::ZERO, ..testing::init() })
 }
