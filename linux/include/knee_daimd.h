@@ -322,7 +322,7 @@ static inline void knee_daimd_estimate(struct knee_daimd *d, u32 limit)
 }
 
 /*
- * An RTT in us was measured on an ACK of so many packets, up to sequence number
+ * An RTT in us was measured on an ACK of `acked` packets, up to sequence number
  * una (lines 2 to 4, 8 to 10).
  */
 static inline void knee_daimd_sample(struct knee_daimd *d,

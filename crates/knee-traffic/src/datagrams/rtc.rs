@@ -119,9 +119,10 @@ const MAX_WAIT: Time = Time::from_secs(1);
 /// After this time without a report all under way counts as lost.
 const SILENCE: Time = Time::from_secs(1);
 
-/// A probe has at least so many packets (`min_probe_packets_sent` of WebRTC's `probe_controller.cc`), and the bytes of
-/// so long at its rate (`min_probe_duration`); a padding packet has those of so long (`min_probe_delta`).
+/// The least number of packets in a probe (`min_probe_packets_sent` of WebRTC's `probe_controller.cc`).
 const PROBE_PACKETS: u32 = 5;
+/// A probe has at least the bytes of this time at its rate (`min_probe_duration`), a padding packet those of the other
+/// (`min_probe_delta`).
 const PROBE_BYTES_TIME: Time = Time::from_millis(15);
 const PADDING_TIME: Time = Time::from_millis(2);
 
