@@ -294,6 +294,26 @@ def test_videos_share_a_link_that_no_bulk_flow_uses_and_have_an_rtt(controller: 
     assert [link["flows"] for link in beside["fairness"]["links"]] == [[2]]
 
 
+def test_the_drafts_threshold_lets_a_call_stand_beside_a_full_buffer() -> None:
+    """draft-ietf-rmcat-gcc-02, 5.4: a threshold that falls fast starves beside TCP. WebRTC's falls 200 times faster."""
+
+    def rate(threshold: str) -> float:
+        call = {"rtt": "40 ms", "traffic": {"kind": "rtc", "controller": "gcc", "threshold": threshold}}
+        flows = [call, {"cc": "cubic", "rtt": "40 ms", "start": "5 s"}]
+        link = {"rate": "5 Mbit/s", "limit": "300 ms"}
+        made = knee.run({"duration": "40 s", "warmup": "15 s", "link": link, "flows": flows}).summary
+        return float(made["flows"][0]["throughput_mbps"])
+
+    # The fair share is 2.5 Mbit/s, which is also the call's highest rate.
+    assert rate("draft") > 1.25
+    assert rate("program") < 0.5
+
+
+def test_scream_has_no_threshold_of_gccs() -> None:
+    with pytest.raises(knee.errors.ScenarioError, match=r"traffic\.threshold: threshold is draft with scream"):
+        alone({"kind": "rtc", "controller": "scream", "threshold": "draft"}, duration="1 s")
+
+
 def test_transfers_that_share_are_slowed_down_and_counted_by_size() -> None:
     size = {"distribution": "pareto", "min": "1 kB", "shape": 1.1, "max": "2 MB"}
     made = alone({"kind": "transfers", "load": "16 Mbit/s", "size": size})

@@ -58,8 +58,8 @@ void BPF_PROG(daimd_pkts_acked, struct sock *sk, const struct ack_sample *sample
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	if (sample->rtt_us >= 0)
-		knee_daimd_sample(ca_state(sk), PARAMS, tp->tcp_mstamp, sample->rtt_us, tp->snd_una, tp->snd_cwnd,
-				  tp->snd_ssthresh);
+		knee_daimd_sample(ca_state(sk), PARAMS, tp->tcp_mstamp, sample->rtt_us, sample->pkts_acked, tp->snd_una,
+				  tp->snd_cwnd, tp->snd_ssthresh);
 }
 
 SEC("struct_ops")

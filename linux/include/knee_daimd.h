@@ -93,7 +93,7 @@ static inline u64 knee_daimd_threshold(u64 base, u32 gamma, u64 occupancy)
 	       knee_daimd_scaled(occupancy, gamma);
 }
 
-/* Line 3: RTT_max decays by a RTT per window, this much per ACK. */
+/* Line 3: RTT_max decays by a RTT per window, this much per packet. */
 static inline u64 knee_daimd_decay(u64 rtt, u32 cwnd, u32 a)
 {
 	return knee_div(knee_daimd_scaled(rtt, a), knee_max(cwnd, 1));
@@ -169,7 +169,7 @@ struct knee_daimd {
 	u64 srtt;		/* of packets since the backoff; 0: none yet */
 	u64 last_backoff;	/* or the begin; later by idle times since */
 	u64 credit;		/* increase not yet given, 2^-16 millionths */
-	u64 decay;		/* of RTT_max per ACK */
+	u64 decay;		/* of RTT_max per packet acknowledged */
 	u64 raised;		/* up to this tau the window grows (Eq. 5) */
 	u64 delta0;		/* least time between delay backoffs */
 	u64 gain;		/* per packet acknowledged, 2^-16 millionths */
@@ -278,19 +278,26 @@ static inline void knee_daimd_smooth(struct knee_daimd *d, u64 rtt)
 	d->srtt = d->srtt - d->srtt / 8 + rtt / 8;
 }
 
+/* decay < 2^35, and acked counts for at most 2^16. */
+static inline u64 knee_daimd_decayed(const struct knee_daimd *d, u32 acked)
+{
+	return knee_sub(d->rtt_max, d->decay * knee_min(acked, 1 << 16));
+}
+
 /*
  * The fast path of an RTT in congestion avoidance that is no new RTT_min,
  * before anything is worked out anew. Returns whether that was it.
  */
 static inline bool knee_daimd_fast_sample(struct knee_daimd *d, u64 now,
-					  u32 rtt_us, u32 cwnd, u32 ssthresh)
+					  u32 rtt_us, u32 acked, u32 cwnd,
+					  u32 ssthresh)
 {
 	u64 rtt = knee_daimd_rtt(rtt_us);
 
 	if ((u32)now - d->refreshed >= 1000 || rtt < d->rtt_min ||
 	    cwnd < ssthresh || d->settling || !d->srtt)
 		return false;
-	d->rtt_max = knee_max(knee_sub(d->rtt_max, d->decay), rtt);
+	d->rtt_max = knee_max(knee_daimd_decayed(d, acked), rtt);
 	knee_daimd_smooth(d, rtt);
 	return true;
 }
@@ -315,23 +322,23 @@ static inline void knee_daimd_estimate(struct knee_daimd *d, u32 limit)
 }
 
 /*
- * An RTT in us was measured on an ACK up to sequence number una (lines 2 to 4,
- * 8 to 10).
+ * An RTT in us was measured on an ACK of `acked` packets, up to sequence number
+ * una (lines 2 to 4, 8 to 10).
  */
 static inline void knee_daimd_sample(struct knee_daimd *d,
 				     const struct knee_daimd_params *p, u64 now,
-				     u32 rtt_us, u32 una, u32 cwnd,
+				     u32 rtt_us, u32 acked, u32 una, u32 cwnd,
 				     u32 ssthresh)
 {
 	u64 rtt = knee_daimd_rtt(rtt_us);
 	bool due = (u32)now - d->refreshed >= 1000;
 	u64 rtt_max;
 
-	if (knee_daimd_fast_sample(d, now, rtt_us, cwnd, ssthresh))
+	if (knee_daimd_fast_sample(d, now, rtt_us, acked, cwnd, ssthresh))
 		return;
 	if (due)
 		d->decay = knee_daimd_decay(rtt, cwnd, READ_ONCE(p->decay));
-	rtt_max = knee_sub(d->rtt_max, d->decay);
+	rtt_max = knee_daimd_decayed(d, acked);
 	/* For Figs. 3 and 4, what was set holds until the first backoff. */
 	if (!READ_ONCE(p->rtt_min_initial) || d->backoffs)
 		d->rtt_min = knee_min(d->rtt_min, rtt);

@@ -63,12 +63,12 @@ static void daimd_init(struct sock *sk)
 }
 
 /* The slow paths are apart: on the fast ones, no register is saved for them. */
-static noinline void daimd_slow_sample(struct sock *sk, u32 rtt_us)
+static noinline void daimd_slow_sample(struct sock *sk, u32 rtt_us, u32 acked)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	knee_daimd_sample(inet_csk_ca(sk), &daimd_params, tp->tcp_mstamp,
-			  rtt_us, tp->snd_una, tcp_snd_cwnd(tp),
+			  rtt_us, acked, tp->snd_una, tcp_snd_cwnd(tp),
 			  tp->snd_ssthresh);
 }
 
@@ -78,9 +78,10 @@ static void daimd_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 
 	if (sample->rtt_us >= 0 &&
 	    !knee_daimd_fast_sample(inet_csk_ca(sk), tp->tcp_mstamp,
-				    sample->rtt_us, tcp_snd_cwnd(tp),
-				    tp->snd_ssthresh))
-		daimd_slow_sample(sk, sample->rtt_us);
+				    sample->rtt_us, sample->pkts_acked,
+				    tcp_snd_cwnd(tp), tp->snd_ssthresh))
+		daimd_slow_sample(sk, sample->rtt_us,
+				  sample->pkts_acked);
 }
 
 static struct knee_daimd_ack daimd_ack(const struct sock *sk, u32 acked)

@@ -29,7 +29,6 @@ use crate::entry::{Entry, Family, edges};
 use crate::window::LARGEST;
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, Signal, View};
 use knee_core::convert::{truncated, truncated_u32};
-use knee_core::packet::MSS;
 use knee_core::{Bytes, Rate, Time, params};
 
 /// C4's registry entry.
@@ -56,6 +55,7 @@ pub const ENTRY: Entry = Entry {
             max_jitter: params.max_jitter.as_secs_f64(),
             seed_cwnd: params.resume_cwnd.0 as f64,
             seed_rate: params.resume_cwnd.0 as f64 / rtt.max(LEAST_RTT),
+            mss: f64::from(init.mss.max(1)),
             initial_cwnd: f64::from(init.cwnd),
             resumes: params.resume_cwnd > Bytes(0),
             phase: Phase::Initial,
@@ -199,6 +199,8 @@ struct C4 {
     seed_rate: f64,
     /// Whether it will resume with the first ACK, which confirms the path (RFC 9959's reconnaissance).
     resumes: bool,
+    /// Payload of a packet, bytes.
+    mss: f64,
     /// Packets.
     initial_cwnd: f64,
     phase: Phase,
@@ -266,7 +268,7 @@ impl C4 {
     /// Takes the samples of an ACK, and gives the reduction that congestion asks for.
     fn measure(&mut self, ack: &Ack) -> Option<f64> {
         if let Some(interval) = ack.rate.interval.filter(|interval| *interval > Time::ZERO) {
-            let rate = f64::from(ack.rate.delivered) * f64::from(MSS) / interval.as_secs_f64();
+            let rate = f64::from(ack.rate.delivered) * self.mss / interval.as_secs_f64();
             self.era.app_limited |= ack.rate.app_limited;
             self.cycle.app_limited |= ack.rate.app_limited;
             self.recent_max_rate = self.recent_max_rate.max(rate);
@@ -335,7 +337,7 @@ impl C4 {
                 self.nominal_max_rtt = (self.window() / 2.0 / self.nominal_rate).max(LEAST_RTT);
             }
             (_, Phase::Initial) => {
-                self.initial_cwnd = self.nominal_rate * self.nominal_max_rtt / f64::from(MSS);
+                self.initial_cwnd = self.nominal_rate * self.nominal_max_rtt / self.mss;
             }
             _ => {}
         }
@@ -356,7 +358,7 @@ impl C4 {
 
     /// Whether more is under way than an ordinary Recovery would drain ("Draining the standing queues").
     fn has_queue(&self, view: &View) -> bool {
-        let pipe = self.nominal_rate * self.nominal_max_rtt / f64::from(MSS);
+        let pipe = self.nominal_rate * self.nominal_max_rtt / self.mss;
         self.nominal_max_rtt > LEAST_RTT && f64::from(view.in_flight) > (2.0 - self.params.recovery_alpha) * pipe + 1.0
     }
 
@@ -458,10 +460,10 @@ impl C4 {
         let rate = self.alpha * self.nominal_rate;
         let nominal = |rate: f64| rate * (self.nominal_max_rtt + (MARGIN * self.nominal_max_rtt).min(MARGIN_MOST));
         match self.phase {
-            Phase::Initial => (self.initial_cwnd * f64::from(MSS)).max(rate * self.nominal_max_rtt),
+            Phase::Initial => (self.initial_cwnd * self.mss).max(rate * self.nominal_max_rtt),
             Phase::Resuming => self.seed_cwnd,
             // Less than a packet more would find out nothing, as the authors' code has it.
-            Phase::Probing | Phase::Pushing => nominal(rate).max(nominal(self.nominal_rate) + f64::from(MSS)),
+            Phase::Probing | Phase::Pushing => nominal(rate).max(nominal(self.nominal_rate) + self.mss),
             Phase::Recovery | Phase::Cruising => nominal(rate),
         }
     }
@@ -481,13 +483,14 @@ impl C4 {
 
     fn apply(&self, control: &mut Control) {
         control.pacing_rate = Some(Rate::from_bps(truncated(self.rate() * 8.0)).max(Rate::from_bps(1)));
-        control.cwnd = truncated_u32((self.window() / f64::from(MSS)).round().clamp(2.0, LARGEST));
+        control.cwnd = truncated_u32((self.window() / self.mss).round().clamp(2.0, LARGEST));
         control.phase = self.phase as u8;
     }
 }
 
 impl CongestionControl for C4 {
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        self.mss = f64::from(ack.view.mss.max(1));
         if std::mem::take(&mut self.resumes) {
             self.enter(Phase::Resuming, ack.view);
         }
@@ -496,7 +499,7 @@ impl CongestionControl for C4 {
             self.congested = true;
             self.probed_from = None;
         }
-        if self.phase == Phase::Resuming && f64::from(ack.prior_in_flight) * f64::from(MSS) < RESUMED * self.seed_cwnd {
+        if self.phase == Phase::Resuming && f64::from(ack.prior_in_flight) * self.mss < RESUMED * self.seed_cwnd {
             // The application, or the window's growth, limits it: the era goes on.
             self.era.begins = ack.view.delivered;
         }

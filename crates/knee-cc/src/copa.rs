@@ -272,17 +272,17 @@ impl Copa {
     }
 
     /// The rate that makes the next gap between packets as long as the program's timer lets it be.
-    fn rate(&mut self, standing: Time) -> Rate {
+    fn rate(&mut self, mss: u32, standing: Time) -> Rate {
         let gap = standing.as_secs_f64() / (2.0 * self.window);
         let off = self.params.timer.as_secs_f64() * (self.rng.unit() - 0.5);
-        rate_of(2.0 * self.window * gap / (gap + off).max(1e-9), standing)
+        rate_of(2.0 * self.window * gap / (gap + off).max(1e-9), mss, standing)
     }
 
-    fn answer(&mut self, control: &mut Control) {
+    fn answer(&mut self, mss: u32, control: &mut Control) {
         let paced = self.standing.get().filter(|_| self.acked > PROBES);
         self.written = truncated_u32(self.window.ceil()) + u32::from(paced.is_none());
         control.cwnd = self.written;
-        control.pacing_rate = Some(paced.map_or(Rate::MAX, |standing| self.rate(standing)));
+        control.pacing_rate = Some(paced.map_or(Rate::MAX, |standing| self.rate(mss, standing)));
         control.min_burst = 1;
         control.restart_pacing = true;
         control.phase = match (self.slow_start, self.competitive) {
@@ -321,7 +321,7 @@ impl CongestionControl for Copa {
         if self.losses.too_many(now, latest, ack.delivered, ack.lost) {
             self.window = (0.7 * self.window).max(f64::from(LEAST));
         }
-        self.answer(control);
+        self.answer(ack.view.mss, control);
     }
 
     fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
@@ -391,9 +391,9 @@ mod tests {
         let gaps = |timer_us: u64| -> Vec<f64> {
             let timer = Time::from_micros(timer_us);
             let mut copa = Copa { window: 20.0, ..Copa::new(Params { timer, ..params() }, &init()) };
-            let packet = f64::from(knee_core::packet::MSS) * 8.0;
+            let packet = 1448.0 * 8.0;
             // 1 / (2 cwnd / RTTstanding) is 1 ms, in us.
-            (0..2000).map(|_| packet / copa.rate(Time::from_millis(40)).as_bps() as f64 * 1e6).collect()
+            (0..2000).map(|_| packet / copa.rate(1448, Time::from_millis(40)).as_bps() as f64 * 1e6).collect()
         };
         assert!(gaps(0).iter().all(|gap| (gap - 1000.0).abs() < 0.1));
         let gaps = gaps(100);

@@ -218,7 +218,6 @@ struct Cubic {
     /// How long `cnt` holds while the window stays (`HZ / 32` jiffies).
     rest: Time,
     rule: Rule,
-    mss: u32,
     /// Whether HyStart ended slow start.
     found: bool,
     hystart: HyStart,
@@ -233,7 +232,6 @@ impl Cubic {
             epoch: Epoch::NEW,
             hystart: HyStart::new(detect(params, init), init.now.as_micros(), 0),
             found: false,
-            mss: init.mss,
             tick: init.tick,
             rest: Time::from_nanos(31_250_000).floor_to(init.tick),
             jiffy: Time::ZERO,
@@ -337,7 +335,7 @@ impl Cubic {
 
     /// Whether HyStart wants slow start to end at this ACK.
     fn slow_start_ends(&mut self, view: &View, rtt_us: u64, control: &Control) -> bool {
-        self.hystart.update(&Sample::new(view, control, self.mss, rtt_us, self.epoch.delay_min_us.into()))
+        self.hystart.update(&Sample::new(view, control, rtt_us, self.epoch.delay_min_us.into()))
     }
 }
 

@@ -184,7 +184,8 @@ impl<'a> Sender<'a> {
             rng: Rng::stream(start.seed, "invariants"),
         };
         let cc = (entry.make)(&params(entry.params, &start.picks), &init);
-        let view = View { now: init.now, srtt: rtt, min_rtt: rtt, paced_until: init.now, ..View::INITIAL };
+        let view =
+            View { now: init.now, srtt: rtt, min_rtt: rtt, paced_until: init.now, mss: start.mss, ..View::INITIAL };
         let control = Control::initial(start.cwnd);
         Self { entry, cc, control, view, base_rtt: rtt, sacked: 0, reduction: None, answers: Vec::new(), rates }
     }

@@ -58,6 +58,7 @@ mod yeah;
 pub use entry::{Ecn, Entry, Family, Make, Needs};
 pub use registry::{add, find, registry};
 
+use knee_core::packet::MSS;
 use knee_core::{Rate, Rng, Time};
 
 //= RFC 5681, 3.1
@@ -156,6 +157,8 @@ pub struct View {
     pub paced_until: Time,
     /// Loss recovery's state.
     pub ca: CaState,
+    /// Payload of a full packet in bytes, at least 1 (Linux's `mss_cache`). QUIC's grows when the path's MTU is found.
+    pub mss: u32,
 }
 
 impl View {
@@ -173,6 +176,7 @@ impl View {
         app_limited: false,
         paced_until: Time::ZERO,
         ca: CaState::Open,
+        mss: MSS as u32,
     };
 }
 
@@ -320,7 +324,7 @@ pub struct Init {
     pub rtt: Time,
     /// Initial window in packets.
     pub cwnd: u32,
-    /// Payload of a full segment in bytes.
+    /// Payload of a full segment in bytes; [`View::mss`] is that of the moment.
     pub mss: u32,
     /// The kernel's clock tick, 1/HZ; zero for an ideal clock. Algorithms that use jiffies in Linux see time at this
     /// resolution.

@@ -126,8 +126,6 @@ struct NvState {
 #[derive(Clone)]
 struct Nv {
     params: Params,
-    /// In bytes.
-    mss: u64,
     tick: Time,
     state: NvState,
 }
@@ -168,18 +166,18 @@ impl Nv {
             last_una: 0,
             no_congestion: 0,
         };
-        Self { params, mss: u64::from(init.mss.max(1)), tick: init.tick, state }
+        Self { params, tick: init.tick, state }
     }
 
     /// Averages the RTT and keeps the largest rate. Returns the mean, in microseconds.
-    fn sample(&mut self, rtt: u64, delivered: u64) -> u64 {
+    fn sample(&mut self, rtt: u64, delivered: u64, mss: u64) -> u64 {
         let state = &mut self.state;
         let mean = if state.last_rtt > 0 { u64::midpoint(rtt, state.last_rtt) } else { rtt };
         if state.last_rtt == 0 {
             state.min_rtt = mean * 2;
         }
         state.last_rtt = mean;
-        let bytes = delivered.saturating_mul(self.mss);
+        let bytes = delivered.saturating_mul(mss);
         state.max_rate = state.max_rate.max(bytes.saturating_mul(RATE_UNIT) / mean.max(1));
         state.samples = state.samples.saturating_add(1);
         mean
@@ -220,7 +218,7 @@ impl Nv {
             state.allow_growth = true;
             return;
         }
-        let max_win = max_window(state.max_rate, state.min_rtt, self.mss, self.params.nv_pad);
+        let max_win = max_window(state.max_rate, state.min_rtt, view.mss.into(), self.params.nv_pad);
         if control.cwnd > max_win {
             self.congested(max_win, control);
         } else if control.cwnd <= max_win - PAD_BUFFER {
@@ -292,7 +290,7 @@ impl CongestionControl for Nv {
         if delivered == 0 {
             return;
         }
-        let mean = self.sample(rtt.as_micros().min(NO_RTT), delivered);
+        let mean = self.sample(rtt.as_micros().min(NO_RTT), delivered, ack.view.mss.into());
         self.update_min_rtt(mean, view.now);
         if view.snd_una <= self.state.round_end {
             return;
@@ -351,7 +349,7 @@ mod tests {
     /// A state ready to decide, with a window of 100 packets at 40 ms as the largest that needs no queue.
     fn ready(samples: u8) -> Nv {
         let mut cc = nv();
-        cc.sample(40_000, 100);
+        cc.sample(40_000, 100, 1448);
         cc.state.min_rtt = 40_000;
         cc.state.samples = samples;
         cc.state.rounds = 5;
@@ -366,7 +364,7 @@ mod tests {
     fn the_largest_window_is_what_the_rate_needs_at_the_least_rtt_plus_the_pad() {
         // 100 packets of 1448 bytes per 50 ms: 231 680 · 100 bit/s; at 40 ms that is 80 packets.
         let mut cc = nv();
-        cc.sample(50_000, 100);
+        cc.sample(50_000, 100, 1448);
         assert_eq!(cc.state.max_rate, 231_680);
         assert_eq!(max_window(231_680, 40_000, 1448, 10), 90);
     }
@@ -374,9 +372,9 @@ mod tests {
     #[test]
     fn the_rtt_is_averaged_half_and_half_and_the_first_sample_doubles_as_bound_of_the_minimum() {
         let mut cc = nv();
-        assert_eq!(cc.sample(40_000, 10), 40_000);
+        assert_eq!(cc.sample(40_000, 10, 1448), 40_000);
         assert_eq!(cc.state.min_rtt, 80_000);
-        assert_eq!(cc.sample(50_000, 10), 45_000);
+        assert_eq!(cc.sample(50_000, 10, 1448), 45_000);
     }
 
     #[test]
@@ -436,7 +434,7 @@ mod tests {
     #[test]
     fn the_minimum_of_the_rtt_is_replaced_after_a_random_time_around_the_period() {
         let mut cc = nv();
-        cc.sample(40_000, 10);
+        cc.sample(40_000, 10, 1448);
         cc.update_min_rtt(40_000, Time::from_millis(1_999));
         cc.update_min_rtt(60_000, Time::from_millis(2_000));
         assert_eq!((cc.state.min_rtt, cc.state.min_rtt_new), (40_000, NO_RTT));

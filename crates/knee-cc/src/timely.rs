@@ -24,7 +24,6 @@ use crate::entry::{Entry, Family};
 use crate::window::{rate_of, window_beyond};
 use crate::{Ack, Congestion, CongestionControl, Control, Needs};
 use knee_core::convert::truncated;
-use knee_core::packet::MSS;
 use knee_core::{Bytes, Rate, Time, params};
 
 const SECOND: Time = Time::from_secs(1);
@@ -42,10 +41,9 @@ pub const ENTRY: Entry = Entry {
     needs: Needs { pacing: true, full_control: true, lossless: true, ..Needs::NONE },
     make: |params, init| {
         let params = Params::from(params);
-        let rate = mbps(rate_of(f64::from(init.cwnd), init.rtt));
+        let rate = mbps(rate_of(f64::from(init.cwnd), init.mss, init.rtt));
         Box::new(Timely {
             rate: params.bounded(rate),
-            segment: params.segment_packets(),
             params,
             base_rtt: init.rtt.as_secs_f64(),
             prev_rtt: init.rtt.as_secs_f64(),
@@ -89,8 +87,6 @@ params! {
 #[derive(Clone)]
 struct Timely {
     params: Params,
-    /// Packets.
-    segment: u64,
     /// Mbit/s.
     rate: f64,
     /// Least RTT seen, seconds.
@@ -129,8 +125,8 @@ impl Params {
         rate.min(mbps(self.max_rate)).max(mbps(self.min_rate))
     }
 
-    fn segment_packets(&self) -> u64 {
-        (self.segment.0 / u64::from(MSS)).max(1)
+    fn segment_packets(&self, mss: u32) -> u64 {
+        (self.segment.0 / u64::from(mss.max(1))).max(1)
     }
 }
 
@@ -163,14 +159,14 @@ impl CongestionControl for Timely {
         self.acked += u64::from(ack.delivered);
         if let Some(rtt) = ack.rtt {
             self.base_rtt = if self.base_rtt > 0.0 { self.base_rtt.min(rtt.as_secs_f64()) } else { rtt.as_secs_f64() };
-            if self.acked >= self.segment {
+            if self.acked >= self.params.segment_packets(ack.view.mss) {
                 self.acked = 0;
                 self.complete(rtt.as_secs_f64());
             }
         }
         let rate = Rate::from_bps(truncated(self.rate * 1e6));
         control.pacing_rate = Some(rate);
-        control.cwnd = window_beyond(rate, ack.view.srtt.max(ack.rtt.unwrap_or_default()), 4);
+        control.cwnd = window_beyond(rate, ack.view.mss, ack.view.srtt.max(ack.rtt.unwrap_or_default()), 4);
     }
 
     fn on_congestion(&mut self, _: &Congestion, control: &mut Control) {
@@ -194,8 +190,7 @@ mod tests {
 
     fn timely() -> Timely {
         let params = Params::default();
-        let segment = params.segment_packets();
-        Timely { params, segment, rate: 1000.0, base_rtt: 20e-6, prev_rtt: 100e-6, rtt_diff: 0.0, falling: 0, acked: 0 }
+        Timely { params, rate: 1000.0, base_rtt: 20e-6, prev_rtt: 100e-6, rtt_diff: 0.0, falling: 0, acked: 0 }
     }
 
     #[test]

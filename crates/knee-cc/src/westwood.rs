@@ -23,7 +23,7 @@ use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};
 use crate::jiffies::Jiffies;
 use crate::{
-    Ack, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, increase, reno, slow_start,
+    Ack, Congestion, CongestionControl, Control, Init, Needs, StateChange, StateEvent, View, increase, reno, slow_start,
 };
 use knee_core::Time;
 
@@ -49,7 +49,6 @@ const INIT_RTT: Time = Time::from_secs(20);
 struct Westwood {
     clock: Jiffies,
     /// Payload of a segment in bytes.
-    mss: u64,
     bandwidth: Bandwidth,
     acked: AckedCount,
     /// Bytes acknowledged since `since`.
@@ -129,7 +128,6 @@ impl Westwood {
         let rtt = clock.covering(INIT_RTT);
         Self {
             clock,
-            mss: u64::from(init.mss),
             bandwidth: Bandwidth::default(),
             acked: AckedCount::default(),
             bytes: 0,
@@ -149,8 +147,8 @@ impl Westwood {
         }
     }
 
-    fn ssthresh(&self) -> u32 {
-        path_holds(self.bandwidth.twice, self.rtt_min, self.mss)
+    fn ssthresh(&self, view: &View) -> u32 {
+        path_holds(self.bandwidth.twice, self.rtt_min, view.mss.into())
     }
 }
 
@@ -162,7 +160,7 @@ impl CongestionControl for Westwood {
         self.update_window(self.clock.at(ack.view.now));
         // The parts of a segment are counted when all of it is acknowledged; Linux counts their bytes as they come.
         let segments = if ack.part { 0 } else { self.acked.take(ack.view.snd_una) };
-        self.bytes = self.bytes.saturating_add(segments.saturating_mul(self.mss));
+        self.bytes = self.bytes.saturating_add(segments.saturating_mul(ack.view.mss.into()));
         let reset = std::mem::take(&mut self.reset_rtt_min);
         self.rtt_min = if reset { self.rtt } else { self.rtt_min.min(self.rtt) };
     }
@@ -182,11 +180,11 @@ impl CongestionControl for Westwood {
     fn on_state(&mut self, change: &StateChange, control: &mut Control) {
         match change.event {
             StateEvent::ReductionDone => {
-                control.ssthresh = self.ssthresh();
+                control.ssthresh = self.ssthresh(change.view);
                 control.cwnd = control.ssthresh;
             }
             StateEvent::Timeout => {
-                control.ssthresh = self.ssthresh();
+                control.ssthresh = self.ssthresh(change.view);
                 self.reset_rtt_min = true;
             }
             _ => return,
@@ -198,7 +196,6 @@ impl CongestionControl for Westwood {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::View;
     use crate::testing::{ack_at, ack_of_nothing, avoiding, change_at, init};
 
     #[test]
@@ -217,7 +214,7 @@ mod tests {
                 let view = View { snd_una, now: Time::from_millis(1), ..View::INITIAL };
                 westwood.on_measure(&Ack { view: &view, part, ..ack_of_nothing() }, &mut avoiding(20));
             }
-            westwood.bytes / westwood.mss
+            westwood.bytes / u64::from(View::INITIAL.mss)
         };
         assert_eq!(counted(&[(10, true), (10, true), (10, true), (11, false)]), 1);
         assert_eq!(counted(&[(10, false), (10, false), (10, false), (11, false)]), 4);

@@ -1,7 +1,6 @@
 //! Windows with a fraction of a packet, and windows for senders that a rate controls.
 
 use knee_core::convert::{truncated, truncated_u32};
-use knee_core::packet::MSS;
 use knee_core::{Rate, Time};
 
 /// No window grows beyond this many packets (12 Gbit/s over 1000 s; far from where `u32` ends).
@@ -32,20 +31,17 @@ impl Fractional {
     }
 }
 
-/// Bits of payload of a full-sized packet, in which [`crate::Control::pacing_rate`] counts.
-pub const PACKET_BITS: f64 = 8.0 * MSS as f64;
-
-/// The rate of `packets` full-sized packets per `span`; [`Rate::MAX`] where the span is zero.
-pub fn rate_of(packets: f64, span: Time) -> Rate {
-    let bps = packets * PACKET_BITS / span.as_secs_f64();
+/// The rate of `packets` packets of `mss` bytes of payload per `span`; [`Rate::MAX`] where the span is zero.
+pub fn rate_of(packets: f64, mss: u32, span: Time) -> Rate {
+    let bps = packets * 8.0 * f64::from(mss) / span.as_secs_f64();
     // Casts of floats saturate.
     if bps.is_nan() { Rate::MAX } else { Rate::from_bps((truncated(bps)).clamp(1, Rate::MAX.as_bps())) }
 }
 
-/// A window in packets that does not limit a paced sender of `rate`: twice what the rate sends in `rtt`, and never
+/// A window in packets of `mss` bytes that does not limit a paced sender of `rate`: twice what the rate sends in `rtt`, and never
 /// below `least`.
-pub fn window_beyond(rate: Rate, rtt: Time, least: u32) -> u32 {
-    let packets = 2.0 * rate.as_bps() as f64 * rtt.as_secs_f64() / PACKET_BITS;
+pub fn window_beyond(rate: Rate, mss: u32, rtt: Time, least: u32) -> u32 {
+    let packets = 2.0 * rate.as_bps() as f64 * rtt.as_secs_f64() / (8.0 * f64::from(mss.max(1)));
     (truncated_u32(packets.min(LARGEST))).max(least)
 }
 
@@ -68,9 +64,9 @@ mod tests {
     #[test]
     fn ten_packets_in_10_ms_are_11_6_mbit_of_payload_and_need_a_window_of_20() {
         let span = Time::from_millis(10);
-        assert_eq!(rate_of(10.0, span), Rate::from_bps(11_584_000));
-        assert_eq!(window_beyond(Rate::from_bps(11_584_000), span, 4), 20);
-        assert_eq!(rate_of(10.0, Time::ZERO), Rate::MAX);
-        assert_eq!(window_beyond(Rate::from_bps(1), span, 4), 4);
+        assert_eq!(rate_of(10.0, 1448, span), Rate::from_bps(11_584_000));
+        assert_eq!(window_beyond(Rate::from_bps(11_584_000), 1448, span, 4), 20);
+        assert_eq!(rate_of(10.0, 1448, Time::ZERO), Rate::MAX);
+        assert_eq!(window_beyond(Rate::from_bps(1), 1448, span, 4), 4);
     }
 }

@@ -104,7 +104,7 @@ calls! {
     fn daimd_gain = check_daimd_gain(rate: u64, cwnd: u32) -> u64;
     fn daimd_max_ssthresh = check_daimd_max_ssthresh(cwnd: u32, tau0: u64, occupancy: u64) -> u32;
     fn daimd_init = check_daimd_init(d: &mut Daimd, p: &DaimdParams, now: u64);
-    fn daimd_sample = check_daimd_sample(d: &mut Daimd, p: &DaimdParams, now: u64, rtt_us: u32, una: u32, cwnd: u32, ssthresh: u32);
+    fn daimd_sample = check_daimd_sample(d: &mut Daimd, p: &DaimdParams, now: u64, rtt_us: u32, acked: u32, una: u32, cwnd: u32, ssthresh: u32);
     fn daimd_on_ack = check_daimd_on_ack(d: &mut Daimd, p: &DaimdParams, a: &mut DaimdAck);
     fn daimd_srtt = check_daimd_srtt(d: &Daimd) -> u64;
     fn daimd_rtt_min = check_daimd_rtt_min(d: &Daimd) -> u64;

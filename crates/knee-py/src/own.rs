@@ -115,7 +115,7 @@ impl PyAck {
     #[getter]
     fn delivery_rate(&self) -> Option<f64> {
         let interval = self.rate.interval?.as_secs_f64();
-        let bits = f64::from(self.rate.delivered) * f64::from(knee_core::packet::MSS) * 8.0;
+        let bits = f64::from(self.rate.delivered) * f64::from(self.view.mss) * 8.0;
         (interval > 0.0).then(|| bits / interval)
     }
     /// Whether the application limited sending when the sample's packets left.
@@ -369,7 +369,7 @@ impl Drop for PyCongestionControl {
 fn reach(view: &View, control: &Control) -> u32 {
     let Some(rate) = control.pacing_rate else { return control.cwnd };
     let time = (2.0 * view.srtt.as_secs_f64()).max(0.001);
-    let paced = rate.as_bps() as f64 * time / (8.0 * f64::from(knee_core::packet::MSS));
+    let paced = rate.as_bps() as f64 * time / (8.0 * f64::from(view.mss));
     control.cwnd.min(view.in_flight.saturating_add(truncated_u32(paced)).saturating_add(1))
 }
 

@@ -80,14 +80,14 @@ pub struct Controller {
     flight: Flight,
     batch: Batch,
     mtu: u16,
-    /// The MTU that the algorithm was told of: its rates count packets of that size.
-    told_mtu: u16,
     initial_window: u32,
     /// Bytes in flight.
     in_flight: u64,
     rtt: Sampler,
     /// Start of the latest reduction; losses of packets sent before it cause no other.
     recovery_start: Option<Time>,
+    /// When packets were last found lost: their content leaves again from then on.
+    lost_at: Time,
     app_limited_until: u64,
     /// Packets found lost since the last ACK.
     lost_since_ack: u32,
@@ -106,15 +106,15 @@ impl Controller {
             clock: Clock::new(now),
             sent_clock: Clock::new(now),
             control: Control::initial(initial_window),
-            view: View::INITIAL,
+            view: View { mss: mtu.into(), ..View::INITIAL },
             flight: Flight::new(),
             batch: Batch::default(),
             mtu,
-            told_mtu: mtu,
             initial_window,
             in_flight: 0,
             rtt: Sampler::default(),
             recovery_start: None,
+            lost_at: Time::ZERO,
             app_limited_until: 0,
             lost_since_ack: 0,
             watch,
@@ -149,9 +149,7 @@ impl Controller {
     /// Rate at which datagrams should leave, where the algorithm sets one or asks for one. quinn does not ask for it:
     /// it paces at 1.25 windows per smoothed RTT, but lets ten packets go at once. Whoever drives the connection can.
     pub fn pacing_rate(&self) -> Option<Rate> {
-        let (mtu, told) = (u64::from(self.mtu), u64::from(self.told_mtu));
-        let set = self.control.pacing_rate.map(|rate| rate.mul_div(mtu, told));
-        set.or_else(|| self.factory.needs().pacing.then(|| self.own_pacing_rate()).flatten())
+        self.control.pacing_rate.or_else(|| self.factory.needs().pacing.then(|| self.own_pacing_rate()).flatten())
     }
 
     /// The rate of an algorithm that asks for pacing and sets none, as Linux has it (`tcp_update_pacing_rate`): twice
@@ -220,7 +218,6 @@ impl Controller {
 
     /// The first RTT is known: the algorithm takes over.
     fn start(&mut self, rtt: Time) {
-        self.told_mtu = self.mtu;
         let init = Init {
             now: self.view.now,
             rtt,
@@ -250,10 +247,16 @@ impl Controller {
         self.view.ca != CaState::Open
     }
 
-    /// Ends a reduction once a packet is acknowledged that was sent after it began.
+    /// Ends a reduction once a packet is acknowledged that was sent after it began (RFC 9002, 7.3.2).
+    ///
+    /// An algorithm with full control, which keeps its window through a recovery, stays in it as in Linux until what
+    /// was lost has come: Linux repairs losses of what it sent in a recovery before it leaves that, or goes into the
+    /// next one with the same ACK.
     fn end_recovery(&mut self, newest: Time) {
-        if self.recovering() && self.recovery_start.is_some_and(|start| newest > start) {
-            if !self.entry.needs.full_control {
+        let full_control = self.entry.needs.full_control;
+        let repaired = !full_control || newest > self.lost_at;
+        if self.recovering() && repaired && self.recovery_start.is_some_and(|start| newest > start) {
+            if !full_control {
                 self.tell(StateEvent::ReductionDone);
             }
             self.enter(CaState::Open);
@@ -307,6 +310,7 @@ impl Controller {
             self.in_flight = self.in_flight.saturating_sub(lost_bytes);
             self.view.in_flight = self.packets(self.in_flight);
             self.flight.lose(sent, lost_bytes);
+            self.lost_at = self.view.now;
         }
         if is_persistent {
             if let Some(watch) = &self.watch {
@@ -414,6 +418,7 @@ impl QuicController for Controller {
         // The window keeps its bytes, as in Linux (tcp_mtup_probe_success).
         let scaled = |packets: u32| saturating_u32((u64::from(packets) * old / new).clamp(1, u64::from(u32::MAX >> 2)));
         self.mtu = new_mtu.max(1);
+        self.view.mss = self.mtu.into();
         if self.cc.is_some() {
             self.control.cwnd = scaled(self.control.cwnd).max(MIN_WINDOW);
             if self.control.ssthresh < INFINITE_SSTHRESH {
@@ -452,11 +457,11 @@ impl QuicController for Controller {
             flight: self.flight.clone(),
             batch: self.batch,
             mtu: self.mtu,
-            told_mtu: self.told_mtu,
             initial_window: self.initial_window,
             in_flight: self.in_flight,
             rtt: self.rtt,
             recovery_start: self.recovery_start,
+            lost_at: self.lost_at,
             app_limited_until: self.app_limited_until,
             lost_since_ack: self.lost_since_ack,
             watch: None,

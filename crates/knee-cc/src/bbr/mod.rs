@@ -251,6 +251,7 @@ impl CongestionControl for Bbr {
     }
 
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        self.pacing.resize(ack.view.mss);
         if ack.delivered > 0 {
             self.delivered_at = ack.view.now.as_micros();
         }

@@ -52,6 +52,11 @@ impl Pacing {
         pacing
     }
 
+    /// Packets carry `mss` bytes from now on.
+    pub const fn resize(&mut self, mss: u32) {
+        self.mss = if mss == 0 { 1 } else { mss as u64 };
+    }
+
     /// Rate from the first RTT (`bbr_init_pacing_rate_from_rtt`); there Linux takes the window of the moment, which
     /// before the first RTT sample is still the initial one.
     fn init_rate(&mut self, rtt: Time, tunables: &Tunables) {

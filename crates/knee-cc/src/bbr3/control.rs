@@ -46,6 +46,11 @@ impl Output {
         Self { mss, rate, initial_cwnd: u64::from(init.cwnd) }
     }
 
+    /// Packets carry `mss` bytes from now on.
+    pub const fn resize(&mut self, mss: u32) {
+        self.mss = if mss == 0 { 1 } else { mss as u64 };
+    }
+
     /// Sets the rate; until the pipe has been full, it only rises.
     pub fn set_rate(&mut self, bw: u64, gain: u64, pipe_full: bool, tunables: &Tunables) {
         let rate = rate_bytes_per_sec(bw, gain, self.mss, tunables.params.pacing_margin_percent);

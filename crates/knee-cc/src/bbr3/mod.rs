@@ -304,6 +304,7 @@ impl CongestionControl for Bbr3 {
 
     /// The steps of 5.2.3, losses first.
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        self.output.resize(ack.view.mss);
         let sample = Sample::new(ack, &self.model.mark);
         self.handle_losses(ack, &sample, control);
         self.update_latest_delivery(ack, &sample);

@@ -123,7 +123,7 @@ fn rate_and_window_are_alpha_times_the_nominal_ones() {
         let mut control = Control::initial(10);
         c4.apply(&mut control);
         assert_eq!(control.pacing_rate, Some(Rate::from_bps((alpha * 1.6e8) as u64)));
-        assert_eq!(control.cwnd, (alpha * 2e7 * room / f64::from(MSS)).round() as u32);
+        assert_eq!(control.cwnd, (alpha * 2e7 * room / 1448.0).round() as u32);
     }
 }
 
@@ -166,7 +166,7 @@ fn initial_grows_as_slow_start_and_tells_the_greatest_rtt() {
     }
     (c4.nominal_rate, c4.initial_cwnd, c4.nominal_max_rtt) = (1e6, 400.0, 0.08);
     c4.enter(Phase::Recovery, &view);
-    assert!(close(c4.nominal_max_rtt, 0.2 * f64::from(MSS) / 1e3), "{}", c4.nominal_max_rtt);
+    assert!(close(c4.nominal_max_rtt, 0.2 * 1448.0 / 1e3), "{}", c4.nominal_max_rtt);
 }
 
 #[test]

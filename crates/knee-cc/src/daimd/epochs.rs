@@ -23,7 +23,8 @@ impl Flow {
         let (before, rtt) = (self.control.cwnd, Time::from_millis(rtt_ms));
         self.view.now += rtt;
         self.view.snd_una = self.view.snd_nxt;
-        let ack = Ack { view: &self.view, rtt: Some(rtt), delivered: before, ..testing::ack_of_nothing() };
+        let ack =
+            Ack { view: &self.view, rtt: Some(rtt), acked: before, delivered: before, ..testing::ack_of_nothing() };
         self.control = after(self.control, |c| self.cc.on_measure(&ack, c));
         self.control = after(self.control, |c| self.cc.on_ack(&ack, c));
         self.view.snd_nxt += u64::from(self.control.cwnd);

@@ -54,9 +54,10 @@ pub(super) fn threshold(base: Time, gamma: u64, occupancy: Time) -> Time {
     scaled(base, ONE - gamma.min(ONE)).saturating_add(scaled(occupancy, gamma))
 }
 
-/// Algorithm 1, line 3, without the new sample: RTTmax has decayed by `a · RTT` per window.
-pub(super) fn decayed(rtt_max: Time, rtt: Time, cwnd: u32, a: u64) -> Time {
-    rtt_max.saturating_sub(scaled(rtt, a) / u64::from(cwnd.max(1)))
+/// Algorithm 1, line 3, without the new sample: RTTmax has decayed by `a · RTT` per window, of which `acked` packets
+/// came.
+pub(super) fn decayed(rtt_max: Time, rtt: Time, cwnd: u32, a: u64, acked: u32) -> Time {
+    rtt_max.saturating_sub((scaled(rtt, a) / u64::from(cwnd.max(1))).mul_div(acked.into(), 1))
 }
 
 /// Eq. 7: the window above which slow start is limited, in packets; none while there is no queue.
@@ -140,7 +141,7 @@ mod tests {
     fn rtt_max_decays_by_a_times_the_rtt_over_one_window() {
         let mut rtt_max = Time::from_millis(200);
         for _ in 0..100 {
-            rtt_max = decayed(rtt_max, Time::from_millis(100), 100, 10_000);
+            rtt_max = decayed(rtt_max, Time::from_millis(100), 100, 10_000, 1);
         }
         assert_eq!(rtt_max, Time::from_millis(199));
     }

@@ -38,8 +38,9 @@ fn the_equations_are_the_same() {
         let beta = backoff(delta, ns(a), ns(b), max);
         assert_eq!(u64::from(c::daimd_beta(delta as u32, a, b, max as u32)), beta, "{delta} {a} {b} {max}");
         assert_eq!(c::daimd_threshold(a, ratio as u32, b), threshold(ns(a), ratio, ns(b)).as_nanos());
-        let step = c::daimd_decay(b, cwnd, ratio as u32);
-        assert_eq!(a.saturating_sub(step), decayed(ns(a), ns(b), cwnd, ratio).as_nanos());
+        let (step, acked) = (c::daimd_decay(b, cwnd, ratio as u32), rng.below(46));
+        let decay = decayed(ns(a), ns(b), cwnd, ratio, acked as u32).as_nanos();
+        assert_eq!(a.saturating_sub(step * acked), decay);
         // Per packet in 2^-16 millionths, rounded down, at most a packet.
         let (rate, window) = (up_to(rng, 62), u128::from(cwnd.max(1)));
         let gain = ((u128::from(rate) << 16) / window).min(u128::from(ONE) << 16);
@@ -156,6 +157,7 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
                     let ack = Ack {
                         view: &view,
                         rtt: Some(Time::from_micros(rtt)),
+                        acked,
                         delivered: acked,
                         cwnd_limited: limited,
                         ..ack_of_nothing()
@@ -165,6 +167,7 @@ fn whole_connections_take_the_same_course_ack_by_ack() {
                         &module_params,
                         now.as_micros(),
                         rtt as u32,
+                        acked,
                         seq(una),
                         control.cwnd,
                         control.ssthresh,
@@ -213,10 +216,11 @@ fn with_dense_acks_the_rtts_are_the_same() {
             now += Time::from_micros(rng.below(200));
             let rtt = 20_000 + up_to(rng, 14);
             let view = View { now, ..testing::view() };
-            let ack = Ack { view: &view, rtt: Some(Time::from_micros(rtt)), delivered: 2, ..ack_of_nothing() };
+            let ack =
+                Ack { view: &view, rtt: Some(Time::from_micros(rtt)), acked: 2, delivered: 2, ..ack_of_nothing() };
             let (cwnd, ssthresh) = (control.cwnd, control.ssthresh);
             rust.on_measure(&ack, &mut control);
-            c::daimd_sample(&mut module, &module_params, now.as_micros(), rtt as u32, 0, cwnd, ssthresh);
+            c::daimd_sample(&mut module, &module_params, now.as_micros(), rtt as u32, 2, 0, cwnd, ssthresh);
             let state = &rust.state;
             let mine = [state.srtt.unwrap(), state.rtt_min, state.rtt_max].map(Time::as_nanos);
             assert_eq!([c::daimd_srtt(&module), c::daimd_rtt_min(&module), c::daimd_rtt_max(&module)], mine);

@@ -23,7 +23,6 @@
 use crate::entry::{Entry, Family, edges};
 use crate::{Ack, Congestion, CongestionControl, Control, Needs, Signal, StateChange, StateEvent};
 use knee_core::convert::truncated_u32;
-use knee_core::packet::MSS;
 use knee_core::{Time, params};
 use std::collections::VecDeque;
 
@@ -45,7 +44,7 @@ pub const ENTRY: Entry = Entry {
     ],
     min_cwnd: 1,
     needs: Needs::NONE,
-    make: |params, init| Box::new(Ledbat::new(Params::from(params).target, MSS as f64, init.now)),
+    make: |params, init| Box::new(Ledbat::new(Params::from(params).target, init.mss.max(1).into(), init.now)),
 };
 
 params! {
@@ -225,6 +224,7 @@ impl CongestionControl for Ledbat {
     }
 
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        self.packet = ack.view.mss.max(1).into();
         self.read(control.cwnd);
         if self.window < self.packet {
             (self.window, self.slow_start) = (self.packet, true);

@@ -463,6 +463,7 @@ impl CongestionControl for Lola {
 
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let now = ack.view.now;
+        self.mss = u64::from(ack.view.mss.max(1));
         if self.phase != Phase::SlowStart && control.in_slow_start() {
             self.enter_slow_start(now);
         }

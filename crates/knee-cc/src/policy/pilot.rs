@@ -49,7 +49,8 @@ pub struct Figures {
 #[derive(Clone, Debug)]
 pub struct Pilot {
     settings: Settings,
-    mss: f64,
+    /// Payload of a full packet, bits.
+    bits: f64,
     /// The window in packets, or the rate in bit/s.
     level: f64,
     begin: Time,
@@ -71,14 +72,14 @@ impl Pilot {
     /// For a connection that begins.
     pub fn new(settings: &Settings, init: &Init) -> Self {
         let rtt = init.rtt.as_secs_f64();
-        let mss = f64::from(init.mss) * 8.0;
+        let bits = f64::from(init.mss) * 8.0;
         let level = match settings.lever {
             Lever::Window => f64::from(init.cwnd),
-            Lever::Rate => f64::from(init.cwnd) * mss / rtt.max(SHORTEST.as_secs_f64()),
+            Lever::Rate => f64::from(init.cwnd) * bits / rtt.max(SHORTEST.as_secs_f64()),
         };
         let mut pilot = Self {
             settings: *settings,
-            mss,
+            bits,
             level: bounded(settings.lever, level),
             begin: init.now,
             end: init.now,
@@ -138,8 +139,9 @@ impl Pilot {
     }
 
     /// Takes note of the flow's counters at an event.
-    pub(super) const fn hear(&mut self, view: &View) {
+    pub(super) fn hear(&mut self, view: &View) {
         self.heard = true;
+        self.bits = f64::from(view.mss) * 8.0;
         self.totals.1 = Totals::of(view);
     }
 
@@ -165,11 +167,11 @@ impl Pilot {
         m.peak = m.peak.max(m.delivered / m.length);
         m.window = match self.settings.lever {
             Lever::Window => self.level,
-            Lever::Rate => self.level * m.rtt / self.mss,
+            Lever::Rate => self.level * m.rtt / self.bits,
         };
         self.figures = Figures {
             length_s: m.length,
-            throughput_bps: m.delivered * self.mss / m.length,
+            throughput_bps: m.delivered * self.bits / m.length,
             rtt_s: m.rtt,
             queueing_s: (m.rtt - m.min_rtt).max(0.0),
             loss: if m.lost > 0.0 { m.lost / (m.lost + m.delivered) } else { 0.0 },
@@ -212,7 +214,7 @@ impl Pilot {
         let Measured { peak, rtt, .. } = self.measured;
         match self.settings.lever {
             Lever::Window => 4.0 * peak * rtt + 10.0,
-            Lever::Rate => (4.0 * peak + 10.0 / rtt.max(SHORTEST.as_secs_f64())) * self.mss,
+            Lever::Rate => (4.0 * peak + 10.0 / rtt.max(SHORTEST.as_secs_f64())) * self.bits,
         }
     }
 
@@ -233,7 +235,7 @@ impl Pilot {
         match self.settings.lever {
             Lever::Window => (control.cwnd, control.pacing_rate) = (truncated_u32(self.level), None),
             Lever::Rate => {
-                let window = 2.0 * self.level * self.measured.rtt / self.mss;
+                let window = 2.0 * self.level * self.measured.rtt / self.bits;
                 control.cwnd = truncated_u32(window.clamp(4.0, WINDOWS.1));
                 control.pacing_rate = Some(Rate::from_bps(truncated(self.level)));
             }

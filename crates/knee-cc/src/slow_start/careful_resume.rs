@@ -69,7 +69,6 @@ pub(super) struct CarefulResume {
     jump: u32,
     saved_rtt: Time,
     initial_cwnd: u32,
-    mss: u32,
     phase: Phase,
     /// `PipeSize`, packets.
     pipe: u32,
@@ -84,14 +83,7 @@ pub(super) fn rate_over(cwnd: u32, mss: u32, rtt: Time) -> Rate {
 impl CarefulResume {
     pub fn new(saved: &Saved, init: &Init) -> Self {
         let phase = if init.paced { Phase::Reconnaissance { min_rtt: init.rtt, end: None } } else { Phase::Done };
-        Self {
-            jump: saved.saved_cwnd / 2,
-            saved_rtt: saved.saved_rtt,
-            initial_cwnd: init.cwnd,
-            mss: init.mss,
-            phase,
-            pipe: 0,
-        }
+        Self { jump: saved.saved_cwnd / 2, saved_rtt: saved.saved_rtt, initial_cwnd: init.cwnd, phase, pipe: 0 }
     }
 
     /// An RTT sample of the initial data. Goes to the window remembered, or to normal congestion control.
@@ -103,7 +95,7 @@ impl CarefulResume {
         } else if ack.cwnd_limited {
             self.pipe = ack.view.in_flight;
             control.cwnd = self.jump;
-            control.pacing_rate = Some(rate_over(self.jump, self.mss, rtt));
+            control.pacing_rate = Some(rate_over(self.jump, ack.view.mss, rtt));
             self.phase = Phase::Unvalidated { first: ack.view.snd_nxt, until: ack.view.now.saturating_add(rtt) };
         }
     }

@@ -66,14 +66,14 @@ pub struct Sample {
 
 impl Sample {
     /// An ACK with this sample, after it changed the sender; `rtt_min_us` is the least RTT so far.
-    pub const fn new(view: &View, control: &Control, mss: u32, rtt_us: u64, rtt_min_us: u64) -> Self {
+    pub const fn new(view: &View, control: &Control, rtt_us: u64, rtt_min_us: u64) -> Self {
         Self {
             now_us: view.now.as_micros(),
             snd_una: view.snd_una,
             snd_nxt: view.snd_nxt,
             cwnd: control.cwnd,
             ssthresh: control.ssthresh,
-            mss,
+            mss: view.mss,
             srtt: view.srtt,
             rtt_us,
             rtt_min_us,
@@ -172,14 +172,13 @@ impl HyStart {
 #[derive(Clone)]
 pub(super) struct Linux {
     hystart: HyStart,
-    mss: u32,
     rtt_min_us: u64,
 }
 
 impl Linux {
     pub fn new(init: &Init) -> Self {
         let params = Params { ack_train: true, delay: true, low_window: 16, ack_delta_us: 2_000, paced: init.paced };
-        Self { hystart: HyStart::new(params, init.now.as_micros(), 0), mss: init.mss, rtt_min_us: u64::MAX }
+        Self { hystart: HyStart::new(params, init.now.as_micros(), 0), rtt_min_us: u64::MAX }
     }
 }
 
@@ -188,7 +187,7 @@ impl SlowStart for Linux {
         let Some(rtt) = ack.rtt else { return };
         let rtt_us = rtt.as_micros().max(1);
         self.rtt_min_us = self.rtt_min_us.min(rtt_us);
-        if self.hystart.update(&Sample::new(ack.view, control, self.mss, rtt_us, self.rtt_min_us)) {
+        if self.hystart.update(&Sample::new(ack.view, control, rtt_us, self.rtt_min_us)) {
             control.ssthresh = control.cwnd;
         }
     }

@@ -46,7 +46,6 @@ struct Reduction {
 #[derive(Clone)]
 pub(super) struct RapidStart {
     initial_cwnd: u32,
-    mss: u32,
     min_rtt: Time,
     /// Least RTT of this round; [`Time::MAX`] for none yet.
     floor: Time,
@@ -75,7 +74,6 @@ impl RapidStart {
     pub fn new(init: &Init) -> Self {
         Self {
             initial_cwnd: init.cwnd,
-            mss: init.mss,
             min_rtt: init.rtt,
             floor: Time::MAX,
             round_end: 0,
@@ -85,11 +83,11 @@ impl RapidStart {
         }
     }
 
-    fn pace(&self, control: &mut Control) {
+    fn pace(&self, mss: u32, control: &mut Control) {
         // The first round ends with the first ACK: the one after it sends three initial windows.
         let second = self.rounds == 1;
         let flight = self.initial_cwnd.saturating_mul(3);
-        control.pacing_rate = second.then(|| rate_over(flight, self.mss, self.min_rtt));
+        control.pacing_rate = second.then(|| rate_over(flight, mss, self.min_rtt));
     }
 
     /// The window with `delivered` and `lost` packets in the connection's life.
@@ -110,7 +108,7 @@ impl SlowStart for RapidStart {
             self.round_end = view.snd_nxt.max(view.snd_una + 1);
             self.floor = Time::MAX;
             self.rounds = self.rounds.saturating_add(1);
-            self.pace(control);
+            self.pace(view.mss, control);
         }
         if let Some(rtt) = ack.rtt {
             self.min_rtt = self.min_rtt.min(rtt);

@@ -6,7 +6,6 @@
 //! order those are the right ones.
 
 use super::judge::Line;
-use crate::window::PACKET_BITS;
 use crate::{Ack, Sent, View};
 use knee_core::Time;
 use std::collections::VecDeque;
@@ -33,6 +32,7 @@ pub struct Interval {
     /// When its last one did.
     last: Time,
     sent: u64,
+    payload_bits: u64,
     delivered: u64,
     lost: u64,
 }
@@ -51,6 +51,7 @@ impl Interval {
             begin: None,
             last: Time::ZERO,
             sent: 0,
+            payload_bits: 0,
             delivered: 0,
             lost: 0,
         }
@@ -78,7 +79,7 @@ impl Interval {
 
     /// Payload sent.
     pub const fn payload_bits(&self) -> f64 {
-        self.sent as f64 * PACKET_BITS
+        self.payload_bits as f64
     }
 
     /// The part of its packets that got lost.
@@ -133,6 +134,7 @@ impl Intervals {
             current.begin.get_or_insert(sent.view.now);
             current.last = sent.view.now;
             current.sent += u64::from(sent.packets);
+            current.payload_bits += 8 * u64::from(sent.packets) * u64::from(sent.view.mss);
         }
     }
 

@@ -35,7 +35,6 @@ use crate::{Ack, Congestion, CongestionControl, Control, Init, Needs, Sent, Stat
 use interval::{Interval, Intervals};
 use judge::Judge;
 use knee_core::convert::truncated;
-use knee_core::packet::MSS;
 use knee_core::{Rate, Rng, Time, choice, params};
 
 /// Vivace's registry entry.
@@ -364,9 +363,9 @@ impl Vivace {
 
     fn answer(&self, view: &View, control: &mut Control) {
         let rate = self.intervals.current().map_or(self.rate, |interval| interval.wanted);
-        let payload = Rate::from_bps(truncated(rate * 1e6 * f64::from(MSS) / PACKET));
+        let payload = Rate::from_bps(truncated(rate * 1e6 * f64::from(view.mss) / PACKET));
         control.pacing_rate = Some(payload);
-        control.cwnd = window_beyond(payload, view.srtt.saturating_add(view.srtt), 4);
+        control.cwnd = window_beyond(payload, view.mss, view.srtt.saturating_add(view.srtt), 4);
         control.min_burst = 1;
         control.phase = self.phase;
     }

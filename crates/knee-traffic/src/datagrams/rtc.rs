@@ -4,6 +4,8 @@
 //! same size, and waits in a queue until pacing and, with SCReAM, the window let its packets go. The receiver reports
 //! what has arrived every few milliseconds (as RFC 8888 does); [`Flight`] makes of it what controllers hear of.
 //!
+//! A controller may probe the link: packets leave at the probe's rate, and padding goes where no frame's packet waits.
+//!
 //! Not modelled: key frames, retransmissions and forward error correction, audio next to the video, and an encoder's
 //! delay.
 
@@ -18,7 +20,7 @@ use crate::entry::{Entry, Make};
 use encoder::Encoder;
 use flight::Flight;
 use gcc::Gcc;
-use knee_core::convert::{saturating_u16, truncated};
+use knee_core::convert::{saturating_u16, truncated, truncated_u32};
 use knee_core::{Conflict, Rate, Rng, Time, choice, params};
 use scream::Scream;
 use std::collections::VecDeque;
@@ -56,6 +58,16 @@ choice! {
     }
 }
 
+choice! {
+    /// How fast GCC's threshold follows the trend of the delay.
+    enum Threshold {
+        /// As in WebRTC.
+        Program = "program",
+        /// As in the draft.
+        Draft = "draft",
+    }
+}
+
 params! {
     /// Its parameters.
     struct Settings {
@@ -69,17 +81,23 @@ params! {
         max_rate: Rate = Rate::from_bps(2_500_000), in RATES, from "WebRTC's limit for 720p";
         /// frames per second
         fps: f64 = 30.0, in 1.0..=240.0, from "ours: the usual camera";
+        /// how fast GCC's threshold of overuse follows the trend of the delay
+        threshold: Threshold = Threshold::Program, from "WebRTC's goog_cc; draft-ietf-rmcat-gcc-02, 5.4";
         /// whether SCReAM heeds how much the queueing delay varies
         reduce_jitter: bool = false, from "REDUCE_JITTER of draft-ietf-ccwg-rfc8298bis-screamv2-01";
     }
 }
 
 fn check(given: &Given) -> Result<(), Conflict> {
-    let Settings { min_rate: min, start_rate: start, max_rate: max, controller, reduce_jitter, .. } =
+    let Settings { min_rate: min, start_rate: start, max_rate: max, controller, reduce_jitter, threshold, .. } =
         (&given.params).into();
     if reduce_jitter && !matches!(controller, Control::Scream) {
         let accepted = "expected it with the controller scream only".into();
         return Err(Conflict { key: "reduce_jitter", found: "reduce_jitter is true with gcc".into(), accepted });
+    }
+    if matches!((controller, threshold), (Control::Scream, Threshold::Draft)) {
+        let accepted = "expected it with the controller gcc only".into();
+        return Err(Conflict { key: "threshold", found: "threshold is draft with scream".into(), accepted });
     }
     if min <= start && start <= max {
         return Ok(());
@@ -100,6 +118,47 @@ const MIN_PACING: f64 = 50_000.0;
 const MAX_WAIT: Time = Time::from_secs(1);
 /// After this time without a report all under way counts as lost.
 const SILENCE: Time = Time::from_secs(1);
+
+/// The least number of packets in a probe (`min_probe_packets_sent` of WebRTC's `probe_controller.cc`).
+const PROBE_PACKETS: u32 = 5;
+/// A probe has at least the bytes of this time at its rate (`min_probe_duration`), a padding packet those of the other
+/// (`min_probe_delta`).
+const PROBE_BYTES_TIME: Time = Time::from_millis(15);
+const PADDING_TIME: Time = Time::from_millis(2);
+
+/// Packets that are to leave at a rate, so that their arrivals show what the link carries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Probe {
+    /// Its number, from 1 on.
+    pub(super) number: u32,
+    /// bit/s.
+    pub(super) rate: f64,
+}
+
+/// A probe that is being sent.
+#[derive(Clone, Copy)]
+struct Burst {
+    probe: Probe,
+    began: Time,
+    packets: u32,
+    /// Bits from the RTP header on.
+    bits: f64,
+}
+
+impl Burst {
+    fn bits_in(&self, time: Time) -> f64 {
+        self.probe.rate * time.as_secs_f64()
+    }
+
+    /// Bytes of a padding packet from the RTP header on.
+    fn padding(&self) -> u32 {
+        truncated_u32(self.bits_in(PADDING_TIME) / 8.0).clamp(OVERHEAD - BELOW_RTP, PAYLOAD + OVERHEAD - BELOW_RTP)
+    }
+
+    fn is_over(&self) -> bool {
+        self.packets >= PROBE_PACKETS && self.bits >= self.bits_in(PROBE_BYTES_TIME)
+    }
+}
 
 /// The rates of an encoder, bit/s.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +188,8 @@ pub(super) struct Acked {
     pub(super) arrived: Time,
     /// Whether it was marked CE.
     pub(super) ce: bool,
+    /// Number of the probe that it belongs to; 0: to none.
+    pub(super) probe: u32,
 }
 
 /// What a report tells.
@@ -171,6 +232,10 @@ pub(super) trait Controller: Send + CloneController {
     }
     /// Packets leave at this multiple of the target rate, so that large frames pass.
     fn pacing_factor(&self) -> f64;
+    /// The next probe to be sent.
+    fn next_probe(&mut self, _now: Time) -> Option<Probe> {
+        None
+    }
     /// A frame was coded.
     fn on_frame(&mut self, _frame: &Frame) {}
 }
@@ -190,6 +255,7 @@ struct Rtc {
     /// When the next packet may leave.
     pace_at: Time,
     flight: Flight,
+    burst: Option<Burst>,
     /// When the last report came, or the first packet under way was sent.
     heard: Time,
 }
@@ -202,7 +268,7 @@ impl Rtc {
         let rates = Rates { start: rate(start_rate), min: rate(min_rate), max: rate(max_rate) };
         let (controller, reports): (Box<dyn Controller>, _) = match settings.controller {
             Control::Scream => (Box::new(Scream::new(rates, l4s, reduce_jitter)), scream::REPORTS),
-            Control::Gcc => (Box::new(Gcc::new(rates)), gcc::REPORTS),
+            Control::Gcc => (Box::new(Gcc::new(rates, settings.threshold)), gcc::REPORTS),
         };
         Self {
             encoder: Encoder::new(settings.fps, rng),
@@ -212,6 +278,7 @@ impl Rtc {
             queue: VecDeque::new(),
             pace_at: Time::ZERO,
             flight: Flight::default(),
+            burst: None,
             heard: Time::ZERO,
         }
     }
@@ -229,6 +296,39 @@ impl Rtc {
         while self.queue.front().is_some_and(|(coded, _)| at - *coded > MAX_WAIT) {
             self.queue.pop_front();
         }
+    }
+
+    /// Whether a probe is being sent. One begins with a frame's packet.
+    fn is_probing(&mut self, now: Time) -> bool {
+        self.burst = self.burst.filter(|burst| !burst.is_over());
+        if self.burst.is_none() && !self.queue.is_empty() {
+            let begin = |probe| Burst { probe, began: now, packets: 0, bits: 0.0 };
+            self.burst = self.controller.next_probe(now).map(begin);
+            if self.burst.is_some() {
+                self.pace_at = now;
+            }
+        }
+        self.burst.is_some()
+    }
+
+    /// Sends a packet of `size` bytes.
+    fn send(&mut self, size: u32, now: Time) -> Next {
+        if self.flight.in_flight() == 0 {
+            self.heard = now;
+        }
+        let bytes = size - BELOW_RTP;
+        self.flight.on_sent(now, bytes, self.burst.map_or(0, |burst| burst.probe.number));
+        let rate = self.controller.target_rate().max(MIN_PACING) * self.controller.pacing_factor();
+        let wait = |bits: f64, rate: f64| Time::from_nanos(truncated(bits * 1e9 / rate));
+        self.pace_at = now + wait(8.0 * f64::from(size), rate);
+        if let Some(burst) = &mut self.burst {
+            burst.packets += 1;
+            burst.bits += 8.0 * f64::from(bytes);
+            if !burst.is_over() {
+                self.pace_at = burst.began + wait(burst.bits, burst.probe.rate);
+            }
+        }
+        Next::Send(saturating_u16(u64::from(size)))
     }
 
     fn may_send(&self, size: u32) -> bool {
@@ -251,21 +351,17 @@ impl Source for Rtc {
             self.controller.on_silence(now);
             self.heard = now;
         }
-        let Some(&(_, size)) = self.queue.front() else { return Next::Wait(frame_at) };
+        let probing = self.is_probing(now);
+        let padding = self.burst.map(|burst| burst.padding() + BELOW_RTP);
+        let Some(size) = self.queue.front().map(|(_, size)| *size).or(padding) else { return Next::Wait(frame_at) };
         if self.pace_at > now {
             return Next::Wait(self.pace_at.min(frame_at));
         }
-        if !self.may_send(size) {
+        if !probing && !self.may_send(size) {
             return Next::Wait(frame_at.min(self.heard + SILENCE));
         }
         self.queue.pop_front();
-        if self.flight.in_flight() == 0 {
-            self.heard = now;
-        }
-        self.flight.on_sent(now, size - BELOW_RTP);
-        let rate = self.controller.target_rate().max(MIN_PACING) * self.controller.pacing_factor();
-        self.pace_at = now + Time::from_nanos(truncated(f64::from(size) * 8e9 / rate));
-        Next::Send(saturating_u16(u64::from(size)))
+        self.send(size, now)
     }
 
     fn reports(&self) -> Option<Reports> {

@@ -16,6 +16,7 @@ const MEMORY: Time = Time::from_secs(2);
 struct Sent {
     at: Time,
     bytes: u32,
+    probe: u32,
     acked: bool,
     lost: bool,
     /// When a report first had a later one and not this one.
@@ -36,9 +37,9 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// A packet leaves.
-    pub(super) fn on_sent(&mut self, at: Time, bytes: u32) {
-        self.packets.push_back(Sent { at, bytes, acked: false, lost: false, missing: None });
+    /// A packet leaves, of the probe of this number; 0: of none.
+    pub(super) fn on_sent(&mut self, at: Time, bytes: u32, probe: u32) {
+        self.packets.push_back(Sent { at, bytes, probe, acked: false, lost: false, missing: None });
         self.bytes += u64::from(bytes);
     }
 
@@ -67,7 +68,13 @@ impl Flight {
                 self.reordering = self.reordering.max(now - missing);
             }
             sent.acked = true;
-            acked.push(Acked { bytes: sent.bytes, sent: sent.at, arrived: arrival.at, ce: arrival.ce });
+            acked.push(Acked {
+                bytes: sent.bytes,
+                sent: sent.at,
+                arrived: arrival.at,
+                ce: arrival.ce,
+                probe: sent.probe,
+            });
             while self.expected <= arrival.number {
                 let passed = &self.packets[index(self.expected - self.first)];
                 self.bytes -= u64::from(passed.bytes);
@@ -105,7 +112,7 @@ mod tests {
     #[test]
     fn bytes_count_up_to_the_highest_packet_and_what_lies_before_it_is_lost() {
         let mut flight = Flight::default();
-        (0..6).for_each(|k| flight.on_sent(Time::from_millis(k), 100 + k as u32));
+        (0..6).for_each(|k| flight.on_sent(Time::from_millis(k), 100 + k as u32, 0));
         assert_eq!(report(&mut flight, &[0, 1, 3], 10), (3, 406, 1));
         assert_eq!(flight.in_flight(), 209);
         assert_eq!(report(&mut flight, &[4], 20), (1, 104, 0));
@@ -116,7 +123,7 @@ mod tests {
     #[test]
     fn a_packet_that_came_late_widens_the_reordering_window() {
         let mut flight = Flight::default();
-        (0..6).for_each(|k| flight.on_sent(Time::from_millis(k), 100));
+        (0..6).for_each(|k| flight.on_sent(Time::from_millis(k), 100, 0));
         assert_eq!(report(&mut flight, &[1], 10), (1, 200, 1));
         assert_eq!(report(&mut flight, &[0], 25), (1, 0, 0));
         assert_eq!(report(&mut flight, &[3], 30), (1, 200, 0), "within 15 ms nothing is lost");

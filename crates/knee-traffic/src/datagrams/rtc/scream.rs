@@ -437,7 +437,7 @@ mod tests {
 
     fn packet(delay_ms: u64, ce: bool) -> Acked {
         let sent = Time::from_secs(10);
-        Acked { bytes: 1000, sent, arrived: sent + Time::from_millis(delay_ms), ce }
+        Acked { bytes: 1000, sent, arrived: sent + Time::from_millis(delay_ms), ce, probe: 0 }
     }
 
     /// 1000 bytes of 100,000 acknowledged: a hundredth of an MSS, and 1 + 0.02 · 82.5 times that without congestion.

@@ -146,6 +146,19 @@ fn gcc_uses_most_of_a_constant_link_and_more_with_equal_frames() {
     }
 }
 
+/// WebRTC probes at three and six times the start rate and goes on at twice what it finds. At 8 % per second, 2.5 Mbit/s
+/// are 27 s from 300 kbit/s.
+#[test]
+fn gcc_finds_the_encoders_highest_rate_or_the_links_within_a_second() {
+    for (link, most) in [(10e6, 2_500_000), (1e6, 2_500_000), (10e6, 8_000_000)] {
+        let mut path = Path::of(&params("gcc", [100_000, 300_000, most], 30.0), link);
+        path.run(1);
+        let (rate, _) = path.run(2);
+        let room = f64::min(link, most as f64);
+        assert!((0.8 * room..1.06 * room).contains(&rate), "{link} bit/s: {rate}");
+    }
+}
+
 #[test]
 fn it_recovers_when_the_rate_doubles_and_backs_off_when_it_halves() {
     for controller in BOTH {

@@ -63,7 +63,7 @@ mod tests {
 
     /// Packets of 1000 bytes, sent `apart` ms after each other, that arrive at the times of `arrives`, in ms.
     fn of(number: u64, apart: u64, arrives: impl Fn(u64) -> u64) -> Option<f64> {
-        let packet = |k| Acked { bytes: 1000, sent: MS * (apart * k), arrived: MS * arrives(k), ce: false };
+        let packet = |k| Acked { bytes: 1000, sent: MS * (apart * k), arrived: MS * arrives(k), ce: false, probe: 0 };
         let mut throughput = Throughput::default();
         (0..number).for_each(|k| throughput.on_report(&[packet(k)]));
         throughput.rate()

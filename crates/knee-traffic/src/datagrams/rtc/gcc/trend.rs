@@ -2,7 +2,7 @@
 //!
 //! Times are in ms, as in the authors' program (`inter_arrival_delta.cc`, `trendline_estimator.cc`).
 
-use super::super::Acked;
+use super::super::{Acked, Threshold};
 use knee_core::Time;
 use std::collections::VecDeque;
 
@@ -21,11 +21,12 @@ const GAIN: f64 = 4.0;
 const MAX_DELTAS: f64 = 60.0;
 /// For so long the trend must be above the threshold (`kOverUsingTimeThreshold`), ms.
 const OVERUSE_TIME: f64 = 10.0;
-/// The threshold: its start and bounds, ms, and how fast it follows, 1/ms (`threshold_`, `k_up_`, `k_down_`).
+/// The threshold: its start and bounds, ms.
 const THRESHOLD: f64 = 12.5;
 const THRESHOLDS: (f64, f64) = (6.0, 600.0);
-const K_UP: f64 = 0.0087;
-const K_DOWN: f64 = 0.039;
+/// How fast it follows, 1/ms, upwards and downwards: in the program (`k_up_`, `k_down_`), and in the draft (5.4).
+const PROGRAM: (f64, f64) = (0.0087, 0.039);
+const DRAFT: (f64, f64) = (0.01, 0.00018);
 /// A trend so far above the threshold is a spike, which it does not follow (`kMaxAdaptOffsetMs`).
 const SPIKE: f64 = 15.0;
 /// Longest time by which the threshold is adapted at once, ms (`kMaxTimeDeltaMs`).
@@ -145,6 +146,8 @@ impl Trend {
 #[derive(Clone)]
 pub(super) struct Detector {
     trend: Trend,
+    /// How fast the threshold follows.
+    speeds: (f64, f64),
     /// ms.
     threshold: f64,
     signal: Signal,
@@ -155,14 +158,16 @@ pub(super) struct Detector {
     adapted: Option<f64>,
 }
 
-impl Default for Detector {
-    fn default() -> Self {
-        let (trend, signal) = (Trend::default(), Signal::Normal);
-        Self { trend, threshold: THRESHOLD, signal, above: None, slope: 0.0, adapted: None }
-    }
-}
-
 impl Detector {
+    pub(super) fn new(threshold: Threshold) -> Self {
+        let speeds = match threshold {
+            Threshold::Program => PROGRAM,
+            Threshold::Draft => DRAFT,
+        };
+        let (trend, signal) = (Trend::default(), Signal::Normal);
+        Self { trend, speeds, threshold: THRESHOLD, signal, above: None, slope: 0.0, adapted: None }
+    }
+
     pub(super) const fn signal(&self) -> Signal {
         self.signal
     }
@@ -196,7 +201,8 @@ impl Detector {
         let since = (at - self.adapted.replace(at).unwrap_or(at)).clamp(0.0, LONGEST_STEP);
         let over = trend.abs() - self.threshold;
         if over <= SPIKE {
-            let k = if over < 0.0 { K_DOWN } else { K_UP };
+            let (up, down) = self.speeds;
+            let k = if over < 0.0 { down } else { up };
             self.threshold = (self.threshold + k * over * since).clamp(THRESHOLDS.0, THRESHOLDS.1);
         }
     }
@@ -216,7 +222,7 @@ mod tests {
     fn packets_within_five_ms_or_that_arrive_faster_than_sent_are_a_group() {
         let mut groups = Groups::default();
         let mut at = |sent: u64, arrived: u64| {
-            let packet = Acked { bytes: 1000, sent: MS * sent, arrived: MS * arrived, ce: false };
+            let packet = Acked { bytes: 1000, sent: MS * sent, arrived: MS * arrived, ce: false, probe: 0 };
             groups.on_packet(&packet).map(|delta| (delta.sent, delta.arrived, delta.at))
         };
         assert_eq!([at(0, 20), at(5, 25), at(10, 30)], [None; 3], "one group is complete");
@@ -245,7 +251,7 @@ mod tests {
     #[test]
     fn overuse_needs_two_trends_above_the_threshold_10_ms_and_no_fall() {
         let seen = |slopes: &[f64]| {
-            let mut detector = Detector::default();
+            let mut detector = Detector::new(Threshold::Program);
             for slope in slopes {
                 detector.compare(*slope, 100.0 * slope, &delta(8.0, 8.0, 0.0));
             }
@@ -261,16 +267,19 @@ mod tests {
 
     #[test]
     fn the_threshold_follows_the_trend_between_its_bounds() {
-        let after = |trend: f64| {
-            let mut detector = Detector::default();
+        let by = |threshold, trend: f64| {
+            let mut detector = Detector::new(threshold);
             detector.adapt(0.0, 0.0);
             detector.adapt(trend, 10.0);
             detector.threshold
         };
+        let after = |trend| by(Threshold::Program, trend);
+        assert!((by(Threshold::Draft, 20.0) - (12.5 + 10.0 * 0.01 * 7.5)).abs() < 1e-12);
+        assert!((by(Threshold::Draft, 0.5) - (12.5 - 10.0 * 0.00018 * 12.0)).abs() < 1e-12);
         assert!((after(20.0) - (12.5 + 10.0 * 0.0087 * 7.5)).abs() < 1e-12);
         assert!((after(0.5) - (12.5 - 10.0 * 0.039 * 12.0)).abs() < 1e-12);
         assert!([28.0, -28.0].iter().all(|&slope| (after(slope) - 12.5).abs() < 1e-9), "a spike is left out");
-        let mut detector = Detector::default();
+        let mut detector = Detector::new(Threshold::Program);
         (0..100).for_each(|k| detector.adapt(0.0, f64::from(k) * 30.0));
         assert!((detector.threshold - 6.0).abs() < 1e-9);
     }

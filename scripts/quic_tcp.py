@@ -1,0 +1,102 @@
+"""Each algorithm over QUIC beside TCP on random networks: python scripts/quic_tcp.py [NETWORKS [ALGORITHM...]].
+
+Prints Markdown: goodput and mean RTT over QUIC as parts of those over TCP, as geometric means over the networks with
+the least and the greatest. TCP's receiver acknowledges every second packet here, as QUIC's does (RFC 9000, 13.2.2).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import knee
+from knee.scenario import registry
+
+#: A receive window that hardly grows: Linux then acknowledges every second packet, as QUIC's receivers do.
+EVERY_SECOND = {"window_growth": "10 kB"}
+#: Rates of random loss: none for every second network.
+LOSSES = (0.0, 0.01, 0.0, 0.05, 0.0, 0.1)
+
+
+@dataclass(frozen=True)
+class Network:
+    """A bottleneck and a path."""
+
+    mbit: float
+    rtt_ms: float
+    buffer_ms: float
+    loss: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """QUIC's figures as parts of TCP's."""
+
+    network: Network
+    goodput: float
+    rtt: float
+
+
+def networks(number: int, losses: tuple[float, ...] = LOSSES, seed: int = 1) -> Iterator[Network]:
+    """The first of an endless series of random networks: 1 to 40 Mbit/s, 10 to 150 ms, a buffer of 0.7 to 3 BDP."""
+    for i in range(number):
+        draw = random.Random(f"{seed}/{i}")
+        mbit, rtt = math.exp(draw.uniform(0, math.log(40))), math.exp(draw.uniform(math.log(10), math.log(150)))
+        # Ten packets of 1500 bytes at least.
+        buffer = max(rtt * draw.uniform(0.7, 3), 120 / mbit)
+        yield Network(round(mbit, 2), round(rtt, 1), round(buffer, 1), losses[i % len(losses)], i + 1)
+
+
+def able() -> list[str]:
+    """The algorithms that run over both transports."""
+    return [name for name, entry in registry.congestion_controls().items() if entry.needs["ecn"] == "classic"]
+
+
+def figures(cc: str, transport: str, network: Network) -> tuple[float, float]:
+    """Goodput in Mbit/s and the mean RTT in ms of a flow alone."""
+    # As many round trips on each path, and the first seconds, in which the flow starts, left out.
+    seconds = round(min(12 + 0.15 * network.rtt_ms, 30), 1)
+    link = {"rate": f"{network.mbit} Mbit/s", "limit": f"{network.buffer_ms} ms", "loss": network.loss}
+    flow = {"cc": cc, "rtt": f"{network.rtt_ms} ms", "transport": transport}
+    made = {"duration": f"{seconds} s", "warmup": f"{seconds / 3:.1f} s", "seed": network.seed, "link": link}
+    tcp = {"tcp": EVERY_SECOND} if transport == "tcp" else {}
+    (seen,) = knee.run({**made, **tcp, "flows": [flow]}).summary["flows"]
+    return seen["goodput_mbps"], seen["rtt_mean_ms"]
+
+
+def ratio(cc: str, network: Network) -> Ratio:
+    """QUIC's figures as parts of TCP's on a network."""
+    (quic, quic_rtt), (tcp, tcp_rtt) = (figures(cc, transport, network) for transport in ("quic", "tcp"))
+    return Ratio(network, quic / tcp, quic_rtt / tcp_rtt)
+
+
+def mean(ratios: list[float]) -> float:
+    """The geometric mean."""
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def _cell(ratios: list[float]) -> str:
+    return f"{mean(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
+def main(number: int, names: list[str]) -> None:
+    """Runs all and prints the table."""
+    losses = sorted(set(LOSSES))
+    print("| | " + " | ".join(f"{loss:.0%}: goodput | RTT" for loss in losses) + " |")
+    print("|---" * (2 * len(losses) + 1) + "|")
+    for cc in names:
+        seen = [ratio(cc, network) for network in networks(number)]
+        cells = [
+            _cell([getattr(each, figure) for each in seen if each.network.loss == loss])
+            for loss in losses
+            for figure in ("goodput", "rtt")
+        ]
+        print(f"| `{cc}` | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 60, sys.argv[2:] or able())
