@@ -19,6 +19,7 @@ fn the_thresholds_by_hand() {
 fn c4() -> C4 {
     C4 {
         params: Params::default(),
+        mss: 1448.0,
         most_delay: 0.025,
         max_jitter: 0.25,
         seed_cwnd: 0.0,
@@ -123,7 +124,7 @@ fn rate_and_window_are_alpha_times_the_nominal_ones() {
         let mut control = Control::initial(10);
         c4.apply(&mut control);
         assert_eq!(control.pacing_rate, Some(Rate::from_bps((alpha * 1.6e8) as u64)));
-        assert_eq!(control.cwnd, (alpha * 2e7 * room / 1448.0).round() as u32);
+        assert_eq!(control.cwnd, (alpha * 2e7_f64 * room / 1448.0).round() as u32);
     }
 }
 
