@@ -353,7 +353,8 @@ class _Comparison:
         self, scenarios: dict[int, Scenario], data: dict[int, Plain], wanted: list[tuple[int, int]], progress: Progress
     ) -> None:
         """Runs variants of networks on both grounds; the runs of one stay in order."""
-        asked, of_job = [], {}
+        asked: list[batch.Job] = []
+        of_job: dict[str, tuple[int, str]] = {}
         for number, variant in wanted:
             if number in self.skipped or number in self.failed:
                 continue
