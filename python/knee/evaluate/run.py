@@ -208,8 +208,9 @@ def evaluate(
     untested = [{key: str(value) for key, value in each.model_dump().items()} for each in load(suite).untested]
     names = [other.name for other in against]
     where = (place.ground, ran.kernel() or place.kernel)
-    by = (suite, load(suite).document, ran.unrepeated())
-    done = Evaluation(one.name, one.flow, names, count, quick, found, untested, program(), *where, networks, *by)
+    by, remarks = (suite, load(suite).document), ran.unrepeated()
+    head = (one.name, one.flow, names, count, quick, found, untested, program())
+    done = Evaluation(*head, *where, networks, *by, remarks=remarks)
     write_verdicts(out / MARK, done.plain())
     files.write(out / "badge.svg", badge.svg(done))
     files.write(out / "evaluate.html", page.page(done))
