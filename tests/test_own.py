@@ -11,6 +11,7 @@ import pytest
 
 import knee
 from knee.cli import app, main  # noqa: F401  (loads the program as users do)
+from knee.grounds import runner
 
 
 def scenario(cc: Any, duration: str = "10 s") -> dict[str, Any]:
@@ -334,3 +335,16 @@ def test_a_method_that_does_not_return_is_named_with_its_line(monkeypatch: pytes
         knee.RunError, match=rf"has not returned from a method .*line {line} of .*test_own\.py, in on_ack"
     ):
         knee.run(scenario(Sleeps, "1 s"))
+
+
+@pytest.mark.parametrize("draw", ["random", "self.random"])
+def test_a_saved_run_is_repeated_by_the_copy_of_its_class(
+    draw: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As knee evaluate does with a run that it keeps."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(_DRAWS.format(draw=draw))
+    saved = knee.run(scenario("mine.py:Mine", "2 s"), out="r", report=False, allow_code=True)
+    again = runner.prepare(Path("r/scenario.toml"), "sim", allow_code=True).unrepeated(saved.summary)
+    assert (again is None) == (draw == "self.random")
+    assert again is None or " of flow 1 is " in again

@@ -208,9 +208,13 @@ def evaluate(
     untested = [{key: str(value) for key, value in each.model_dump().items()} for each in load(suite).untested]
     names = [other.name for other in against]
     where = (place.ground, ran.kernel() or place.kernel)
-    carriers = {PLACE: one.transport} | {other.name: other.transport for other in against}
-    by = (suite, load(suite).document, ran.unrepeated(), carriers)
-    done = Evaluation(one.name, one.flow, names, count, quick, found, untested, program(), *where, networks, *by)
+    by = (suite, load(suite).document)
+    said = {
+        "remarks": ran.unrepeated(),
+        "transports": {PLACE: one.transport} | {other.name: other.transport for other in against},
+    }
+    head = (one.name, one.flow, names, count, quick, found, untested, program())
+    done = Evaluation(*head, *where, networks, *by, **said)
     write_verdicts(out / MARK, done.plain())
     files.write(out / "badge.svg", badge.svg(done))
     files.write(out / "evaluate.html", page.page(done))

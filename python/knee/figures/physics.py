@@ -430,9 +430,11 @@ def _received(result: Result, paths: Paths, times: Floats, late_s: float, *, exa
             if exact
             else np.diff(at, prepend=max(0.0, (at[0] if len(at) else 0.0) - interval))
         )
-        delivered, received, sent = (
-            np.cumsum(np.bincount(place, rates[name][low:high] * 1e6 * length, minlength=len(times))) for name in names
-        )
+        sums: list[Floats] = [
+            np.cumsum(np.bincount(place, rates[name][low:high] * 1e6 * length, minlength=len(times))).astype(np.float64)
+            for name in names
+        ]
+        delivered, received, sent = sums
         who = f"flow {number + 1}"
         yield from _first(who, "payload delivered, Mbit", times, delivered, received * (1 + _SUM) + 1)
         yield from _first(who, "what was received, Mbit", times, received, sent * (1 + _SUM) + 1)
