@@ -18,10 +18,8 @@
 //!       and recover took                   '--- recover: slow start to the window before
 //! ```
 //!
-//! Departures: an idle time of two round trips shows others the empty path as a slowdown does, so that the next one is
-//! planned anew from its end, of which the draft says nothing; the RTT is Linux's, in microseconds; the initial window
-//! is the sender's unless it is above 2 packets, as the draft has it; a timeout is the sender's, after which slow start
-//! goes up to half of the window before.
+//! Departures: the RTT is Linux's, in microseconds; the initial window is the sender's unless it is above 2 packets,
+//! as the draft has it; a timeout is the sender's, after which slow start goes up to half of the window before.
 
 use crate::entry::{Entry, Family, edges};
 use crate::filter::WindowedMin;
@@ -102,10 +100,6 @@ struct LedbatPp {
     credit: f64,
     /// When the next slowdown begins, or the phase `Hold` ends.
     next: Time,
-    /// Time from the end of slow start or of a slowdown to the next slowdown.
-    wait: Time,
-    /// When an ACK came last.
-    heard: Time,
     /// When the slowdown began.
     since: Time,
     /// Window before the slowdown, up to which it recovers.
@@ -138,8 +132,6 @@ impl LedbatPp {
             samples: 0,
             credit: 0.0,
             next: Time::MAX,
-            wait: Time::ZERO,
-            heard: Time::ZERO,
             since: Time::ZERO,
             resume: LEAST_CWND,
         }
@@ -173,20 +165,6 @@ impl LedbatPp {
         self.next = if self.params.slowdowns { now.saturating_add(wait) } else { Time::MAX };
     }
 
-    /// Sending begins after an idle time.
-    fn resume_from_idle(&mut self, now: Time, srtt: Time, control: &Control) {
-        // RTTs from before it say nothing about the queue.
-        self.recent = [Time::MAX; FILTER];
-        if now.saturating_sub(self.heard) >= srtt * SLOWDOWN_RTTS && self.next < Time::MAX && self.phase != Phase::Hold
-        {
-            self.next = now.saturating_add(self.wait);
-        }
-        // Slow start leads back to the window.
-        if self.phase == Phase::Avoidance && control.in_slow_start() {
-            self.phase = Phase::SlowStart;
-        }
-    }
-
     /// Begins a slowdown, or goes on with it, where it is time.
     fn slow_down(&mut self, now: Time, srtt: Time, control: &mut Control) {
         match self.phase {
@@ -218,16 +196,10 @@ impl LedbatPp {
             return;
         }
         let wait = match self.phase {
-            Phase::Recover => {
-                self.wait = (now - self.since) * INTERVAL;
-                self.wait
-            }
+            Phase::Recover => (now - self.since) * INTERVAL,
             // After a timeout what was planned holds.
             _ if self.next < Time::MAX => self.next.saturating_sub(now),
-            _ => {
-                self.wait = srtt * SLOWDOWN_RTTS;
-                self.wait
-            }
+            _ => srtt * SLOWDOWN_RTTS,
         };
         self.avoid(now, wait, control);
     }
@@ -240,7 +212,6 @@ impl CongestionControl for LedbatPp {
             self.recent[self.samples % FILTER] = rtt;
             self.samples += 1;
         }
-        self.heard = ack.view.now;
         control.phase = self.phase as u8;
     }
 
@@ -274,7 +245,13 @@ impl CongestionControl for LedbatPp {
     fn on_state(&mut self, change: &StateChange, control: &mut Control) {
         match change.event {
             StateEvent::Start => control.cwnd = control.cwnd.min(LEAST_CWND),
-            StateEvent::Restart => self.resume_from_idle(change.view.now, change.view.srtt, control),
+            // RTTs from before an idle time say nothing about the queue, and slow start leads back to the window.
+            StateEvent::Restart => {
+                self.recent = [Time::MAX; FILTER];
+                if self.phase == Phase::Avoidance && control.in_slow_start() {
+                    self.phase = Phase::SlowStart;
+                }
+            }
             StateEvent::Entered(CaState::Loss) => {
                 if matches!(self.phase, Phase::Hold | Phase::Recover) {
                     self.next = Time::MAX;
@@ -356,20 +333,6 @@ mod tests {
         cc.next = Time::ZERO;
         cc.slow_down(MS, MS * 100, &mut control);
         assert_eq!((cc.phase, cc.resume, control.cwnd), (Phase::Hold, 75, 2));
-    }
-
-    #[test]
-    fn an_idle_time_of_two_round_trips_takes_the_place_of_a_slowdown() {
-        let planned = |idle_ms: u64, phase| {
-            let mut cc = LedbatPp::new(Params::default());
-            (cc.phase, cc.heard, cc.wait, cc.next) = (phase, MS * 1_000, MS * 5_000, MS * 1_100);
-            let view = testing::changed(&testing::view_at(MS * (1_000 + idle_ms)), |view| view.srtt = MS * 100);
-            cc.on_state(&StateChange { view, event: StateEvent::Restart }, &mut testing::avoiding(20));
-            cc.next
-        };
-        assert_eq!(planned(199, Phase::Avoidance), MS * 1_100);
-        assert_eq!(planned(200, Phase::Avoidance), MS * 6_200);
-        assert_eq!(planned(900, Phase::Hold), MS * 1_100);
     }
 
     #[test]
