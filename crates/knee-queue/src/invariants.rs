@@ -153,7 +153,7 @@ impl Seen {
     /// Moves all times back by `by`.
     fn earlier(mut self, by: Time) -> Self {
         let packets = self.left.iter_mut().chain(&mut self.dropped).map(|(at, ..)| at);
-        packets.chain(self.notes.iter_mut().map(|(at, ..)| at)).chain(&mut self.wakes).for_each(|at| *at = *at - by);
+        packets.chain(self.notes.iter_mut().map(|(at, ..)| at)).chain(&mut self.wakes).for_each(|at| *at -= by);
         self
     }
 }

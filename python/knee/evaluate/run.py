@@ -209,12 +209,9 @@ def evaluate(
     names = [other.name for other in against]
     where = (place.ground, ran.kernel() or place.kernel)
     by = (suite, load(suite).document)
-    said = {
-        "remarks": ran.unrepeated(),
-        "transports": {PLACE: one.transport} | {other.name: other.transport for other in against},
-    }
+    carriers = {PLACE: one.transport} | {other.name: other.transport for other in against}
     head = (one.name, one.flow, names, count, quick, found, untested, program())
-    done = Evaluation(*head, *where, networks, *by, **said)
+    done = Evaluation(*head, *where, networks, *by, remarks=ran.unrepeated(), transports=carriers)
     write_verdicts(out / MARK, done.plain())
     files.write(out / "badge.svg", badge.svg(done))
     files.write(out / "evaluate.html", page.page(done))
