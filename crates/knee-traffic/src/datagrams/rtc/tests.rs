@@ -155,7 +155,8 @@ fn gcc_finds_the_encoders_highest_rate_or_the_links_within_a_second() {
         path.run(1);
         let (rate, _) = path.run(2);
         let room = f64::min(link, most as f64);
-        assert!((0.8 * room..1.06 * room).contains(&rate), "{link} bit/s: {rate}");
+        // Three quarters, as later on a constant link.
+        assert!((0.75 * room..1.06 * room).contains(&rate), "{link} bit/s: {rate}");
     }
 }
 
