@@ -38,8 +38,8 @@ pub fn rate_of(packets: f64, mss: u32, span: Time) -> Rate {
     if bps.is_nan() { Rate::MAX } else { Rate::from_bps((truncated(bps)).clamp(1, Rate::MAX.as_bps())) }
 }
 
-/// A window in packets of `mss` bytes that does not limit a paced sender of `rate`: twice what the rate sends in `rtt`, and never
-/// below `least`.
+/// A window in packets of `mss` bytes that does not limit a paced sender of `rate`: twice what the rate sends in `rtt`,
+/// and never below `least`.
 pub fn window_beyond(rate: Rate, mss: u32, rtt: Time, least: u32) -> u32 {
     let packets = 2.0 * rate.as_bps() as f64 * rtt.as_secs_f64() / (8.0 * f64::from(mss.max(1)));
     (truncated_u32(packets.min(LARGEST))).max(least)

@@ -50,7 +50,8 @@ FUNCTION(u64, daimd_gain, (u64 rate, u32 cwnd), (rate, cwnd))
 FUNCTION(u32, daimd_max_ssthresh, (u32 cwnd, u64 tau0, u64 occupancy), (cwnd, tau0, occupancy))
 FUNCTION(void, daimd_init, (struct knee_daimd *d, const struct knee_daimd_params *p, u64 now), (d, p, now))
 FUNCTION(void, daimd_sample,
-     (struct knee_daimd *d, const struct knee_daimd_params *p, u64 now, u32 rtt_us, u32 acked, u32 una, u32 cwnd, u32 ssthresh),
+     (struct knee_daimd *d, const struct knee_daimd_params *p, u64 now, u32 rtt_us, u32 acked, u32 una, u32 cwnd,
+      u32 ssthresh),
      (d, p, now, rtt_us, acked, una, cwnd, ssthresh))
 FUNCTION(void, daimd_on_ack, (struct knee_daimd *d, const struct knee_daimd_params *p, struct knee_daimd_ack *a), (d, p, a))
 SHIM(u64, daimd_srtt, , (const struct knee_daimd *d), (d->srtt))

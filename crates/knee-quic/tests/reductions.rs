@@ -95,8 +95,8 @@ fn states(name: &str, lost: &[u64], until: u64) -> Vec<CaState> {
     states
 }
 
-/// Linux stays in recovery until what it lost there has come as well (`tcp_fastretrans_alert`), and BBR's first round of
-/// it, a packet out for each in, is the first of all of these losses: on 10 Mbit/s and 100 ms with 10 % of loss it
+/// Linux stays in recovery until what it lost there has come as well (`tcp_fastretrans_alert`). So the first round of
+/// BBR's, a packet out for each in, is the first of all of these losses: on 10 Mbit/s and 100 ms with 10 % of loss it
 /// carried half as much where each round began another. RFC 9002 ends a recovery with the first packet sent in it.
 #[test]
 fn an_algorithm_that_keeps_its_window_stays_in_recovery_while_losses_go_on() {

@@ -146,8 +146,8 @@ fn gcc_uses_most_of_a_constant_link_and_more_with_equal_frames() {
     }
 }
 
-/// WebRTC probes at three and six times the start rate and goes on at twice what it finds. At 8 % per second, 2.5 Mbit/s
-/// are 27 s from 300 kbit/s.
+/// WebRTC probes at three and six times the start rate and goes on at twice what it finds. At 8 % per second, it takes
+/// 27 s from 300 kbit/s to 2.5 Mbit/s.
 #[test]
 fn gcc_finds_the_encoders_highest_rate_or_the_links_within_a_second() {
     for (link, most) in [(10e6, 2_500_000), (1e6, 2_500_000), (10e6, 8_000_000)] {
@@ -155,7 +155,8 @@ fn gcc_finds_the_encoders_highest_rate_or_the_links_within_a_second() {
         path.run(1);
         let (rate, _) = path.run(2);
         let room = f64::min(link, most as f64);
-        assert!((0.8 * room..1.06 * room).contains(&rate), "{link} bit/s: {rate}");
+        // Three quarters, as later on a constant link.
+        assert!((0.75 * room..1.06 * room).contains(&rate), "{link} bit/s: {rate}");
     }
 }
 

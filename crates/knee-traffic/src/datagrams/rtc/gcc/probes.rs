@@ -17,7 +17,8 @@ const FURTHER: f64 = 2.0;
 const FOUND: f64 = 0.7;
 /// For so long a result is waited for (`kMaxWaitingTimeForProbingResult`).
 const PATIENCE: Time = Time::from_secs(1);
-/// The part of a probe's packets and bytes that must have arrived (`kMinReceivedProbesRatio`, `kMinReceivedBytesRatio`).
+/// The part of a probe's packets and bytes that must have arrived (`kMinReceivedProbesRatio`,
+/// `kMinReceivedBytesRatio`).
 const RECEIVED: f64 = 0.8;
 /// A probe that arrives this many times faster than it was sent says nothing (`kMaxValidRatio`).
 const MOST_FASTER: f64 = 2.0;
