@@ -66,9 +66,9 @@ pub struct TcpSpec {
     pub window_growth: u64,
     /// Receive window in bytes. `None` for no limit.
     pub receive_window: Option<u64>,
-    /// True if RTT figures are those of a packet trace, as Wireshark's `tcp.analysis.ack_rtt`: from the first transmission
-    /// of a segment to the ACK that ends with it, which includes the recovery of losses before it. Otherwise they are
-    /// the samples of the sender.
+    /// True if RTT figures are those of a packet trace, as Wireshark's `tcp.analysis.ack_rtt`: from the first
+    /// transmission of a segment to the ACK that ends with it, which includes the recovery of losses before it.
+    /// Otherwise they are the samples of the sender.
     pub trace_rtt: bool,
 }
 

@@ -153,7 +153,8 @@ pub struct Receiver {
     last_arrival: Time,
     /// The delayed ACK.
     pub delayed: Timer,
-    /// When the compressed SACK is due, or, in order, when receive offload hands up what it holds; `Time::MAX`: none is.
+    /// When the compressed SACK is due, or, in order, when receive offload hands up what it holds; `Time::MAX`: neither
+    /// is.
     pub compressed_at: Time,
     /// Data packets that arrived.
     pub received: Received,

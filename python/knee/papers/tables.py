@@ -23,6 +23,7 @@ class Column(BaseModel):
         sum_of: the column of which it is the sum over all flows of the row's experiment; the file then has no such
             column.
         compare, unit, tolerance, reason, negative, no_negative: as those of an item.
+        negatives: by experiment, the negative in place of ``negative``.
         tight: the tolerance of values below ``below``, where it differs.
     """
 
@@ -40,6 +41,7 @@ class Column(BaseModel):
     below: float = 0.0
     tight_reason: str = ""
     negative: str = ""
+    negatives: dict[str, str] = Field(default_factory=dict)
     no_negative: str = ""
 
 
@@ -137,7 +139,7 @@ def _item(row: dict[str, str], column: Column) -> dict[str, Any]:
         "unit": column.unit,
         "tolerance": column.tight if tight else column.tolerance,
         "reason": column.tight_reason if tight else column.reason,
-        "negative": row.get("negative") or column.negative,
+        "negative": row.get("negative") or column.negatives.get(row["experiment"], column.negative),
         "no_negative": column.no_negative,
         "quick": row.get("quick") != "false",
     }

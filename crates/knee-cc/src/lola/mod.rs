@@ -47,10 +47,10 @@
 //!   that an ACK sends at once look like a standing queue, and a small window may shrink to two packets.
 //! - In Eq. 1 windows are in packets, as in CUBIC; in Eq. 2 a packet counts as its payload.
 //!
-//! Three forms (parameter `form`): `paper`, the default, is all of the above; `printed` is that without the three answers
-//! that depart from the text, so that `t` counts from the entry into the state, the decrease takes `Q_data` at the end of
-//! the hold, and no edge leads back from balancing; `program` is what the authors' module is said to do ([`program`]).
-//! lab/lola-ablation.md has each item of the paper in each form.
+//! Three forms (parameter `form`): `paper`, the default, is all of the above; `printed` is that without the three
+//! answers that depart from the text, so that `t` counts from the entry into the state, the decrease takes `Q_data` at
+//! the end of the hold, and no edge leads back from balancing; `program` is what the authors' module is said to do
+//! ([`program`]). lab/lola-ablation.md has each item of the paper in each form.
 
 mod equations;
 #[cfg(test)]
@@ -118,7 +118,7 @@ choice! {
 params! {
     /// LoLa's parameters.
     struct Params {
-        /// the paper's algorithm with its gaps filled, as printed, or its authors' program, whose slow start differs too
+        /// the paper's algorithm with its gaps filled, as printed, or its authors' program
         form: Form = Form::Paper, from "LoLa; the authors' kernel module 1.5";
         /// queueing delay above which the link counts as full; longer than a packet takes on it
         q_low: Time = Time::from_millis(1), in TIMES, from PAPER;

@@ -43,7 +43,7 @@ OTHER_PAIRS = Negative(
         "vegas-bbr": "cubic-vegas",
     },
 )
-LOSSY = Negative("one packet in twenty lost by chance", ["link.loss=0.05"])
+LOSSY = Negative("three packets in twenty lost by chance", ["link.loss=0.15"])
 
 
 def _moment(found: Quantities, key: str) -> float:
@@ -213,6 +213,7 @@ TABLE_3 = Experiment(
         "others": _others("four"),
         "vegas": _swapped("four", "Vegas in place of BBR", bbr="vegas"),
         "lossy": LOSSY,
+        "single": Negative("a queue that counts segments", ["link.queue_params={gso=false}"]),
     },
     measure=_measure_3,
     drawings=[
