@@ -196,8 +196,22 @@ def evaluate(
     untested = [{key: str(value) for key, value in each.model_dump().items()} for each in load(suite).untested]
     names = [other.name for other in against]
     where = (place.ground, ran.kernel() or place.kernel)
-    by = (suite, load(suite).document, {PLACE: one.transport} | {other.name: other.transport for other in against})
-    done = Evaluation(one.name, one.flow, names, count, quick, found, untested, program(), *where, networks, *by)
+    by = (suite, load(suite).document)
+    transports = {PLACE: one.transport} | {other.name: other.transport for other in against}
+    done = Evaluation(
+        one.name,
+        one.flow,
+        names,
+        count,
+        quick,
+        found,
+        untested,
+        program(),
+        *where,
+        networks,
+        *by,
+        transports=transports,
+    )
     write_verdicts(out / MARK, done.plain())
     files.write(out / "badge.svg", badge.svg(done))
     files.write(out / "evaluate.html", page.page(done))
