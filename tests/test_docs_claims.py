@@ -127,7 +127,7 @@ def test_delay_based_flows_yield_to_cubic(bdp: str) -> None:
 
 def test_an_upload_that_fills_the_way_back_stops_a_delay_based_download() -> None:
     said = re.search(
-        r"gets ([\d.]+) Mbit/s with LoLa, ([\d.]+) with delay-based AIMD, and ([\d.]+)\s+with CUBIC", _page("deploy")
+        r"gets ([\d.]+) Mbit/s with LoLa, ([\d.]+) with delay-based AIMD, and\s+([\d.]+)\s+with CUBIC", _page("deploy")
     )
     assert said is not None
     link = {"rate": "50 Mbit/s", "limit": "330 packets", "reverse": {"rate": "10 Mbit/s", "limit": "200 packets"}}

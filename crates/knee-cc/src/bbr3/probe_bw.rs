@@ -186,8 +186,8 @@ impl Bbr3 {
 
     /// `IsTimeToGoDown`: where the last probe lost too much, at the bound it set; else where the bandwidth stays.
     fn is_time_to_go_down(&mut self, ack: &Ack, sample: &Sample, cwnd: u32) -> bool {
-        // Google's kernel looks at what was in flight before the ACK, and adds the burst that leaves next; after the ACK
-        // the window has room again.
+        // Google's kernel looks at what was in flight before the ACK, and adds the burst that leaves next; after the
+        // ACK the window has room again.
         let more = if self.tunables.is_kernel() { u64::from(ack.delivered) + self.output.quantum() } else { 0 };
         let reached = u64::from(ack.view.in_flight) + more;
         if self.probe.prev_too_high && reached >= self.inflight_longterm {

@@ -19,7 +19,7 @@ fn kernel() -> Bbr3 {
 
 #[test]
 fn googles_kernel_allows_for_no_more_aggregation_than_100_ms_bring() {
-    // 1000 packets/s over 40 ms, twice which is 80; a clump of 420, of which 100 ms are 99 (the bandwidth is rounded down).
+    // 1000 packets/s over 40 ms, twice which is 80; a clump of 420. 100 ms bring 99: the bandwidth is rounded down.
     let rate = RateSample { delivered: 40, interval: Some(Time::from_millis(40)), ..RateSample::NONE };
     for (mut flow, expected) in [(bbr3(Time::from_millis(40)), 80 + 420), (kernel(), 80 + 99)] {
         flow.full_pipe.reached = true;
