@@ -15,7 +15,8 @@ macro_rules! calls {
                 $(pub fn $symbol($($arg: $type),*) $(-> $ret)?;)*
             }
         }
-        $(pub fn $name($($arg: $type),*) $(-> $ret)? {
+        $(#[allow(clippy::too_many_arguments, reason = "as many as the C function takes")]
+        pub fn $name($($arg: $type),*) $(-> $ret)? {
             unsafe { c::$symbol($($arg),*) }
         })*
     };

@@ -109,7 +109,7 @@ impl HostPair<'_, TcpEnds> {
             EndTimer::CompressedSack
                 if self.ends.receiver.on_compressed_sack(&self.settings.receiver_config, at.path.base_rtt) =>
             {
-                self.send_ack(at, out)
+                self.send_ack(at, out);
             }
             EndTimer::CompressedSack => {}
         }
