@@ -32,7 +32,14 @@ USE = replace(
 def evaluation(*checks: JudgedFigure) -> Evaluation:
     found = Found("bufferbloat", "Bufferbloat", "5.1.2", "How long?", list(checks))
     return Evaluation(
-        "lola", {"cc": "lola"}, ["cubic"], 2, True, [found], [], {"program": "knee", "version": "0", "commit": None},
+        "lola",
+        {"cc": "lola"},
+        ["cubic"],
+        2,
+        True,
+        [found],
+        [],
+        {"program": "knee", "version": "0", "commit": None},
         transports={"X": "tcp", "cubic": "tcp"},
     )
 

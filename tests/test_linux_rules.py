@@ -51,8 +51,8 @@ def test_a_sender_is_held_back_by_a_window_that_has_not_grown() -> None:
 
 
 def test_the_retransmissions_of_a_burst_tell_of_the_path() -> None:
-    # What follows a burst's first ACK is not limited by the application, though all of it is written: BBR leaves startup
-    # after three bursts, and those behind lose nothing. 15, 15, 15 and 0 of 46 packets on Linux 6.1, and 18.1 ms.
+    # Packets after a burst's first ACK are not limited by the application, though all of it is written: BBR leaves
+    # startup after three bursts, and later ones lose nothing. 15, 15, 15 and 0 of 46 packets on Linux 6.1, and 18.1 ms.
     traffic = {"kind": "bursts", "burst": "66000 B", "period": "0.79 s"}
     link = {"rate": "48.7 Mbit/s", "queue": "bfifo", "limit": "18000 B", "burst": "1600 B"}
     got = run({"cc": "bbr", "rtt": "7.2 ms", "traffic": traffic}, link, duration="12 s")
