@@ -279,7 +279,9 @@ mod tests {
         assert_eq!((bytes[0], bytes[1], &bytes[2..4], bytes[9]), (0x45, 2, &[5, 220][..], 6));
         assert_eq!((&bytes[12..16], &bytes[16..20]), (&[10, 1, 0, 3][..], &[10, 129, 0, 3][..]));
         assert_eq!(bytes[20..28], [0, 4, 0, 4, 0, 0, 0x10, 0xf9], "3 · 1448 + 1 = 4345 = 0x10f9");
-        assert_eq!((bytes[33], &bytes[44..52]), (PSH | ACK, &[0, 0, 0, 7, 0, 0, 0, 8][..]));
+        assert_eq!((bytes[33], &bytes[44..52]), (ACK, &[0, 0, 0, 7, 0, 0, 0, 8][..]));
+        let last = Packet { flags: Packet::ECT | Packet::PSH, ..packet };
+        assert_eq!(inside(1 << 20, 5).headers(FLOW_3, &last, (3, 0), [7, 8], &[])[33], PSH | ACK, "it ends a write");
         assert_eq!(bytes[34..36], [0x80, 0], "2^20 shifted by 5 is 2^15");
         assert_eq!(checksum(bytes[..20].iter()), 0);
         // RFC 9293, 3.1: over the pseudo-header (addresses, protocol, length), the header and the payload.

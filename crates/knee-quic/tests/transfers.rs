@@ -169,7 +169,7 @@ fn slow_starts_that_watch_the_delay_lose_less_and_faster_ones_end_sooner_than_th
     }
 }
 
-/// RFC 8899: the search for the path's MTU ends at what it may try, also where that is just above where it began.
+/// RFC 8899: the search for the path's MTU ends at what it may try, or less than 20 B below: quinn looks no closer.
 #[test]
 fn datagrams_grow_to_the_greatest_that_is_set() {
     for (initial, most) in [(1200, 1452), (1200, 1201), (1200, 1220), (1300, 1472), (1400, 1400)] {
@@ -178,7 +178,8 @@ fn datagrams_grow_to_the_greatest_that_is_set() {
         let (there, back) = paths();
         let sender = Peer::connect(&stack, Some(500_000), &set(1), Time::ZERO);
         let outcome = run(sender, Peer::receiver(&stack, &set(2)), there, back, Time::from_secs(5));
-        assert_eq!((outcome.received, outcome.largest), (500_000, usize::from(most)));
+        assert_eq!(outcome.received, 500_000);
+        assert!((usize::from(most) - 19..=usize::from(most)).contains(&outcome.largest), "{most}: {}", outcome.largest);
     }
 }
 
@@ -190,10 +191,11 @@ fn packets_are_acknowledged_as_often_as_is_set() {
         let acks = AckFrequency { threshold, max_delay: Time::from_millis(40) };
         let set = |seed| Settings { seed, acks, ..Settings::default() };
         let stack = Quinn(Arc::new(Control::named("reno").unwrap()));
-        let (there, back) = paths();
+        // No packet is lost: a gap is acknowledged at once.
+        let there = Path::new(20, Time::from_millis(20), 10_000_000);
         let sender = Peer::connect(&stack, Some(2_000_000), &set(1), Time::ZERO);
-        let outcome = run(sender, Peer::receiver(&stack, &set(2)), there, back, Time::from_secs(5));
-        assert_eq!(outcome.received, 2_000_000);
+        let outcome = run(sender, Peer::receiver(&stack, &set(2)), there, paths().1, Time::from_secs(5));
+        assert_eq!((outcome.received, outcome.dropped), (2_000_000, 0));
         outcome.packets as f64 / outcome.acks as f64
     };
     for (threshold, each) in [(0, 1.0), (1, 2.0), (3, 4.0), (9, 10.0)] {

@@ -298,7 +298,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "packets sent up to")]
     fn an_algorithm_that_runs_away_is_noticed() {
-        let needs = Needs { pacing: true, full_control: true, ..Needs::NONE };
+        let needs = Needs { pacing: true, full_control: true, open_window: true, ..Needs::NONE };
         let entry: &'static Entry = Box::leak(Box::new(Entry { needs, ..knee_cc::registry()[0] }));
         let spec = one_packet_of_buffer("runaway", 1);
         let make = Arc::new(|_: &_, _: &_, _| Box::new(Runaway(Rate::from_mbps(1))) as Box<dyn DynCongestionControl>);
