@@ -149,7 +149,8 @@ impl<'a> Flow<'a> {
         // RFC 3168, 6.1.5: retransmissions are not ECN-capable, unless feedback is accurate (RFC 8311, 4.3) or the
         // algorithm needs ECN (Linux). 6.1.2: the first new segment after a reduction, whatever its reason, has CWR.
         let codepoint = if again && !self.accurate { self.handshake } else { self.codepoint };
-        assert_eq!(packet.flags & !Packet::CWR, codepoint, "flags of data");
+        assert_eq!(packet.flags & !(Packet::CWR | Packet::PSH), codepoint, "flags of data");
+        assert_eq!(packet.has(Packet::PSH), left <= MSS.into(), "the last segment alone ends a write");
         if packet.has(Packet::CWR) {
             assert!(self.may_reduce && !again && !self.accurate, "CWR without a reason");
             self.may_reduce = false;
