@@ -124,6 +124,8 @@ def main() -> int:
     cargo = shutil.which("cargo")
     if cargo is None:
         parser.error("there is no cargo: https://rustup.rs")
+    # From within a bare environment, too, whose cargo is a link.
+    cargo = str(Path(cargo).resolve().with_name("cargo"))
     if given.user and os.geteuid() != 0:
         parser.error("--user needs root")
     folder = Path(tempfile.mkdtemp(prefix="bare-"))

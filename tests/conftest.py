@@ -77,7 +77,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Fails a test that takes more of the machine than its markers say."""
     yield
-    unsaid = [use for marker, use in machine_use.found if not any(map(item.get_closest_marker, (marker, "system")))]
+    unsaid = [use for use in machine_use.found if not any(map(item.get_closest_marker, (use[0], "system")))]
     if unsaid:
         marker, use = unsaid[0]
         pytest.fail(f"the test {use}: its marker has to say so, @pytest.mark.{marker}", pytrace=False)

@@ -8,7 +8,25 @@ from pathlib import Path
 from typing import Any
 
 #: Programs that any test may start: what the README asks for, and a shell with what every system has for it.
-PLAIN = frozenset({"git", "make", "sh", "cargo", "rustc", "cat", "echo", "env", "false", "sleep", "true"})
+PLAIN = frozenset(
+    {
+        "git",
+        "make",
+        "sh",
+        "bash",
+        "cargo",
+        "rustc",
+        "cc",
+        "cat",
+        "echo",
+        "env",
+        "false",
+        "flock",
+        "sleep",
+        "test",
+        "true",
+    }
+)
 #: Programs that act for another user or in another namespace: root's.
 RIGHTS = frozenset({"mount", "umount", "setpriv", "unshare", "nsenter"})
 #: Devices that any program may open.

@@ -33,7 +33,7 @@ OTHERWISE = {
     ("evaluate", "--compare"): "two evaluations, of which search has a way to compare",
 }
 #: Commands that change something and answer with a sentence.
-NO_ANSWER = {"linux load", "linux unload", "linux top", "linux build", "linux qdisc add", "linux qdisc change"}
+NO_ANSWER = {"open", "linux load", "linux unload", "linux top", "linux build", "linux qdisc add", "linux qdisc change"}
 #: Commands that answer and write no file.
 NO_FILE = {"list", "score", "bench", "doctor", "linux status", "linux matrix", "linux qdisc show"}
 

@@ -27,6 +27,8 @@ from uml import kernel, reachable, scenario
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 roots = pytest.mark.root
+# The launcher is compiled by gcc.
+pytestmark = pytest.mark.packages
 
 #: The launcher's parent has to be the process that starts it.
 _PARENT = """

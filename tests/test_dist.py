@@ -75,6 +75,7 @@ def test_a_root_folder_that_cannot_be_made_says_why(tmp_path: Path, monkeypatch:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.packages
 def test_python_for_musl_is_compiled_by_zig_as_for_another_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +121,7 @@ def test_python_for_musl_is_compiled_by_zig_as_for_another_machine(
         assert build.endswith("-linux-musl")
 
 
+@pytest.mark.packages
 def test_a_root_folder_is_there_only_if_it_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that was left half unpacked would be taken for a whole one by the next make dist."""
     import dist_roots
@@ -163,6 +165,7 @@ def test_windows_and_macos_are_never_used_as_this_machine(tmp_path: Path, monkey
     assert reasons[1:] == ["nothing here runs programs of macOS"] * 2
 
 
+@pytest.mark.packages
 @pytest.mark.parametrize("last", ["2", "3"])
 def test_a_digit_that_differs_under_wine_ends_make_dist(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: str

@@ -22,12 +22,14 @@ def _apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 
 
+@pytest.mark.packages
 def test_the_archive_is_the_one_that_apt_is_configured_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _apt(tmp_path, monkeypatch, "Ubuntu Ubuntu http://one/ubuntu/\\nDebian Debian http://mirror.example/debian/\\n")
     assert apt.archive() == "http://mirror.example/debian"
     assert apt.archive("https://other.example/debian/") == "https://other.example/debian"
 
 
+@pytest.mark.packages
 def test_without_an_archive_the_error_says_what_to_give(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

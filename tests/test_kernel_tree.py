@@ -125,6 +125,7 @@ def test_a_file_that_changes_while_it_is_copied_stops_the_build(kernel: Path, tm
     assert (tmp_path / "copy/kernel/fork.c").read_text() == "later"
 
 
+@pytest.mark.packages
 def test_a_tree_is_built_where_it_was_built_before_and_each_content_has_its_kernel(
     kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +174,7 @@ def test_a_tree_is_built_where_it_was_built_before_and_each_content_has_its_kern
     assert [str(path) for path in cache.root().glob("kernel-*")] == [str(Path(first.kernel).parent)]
 
 
+@pytest.mark.packages
 def test_a_kernel_is_configured_again_after_all_but_edits_of_code(
     kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

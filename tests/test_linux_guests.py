@@ -106,6 +106,7 @@ def test_before_linux_6_4_the_unit_may_fail() -> None:
     assert outcome.wrong() == []
 
 
+@pytest.mark.packages
 def test_a_guest_gets_the_packages_and_what_tries_them(tmp_path: Path) -> None:
     made = tmp_path / "knee-bpf_0.1.0_amd64.deb"
     made.touch()

@@ -57,6 +57,7 @@ def built(release: str, hz: int = 250, **changed: object) -> Lab:
     return lab
 
 
+@pytest.mark.packages
 def test_a_kernel_is_found_by_its_number() -> None:
     assert apt.Apt().numbers() == ["6.1", "6.12"]
     found = source.find("6.12")
@@ -65,6 +66,7 @@ def test_a_kernel_is_found_by_its_number() -> None:
     assert source.find(None).name == "linux-source-6.1"
 
 
+@pytest.mark.packages
 def test_a_number_that_none_has_is_refused_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["linux", "build", "7.2"]) == 2
     said = capsys.readouterr().err

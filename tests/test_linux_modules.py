@@ -69,6 +69,7 @@ def test_what_dkms_builds_is_what_kbuild_builds() -> None:
     assert {f"{name}.o" for name in re.findall(r'BUILT_MODULE_NAME\[\d\]="(\w+)"', dkms)} == set(built[1].split())
 
 
+@pytest.mark.packages
 @pytest.mark.parametrize(
     "header", sorted(path.name for path in INCLUDE.glob("knee_*.h") if path.name != "knee_compat.h")
 )

@@ -69,6 +69,7 @@ def _preprocessed(text: str, version: tuple[int, ...]) -> str:
     return " ".join(_gcc(text, version, "-P").split())
 
 
+@pytest.mark.packages
 @pytest.mark.parametrize("version", [(6, 1, 0), (6, 12, 117), (7, 2, 12)])
 def test_a_compiler_sees_the_same_without_the_conditions(patches: Any, version: tuple[int, ...]) -> None:
     for path in SOURCES:
@@ -77,6 +78,7 @@ def test_a_compiler_sees_the_same_without_the_conditions(patches: Any, version: 
         assert _preprocessed(resolved, version) == _preprocessed(path.read_text(), version), path.name
 
 
+@pytest.mark.packages
 def test_a_compiler_sees_the_same_of_random_conditions(patches: Any) -> None:
     conditions = [
         "if defined(__KERNEL__)",

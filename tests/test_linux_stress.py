@@ -91,11 +91,13 @@ def test_each_bug_changes_the_sources(stress: Any, tmp_path: Path) -> None:
         assert changed == [copy / bug.file], name
 
 
+@pytest.mark.packages
 def test_the_guest_s_program_builds(stress: Any, tmp_path: Path) -> None:
     parts = [ROOT / "linux" / part for part in stress.PROGRAM]
     subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-static", "-o", tmp_path / "init", *parts], check=True)
 
 
+@pytest.mark.packages
 def test_each_stage_is_told_and_a_guest_with_a_bug_ends_at_its_report(
     stress: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

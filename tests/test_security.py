@@ -82,6 +82,7 @@ def test_a_strangers_folder_of_pins_is_refused_and_nothing_is_removed(places: Pa
     assert untouched(victim)
 
 
+@pytest.mark.packages
 @roots
 @pytest.mark.parametrize("folder", ["run", "run/bpf"])
 def test_a_strangers_folder_of_records_is_refused_and_named(places: Path, folder: str) -> None:

@@ -142,6 +142,7 @@ _C_WORDS = {
 }
 
 
+@pytest.mark.packages
 def test_constants_are_those_of_the_kernel_headers(tmp_path: Path) -> None:
     ours = {name: value for name, value in vars(queues).items() if re.match(r"TCA?_", name)}
     for name, numbers in queues.ATTRIBUTES.items():

@@ -126,6 +126,7 @@ def test_the_command_line_refuses_before_it_writes(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.packages
 def test_without_a_kernel_it_says_how_to_get_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

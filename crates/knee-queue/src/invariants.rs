@@ -10,8 +10,8 @@
 //! * packets held while nothing may leave: `next_wake` names a later time, and then the queue does release.
 //!
 //! Calls give the same result twice; as bursts and one by one; later by any time, since no state stands for something
-//! that never happened; and for a queue that is looked at while nothing happens, since updates are made up for as if they
-//! had been made when they were due.
+//! that never happened; and for a queue that is looked at while nothing happens, since updates are made up for as if
+//! they had been made when they were due.
 //! Disciplines are tried with their defaults and with parameters anywhere in their declared ranges.
 //! `PROPTEST_CASES=100000` tries longer; `KNEE_QUEUE=cake,pie` tries only these. A fuzzer tries longer still:
 //! [`check_any`] is one of its targets.

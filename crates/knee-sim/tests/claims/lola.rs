@@ -34,8 +34,8 @@ fn at_100_mbit_two_lola_flows_are_fair_within_ten_seconds_and_the_queue_stays_lo
     assert!(shares.iter().all(|share| (0.45..0.55).contains(share)), "{shares:?}");
     assert!(shares[0] + shares[1] > 0.97, "{shares:?}");
     // Q_target, and what both flows add in the 67 ms until they see it: both X = (t/35)³ near t = 1.1 s grow the queue
-    // by 13 ms per second, 0.9 ms, and in steps that large. How the steps of both meet depends on the start: with twelve
-    // starts 13.7 ms apart the peaks are 7.3 to 8.1 ms, so a bound below that held for some of them alone.
+    // by 13 ms per second, 0.9 ms, and in steps that large. How the steps of both meet depends on the start: with
+    // twelve starts 13.7 ms apart the peaks are 7.3 to 8.1 ms, so a bound below that held for some of them alone.
     assert!(peak(&run, 30, 60) < 8.2, "{}", peak(&run, 30, 60));
 }
 
