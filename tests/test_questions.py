@@ -93,6 +93,7 @@ def buffer_for_many_flows(found: Answer) -> list[float]:
 
 @answers(3)
 def bbr_starves_cubic(found: Answer) -> list[float]:
+    found.runs = found.runs.group_by("link.limit_packets", maintain_order=True).agg(pl.mean("first_share", "loss"))
     share = found["first_share"]
     assert share == sorted(share, reverse=True)
     assert share[0] > 0.9
@@ -123,11 +124,14 @@ def lola_and_rtts(found: Answer) -> list[float]:
 
 @answers(6)
 def fq_codel_on_wifi(found: Answer) -> list[float]:
-    rates = found.of_flow("CUBIC", "goodput_mbps")
+    each = found.of_flow("CUBIC", "goodput_mbps", "rtt_mean_ms", "rtt_p95_ms")
+    # Three figures of each of eight runs with each of three queues.
+    means = [mean(each[24 * queue + figure : 24 * (queue + 1) : 3]) for queue in range(3) for figure in range(3)]
+    rates = means[::3]
     assert rates[0] > rates[2] > rates[1]
     assert rates[1] == pytest.approx(rates[0] * 2 / 3, rel=0.1)
     assert "takes the medium for congestion" in found.printed
-    return found.of_flow("CUBIC", "goodput_mbps", "rtt_mean_ms", "rtt_p95_ms")
+    return means
 
 
 @answers(7)
@@ -142,9 +146,13 @@ def time_to_share(found: Answer) -> list[float]:
 
 @answers(8)
 def quic_beside_tcp(found: Answer) -> list[float]:
-    quic, tcp = found.flow("QUIC")["goodput_mbps"], found.flow("TCP")["goodput_mbps"]
-    assert quic == pytest.approx(tcp, rel=0.1)
-    return [quic, tcp]
+    assert len(found.summaries) == 30
+    quic, tcp = (
+        [flow["goodput_mbps"] for each in found.summaries for flow in each["flows"] if flow["label"] == label]
+        for label in ("QUIC", "TCP")
+    )
+    assert mean(quic) == pytest.approx(5 / 6 * mean(tcp), rel=0.05)
+    return [mean(quic), mean(tcp), min(quic), max(quic)]
 
 
 @answers(9)
@@ -176,7 +184,7 @@ def jain_of_one_run(found: Answer) -> list[float]:
 @answers(11)
 def a_policer(found: Answer) -> list[float]:
     _, cubic, bbr, bbr3 = found["loss"]
-    assert bbr == pytest.approx(10 * cubic, rel=0.2)
+    assert bbr == pytest.approx(9 * cubic, rel=0.1)
     assert bbr > 0.25 / 8
     assert cubic < bbr3 < bbr
     return found.rows("goodput_mbps", "loss")
@@ -239,7 +247,7 @@ def pages_beside_a_download(found: Answer) -> list[float]:
     faster = [slow / fast for slow, fast in zip(times[:10], times[10:], strict=True)]
     found.runs = found.runs.group_by("link.queue", maintain_order=True).agg(pl.mean("page_p99_ms", "utilization"))
     slow, fast = found["page_p99_ms"]
-    assert slow / fast == pytest.approx(4, rel=0.1)
+    assert 4.5 < slow / fast < 5
     # The kernel: 63.2 %.
     assert found["utilization"][1] == pytest.approx(0.632, abs=0.05)
     return [min(faster), max(faster), *found.rows("page_p99_ms", "utilization")]
