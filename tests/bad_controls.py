@@ -33,11 +33,14 @@ class Timid(_Renoish):
 
 
 class FavoursShortRtts(_Renoish):
-    """Its growth per round trip falls with the square of the RTT beyond 50 ms."""
+    """Its growth per round trip falls with the square of the RTT beyond 50 ms, where it has no slow start either."""
 
     def on_ack(self, ack: knee.Ack, control: knee.Control) -> None:
         self.growth = min(0.05 / ack.min_rtt, 1) ** 2
-        super().on_ack(ack, control)
+        if self.growth < 1:
+            control.cwnd += self.growth * ack.delivered / control.cwnd
+        else:
+            super().on_ack(ack, control)
 
 
 class Deaf(_Renoish):

@@ -71,4 +71,4 @@ def test_only_a_flow_that_began_with_initial_keeps_a_standing_queue(rate: str, r
         scenario = {"duration": "30 s", "warmup": "5 s", "link": link, "flows": [flow]}
         return float(knee.run(scenario).summary["flows"][0]["queue_delay_mean_ms"])
 
-    assert queued_ms({"resume_cwnd": bdp}) < 4 < 15 < queued_ms({})
+    assert queued_ms({"resume_cwnd": bdp}) < 4 < 10 < queued_ms({})

@@ -78,11 +78,13 @@ OTHERS = {
     "rto_min": 300_000_000,
     "delayed_ack": 100_000_000,
     "sack_delay": 0,
+    "receive_offload": 600_000,
     "tso": False,
     "tso_rtt_log": 0,
     "slow_start_after_idle": False,
     "window_growth": 100_000,
     "receive_window": 20_000,
+    "trace_rtt": True,
 }
 
 

@@ -20,9 +20,9 @@ def share(seed: int, *params: str) -> float:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_fig6_the_modified_algorithm_competes_where_the_basic_one_starves(seed: int) -> None:
-    """Four flows: a quarter would be fair. The figure prints no number: a fifth of that is starving, three times the
-    basic algorithm's competing. More is at odds with the low delay of many flows (docs/algorithms/daimd.md).
+    """Four flows: a quarter would be fair. The figure prints no number: a fifth of that is starving, twice the basic
+    algorithm's competing. More is at odds with the low delay of many flows (docs/algorithms/daimd.md).
     """
     basic = share(seed, *BASIC)
     assert basic < 0.25 / 5 < share(seed)
-    assert share(seed) > 3 * basic
+    assert share(seed) > 2 * basic

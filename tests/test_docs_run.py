@@ -91,9 +91,17 @@ BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
 
 
 def knee(line: str) -> list[str] | None:
-    """The arguments of ``knee`` in a line, with or without ``sudo``."""
+    """The arguments of ``knee`` in a line, with or without ``sudo``, and without the file that takes what it prints."""
     found = re.match(r"(?:sudo )?(?:\S*/)?knee (.*)", line)
-    return shlex.split(found[1], comments=True) if found else None
+    words = shlex.split(found[1], comments=True) if found else []
+    return (words[:-2] if words[-2:-1] == [">"] else words) if found else None
+
+
+def keep(line: str, printed: str) -> None:
+    """Write what a line printed to the file that it names, as a shell does."""
+    words = shlex.split(line, comments=True)
+    if words[-2:-1] == [">"]:
+        Path(words[-1]).write_text(printed, encoding="utf-8")
 
 
 def shortened(arguments: list[str]) -> list[str]:
@@ -135,7 +143,9 @@ def test_commands_run(
             continue
         assert arguments is not None, f"{line}: no test runs it, so the block needs a comment that says why"
         assert main(shortened(arguments)) == 0, line
-        assert capsys.readouterr().out, line
+        printed = capsys.readouterr().out
+        assert printed, line
+        keep(line, printed)
 
 
 def test_what_is_left_to_another_test_is_in_it() -> None:
@@ -178,7 +188,9 @@ def test_rust_is_that_of_a_doc_test() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_python_runs(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_runs(
+    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from knee.view.figure import Figure
 
     monkeypatch.chdir(tmp_path)
@@ -190,3 +202,10 @@ def test_python_runs(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
             code = compile(block.text, str(document), "exec")
             if block.reason is None:
                 exec(code, names)
+        elif block.language == "sh" and block.reason is None:
+            # Python behind it reads the files that commands wrote.
+            for line in block.commands:
+                if " > " in line and (arguments := knee(line)) is not None:
+                    capsys.readouterr()
+                    assert main(shortened(arguments)) == 0, line
+                    keep(line, capsys.readouterr().out)

@@ -66,7 +66,9 @@ def two_kernels(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Linux 6.1 and 7.2, of which the older one gets half the goodput; what was run on them is noted."""
     ran = []
 
-    def run(cases: list[fidelity.Case], jobs: int | None, progress: object, ground: str, kernel: str) -> Report:
+    def run(
+        cases: list[fidelity.Case], jobs: int | None, progress: object, ground: str, kernel: str, *, quic: bool
+    ) -> Report:
         ran.append(f"{ground} {kernel}")
         part = 0.5 if kernel == "6.1" else 1.0
         results, skipped = [], []

@@ -362,7 +362,7 @@ def test_an_episode_of_an_adversary_is_a_scenario_that_gives_the_same_bits(numbe
         one
         for one in map(random_scenarios.scenario, range(8_000_000 + 50 * number, 8_000_050 + 50 * number))
         if "rate" in one["links"][0] and "probes" not in one and not any("quinn:bbr" in str(f) for f in one["flows"])
-        if "loss_model" not in one["links"][0] and "model" not in one["links"][0]
+        if not {"loss_model", "loss_trace", "model"} & one["links"][0].keys()
     )
     # The RTT is at least the delay of the links.
     env = Adversary(source, interval="20 ms", rate=(0.3, 3.0), delay=("0 ms", "30 ms"), loss=(0.0, 0.05))

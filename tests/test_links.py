@@ -253,7 +253,7 @@ def test_both_directions_share_the_air_and_its_parameters() -> None:
     assert min(shared) > 0.3 * alone
 
 
-@pytest.mark.parametrize(("name", "dropped", "lost"), [("wifi", 14, 28), ("lte", 39, 73), ("nr", 323, 426)])
+@pytest.mark.parametrize(("name", "dropped", "lost"), [("wifi", 30, 49), ("lte", 9, 14), ("nr", 318, 391)])
 def test_what_is_lost_falsely_behind_blocks_is_a_retransmission(name: str, dropped: int, lost: int) -> None:
     """docs/links.md has these figures: RACK cannot rank what leaves at one instant."""
     result = knee.run(load(name))
@@ -320,11 +320,11 @@ def test_the_home_on_low_latency_docsis_is_as_its_file_says() -> None:
     summary = knee.run(load("l4s-home")).summary
     down, cubic, up = summary["flows"]
     assert 1.7 < down["goodput_mbps"] / cubic["goodput_mbps"] < 2.3
-    assert (round(down["goodput_mbps"]), round(cubic["goodput_mbps"])) == (25, 13)
+    assert (round(down["goodput_mbps"]), round(cubic["goodput_mbps"])) == (24, 13)
     assert cubic["queue_delay_mean_ms"] == pytest.approx(17, abs=1)
     assert cubic["rtt_mean_ms"] - down["rtt_mean_ms"] == pytest.approx(15, abs=1)
     assert down["queue_delay_mean_ms"] == pytest.approx(0.3, abs=0.05)
-    assert up["queue_delay_mean_ms"] == pytest.approx(3.4, abs=0.2)
+    assert up["queue_delay_mean_ms"] == pytest.approx(3.5, abs=0.2)
     assert down["lost_packets"] == up["lost_packets"] == 0
     assert all(link["utilization"] > 0.985 for link in summary["links"])
     assert "remarks" not in summary

@@ -153,8 +153,10 @@ HOSTILE: dict[str, tuple[str, str, str | None, str]] = {
     ),
     "an exception of a megabyte": ("ack", "raise ValueError('x' * 10**6)", "raised", "ValueError: xxx"),
     # Output.
-    "output without end": ("ack", "print('x' * 10**6, flush=True)", "raised", "File too large"),
-    "output past Python": ("ack", "import os\n        while 1: os.write(1, b'x' * 1000)", "raised", "File too large"),
+    "output without end": ("ack", "print('x' * 10**6, flush=True)", "raised", "it printed more than 64 KiB"),
+    "output past Python": (
+        "ack", "import os\n        while 1: os.write(1, b'x' * 1000)", "raised", "it printed more than 64 KiB",
+    ),
     # What it might learn, or forge.
     "its command line": ("ack", "open('/proc/self/cmdline').read()", "raised", "PermissionError"),
     "the parent's surroundings": ("ack", "import os; open(f'/proc/{{os.getppid()}}/environ').read()", "raised",

@@ -244,9 +244,9 @@ impl Receiver {
     }
 
     /// Whether receive offload holds the packet, the next one in order (net/core/gro.c). It holds segments for
-    /// `receive_offload` from the first one on, which stands for the time between two interrupts. One that is short, ends
-    /// a write or fills 64 KiB is handed up at once with all before it, and so is a packet that a gap follows. TCP takes
-    /// all that as one packet of more than a segment, which it acknowledges at once.
+    /// `receive_offload` from the first one on, which stands for the time between two interrupts. One that is short,
+    /// ends a write or fills 64 KiB is handed up at once with all before it, and so is a packet that a gap follows.
+    /// TCP takes all that as one packet of more than a segment, which it acknowledges at once.
     #[cold]
     fn joins(&mut self, packet: &Packet, now: Time, config: &Config) -> bool {
         let full = packet.size < MTU || packet.has(Packet::PSH) || self.rcv_nxt - self.acked >= MAX_JOINED;
