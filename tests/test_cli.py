@@ -233,6 +233,7 @@ def test_results_stand_side_by_side(tiny: Path, capsys: pytest.CaptureFixture[st
     assert 1.5 < fast / slow < 2.5
 
 
+@pytest.mark.packages
 def test_the_doctor_tries_every_ground(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     said = capsys.readouterr().out

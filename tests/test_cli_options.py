@@ -175,6 +175,7 @@ def test_lists_are_answered_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert answered(["list", "scenarios", "hello"], capsys)["tables"]["duration"] == "10 s"
 
 
+@pytest.mark.packages
 def test_the_doctor_answers_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     said = answered(["doctor"], capsys)
     assert [one["ground"] for one in said] == list(grounds.GROUNDS)

@@ -276,6 +276,7 @@ def test_the_folder_to_remove_is_the_one_that_a_stranger_owns(tmp_path: Path) ->
         pass
 
 
+@pytest.mark.packages
 @roots
 def test_root_runs_no_kernel_from_a_strangers_cache(strangers_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = strangers_cache / "knee" / "uml"

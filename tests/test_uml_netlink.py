@@ -9,6 +9,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyroute2.netlink.rtnl.marshal import MarshalRtnl
 
 from knee.grounds.uml import netlink, queues

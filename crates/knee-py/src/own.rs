@@ -326,7 +326,8 @@ impl PyCongestionControl {
         }
     }
 
-    /// Fails the run if half of the window that the budget bounds is outstanding: nothing else holds the sender back.
+    /// Fails the run where the budget bounds the window and nothing of the algorithm's holds the sender back: it does not
+    /// pace, or half of that window is outstanding.
     fn runs_away(&mut self, view: &View, control: &Control) -> bool {
         let Some(bound) = self.bound else { return false };
         if control.cwnd != bound {
@@ -334,7 +335,7 @@ impl PyCongestionControl {
             (self.bound, self.beyond) = (None, self.beyond.fract());
             return false;
         }
-        if view.snd_nxt - view.snd_una < u64::from(bound / 2) {
+        if control.pacing_rate.is_some() && view.snd_nxt - view.snd_una < u64::from(bound / 2) {
             return false;
         }
         let Ok(budget) = self.shared.budget.lock() else { return false };
