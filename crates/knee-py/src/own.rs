@@ -326,8 +326,8 @@ impl PyCongestionControl {
         }
     }
 
-    /// Fails the run where the budget bounds the window and nothing of the algorithm's holds the sender back: it does not
-    /// pace, or half of that window is outstanding.
+    /// Fails the run where the budget bounds the window and nothing of the algorithm's holds the sender back: it does
+    /// not pace, or half of that window is outstanding.
     fn runs_away(&mut self, view: &View, control: &Control) -> bool {
         let Some(bound) = self.bound else { return false };
         if control.cwnd != bound {
