@@ -213,7 +213,8 @@ def ended(data: dict[str, Any], out: Path) -> tuple[str, knee.Result]:
         run(data, out)
     result: knee.Result = failure.value.result
     program, cubic = result.summary["flows"]
-    assert program["throughput_mbps"] == pytest.approx(2 * ON_LINK / (PAYLOAD + 28), rel=0.05)
+    # In a second; packets that are on the way at its end have not arrived.
+    assert program["throughput_mbps"] == pytest.approx(2 * ON_LINK / (PAYLOAD + 28), rel=0.06)
     assert cubic["goodput_mbps"] > 10
     until = result.summary["duration_s"]
     assert until == pytest.approx(1.0, abs=0.1)
