@@ -57,7 +57,7 @@ impl Entry {
     /// What the algorithm with these parameters requires of the sender.
     pub fn needs_with(&self, params: &Params) -> Needs {
         let Needs { pacing, lossless, open_window, .. } = self.needs;
-        // What is paced from the start jumps to a window; RDMA has none at the receiver.
+        // A start that is paced jumps to a window; RDMA has none at the receiver.
         let jumps = slow_start::paces(params);
         Needs { pacing: pacing || jumps, open_window: open_window || lossless || jumps, ..self.needs }
     }

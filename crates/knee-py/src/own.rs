@@ -520,7 +520,7 @@ fn algorithm(class: &Bound<'_, PyAny>, name: &str, shared: &Shared) -> PyResult<
     let make = move |_: &knee_core::Params, init: &Init, flow: usize| -> Box<dyn DynCongestionControl> {
         let made = Python::attach(|py| {
             let control = PyControl { cwnd: 1.0, ssthresh: 2.0, pacing_rate: None };
-            // What the class draws from `self.random` repeats with the scenario's seed.
+            // Draws of the class from `self.random` repeat with the scenario's seed.
             let seeded = py.import("knee.own.controls")?.getattr("seeded")?;
             let seed = init.rng.clone().next_u64();
             let object = shared.call(Caller::Flow(flow), || seeded.call1((class.bind(py), seed)))?.unbind();

@@ -56,7 +56,7 @@ async fn serve(address: SocketAddr, certificate: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What has come to the server.
+/// Bytes and times of arrivals at the server.
 #[derive(Default)]
 struct Came {
     first: Option<Instant>,

@@ -483,7 +483,7 @@ impl Receiver {
         if self.quick_acks > 0 {
             self.quick_acks -= 1;
             if self.quick_acks == 0 {
-                // What comes now is acknowledged after the usual delay again (tcp_dec_quickack_mode).
+                // Later packets are acknowledged after the usual delay again (tcp_dec_quickack_mode).
                 self.ato = Time::ZERO;
             }
         }

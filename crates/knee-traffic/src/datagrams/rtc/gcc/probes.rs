@@ -29,7 +29,7 @@ const UTILIZATION: f64 = 0.95;
 /// Longest time between a probe's first and last packet (`kMaxProbeInterval`).
 const LONGEST: Time = Time::from_secs(1);
 
-/// What has arrived of a probe.
+/// The packets of a probe that have arrived.
 #[derive(Clone, Copy)]
 struct Cluster {
     probe: Probe,
