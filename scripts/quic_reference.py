@@ -1,9 +1,9 @@
 """Flows of the simulator over QUIC beside the real stack: sudo python scripts/quic_reference.py [CASE...].
 
 The stack is quinn as its authors ship it (``crates/knee-quic/examples/quic_transfer.rs``), on tokio and UDP sockets,
-behind ``knee shell`` on the running kernel. The other side is ``knee run`` of the same file, on the grounds ``sim`` and, for
-noq, which has no such program here, ``host``: noq's own connections on sockets. Prints Markdown. Real time misleads on
-a machine that is busy: a row of a run with over 0.5 % of packets late says so.
+behind ``knee shell`` on the running kernel. The other side is ``knee run`` of the same file, on the grounds ``sim``
+and, for noq, which has no such program here, ``host``: noq's own connections on sockets. Prints Markdown. Real time
+misleads on a machine that is busy: a row of a run with over 0.5 % of packets late says so.
 """
 
 from __future__ import annotations
